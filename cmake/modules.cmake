@@ -1,0 +1,69 @@
+# How a folder declares what it builds. Includes are written from src/: #include "base/error.h".
+#
+#   gpumux_library(NAME SOURCES a.c b.c LINKS base third_party_jansson)
+#   gpumux_executable(NAME SOURCES main.c LINKS ...)
+#   gpumux_test(NAME SOURCES x_test.c LINKS NAME [ARGS ...] [TIMEOUT s] [LABELS unit|system ...])
+#   gpumux_script_test(NAME COMMAND ... [TIMEOUT s] [LABELS ...] [ENVIRONMENT ...])
+#   gpumux_fuzzer(NAME SOURCES x_fuzz.c LINKS NAME CORPUS dir)
+#
+# A test exits with 77 when it must skip, after printing one line that says why.
+
+function(gpumux_library name)
+    cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
+    add_library(${name} STATIC ${arg_SOURCES})
+    target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(${name} PUBLIC ${arg_LINKS})
+endfunction()
+
+function(gpumux_executable name)
+    cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
+    add_executable(${name} ${arg_SOURCES})
+    target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(${name} PRIVATE ${arg_LINKS})
+endfunction()
+
+function(gpumux_test_properties name labels timeout environment)
+    if(NOT labels)
+        set(labels unit)
+    endif()
+    if(NOT timeout)
+        set(timeout 120)
+    endif()
+    set_tests_properties(${name} PROPERTIES
+        LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77
+        ENVIRONMENT "GPUMUX_BUILD=${CMAKE_BINARY_DIR};GPUMUX_SOURCE=${CMAKE_SOURCE_DIR};${environment}")
+endfunction()
+
+function(gpumux_test name)
+    cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINKS;ARGS;LABELS;ENVIRONMENT" ${ARGN})
+    string(REPLACE "/" "_" target ${name})
+    add_executable(${target} ${arg_SOURCES})
+    target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(${target} PRIVATE ${arg_LINKS} third_party_cmocka)
+    add_test(NAME ${name} COMMAND ${target} ${arg_ARGS})
+    gpumux_test_properties(${name} "${arg_LABELS}" "${arg_TIMEOUT}" "${arg_ENVIRONMENT}")
+endfunction()
+
+function(gpumux_script_test name)
+    cmake_parse_arguments(arg "" "TIMEOUT" "COMMAND;LABELS;ENVIRONMENT" ${ARGN})
+    add_test(NAME ${name} COMMAND ${arg_COMMAND})
+    gpumux_test_properties(${name} "${arg_LABELS}" "${arg_TIMEOUT}" "${arg_ENVIRONMENT}")
+endfunction()
+
+# A fuzzer x_fuzz.c defines LLVMFuzzerTestOneInput. In the fuzz preset it is linked with libFuzzer;
+# in every other build the same file is linked with a main() that replays its corpus as a test.
+function(gpumux_fuzzer name)
+    cmake_parse_arguments(arg "" "CORPUS" "SOURCES;LINKS" ${ARGN})
+    string(REPLACE "/" "_" target ${name})
+    if(GPUMUX_FUZZ)
+        add_executable(${target} ${arg_SOURCES})
+        target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+        set_property(GLOBAL APPEND PROPERTY gpumux_fuzzers ${target}:${arg_CORPUS})
+    else()
+        add_executable(${target} ${arg_SOURCES} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.c)
+        add_test(NAME ${name} COMMAND ${target} ${CMAKE_SOURCE_DIR}/${arg_CORPUS})
+        gpumux_test_properties(${name} "unit;fuzz" 60 "")
+    endif()
+    target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(${target} PRIVATE ${arg_LINKS})
+endfunction()

@@ -1,0 +1,26 @@
+/*
+ * Arena: many small allocations with one end. A request, a parsed document or a batch owns one and
+ * frees everything at once. Allocation fails (NULL) past the limit given at init: no input makes a
+ * daemon grow without bound.
+ */
+#pragma once
+#include <stddef.h>
+
+struct arena_block;
+
+struct arena {
+    struct arena_block *head;
+    size_t used_bytes;
+    size_t limit_bytes;
+};
+
+void arena_init(struct arena *a, size_t limit_bytes);
+/* Frees everything that came from it. Legal on a zeroed arena and twice. */
+void arena_done(struct arena *a);
+/* Zeroed memory, aligned for any type; NULL past the limit or when memory is out. */
+void *arena_alloc(struct arena *a, size_t bytes);
+/* Zeroed array; NULL also when count * bytes overflows. */
+void *arena_array(struct arena *a, size_t count, size_t bytes);
+char *arena_strdup(struct arena *a, const char *s);
+char *arena_strndup(struct arena *a, const char *s, size_t length);
+char *arena_printf(struct arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));

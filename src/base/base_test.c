@@ -1,0 +1,198 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "base/str.h"
+
+static void arena_gives_zeroed_memory_up_to_its_limit(void **state)
+{
+    (void)state;
+    struct arena a;
+    arena_init(&a, 10000);
+    char *p = arena_alloc(&a, 9000);
+    assert_non_null(p);
+    for (size_t i = 0; i < 9000; i++)
+        assert_int_equal(p[i], 0);
+    assert_null(arena_alloc(&a, 2000));
+    assert_null(arena_array(&a, SIZE_MAX / 2, 4));
+    assert_string_equal(arena_printf(&a, "%d-%s", 7, "x"), "7-x");
+    arena_done(&a);
+    arena_done(&a);
+}
+
+static void str_stops_at_its_maximum(void **state)
+{
+    (void)state;
+    struct str s;
+    str_init(&s, 8);
+    str_append(&s, "12345");
+    str_printf(&s, "%d", 678);
+    assert_false(str_failed(&s));
+    assert_string_equal(str_text(&s), "12345678");
+    str_append_char(&s, '9');
+    assert_true(str_failed(&s));
+    assert_null(str_take(&s));
+    str_done(&s);
+}
+
+static void utf8_is_checked_strictly(void **state)
+{
+    (void)state;
+    assert_true(str_is_utf8("na\xc3\xafve", 6));
+    assert_true(str_is_utf8("\xf0\x9f\x90\x98", 4));
+    assert_false(str_is_utf8("\xc0\x80", 2));
+    assert_false(str_is_utf8("\xed\xa0\x80", 3));
+    assert_false(str_is_utf8("\xf4\x90\x80\x80", 4));
+    assert_false(str_is_utf8("a\0b", 3));
+    assert_false(str_is_utf8("\xe2\x82", 2));
+}
+
+static void distance_counts_edits(void **state)
+{
+    (void)state;
+    assert_int_equal(str_distance("quota", "qouta", 9), 2);
+    assert_int_equal(str_distance("share", "share", 9), 0);
+    assert_int_equal(str_distance("a", "abcdefgh", 3), 3);
+}
+
+static void hash_map_agrees_with_an_array(void **state)
+{
+    (void)state;
+    enum { KEYS = 512 };
+    static int values[KEYS];
+    int *expected[KEYS] = {0};
+    struct hash_map m;
+    struct rng r;
+    hash_map_init(&m);
+    rng_seed(&r, 1);
+    for (int i = 0; i < 200000; i++) {
+        size_t k = rng_below(&r, KEYS);
+        if (rng_below(&r, 2)) {
+            assert_int_equal(hash_map_put(&m, k, &values[k]), 0);
+            expected[k] = &values[k];
+        } else {
+            assert_ptr_equal(hash_map_remove(&m, k), expected[k]);
+            expected[k] = NULL;
+        }
+        size_t probe = rng_below(&r, KEYS);
+        assert_ptr_equal(hash_map_get(&m, probe), expected[probe]);
+    }
+    size_t cursor = 0, seen = 0;
+    void *value;
+    uint64_t key;
+    while (hash_map_next(&m, &cursor, &key, &value)) {
+        assert_ptr_equal(value, expected[key]);
+        seen++;
+    }
+    assert_int_equal(seen, m.count);
+    hash_map_done(&m);
+}
+
+static void list_keeps_order_and_allows_removal(void **state)
+{
+    (void)state;
+    struct item {
+        int n;
+        struct list link;
+    } items[4];
+    struct list head;
+    list_init(&head);
+    for (int i = 0; i < 4; i++) {
+        items[i].n = i;
+        list_append(&head, &items[i].link);
+    }
+    list_for_each_safe (it, &head) {
+        if (list_entry(it, struct item, link)->n % 2)
+            list_remove(it);
+    }
+    int sum = 0;
+    list_for_each (it, &head) {
+        sum = sum * 10 + list_entry(it, struct item, link)->n;
+    }
+    assert_int_equal(sum, 2);
+    list_remove(&items[1].link);
+}
+
+static void rng_repeats_by_seed_and_is_roughly_uniform(void **state)
+{
+    (void)state;
+    struct rng a, b;
+    rng_seed(&a, 42);
+    rng_seed(&b, 42);
+    int buckets[10] = {0};
+    for (int i = 0; i < 100000; i++) {
+        uint64_t x = rng_below(&a, 10);
+        assert_int_equal(x, rng_below(&b, 10));
+        buckets[x]++;
+    }
+    for (int i = 0; i < 10; i++)
+        assert_in_range(buckets[i], 9500, 10500);
+}
+
+static void errors_carry_field_and_text(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    assert_int_equal(error_set_field(&e, ERR_INVALID, "share.max", "%d is over 100", 120),
+                     -ERR_INVALID);
+    error_prefix_field(&e, "workloads[3]");
+    assert_string_equal(e.field, "workloads[3].share.max");
+    assert_string_equal(e.text, "120 is over 100");
+    assert_int_equal(error_http_status(-ERR_QUEUE_FULL), 429);
+    assert_int_equal(error_from_slug("queue-full"), ERR_QUEUE_FULL);
+    assert_int_equal(error_set(NULL, ERR_IO, "nobody listens"), -ERR_IO);
+}
+
+static void clock_formats_utc(void **state)
+{
+    (void)state;
+    char text[CLOCK_TEXT_MAX];
+    assert_string_equal(clock_format(1000, text), "1970-01-01T00:00:01.000Z");
+    assert_string_equal(clock_format(-1, text), "-");
+}
+
+static void a_log_line_stays_one_line(void **state)
+{
+    (void)state;
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    struct log log;
+    log_init(&log, fds[1], LOG_INFO, true);
+    log_write(&log, LOG_DEBUG, "dropped", "%s", "");
+    log_write(&log, LOG_WARN, "node lost", "node=%s why=\"%s\"", "box", "no\nanswer");
+    char line[512] = {0};
+    assert_true(read(fds[0], line, sizeof line - 1) > 0);
+    assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
+    assert_non_null(strstr(line, "\"node\": \"box\", \"why\": \"no answer\"}"));
+    close(fds[0]);
+    close(fds[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arena_gives_zeroed_memory_up_to_its_limit),
+        cmocka_unit_test(str_stops_at_its_maximum),
+        cmocka_unit_test(utf8_is_checked_strictly),
+        cmocka_unit_test(distance_counts_edits),
+        cmocka_unit_test(hash_map_agrees_with_an_array),
+        cmocka_unit_test(list_keeps_order_and_allows_removal),
+        cmocka_unit_test(rng_repeats_by_seed_and_is_roughly_uniform),
+        cmocka_unit_test(errors_carry_field_and_text),
+        cmocka_unit_test(clock_formats_utc),
+        cmocka_unit_test(a_log_line_stays_one_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
