@@ -1,0 +1,231 @@
+/*
+ * The cluster: every live workload, every node, and what happens next.
+ *
+ *     cluster_step(cluster, event) → actions
+ *
+ * Pure: no I/O, no clock, no randomness that was not passed in. The caller (control/, the
+ * simulator, the seeded test) carries the actions out in two stages, "decide, store, then act":
+ *   1. the STORE_* and EVENT actions of one or more steps are committed together;
+ *   2. only then are their REPLY and SEND actions carried out.
+ * If the commit fails, none of stage 2 may happen: the caller answers every request with an error,
+ * drops this cluster and builds a new one from the store (cluster_new, cluster_load_*).
+ *
+ * At most one living copy of a task. A node's attempts may live until its lease and what follows it
+ * (fence, drain) have passed; only then, counted from the last word heard, is a task given to
+ * another node. A fresh cluster has heard of nobody, so it waits that long from its first event.
+ *
+ * Messages may be lost, repeated or reordered, and the protocol does not mind: a node's hello opens
+ * a session and lists every attempt it has; SENDs carry that session and a growing sequence number,
+ * and a node drops what is older than what it has seen; what is not confirmed is sent again after
+ * `resend_ms`. Reports carry the whole truth about one attempt and are repeated until settled.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "model/node.h"
+#include "model/workload.h"
+#include "policy/policy.h"
+
+struct cluster;
+
+struct cluster_config {
+    const struct policy *policy;
+    int max_neighbours;
+    size_t queue_max;  /* live workloads */
+    int64_t lease_ms;  /* a node's attempts run on that long without us */
+    int64_t fence_ms;  /* then, after this, their supervisors ask them to end */
+    int64_t drain_ms;  /* and after this end them by force */
+    int64_t margin_ms; /* added for good measure before a task is called lost */
+    int64_t resend_ms; /* unconfirmed grants and stops are repeated after this */
+    int64_t backoff_min_ms, backoff_max_ms; /* between restarts of a service, and between retries */
+    int64_t keep_finished_ms;               /* retention of finished workloads, by age … */
+    size_t keep_finished_max;               /* … and by count */
+    uint64_t seed;
+};
+/* The documented defaults (policy firstfit, lease 60 s, …). */
+void cluster_config_default(struct cluster_config *config);
+
+/* ---- events ---- */
+
+enum cluster_event_kind {
+    CLUSTER_SUBMIT,
+    CLUSTER_CANCEL,
+    CLUSTER_REQUEUE,
+    CLUSTER_DRAIN, /* or undrain: `on` */
+    CLUSTER_NODE_HELLO,
+    CLUSTER_NODE_REPORT,
+    CLUSTER_NODE_BEAT,
+    CLUSTER_NODE_GONE, /* its connection ended; nothing is known of what runs there */
+    CLUSTER_TICK,      /* time passed; see cluster_next_tick() */
+    CLUSTER_EVENT_END
+};
+
+/* A dependency, resolved by the caller. */
+struct cluster_after {
+    uint64_t workload; /* an id; or, with `within`, an index into this very submission */
+    bool within;
+    bool succeeded;
+};
+
+struct cluster_submission {
+    const char *name; /* an array's element: "NAME[i]" */
+    const struct workload_needs *needs;
+    const struct pairs *node_labels;
+    size_t after_count;
+    const struct cluster_after *after;
+};
+
+struct cluster_event {
+    enum cluster_event_kind kind;
+    struct clock_now now;
+    uint64_t request; /* the caller's mark, repeated in the REPLY; 0: no reply wanted */
+    union {
+        struct {
+            uint32_t uid;
+            const char *key; /* idempotency key of this user, or NULL */
+            size_t count;
+            const struct cluster_submission *items; /* all or nothing */
+        } submit;
+        struct {
+            uint64_t workload;
+            int64_t grace_ms; /* -1: the workload's own */
+        } stop;               /* CANCEL, REQUEUE */
+        struct {
+            const char *node;
+            bool on;
+        } drain;
+        struct {
+            const struct node_info *info;
+            size_t count;
+            const struct attempt_report
+                *attempts; /* every one that it has not been told to settle */
+        } hello;
+        struct {
+            const char *node;
+            uint64_t session;
+            const struct attempt_report *report; /* REPORT only */
+            uint64_t beat;                       /* BEAT only: its number, repeated in the answer */
+        } node;
+    };
+};
+
+/* ---- actions ---- */
+
+enum cluster_action_kind {
+    /* stage 1: one commit */
+    CLUSTER_STORE_NEW,    /* a workload was accepted: store spec and status */
+    CLUSTER_STORE_STATUS, /* its status changed */
+    CLUSTER_STORE_DELETE, /* retention: forget it */
+    CLUSTER_STORE_NODE,   /* a node's inventory or its drained mark changed */
+    CLUSTER_EVENT_LOG,    /* something a person may want to know */
+    /* stage 2: after it */
+    CLUSTER_REPLY,
+    CLUSTER_SEND_WELCOME, /* answers a hello: opens the session */
+    CLUSTER_SEND_GRANT,   /* start this attempt */
+    CLUSTER_SEND_STOP,    /* end this attempt */
+    CLUSTER_SEND_SETTLE,  /* its end is stored: stop reporting it */
+    CLUSTER_SEND_BEAT,    /* answers a beat: the lease holds from when that beat was sent */
+    CLUSTER_ACTION_END
+};
+
+struct cluster_action {
+    enum cluster_action_kind kind;
+    uint64_t workload;
+    /* STORE_NEW: which item of the submission this is. */
+    size_t item;
+    /* STORE_NEW, STORE_STATUS: valid until the next step. */
+    const struct workload_status *status;
+    /* STORE_NODE, SEND_*: */
+    const char *node;
+    bool drained;
+    const struct node_info *info; /* STORE_NODE; valid until the next step */
+    uint64_t session, sequence;   /* SEND_*; sequence 0 for WELCOME and BEAT */
+    int attempt;                  /* SEND_GRANT/STOP/SETTLE, EVENT_LOG */
+    const struct attempt *placed; /* SEND_GRANT: where; valid until the next step */
+    int64_t grace_ms;             /* SEND_STOP */
+    uint64_t beat;                /* SEND_BEAT */
+    /* EVENT_LOG: a stable word ("submitted", "placed", "running", "exited", "node_lost", …) and a
+     * sentence; text is inside the action. */
+    const char *what;
+    char text[WORKLOAD_TEXT_MAX];
+    /* REPLY: */
+    uint64_t request;
+    int result;     /* 0 or -ERR_x, `text` says why */
+    char field[64]; /* of an invalid request, or "" */
+    uint64_t first; /* SUBMIT: ids first … first + count - 1 */
+    size_t count;
+    bool repeated; /* SUBMIT: the key was seen before; these are the ids of then */
+};
+
+/* Filled by a step; reused over many. Freed with cluster_actions_done. */
+struct cluster_actions {
+    struct cluster_action *items;
+    size_t count, capacity;
+};
+void cluster_actions_init(struct cluster_actions *actions);
+void cluster_actions_done(struct cluster_actions *actions);
+
+/* ---- life ---- */
+
+/* config is copied. -ERR_NO_MEMORY. */
+int cluster_new(const struct cluster_config *config, struct cluster **ret);
+void cluster_free(struct cluster *c);
+
+/*
+ * Rebuilding from the store, before the first step; any order of workloads, nodes first.
+ * A live workload comes with all it needs; of a finished one only id, key and end are kept.
+ */
+int cluster_load_node(struct cluster *c, const struct node_info *info, bool drained);
+struct cluster_stored {
+    uint64_t id;
+    uint32_t uid;
+    const char *name, *key; /* key NULL: none; `key_first`/`key_count`: that submission's ids */
+    uint64_t key_first;
+    size_t key_count;
+    const struct workload_needs *needs; /* live ones only */
+    const struct pairs *node_labels;
+    size_t after_count;
+    const struct cluster_after *after; /* all by id */
+    const struct workload_status *status;
+};
+int cluster_load_workload(struct cluster *c, const struct cluster_stored *stored);
+/* Ids continue after `last_id`, whatever was deleted meanwhile. */
+void cluster_load_done(struct cluster *c, uint64_t last_id, struct clock_now now);
+
+/*
+ * One step. Appends to *actions (the caller clears it). Never fails for what an event says: that is
+ * a REPLY. -ERR_NO_MEMORY leaves the cluster unusable, to be rebuilt.
+ */
+int cluster_step(struct cluster *c, const struct cluster_event *event,
+                 struct cluster_actions *actions);
+
+/* When the next TICK is due (boot clock), INT64_MAX if nothing waits for time. */
+int64_t cluster_next_tick(const struct cluster *c);
+
+/* ---- questions; they change nothing ---- */
+
+/* Where would this go now? Fills *ret_decision_text; device_count 0 means it would wait, and why.
+ */
+struct cluster_preview {
+    char node[NODE_NAME_MAX];
+    int device_count;
+    char devices[WORKLOAD_DEVICES_MAX][DEVICE_UUID_MAX];
+    char text[WORKLOAD_TEXT_MAX];
+};
+int cluster_preview(const struct cluster *c, const struct workload_needs *needs,
+                    const struct pairs *node_labels, struct cluster_preview *ret);
+/* NULL if it is not live. Valid until the next step. */
+const struct workload_status *cluster_live_status(const struct cluster *c, uint64_t workload);
+
+struct cluster_counts {
+    size_t live, finished, by_state[WORKLOAD_STATE_END], nodes_connected, nodes_known;
+};
+void cluster_count(const struct cluster *c, struct cluster_counts *ret);
+/* Is the node's session open? */
+bool cluster_node_connected(const struct cluster *c, const char *node);
+/* The devices with what is booked on them, for `nodes`, `top` and metrics; valid until the next
+ * step. */
+void cluster_inventory(const struct cluster *c, struct policy_snapshot *ret);

@@ -1,0 +1,26 @@
+/*
+ * Control: the cluster's state machine wired to its store, its policy, its nodes and the API.
+ * One loop thread steps the cluster; one store thread commits. Requests that arrive while a commit
+ * is under way share the next one.
+ */
+#pragma once
+#include "base/error.h"
+#include "base/log.h"
+#include "wire/config.h"
+
+struct event_base;
+struct control;
+
+struct control_options {
+    const char *directory;   /* of the state */
+    const char *api_socket;  /* unix socket of the API */
+    const char *node_socket; /* unix socket to which nodes connect */
+    const struct config *config;
+    const struct log *log;
+};
+
+/* Opens the store, rebuilds the cluster, listens. */
+int control_new(struct error *e, struct event_base *base, const struct control_options *options,
+                struct control **ret);
+/* Commits what is pending, closes everything. */
+void control_free(struct control *c);

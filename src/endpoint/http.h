@@ -1,0 +1,102 @@
+/*
+ * HTTP server of the API: libevent's, on unix sockets, with our limits, identities and error
+ * format. It knows no route of the product; control/ hands it a table.
+ *
+ * A handler answers at once (http_answer*), or keeps the request and answers later from the loop
+ * thread: every struct http_request stays valid until it was answered, also when the client goes
+ * away meanwhile (http_answer then only frees it).
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+
+struct event_base;
+struct http_server;
+struct http_request;
+struct http_stream;
+
+enum {
+    HTTP_BODY_MAX = 8 << 20,
+    HTTP_HEADER_MAX = 64 << 10,
+    HTTP_PATH_PARTS_MAX = 4,
+    HTTP_STREAM_PENDING_MAX = 1 << 20, /* bytes a slow watcher may be behind; then it is cut off */
+};
+
+enum http_method { HTTP_GET, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_METHOD_END };
+
+/* Who asks: the peer of the unix socket, as the kernel says. */
+struct http_peer {
+    uid_t uid;
+    gid_t gid;
+    pid_t pid;
+};
+
+typedef void (*http_handler)(void *context, struct http_request *request);
+
+struct http_route {
+    enum http_method method;
+    const char *path; /* "/v1/workloads/{id}/logs": {…} matches one part */
+    http_handler handler;
+};
+
+struct http_counters {
+    uint64_t requests, connections_open, connections_refused, streams_open;
+    uint64_t by_status[6]; /* 1xx … 5xx at [1] … [5] */
+};
+
+/*
+ * routes: ended by one with path NULL; must outlive the server. Unknown paths are answered with
+ * 404, known paths with another method with 405 and Allow. No socket yet: see http_server_listen.
+ */
+int http_server_new(struct error *e, struct event_base *base, const struct log *log,
+                    const struct http_route *routes, void *context, size_t connections_max,
+                    struct http_server **ret);
+/* Listens on a unix socket at `path` (mode as given), replacing a dead one; -ERR_BUSY if one
+ * answers. */
+int http_server_listen_unix(struct error *e, struct http_server *s, const char *path, mode_t mode);
+/* Stops listening, ends streams, closes connections. */
+void http_server_free(struct http_server *s);
+void http_server_count(const struct http_server *s, struct http_counters *ret);
+
+/* The request. Strings live as long as it does. */
+struct arena *http_request_arena(struct http_request *r);
+const struct http_peer *http_request_peer(const struct http_request *r);
+/* The part that matched {name}; URL-decoded. NULL: the route has no such part. */
+const char *http_request_part(const struct http_request *r, const char *name);
+/* A query parameter, decoded, or NULL. */
+const char *http_request_query(const struct http_request *r, const char *name);
+const char *http_request_header(const struct http_request *r, const char *name);
+const char *http_request_body(const struct http_request *r, size_t *ret_length);
+/* Every query parameter's name must be in `known` (NULL-ended); else -ERR_INVALID names it. */
+int http_request_check_query(struct error *e, const struct http_request *r,
+                             const char *const *known);
+
+/* Answers; the request is gone afterwards. body is copied. */
+void http_answer_json(struct http_request *r, int status, const char *json, size_t length);
+void http_answer_text(struct http_request *r, int status, const char *type, const char *text,
+                      size_t length);
+/* RFC 9457: {"type": "urn:gpumux:problem:…", "title", "status", "detail", "field"?}. */
+void http_answer_error(struct http_request *r, const struct error *e);
+
+/*
+ * Long answers: server-sent events, or a plain chunked body. The stream outlives the request (which
+ * is gone) until http_stream_end, or until closed(arg) was called because the client left or fell
+ * behind.
+ */
+typedef void (*http_stream_closed)(void *arg);
+struct http_stream *http_stream_begin(struct http_request *r, const char *content_type,
+                                      http_stream_closed closed, void *arg);
+/* false: the client is too far behind or gone; closed() has been called. */
+bool http_stream_write(struct http_stream *s, const void *data, size_t length);
+/* "id: …\nevent: …\ndata: …\n\n"; data must not hold a newline. */
+bool http_stream_event(struct http_stream *s, uint64_t id, const char *event, const char *data);
+/* Bytes not yet taken by the client: a sender of much should wait while this is large. */
+size_t http_stream_pending(const struct http_stream *s);
+void http_stream_end(struct http_stream *s);

@@ -1,0 +1,69 @@
+/* A node and its devices, as a node describes itself when it joins. Plain data. */
+#pragma once
+#include <stdint.h>
+
+#include "model/workload.h"
+
+enum { NODE_DEVICES_MAX = 64, NODE_INSTANCE_MAX = 40, NODE_VERSION_MAX = 32 };
+
+struct device {
+    char uuid[DEVICE_UUID_MAX];
+    char model[DEVICE_MODEL_MAX]; /* "NVIDIA H200" */
+    int index;                    /* on its node, as the driver counts; for display */
+    uint64_t memory_bytes;
+    int sm_count;
+    bool emulated;
+};
+
+struct node_info {
+    char name[NODE_NAME_MAX];
+    char instance[NODE_INSTANCE_MAX]; /* made once in the node's state directory: tells namesakes
+                                         apart */
+    char version[NODE_VERSION_MAX];   /* of its gpumux */
+    struct pairs labels;              /* owned by the arena of the message or the cluster */
+    int device_count;
+    struct device devices[NODE_DEVICES_MAX];
+};
+
+/* What a device was doing over the last second. Percentages 0…100, -1: the device does not say. */
+struct device_usage {
+    char uuid[DEVICE_UUID_MAX];
+    double sm_percent;     /* SM activity where the device has it, else utilisation */
+    double memory_percent; /* DRAM bandwidth */
+    uint64_t memory_used_bytes;
+    double power_watts, power_limit_watts;
+    double temperature_celsius;
+};
+
+/* What an attempt was doing. */
+struct attempt_usage {
+    uint64_t workload;
+    int attempt;
+    uint64_t memory_used_bytes; /* device memory over all its processes */
+    double cpu_percent;
+    uint64_t resident_bytes;
+};
+
+/* How far an attempt has come on its node. Only ever grows. */
+enum attempt_phase {
+    ATTEMPT_ACCEPTED, /* the node has the grant */
+    ATTEMPT_STARTING, /* its supervisor lives */
+    ATTEMPT_RUNNING,  /* the process was exec'ed (a service: is ready) */
+    ATTEMPT_EXITED,   /* over; final */
+    ATTEMPT_PHASE_END
+};
+const char *attempt_phase_name(enum attempt_phase phase);
+int attempt_phase_parse(const char *text, enum attempt_phase *ret);
+
+/* A node's word on one attempt: the whole truth every time, never a difference. */
+struct attempt_report {
+    uint64_t workload;
+    int attempt;
+    enum attempt_phase phase;
+    int64_t started_wall_ms, ended_wall_ms; /* 0: not yet */
+    /* of ATTEMPT_EXITED: */
+    enum failure_reason failure; /* FAILURE_NONE: exit code 0 */
+    int exit_code, signal;
+    bool never_ran; /* the process was never exec'ed, and never will be */
+    char text[WORKLOAD_TEXT_MAX];
+};

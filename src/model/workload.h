@@ -1,0 +1,195 @@
+/*
+ * A workload: what a user asked for (spec), and what has become of it (status).
+ *
+ * Plain data and its validation. Pointers inside a spec belong to the arena that it was built in;
+ * a spec is never changed after validation. Parsers and writers live in wire/.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+enum {
+    WORKLOAD_NAME_MAX = 128,     /* bytes with NUL; an array's "[i]" included */
+    WORKLOAD_COMMAND_MAX = 4096, /* words */
+    WORKLOAD_ENVIRONMENT_MAX = 4096,
+    WORKLOAD_LABELS_MAX = 64,
+    WORKLOAD_AFTER_MAX = 256,
+    WORKLOAD_ARRAY_MAX = 10000,
+    WORKLOAD_DEVICES_MAX = 16,
+    WORKLOAD_RETRIES_MAX = 1000,
+    WORKLOAD_PRIORITY_MAX = 1000, /* and -1000 the least */
+    WORKLOAD_KEY_MAX = 128,       /* a client's idempotency key */
+    WORKLOAD_TEXT_MAX = 192,      /* a sentence in a status */
+    WORKLOAD_ATTEMPTS_KEPT = 16,  /* older attempts of one workload are only counted */
+    DEVICE_UUID_MAX = 48,
+    DEVICE_MODEL_MAX = 64,
+    NODE_NAME_MAX = 64,
+    USER_NAME_MAX = 64,
+};
+
+enum workload_kind { WORKLOAD_TASK, WORKLOAD_SERVICE, WORKLOAD_KIND_END };
+
+/* queued → placed → starting → running → stopping → one of the terminal three. */
+enum workload_state {
+    WORKLOAD_QUEUED,   /* no attempt is open */
+    WORKLOAD_PLACED,   /* an attempt with devices is stored, its node not yet heard of it */
+    WORKLOAD_STARTING, /* its supervisor lives; the process is not there (or not ready) yet */
+    WORKLOAD_RUNNING,
+    WORKLOAD_STOPPING,  /* told to end */
+    WORKLOAD_SUSPENDED, /* reserved */
+    WORKLOAD_SUCCEEDED,
+    WORKLOAD_FAILED,
+    WORKLOAD_CANCELLED,
+    WORKLOAD_STATE_END
+};
+
+/* Why a workload failed. */
+enum failure_reason {
+    FAILURE_NONE,
+    FAILURE_EXIT,       /* exit code other than 0 */
+    FAILURE_SIGNAL,     /* ended by a signal */
+    FAILURE_START,      /* could not be started: no such command, directory, user */
+    FAILURE_TIMEOUT,    /* its time limit */
+    FAILURE_DEPENDENCY, /* what it waited for did not succeed */
+    FAILURE_FAULT,      /* a GPU fault of its own */
+    FAILURE_END
+};
+
+enum on_node_lost { ON_NODE_LOST_REQUEUE, ON_NODE_LOST_WAIT, ON_NODE_LOST_END };
+enum ready_kind { READY_STARTED, READY_COMMAND, READY_PORT, READY_CLIENT, READY_END };
+
+/* Names as users write them ("task", "queued", "exit", …); parse answers -ERR_INVALID. */
+const char *workload_kind_name(enum workload_kind kind);
+const char *workload_state_name(enum workload_state state);
+const char *failure_reason_name(enum failure_reason reason);
+const char *on_node_lost_name(enum on_node_lost what);
+const char *ready_kind_name(enum ready_kind kind);
+int workload_kind_parse(const char *text, enum workload_kind *ret);
+int workload_state_parse(const char *text, enum workload_state *ret);
+int failure_reason_parse(const char *text, enum failure_reason *ret);
+int on_node_lost_parse(const char *text, enum on_node_lost *ret);
+int ready_kind_parse(const char *text, enum ready_kind *ret);
+static inline bool workload_state_is_terminal(enum workload_state state)
+{
+    return state >= WORKLOAD_SUCCEEDED;
+}
+
+struct words {
+    size_t count;
+    const char **items; /* NULL after the last: fit for execve */
+};
+
+struct pair {
+    const char *key, *value;
+};
+
+struct pairs {
+    size_t count;
+    struct pair *items; /* sorted by key, keys unique */
+};
+
+/* The value of key, or NULL. */
+const char *pairs_get(const struct pairs *pairs, const char *key);
+/* Every pair of `wanted` is in `have`. */
+bool pairs_contain(const struct pairs *have, const struct pairs *wanted);
+
+/* "after": start once another workload has ended (or, `succeeded`, ended well). */
+struct after {
+    const char *name; /* as written, a name or an id */
+    bool succeeded;   /* the default; false: ended in any way */
+};
+
+/* The part of a spec that placing and ending a workload depend on; kept in memory by the cluster.
+ */
+struct workload_needs {
+    enum workload_kind kind;
+    int devices;           /* all on one node, all or nothing; 0: runs without a GPU */
+    uint64_t quota_bytes;  /* device memory a device; 0: not said, the whole device is taken */
+    int share_min_percent; /* guaranteed */
+    int share_max_percent; /* cap */
+    int priority;          /* larger goes first */
+    int retries;           /* own failures that are forgiven */
+    int64_t grace_ms;      /* between SIGTERM and SIGKILL */
+    int64_t time_limit_ms; /* of one attempt; 0: none */
+    enum on_node_lost on_node_lost;
+    char model[DEVICE_MODEL_MAX]; /* device model wanted, or "" */
+};
+
+struct workload_spec {
+    struct workload_needs needs;
+    const char *name;     /* never NULL after validation: made from the command if not given */
+    struct words command; /* at least one word */
+    struct words resume;  /* run instead of command from the second attempt on, if given */
+    struct pairs environment;
+    const char *directory;    /* absolute */
+    const char *user;         /* account it runs as; NULL: the submitter's */
+    struct pairs node_labels; /* a node must have them */
+    struct pairs labels;
+    int64_t batch_reference, batch_min, batch_max, batch_step; /* 0: not said */
+    double slo_percentile, slo_latency_ms;                     /* 0: none */
+    double expected_samples;
+    int64_t expected_duration_ms;
+    enum ready_kind ready;
+    struct words ready_command;
+    int ready_port;
+    size_t after_count;
+    struct after *after;
+    int array_count;  /* 0: not an array */
+    bool wants_stdin; /* `run` forwards its standard input */
+};
+
+/* One run of a workload. */
+struct attempt {
+    int number; /* 1, 2, … */
+    char node[NODE_NAME_MAX];
+    int device_count;
+    char devices[WORKLOAD_DEVICES_MAX][DEVICE_UUID_MAX];
+    int64_t placed_wall_ms, started_wall_ms, ended_wall_ms; /* 0: not yet */
+    enum failure_reason failure; /* how it ended; FAILURE_NONE with ended: well, or see text */
+    int exit_code;               /* -1: not known */
+    int signal;                  /* 0: none */
+    bool lost;                   /* its node was lost: a service's copy may still live */
+    char text[WORKLOAD_TEXT_MAX];
+};
+
+/* Why an open attempt was told to stop, and so what follows when it has ended. */
+enum stop_cause {
+    STOP_NONE,
+    STOP_CANCEL,  /* the user's word: cancelled */
+    STOP_REQUEUE, /* the user's word, eviction or a drained node: a new attempt, not counted */
+    STOP_CAUSE_END
+};
+const char *stop_cause_name(enum stop_cause cause);
+int stop_cause_parse(const char *text, enum stop_cause *ret);
+
+/* What has become of a workload. Stored at every change; what the API shows. */
+struct workload_status {
+    enum workload_state state;
+    enum failure_reason failure;  /* of a failed one */
+    enum stop_cause stop;         /* why it is stopping */
+    char text[WORKLOAD_TEXT_MAX]; /* why it waits, failed or was cancelled; "" when there is nothing
+                                     to say */
+    int exit_code;                /* of the last attempt; -1: not known */
+    int signal;
+    int attempts_total; /* ever opened; the open or last one has this number */
+    int failures;       /* own failures so far, against `retries` */
+    int64_t backoff_ms; /* a service's last restart delay */
+    int64_t submitted_wall_ms, started_wall_ms, ended_wall_ms;
+    int attempts_kept;        /* in `attempts`, oldest first */
+    struct attempt *attempts; /* owned by whoever owns the status */
+};
+
+/* The newest attempt, or NULL when there was none. */
+struct attempt *workload_status_attempt(const struct workload_status *status);
+
+/*
+ * Checks a spec from any source and completes its defaults (name from the command, share 0..100,
+ * grace 10 s). New strings come from `arena`. -ERR_INVALID names the field.
+ */
+int workload_spec_validate(struct error *e, struct arena *arena, struct workload_spec *spec);
+/* Letters, digits, '.', '_', '-' (and, for an array's element, "[i]"); not all digits. */
+bool workload_name_is_valid(const char *name);

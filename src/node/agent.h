@@ -1,0 +1,40 @@
+/*
+ * The node's side: joins control, starts what it is granted under supervisors, reports, keeps the
+ * lease.
+ *
+ * State on disk (`directory`, mode 0711), enough for a new agent to take over after a crash:
+ *   node.json                 this node's instance
+ *   agent.lock                flock: one agent at a time
+ *   lease                     8 bytes: boot-clock ms until which tasks may run; mapped by
+ * supervisors locks/W.A                 flock held by the supervisor of attempt A of workload W
+ * while it lives attempts/W.A/             owned by the user it runs as; see supervisor.h
+ *
+ * An attempt whose lock is free and that has no exit record was ended with its supervisor: a failed
+ * attempt. One without `record.json` and with a free lock never ran.
+ */
+#pragma once
+#include "base/error.h"
+#include "base/log.h"
+#include "wire/config.h"
+
+struct event_base;
+struct agent;
+
+struct agent_options {
+    const char *directory;      /* of the state; made if missing */
+    const char *control_socket; /* unix socket of control's node port */
+    const char *emulate;        /* emulated devices' state file, or NULL: real ones through NVML */
+    const char
+        *emulate_libraries; /* directory with the emulated libcuda.so.1 and libnvidia-ml.so.1 */
+    const struct config *config;
+    const struct log *log;
+};
+
+/* Adopts what runs, then keeps connecting to control for ever. */
+int agent_new(struct error *e, struct event_base *base, const struct agent_options *options,
+              struct agent **ret);
+/* Leaves everything running; supervisors go on by themselves. */
+void agent_free(struct agent *a);
+/* How many attempts are alive here. */
+size_t agent_alive(const struct agent *a);
+size_t agent_device_count(const struct agent *a);

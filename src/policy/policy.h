@@ -1,0 +1,91 @@
+/*
+ * A policy decides which waiting workloads go to which devices. It sees a read-only snapshot and
+ * returns decisions; it does no I/O, reads no clock and keeps no state of its own.
+ *
+ * To add one: a file with one `const struct policy`, one line in registry.c.
+ */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/node.h"
+#include "model/workload.h"
+
+struct policy_node {
+    const char *name;
+    const struct pairs *labels;
+    bool usable; /* connected and not drained */
+    size_t first_device, device_count;
+};
+
+struct policy_device {
+    const char *uuid, *model;
+    size_t node;
+    uint64_t memory_bytes;
+    /* What its present workloads (placed and not yet ended) hold: */
+    uint64_t quota_bytes;
+    int share_min_percent;
+    int neighbours;
+    bool exclusive; /* one of them takes the whole device (no quota was said) */
+};
+
+struct policy_waiting {
+    uint64_t workload;
+    const struct workload_needs *needs;
+    const struct pairs *node_labels;
+    int64_t waited_ms;
+};
+
+struct policy_snapshot {
+    const struct policy_node *nodes;
+    size_t node_count;
+    const struct policy_device *devices; /* those of one node are consecutive */
+    size_t device_count;
+    const struct policy_waiting *waiting; /* in the order in which they should be served */
+    size_t waiting_count;
+    int max_neighbours; /* workloads on one device */
+    uint64_t seed;      /* for policies that draw lots */
+};
+
+struct policy_decision {
+    size_t waiting; /* index into snapshot->waiting */
+    size_t device_count;
+    size_t devices[WORKLOAD_DEVICES_MAX]; /* indices into snapshot->devices, all of one node */
+};
+
+struct policy {
+    const char *name, *summary;
+    bool one_a_device; /* never shares */
+    /*
+     * Fills `out` (room for waiting_count decisions) and returns how many. `scratch` is a private
+     * copy of snapshot->devices that the policy may change to account for its own decisions.
+     */
+    size_t (*decide)(const struct policy_snapshot *snapshot, struct policy_device *scratch,
+                     struct policy_decision *out);
+};
+
+/* registry.c: the list of policies. NULL if there is none of that name. */
+const struct policy *policy_find(const char *name);
+/* index 0, 1, … ; NULL past the last. */
+const struct policy *policy_at(size_t index);
+
+/* fit.c: what policies share. */
+enum policy_misfit {
+    POLICY_FITS,
+    POLICY_NODE_UNUSABLE,
+    POLICY_WRONG_MODEL,
+    POLICY_WRONG_LABELS,
+    POLICY_NO_MEMORY,  /* Σ quotas would pass the device's memory */
+    POLICY_NO_SHARE,   /* Σ share.min would pass 100 */
+    POLICY_NEIGHBOURS, /* max_neighbours reached, or held by one that shares with nobody */
+    POLICY_MISFIT_END
+};
+enum policy_misfit policy_device_fit(const struct policy_snapshot *snapshot,
+                                     const struct policy_device *device,
+                                     const struct policy_waiting *waiting, int max_neighbours);
+/* Books `waiting` on a scratch device. */
+void policy_device_take(struct policy_device *device, const struct workload_needs *needs);
+/* One sentence: why `waiting` fits nowhere now ("0 of 4 devices fit: 3 lack memory (…)…"). */
+void policy_explain_misfit(const struct policy_snapshot *snapshot,
+                           const struct policy_waiting *waiting, const struct policy *policy,
+                           char text[WORKLOAD_TEXT_MAX]);

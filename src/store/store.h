@@ -1,0 +1,129 @@
+/*
+ * The store: what survives. One writer (the store thread) commits batches; one reader (the loop
+ * thread) answers the API's questions from what is committed. Implementations: memory.c (tests, the
+ * simulator), sqlite.c (one machine).
+ *
+ * A row of `workload` holds columns to search by, and two JSON texts written by wire/: the spec
+ * (shared by the elements of an array, immutable) and the status (replaced at every change).
+ * Every event gets the next revision; a watcher resumes at the revision it has seen.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "model/workload.h"
+
+enum { STORE_SCHEMA_VERSION = 1, STORE_PAGE_MAX = 1000 };
+
+struct store;
+struct store_batch;
+
+struct store_workload {
+    uint64_t id;
+    uint64_t group; /* id of the first element of its array; its own id otherwise */
+    uint64_t first; /* the submission it came with: ids first … first + submitted - 1 */
+    size_t submitted;
+    uint64_t spec_id;
+    uint32_t uid;
+    const char *user;        /* submitter's account name at that time */
+    const char *name, *base; /* "sweep[3]", "sweep" */
+    const char *key;         /* NULL: none */
+    int array_index;         /* -1: not of an array */
+    enum workload_kind kind;
+    int priority;
+    enum workload_state state;
+    int64_t submitted_wall_ms, ended_wall_ms;
+    const char *after;  /* JSON: [[id, succeeded], …] */
+    const char *status; /* JSON */
+    const char *spec;   /* JSON; filled by get and load (of live ones), NULL in lists */
+};
+
+struct store_event {
+    uint64_t revision; /* given by the store */
+    int64_t wall_ms;
+    uint64_t workload; /* 0: none */
+    int attempt;
+    uint32_t uid;     /* owner of the workload */
+    const char *node; /* or "" */
+    const char *what;
+    const char *text;
+};
+
+/* ---- opening ---- */
+
+/*
+ * Opens or creates `directory`/gpumux.db. Takes the directory's lock first (-ERR_BUSY: another
+ * gpumux has it, and the text names its pid). An older schema is copied beside itself, then
+ * migrated; a newer one is refused (-ERR_TOO_NEW); damage is -ERR_CORRUPT with the command that
+ * helps.
+ */
+int store_open_sqlite(struct error *e, const char *directory, struct store **ret);
+/* The same, read-only, without the lock: `state check|export`. */
+int store_open_sqlite_readonly(struct error *e, const char *directory, struct store **ret);
+int store_open_memory(struct error *e, struct store **ret);
+void store_close(struct store *s);
+
+/* ---- writing: a batch is built by one thread, then committed by the writer's ---- */
+
+struct store_batch *store_batch_new(void);
+void store_batch_free(struct store_batch *b);
+/* Everything is copied. 0 or -ERR_NO_MEMORY. */
+int store_batch_spec(struct store_batch *b, uint64_t spec_id, const char *json);
+int store_batch_workload(struct store_batch *b, const struct store_workload *row);
+int store_batch_status(struct store_batch *b, uint64_t id, enum workload_state state,
+                       int64_t ended_wall_ms, const char *json);
+int store_batch_delete(struct store_batch *b, uint64_t id);
+int store_batch_node(struct store_batch *b, const char *name, bool drained, const char *json);
+/* event->revision is ignored; the next one is given at commit. */
+int store_batch_event(struct store_batch *b, const struct store_event *event);
+size_t store_batch_count(const struct store_batch *b);
+
+/* All of it, durably, or nothing. Writer's thread only. */
+int store_commit(struct error *e, struct store *s, const struct store_batch *b);
+/* Deletes the oldest events past `keep`, and what nobody refers to. Writer's thread only. */
+int store_trim(struct error *e, struct store *s, uint64_t keep_events);
+
+/* ---- reading: reader's thread only; strings handed to a callback live until it returns ---- */
+
+typedef int (*store_workload_fn)(void *arg, const struct store_workload *row); /* ≠ 0 stops */
+typedef int (*store_event_fn)(void *arg, const struct store_event *event);
+typedef int (*store_node_fn)(void *arg, const char *name, bool drained, const char *json);
+
+struct store_filter {
+    uint32_t states; /* bit per enum workload_state; 0: all */
+    int kind;        /* enum workload_kind, or -1 */
+    bool by_uid;
+    uint32_t uid;
+    const char *name; /* name or array's base name; NULL: all */
+    uint64_t before;  /* ids below this; 0: from the newest */
+    size_t limit;     /* ≤ STORE_PAGE_MAX */
+};
+/* Newest first. */
+int store_list(struct error *e, struct store *s, const struct store_filter *filter,
+               store_workload_fn fn, void *arg);
+/* -ERR_NOT_FOUND */
+int store_get(struct error *e, struct store *s, uint64_t id, store_workload_fn fn, void *arg);
+/* The ids of the newest submission of this user (any user with any_uid) under that name; an array's
+ * base name gives all its elements. Returns how many were written (≤ room), 0: none. */
+int store_resolve(struct error *e, struct store *s, bool any_uid, uint32_t uid, const char *name,
+                  uint64_t *ret_ids, size_t room);
+/* Everything, for building a cluster: live workloads with spec, finished ones without spec and
+ * status. */
+int store_load(struct error *e, struct store *s, store_node_fn node_fn,
+               store_workload_fn workload_fn, void *arg, uint64_t *ret_last_id);
+/* Events after `since`, oldest first. -ERR_GONE: some of them are no longer kept. */
+int store_events(struct error *e, struct store *s, uint64_t since, uint64_t workload, size_t limit,
+                 store_event_fn fn, void *arg);
+/* The newest revision that is committed. */
+uint64_t store_revision(struct store *s);
+
+struct store_counters {
+    uint64_t commits; /* each is one sync */
+    uint64_t operations;
+    uint64_t bytes; /* size of the database */
+};
+void store_count(struct store *s, struct store_counters *ret);
+/* Integrity check of everything; -ERR_CORRUPT says what. */
+int store_check(struct error *e, struct store *s);

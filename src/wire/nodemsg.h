@@ -1,0 +1,98 @@
+/*
+ * Messages between control and a node: one JSON object a line, over one stream connection.
+ * {"type": "hello", …}. Lines are at most NODEMSG_LINE_MAX; unknown types and keys are ignored (a
+ * newer minor version may add some), missing or mistyped known keys break the connection.
+ *
+ *   node → control                              control → node
+ *   hello   protocol, version, node, attempts   welcome  protocol, version, session, lease, fence,
+ * drain report  one attempt_report                  grant    session, sequence, workload, attempt,
+ * spec, … beat    number, usage                       stop     session, sequence, workload,
+ * attempt, grace log     answer to read                      settle   session, sequence, workload,
+ * attempt done    answer to signal and input          beat     number refuse  text: then it closes
+ * read     request, workload, attempt, offset, wait signal   request, workload, attempt, signal
+ *                                               input    request, workload, attempt, offset, data,
+ * end refuse   text: then it closes Binary data is base64.
+ */
+#pragma once
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "model/node.h"
+#include "model/workload.h"
+
+enum {
+    NODEMSG_PROTOCOL = 1,
+    NODEMSG_LINE_MAX = 8 << 20,
+    NODEMSG_DATA_MAX = 256 << 10, /* bytes of log or input in one message */
+    NODEMSG_ATTEMPTS_MAX = 4096,
+};
+
+enum nodemsg_type {
+    NODEMSG_HELLO,
+    NODEMSG_REPORT,
+    NODEMSG_BEAT,
+    NODEMSG_LOG,
+    NODEMSG_DONE,
+    NODEMSG_WELCOME,
+    NODEMSG_GRANT,
+    NODEMSG_STOP,
+    NODEMSG_SETTLE,
+    NODEMSG_READ,
+    NODEMSG_SIGNAL,
+    NODEMSG_INPUT,
+    NODEMSG_REFUSE,
+    NODEMSG_TYPE_END
+};
+
+/* What a node needs to run one attempt. */
+struct grant {
+    uint64_t workload;
+    int attempt;
+    uint64_t group;
+    int array_index; /* -1: not of an array */
+    const char *name;
+    uint32_t uid; /* the submitter's; spec->user says whether it runs as another */
+    const char *user;
+    int device_count;
+    const char *devices[WORKLOAD_DEVICES_MAX];
+    const struct workload_spec *spec; /* when parsed; in the message's arena */
+    const char *spec_json;            /* when written: put in as it is */
+};
+
+/* One struct for all: which members count is said by type. Strings and arrays: in the arena given
+ * to parse, or the writer's own. */
+struct nodemsg {
+    enum nodemsg_type type;
+    int protocol;
+    const char *version;
+    uint64_t session, sequence;
+    int64_t lease_ms, fence_ms, drain_ms;
+    uint64_t workload;
+    int attempt;
+    int64_t grace_ms;
+    const struct node_info *node;          /* hello */
+    size_t attempt_count;                  /* hello */
+    const struct attempt_report *attempts; /* hello: all; report: one */
+    uint64_t beat;                         /* beat, both ways */
+    size_t device_usage_count;
+    const struct device_usage *device_usage; /* beat of a node */
+    size_t attempt_usage_count;
+    const struct attempt_usage *attempt_usage;
+    struct grant grant;
+    uint64_t request; /* read, signal, input and their answers */
+    int result;       /* log, done: 0 or -ERR_x */
+    const char *text; /* refuse, and why a result is not 0 */
+    uint64_t offset;  /* read, log, input: in bytes of the attempt's output or input */
+    int64_t wait_ms;  /* read: answer at the latest then, even with nothing new */
+    size_t max;       /* read: bytes wanted at most */
+    const void *data; /* log, input */
+    size_t length;
+    bool end; /* log: nothing will follow; input: end of file */
+    int signal;
+};
+
+/* One line with its newline. -ERR_TOO_LARGE past NODEMSG_LINE_MAX. */
+int nodemsg_write(const struct nodemsg *msg, struct str *out);
+/* line: without newline. -ERR_PROTOCOL, -ERR_SYNTAX. */
+int nodemsg_parse(struct error *e, struct arena *arena, const char *line, size_t length,
+                  struct nodemsg *ret);

@@ -1,0 +1,18 @@
+/* Statuses and nodes as JSON: what the store keeps and the API shows. */
+#pragma once
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "model/node.h"
+#include "model/workload.h"
+
+/* One line of JSON each. 0 or -ERR_NO_MEMORY. */
+int record_write_status(const struct workload_status *status, struct str *out);
+int record_write_node(const struct node_info *info, struct str *out);
+
+/* Strict; -ERR_CORRUPT on anything that record_write_* does not write. Attempts and labels come
+ * from the arena. Keys that a newer minor version may add are ignored. */
+int record_parse_status(struct error *e, struct arena *arena, const char *text,
+                        struct workload_status *ret);
+int record_parse_node(struct error *e, struct arena *arena, const char *text,
+                      struct node_info *ret);
