@@ -1,0 +1,52 @@
+# The ways to build, try and test gpumux, each by one name. CMake and Ninja do the work (the presets
+# are in CMakePresets.json); everything that is built lies under build/, and a second run builds only
+# what changed.
+
+PREFIX ?= /usr/local
+export PREFIX DESTDIR FUZZ_SECONDS
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test soak fuzz bare bench install bundle format clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: ## install the packages that building and testing need, if any is missing
+	@scripts/setup build
+
+build: setup ## build the release: build/release
+	@scripts/build release
+
+demo: build ## build, then run gpumux on emulated GPUs, in three minutes
+	@test -x scripts/demo || { echo "make demo: scripts/demo is missing from this tree" >&2; exit 1; }
+	@scripts/demo
+
+test: setup ## build and run every test: release, then again under ASan+UBSan and TSan
+	@scripts/test
+
+soak: setup ## the tests three times quiet and three times beside a load, with new seeds
+	@scripts/soak
+
+fuzz: ## run every fuzzer for FUZZ_SECONDS (60), and prove that a planted bug is found
+	@scripts/setup build fuzz
+	@scripts/fuzz
+
+bare: ## make demo and make test in a chroot of a bare Debian system (needs root)
+	@scripts/setup bare
+	@scripts/bare
+
+bench: build ## measure: bench/run
+	@test -x bench/run || { echo "make bench: bench/run is missing from this tree" >&2; exit 1; }
+	@bench/run
+
+install: build ## install under PREFIX (/usr/local); honours DESTDIR
+	@cmake --install build/release --prefix "$(PREFIX)" --strip
+
+bundle: build ## one tarball in dist/ that runs on any x86-64 Linux with glibc 2.36 or later
+	@scripts/bundle
+
+format: ## lay out all C code with clang-format
+	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format -i
+
+clean: ## remove build/ and dist/
+	@rm -rf build dist

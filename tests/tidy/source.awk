@@ -1,0 +1,137 @@
+# The rules about the text of C files: sizes, includes, banned functions. Prints FILE:LINE: MESSAGE.
+# edges_file names the list of allowed edges between folders.
+
+BEGIN {
+    file_lines_max = 800
+    function_lines_max = 70
+    banned = "strcpy strcat sprintf vsprintf gets strtok atoi atol atof system popen alloca tmpnam mktemp"
+    while ((getline line < edges_file) > 0) {
+        sub(/#.*/, "", line)
+        if (split(line, side, ":") < 2)
+            continue
+        from = side[1]
+        gsub(/ /, "", from)
+        known[from] = 1
+        count = split(side[2], target, " ")
+        for (i = 1; i <= count; i++)
+            edge[from, target[i]] = 1
+    }
+    banned_count = split(banned, banned_name, " ")
+}
+
+function breach(line, message)
+{
+    print FILENAME ":" line ": " message
+}
+
+# The folder that the edges speak of: src/NAME/... and NAME/... are both NAME.
+function folder_of(path,    part)
+{
+    sub(/^src\//, "", path)
+    split(path, part, "/")
+    return part[1]
+}
+
+# The line without comments and without what is inside quotes. in_comment lasts over lines.
+function code_of(line,    code, mark)
+{
+    code = ""
+    while (line != "") {
+        if (in_comment) {
+            if (!match(line, /\*\//))
+                return code
+            line = substr(line, RSTART + 2)
+            in_comment = 0
+        }
+        if (!match(line, /"([^"\\]|\\.)*"|'([^'\\]|\\.)*'|\/\*|\/\//))
+            return code line
+        mark = substr(line, RSTART, 2)
+        code = code substr(line, 1, RSTART - 1)
+        if (mark == "//")
+            return code
+        line = substr(line, RSTART + RLENGTH)
+        if (mark == "/*")
+            in_comment = 1
+        else
+            code = code "\"\""
+    }
+    return code
+}
+
+function calls(code, name)
+{
+    return code ~ ("(^|[^A-Za-z0-9_])" name "[ ]*\\(")
+}
+
+function check_include(target,    to, base)
+{
+    base = target
+    sub(/.*\//, "", base)
+    if (target ~ /\.\./) {
+        if (target !~ /^(\.\.\/)+api\/[a-z_]*\.def$/)
+            breach(FNR, "include \"" target "\": write it from src/, as \"folder/name.h\"")
+        return
+    }
+    to = index(target, "/") ? folder_of(target) : folder
+    if (base ~ /_internal\.h$/ && to != folder)
+        breach(FNR, target " is internal to " to "/")
+    if (to == folder || in_tests)
+        return
+    if (!(folder in known))
+        breach(FNR, "folder " folder " is not listed in " edges_file)
+    else if (!((folder, to) in edge) && !((inner_path, to) in edge))
+        breach(FNR, "forbidden edge: " folder " may not include " target " (" edges_file ")")
+}
+
+function check_calls(code,    i)
+{
+    for (i = 1; i <= banned_count; i++)
+        if (index(code, banned_name[i]) && calls(code, banned_name[i]))
+            breach(FNR, "banned function: " banned_name[i])
+    if (!may_exit && (calls(code, "exit") || calls(code, "abort")))
+        breach(FNR, "a library returns errors, it does not call exit or abort")
+}
+
+function end_file()
+{
+    if (path == "")
+        return
+    if (lines > file_lines_max)
+        print path ":" lines ": file of " lines " lines, more than " file_lines_max
+    if (path ~ /\.h$/ && !pragma_once)
+        print path ":1: header without #pragma once"
+}
+
+FNR == 1 {
+    end_file()
+    path = FILENAME
+    inner_path = path
+    sub(/^src\//, "", inner_path)
+    folder = folder_of(path)
+    in_tests = path ~ /^(tests|bench)\//
+    may_exit = in_tests || path ~ /^(src\/cli|workloads)\// || path ~ /_test\.c$/
+    in_comment = 0
+    pragma_once = 0
+    function_line = 0
+}
+{ lines = FNR }
+/^#pragma once/ { pragma_once = 1 }
+/^# *include *"/ {
+    split($0, quoted, "\"")
+    check_include(quoted[2])
+    next
+}
+{ check_calls(code_of($0)) }
+/^[A-Za-z_].*\(/ {
+    function_name = $0
+    sub(/\(.*/, "", function_name)
+    sub(/.*[ *]/, "", function_name)
+}
+/^\{/ { function_line = FNR }
+/^\}/ {
+    if (function_line && FNR - function_line + 1 > function_lines_max)
+        breach(function_line, "function " function_name " of " FNR - function_line + 1 \
+            " lines, more than " function_lines_max)
+    function_line = 0
+}
+END { end_file() }

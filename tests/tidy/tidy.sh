@@ -1,0 +1,123 @@
+#!/bin/bash
+# tidy.sh ROOT [BUILD]: the rules of CONTRIBUTING.md that a program can check.
+#
+# Prints FILE:LINE: MESSAGE for every breach in the tree ROOT and exits with 1 if there is any. With
+# BUILD (an optimised build of that tree) it also looks for writable data in the object files.
+# To add a rule: about the text of a C file, in source.awk; about what the build names, in
+# unnamed_files; then one case in tidy_selftest.sh that proves that it can fail.
+set -Eeuo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$1"
+build=${2:-}
+edges=tests/tidy/edges.txt
+writable=tests/tidy/writable.txt
+clang_format_major=14
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'echo "$0:$LINENO: could not check: $BASH_COMMAND"' ERR
+
+# Every file that belongs to the tree: all that git would commit, or all there are without git.
+list_files() {
+    if [ "$(git rev-parse --show-toplevel 2> /dev/null)" = "$PWD" ]; then
+        git ls-files --cached --others --exclude-standard
+    else
+        find . \( -name .git -o -path ./build -o -path ./dist \) -prune -o -type f -print \
+            | sed 's|^\./||'
+    fi | while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done | sort -u
+}
+
+sources() { xargs -r -d '\n' awk -v edges_file="$edges" -f "$here/source.awk" < "$work/c_files"; }
+
+# Machine paths and marks of unfinished work, in any text file of the tree.
+leftovers() {
+    xargs -r -d '\n' grep -nHIE '(^|[^A-Za-z0-9_.})*$~-])/(work|farm|root|home)/' < "$work/files" \
+        | sed -E 's/^([^:]*:[0-9]+):.*/\1: a path of one machine/' || true
+    xargs -r -d '\n' grep -nHIwE 'TO''DO|FIX''ME' < "$work/files" \
+        | sed -E 's/^([^:]*:[0-9]+):.*/\1: a mark of unfinished work/' || true
+}
+
+layout() {
+    local major
+    major=$(clang-format --version | sed -E 's/.*version ([0-9]+).*/\1/')
+    if [ "$major" != $clang_format_major ]; then
+        echo ".clang-format:1: needs clang-format $clang_format_major, found ${major:-none}"
+        return
+    fi
+    { xargs -r -d '\n' -P "$(nproc)" -n 16 clang-format --dry-run -Werror < "$work/c_files" 2>&1 || true; } \
+        | sed -nE 's/^([^:]*:[0-9]+):[0-9]+: error: .*/\1: not laid out by clang-format (make format)/p' \
+        | sort -u -t : -k 1,1
+}
+
+# Sources and tests that no CMakeLists.txt names, so that nothing would ever build or run them.
+unnamed_files() {
+    grep -E '(^|/)CMakeLists\.txt$' "$work/files" | xargs -r -d '\n' awk '
+        FNR == 1 { folder = FILENAME; sub(/CMakeLists\.txt$/, "", folder) }
+        {
+            sub(/#.*/, "")
+            gsub(/\$\{(CMAKE_SOURCE_DIR|PROJECT_SOURCE_DIR)\}\//, "/")
+            gsub(/\$\{(CMAKE_CURRENT_SOURCE_DIR|CMAKE_CURRENT_LIST_DIR)\}\//, "")
+            gsub(/[()"]/, " ")
+            for (i = 1; i <= NF; i++)
+                print (substr($i, 1, 1) == "/") ? substr($i, 2) : folder $i
+        }' | sort -u > "$work/named"
+    # A part that test scripts source is run by them.
+    grep -E '^tests/.*\.sh$' "$work/files" | xargs -r -d '\n' awk '
+        $1 == "." || $1 == "source" { sub(/.*\//, ""); sub(/["'\''].*/, ""); print }' \
+        | sort -u > "$work/sourced"
+    { grep -E '\.c$|^tests/(system|torture|gpu)/[^/]*\.sh$' "$work/files" \
+        | grep -vxFf "$work/named" || true; } \
+        | while IFS= read -r file; do
+            case $file in
+            *.sh) grep -qxF "${file##*/}" "$work/sourced" && continue ;&
+            *_test.c | *_fuzz.c | tests/*) echo "$file:1: a test that no CMakeLists.txt runs" ;;
+            *) echo "$file:1: a dead file: no CMakeLists.txt names it" ;;
+            esac
+        done
+}
+
+# Writable data in the object files whose source is still there. Constant tables with pointers in
+# them are relocated once and then read-only: they are in .data.rel.ro.
+writable_data() {
+    local object source class symbol line reason
+    [ -n "$build" ] || return 0
+    # The object A/CMakeFiles/T.dir/x.c.o is made from A/x.c, one with /__/ in its path from B of /__/B.
+    (cd "$build" && find . -name '*.c.o') \
+        | sed -E 'h; s#CMakeFiles/[^/]*\.dir/##; s#\.o$##; s#.*(/__)+/##; s#^\./##; x; G; s#\n#\t#' \
+        | while IFS=$'\t' read -r object source; do
+            [ ! -f "$source" ] || printf '%s\t%s\n' "$build/$object" "$source"
+        done > "$work/objects"
+    cut -f 1 "$work/objects" | xargs -r -d '\n' nm -A --format=sysv 2> /dev/null \
+        | awk -F '|' -v objects="$work/objects" '
+        BEGIN { while ((getline line < objects) > 0) { split(line, part, "\t"); source[part[1]] = part[2] } }
+        NF >= 7 && $3 ~ /[BDCbdS]/ && $7 !~ /rel\.ro|rodata/ {
+            colon = match($1, /\.c\.o:/) + 4
+            symbol = substr($1, colon + 1)
+            sub(/ +$/, "", symbol); sub(/\.[0-9]+$/, "", symbol); gsub(/ /, "", $3)
+            print source[substr($1, 1, colon - 1)] "\t" $3 "\t" symbol
+        }' | sort -u > "$work/data"
+    while IFS=$'\t' read -r source class symbol; do
+        case $class$source in
+        [bd]tests/* | [bd]bench/* | [bd]*_test.c | [bd]*_fuzz.c) continue ;;
+        esac
+        reason=$(awk -v f="$source" -v s="$symbol" '$1 == f && $2 == s && NF > 2' "$writable" 2> /dev/null || true)
+        [ -z "$reason" ] || continue
+        line=$(grep -nwF -m 1 -- "$symbol" "$source" | cut -d : -f 1 || true)
+        echo "$source:${line:-1}: writable global data: $symbol (let a context own it)"
+    done < "$work/data"
+    [ ! -f "$writable" ] || awk -v data="$work/data" -v name="$writable" '
+        BEGIN { while ((getline line < data) > 0) { split(line, part, "\t"); there[part[1] " " part[3]] = 1 } }
+        !/^#/ && NF && !(($1 " " $2) in there) {
+            print name ":" FNR ": no such data any more: " $1 " " $2 }' "$writable"
+}
+
+list_files > "$work/files"
+grep -E '\.[ch]$' "$work/files" > "$work/c_files" || true
+{ sources; leftovers; layout; unnamed_files; writable_data; } > "$work/breaches"
+cat "$work/breaches"
+if [ -s "$work/breaches" ]; then
+    echo "tidy: $(wc -l < "$work/breaches") breaches in $(wc -l < "$work/files") files"
+    exit 1
+fi
+echo "tidy: $(wc -l < "$work/files") files, no breach"

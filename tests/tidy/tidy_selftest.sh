@@ -1,0 +1,152 @@
+#!/bin/bash
+# Proves that tidy.sh can fail: a small clean tree passes, and each breach put into it is reported.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(mktemp -d)
+trap 'rm -rf "$top"' EXIT
+tree=$top/tree
+failures=0 checks=0
+
+# A tree with one of everything that the rules speak of, and no breach.
+clean_tree() {
+    rm -rf "$tree"
+    mkdir -p "$tree"/{src/base,src/model,tests/system,tests/tidy,build/src/base/CMakeFiles/base.dir}
+    cd "$tree"
+    cp "$here/../../.clang-format" .
+    printf 'base:\nmodel: base\ncli: base\ncli/up.c: model\n' > tests/tidy/edges.txt
+    printf '# FILE SYMBOL REASON\n' > tests/tidy/writable.txt
+    printf '#pragma once\nint a_get(void);\n' > src/base/a.h
+    printf '#pragma once\n' > src/base/a_internal.h
+    printf '#include "base/a.h"\n#include "base/a_internal.h"\n\nint a_get(void)\n{\n    return 1;\n}\n' > src/base/a.c
+    printf '#include "base/a.h"\n\nint main(void)\n{\n    return a_get() - 1;\n}\n' > src/base/a_test.c
+    printf 'base(SOURCES a.c)\ntest(a_test.c)\n' > src/base/CMakeLists.txt
+    printf '#pragma once\n#include "base/a.h"\n' > src/model/m.h
+    printf '. "$(dirname "$0")/part.sh"\n' > tests/system/run.sh
+    printf 'true\n' > tests/system/part.sh
+    printf 'test(${CMAKE_CURRENT_SOURCE_DIR}/run.sh)\n' > tests/system/CMakeLists.txt
+}
+
+# For the cases about data; the others need no object files.
+compile_objects() {
+    local source
+    for source in src/base/*.c; do
+        "${CC:-cc}" -O2 -fPIC -Isrc -c "$source" -o "build/src/base/CMakeFiles/base.dir/${source##*/}.o"
+    done
+}
+
+# expect WHAT TEXT: tidy reports exactly one breach, and its line holds TEXT. expect WHAT "": none.
+expect() {
+    local what=$1 text=$2 output status=0 lines
+    checks=$((checks + 1))
+    output=$("$here/tidy.sh" "$tree" "$tree/build" 2>&1) || status=$?
+    lines=$(grep -cE '^[^ ]+:[0-9]+: ' <<< "$output" || true)
+    if [ -z "$text" ]; then
+        [ "$status" = 0 ] && [ "$lines" = 0 ] && return
+    else
+        [ "$status" = 1 ] && [ "$lines" = 1 ] && grep -qF -- "$text" <<< "$output" && return
+    fi
+    failures=$((failures + 1))
+    printf '%s: wanted "%s", status %s, got:\n%s\n' "$what" "$text" "$status" "$output"
+}
+
+# in_function FILE STATEMENT: appends a static function with the one statement.
+in_function() {
+    printf '\nint extra(char *text);\nint extra(char *text)\n{\n    %s\n    return text != 0;\n}\n' "$2" >> "$1"
+}
+
+clean_tree && compile_objects && expect "clean tree" ""
+
+clean_tree && sed -i '1i #include "model/m.h"' src/base/a.c
+expect "forbidden edge" "src/base/a.c:1: forbidden edge"
+
+clean_tree && mkdir src/cli && printf '#include "model/m.h"\n' | tee src/cli/up.c > src/cli/ps.c
+printf 'cli(up.c ps.c)\n' > src/cli/CMakeLists.txt
+expect "edge of one file" "src/cli/ps.c:1: forbidden edge"
+
+clean_tree && mkdir src/odd && printf '#pragma once\n#include "base/a.h"\n' > src/odd/o.h
+expect "unlisted folder" "src/odd/o.h:2: folder odd is not listed"
+
+clean_tree && printf '#include "base/a_internal.h"\n' >> src/model/m.h
+expect "internal header" "src/model/m.h:3: base/a_internal.h is internal"
+
+clean_tree && printf '#include "../base/a.h"\n' >> src/model/m.h
+expect "include by relative path" 'src/model/m.h:3: include "../base/a.h"'
+
+clean_tree && for ((i = 0; i < 795; i++)); do echo "// line"; done >> src/base/a.c
+expect "long file" "src/base/a.c:802: file of 802 lines"
+
+clean_tree && { printf '\nint b_get(void);\nint b_get(void)\n{\n'
+    for ((i = 0; i < 68; i++)); do echo "    a_get();"; done
+    printf '    return 1;\n}\n'; } >> src/base/a.c
+expect "long function" "src/base/a.c:11: function b_get of 71 lines"
+
+for name in strcpy strcat sprintf vsprintf gets strtok atoi atol atof system popen alloca tmpnam mktemp; do
+    clean_tree && printf '\n#define EXTRA %s(0)\n' "$name" >> src/base/a.c
+    expect "$name" "src/base/a.c:9: banned function: $name"
+done
+
+clean_tree && in_function src/base/a.c '/* strcpy( */ a_get(); // system('
+expect "banned name in a comment" ""
+
+clean_tree && in_function src/base/a.c 'text = "atoi(1)";'
+expect "banned name in a string" ""
+
+for name in exit abort; do
+    clean_tree && printf '\n#define EXTRA %s(1)\n' "$name" >> src/base/a.c
+    expect "$name in a library" "src/base/a.c:9: a library returns errors"
+    clean_tree && printf '\n#define EXTRA %s(1)\n' "$name" >> src/base/a_test.c
+    expect "$name in a test" ""
+done
+
+clean_tree && cp src/base/a_test.c src/base/b_test.c
+expect "unregistered unit test" "src/base/b_test.c:1: a test that no CMakeLists.txt runs"
+
+clean_tree && cp src/base/a_test.c src/base/b_fuzz.c
+expect "unregistered fuzzer" "src/base/b_fuzz.c:1: a test that no CMakeLists.txt runs"
+
+clean_tree && printf '# run.sh\n' > tests/system/CMakeLists.txt
+expect "unregistered system test" "tests/system/run.sh:1: a test that no CMakeLists.txt runs"
+
+clean_tree && mkdir tests/torture && cp src/base/a_test.c tests/torture/t.c
+expect "unregistered torture test" "tests/torture/t.c:1: a test that no CMakeLists.txt runs"
+
+clean_tree && cp src/base/a_test.c src/model/a.c
+expect "dead file" "src/model/a.c:1: a dead file"
+
+clean_tree && printf '\nint counter;\n' >> src/base/a.c
+compile_objects && expect "global" "src/base/a.c:9: writable global data: counter"
+
+clean_tree && printf '\nint counter = 3;\n' >> src/base/a_test.c
+compile_objects && expect "global in a test" "src/base/a_test.c:8: writable global data: counter"
+
+clean_tree && in_function src/base/a.c 'static int turn; turn++;' && sed -i 's/turn; /turn;\n    /' src/base/a.c
+sed -i 's/!= 0/!= 0 \&\& turn > 1/' src/base/a.c
+compile_objects && expect "static variable" "src/base/a.c:12: writable global data: turn"
+printf 'src/base/a.c turn counts the turns\n' >> tests/tidy/writable.txt
+expect "allowed static variable" ""
+
+clean_tree && printf 'src/base/a.c turn counts the turns\n' >> tests/tidy/writable.txt
+compile_objects && expect "stale permission" "tests/tidy/writable.txt:2: no such data any more"
+
+clean_tree && printf '\nextern const char *const names[2];\nconst char *const names[2] = {"a", "b"};\n' >> src/base/a.c
+compile_objects && expect "constant table of pointers" ""
+
+for folder in work farm root home; do
+    clean_tree && printf 'see\n/%s/x\n' $folder > NOTES.md
+    expect "machine path" "NOTES.md:2: a path of one machine"
+done
+
+for mark in DO ME; do
+    clean_tree && { [ $mark = DO ] && echo "TO$mark: x" || echo "FIX$mark x"; } > NOTES.md
+    expect "mark" "NOTES.md:1: a mark of unfinished work"
+done
+
+clean_tree && sed -i 's/    return 1/  return 1/' src/base/a.c
+expect "layout" "src/base/a.c:5: not laid out by clang-format"
+
+clean_tree && printf 'int b_get(void);\n' > src/base/b.h
+expect "header without guard" "src/base/b.h:1: header without #pragma once"
+
+echo "tidy_selftest: $checks checks, $failures failed"
+[ $failures = 0 ]
