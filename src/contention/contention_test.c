@@ -211,7 +211,7 @@ static void equal_clients_end_within_a_slice_of_each_other(void **state)
         struct contention_kernel kernels[8];
         uint64_t end_ns[8];
         for (unsigned i = 0; i < count; i++)
-            contention_kernel_init(&kernels[i], (i * 5 + round) % count, i, 40000000,
+            contention_kernel_init(&kernels[i], (i + round) % count, i, 40000000,
                                    (unsigned)rng_below(&rng, 1001), 0);
         struct contention_device device;
         contention_init(&device, CONTENTION_TIME_SLICED);
