@@ -1,25 +1,35 @@
 # How a folder declares what it builds. Includes are written from src/: #include "base/error.h".
 #
 #   gpumux_library(NAME SOURCES a.c b.c LINKS base third_party_jansson)
-#   gpumux_executable(NAME SOURCES main.c LINKS ...)
+#   gpumux_executable(NAME SOURCES main.c LINKS ... [INSTALL])        INSTALL: into bin/
 #   gpumux_test(NAME SOURCES x_test.c LINKS NAME [ARGS ...] [TIMEOUT s] [LABELS unit|system ...])
 #   gpumux_script_test(NAME COMMAND ... [TIMEOUT s] [LABELS ...] [ENVIRONMENT ...])
 #   gpumux_fuzzer(NAME SOURCES x_fuzz.c LINKS NAME CORPUS dir)
 #
+# CORPUS is a folder of inputs, from the top of the tree. "base/version.h" is generated.
+# What else is installed is declared where it is built, with CMake's install(TARGETS|FILES ...).
+#
 # A test exits with 77 when it must skip, after printing one line that says why.
+
+configure_file(${CMAKE_SOURCE_DIR}/src/base/version.h.in
+    ${CMAKE_BINARY_DIR}/generated/base/version.h @ONLY)
+set(gpumux_include ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
 
 function(gpumux_library name)
     cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
     add_library(${name} STATIC ${arg_SOURCES})
-    target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+    target_include_directories(${name} PUBLIC ${gpumux_include})
     target_link_libraries(${name} PUBLIC ${arg_LINKS})
 endfunction()
 
 function(gpumux_executable name)
-    cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
+    cmake_parse_arguments(arg "INSTALL" "" "SOURCES;LINKS" ${ARGN})
     add_executable(${name} ${arg_SOURCES})
-    target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+    target_include_directories(${name} PRIVATE ${gpumux_include})
     target_link_libraries(${name} PRIVATE ${arg_LINKS})
+    if(arg_INSTALL)
+        install(TARGETS ${name} RUNTIME DESTINATION bin)
+    endif()
 endfunction()
 
 function(gpumux_test_properties name labels timeout environment)
@@ -38,7 +48,7 @@ function(gpumux_test name)
     cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINKS;ARGS;LABELS;ENVIRONMENT" ${ARGN})
     string(REPLACE "/" "_" target ${name})
     add_executable(${target} ${arg_SOURCES})
-    target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+    target_include_directories(${target} PRIVATE ${gpumux_include})
     target_link_libraries(${target} PRIVATE ${arg_LINKS} third_party_cmocka)
     add_test(NAME ${name} COMMAND ${target} ${arg_ARGS})
     gpumux_test_properties(${name} "${arg_LABELS}" "${arg_TIMEOUT}" "${arg_ENVIRONMENT}")
@@ -58,12 +68,22 @@ function(gpumux_fuzzer name)
     if(GPUMUX_FUZZ)
         add_executable(${target} ${arg_SOURCES})
         target_link_options(${target} PRIVATE -fsanitize=fuzzer)
-        set_property(GLOBAL APPEND PROPERTY gpumux_fuzzers ${target}:${arg_CORPUS})
+        set_property(GLOBAL APPEND_STRING PROPERTY gpumux_fuzzers
+            "$<TARGET_FILE:${target}> ${CMAKE_SOURCE_DIR}/${arg_CORPUS}\n")
     else()
         add_executable(${target} ${arg_SOURCES} ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.c)
         add_test(NAME ${name} COMMAND ${target} ${CMAKE_SOURCE_DIR}/${arg_CORPUS})
         gpumux_test_properties(${name} "unit;fuzz" 60 "")
     endif()
-    target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+    target_include_directories(${target} PRIVATE ${gpumux_include})
     target_link_libraries(${target} PRIVATE ${arg_LINKS})
 endfunction()
+
+# build/fuzz/fuzzers.txt, for scripts/fuzz: one fuzzer a line, program and corpus.
+function(gpumux_write_fuzzers)
+    get_property(fuzzers GLOBAL PROPERTY gpumux_fuzzers)
+    file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/fuzzers.txt CONTENT "${fuzzers}")
+endfunction()
+if(GPUMUX_FUZZ)
+    cmake_language(DEFER DIRECTORY ${CMAKE_SOURCE_DIR} CALL gpumux_write_fuzzers)
+endif()

@@ -25,8 +25,8 @@ static const struct error_fact *fact_of(int code)
     return &facts[i];
 }
 
-static void fill(struct error *e, enum error_code code, const char *field, const char *format,
-                 va_list args)
+__attribute__((format(printf, 4, 0))) static void
+fill(struct error *e, enum error_code code, const char *field, const char *format, va_list args)
 {
     e->code = (int)code;
     snprintf(e->field, sizeof e->field, "%s", field);

@@ -3,15 +3,18 @@
  * {"type": "hello", …}. Lines are at most NODEMSG_LINE_MAX; unknown types and keys are ignored (a
  * newer minor version may add some), missing or mistyped known keys break the connection.
  *
- *   node → control                              control → node
- *   hello   protocol, version, node, attempts   welcome  protocol, version, session, lease, fence,
- * drain report  one attempt_report                  grant    session, sequence, workload, attempt,
- * spec, … beat    number, usage                       stop     session, sequence, workload,
- * attempt, grace log     answer to read                      settle   session, sequence, workload,
- * attempt done    answer to signal and input          beat     number refuse  text: then it closes
- * read     request, workload, attempt, offset, wait signal   request, workload, attempt, signal
- *                                               input    request, workload, attempt, offset, data,
- * end refuse   text: then it closes Binary data is base64.
+ *   node → control                          control → node
+ *   hello   protocol, version, node,        welcome  protocol, version, session, lease, fence, drain
+ *           attempts                        grant    session, sequence, workload, attempt, spec, …
+ *   report  one attempt_report              stop     session, sequence, workload, attempt, grace
+ *   beat    number, usage                   settle   session, sequence, workload, attempt
+ *   log     answer to read                  beat     number
+ *   done    answer to signal and input      read     request, workload, attempt, offset, wait
+ *   refuse  text: then it closes            signal   request, workload, attempt, signal
+ *                                           input    request, workload, attempt, offset, data, end
+ *                                           refuse   text: then it closes
+ *
+ * Binary data is base64.
  */
 #pragma once
 #include "base/arena.h"

@@ -9,7 +9,7 @@
  *   command: [python, train.py, --epochs, "3"]     # or one string, run by sh -c
  *   resume: [python, train.py, --resume]
  *   environment: {KEY: value}
- *   directory: /home/me/run
+ *   directory: /data/me/run
  *   user: me
  *   devices: 1
  *   model: H200                # matches a part of the device's model name, ignoring case
