@@ -123,6 +123,16 @@ static void list_keeps_order_and_allows_removal(void **state)
     }
     assert_int_equal(sum, 2);
     list_remove(&items[1].link);
+
+    struct list other;
+    list_init(&other);
+    list_append(&other, &items[3].link);
+    list_move_all(&head, &other);
+    list_move_all(&head, &other);
+    assert_true(list_empty(&head));
+    assert_ptr_equal(other.next, &items[3].link);
+    assert_ptr_equal(other.prev, &items[2].link);
+    assert_ptr_equal(items[0].link.prev, &items[3].link);
 }
 
 static void rng_repeats_by_seed_and_is_roughly_uniform(void **state)

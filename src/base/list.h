@@ -46,6 +46,18 @@ static inline void list_remove(struct list *element)
     list_init(element);
 }
 
+/* Moves every element of `from` to the end of `to`, in order; `from` is empty afterwards. */
+static inline void list_move_all(struct list *from, struct list *to)
+{
+    if (list_empty(from))
+        return;
+    from->next->prev = to->prev;
+    to->prev->next = from->next;
+    from->prev->next = to;
+    to->prev = from->prev;
+    list_init(from);
+}
+
 #define list_entry(pointer, type, member)                                                          \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 

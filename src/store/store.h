@@ -78,6 +78,8 @@ int store_batch_delete(struct store_batch *b, uint64_t id);
 int store_batch_node(struct store_batch *b, const char *name, bool drained, const char *json);
 /* event->revision is ignored; the next one is given at commit. */
 int store_batch_event(struct store_batch *b, const struct store_event *event);
+/* Empties it. */
+void store_batch_clear(struct store_batch *b);
 size_t store_batch_count(const struct store_batch *b);
 
 /* All of it, durably, or nothing. Writer's thread only. */
