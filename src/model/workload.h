@@ -23,13 +23,20 @@ enum {
     WORKLOAD_RETRIES_MAX = 1000,
     WORKLOAD_PRIORITY_MAX = 1000, /* and -1000 the least */
     WORKLOAD_KEY_MAX = 128,       /* a client's idempotency key */
-    WORKLOAD_TEXT_MAX = 192,      /* a sentence in a status */
-    WORKLOAD_ATTEMPTS_KEPT = 16,  /* older attempts of one workload are only counted */
+    WORKLOAD_WORD_MAX =
+        128 << 10, /* bytes with NUL of a command word or of KEY=VALUE: what execve takes */
+    WORKLOAD_LABEL_MAX = 256,    /* bytes with NUL of a label's key, and of its value */
+    WORKLOAD_UNSET = -1,         /* "not said", in the numbers of a spec whose 0 means something */
+    WORKLOAD_TEXT_MAX = 192,     /* a sentence in a status */
+    WORKLOAD_ATTEMPTS_KEPT = 16, /* older attempts of one workload are only counted */
     DEVICE_UUID_MAX = 48,
     DEVICE_MODEL_MAX = 64,
     NODE_NAME_MAX = 64,
     USER_NAME_MAX = 64,
 };
+#define WORKLOAD_QUOTA_BYTES_MAX (UINT64_C(1) << 50)
+#define WORKLOAD_TIME_MS_MAX     INT64_C(315360000000) /* ten years: no time in a spec is longer */
+#define WORKLOAD_BATCH_MAX       INT64_C(1000000000)
 
 enum workload_kind { WORKLOAD_TASK, WORKLOAD_SERVICE, WORKLOAD_KIND_END };
 
@@ -96,6 +103,11 @@ struct pairs {
 const char *pairs_get(const struct pairs *pairs, const char *key);
 /* Every pair of `wanted` is in `have`. */
 bool pairs_contain(const struct pairs *have, const struct pairs *wanted);
+/* Puts pairs in order. -ERR_INVALID names a key that is there twice. */
+int pairs_sort(struct error *e, struct pairs *pairs);
+/* Adds one, or replaces the value of its key. The array is made anew in the arena, key and value
+ * are copied into it: for a few flags, not for building large sets. -ERR_NO_MEMORY. */
+int pairs_set(struct arena *arena, struct pairs *pairs, const char *key, const char *value);
 
 /* "after": start once another workload has ended (or, `succeeded`, ended well). */
 struct after {
@@ -186,9 +198,11 @@ struct workload_status {
 /* The newest attempt, or NULL when there was none. */
 struct attempt *workload_status_attempt(const struct workload_status *status);
 
+/* A spec in which nothing is said: what flags and documents are put into. */
+void workload_spec_init(struct workload_spec *spec);
 /*
  * Checks a spec from any source and completes its defaults (name from the command, share 0..100,
- * grace 10 s). New strings come from `arena`. -ERR_INVALID names the field.
+ * one device, grace 10 s). New strings come from `arena`. -ERR_INVALID names the field.
  */
 int workload_spec_validate(struct error *e, struct arena *arena, struct workload_spec *spec);
 /* Letters, digits, '.', '_', '-' (and, for an array's element, "[i]"); not all digits. */

@@ -1,0 +1,146 @@
+#include "model/workload.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+
+static const char *const kind_names[WORKLOAD_KIND_END] = {
+    [WORKLOAD_TASK] = "task",
+    [WORKLOAD_SERVICE] = "service",
+};
+
+static const char *const state_names[WORKLOAD_STATE_END] = {
+    [WORKLOAD_QUEUED] = "queued",       [WORKLOAD_PLACED] = "placed",
+    [WORKLOAD_STARTING] = "starting",   [WORKLOAD_RUNNING] = "running",
+    [WORKLOAD_STOPPING] = "stopping",   [WORKLOAD_SUSPENDED] = "suspended",
+    [WORKLOAD_SUCCEEDED] = "succeeded", [WORKLOAD_FAILED] = "failed",
+    [WORKLOAD_CANCELLED] = "cancelled",
+};
+
+static const char *const failure_names[FAILURE_END] = {
+    [FAILURE_NONE] = "none",   [FAILURE_EXIT] = "exit",       [FAILURE_SIGNAL] = "signal",
+    [FAILURE_START] = "start", [FAILURE_TIMEOUT] = "timeout", [FAILURE_DEPENDENCY] = "dependency",
+    [FAILURE_FAULT] = "fault",
+};
+
+static const char *const node_lost_names[ON_NODE_LOST_END] = {
+    [ON_NODE_LOST_REQUEUE] = "requeue",
+    [ON_NODE_LOST_WAIT] = "wait",
+};
+
+static const char *const ready_names[READY_END] = {
+    [READY_STARTED] = "started",
+    [READY_COMMAND] = "command",
+    [READY_PORT] = "port",
+    [READY_CLIENT] = "client",
+};
+
+static const char *const stop_names[STOP_CAUSE_END] = {
+    [STOP_NONE] = "none",
+    [STOP_CANCEL] = "cancel",
+    [STOP_REQUEUE] = "requeue",
+};
+
+static const char *name_in(const char *const names[], int count, int value)
+{
+    return value >= 0 && value < count ? names[value] : "?";
+}
+
+/* The index of text in names, or -ERR_INVALID. */
+static int index_in(const char *const names[], int count, const char *text)
+{
+    for (int i = 0; i < count; i++)
+        if (str_equal(text, names[i]))
+            return i;
+    return -ERR_INVALID;
+}
+
+#define NAMED_ENUM(type, function, names, end)                                                     \
+    const char *function##_name(enum type value)                                                   \
+    {                                                                                              \
+        return name_in(names, end, (int)value);                                                    \
+    }                                                                                              \
+    int function##_parse(const char *text, enum type *ret)                                         \
+    {                                                                                              \
+        int i = index_in(names, end, text);                                                        \
+        if (i < 0)                                                                                 \
+            return i;                                                                              \
+        *ret = (enum type)i;                                                                       \
+        return 0;                                                                                  \
+    }
+
+NAMED_ENUM(workload_kind, workload_kind, kind_names, WORKLOAD_KIND_END)
+NAMED_ENUM(workload_state, workload_state, state_names, WORKLOAD_STATE_END)
+NAMED_ENUM(failure_reason, failure_reason, failure_names, FAILURE_END)
+NAMED_ENUM(on_node_lost, on_node_lost, node_lost_names, ON_NODE_LOST_END)
+NAMED_ENUM(ready_kind, ready_kind, ready_names, READY_END)
+NAMED_ENUM(stop_cause, stop_cause, stop_names, STOP_CAUSE_END)
+
+static int compare_keys(const void *a, const void *b)
+{
+    return strcmp(((const struct pair *)a)->key, ((const struct pair *)b)->key);
+}
+
+const char *pairs_get(const struct pairs *pairs, const char *key)
+{
+    if (pairs->count == 0)
+        return NULL;
+    struct pair wanted = {.key = key};
+    const struct pair *found =
+        bsearch(&wanted, pairs->items, pairs->count, sizeof wanted, compare_keys);
+    return found ? found->value : NULL;
+}
+
+bool pairs_contain(const struct pairs *have, const struct pairs *wanted)
+{
+    for (size_t i = 0; i < wanted->count; i++)
+        if (!str_equal(pairs_get(have, wanted->items[i].key), wanted->items[i].value))
+            return false;
+    return true;
+}
+
+int pairs_sort(struct error *e, struct pairs *pairs)
+{
+    if (pairs->count < 2)
+        return 0;
+    qsort(pairs->items, pairs->count, sizeof pairs->items[0], compare_keys);
+    for (size_t i = 1; i < pairs->count; i++)
+        if (compare_keys(&pairs->items[i - 1], &pairs->items[i]) == 0)
+            return error_set_field(e, ERR_INVALID, pairs->items[i].key, "'%s' is there twice",
+                                   pairs->items[i].key);
+    return 0;
+}
+
+int pairs_set(struct arena *arena, struct pairs *pairs, const char *key, const char *value)
+{
+    size_t at = 0;
+    while (at < pairs->count && strcmp(pairs->items[at].key, key) < 0)
+        at++;
+    bool replaces = at < pairs->count && str_equal(pairs->items[at].key, key);
+    size_t count = pairs->count + !replaces;
+    struct pair *items = arena_array(arena, count, sizeof *items);
+    struct pair added = {arena_strdup(arena, key), arena_strdup(arena, value)};
+    if (!items || !added.key || !added.value)
+        return -ERR_NO_MEMORY;
+    size_t after = at + replaces;
+    if (at)
+        memcpy(items, pairs->items, at * sizeof *items);
+    items[at] = added;
+    if (after < pairs->count)
+        memcpy(items + at + 1, pairs->items + after, (pairs->count - after) * sizeof *items);
+    *pairs = (struct pairs){.count = count, .items = items};
+    return 0;
+}
+
+struct attempt *workload_status_attempt(const struct workload_status *status)
+{
+    return status->attempts_kept > 0 ? &status->attempts[status->attempts_kept - 1] : NULL;
+}
+
+void workload_spec_init(struct workload_spec *spec)
+{
+    *spec = (struct workload_spec){
+        .needs = {.devices = WORKLOAD_UNSET, .grace_ms = WORKLOAD_UNSET},
+    };
+}

@@ -1,0 +1,387 @@
+/*
+ * What makes a spec valid, whatever it came from. One function a topic, each names the field at
+ * fault as users write it in a description.
+ */
+#include <ctype.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "model/workload.h"
+
+enum { DEFAULT_DEVICES = 1, DEFAULT_GRACE_MS = 10000, SHARE_MAX_PERCENT = 100, PORT_MAX = 65535 };
+
+/* ---- names ---- */
+
+static bool is_name_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';
+}
+
+static bool is_digits(const char *text)
+{
+    return text[0] && text[strspn(text, "0123456789")] == '\0';
+}
+
+bool workload_name_is_valid(const char *name)
+{
+    size_t length = strlen(name), base = 0;
+    if (length >= WORKLOAD_NAME_MAX || is_digits(name))
+        return false;
+    while (is_name_char(name[base]))
+        base++;
+    if (base == 0 || name[base] == '\0')
+        return base > 0;
+    size_t digits = strspn(name + base + 1, "0123456789");
+    return name[base] == '[' && digits > 0 && str_equal(name + base + 1 + digits, "]");
+}
+
+static bool is_interpreter(const char *base)
+{
+    static const char *const names[] = {"sh",    "bash",    "dash",   "zsh",  "env",
+                                        "perl",  "node",    "ruby",   "lua",  "R",
+                                        "julia", "Rscript", "python", "pypy", "exec"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (str_equal(base, names[i]))
+            return true;
+    return str_starts_with(base, "python") && base[6 + strspn(base + 6, "0123456789.")] == '\0';
+}
+
+/* The last part of the path that starts at word and ends at white space or NUL. */
+static const char *base_of(const char *word, char base[WORKLOAD_NAME_MAX])
+{
+    size_t length = strcspn(word, " \t\n"), start = length;
+    while (start > 0 && word[start - 1] != '/')
+        start--;
+    snprintf(base, WORKLOAD_NAME_MAX, "%.*s", (int)(length - start), word + start);
+    return base;
+}
+
+static const char *skip_blanks(const char *text)
+{
+    return text + strspn(text, " \t\n");
+}
+
+static const char *skip_word(const char *text)
+{
+    return skip_blanks(text + strcspn(text, " \t\n"));
+}
+
+/* What a shell line runs: its first word or, for an interpreter, the first one that is no option.
+ */
+static void describe_line(const char *line, char base[WORKLOAD_NAME_MAX])
+{
+    line = skip_blanks(line);
+    base_of(line, base);
+    while (is_interpreter(base)) {
+        do
+            line = skip_word(line);
+        while (*line == '-');
+        if (!*line)
+            return;
+        base_of(line, base);
+    }
+}
+
+/* The same for words. */
+static void describe_words(const struct words *command, char base[WORKLOAD_NAME_MAX])
+{
+    base_of(command->items[0], base);
+    if (!is_interpreter(base))
+        return;
+    for (size_t i = 1; i < command->count; i++) {
+        if (str_equal(command->items[i], "-c") && i + 1 < command->count) {
+            describe_line(command->items[i + 1], base);
+            return;
+        }
+        if (command->items[i][0] != '-') {
+            base_of(command->items[i], base);
+            return;
+        }
+    }
+}
+
+static int name_from_command(struct arena *arena, struct workload_spec *spec)
+{
+    enum { MADE_NAME_MAX = 48 };
+    char base[WORKLOAD_NAME_MAX], name[MADE_NAME_MAX];
+    describe_words(&spec->command, base);
+    size_t length = 0;
+    for (const char *p = base; *p && length < sizeof name - 1; p++)
+        if (is_name_char(*p))
+            name[length++] = *p;
+    name[length] = '\0';
+    const char *kind = workload_kind_name(spec->needs.kind);
+    spec->name = length == 0       ? arena_strdup(arena, kind)
+                 : is_digits(name) ? arena_printf(arena, "%s-%s", kind, name)
+                                   : arena_strdup(arena, name);
+    return spec->name ? 0 : -ERR_NO_MEMORY;
+}
+
+static int validate_name(struct error *e, struct arena *arena, struct workload_spec *spec)
+{
+    if (!spec->name)
+        return name_from_command(arena, spec);
+    if (is_digits(spec->name))
+        return error_set_field(e, ERR_INVALID, "name",
+                               "a name may not be all digits: numbers are ids");
+    if (!workload_name_is_valid(spec->name) || strchr(spec->name, '['))
+        return error_set_field(e, ERR_INVALID, "name",
+                               "a name is 1 to %d letters, digits, '.', '_' or '-'",
+                               WORKLOAD_NAME_MAX - 1);
+    char element[WORKLOAD_NAME_MAX];
+    int length = snprintf(element, sizeof element, "%s[%d]", spec->name, WORKLOAD_ARRAY_MAX);
+    if (spec->array_count > 0 && length >= (int)sizeof element)
+        return error_set_field(e, ERR_INVALID, "name", "too long for the name of an array");
+    return 0;
+}
+
+/* ---- texts ---- */
+
+static int validate_text(struct error *e, const char *field, const char *text, size_t bytes_max)
+{
+    size_t length = strlen(text);
+    if (length >= bytes_max)
+        return error_set_field(e, ERR_INVALID, field, "longer than %zu bytes", bytes_max - 1);
+    if (!str_is_utf8(text, length))
+        return error_set_field(e, ERR_INVALID, field, "not valid UTF-8");
+    return 0;
+}
+
+/* `required`: at least one word. A command's first word is never empty. */
+static int validate_words(struct error *e, const char *field, const struct words *words,
+                          bool required)
+{
+    if (words->count == 0 && !required)
+        return 0;
+    if (words->count == 0 || words->items[0][0] == '\0')
+        return error_set_field(e, ERR_INVALID, field, "a command is needed");
+    if (words->count > WORKLOAD_COMMAND_MAX)
+        return error_set_field(e, ERR_INVALID, field, "more than %d words", WORKLOAD_COMMAND_MAX);
+    for (size_t i = 0; i < words->count; i++) {
+        char path[ERROR_FIELD_MAX];
+        snprintf(path, sizeof path, "%s[%zu]", field, i);
+        int r = validate_text(e, path, words->items[i], WORKLOAD_WORD_MAX);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int validate_environment(struct error *e, const struct pairs *environment)
+{
+    if (environment->count > WORKLOAD_ENVIRONMENT_MAX)
+        return error_set_field(e, ERR_INVALID, "environment", "more than %d variables",
+                               WORKLOAD_ENVIRONMENT_MAX);
+    for (size_t i = 0; i < environment->count; i++) {
+        const struct pair *pair = &environment->items[i];
+        size_t key_length = strlen(pair->key);
+        if (key_length == 0 || strchr(pair->key, '='))
+            return error_set_field(e, ERR_INVALID, "environment",
+                                   "'%.40s' cannot be the name of a variable", pair->key);
+        if (!str_is_utf8(pair->key, key_length))
+            return error_set_field(e, ERR_INVALID, "environment", "a name is not valid UTF-8");
+        char path[ERROR_FIELD_MAX];
+        snprintf(path, sizeof path, "environment.%s", pair->key);
+        if (key_length >= WORKLOAD_WORD_MAX - 1)
+            return error_set_field(e, ERR_INVALID, "environment", "a name is too long");
+        int r = validate_text(e, path, pair->value, WORKLOAD_WORD_MAX - key_length - 1);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int validate_labels(struct error *e, const char *field, const struct pairs *labels)
+{
+    if (labels->count > WORKLOAD_LABELS_MAX)
+        return error_set_field(e, ERR_INVALID, field, "more than %d labels", WORKLOAD_LABELS_MAX);
+    for (size_t i = 0; i < labels->count; i++) {
+        const struct pair *pair = &labels->items[i];
+        if (pair->key[0] == '\0' || strchr(pair->key, '='))
+            return error_set_field(e, ERR_INVALID, field, "'%.40s' cannot be the name of a label",
+                                   pair->key);
+        int r = validate_text(e, field, pair->key, WORKLOAD_LABEL_MAX);
+        if (r == 0) {
+            char path[ERROR_FIELD_MAX];
+            snprintf(path, sizeof path, "%s.%.100s", field, pair->key);
+            r = validate_text(e, path, pair->value, WORKLOAD_LABEL_MAX);
+        }
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int validate_texts(struct error *e, const struct workload_spec *spec)
+{
+    int r = validate_words(e, "command", &spec->command, true);
+    if (r == 0)
+        r = validate_words(e, "resume", &spec->resume, false);
+    if (r == 0)
+        r = validate_environment(e, &spec->environment);
+    if (r == 0)
+        r = validate_labels(e, "labels", &spec->labels);
+    if (r == 0)
+        r = validate_labels(e, "node_labels", &spec->node_labels);
+    if (r == 0 && (!spec->directory || spec->directory[0] != '/'))
+        r = error_set_field(e, ERR_INVALID, "directory", "an absolute path is needed");
+    if (r == 0)
+        r = validate_text(e, "directory", spec->directory, 4096);
+    if (r == 0 && spec->user && (spec->user[0] == '\0' || strpbrk(spec->user, ":/ \t\n")))
+        r = error_set_field(e, ERR_INVALID, "user", "'%.60s' is not a user's name", spec->user);
+    if (r == 0 && spec->user)
+        r = validate_text(e, "user", spec->user, USER_NAME_MAX);
+    if (r == 0)
+        r = validate_text(e, "model", spec->needs.model, DEVICE_MODEL_MAX);
+    return r;
+}
+
+/* ---- numbers ---- */
+
+static int validate_range(struct error *e, const char *field, int64_t value, int64_t least,
+                          int64_t most)
+{
+    if (value < least || value > most)
+        return error_set_field(e, ERR_INVALID, field, "%lld is not between %lld and %lld",
+                               (long long)value, (long long)least, (long long)most);
+    return 0;
+}
+
+static int validate_time(struct error *e, const char *field, int64_t ms)
+{
+    if (ms < 0)
+        return error_set_field(e, ERR_INVALID, field, "a time cannot be negative");
+    if (ms > WORKLOAD_TIME_MS_MAX)
+        return error_set_field(e, ERR_INVALID, field, "longer than ten years");
+    return 0;
+}
+
+static int validate_needs(struct error *e, struct workload_needs *needs)
+{
+    if (needs->devices == WORKLOAD_UNSET)
+        needs->devices = DEFAULT_DEVICES;
+    if (needs->grace_ms == WORKLOAD_UNSET)
+        needs->grace_ms = DEFAULT_GRACE_MS;
+    if (needs->share_max_percent == 0)
+        needs->share_max_percent = SHARE_MAX_PERCENT;
+    if (needs->kind >= WORKLOAD_KIND_END)
+        return error_set_field(e, ERR_INVALID, "kind", "a workload is a task or a service");
+    if (needs->on_node_lost >= ON_NODE_LOST_END)
+        return error_set_field(e, ERR_INVALID, "on_node_lost", "it is requeue or wait");
+    int r = validate_range(e, "devices", needs->devices, 0, WORKLOAD_DEVICES_MAX);
+    if (r == 0 && needs->quota_bytes > WORKLOAD_QUOTA_BYTES_MAX)
+        r = error_set_field(e, ERR_INVALID, "quota", "more memory than any device has");
+    if (r == 0)
+        r = validate_range(e, "share.max", needs->share_max_percent, 1, SHARE_MAX_PERCENT);
+    if (r == 0)
+        r = validate_range(e, "share.min", needs->share_min_percent, 0, SHARE_MAX_PERCENT);
+    if (r == 0 && needs->share_min_percent > needs->share_max_percent)
+        r = error_set_field(e, ERR_INVALID, "share.min", "%d is more than share.max (%d)",
+                            needs->share_min_percent, needs->share_max_percent);
+    if (r == 0)
+        r = validate_range(e, "priority", needs->priority, -WORKLOAD_PRIORITY_MAX,
+                           WORKLOAD_PRIORITY_MAX);
+    if (r == 0)
+        r = validate_range(e, "retries", needs->retries, 0, WORKLOAD_RETRIES_MAX);
+    if (r == 0)
+        r = validate_time(e, "grace", needs->grace_ms);
+    if (r == 0)
+        r = validate_time(e, "time_limit", needs->time_limit_ms);
+    return r;
+}
+
+static int validate_batch(struct error *e, const struct workload_spec *spec)
+{
+    int r = validate_range(e, "batch.reference", spec->batch_reference, 0, WORKLOAD_BATCH_MAX);
+    if (r == 0)
+        r = validate_range(e, "batch.min", spec->batch_min, 0, WORKLOAD_BATCH_MAX);
+    if (r == 0)
+        r = validate_range(e, "batch.max", spec->batch_max, 0, WORKLOAD_BATCH_MAX);
+    if (r == 0)
+        r = validate_range(e, "batch.step", spec->batch_step, 0, WORKLOAD_BATCH_MAX);
+    if (r < 0)
+        return r;
+    int64_t most = spec->batch_max ? spec->batch_max : WORKLOAD_BATCH_MAX;
+    if (spec->batch_min > most)
+        return error_set_field(e, ERR_INVALID, "batch.min", "more than batch.max");
+    if (spec->batch_reference &&
+        (spec->batch_reference < spec->batch_min || spec->batch_reference > most))
+        return error_set_field(e, ERR_INVALID, "batch.reference",
+                               "not between batch.min and batch.max");
+    return 0;
+}
+
+static int validate_expectations(struct error *e, const struct workload_spec *spec)
+{
+    double p = spec->slo_percentile, latency = spec->slo_latency_ms;
+    bool slo = p != 0 || latency != 0;
+    if (slo && spec->needs.kind != WORKLOAD_SERVICE)
+        return error_set_field(e, ERR_INVALID, "slo", "only a service has a latency to keep");
+    if (slo && !(p > 0 && p < 100))
+        return error_set_field(e, ERR_INVALID, "slo.percentile",
+                               "a number above 0 and below 100 is needed");
+    if (slo && !(latency > 0 && latency <= (double)WORKLOAD_TIME_MS_MAX))
+        return error_set_field(e, ERR_INVALID, "slo.latency", "a time above 0 is needed");
+    if (!isfinite(spec->expected_samples) || spec->expected_samples < 0)
+        return error_set_field(e, ERR_INVALID, "expected.samples",
+                               "a number that is not negative is needed");
+    return validate_time(e, "expected.duration", spec->expected_duration_ms);
+}
+
+static int validate_ready(struct error *e, const struct workload_spec *spec)
+{
+    if (spec->ready == READY_STARTED)
+        return 0;
+    if (spec->ready >= READY_END)
+        return error_set_field(e, ERR_INVALID, "ready",
+                               "it is started, client, {command: ...} or {port: ...}");
+    if (spec->needs.kind != WORKLOAD_SERVICE)
+        return error_set_field(e, ERR_INVALID, "ready", "only a service becomes ready");
+    if (spec->ready == READY_COMMAND)
+        return validate_words(e, "ready.command", &spec->ready_command, true);
+    if (spec->ready == READY_PORT)
+        return validate_range(e, "ready.port", spec->ready_port, 1, PORT_MAX);
+    return 0;
+}
+
+static int validate_after(struct error *e, const struct workload_spec *spec)
+{
+    if (spec->after_count > WORKLOAD_AFTER_MAX)
+        return error_set_field(e, ERR_INVALID, "after", "more than %d workloads to wait for",
+                               WORKLOAD_AFTER_MAX);
+    for (size_t i = 0; i < spec->after_count; i++) {
+        const char *name = spec->after[i].name;
+        char path[ERROR_FIELD_MAX];
+        snprintf(path, sizeof path, "after[%zu]", i);
+        bool is_id = is_digits(name) && strlen(name) < 20;
+        if (!is_id && !workload_name_is_valid(name))
+            return error_set_field(e, ERR_INVALID, path,
+                                   "'%.60s' is neither a workload's name nor its id", name);
+    }
+    return 0;
+}
+
+int workload_spec_validate(struct error *e, struct arena *arena, struct workload_spec *spec)
+{
+    int r = validate_needs(e, &spec->needs);
+    if (r == 0)
+        r = validate_texts(e, spec);
+    if (r == 0)
+        r = validate_range(e, "array", spec->array_count, 0, WORKLOAD_ARRAY_MAX);
+    if (r == 0)
+        r = validate_batch(e, spec);
+    if (r == 0)
+        r = validate_expectations(e, spec);
+    if (r == 0)
+        r = validate_ready(e, spec);
+    if (r == 0)
+        r = validate_after(e, spec);
+    if (r == 0)
+        r = validate_name(e, arena, spec);
+    if (r == -ERR_NO_MEMORY)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    return r;
+}
