@@ -48,9 +48,10 @@ struct policy_snapshot {
 };
 
 struct policy_decision {
-    size_t waiting; /* index into snapshot->waiting */
-    size_t device_count;
-    size_t devices[WORKLOAD_DEVICES_MAX]; /* indices into snapshot->devices, all of one node */
+    size_t waiting;                       /* index into snapshot->waiting */
+    size_t node;                          /* index into snapshot->nodes */
+    size_t device_count;                  /* 0 only for a workload that asks for no device */
+    size_t devices[WORKLOAD_DEVICES_MAX]; /* indices into snapshot->devices, all of that node */
 };
 
 struct policy {
@@ -59,6 +60,8 @@ struct policy {
     /*
      * Fills `out` (room for waiting_count decisions) and returns how many. `scratch` is a private
      * copy of snapshot->devices that the policy may change to account for its own decisions.
+     * What is refused would be refused to any other workload of equal needs and labels, too, as
+     * long as the devices stay as they are: the caller does not ask again before they change.
      */
     size_t (*decide)(const struct policy_snapshot *snapshot, struct policy_device *scratch,
                      struct policy_decision *out);
@@ -80,12 +83,24 @@ enum policy_misfit {
     POLICY_NEIGHBOURS, /* max_neighbours reached, or held by one that shares with nobody */
     POLICY_MISFIT_END
 };
+enum policy_misfit policy_node_fit(const struct policy_node *node,
+                                   const struct policy_waiting *waiting);
 enum policy_misfit policy_device_fit(const struct policy_snapshot *snapshot,
                                      const struct policy_device *device,
                                      const struct policy_waiting *waiting, int max_neighbours);
-/* Books `waiting` on a scratch device. */
+/* Does a device of this model satisfy the wish? A part of the name, whatever the case, spaces and
+ * dashes; the empty wish takes any. */
+bool policy_model_matches(const char *model, const char *wanted);
+/* Books `needs` on a device, and gives it back. */
 void policy_device_take(struct policy_device *device, const struct workload_needs *needs);
-/* One sentence: why `waiting` fits nowhere now ("0 of 4 devices fit: 3 lack memory (…)…"). */
+void policy_device_release(struct policy_device *device, const struct workload_needs *needs);
+/* Serves the waiting in their order, each on the first node that has room: what firstfit and
+ * exclusive are made of. Contract of policy.decide. */
+size_t policy_decide_first(const struct policy_snapshot *snapshot, struct policy_device *scratch,
+                           int max_neighbours, struct policy_decision *out);
+
+/* explain.c. One sentence: why `waiting` fits nowhere now ("0 of 4 devices fit: 3 have too little
+ * free memory (…)"), or that it never will. */
 void policy_explain_misfit(const struct policy_snapshot *snapshot,
                            const struct policy_waiting *waiting, const struct policy *policy,
                            char text[WORKLOAD_TEXT_MAX]);

@@ -1,0 +1,129 @@
+#include <ctype.h>
+#include <string.h>
+
+#include "policy/policy.h"
+
+enum { SHARE_TOTAL_PERCENT = 100 };
+
+static bool is_filler(char c)
+{
+    return c == ' ' || c == '-' || c == '_';
+}
+
+/* Does `text` start with `wanted`, both read without fillers and case? */
+static bool starts_with_loosely(const char *text, const char *wanted)
+{
+    for (;; text++, wanted++) {
+        while (is_filler(*wanted))
+            wanted++;
+        while (is_filler(*text))
+            text++;
+        if (!*wanted)
+            return true;
+        if (tolower((unsigned char)*text) != tolower((unsigned char)*wanted))
+            return false;
+    }
+}
+
+bool policy_model_matches(const char *model, const char *wanted)
+{
+    do {
+        if (starts_with_loosely(model, wanted))
+            return true;
+    } while (*model++);
+    return false;
+}
+
+enum policy_misfit policy_node_fit(const struct policy_node *node,
+                                   const struct policy_waiting *waiting)
+{
+    if (!node->usable)
+        return POLICY_NODE_UNUSABLE;
+    if (waiting->node_labels && waiting->node_labels->count > 0 &&
+        !pairs_contain(node->labels, waiting->node_labels))
+        return POLICY_WRONG_LABELS;
+    return POLICY_FITS;
+}
+
+enum policy_misfit policy_device_fit(const struct policy_snapshot *snapshot,
+                                     const struct policy_device *device,
+                                     const struct policy_waiting *waiting, int max_neighbours)
+{
+    const struct workload_needs *needs = waiting->needs;
+    enum policy_misfit misfit = policy_node_fit(&snapshot->nodes[device->node], waiting);
+    if (misfit != POLICY_FITS)
+        return misfit;
+    if (needs->model[0] && !policy_model_matches(device->model, needs->model))
+        return POLICY_WRONG_MODEL;
+    if (device->exclusive || device->neighbours >= max_neighbours)
+        return POLICY_NEIGHBOURS;
+    if (needs->quota_bytes == 0)
+        return device->neighbours == 0 ? POLICY_FITS : POLICY_NEIGHBOURS;
+    if (device->quota_bytes > device->memory_bytes ||
+        needs->quota_bytes > device->memory_bytes - device->quota_bytes)
+        return POLICY_NO_MEMORY;
+    if (device->share_min_percent + needs->share_min_percent > SHARE_TOTAL_PERCENT)
+        return POLICY_NO_SHARE;
+    return POLICY_FITS;
+}
+
+/* A workload that said no quota holds all of the device. */
+static uint64_t quota_on(const struct policy_device *device, const struct workload_needs *needs)
+{
+    return needs->quota_bytes ? needs->quota_bytes : device->memory_bytes;
+}
+
+void policy_device_take(struct policy_device *device, const struct workload_needs *needs)
+{
+    device->quota_bytes += quota_on(device, needs);
+    device->share_min_percent += needs->share_min_percent;
+    device->neighbours++;
+    device->exclusive = device->exclusive || needs->quota_bytes == 0;
+}
+
+void policy_device_release(struct policy_device *device, const struct workload_needs *needs)
+{
+    device->quota_bytes -= quota_on(device, needs);
+    device->share_min_percent -= needs->share_min_percent;
+    device->neighbours--;
+    if (needs->quota_bytes == 0)
+        device->exclusive = false;
+}
+
+static bool first_on_node(const struct policy_snapshot *snapshot,
+                          const struct policy_device *scratch, const struct policy_node *node,
+                          const struct policy_waiting *waiting, int max_neighbours,
+                          struct policy_decision *decision)
+{
+    size_t wanted = (size_t)waiting->needs->devices, found = 0;
+    for (size_t i = 0; i < node->device_count && found < wanted; i++) {
+        size_t d = node->first_device + i;
+        if (policy_device_fit(snapshot, &scratch[d], waiting, max_neighbours) == POLICY_FITS)
+            decision->devices[found++] = d;
+    }
+    decision->device_count = found;
+    return found == wanted;
+}
+
+size_t policy_decide_first(const struct policy_snapshot *snapshot, struct policy_device *scratch,
+                           int max_neighbours, struct policy_decision *out)
+{
+    size_t count = 0;
+    for (size_t w = 0; w < snapshot->waiting_count; w++) {
+        const struct policy_waiting *waiting = &snapshot->waiting[w];
+        struct policy_decision decision = {.waiting = w};
+        size_t n = 0;
+        for (; n < snapshot->node_count; n++)
+            if (policy_node_fit(&snapshot->nodes[n], waiting) == POLICY_FITS &&
+                first_on_node(snapshot, scratch, &snapshot->nodes[n], waiting, max_neighbours,
+                              &decision))
+                break;
+        if (n == snapshot->node_count)
+            continue;
+        decision.node = n;
+        for (size_t i = 0; i < decision.device_count; i++)
+            policy_device_take(&scratch[decision.devices[i]], waiting->needs);
+        out[count++] = decision;
+    }
+    return count;
+}

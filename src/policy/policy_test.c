@@ -1,0 +1,324 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "policy/policy.h"
+
+static const uint64_t GIB = UINT64_C(1) << 30;
+
+static struct pair rack_a[] = {{"rack", "a"}};
+static const struct pairs no_labels = {0};
+static const struct pairs labels_rack_a = {.count = 1, .items = rack_a};
+
+/* Two nodes: "a" (rack a) with two H200 of 20 GiB, "b" with a 3090 and an H200. */
+struct world {
+    struct policy_node nodes[2];
+    struct policy_device devices[4], scratch[4];
+    struct policy_snapshot snapshot;
+    struct policy_waiting waiting[16];
+    struct workload_needs needs[16];
+    struct policy_decision out[16];
+};
+
+static void world_init(struct world *w)
+{
+    *w = (struct world){
+        .nodes = {{.name = "a", .labels = &labels_rack_a, .usable = true, .device_count = 2},
+                  {.name = "b",
+                   .labels = &no_labels,
+                   .usable = true,
+                   .first_device = 2,
+                   .device_count = 2}},
+        .devices =
+            {{.uuid = "0", .model = "NVIDIA H200", .memory_bytes = 20 * GIB},
+             {.uuid = "1", .model = "NVIDIA H200", .memory_bytes = 20 * GIB},
+             {.uuid = "2", .model = "NVIDIA GeForce RTX 3090", .node = 1, .memory_bytes = 24 * GIB},
+             {.uuid = "3", .model = "NVIDIA H200", .node = 1, .memory_bytes = 40 * GIB}},
+    };
+    w->snapshot = (struct policy_snapshot){.nodes = w->nodes,
+                                           .node_count = 2,
+                                           .devices = w->devices,
+                                           .device_count = 4,
+                                           .waiting = w->waiting,
+                                           .max_neighbours = 4,
+                                           .seed = 1};
+}
+
+static struct workload_needs *ask(struct world *w, int devices, uint64_t quota_bytes)
+{
+    size_t i = w->snapshot.waiting_count++;
+    w->needs[i] = (struct workload_needs){.devices = devices, .quota_bytes = quota_bytes};
+    w->waiting[i] = (struct policy_waiting){
+        .workload = i + 1, .needs = &w->needs[i], .node_labels = &no_labels};
+    return &w->needs[i];
+}
+
+static size_t decide(struct world *w, const char *policy)
+{
+    for (size_t i = 0; i < 4; i++)
+        w->scratch[i] = w->devices[i];
+    return policy_find(policy)->decide(&w->snapshot, w->scratch, w->out);
+}
+
+static const char *explain(struct world *w, const char *policy, char text[WORKLOAD_TEXT_MAX])
+{
+    policy_explain_misfit(&w->snapshot, &w->waiting[0], policy_find(policy), text);
+    return text;
+}
+
+static void test_registry(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    for (const struct policy *p; (p = policy_at(count)) != NULL; count++) {
+        assert_ptr_equal(policy_find(p->name), p);
+        assert_true(strlen(p->summary) > 0);
+    }
+    assert_int_equal(count, 3);
+    assert_null(policy_find("nonsense"));
+    assert_null(policy_find(""));
+}
+
+static void test_model_matching(void **state)
+{
+    (void)state;
+    assert_true(policy_model_matches("NVIDIA GeForce RTX 3090", "rtx3090"));
+    assert_true(policy_model_matches("NVIDIA GeForce RTX 3090", "RTX-3090"));
+    assert_true(policy_model_matches("NVIDIA GeForce RTX 3090", "geforce rtx"));
+    assert_true(policy_model_matches("NVIDIA A100-SXM4-80GB", "A100 SXM4"));
+    assert_true(policy_model_matches("NVIDIA H200", ""));
+    assert_true(policy_model_matches("NVIDIA H200", "H200"));
+    assert_false(policy_model_matches("NVIDIA H200", "H2000"));
+    assert_false(policy_model_matches("NVIDIA H200", "H100"));
+    assert_false(policy_model_matches("", "H100"));
+}
+
+static void test_firstfit_fills_the_first_device_first(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w);
+    for (int i = 0; i < 4; i++)
+        ask(&w, 1, 8 * GIB);
+    assert_int_equal(decide(&w, "firstfit"), 4);
+    assert_int_equal(w.out[0].devices[0], 0);
+    assert_int_equal(w.out[1].devices[0], 0);
+    assert_int_equal(w.out[2].devices[0], 1);
+    assert_int_equal(w.out[3].devices[0], 1);
+    assert_int_equal(w.devices[0].neighbours, 0); /* the snapshot itself is not touched */
+}
+
+static void test_limits_of_a_device(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w);
+    struct workload_needs *needs = ask(&w, 1, 1 * GIB);
+    const struct policy_waiting *waiting = &w.waiting[0];
+    struct policy_device *device = &w.devices[0];
+    device->neighbours = 4;
+    assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_NEIGHBOURS);
+    device->neighbours = 3;
+    assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_FITS);
+    device->quota_bytes = 19 * GIB;
+    assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_FITS);
+    device->quota_bytes = 19 * GIB + 1;
+    assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_NO_MEMORY);
+    device->quota_bytes = 0;
+    device->share_min_percent = 60;
+    needs->share_min_percent = 40;
+    assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_FITS);
+    needs->share_min_percent = 41;
+    assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_NO_SHARE);
+    needs->share_min_percent = 0;
+    needs->quota_bytes = 0; /* wants all of it */
+    assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_NEIGHBOURS);
+    device->neighbours = 0;
+    assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_FITS);
+    w.nodes[0].usable = false;
+    assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_NODE_UNUSABLE);
+    needs->quota_bytes = UINT64_MAX;
+    assert_int_equal(policy_device_fit(&w.snapshot, &w.devices[3], waiting, 4), POLICY_NO_MEMORY);
+}
+
+static void test_take_and_release_are_opposites(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w);
+    struct policy_device before = w.devices[0];
+    struct workload_needs whole = {.devices = 1, .share_min_percent = 10};
+    struct workload_needs part = {.devices = 1, .quota_bytes = GIB, .share_min_percent = 20};
+    policy_device_take(&w.devices[0], &whole);
+    assert_true(w.devices[0].exclusive);
+    assert_int_equal(w.devices[0].quota_bytes, 20 * GIB);
+    policy_device_take(&w.devices[0], &part);
+    policy_device_release(&w.devices[0], &whole);
+    assert_false(w.devices[0].exclusive);
+    assert_int_equal(w.devices[0].quota_bytes, GIB);
+    policy_device_release(&w.devices[0], &part);
+    assert_memory_equal(&w.devices[0], &before, sizeof before);
+}
+
+static void test_exclusive_never_shares(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w);
+    for (int i = 0; i < 5; i++)
+        ask(&w, 1, GIB);
+    assert_int_equal(decide(&w, "exclusive"), 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(w.out[i].devices[0], i);
+}
+
+static void test_devices_come_from_one_node(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w);
+    ask(&w, 2, 30 * GIB); /* only one device is that large */
+    ask(&w, 2, 22 * GIB);
+    ask(&w, 3, GIB);
+    assert_int_equal(decide(&w, "firstfit"), 1);
+    assert_int_equal(w.out[0].waiting, 1);
+    assert_int_equal(w.out[0].node, 1);
+    assert_int_equal(w.out[0].device_count, 2);
+    assert_int_equal(w.out[0].devices[0], 2);
+    assert_int_equal(w.out[0].devices[1], 3);
+}
+
+static void test_no_devices_needs_a_usable_node(void **state)
+{
+    struct world w;
+    (void)state;
+    const char *const policies[] = {"firstfit", "random", "exclusive"};
+    for (size_t p = 0; p < 3; p++) {
+        world_init(&w);
+        ask(&w, 0, 0);
+        w.nodes[0].usable = false;
+        assert_int_equal(decide(&w, policies[p]), 1);
+        assert_int_equal(w.out[0].device_count, 0);
+        assert_int_equal(w.out[0].node, 1);
+        w.nodes[1].usable = false;
+        assert_int_equal(decide(&w, policies[p]), 0);
+    }
+}
+
+static void test_labels_and_models_choose(void **state)
+{
+    struct world w;
+    (void)state;
+    world_init(&w);
+    struct workload_needs *needs = ask(&w, 1, GIB);
+    ask(&w, 1, GIB);
+    strncpy(needs->model, "3090", sizeof needs->model - 1);
+    w.waiting[1].node_labels = &labels_rack_a;
+    assert_int_equal(decide(&w, "firstfit"), 2);
+    assert_int_equal(w.out[0].devices[0], 2);
+    assert_int_equal(w.out[1].devices[0], 0);
+}
+
+/* Over many seeds every device is drawn about equally often, and pairs stay on one node. */
+static void test_random_is_fair_and_repeatable(void **state)
+{
+    struct world w;
+    size_t drawn[4] = {0}, pair_nodes[2] = {0};
+    (void)state;
+    world_init(&w);
+    ask(&w, 1, GIB);
+    ask(&w, 2, GIB);
+    for (uint64_t seed = 0; seed < 4000; seed++) {
+        w.snapshot.seed = seed;
+        assert_int_equal(decide(&w, "random"), 2);
+        struct policy_decision first = w.out[0], second = w.out[1];
+        assert_int_equal(decide(&w, "random"), 2);
+        assert_int_equal(first.devices[0], w.out[0].devices[0]);
+        assert_int_equal(second.devices[0], w.out[1].devices[0]);
+        assert_int_equal(w.devices[second.devices[0]].node, second.node);
+        assert_int_equal(w.devices[second.devices[1]].node, second.node);
+        assert_int_not_equal(second.devices[0], second.devices[1]);
+        drawn[first.devices[0]]++;
+        pair_nodes[second.node]++;
+    }
+    for (size_t d = 0; d < 4; d++)
+        assert_in_range(drawn[d], 850, 1150);
+    assert_in_range(pair_nodes[0], 1850, 2150);
+}
+
+static void test_explains_what_can_never_be(void **state)
+{
+    struct world w;
+    char text[WORKLOAD_TEXT_MAX];
+    (void)state;
+    world_init(&w);
+    struct workload_needs *needs = ask(&w, 1, GIB);
+    strncpy(needs->model, "H300", sizeof needs->model - 1);
+    assert_string_equal(explain(&w, "firstfit", text),
+                        "no such model in the cluster (asked 'H300', there are: NVIDIA H200, "
+                        "NVIDIA GeForce RTX 3090)");
+    needs->model[0] = '\0';
+    needs->quota_bytes = 100 * GIB;
+    assert_string_equal(explain(&w, "firstfit", text),
+                        "100.0 GiB asked, more than any device has (at most 40.0 GiB)");
+    needs->quota_bytes = GIB;
+    needs->devices = 3;
+    assert_string_equal(explain(&w, "firstfit", text),
+                        "3 devices on one node asked, no node has more than 2 that match");
+    needs->devices = 1;
+    w.nodes[0].labels = &no_labels;
+    w.waiting[0].node_labels = &labels_rack_a;
+    assert_string_equal(explain(&w, "firstfit", text), "no node has the labels that it asks for");
+    w.snapshot.node_count = w.snapshot.device_count = 0;
+    assert_string_equal(explain(&w, "firstfit", text), "no node has joined yet");
+}
+
+static void test_explains_what_stands_in_the_way(void **state)
+{
+    struct world w;
+    char text[WORKLOAD_TEXT_MAX];
+    (void)state;
+    world_init(&w);
+    struct workload_needs *needs = ask(&w, 1, 20 * GIB);
+    w.devices[0].quota_bytes = 12 * GIB;
+    w.devices[1].quota_bytes = 16 * GIB;
+    w.devices[2].neighbours = 4;
+    w.devices[3].share_min_percent = 90;
+    needs->share_min_percent = 20;
+    assert_string_equal(explain(&w, "firstfit", text),
+                        "0 of 4 devices fit: 2 have too little free memory (20.0 GiB asked, at "
+                        "most 8.0 free), 1 has too little free share (20% asked, at most 10% "
+                        "free), 1 in use (at most 4 neighbours)");
+    w.devices[1].neighbours = w.devices[3].neighbours = 1;
+    assert_string_equal(explain(&w, "exclusive", text),
+                        "0 of 4 devices fit: 1 has too little free memory (20.0 GiB asked, at "
+                        "most 8.0 free), 3 in use");
+    w.nodes[0].usable = w.nodes[1].usable = false;
+    assert_string_equal(explain(&w, "firstfit", text),
+                        "0 of 4 devices fit: 4 on nodes that are drained, full or not connected");
+    needs->devices = 0;
+    assert_string_equal(explain(&w, "firstfit", text),
+                        "no node is usable: drained, full or not connected");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_registry),
+        cmocka_unit_test(test_model_matching),
+        cmocka_unit_test(test_firstfit_fills_the_first_device_first),
+        cmocka_unit_test(test_limits_of_a_device),
+        cmocka_unit_test(test_take_and_release_are_opposites),
+        cmocka_unit_test(test_exclusive_never_shares),
+        cmocka_unit_test(test_devices_come_from_one_node),
+        cmocka_unit_test(test_no_devices_needs_a_usable_node),
+        cmocka_unit_test(test_labels_and_models_choose),
+        cmocka_unit_test(test_random_is_fair_and_repeatable),
+        cmocka_unit_test(test_explains_what_can_never_be),
+        cmocka_unit_test(test_explains_what_stands_in_the_way),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
