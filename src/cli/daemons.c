@@ -1,0 +1,292 @@
+/*
+ * The daemons: thin. Options, configuration, log and loop are made here and handed to control/ and
+ * node/, which do the work. Stopping a daemon stops nothing that it started.
+ */
+#include "cli/daemons.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <event2/thread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "base/version.h"
+#include "cli/emulation.h"
+#include "cli/paths.h"
+#include "control/control.h"
+#include "node/agent.h"
+#include "node/supervisor.h"
+
+enum { ARENA_BYTES = 4 << 20, STOP_SIGNALS = 3 };
+
+struct daemon {
+    struct arena arena;
+    struct config config;
+    struct log log;
+    struct event_base *base;
+    struct event *signals[STOP_SIGNALS];
+    const char *state, *api_socket, *node_socket;
+    struct control *control;
+    struct agent *agent;
+};
+
+static void stop(int signal_number, short what, void *arg)
+{
+    (void)what;
+    struct daemon *d = arg;
+    log_write(&d->log, LOG_INFO, "stopping", "signal=%s", sigabbrev_np(signal_number));
+    event_base_loopbreak(d->base);
+}
+
+static int catch_signals(struct error *e, struct daemon *d)
+{
+    static const int numbers[STOP_SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+    signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; i < STOP_SIGNALS; i++) {
+        d->signals[i] = evsignal_new(d->base, numbers[i], stop, d);
+        if (!d->signals[i] || event_add(d->signals[i], NULL) < 0)
+            return error_set(e, ERR_NO_MEMORY, "cannot catch signals");
+    }
+    return 0;
+}
+
+/* mkdir -p, the last one with the mode given. */
+static int make_directory(struct error *e, const char *path, mode_t mode)
+{
+    char part[4096];
+    if (!str_copy(part, sizeof part, path))
+        return error_set(e, ERR_INVALID, "the path %s is too long", path);
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(part, 0755) < 0 && errno != EEXIST)
+            return error_set_errno(e, ERR_IO, errno, "cannot create %s", part);
+        *slash = '/';
+    }
+    if (mkdir(path, mode) < 0 && errno != EEXIST)
+        return error_set_errno(e, ERR_IO, errno, "cannot create %s", path);
+    struct stat st;
+    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+        return error_set(e, ERR_IO, "%s is not a directory", path);
+    if (st.st_uid == geteuid() && (st.st_mode & 07777) != mode && chmod(path, mode) < 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot set the mode of %s", path);
+    return 0;
+}
+
+/* --config, --set and the options that stand for one key, in this order of weight. */
+static int read_config(struct error *e, struct daemon *d, const struct invocation *in)
+{
+    int r = config_default(&d->arena, &d->config);
+    if (r < 0)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    const char *path = option_value(in, "config");
+    if (path && (r = config_load(e, &d->arena, path, &d->config)) < 0)
+        return r;
+    for (size_t i = 0; i < in->given_count; i++) {
+        const struct option *o = in->given[i].option;
+        const char *key = NULL, *value = in->given[i].value;
+        if (strcmp(o->name, "set") == 0) {
+            const char *equals = strchr(value, '=');
+            if (!equals)
+                return error_set(e, ERR_INVALID, "--set takes key=value, not '%s'", value);
+            key = arena_strndup(&d->arena, value, (size_t)(equals - value));
+            value = equals + 1;
+        } else if (strcmp(o->name, "policy") == 0) {
+            key = "policy";
+        } else {
+            continue;
+        }
+        if (!key)
+            return error_set(e, ERR_NO_MEMORY, "out of memory");
+        r = config_set(e, &d->arena, &d->config, key, value);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* The state directory as an absolute path: supervisors and messages name it from elsewhere. */
+static int choose_state(struct error *e, struct daemon *d, const struct invocation *in)
+{
+    const char *given = option_value(in, "state");
+    d->state = given ? given : paths_state_default(&d->arena);
+    if (d->state && d->state[0] != '/') {
+        char here[4096];
+        if (!getcwd(here, sizeof here))
+            return error_set_errno(e, ERR_IO, errno, "cannot tell the current directory");
+        d->state = arena_printf(&d->arena, "%s/%s", here, d->state);
+    }
+    if (!d->state)
+        return error_set(e, ERR_INVALID, "no home directory: give --state DIR");
+    return make_directory(e, d->state, 0711);
+}
+
+static int choose_sockets(struct error *e, struct daemon *d, const struct invocation *in)
+{
+    const char *listen = in->command->run == node_command ? NULL : option_value(in, "listen");
+    const char *node = in->command->run == up_command ? NULL : option_value(in, "node-socket");
+    if (listen && !str_starts_with(listen, "unix:") && listen[0] != '/')
+        return error_set(e, ERR_INVALID, "--listen takes unix:PATH, not '%s'", listen);
+    d->api_socket = listen ? (listen[0] == '/' ? listen : listen + strlen("unix:"))
+                           : arena_printf(&d->arena, "%s/api.sock", d->state);
+    d->node_socket = node ? node : arena_printf(&d->arena, "%s/node.sock", d->state);
+    if (!d->api_socket || !d->node_socket)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    return 0;
+}
+
+static int daemon_init(struct error *e, struct daemon *d, const struct invocation *in)
+{
+    *d = (struct daemon){0};
+    arena_init(&d->arena, ARENA_BYTES);
+    umask(022);
+    int r = read_config(e, d, in);
+    if (r < 0)
+        return r;
+    enum log_level level;
+    if (!log_level_parse(d->config.log_level, &level))
+        return error_set(e, ERR_INVALID, "log_level is error, warn, info or debug, not '%s'",
+                         d->config.log_level);
+    log_init(&d->log, STDERR_FILENO, level, str_equal(d->config.log_format, "json"));
+    if ((r = choose_state(e, d, in)) < 0 || (r = choose_sockets(e, d, in)) < 0)
+        return r;
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (evthread_use_pthreads() < 0 || !(d->base = event_base_new()))
+        return error_set(e, ERR_NO_MEMORY, "cannot make an event loop");
+    return catch_signals(e, d);
+}
+
+static void daemon_done(struct daemon *d)
+{
+    agent_free(d->agent);
+    control_free(d->control);
+    for (size_t i = 0; i < STOP_SIGNALS; i++)
+        if (d->signals[i])
+            event_free(d->signals[i]);
+    if (d->base)
+        event_base_free(d->base);
+    arena_done(&d->arena);
+}
+
+static int start_control(struct error *e, struct daemon *d)
+{
+    struct control_options options = {.directory = d->state,
+                                      .api_socket = d->api_socket,
+                                      .node_socket = d->node_socket,
+                                      .config = &d->config,
+                                      .log = &d->log};
+    return control_new(e, d->base, &options, &d->control);
+}
+
+static int start_agent(struct error *e, struct daemon *d, const struct invocation *in)
+{
+    const char *spec = option_value(in, "emulate");
+    struct emulation emulation = {0};
+    if (spec) {
+        int r = emulation_prepare(e, &d->arena, d->state, spec, &emulation);
+        if (r < 0)
+            return r;
+    }
+    const char *directory = arena_printf(&d->arena, "%s/node", d->state);
+    if (!directory)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    struct agent_options options = {.directory = directory,
+                                    .control_socket = d->node_socket,
+                                    .emulate = emulation.device_file,
+                                    .emulate_libraries = emulation.libraries,
+                                    .config = &d->config,
+                                    .log = &d->log};
+    int r = agent_new(e, d->base, &options, &d->agent);
+    if (r < 0)
+        return r;
+    if (agent_device_count(d->agent) == 0 && !option_given(in, "without-devices"))
+        return error_set(e, ERR_NO_DEVICE,
+                         "this machine has no GPU that NVML can see ('gpumux doctor' tells more).\n"
+                         "To try gpumux with emulated ones: gpumux %s --emulate 4\n"
+                         "To run workloads that need none: gpumux %s --without-devices",
+                         in->command->name, in->command->name);
+    return 0;
+}
+
+static void greet(const struct daemon *d)
+{
+    if (d->agent)
+        printf("gpumux %s is up with %zu devices%s\n", GPUMUX_VERSION, agent_device_count(d->agent),
+               agent_alive(d->agent) ? ", workloads that ran on are taken up again" : "");
+    else
+        printf("gpumux %s: control is up\n", GPUMUX_VERSION);
+    if (d->control)
+        printf("  API       unix:%s\n", d->api_socket);
+    printf("  state     %s\n", d->state);
+    struct arena scratch;
+    arena_init(&scratch, 16 << 10);
+    const char *found = paths_api_socket(&scratch, NULL);
+    if (d->control && !str_equal(found, d->api_socket))
+        printf("  clients   export GPUMUX_SOCKET=%s\n", d->api_socket);
+    arena_done(&scratch);
+    if (d->control)
+        printf("  try       gpumux run -- nvidia-smi     gpumux top     gpumux help\n");
+    fflush(stdout);
+}
+
+static void farewell(const struct daemon *d, const struct invocation *in)
+{
+    size_t alive = d->agent ? agent_alive(d->agent) : 0;
+    if (alive > 0)
+        printf("gpumux stopped; %zu workload%s on. 'gpumux %s --state %s' takes up again.\n", alive,
+               alive == 1 ? " runs" : "s run", in->command->name, d->state);
+    fflush(stdout);
+}
+
+/* with_control, with_agent: which parts this process has. */
+static int run_daemon(const struct invocation *in, bool with_control, bool with_agent)
+{
+    struct daemon d;
+    struct error e = {0};
+    int r = daemon_init(&e, &d, in);
+    /* Control first: its lock on the state directory is the fence against a second gpumux. */
+    if (r == 0 && with_control)
+        r = start_control(&e, &d);
+    if (r == 0 && with_agent)
+        r = start_agent(&e, &d, in);
+    if (r == 0) {
+        greet(&d);
+        if (event_base_dispatch(d.base) < 0)
+            r = error_set(&e, ERR_INTERNAL, "the event loop failed");
+        farewell(&d, in);
+    }
+    if (r < 0)
+        fprintf(stderr, "gpumux: %s: %s%s%s\n", in->command->name, e.field, *e.field ? ": " : "",
+                e.text);
+    daemon_done(&d);
+    return r < 0 ? COMMAND_FAILED : COMMAND_OK;
+}
+
+int up_command(const struct invocation *in)
+{
+    return run_daemon(in, true, true);
+}
+
+int control_command(const struct invocation *in)
+{
+    return run_daemon(in, true, false);
+}
+
+int node_command(const struct invocation *in)
+{
+    return run_daemon(in, false, true);
+}
+
+int supervise_command(const struct invocation *in)
+{
+    return supervisor_main(in->operands[0]);
+}

@@ -1,0 +1,157 @@
+#include "cli/help.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/options.h"
+
+enum { WIDTH = 100, OPTION_COLUMN = 30, TEXT_MAX = 256 << 10 };
+
+const char *help_exits(void)
+{
+    return "0  success\n"
+           "1  it failed; the reason is on standard error\n"
+           "2  the command line is wrong\n"
+           "3  there is no such workload or node\n"
+           "4  not allowed\n"
+           "5  gpumux cannot be reached: start it with 'gpumux up'\n";
+}
+
+/* Appends words of text, broken at WIDTH; every line but the first is indented. */
+static void append_wrapped(struct str *out, const char *text, size_t indent, size_t column)
+{
+    while (*text) {
+        size_t length = strcspn(text, " \n");
+        if (column + length > WIDTH && column > indent) {
+            str_printf(out, "\n%*s", (int)indent, "");
+            column = indent;
+        }
+        str_append_bytes(out, text, length);
+        column += length;
+        text += length;
+        if (*text == '\n') {
+            str_printf(out, "\n%*s", text[1] && text[1] != '\n' ? (int)indent : 0, "");
+            column = indent;
+            text++;
+        } else if (*text == ' ') {
+            if (column < WIDTH)
+                str_append_char(out, ' ');
+            column++;
+            text++;
+        }
+    }
+}
+
+static void append_option(struct str *out, const struct option *o)
+{
+    char left[128];
+    int length = snprintf(left, sizeof left, "  %c%c%s--%s%s%s", o->letter ? '-' : ' ',
+                          o->letter ? o->letter : ' ', o->letter ? ", " : "  ", o->name,
+                          o->argument ? " " : "", o->argument ? o->argument : "");
+    str_append(out, left);
+    size_t column = (size_t)length;
+    if (column + 2 > OPTION_COLUMN) {
+        str_append_char(out, '\n');
+        column = 0;
+    }
+    str_printf(out, "%*s", (int)(OPTION_COLUMN - column), "");
+    append_wrapped(out, o->help, OPTION_COLUMN, OPTION_COLUMN);
+    str_append_char(out, '\n');
+}
+
+void help_write_overview(struct str *out)
+{
+    str_append(out, "gpumux shares the GPUs of a machine among workloads.\n\n"
+                    "Usage: gpumux COMMAND [OPTIONS]\n\nCommands:\n");
+    for (const struct command *c = command_table(); c->name; c++)
+        if (!c->hidden)
+            str_printf(out, "  %-12s%s\n", c->name, c->summary);
+    str_append(out, "\nStart with 'gpumux up' (without a GPU: 'gpumux up --emulate 4'), then in "
+                    "another terminal\n'gpumux run -- nvidia-smi'. 'gpumux COMMAND --help' tells "
+                    "more.\n");
+}
+
+void help_write_command(struct str *out, const struct command *command)
+{
+    str_printf(out, "Usage: gpumux %s%s%s%s\n\n", command->name,
+               command->options && command->options->name ? " [OPTIONS]" : "",
+               *command->operands ? " " : "", command->operands);
+    append_wrapped(out, command->description, 0, 0);
+    str_append(out, "\n\nOptions:\n");
+    for (const struct option *o = command->options; o && o->name; o++)
+        append_option(out, o);
+    append_option(out, option_help());
+    if (command->examples) {
+        str_append(out, "\nExamples:\n");
+        for (const struct example *x = command->examples; x->command; x++)
+            str_printf(out, "  %s\n      %s\n", x->command, x->what);
+    }
+    str_append(out, "\nExit codes:\n");
+    const char *lists[] = {command->exits ? command->exits : "", help_exits()};
+    for (size_t i = 0; i < 2; i++)
+        for (const char *at = lists[i]; *at;) {
+            size_t length = strcspn(at, "\n");
+            str_printf(out, "  %.*s\n", (int)length, at);
+            at += length + (at[length] == '\n');
+        }
+}
+
+static int print(struct str *out)
+{
+    bool ok = !str_failed(out) && fputs(str_text(out), stdout) >= 0;
+    str_done(out);
+    return ok ? COMMAND_OK : COMMAND_FAILED;
+}
+
+int help_unknown_command(const char *name)
+{
+    const char *nearest = command_nearest(name);
+    if (nearest)
+        fprintf(stderr, "gpumux: there is no command '%s', did you mean '%s'?\n", name, nearest);
+    else
+        fprintf(stderr, "gpumux: there is no command '%s'; 'gpumux help' lists them\n", name);
+    return COMMAND_USAGE;
+}
+
+int help_print_command(const struct command *command)
+{
+    struct str out;
+    str_init(&out, TEXT_MAX);
+    help_write_command(&out, command);
+    return print(&out);
+}
+
+int help_command(const struct invocation *in)
+{
+    if (in->operand_count == 0) {
+        struct str out;
+        str_init(&out, TEXT_MAX);
+        help_write_overview(&out);
+        return print(&out);
+    }
+    const struct command *command = command_find(in->operands[0]);
+    return command ? help_print_command(command) : help_unknown_command(in->operands[0]);
+}
+
+int man_command(const struct invocation *in)
+{
+    const struct command *command = NULL;
+    if (in->operand_count == 1 && !(command = command_find(in->operands[0])))
+        return help_unknown_command(in->operands[0]);
+    struct str out;
+    str_init(&out, TEXT_MAX);
+    help_write_man(&out, command);
+    return print(&out);
+}
+
+int completion_command(const struct invocation *in)
+{
+    struct str out;
+    str_init(&out, TEXT_MAX);
+    if (!help_write_completion(&out, in->operands[0])) {
+        fprintf(stderr, "gpumux: completion: the shells are bash, zsh and fish, not '%s'\n",
+                in->operands[0]);
+        return COMMAND_USAGE;
+    }
+    return print(&out);
+}

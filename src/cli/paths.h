@@ -1,0 +1,15 @@
+/* Where gpumux keeps its state and where its sockets are. */
+#pragma once
+#include "base/arena.h"
+
+/* The state directory when none is given: root's is /var/lib/gpumux, a user's is
+ * $XDG_STATE_HOME/gpumux or ~/.local/state/gpumux. NULL: no memory, or no home. */
+const char *paths_state_default(struct arena *arena);
+/*
+ * The API socket a client talks to: `given` (--socket) if not NULL, else $GPUMUX_SOCKET, else the
+ * one of the user's own gpumux if it exists, else that of the machine's. A prefix "unix:" is taken
+ * off. NULL: no memory.
+ */
+const char *paths_api_socket(struct arena *arena, const char *given);
+/* The directory of this executable; NULL if the system does not say. */
+const char *paths_own_directory(struct arena *arena);

@@ -1,0 +1,60 @@
+/*
+ * A small HTTP/1.1 client over unix sockets: one connection, kept alive between requests, every
+ * wait with a deadline. It never repeats a request by itself: only the caller knows whether that is
+ * safe. Single-threaded use.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "wire/http_parse.h"
+
+enum { HTTP_CLIENT_BODY_MAX = 64 << 20 };
+
+struct http_client;
+
+struct http_call {
+    const char *method;                                  /* "GET" */
+    const char *target;                                  /* path and query, already encoded */
+    const char *content_type, *accept, *idempotency_key; /* NULL: no such header */
+    const void *body;
+    size_t body_length;
+    int64_t timeout_ms;   /* for everything, from now on */
+    http_body_fn on_body; /* NULL: the body is gathered (at most HTTP_CLIENT_BODY_MAX) */
+    void *arg;
+};
+
+/* Does not connect yet. NULL: no memory, or the path is too long for a socket. */
+struct http_client *http_client_new(const char *socket_path);
+void http_client_free(struct http_client *c);
+
+/*
+ * The whole of one request: the answer's status and body are there until the next call.
+ * -ERR_UNAVAILABLE: nobody listens (errno is kept in the text), or the connection broke before any
+ * byte of an answer; -ERR_TIMEOUT; -ERR_PROTOCOL; -ERR_TOO_LARGE; or what on_body answered.
+ * After an error the connection is closed; the next call makes a new one.
+ */
+int http_client_call(struct error *e, struct http_client *c, const struct http_call *call);
+
+/* The same in pieces, for a caller that has other things to wait for: send, then receive whenever
+ * the descriptor is readable until it is done. */
+int http_client_send(struct error *e, struct http_client *c, const struct http_call *call);
+/* Waits at most timeout_ms (0: not at all) for bytes and takes what is there. */
+int http_client_receive(struct error *e, struct http_client *c, int64_t timeout_ms, bool *ret_done);
+/* For poll; -1 while not connected. */
+int http_client_fd(const struct http_client *c);
+/* Ends what is under way. */
+void http_client_close(struct http_client *c);
+
+/* Of the answer; 0 while it has not come. */
+int http_client_status(const struct http_client *c);
+const char *http_client_type(const struct http_client *c);
+/* The gathered body: all of it, or with on_body that of an answer ≥ 300 (an error's explanation).
+ */
+const char *http_client_body(const struct http_client *c, size_t *ret_length);
+
+/* Appends text percent-encoded, fit for a path part or a query value. */
+void http_append_encoded(struct str *out, const char *text);
