@@ -69,9 +69,11 @@ void store_close(struct store *s);
 
 struct store_batch *store_batch_new(void);
 void store_batch_free(struct store_batch *b);
-/* Everything is copied. 0 or -ERR_NO_MEMORY. */
+/* Everything is copied. 0 or -ERR_NO_MEMORY. Operations take effect in the order they came in. */
 int store_batch_spec(struct store_batch *b, uint64_t spec_id, const char *json);
 int store_batch_workload(struct store_batch *b, const struct store_workload *row);
+/* A status or a delete of a workload that is not there does nothing. The last workload that is
+ * deleted takes its spec along. */
 int store_batch_status(struct store_batch *b, uint64_t id, enum workload_state state,
                        int64_t ended_wall_ms, const char *json);
 int store_batch_delete(struct store_batch *b, uint64_t id);
@@ -82,14 +84,18 @@ int store_batch_event(struct store_batch *b, const struct store_event *event);
 void store_batch_clear(struct store_batch *b);
 size_t store_batch_count(const struct store_batch *b);
 
-/* All of it, durably, or nothing. Writer's thread only. */
+/* All of it, durably, or nothing. Writer's thread only. -ERR_CONFLICT: a spec or workload has an id
+ * that is there already; -ERR_STORE: it could not be written (a full disk), the store stays usable.
+ */
 int store_commit(struct error *e, struct store *s, const struct store_batch *b);
-/* Deletes the oldest events past `keep`, and what nobody refers to. Writer's thread only. */
+/* Deletes the oldest events past `keep_events`. Writer's thread only. */
 int store_trim(struct error *e, struct store *s, uint64_t keep_events);
 
 /* ---- reading: reader's thread only; strings handed to a callback live until it returns ---- */
 
-typedef int (*store_workload_fn)(void *arg, const struct store_workload *row); /* ≠ 0 stops */
+/* A callback that answers other than 0 stops, and its answer is returned. It may not call the
+ * store. */
+typedef int (*store_workload_fn)(void *arg, const struct store_workload *row);
 typedef int (*store_event_fn)(void *arg, const struct store_event *event);
 typedef int (*store_node_fn)(void *arg, const char *name, bool drained, const char *json);
 
@@ -111,8 +117,8 @@ int store_get(struct error *e, struct store *s, uint64_t id, store_workload_fn f
  * base name gives all its elements. Returns how many were written (≤ room), 0: none. */
 int store_resolve(struct error *e, struct store *s, bool any_uid, uint32_t uid, const char *name,
                   uint64_t *ret_ids, size_t room);
-/* Everything, for building a cluster: live workloads with spec, finished ones without spec and
- * status. */
+/* Everything, oldest first, for building a cluster: live workloads with spec, finished ones without
+ * spec and status (both NULL). *ret_last_id: the largest id that was ever given, deleted or not. */
 int store_load(struct error *e, struct store *s, store_node_fn node_fn,
                store_workload_fn workload_fn, void *arg, uint64_t *ret_last_id);
 /* Events after `since`, oldest first. -ERR_GONE: some of them are no longer kept. */

@@ -1,0 +1,115 @@
+/*
+ * The SQLite store, shared by its three files: sqlite_open.c (directory, schema, migrations),
+ * sqlite.c (writing) and sqlite_read.c (reading).
+ *
+ * Two connections to one database in WAL mode: the writer's is used by the writer's thread alone,
+ * the reader's by the reader's. What both touch is atomic.
+ */
+#pragma once
+#include <sqlite3.h>
+#include <stdatomic.h>
+
+#include "store/store_internal.h"
+
+enum {
+    SQLITE_STORE_APPLICATION_ID =
+        0x67706d78, /* "gpmx", so that no other database is taken for ours */
+    /* A checkpoint costs two syncs and stalls the writer: one every 32 MB of log, which a restart
+     * after a crash still reads in a fraction of a second. */
+    SQLITE_STORE_CHECKPOINT_PAGES = 8192,
+    SQLITE_STORE_BUSY_MS = 5000, /* only `state check` of another process can make us wait */
+};
+
+enum writer_statement {
+    WRITER_BEGIN,
+    WRITER_COMMIT,
+    WRITER_ROLLBACK,
+    WRITER_SPEC,
+    WRITER_WORKLOAD,
+    WRITER_STATUS,
+    WRITER_DELETE_SPEC,
+    WRITER_DELETE_LAST_ID,
+    WRITER_DELETE,
+    WRITER_NODE,
+    WRITER_EVENT,
+    WRITER_TRIM,
+    WRITER_TRIM_FLOOR,
+    WRITER_STATEMENT_END
+};
+
+enum reader_statement {
+    READER_BEGIN,
+    READER_END,
+    READER_LIST_ALL,
+    READER_LIST_STATE,
+    READER_LIST_USER,
+    READER_LIST_BASE,
+    READER_GET,
+    READER_NEWEST,
+    READER_NEWEST_OF_USER,
+    READER_GROUP,
+    READER_LOAD,
+    READER_LAST_ID,
+    READER_NODES,
+    READER_EVENTS,
+    READER_EVENTS_OF_WORKLOAD,
+    READER_FLOOR,
+    READER_REVISION,
+    READER_STATEMENT_END
+};
+
+struct sqlite_store {
+    struct store base;
+    char *directory, *path;
+    int lock_fd;
+    sqlite3 *writer; /* NULL: opened read-only */
+    sqlite3 *reader;
+    sqlite3_stmt *write[WRITER_STATEMENT_END];
+    sqlite3_stmt *read[READER_STATEMENT_END];
+    _Atomic uint64_t revision; /* committed */
+    _Atomic uint64_t commits, operations;
+};
+
+static inline struct sqlite_store *sqlite_of(struct store *s)
+{
+    return (struct sqlite_store *)s;
+}
+
+/*
+ * The layout of the state, as the steps that lead to it: steps[v] turns version v into v + 1, and
+ * version 0 is an empty file. Never change a step that was released; append one.
+ */
+struct sqlite_schema {
+    int version;
+    const char *const *steps;
+};
+const struct sqlite_schema *sqlite_schema_current(void);
+
+/* store_open_sqlite with another layout: for testing that states migrate. */
+int sqlite_open_schema(struct error *e, const char *directory, const struct sqlite_schema *schema,
+                       struct store **ret);
+
+/* What SQLite's `code` on db means to us. `doing`: "writing the state". Returns -ERR_STORE,
+ * -ERR_CORRUPT, -ERR_NO_MEMORY, … */
+int sqlite_error(struct error *e, const struct sqlite_store *s, sqlite3 *db, int code,
+                 const char *doing);
+
+int sqlite_prepare_writer(struct error *e, struct sqlite_store *s);
+int sqlite_prepare_reader(struct error *e, struct sqlite_store *s);
+void sqlite_finalize(sqlite3_stmt **statements, size_t count);
+
+int sqlite_commit(struct error *e, struct store *s, const struct store_batch *b);
+int sqlite_trim(struct error *e, struct store *s, uint64_t keep_events);
+
+int sqlite_list(struct error *e, struct store *s, const struct store_filter *filter,
+                store_workload_fn fn, void *arg);
+int sqlite_get(struct error *e, struct store *s, uint64_t id, store_workload_fn fn, void *arg);
+int sqlite_resolve(struct error *e, struct store *s, bool any_uid, uint32_t uid, const char *name,
+                   uint64_t *ret_ids, size_t room);
+int sqlite_load(struct error *e, struct store *s, store_node_fn node_fn,
+                store_workload_fn workload_fn, void *arg, uint64_t *ret_last_id);
+int sqlite_events(struct error *e, struct store *s, uint64_t since, uint64_t workload, size_t limit,
+                  store_event_fn fn, void *arg);
+/* Reads the newest committed revision from the database itself. */
+int sqlite_read_revision(struct error *e, struct sqlite_store *s, uint64_t *ret);
+int sqlite_check(struct error *e, struct store *s);

@@ -1,0 +1,486 @@
+/* What only a store on disk can do: refuse, migrate, survive kills and full disks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "store/sqlite_internal.h"
+#include "store/store_fixture.h"
+
+enum { TEXT_MAX_BYTES = 64 << 20 };
+
+static struct store *open_or_fail(const char *directory)
+{
+    struct error e = {0};
+    struct store *s = NULL;
+    if (store_open_sqlite(&e, directory, &s) < 0)
+        fail_msg("open: %s", e.text);
+    return s;
+}
+
+static void submit_one(struct store *s, uint64_t id)
+{
+    struct store_batch *b = store_batch_new();
+    struct error e = {0};
+    assert_int_equal(fixture_submit(b, id, 0, 10, "one"), 0);
+    assert_int_equal(fixture_event(b, id, "submitted"), 0);
+    if (store_commit(&e, s, b) < 0)
+        fail_msg("commit: %s", e.text);
+    store_batch_free(b);
+}
+
+static void path_in(char path[256], const char *directory, const char *name)
+{
+    assert_true(snprintf(path, 256, "%s/%s", directory, name) < 256);
+}
+
+static void execute_sql(const char *directory, const char *sql)
+{
+    char path[256];
+    sqlite3 *db;
+    path_in(path, directory, "gpumux.db");
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+/* ---- opening ---- */
+
+static void a_second_gpumux_is_refused(void **state)
+{
+    (void)state;
+    char *directory = fixture_directory(), pid[32];
+    struct store *s = open_or_fail(directory), *second;
+    struct error e = {0};
+    assert_int_equal(store_open_sqlite(&e, directory, &second), -ERR_BUSY);
+    snprintf(pid, sizeof pid, "(pid %d)", (int)getpid());
+    assert_non_null(strstr(e.text, pid));
+    submit_one(s, 1);
+    /* Looking is allowed meanwhile. */
+    assert_int_equal(store_open_sqlite_readonly(&e, directory, &second), 0);
+    assert_int_equal(store_revision(second), 1);
+    assert_int_equal(store_check(&e, second), 0);
+    struct store_batch *b = store_batch_new();
+    assert_int_equal(fixture_event(b, 1, "x"), 0);
+    assert_int_equal(store_commit(&e, second, b), -ERR_DENIED);
+    store_batch_free(b);
+    store_close(second);
+    store_close(s);
+    store_close(open_or_fail(directory));
+    fixture_remove(directory);
+}
+
+static void what_cannot_be_opened_is_named(void **state)
+{
+    (void)state;
+    char *directory = fixture_directory(), path[256];
+    struct store *s;
+    struct error e = {0};
+    path_in(path, directory, "missing");
+    assert_int_equal(store_open_sqlite(&e, path, &s), -ERR_NOT_FOUND);
+    assert_non_null(strstr(e.text, path));
+    assert_int_equal(store_open_sqlite_readonly(&e, directory, &s), -ERR_NOT_FOUND);
+    assert_non_null(strstr(e.text, directory));
+    fixture_remove(directory);
+}
+
+static void an_unwritable_directory_is_named(void **state)
+{
+    (void)state;
+    char *directory = fixture_directory();
+    assert_int_equal(chmod(directory, 0555), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (geteuid() == 0 && setresuid(65534, 65534, 65534) < 0)
+            _exit(9);
+        struct store *s;
+        struct error e = {0};
+        int r = store_open_sqlite(&e, directory, &s);
+        _exit(r == -ERR_DENIED && strstr(e.text, directory) ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(chmod(directory, 0755), 0);
+    fixture_remove(directory);
+}
+
+static void the_database_is_for_its_owner_alone(void **state)
+{
+    (void)state;
+    char *directory = fixture_directory(), path[256];
+    struct store *s = open_or_fail(directory);
+    submit_one(s, 1);
+    const char *const files[] = {"gpumux.db", "gpumux.db-wal", "lock"};
+    for (size_t i = 0; i < 3; i++) {
+        struct stat st;
+        path_in(path, directory, files[i]);
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(st.st_mode & 077, 0);
+    }
+    store_close(s);
+    fixture_remove(directory);
+}
+
+static void damage_is_reported_with_the_command_that_helps(void **state)
+{
+    (void)state;
+    char *directory = fixture_directory(), path[256];
+    struct store *s = open_or_fail(directory);
+    submit_one(s, 1);
+    store_close(s);
+    path_in(path, directory, "gpumux.db");
+    int fd = open(path, O_WRONLY);
+    assert_true(fd >= 0);
+    char junk[4096];
+    memset(junk, 'x', sizeof junk);
+    assert_int_equal(pwrite(fd, junk, sizeof junk, 0), sizeof junk);
+    close(fd);
+    struct error e = {0};
+    assert_int_equal(store_open_sqlite(&e, directory, &s), -ERR_CORRUPT);
+    assert_non_null(strstr(e.text, "gpumux state check"));
+    assert_int_equal(store_open_sqlite_readonly(&e, directory, &s), -ERR_CORRUPT);
+    fixture_remove(directory);
+}
+
+static void a_foreign_database_is_refused(void **state)
+{
+    (void)state;
+    char *directory = fixture_directory();
+    execute_sql(directory, "CREATE TABLE photos (name TEXT)");
+    struct store *s;
+    struct error e = {0};
+    assert_int_equal(store_open_sqlite(&e, directory, &s), -ERR_CORRUPT);
+    assert_non_null(strstr(e.text, "not a state of gpumux"));
+    fixture_remove(directory);
+}
+
+static void check_finds_what_does_not_fit_together(void **state)
+{
+    (void)state;
+    const char *const harms[][2] = {
+        {"DELETE FROM specs WHERE id = 2", "workload 2 has no spec"},
+        {"UPDATE workloads SET status = '{' WHERE id = 1", "status of workload 1"},
+        {"UPDATE specs SET json = 'x' WHERE id = 1", "spec 1 is not JSON"},
+    };
+    for (size_t i = 0; i < sizeof harms / sizeof harms[0]; i++) {
+        char *directory = fixture_directory();
+        struct store *s = open_or_fail(directory);
+        struct error e = {0};
+        submit_one(s, 1);
+        submit_one(s, 2);
+        assert_int_equal(store_check(&e, s), 0);
+        execute_sql(directory, harms[i][0]);
+        assert_int_equal(store_check(&e, s), -ERR_CORRUPT);
+        assert_non_null(strstr(e.text, harms[i][1]));
+        store_close(s);
+        fixture_remove(directory);
+    }
+}
+
+/* ---- layouts ---- */
+
+static char *dump_of(struct store *s)
+{
+    struct str text;
+    str_init(&text, TEXT_MAX_BYTES);
+    fixture_dump(s, &text);
+    char *taken = str_take(&text);
+    assert_non_null(taken);
+    return taken;
+}
+
+static void an_older_layout_is_copied_then_migrated(void **state)
+{
+    (void)state;
+    char *directory = fixture_directory(), path[256];
+    const char *const steps[] = {
+        sqlite_schema_current()->steps[0],
+        "ALTER TABLE nodes ADD COLUMN rack TEXT; DELETE FROM meta WHERE key = 'none';",
+        "CREATE TABLE racks (name TEXT PRIMARY KEY);",
+    };
+    const struct sqlite_schema future = {.version = 3, .steps = steps};
+    struct store *s = open_or_fail(directory);
+    submit_one(s, 1);
+    submit_one(s, 2);
+    char *before = dump_of(s);
+    store_close(s);
+
+    struct error e = {0};
+    assert_int_equal(sqlite_open_schema(&e, directory, &future, &s), 0);
+    char *after = dump_of(s);
+    assert_string_equal(before, after);
+    store_close(s);
+    free(after);
+    execute_sql(directory, "INSERT INTO racks VALUES ('a')");
+
+    /* The program of before refuses it, and the copy is what it wrote. */
+    assert_int_equal(store_open_sqlite(&e, directory, &s), -ERR_TOO_NEW);
+    assert_non_null(strstr(e.text, "layout 3"));
+    assert_int_equal(store_open_sqlite_readonly(&e, directory, &s), -ERR_TOO_NEW);
+    char backup[256];
+    path_in(path, directory, "gpumux.db");
+    path_in(backup, directory, "gpumux.db.v1.backup");
+    assert_int_equal(rename(backup, path), 0);
+    s = open_or_fail(directory);
+    after = dump_of(s);
+    assert_string_equal(before, after);
+    store_close(s);
+    free(after);
+    free(before);
+    fixture_remove(directory);
+}
+
+static void a_migration_that_fails_changes_nothing(void **state)
+{
+    (void)state;
+    char *directory = fixture_directory();
+    const char *const steps[] = {sqlite_schema_current()->steps[0],
+                                 "CREATE TABLE racks (name TEXT); INSERT INTO nowhere VALUES (1);"};
+    const struct sqlite_schema future = {.version = 2, .steps = steps};
+    struct store *s = open_or_fail(directory);
+    submit_one(s, 1);
+    char *before = dump_of(s);
+    store_close(s);
+    struct error e = {0};
+    for (int i = 0; i < 2; i++) /* a copy that is already there is no obstacle */
+        assert_true(sqlite_open_schema(&e, directory, &future, &s) < 0);
+    s = open_or_fail(directory);
+    char *after = dump_of(s);
+    assert_string_equal(before, after);
+    store_close(s);
+    free(before);
+    free(after);
+    fixture_remove(directory);
+}
+
+/* ---- crashes ---- */
+
+enum { BATCH_WORKLOADS = 3 };
+
+/* Commits batches of three and tells each acknowledged one, until killed. */
+static void commit_for_ever(const char *directory, int acknowledge_fd)
+{
+    struct error e = {0};
+    struct store *s;
+    uint64_t last_id = 0;
+    struct str sink;
+    str_init(&sink, TEXT_MAX_BYTES);
+    if (store_open_sqlite(&e, directory, &s) < 0 ||
+        store_load(&e, s, fixture_dump_node, fixture_dump_workload, &sink, &last_id) < 0)
+        _exit(3);
+    for (uint64_t id = last_id + 1;; id += BATCH_WORKLOADS) {
+        struct store_batch *b = store_batch_new();
+        for (uint64_t i = 0; i < BATCH_WORKLOADS; i++)
+            if (fixture_submit(b, id + i, 0, 10, "crash") < 0 ||
+                fixture_event(b, id + i, "submitted") < 0)
+                _exit(4);
+        if (store_commit(&e, s, b) < 0)
+            _exit(5);
+        store_batch_free(b);
+        uint64_t told = id + BATCH_WORKLOADS - 1;
+        if (write(acknowledge_fd, &told, sizeof told) != sizeof told)
+            _exit(6);
+    }
+}
+
+/* Starts the child, kills it after `acknowledgements` and a little more; returns the last id that
+ * it acknowledged. */
+static uint64_t kill_after(const char *directory, uint64_t acknowledgements, useconds_t more_us)
+{
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(fds[0]);
+        commit_for_ever(directory, fds[1]);
+    }
+    close(fds[1]);
+    uint64_t told = 0, next;
+    for (uint64_t i = 0; i < acknowledgements; i++) {
+        assert_int_equal(read(fds[0], &next, sizeof next), sizeof next);
+        told = next;
+    }
+    usleep(more_us);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    while (read(fds[0], &next, sizeof next) == sizeof next)
+        told = next;
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    close(fds[0]);
+    return told;
+}
+
+static int count_row(void *count, const struct store_workload *row)
+{
+    (void)row;
+    ++*(uint64_t *)count;
+    return 0;
+}
+
+static int no_node(void *arg, const char *name, bool drained, const char *json)
+{
+    (void)arg, (void)name, (void)drained, (void)json;
+    return 0;
+}
+
+static void what_was_acknowledged_survives_kills(void **state)
+{
+    (void)state;
+    char *directory = fixture_directory();
+    struct rng rng;
+    rng_seed(&rng, 7);
+    for (int round = 0; round < 12; round++) {
+        uint64_t told =
+            kill_after(directory, 1 + rng_below(&rng, 30), (useconds_t)rng_below(&rng, 3000));
+        struct store *s = open_or_fail(directory);
+        struct error e = {0};
+        uint64_t rows = 0, last_id = 0;
+        assert_int_equal(store_load(&e, s, no_node, count_row, &rows, &last_id), 0);
+        assert_true(last_id >= told);
+        assert_int_equal(rows, last_id);                /* none is missing, */
+        assert_int_equal(rows % BATCH_WORKLOADS, 0);    /* no batch is there in part, */
+        assert_true(last_id - told <= BATCH_WORKLOADS); /* at most one was not yet told, */
+        assert_int_equal(store_revision(s), rows);      /* and each has its event. */
+        assert_int_equal(store_check(&e, s), 0);
+        store_close(s);
+    }
+    fixture_remove(directory);
+}
+
+/* ---- full disks ---- */
+
+static void set_file_limit(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void a_full_disk_fails_the_commit_and_no_more(void **state)
+{
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    char *directory = fixture_directory();
+    struct store *s = open_or_fail(directory);
+    struct error e = {0};
+    submit_one(s, 1);
+    set_file_limit(256 << 10);
+    uint64_t id = 2;
+    int r;
+    do {
+        struct store_batch *b = store_batch_new();
+        for (int i = 0; i < 20; i++)
+            assert_int_equal(fixture_submit(b, id + (uint64_t)i, 0, 10, "fill"), 0);
+        r = store_commit(&e, s, b);
+        store_batch_free(b);
+        if (r == 0)
+            id += 20;
+        assert_true(id < 100000);
+    } while (r == 0);
+    assert_int_equal(r, -ERR_STORE);
+    assert_non_null(strstr(e.text, directory));
+
+    /* It still answers, and holds exactly what it acknowledged. */
+    uint64_t rows = 0, last_id = 0;
+    assert_int_equal(store_load(&e, s, no_node, count_row, &rows, &last_id), 0);
+    assert_int_equal(last_id, id - 1);
+    assert_int_equal(rows, id - 1);
+
+    set_file_limit(RLIM_INFINITY);
+    submit_one(s, id);
+    store_close(s);
+    s = open_or_fail(directory);
+    rows = 0;
+    assert_int_equal(store_load(&e, s, no_node, count_row, &rows, &last_id), 0);
+    assert_int_equal(rows, id);
+    assert_int_equal(store_check(&e, s), 0);
+    store_close(s);
+    fixture_remove(directory);
+}
+
+/* ---- two threads ---- */
+
+struct writer {
+    struct store *s;
+    uint64_t batches;
+};
+
+static void *write_batches(void *arg)
+{
+    struct writer *w = arg;
+    for (uint64_t i = 0; i < w->batches; i++) {
+        struct store_batch *b = store_batch_new();
+        fixture_submit(b, 2 * i + 1, 2, 10, "pair");
+        fixture_event(b, 2 * i + 1, "submitted");
+        struct error e = {0};
+        if (store_commit(&e, w->s, b) < 0)
+            w->batches = 0;
+        store_batch_free(b);
+    }
+    return NULL;
+}
+
+static void a_reader_sees_whole_batches_while_another_thread_writes(void **state)
+{
+    (void)state;
+    char *directory = fixture_directory();
+    struct store *s = open_or_fail(directory);
+    struct writer w = {.s = s, .batches = 300};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, write_batches, &w), 0);
+    uint64_t revision;
+    do {
+        struct error e = {0};
+        revision = store_revision(s);
+        struct store_filter all = {.kind = -1, .limit = STORE_PAGE_MAX};
+        uint64_t rows = 0;
+        assert_int_equal(store_list(&e, s, &all, count_row, &rows), 0);
+        assert_int_equal(rows % 2, 0);
+        assert_true(rows >= 2 * revision); /* what is announced is there */
+        struct store_counters counters;
+        store_count(s, &counters);
+        assert_true(counters.commits >= revision);
+    } while (revision < 300);
+    pthread_join(thread, NULL);
+    assert_int_equal(w.batches, 300);
+    store_close(s);
+    fixture_remove(directory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_second_gpumux_is_refused),
+        cmocka_unit_test(what_cannot_be_opened_is_named),
+        cmocka_unit_test(an_unwritable_directory_is_named),
+        cmocka_unit_test(the_database_is_for_its_owner_alone),
+        cmocka_unit_test(damage_is_reported_with_the_command_that_helps),
+        cmocka_unit_test(a_foreign_database_is_refused),
+        cmocka_unit_test(check_finds_what_does_not_fit_together),
+        cmocka_unit_test(an_older_layout_is_copied_then_migrated),
+        cmocka_unit_test(a_migration_that_fails_changes_nothing),
+        cmocka_unit_test(what_was_acknowledged_survives_kills),
+        cmocka_unit_test(a_full_disk_fails_the_commit_and_no_more),
+        cmocka_unit_test(a_reader_sees_whole_batches_while_another_thread_writes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
