@@ -20,6 +20,14 @@ void store_batch_free(struct store_batch *b)
     free(b);
 }
 
+void store_batch_clear(struct store_batch *b)
+{
+    arena_done(&b->arena);
+    b->first = NULL;
+    b->last = &b->first;
+    b->count = 0;
+}
+
 size_t store_batch_count(const struct store_batch *b)
 {
     return b->count;

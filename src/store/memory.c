@@ -449,15 +449,32 @@ static int memory_resolve(struct error *e, struct store *s, bool any_uid, uint32
     return (int)count;
 }
 
+/* Under the lock. */
+static int hand_out_nodes(struct memory_store *m, store_node_fn fn, void *arg)
+{
+    int r = 0;
+    for (size_t i = 0; i < m->node_count && r == 0; i++)
+        r = fn(arg, m->nodes[i].name, m->nodes[i].drained, m->nodes[i].json);
+    return r;
+}
+
+static int memory_nodes(struct error *e, struct store *s, store_node_fn fn, void *arg)
+{
+    (void)e;
+    struct memory_store *m = memory_of(s);
+    pthread_mutex_lock(&m->lock);
+    int r = hand_out_nodes(m, fn, arg);
+    pthread_mutex_unlock(&m->lock);
+    return r;
+}
+
 static int memory_load(struct error *e, struct store *s, store_node_fn node_fn,
                        store_workload_fn workload_fn, void *arg, uint64_t *ret_last_id)
 {
     (void)e;
     struct memory_store *m = memory_of(s);
     pthread_mutex_lock(&m->lock);
-    int r = 0;
-    for (size_t i = 0; i < m->node_count && r == 0; i++)
-        r = node_fn(arg, m->nodes[i].name, m->nodes[i].drained, m->nodes[i].json);
+    int r = hand_out_nodes(m, node_fn, arg);
     for (size_t i = 0; i < m->row_count && r == 0; i++) {
         struct store_workload w = m->rows[i]->data;
         bool finished = workload_state_is_terminal(w.state);
@@ -550,6 +567,7 @@ static const struct store_ops memory_ops = {
     .get = memory_get,
     .resolve = memory_resolve,
     .load = memory_load,
+    .nodes = memory_nodes,
     .events = memory_events,
     .revision = memory_revision,
     .count = memory_count,

@@ -106,6 +106,7 @@ int sqlite_list(struct error *e, struct store *s, const struct store_filter *fil
 int sqlite_get(struct error *e, struct store *s, uint64_t id, store_workload_fn fn, void *arg);
 int sqlite_resolve(struct error *e, struct store *s, bool any_uid, uint32_t uid, const char *name,
                    uint64_t *ret_ids, size_t room);
+int sqlite_nodes(struct error *e, struct store *s, store_node_fn fn, void *arg);
 int sqlite_load(struct error *e, struct store *s, store_node_fn node_fn,
                 store_workload_fn workload_fn, void *arg, uint64_t *ret_last_id);
 int sqlite_events(struct error *e, struct store *s, uint64_t since, uint64_t workload, size_t limit,

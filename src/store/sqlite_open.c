@@ -386,6 +386,7 @@ static const struct store_ops sqlite_ops = {
     .get = sqlite_get,
     .resolve = sqlite_resolve,
     .load = sqlite_load,
+    .nodes = sqlite_nodes,
     .events = sqlite_events,
     .revision = sqlite_revision,
     .count = sqlite_count,

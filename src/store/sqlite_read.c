@@ -347,8 +347,9 @@ int sqlite_resolve(struct error *e, struct store *store, bool any_uid, uint32_t 
 
 /* ---- everything ---- */
 
-static int load_nodes(struct error *e, struct sqlite_store *s, store_node_fn fn, void *arg)
+int sqlite_nodes(struct error *e, struct store *base, store_node_fn fn, void *arg)
 {
+    struct sqlite_store *s = sqlite_of(base);
     sqlite3_stmt *q = s->read[READER_NODES];
     int code, r = 0;
     while (r == 0 && (code = sqlite3_step(q)) != SQLITE_DONE)
@@ -378,7 +379,7 @@ int sqlite_load(struct error *e, struct store *base, store_node_fn node_fn,
     int r = snapshot_begin(e, s);
     if (r < 0)
         return r;
-    r = load_nodes(e, s, node_fn, arg);
+    r = sqlite_nodes(e, base, node_fn, arg);
     if (r == 0)
         r = load_workloads(e, s, workload_fn, arg);
     if (r == 0)

@@ -45,6 +45,11 @@ int store_load(struct error *e, struct store *s, store_node_fn node_fn,
     return s->ops->load(e, s, node_fn, workload_fn, arg, ret_last_id);
 }
 
+int store_nodes(struct error *e, struct store *s, store_node_fn fn, void *arg)
+{
+    return s->ops->nodes(e, s, fn, arg);
+}
+
 int store_events(struct error *e, struct store *s, uint64_t since, uint64_t workload, size_t limit,
                  store_event_fn fn, void *arg)
 {

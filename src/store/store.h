@@ -121,6 +121,8 @@ int store_resolve(struct error *e, struct store *s, bool any_uid, uint32_t uid, 
  * spec and status (both NULL). *ret_last_id: the largest id that was ever given, deleted or not. */
 int store_load(struct error *e, struct store *s, store_node_fn node_fn,
                store_workload_fn workload_fn, void *arg, uint64_t *ret_last_id);
+/* Every node that ever joined, by name. */
+int store_nodes(struct error *e, struct store *s, store_node_fn fn, void *arg);
 /* Events after `since`, oldest first. -ERR_GONE: some of them are no longer kept. */
 int store_events(struct error *e, struct store *s, uint64_t since, uint64_t workload, size_t limit,
                  store_event_fn fn, void *arg);

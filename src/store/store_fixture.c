@@ -102,6 +102,8 @@ void fixture_dump(struct store *s, struct str *out)
     struct error e = {0};
     int r = store_load(&e, s, fixture_dump_node, fixture_dump_workload, out, &last_id);
     str_printf(out, "load %d last %" PRIu64 "\n", r, last_id);
+    r = store_nodes(&e, s, fixture_dump_node, out);
+    str_printf(out, "nodes %d\n", r);
     struct store_filter all = {.kind = -1, .limit = STORE_PAGE_MAX};
     r = store_list(&e, s, &all, fixture_dump_workload, out);
     str_printf(out, "list %d\n", r);

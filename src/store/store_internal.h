@@ -21,6 +21,7 @@ struct store_ops {
                    uint64_t *ret_ids, size_t room);
     int (*load)(struct error *e, struct store *s, store_node_fn node_fn,
                 store_workload_fn workload_fn, void *arg, uint64_t *ret_last_id);
+    int (*nodes)(struct error *e, struct store *s, store_node_fn fn, void *arg);
     int (*events)(struct error *e, struct store *s, uint64_t since, uint64_t workload, size_t limit,
                   store_event_fn fn, void *arg);
     uint64_t (*revision)(struct store *s);
