@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -22,6 +23,14 @@
 #include "store/store_fixture.h"
 
 enum { TEXT_MAX_BYTES = 64 << 20 };
+
+/* SQLite's syncs come through here, so that a test can count them. */
+static _Atomic int syncs;
+__attribute__((visibility("default"))) int fdatasync(int fd)
+{
+    atomic_fetch_add(&syncs, 1);
+    return (int)syscall(SYS_fdatasync, fd);
+}
 
 static struct store *open_or_fail(const char *directory)
 {
@@ -365,6 +374,21 @@ static void what_was_acknowledged_survives_kills(void **state)
     fixture_remove(directory);
 }
 
+static void a_commit_is_one_sync(void **state)
+{
+    (void)state;
+    enum { COMMITS = 50 };
+    char *directory = fixture_directory();
+    struct store *s = open_or_fail(directory);
+    submit_one(s, 1); /* the first also writes the head of the log */
+    int before = atomic_load(&syncs);
+    for (uint64_t id = 2; id < 2 + COMMITS; id++)
+        submit_one(s, id);
+    assert_int_equal(atomic_load(&syncs) - before, COMMITS);
+    store_close(s);
+    fixture_remove(directory);
+}
+
 /* ---- full disks ---- */
 
 static void set_file_limit(rlim_t bytes)
@@ -479,6 +503,7 @@ int main(void)
         cmocka_unit_test(an_older_layout_is_copied_then_migrated),
         cmocka_unit_test(a_migration_that_fails_changes_nothing),
         cmocka_unit_test(what_was_acknowledged_survives_kills),
+        cmocka_unit_test(a_commit_is_one_sync),
         cmocka_unit_test(a_full_disk_fails_the_commit_and_no_more),
         cmocka_unit_test(a_reader_sees_whole_batches_while_another_thread_writes),
     };
