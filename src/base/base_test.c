@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/skew.h"
 #include "base/str.h"
 
 static void arena_gives_zeroed_memory_up_to_its_limit(void **state)
@@ -190,6 +191,18 @@ static void a_log_line_stays_one_line(void **state)
     close(fds[1]);
 }
 
+static void versions_may_differ_by_one_minor(void **state)
+{
+    (void)state;
+    assert_true(skew_is_allowed("0.1.0", "0.1.7"));
+    assert_true(skew_is_allowed("0.2.0", "0.1.7"));
+    assert_true(skew_is_allowed("1.2.0", "1.3.0"));
+    assert_false(skew_is_allowed("0.3.0", "0.1.0"));
+    assert_false(skew_is_allowed("1.1.0", "0.1.0"));
+    assert_false(skew_is_allowed("1.1.0", "newest"));
+    assert_false(skew_is_allowed("1.1.0", "1.1"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +215,7 @@ int main(void)
         cmocka_unit_test(rng_repeats_by_seed_and_is_roughly_uniform),
         cmocka_unit_test(errors_carry_field_and_text),
         cmocka_unit_test(clock_formats_utc),
+        cmocka_unit_test(versions_may_differ_by_one_minor),
         cmocka_unit_test(a_log_line_stays_one_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
