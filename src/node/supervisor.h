@@ -3,17 +3,30 @@
  * and independent of it from then on. It runs as the workload's user and owns the attempt's
  * directory:
  *
- *   grant.json    what to run (written by the agent before)
- *   record.json   boot id, pids and start times; durable before the task is exec'ed
- *   exit.json     how it ended; durable, written once, last
- *   output.log    what it printed, CRI format; rotated to output.log.1, .2, …
- *   control.sock  commands of the agent: stop, kill, signal, input
+ *   grant.json         what to run (written by the agent before)
+ *   record.json        boot id, pids and start times; durable before the task is exec'ed
+ *   ready              there once the task runs (a service: is ready)
+ *   exit.json          how it ended; durable, written once, last
+ *   output.OFFSET.log  what it printed: see output.h
+ *   control.sock       commands: see control_socket.h
  *
  * Inherited descriptors: 3 the attempt's lock (flock), 4 the lease file, 5 the cgroup's directory
- * or closed. It is a subreaper, so that what its task leaves behind comes to it and ends with it.
- * It enforces the time limit, the grace period and (tasks only) the lease.
+ * (with a child `task` for the task), 6 the write end of a pipe, closed once control.sock answers;
+ * if that never comes to be, a sentence in it says why. Any of them may be closed.
+ *
+ * It is a subreaper, so that what its task leaves behind comes to it and ends with it. It enforces
+ * the time limit, the grace period and (tasks only) the lease. SIGTERM asks it to stop its task
+ * with the grace period of the grant. When it is killed, the task's main process dies with it; the
+ * agent ends the rest.
  */
 #pragma once
+
+enum {
+    SUPERVISOR_LOCK_FD = 3,
+    SUPERVISOR_LEASE_FD = 4,
+    SUPERVISOR_CGROUP_FD = 5,
+    SUPERVISOR_STARTED_FD = 6,
+};
 
 /* The whole life of one supervisor; returns the process's exit code. */
 int supervisor_main(const char *directory);

@@ -1,0 +1,62 @@
+/*
+ * The JSON files of an attempt's directory (supervisor.h lists them), written and read here alone.
+ */
+#pragma once
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "model/node.h"
+#include "model/workload.h"
+
+enum {
+    ATTEMPT_FILE_MAX = 16 << 20, /* bytes of any of them */
+    ATTEMPT_EXIT_MAX = 4096,     /* of exit.json */
+    ATTEMPT_NAME_MAX = 40,       /* "W.A" */
+    BOOT_ID_MAX = 48,
+};
+
+/* grant.json: all that a supervisor needs; everything is resolved, nothing is looked up later. */
+struct attempt_grant {
+    uint64_t workload;
+    int attempt;
+    bool service;             /* not bound to the lease; readiness counts */
+    struct words command;     /* NULL-terminated */
+    struct words environment; /* "KEY=value", NULL-terminated */
+    const char *directory;
+    int64_t grace_ms;
+    int64_t time_limit_ms; /* 0: none */
+    int64_t fence_ms, drain_ms;
+    int64_t log_file_bytes;
+    int log_files;
+    enum ready_kind ready;
+    struct words ready_command;
+    int ready_port;
+    bool wants_stdin;
+};
+
+/* record.json: which processes these are, so that a new agent can tell them from namesakes. */
+struct attempt_record {
+    char boot_id[BOOT_ID_MAX];
+    pid_t supervisor_pid, task_pid;
+    uint64_t supervisor_start, task_start; /* clock ticks since boot, as /proc says */
+    int64_t started_wall_ms;
+};
+
+int attempt_grant_write(const struct attempt_grant *grant, struct str *out);
+int attempt_record_write(const struct attempt_record *record, struct str *out);
+int attempt_exit_write(const struct attempt_report *exit, struct str *out);
+
+/* Strict: -ERR_CORRUPT on anything that the writers do not write. */
+int attempt_grant_parse(struct error *e, struct arena *arena, const char *text, size_t length,
+                        struct attempt_grant *ret);
+int attempt_record_parse(struct error *e, const char *text, size_t length,
+                         struct attempt_record *ret);
+int attempt_exit_parse(struct error *e, const char *text, size_t length,
+                       struct attempt_report *ret);
+
+/* "17.1", the name of an attempt's directory; returns text. */
+char *attempt_name(uint64_t workload, int attempt, char text[ATTEMPT_NAME_MAX]);
+bool attempt_name_parse(const char *text, uint64_t *ret_workload, int *ret_attempt);

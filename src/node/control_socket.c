@@ -1,0 +1,183 @@
+#include "node/control_socket.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { HEAD_MAX = 64 };
+
+int control_command_parse(const char *packet, size_t length, struct control_command *ret)
+{
+    char head[HEAD_MAX];
+    const char *newline = memchr(packet, '\n', length);
+    size_t head_length = newline ? (size_t)(newline - packet) : length;
+    if (head_length >= sizeof head)
+        return -ERR_PROTOCOL;
+    memcpy(head, packet, head_length);
+    head[head_length] = '\0';
+    struct control_command command = {0};
+    int end = 0;
+    if (sscanf(head, "stop %" SCNd64, &command.grace_ms) == 1 && command.grace_ms >= 0)
+        command.kind = CONTROL_STOP;
+    else if (strcmp(head, "kill") == 0)
+        command.kind = CONTROL_KILL;
+    else if (sscanf(head, "signal %d", &command.signal) == 1 && command.signal > 0)
+        command.kind = CONTROL_SIGNAL;
+    else if (newline && sscanf(head, "input %" SCNu64 " %d", &command.offset, &end) == 2)
+        command.kind = CONTROL_INPUT;
+    else if (strcmp(head, "ready") == 0)
+        command.kind = CONTROL_READY;
+    else if (strcmp(head, "watch") == 0)
+        command.kind = CONTROL_WATCH;
+    else
+        return -ERR_PROTOCOL;
+    command.end = end == 1;
+    if (newline) {
+        command.data = newline + 1;
+        command.length = length - head_length - 1;
+    }
+    *ret = command;
+    return 0;
+}
+
+size_t control_command_write(const struct control_command *command, char *packet)
+{
+    int n = 0;
+    switch (command->kind) {
+    case CONTROL_STOP:
+        n = snprintf(packet, HEAD_MAX, "stop %" PRId64, command->grace_ms);
+        break;
+    case CONTROL_KILL:
+        n = snprintf(packet, HEAD_MAX, "kill");
+        break;
+    case CONTROL_SIGNAL:
+        n = snprintf(packet, HEAD_MAX, "signal %d", command->signal);
+        break;
+    case CONTROL_INPUT:
+        n = snprintf(packet, HEAD_MAX, "input %" PRIu64 " %d\n", command->offset, command->end);
+        if (command->length)
+            memcpy(packet + n, command->data, command->length);
+        return (size_t)n + command->length;
+    case CONTROL_READY:
+        n = snprintf(packet, HEAD_MAX, "ready");
+        break;
+    case CONTROL_WATCH:
+        n = snprintf(packet, HEAD_MAX, "watch");
+        break;
+    }
+    return (size_t)n;
+}
+
+/* Through /proc/self/fd: a socket's address has only 108 bytes, a state directory may be deep. */
+static void make_address(int directory_fd, struct sockaddr_un *address)
+{
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d/%s", directory_fd,
+             CONTROL_SOCKET_NAME);
+}
+
+int control_socket_listen(struct error *e, int directory_fd, struct control_socket *ret)
+{
+    struct sockaddr_un address;
+    make_address(directory_fd, &address);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+        listen(fd, CONTROL_PEERS_MAX) < 0) {
+        int failed = errno;
+        if (fd >= 0)
+            close(fd);
+        return error_set_errno(e, ERR_IO, failed, "%s cannot be made", CONTROL_SOCKET_NAME);
+    }
+    ret->listen_fd = fd;
+    for (int i = 0; i < CONTROL_PEERS_MAX; i++) {
+        ret->peers[i] = -1;
+        ret->watches[i] = false;
+    }
+    return 0;
+}
+
+static void drop_peer(struct control_socket *c, int peer)
+{
+    if (c->peers[peer] >= 0)
+        close(c->peers[peer]);
+    c->peers[peer] = -1;
+    c->watches[peer] = false;
+}
+
+void control_socket_done(struct control_socket *c)
+{
+    for (int i = 0; i < CONTROL_PEERS_MAX; i++)
+        drop_peer(c, i);
+    close(c->listen_fd);
+}
+
+void control_socket_accept(struct control_socket *c)
+{
+    int fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+        return;
+    for (int i = 0; i < CONTROL_PEERS_MAX; i++)
+        if (c->peers[i] < 0) {
+            c->peers[i] = fd;
+            return;
+        }
+    close(fd);
+}
+
+int control_socket_receive(struct control_socket *c, int peer, char packet[CONTROL_PACKET_MAX + 1])
+{
+    ssize_t n = recv(c->peers[peer], packet, CONTROL_PACKET_MAX + 1, MSG_TRUNC);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0 || n > CONTROL_PACKET_MAX) {
+        drop_peer(c, peer);
+        return -1;
+    }
+    return (int)n;
+}
+
+void control_socket_reply(struct control_socket *c, int peer, const char *text)
+{
+    if (c->peers[peer] >= 0)
+        (void)!send(c->peers[peer], text, strlen(text), MSG_NOSIGNAL);
+}
+
+void control_socket_notify(struct control_socket *c)
+{
+    for (int i = 0; i < CONTROL_PEERS_MAX; i++)
+        if (c->watches[i])
+            control_socket_reply(c, i, "changed");
+}
+
+int control_socket_connect(struct error *e, int directory_fd, uint32_t owner, int *ret_fd)
+{
+    /* The directory is its user's: a link there must not lead us to somebody else's socket. */
+    struct stat st;
+    if (fstatat(directory_fd, CONTROL_SOCKET_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        !S_ISSOCK(st.st_mode))
+        return error_set(e, ERR_UNAVAILABLE, "there is no %s", CONTROL_SOCKET_NAME);
+    struct sockaddr_un address;
+    make_address(directory_fd, &address);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0) {
+        int failed = errno;
+        if (fd >= 0)
+            close(fd);
+        return error_set_errno(e, ERR_UNAVAILABLE, failed, "nobody answers at %s",
+                               CONTROL_SOCKET_NAME);
+    }
+    if (peer.uid != owner) {
+        close(fd);
+        return error_set(e, ERR_DENIED, "%s belongs to uid %u", CONTROL_SOCKET_NAME, peer.uid);
+    }
+    *ret_fd = fd;
+    return 0;
+}

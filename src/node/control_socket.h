@@ -1,0 +1,75 @@
+/*
+ * control.sock: how the agent and the task's own programs talk to a supervisor.
+ *
+ * A unix SOCK_SEQPACKET socket in the attempt's directory (mode 0700: its user and root). One
+ * packet, one command, one reply, in order:
+ *
+ *   stop GRACE_MS                 SIGTERM to the task's process group, SIGKILL to all after that
+ *   kill                          SIGKILL to all now
+ *   signal NUMBER                 to the task's process group
+ *   input OFFSET END\nBYTES       standard input from byte OFFSET on; END 1: nothing follows.
+ *                                 What was taken before is skipped, so repeating is harmless
+ *   ready                         the service says that it is (client library)
+ *   watch                         "changed" follows whenever there is something new in the directory
+ *
+ * Replies: "ok", "ok OFFSET" (input: taken up to there, perhaps not all), "error SENTENCE".
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+#define CONTROL_SOCKET_NAME "control.sock"
+
+enum {
+    CONTROL_PEERS_MAX = 16,
+    CONTROL_DATA_MAX = 64 << 10, /* bytes of input in one packet */
+    CONTROL_PACKET_MAX = CONTROL_DATA_MAX + 64,
+    CONTROL_REPLY_MAX = 256,
+};
+
+enum control_kind {
+    CONTROL_STOP,
+    CONTROL_KILL,
+    CONTROL_SIGNAL,
+    CONTROL_INPUT,
+    CONTROL_READY,
+    CONTROL_WATCH,
+};
+
+struct control_command {
+    enum control_kind kind;
+    int64_t grace_ms;
+    int signal;
+    uint64_t offset;
+    bool end;
+    const char *data; /* inside the packet */
+    size_t length;
+};
+
+/* -ERR_PROTOCOL. */
+int control_command_parse(const char *packet, size_t length, struct control_command *ret);
+/* Returns the packet's length; packet holds CONTROL_PACKET_MAX. length of data ≤ CONTROL_DATA_MAX.
+ */
+size_t control_command_write(const struct control_command *command, char *packet);
+
+struct control_socket {
+    int listen_fd;
+    int peers[CONTROL_PEERS_MAX];
+    bool watches[CONTROL_PEERS_MAX];
+};
+
+int control_socket_listen(struct error *e, int directory_fd, struct control_socket *ret);
+void control_socket_done(struct control_socket *c);
+/* One more peer; those past the limit are turned away. */
+void control_socket_accept(struct control_socket *c);
+/* The next packet of a peer; 0: none now, -1: it is gone and its slot free. */
+int control_socket_receive(struct control_socket *c, int peer, char packet[CONTROL_PACKET_MAX + 1]);
+/* Never blocks; a peer that does not read loses its replies. */
+void control_socket_reply(struct control_socket *c, int peer, const char *text);
+void control_socket_notify(struct control_socket *c);
+
+/* The other side: a non-blocking connection, or -ERR_UNAVAILABLE when nobody listens. */
+int control_socket_connect(struct error *e, int directory_fd, uint32_t owner, int *ret_fd);

@@ -1,0 +1,226 @@
+#include "node/process.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STAT_MAX = 1024, ENVIRONMENT_BLOCK = 64 << 10, PATH_BYTES = 64 };
+
+/* The whole of a small file; the length, or -1. */
+static ssize_t read_small(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t n = read(fd, text, size - 1);
+    close(fd);
+    if (n >= 0)
+        text[n] = '\0';
+    return n;
+}
+
+/* The command in parentheses may hold anything: fields are counted after its last ')'. */
+static bool parse_stat(const char *text, struct process *ret)
+{
+    const char *after = strrchr(text, ')');
+    if (!after)
+        return false;
+    char state;
+    int parent;
+    uint64_t user, system, children_user, children_system, start;
+    int64_t resident_pages;
+    int n = sscanf(after + 1,
+                   " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64 " %" SCNu64
+                   " %" SCNu64 " %*d %*d %*d %*d %" SCNu64 " %*u %" SCNd64,
+                   &state, &parent, &user, &system, &children_user, &children_system, &start,
+                   &resident_pages);
+    if (n != 8)
+        return false;
+    ret->parent = parent;
+    ret->zombie = state == 'Z' || state == 'X';
+    ret->start = start;
+    ret->cpu_ticks = user + system + children_user + children_system;
+    ret->resident_bytes = (uint64_t)resident_pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    return true;
+}
+
+static bool read_stat(pid_t pid, struct process *ret)
+{
+    char path[PATH_BYTES], text[STAT_MAX];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    *ret = (struct process){.pid = pid};
+    return read_small(path, text, sizeof text) > 0 && parse_stat(text, ret);
+}
+
+static pid_t parse_pid(const char *name)
+{
+    char *end;
+    long pid = strtol(name, &end, 10);
+    return *end == '\0' && pid > 0 && pid < INT32_MAX ? (pid_t)pid : 0;
+}
+
+static int compare_pids(const void *a, const void *b)
+{
+    const struct process *left = a, *right = b;
+    return (left->pid > right->pid) - (left->pid < right->pid);
+}
+
+int process_table_read(struct process_table *ret)
+{
+    DIR *directory = opendir("/proc");
+    if (!directory)
+        return -ERR_IO;
+    struct process_table table = {0};
+    size_t capacity = 0;
+    for (struct dirent *entry; (entry = readdir(directory)) && table.count < PROCESS_TABLE_MAX;) {
+        struct process process;
+        pid_t pid = parse_pid(entry->d_name);
+        if (!pid || !read_stat(pid, &process))
+            continue;
+        if (table.count == capacity) {
+            capacity = capacity ? 2 * capacity : 128;
+            struct process *grown = realloc(table.items, capacity * sizeof *grown);
+            if (!grown) {
+                free(table.items);
+                closedir(directory);
+                return -ERR_NO_MEMORY;
+            }
+            table.items = grown;
+        }
+        table.items[table.count++] = process;
+    }
+    closedir(directory);
+    if (table.count)
+        qsort(table.items, table.count, sizeof *table.items, compare_pids);
+    *ret = table;
+    return 0;
+}
+
+void process_table_done(struct process_table *table)
+{
+    free(table->items);
+    *table = (struct process_table){0};
+}
+
+static struct process *find(const struct process_table *table, pid_t pid)
+{
+    struct process key = {.pid = pid};
+    if (!table->count)
+        return NULL;
+    return bsearch(&key, table->items, table->count, sizeof key, compare_pids);
+}
+
+size_t process_table_mark_tree(struct process_table *table, pid_t root)
+{
+    for (size_t i = 0; i < table->count; i++)
+        table->items[i].member = table->items[i].pid == root;
+    size_t members = find(table, root) ? 1 : 0, before;
+    do { /* pids wrap: a parent may come after its child, so one pass is not enough */
+        before = members;
+        for (size_t i = 0; i < table->count; i++) {
+            struct process *p = &table->items[i];
+            const struct process *parent = p->member ? NULL : find(table, p->parent);
+            if (parent && parent->member) {
+                p->member = true;
+                members++;
+            }
+        }
+    } while (members > before);
+    return members;
+}
+
+uint64_t process_start(pid_t pid)
+{
+    struct process process;
+    return read_stat(pid, &process) ? process.start : 0;
+}
+
+bool process_boot_id(char ret_id[BOOT_ID_MAX])
+{
+    char text[BOOT_ID_MAX];
+    if (read_small("/proc/sys/kernel/random/boot_id", text, sizeof text) <= 0)
+        return false;
+    text[strcspn(text, "\n")] = '\0';
+    return str_copy(ret_id, BOOT_ID_MAX, text);
+}
+
+size_t process_signal_descendants(pid_t root, int signal, size_t *ret_failed)
+{
+    size_t signalled = 0, failed = 0;
+    struct process_table table;
+    if (process_table_read(&table) == 0) {
+        process_table_mark_tree(&table, root);
+        for (size_t i = 0; i < table.count; i++) {
+            const struct process *p = &table.items[i];
+            if (!p->member || p->pid == root || p->zombie)
+                continue;
+            if (kill(p->pid, signal) == 0)
+                signalled++;
+            else if (errno == EPERM)
+                failed++;
+        }
+        process_table_done(&table);
+    }
+    if (ret_failed)
+        *ret_failed = failed;
+    return signalled;
+}
+
+/* Is `mark` one of the NUL-separated strings of this environment? Reads it in blocks: it can be
+ * large. */
+static bool environment_has(const char *path, const char *mark)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    size_t wanted = strlen(mark) + 1, kept = 0;
+    char *block = malloc(ENVIRONMENT_BLOCK);
+    bool found = false, at_start = true;
+    ssize_t n;
+    while (block && !found && (n = read(fd, block + kept, ENVIRONMENT_BLOCK - kept)) > 0) {
+        size_t length = kept + (size_t)n;
+        if (at_start && length >= wanted && memcmp(block, mark, wanted) == 0)
+            found = true;
+        for (char *at = block; !found && at < block + length;) {
+            at = memchr(at, '\0', (size_t)(block + length - at));
+            if (!at || (size_t)(block + length - at) < wanted + 1)
+                break;
+            found = memcmp(++at, mark, wanted) == 0;
+        }
+        /* Enough of the tail to see a mark that is cut in two by the block's end. */
+        kept = length < wanted ? length : wanted;
+        at_start = at_start && kept == length;
+        memmove(block, block + length - kept, kept);
+    }
+    free(block);
+    close(fd);
+    return found;
+}
+
+size_t process_kill_marked(const char *mark)
+{
+    DIR *directory = opendir("/proc");
+    if (!directory)
+        return 0;
+    size_t killed = 0;
+    pid_t self = getpid();
+    for (struct dirent *entry; (entry = readdir(directory));) {
+        pid_t pid = parse_pid(entry->d_name);
+        if (!pid || pid == self)
+            continue;
+        char path[PATH_BYTES];
+        snprintf(path, sizeof path, "/proc/%d/environ", pid);
+        uint64_t start = process_start(pid);
+        struct process process;
+        if (environment_has(path, mark) && read_stat(pid, &process) && process.start == start &&
+            !process.zombie && kill(pid, SIGKILL) == 0)
+            killed++;
+    }
+    closedir(directory);
+    return killed;
+}
