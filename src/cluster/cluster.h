@@ -18,6 +18,12 @@
  * a session and lists every attempt it has; SENDs carry that session and a growing sequence number,
  * and a node drops what is older than what it has seen; what is not confirmed is sent again after
  * `resend_ms`. Reports carry the whole truth about one attempt and are repeated until settled.
+ * What a node owes:
+ *   - of two WELCOMEs on one connection, the larger session holds; a new connection starts anew;
+ *   - a STOP for an attempt that it does not know is answered with an exited report (never_ran),
+ *     and that attempt is never started afterwards;
+ *   - nothing is started while its lease has run out, and what runs then is ended in time;
+ *   - when a REPORT or BEAT is answered with -ERR_CONFLICT, its session is over: it says hello again.
  */
 #pragma once
 #include <stdbool.h>
@@ -30,6 +36,9 @@
 #include "policy/policy.h"
 
 struct cluster;
+
+/* Open attempts on one node at most, so that a hello stays bounded; past it, the node is full. */
+enum { CLUSTER_NODE_ATTEMPTS_MAX = 1024 };
 
 struct cluster_config {
     const struct policy *policy;
@@ -147,8 +156,7 @@ struct cluster_action {
     const struct attempt *placed; /* SEND_GRANT: where; valid until the next step */
     int64_t grace_ms;             /* SEND_STOP */
     uint64_t beat;                /* SEND_BEAT */
-    /* EVENT_LOG: a stable word ("submitted", "placed", "running", "exited", "node_lost", …) and a
-     * sentence; text is inside the action. */
+    /* EVENT_LOG: a stable word of events.def and a sentence; text is inside the action. */
     const char *what;
     char text[WORKLOAD_TEXT_MAX];
     /* REPLY: */
@@ -207,8 +215,7 @@ int64_t cluster_next_tick(const struct cluster *c);
 
 /* ---- questions; they change nothing ---- */
 
-/* Where would this go now? Fills *ret_decision_text; device_count 0 means it would wait, and why.
- */
+/* Where would this go now? An empty node means that it would wait, and text says why. */
 struct cluster_preview {
     char node[NODE_NAME_MAX];
     int device_count;
@@ -219,6 +226,9 @@ int cluster_preview(const struct cluster *c, const struct workload_needs *needs,
                     const struct pairs *node_labels, struct cluster_preview *ret);
 /* NULL if it is not live. Valid until the next step. */
 const struct workload_status *cluster_live_status(const struct cluster *c, uint64_t workload);
+
+/* The words of events.def, for documentation: index 0, 1, …; NULL past the last. */
+const char *cluster_event_word(size_t index, const char **ret_help);
 
 struct cluster_counts {
     size_t live, finished, by_state[WORKLOAD_STATE_END], nodes_connected, nodes_known;

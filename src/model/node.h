@@ -62,7 +62,8 @@ struct attempt_report {
     enum attempt_phase phase;
     int64_t started_wall_ms, ended_wall_ms; /* 0: not yet */
     /* of ATTEMPT_EXITED: */
-    enum failure_reason failure; /* FAILURE_NONE: exit code 0 */
+    enum failure_reason failure; /* FAILURE_NONE: exit code 0; or, with a signal, the node ended it
+                                    (its lease, a reboot), which is not the workload's fault */
     int exit_code, signal;
     bool never_ran; /* the process was never exec'ed, and never will be */
     char text[WORKLOAD_TEXT_MAX];

@@ -1,0 +1,160 @@
+/* Writing actions; the last part of every step. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/str.h"
+#include "cluster/cluster_internal.h"
+
+#define EVENT(word, help) const char event_##word[] = #word;
+#include "cluster/events.def"
+#undef EVENT
+
+static const struct {
+    const char *word, *help;
+} event_words[] = {
+#define EVENT(name, text) {.word = event_##name, .help = text},
+#include "cluster/events.def"
+#undef EVENT
+};
+
+const char *cluster_event_word(size_t index, const char **ret_help)
+{
+    if (index >= sizeof event_words / sizeof event_words[0])
+        return NULL;
+    if (ret_help)
+        *ret_help = event_words[index].help;
+    return event_words[index].word;
+}
+
+void cluster_actions_init(struct cluster_actions *actions)
+{
+    *actions = (struct cluster_actions){0};
+}
+
+void cluster_actions_done(struct cluster_actions *actions)
+{
+    free(actions->items);
+    *actions = (struct cluster_actions){0};
+}
+
+struct cluster_action *action_add(struct cluster *c, enum cluster_action_kind kind)
+{
+    struct cluster_actions *all = c->actions;
+    if (all->count == all->capacity) {
+        size_t capacity = all->capacity ? all->capacity * 2 : 16;
+        struct cluster_action *items = realloc(all->items, capacity * sizeof *items);
+        if (!items) {
+            c->failed = true;
+            return NULL;
+        }
+        all->items = items;
+        all->capacity = capacity;
+    }
+    struct cluster_action *a = &all->items[all->count++];
+    *a = (struct cluster_action){.kind = kind};
+    return a;
+}
+
+void action_log(struct cluster *c, const char *what, uint64_t workload, int attempt,
+                const char *node, const char *format, ...)
+{
+    struct cluster_action *a = action_add(c, CLUSTER_EVENT_LOG);
+    va_list args;
+    if (!a)
+        return;
+    a->what = what;
+    a->workload = workload;
+    a->attempt = attempt;
+    a->node = node;
+    va_start(args, format);
+    (void)vsnprintf(a->text, sizeof a->text, format, args);
+    va_end(args);
+}
+
+void action_reply(struct cluster *c, uint64_t request, int result, const char *format, ...)
+{
+    struct cluster_action *a = request ? action_add(c, CLUSTER_REPLY) : NULL;
+    va_list args;
+    if (!a)
+        return;
+    a->request = request;
+    a->result = result;
+    va_start(args, format);
+    (void)vsnprintf(a->text, sizeof a->text, format, args);
+    va_end(args);
+}
+
+static struct cluster_action *send_to(struct cluster *c, struct node *n,
+                                      enum cluster_action_kind kind, uint64_t workload, int attempt)
+{
+    struct cluster_action *a = n->connected ? action_add(c, kind) : NULL;
+    if (!a)
+        return NULL;
+    a->node = n->info.name;
+    a->session = n->session;
+    a->sequence = ++n->sequence;
+    a->workload = workload;
+    a->attempt = attempt;
+    return a;
+}
+
+void action_send_stop(struct cluster *c, struct node *n, uint64_t workload, int attempt,
+                      int64_t grace_ms)
+{
+    struct cluster_action *a = send_to(c, n, CLUSTER_SEND_STOP, workload, attempt);
+    if (a)
+        a->grace_ms = grace_ms;
+}
+
+void action_send_settle(struct cluster *c, struct node *n, uint64_t workload, int attempt)
+{
+    (void)send_to(c, n, CLUSTER_SEND_SETTLE, workload, attempt);
+}
+
+static void flush_store(struct cluster *c, struct workload *w)
+{
+    if (!w->store_due)
+        return;
+    if (w->status.state == WORKLOAD_QUEUED)
+        queue_explain(c, w);
+    struct cluster_action *a = action_add(c, w->is_new ? CLUSTER_STORE_NEW : CLUSTER_STORE_STATUS);
+    if (!a)
+        return;
+    a->workload = w->id;
+    a->item = w->item;
+    a->status = &w->status;
+    w->is_new = w->store_due = false;
+}
+
+/* Sends what is due and sees to it that it is repeated until the node confirms it. */
+static void flush_sends(struct cluster *c, struct workload *w)
+{
+    bool grant = w->grant_due && w->node && w->status.state == WORKLOAD_PLACED;
+    bool stop = w->stop_due && w->node && (w->status.state == WORKLOAD_STOPPING || w->forgotten);
+    w->grant_due = w->stop_due = false;
+    if ((!grant && !stop) || !w->node->connected)
+        return;
+    int attempt = w->status.attempts_total;
+    if (grant) {
+        struct cluster_action *a = send_to(c, w->node, CLUSTER_SEND_GRANT, w->id, attempt);
+        if (a)
+            a->placed = workload_status_attempt(&w->status);
+    } else {
+        action_send_stop(c, w->node, w->id, attempt, w->forgotten ? 0 : w->stop_grace_ms);
+    }
+    timer_set(c, &w->timer, c->now.boot_ms + c->config.resend_ms);
+}
+
+void actions_flush(struct cluster *c)
+{
+    list_for_each (it, &c->touched)
+        flush_store(c, list_entry(it, struct workload, touched));
+    list_for_each (it, &c->buried)
+        flush_store(c, list_entry(it, struct workload, touched));
+    list_for_each_safe (it, &c->touched) {
+        struct workload *w = list_entry(it, struct workload, touched);
+        list_remove(it);
+        flush_sends(c, w);
+    }
+}

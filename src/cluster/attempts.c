@@ -1,0 +1,257 @@
+/* Attempts: opened by a placement, told about by their node, closed once. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "cluster/cluster_internal.h"
+
+/* Room for one more; the oldest is forgotten when there are too many. NULL: out of memory. */
+static struct attempt *append_attempt(struct workload_status *status)
+{
+    if (status->attempts_kept == WORKLOAD_ATTEMPTS_KEPT) {
+        memmove(status->attempts, status->attempts + 1,
+                (WORKLOAD_ATTEMPTS_KEPT - 1) * sizeof *status->attempts);
+        status->attempts_kept--;
+    } else {
+        size_t bytes = ((size_t)status->attempts_kept + 1) * sizeof *status->attempts;
+        struct attempt *attempts = realloc(status->attempts, bytes);
+        if (!attempts)
+            return NULL;
+        status->attempts = attempts;
+    }
+    struct attempt *a = &status->attempts[status->attempts_kept++];
+    *a = (struct attempt){.number = ++status->attempts_total, .exit_code = -1};
+    return a;
+}
+
+void attempt_attach(struct cluster *c, struct workload *w, struct node *n)
+{
+    w->node = n;
+    list_append(&n->open, &w->on_node);
+    n->open_count++;
+    inventory_book(c, w);
+    inventory_refresh_node(c, n);
+}
+
+void attempt_open(struct cluster *c, struct workload *w, const struct policy_decision *decision)
+{
+    struct node *n = c->nodes[decision->node];
+    struct attempt *a = append_attempt(&w->status);
+    if (!a) {
+        c->failed = true;
+        return;
+    }
+    a->placed_wall_ms = c->now.wall_ms;
+    a->device_count = (int)decision->device_count;
+    (void)str_copy(a->node, sizeof a->node, n->info.name);
+    for (size_t i = 0; i < decision->device_count; i++)
+        (void)str_copy(a->devices[i], sizeof a->devices[i],
+                       c->policy_devices[decision->devices[i]].uuid);
+    w->phase = ATTEMPT_PHASE_END;
+    w->forgotten = false;
+    w->running_boot_ms = 0;
+    w->status.text[0] = '\0';
+    attempt_attach(c, w, n);
+    workload_set_state(c, w, WORKLOAD_PLACED);
+    workload_send_grant(c, w);
+    action_log(c, event_placed, w->id, a->number, n->info.name, "attempt %d on %s, %d device%s",
+               a->number, n->info.name, a->device_count, a->device_count == 1 ? "" : "s");
+}
+
+static void detach(struct cluster *c, struct workload *w)
+{
+    struct node *n = w->node;
+    inventory_release(c, w);
+    list_remove(&w->on_node);
+    w->node = NULL;
+    n->open_count--;
+    w->grant_due = w->stop_due = w->forgotten = false;
+    timer_clear(c, &w->timer);
+    inventory_refresh_node(c, n);
+    queue_room_appeared(c);
+}
+
+/* Waits for another attempt, through no fault of its own. */
+static void requeue(struct cluster *c, struct workload *w, const char *why)
+{
+    w->status.stop = STOP_NONE;
+    w->queued_boot_ms = c->now.boot_ms;
+    workload_set_text(w, "%s", why);
+    workload_set_state(c, w, WORKLOAD_QUEUED);
+    action_log(c, event_requeued, w->id, w->status.attempts_total, NULL, "%s", why);
+    queue_consider(c, w);
+}
+
+static void cancel(struct cluster *c, struct workload *w)
+{
+    workload_set_text(w, "cancelled");
+    workload_end(c, w, WORKLOAD_CANCELLED, FAILURE_NONE);
+}
+
+static void back_off(struct cluster *c, struct workload *w)
+{
+    char until[CLOCK_TEXT_MAX];
+    int64_t least = c->config.backoff_min_ms, most = c->config.backoff_max_ms;
+    int64_t wait_ms = w->status.backoff_ms < least ? least : w->status.backoff_ms;
+    if (w->status.backoff_ms >= least)
+        wait_ms = wait_ms > most / 2 ? most : wait_ms * 2;
+    if (wait_ms > most)
+        wait_ms = most;
+    w->status.backoff_ms = wait_ms;
+    w->queued_boot_ms = c->now.boot_ms;
+    workload_set_text(w, "back-off until %s after failure %d (%s)",
+                      clock_format(c->now.wall_ms + wait_ms, until), w->status.failures,
+                      failure_reason_name(workload_status_attempt(&w->status)->failure));
+    workload_set_state(c, w, WORKLOAD_QUEUED);
+    action_log(c, event_requeued, w->id, w->status.attempts_total, NULL, "%s", w->status.text);
+    timer_set(c, &w->timer, c->now.boot_ms + wait_ms);
+}
+
+/* Its own failure, counted. A service is started again for ever, a task as often as it may. */
+static void own_failure(struct cluster *c, struct workload *w, int64_t ran_ms)
+{
+    struct attempt *a = workload_status_attempt(&w->status);
+    bool again = w->needs.kind == WORKLOAD_SERVICE || w->status.failures < w->needs.retries;
+    w->status.failures++;
+    if (w->needs.kind == WORKLOAD_SERVICE && ran_ms > c->config.backoff_max_ms)
+        w->status.backoff_ms = 0;
+    if (again) {
+        back_off(c, w);
+        return;
+    }
+    if (a->text[0])
+        workload_set_text(w, "%s", a->text);
+    else if (a->signal)
+        workload_set_text(w, "ended by signal %d", a->signal);
+    else
+        workload_set_text(w, "exited with code %d", a->exit_code);
+    workload_end(c, w, WORKLOAD_FAILED, a->failure);
+}
+
+static void record_exit(struct cluster *c, struct workload *w, const struct attempt_report *report)
+{
+    struct attempt *a = workload_status_attempt(&w->status);
+    if (report->started_wall_ms)
+        a->started_wall_ms = w->status.started_wall_ms = report->started_wall_ms;
+    a->ended_wall_ms = report->ended_wall_ms ? report->ended_wall_ms : c->now.wall_ms;
+    a->failure = report->failure;
+    if (w->needs.kind == WORKLOAD_SERVICE && !report->never_ran && !report->signal &&
+        report->failure == FAILURE_NONE)
+        a->failure = FAILURE_EXIT; /* a service that ends has failed, whatever its code */
+    a->exit_code = report->never_ran ? -1 : report->exit_code;
+    a->signal = report->signal;
+    (void)str_copy(a->text, sizeof a->text, report->text);
+    w->status.exit_code = a->exit_code;
+    w->status.signal = a->signal;
+    action_log(c, event_exited, w->id, a->number, w->node->info.name, "attempt %d: %s%s%s",
+               a->number, a->failure == FAILURE_NONE ? "ended" : failure_reason_name(a->failure),
+               a->text[0] ? ": " : "", a->text);
+}
+
+static void attempt_exited(struct cluster *c, struct workload *w,
+                           const struct attempt_report *report)
+{
+    int64_t ran_ms = w->running_boot_ms ? c->now.boot_ms - w->running_boot_ms : 0;
+    bool forgotten = w->forgotten;
+    const struct attempt *a;
+    record_exit(c, w, report);
+    action_send_settle(c, w->node, w->id, report->attempt);
+    detach(c, w);
+    a = workload_status_attempt(&w->status);
+    if (w->status.stop == STOP_CANCEL) {
+        cancel(c, w);
+    } else if (w->status.stop == STOP_REQUEUE) {
+        requeue(c, w, "requeued at a user's word");
+    } else if (report->never_ran && a->failure == FAILURE_NONE) {
+        requeue(c, w, "its node forgot it");
+    } else if (a->failure == FAILURE_NONE && a->signal) {
+        requeue(c, w, "its node ended it");
+    } else if (a->failure == FAILURE_NONE) {
+        workload_set_text(w, "%s", "");
+        workload_end(c, w, WORKLOAD_SUCCEEDED, FAILURE_NONE);
+    } else if (forgotten) {
+        requeue(c, w, "its node forgot it");
+    } else {
+        own_failure(c, w, ran_ms);
+    }
+}
+
+static void attempt_progress(struct cluster *c, struct workload *w,
+                             const struct attempt_report *report)
+{
+    struct attempt *a = workload_status_attempt(&w->status);
+    bool newer = w->phase == ATTEMPT_PHASE_END || report->phase > w->phase;
+    if (!newer)
+        return;
+    w->phase = report->phase;
+    if (w->status.state == WORKLOAD_PLACED)
+        timer_clear(c, &w->timer); /* the grant arrived */
+    if (report->phase >= ATTEMPT_STARTING && !a->started_wall_ms) {
+        a->started_wall_ms = report->started_wall_ms ? report->started_wall_ms : c->now.wall_ms;
+        w->status.started_wall_ms = a->started_wall_ms;
+        workload_touch(c, w);
+    }
+    if (report->phase == ATTEMPT_RUNNING && !w->running_boot_ms)
+        w->running_boot_ms = c->now.boot_ms;
+    if (w->status.state == WORKLOAD_STOPPING)
+        return;
+    if (report->phase == ATTEMPT_STARTING && w->status.state == WORKLOAD_PLACED) {
+        workload_set_state(c, w, WORKLOAD_STARTING);
+        action_log(c, event_starting, w->id, a->number, w->node->info.name, "attempt %d",
+                   a->number);
+    } else if (report->phase == ATTEMPT_RUNNING && w->status.state != WORKLOAD_RUNNING) {
+        workload_set_state(c, w, WORKLOAD_RUNNING);
+        action_log(c, event_running, w->id, a->number, w->node->info.name, "attempt %d", a->number);
+    }
+}
+
+void attempt_report(struct cluster *c, struct node *n, const struct attempt_report *report)
+{
+    struct workload *w = workload_find(c, report->workload);
+    if (!w || w->node != n || w->status.attempts_total != report->attempt) {
+        /* Not, or no longer, what we want there: it must end, and once it has, be forgotten. */
+        if (report->phase == ATTEMPT_EXITED)
+            action_send_settle(c, n, report->workload, report->attempt);
+        else
+            action_send_stop(c, n, report->workload, report->attempt, 0);
+        return;
+    }
+    w->listed = true;
+    if (report->phase == ATTEMPT_EXITED)
+        attempt_exited(c, w, report);
+    else
+        attempt_progress(c, w, report);
+}
+
+void attempt_lose(struct cluster *c, struct workload *w)
+{
+    struct attempt *a = workload_status_attempt(&w->status);
+    a->lost = true;
+    a->ended_wall_ms = c->now.wall_ms;
+    (void)snprintf(a->text, sizeof a->text, "its node was lost%s",
+                   w->needs.kind == WORKLOAD_SERVICE ? "; this copy may still live" : "");
+    w->status.exit_code = -1;
+    w->status.signal = 0;
+    detach(c, w);
+    if (w->status.stop == STOP_CANCEL)
+        cancel(c, w);
+    else if (w->needs.kind == WORKLOAD_SERVICE)
+        requeue(c, w, "its node was lost; the old copy may still live there");
+    else
+        requeue(c, w, "its node was lost");
+}
+
+void workload_tick(struct cluster *c, struct workload *w)
+{
+    if (w->dependency_failed) {
+        workload_set_text(w, "what it waited for did not succeed");
+        workload_end(c, w, WORKLOAD_FAILED, FAILURE_DEPENDENCY);
+    } else if (w->status.state == WORKLOAD_QUEUED) {
+        queue_consider(c, w);
+    } else if (w->status.state == WORKLOAD_PLACED) {
+        workload_send_grant(c, w);
+    } else {
+        workload_send_stop(c, w);
+    }
+}

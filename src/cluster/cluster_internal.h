@@ -1,0 +1,272 @@
+/*
+ * Inside the cluster. Who holds what:
+ *
+ *   workload      a live one, owned by cluster.live (by id); from its end until the next step it
+ *                 lies in cluster.buried, because actions point into it
+ *   requirement   what the placement of a workload depends on, shared by all that ask for the same:
+ *                 if one does not fit now, none of them does. Its queue holds those that may start
+ *   node          known for ever once seen; lists the workloads with an open attempt there
+ *   finished      a row of 32 bytes for each ended workload that is still kept
+ *
+ * A step changes memory first and collects what is due (workload.touched); its end writes one
+ * STORE action for each changed workload and then the SENDs, so nothing is stored twice.
+ *
+ * Memory running out sets cluster.failed; everything stays safe to walk and free, the step answers
+ * -ERR_NO_MEMORY, and the caller rebuilds.
+ */
+#pragma once
+#include "base/hash.h"
+#include "base/list.h"
+#include "cluster/cluster.h"
+#include "cluster/heap.h"
+
+enum timer_owner { TIMER_WORKLOAD, TIMER_NODE, TIMER_RETENTION };
+
+struct timer {
+    struct heap_member member;
+    int64_t due_boot_ms;
+    enum timer_owner owner;
+};
+
+struct requirement {
+    struct heap_member ready; /* in cluster.ready: its first may fit somewhere */
+    struct list refused;      /* in cluster.refused: tried since devices last became free */
+    struct heap queue;        /* of workloads: larger priority, then smaller id first */
+    struct requirement *next; /* another of the same hash */
+    uint64_t hash;
+    size_t references;
+    struct workload_needs needs; /* only what placement looks at; the rest is zero */
+    struct pairs node_labels;    /* owned */
+    bool explained;              /* text is about the present refusal */
+    char text[WORKLOAD_TEXT_MAX];
+};
+
+/* "waiter may start when `on` has ended (well)". */
+struct dependency {
+    struct list among_dependents; /* of the live workload `on`, until that ends */
+    struct workload *waiter;
+    uint64_t on;
+    bool succeeded, met;
+};
+
+/* A client's idempotency key, as two hashes of uid and key; kept as long as one of its workloads. */
+struct submit_key {
+    uint64_t hash, check;
+    uint64_t first;
+    size_t count, references;
+};
+
+struct workload {
+    uint64_t id;
+    uint32_t uid;
+    struct workload_needs needs;
+    struct requirement *requirement;
+    struct workload_status status; /* attempts owned */
+    struct submit_key *key;        /* or NULL */
+
+    /* queued: */
+    struct heap_member queued; /* in requirement->queue */
+    size_t dependency_count, unmet_count;
+    struct dependency *dependencies; /* owned */
+    struct list dependents;          /* dependencies of others on this one */
+    int64_t queued_boot_ms;          /* since when it waits */
+    bool dependency_failed;          /* found while loading; told at the first tick */
+
+    /* with an open attempt: */
+    struct node *node; /* NULL: none is open */
+    struct list on_node;
+    enum attempt_phase phase; /* as last reported; ATTEMPT_PHASE_END: not confirmed at all */
+    bool forgotten;           /* its node did not list it: asked to end what may be left of it */
+    bool listed;              /* scratch of a hello */
+    int64_t running_boot_ms;  /* since when it runs, 0: not */
+    int64_t stop_grace_ms;
+
+    struct timer timer; /* back-off, or repeating what is unconfirmed */
+
+    /* what the end of this step has to do for it: */
+    struct list touched;
+    bool is_new, store_due, grant_due, stop_due;
+    size_t item; /* of its submission; with is_new */
+};
+
+struct node {
+    struct node_info info; /* labels owned */
+    size_t index;          /* in cluster.nodes */
+    bool drained, connected, lost;
+    uint64_t session, sequence;
+    int64_t heard_boot_ms;
+    struct list open; /* workloads with an open attempt here */
+    size_t open_count;
+    struct timer timer; /* silence, then loss; may be early, never late */
+};
+
+struct finished {
+    uint64_t id;
+    int64_t ended_wall_ms;
+    struct submit_key *key;
+    enum workload_state state;
+};
+
+/* Ended workloads, oldest end first. The index of a row grows for ever; `base` is that of rows[0]. */
+struct finished_rows {
+    struct finished *rows;
+    size_t first, count, capacity; /* live rows: [first, first + count) */
+    size_t base;
+    struct hash_map by_id; /* id → index + 1 */
+    struct timer timer;
+};
+
+struct cluster {
+    struct cluster_config config;
+    bool failed;
+    struct clock_now now;
+    struct cluster_actions *actions; /* of the step under way */
+    uint64_t last_id, last_session, round;
+
+    struct hash_map live; /* id → workload */
+    struct list touched;  /* workloads with something due at the end of the step */
+    struct list ended;    /* ended in this step, dependents not yet told */
+    struct list buried;   /* ended; freed by the next step */
+    struct list unlinked; /* loaded, dependencies not yet linked */
+    struct hash_map keys; /* submit_key.hash → submit_key */
+    struct finished_rows finished;
+    size_t by_state[WORKLOAD_STATE_END];
+
+    struct hash_map requirements; /* hash → chain */
+    struct heap ready;
+    struct list refused;
+    size_t explanations_left; /* of waiting heads, in this step */
+
+    struct node **nodes;
+    size_t node_count, node_capacity;
+    struct hash_map nodes_by_name;
+    struct policy_node *policy_nodes; /* same index as nodes */
+    struct policy_device *policy_devices, *scratch;
+    size_t device_count, device_capacity;
+
+    struct heap timers;
+};
+
+/* state.c */
+struct workload *workload_find(const struct cluster *c, uint64_t id);
+/* Adds a live workload; the caller fills in what it knows. NULL: out of memory. */
+struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
+                              const struct workload_needs *needs, const struct pairs *labels);
+void workload_free(struct cluster *c, struct workload *w);
+void workload_set_state(struct cluster *c, struct workload *w, enum workload_state state);
+void workload_set_text(struct workload *w, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Its status is stored at the end of this step. */
+void workload_touch(struct cluster *c, struct workload *w);
+void workload_send_grant(struct cluster *c, struct workload *w);
+void workload_send_stop(struct cluster *c, struct workload *w);
+/* Ends it for ever; its attempt must be closed. Its dependents are told later in the step. */
+void workload_end(struct cluster *c, struct workload *w, enum workload_state state,
+                  enum failure_reason failure);
+void timer_set(struct cluster *c, struct timer *t, int64_t due_boot_ms);
+void timer_clear(struct cluster *c, struct timer *t);
+
+/* actions.c */
+/* NULL when memory is out. */
+struct cluster_action *action_add(struct cluster *c, enum cluster_action_kind kind);
+void action_log(struct cluster *c, const char *what, uint64_t workload, int attempt,
+                const char *node, const char *format, ...) __attribute__((format(printf, 6, 7)));
+/* `what` of the event log, spelled as a C identifier so that only listed words compile. */
+#define EVENT(word, help) extern const char event_##word[];
+#include "cluster/events.def"
+#undef EVENT
+/* No-op for a request of 0. */
+void action_reply(struct cluster *c, uint64_t request, int result, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* For attempts that are not a live workload's present one; a node that is away gets nothing. */
+void action_send_stop(struct cluster *c, struct node *n, uint64_t workload, int attempt,
+                      int64_t grace_ms);
+void action_send_settle(struct cluster *c, struct node *n, uint64_t workload, int attempt);
+/* Writes what is due for every touched workload. */
+void actions_flush(struct cluster *c);
+
+/* requirement.c */
+/* The one for these needs, with one reference more. NULL: out of memory. */
+struct requirement *requirement_get(struct cluster *c, const struct workload_needs *needs,
+                                    const struct pairs *labels);
+void requirement_put(struct cluster *c, struct requirement *r);
+/* Deep copy that the caller frees with labels_free; -ERR_NO_MEMORY. */
+int labels_copy(const struct pairs *from, struct pairs *ret);
+void labels_free(struct pairs *labels);
+bool labels_equal(const struct pairs *a, const struct pairs *b);
+
+/* queue.c */
+/* To be called whenever a queued workload may have become ready to start. */
+void queue_consider(struct cluster *c, struct workload *w);
+void queue_leave(struct cluster *c, struct workload *w);
+/* Room appeared somewhere: what did not fit may fit now. */
+void queue_room_appeared(struct cluster *c);
+/* Places what fits. */
+void queue_run(struct cluster *c);
+/* Why it waits, for its stored status. */
+void queue_explain(struct cluster *c, struct workload *w);
+bool queue_requirement_before(const struct heap_member *a, const struct heap_member *b);
+bool queue_workload_before(const struct heap_member *a, const struct heap_member *b);
+
+/* depend.c */
+/* Takes over the array. */
+void depend_link(struct cluster *c, struct workload *w);
+void depend_unlink(struct workload *w);
+/* Tells the dependents of everything that ended. */
+void depend_settle(struct cluster *c);
+void depend_explain(struct workload *w);
+
+/* attempts.c */
+void attempt_open(struct cluster *c, struct workload *w, const struct policy_decision *decision);
+/* A node's word on one attempt of the current session. */
+void attempt_report(struct cluster *c, struct node *n, const struct attempt_report *report);
+/* Its node is given up, or the user gave it up: closes the attempt and does what its end means. */
+void attempt_lose(struct cluster *c, struct workload *w);
+/* Puts a loaded open attempt on its node. */
+void attempt_attach(struct cluster *c, struct workload *w, struct node *n);
+void workload_tick(struct cluster *c, struct workload *w);
+
+/* stop.c */
+void stop_cancel(struct cluster *c, const struct cluster_event *event);
+void stop_requeue(struct cluster *c, const struct cluster_event *event);
+
+/* submit.c */
+void submit_handle(struct cluster *c, const struct cluster_event *event);
+struct submit_key *submit_key_find(const struct cluster *c, uint32_t uid, const char *key);
+/* NULL: out of memory, or (once in 2^64) the hash is another key's. */
+struct submit_key *submit_key_add(struct cluster *c, uint32_t uid, const char *key, uint64_t first,
+                                  size_t count);
+/* Drops one reference. */
+void submit_key_put(struct cluster *c, struct submit_key *key);
+
+/* nodes.c */
+struct node *node_find(const struct cluster *c, const char *name);
+/* NULL: out of memory. */
+struct node *node_add(struct cluster *c, const char *name);
+void node_free(struct node *n);
+/* 0 or -ERR_NO_MEMORY. */
+int node_set_info(struct node *n, const struct node_info *info);
+void node_hello(struct cluster *c, const struct cluster_event *event);
+void node_message(struct cluster *c, const struct cluster_event *event);
+void node_drain(struct cluster *c, const struct cluster_event *event);
+void node_tick(struct cluster *c, struct node *n);
+/* Sets the timer for what happens next if nothing is heard. */
+void node_set_timer(struct cluster *c, struct node *n);
+
+/* inventory.c */
+/* After a node appeared or its devices changed. 0 or -ERR_NO_MEMORY. */
+int inventory_rebuild(struct cluster *c);
+/* After a node's connection, drained mark or number of attempts changed. */
+void inventory_refresh_node(struct cluster *c, struct node *n);
+void inventory_book(struct cluster *c, const struct workload *w);
+void inventory_release(struct cluster *c, const struct workload *w);
+
+/* finished.c */
+void finished_init(struct finished_rows *f);
+void finished_done(struct finished_rows *f);
+/* 0 or -ERR_NO_MEMORY. Takes over the reference to key. Before finished_sort: by_id is not kept. */
+int finished_add(struct cluster *c, const struct finished *row, bool loading);
+int finished_sort(struct cluster *c);
+const struct finished *finished_find(const struct cluster *c, uint64_t id);
+/* Deletes what retention no longer wants, a bounded number a step. */
+void finished_prune(struct cluster *c);

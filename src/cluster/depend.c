@@ -1,0 +1,97 @@
+/* Dependencies between workloads. Only earlier ones can be named, so there are no cycles. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/cluster_internal.h"
+
+/* Ids named in a text; a longer list is counted, and stored anew only when it gets this short. */
+enum { DEPENDENCIES_SHOWN = 8 };
+
+/* Could not come true any more: the workload fails, and its dependents hear of it in turn. */
+static void fail_for(struct cluster *c, struct workload *w, uint64_t on)
+{
+    workload_set_text(w, "workload %llu did not succeed", (unsigned long long)on);
+    workload_end(c, w, WORKLOAD_FAILED, FAILURE_DEPENDENCY);
+}
+
+static void drop(struct dependency *d)
+{
+    d->met = true;
+    d->waiter->unmet_count--;
+}
+
+void depend_link(struct cluster *c, struct workload *w)
+{
+    for (size_t i = 0; i < w->dependency_count; i++) {
+        struct dependency *d = &w->dependencies[i];
+        struct workload *on = workload_find(c, d->on);
+        d->waiter = w;
+        list_init(&d->among_dependents);
+        w->unmet_count++;
+        if (on) {
+            list_append(&on->dependents, &d->among_dependents);
+            continue;
+        }
+        /* What is no longer kept ended long ago, and well enough: else this one had failed then. */
+        const struct finished *row = finished_find(c, d->on);
+        if (row && d->succeeded && row->state != WORKLOAD_SUCCEEDED)
+            w->dependency_failed = true;
+        drop(d);
+    }
+}
+
+void depend_unlink(struct workload *w)
+{
+    for (size_t i = 0; i < w->dependency_count; i++)
+        if (!w->dependencies[i].met)
+            list_remove(&w->dependencies[i].among_dependents);
+    w->dependency_count = 0;
+}
+
+static void tell(struct cluster *c, struct dependency *d, enum workload_state state)
+{
+    struct workload *w = d->waiter;
+    if (d->succeeded && state != WORKLOAD_SUCCEEDED) {
+        fail_for(c, w, d->on);
+        return;
+    }
+    drop(d);
+    if (w->unmet_count == 0)
+        w->queued_boot_ms = c->now.boot_ms;
+    if (w->unmet_count <= DEPENDENCIES_SHOWN)
+        workload_touch(c, w);
+    queue_consider(c, w);
+}
+
+void depend_settle(struct cluster *c)
+{
+    while (!list_empty(&c->ended)) {
+        struct workload *w = list_entry(c->ended.next, struct workload, touched);
+        while (!list_empty(&w->dependents)) {
+            struct dependency *d =
+                list_entry(w->dependents.next, struct dependency, among_dependents);
+            list_remove(&d->among_dependents);
+            tell(c, d, w->status.state);
+        }
+        list_remove(&w->touched);
+        list_append(&c->buried, &w->touched);
+    }
+}
+
+void depend_explain(struct workload *w)
+{
+    char text[WORKLOAD_TEXT_MAX];
+    size_t length = (size_t)snprintf(text, sizeof text, "waits for"), shown = 0;
+    for (size_t i = 0; i < w->dependency_count && shown < DEPENDENCIES_SHOWN; i++) {
+        if (w->dependencies[i].met)
+            continue;
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s %llu", shown ? "," : "",
+                                   (unsigned long long)w->dependencies[i].on);
+        shown++;
+    }
+    if (w->unmet_count > shown)
+        (void)snprintf(text + length, sizeof text - length, " and %zu more",
+                       w->unmet_count - shown);
+    workload_set_text(w, "%s", text);
+}

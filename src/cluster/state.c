@@ -1,0 +1,238 @@
+/* The cluster's life, and what every part does to a workload. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/cluster_internal.h"
+
+void cluster_config_default(struct cluster_config *config)
+{
+    *config = (struct cluster_config){
+        .policy = policy_find("firstfit"),
+        .max_neighbours = 4,
+        .queue_max = 100000,
+        .lease_ms = 60 * 1000,
+        .fence_ms = 30 * 1000,
+        .drain_ms = 30 * 1000,
+        .margin_ms = 5 * 1000,
+        .resend_ms = 2 * 1000,
+        .backoff_min_ms = 1000,
+        .backoff_max_ms = 5 * 60 * 1000,
+        .keep_finished_ms = INT64_C(30) * 24 * 3600 * 1000,
+        .keep_finished_max = 200000,
+    };
+}
+
+static bool timer_before(const struct heap_member *a, const struct heap_member *b)
+{
+    return list_entry(a, const struct timer, member)->due_boot_ms <
+           list_entry(b, const struct timer, member)->due_boot_ms;
+}
+
+int cluster_new(const struct cluster_config *config, struct cluster **ret)
+{
+    struct cluster *c = calloc(1, sizeof *c);
+    if (!c)
+        return -ERR_NO_MEMORY;
+    c->config = *config;
+    /* Sessions of successive clusters differ, and fit the numbers that JSON readers hold exactly. */
+    c->last_session = (hash_u64(config->seed) & 0xfffff) << 32;
+    list_init(&c->touched);
+    list_init(&c->ended);
+    list_init(&c->buried);
+    list_init(&c->unlinked);
+    list_init(&c->refused);
+    hash_map_init(&c->live);
+    hash_map_init(&c->keys);
+    hash_map_init(&c->requirements);
+    hash_map_init(&c->nodes_by_name);
+    heap_init(&c->ready, queue_requirement_before);
+    heap_init(&c->timers, timer_before);
+    finished_init(&c->finished);
+    *ret = c;
+    return 0;
+}
+
+static void free_all_workloads(struct cluster *c)
+{
+    size_t cursor = 0;
+    void *value;
+    list_for_each_safe (it, &c->ended)
+        workload_free(c, list_entry(it, struct workload, touched));
+    list_for_each_safe (it, &c->buried)
+        workload_free(c, list_entry(it, struct workload, touched));
+    while (hash_map_next(&c->live, &cursor, NULL, &value)) {
+        struct workload *w = value;
+        /* Keys go as a whole below; dependents need no farewell. */
+        w->key = NULL;
+        w->dependency_count = 0;
+        workload_free(c, w);
+    }
+}
+
+void cluster_free(struct cluster *c)
+{
+    size_t cursor = 0;
+    void *value;
+    if (!c)
+        return;
+    free_all_workloads(c);
+    while (hash_map_next(&c->keys, &cursor, NULL, &value))
+        free(value);
+    for (size_t i = 0; i < c->node_count; i++)
+        node_free(c->nodes[i]);
+    hash_map_done(&c->live);
+    hash_map_done(&c->keys);
+    hash_map_done(&c->requirements);
+    hash_map_done(&c->nodes_by_name);
+    finished_done(&c->finished);
+    heap_done(&c->ready);
+    heap_done(&c->timers);
+    free(c->nodes);
+    free(c->policy_nodes);
+    free(c->policy_devices);
+    free(c->scratch);
+    free(c);
+}
+
+struct workload *workload_find(const struct cluster *c, uint64_t id)
+{
+    return hash_map_get(&c->live, id);
+}
+
+struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
+                              const struct workload_needs *needs, const struct pairs *labels)
+{
+    struct workload *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    w->id = id;
+    w->uid = uid;
+    w->needs = *needs;
+    w->timer.owner = TIMER_WORKLOAD;
+    w->queued_boot_ms = c->now.boot_ms;
+    w->status.exit_code = -1;
+    w->phase = ATTEMPT_PHASE_END;
+    list_init(&w->dependents);
+    list_init(&w->on_node);
+    list_init(&w->touched);
+    w->requirement = requirement_get(c, needs, labels);
+    if (!w->requirement || hash_map_put(&c->live, id, w) < 0) {
+        workload_free(c, w);
+        return NULL;
+    }
+    c->by_state[WORKLOAD_QUEUED]++;
+    return w;
+}
+
+void workload_free(struct cluster *c, struct workload *w)
+{
+    depend_unlink(w);
+    list_remove(&w->touched);
+    list_remove(&w->on_node);
+    timer_clear(c, &w->timer);
+    if (w->requirement) {
+        queue_leave(c, w);
+        requirement_put(c, w->requirement);
+    }
+    free(w->dependencies);
+    free(w->status.attempts);
+    free(w);
+}
+
+void workload_set_state(struct cluster *c, struct workload *w, enum workload_state state)
+{
+    c->by_state[w->status.state]--;
+    w->status.state = state;
+    c->by_state[state]++;
+    workload_touch(c, w);
+}
+
+void workload_set_text(struct workload *w, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(w->status.text, sizeof w->status.text, format, args);
+    va_end(args);
+}
+
+static void touch(struct cluster *c, struct workload *w)
+{
+    if (list_empty(&w->touched))
+        list_append(&c->touched, &w->touched);
+}
+
+void workload_touch(struct cluster *c, struct workload *w)
+{
+    w->store_due = true;
+    touch(c, w);
+}
+
+void workload_send_grant(struct cluster *c, struct workload *w)
+{
+    w->grant_due = true;
+    touch(c, w);
+}
+
+void workload_send_stop(struct cluster *c, struct workload *w)
+{
+    w->stop_due = true;
+    touch(c, w);
+}
+
+void workload_end(struct cluster *c, struct workload *w, enum workload_state state,
+                  enum failure_reason failure)
+{
+    assert(!w->node && workload_state_is_terminal(state));
+    const char *word = state == WORKLOAD_SUCCEEDED ? event_succeeded
+                       : state == WORKLOAD_FAILED  ? event_failed
+                                                   : event_cancelled;
+    workload_set_state(c, w, state);
+    w->status.failure = failure;
+    w->status.stop = STOP_NONE;
+    w->status.ended_wall_ms = c->now.wall_ms;
+    queue_leave(c, w);
+    timer_clear(c, &w->timer);
+    depend_unlink(w);
+    w->grant_due = w->stop_due = false;
+    action_log(c, word, w->id, w->status.attempts_total, NULL, "%s", w->status.text);
+    (void)hash_map_remove(&c->live, w->id);
+    struct finished row = {
+        .id = w->id, .ended_wall_ms = c->now.wall_ms, .key = w->key, .state = state};
+    if (finished_add(c, &row, false) < 0)
+        c->failed = true;
+    w->key = NULL;
+    list_remove(&w->touched);
+    list_append(&c->ended, &w->touched);
+}
+
+void timer_set(struct cluster *c, struct timer *t, int64_t due_boot_ms)
+{
+    t->due_boot_ms = due_boot_ms;
+    if (t->member.position)
+        heap_moved(&c->timers, &t->member);
+    else if (heap_insert(&c->timers, &t->member) < 0)
+        c->failed = true;
+}
+
+void timer_clear(struct cluster *c, struct timer *t)
+{
+    heap_remove(&c->timers, &t->member);
+}
+
+const struct workload_status *cluster_live_status(const struct cluster *c, uint64_t workload)
+{
+    const struct workload *w = workload_find(c, workload);
+    return w ? &w->status : NULL;
+}
+
+void cluster_count(const struct cluster *c, struct cluster_counts *ret)
+{
+    *ret = (struct cluster_counts){
+        .live = c->live.count, .finished = c->finished.count, .nodes_known = c->node_count};
+    for (int s = 0; s < WORKLOAD_STATE_END; s++)
+        ret->by_state[s] = c->by_state[s];
+    for (size_t i = 0; i < c->node_count; i++)
+        ret->nodes_connected += c->nodes[i]->connected;
+}

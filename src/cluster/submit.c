@@ -1,0 +1,174 @@
+/* Submissions: all or nothing, and once for each key. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "cluster/cluster_internal.h"
+
+static void key_hashes(uint32_t uid, const char *key, uint64_t *ret_hash, uint64_t *ret_check)
+{
+    size_t length = strlen(key);
+    *ret_hash = hash_bytes(key, length, uid);
+    *ret_check = hash_bytes(key, length, *ret_hash ^ UINT64_C(0x5bd1e995c0ffee11));
+}
+
+struct submit_key *submit_key_find(const struct cluster *c, uint32_t uid, const char *key)
+{
+    uint64_t hash, check;
+    key_hashes(uid, key, &hash, &check);
+    struct submit_key *k = hash_map_get(&c->keys, hash);
+    return k && k->check == check ? k : NULL;
+}
+
+struct submit_key *submit_key_add(struct cluster *c, uint32_t uid, const char *key, uint64_t first,
+                                  size_t count)
+{
+    uint64_t hash, check;
+    key_hashes(uid, key, &hash, &check);
+    struct submit_key *k = hash_map_get(&c->keys, hash) ? NULL : malloc(sizeof *k);
+    if (!k)
+        return NULL;
+    *k = (struct submit_key){.hash = hash, .check = check, .first = first, .count = count};
+    if (hash_map_put(&c->keys, hash, k) < 0) {
+        free(k);
+        return NULL;
+    }
+    return k;
+}
+
+void submit_key_put(struct cluster *c, struct submit_key *key)
+{
+    if (!key || --key->references > 0)
+        return;
+    (void)hash_map_remove(&c->keys, key->hash);
+    free(key);
+}
+
+static void reply_accepted(struct cluster *c, uint64_t request, uint64_t first, size_t count,
+                           bool repeated)
+{
+    size_t before = c->actions->count;
+    action_reply(c, request, 0, "%s", "");
+    if (c->actions->count == before)
+        return;
+    struct cluster_action *reply = &c->actions->items[before];
+    reply->first = first;
+    reply->count = count;
+    reply->repeated = repeated;
+}
+
+static void __attribute__((format(printf, 4, 5)))
+reply_invalid(struct cluster *c, uint64_t request, const char *field, const char *format, ...)
+{
+    char text[WORKLOAD_TEXT_MAX];
+    size_t before = c->actions->count;
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    action_reply(c, request, -ERR_INVALID, "%s", text);
+    if (c->actions->count > before)
+        (void)str_copy(c->actions->items[before].field, sizeof c->actions->items[before].field,
+                       field);
+}
+
+/* Every dependency names a workload that is kept, or an earlier one of this submission. */
+static bool check_dependencies(struct cluster *c, const struct cluster_event *event)
+{
+    for (size_t i = 0; i < event->submit.count; i++) {
+        const struct cluster_submission *item = &event->submit.items[i];
+        for (size_t a = 0; a < item->after_count; a++) {
+            const struct cluster_after *after = &item->after[a];
+            if (after->within && after->workload >= i) {
+                reply_invalid(c, event->request, "after",
+                              "only workloads that stand before this one can be waited for");
+                return false;
+            }
+            if (!after->within && !workload_find(c, after->workload) &&
+                !finished_find(c, after->workload)) {
+                reply_invalid(c, event->request, "after",
+                              "there is no workload %llu, or it is no longer kept",
+                              (unsigned long long)after->workload);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static struct dependency *copy_dependencies(const struct cluster_submission *item, uint64_t first)
+{
+    struct dependency *all = calloc(item->after_count, sizeof *all);
+    for (size_t a = 0; all && a < item->after_count; a++) {
+        all[a].on = item->after[a].workload + (item->after[a].within ? first : 0);
+        all[a].succeeded = item->after[a].succeeded;
+    }
+    return all;
+}
+
+static void accept(struct cluster *c, const struct cluster_event *event, size_t i, uint64_t first,
+                   struct submit_key *key)
+{
+    const struct cluster_submission *item = &event->submit.items[i];
+    struct workload *w =
+        workload_add(c, first + i, event->submit.uid, item->needs, item->node_labels);
+    if (!w) {
+        c->failed = true;
+        return;
+    }
+    w->is_new = true;
+    w->item = i;
+    w->status.submitted_wall_ms = c->now.wall_ms;
+    if (key) {
+        w->key = key;
+        key->references++;
+    }
+    workload_touch(c, w);
+    action_log(c, event_submitted, w->id, 0, NULL, "%s", item->name);
+    if (item->after_count > 0) {
+        w->dependencies = copy_dependencies(item, first);
+        if (!w->dependencies) {
+            c->failed = true;
+            return;
+        }
+        w->dependency_count = item->after_count;
+        depend_link(c, w);
+    }
+    if (w->dependency_failed)
+        workload_tick(c, w);
+    else
+        queue_consider(c, w);
+}
+
+void submit_handle(struct cluster *c, const struct cluster_event *event)
+{
+    size_t count = event->submit.count;
+    struct submit_key *key = NULL;
+    if (event->submit.key)
+        key = submit_key_find(c, event->submit.uid, event->submit.key);
+    if (key) {
+        reply_accepted(c, event->request, key->first, key->count, true);
+        return;
+    }
+    if (count == 0) {
+        reply_invalid(c, event->request, "workloads", "there is nothing in it");
+        return;
+    }
+    if (count > c->config.queue_max || c->live.count > c->config.queue_max - count) {
+        action_reply(c, event->request, -ERR_QUEUE_FULL,
+                     "%zu workloads are not finished, %zu more would pass the limit of %zu "
+                     "(queue_max)",
+                     c->live.count, count, c->config.queue_max);
+        return;
+    }
+    if (!check_dependencies(c, event))
+        return;
+    uint64_t first = c->last_id + 1;
+    if (event->submit.key)
+        key = submit_key_add(c, event->submit.uid, event->submit.key, first, count);
+    c->last_id += count;
+    for (size_t i = 0; i < count && !c->failed; i++)
+        accept(c, event, i, first, key);
+    reply_accepted(c, event->request, first, count, false);
+}
