@@ -1,0 +1,102 @@
+#include "emu/allocations.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/error.h"
+
+/* The place of the first allocation above `address`. */
+static size_t place_above(const struct allocations *a, uint64_t address)
+{
+    size_t low = 0, high = a->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (a->sorted[middle].address <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int grow(struct allocations *a)
+{
+    if (a->count < a->capacity)
+        return 0;
+    size_t capacity = a->capacity ? a->capacity * 2 : 64;
+    if (capacity > ALLOCATIONS_MAX)
+        return -ERR_NO_MEMORY;
+    struct allocation *sorted = realloc(a->sorted, capacity * sizeof(*sorted));
+    if (!sorted)
+        return -ERR_NO_MEMORY;
+    a->sorted = sorted;
+    a->capacity = capacity;
+    return 0;
+}
+
+int allocations_add(struct allocations *a, struct context *context, uint64_t bytes,
+                    uint64_t charged_bytes, uint64_t *ret_address)
+{
+    int r = grow(a);
+    if (r < 0)
+        return r;
+    void *at =
+        mmap(NULL, charged_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return -ERR_NO_MEMORY;
+    uint64_t address = (uint64_t)(uintptr_t)at;
+    size_t place = place_above(a, address);
+    memmove(&a->sorted[place + 1], &a->sorted[place], (a->count - place) * sizeof(*a->sorted));
+    a->sorted[place] = (struct allocation){
+        .address = address,
+        .bytes = bytes,
+        .charged_bytes = charged_bytes,
+        .context = context,
+    };
+    a->count++;
+    *ret_address = address;
+    return 0;
+}
+
+struct allocation *allocations_find(struct allocations *a, uint64_t address, uint64_t bytes)
+{
+    size_t place = place_above(a, address);
+    if (place == 0)
+        return NULL;
+    struct allocation *found = &a->sorted[place - 1];
+    uint64_t offset = address - found->address;
+    return offset <= found->bytes && bytes <= found->bytes - offset ? found : NULL;
+}
+
+void allocations_remove(struct allocations *a, struct allocation *allocation)
+{
+    if (allocation->backing) {
+        munmap(allocation->backing, allocation->charged_bytes);
+        a->backed_bytes -= allocation->charged_bytes;
+    }
+    munmap((void *)(uintptr_t)allocation->address, allocation->charged_bytes);
+    size_t place = (size_t)(allocation - a->sorted);
+    a->count--;
+    memmove(allocation, allocation + 1, (a->count - place) * sizeof(*allocation));
+    if (a->count == 0) {
+        free(a->sorted);
+        *a = (struct allocations){0};
+    }
+}
+
+unsigned char *allocations_contents(struct allocations *a, struct allocation *allocation,
+                                    uint64_t address)
+{
+    if (!allocation->backing) {
+        if (allocation->charged_bytes > ALLOCATIONS_BACKED_BYTES_MAX - a->backed_bytes)
+            return NULL;
+        void *at = mmap(NULL, allocation->charged_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (at == MAP_FAILED)
+            return NULL;
+        allocation->backing = at;
+        a->backed_bytes += allocation->charged_bytes;
+    }
+    return allocation->backing + (address - allocation->address);
+}

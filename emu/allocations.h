@@ -1,0 +1,44 @@
+/*
+ * The device memory of this process: which address ranges are allocations, and the host memory
+ * behind those whose contents matter. A device address is one that the process has reserved and
+ * cannot touch, so a program that follows a device pointer on the host dies of it here too.
+ * Contents exist from the first copy or fill on, in host memory that is used up only as far as it
+ * is written; together they may span ALLOCATIONS_BACKED_BYTES_MAX.
+ *
+ * Not safe for threads: the caller holds process.lock.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ALLOCATIONS_BACKED_BYTES_MAX (UINT64_C(8) << 30)
+enum { ALLOCATIONS_MAX = 1 << 18 };
+
+struct context;
+
+struct allocation {
+    uint64_t address;
+    uint64_t bytes;         /* as asked for */
+    uint64_t charged_bytes; /* as accounted */
+    struct context *context;
+    unsigned char *backing; /* NULL: never written */
+};
+
+struct allocations {
+    struct allocation *sorted; /* by address */
+    size_t count, capacity;
+    uint64_t backed_bytes;
+};
+
+/* Reserves an address range and enters it. 0 or -ERR_NO_MEMORY. */
+int allocations_add(struct allocations *a, struct context *context, uint64_t bytes,
+                    uint64_t charged_bytes, uint64_t *ret_address);
+/* The allocation that holds the whole range, or NULL. Valid until the next add or remove. */
+struct allocation *allocations_find(struct allocations *a, uint64_t address, uint64_t bytes);
+/* Gives addresses and contents back. */
+void allocations_remove(struct allocations *a, struct allocation *allocation);
+/* The host memory that stands for device address `address` in it; made if need be. NULL when that
+ * would pass ALLOCATIONS_BACKED_BYTES_MAX or the host is out of memory. */
+unsigned char *allocations_contents(struct allocations *a, struct allocation *allocation,
+                                    uint64_t address);

@@ -1,0 +1,15 @@
+/* The calls that are known but not emulated: each says so. */
+#include "emu/cuda_abi.h"
+
+/* A caller's arguments, whatever they are, are left alone: the calling convention makes the caller
+ * clean up after them. */
+#define CALL(symbol, name, version)
+#define LACK(symbol, name, version)                                                                \
+    CUDA_API int symbol(void);                                                                     \
+    CUDA_API int symbol(void)                                                                      \
+    {                                                                                              \
+        return CUDA_ERROR_NOT_SUPPORTED;                                                           \
+    }
+#include "emu/cuda_calls.def"
+#undef CALL
+#undef LACK

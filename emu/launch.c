@@ -1,0 +1,160 @@
+#include "emu/launch.h"
+
+#include <string.h>
+
+#include "base/str.h"
+#include "emu/driver.h"
+
+enum {
+    BURN_SM_PERMILLE,
+    BURN_DRAM_PERMILLE,
+    BURN_DURATION_NS,
+    BURN_PARAMETERS_MIN,
+
+    UNKNOWN_WAVE_NS = 10000,
+    UNKNOWN_BLOCKS_PER_SM = 8,
+    UNKNOWN_DRAM_PERMILLE = 100,
+    THREADS_PER_BLOCK_MAX = 1024,
+};
+
+struct grid {
+    unsigned grid_x, grid_y, grid_z;
+    unsigned block_x, block_y, block_z;
+};
+
+bool launch_is_burn(const struct ptx_entry *entry)
+{
+    return str_equal(entry->name, "gpumux_burn") && entry->parameter_count >= BURN_PARAMETERS_MIN &&
+           entry->parameters[BURN_SM_PERMILLE].bytes == sizeof(uint32_t) &&
+           entry->parameters[BURN_DRAM_PERMILLE].bytes == sizeof(uint32_t) &&
+           entry->parameters[BURN_DURATION_NS].bytes == sizeof(uint64_t);
+}
+
+static bool is_valid_grid(const struct grid *g)
+{
+    return g->grid_x > 0 && g->grid_y > 0 && g->grid_z > 0 && g->block_x > 0 && g->block_y > 0 &&
+           g->block_z > 0 && g->grid_x <= INT32_MAX && g->grid_y <= UINT16_MAX &&
+           g->grid_z <= UINT16_MAX && g->block_x <= THREADS_PER_BLOCK_MAX &&
+           g->block_y <= THREADS_PER_BLOCK_MAX && g->block_z <= 64 &&
+           g->block_x * g->block_y * g->block_z <= THREADS_PER_BLOCK_MAX;
+}
+
+/* `extra` is a list of keys and values that gives one packed buffer instead of pointers. */
+static int find_buffer(void **extra, const unsigned char **ret_buffer, size_t *ret_bytes)
+{
+    const unsigned char *buffer = NULL;
+    size_t bytes = 0;
+    for (unsigned i = 0; extra[i] != CUDA_LAUNCH_END; i += 2) {
+        if (extra[i] == CUDA_LAUNCH_BUFFER_POINTER)
+            buffer = extra[i + 1];
+        else if (extra[i] == CUDA_LAUNCH_BUFFER_SIZE)
+            memcpy(&bytes, extra[i + 1], sizeof(bytes));
+        else
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (!buffer)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_buffer = buffer;
+    *ret_bytes = bytes;
+    return CUDA_SUCCESS;
+}
+
+/* Reads the first parameters of gpumux_burn from wherever the caller put them. */
+static int read_burn(const struct ptx_entry *entry, void **parameters, void **extra,
+                     struct emu_entry *operation)
+{
+    const void *at[BURN_PARAMETERS_MIN];
+    if (parameters) {
+        for (unsigned i = 0; i < BURN_PARAMETERS_MIN; i++)
+            at[i] = parameters[i];
+    } else {
+        const unsigned char *buffer;
+        size_t bytes;
+        int r = find_buffer(extra, &buffer, &bytes);
+        if (r != CUDA_SUCCESS)
+            return r;
+        if (bytes < entry->buffer_bytes)
+            return CUDA_ERROR_INVALID_VALUE;
+        for (unsigned i = 0; i < BURN_PARAMETERS_MIN; i++)
+            at[i] = buffer + entry->parameters[i].offset;
+    }
+    uint32_t sm_permille, dram_permille;
+    uint64_t duration_ns;
+    memcpy(&sm_permille, at[BURN_SM_PERMILLE], sizeof(sm_permille));
+    memcpy(&dram_permille, at[BURN_DRAM_PERMILLE], sizeof(dram_permille));
+    memcpy(&duration_ns, at[BURN_DURATION_NS], sizeof(duration_ns));
+    if (sm_permille > CONTENTION_FULL_PERMILLE || dram_permille > CONTENTION_FULL_PERMILLE ||
+        duration_ns > CONTENTION_DURATION_NS_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
+    operation->sm_permille = (uint16_t)sm_permille;
+    operation->dram_permille = (uint16_t)dram_permille;
+    operation->duration_ns = duration_ns;
+    return CUDA_SUCCESS;
+}
+
+static void guess_cost(const struct grid *g, const struct emu_model *model,
+                       struct emu_entry *operation)
+{
+    uint64_t blocks = (uint64_t)g->grid_x * g->grid_y * g->grid_z;
+    uint64_t blocks_per_wave = (uint64_t)model->sms * UNKNOWN_BLOCKS_PER_SM;
+    uint64_t waves = (blocks + blocks_per_wave - 1) / blocks_per_wave;
+    uint64_t sm_permille = blocks >= model->sms
+                               ? CONTENTION_FULL_PERMILLE
+                               : (blocks * CONTENTION_FULL_PERMILLE + model->sms - 1) / model->sms;
+    operation->sm_permille = (uint16_t)sm_permille;
+    operation->dram_permille = UNKNOWN_DRAM_PERMILLE;
+    operation->duration_ns = waves * UNKNOWN_WAVE_NS;
+    if (operation->duration_ns > CONTENTION_DURATION_NS_MAX)
+        operation->duration_ns = CONTENTION_DURATION_NS_MAX;
+}
+
+static int launch(const struct function *function, const struct grid *grid, struct stream *handle,
+                  void **parameters, void **extra)
+{
+    struct stream *stream;
+    int r = stream_resolve(handle, &stream);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!function || function->magic != FUNCTION_MAGIC)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!is_valid_grid(grid) || (parameters && extra) ||
+        (function->entry.parameter_count > 0 && !parameters && !extra))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct emu_entry operation = {.operation = EMU_RUN};
+    if (function->is_burn)
+        r = read_burn(&function->entry, parameters, extra, &operation);
+    else
+        guess_cost(grid, &stream->context->visible->device.state->model, &operation);
+    return r == CUDA_SUCCESS ? stream_push(stream, &operation, NULL) : r;
+}
+
+CUDA_API int cuLaunchKernel(struct function *function, unsigned grid_x, unsigned grid_y,
+                            unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                            unsigned shared_bytes, struct stream *stream, void **parameters,
+                            void **extra);
+CUDA_API int cuLaunchKernel(struct function *function, unsigned grid_x, unsigned grid_y,
+                            unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                            unsigned shared_bytes, struct stream *stream, void **parameters,
+                            void **extra)
+{
+    const struct grid grid = {grid_x, grid_y, grid_z, block_x, block_y, block_z};
+    (void)shared_bytes;
+    return launch(function, &grid, stream, parameters, extra);
+}
+
+CUDA_API int cuLaunchKernelEx(const struct cuda_launch_config *config, struct function *function,
+                              void **parameters, void **extra);
+CUDA_API int cuLaunchKernelEx(const struct cuda_launch_config *config, struct function *function,
+                              void **parameters, void **extra)
+{
+    if (!config || (config->attribute_count > 0 && !config->attributes))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < config->attribute_count; i++) {
+        int id = config->attributes[i].id;
+        if (id != CUDA_LAUNCH_ATTRIBUTE_IGNORE && id != CUDA_LAUNCH_ATTRIBUTE_PRIORITY)
+            return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    const struct grid grid = {config->grid_x,  config->grid_y,  config->grid_z,
+                              config->block_x, config->block_y, config->block_z};
+    return launch(function, &grid, config->stream, parameters, extra);
+}

@@ -1,0 +1,17 @@
+/*
+ * What a launch costs.
+ *
+ * The kernel of workloads/ says it itself: an entry point `gpumux_burn` whose first parameters are
+ * (.u32 sm_permille, .u32 dram_permille, .u64 duration_ns) takes that part of the SMs and of the
+ * memory bandwidth for that long, when it is alone.
+ *
+ * Of any other kernel nothing is known but its grid. A block counts as 10 µs on an SM that holds
+ * eight blocks, at a tenth of the memory bandwidth: blocks ÷ SMs of the SMs (at most all), and 10
+ * µs for each full wave begun.
+ */
+#pragma once
+#include <stdbool.h>
+
+#include "emu/ptx.h"
+
+bool launch_is_burn(const struct ptx_entry *entry);

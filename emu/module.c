@@ -1,0 +1,218 @@
+/* Modules and their functions. Only PTX text can be loaded: there is nothing to run machine code.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "emu/driver.h"
+#include "emu/launch.h"
+
+struct module {
+    uint32_t magic;
+    struct context *context;
+    struct list link; /* context.modules */
+    struct list functions;
+};
+
+static int add_function(void *argument, const struct ptx_entry *entry)
+{
+    struct module *module = argument;
+    struct function *function = malloc(sizeof(*function));
+    if (!function)
+        return -ERR_NO_MEMORY;
+    function->magic = FUNCTION_MAGIC;
+    function->module = module;
+    function->entry = *entry;
+    function->is_burn = launch_is_burn(entry);
+    list_append(&module->functions, &function->link);
+    return 0;
+}
+
+static void free_module(struct module *module)
+{
+    list_remove(&module->link);
+    list_for_each_safe (it, &module->functions) {
+        struct function *function = list_entry(it, struct function, link);
+        list_remove(&function->link);
+        function->magic = DEAD_MAGIC;
+        free(function);
+    }
+    module->magic = DEAD_MAGIC;
+    free(module);
+}
+
+void module_discard_all(struct context *context)
+{
+    list_for_each_safe (it, &context->modules)
+        free_module(list_entry(it, struct module, link));
+}
+
+static int result_of_parse(int r)
+{
+    switch (-r) {
+    case 0:
+        return CUDA_SUCCESS;
+    case ERR_NO_MEMORY:
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    default:
+        return CUDA_ERROR_INVALID_PTX;
+    }
+}
+
+/* Cubins are ELF files; fat binaries begin with one of two numbers. */
+static bool is_machine_code(const char *text)
+{
+    static const char elf[] = "\x7f"
+                              "ELF";
+    static const char wrapper[] = "\xb1\x43\x62\x46";
+    static const char fat[] = "\x50\xed\x55\xba";
+    /* strncmp: a text may be shorter than four bytes. */
+    return strncmp(text, elf, 4) == 0 || strncmp(text, wrapper, 4) == 0 ||
+           strncmp(text, fat, 4) == 0;
+}
+
+CUDA_API int cuModuleLoadData(struct module **ret_module, const void *image);
+CUDA_API int cuModuleLoadData(struct module **ret_module, const void *image)
+{
+    struct context *context;
+    int r = context_current(&context);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_module || !image)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (is_machine_code(image))
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    struct module *module = calloc(1, sizeof(*module));
+    if (!module)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    module->magic = MODULE_MAGIC;
+    module->context = context;
+    list_init(&module->link);
+    list_init(&module->functions);
+    const char *text = image;
+    r = result_of_parse(
+        ptx_parse(text, strnlen(text, PTX_TEXT_BYTES_MAX + 1), add_function, module));
+    if (r != CUDA_SUCCESS) {
+        free_module(module);
+        return r;
+    }
+    pthread_mutex_lock(&context->process->lock);
+    list_append(&context->modules, &module->link);
+    pthread_mutex_unlock(&context->process->lock);
+    *ret_module = module;
+    return CUDA_SUCCESS;
+}
+
+/* Options of the compiler change nothing about what is emulated; those that ask for output back
+ * would have to be answered, so they are refused. */
+CUDA_API int cuModuleLoadDataEx(struct module **ret_module, const void *image, unsigned count,
+                                int *options, void **values);
+CUDA_API int cuModuleLoadDataEx(struct module **ret_module, const void *image, unsigned count,
+                                int *options, void **values)
+{
+    enum { OPTION_WALL_TIME = 2, OPTION_INFO_LOG = 3, OPTION_ERROR_LOG_BYTES = 6 };
+    if (count > 0 && (!options || !values))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; i++) {
+        if (options[i] >= OPTION_WALL_TIME && options[i] <= OPTION_ERROR_LOG_BYTES)
+            return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return cuModuleLoadData(ret_module, image);
+}
+
+static int module_resolve(const struct module *module)
+{
+    struct process *process;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!module || module->magic != MODULE_MAGIC)
+        return CUDA_ERROR_INVALID_HANDLE;
+    return module->context->destroyed ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
+}
+
+CUDA_API int cuModuleUnload(struct module *module);
+CUDA_API int cuModuleUnload(struct module *module)
+{
+    int r = module_resolve(module);
+    if (r != CUDA_SUCCESS)
+        return r;
+    struct process *process = module->context->process;
+    pthread_mutex_lock(&process->lock);
+    free_module(module);
+    pthread_mutex_unlock(&process->lock);
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuModuleGetFunction(struct function **ret_function, struct module *module,
+                                 const char *name);
+CUDA_API int cuModuleGetFunction(struct function **ret_function, struct module *module,
+                                 const char *name)
+{
+    int r = module_resolve(module);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_function || !name)
+        return CUDA_ERROR_INVALID_VALUE;
+    list_for_each (it, &module->functions) {
+        struct function *function = list_entry(it, struct function, link);
+        if (str_equal(function->entry.name, name)) {
+            *ret_function = function;
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+static int function_resolve(const struct function *function)
+{
+    struct process *process;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return function && function->magic == FUNCTION_MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUDA_API int cuFuncGetName(const char **ret_name, struct function *function);
+CUDA_API int cuFuncGetName(const char **ret_name, struct function *function)
+{
+    int r = function_resolve(function);
+    if (r == CUDA_SUCCESS && !ret_name)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        *ret_name = function->entry.name;
+    return r;
+}
+
+CUDA_API int cuFuncGetModule(struct module **ret_module, struct function *function);
+CUDA_API int cuFuncGetModule(struct module **ret_module, struct function *function)
+{
+    int r = function_resolve(function);
+    if (r == CUDA_SUCCESS && !ret_module)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        *ret_module = function->module;
+    return r;
+}
+
+CUDA_API int cuFuncGetAttribute(int *ret_value, int attribute, struct function *function);
+CUDA_API int cuFuncGetAttribute(int *ret_value, int attribute, struct function *function)
+{
+    int r = function_resolve(function);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_value || attribute < 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (attribute) {
+    case CUDA_FUNCTION_MAX_THREADS_PER_BLOCK:
+        *ret_value = 1024;
+        return CUDA_SUCCESS;
+    case CUDA_FUNCTION_SHARED_SIZE_BYTES:
+    case CUDA_FUNCTION_CONST_SIZE_BYTES:
+    case CUDA_FUNCTION_LOCAL_SIZE_BYTES:
+        *ret_value = 0;
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}

@@ -1,0 +1,91 @@
+/*
+ * The part of NVML's binary interface that is emulated: numbers and layouts, declared here so that
+ * its header is not needed.
+ */
+#pragma once
+#include <stdint.h>
+
+#define NVML_API __attribute__((visibility("default")))
+
+enum nvml_result {
+    NVML_SUCCESS = 0,
+    NVML_ERROR_UNINITIALIZED = 1,
+    NVML_ERROR_INVALID_ARGUMENT = 2,
+    NVML_ERROR_NOT_SUPPORTED = 3,
+    NVML_ERROR_NOT_FOUND = 6,
+    NVML_ERROR_INSUFFICIENT_SIZE = 7,
+    NVML_ERROR_DRIVER_NOT_LOADED = 9,
+    NVML_ERROR_MEMORY = 20,
+    NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
+    NVML_ERROR_UNKNOWN = 999,
+};
+
+enum { NVML_CLOCK_GRAPHICS = 0, NVML_CLOCK_SM = 1, NVML_CLOCK_MEMORY = 2, NVML_CLOCK_VIDEO = 3 };
+
+/* A structure's version is its size and a number. */
+#define NVML_VERSION_OF(type, number) ((unsigned)(sizeof(type) | (unsigned)(number) << 24))
+
+struct nvml_memory {
+    uint64_t total, free, used;
+};
+
+struct nvml_memory_v2 {
+    unsigned version;
+    uint64_t total, reserved, free, used;
+};
+
+struct nvml_utilization {
+    unsigned gpu, memory; /* percent */
+};
+
+struct nvml_process_v1 {
+    unsigned pid;
+    uint64_t used_bytes;
+};
+
+struct nvml_process_v2 {
+    unsigned pid;
+    uint64_t used_bytes;
+    unsigned gpu_instance, compute_instance;
+};
+
+#define NVML_NO_INSTANCE 0xffffffffu
+
+struct nvml_pci {
+    char bus_id_legacy[16];
+    unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+    char bus_id[32];
+};
+
+enum nvml_gpm_metric_id {
+    NVML_GPM_GRAPHICS_UTIL = 1,
+    NVML_GPM_SM_UTIL = 2,
+    NVML_GPM_SM_OCCUPANCY = 3,
+    NVML_GPM_ANY_TENSOR_UTIL = 5,
+    NVML_GPM_DRAM_BW_UTIL = 10,
+};
+
+enum { NVML_GPM_VERSION = 1, NVML_GPM_METRICS_MAX = 333 };
+
+struct nvml_gpm_metric {
+    unsigned id;
+    int result;
+    double value;
+    struct {
+        char *short_name, *long_name, *unit;
+    } info;
+};
+
+struct nvml_gpm_sample;
+
+struct nvml_gpm_metrics {
+    unsigned version;
+    unsigned count;
+    struct nvml_gpm_sample *first, *second;
+    struct nvml_gpm_metric metrics[]; /* `count` of them; the caller's array is longer */
+};
+
+struct nvml_gpm_support {
+    unsigned version;
+    unsigned is_supported;
+};

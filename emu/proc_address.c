@@ -1,0 +1,101 @@
+/* cuGetProcAddress, and the names of results: the two tables that are made from lists. */
+#include <string.h>
+
+#include "emu/cuda_abi.h"
+
+/* Only their addresses are of interest here; their types are known where they are defined. */
+#define CALL(symbol, name, version) extern const char symbol##_address[] __asm__(#symbol);
+#define LACK(symbol, name, version) extern const char symbol##_address[] __asm__(#symbol);
+#include "emu/cuda_calls.def"
+#undef CALL
+#undef LACK
+
+struct symbol_row {
+    const char *name;
+    int version;
+    const char *address;
+};
+
+static const struct symbol_row symbols[] = {
+#define CALL(symbol, name, version) {#name, version, symbol##_address},
+#define LACK(symbol, name, version) {#name, version, symbol##_address},
+#include "emu/cuda_calls.def"
+#undef CALL
+#undef LACK
+};
+
+CUDA_API int cuGetProcAddress_v2(const char *name, void **ret_address, int version, uint64_t flags,
+                                 int *ret_status);
+CUDA_API int cuGetProcAddress_v2(const char *name, void **ret_address, int version, uint64_t flags,
+                                 int *ret_status)
+{
+    if (!name || !ret_address || flags > CUDA_PROC_PER_THREAD_STREAM)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (flags == CUDA_PROC_PER_THREAD_STREAM)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    const struct symbol_row *best = NULL;
+    int status = CUDA_PROC_NOT_FOUND;
+    for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
+        const struct symbol_row *row = &symbols[i];
+        if (strcmp(row->name, name) != 0)
+            continue;
+        if (row->version > version) {
+            if (!best)
+                status = CUDA_PROC_VERSION_NOT_SUFFICIENT;
+        } else if (!best || row->version > best->version) {
+            best = row;
+            status = CUDA_PROC_FOUND;
+        }
+    }
+    if (ret_status)
+        *ret_status = status;
+    *ret_address = best ? (void *)(uintptr_t)best->address : NULL;
+    /* With a place for the status, a name that is not found is no error of the call itself. */
+    return best || ret_status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+CUDA_API int cuGetProcAddress(const char *name, void **ret_address, int version, uint64_t flags);
+CUDA_API int cuGetProcAddress(const char *name, void **ret_address, int version, uint64_t flags)
+{
+    return cuGetProcAddress_v2(name, ret_address, version, flags, NULL);
+}
+
+struct result_row {
+    int result;
+    const char *name, *text;
+};
+
+static const struct result_row results[] = {
+#define RESULT(name_, number, text_) {number, #name_, text_},
+#include "emu/cuda_results.def"
+#undef RESULT
+};
+
+static const struct result_row *find_result(int result)
+{
+    for (size_t i = 0; i < sizeof(results) / sizeof(*results); i++) {
+        if (results[i].result == result)
+            return &results[i];
+    }
+    return NULL;
+}
+
+CUDA_API int cuGetErrorName(int result, const char **ret_name);
+CUDA_API int cuGetErrorName(int result, const char **ret_name)
+{
+    const struct result_row *row = find_result(result);
+    if (!ret_name)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_name = row ? row->name : NULL;
+    return row ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUDA_API int cuGetErrorString(int result, const char **ret_text);
+CUDA_API int cuGetErrorString(int result, const char **ret_text)
+{
+    const struct result_row *row = find_result(result);
+    if (!ret_text)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_text = row ? row->text : NULL;
+    return row ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

@@ -1,0 +1,100 @@
+/* The one mutable state of the library, how it comes to be (cuInit) and what fork does to it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "emu/driver.h"
+#include "emu/uuid.h"
+#include "emu/visible.h"
+
+enum process_state { PROCESS_NEW, PROCESS_READY, PROCESS_FORKED };
+
+static struct process process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static _Atomic int process_state = PROCESS_NEW;
+static pthread_once_t fork_handler_once = PTHREAD_ONCE_INIT;
+static __thread struct context_stack context_stack;
+
+/* The child must not keep the parent's slots alive, and has no device of its own: the real driver
+ * does not work after fork either. */
+static void after_fork_in_child(void)
+{
+    if (atomic_load(&process_state) != PROCESS_READY)
+        return;
+    atomic_store(&process_state, PROCESS_FORKED);
+    close(process.mapping.fd);
+    process.mapping.fd = -1;
+    context_stack.depth = 0;
+}
+
+static void install_fork_handler(void)
+{
+    pthread_atfork(NULL, NULL, after_fork_in_child);
+}
+
+int process_ready(struct process **ret_process)
+{
+    if (atomic_load_explicit(&process_state, memory_order_acquire) != PROCESS_READY)
+        return CUDA_ERROR_NOT_INITIALIZED;
+    *ret_process = &process;
+    return CUDA_SUCCESS;
+}
+
+struct context_stack *process_context_stack(void)
+{
+    return &context_stack;
+}
+
+static void see_device(void *argument, unsigned index)
+{
+    struct process *p = argument;
+    device_init(&p->devices[p->device_count].device, &p->mapping, index);
+    p->device_count++;
+}
+
+static int initialise(struct process *p)
+{
+    struct error error = {0};
+    int r = mapping_open_from_environment(&error, &p->mapping);
+    if (r < 0) {
+        /* The result code cannot say what to do about it. */
+        fprintf(stderr, "libcuda (emulated): %s\n", error.text);
+        return CUDA_ERROR_NO_DEVICE;
+    }
+    list_init(&p->contexts);
+    visible_for_each(getenv("CUDA_VISIBLE_DEVICES"), &p->mapping, see_device, p);
+    if (p->device_count == 0) {
+        mapping_close(&p->mapping);
+        return CUDA_ERROR_NO_DEVICE;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuInit(unsigned flags);
+CUDA_API int cuInit(unsigned flags)
+{
+    if (flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (atomic_load(&process_state) == PROCESS_FORKED)
+        return CUDA_ERROR_NOT_INITIALIZED;
+    pthread_once(&fork_handler_once, install_fork_handler);
+    int r = CUDA_SUCCESS;
+    pthread_mutex_lock(&process.lock);
+    if (atomic_load(&process_state) == PROCESS_NEW) {
+        r = initialise(&process);
+        if (r == CUDA_SUCCESS)
+            atomic_store_explicit(&process_state, PROCESS_READY, memory_order_release);
+    }
+    pthread_mutex_unlock(&process.lock);
+    return r;
+}
+
+CUDA_API int cuDriverGetVersion(int *ret_version);
+CUDA_API int cuDriverGetVersion(int *ret_version)
+{
+    if (!ret_version)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_version = CUDA_DRIVER_VERSION;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,134 @@
+/*
+ * Layout of the device file. Internal to emu/; a process with another EMU_STATE_VERSION refuses the
+ * file.
+ *
+ *   struct emu_file                      header, EMU_HEADER_BYTES
+ *   struct emu_device × device_count     each starts on a page
+ *
+ * Who may write what:
+ * - header: the creator, before anyone else sees the file.
+ * - everything in a device but the fields named below: only under emu_device.lock, and only after
+ *   undo_save() (undo.h), so that a client killed at any instruction leaves no half-made change.
+ * - emu_stream.tail and the ring's free entries: the client that owns the stream, without lock. An
+ *   entry belongs to the owner until `tail` has passed it and again after `free_head` has.
+ * - emu_stream.free_head: under the lock, after a commit. It lags behind `head`, which a roll-back
+ *   may take back: an entry is not overwritten before its effects are committed.
+ */
+#pragma once
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "contention/contention.h"
+#include "emu/device_file.h"
+#include "emu/undo.h"
+
+#define EMU_STATE_MAGIC UINT64_C(0x554d4558554d5047) /* "GPMUXEMU" */
+
+enum {
+    EMU_STATE_VERSION = 1,
+    EMU_HEADER_BYTES = 4096, /* devices start behind the header, each on a page */
+    EMU_CLIENTS_MAX = 256,   /* processes on a device */
+    EMU_STREAMS_MAX = 32,    /* streams of a client on a device, the legacy one included */
+    EMU_EVENTS_MAX = 1024,   /* events of a client on a device */
+    EMU_RING_ENTRIES = 512,  /* operations that a stream can have outstanding */
+    EMU_RUNNING_MAX = EMU_CLIENTS_MAX * EMU_STREAMS_MAX,
+    EMU_NAME_MAX = 64,
+    EMU_UUID_BYTES = 16,
+    EMU_BOOT_ID_MAX = 40,
+};
+
+/* Whatever runs, its speed is read from here and from nowhere else. */
+struct emu_model {
+    char name[EMU_NAME_MAX];
+    uint64_t memory_bytes;
+    uint32_t sms, cc_major, cc_minor;
+    uint32_t dram_gb_s, host_gb_s;
+    uint32_t power_idle_w, power_limit_w;
+    uint32_t sm_clock_mhz, memory_clock_mhz, bus_bits, l2_mib;
+};
+
+struct emu_file {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t device_count;
+    uint64_t device_bytes;         /* sizeof(struct emu_device) rounded to a page */
+    uint64_t started_mono_ns;      /* CLOCK_MONOTONIC at emulated time 0 */
+    uint64_t speed_q20;            /* emulated ns a ns, << 20 */
+    char boot_id[EMU_BOOT_ID_MAX]; /* CLOCK_MONOTONIC means nothing after a reboot */
+    char spec[256];
+};
+
+enum emu_operation {
+    EMU_RUN,    /* takes the device for duration_ns: a kernel, copy or fill */
+    EMU_RECORD, /* event `target` gets the time, as record number `value` */
+    EMU_WAIT,   /* until event `target` has had record number `value` */
+    EMU_FREE,   /* gives `value` bytes back */
+};
+
+struct emu_entry {
+    uint64_t enqueued_ns; /* emulated; it does not start before */
+    uint64_t order;       /* of the client's launches over all its streams, from 1 */
+    uint64_t duration_ns;
+    uint64_t value;
+    uint32_t target;
+    uint16_t sm_permille, dram_permille;
+    uint32_t operation; /* enum emu_operation */
+    uint32_t reserved;
+};
+
+struct emu_stream {
+    _Atomic uint64_t tail;      /* entries ever put in, by the owner */
+    _Atomic uint64_t free_head; /* entries ever finished, committed: what the owner may reuse */
+    uint64_t head;              /* entries ever finished */
+    uint32_t blocking;          /* 1: orders itself with the legacy stream, which is number 0 */
+    uint32_t running;           /* 1: the entry at head is in emu_device.running */
+    uint32_t reserved;
+    struct emu_entry ring[EMU_RING_ENTRIES];
+};
+
+struct emu_event {
+    uint64_t records_done; /* the highest record number that was reached */
+    uint64_t time_ns;      /* when */
+};
+
+struct emu_client {
+    uint32_t live; /* 1: taken. Its process holds the record lock of the slot (client.h) */
+    int32_t pid;
+    uint64_t memory_bytes;
+    uint64_t streams_used;    /* bit i: streams[i] exists */
+    uint64_t streams_closing; /* bit i: destroyed; free again once it is empty */
+    struct emu_event events[EMU_EVENTS_MAX];
+    struct emu_stream streams[EMU_STREAMS_MAX];
+};
+
+/* Integrals over emulated time. */
+struct emu_usage {
+    uint64_t time_ns;
+    uint64_t busy_ns;          /* time with anything running */
+    uint64_t sm_permille_ns;   /* ∫ SMs in use */
+    uint64_t dram_permille_ns; /* ∫ DRAM bandwidth in use */
+};
+
+struct emu_device {
+    pthread_mutex_t lock; /* process-shared, robust */
+    struct undo_log undo;
+    uint8_t uuid[EMU_UUID_BYTES];
+    struct emu_model model;
+
+    /* From here to `running`: saved as one piece by every step of the simulation. */
+    struct emu_usage usage;    /* usage.time_ns is how far the device has been simulated */
+    struct emu_usage marks[2]; /* of the last two ends of a utilisation window, the older first */
+    struct contention_device contention;
+    uint64_t memory_used_bytes;
+    uint64_t reaped_mono_ns; /* when dead clients were last looked for */
+    uint32_t running_count;
+    uint32_t clients_high;                             /* slots at or above this are free */
+    struct contention_kernel running[EMU_RUNNING_MAX]; /* in order of arrival */
+
+    struct emu_client clients[EMU_CLIENTS_MAX];
+};
+
+static_assert(sizeof(struct emu_file) <= EMU_HEADER_BYTES, "devices start behind the header");
+static_assert(EMU_STREAMS_MAX <= 64, "emu_client.streams_used is one word");

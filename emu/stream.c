@@ -1,0 +1,281 @@
+/* Streams: queues of operations that the device works off in order. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/driver.h"
+
+static struct emu_stream *shared_stream(const struct stream *stream)
+{
+    return &context_client(stream->context)->streams[stream->index];
+}
+
+void stream_init(struct stream *stream, struct context *context, unsigned index, unsigned flags,
+                 int priority)
+{
+    *stream = (struct stream){
+        .magic = STREAM_MAGIC,
+        .index = index,
+        .context = context,
+        .flags = flags,
+        .priority = priority,
+    };
+    list_init(&stream->link);
+    pthread_mutex_init(&stream->lock, NULL);
+}
+
+int stream_resolve(struct stream *handle, struct stream **ret_stream)
+{
+    struct context *current;
+    int r = context_current(&current);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (handle == NULL || handle == CUDA_STREAM_LEGACY) {
+        *ret_stream = &current->legacy;
+        return CUDA_SUCCESS;
+    }
+    if (handle == CUDA_STREAM_PER_THREAD)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (handle->magic != STREAM_MAGIC)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (handle->context->destroyed)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    *ret_stream = handle;
+    return CUDA_SUCCESS;
+}
+
+uint64_t stream_tail(const struct stream *stream)
+{
+    return atomic_load_explicit(&shared_stream(stream)->tail, memory_order_acquire);
+}
+
+/* Under stream->lock. */
+static int make_room(struct stream *stream, const struct emu_stream *shared, uint64_t tail)
+{
+    if (tail - atomic_load_explicit(&shared->free_head, memory_order_acquire) < EMU_RING_ENTRIES)
+        return CUDA_SUCCESS;
+    return stream_wait(stream->context, stream->index, tail + 1 - EMU_RING_ENTRIES);
+}
+
+int stream_push(struct stream *stream, const struct emu_entry *entry, uint64_t *ret_position)
+{
+    struct emu_stream *shared = shared_stream(stream);
+    struct visible_device *visible = stream->context->visible;
+    pthread_mutex_lock(&stream->lock);
+    uint64_t tail = atomic_load_explicit(&shared->tail, memory_order_relaxed);
+    int r = make_room(stream, shared, tail);
+    if (r == CUDA_SUCCESS) {
+        struct emu_entry *slot = &shared->ring[tail % EMU_RING_ENTRIES];
+        *slot = *entry;
+        slot->order = atomic_fetch_add_explicit(&visible->launches, 1, memory_order_relaxed) + 1;
+        slot->enqueued_ns = mapping_now_ns(visible->device.mapping);
+        atomic_store_explicit(&shared->tail, tail + 1, memory_order_release);
+        if (ret_position)
+            *ret_position = tail + 1;
+    }
+    pthread_mutex_unlock(&stream->lock);
+    return r;
+}
+
+int stream_wait(struct context *context, unsigned index, uint64_t position)
+{
+    struct device *device = &context->visible->device;
+    for (;;) {
+        device_lock_now(device);
+        if (device->own_slot == DEVICE_NO_SLOT) {
+            device_unlock(device);
+            return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        }
+        uint64_t now_ns = device->state->usage.time_ns;
+        uint64_t bound_ns =
+            device_stream_bound_ns(device, (unsigned)device->own_slot, index, position);
+        device_unlock(device);
+        if (bound_ns == 0)
+            return CUDA_SUCCESS;
+        device_sleep(device, now_ns + bound_ns);
+    }
+}
+
+/* Under the device's lock: a number that is free, or that a destroyed stream has left empty. */
+static int take_index(struct device *device, struct emu_client *client, bool blocking,
+                      unsigned *ret_index)
+{
+    for (unsigned index = 1; index < EMU_STREAMS_MAX; index++) {
+        uint64_t bit = UINT64_C(1) << index;
+        struct emu_stream *shared = &client->streams[index];
+        bool used = (client->streams_used & bit) != 0;
+        bool left = (client->streams_closing & bit) != 0 &&
+                    shared->head == atomic_load_explicit(&shared->tail, memory_order_relaxed);
+        if (used && !left)
+            continue;
+        if (!used) {
+            /* Never used by this client: what a former owner of the slot left is dropped. Nobody
+             * looks at it before its bit is set. */
+            memset(shared, 0, offsetof(struct emu_stream, ring));
+        }
+        device_save(device, &shared->blocking, sizeof(shared->blocking));
+        device_save(device, &client->streams_used, sizeof(client->streams_used));
+        device_save(device, &client->streams_closing, sizeof(client->streams_closing));
+        shared->blocking = blocking;
+        client->streams_used |= bit;
+        client->streams_closing &= ~bit;
+        device_commit(device);
+        *ret_index = index;
+        return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUDA_API int cuStreamCreateWithPriority(struct stream **ret_stream, unsigned flags, int priority);
+CUDA_API int cuStreamCreateWithPriority(struct stream **ret_stream, unsigned flags, int priority)
+{
+    struct context *context;
+    int r = context_current(&context);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_stream || (flags & ~(unsigned)CUDA_STREAM_NON_BLOCKING) != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct stream *stream = malloc(sizeof(*stream));
+    if (!stream)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (priority > CUDA_PRIORITY_LEAST)
+        priority = CUDA_PRIORITY_LEAST;
+    if (priority < CUDA_PRIORITY_GREATEST)
+        priority = CUDA_PRIORITY_GREATEST;
+
+    struct device *device = &context->visible->device;
+    unsigned index;
+    device_lock_now(device);
+    r = take_index(device, context_client(context), (flags & CUDA_STREAM_NON_BLOCKING) == 0,
+                   &index);
+    device_unlock(device);
+    if (r != CUDA_SUCCESS) {
+        free(stream);
+        return r;
+    }
+    stream_init(stream, context, index, flags, priority);
+    pthread_mutex_lock(&context->process->lock);
+    list_append(&context->streams, &stream->link);
+    pthread_mutex_unlock(&context->process->lock);
+    *ret_stream = stream;
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuStreamCreate(struct stream **ret_stream, unsigned flags);
+CUDA_API int cuStreamCreate(struct stream **ret_stream, unsigned flags)
+{
+    return cuStreamCreateWithPriority(ret_stream, flags, CUDA_PRIORITY_LEAST);
+}
+
+static void free_stream(struct stream *stream)
+{
+    list_remove(&stream->link);
+    pthread_mutex_destroy(&stream->lock);
+    stream->magic = DEAD_MAGIC;
+    free(stream);
+}
+
+void stream_discard_all(struct context *context)
+{
+    struct device *device = &context->visible->device;
+    struct emu_client *client = context_client(context);
+    list_for_each_safe (it, &context->streams) {
+        struct stream *stream = list_entry(it, struct stream, link);
+        device_lock(device);
+        device_save(device, &client->streams_closing, sizeof(client->streams_closing));
+        client->streams_closing |= UINT64_C(1) << stream->index;
+        device_commit(device);
+        device_unlock(device);
+        free_stream(stream);
+    }
+}
+
+/* What is still queued runs on; the number is free again when that has finished. */
+CUDA_API int cuStreamDestroy_v2(struct stream *handle);
+CUDA_API int cuStreamDestroy_v2(struct stream *handle)
+{
+    struct stream *stream;
+    int r = stream_resolve(handle, &stream);
+    if (r != CUDA_SUCCESS)
+        return r;
+    struct context *context = stream->context;
+    if (stream == &context->legacy)
+        return CUDA_ERROR_INVALID_HANDLE;
+    struct device *device = &context->visible->device;
+    struct emu_client *client = context_client(context);
+    device_lock(device);
+    device_save(device, &client->streams_closing, sizeof(client->streams_closing));
+    client->streams_closing |= UINT64_C(1) << stream->index;
+    device_commit(device);
+    device_unlock(device);
+    pthread_mutex_lock(&context->process->lock);
+    free_stream(stream);
+    pthread_mutex_unlock(&context->process->lock);
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuStreamDestroy(struct stream *handle);
+CUDA_API int cuStreamDestroy(struct stream *handle)
+{
+    return cuStreamDestroy_v2(handle);
+}
+
+CUDA_API int cuStreamSynchronize(struct stream *handle);
+CUDA_API int cuStreamSynchronize(struct stream *handle)
+{
+    struct stream *stream;
+    int r = stream_resolve(handle, &stream);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return stream_wait(stream->context, stream->index, stream_tail(stream));
+}
+
+CUDA_API int cuStreamQuery(struct stream *handle);
+CUDA_API int cuStreamQuery(struct stream *handle)
+{
+    struct stream *stream;
+    int r = stream_resolve(handle, &stream);
+    if (r != CUDA_SUCCESS)
+        return r;
+    struct device *device = &stream->context->visible->device;
+    uint64_t tail = stream_tail(stream);
+    device_lock_now(device);
+    bool done = shared_stream(stream)->head >= tail;
+    device_unlock(device);
+    return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUDA_API int cuStreamGetPriority(struct stream *handle, int *ret_priority);
+CUDA_API int cuStreamGetPriority(struct stream *handle, int *ret_priority)
+{
+    struct stream *stream;
+    int r = stream_resolve(handle, &stream);
+    if (r == CUDA_SUCCESS && !ret_priority)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        *ret_priority = stream->priority;
+    return r;
+}
+
+CUDA_API int cuStreamGetFlags(struct stream *handle, unsigned *ret_flags);
+CUDA_API int cuStreamGetFlags(struct stream *handle, unsigned *ret_flags)
+{
+    struct stream *stream;
+    int r = stream_resolve(handle, &stream);
+    if (r == CUDA_SUCCESS && !ret_flags)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        *ret_flags = stream->flags;
+    return r;
+}
+
+CUDA_API int cuStreamGetCtx(struct stream *handle, struct context **ret_context);
+CUDA_API int cuStreamGetCtx(struct stream *handle, struct context **ret_context)
+{
+    struct stream *stream;
+    int r = stream_resolve(handle, &stream);
+    if (r == CUDA_SUCCESS && !ret_context)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        *ret_context = stream->context;
+    return r;
+}
