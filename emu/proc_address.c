@@ -50,14 +50,15 @@ CUDA_API int cuGetProcAddress_v2(const char *name, void **ret_address, int versi
     if (ret_status)
         *ret_status = status;
     *ret_address = best ? (void *)(uintptr_t)best->address : NULL;
-    /* With a place for the status, a name that is not found is no error of the call itself. */
-    return best || ret_status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+    return status == CUDA_PROC_NOT_FOUND ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
 }
 
 CUDA_API int cuGetProcAddress(const char *name, void **ret_address, int version, uint64_t flags);
 CUDA_API int cuGetProcAddress(const char *name, void **ret_address, int version, uint64_t flags)
 {
-    return cuGetProcAddress_v2(name, ret_address, version, flags, NULL);
+    int r = cuGetProcAddress_v2(name, ret_address, version, flags, NULL);
+    /* Without a status, nothing else would tell that the version is too low. */
+    return r == CUDA_SUCCESS && !*ret_address ? CUDA_ERROR_NOT_FOUND : r;
 }
 
 struct result_row {

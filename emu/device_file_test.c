@@ -1,0 +1,138 @@
+#include "emu/device_file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "emu/mapping.h"
+#include "emu/uuid.h"
+#include "emu/visible.h"
+
+static void specifications_are_understood(void **state)
+{
+    (void)state;
+    const struct {
+        const char *spec;
+        unsigned count;
+    } good[] = {
+        {"1", 1},       {"2", 2},           {"64", 64},   {"H200", 1},           {"4xH200:24g", 4},
+        {"rtx3090", 1}, {"2XA100:512m", 2}, {"3:10g", 3}, {"2xH200,T4:8g,1", 4},
+    };
+    for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+        unsigned count = 0;
+        assert_int_equal(emu_device_spec_check(NULL, good[i].spec, &count), 0);
+        assert_int_equal(count, good[i].count);
+    }
+    const char *bad[] = {
+        "",     "0",     "65",      "x",        "2x",          "2y",
+        "H100", "H200:", "H200:24", "H200:24k", "T4:17g",      "T4:999999999999999999999g",
+        "2,",   ",2",    "2 ",      "-1",       "33xT4,32xT4", "H200x2",
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        struct error error = {0};
+        assert_int_equal(emu_device_spec_check(&error, bad[i], NULL), -ERR_INVALID);
+        assert_true(strlen(error.text) > 10);
+    }
+}
+
+struct seen {
+    unsigned indices[8], count;
+};
+
+static void note(void *argument, unsigned index)
+{
+    struct seen *seen = argument;
+    seen->indices[seen->count++] = index;
+}
+
+static void visible_devices_are_chosen_as_by_the_driver(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/gpumux-emu-file.XXXXXX", uuid[UUID_TEXT_MAX], list[UUID_TEXT_MAX + 8];
+    struct mapping mapping;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(emu_device_file_create(NULL, path, "3xT4", NULL), 0);
+    assert_int_equal(mapping_open(NULL, path, &mapping), 0);
+    const struct {
+        const char *list;
+        unsigned count, first;
+    } cases[] = {
+        {NULL, 3, 0}, {"", 0, 0},    {"1", 1, 1}, {"2,0", 2, 2},      {"1,9,0", 1, 1},
+        {"-1", 0, 0}, {"0,0", 1, 0}, {"x", 0, 0}, {"GPU-zz,0", 0, 0}, {" 2 , 1", 2, 2},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct seen seen = {.count = 0};
+        visible_for_each(cases[i].list, &mapping, note, &seen);
+        assert_int_equal(seen.count, cases[i].count);
+        if (seen.count > 0)
+            assert_int_equal(seen.indices[0], cases[i].first);
+    }
+    uuid_format(mapping_device(&mapping, 2)->uuid, uuid);
+    for (unsigned length = 12; length <= 40; length += 28) { /* a beginning, and all of it */
+        struct seen seen = {.count = 0};
+        memcpy(list, uuid, length);
+        memcpy(list + length, ",0", 3);
+        visible_for_each(list, &mapping, note, &seen);
+        assert_int_equal(seen.count, 2);
+        assert_int_equal(seen.indices[0], 2);
+    }
+    mapping_close(&mapping);
+    unlink(path);
+}
+
+static void other_files_are_refused(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/gpumux-emu-file.XXXXXX";
+    struct mapping mapping;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(mapping_open(NULL, path, &mapping), -ERR_CORRUPT);
+    char zeros[8192] = {0};
+    assert_int_equal(write(fd, zeros, sizeof(zeros)), sizeof(zeros));
+    assert_int_equal(mapping_open(NULL, path, &mapping), -ERR_CORRUPT);
+    assert_int_equal(emu_device_file_create(NULL, path, "1", NULL), 0);
+    assert_int_equal(truncate(path, 8192), 0);
+    assert_int_equal(mapping_open(NULL, path, &mapping), -ERR_CORRUPT);
+    close(fd);
+    unlink(path);
+    assert_int_equal(mapping_open(NULL, path, &mapping), -ERR_NOT_FOUND);
+}
+
+static void options_come_from_the_environment(void **state)
+{
+    (void)state;
+    struct emu_device_options options;
+    setenv("GPUMUX_EMU_SPEED", "2.5", 1);
+    setenv("GPUMUX_EMU_MODE", "shared", 1);
+    assert_int_equal(emu_device_options_from_environment(NULL, &options), 0);
+    assert_true(options.speed == 2.5 && options.shared);
+    const char *bad[] = {"0", "-1", "fast", "1e9", "nan", "2x"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        struct error error = {0};
+        setenv("GPUMUX_EMU_SPEED", bad[i], 1);
+        assert_int_equal(emu_device_options_from_environment(&error, &options), -ERR_INVALID);
+        assert_string_equal(error.field, "GPUMUX_EMU_SPEED");
+    }
+    unsetenv("GPUMUX_EMU_SPEED");
+    setenv("GPUMUX_EMU_MODE", "both", 1);
+    assert_int_equal(emu_device_options_from_environment(NULL, &options), -ERR_INVALID);
+    unsetenv("GPUMUX_EMU_MODE");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(specifications_are_understood),
+        cmocka_unit_test(visible_devices_are_chosen_as_by_the_driver),
+        cmocka_unit_test(other_files_are_refused),
+        cmocka_unit_test(options_come_from_the_environment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

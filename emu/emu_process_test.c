@@ -1,0 +1,290 @@
+/* Several processes on one emulated device: how they share its time, and what their deaths leave.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "emu/driver_api.h"
+
+enum { CLIENTS = 2, KILLERS = 6 };
+
+static struct driver_api api;
+static unsigned kill_count = 300;
+
+/* What a child tells, in memory that it shares with the test. */
+struct report {
+    _Atomic int ready;
+    _Atomic int go;
+    float ms[CLIENTS];
+};
+
+/* A client that waits until all are ready and then runs 40 kernels of 5 ms. Only the fork has the
+ * driver: the test itself never calls cuInit before its children have. */
+static int run_client(struct report *report, int number, unsigned sm_permille)
+{
+    void *start, *end;
+    driver_api_open_device(&api);
+    if (api.cuEventCreate(&start, 0) != 0 || api.cuEventCreate(&end, 0) != 0)
+        return 1;
+    report->ready++;
+    while (!report->go)
+        usleep(100);
+    if (api.cuEventRecord(start, NULL) != 0)
+        return 1;
+    for (int i = 0; i < 40; i++) {
+        if (driver_api_burn(&api, NULL, sm_permille, 100, 5000000) != 0)
+            return 1;
+    }
+    if (api.cuEventRecord(end, NULL) != 0 || api.cuCtxSynchronize() != 0)
+        return 1;
+    return api.cuEventElapsedTime(&report->ms[number], start, end);
+}
+
+static void run_clients(unsigned sm_permille, float ret_ms[CLIENTS])
+{
+    struct report *report =
+        mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(report, MAP_FAILED);
+    pid_t children[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++) {
+        children[i] = fork();
+        assert_true(children[i] >= 0);
+        if (children[i] == 0)
+            _exit(run_client(report, i, sm_permille));
+    }
+    while (report->ready < CLIENTS)
+        usleep(1000);
+    report->go = 1;
+    for (int i = 0; i < CLIENTS; i++) {
+        int status;
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        assert_int_equal(status, 0);
+        ret_ms[i] = report->ms[i];
+    }
+    munmap(report, sizeof(*report));
+}
+
+/* Clients do not start at the same instant, so the one that comes second takes less than twice as
+ * long; together they cannot take less. The device runs slowly, so that this is little. */
+static void time_sliced_clients_take_twice_as_long(void **state)
+{
+    (void)state;
+    float ms[CLIENTS];
+    bool overlapped = false;
+    for (int attempt = 0; attempt < 20 && !overlapped; attempt++) {
+        driver_api_make_devices("H200", 0.25, 0);
+        run_clients(200, ms);
+        driver_api_remove_devices();
+        for (int i = 0; i < CLIENTS; i++)
+            assert_true(ms[i] <= 402.01f);
+        overlapped = ms[0] > 380 && ms[1] > 380;
+    }
+    assert_true(overlapped);
+}
+
+static void shared_clients_with_small_kernels_do_not_slow_each_other(void **state)
+{
+    (void)state;
+    float ms[CLIENTS];
+    driver_api_make_devices("H200", 1, 1);
+    run_clients(400, ms);
+    driver_api_remove_devices();
+    for (int i = 0; i < CLIENTS; i++)
+        assert_true(ms[i] >= 199.99f);
+    /* Exactly 200 but for pauses in launching, which a slow machine makes. */
+    assert_true(ms[0] < 300 && ms[1] < 300);
+}
+
+/* Does everything that changes the shared state, for ever. */
+static void work_until_killed(uint64_t seed)
+{
+    enum { KEPT = 8 };
+    uint64_t memory[KEPT] = {0};
+    void *streams[2], *event;
+    struct rng rng;
+    rng_seed(&rng, seed);
+    driver_api_open_device(&api);
+    if (api.cuStreamCreate(&streams[0], 0) != 0 || api.cuEventCreate(&event, 0) != 0)
+        _exit(1);
+    for (;;) {
+        uint64_t *slot = &memory[rng_below(&rng, KEPT)];
+        void *stream = rng_below(&rng, 2) ? streams[0] : NULL;
+        driver_api_burn(&api, stream, 300, 100, rng_below(&rng, 50000));
+        if (*slot && rng_below(&rng, 2))
+            api.cuMemFreeAsync(*slot, stream);
+        else if (*slot)
+            api.cuMemFree_v2(*slot);
+        *slot = 0;
+        if (api.cuMemAlloc_v2(slot, rng_below(&rng, 4 << 20) + 1) != 0)
+            *slot = 0;
+        api.cuEventRecord(event, stream);
+        if (rng_below(&rng, 4) == 0)
+            api.cuStreamWaitEvent(streams[0], event, 0);
+        if (rng_below(&rng, 8) == 0 && api.cuStreamCreate(&streams[1], 0) == 0)
+            api.cuStreamDestroy_v2(streams[1]);
+        if (rng_below(&rng, 8) == 0)
+            api.cuCtxSynchronize();
+    }
+}
+
+static pid_t start_worker(uint64_t seed)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        work_until_killed(seed);
+    return child;
+}
+
+static void end_worker(pid_t child)
+{
+    int status;
+    assert_int_equal(kill(child, SIGKILL), 0);
+    do
+        assert_int_equal(waitpid(child, &status, 0), child);
+    while (!WIFEXITED(status) && !WIFSIGNALED(status));
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* Stops a worker somewhere, lets it do a few hundred single instructions, and kills it there. */
+static bool end_worker_at_an_instruction(pid_t child, unsigned instructions)
+{
+    int status;
+    if (ptrace(PTRACE_SEIZE, child, NULL, NULL) < 0 ||
+        ptrace(PTRACE_INTERRUPT, child, NULL, NULL) < 0) {
+        end_worker(child);
+        return false;
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    for (unsigned i = 0; i < instructions; i++) {
+        if (ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) < 0)
+            break;
+        assert_int_equal(waitpid(child, &status, 0), child);
+    }
+    end_worker(child);
+    return true;
+}
+
+/* Nothing is left, and the device runs on. In a child: the test itself has no driver. */
+static void check_device(void)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        unsigned count = 0;
+        void *device;
+        struct nvml_memory memory;
+        if (api.nvmlInit_v2() != 0 || api.nvmlDeviceGetHandleByIndex_v2(0, &device) != 0 ||
+            api.nvmlDeviceGetMemoryInfo(device, &memory) != 0 || memory.used != 0)
+            _exit(1);
+        if (api.nvmlDeviceGetComputeRunningProcesses_v3(device, &count, NULL) != 0 || count != 0)
+            _exit(2);
+        void *start, *end;
+        float ms;
+        driver_api_open_device(&api);
+        if (api.cuEventCreate(&start, 0) != 0 || api.cuEventCreate(&end, 0) != 0 ||
+            api.cuEventRecord(start, NULL) != 0 ||
+            driver_api_burn(&api, NULL, 1000, 0, 70000000) != 0 ||
+            api.cuEventRecord(end, NULL) != 0 || api.cuCtxSynchronize() != 0 ||
+            api.cuEventElapsedTime(&ms, start, end) != 0 || ms < 69.99f)
+            _exit(3);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void a_killed_client_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    struct rng rng;
+    uint64_t seed = rng_os_seed();
+    print_message("seed %llu\n", (unsigned long long)seed);
+    rng_seed(&rng, seed);
+    driver_api_make_devices("H200:24g", 20, 0);
+    pid_t workers[KILLERS];
+    for (int i = 0; i < KILLERS; i++)
+        workers[i] = start_worker(rng_u64(&rng));
+    bool can_step = true;
+    for (unsigned i = 0; i < kill_count; i++) {
+        unsigned victim = (unsigned)rng_below(&rng, KILLERS);
+        usleep((useconds_t)rng_below(&rng, 4000));
+        if (can_step && i % 4 == 0)
+            can_step =
+                end_worker_at_an_instruction(workers[victim], (unsigned)rng_below(&rng, 2000));
+        else
+            end_worker(workers[victim]);
+        workers[victim] = start_worker(rng_u64(&rng));
+    }
+    for (int i = 0; i < KILLERS; i++)
+        end_worker(workers[i]);
+    check_device();
+    driver_api_remove_devices();
+    if (!can_step)
+        print_message("ptrace is not allowed here: killed at random times only\n");
+}
+
+static void as_many_clients_as_there_are_slots(void **state)
+{
+    (void)state;
+    enum { MANY = 300, SLOTS = 256 };
+    struct report *report =
+        mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(report, MAP_FAILED);
+    driver_api_make_devices("T4", 1, 0);
+    pid_t children[MANY];
+    int tried = 0, refused = 0;
+    for (; tried < MANY; tried++) {
+        children[tried] = fork();
+        assert_true(children[tried] >= 0);
+        if (children[tried] == 0) {
+            void *context;
+            if (api.cuInit(0) != 0)
+                _exit(1);
+            int r = api.cuDevicePrimaryCtxRetain(&context, 0);
+            if (r == CUDA_ERROR_DEVICE_UNAVAILABLE)
+                report->go++;
+            else if (r != CUDA_SUCCESS)
+                _exit(1);
+            report->ready++;
+            pause();
+            _exit(0);
+        }
+    }
+    while (report->ready < MANY)
+        usleep(1000);
+    refused = report->go;
+    for (int i = 0; i < tried; i++)
+        end_worker(children[i]);
+    assert_int_equal(refused, MANY - SLOTS);
+    check_device();
+    driver_api_remove_devices();
+    munmap(report, sizeof(*report));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(time_sliced_clients_take_twice_as_long),
+        cmocka_unit_test(shared_clients_with_small_kernels_do_not_slow_each_other),
+        cmocka_unit_test(a_killed_client_leaves_nothing_behind),
+        cmocka_unit_test(as_many_clients_as_there_are_slots),
+    };
+    if (argc > 1)
+        kill_count = (unsigned)strtoul(argv[1], NULL, 10);
+    driver_api_load(&api);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
