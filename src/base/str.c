@@ -19,10 +19,17 @@ void str_done(struct str *s)
 
 void str_clear(struct str *s)
 {
-    s->length = 0;
+    str_truncate(s, 0);
+}
+
+void str_truncate(struct str *s, size_t length)
+{
     s->failed = false;
+    if (length > s->length)
+        return;
+    s->length = length;
     if (s->data)
-        s->data[0] = '\0';
+        s->data[length] = '\0';
 }
 
 static bool reserve(struct str *s, size_t more)

@@ -19,6 +19,8 @@ void str_init(struct str *s, size_t max_bytes);
 void str_done(struct str *s);
 /* Empties it and keeps the memory. */
 void str_clear(struct str *s);
+/* Drops what was appended after the first `length` bytes, and forgets a failure. */
+void str_truncate(struct str *s, size_t length);
 void str_append(struct str *s, const char *text);
 void str_append_bytes(struct str *s, const void *bytes, size_t length);
 void str_append_char(struct str *s, char c);

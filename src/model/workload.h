@@ -205,5 +205,6 @@ void workload_spec_init(struct workload_spec *spec);
  * one device, grace 10 s). New strings come from `arena`. -ERR_INVALID names the field.
  */
 int workload_spec_validate(struct error *e, struct arena *arena, struct workload_spec *spec);
-/* Letters, digits, '.', '_', '-' (and, for an array's element, "[i]"); not all digits. */
+/* Letters, digits, '.', '_', '-' (and, for an array's element, "[i]"); neither all digits
+ * nor with '.' or '-' in front. */
 bool workload_name_is_valid(const char *name);

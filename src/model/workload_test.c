@@ -99,6 +99,7 @@ static void names_are_made_from_commands(void **state)
         {{"sh"}, "sh"},
         {{"./a b$c"}, "a"},
         {{"./123"}, "task-123"},
+        {{"./.-run.sh"}, "run.sh"},
         {{"./\xc3\xa4\xc3\xb6"}, "task"},
         {{"pythonic", "x"}, "pythonic"},
     };
@@ -118,8 +119,8 @@ static void names_are_checked(void **state)
     assert_true(workload_name_is_valid("a"));
     assert_true(workload_name_is_valid("sweep[12]"));
     assert_true(workload_name_is_valid("1a"));
-    static const char *const bad[] = {"",    "12",   "a b",   "a/b", "a[",       "a[]",
-                                      "[1]", "a[x]", "a[1]b", "a:b", "\xc3\xa4", "a\n"};
+    static const char *const bad[] = {"",     "12", "a b", "a/b",   "a[",  "a[]",      "[1]",
+                                      "a[x]", "-a", ".a",  "a[1]b", "a:b", "\xc3\xa4", "a\n"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         assert_false(workload_name_is_valid(bad[i]));
     char longest[WORKLOAD_NAME_MAX + 1];

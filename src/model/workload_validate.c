@@ -28,7 +28,7 @@ static bool is_digits(const char *text)
 bool workload_name_is_valid(const char *name)
 {
     size_t length = strlen(name), base = 0;
-    if (length >= WORKLOAD_NAME_MAX || is_digits(name))
+    if (length >= WORKLOAD_NAME_MAX || is_digits(name) || name[0] == '-' || name[0] == '.')
         return false;
     while (is_name_char(name[base]))
         base++;
@@ -110,7 +110,7 @@ static int name_from_command(struct arena *arena, struct workload_spec *spec)
     describe_words(&spec->command, base);
     size_t length = 0;
     for (const char *p = base; *p && length < sizeof name - 1; p++)
-        if (is_name_char(*p))
+        if (is_name_char(*p) && (length > 0 || (*p != '-' && *p != '.')))
             name[length++] = *p;
     name[length] = '\0';
     const char *kind = workload_kind_name(spec->needs.kind);
@@ -129,7 +129,8 @@ static int validate_name(struct error *e, struct arena *arena, struct workload_s
                                "a name may not be all digits: numbers are ids");
     if (!workload_name_is_valid(spec->name) || strchr(spec->name, '['))
         return error_set_field(e, ERR_INVALID, "name",
-                               "a name is 1 to %d letters, digits, '.', '_' or '-'",
+                               "a name is 1 to %d letters, digits, '.', '_' or '-', the first "
+                               "none of '.' and '-'",
                                WORKLOAD_NAME_MAX - 1);
     char element[WORKLOAD_NAME_MAX];
     int length = snprintf(element, sizeof element, "%s[%d]", spec->name, WORKLOAD_ARRAY_MAX);

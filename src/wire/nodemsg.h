@@ -1,20 +1,27 @@
 /*
- * Messages between control and a node: one JSON object a line, over one stream connection.
- * {"type": "hello", …}. Lines are at most NODEMSG_LINE_MAX; unknown types and keys are ignored (a
- * newer minor version may add some), missing or mistyped known keys break the connection.
+ * Messages between control and a node: one JSON object a line, over one stream connection:
+ * {"type": "hello", …}. Lines are at most NODEMSG_LINE_MAX. Keys that are not known are ignored, and
+ * a message whose type is not known is handed out as NODEMSG_TYPE_END, to be skipped (a newer minor
+ * version may add some); missing or mistyped known keys break the connection. Binary data is base64.
  *
- *   node → control                          control → node
- *   hello   protocol, version, node,        welcome  protocol, version, session, lease, fence, drain
- *           attempts                        grant    session, sequence, workload, attempt, spec, …
- *   report  one attempt_report              stop     session, sequence, workload, attempt, grace
- *   beat    number, usage                   settle   session, sequence, workload, attempt
- *   log     answer to read                  beat     number
- *   done    answer to signal and input      read     request, workload, attempt, offset, wait
- *   refuse  text: then it closes            signal   request, workload, attempt, signal
- *                                           input    request, workload, attempt, offset, data, end
- *                                           refuse   text: then it closes
+ * node → control:
+ *   hello    protocol, version, node, attempts
+ *   report   session, one attempt_report
+ *   beat     session, number, usage of devices and attempts
+ *   log      answers read: request, result, text, offset, data, end
+ *   done     answers signal and input: request, result, text
+ *   refuse   text; then it closes
  *
- * Binary data is base64.
+ * control → node:
+ *   welcome  protocol, version, session, lease, fence, drain
+ *   grant    session, sequence, workload, attempt, spec, …
+ *   stop     session, sequence, workload, attempt, grace
+ *   settle   session, sequence, workload, attempt
+ *   beat     session, number
+ *   read     request, workload, attempt, offset, wait, max
+ *   signal   request, workload, attempt, signal
+ *   input    request, workload, attempt, offset, data, end
+ *   refuse   text; then it closes
  */
 #pragma once
 #include "base/arena.h"
@@ -94,8 +101,8 @@ struct nodemsg {
     int signal;
 };
 
-/* One line with its newline. -ERR_TOO_LARGE past NODEMSG_LINE_MAX. */
+/* Appends one line with its newline. -ERR_TOO_LARGE past a limit; nothing is appended then. */
 int nodemsg_write(const struct nodemsg *msg, struct str *out);
-/* line: without newline. -ERR_PROTOCOL, -ERR_SYNTAX. */
+/* line: without newline. -ERR_PROTOCOL, -ERR_SYNTAX, -ERR_NO_MEMORY. */
 int nodemsg_parse(struct error *e, struct arena *arena, const char *line, size_t length,
                   struct nodemsg *ret);

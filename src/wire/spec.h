@@ -53,18 +53,21 @@ struct spec_list {
 /* Format is told by the first character that is not white space: '{' or '[' is JSON, else YAML. */
 int spec_parse(struct error *e, struct arena *arena, const char *text, size_t length,
                struct spec_list *ret);
-/* The same, but not yet validated and completed: for a client that merges flags into it first. */
+/* The same, but not yet validated and completed (see workload_spec_init): for a client that merges
+ * flags into it first. */
 int spec_parse_partial(struct error *e, struct arena *arena, const char *text, size_t length,
                        struct spec_list *ret);
-/* Sets one key from text, as a flag does: key "share.max", value "50". Strict like the parser. */
+/* Sets one key from text, as a flag does: key "share.max", value "50". Strict like the parser. A
+ * "KEY=VALUE" is added to environment and labels, a "NAME,ID:ended" to after. */
 int spec_set(struct error *e, struct arena *arena, struct workload_spec *spec, const char *key,
              const char *value);
 /* Canonical JSON, one line. What spec_parse reads back is equal. */
 int spec_write(const struct workload_spec *spec, struct str *out);
 
-/* "8g", "512m", "1.5GiB", "1024" → bytes; "90", "90s", "1.5h", "250ms" → milliseconds. */
+/* "8g", "512m", "1.5GiB", "1024" → bytes (k, m, g, t are powers of 1024); "90", "90s", "1.5h", "1h30m",
+ * "250ms" → milliseconds. */
 int spec_parse_bytes(struct error *e, const char *text, uint64_t *ret_bytes);
 int spec_parse_duration(struct error *e, const char *text, int64_t *ret_ms);
 enum { SPEC_QUANTITY_MAX = 32 };
-char *spec_format_bytes(uint64_t bytes, char text[SPEC_QUANTITY_MAX]); /* "8g", "1.5g" */
+char *spec_format_bytes(uint64_t bytes, char text[SPEC_QUANTITY_MAX]); /* "8g", "1.5g": rounded */
 char *spec_format_duration(int64_t ms, char text[SPEC_QUANTITY_MAX]);  /* "1h30m", "250ms" */

@@ -1,0 +1,12 @@
+/* Standard base64 with padding (RFC 4648 section 4). */
+#pragma once
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+
+void base64_append(struct str *out, const void *bytes, size_t length);
+/* Strict: no white space, padding required, unused bits zero. The bytes come from the arena.
+ * -ERR_INVALID, -ERR_NO_MEMORY. */
+int base64_decode(struct arena *arena, const char *text, size_t length, void **ret_bytes,
+                  size_t *ret_length);

@@ -1,0 +1,160 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "base/str.h"
+#include "wire/base64.h"
+#include "wire/hint.h"
+#include "wire/json_reader.h"
+#include "wire/json_writer.h"
+
+static void values_and_commas(void **state)
+{
+    (void)state;
+    struct str out;
+    str_init(&out, 4096);
+    struct json_writer w;
+    json_writer_init(&w, &out);
+    json_begin_object(&w);
+    json_key(&w, "empty");
+    json_begin_array(&w);
+    json_end_array(&w);
+    json_key(&w, "list");
+    json_begin_array(&w);
+    json_put_int(&w, INT64_MIN);
+    json_put_uint(&w, INT64_MAX);
+    json_put_uint(&w, UINT64_MAX);
+    json_put_real(&w, 0.1);
+    json_put_real(&w, 1.0 / 3);
+    json_put_real(&w, (double)NAN);
+    json_begin_object(&w);
+    json_end_object(&w);
+    json_put_bool(&w, true);
+    json_put_raw(&w, "[1]");
+    json_end_array(&w);
+    json_put_time(json_key(&w, "time"), 1000);
+    json_put_time(json_key(&w, "never"), 0);
+    json_put_string(json_key(&w, "none"), NULL);
+    json_put_base64(json_key(&w, "data"), "abcd", 4);
+    json_end_object(&w);
+    assert_string_equal(str_text(&out),
+                        "{\"empty\":[],\"list\":[-9223372036854775808,9223372036854775807,"
+                        "\"18446744073709551615\",0.1,0.3333333333333333,null,{},true,[1]],"
+                        "\"time\":\"1970-01-01T00:00:01.000Z\",\"never\":null,\"none\":null,"
+                        "\"data\":\"YWJjZA==\"}");
+    str_done(&out);
+}
+
+static void strings_are_escaped(void **state)
+{
+    (void)state;
+    struct str out;
+    str_init(&out, 4096);
+    struct json_writer w;
+    json_writer_init(&w, &out);
+    json_put_bytes(&w, "a\"\\\n\r\t\b\f\x01\x1f/\x7f\0b", 14);
+    json_put_string(&w, "\xc3\xa4\xff\xf0\x9f\x90\x98\xe2\x82");
+    assert_string_equal(str_text(&out),
+                        "\"a\\\"\\\\\\n\\r\\t\\b\\f\\u0001\\u001f/\\u007f\\u0000b\","
+                        "\"\xc3\xa4\xef\xbf\xbd\xf0\x9f\x90\x98\xef\xbf\xbd\xef\xbf\xbd\"");
+    str_done(&out);
+}
+
+static void base64_reads_back(void **state)
+{
+    (void)state;
+    struct rng rng;
+    rng_seed(&rng, 1);
+    struct str text;
+    str_init(&text, 1 << 16);
+    for (size_t length = 0; length < 2000; length += length < 20 ? 1 : 97) {
+        struct arena arena;
+        arena_init(&arena, 1 << 16);
+        unsigned char bytes[2000];
+        for (size_t i = 0; i < length; i++)
+            bytes[i] = (unsigned char)rng_u64(&rng);
+        str_clear(&text);
+        base64_append(&text, bytes, length);
+        void *read = NULL;
+        size_t read_length = 1;
+        assert_int_equal(base64_decode(&arena, str_text(&text), text.length, &read, &read_length),
+                         0);
+        assert_int_equal(read_length, length);
+        if (length)
+            assert_memory_equal(read, bytes, length);
+        arena_done(&arena);
+    }
+    str_done(&text);
+    static const char *const bad[] = {"a",        "ab",   "abc",    "a===", "ab=c", "====",
+                                      "ab==ab==", "a b=", "YWI+\n", "YR==", "YWJ=", "Y-I="};
+    struct arena arena;
+    arena_init(&arena, 1 << 16);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        void *read;
+        size_t length;
+        assert_int_equal(base64_decode(&arena, bad[i], strlen(bad[i]), &read, &length),
+                         -ERR_INVALID);
+    }
+    arena_done(&arena);
+}
+
+static void a_reader_keeps_its_first_failure(void **state)
+{
+    (void)state;
+    struct arena arena;
+    arena_init(&arena, 4096);
+    struct error e = {0};
+    json_t *json;
+    const char *text = "{\"a\":1,\"b\":\"x\",\"c\":null,\"d\":1.5}";
+    assert_int_equal(json_parse_object(&e, ERR_INVALID, text, strlen(text), &json), 0);
+    struct json_reader r;
+    json_reader_init(&r, &e, ERR_INVALID, &arena, json);
+    uint64_t a = 0;
+    double d = 0;
+    const char *b = NULL;
+    assert_true(json_has(&r, "a"));
+    assert_false(json_has(&r, "c"));
+    json_take_uint(&r, "a", &a);
+    json_take_text(&r, "b", &b);
+    json_take_real(&r, "d", &d);
+    assert_int_equal(r.result, 0);
+    assert_int_equal(a, 1);
+    assert_string_equal(b, "x");
+    assert_true(d == 1.5);
+    bool flag = true;
+    json_take_bool(&r, "b", &flag);
+    json_take_uint(&r, "missing", &a);
+    assert_int_equal(r.result, -ERR_INVALID);
+    assert_string_equal(e.field, "b");
+    assert_true(flag);
+    json_decref(json);
+    arena_done(&arena);
+}
+
+static void hints_are_near(void **state)
+{
+    (void)state;
+    struct hint hint;
+    hint_init(&hint, "qouta");
+    hint_offer(&hint, "share");
+    assert_null(hint_get(&hint));
+    hint_offer(&hint, "quota");
+    assert_string_equal(hint_get(&hint), "quota");
+    hint_offer(&hint, "quotas");
+    assert_string_equal(hint_get(&hint), "quota");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_and_commas), cmocka_unit_test(strings_are_escaped),
+        cmocka_unit_test(base64_reads_back), cmocka_unit_test(a_reader_keeps_its_first_failure),
+        cmocka_unit_test(hints_are_near),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,436 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "base/str.h"
+#include "wire/nodemsg.h"
+
+enum { LIST_MAX = 5 };
+
+/* What a random message points to. */
+struct parts {
+    struct node_info node;
+    struct attempt_report reports[LIST_MAX];
+    struct device_usage device_usage[LIST_MAX];
+    struct attempt_usage attempt_usage[LIST_MAX];
+    unsigned char data[300];
+};
+
+static const char spec_json[] = "{\"name\":\"x\",\"command\":[\"a\",\"\\\"\"],\"directory\":\"/\","
+                                "\"devices\":1,\"share\":{\"max\":100},\"grace\":\"10s\"}";
+
+static int positive(struct rng *rng)
+{
+    return (int)(1 + rng_below(rng, 1000));
+}
+
+static int64_t random_ms(struct rng *rng)
+{
+    return (int64_t)rng_below(rng, (uint64_t)WORKLOAD_TIME_MS_MAX);
+}
+
+static struct attempt_report random_report(struct rng *rng)
+{
+    struct attempt_report r = {
+        .workload = rng_u64(rng),
+        .attempt = positive(rng),
+        .phase = (enum attempt_phase)rng_below(rng, ATTEMPT_PHASE_END),
+        .started_wall_ms = random_ms(rng),
+        .ended_wall_ms = random_ms(rng),
+        .failure = (enum failure_reason)rng_below(rng, FAILURE_END),
+        .exit_code = (int)rng_below(rng, 257) - 1,
+        .signal = (int)rng_below(rng, 65),
+        .never_ran = rng_below(rng, 2),
+    };
+    snprintf(r.text, sizeof r.text, "no \"%d\"\n\x01", (int)rng_below(rng, 100));
+    return r;
+}
+
+static void random_usage(struct rng *rng, struct parts *p)
+{
+    for (size_t i = 0; i < LIST_MAX; i++) {
+        p->device_usage[i] = (struct device_usage){
+            .sm_percent = 100 * rng_double(rng),
+            .memory_percent = -1,
+            .memory_used_bytes = rng_u64(rng),
+            .power_watts = 700 * rng_double(rng),
+            .power_limit_watts = 700,
+            .temperature_celsius = 1e-7 * rng_double(rng),
+        };
+        snprintf(p->device_usage[i].uuid, DEVICE_UUID_MAX, "GPU-%d", (int)i);
+        p->attempt_usage[i] = (struct attempt_usage){rng_u64(rng), positive(rng), rng_u64(rng),
+                                                     6400 * rng_double(rng), rng_u64(rng)};
+    }
+}
+
+static struct grant random_grant(struct rng *rng)
+{
+    struct grant grant = {
+        .workload = rng_u64(rng),
+        .attempt = positive(rng),
+        .group = rng_u64(rng),
+        .array_index = (int)rng_below(rng, 100) - 1,
+        .name = "sweep[3]",
+        .uid = (uint32_t)rng_u64(rng),
+        .user = "me",
+        .device_count = (int)rng_below(rng, WORKLOAD_DEVICES_MAX + 1),
+        .spec_json = spec_json,
+    };
+    for (int i = 0; i < grant.device_count; i++)
+        grant.devices[i] = i % 2 ? "GPU-odd" : "GPU-even";
+    return grant;
+}
+
+static struct nodemsg random_message(struct rng *rng, struct parts *p)
+{
+    p->node = (struct node_info){.name = "box", .instance = "i", .version = "v", .device_count = 1};
+    p->node.devices[0] = (struct device){"GPU-1", "T4", 0, rng_u64(rng), 40, true};
+    for (size_t i = 0; i < LIST_MAX; i++)
+        p->reports[i] = random_report(rng);
+    for (size_t i = 0; i < sizeof p->data; i++)
+        p->data[i] = (unsigned char)rng_u64(rng);
+    random_usage(rng, p);
+    struct nodemsg m = {
+        .type = (enum nodemsg_type)rng_below(rng, NODEMSG_TYPE_END),
+        .protocol = positive(rng),
+        .version = "0.1.0",
+        .session = rng_u64(rng),
+        .sequence = rng_u64(rng),
+        .lease_ms = random_ms(rng),
+        .fence_ms = random_ms(rng),
+        .drain_ms = random_ms(rng),
+        .workload = rng_u64(rng),
+        .attempt = positive(rng),
+        .grace_ms = random_ms(rng),
+        .node = &p->node,
+        .attempts = p->reports,
+        .beat = rng_u64(rng),
+        .device_usage_count = rng_below(rng, LIST_MAX + 1),
+        .device_usage = p->device_usage,
+        .attempt_usage_count = rng_below(rng, LIST_MAX + 1),
+        .attempt_usage = p->attempt_usage,
+        .request = rng_u64(rng),
+        .result = -(int)rng_below(rng, ERR_END),
+        .text = rng_below(rng, 2) ? "why\xc3\xa4" : NULL,
+        .offset = rng_u64(rng),
+        .wait_ms = random_ms(rng),
+        .max = rng_below(rng, NODEMSG_DATA_MAX + 1),
+        .data = p->data,
+        .length = rng_below(rng, sizeof p->data + 1),
+        .end = rng_below(rng, 2),
+        .signal = (int)(1 + rng_below(rng, 64)),
+    };
+    m.attempt_count = m.type == NODEMSG_HELLO ? rng_below(rng, LIST_MAX + 1) : 1;
+    m.grant = random_grant(rng);
+    return m;
+}
+
+static void assert_reports_equal(const struct nodemsg *a, const struct nodemsg *b)
+{
+    assert_int_equal(a->attempt_count, b->attempt_count);
+    for (size_t i = 0; i < a->attempt_count; i++) {
+        const struct attempt_report *x = &a->attempts[i], *y = &b->attempts[i];
+        assert_int_equal(x->workload, y->workload);
+        assert_int_equal(x->attempt, y->attempt);
+        assert_int_equal(x->phase, y->phase);
+        assert_int_equal(x->started_wall_ms, y->started_wall_ms);
+        assert_int_equal(x->ended_wall_ms, y->ended_wall_ms);
+        assert_int_equal(x->failure, y->failure);
+        assert_int_equal(x->exit_code, y->exit_code);
+        assert_int_equal(x->signal, y->signal);
+        assert_int_equal(x->never_ran, y->never_ran);
+        assert_string_equal(x->text, y->text);
+    }
+}
+
+static void assert_beats_equal(const struct nodemsg *a, const struct nodemsg *b)
+{
+    assert_int_equal(a->session, b->session);
+    assert_int_equal(a->beat, b->beat);
+    assert_int_equal(a->device_usage_count, b->device_usage_count);
+    for (size_t i = 0; i < a->device_usage_count; i++) {
+        const struct device_usage *x = &a->device_usage[i], *y = &b->device_usage[i];
+        assert_string_equal(x->uuid, y->uuid);
+        assert_true(x->sm_percent == y->sm_percent && x->memory_percent == y->memory_percent);
+        assert_int_equal(x->memory_used_bytes, y->memory_used_bytes);
+        assert_true(x->power_watts == y->power_watts);
+        assert_true(x->power_limit_watts == y->power_limit_watts);
+        assert_true(x->temperature_celsius == y->temperature_celsius);
+    }
+    assert_int_equal(a->attempt_usage_count, b->attempt_usage_count);
+    for (size_t i = 0; i < a->attempt_usage_count; i++) {
+        const struct attempt_usage *x = &a->attempt_usage[i], *y = &b->attempt_usage[i];
+        assert_int_equal(x->workload, y->workload);
+        assert_int_equal(x->attempt, y->attempt);
+        assert_int_equal(x->memory_used_bytes, y->memory_used_bytes);
+        assert_true(x->cpu_percent == y->cpu_percent);
+        assert_int_equal(x->resident_bytes, y->resident_bytes);
+    }
+}
+
+static void assert_grants_equal(const struct nodemsg *a, const struct nodemsg *b)
+{
+    const struct grant *x = &a->grant, *y = &b->grant;
+    assert_int_equal(x->workload, y->workload);
+    assert_int_equal(x->attempt, y->attempt);
+    assert_int_equal(x->group, y->group);
+    assert_int_equal(x->array_index, y->array_index);
+    assert_string_equal(x->name, y->name);
+    assert_int_equal(x->uid, y->uid);
+    assert_string_equal(x->user, y->user);
+    assert_int_equal(x->device_count, y->device_count);
+    for (int i = 0; i < x->device_count; i++)
+        assert_string_equal(x->devices[i], y->devices[i]);
+    assert_string_equal(y->spec->name, "x");
+    assert_string_equal(y->spec->command.items[1], "\"");
+    assert_int_equal(y->spec->needs.grace_ms, 10000);
+}
+
+static void assert_data_equal(const struct nodemsg *a, const struct nodemsg *b)
+{
+    assert_int_equal(a->offset, b->offset);
+    assert_int_equal(a->length, b->length);
+    if (a->length)
+        assert_memory_equal(a->data, b->data, a->length);
+    assert_int_equal(a->end, b->end);
+}
+
+static void assert_attempt_equal(const struct nodemsg *a, const struct nodemsg *b)
+{
+    assert_int_equal(a->workload, b->workload);
+    assert_int_equal(a->attempt, b->attempt);
+}
+
+static void assert_protocols_equal(const struct nodemsg *a, const struct nodemsg *b)
+{
+    assert_int_equal(a->protocol, b->protocol);
+    assert_string_equal(a->version, b->version);
+}
+
+static void assert_orders_equal(const struct nodemsg *a, const struct nodemsg *b)
+{
+    assert_int_equal(a->session, b->session);
+    assert_int_equal(a->sequence, b->sequence);
+    if (a->type == NODEMSG_GRANT) {
+        assert_grants_equal(a, b);
+        return;
+    }
+    assert_attempt_equal(a, b);
+    if (a->type == NODEMSG_STOP)
+        assert_int_equal(a->grace_ms, b->grace_ms);
+}
+
+static void assert_requests_equal(const struct nodemsg *a, const struct nodemsg *b)
+{
+    assert_int_equal(a->request, b->request);
+    if (a->type == NODEMSG_LOG || a->type == NODEMSG_DONE) {
+        assert_int_equal(a->result, b->result);
+        assert_true(str_equal(a->text, b->text));
+    } else {
+        assert_attempt_equal(a, b);
+    }
+    if (a->type == NODEMSG_SIGNAL)
+        assert_int_equal(a->signal, b->signal);
+    if (a->type == NODEMSG_READ) {
+        assert_int_equal(a->offset, b->offset);
+        assert_int_equal(a->wait_ms, b->wait_ms);
+        assert_int_equal(a->max, b->max);
+    }
+    if (a->type == NODEMSG_LOG || a->type == NODEMSG_INPUT)
+        assert_data_equal(a, b);
+}
+
+static void assert_messages_equal(const struct nodemsg *a, const struct nodemsg *b)
+{
+    assert_int_equal(a->type, b->type);
+    switch (a->type) {
+    case NODEMSG_HELLO:
+        assert_protocols_equal(a, b);
+        assert_string_equal(a->node->name, b->node->name);
+        assert_int_equal(a->node->devices[0].memory_bytes, b->node->devices[0].memory_bytes);
+        assert_reports_equal(a, b);
+        break;
+    case NODEMSG_REPORT:
+        assert_int_equal(a->session, b->session);
+        assert_reports_equal(a, b);
+        break;
+    case NODEMSG_BEAT:
+        assert_beats_equal(a, b);
+        break;
+    case NODEMSG_WELCOME:
+        assert_protocols_equal(a, b);
+        assert_int_equal(a->session, b->session);
+        assert_int_equal(a->lease_ms, b->lease_ms);
+        assert_int_equal(a->fence_ms, b->fence_ms);
+        assert_int_equal(a->drain_ms, b->drain_ms);
+        break;
+    case NODEMSG_GRANT:
+    case NODEMSG_STOP:
+    case NODEMSG_SETTLE:
+        assert_orders_equal(a, b);
+        break;
+    case NODEMSG_REFUSE:
+        assert_string_equal(a->text ? a->text : "", b->text);
+        break;
+    default:
+        assert_requests_equal(a, b);
+        break;
+    }
+}
+
+static void messages_read_back_equal(void **state)
+{
+    (void)state;
+    struct str line;
+    str_init(&line, NODEMSG_LINE_MAX);
+    struct parts *parts = malloc(sizeof *parts);
+    assert_non_null(parts);
+    unsigned seen = 0;
+    for (uint64_t seed = 0; seed < 3000; seed++) {
+        struct arena arena;
+        arena_init(&arena, 1 << 20);
+        struct rng rng;
+        rng_seed(&rng, seed);
+        struct nodemsg a = random_message(&rng, parts), b;
+        str_clear(&line);
+        assert_int_equal(nodemsg_write(&a, &line), 0);
+        assert_ptr_equal(strchr(str_text(&line), '\n'), str_text(&line) + line.length - 1);
+        struct error e = {0};
+        if (nodemsg_parse(&e, &arena, str_text(&line), line.length - 1, &b) < 0)
+            fail_msg("seed %llu: %s: %s: %s", (unsigned long long)seed, e.field, e.text,
+                     str_text(&line));
+        assert_messages_equal(&a, &b);
+        seen |= 1u << a.type;
+        arena_done(&arena);
+    }
+    assert_int_equal(seen, (1u << NODEMSG_TYPE_END) - 1);
+    free(parts);
+    str_done(&line);
+}
+
+static void bad_messages_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        int code;
+        const char *field;
+    } cases[] = {
+        {"", ERR_SYNTAX, ""},
+        {"[]", ERR_SYNTAX, ""},
+        {"{\"type\":\"beat\"", ERR_SYNTAX, ""},
+        {"{\"type\":\"beat\",\"type\":\"beat\"}", ERR_SYNTAX, ""},
+        {"{\"type\":\"refuse\",\"text\":\"\xff\"}", ERR_SYNTAX, ""},
+        {"{}", ERR_PROTOCOL, "type"},
+        {"{\"type\":5}", ERR_PROTOCOL, "type"},
+        {"{\"type\":\"beat\",\"session\":1}", ERR_PROTOCOL, "number"},
+        {"{\"type\":\"beat\",\"session\":-1,\"number\":1}", ERR_PROTOCOL, "session"},
+        {"{\"type\":\"beat\",\"session\":\"x\",\"number\":1}", ERR_PROTOCOL, "session"},
+        {"{\"type\":\"beat\",\"session\":\"18446744073709551616\",\"number\":1}", ERR_PROTOCOL,
+         "session"},
+        {"{\"type\":\"beat\",\"session\":1.5,\"number\":1}", ERR_PROTOCOL, "session"},
+        {"{\"type\":\"beat\",\"session\":1,\"number\":1,\"devices\":[{}]}", ERR_PROTOCOL,
+         "devices[0].uuid"},
+        {"{\"type\":\"report\",\"session\":1,\"report\":{\"workload\":1,\"attempt\":0}}",
+         ERR_PROTOCOL, "report.attempt"},
+        {"{\"type\":\"hello\",\"protocol\":1,\"version\":\"\",\"node\":{\"name\":5}}", ERR_PROTOCOL,
+         "node.name"},
+        {"{\"type\":\"signal\",\"request\":1,\"workload\":1,\"attempt\":1,\"signal\":65}",
+         ERR_PROTOCOL, "signal"},
+        {"{\"type\":\"read\",\"request\":1,\"workload\":1,\"attempt\":1,\"offset\":0,"
+         "\"wait_ms\":0,\"max\":262145}",
+         ERR_PROTOCOL, "max"},
+        {"{\"type\":\"input\",\"request\":1,\"workload\":1,\"attempt\":1,\"offset\":0,"
+         "\"data\":\"a\",\"end\":true}",
+         ERR_PROTOCOL, "data"},
+        {"{\"type\":\"done\",\"request\":1,\"result\":1}", ERR_PROTOCOL, "result"},
+        {"{\"type\":\"grant\",\"session\":1,\"sequence\":1,\"workload\":1,\"attempt\":1,"
+         "\"group\":1,\"array_index\":-1,\"name\":\"a\",\"uid\":1,\"user\":\"u\",\"devices\":[5]}",
+         ERR_PROTOCOL, "devices"},
+        {"{\"type\":\"grant\",\"session\":1,\"sequence\":1,\"workload\":1,\"attempt\":1,"
+         "\"group\":1,\"array_index\":-1,\"name\":\"a\",\"uid\":1,\"user\":\"u\",\"devices\":[],"
+         "\"spec\":{\"command\":[\"a\"],\"directory\":\"/\",\"share\":{\"max\":0}}}",
+         ERR_PROTOCOL, "spec.share.max"},
+    };
+    struct arena arena;
+    arena_init(&arena, 1 << 20);
+    struct nodemsg msg = {.beat = 77};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct error e = {0};
+        int r = nodemsg_parse(&e, &arena, cases[i].line, strlen(cases[i].line), &msg);
+        if (r != -cases[i].code || strcmp(e.field, cases[i].field) != 0)
+            fail_msg("%d, '%s', '%s': %s", r, e.field, e.text, cases[i].line);
+        assert_int_equal(e.code, cases[i].code);
+        assert_int_equal(msg.beat, 77);
+    }
+    arena_done(&arena);
+}
+
+static void newer_versions_may_add(void **state)
+{
+    (void)state;
+    struct arena arena;
+    arena_init(&arena, 1 << 20);
+    struct nodemsg msg;
+    const char *known = "{\"type\":\"refuse\",\"text\":\"x\",\"later\":[1]}";
+    assert_int_equal(nodemsg_parse(NULL, &arena, known, strlen(known), &msg), 0);
+    assert_string_equal(msg.text, "x");
+    const char *unknown = "{\"type\":\"later\",\"text\":5}";
+    assert_int_equal(nodemsg_parse(NULL, &arena, unknown, strlen(unknown), &msg), 0);
+    assert_int_equal(msg.type, NODEMSG_TYPE_END);
+    arena_done(&arena);
+}
+
+static void messages_are_bounded(void **state)
+{
+    (void)state;
+    struct str line;
+    str_init(&line, 64 << 20);
+    str_append(&line, "before");
+    char *data = calloc(1, NODEMSG_DATA_MAX + 1);
+    assert_non_null(data);
+    struct nodemsg msg = {.type = NODEMSG_LOG, .data = data, .length = NODEMSG_DATA_MAX + 1};
+    assert_int_equal(nodemsg_write(&msg, &line), -ERR_TOO_LARGE);
+    msg.length--;
+    assert_int_equal(nodemsg_write(&msg, &line), 0);
+    struct arena arena;
+    arena_init(&arena, 4 << 20);
+    assert_int_equal(nodemsg_parse(NULL, &arena, line.data + 6, line.length - 7, &msg), 0);
+    assert_int_equal(msg.length, NODEMSG_DATA_MAX);
+    free(data);
+
+    str_truncate(&line, 6);
+    char *text = malloc(NODEMSG_LINE_MAX);
+    assert_non_null(text);
+    memset(text, 'a', NODEMSG_LINE_MAX - 1);
+    text[NODEMSG_LINE_MAX - 1] = '\0';
+    msg = (struct nodemsg){.type = NODEMSG_REFUSE, .text = text};
+    assert_int_equal(nodemsg_write(&msg, &line), -ERR_TOO_LARGE);
+    assert_string_equal(str_text(&line), "before");
+    text[NODEMSG_LINE_MAX - 64] = '\0';
+    assert_int_equal(nodemsg_write(&msg, &line), 0);
+    assert_int_equal(nodemsg_parse(NULL, &arena, line.data + 6, line.length - 7, &msg),
+                     -ERR_NO_MEMORY);
+    assert_int_equal(nodemsg_parse(NULL, &arena, line.data, NODEMSG_LINE_MAX + 1, &msg),
+                     -ERR_PROTOCOL);
+    free(text);
+    arena_done(&arena);
+    str_done(&line);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_read_back_equal),
+        cmocka_unit_test(bad_messages_are_refused),
+        cmocka_unit_test(newer_versions_may_add),
+        cmocka_unit_test(messages_are_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
