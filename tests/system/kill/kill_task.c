@@ -1,0 +1,101 @@
+/*
+ * kill_task JOURNAL LABEL LINES SLEEP_MS: the task of the kill test.
+ *
+ * It writes down its own life in a journal that all tasks append to, whole lines, each one write:
+ *     start LABEL ATTEMPT PID BOOT_US
+ *     end LABEL ATTEMPT PID BOOT_US
+ * and prints "LABEL ATTEMPT i" for i = 1 … LINES. While it lives it holds a lock named by its label:
+ * a second living copy cannot get it, and writes "overlap" instead of "start". If there is a CUDA
+ * driver it takes memory of its device and leaves it to the driver to give it back.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+enum { MEMORY_BYTES = 64 << 20, LINE_BYTES = 512 };
+
+static const char *attempt_number(void)
+{
+    const char *number = getenv("GPUMUX_ATTEMPT");
+    return number ? number : "0";
+}
+
+static int note(int journal, const char *what, const char *label)
+{
+    char line[LINE_BYTES];
+    int length = snprintf(line, sizeof line, "%s %s %s %d %lld\n", what, label, attempt_number(),
+                          (int)getpid(), (long long)clock_boot_us());
+    return write(journal, line, (size_t)length) == length ? 0 : -1;
+}
+
+/* -1: another copy lives. */
+static int lock_label(const char *journal_path, const char *label)
+{
+    char path[LINE_BYTES];
+    snprintf(path, sizeof path, "%s.%s.lock", journal_path, label);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : -1;
+}
+
+/* 0 also without a driver: then there is no memory to take. */
+static int take_device_memory(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!driver)
+        return 0;
+    int (*init)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
+    int (*create)(void **, unsigned, int) =
+        (int (*)(void **, unsigned, int))dlsym(driver, "cuCtxCreate_v2");
+    int (*allocate)(uint64_t *, size_t) =
+        (int (*)(uint64_t *, size_t))dlsym(driver, "cuMemAlloc_v2");
+    void *context = NULL;
+    uint64_t memory = 0;
+    if (!init || !create || !allocate || init(0) != 0 || create(&context, 0, 0) != 0 ||
+        allocate(&memory, MEMORY_BYTES) != 0)
+        return -1;
+    return 0;
+}
+
+static void sleep_ms(long ms)
+{
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    while (nanosleep(&left, &left) < 0 && errno == EINTR)
+        ;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 5)
+        return 2;
+    const char *journal_path = argv[1], *label = argv[2];
+    long lines = strtol(argv[3], NULL, 10), ms = strtol(argv[4], NULL, 10);
+    int journal = open(journal_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (journal < 0)
+        return 3;
+    if (lock_label(journal_path, label) < 0) {
+        note(journal, "overlap", label);
+        return 4;
+    }
+    if (note(journal, "start", label) < 0)
+        return 5;
+    if (take_device_memory() < 0) {
+        fprintf(stderr, "%s: no device memory\n", label);
+        return 6;
+    }
+    for (long i = 1; i <= lines; i++) {
+        printf("%s %s %ld\n", label, attempt_number(), i);
+        fflush(stdout);
+        sleep_ms(ms / lines);
+    }
+    return note(journal, "end", label) < 0 ? 7 : 0;
+}

@@ -1,0 +1,133 @@
+# What the system tests share: a daemon of their own in a fresh directory, waiting for conditions, and
+# leaving nothing behind. A test sources it first:
+#
+#     . "$(dirname "$0")/lib.sh"
+#
+# Waits end with their condition; deadline_s only bounds a test that fails.
+# shellcheck shell=bash
+set -Eeuo pipefail
+
+: "${GPUMUX_BUILD:?set it to the build that is to be tested}"
+gpumux=$GPUMUX_BUILD/src/cli/gpumux
+work=$(mktemp -d /tmp/gms.XXXXXX)
+chmod 755 "$work"
+state=$work/s
+log=$work/daemon.log
+daemon_pid=
+deadline_s=60
+export GPUMUX_SOCKET=$state/api.sock
+
+# our_processes: pids whose arguments name this test's directory. They are this test's, all of them.
+our_processes() {
+    local file
+    for file in /proc/[0-9]*/cmdline; do
+        file=${file%/cmdline}
+        [ "${file#/proc/}" != $$ ] && [ "${file#/proc/}" != "$BASHPID" ] || continue
+        tr '\0' ' ' 2> /dev/null < "$file/cmdline" | grep -qF "$work/" && echo "${file#/proc/}"
+    done 2> /dev/null || true
+}
+
+finish() {
+    local status=$?
+    trap - EXIT ERR
+    if [ $status != 0 ] && [ $status != 77 ]; then
+        echo "-- the daemon's log" >&2
+        tail -n 40 "$log" >&2 || true
+    fi
+    # shellcheck disable=SC2046
+    [ -z "$(our_processes)" ] || kill -KILL $(our_processes) 2> /dev/null || true
+    [ -z "$daemon_pid" ] || wait "$daemon_pid" 2> /dev/null || true
+    rm -rf "$work" 2> /dev/null || { sleep 0.2; rm -rf "$work"; }
+    exit $status
+}
+trap finish EXIT
+trap 'echo "$0:$LINENO: failed: $BASH_COMMAND" >&2' ERR
+
+fail() { echo "$0:${BASH_LINENO[0]}: $*" >&2; exit 1; }
+skip() { echo "$*"; exit 77; }
+
+# wait_until WHAT COMMAND...: until the command succeeds; WHAT is said if it never does.
+wait_until() {
+    local what=$1 end=$((SECONDS + deadline_s))
+    shift
+    until "$@" > /dev/null 2>&1; do
+        [ $SECONDS -lt $end ] || fail "waited $deadline_s s in vain: $what"
+        sleep 0.02
+    done
+}
+
+# ---- the daemon ----
+
+daemon_ready() {
+    kill -0 "$daemon_pid" 2> /dev/null || fail "the daemon has ended: $(tail -n 3 "$log")"
+    curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/readyz
+}
+
+# start [OPTION...]: `gpumux up`, and waits until its node has joined. run_as: a prefix, if set.
+start() {
+    ${run_as[@]+"${run_as[@]}"} "$gpumux" up --state "$state" --set allow_root=true \
+        --set beat=100ms --set resend=200ms --set backoff_min=20ms "$@" >> "$log" 2>&1 &
+    daemon_pid=$!
+    wait_until "the daemon is ready" daemon_ready
+    wait_until "the node has joined" node_joined
+}
+node_joined() { api GET /v1/nodes | jq -e '.nodes[0].connected'; }
+
+crash() { kill -KILL "$daemon_pid"; wait "$daemon_pid" 2> /dev/null || true; daemon_pid=; }
+stop() {
+    local pid=$daemon_pid
+    kill -TERM "$pid"
+    daemon_pid=
+    wait "$pid" || fail "the daemon ended with status $?"
+}
+
+# ---- the API ----
+
+# as UID COMMAND...: as a user without any group; as_with GID UID COMMAND...: with that group.
+as() { setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}"; }
+as_with() { setpriv --reuid "$2" --regid "$1" --clear-groups "${@:3}"; }
+
+# api METHOD PATH [CURL OPTION...]: prints the body; fails on an answer of 400 or more.
+api() { curl -sS --fail-with-body -X "$1" --unix-socket "$GPUMUX_SOCKET" "http://gpumux$2" "${@:3}"; }
+# status METHOD PATH [CURL OPTION...]: prints the answer's status; the body is left in $work/body.
+status() {
+    curl -sS -o "$work/body" -w '%{http_code}' -X "$1" --unix-socket "$GPUMUX_SOCKET" \
+        "http://gpumux$2" "${@:3}"
+}
+# expect_status CODE METHOD PATH [CURL OPTION...]
+expect_status() {
+    local got
+    got=$(status "${@:2}")
+    [ "$got" = "$1" ] || fail "$2 $3 answered $got instead of $1: $(cat "$work/body")"
+}
+
+# submit JSON: a workload's id. Without a GPU unless JSON says otherwise.
+submit() {
+    jq -c '{directory: "/", devices: 0} + .' <<< "$1" \
+        | api POST /v1/workloads -H 'Content-Type: application/json' --data-binary @- \
+        | jq -r '.workloads[0].id'
+}
+show() { api GET "/v1/workloads/$1"; }
+field() { show "$1" | jq -r ".$2"; }
+has() { [ "$(field "$1" "$2")" = "$3" ]; }
+# wait_field ID FIELD VALUE
+wait_field() {
+    local end=$((SECONDS + deadline_s)) now=
+    until now=$(field "$1" "$2") && [ "$now" = "$3" ]; do
+        [ $SECONDS -lt $end ] || fail "workload $1: $2 is $now, not $3: $(show "$1" | jq -c .)"
+        sleep 0.02
+    done
+}
+# ends ID STATE [FAILURE]: waits for its end, which must be this one.
+ends() {
+    local end=$((SECONDS + deadline_s)) now=
+    until now=$(field "$1" state) && [[ $now == succeeded || $now == failed || $now == cancelled ]]; do
+        [ $SECONDS -lt $end ] || fail "workload $1 is still $now: $(show "$1" | jq -c .)"
+        sleep 0.02
+    done
+    [ "$now" = "$2" ] || fail "workload $1 ended as $now, not $2: $(show "$1" | jq -c .)"
+    [ $# -lt 3 ] || has "$1" failure "$3" || fail "workload $1: failure is not $3: $(show "$1" | jq -c .)"
+}
+cancel() { api POST "/v1/workloads/$1/cancel" > /dev/null; }
+# no_process TEXT: nobody has TEXT in its arguments. Write it so that the test itself has not.
+no_process() { ! pgrep -f -- "$1"; }

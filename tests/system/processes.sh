@@ -1,0 +1,52 @@
+#!/bin/bash
+# What belongs to a task ends with it: children that made sessions of their own, the task when its
+# supervisor is killed. And the other way round: what a daemon's end must not end.
+. "$(dirname "$0")/lib.sh"
+
+# Seconds that nobody else sleeps, to find children by.
+mark=$((3600 + RANDOM)).$$
+
+setsid_children_end() {
+    local id
+    id=$(submit "{\"command\": \"setsid sleep $mark & setsid setsid sh -c 'trap : TERM; sleep $mark' & (setsid sh -c 'sleep $mark & sleep $mark' &) ; until [ -e $work/leave ]; do sleep 0.02; done\"}")
+    wait_until "four children sleep" four_sleep
+    touch "$work/leave"
+    ends "$id" succeeded
+    wait_until "they have ended with their task" no_process "sleep $mark"
+    rm "$work/leave"
+}
+four_sleep() { [ "$(pgrep -cfx "sleep $mark")" = 4 ]; }
+
+start --emulate 1xT4 --set cgroup=off
+setsid_children_end
+
+echo "-- a killed supervisor ends its task, which is a failed attempt"
+id=$(submit "{\"command\": \"echo \$\$ \$PPID > $work/pids.\$GPUMUX_ATTEMPT; exec sleep $mark\", \"retries\": 1}")
+for attempt in 1 2; do
+    wait_until "attempt $attempt runs" test -s "$work/pids.$attempt"
+    read -r task supervisor < "$work/pids.$attempt"
+    tr '\0' ' ' < "/proc/$supervisor/cmdline" | grep -q supervise || fail "$supervisor is no supervisor"
+    wait_field "$id" state running
+    kill -KILL "$supervisor"
+    wait_until "task $task is gone" no_process "^sleep $mark"
+done
+ends "$id" failed
+[ "$(show "$id" | jq -c '[.attempt, .failures]')" = "[2,2]" ] || fail "$(show "$id")"
+
+echo "-- a task lives on while nobody is up, and its end is kept"
+id=$(submit "{\"command\": \"until [ -e $work/end ]; do sleep 0.02; done; echo done; exit 5\"}")
+wait_field "$id" state running
+stop
+touch "$work/end"
+wait_until "its supervisor has ended" no_supervisor
+no_supervisor() { [ -z "$(our_processes)" ]; }
+start --emulate 1xT4 --set cgroup=off
+ends "$id" failed exit
+[ "$(field "$id" exit_code)" = 5 ] || fail "$(show "$id")"
+api GET "/v1/workloads/$id/logs" | grep -q 'stdout F done$' || fail "its output is gone"
+stop
+
+echo "-- with control groups, where they are"
+start --emulate 1xT4 --set cgroup=auto
+setsid_children_end
+stop

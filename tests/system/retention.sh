@@ -1,0 +1,33 @@
+#!/bin/bash
+# Finished workloads and their output are forgotten by count; what runs never is.
+. "$(dirname "$0")/lib.sh"
+start --emulate 1xT4 --set keep_finished_max=5 --set keep_logs_max=3
+
+running=$(submit '{"name": "stays", "command": ["sleep", "1000"]}')
+wait_field "$running" state running
+for i in $(seq 12); do
+    ends_soon=$(submit "{\"name\": \"n$i\", \"command\": \"echo out $i\"}")
+done
+finished() { api GET '/v1/workloads?state=succeeded,failed,cancelled' | jq '.workloads | length'; }
+settled() { [ "$(finished)" = "$1" ] && ! api GET "/v1/workloads?state=queued,placed,starting" | jq -e '.workloads[0]'; }
+wait_until "5 finished ones are kept" settled 5
+[ "$(api GET '/v1/workloads?state=succeeded' | jq -r '.workloads[0].id')" = "$ends_soon" ] \
+    || fail "the newest was forgotten"
+expect_status 404 GET /v1/workloads/n1
+has "$running" state running || fail "what runs was touched"
+
+outputs() { find "$state/node/attempts" -name 'output.log' | wc -l; }
+few_outputs() { [ "$(outputs)" -le 4 ]; }
+wait_until "the output of 3 finished ones is kept" few_outputs
+api GET "/v1/workloads/$ends_soon/logs" | grep -q 'out 12' || fail "the newest output is gone"
+
+echo "-- the same after a crash"
+crash
+start --emulate 1xT4 --set keep_finished_max=2 --set keep_logs_max=3
+wait_until "2 finished ones are kept" settled 2
+has "$running" state running || fail "what runs was touched"
+new=$(submit '{"command": ["true"]}')
+[ "$new" -gt "$ends_soon" ] || fail "id $new was given before"
+cancel "$running"
+ends "$running" cancelled
+stop

@@ -1,0 +1,91 @@
+#!/bin/bash
+# Users beside each other: who sees what, who may change what, as whom things run.
+. "$(dirname "$0")/lib.sh"
+[ "$(id -u)" = 0 ] || skip "needs root, to be several users"
+owner=65534 stranger=65533
+admin_gid=$(getent group games | cut -d : -f 3)
+start --emulate 1xT4 --set admin_group=games
+json=(-H 'Content-Type: application/json' --data-binary)
+mkdir -m 777 "$work/open"
+
+# submit_as UID JSON
+submit_as() {
+    as "$1" curl -sS --fail-with-body --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/workloads \
+        "${json[@]}" "$(jq -c '{directory: "/", devices: 0} + .' <<< "$2")" | jq -r '.workloads[0].id'
+}
+# expect_as UID CODE METHOD PATH [CURL OPTION...]
+expect_as() {
+    local got
+    got=$(as "$1" curl -sS -o "$work/open/body" -w '%{http_code}' -X "$3" --unix-socket "$GPUMUX_SOCKET" \
+        "http://gpumux$4" "${@:5}")
+    [ "$got" = "$2" ] || fail "uid $1: $3 $4 answered $got instead of $2: $(cat "$work/open/body")"
+}
+body() { jq -r "$1" "$work/open/body"; }
+
+echo "-- as whom a workload runs"
+id=$(submit_as $owner "{\"command\": \"id -u; id -G; umask; touch $work/open/made; ls /proc/self/fd | wc -l\", \"environment\": {\"SECRET\": \"s3\"}}")
+ends "$id" succeeded
+[ "$(stat -c %u "$work/open/made")" = $owner ] || fail "it ran as $(stat -c %u "$work/open/made")"
+api GET "/v1/workloads/$id/logs" | cut -d ' ' -f 4- > "$work/said"
+[ "$(sed -n 1p "$work/said")" = $owner ] || fail "said: $(cat "$work/said")"
+grep -qw 0 <(sed -n 2p "$work/said") && fail "it kept group 0"
+[ "$(sed -n 3p "$work/said")" = 0077 ] || fail "umask: $(sed -n 3p "$work/said")"
+# ls has 0, 1, 2 and the folder that it reads.
+[ "$(sed -n 4p "$work/said")" = 4 ] || fail "descriptors were inherited: $(sed -n 4p "$work/said")"
+rm "$work/open/made"
+
+echo "-- what others see"
+run=$(submit_as $owner '{"name": "theirs", "command": ["sleep", "1000"], "environment": {"SECRET": "s3"}}')
+wait_field "$run" state running
+expect_as $owner 200 GET "/v1/workloads/$run"
+[ "$(body .spec.environment.SECRET)" = s3 ] || fail "its owner does not see the environment"
+expect_as $stranger 200 GET "/v1/workloads/$run"
+[ "$(body '.spec.environment.SECRET')" = null ] || fail "a stranger sees $(body '.spec.environment')"
+[ "$(body '.spec.environment | has("SECRET")')" = true ] || fail "names of variables are to be seen"
+expect_as $stranger 200 GET /v1/workloads
+grep -q s3 "$work/open/body" && fail "the list shows the environment"
+expect_as $owner 200 GET "/v1/workloads/$id/logs"
+expect_as $stranger 403 GET "/v1/workloads/$id/logs"
+as $stranger cat "$state/node/attempts/"*/output.log > "$work/stolen" 2> /dev/null && fail "files can be read: $(cat "$work/stolen")"
+
+echo "-- what others may do"
+expect_as $stranger 403 POST "/v1/workloads/$run/cancel"
+expect_as $stranger 403 POST "/v1/workloads/$run/requeue"
+expect_as $stranger 403 POST "/v1/workloads/$run/signal" "${json[@]}" '{"signal": "SIGKILL"}'
+expect_as $stranger 403 POST "/v1/nodes/$(api GET /v1/nodes | jq -r '.nodes[0].name')/drain"
+expect_as $stranger 403 POST /v1/workloads "${json[@]}" '{"command": ["id"], "directory": "/", "user": "root"}'
+expect_as $stranger 403 POST /v1/workloads "${json[@]}" '{"command": ["id"], "directory": "/", "user": "nobody"}'
+has "$run" state running || fail "a stranger changed it"
+has "$run" attempt 1 || fail "a stranger changed it"
+
+echo "-- keys belong to their users"
+mine=$(as $owner curl -sS --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/workloads -H 'Idempotency-Key: k' \
+    "${json[@]}" '{"command": ["true"], "directory": "/", "devices": 0}' | jq '.workloads[0].id')
+other=$(as $stranger curl -sS --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/workloads -H 'Idempotency-Key: k' \
+    "${json[@]}" '{"command": ["true"], "directory": "/", "devices": 0}' | jq '.workloads[0].id')
+[ "$mine" != "$other" ] || fail "one key for two users"
+
+echo "-- admins: the group, and root"
+as_with "$admin_gid" $stranger curl -sS --fail-with-body -X POST --unix-socket "$GPUMUX_SOCKET" \
+    "http://gpumux/v1/workloads/$run/requeue" > /dev/null
+wait_field "$run" attempt 2
+cancel "$run"
+ends "$run" cancelled
+nobody=$(submit "{\"command\": \"touch $work/open/nobodys\", \"user\": \"nobody\"}")
+ends "$nobody" succeeded
+[ "$(stat -c %U "$work/open/nobodys")" = nobody ] || fail "user: it ran as $(stat -c %U "$work/open/nobodys")"
+stop
+
+echo "-- without allow_root nothing runs as root"
+start --emulate 1xT4 --set allow_root=false
+expect_status 403 POST /v1/workloads "${json[@]}" '{"command": ["true"], "directory": "/", "devices": 0}'
+stop
+
+echo "-- without root gpumux serves its own user"
+state=$work/open/own GPUMUX_SOCKET=$work/open/own/api.sock run_as=(as $owner)
+start --emulate 2xT4
+id=$(submit_as $owner '{"command": ["id", "-u"], "devices": 1}')
+ends "$id" succeeded
+expect_as $owner 200 GET "/v1/workloads/$id/logs"
+grep -q " $owner\$" "$work/open/body" || fail "$(cat "$work/open/body")"
+expect_as $stranger 403 POST /v1/workloads "${json[@]}" '{"command": ["true"], "directory": "/", "devices": 0}'

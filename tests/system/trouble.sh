@@ -1,0 +1,79 @@
+#!/bin/bash
+# What may go wrong around the daemon: a clear error each time, and nothing lost.
+. "$(dirname "$0")/lib.sh"
+
+# refused PATTERN COMMAND...: the command ends by itself, badly, and says PATTERN.
+refused() {
+    local pattern=$1 said
+    shift
+    if said=$(timeout $deadline_s "$@" 2>&1); then fail "it was not refused: $*"; fi
+    grep -qE -- "$pattern" <<< "$said" || fail "refused, but it says: $said"
+}
+up=("$gpumux" up --emulate 1xT4 --set allow_root=true)
+
+echo "-- a full disk"
+start --emulate 1xT4
+before=$(submit '{"command": ["true"]}')
+ends "$before" succeeded
+node=$(api GET /v1/nodes | jq -r '.nodes[0].name')
+api POST "/v1/nodes/$node/drain" > /dev/null
+waiting=$(submit '{"name": "waiting", "command": ["true"]}')
+stop
+# A limit on the size of files is a full disk that any user can make; without the signal.
+trap '' XFSZ
+start --emulate 1xT4
+trap - XFSZ
+prlimit --pid "$daemon_pid" --fsize=4096:unlimited
+expect_status 503 POST /v1/workloads -H 'Content-Type: application/json' \
+    -d '{"name": "refused", "command": ["true"], "directory": "/", "devices": 0}'
+jq -e '.type == "urn:gpumux:problem:store" and (.detail | length > 0)' "$work/body" > /dev/null \
+    || fail "$(cat "$work/body")"
+has "$before" state succeeded || fail "what was there can no longer be read"
+prlimit --pid "$daemon_pid" --fsize=unlimited:unlimited
+submit_works() { after=$(submit '{"command": ["true"]}') && echo "$after" > "$work/after"; }
+wait_until "the disk has room again and submitting works" submit_works
+[ "$(api GET '/v1/workloads?name=refused' | jq '.workloads | length')" = 0 ] || fail "refused, yet there"
+wait_until "the node is back" node_joined
+api POST "/v1/nodes/$node/undrain" > /dev/null
+ends "$waiting" succeeded
+ends "$(cat "$work/after")" succeeded
+
+echo "-- the state is in use"
+refused "$daemon_pid" "${up[@]}" --state "$state"
+has "$before" state succeeded || fail "the first one suffered"
+
+echo "-- the socket is in use"
+refused "use" "${up[@]}" --state "$work/other" --listen "unix:$state/api.sock"
+has "$before" state succeeded || fail "the first one suffered"
+stop
+
+echo "-- damaged state"
+dd if=/dev/urandom of="$state/gpumux.db" bs=512 count=4 conv=notrunc status=none
+rm -f "$state"/gpumux.db-*
+cp "$state/gpumux.db" "$work/damaged"
+refused "gpumux.db" "${up[@]}" --state "$state"
+cmp "$state/gpumux.db" "$work/damaged" || fail "the damaged state was touched"
+
+echo "-- state that cannot be written"
+mkdir -m 755 "$work/locked"
+refused "$work/locked" setpriv --reuid 65534 --regid 65534 --clear-groups "$gpumux" up --emulate 1 --state "$work/locked/state"
+
+echo "-- no GPU, wrong options"
+if ! ls /dev/nvidia[0-9]* > /dev/null 2>&1; then
+    refused "--emulate" "$gpumux" up --state "$work/none"
+fi
+refused "4xQ9" "$gpumux" up --state "$work/none" --emulate 4xQ9
+refused "no_such_key" "$gpumux" up --state "$work/none" --emulate 1 --set no_such_key=1
+
+echo "-- a full queue"
+state=$work/q GPUMUX_SOCKET=$work/q/api.sock
+start --emulate 1xT4 --set queue_max=3
+node=$(api GET /v1/nodes | jq -r '.nodes[0].name')
+api POST "/v1/nodes/$node/drain" > /dev/null
+for _ in 1 2 3; do queued=$(submit '{"command": ["true"]}'); done
+expect_status 429 POST /v1/workloads -H 'Content-Type: application/json' \
+    -d '{"command": ["true"], "directory": "/", "devices": 0}'
+api POST "/v1/nodes/$node/undrain" > /dev/null
+ends "$queued" succeeded
+ends "$(submit '{"command": ["true"]}')" succeeded
+stop
