@@ -63,36 +63,38 @@ static void refuses(struct fixture *f, const char *text, int code, const char *f
 
 #define D "directory: /tmp\n"
 
+static const char every_key[] = "version: 1\n"
+                                "kind: service\n"
+                                "name: resnet\n"
+                                "command: [python, train.py, --epochs, 3, 1.50]\n"
+                                "resume: python train.py --resume\n"
+                                "environment: {B: 007, A: 'x y', C: true}\n"
+                                "directory: /srv/run\n"
+                                "user: me\n"
+                                "devices: 2\n"
+                                "model: H200\n"
+                                "node_labels: {rack: a}\n"
+                                "quota: 8g\n"
+                                "share: {min: 10, max: 50}\n"
+                                "batch: {reference: 128, min: 32, max: 512, step: "
+                                "32}\n"
+                                "slo: {percentile: 99.9, latency: 50ms}\n"
+                                "expected: {samples: 1e6, duration: 2h}\n"
+                                "time_limit: 1h30m\n"
+                                "priority: -5\n"
+                                "retries: 2\n"
+                                "grace: 0\n"
+                                "on_node_lost: wait\n"
+                                "ready: {port: 8000}\n"
+                                "labels: {team: vision}\n"
+                                "after: [prepare, '17:ended', 18, x:succeeded]\n"
+                                "array: 10\n"
+                                "stdin: true\n";
+
 static void every_key_is_read(void **state)
 {
     struct fixture *f = *state;
-    const struct workload_spec *s = accepts(f, "version: 1\n"
-                                               "kind: service\n"
-                                               "name: resnet\n"
-                                               "command: [python, train.py, --epochs, 3, 1.50]\n"
-                                               "resume: python train.py --resume\n"
-                                               "environment: {B: 007, A: 'x y', C: true}\n"
-                                               "directory: /home/me/run\n"
-                                               "user: me\n"
-                                               "devices: 2\n"
-                                               "model: H200\n"
-                                               "node_labels: {rack: a}\n"
-                                               "quota: 8g\n"
-                                               "share: {min: 10, max: 50}\n"
-                                               "batch: {reference: 128, min: 32, max: 512, step: "
-                                               "32}\n"
-                                               "slo: {percentile: 99.9, latency: 50ms}\n"
-                                               "expected: {samples: 1e6, duration: 2h}\n"
-                                               "time_limit: 1h30m\n"
-                                               "priority: -5\n"
-                                               "retries: 2\n"
-                                               "grace: 0\n"
-                                               "on_node_lost: wait\n"
-                                               "ready: {port: 8000}\n"
-                                               "labels: {team: vision}\n"
-                                               "after: [prepare, '17:ended', 18, x:succeeded]\n"
-                                               "array: 10\n"
-                                               "stdin: true\n");
+    const struct workload_spec *s = accepts(f, every_key);
     assert_int_equal(s->needs.kind, WORKLOAD_SERVICE);
     assert_string_equal(s->name, "resnet");
     assert_int_equal(s->command.count, 5);
@@ -105,7 +107,7 @@ static void every_key_is_read(void **state)
     assert_string_equal(pairs_get(&s->environment, "A"), "x y");
     assert_string_equal(pairs_get(&s->environment, "B"), "007");
     assert_string_equal(pairs_get(&s->environment, "C"), "true");
-    assert_string_equal(s->directory, "/home/me/run");
+    assert_string_equal(s->directory, "/srv/run");
     assert_string_equal(s->user, "me");
     assert_int_equal(s->needs.devices, 2);
     assert_string_equal(s->needs.model, "H200");
@@ -287,104 +289,107 @@ static void size_and_depth_are_bounded(void **state)
     refuses(f, "command: [a, b, c]\n" D, ERR_NO_MEMORY, "", "memory");
 }
 
+/* A document, the field at fault, a part of what is said about it. */
+static const char *const wrong_documents[][3] = {
+    {"- a\n", "", "a workload is a map"},
+    {"just text\n", "", "a workload is a map"},
+    {"[]", "", "a workload is a map"},
+    {"kind: job\n", "kind", "task or service"},
+    {"kind: [task]\n", "kind", "task or service"},
+    {"name: [a]\n", "name", "a string"},
+    {"name: {a: b}\n", "name", "a string"},
+    {"name:\n", "name", "a string"},
+    {"name: ''\n", "name", "empty"},
+    {"{\"name\": 5}", "name", "a string"},
+    {"{\"name\": null}", "name", "a string"},
+    {"command: {a: b}\n", "command", "a list of words"},
+    {"command: []\n", "command", "a list of words"},
+    {"command: ''\n", "command", "a list of words"},
+    {"command: [a, [b]]\n", "command[1]", "a string"},
+    {"{\"command\": [\"a\", 1.5]}", "command[1]", "a string"},
+    {"environment: [A=B]\n", "environment", "a map"},
+    {"environment: {A: }\n", "environment.A", "a string is needed"},
+    {"environment: {A: [1]}\n", "environment.A", "a string is needed"},
+    {"devices: two\n", "devices", "a whole number"},
+    {"devices: '2'\n", "devices", "a whole number"},
+    {"devices: 1.5\n", "devices", "a whole number"},
+    {"{\"devices\": 1.0}", "devices", "a whole number"},
+    {"devices: true\n", "devices", "a whole number"},
+    {"devices: -1\n", "devices", "negative"},
+    {"devices: 17\n", "devices", "between 0 and 16"},
+    {"devices: .nan\n", "devices", "a whole number"},
+    {"devices: .inf\n", "devices", "too large"},
+    {"devices: 99999999999\n", "devices", "99999999999 is not between"},
+    {"retries: 99999999999999999999\n", "retries", "too large"},
+    {"retries: -99999999999999999999\n", "retries", "negative"},
+    {"priority: -99999999999999999999\n", "priority", "too large"},
+    {"priority: -1001\n", "priority", "between"},
+    {"quota: -1\n", "quota", "negative"},
+    {"quota: -8g\n", "quota", "not a size"},
+    {"quota: 8x\n", "quota", "not a size"},
+    {"quota: [8g]\n", "quota", "a whole number"},
+    {"quota: 9999999999t\n", "quota", "too large"},
+    {"quota: 5000t\n", "quota", "more memory"},
+    {"share: 0\n", "share", "between 1 and 100"},
+    {"share: 101\n", "share", "between 1 and 100"},
+    {"share: [1]\n", "share", "a whole number"},
+    {"share: {max: 101}\n", "share.max", "between 1 and 100"},
+    {"share: {min: 60, max: 50}\n", "share.min", "more than share.max"},
+    {"batch: 32\n", "batch", "a map"},
+    {"batch: {min: 0}\n", "batch.min", "between 1"},
+    {"batch: {min: 5, max: 4}\n", "batch.min", "more than"},
+    {"slo: {percentile: 99, latency: 1ms}\n", "slo", "only a service"},
+    {"slo: {percentile: .inf}\n", "slo.percentile", "finite"},
+    {"slo: {percentile: high}\n", "slo.percentile", "a number"},
+    {"slo: {percentile: -1}\n", "slo.percentile", "above 0"},
+    {"slo: {latency: 0}\n", "slo.latency", "a microsecond"},
+    {"expected: {samples: .nan}\n", "expected.samples", "finite"},
+    {"expected: {duration: -1}\n", "expected.duration", "negative"},
+    {"time_limit: -5s\n", "time_limit", "not a time"},
+    {"time_limit: 5 parsecs\n", "time_limit", "not a time"},
+    {"time_limit: 99999d\n", "time_limit", "ten years"},
+    {"time_limit: 1e300\n", "time_limit", "ten years"},
+    {"time_limit: .nan\n", "time_limit", "a time is needed"},
+    {"time_limit: true\n", "time_limit", "a time is needed"},
+    {"grace: 0.0001\n", "grace", "less than a millisecond"},
+    {"on_node_lost: panic\n", "on_node_lost", "requeue or wait"},
+    {"ready: port\n", "ready", "started, client"},
+    {"ready: {port: 0}\n", "ready.port", "between 1 and 65535"},
+    {"ready: {port: 80, command: [a]}\n", "ready.command", "one thing"},
+    {"ready: {port: 80}\n", "ready", "only a service"},
+    {"labels: x\n", "labels", "a map"},
+    {"after: [a:never]\n", "after", "NAME or ID"},
+    {"after: ':ended'\n", "after", "NAME or ID"},
+    {"after: [a b]\n", "after[0]", "neither"},
+    {"after: [-1]\n", "after[0]", "neither"},
+    {"after: {a: b}\n", "after", "names or ids"},
+    {"array: 0\n", "array", "between 1"},
+    {"array: 10001\n", "array", "between 0 and 10000"},
+    {"stdin: 1\n", "stdin", "true or false"},
+    {"stdin: yes\n", "stdin", "true or false"},
+    {"version: 2\n", "version", "not known"},
+    {"version: one\n", "version", "a whole number"},
+    {"name: 17\n", "name", "all digits"},
+    {"name: a b\n", "name", "letters"},
+    {"user: 'a:b'\n", "user", "not a user"},
+    {"workloads: []\n", "workloads", "at least one"},
+    {"workloads: 5\n", "workloads", "at least one"},
+    {"workloads: [5]\n", "workloads[0]", "a workload is a map"},
+    {"version: 3\nworkloads: [{}]\n", "version", "not known"},
+};
+
 static void wrong_types_name_the_field(void **state)
 {
     struct fixture *f = *state;
-    static const char *const cases[][3] = {
-        {"- a\n", "", "a workload is a map"},
-        {"just text\n", "", "a workload is a map"},
-        {"[]", "", "a workload is a map"},
-        {"kind: job\n", "kind", "task or service"},
-        {"kind: [task]\n", "kind", "task or service"},
-        {"name: [a]\n", "name", "a string"},
-        {"name: {a: b}\n", "name", "a string"},
-        {"name:\n", "name", "a string"},
-        {"name: ''\n", "name", "empty"},
-        {"{\"name\": 5}", "name", "a string"},
-        {"{\"name\": null}", "name", "a string"},
-        {"command: {a: b}\n", "command", "a list of words"},
-        {"command: []\n", "command", "a list of words"},
-        {"command: ''\n", "command", "a list of words"},
-        {"command: [a, [b]]\n", "command[1]", "a string"},
-        {"{\"command\": [\"a\", 1.5]}", "command[1]", "a string"},
-        {"environment: [A=B]\n", "environment", "a map"},
-        {"environment: {A: }\n", "environment.A", "a string is needed"},
-        {"environment: {A: [1]}\n", "environment.A", "a string is needed"},
-        {"devices: two\n", "devices", "a whole number"},
-        {"devices: '2'\n", "devices", "a whole number"},
-        {"devices: 1.5\n", "devices", "a whole number"},
-        {"{\"devices\": 1.0}", "devices", "a whole number"},
-        {"devices: true\n", "devices", "a whole number"},
-        {"devices: -1\n", "devices", "negative"},
-        {"devices: 17\n", "devices", "between 0 and 16"},
-        {"devices: .nan\n", "devices", "a whole number"},
-        {"devices: .inf\n", "devices", "too large"},
-        {"devices: 99999999999\n", "devices", "99999999999 is not between"},
-        {"retries: 99999999999999999999\n", "retries", "too large"},
-        {"retries: -99999999999999999999\n", "retries", "negative"},
-        {"priority: -99999999999999999999\n", "priority", "too large"},
-        {"priority: -1001\n", "priority", "between"},
-        {"quota: -1\n", "quota", "negative"},
-        {"quota: -8g\n", "quota", "not a size"},
-        {"quota: 8x\n", "quota", "not a size"},
-        {"quota: [8g]\n", "quota", "a whole number"},
-        {"quota: 9999999999t\n", "quota", "too large"},
-        {"quota: 5000t\n", "quota", "more memory"},
-        {"share: 0\n", "share", "between 1 and 100"},
-        {"share: 101\n", "share", "between 1 and 100"},
-        {"share: [1]\n", "share", "a whole number"},
-        {"share: {max: 101}\n", "share.max", "between 1 and 100"},
-        {"share: {min: 60, max: 50}\n", "share.min", "more than share.max"},
-        {"batch: 32\n", "batch", "a map"},
-        {"batch: {min: 0}\n", "batch.min", "between 1"},
-        {"batch: {min: 5, max: 4}\n", "batch.min", "more than"},
-        {"slo: {percentile: 99, latency: 1ms}\n", "slo", "only a service"},
-        {"slo: {percentile: .inf}\n", "slo.percentile", "finite"},
-        {"slo: {percentile: high}\n", "slo.percentile", "a number"},
-        {"slo: {percentile: -1}\n", "slo.percentile", "above 0"},
-        {"slo: {latency: 0}\n", "slo.latency", "a microsecond"},
-        {"expected: {samples: .nan}\n", "expected.samples", "finite"},
-        {"expected: {duration: -1}\n", "expected.duration", "negative"},
-        {"time_limit: -5s\n", "time_limit", "not a time"},
-        {"time_limit: 5 parsecs\n", "time_limit", "not a time"},
-        {"time_limit: 99999d\n", "time_limit", "ten years"},
-        {"time_limit: 1e300\n", "time_limit", "ten years"},
-        {"time_limit: .nan\n", "time_limit", "a time is needed"},
-        {"time_limit: true\n", "time_limit", "a time is needed"},
-        {"grace: 0.0001\n", "grace", "less than a millisecond"},
-        {"on_node_lost: panic\n", "on_node_lost", "requeue or wait"},
-        {"ready: port\n", "ready", "started, client"},
-        {"ready: {port: 0}\n", "ready.port", "between 1 and 65535"},
-        {"ready: {port: 80, command: [a]}\n", "ready.command", "one thing"},
-        {"ready: {port: 80}\n", "ready", "only a service"},
-        {"labels: x\n", "labels", "a map"},
-        {"after: [a:never]\n", "after", "NAME or ID"},
-        {"after: ':ended'\n", "after", "NAME or ID"},
-        {"after: [a b]\n", "after[0]", "neither"},
-        {"after: [-1]\n", "after[0]", "neither"},
-        {"after: {a: b}\n", "after", "names or ids"},
-        {"array: 0\n", "array", "between 1"},
-        {"array: 10001\n", "array", "between 0 and 10000"},
-        {"stdin: 1\n", "stdin", "true or false"},
-        {"stdin: yes\n", "stdin", "true or false"},
-        {"version: 2\n", "version", "not known"},
-        {"version: one\n", "version", "a whole number"},
-        {"name: 17\n", "name", "all digits"},
-        {"name: a b\n", "name", "letters"},
-        {"user: 'a:b'\n", "user", "not a user"},
-        {"workloads: []\n", "workloads", "at least one"},
-        {"workloads: 5\n", "workloads", "at least one"},
-        {"workloads: [5]\n", "workloads[0]", "a workload is a map"},
-        {"version: 3\nworkloads: [{}]\n", "version", "not known"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof wrong_documents / sizeof wrong_documents[0]; i++) {
         char text[512];
-        bool completed = cases[i][0][0] != '{' && cases[i][0][0] != '[' &&
-                         strchr(cases[i][0], ':') && !strstr(cases[i][0], "workloads") &&
-                         !str_starts_with(cases[i][0], "command");
-        snprintf(text, sizeof text, "%s%s", cases[i][0],
+        bool completed = wrong_documents[i][0][0] != '{' && wrong_documents[i][0][0] != '[' &&
+                         strchr(wrong_documents[i][0], ':') &&
+                         !strstr(wrong_documents[i][0], "workloads") &&
+                         !str_starts_with(wrong_documents[i][0], "command");
+        snprintf(text, sizeof text, "%s%s", wrong_documents[i][0],
                  completed ? "command: [true]\ndirectory: /\n" : "");
-        refuses(f, text, ERR_INVALID, cases[i][1], cases[i][2]);
+        refuses(f, text, ERR_INVALID, wrong_documents[i][1], wrong_documents[i][2]);
     }
     refuses(f, "name: a\n", ERR_INVALID, "command", "a command is needed");
     refuses(f, "command: a\n", ERR_INVALID, "directory", "absolute");
