@@ -1,6 +1,9 @@
 /*
- * HTTP server of the API: libevent's, on unix sockets, with our limits, identities and error
- * format. It knows no route of the product; control/ hands it a table.
+ * HTTP/1.1 server of the API on libevent's loop and unix sockets, with our limits, identities and
+ * error format. It knows no route of the product; control/ hands it a table.
+ *
+ * evhttp is not used: it cannot refuse connections past a number, answers its own errors in HTML,
+ * and a response costs it four system calls where one does.
  *
  * A handler answers at once (http_answer*), or keeps the request and answers later from the loop
  * thread: every struct http_request stays valid until it was answered, also when the client goes
@@ -61,7 +64,8 @@ int http_server_new(struct error *e, struct event_base *base, const struct log *
 /* Listens on a unix socket at `path` (mode as given), replacing a dead one; -ERR_BUSY if one
  * answers. */
 int http_server_listen_unix(struct error *e, struct http_server *s, const char *path, mode_t mode);
-/* Stops listening, ends streams, closes connections. */
+/* Stops listening, ends streams (closed is called), closes connections. Requests that a handler
+ * kept stay valid until it answers them. */
 void http_server_free(struct http_server *s);
 void http_server_count(const struct http_server *s, struct http_counters *ret);
 
@@ -88,9 +92,10 @@ void http_answer_error(struct http_request *r, const struct error *e);
 /*
  * Long answers: server-sent events, or a plain chunked body. The stream outlives the request (which
  * is gone) until http_stream_end, or until closed(arg) was called because the client left or fell
- * behind.
+ * behind; closed may free what arg points to, but must not touch the stream any more.
  */
 typedef void (*http_stream_closed)(void *arg);
+/* NULL: the client is gone already, or memory is out; the request is gone, closed is not called. */
 struct http_stream *http_stream_begin(struct http_request *r, const char *content_type,
                                       http_stream_closed closed, void *arg);
 /* false: the client is too far behind or gone; closed() has been called. */

@@ -1,0 +1,259 @@
+/* The server: sockets it listens on, connections it takes, time limits it keeps. */
+#include "endpoint/http.h"
+
+#include <errno.h>
+#include <event2/listener.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "endpoint/connection_internal.h"
+
+enum { LISTEN_BACKLOG = 512, SWEEP_MS_MAX = 1000, SWEEP_MS_MIN = 20 };
+
+struct listener {
+    struct list link;
+    struct http_server *server;
+    struct evconnlistener *accepts;
+    char *path;
+};
+
+const char *server_date(struct http_server *s)
+{
+    time_t now = (time_t)(clock_wall_ms() / 1000);
+    struct tm tm;
+    if (now != s->date_second && gmtime_r(&now, &tm)) {
+        strftime(s->date, sizeof s->date, "%a, %d %b %Y %H:%M:%S GMT", &tm);
+        s->date_second = now;
+    }
+    return s->date;
+}
+
+/* ---- time limits ---- */
+
+static void schedule_sweep(struct http_server *s)
+{
+    const struct http_timeouts *t = &s->timeouts;
+    int64_t shortest = t->request_ms < t->answer_ms ? t->request_ms : t->answer_ms;
+    if (t->idle_ms < shortest)
+        shortest = t->idle_ms;
+    int64_t every = shortest / 4 < SWEEP_MS_MAX ? shortest / 4 : SWEEP_MS_MAX;
+    if (every < SWEEP_MS_MIN)
+        every = SWEEP_MS_MIN;
+    struct timeval tv = {.tv_sec = every / 1000, .tv_usec = every % 1000 * 1000};
+    (void)evtimer_add(s->sweep, &tv);
+}
+
+static struct connection *overdue(const struct http_server *s, int64_t now_ms)
+{
+    list_for_each (it, &s->connections) {
+        struct connection *c = list_entry(it, struct connection, link);
+        if (c->deadline_ms <= now_ms)
+            return c;
+    }
+    return NULL;
+}
+
+/* One timer for all, so that a request sets none. */
+static void on_sweep(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct http_server *s = arg;
+    int64_t now_ms = clock_boot_ms();
+    struct connection *c;
+    while ((c = overdue(s, now_ms))) /* from the start: ending a stream may end others */
+        connection_close(c);
+    list_for_each (it, &s->listeners) { /* after descriptors ran out */
+        evconnlistener_enable(list_entry(it, struct listener, link)->accepts);
+    }
+    if (!list_empty(&s->connections))
+        schedule_sweep(s);
+}
+
+void http_server_set_timeouts(struct http_server *s, const struct http_timeouts *timeouts)
+{
+    s->timeouts = *timeouts;
+}
+
+/* ---- accepting ---- */
+
+static void refuse_connection(struct http_server *s, int fd)
+{
+    static const char body[] =
+        "{\"type\":\"urn:gpumux:problem:unavailable\",\"title\":\"not available now, try again\","
+        "\"status\":503,\"detail\":\"too many connections are open already\"}";
+    char text[512];
+    int length = snprintf(text, sizeof text,
+                          "HTTP/1.1 503 Service Unavailable\r\n"
+                          "Content-Type: application/problem+json\r\nContent-Length: %zu\r\n"
+                          "Connection: close\r\n\r\n%s",
+                          sizeof body - 1, body);
+    s->counters.connections_refused++;
+    (void)send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
+}
+
+static void on_accept(struct evconnlistener *accepts, evutil_socket_t fd, struct sockaddr *address,
+                      int address_length, void *arg)
+{
+    (void)accepts, (void)address, (void)address_length;
+    struct http_server *s = ((struct listener *)arg)->server;
+    struct ucred credentials;
+    socklen_t length = sizeof credentials;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) {
+        close(fd); /* nobody without an identity */
+        return;
+    }
+    if (s->counters.connections_open >= s->connections_max) {
+        refuse_connection(s, fd);
+        return;
+    }
+    struct http_peer peer = {
+        .uid = credentials.uid, .gid = credentials.gid, .pid = credentials.pid};
+    if (connection_new(s, fd, &peer) < 0)
+        log_write(s->log, LOG_ERROR, "no memory for a connection", "%s", "");
+    else if (!evtimer_pending(s->sweep, NULL))
+        schedule_sweep(s);
+}
+
+/* Without a descriptor left the loop would spin on the waiting connection: rest until the sweep. */
+static void on_accept_error(struct evconnlistener *accepts, void *arg)
+{
+    struct http_server *s = ((struct listener *)arg)->server;
+    log_write(s->log, LOG_WARN, "cannot accept connections", "why=\"%s\"", strerror(errno));
+    evconnlistener_disable(accepts);
+    if (!evtimer_pending(s->sweep, NULL))
+        schedule_sweep(s);
+}
+
+static bool socket_answers(const struct sockaddr_un *address)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return true; /* not known to be dead */
+    bool refused = connect(fd, (const struct sockaddr *)address, sizeof *address) < 0 &&
+                   (errno == ECONNREFUSED || errno == ENOENT);
+    close(fd);
+    return !refused;
+}
+
+/* A bound socket with its mode, which nobody can connect to before it listens. */
+static int bind_unix(struct error *e, const char *path, mode_t mode, int *ret_fd)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (!str_copy(address.sun_path, sizeof address.sun_path, path))
+        return error_set(e, ERR_INVALID,
+                         "the socket's path %s is longer than the %zu bytes that the system allows",
+                         path, sizeof address.sun_path - 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return error_set_errno(e, ERR_IO, errno, "no socket for %s", path);
+    int r = bind(fd, (struct sockaddr *)&address, sizeof address);
+    struct stat st;
+    if (r < 0 && errno == EADDRINUSE && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) {
+        if (socket_answers(&address)) {
+            close(fd);
+            return error_set(e, ERR_BUSY, "another program listens on %s", path);
+        }
+        (void)unlink(path);
+        r = bind(fd, (struct sockaddr *)&address, sizeof address);
+    }
+    if (r < 0 || chmod(path, mode) < 0) {
+        int saved = errno;
+        close(fd);
+        return error_set_errno(e, ERR_IO, saved, "cannot listen on %s", path);
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+static void listener_free(struct listener *l)
+{
+    list_remove(&l->link);
+    if (l->accepts)
+        evconnlistener_free(l->accepts);
+    if (l->path)
+        (void)unlink(l->path);
+    free(l->path);
+    free(l);
+}
+
+int http_server_listen_unix(struct error *e, struct http_server *s, const char *path, mode_t mode)
+{
+    int fd;
+    int r = bind_unix(e, path, mode, &fd);
+    if (r < 0)
+        return r;
+    struct listener *l = calloc(1, sizeof *l);
+    if (l) {
+        list_init(&l->link);
+        l->server = s;
+        l->path = strdup(path);
+        l->accepts =
+            evconnlistener_new(s->base, on_accept, l, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
+                               LISTEN_BACKLOG, fd);
+    }
+    if (!l || !l->path || !l->accepts) {
+        if (!l || !l->accepts)
+            close(fd);
+        if (l)
+            listener_free(l);
+        return error_set(e, ERR_IO, "cannot listen on %s", path);
+    }
+    evconnlistener_set_error_cb(l->accepts, on_accept_error);
+    list_append(&s->listeners, &l->link);
+    return 0;
+}
+
+/* ---- the server ---- */
+
+int http_server_new(struct error *e, struct event_base *base, const struct log *log,
+                    const struct http_route *routes, void *context, size_t connections_max,
+                    struct http_server **ret)
+{
+    struct http_server *s = calloc(1, sizeof *s);
+    struct event *sweep = s ? evtimer_new(base, on_sweep, s) : NULL;
+    if (!sweep) {
+        free(s);
+        return error_set(e, ERR_NO_MEMORY, "no memory for a server");
+    }
+    *s = (struct http_server){
+        .base = base,
+        .log = log,
+        .routes = routes,
+        .context = context,
+        .connections_max = connections_max,
+        .sweep = sweep,
+        .timeouts = {.request_ms = HTTP_REQUEST_MS,
+                     .idle_ms = HTTP_IDLE_MS,
+                     .answer_ms = HTTP_ANSWER_MS},
+        .date_second = -1,
+    };
+    list_init(&s->connections);
+    list_init(&s->listeners);
+    *ret = s;
+    return 0;
+}
+
+void http_server_free(struct http_server *s)
+{
+    if (!s)
+        return;
+    while (!list_empty(&s->listeners))
+        listener_free(list_entry(s->listeners.next, struct listener, link));
+    while (!list_empty(&s->connections))
+        connection_close(list_entry(s->connections.next, struct connection, link));
+    event_free(s->sweep);
+    free(s);
+}
+
+void http_server_count(const struct http_server *s, struct http_counters *ret)
+{
+    *ret = s->counters;
+}
