@@ -1,0 +1,322 @@
+/* gpumux-burn: a program that uses a GPU as a training task or a service with a known profile would. */
+#include <getopt.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "workloads/burn_run.h"
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_STOPPED = 128 + SIGTERM };
+
+static const char help[] =
+    "Usage: gpumux-burn [--profile FILE --model NAME] [options]\n"
+    "       gpumux-burn --service --rate R --kernel-ms T [options]\n"
+    "\n"
+    "Uses the first visible GPU, real or emulated, as a training task or a service would.\n"
+    "\n"
+    "A training task:\n"
+    "  --profile FILE        table of measured tasks (the columns of data/h200_train_solo.csv)\n"
+    "  --model NAME          which of its rows; step time, memory and demands come from there\n"
+    "  --batch N             batch size (default: the smallest in the profile, else 1);\n"
+    "                        GPUMUX_BATCH_SIZE in the environment goes first\n"
+    "  --samples N           end after N samples (default: run until stopped)\n"
+    "  --steps N             end after N steps instead\n"
+    "  --step-ms T           time of a step, alone on the device\n"
+    "  --busy-percent P      part of the step that the device is busy (default 100)\n"
+    "  --sm P, --dram P      SMs and memory bandwidth in use while busy, in percent\n"
+    "                        (default 100 and 10)\n"
+    "  --memory SIZE         device memory to hold: 512m, 2g (default 0)\n"
+    "  --kernels-per-step K  kernels in a step, with the host's time between them (default 4)\n"
+    "  --noise-scale PHI     gradient noise scale: at batch B a sample counts as\n"
+    "                        (PHI + B0) / (PHI + B) of one\n"
+    "  --reference-batch B0  (default: the batch size)\n"
+    "Each of the values after --profile and --model overrides what the table says.\n"
+    "\n"
+    "A service:\n"
+    "  --service             answer requests that come at random (Poisson)\n"
+    "  --rate R              requests a second\n"
+    "  --kernel-ms T         device time of a request, alone\n"
+    "  --requests N          end after N requests (default: run until stopped)\n"
+    "  --seed N              of the arrivals (default 1)\n"
+    "  --sm, --dram, --memory as above\n"
+    "\n"
+    "For tests:\n"
+    "  --crash-after N       abort after N steps\n"
+    "  --exit CODE           end with this exit status instead of 0\n"
+    "\n"
+    "Prints a line of progress a second. SIGTERM and SIGINT end it after the step at hand, with "
+    "exit\n"
+    "status 143. Other exit statuses: 1 the device failed, 2 wrong usage. With emulated devices\n"
+    "(GPUMUX_EMU), GPUMUX_EMU_SPEED tells how fast they run; all times are those of the device.\n";
+
+enum option_id {
+    OPTION_PROFILE = 256,
+    OPTION_MODEL,
+    OPTION_BATCH,
+    OPTION_SAMPLES,
+    OPTION_STEPS,
+    OPTION_STEP_MS,
+    OPTION_BUSY,
+    OPTION_SM,
+    OPTION_DRAM,
+    OPTION_MEMORY,
+    OPTION_KERNELS,
+    OPTION_NOISE,
+    OPTION_REFERENCE,
+    OPTION_SERVICE,
+    OPTION_RATE,
+    OPTION_KERNEL_MS,
+    OPTION_REQUESTS,
+    OPTION_SEED,
+    OPTION_CRASH,
+    OPTION_EXIT,
+    OPTION_HELP,
+    OPTION_END,
+};
+
+static const struct option long_options[] = {
+    {"profile", required_argument, NULL, OPTION_PROFILE},
+    {"model", required_argument, NULL, OPTION_MODEL},
+    {"batch", required_argument, NULL, OPTION_BATCH},
+    {"samples", required_argument, NULL, OPTION_SAMPLES},
+    {"steps", required_argument, NULL, OPTION_STEPS},
+    {"step-ms", required_argument, NULL, OPTION_STEP_MS},
+    {"busy-percent", required_argument, NULL, OPTION_BUSY},
+    {"sm", required_argument, NULL, OPTION_SM},
+    {"dram", required_argument, NULL, OPTION_DRAM},
+    {"memory", required_argument, NULL, OPTION_MEMORY},
+    {"kernels-per-step", required_argument, NULL, OPTION_KERNELS},
+    {"noise-scale", required_argument, NULL, OPTION_NOISE},
+    {"reference-batch", required_argument, NULL, OPTION_REFERENCE},
+    {"service", no_argument, NULL, OPTION_SERVICE},
+    {"rate", required_argument, NULL, OPTION_RATE},
+    {"kernel-ms", required_argument, NULL, OPTION_KERNEL_MS},
+    {"requests", required_argument, NULL, OPTION_REQUESTS},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"crash-after", required_argument, NULL, OPTION_CRASH},
+    {"exit", required_argument, NULL, OPTION_EXIT},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+/* What the command line says; values[] is NAN where it says nothing. */
+struct arguments {
+    const char *profile, *model;
+    bool is_service, wants_help;
+    double values[OPTION_END - OPTION_PROFILE];
+};
+
+static double *value_of(struct arguments *a, enum option_id id)
+{
+    return &a->values[id - OPTION_PROFILE];
+}
+
+static double value_or(const struct arguments *a, enum option_id id, double otherwise)
+{
+    double value = a->values[id - OPTION_PROFILE];
+    return isnan(value) ? otherwise : value;
+}
+
+/* The values that an option takes. */
+static void range_of(int id, double *ret_min, double *ret_max)
+{
+    *ret_min = 0;
+    *ret_max = 1e15;
+    switch (id) {
+    case OPTION_BUSY:
+    case OPTION_SM:
+    case OPTION_DRAM:
+        *ret_max = 100;
+        break;
+    case OPTION_STEP_MS:
+    case OPTION_KERNEL_MS:
+        *ret_min = 0.001;
+        *ret_max = 3600e3;
+        break;
+    case OPTION_RATE:
+        *ret_min = 0.001;
+        *ret_max = 1e6;
+        break;
+    case OPTION_BATCH:
+    case OPTION_REFERENCE:
+    case OPTION_KERNELS:
+        *ret_min = 1;
+        *ret_max = 1e9;
+        break;
+    case OPTION_EXIT:
+        *ret_max = 255;
+        break;
+    default:
+        break;
+    }
+}
+
+static int parse_value(struct error *e, int id, const char *name, const char *text,
+                       double *ret_value)
+{
+    char *end;
+    double value = strtod(text, &end), min, max;
+    if (id == OPTION_MEMORY && end != text &&
+        (*end == 'g' || *end == 'G' || *end == 'm' || *end == 'M')) {
+        value *= *end == 'g' || *end == 'G' ? 1024 : 1;
+        end++;
+    } else if (id == OPTION_MEMORY && end != text && value != 0) {
+        return error_set(e, ERR_INVALID, "%s: '%s' needs a unit, m or g: 512m, 2g", name, text);
+    }
+    range_of(id, &min, &max);
+    if (end == text || *end != '\0' || !(value >= min && value <= max))
+        return error_set(e, ERR_INVALID, "%s takes a number from %g to %g, not '%s'", name, min,
+                         max, text);
+    *ret_value = value;
+    return 0;
+}
+
+static int parse_arguments(struct error *e, int argc, char **argv, struct arguments *a)
+{
+    *a = (struct arguments){.profile = NULL};
+    for (size_t i = 0; i < sizeof(a->values) / sizeof(*a->values); i++)
+        a->values[i] = NAN;
+    int id, place = 0, r = 0;
+    while (r == 0 && (id = getopt_long(argc, argv, "", long_options, &place)) != -1) {
+        switch (id) {
+        case '?':
+            return error_set(e, ERR_INVALID, "see gpumux-burn --help");
+        case OPTION_PROFILE:
+            a->profile = optarg;
+            break;
+        case OPTION_MODEL:
+            a->model = optarg;
+            break;
+        case OPTION_SERVICE:
+            a->is_service = true;
+            break;
+        case OPTION_HELP:
+            a->wants_help = true;
+            break;
+        default:
+            r = parse_value(e, id, long_options[place].name, optarg,
+                            value_of(a, (enum option_id)id));
+        }
+    }
+    if (r == 0 && optind < argc)
+        r = error_set(e, ERR_INVALID, "'%s' is no option; see gpumux-burn --help", argv[optind]);
+    const char *batch = getenv("GPUMUX_BATCH_SIZE");
+    if (r == 0 && batch && batch[0] != '\0')
+        r = parse_value(e, OPTION_BATCH, "GPUMUX_BATCH_SIZE", batch, value_of(a, OPTION_BATCH));
+    return r;
+}
+
+static int plan_training(struct error *e, const struct arguments *a, struct burn_training *t)
+{
+    *t = (struct burn_training){.batch = value_or(a, OPTION_BATCH, 0)};
+    t->profile = (struct burn_profile){.busy_percent = 100, .sm_percent = 100, .dram_percent = 10};
+    if ((a->profile != NULL) != (a->model != NULL))
+        return error_set(e, ERR_INVALID, "--profile and --model go together");
+    if (!a->profile && isnan(value_or(a, OPTION_STEP_MS, NAN)))
+        return error_set(e, ERR_INVALID,
+                         "say how long a step takes: --profile with --model, or --step-ms");
+    if (a->profile) {
+        int r = burn_profile_read(e, a->profile, a->model, &t->batch, &t->profile);
+        if (r < 0)
+            return r;
+    }
+    if (t->batch == 0)
+        t->batch = 1;
+    struct burn_profile *profile = &t->profile;
+    profile->step_ms = value_or(a, OPTION_STEP_MS, profile->step_ms);
+    profile->busy_percent = value_or(a, OPTION_BUSY, profile->busy_percent);
+    profile->sm_percent = value_or(a, OPTION_SM, profile->sm_percent);
+    profile->dram_percent = value_or(a, OPTION_DRAM, profile->dram_percent);
+    profile->memory_mib = value_or(a, OPTION_MEMORY, profile->memory_mib);
+    if (profile->step_ms <= 0)
+        return error_set(e, ERR_INVALID, "the profile's step time is not above 0");
+    t->reference_batch = value_or(a, OPTION_REFERENCE, t->batch);
+    t->noise_scale = value_or(a, OPTION_NOISE, 0);
+    t->kernels_per_step = (unsigned)value_or(a, OPTION_KERNELS, 4);
+    t->crash_after_steps = (uint64_t)value_or(a, OPTION_CRASH, 0);
+    t->samples = value_or(a, OPTION_SAMPLES, 0);
+    double steps = value_or(a, OPTION_STEPS, 0);
+    if (steps > 0) {
+        if (t->samples > 0)
+            return error_set(e, ERR_INVALID, "give --samples or --steps, not both");
+        t->noise_scale = 0;
+        t->samples = steps * t->batch;
+    }
+    return 0;
+}
+
+static int plan_service(struct error *e, const struct arguments *a, struct burn_service *s)
+{
+    *s = (struct burn_service){
+        .rate = value_or(a, OPTION_RATE, 0),
+        .kernel_ms = value_or(a, OPTION_KERNEL_MS, 0),
+        .sm_percent = value_or(a, OPTION_SM, 100),
+        .dram_percent = value_or(a, OPTION_DRAM, 10),
+        .requests = (uint64_t)value_or(a, OPTION_REQUESTS, 0),
+        .seed = (uint64_t)value_or(a, OPTION_SEED, 1),
+    };
+    if (s->rate == 0 || s->kernel_ms == 0)
+        return error_set(e, ERR_INVALID, "--service needs --rate and --kernel-ms");
+    return 0;
+}
+
+/* The one thing that a signal handler can reach. */
+static volatile sig_atomic_t stop_requested;
+
+static void request_stop(int signal_number)
+{
+    (void)signal_number;
+    stop_requested = 1;
+}
+
+/* Without SA_RESTART: a sleep ends at once. */
+static void install_handlers(void)
+{
+    struct sigaction action = {.sa_handler = request_stop};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+}
+
+static int run(struct error *e, const struct arguments *a)
+{
+    struct burn_training training;
+    struct burn_service service;
+    int r = a->is_service ? plan_service(e, a, &service) : plan_training(e, a, &training);
+    if (r < 0)
+        return r;
+    double memory_mib = a->is_service ? value_or(a, OPTION_MEMORY, 0) : training.profile.memory_mib;
+    struct burn_device *device;
+    install_handlers();
+    r = burn_device_open(e, (size_t)(memory_mib * (1 << 20)), &device);
+    if (r < 0)
+        return r;
+    if (a->is_service)
+        r = burn_serve(e, device, &service, &stop_requested);
+    else
+        r = burn_train(e, device, &training, &stop_requested);
+    burn_device_close(device);
+    return r;
+}
+
+int main(int argc, char **argv)
+{
+    struct error error = {0};
+    struct arguments arguments;
+    int r = parse_arguments(&error, argc, argv, &arguments);
+    if (r == 0 && arguments.wants_help) {
+        fputs(help, stdout);
+        return 0;
+    }
+    if (r == 0)
+        r = run(&error, &arguments);
+    if (r < 0) {
+        fprintf(stderr, "gpumux-burn: %s\n", error.text);
+        bool is_usage = r == -ERR_INVALID || r == -ERR_NOT_FOUND || r == -ERR_SYNTAX;
+        return is_usage ? EXIT_USAGE : EXIT_FAILED;
+    }
+    return stop_requested ? EXIT_STOPPED : (int)value_or(&arguments, OPTION_EXIT, 0);
+}

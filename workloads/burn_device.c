@@ -1,0 +1,236 @@
+#include "workloads/burn_device.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The calls used: what cuGetProcAddress knows them by, the symbol of the same interface, and the
+ * parameters. The numbers and layouts are those of the CUDA driver's binary interface. */
+#define BURN_CALLS(CALL)                                                                           \
+    CALL(cuInit, cuInit, (unsigned))                                                               \
+    CALL(cuDeviceGetAttribute, cuDeviceGetAttribute, (int *, int, int))                            \
+    CALL(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (void **, int))                       \
+    CALL(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (int))                           \
+    CALL(cuCtxSetCurrent, cuCtxSetCurrent, (void *))                                               \
+    CALL(cuCtxSynchronize, cuCtxSynchronize, (void))                                               \
+    CALL(cuModuleLoadData, cuModuleLoadData, (void **, const void *))                              \
+    CALL(cuModuleGetFunction, cuModuleGetFunction, (void **, void *, const char *))                \
+    CALL(cuStreamCreate, cuStreamCreate, (void **, unsigned))                                      \
+    CALL(cuEventCreate, cuEventCreate, (void **, unsigned))                                        \
+    CALL(cuEventRecord, cuEventRecord, (void *, void *))                                           \
+    CALL(cuEventQuery, cuEventQuery, (void *))                                                     \
+    CALL(cuEventSynchronize, cuEventSynchronize, (void *))                                         \
+    CALL(cuEventElapsedTime, cuEventElapsedTime, (float *, void *, void *))                        \
+    CALL(cuMemAlloc, cuMemAlloc_v2, (uint64_t *, size_t))                                          \
+    CALL(cuMemGetInfo, cuMemGetInfo_v2, (size_t *, size_t *))                                      \
+    CALL(cuLaunchKernel, cuLaunchKernel,                                                           \
+         (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,    \
+          void **, void **))                                                                       \
+    CALL(cuGetErrorName, cuGetErrorName, (int, const char **))
+
+enum {
+    CUDA_OUT_OF_MEMORY = 2,
+    CUDA_ATTRIBUTE_SMS = 16,
+    CUDA_STREAM_NON_BLOCKING = 1,
+    CUDA_INTERFACE = 12000, /* the version that the prototypes above belong to */
+    BLOCK_THREADS = 1024,
+};
+
+struct burn_device {
+    void *library, *function, *stream;
+    void *events[BURN_MARKS];
+    unsigned sms;
+    uint64_t buffer, buffer_bytes;
+    double speed;
+    bool is_open;
+#define CALL(name, symbol, parameters) int(*name) parameters;
+    BURN_CALLS(CALL)
+#undef CALL
+};
+
+/* burn.ptx, with a NUL at its end. */
+__asm__(".pushsection .rodata\n"
+        ".global burn_ptx\n"
+        "burn_ptx: .incbin \"" BURN_PTX_PATH "\"\n"
+        ".byte 0\n"
+        ".popsection\n");
+extern const char burn_ptx[] __attribute__((visibility("hidden")));
+
+typedef int (*proc_address_function)(const char *, void **, int, uint64_t);
+
+/* cuGetProcAddress is how a newer driver wants to be asked; older ones have only their symbols. */
+static void *find_call(void *library, proc_address_function proc_address, const char *name,
+                       const char *symbol)
+{
+    void *address = NULL;
+    if (proc_address && proc_address(name, &address, CUDA_INTERFACE, 0) == 0 && address)
+        return address;
+    return dlsym(library, symbol);
+}
+
+static int load(struct error *e, struct burn_device *device)
+{
+    device->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!device->library)
+        return error_set(e, ERR_NO_DEVICE,
+                         "no CUDA driver: %s. Install the NVIDIA driver, or put the emulated one "
+                         "(lib/gpumux/emu) into LD_LIBRARY_PATH",
+                         dlerror());
+    void *found = dlsym(device->library, "cuGetProcAddress");
+    proc_address_function proc_address;
+    memcpy(&proc_address, &found, sizeof(proc_address));
+#define CALL(name, symbol, parameters)                                                             \
+    found = find_call(device->library, proc_address, #name, #symbol);                              \
+    if (!found)                                                                                    \
+        return error_set(e, ERR_UNSUPPORTED, "the CUDA driver has no %s: it is too old", #name);   \
+    memcpy(&device->name, &found, sizeof(found));
+    BURN_CALLS(CALL)
+#undef CALL
+    return 0;
+}
+
+static int failed(struct error *e, const struct burn_device *device, const char *call, int result)
+{
+    const char *name = NULL;
+    if (device->cuGetErrorName(result, &name) != 0 || !name)
+        name = "unknown error";
+    return error_set(e, ERR_IO, "%s failed: %s (%d)", call, name, result);
+}
+
+static int take_memory(struct error *e, struct burn_device *device, size_t bytes)
+{
+    if (bytes == 0)
+        return 0;
+    int result = device->cuMemAlloc(&device->buffer, bytes);
+    if (result == CUDA_OUT_OF_MEMORY) {
+        size_t free_bytes = 0, total_bytes = 0;
+        (void)device->cuMemGetInfo(&free_bytes, &total_bytes);
+        return error_set(e, ERR_NO_MEMORY,
+                         "out of device memory: %zu MiB wanted, %zu MiB free. Take a smaller "
+                         "--batch or --memory",
+                         bytes >> 20, free_bytes >> 20);
+    }
+    if (result != 0)
+        return failed(e, device, "cuMemAlloc", result);
+    device->buffer_bytes = bytes;
+    return 0;
+}
+
+static int prepare(struct error *e, struct burn_device *device)
+{
+    void *context, *module;
+    int sms, result = device->cuInit(0);
+    if (result != 0) {
+        failed(e, device, "cuInit", result);
+        return error_set(e, ERR_NO_DEVICE,
+                         "no device that can be used (cuInit answers %d): see CUDA_VISIBLE_DEVICES",
+                         result);
+    }
+    if ((result = device->cuDeviceGetAttribute(&sms, CUDA_ATTRIBUTE_SMS, 0)) != 0)
+        return failed(e, device, "cuDeviceGetAttribute", result);
+    if ((result = device->cuDevicePrimaryCtxRetain(&context, 0)) != 0)
+        return failed(e, device, "cuDevicePrimaryCtxRetain", result);
+    device->is_open = true;
+    device->sms = (unsigned)sms;
+    if ((result = device->cuCtxSetCurrent(context)) != 0)
+        return failed(e, device, "cuCtxSetCurrent", result);
+    if ((result = device->cuModuleLoadData(&module, burn_ptx)) != 0)
+        return failed(e, device, "cuModuleLoadData", result);
+    if ((result = device->cuModuleGetFunction(&device->function, module, "gpumux_burn")) != 0)
+        return failed(e, device, "cuModuleGetFunction", result);
+    if ((result = device->cuStreamCreate(&device->stream, CUDA_STREAM_NON_BLOCKING)) != 0)
+        return failed(e, device, "cuStreamCreate", result);
+    for (unsigned i = 0; i < BURN_MARKS; i++) {
+        if ((result = device->cuEventCreate(&device->events[i], 0)) != 0)
+            return failed(e, device, "cuEventCreate", result);
+    }
+    return 0;
+}
+
+static double emulated_speed(void)
+{
+    const char *speed = getenv("GPUMUX_EMU_SPEED");
+    if ((!getenv("GPUMUX_EMU") && !getenv("GPUMUX_EMU_DEVICES")) || !speed)
+        return 1;
+    double value = strtod(speed, NULL);
+    return isfinite(value) && value > 0 ? value : 1;
+}
+
+int burn_device_open(struct error *e, size_t memory_bytes, struct burn_device **ret_device)
+{
+    struct burn_device *device = calloc(1, sizeof(*device));
+    if (!device)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    int r = load(e, device);
+    if (r == 0)
+        r = prepare(e, device);
+    if (r == 0)
+        r = take_memory(e, device, memory_bytes);
+    if (r < 0) {
+        burn_device_close(device);
+        return r;
+    }
+    device->speed = emulated_speed();
+    *ret_device = device;
+    return 0;
+}
+
+/* The driver stays loaded: it has threads and exit handlers of its own. */
+void burn_device_close(struct burn_device *device)
+{
+    if (!device)
+        return;
+    if (device->is_open) {
+        (void)device->cuCtxSynchronize();
+        (void)device->cuDevicePrimaryCtxRelease(0);
+    }
+    free(device);
+}
+
+double burn_device_speed(const struct burn_device *device)
+{
+    return device->speed;
+}
+
+int burn_device_launch(struct error *e, struct burn_device *device, double sm_percent,
+                       double dram_percent, double duration_ms)
+{
+    unsigned sm_permille = (unsigned)lround(sm_percent * 10);
+    unsigned dram_permille = (unsigned)lround(dram_percent * 10);
+    uint64_t duration_ns = (uint64_t)llround(duration_ms * 1e6);
+    unsigned blocks = (device->sms * sm_permille + 500) / 1000;
+    void *parameters[] = {&sm_permille, &dram_permille, &duration_ns, &device->buffer,
+                          &device->buffer_bytes};
+    int result = device->cuLaunchKernel(device->function, blocks > 0 ? blocks : 1, 1, 1,
+                                        BLOCK_THREADS, 1, 1, 0, device->stream, parameters, NULL);
+    return result == 0 ? 0 : failed(e, device, "cuLaunchKernel", result);
+}
+
+int burn_device_mark(struct error *e, struct burn_device *device, unsigned mark)
+{
+    int result = device->cuEventRecord(device->events[mark], device->stream);
+    return result == 0 ? 0 : failed(e, device, "cuEventRecord", result);
+}
+
+int burn_device_wait(struct error *e, struct burn_device *device, unsigned mark)
+{
+    int result = device->cuEventSynchronize(device->events[mark]);
+    return result == 0 ? 0 : failed(e, device, "cuEventSynchronize", result);
+}
+
+bool burn_device_is_reached(struct burn_device *device, unsigned mark)
+{
+    return device->cuEventQuery(device->events[mark]) == 0;
+}
+
+int burn_device_elapsed_ms(struct error *e, struct burn_device *device, unsigned from, unsigned to,
+                           double *ret_ms)
+{
+    float ms;
+    int result = device->cuEventElapsedTime(&ms, device->events[from], device->events[to]);
+    if (result != 0)
+        return failed(e, device, "cuEventElapsedTime", result);
+    *ret_ms = ms;
+    return 0;
+}

@@ -1,0 +1,158 @@
+#include "workloads/burn_profile.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+
+enum { LINE_BYTES_MAX = 1024, COLUMNS_MAX = 32, ROWS_MAX = 64 };
+
+enum column { MODEL, BATCH, ITER_MS, MEM_MIB, GR_ACTIVE, SM_ACTIVE, DRAM, COLUMN_COUNT };
+
+static const char *const column_names[COLUMN_COUNT] = {
+    [MODEL] = "model",
+    [BATCH] = "batch",
+    [ITER_MS] = "iter_ms",
+    [MEM_MIB] = "mem_mib",
+    [GR_ACTIVE] = "gr_active_pct",
+    [SM_ACTIVE] = "sm_active_pct",
+    [DRAM] = "dram_pct",
+};
+
+struct row {
+    double values[COLUMN_COUNT]; /* but for MODEL */
+};
+
+/* Cuts the line into its fields, in place. */
+static unsigned split(char *line, char *fields[COLUMNS_MAX])
+{
+    unsigned count = 0;
+    line[strcspn(line, "\r\n")] = '\0';
+    while (count < COLUMNS_MAX) {
+        fields[count++] = line;
+        line = strchr(line, ',');
+        if (!line)
+            break;
+        *line++ = '\0';
+    }
+    return count;
+}
+
+static int find_columns(struct error *e, const char *path, char *header,
+                        unsigned places[COLUMN_COUNT])
+{
+    char *fields[COLUMNS_MAX];
+    unsigned count = split(header, fields);
+    for (int c = 0; c < COLUMN_COUNT; c++) {
+        unsigned place = 0;
+        while (place < count && !str_equal(fields[place], column_names[c]))
+            place++;
+        if (place == count)
+            return error_set(e, ERR_SYNTAX, "%s has no column '%s'", path, column_names[c]);
+        places[c] = place;
+    }
+    return 0;
+}
+
+static int parse_row(struct error *e, const char *path, unsigned line_number, char *fields[],
+                     unsigned count, const unsigned places[COLUMN_COUNT], struct row *row)
+{
+    for (int c = 0; c < COLUMN_COUNT; c++) {
+        char *end = NULL;
+        if (c == MODEL)
+            continue;
+        if (places[c] < count)
+            row->values[c] = strtod(fields[places[c]], &end);
+        if (!end || end == fields[places[c]] || *end != '\0' || !(row->values[c] >= 0))
+            return error_set(e, ERR_SYNTAX, "%s, line %u: '%s' is not a number", path, line_number,
+                             column_names[c]);
+    }
+    return 0;
+}
+
+/* The rows of one model. */
+static int read_rows(struct error *e, FILE *file, const char *path, const char *model,
+                     struct row rows[ROWS_MAX], unsigned *ret_count)
+{
+    char line[LINE_BYTES_MAX], *fields[COLUMNS_MAX];
+    unsigned places[COLUMN_COUNT], count = 0, line_number = 1;
+    if (!fgets(line, sizeof(line), file))
+        return error_set(e, ERR_SYNTAX, "%s is empty", path);
+    int r = find_columns(e, path, line, places);
+    while (r == 0 && fgets(line, sizeof(line), file)) {
+        line_number++;
+        unsigned field_count = split(line, fields);
+        if (places[MODEL] >= field_count || !str_equal(fields[places[MODEL]], model))
+            continue;
+        if (count == ROWS_MAX)
+            return error_set(e, ERR_TOO_LARGE, "%s has more than %d rows of '%s'", path, ROWS_MAX,
+                             model);
+        r = parse_row(e, path, line_number, fields, field_count, places, &rows[count++]);
+    }
+    if (r == 0 && count == 0)
+        r = error_set(e, ERR_NOT_FOUND, "%s has no model '%s'", path, model);
+    if (r == 0)
+        *ret_count = count;
+    return r;
+}
+
+static int by_batch(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+    return (x->values[BATCH] > y->values[BATCH]) - (x->values[BATCH] < y->values[BATCH]);
+}
+
+static struct burn_profile profile_of(const struct row *row)
+{
+    double busy = row->values[GR_ACTIVE];
+    /* Activity is averaged over the step; a kernel's demand is what it needs while it runs. */
+    double scale = busy > 0 ? 100 / busy : 0;
+    double sm = row->values[SM_ACTIVE] * scale, dram = row->values[DRAM] * scale;
+    return (struct burn_profile){
+        .step_ms = row->values[ITER_MS],
+        .busy_percent = busy > 100 ? 100 : busy,
+        .sm_percent = sm > 100 ? 100 : sm,
+        .dram_percent = dram > 100 ? 100 : dram,
+        .memory_mib = row->values[MEM_MIB],
+    };
+}
+
+static int interpolate(struct error *e, const char *model, const struct row *rows, unsigned count,
+                       double *batch, struct burn_profile *ret_profile)
+{
+    if (*batch == 0)
+        *batch = rows[0].values[BATCH];
+    if (*batch < rows[0].values[BATCH] || *batch > rows[count - 1].values[BATCH])
+        return error_set(e, ERR_INVALID, "'%s' was measured with batch sizes from %g to %g, not %g",
+                         model, rows[0].values[BATCH], rows[count - 1].values[BATCH], *batch);
+    unsigned high = 0;
+    while (rows[high].values[BATCH] < *batch)
+        high++;
+    struct row row = rows[high];
+    if (rows[high].values[BATCH] > *batch) {
+        const struct row *a = &rows[high - 1], *b = &rows[high];
+        double part = (*batch - a->values[BATCH]) / (b->values[BATCH] - a->values[BATCH]);
+        for (int c = 0; c < COLUMN_COUNT; c++)
+            row.values[c] = a->values[c] + part * (b->values[c] - a->values[c]);
+    }
+    *ret_profile = profile_of(&row);
+    return 0;
+}
+
+int burn_profile_read(struct error *e, const char *path, const char *model, double *batch,
+                      struct burn_profile *ret_profile)
+{
+    struct row rows[ROWS_MAX] = {0};
+    unsigned count = 0;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return error_set_errno(e, ERR_IO, errno, "cannot read the profile %s", path);
+    int r = read_rows(e, file, path, model, rows, &count);
+    fclose(file);
+    if (r < 0)
+        return r;
+    qsort(rows, count, sizeof(*rows), by_batch);
+    return interpolate(e, model, rows, count, batch, ret_profile);
+}

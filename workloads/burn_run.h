@@ -1,0 +1,35 @@
+/* The two ways of gpumux-burn to use a device: as a training task and as a service. */
+#pragma once
+#include <signal.h>
+#include <stdint.h>
+
+#include "workloads/burn_device.h"
+#include "workloads/burn_profile.h"
+
+struct burn_training {
+    struct burn_profile profile;
+    double batch;
+    double reference_batch; /* what noise_scale relates to */
+    double noise_scale;     /* 0: every sample counts the same at any batch size */
+    double samples;         /* to be done; 0: no end */
+    unsigned kernels_per_step;
+    uint64_t crash_after_steps; /* 0: never */
+};
+
+struct burn_service {
+    double rate;      /* requests a second of device time, Poisson */
+    double kernel_ms; /* each */
+    double sm_percent, dram_percent;
+    uint64_t requests; /* 0: no end */
+    uint64_t seed;
+};
+
+/* Both run until they are done or *stop is set, and print as they go. */
+int burn_train(struct error *e, struct burn_device *device, const struct burn_training *training,
+               const volatile sig_atomic_t *stop);
+int burn_serve(struct error *e, struct burn_device *device, const struct burn_service *service,
+               const volatile sig_atomic_t *stop);
+
+/* Host time, and sleeping until it. A signal ends the sleep. */
+double burn_host_ms(void);
+void burn_host_sleep_until(double host_ms);

@@ -1,0 +1,138 @@
+/*
+ * A service: requests come at random times (Poisson) whether or not the last is answered; each is one
+ * kernel. Latency is counted from the time at which a request was due, in device time.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "workloads/burn_run.h"
+
+enum {
+    MARK_ORIGIN = 0,
+    MARK_FIRST = 1,
+    MARK_COUNT = BURN_MARKS - MARK_FIRST, /* requests in flight */
+    LATENCIES_MAX = 1 << 20,              /* the newest are kept */
+};
+#define PROGRESS_HOST_MS 1000.0
+
+struct serving {
+    struct burn_device *device;
+    double due_ms[MARK_COUNT]; /* device time after the origin, of the requests in flight */
+    uint64_t launched, answered;
+    float *latencies_ms; /* LATENCIES_MAX, a ring */
+};
+
+static int compare(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static void print_latencies(const struct serving *s, const char *end)
+{
+    size_t count = s->answered < LATENCIES_MAX ? (size_t)s->answered : LATENCIES_MAX;
+    float *sorted = malloc((count + 1) * sizeof(*sorted));
+    if (!sorted)
+        return;
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = s->latencies_ms[i];
+    qsort(sorted, count, sizeof(*sorted), compare);
+    sorted[count] = 0;
+    size_t last = count > 0 ? count - 1 : 0;
+    printf("requests=%llu p50_ms=%.3f p95_ms=%.3f p99_ms=%.3f max_ms=%.3f%s\n",
+           (unsigned long long)s->answered, (double)sorted[last * 50 / 100],
+           (double)sorted[last * 95 / 100], (double)sorted[last * 99 / 100], (double)sorted[last],
+           end);
+    fflush(stdout);
+    free(sorted);
+}
+
+/* Takes in what was answered; waits for the oldest when `wait`. */
+static int collect(struct error *e, struct serving *s, bool wait)
+{
+    while (s->answered < s->launched) {
+        unsigned place = (unsigned)(s->answered % MARK_COUNT), mark = MARK_FIRST + place;
+        if (!burn_device_is_reached(s->device, mark)) {
+            if (!wait)
+                return 0;
+            int r = burn_device_wait(e, s->device, mark);
+            if (r < 0)
+                return r;
+            wait = false;
+        }
+        double at_ms;
+        int r = burn_device_elapsed_ms(e, s->device, MARK_ORIGIN, mark, &at_ms);
+        if (r < 0)
+            return r;
+        s->latencies_ms[s->answered % LATENCIES_MAX] = (float)(at_ms - s->due_ms[place]);
+        s->answered++;
+    }
+    return 0;
+}
+
+static int launch_request(struct error *e, struct serving *s, const struct burn_service *service,
+                          double due_ms)
+{
+    unsigned place = (unsigned)(s->launched % MARK_COUNT);
+    int r = 0;
+    if (s->launched - s->answered == MARK_COUNT)
+        r = collect(e, s, true);
+    if (r == 0)
+        r = burn_device_launch(e, s->device, service->sm_percent, service->dram_percent,
+                               service->kernel_ms);
+    if (r == 0)
+        r = burn_device_mark(e, s->device, MARK_FIRST + place);
+    if (r < 0)
+        return r;
+    s->due_ms[place] = due_ms;
+    s->launched++;
+    return collect(e, s, false);
+}
+
+static int serve(struct error *e, struct serving *s, const struct burn_service *service,
+                 const volatile sig_atomic_t *stop)
+{
+    struct rng rng;
+    rng_seed(&rng, service->seed);
+    double speed = burn_device_speed(s->device), due_ms = 0;
+    int r = burn_device_mark(e, s->device, MARK_ORIGIN);
+    if (r == 0)
+        r = burn_device_wait(e, s->device, MARK_ORIGIN);
+    double origin_ms = burn_host_ms(), printed_ms = origin_ms;
+    while (r == 0 && !*stop && (service->requests == 0 || s->launched < service->requests)) {
+        due_ms += -log(1 - rng_double(&rng)) / service->rate * 1e3;
+        burn_host_sleep_until(origin_ms + due_ms / speed);
+        if (*stop)
+            break;
+        r = launch_request(e, s, service, due_ms);
+        if (burn_host_ms() - printed_ms >= PROGRESS_HOST_MS) {
+            print_latencies(s, "");
+            printed_ms = burn_host_ms();
+        }
+    }
+    while (r == 0 && s->answered < s->launched)
+        r = collect(e, s, true);
+    return r;
+}
+
+int burn_serve(struct error *e, struct burn_device *device, const struct burn_service *service,
+               const volatile sig_atomic_t *stop)
+{
+    struct serving *s = calloc(1, sizeof(*s));
+    float *latencies_ms = calloc(LATENCIES_MAX, sizeof(*latencies_ms));
+    int r = -ERR_NO_MEMORY;
+    if (s && latencies_ms) {
+        s->device = device;
+        s->latencies_ms = latencies_ms;
+        r = serve(e, s, service, stop);
+        if (r == 0)
+            print_latencies(s, *stop ? " stopped" : " done");
+    } else {
+        error_set(e, ERR_NO_MEMORY, "out of memory");
+    }
+    free(latencies_ms);
+    free(s);
+    return r;
+}
