@@ -29,6 +29,21 @@ bool log_level_parse(const char *text, enum log_level *ret_level)
     return false;
 }
 
+static void append_json_string(struct str *line, const char *s, size_t length)
+{
+    str_append_char(line, '"');
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (c == '"' || c == '\\')
+            str_printf(line, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            str_printf(line, "\\u%04x", c);
+        else
+            str_append_char(line, (char)c);
+    }
+    str_append_char(line, '"');
+}
+
 /* Fields are "a=1 b=two words=last": a pair begins at a word that contains '='. */
 static void append_json_fields(struct str *line, const char *fields)
 {
@@ -47,7 +62,7 @@ static void append_json_fields(struct str *line, const char *fields)
             end += strcspn(end, " ");
         }
         str_append(line, ", ");
-        str_append_json(line, p, (size_t)(equals - p));
+        append_json_string(line, p, (size_t)(equals - p));
         str_append(line, ": ");
         const char *value = equals + 1;
         size_t length = (size_t)(end - value);
@@ -55,7 +70,7 @@ static void append_json_fields(struct str *line, const char *fields)
             value++;
             length -= 2;
         }
-        str_append_json(line, value, length);
+        append_json_string(line, value, length);
         p = end;
     }
 }
@@ -81,7 +96,7 @@ void log_write(const struct log *log, enum log_level level, const char *message,
     if (log->json) {
         str_printf(&line, "{\"time\": \"%s\", \"level\": \"%s\", \"message\": ", when,
                    level_names[level]);
-        str_append_json(&line, message, strlen(message));
+        append_json_string(&line, message, strlen(message));
         append_json_fields(&line, pairs);
         str_append(&line, "}\n");
     } else {

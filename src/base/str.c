@@ -92,21 +92,6 @@ void str_printf(struct str *s, const char *format, ...)
     s->length += (size_t)length;
 }
 
-void str_append_json(struct str *s, const char *text, size_t length)
-{
-    str_append_char(s, '"');
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c == '"' || c == '\\')
-            str_printf(s, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            str_printf(s, "\\u%04x", c);
-        else
-            str_append_char(s, (char)c);
-    }
-    str_append_char(s, '"');
-}
-
 bool str_failed(const struct str *s)
 {
     return s->failed;

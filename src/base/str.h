@@ -25,8 +25,6 @@ void str_append(struct str *s, const char *text);
 void str_append_bytes(struct str *s, const void *bytes, size_t length);
 void str_append_char(struct str *s, char c);
 void str_printf(struct str *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* As a JSON string, quotes included. The bytes must be UTF-8. */
-void str_append_json(struct str *s, const char *text, size_t length);
 bool str_failed(const struct str *s);
 /* The text, never NULL. Valid until the next call on s. */
 const char *str_text(const struct str *s);

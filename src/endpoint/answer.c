@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "endpoint/connection_internal.h"
+#include "wire/json_writer.h"
 
 enum { HEAD_MAX = 512, PROBLEM_MAX = 8192, CHUNK_HEAD_MAX = 24, SEND_AT_ONCE_BYTES = 64 << 10 };
 
@@ -181,36 +182,23 @@ void http_answer_json(struct http_request *r, int status, const char *json, size
     answer(r, status, "application/json", "", json, length);
 }
 
-/* Details may quote what a stranger sent. */
-static void append_detail(struct str *out, const char *text)
-{
-    size_t length = strlen(text);
-    if (str_is_utf8(text, length)) {
-        str_append_json(out, text, length);
-        return;
-    }
-    char clean[ERROR_TEXT_MAX];
-    str_copy(clean, sizeof clean, text);
-    for (char *p = clean; *p; p++)
-        if ((unsigned char)*p >= 0x80)
-            *p = '?';
-    str_append_json(out, clean, strlen(clean));
-}
-
 static void answer_problem(struct http_request *r, const struct error *e, const char *extra)
 {
-    struct str body;
-    str_init(&body, PROBLEM_MAX);
     int status = error_http_status(e->code);
-    str_printf(&body, "{\"type\":\"urn:gpumux:problem:%s\",\"title\":\"%s\",\"status\":%d",
-               error_slug(e->code), error_title(e->code), status);
-    str_append(&body, ",\"detail\":");
-    append_detail(&body, e->text);
-    if (e->field[0]) {
-        str_append(&body, ",\"field\":");
-        append_detail(&body, e->field);
-    }
-    str_append_char(&body, '}');
+    char type[64];
+    snprintf(type, sizeof type, "urn:gpumux:problem:%s", error_slug(e->code));
+    struct str body;
+    struct json_writer w;
+    str_init(&body, PROBLEM_MAX);
+    json_writer_init(&w, &body);
+    json_begin_object(&w);
+    json_put_string(json_key(&w, "type"), type);
+    json_put_string(json_key(&w, "title"), error_title(e->code));
+    json_put_int(json_key(&w, "status"), status);
+    json_put_string(json_key(&w, "detail"), e->text);
+    if (e->field[0])
+        json_put_string(json_key(&w, "field"), e->field);
+    json_end_object(&w);
     answer(r, status, "application/problem+json", extra, str_text(&body), body.length);
     str_done(&body);
 }
