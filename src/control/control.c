@@ -1,0 +1,481 @@
+/*
+ * The loop thread's centre: events go into the cluster's step, and its actions come out in two stages.
+ *
+ * Stage 1 of every step is added to the round that is filling. When the store thread is free, the round
+ * is handed over; when it reports the round durable, the round's stage 2 is carried out. If it reports a
+ * failure, everybody who waits on this or a later round gets an error, and the cluster is rebuilt from
+ * the store: memory then says what the disk says.
+ */
+#include <event2/event.h>
+#include <event2/listener.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control/control_internal.h"
+#include "wire/record.h"
+#include "wire/spec.h"
+
+enum { REBUILD_RETRY_MS = 1000, HOUSEKEEPING_MS = 1000 };
+
+static const struct http_route routes[] = {
+    {HTTP_POST, "/v1/workloads", handle_submit},
+    {HTTP_GET, "/v1/workloads", handle_list},
+    {HTTP_GET, "/v1/workloads/{ref}", handle_get},
+    {HTTP_POST, "/v1/workloads/{ref}/cancel", handle_cancel},
+    {HTTP_POST, "/v1/workloads/{ref}/requeue", handle_requeue},
+    {HTTP_POST, "/v1/workloads/{ref}/signal", handle_signal},
+    {HTTP_POST, "/v1/workloads/{ref}/input", handle_input},
+    {HTTP_GET, "/v1/workloads/{ref}/logs", handle_logs},
+    {HTTP_GET, "/v1/events", handle_events},
+    {HTTP_GET, "/v1/nodes", handle_nodes},
+    {HTTP_GET, "/v1/nodes/{name}", handle_node},
+    {HTTP_POST, "/v1/nodes/{name}/drain", handle_drain},
+    {HTTP_POST, "/v1/nodes/{name}/undrain", handle_undrain},
+    {HTTP_GET, "/v1/version", handle_version},
+    {HTTP_GET, "/healthz", handle_healthz},
+    {HTTP_GET, "/readyz", handle_readyz},
+    {HTTP_GET, "/metrics", handle_metrics},
+    {HTTP_METHOD_END, NULL, NULL},
+};
+
+/* ---- waiters ---- */
+
+struct waiter *waiter_new(struct control *c, struct http_request *http)
+{
+    struct waiter *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    *w = (struct waiter){
+        .control = c, .http = http, .request = ++c->request_last, .since_boot_ms = clock_boot_ms()};
+    if (hash_map_put(&c->requests, w->request, w) < 0) {
+        free(w);
+        return NULL;
+    }
+    list_append(&c->waiters, &w->link);
+    return w;
+}
+
+void waiter_free(struct waiter *w)
+{
+    if (!w)
+        return;
+    hash_map_remove(&w->control->requests, w->request);
+    list_remove(&w->link);
+    free(w);
+}
+
+/* Nodes that never answer: a waiter of the cluster cannot time out, its commit always ends. */
+static void waiters_expire(struct control *c, int64_t now_boot_ms)
+{
+    list_for_each_safe (it, &c->waiters) {
+        struct waiter *w = list_entry(it, struct waiter, link);
+        if (w->on_answer && now_boot_ms - w->since_boot_ms > REPLY_TIMEOUT_MS)
+            w->on_answer(w, NULL);
+    }
+}
+
+/* ---- rounds ---- */
+
+static void deferred_free_all(struct list *deferred)
+{
+    list_for_each_safe (it, deferred) {
+        list_remove(it);
+        free(list_entry(it, struct deferred, link));
+    }
+}
+
+static void reply(struct control *c, const struct cluster_action *action)
+{
+    struct waiter *w = hash_map_get(&c->requests, action->request);
+    if (w && w->on_reply)
+        w->on_reply(w, action);
+    else if (!w && action->result < 0)
+        links_refuse_hello(c, action);
+}
+
+/* Stage 2. A failed round answers every request with the error and sends nothing. */
+static void round_act(struct control *c, struct list *deferred, int result,
+                      const struct error *error)
+{
+    struct list now; /* what acting leads to comes with a later round */
+    list_init(&now);
+    list_move_all(deferred, &now);
+    while (!list_empty(&now)) {
+        struct deferred *d = list_entry(now.next, struct deferred, link);
+        list_remove(&d->link);
+        if (d->action.kind == CLUSTER_REPLY) {
+            if (result < 0) {
+                d->action.result = result;
+                str_copy(d->action.text, sizeof d->action.text, error->text);
+            }
+            reply(c, &d->action);
+        } else if (result == 0) {
+            links_send(c, d);
+        }
+        free(d);
+    }
+}
+
+static void tick_arm(struct control *c)
+{
+    int64_t wait_ms = HOUSEKEEPING_MS;
+    if (c->cluster) {
+        int64_t due = cluster_next_tick(c->cluster);
+        int64_t now = clock_boot_ms();
+        if (due - now < wait_ms)
+            wait_ms = due > now ? due - now : 0;
+    }
+    struct timeval tv = {.tv_sec = wait_ms / 1000, .tv_usec = (wait_ms % 1000) * 1000};
+    evtimer_add(c->tick, &tv);
+}
+
+static void round_flush(struct control *c)
+{
+    if (committer_busy(c->committer))
+        return; /* the end of that commit flushes again */
+    if (store_batch_count(c->filling.batch) == 0) {
+        round_act(c, &c->filling.deferred, 0, NULL);
+        return;
+    }
+    struct store_batch *next = store_batch_new();
+    if (!next)
+        return; /* the next flush tries again; nothing is lost */
+    struct store_batch *batch = c->filling.batch;
+    c->filling.batch = next;
+    list_move_all(&c->filling.deferred, &c->committing);
+    committer_start(c->committer, batch);
+}
+
+static void rebuild(struct control *c)
+{
+    cluster_free(c->cluster);
+    c->cluster = NULL;
+    links_close_all(c);
+    struct error e = {0};
+    if (control_load_cluster(&e, c, &c->cluster) < 0) {
+        log_write(c->log, LOG_ERROR, "state could not be read back", "why=\"%s\"", e.text);
+        struct timeval tv = {.tv_sec = REBUILD_RETRY_MS / 1000};
+        evtimer_add(c->retry, &tv);
+        return;
+    }
+    c->rebuilds++;
+    tick_arm(c);
+}
+
+/* Drops what was decided and not stored, and goes back to what the store says. */
+static void round_give_up(struct control *c, const struct error *error)
+{
+    round_act(c, &c->filling.deferred, -error->code, error);
+    store_batch_clear(c->filling.batch);
+    rebuild(c);
+}
+
+static void on_committed(void *arg, int result, const struct error *error)
+{
+    struct control *c = arg;
+    if (result < 0) {
+        c->commits_failed++;
+        log_write(c->log, LOG_ERROR, "commit failed", "why=\"%s\"", error->text);
+        /* What was decided since then stands on what was not stored: it fails with it. */
+        round_act(c, &c->committing, result, error);
+        round_give_up(c, error);
+        return;
+    }
+    round_act(c, &c->committing, 0, NULL);
+    watchers_wake(c);
+    if (store_batch_count(c->filling.batch) > 0 || !list_empty(&c->filling.deferred))
+        round_flush(c);
+}
+
+/* ---- stage 1 ---- */
+
+static int store_new_workload(struct control *c, const struct cluster_action *a,
+                              const char *status_json)
+{
+    const struct submission *s = c->submitting;
+    const struct submission_item *item = &s->items[a->item];
+    uint64_t first = a->workload - a->item;
+    uint64_t group =
+        item->array_index > 0 ? a->workload - (uint64_t)item->array_index : a->workload;
+    struct str after;
+    str_init(&after, SPEC_TEXT_MAX);
+    str_append_char(&after, '[');
+    for (size_t i = 0; i < item->after_count; i++)
+        str_printf(&after, "%s[%llu, %s]", i ? ", " : "",
+                   (unsigned long long)(item->after[i].within ? first + item->after[i].workload
+                                                              : item->after[i].workload),
+                   item->after[i].succeeded ? "true" : "false");
+    str_append_char(&after, ']');
+    struct store_workload row = {
+        .id = a->workload,
+        .group = group,
+        .first = first,
+        .submitted = s->count,
+        .spec_id = group,
+        .uid = s->uid,
+        .user = s->user,
+        .name = item->name,
+        .base = item->spec->name,
+        .key = s->key,
+        .array_index = item->array_index,
+        .kind = item->spec->needs.kind,
+        .priority = item->spec->needs.priority,
+        .state = a->status->state,
+        .submitted_wall_ms = a->status->submitted_wall_ms,
+        .ended_wall_ms = a->status->ended_wall_ms,
+        .after = str_text(&after),
+        .status = status_json,
+    };
+    int r = str_failed(&after) ? -ERR_NO_MEMORY : 0;
+    if (r == 0 && item->array_index <= 0)
+        r = store_batch_spec(c->filling.batch, group, item->spec_json);
+    if (r == 0)
+        r = store_batch_workload(c->filling.batch, &row);
+    str_done(&after);
+    return r;
+}
+
+static int store_event_of(struct control *c, const struct cluster_action *a, int64_t wall_ms)
+{
+    struct store_event event = {.wall_ms = wall_ms,
+                                .workload = a->workload,
+                                .attempt = a->attempt,
+                                .node = a->node ? a->node : "",
+                                .what = a->what,
+                                .text = a->text};
+    log_write(c->log, LOG_INFO, a->what, "workload=%llu attempt=%d node=%s text=\"%s\"",
+              (unsigned long long)a->workload, a->attempt, event.node, a->text);
+    return store_batch_event(c->filling.batch, &event);
+}
+
+static int book_store(struct control *c, const struct cluster_action *a, int64_t wall_ms)
+{
+    if (a->kind == CLUSTER_STORE_DELETE)
+        return store_batch_delete(c->filling.batch, a->workload);
+    if (a->kind == CLUSTER_EVENT_LOG)
+        return store_event_of(c, a, wall_ms);
+    struct str json;
+    str_init(&json, SPEC_TEXT_MAX);
+    int r;
+    if (a->kind == CLUSTER_STORE_NODE) {
+        r = record_write_node(a->info, &json);
+        if (r == 0)
+            r = store_batch_node(c->filling.batch, a->node, a->drained, str_text(&json));
+    } else {
+        r = record_write_status(a->status, &json);
+        if (r == 0 && a->kind == CLUSTER_STORE_NEW)
+            r = store_new_workload(c, a, str_text(&json));
+        else if (r == 0)
+            r = store_batch_status(c->filling.batch, a->workload, a->status->state,
+                                   a->status->ended_wall_ms, str_text(&json));
+    }
+    str_done(&json);
+    return r;
+}
+
+static int book_deferred(struct control *c, const struct cluster_action *a)
+{
+    struct deferred *d = malloc(sizeof *d);
+    if (!d)
+        return -ERR_NO_MEMORY;
+    d->action = *a;
+    d->action.status = NULL;
+    d->action.info = NULL;
+    d->node[0] = '\0';
+    if (a->node)
+        str_copy(d->node, sizeof d->node, a->node);
+    d->action.node = d->node;
+    if (a->placed)
+        d->placed = *a->placed;
+    d->action.placed = a->placed ? &d->placed : NULL;
+    list_append(&c->filling.deferred, &d->link);
+    return 0;
+}
+
+int control_step(struct control *c, struct cluster_event *event)
+{
+    if (!c->cluster)
+        return -ERR_UNAVAILABLE;
+    event->now = clock_read();
+    c->actions.count = 0;
+    c->steps++;
+    int r = cluster_step(c->cluster, event, &c->actions);
+    for (size_t i = 0; r == 0 && i < c->actions.count; i++) {
+        const struct cluster_action *a = &c->actions.items[i];
+        r = a->kind < CLUSTER_REPLY ? book_store(c, a, event->now.wall_ms) : book_deferred(c, a);
+    }
+    if (r < 0) {
+        /* A step booked by half must not be committed: the round is given up like a failed commit. */
+        struct error e;
+        error_set(&e, ERR_NO_MEMORY, "out of memory");
+        round_give_up(c, &e);
+        return -ERR_UNAVAILABLE;
+    }
+    if (store_batch_count(c->filling.batch) > 0 || !list_empty(&c->filling.deferred))
+        event_active(c->flush, EV_TIMEOUT, 0);
+    tick_arm(c);
+    return 0;
+}
+
+/* ---- timers ---- */
+
+static void on_flush(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    round_flush(arg);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct control *c = arg;
+    waiters_expire(c, clock_boot_ms());
+    struct cluster_event event = {.kind = CLUSTER_TICK};
+    if (control_step(c, &event) < 0)
+        tick_arm(c);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct control *c = arg;
+    if (!c->cluster)
+        rebuild(c);
+}
+
+/* ---- life ---- */
+
+static void configure(struct control *c)
+{
+    const struct config *config = c->config;
+    struct cluster_config *k = &c->cluster_config;
+    cluster_config_default(k);
+    k->max_neighbours = (int)config->max_neighbours;
+    k->queue_max = (size_t)config->queue_max;
+    k->lease_ms = config->lease_ms;
+    k->fence_ms = config->fence_ms;
+    k->drain_ms = config->drain_ms;
+    k->margin_ms = config->lost_margin_ms;
+    k->resend_ms = config->resend_ms;
+    k->backoff_min_ms = config->backoff_min_ms;
+    k->backoff_max_ms = config->backoff_max_ms;
+    k->keep_finished_ms = config->keep_finished_ms;
+    k->keep_finished_max = (size_t)config->keep_finished_max;
+}
+
+static int policy_choose(struct error *e, struct control *c)
+{
+    c->cluster_config.policy = policy_find(c->config->policy);
+    if (c->cluster_config.policy)
+        return 0;
+    struct str names;
+    str_init(&names, 1024);
+    for (size_t i = 0; policy_at(i); i++)
+        str_printf(&names, "%s%s", i ? ", " : "", policy_at(i)->name);
+    int r = error_set_field(e, ERR_INVALID, "policy", "there is no policy '%s'; there are: %s",
+                            c->config->policy, str_text(&names));
+    str_done(&names);
+    return r;
+}
+
+static int control_open(struct error *e, struct control *c, const struct control_options *o)
+{
+    int r = policy_choose(e, c);
+    if (r == 0)
+        r = store_open_sqlite(e, o->directory, &c->store);
+    if (r == 0)
+        r = control_load_cluster(e, c, &c->cluster);
+    if (r == 0)
+        r = committer_new(e, c->base, c->store, (uint64_t)c->config->keep_events, on_committed, c,
+                          &c->committer);
+    if (r == 0)
+        r = links_listen(e, c, o->node_socket);
+    if (r == 0)
+        r = auth_new(e, geteuid(), c->config->admin_group, &c->auth);
+    if (r == 0)
+        r = http_server_new(e, c->base, c->log, routes, c, (size_t)c->config->connections_max,
+                            &c->http);
+    if (r == 0)
+        r = http_server_listen_unix(e, c->http, o->api_socket, 0666);
+    return r;
+}
+
+int control_new(struct error *e, struct event_base *base, const struct control_options *options,
+                struct control **ret)
+{
+    struct control *c = calloc(1, sizeof *c);
+    if (!c)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    c->base = base;
+    c->log = options->log;
+    c->config = options->config;
+    c->started_boot_ms = clock_boot_ms();
+    str_copy(c->directory, sizeof c->directory, options->directory);
+    list_init(&c->links);
+    list_init(&c->watchers);
+    list_init(&c->log_streams);
+    list_init(&c->waiters);
+    list_init(&c->filling.deferred);
+    list_init(&c->committing);
+    hash_map_init(&c->requests);
+    cluster_actions_init(&c->actions);
+    configure(c);
+    c->flush = event_new(base, -1, 0, on_flush, c);
+    c->tick = evtimer_new(base, on_tick, c);
+    c->retry = evtimer_new(base, on_retry, c);
+    c->filling.batch = store_batch_new();
+    int r = 0;
+    if (!c->filling.batch || !c->flush || !c->tick || !c->retry)
+        r = error_set(e, ERR_NO_MEMORY, "out of memory");
+    if (r == 0)
+        r = control_open(e, c, options);
+    if (r < 0) {
+        control_free(c);
+        return r;
+    }
+    tick_arm(c);
+    *ret = c;
+    return 0;
+}
+
+/* Requests still waiting at the end: their commit may have happened or not, and we say so. */
+static void waiters_close_all(struct control *c)
+{
+    while (!list_empty(&c->waiters)) {
+        struct waiter *w = list_entry(c->waiters.next, struct waiter, link);
+        struct cluster_action bye = {.kind = CLUSTER_REPLY, .result = -ERR_UNAVAILABLE};
+        str_copy(bye.text, sizeof bye.text, "gpumux is stopping; ask again when it is back");
+        if (w->on_reply)
+            w->on_reply(w, &bye);
+        else
+            w->on_answer(w, NULL);
+    }
+}
+
+void control_free(struct control *c)
+{
+    if (!c)
+        return;
+    committer_free(c->committer);
+    log_streams_close_all(c);
+    watchers_close_all(c);
+    waiters_close_all(c);
+    http_server_free(c->http);
+    auth_free(c->auth);
+    links_close_all(c);
+    if (c->node_listener)
+        evconnlistener_free(c->node_listener);
+    deferred_free_all(&c->filling.deferred);
+    deferred_free_all(&c->committing);
+    store_batch_free(c->filling.batch);
+    cluster_free(c->cluster);
+    cluster_actions_done(&c->actions);
+    store_close(c->store);
+    hash_map_done(&c->requests);
+    struct event *events[] = {c->flush, c->tick, c->retry};
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
+        if (events[i])
+            event_free(events[i]);
+    free(c);
+}

@@ -1,0 +1,198 @@
+/*
+ * Inside control/. Everything runs on the loop thread, except the commit itself (committer.h).
+ *
+ *   control.c    life, stepping the cluster, the two stages of its actions
+ *   load.c       building a cluster from the store
+ *   link.c       connections of nodes
+ *   submit.c     POST /v1/workloads
+ *   workloads.c  the other routes of workloads
+ *   logs.c       output, through the node that has it
+ *   watch.c      events, live
+ *   nodes.c      routes of nodes, version, health, metrics
+ *   show.c       how things look as JSON
+ */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/list.h"
+#include "cluster/cluster.h"
+#include "control/committer.h"
+#include "control/control.h"
+#include "endpoint/auth.h"
+#include "endpoint/http.h"
+#include "store/store.h"
+#include "wire/nodemsg.h"
+
+struct event;
+struct evconnlistener;
+
+enum {
+    REPLY_TIMEOUT_MS = 30000, /* a node that does not answer a question by then never will */
+    CONTROL_PATH_MAX = 4096,
+};
+
+/* A stage-2 action waiting for its commit; what it points to in the cluster is copied. */
+struct deferred {
+    struct list link;
+    struct cluster_action action;
+    char node[NODE_NAME_MAX];
+    struct attempt placed;
+};
+
+/* Steps that will be committed together, and what follows then. */
+struct round {
+    struct store_batch *batch;
+    struct list deferred; /* struct deferred */
+};
+
+/* Who waits for a REPLY of the cluster, or for a node's answer. */
+struct waiter;
+typedef void (*waiter_reply)(struct waiter *w, const struct cluster_action *reply);
+typedef void (*waiter_answer)(struct waiter *w, const struct nodemsg *answer);
+struct waiter {
+    struct list link; /* control.waiters */
+    struct control *control;
+    uint64_t request; /* key in control.requests */
+    int64_t since_boot_ms;
+    struct http_request *http; /* owned until answered */
+    waiter_reply on_reply;     /* of the cluster; may be NULL */
+    waiter_answer on_answer;   /* of a node; NULL msg: it will not come */
+    struct node_link *asked;   /* whose answer is awaited */
+    uint64_t workload;
+    void *arg;
+};
+
+struct control {
+    struct event_base *base;
+    const struct log *log;
+    const struct config *config;
+    char directory[CONTROL_PATH_MAX];
+    struct cluster_config cluster_config;
+    struct cluster *cluster; /* NULL: could not be rebuilt yet; nothing is accepted */
+    struct cluster_actions actions;
+    struct store *store;
+    struct committer *committer;
+    struct round filling;
+    struct list committing; /* struct deferred, of the batch that the store thread has */
+    struct http_server *http;
+    struct auth *auth;
+    struct evconnlistener *node_listener;
+    struct list links;    /* struct node_link */
+    struct list watchers; /* struct watcher */
+    struct list log_streams;
+    struct list waiters;
+    struct hash_map requests; /* request number → struct waiter */
+    uint64_t request_last;
+    struct event *flush, *tick, *retry;
+    const struct submission *submitting; /* during the step of a SUBMIT */
+    int64_t started_boot_ms;
+    uint64_t steps, commits_failed, rebuilds;
+};
+
+/* A submission on its way through its step: what STORE_NEW needs. */
+struct submission_item {
+    const struct workload_spec *spec;
+    const char *name;
+    int array_index; /* -1: none */
+    const char *spec_json;
+    size_t after_count;
+    struct cluster_after *after;
+};
+struct submission {
+    uint32_t uid;
+    const char *user;
+    const char *key;
+    size_t count;
+    struct submission_item *items;
+};
+
+/* control.c */
+/* Steps the cluster and books its actions; the event's `now` is filled in. -ERR_UNAVAILABLE while
+ * there is no cluster: then nothing happened and no reply comes. */
+int control_step(struct control *c, struct cluster_event *event);
+/* Registers a waiter for http; its number goes into the event. NULL: out of memory. */
+struct waiter *waiter_new(struct control *c, struct http_request *http);
+void waiter_free(struct waiter *w);
+
+/* load.c */
+int control_load_cluster(struct error *e, struct control *c, struct cluster **ret);
+
+/* link.c */
+struct node_link;
+int links_listen(struct error *e, struct control *c, const char *path);
+/* Closes all: after a rebuilt cluster every node must say hello again. */
+void links_close_all(struct control *c);
+/* Carries out SEND_*. */
+void links_send(struct control *c, const struct deferred *d);
+void links_refuse_hello(struct control *c, const struct cluster_action *reply);
+/* The open connection of a node, or NULL. */
+struct node_link *links_find(struct control *c, const char *node);
+/* Sends a question for which w awaits the answer; -ERR_UNAVAILABLE if it cannot be sent. */
+int link_ask(struct node_link *link, struct waiter *w, struct nodemsg *msg);
+const struct device_usage *link_device_usage(const struct node_link *link, const char *uuid);
+const struct attempt_usage *link_attempt_usage(const struct node_link *link, uint64_t workload,
+                                               int attempt);
+
+/* submit.c, workloads.c, logs.c, watch.c, nodes.c: handlers of the routes */
+void handle_submit(void *context, struct http_request *r);
+void handle_list(void *context, struct http_request *r);
+void handle_get(void *context, struct http_request *r);
+void handle_cancel(void *context, struct http_request *r);
+void handle_requeue(void *context, struct http_request *r);
+void handle_signal(void *context, struct http_request *r);
+void handle_input(void *context, struct http_request *r);
+void handle_logs(void *context, struct http_request *r);
+void handle_events(void *context, struct http_request *r);
+void handle_nodes(void *context, struct http_request *r);
+void handle_node(void *context, struct http_request *r);
+void handle_drain(void *context, struct http_request *r);
+void handle_undrain(void *context, struct http_request *r);
+void handle_version(void *context, struct http_request *r);
+void handle_healthz(void *context, struct http_request *r);
+void handle_readyz(void *context, struct http_request *r);
+void handle_metrics(void *context, struct http_request *r);
+
+/* Whether the caller may change (or read the secrets of) what belongs to uid. */
+bool control_may(const struct control *c, const struct http_request *r, uint32_t uid);
+/* The workload that {ref} names: an id, or the newest of that name, the caller's own before others'.
+ * -ERR_NOT_FOUND; -ERR_CONFLICT where it names an array. */
+int control_resolve(struct error *e, struct control *c, const struct http_request *r,
+                    uint64_t *ret_id);
+int control_resolve_ref(struct error *e, struct control *c, const struct http_request *r,
+                        const char *ref, uint64_t *ret_id);
+/* A query parameter (or any text) that must be a number; untouched if it is not there. */
+int control_query_number(struct error *e, const struct http_request *r, const char *name,
+                         uint64_t least, uint64_t most, uint64_t *ret);
+int control_number(struct error *e, const char *field, const char *text, uint64_t least,
+                   uint64_t most, uint64_t *ret);
+
+/* Where an attempt is (wanted 0: the newest; attempt is 0 when there is none). */
+struct located {
+    uint32_t uid;
+    int attempt;
+    bool open;     /* the attempt has not ended */
+    bool terminal; /* the workload has */
+    char node[NODE_NAME_MAX];
+    char text[WORKLOAD_TEXT_MAX]; /* of the workload's status */
+};
+int control_locate(struct error *e, struct control *c, uint64_t workload, int wanted,
+                   struct located *ret);
+
+/* show.c: how things look as JSON */
+struct show_options {
+    bool detail;  /* spec, attempts and dependencies too */
+    bool secrets; /* with the values of its environment */
+};
+int show_workload(struct error *e, struct control *c, struct str *out,
+                  const struct store_workload *row, const struct show_options *options);
+void show_event(struct str *out, const struct store_event *event);
+void show_node(struct control *c, struct str *out, const char *name, bool drained,
+               const struct node_info *info);
+
+/* watch.c: after a commit that may have written events */
+void watchers_wake(struct control *c);
+void watchers_close_all(struct control *c);
+/* logs.c */
+void log_streams_close_all(struct control *c);

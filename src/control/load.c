@@ -1,0 +1,121 @@
+/* Building a cluster from what the store holds: at start, and after a commit that failed. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/control_internal.h"
+#include "wire/record.h"
+#include "wire/spec.h"
+
+struct loading {
+    struct control *control;
+    struct cluster *cluster;
+    struct error *error;
+};
+
+static int load_node(void *arg, const char *name, bool drained, const char *json)
+{
+    struct loading *l = arg;
+    struct arena arena;
+    arena_init(&arena, SPEC_TEXT_MAX);
+    struct node_info *info = arena_alloc(&arena, sizeof *info);
+    int r = info ? record_parse_node(l->error, &arena, json, info)
+                 : error_set(l->error, ERR_NO_MEMORY, "out of memory");
+    if (r < 0)
+        error_prefix_field(l->error, name);
+    else
+        r = cluster_load_node(l->cluster, info, drained);
+    arena_done(&arena);
+    return r;
+}
+
+/* [[id, succeeded], …] */
+static int parse_after(struct error *e, struct arena *arena, const char *text,
+                       struct cluster_after **ret, size_t *ret_count)
+{
+    json_t *list = json_loads(text, 0, NULL);
+    size_t count = json_array_size(list);
+    struct cluster_after *after = arena_array(arena, count, sizeof *after);
+    bool good = json_is_array(list) && after;
+    for (size_t i = 0; good && i < count; i++) {
+        json_t *pair = json_array_get(list, i);
+        good = json_is_integer(json_array_get(pair, 0)) && json_is_boolean(json_array_get(pair, 1));
+        after[i].workload = (uint64_t)json_integer_value(json_array_get(pair, 0));
+        after[i].succeeded = json_is_true(json_array_get(pair, 1));
+    }
+    json_decref(list);
+    if (!good)
+        return error_set_field(e, ERR_CORRUPT, "after", "not a list of dependencies");
+    *ret = after;
+    *ret_count = count;
+    return 0;
+}
+
+static int load_live(struct loading *l, struct arena *arena, const struct store_workload *row,
+                     struct cluster_stored *stored, struct workload_status *status)
+{
+    struct spec_list specs;
+    int r = spec_parse(l->error, arena, row->spec, strlen(row->spec), &specs);
+    if (r == 0 && specs.count != 1)
+        r = error_set(l->error, ERR_CORRUPT, "not one workload");
+    if (r == 0)
+        r = record_parse_status(l->error, arena, row->status, status);
+    struct cluster_after *after = NULL;
+    if (r == 0)
+        r = parse_after(l->error, arena, row->after, &after, &stored->after_count);
+    if (r < 0)
+        return r;
+    stored->after = after;
+    stored->needs = &specs.items[0].needs;
+    stored->node_labels = &specs.items[0].node_labels;
+    return 0;
+}
+
+static int load_workload(void *arg, const struct store_workload *row)
+{
+    struct loading *l = arg;
+    struct arena arena;
+    arena_init(&arena, 2 * SPEC_TEXT_MAX);
+    struct workload_status status = {.state = row->state,
+                                     .submitted_wall_ms = row->submitted_wall_ms,
+                                     .ended_wall_ms = row->ended_wall_ms};
+    struct cluster_stored stored = {.id = row->id,
+                                    .uid = row->uid,
+                                    .name = row->name,
+                                    .key = row->key,
+                                    .key_first = row->first,
+                                    .key_count = row->submitted,
+                                    .status = &status};
+    int r = 0;
+    if (!workload_state_is_terminal(row->state))
+        r = load_live(l, &arena, row, &stored, &status);
+    if (r < 0) {
+        char id[32];
+        snprintf(id, sizeof id, "workload %llu", (unsigned long long)row->id);
+        error_prefix_field(l->error, id);
+        if (l->error)
+            l->error->code = ERR_CORRUPT;
+    } else {
+        r = cluster_load_workload(l->cluster, &stored);
+    }
+    arena_done(&arena);
+    return r;
+}
+
+int control_load_cluster(struct error *e, struct control *c, struct cluster **ret)
+{
+    struct loading l = {.control = c, .error = e};
+    int r = cluster_new(&c->cluster_config, &l.cluster);
+    if (r < 0)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    uint64_t last_id = 0;
+    r = store_load(e, c->store, load_node, load_workload, &l, &last_id);
+    if (r < 0) {
+        cluster_free(l.cluster);
+        return r;
+    }
+    cluster_load_done(l.cluster, last_id, clock_read());
+    *ret = l.cluster;
+    return 0;
+}

@@ -1,0 +1,292 @@
+/* The routes of nodes, and those about gpumux itself: version, health, metrics. */
+#include <string.h>
+
+#include "base/version.h"
+#include "control/control_internal.h"
+#include "endpoint/metrics.h"
+#include "wire/json_writer.h"
+#include "wire/record.h"
+#include "wire/spec.h"
+
+struct node_listing {
+    struct control *control;
+    struct error *error;
+    const char *only; /* NULL: all */
+    struct str json;
+    size_t count;
+};
+
+/* Nodes are few: one pass over what the store knows serves both routes. */
+static int list_node(void *arg, const char *name, bool drained, const char *json)
+{
+    struct node_listing *l = arg;
+    if (l->only && strcmp(l->only, name) != 0)
+        return 0;
+    struct arena arena;
+    arena_init(&arena, SPEC_TEXT_MAX);
+    struct node_info *info = arena_alloc(&arena, sizeof *info);
+    int r = info ? record_parse_node(l->error, &arena, json, info)
+                 : error_set(l->error, ERR_NO_MEMORY, "out of memory");
+    if (r == 0) {
+        if (l->count++)
+            str_append(&l->json, ", ");
+        show_node(l->control, &l->json, name, drained, info);
+    }
+    arena_done(&arena);
+    return r;
+}
+
+static void answer_node(struct control *c, struct http_request *r, const char *name)
+{
+    struct error e = {0};
+    struct node_listing l = {.control = c, .error = &e, .only = name};
+    str_init(&l.json, HTTP_BODY_MAX);
+    int result = store_nodes(&e, c->store, list_node, &l);
+    if (result == 0 && l.count == 0)
+        result = error_set(&e, ERR_NOT_FOUND, "there is no node '%s'", name);
+    if (result < 0)
+        http_answer_error(r, &e);
+    else
+        http_answer_json(r, 200, str_text(&l.json), l.json.length);
+    str_done(&l.json);
+}
+
+/* false: answered with an error. */
+static bool no_query(struct http_request *r)
+{
+    static const char *const queries[] = {NULL};
+    struct error e = {0};
+    if (http_request_check_query(&e, r, queries) == 0)
+        return true;
+    http_answer_error(r, &e);
+    return false;
+}
+
+void handle_nodes(void *context, struct http_request *r)
+{
+    struct control *c = context;
+    struct error e = {0};
+    if (!no_query(r))
+        return;
+    struct node_listing l = {.control = c, .error = &e};
+    str_init(&l.json, HTTP_BODY_MAX);
+    str_append(&l.json, "{\"nodes\": [");
+    int result = store_nodes(&e, c->store, list_node, &l);
+    str_append(&l.json, "]}");
+    if (result < 0)
+        http_answer_error(r, &e);
+    else
+        http_answer_json(r, 200, str_text(&l.json), l.json.length);
+    str_done(&l.json);
+}
+
+void handle_node(void *context, struct http_request *r)
+{
+    if (no_query(r))
+        answer_node(context, r, http_request_part(r, "name"));
+}
+
+static void on_drained(struct waiter *w, const struct cluster_action *a)
+{
+    struct control *c = w->control;
+    struct http_request *r = w->http;
+    waiter_free(w);
+    if (a->result == 0) {
+        answer_node(c, r, http_request_part(r, "name"));
+        return;
+    }
+    struct error e;
+    error_set(&e, (enum error_code) - a->result, "%s", a->text);
+    http_answer_error(r, &e);
+}
+
+static void drain(struct control *c, struct http_request *r, bool on)
+{
+    struct error e = {0};
+    if (!no_query(r))
+        return;
+    struct waiter *w = NULL;
+    int result = 0;
+    if (!auth_is_admin(c->auth, http_request_peer(r)))
+        result = error_set(&e, ERR_DENIED, "only an administrator may drain nodes");
+    else if (!(w = waiter_new(c, r)))
+        result = error_set(&e, ERR_NO_MEMORY, "out of memory");
+    if (result == 0) {
+        w->on_reply = on_drained;
+        struct cluster_event event = {.kind = CLUSTER_DRAIN,
+                                      .request = w->request,
+                                      .drain = {.node = http_request_part(r, "name"), .on = on}};
+        if (control_step(c, &event) == 0 || !hash_map_get(&c->requests, event.request))
+            return;
+        waiter_free(w);
+        result = error_set(&e, ERR_UNAVAILABLE, "the state is being read back; try again");
+    }
+    http_answer_error(r, &e);
+}
+
+void handle_drain(void *context, struct http_request *r)
+{
+    drain(context, r, true);
+}
+
+void handle_undrain(void *context, struct http_request *r)
+{
+    drain(context, r, false);
+}
+
+/* ---- gpumux itself ---- */
+
+void handle_version(void *context, struct http_request *r)
+{
+    struct control *c = context;
+    if (!no_query(r))
+        return;
+    struct str json;
+    struct json_writer w;
+    str_init(&json, 1024);
+    json_writer_init(&w, &json);
+    json_begin_object(&w);
+    json_put_string(json_key(&w, "version"), GPUMUX_VERSION);
+    json_put_int(json_key(&w, "api"), 1);
+    json_put_string(json_key(&w, "policy"), c->cluster_config.policy->name);
+    json_end_object(&w);
+    http_answer_json(r, 200, str_text(&json), json.length);
+    str_done(&json);
+}
+
+void handle_healthz(void *context, struct http_request *r)
+{
+    (void)context;
+    if (no_query(r))
+        http_answer_text(r, 200, "text/plain", "ok\n", 3);
+}
+
+void handle_readyz(void *context, struct http_request *r)
+{
+    struct control *c = context;
+    struct error e;
+    if (!no_query(r))
+        return;
+    if (c->cluster) {
+        http_answer_text(r, 200, "text/plain", "ok\n", 3);
+        return;
+    }
+    error_set(&e, ERR_UNAVAILABLE, "the state could not be read back from the store");
+    http_answer_error(r, &e);
+}
+
+static void metrics_of_cluster(struct control *c, struct str *out)
+{
+    struct cluster_counts counts = {0};
+    if (c->cluster)
+        cluster_count(c->cluster, &counts);
+    metrics_family(out, "gpumux_workloads", METRIC_GAUGE,
+                   "Workloads that are not finished, by state");
+    for (int i = 0; i < WORKLOAD_SUCCEEDED; i++)
+        metrics_sample(out, "gpumux_workloads", (double)counts.by_state[i], "state",
+                       workload_state_name((enum workload_state)i), NULL);
+    metrics_family(out, "gpumux_workloads_finished", METRIC_GAUGE,
+                   "Finished workloads that are kept");
+    metrics_sample(out, "gpumux_workloads_finished", (double)counts.finished, NULL);
+    metrics_family(out, "gpumux_nodes_connected", METRIC_GAUGE, "Nodes that are connected");
+    metrics_sample(out, "gpumux_nodes_connected", (double)counts.nodes_connected, NULL);
+    metrics_family(out, "gpumux_nodes_known", METRIC_GAUGE, "Nodes that ever joined");
+    metrics_sample(out, "gpumux_nodes_known", (double)counts.nodes_known, NULL);
+    metrics_family(out, "gpumux_steps_total", METRIC_COUNTER,
+                   "Events that the cluster was stepped by");
+    metrics_sample(out, "gpumux_steps_total", (double)c->steps, NULL);
+    metrics_family(out, "gpumux_rebuilds_total", METRIC_COUNTER,
+                   "Times the state was read back after a failed commit");
+    metrics_sample(out, "gpumux_rebuilds_total", (double)c->rebuilds, NULL);
+}
+
+static void metrics_of_devices(struct control *c, struct str *out)
+{
+    struct policy_snapshot inventory = {0};
+    if (c->cluster)
+        cluster_inventory(c->cluster, &inventory);
+    static const struct {
+        const char *name, *help;
+    } families[] = {
+        {"gpumux_device_memory_bytes", "Memory of the device"},
+        {"gpumux_device_quota_booked_bytes", "Sum of the quotas of its workloads"},
+        {"gpumux_device_workloads", "Workloads placed on it"},
+        {"gpumux_device_memory_used_bytes", "Memory in use on the device"},
+        {"gpumux_device_sm_activity_ratio", "Part of its SMs that is active, 0 to 1"},
+        {"gpumux_device_power_watts", "Power it draws"},
+    };
+    for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
+        metrics_family(out, families[f].name, METRIC_GAUGE, families[f].help);
+        for (size_t i = 0; i < inventory.device_count; i++) {
+            const struct policy_device *d = &inventory.devices[i];
+            const char *node = inventory.nodes[d->node].name;
+            const struct device_usage *u = link_device_usage(links_find(c, node), d->uuid);
+            const double values[] = {(double)d->memory_bytes,
+                                     (double)d->quota_bytes,
+                                     d->neighbours,
+                                     u ? (double)u->memory_used_bytes : -1,
+                                     u ? u->sm_percent / 100 : -1,
+                                     u ? u->power_watts : -1};
+            if (values[f] >= 0)
+                metrics_sample(out, families[f].name, values[f], "node", node, "uuid", d->uuid,
+                               "model", d->model, NULL);
+        }
+    }
+}
+
+static void metrics_of_service(struct control *c, struct str *out)
+{
+    struct store_counters store;
+    struct http_counters http;
+    store_count(c->store, &store);
+    http_server_count(c->http, &http);
+    const struct {
+        const char *name;
+        enum metric_type type;
+        const char *help;
+        double value;
+    } plain[] = {
+        {"gpumux_store_commits_total", METRIC_COUNTER, "Commits; each is one sync",
+         (double)store.commits},
+        {"gpumux_store_operations_total", METRIC_COUNTER, "Rows written", (double)store.operations},
+        {"gpumux_store_bytes", METRIC_GAUGE, "Size of the database", (double)store.bytes},
+        {"gpumux_store_commits_failed_total", METRIC_COUNTER, "Commits that failed",
+         (double)c->commits_failed},
+        {"gpumux_http_requests_total", METRIC_COUNTER, "API requests", (double)http.requests},
+        {"gpumux_http_connections", METRIC_GAUGE, "Open API connections",
+         (double)http.connections_open},
+        {"gpumux_http_connections_refused_total", METRIC_COUNTER, "API connections over the limit",
+         (double)http.connections_refused},
+        {"gpumux_http_streams", METRIC_GAUGE, "Open watches and followed logs",
+         (double)http.streams_open},
+        {"gpumux_uptime_seconds", METRIC_GAUGE, "Since this process started",
+         (double)(clock_boot_ms() - c->started_boot_ms) / 1000},
+    };
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        metrics_family(out, plain[i].name, plain[i].type, plain[i].help);
+        metrics_sample(out, plain[i].name, plain[i].value, NULL);
+    }
+    static const char *const classes[] = {NULL, "1xx", "2xx", "3xx", "4xx", "5xx"};
+    metrics_family(out, "gpumux_http_responses_total", METRIC_COUNTER,
+                   "API answers by class of status");
+    for (int i = 2; i < 6; i++)
+        metrics_sample(out, "gpumux_http_responses_total", (double)http.by_status[i], "class",
+                       classes[i], NULL);
+    metrics_family(out, "gpumux_build_info", METRIC_GAUGE, "1, with the version as a label");
+    metrics_sample(out, "gpumux_build_info", 1, "version", GPUMUX_VERSION, "policy",
+                   c->cluster_config.policy->name, NULL);
+}
+
+void handle_metrics(void *context, struct http_request *r)
+{
+    struct control *c = context;
+    if (!no_query(r))
+        return;
+    struct str out;
+    str_init(&out, HTTP_BODY_MAX);
+    metrics_of_cluster(c, &out);
+    metrics_of_devices(c, &out);
+    metrics_of_service(c, &out);
+    http_answer_text(r, 200, "text/plain; version=0.0.4", str_text(&out), out.length);
+    str_done(&out);
+}

@@ -1,0 +1,280 @@
+/* How workloads, events and nodes look in the API. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "control/control_internal.h"
+#include "wire/json_writer.h"
+#include "wire/record.h"
+#include "wire/spec.h"
+
+static void put_devices(struct json_writer *w, const struct attempt *a)
+{
+    json_begin_array(w);
+    for (int i = 0; a && i < a->device_count; i++)
+        json_put_string(w, a->devices[i]);
+    json_end_array(w);
+}
+
+static void put_failure(struct json_writer *w, enum failure_reason failure)
+{
+    json_put_string(w, failure == FAILURE_NONE ? NULL : failure_reason_name(failure));
+}
+
+static void put_number_or_null(struct json_writer *w, bool there, int64_t number)
+{
+    if (there)
+        json_put_int(w, number);
+    else
+        json_put_null(w);
+}
+
+static void put_command(struct json_writer *w, const struct words *command)
+{
+    struct str line;
+    str_init(&line, SPEC_TEXT_MAX);
+    /* What was given as one string is shown as that string. */
+    bool shell = command->count == 3 && strcmp(command->items[0], "sh") == 0 &&
+                 strcmp(command->items[1], "-c") == 0;
+    for (size_t i = shell ? 2 : 0; i < command->count; i++) {
+        if (line.length)
+            str_append_char(&line, ' ');
+        str_append(&line, command->items[i]);
+    }
+    json_put_string(w, str_text(&line));
+    str_done(&line);
+}
+
+static void put_pairs(struct json_writer *w, const struct pairs *pairs)
+{
+    json_begin_object(w);
+    for (size_t i = 0; i < pairs->count; i++)
+        json_put_string(json_key(w, pairs->items[i].key), pairs->items[i].value);
+    json_end_object(w);
+}
+
+static void put_attempt(struct json_writer *w, const struct attempt *a)
+{
+    json_begin_object(w);
+    json_put_int(json_key(w, "number"), a->number);
+    json_put_string(json_key(w, "node"), a->node);
+    put_devices(json_key(w, "devices"), a);
+    json_put_time(json_key(w, "placed"), a->placed_wall_ms);
+    json_put_time(json_key(w, "started"), a->started_wall_ms);
+    json_put_time(json_key(w, "ended"), a->ended_wall_ms);
+    put_failure(json_key(w, "failure"), a->failure);
+    put_number_or_null(json_key(w, "exit_code"), a->exit_code >= 0 && a->ended_wall_ms,
+                       a->exit_code);
+    put_number_or_null(json_key(w, "signal"), a->signal > 0, a->signal);
+    json_put_bool(json_key(w, "lost"), a->lost);
+    json_put_string(json_key(w, "text"), a->text);
+    json_end_object(w);
+}
+
+static void put_usage(struct json_writer *w, struct control *c, const struct store_workload *row,
+                      const struct attempt *a)
+{
+    struct node_link *link = a && !a->ended_wall_ms ? links_find(c, a->node) : NULL;
+    const struct attempt_usage *usage = link ? link_attempt_usage(link, row->id, a->number) : NULL;
+    if (!usage) {
+        json_put_null(w);
+        return;
+    }
+    json_begin_object(w);
+    json_put_uint(json_key(w, "memory_used_bytes"), usage->memory_used_bytes);
+    json_put_real(json_key(w, "cpu_percent"), usage->cpu_percent);
+    json_put_uint(json_key(w, "resident_bytes"), usage->resident_bytes);
+    json_end_object(w);
+}
+
+static void put_status(struct json_writer *w, const struct store_workload *row,
+                       const struct workload_status *status)
+{
+    json_put_uint(json_key(w, "id"), row->id);
+    json_put_string(json_key(w, "name"), row->name);
+    json_put_string(json_key(w, "kind"), workload_kind_name(row->kind));
+    json_put_string(json_key(w, "state"), workload_state_name(row->state));
+    json_put_string(json_key(w, "user"), row->user);
+    json_put_uint(json_key(w, "uid"), row->uid);
+    json_put_int(json_key(w, "priority"), row->priority);
+    put_failure(json_key(w, "failure"), status->failure);
+    json_put_string(json_key(w, "text"), status->text);
+    put_number_or_null(json_key(w, "exit_code"), status->exit_code >= 0 && status->ended_wall_ms,
+                       status->exit_code);
+    put_number_or_null(json_key(w, "signal"), status->signal > 0, status->signal);
+    json_put_int(json_key(w, "attempt"), status->attempts_total);
+    json_put_int(json_key(w, "failures"), status->failures);
+    json_put_time(json_key(w, "submitted"), status->submitted_wall_ms);
+    json_put_time(json_key(w, "started"), status->started_wall_ms);
+    json_put_time(json_key(w, "ended"), status->ended_wall_ms);
+}
+
+/* The spec as it was given; values of its environment only for those who may see them. */
+static int put_spec(struct error *e, struct json_writer *w, const struct store_workload *row,
+                    bool secrets)
+{
+    if (secrets) {
+        json_put_raw(w, row->spec);
+        return 0;
+    }
+    json_t *spec = json_loads(row->spec, 0, NULL);
+    json_t *environment = json_object_get(spec, "environment");
+    const char *key;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(environment, next, key, value)
+    {
+        json_object_set_new(environment, key, json_null());
+    }
+    char *text = spec ? json_dumps(spec, JSON_COMPACT) : NULL;
+    json_decref(spec);
+    if (!text)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    json_put_raw(w, text);
+    free(text);
+    return 0;
+}
+
+static int put_detail(struct error *e, struct json_writer *w, const struct store_workload *row,
+                      const struct workload_status *status, bool secrets)
+{
+    int r = put_spec(e, json_key(w, "spec"), row, secrets);
+    json_begin_array(json_key(w, "attempts"));
+    for (int i = 0; i < status->attempts_kept; i++)
+        put_attempt(w, &status->attempts[i]);
+    json_end_array(w);
+    json_put_raw(json_key(w, "after"), row->after);
+    json_put_string(json_key(w, "enforcement"),
+                    "quota and share are admission limits, not enforced");
+    return r;
+}
+
+int show_workload(struct error *e, struct control *c, struct str *out,
+                  const struct store_workload *row, const struct show_options *options)
+{
+    struct arena arena;
+    arena_init(&arena, 4 * SPEC_TEXT_MAX);
+    struct spec_list specs;
+    struct workload_status status;
+    int r = spec_parse(e, &arena, row->spec, strlen(row->spec), &specs);
+    if (r == 0)
+        r = record_parse_status(e, &arena, row->status, &status);
+    if (r == 0) {
+        const struct workload_spec *spec = &specs.items[0];
+        const struct attempt *a = workload_status_attempt(&status);
+        struct json_writer w;
+        json_writer_init(&w, out);
+        json_begin_object(&w);
+        put_status(&w, row, &status);
+        json_put_string(json_key(&w, "node"), a ? a->node : NULL);
+        put_devices(json_key(&w, "devices"), a);
+        json_put_int(json_key(&w, "devices_wanted"), spec->needs.devices);
+        json_put_uint(json_key(&w, "quota_bytes"), spec->needs.quota_bytes);
+        json_begin_object(json_key(&w, "share"));
+        json_put_int(json_key(&w, "min"), spec->needs.share_min_percent);
+        json_put_int(json_key(&w, "max"), spec->needs.share_max_percent);
+        json_end_object(&w);
+        put_command(json_key(&w, "command"), &spec->command);
+        put_number_or_null(json_key(&w, "array_index"), row->array_index >= 0, row->array_index);
+        json_put_uint(json_key(&w, "group"), row->group);
+        put_pairs(json_key(&w, "labels"), &spec->labels);
+        put_usage(json_key(&w, "usage"), c, row, a);
+        if (options->detail)
+            r = put_detail(e, &w, row, &status, options->secrets);
+        json_end_object(&w);
+    }
+    arena_done(&arena);
+    return r;
+}
+
+void show_event(struct str *out, const struct store_event *event)
+{
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_put_uint(json_key(&w, "revision"), event->revision);
+    json_put_time(json_key(&w, "time"), event->wall_ms);
+    json_put_string(json_key(&w, "what"), event->what);
+    put_number_or_null(json_key(&w, "workload"), event->workload > 0, (int64_t)event->workload);
+    put_number_or_null(json_key(&w, "attempt"), event->attempt > 0, event->attempt);
+    json_put_string(json_key(&w, "node"), event->node[0] ? event->node : NULL);
+    json_put_string(json_key(&w, "text"), event->text);
+    json_end_object(&w);
+}
+
+static void put_percent(struct json_writer *w, double percent)
+{
+    if (percent < 0)
+        json_put_null(w);
+    else
+        json_put_real(w, percent);
+}
+
+static void put_device_usage(struct json_writer *w, const struct device_usage *usage)
+{
+    if (!usage) {
+        json_put_null(w);
+        return;
+    }
+    json_begin_object(w);
+    put_percent(json_key(w, "sm_percent"), usage->sm_percent);
+    put_percent(json_key(w, "memory_percent"), usage->memory_percent);
+    json_put_uint(json_key(w, "memory_used_bytes"), usage->memory_used_bytes);
+    put_percent(json_key(w, "power_watts"), usage->power_watts);
+    put_percent(json_key(w, "power_limit_watts"), usage->power_limit_watts);
+    put_percent(json_key(w, "temperature_celsius"), usage->temperature_celsius);
+    json_end_object(w);
+}
+
+static void put_booked(struct json_writer *w, const struct policy_device *booked)
+{
+    json_begin_object(w);
+    json_put_uint(json_key(w, "quota_bytes"), booked ? booked->quota_bytes : 0);
+    json_put_int(json_key(w, "share_min"), booked ? booked->share_min_percent : 0);
+    json_put_int(json_key(w, "workloads"), booked ? booked->neighbours : 0);
+    json_end_object(w);
+}
+
+static const struct policy_device *find_booked(const struct policy_snapshot *inventory,
+                                               const char *uuid)
+{
+    for (size_t i = 0; i < inventory->device_count; i++)
+        if (strcmp(inventory->devices[i].uuid, uuid) == 0)
+            return &inventory->devices[i];
+    return NULL;
+}
+
+void show_node(struct control *c, struct str *out, const char *name, bool drained,
+               const struct node_info *info)
+{
+    struct json_writer w;
+    struct policy_snapshot inventory = {0};
+    struct node_link *link = links_find(c, name);
+    if (c->cluster)
+        cluster_inventory(c->cluster, &inventory);
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_put_string(json_key(&w, "name"), name);
+    json_put_bool(json_key(&w, "connected"),
+                  c->cluster && cluster_node_connected(c->cluster, name));
+    json_put_bool(json_key(&w, "drained"), drained);
+    json_put_string(json_key(&w, "version"), info->version);
+    put_pairs(json_key(&w, "labels"), &info->labels);
+    json_begin_array(json_key(&w, "devices"));
+    for (int i = 0; i < info->device_count; i++) {
+        const struct device *d = &info->devices[i];
+        json_begin_object(&w);
+        json_put_string(json_key(&w, "uuid"), d->uuid);
+        json_put_string(json_key(&w, "model"), d->model);
+        json_put_int(json_key(&w, "index"), d->index);
+        json_put_uint(json_key(&w, "memory_bytes"), d->memory_bytes);
+        json_put_int(json_key(&w, "sm_count"), d->sm_count);
+        json_put_bool(json_key(&w, "emulated"), d->emulated);
+        put_booked(json_key(&w, "booked"), find_booked(&inventory, d->uuid));
+        put_device_usage(json_key(&w, "usage"), link_device_usage(link, d->uuid));
+        json_end_object(&w);
+    }
+    json_end_array(&w);
+    json_end_object(&w);
+}

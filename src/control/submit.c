@@ -1,0 +1,337 @@
+/*
+ * POST /v1/workloads: parse, check rights, expand arrays, resolve names, then one SUBMIT event. The
+ * answer comes when the commit is durable. With dry_run=1 nothing is submitted: it says where each
+ * would go now.
+ */
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control/control_internal.h"
+#include "wire/json_writer.h"
+#include "wire/spec.h"
+
+/* ---- reading ---- */
+
+static bool media_type_is_known(const char *type)
+{
+    static const char *const known[] = {"application/json", "application/yaml",
+                                        "application/x-yaml", "text/yaml"};
+    if (!type)
+        return true;
+    size_t length = strcspn(type, "; ");
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strlen(known[i]) == length && strncasecmp(type, known[i], length) == 0)
+            return true;
+    return false;
+}
+
+static int read_specs(struct error *e, struct http_request *r, struct spec_list *ret)
+{
+    static const char *const queries[] = {"dry_run", NULL};
+    if (http_request_check_query(e, r, queries) < 0)
+        return -ERR_INVALID;
+    if (!media_type_is_known(http_request_header(r, "Content-Type")))
+        return error_set(e, ERR_MEDIA_TYPE, "send application/json or application/yaml");
+    size_t length;
+    const char *body = http_request_body(r, &length);
+    if (length == 0)
+        return error_set(e, ERR_INVALID, "the body is empty: send a workload description");
+    return spec_parse(e, http_request_arena(r), body, length, ret);
+}
+
+/* ---- rights ---- */
+
+/* As whom it would run, and whether the caller may ask for that. */
+static int check_user(struct error *e, struct control *c, struct http_request *r,
+                      const struct workload_spec *spec)
+{
+    uid_t caller = http_request_peer(r)->uid, target = caller;
+    if (spec->user) {
+        if (auth_find_user(NULL, spec->user, &target) < 0)
+            return error_set_field(e, ERR_INVALID, "user", "there is no account '%s'", spec->user);
+    }
+    if (target != caller && !control_may(c, r, target))
+        return error_set_field(e, ERR_DENIED, "user",
+                               "only an administrator may run as somebody else ('%s')", spec->user);
+    if (target == 0 && !c->config->allow_root)
+        return error_set_field(e, ERR_DENIED, "user",
+                               "workloads may not run as root: name another user, or set "
+                               "allow_root: true in the configuration");
+    if (geteuid() != 0 && target != geteuid())
+        return error_set_field(e, ERR_DENIED, "user",
+                               "this gpumux does not run as root, so it runs workloads only as the "
+                               "user who started it");
+    return 0;
+}
+
+/* ---- dependencies ---- */
+
+struct resolving {
+    struct control *control;
+    struct http_request *http;
+    struct submission *submission;
+    size_t self; /* index of the item that is being resolved */
+    struct cluster_after *after;
+    size_t count, room;
+};
+
+static int add_after(struct error *e, struct resolving *v, uint64_t workload, bool within,
+                     bool succeeded)
+{
+    if (v->count == v->room)
+        return error_set_field(e, ERR_TOO_LARGE, "after", "more than %zu dependencies", v->room);
+    v->after[v->count++] =
+        (struct cluster_after){.workload = workload, .within = within, .succeeded = succeeded};
+    return 0;
+}
+
+/* Earlier items of this very submission: an element by its name, an array by its base name. */
+static int resolve_within(struct error *e, struct resolving *v, const struct after *after)
+{
+    size_t before = v->count;
+    for (size_t i = 0; i < v->self; i++) {
+        const struct submission_item *item = &v->submission->items[i];
+        if (strcmp(item->name, after->name) != 0 && strcmp(item->spec->name, after->name) != 0)
+            continue;
+        int r = add_after(e, v, i, true, after->succeeded);
+        if (r < 0)
+            return r;
+    }
+    return v->count > before;
+}
+
+static int resolve_stored(struct error *e, struct resolving *v, const struct after *after)
+{
+    struct control *c = v->control;
+    uint64_t *ids = arena_array(http_request_arena(v->http), WORKLOAD_ARRAY_MAX, sizeof *ids);
+    if (!ids)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    int found = store_resolve(e, c->store, false, http_request_peer(v->http)->uid, after->name, ids,
+                              WORKLOAD_ARRAY_MAX);
+    if (found == 0)
+        return error_set_field(e, ERR_INVALID, "after", "you have no workload named '%s'",
+                               after->name);
+    for (int i = 0; i < found; i++) {
+        int r = add_after(e, v, ids[i], false, after->succeeded);
+        if (r < 0)
+            return r;
+    }
+    return found;
+}
+
+static int resolve_after(struct error *e, struct resolving *v, struct submission_item *item)
+{
+    v->room = WORKLOAD_ARRAY_MAX;
+    v->count = 0;
+    if (item->spec->after_count == 0)
+        return 0;
+    v->after = arena_array(http_request_arena(v->http), v->room, sizeof *v->after);
+    if (!v->after)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < item->spec->after_count; i++) {
+        const struct after *after = &item->spec->after[i];
+        int r;
+        if (strspn(after->name, "0123456789") == strlen(after->name)) {
+            r = add_after(e, v, strtoull(after->name, NULL, 10), false, after->succeeded);
+        } else {
+            r = resolve_within(e, v, after);
+            if (r == 0)
+                r = resolve_stored(e, v, after);
+        }
+        if (r < 0)
+            return r;
+    }
+    item->after = v->after;
+    item->after_count = v->count;
+    return 0;
+}
+
+/* ---- expanding ---- */
+
+static int expand(struct error *e, struct control *c, struct http_request *r,
+                  const struct spec_list *specs, struct submission *s)
+{
+    struct arena *arena = http_request_arena(r);
+    size_t total = 0;
+    for (size_t i = 0; i < specs->count; i++)
+        total += specs->items[i].array_count ? (size_t)specs->items[i].array_count : 1;
+    s->items = arena_array(arena, total, sizeof *s->items);
+    if (!s->items)
+        return error_set(e, ERR_TOO_LARGE, "too many workloads in one request");
+    for (size_t i = 0; i < specs->count; i++) {
+        const struct workload_spec *spec = &specs->items[i];
+        struct resolving v = {.control = c, .http = r, .submission = s, .self = s->count};
+        struct submission_item first = {.spec = spec, .name = spec->name, .array_index = -1};
+        int result = check_user(e, c, r, spec);
+        if (result == 0)
+            result = resolve_after(e, &v, &first);
+        if (result < 0) {
+            char prefix[32];
+            snprintf(prefix, sizeof prefix, "workloads[%zu]", i);
+            if (specs->count > 1)
+                error_prefix_field(e, prefix);
+            return result;
+        }
+        struct str json;
+        str_init(&json, SPEC_TEXT_MAX);
+        result = spec_write(spec, &json);
+        first.spec_json = result == 0 ? arena_strndup(arena, str_text(&json), json.length) : NULL;
+        str_done(&json);
+        if (!first.spec_json)
+            return error_set(e, ERR_TOO_LARGE, "the description is too large");
+        int elements = spec->array_count ? spec->array_count : 1;
+        for (int k = 0; k < elements; k++) {
+            struct submission_item *item = &s->items[s->count++];
+            *item = first;
+            if (!spec->array_count)
+                continue;
+            item->array_index = k;
+            item->name = arena_printf(arena, "%s[%d]", spec->name, k);
+            if (!item->name)
+                return error_set(e, ERR_NO_MEMORY, "out of memory");
+        }
+    }
+    return 0;
+}
+
+/* ---- answering ---- */
+
+static void on_submitted(struct waiter *w, const struct cluster_action *a)
+{
+    struct control *c = w->control;
+    struct http_request *r = w->http;
+    const struct submission *s = w->arg;
+    waiter_free(w);
+    if (a->result < 0) {
+        struct error e;
+        error_set_field(&e, (enum error_code) - a->result, a->field, "%s", a->text);
+        http_answer_error(r, &e);
+        return;
+    }
+    struct str json;
+    struct json_writer out;
+    str_init(&json, HTTP_BODY_MAX);
+    json_writer_init(&out, &json);
+    json_begin_object(&out);
+    json_begin_array(json_key(&out, "workloads"));
+    for (size_t i = 0; i < a->count; i++) {
+        const struct workload_status *status = cluster_live_status(c->cluster, a->first + i);
+        json_begin_object(&out);
+        json_put_uint(json_key(&out, "id"), a->first + i);
+        json_put_string(json_key(&out, "name"), i < s->count ? s->items[i].name : "");
+        /* One that is not live any more has ended since: its true state is a GET away. */
+        json_put_string(json_key(&out, "state"),
+                        workload_state_name(status ? status->state : WORKLOAD_QUEUED));
+        json_end_object(&out);
+    }
+    json_end_array(&out);
+    json_put_bool(json_key(&out, "repeated"), a->repeated);
+    json_end_object(&out);
+    http_answer_json(r, a->repeated ? 200 : 201, str_text(&json), json.length);
+    str_done(&json);
+}
+
+static void put_placement(struct json_writer *out, const struct cluster_preview *p)
+{
+    json_begin_object(out);
+    json_put_string(json_key(out, "node"), p->node);
+    json_begin_array(json_key(out, "devices"));
+    for (int i = 0; i < p->device_count; i++)
+        json_put_string(out, p->devices[i]);
+    json_end_array(out);
+    json_end_object(out);
+}
+
+static void answer_preview(struct control *c, struct http_request *r, const struct submission *s)
+{
+    struct str json;
+    struct json_writer out;
+    str_init(&json, HTTP_BODY_MAX);
+    json_writer_init(&out, &json);
+    json_begin_object(&out);
+    json_begin_array(json_key(&out, "workloads"));
+    for (size_t i = 0; i < s->count; i++) {
+        const struct submission_item *item = &s->items[i];
+        struct cluster_preview p = {0};
+        (void)cluster_preview(c->cluster, &item->spec->needs, &item->spec->node_labels, &p);
+        json_begin_object(&out);
+        json_put_string(json_key(&out, "name"), item->name);
+        if (p.node[0])
+            put_placement(json_key(&out, "placement"), &p);
+        else
+            json_put_null(json_key(&out, "placement"));
+        json_put_string(json_key(&out, "text"),
+                        item->after_count ? "after what it waits for has ended" : p.text);
+        json_end_object(&out);
+    }
+    json_end_array(&out);
+    json_end_object(&out);
+    http_answer_json(r, 200, str_text(&json), json.length);
+    str_done(&json);
+}
+
+static int step_submit(struct error *e, struct control *c, struct http_request *r,
+                       struct submission *s)
+{
+    struct arena *arena = http_request_arena(r);
+    struct cluster_submission *items = arena_array(arena, s->count, sizeof *items);
+    struct waiter *w = items ? waiter_new(c, r) : NULL;
+    if (!w)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < s->count; i++)
+        items[i] = (struct cluster_submission){.name = s->items[i].name,
+                                               .needs = &s->items[i].spec->needs,
+                                               .node_labels = &s->items[i].spec->node_labels,
+                                               .after_count = s->items[i].after_count,
+                                               .after = s->items[i].after};
+    w->on_reply = on_submitted;
+    w->arg = s;
+    struct cluster_event event = {
+        .kind = CLUSTER_SUBMIT,
+        .request = w->request,
+        .submit = {.uid = s->uid, .key = s->key, .count = s->count, .items = items}};
+    c->submitting = s;
+    int result = control_step(c, &event);
+    c->submitting = NULL;
+    if (result < 0 && hash_map_get(&c->requests, event.request)) {
+        waiter_free(w);
+        return error_set(e, ERR_UNAVAILABLE, "the state is being read back; try again in a moment");
+    }
+    return 0; /* answered already, or will be */
+}
+
+void handle_submit(void *context, struct http_request *r)
+{
+    struct control *c = context;
+    struct error e = {0};
+    struct arena *arena = http_request_arena(r);
+    struct spec_list specs = {0};
+    const char *key = http_request_header(r, "Idempotency-Key");
+    const char *dry_run = http_request_query(r, "dry_run");
+    struct submission *s = arena_alloc(arena, sizeof *s);
+    int result = s ? read_specs(&e, r, &specs) : error_set(&e, ERR_NO_MEMORY, "out of memory");
+    if (result == 0 && key && (strlen(key) >= WORKLOAD_KEY_MAX || !str_is_utf8(key, strlen(key))))
+        result = error_set_field(&e, ERR_INVALID, "Idempotency-Key", "longer than %d bytes",
+                                 WORKLOAD_KEY_MAX - 1);
+    if (result == 0 && dry_run && strcmp(dry_run, "1") != 0 && strcmp(dry_run, "0") != 0)
+        result = error_set_field(&e, ERR_INVALID, "dry_run", "0 or 1, not '%s'", dry_run);
+    if (result == 0) {
+        s->uid = http_request_peer(r)->uid;
+        s->user = arena_strdup(arena, auth_user_name(c->auth, s->uid));
+        s->key = key;
+        result = expand(&e, c, r, &specs, s);
+    }
+    if (result == 0 && !c->cluster)
+        result = error_set(&e, ERR_UNAVAILABLE, "the state is being read back; try again");
+    if (result == 0 && dry_run && dry_run[0] == '1') {
+        answer_preview(c, r, s);
+        return;
+    }
+    if (result == 0)
+        result = step_submit(&e, c, r, s);
+    if (result < 0)
+        http_answer_error(r, &e);
+}
