@@ -12,6 +12,7 @@
 #include "model/workload.h"
 
 enum { DEFAULT_DEVICES = 1, DEFAULT_GRACE_MS = 10000, SHARE_MAX_PERCENT = 100, PORT_MAX = 65535 };
+#define SLO_LATENCY_MS_MIN 1e-3
 
 /* ---- names ---- */
 
@@ -324,8 +325,8 @@ static int validate_expectations(struct error *e, const struct workload_spec *sp
     if (slo && !(p > 0 && p < 100))
         return error_set_field(e, ERR_INVALID, "slo.percentile",
                                "a number above 0 and below 100 is needed");
-    if (slo && !(latency > 0 && latency <= (double)WORKLOAD_TIME_MS_MAX))
-        return error_set_field(e, ERR_INVALID, "slo.latency", "a time above 0 is needed");
+    if (slo && !(latency >= SLO_LATENCY_MS_MIN && latency <= (double)WORKLOAD_TIME_MS_MAX))
+        return error_set_field(e, ERR_INVALID, "slo.latency", "a microsecond at least is needed");
     if (!isfinite(spec->expected_samples) || spec->expected_samples < 0)
         return error_set_field(e, ERR_INVALID, "expected.samples",
                                "a number that is not negative is needed");
