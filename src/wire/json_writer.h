@@ -7,7 +7,8 @@
  *   json_end_object(w);                                → {"id":17,"name":"resnet"}
  *
  * Errors are the str's: check str_failed() once, at the end. The caller keeps begin and end in
- * balance. Numbers follow LC_NUMERIC as printf does: a main sets LC_CTYPE alone. (The names json_string, json_real, … are jansson's; hence json_put_*.)
+ * balance. Numbers follow LC_NUMERIC, as printf does: a main sets LC_CTYPE alone. (The names
+ * json_string, json_real, … are jansson's; hence json_put_*.)
  */
 #pragma once
 #include <stdbool.h>

@@ -64,8 +64,8 @@ int spec_set(struct error *e, struct arena *arena, struct workload_spec *spec, c
 /* Canonical JSON, one line. What spec_parse reads back is equal. */
 int spec_write(const struct workload_spec *spec, struct str *out);
 
-/* "8g", "512m", "1.5GiB", "1024" → bytes (k, m, g, t are powers of 1024); "90", "90s", "1.5h", "1h30m",
- * "250ms" → milliseconds. */
+/* "8g", "512m", "1.5GiB", "1024" → bytes (k, m, g, t are powers of 1024);
+ * "90", "90s", "1.5h", "1h30m", "250ms" → milliseconds. */
 int spec_parse_bytes(struct error *e, const char *text, uint64_t *ret_bytes);
 int spec_parse_duration(struct error *e, const char *text, int64_t *ret_ms);
 enum { SPEC_QUANTITY_MAX = 32 };
