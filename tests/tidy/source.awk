@@ -109,7 +109,7 @@ FNR == 1 {
     sub(/^src\//, "", inner_path)
     folder = folder_of(path)
     in_tests = path ~ /^(tests|bench)\//
-    may_exit = in_tests || path ~ /^(src\/cli|workloads)\// || path ~ /_test\.c$/
+    may_exit = in_tests || path ~ /^(src\/cli|workloads)\// || path ~ /_(test|fuzz|fixture)\.c$/
     in_comment = 0
     pragma_once = 0
     function_line = 0
