@@ -1,52 +1,95 @@
 /* The table of commands. command.h says what the members mean. */
 #include "cli/command.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
+#include "cli/changing.h"
+#include "cli/command_options.h"
 #include "cli/daemons.h"
 #include "cli/help.h"
+#include "cli/maintenance.h"
 #include "cli/options.h"
-
-#define DAEMON_OPTIONS                                                                             \
-    {"state", 0, "DIR", "where everything that must survive is kept", NULL},                       \
-        {"config", 'c', "FILE", "configuration, as 'gpumux config default' prints it", NULL},      \
-    {                                                                                              \
-        "set", 0, "KEY=VALUE", "set one key of the configuration; may be repeated", NULL           \
-    }
-#define POLICY_OPTION                                                                              \
-    {                                                                                              \
-        "policy", 0, "exclusive|firstfit|random", "which workloads go to which devices", NULL      \
-    }
-#define LISTEN_OPTION                                                                              \
-    {                                                                                              \
-        "listen", 0, "unix:PATH", "API socket, instead of api.sock in the state directory", NULL   \
-    }
-#define DEVICE_OPTIONS                                                                             \
-    {"emulate", 0, "N[xMODEL[:MEM]]",                                                              \
-     "emulate N GPUs: 4, 2xA100, 4xH200:24g, 2xA100,T4; models H200, A100, RTX3090, T4", NULL},    \
-    {                                                                                              \
-        "without-devices", 0, NULL, "start on a machine that has no GPU all the same", NULL        \
-    }
-#define NODE_SOCKET_OPTION                                                                         \
-    {                                                                                              \
-        "node-socket", 0, "PATH",                                                                  \
-            "where nodes connect, instead of node.sock in the state directory", NULL               \
-    }
-#define OPTIONS_END                                                                                \
-    {                                                                                              \
-        0                                                                                          \
-    }
+#include "cli/submit.h"
+#include "cli/watching.h"
 
 static const struct option no_options[] = {OPTIONS_END};
-
 static const struct option up_options[] = {DEVICE_OPTIONS, DAEMON_OPTIONS, LISTEN_OPTION,
                                            POLICY_OPTION, OPTIONS_END};
 static const struct option control_options[] = {DAEMON_OPTIONS, LISTEN_OPTION, NODE_SOCKET_OPTION,
                                                 POLICY_OPTION, OPTIONS_END};
 static const struct option node_options[] = {DEVICE_OPTIONS, DAEMON_OPTIONS, NODE_SOCKET_OPTION,
                                              OPTIONS_END};
+static const struct option submit_options[] = {
+    SPEC_OPTIONS,
+    {"array", 'a', "N", "N copies: NAME[0] …, each with its GPUMUX_ARRAY_INDEX", "array"},
+    {"dry-run", 0, NULL, "submit nothing: say where it would run now, or why it would wait", NULL},
+    {"key", 0, "KEY", "the same key never submits twice; one is made if not given", NULL},
+    OUTPUT_OPTION,
+    QUIET_OPTION("print ids only"),
+    SOCKET_OPTION,
+    OPTIONS_END};
+static const struct option run_options[] = {
+    SPEC_OPTIONS,
+    {"no-stdin", 0, NULL, "do not forward standard input", NULL},
+    QUIET_OPTION("say nothing about waiting and ending"),
+    SOCKET_OPTION,
+    OPTIONS_END};
+static const struct option ps_options[] = {
+    {"all", 'a', NULL, "all that are kept, not only live and the 20 that ended last", NULL},
+    {"state", 0, "STATE,…", "only in these states", NULL},
+    {"kind", 'k', "task|service", "only of this kind", NULL},
+    {"user", 'u', "NAME", "only this user's", NULL},
+    {"name", 'n', "NAME", "only of this name", NULL},
+    OUTPUT_OPTION,
+    QUIET_OPTION("print ids only"),
+    SOCKET_OPTION,
+    OPTIONS_END};
+static const struct option describe_options[] = {OUTPUT_OPTION, SOCKET_OPTION, OPTIONS_END};
+static const struct option logs_options[] = {
+    {"follow", 'f', NULL, "go on until the attempt has ended", NULL},
+    {"attempt", 0, "N", "this attempt's, instead of the last one's", NULL},
+    {"timestamps", 't', NULL, "begin every line with its time", NULL},
+    {"stdout", 0, NULL, "only what came from standard output", NULL},
+    {"stderr", 0, NULL, "only what came from standard error", NULL},
+    SOCKET_OPTION,
+    OPTIONS_END};
+static const struct option cancel_options[] = {
+    {"grace", 0, "TIME", "between SIGTERM and SIGKILL; 0s kills at once", NULL},
+    SOCKET_OPTION,
+    OPTIONS_END};
+static const struct option socket_options[] = {SOCKET_OPTION, OPTIONS_END};
+static const struct option wait_options[] = {
+    {"timeout", 0, "TIME", "give up after this, such as 10m", NULL},
+    QUIET_OPTION("do not say how each ended"),
+    SOCKET_OPTION,
+    OPTIONS_END};
+static const struct option top_options[] = {
+    {"once", 0, NULL, "print one frame as plain text", NULL},
+    {"interval", 'i', "TIME", "between two looks (default 1s)", NULL},
+    SOCKET_OPTION,
+    OPTIONS_END};
+static const struct option nodes_options[] = {OUTPUT_OPTION, QUIET_OPTION("print names only"),
+                                              SOCKET_OPTION, OPTIONS_END};
+static const struct option events_options[] = {
+    {"follow", 'f', NULL, "go on with what happens from now on", NULL},
+    {"since", 0, "REVISION", "those after this revision; 0: all that are kept", NULL},
+    OUTPUT_OPTION,
+    SOCKET_OPTION,
+    OPTIONS_END};
+static const struct option state_options[] = {STATE_OPTION, OPTIONS_END};
+static const struct option man_options[] = {
+    {"all", 0, "DIR", "write every page into this directory", NULL}, OPTIONS_END};
+static const struct option doctor_options[] = {STATE_OPTION, SOCKET_OPTION, OPTIONS_END};
+
+#define EXAMPLES(...)                                                                              \
+    (const struct example[])                                                                       \
+    {                                                                                              \
+        __VA_ARGS__,                                                                               \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
+    }
 
 static const struct command commands[] = {
     {
@@ -59,16 +102,223 @@ static const struct command commands[] = {
             "finds, or emulated ones.\n\n"
             "It may be stopped (Ctrl-C, SIGTERM) or die at any moment: workloads run on under "
             "their supervisors, and the next 'gpumux up' with the same state directory takes them "
-            "up again. Without root it serves its own user.",
+            "up again. Without root it serves its own user.\n\n"
+            "Emulated devices live as long as the machine is up: the same --emulate finds the same "
+            "devices again.",
         .options = up_options,
         .examples =
-            (const struct example[]){
-                {"gpumux up", "share this machine's GPUs"},
-                {"gpumux up --emulate 4xH200:24g", "try it with four emulated GPUs of 24 GiB"},
-                {"gpumux up --policy exclusive --set keep_finished=7d",
-                 "one workload a device; forget finished ones after a week"},
-                {0}},
+            EXAMPLES({"gpumux up", "share this machine's GPUs"},
+                     {"gpumux up --emulate 4xH200:24g", "try it with four emulated GPUs of 24 GiB"},
+                     {"gpumux up --policy exclusive --set keep_finished=7d",
+                      "one workload a device; forget finished ones after a week"}),
         .run = up_command,
+    },
+    {
+        .name = "submit",
+        .operands = "[FILE] [-- COMMAND…]",
+        .summary = "queue workloads and print their ids",
+        .description =
+            "Submits the workloads that FILE describes (YAML or JSON, one or many; '-' is standard "
+            "input), or the command after '--'. Flags are put over a file's one workload. "
+            "Directory and environment are your own where nothing else is said.\n\n"
+            "A submission is taken once: if the answer is lost because gpumux is restarted, it is "
+            "sent again under the same key for up to 10 seconds.",
+        .options = submit_options,
+        .examples = EXAMPLES(
+            {"gpumux submit --quota 8g --share 50 -- python train.py", "half a device, 8 GiB"},
+            {"gpumux submit sweep.yaml --dry-run", "where would it run now?"},
+            {"gpumux submit --array 10 --after prepare -- sh step.sh", "ten, after 'prepare'"}),
+        .completes = "files",
+        .operands_most = 1,
+        .run = submit_command,
+    },
+    {
+        .name = "run",
+        .operands = "[--] COMMAND [ARGUMENT…]",
+        .summary = "run a command as a workload and wait for it",
+        .description =
+            "Submits the command, prints its output as it comes (standard output and error apart, "
+            "byte for byte), and exits with its exit code. Options come before the command.\n\n"
+            "Standard input is forwarded unless it is /dev/null, closed, or the terminal of "
+            "another job; a second attempt gets none of it. SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 "
+            "are forwarded. The first Ctrl-C cancels the workload, the second kills it. A restart "
+            "of gpumux in the middle is not noticed.",
+        .options = run_options,
+        .examples = EXAMPLES({"gpumux run -- nvidia-smi", "what does a workload see?"},
+                             {"gpumux run -m 4g python train.py --epochs 3", "in 4 GiB"}),
+        .exits = "N    the command's own exit code; 128+N if signal N ended it\n"
+                 "127  the command could not be started\n"
+                 "130  it was cancelled before it ran\n",
+        .stops_at_operand = true,
+        .operands_least = 1,
+        .operands_most = COMMAND_OPERANDS_ANY,
+        .run = run_command,
+    },
+    {
+        .name = "ps",
+        .operands = "",
+        .summary = "list workloads",
+        .description =
+            "Lists everybody's live workloads, newest first, then those that ended last. "
+            "The first columns of the table stay as they are in later versions.",
+        .options = ps_options,
+        .examples = EXAMPLES({"gpumux ps -o wide", "with quota, share and command"},
+                             {"gpumux ps --state failed -q", "ids of all that failed"}),
+        .run = ps_command,
+    },
+    {
+        .name = "describe",
+        .operands = "WORKLOAD…",
+        .summary = "tell everything about workloads",
+        .description = "Shows state, reason, needs, use and attempts. A WORKLOAD, here and "
+                       "everywhere, is an id, or a name: then it is the newest of that name.",
+        .options = describe_options,
+        .completes = "ids",
+        .operands_least = 1,
+        .operands_most = COMMAND_OPERANDS_ANY,
+        .run = describe_command,
+    },
+    {
+        .name = "logs",
+        .operands = "WORKLOAD",
+        .summary = "print a workload's output",
+        .description = "Prints what the last attempt wrote, standard output to standard output and "
+                       "standard error to standard error.",
+        .options = logs_options,
+        .examples =
+            EXAMPLES({"gpumux logs -f 17", "watch 17 until it ends"},
+                     {"gpumux logs --attempt 1 --stderr train", "why the first one failed"}),
+        .completes = "ids",
+        .operands_least = 1,
+        .operands_most = 1,
+        .run = logs_command,
+    },
+    {
+        .name = "cancel",
+        .operands = "WORKLOAD…",
+        .summary = "end workloads for good",
+        .description = "Ends workloads: SIGTERM, and after the grace period SIGKILL. What waits is "
+                       "taken from the queue.",
+        .options = cancel_options,
+        .completes = "ids",
+        .operands_least = 1,
+        .operands_most = COMMAND_OPERANDS_ANY,
+        .run = cancel_command,
+    },
+    {
+        .name = "requeue",
+        .operands = "WORKLOAD…",
+        .summary = "stop workloads and put them back into the queue",
+        .description = "Ends the attempt that runs and opens a new one when there is room. It does "
+                       "not count as a failure.",
+        .options = socket_options,
+        .completes = "ids",
+        .operands_least = 1,
+        .operands_most = COMMAND_OPERANDS_ANY,
+        .run = requeue_command,
+    },
+    {
+        .name = "wait",
+        .operands = "WORKLOAD…",
+        .summary = "wait until workloads have ended",
+        .description = "Waits for all of them and prints how each ended.",
+        .options = wait_options,
+        .examples = EXAMPLES({"gpumux wait $(gpumux submit sweep.yaml)", "submit and wait"}),
+        .exits = "0    all have succeeded\n"
+                 "1    some have not, or something else failed\n"
+                 "124  not all have ended in time (--timeout)\n",
+        .completes = "ids",
+        .operands_least = 1,
+        .operands_most = COMMAND_OPERANDS_ANY,
+        .run = wait_command,
+    },
+    {
+        .name = "top",
+        .operands = "",
+        .summary = "watch devices and workloads live",
+        .description = "Shows devices with their load, memory and power, and live workloads. "
+                       "q quits; s, m and c sort by state, device memory and CPU; the arrows "
+                       "scroll.",
+        .options = top_options,
+        .run = top_command,
+    },
+    {
+        .name = "nodes",
+        .operands = "",
+        .summary = "list nodes and their devices",
+        .description = "One line a device: its memory and load, and what is booked on it.",
+        .options = nodes_options,
+        .run = nodes_command,
+    },
+    {
+        .name = "drain",
+        .operands = "NODE…",
+        .summary = "place nothing more on nodes",
+        .description = "What runs there runs to its end. For administrators.",
+        .options = socket_options,
+        .completes = "nodes",
+        .operands_least = 1,
+        .operands_most = COMMAND_OPERANDS_ANY,
+        .run = drain_command,
+    },
+    {
+        .name = "undrain",
+        .operands = "NODE…",
+        .summary = "use drained nodes again",
+        .description = "Takes back a drain. For administrators.",
+        .options = socket_options,
+        .completes = "nodes",
+        .operands_least = 1,
+        .operands_most = COMMAND_OPERANDS_ANY,
+        .run = undrain_command,
+    },
+    {
+        .name = "events",
+        .operands = "[WORKLOAD]",
+        .summary = "tell what happened",
+        .description = "Prints the last 100 events, or all that are kept of one workload. Every "
+                       "event has a revision; following resumes there after any interruption.",
+        .options = events_options,
+        .completes = "ids",
+        .operands_most = 1,
+        .run = events_command,
+    },
+    {
+        .name = "config",
+        .operands = "default | check FILE",
+        .summary = "print the default configuration, or check a file",
+        .description = "'default' prints every key with its default and what it means; 'check' "
+                       "says whether a file is right, and if not, where.",
+        .options = no_options,
+        .completes = "default check",
+        .operands_least = 1,
+        .operands_most = 2,
+        .run = config_command,
+    },
+    {
+        .name = "state",
+        .operands = "check | export",
+        .summary = "check the stored state, or print it as JSON lines",
+        .description = "Reads the state directory itself, whether gpumux is up or not. 'check' "
+                       "reads all of it and says whether it is sound; 'export' prints every "
+                       "workload and event, one JSON object a line.",
+        .options = state_options,
+        .completes = "check export",
+        .operands_least = 1,
+        .operands_most = 1,
+        .run = state_command,
+    },
+    {
+        .name = "doctor",
+        .operands = "",
+        .summary = "check what gpumux needs on this machine",
+        .description =
+            "Checks driver, NVML, CUDA, MPS, cgroups, state directory, clock and limits. "
+            "Each line is ok, warn (gpumux works, with less) or fail, with the command "
+            "that mends it.",
+        .options = doctor_options,
+        .exits = "1    some check failed\n",
+        .run = doctor_command,
     },
     {
         .name = "control",
@@ -82,7 +332,7 @@ static const struct command commands[] = {
     {
         .name = "node",
         .operands = "",
-        .summary = "start only the part that runs workloads on this machine's devices",
+        .summary = "start only the part that runs workloads here",
         .description = "Starts a node: it connects to control, and starts, watches and ends "
                        "workloads as it is told. What runs outlives it.",
         .options = node_options,
@@ -91,7 +341,7 @@ static const struct command commands[] = {
     {
         .name = "help",
         .operands = "[COMMAND]",
-        .summary = "say what commands there are, or tell more of one",
+        .summary = "list the commands, or tell more of one",
         .description = "Lists the commands, or prints the help text of one.",
         .options = no_options,
         .operands_most = 1,
@@ -111,9 +361,7 @@ static const struct command commands[] = {
         .summary = "print a completion script for a shell",
         .description = "Prints a script that makes the shell complete commands, options and ids.",
         .options = no_options,
-        .examples =
-            (const struct example[]){{"source <(gpumux completion bash)", "complete in this shell"},
-                                     {0}},
+        .examples = EXAMPLES({"source <(gpumux completion bash)", "complete in this shell"}),
         .completes = "bash zsh fish",
         .operands_least = 1,
         .operands_most = 1,
@@ -124,7 +372,7 @@ static const struct command commands[] = {
         .operands = "[COMMAND]",
         .summary = "print a man page",
         .description = "Prints the man page of gpumux or of one command; used by the build.",
-        .options = no_options,
+        .options = man_options,
         .hidden = true,
         .operands_most = 1,
         .run = man_command,

@@ -50,13 +50,15 @@ static bool read_line(const char *path, char *text, size_t size)
     return got;
 }
 
-/* What the devices were made from: the spec and the boot (their clocks end with the machine). */
-static void describe_devices(const char *spec, char *text, size_t size)
+/* What the devices were made from: spec, options and boot (their clocks end with the machine). */
+static void describe_devices(const char *spec, const struct emu_device_options *options, char *text,
+                             size_t size)
 {
     char boot[BOOT_ID_BYTES] = "";
     if (!read_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot))
         boot[0] = '\0';
-    snprintf(text, size, "%s %s", spec, boot);
+    snprintf(text, size, "%s %g %s %s", spec, options->speed, options->shared ? "shared" : "sliced",
+             boot);
 }
 
 static int write_line(struct error *e, const char *path, const char *text)
@@ -85,18 +87,22 @@ int emulation_prepare(struct error *e, struct arena *arena, const char *state, c
     emulation.device_file = arena_printf(arena, "%s/emu/devices", state);
     if (!directory || !made_from || !emulation.device_file)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
-    if (mkdir(directory, 0700) < 0 && errno != EEXIST)
+    if (mkdir(directory, 0711) < 0 && errno != EEXIST)
         return error_set_errno(e, ERR_IO, errno, "cannot create %s", directory);
 
+    struct emu_device_options options;
+    r = emu_device_options_from_environment(e, &options);
+    if (r < 0)
+        return r;
     char wanted[SPEC_TEXT_BYTES + BOOT_ID_BYTES], found[sizeof wanted];
-    describe_devices(spec, wanted, sizeof wanted);
+    describe_devices(spec, &options, wanted, sizeof wanted);
     bool kept = access(emulation.device_file, F_OK) == 0 &&
                 read_line(made_from, found, sizeof found) && strcmp(wanted, found) == 0;
     if (!kept) {
-        struct emu_device_options options;
-        r = emu_device_options_from_environment(e, &options);
-        if (r == 0)
-            r = emu_device_file_create(e, emulation.device_file, spec, &options);
+        r = emu_device_file_create(e, emulation.device_file, spec, &options);
+        /* The devices of a gpumux that runs other users' workloads are there for them all. */
+        if (r == 0 && geteuid() == 0 && chmod(emulation.device_file, 0666) < 0)
+            r = error_set_errno(e, ERR_IO, errno, "cannot share %s", emulation.device_file);
         if (r == 0)
             r = write_line(e, made_from, wanted);
         if (r < 0)

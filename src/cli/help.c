@@ -18,26 +18,29 @@ const char *help_exits(void)
 }
 
 /* Appends words of text, broken at WIDTH; every line but the first is indented. */
-static void append_wrapped(struct str *out, const char *text, size_t indent, size_t column)
+static void append_wrapped(struct str *out, const char *text, size_t indent)
 {
-    while (*text) {
+    size_t column = indent;
+    bool line_start = true;
+    for (;; text++) {
         size_t length = strcspn(text, " \n");
-        if (column + length > WIDTH && column > indent) {
+        if (!line_start && column + 1 + length > WIDTH) {
             str_printf(out, "\n%*s", (int)indent, "");
             column = indent;
+        } else if (!line_start) {
+            str_append_char(out, ' ');
+            column++;
         }
         str_append_bytes(out, text, length);
         column += length;
+        line_start = length == 0 && line_start;
         text += length;
+        if (!*text)
+            return;
         if (*text == '\n') {
-            str_printf(out, "\n%*s", text[1] && text[1] != '\n' ? (int)indent : 0, "");
+            str_printf(out, "\n%*s", text[1] != '\n' ? (int)indent : 0, "");
             column = indent;
-            text++;
-        } else if (*text == ' ') {
-            if (column < WIDTH)
-                str_append_char(out, ' ');
-            column++;
-            text++;
+            line_start = true;
         }
     }
 }
@@ -55,7 +58,7 @@ static void append_option(struct str *out, const struct option *o)
         column = 0;
     }
     str_printf(out, "%*s", (int)(OPTION_COLUMN - column), "");
-    append_wrapped(out, o->help, OPTION_COLUMN, OPTION_COLUMN);
+    append_wrapped(out, o->help, OPTION_COLUMN);
     str_append_char(out, '\n');
 }
 
@@ -76,7 +79,7 @@ void help_write_command(struct str *out, const struct command *command)
     str_printf(out, "Usage: gpumux %s%s%s%s\n\n", command->name,
                command->options && command->options->name ? " [OPTIONS]" : "",
                *command->operands ? " " : "", command->operands);
-    append_wrapped(out, command->description, 0, 0);
+    append_wrapped(out, command->description, 0);
     str_append(out, "\n\nOptions:\n");
     for (const struct option *o = command->options; o && o->name; o++)
         append_option(out, o);
@@ -133,8 +136,35 @@ int help_command(const struct invocation *in)
     return command ? help_print_command(command) : help_unknown_command(in->operands[0]);
 }
 
+/* DIRECTORY/gpumux.1, or gpumux-COMMAND.1 */
+static int write_page(const char *directory, const struct command *command)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/gpumux%s%s.1", directory, command ? "-" : "",
+             command ? command->name : "");
+    struct str out;
+    str_init(&out, TEXT_MAX);
+    help_write_man(&out, command);
+    FILE *file = fopen(path, "we");
+    bool ok = file && !str_failed(&out) && fputs(str_text(&out), file) >= 0;
+    if (!file || fclose(file) != 0 || !ok) {
+        perror(path);
+        ok = false;
+    }
+    str_done(&out);
+    return ok ? COMMAND_OK : COMMAND_FAILED;
+}
+
 int man_command(const struct invocation *in)
 {
+    const char *directory = option_value(in, "all");
+    if (directory) {
+        int status = write_page(directory, NULL);
+        for (const struct command *c = command_table(); c->name && status == COMMAND_OK; c++)
+            if (!c->hidden)
+                status = write_page(directory, c);
+        return status;
+    }
     const struct command *command = NULL;
     if (in->operand_count == 1 && !(command = command_find(in->operands[0])))
         return help_unknown_command(in->operands[0]);

@@ -1,0 +1,61 @@
+/* gpumux cancel, requeue, drain, undrain: one request for each operand. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/changing.h"
+#include "cli/client.h"
+
+/* All are tried; the answer is the first failure's exit code. Each is harmless to repeat. */
+static int change_each(const struct invocation *in, const char *collection, const char *suffix,
+                       const char *body)
+{
+    struct client c;
+    int status = client_init(&c, in);
+    if (status != COMMAND_OK)
+        return status;
+    for (size_t i = 0; i < in->operand_count; i++) {
+        struct error e = {0};
+        json_t *answer = NULL;
+        const char *path = client_path(&c, collection, in->operands[i], suffix);
+        int r = client_request(&e, &c, "POST", path, body, CLIENT_RETRY_MS, &answer);
+        if (r < 0) {
+            int failure = client_fail(&c, &e);
+            status = status == COMMAND_OK ? failure : status;
+        }
+        json_decref(answer);
+    }
+    client_done(&c);
+    return status;
+}
+
+int cancel_command(const struct invocation *in)
+{
+    const char *grace = option_value(in, "grace");
+    if (!grace)
+        return change_each(in, "workloads", "/cancel", NULL);
+    json_t *body = json_pack("{s:s}", "grace", grace);
+    char *text = body ? json_dumps(body, 0) : NULL;
+    json_decref(body);
+    if (!text) {
+        fprintf(stderr, "gpumux: cancel: --grace takes a time such as 5s\n");
+        return COMMAND_USAGE;
+    }
+    int status = change_each(in, "workloads", "/cancel", text);
+    free(text);
+    return status;
+}
+
+int requeue_command(const struct invocation *in)
+{
+    return change_each(in, "workloads", "/requeue", NULL);
+}
+
+int drain_command(const struct invocation *in)
+{
+    return change_each(in, "nodes", "/drain", NULL);
+}
+
+int undrain_command(const struct invocation *in)
+{
+    return change_each(in, "nodes", "/undrain", NULL);
+}

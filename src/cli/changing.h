@@ -1,0 +1,8 @@
+/* Commands that change what is there. */
+#pragma once
+#include "cli/options.h"
+
+int cancel_command(const struct invocation *in);
+int requeue_command(const struct invocation *in);
+int drain_command(const struct invocation *in);
+int undrain_command(const struct invocation *in);

@@ -1,0 +1,183 @@
+#include "cli/client.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "cli/paths.h"
+
+enum { ARENA_BYTES = 64 << 20, BACKOFF_MIN_MS = 10, BACKOFF_MAX_MS = 500, SOCKET_PATH_MAX = 107 };
+
+int client_init(struct client *c, const struct invocation *in)
+{
+    *c = (struct client){.in = in};
+    arena_init(&c->arena, ARENA_BYTES);
+    c->socket = paths_api_socket(&c->arena, option_value(in, "socket"));
+    c->http = c->socket ? http_client_new(c->socket) : NULL;
+    if (c->http)
+        return COMMAND_OK;
+    if (c->socket && strlen(c->socket) > SOCKET_PATH_MAX)
+        fprintf(stderr, "gpumux: %s: the socket's path is longer than %d bytes: %s\n",
+                in->command->name, SOCKET_PATH_MAX, c->socket);
+    else
+        fprintf(stderr, "gpumux: %s: out of memory\n", in->command->name);
+    arena_done(&c->arena);
+    return COMMAND_FAILED;
+}
+
+void client_done(struct client *c)
+{
+    http_client_free(c->http);
+    arena_done(&c->arena);
+}
+
+const char *json_text(const json_t *object, const char *key, const char *fallback)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_string(value) ? json_string_value(value) : fallback;
+}
+
+int64_t json_number(const json_t *object, const char *key, int64_t fallback)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_integer(value) ? json_integer_value(value) : fallback;
+}
+
+double json_fraction(const json_t *object, const char *key, double fallback)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : fallback;
+}
+
+int client_problem(struct error *e, int status, const char *body, size_t length)
+{
+    static const char prefix[] = "urn:gpumux:problem:";
+    json_t *problem = json_loadb(body, length, 0, NULL);
+    const char *type = json_text(problem, "type", "");
+    int code = str_starts_with(type, prefix) ? error_from_slug(type + sizeof prefix - 1)
+               : status == 404               ? ERR_NOT_FOUND
+               : status == 403               ? ERR_DENIED
+                                             : ERR_PROTOCOL;
+    const char *detail = json_text(problem, "detail", json_text(problem, "title", ""));
+    if (*detail)
+        error_set_field(e, (enum error_code)code, json_text(problem, "field", ""), "%s", detail);
+    else
+        error_set(e, (enum error_code)code, "the answer was HTTP status %d", status);
+    json_decref(problem);
+    return -code;
+}
+
+static void sleep_ms(int64_t ms)
+{
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&t, NULL);
+}
+
+/* Sends until it is answered, whatever the answer. */
+static int call_repeatedly(struct error *e, struct client *c, const struct http_call *call,
+                           int64_t retry_ms)
+{
+    int64_t give_up = clock_boot_ms() + retry_ms;
+    for (int64_t wait = BACKOFF_MIN_MS;;
+         wait = wait * 2 < BACKOFF_MAX_MS ? wait * 2 : BACKOFF_MAX_MS) {
+        int r = http_client_send(e, c->http, call);
+        if (r == 0) {
+            c->reached = true;
+            for (bool done = false; r == 0 && !done;)
+                r = http_client_receive(e, c->http, call->timeout_ms, &done);
+        }
+        bool broken = r == -ERR_UNAVAILABLE || r == -ERR_PROTOCOL;
+        if (!broken || !c->reached || clock_boot_ms() + wait > give_up)
+            return r;
+        http_client_close(c->http);
+        sleep_ms(wait);
+    }
+}
+
+int client_call(struct error *e, struct client *c, const struct http_call *call, int64_t retry_ms,
+                json_t **ret)
+{
+    c->answered = false;
+    int r = call_repeatedly(e, c, call, retry_ms);
+    if (r < 0)
+        return r;
+    c->answered = true;
+    size_t length;
+    const char *body = http_client_body(c->http, &length);
+    int status = http_client_status(c->http);
+    if (status >= 300)
+        return client_problem(e, status, body, length);
+    if (!ret)
+        return 0;
+    *ret = NULL;
+    if (length == 0)
+        return 0;
+    json_error_t where;
+    *ret = json_loadb(body, length, 0, &where);
+    if (!*ret)
+        return error_set(e, ERR_PROTOCOL, "the answer is not JSON: %s", where.text);
+    return 0;
+}
+
+int client_request(struct error *e, struct client *c, const char *method, const char *target,
+                   const char *body, int64_t retry_ms, json_t **ret)
+{
+    struct http_call call = {.method = method,
+                             .target = target,
+                             .accept = "application/json",
+                             .content_type = body ? "application/json" : NULL,
+                             .body = body,
+                             .body_length = body ? strlen(body) : 0,
+                             .timeout_ms = CLIENT_TIMEOUT_MS};
+    return target ? client_call(e, c, &call, retry_ms, ret)
+                  : error_set(e, ERR_NO_MEMORY, "out of memory");
+}
+
+int client_get(struct error *e, struct client *c, const char *target, json_t **ret)
+{
+    return client_request(e, c, "GET", target, NULL, CLIENT_RETRY_MS, ret);
+}
+
+const char *client_path(struct client *c, const char *collection, const char *reference,
+                        const char *suffix)
+{
+    struct str path;
+    str_init(&path, 4096);
+    str_printf(&path, "/v1/%s/", collection);
+    http_append_encoded(&path, reference);
+    str_append(&path, suffix);
+    const char *copy = str_failed(&path) ? NULL : arena_strdup(&c->arena, str_text(&path));
+    str_done(&path);
+    return copy;
+}
+
+static int exit_code(const struct error *e)
+{
+    switch (e->code) {
+    case ERR_NOT_FOUND:
+        return COMMAND_NOT_FOUND;
+    case ERR_DENIED:
+        return COMMAND_DENIED;
+    default:
+        return COMMAND_FAILED;
+    }
+}
+
+int command_fail(const struct invocation *in, const struct error *e)
+{
+    fprintf(stderr, "gpumux: %s: %s%s%s\n", in->command->name, e->field, *e->field ? ": " : "",
+            *e->text ? e->text : error_title(e->code));
+    return exit_code(e);
+}
+
+int client_fail(const struct client *c, const struct error *e)
+{
+    if (c->answered || e->code != ERR_UNAVAILABLE)
+        return command_fail(c->in, e);
+    fprintf(stderr,
+            "gpumux: %s: %s\nIs it running? 'gpumux up' starts it; --socket or "
+            "GPUMUX_SOCKET says where it is.\n",
+            c->in->command->name, e->text);
+    return COMMAND_UNREACHABLE;
+}

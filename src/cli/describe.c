@@ -1,0 +1,162 @@
+/* gpumux describe: all that is known of a workload. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/client.h"
+#include "cli/output.h"
+#include "cli/show.h"
+#include "cli/watching.h"
+
+static void field(const char *label, const char *text)
+{
+    if (text && *text)
+        printf("%-12s %s\n", label, text);
+}
+
+static void field_time(const char *label, const json_t *w, const char *key)
+{
+    field(label, json_text(w, key, ""));
+}
+
+/* A member of the spec that is shown as JSON, one line. */
+static void field_json(const char *label, const json_t *value)
+{
+    if (!value || json_is_null(value) ||
+        ((json_is_object(value) || json_is_array(value)) &&
+         json_object_size(value) + json_array_size(value) == 0))
+        return;
+    char *text = json_dumps(value, JSON_ENCODE_ANY);
+    field(label, text);
+    free(text);
+}
+
+static void show_needs(const json_t *w)
+{
+    char text[SHOW_TEXT_MAX], line[SHOW_TEXT_MAX * 3];
+    double quota = json_fraction(w, "quota_bytes", 0);
+    snprintf(line, sizeof line, "%lld, memory %s", (long long)json_number(w, "devices_wanted", 1),
+             quota > 0 ? show_bytes(quota, text) : "of the whole device");
+    field("Devices", line);
+    snprintf(line, sizeof line, "%s of the SMs", show_share(json_object_get(w, "share"), text));
+    field("Share", line);
+    const char *enforcement = json_text(w, "enforcement", "");
+    field("", enforcement);
+}
+
+static void show_usage(const json_t *w)
+{
+    const json_t *usage = json_object_get(w, "usage");
+    if (!json_is_object(usage))
+        return;
+    char device[SHOW_TEXT_MAX], host[SHOW_TEXT_MAX], line[SHOW_TEXT_MAX * 3];
+    snprintf(line, sizeof line, "device memory %s, CPU %.0f%%, memory %s",
+             show_bytes(json_fraction(usage, "memory_used_bytes", 0), device),
+             json_fraction(usage, "cpu_percent", 0),
+             show_bytes(json_fraction(usage, "resident_bytes", 0), host));
+    field("Uses", line);
+}
+
+static void show_attempts(const json_t *w)
+{
+    static const char *const titles[] = {"ATTEMPT", "NODE", "DEVICES", "STARTED",
+                                         "RAN",     "END",  "NOTE",    NULL};
+    const json_t *attempts = json_object_get(w, "attempts");
+    if (json_array_size(attempts) == 0)
+        return;
+    struct output_table t;
+    output_table_init(&t, titles);
+    for (size_t i = 0; i < json_array_size(attempts); i++) {
+        const json_t *a = json_array_get(attempts, i);
+        char text[SHOW_TEXT_MAX];
+        struct str devices;
+        str_init(&devices, 4096);
+        show_devices(json_object_get(a, "devices"), true, &devices);
+        output_cell(&t, OUTPUT_PLAIN, "%lld", (long long)json_number(a, "number", 0));
+        output_cell(&t, OUTPUT_PLAIN, "%s", json_text(a, "node", "-"));
+        output_cell(&t, OUTPUT_PLAIN, "%s", str_text(&devices));
+        output_cell(&t, OUTPUT_PLAIN, "%s", json_text(a, "started", "-"));
+        output_cell(&t, OUTPUT_PLAIN, "%s", show_run_time(a, clock_wall_ms(), text));
+        bool ended = json_is_string(json_object_get(a, "ended"));
+        if (!ended)
+            output_cell(&t, OUTPUT_GREEN, "-");
+        else if (json_number(a, "signal", 0) > 0)
+            output_cell(&t, OUTPUT_RED, "signal %lld", (long long)json_number(a, "signal", 0));
+        else if (json_number(a, "exit_code", -1) >= 0)
+            output_cell(&t, OUTPUT_PLAIN, "exit %lld", (long long)json_number(a, "exit_code", -1));
+        else
+            output_cell(&t, OUTPUT_RED, "%s", json_text(a, "failure", "?"));
+        output_cell(&t, OUTPUT_FAINT, "%s%s",
+                    json_is_true(json_object_get(a, "lost"))
+                        ? "its node was lost, a copy may still run; "
+                        : "",
+                    json_text(a, "text", ""));
+        str_done(&devices);
+    }
+    printf("\n");
+    (void)output_table_print(&t);
+    output_table_done(&t);
+}
+
+static void show(const json_t *w)
+{
+    char text[SHOW_TEXT_MAX], line[128];
+    const json_t *spec = json_object_get(w, "spec");
+    snprintf(line, sizeof line, "%lld", (long long)json_number(w, "id", 0));
+    field("Id", line);
+    field("Name", json_text(w, "name", ""));
+    field("Kind", json_text(w, "kind", ""));
+    bool colour = output_has_colour(stdout);
+    printf("%-12s %s%s%s\n", "State",
+           colour ? output_colour_code(show_state_colour(json_text(w, "state", ""))) : "",
+           show_state(w, text), colour ? "\033[0m" : "");
+    field("", json_text(w, "text", ""));
+    field("User", json_text(w, "user", ""));
+    field("Command", json_text(w, "command", ""));
+    field("Directory", json_text(spec, "directory", ""));
+    show_needs(w);
+    field("Node", json_text(w, "node", ""));
+    show_usage(w);
+    field_time("Submitted", w, "submitted");
+    field_time("Started", w, "started");
+    field_time("Ended", w, "ended");
+    field("Ran", show_run_time(w, clock_wall_ms(), text));
+    snprintf(line, sizeof line, "%lld, priority %lld, %lld own failures of %lld forgiven",
+             (long long)json_number(w, "attempt", 0), (long long)json_number(w, "priority", 0),
+             (long long)json_number(w, "failures", 0), (long long)json_number(spec, "retries", 0));
+    field("Attempts", line);
+    field_json("After", json_object_get(w, "after"));
+    field_json("Labels", json_object_get(w, "labels"));
+    field_json("Wants", json_object_get(spec, "node_labels"));
+    field_json("Batch", json_object_get(spec, "batch"));
+    field_json("SLO", json_object_get(spec, "slo"));
+    field_json("Expected", json_object_get(spec, "expected"));
+    field_json("Ready", json_object_get(spec, "ready"));
+    show_attempts(w);
+}
+
+int describe_command(const struct invocation *in)
+{
+    struct client c;
+    int status = client_init(&c, in);
+    if (status != COMMAND_OK)
+        return status;
+    enum output_format format = output_format(in);
+    for (size_t i = 0; i < in->operand_count; i++) {
+        struct error e = {0};
+        json_t *workload = NULL;
+        int r = client_get(&e, &c, client_path(&c, "workloads", in->operands[i], ""), &workload);
+        if (r < 0) {
+            status = client_fail(&c, &e);
+        } else if (format == OUTPUT_JSON || format == OUTPUT_YAML) {
+            status = output_value(format, workload);
+        } else {
+            printf("%s", i ? "\n" : "");
+            show(workload);
+        }
+        json_decref(workload);
+    }
+    client_done(&c);
+    return status;
+}

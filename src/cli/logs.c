@@ -1,0 +1,101 @@
+/* gpumux logs: the output of an attempt. */
+#include <stdio.h>
+
+#include "cli/client.h"
+#include "cli/follow.h"
+#include "cli/watching.h"
+#include "model/workload.h"
+
+enum { STEP_MS = 1000 };
+
+struct viewer {
+    bool timestamps, no_stdout, no_stderr;
+};
+
+static int print_line(void *arg, const struct logline *line)
+{
+    const struct viewer *v = arg;
+    if (line->is_stderr ? v->no_stderr : v->no_stdout)
+        return 0;
+    FILE *to = line->is_stderr ? stderr : stdout;
+    if (v->timestamps)
+        fprintf(to, "%.*s ", (int)line->time_length, line->time);
+    fwrite(line->text, 1, line->length, to);
+    if (line->is_full || v->timestamps)
+        fputc('\n', to);
+    return ferror(to) ? -ERR_IO : 0;
+}
+
+/* gpumux ended the stream: is the attempt over, or was it gpumux that went? */
+static int attempt_is_over(struct error *e, struct client *c, const char *reference, int attempt,
+                           bool *ret)
+{
+    json_t *workload = NULL;
+    int r = client_get(e, c, client_path(c, "workloads", reference, ""), &workload);
+    if (r < 0)
+        return r;
+    enum workload_state state;
+    *ret = workload_state_parse(json_text(workload, "state", ""), &state) == 0 &&
+           workload_state_is_terminal(state);
+    int number = attempt > 0 ? attempt : (int)json_number(workload, "attempt", 0);
+    const json_t *attempts = json_object_get(workload, "attempts");
+    for (size_t i = 0; i < json_array_size(attempts); i++) {
+        const json_t *a = json_array_get(attempts, i);
+        if (json_number(a, "number", 0) == number)
+            *ret = *ret || json_is_string(json_object_get(a, "ended"));
+    }
+    json_decref(workload);
+    return 0;
+}
+
+static int read_attempt(const struct invocation *in, int *ret)
+{
+    const char *text = option_value(in, "attempt");
+    char rest;
+    *ret = 0;
+    if (text && (sscanf(text, "%d%c", ret, &rest) != 1 || *ret < 1)) {
+        fprintf(stderr, "gpumux: logs: --attempt takes a number from 1 on, not '%s'\n", text);
+        return COMMAND_USAGE;
+    }
+    return COMMAND_OK;
+}
+
+static int follow_logs(struct error *e, struct client *c, const char *reference, int attempt)
+{
+    const struct invocation *in = c->in;
+    struct viewer v = {.timestamps = option_given(in, "timestamps"),
+                       .no_stdout = option_given(in, "stderr"),
+                       .no_stderr = option_given(in, "stdout")};
+    if (v.no_stdout && v.no_stderr)
+        v.no_stdout = v.no_stderr = false;
+    bool waits = option_given(in, "follow");
+    struct follow_output output;
+    int r = follow_output_init(e, &output, c, reference, attempt, waits, print_line, &v);
+    bool over = false;
+    while (r == 0 && !over) {
+        bool ended = false;
+        r = follow_output_step(e, &output, STEP_MS, &ended);
+        fflush(stdout);
+        over = ended && !waits;
+        if (r == 0 && ended && waits)
+            r = attempt_is_over(e, c, reference, attempt, &over);
+    }
+    follow_output_done(&output);
+    return r;
+}
+
+int logs_command(const struct invocation *in)
+{
+    int attempt;
+    int status = read_attempt(in, &attempt);
+    struct client c;
+    if (status == COMMAND_OK)
+        status = client_init(&c, in);
+    if (status != COMMAND_OK)
+        return status;
+    struct error e = {0};
+    if (follow_logs(&e, &c, in->operands[0], attempt) < 0)
+        status = client_fail(&c, &e);
+    client_done(&c);
+    return status;
+}

@@ -1,0 +1,7 @@
+/* Commands about the installation itself: configuration, state, health. */
+#pragma once
+#include "cli/options.h"
+
+int config_command(const struct invocation *in);
+int state_command(const struct invocation *in);
+int doctor_command(const struct invocation *in);

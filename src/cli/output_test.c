@@ -1,0 +1,180 @@
+#include "cli/output.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/show.h"
+#include "cli/top_frame.h"
+
+enum { TEXT_MAX = 64 << 10 };
+
+static void test_table(void **state)
+{
+    (void)state;
+    static const char *const titles[] = {"ID", "NAME", "NOTE", NULL};
+    struct output_table t;
+    output_table_init(&t, titles);
+    output_cell(&t, OUTPUT_RED, "%d", 1);
+    output_cell(&t, OUTPUT_PLAIN, "größe");
+    output_cell(&t, OUTPUT_PLAIN, "a\033[2Jb");
+    output_cell(&t, OUTPUT_PLAIN, "22");
+    output_cell(&t, OUTPUT_PLAIN, "x");
+    output_cell(&t, OUTPUT_PLAIN, "%s", "");
+    struct str out;
+    str_init(&out, TEXT_MAX);
+    output_table_write(&t, false, &out);
+    assert_string_equal(str_text(&out), "ID  NAME   NOTE\n"
+                                        "1   größe  a?[2Jb\n"
+                                        "22  x      \n");
+    str_clear(&out);
+    output_table_write(&t, true, &out);
+    assert_non_null(strstr(str_text(&out), "\033[31m1\033[0m   größe"));
+    str_done(&out);
+    output_table_done(&t);
+}
+
+static void check_bar(double fraction, size_t width, bool utf8, const char *wanted)
+{
+    struct str out;
+    str_init(&out, TEXT_MAX);
+    output_bar(&out, fraction, width, utf8);
+    assert_string_equal(str_text(&out), wanted);
+    assert_int_equal(output_width(str_text(&out)), width);
+    str_done(&out);
+}
+
+static void test_bar(void **state)
+{
+    (void)state;
+    check_bar(0, 4, false, "----");
+    check_bar(0.5, 4, false, "##--");
+    check_bar(1, 4, false, "####");
+    check_bar(7, 4, false, "####");
+    check_bar(-1, 4, false, "----");
+    check_bar(0.5, 4, true, "██░░");
+    check_bar(0.53125, 4, true, "██▏░");
+    check_bar(0.99, 4, true, "████");
+    check_bar(0.0 / 0.0, 2, true, "░░");
+}
+
+static void test_durations(void **state)
+{
+    (void)state;
+    char text[SHOW_TEXT_MAX];
+    assert_string_equal(show_duration(-1, text), "-");
+    assert_string_equal(show_duration(0, text), "0ms");
+    assert_string_equal(show_duration(59999, text), "59s");
+    assert_string_equal(show_duration(185000, text), "3m05s");
+    assert_string_equal(show_duration(7620000, text), "2h07m");
+    assert_string_equal(show_duration(INT64_C(443000000), text), "5d03h");
+    assert_string_equal(show_bytes(512, text), "512 B");
+    assert_string_equal(show_bytes(24.0 * 1024 * 1024 * 1024, text), "24 GiB");
+    assert_string_equal(show_bytes(1.5 * 1024 * 1024, text), "1.5 MiB");
+    assert_int_equal(show_parse_time("2026-11-15T05:46:15.123Z"), INT64_C(1794721575123));
+    assert_int_equal(show_parse_time("1970-01-01T00:00:01Z"), 1000);
+    assert_int_equal(show_parse_time("2026-11-15 05:46"), -1);
+    assert_int_equal(show_parse_time(""), -1);
+}
+
+static void test_yaml(void **state)
+{
+    (void)state;
+    json_t *value = json_loads("{\"id\": 1, \"name\": \"x\", \"none\": null, \"on\": \"yes\", "
+                               "\"number\": \"12\", \"list\": [\"a\", {\"b\": 0.5}], "
+                               "\"text\": \"a: b\"}",
+                               0, NULL);
+    struct str out;
+    str_init(&out, TEXT_MAX);
+    assert_int_equal(output_write_yaml(&out, value), 0);
+    assert_string_equal(str_text(&out), "id: 1\nname: x\nnone: null\n\"on\": \"yes\"\n"
+                                        "number: \"12\"\nlist:\n- a\n- b: 0.5\ntext: 'a: b'\n");
+    str_done(&out);
+    json_decref(value);
+}
+
+static void gather(void *arg, enum output_colour colour, const char *text)
+{
+    (void)colour;
+    str_append(arg, text);
+}
+
+static void gather_end(void *arg)
+{
+    str_append(arg, "\n");
+}
+
+/* Every line's width, and how many lines there are. */
+static size_t count_lines(const char *text, size_t width_max)
+{
+    size_t lines = 0;
+    char line[1024];
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)length, text);
+        assert_true(output_width(line) <= width_max);
+        lines++;
+        text += length + 1;
+    }
+    return lines;
+}
+
+static void test_frame(void **state)
+{
+    (void)state;
+    json_t *nodes = json_loads(
+        "{\"nodes\": [{\"name\": \"box\", \"connected\": true, \"drained\": false, \"devices\": "
+        "[{\"uuid\": \"GPU-1\", \"model\": \"NVIDIA H200\", \"index\": 0, \"memory_bytes\": "
+        "25769803776, \"booked\": {\"workloads\": 2}, \"usage\": {\"sm_percent\": 50, "
+        "\"memory_used_bytes\": 12884901888, \"power_watts\": 350, \"power_limit_watts\": 700, "
+        "\"temperature_celsius\": 41}}, {\"uuid\": \"GPU-2\", \"model\": \"NVIDIA H200\", "
+        "\"index\": 1, \"memory_bytes\": 25769803776, \"usage\": null}]}]}",
+        0, NULL);
+    json_t *workloads = json_loads(
+        "[{\"id\": 2, \"name\": \"waits\", \"kind\": \"task\", \"state\": \"queued\"}, "
+        "{\"id\": 1, \"name\": \"runs\", \"kind\": \"task\", \"state\": \"running\", \"share\": "
+        "{\"min\": 10, \"max\": 50}, \"usage\": {\"memory_used_bytes\": 1073741824, "
+        "\"cpu_percent\": 97}}]",
+        0, NULL);
+    assert_non_null(nodes);
+    assert_non_null(workloads);
+    struct str out;
+    str_init(&out, TEXT_MAX);
+    struct top_sink sink = {.arg = &out, .put = gather, .end_line = gather_end};
+    struct top_view view = {
+        .nodes = nodes, .workloads = workloads, .policy = "firstfit", .width = 132};
+    assert_int_equal(top_draw(&view, &sink), 9);
+    assert_non_null(strstr(str_text(&out), "1 running, 1 queued"));
+    assert_non_null(strstr(str_text(&out), "50%"));
+    assert_non_null(strstr(str_text(&out), "12 GiB / 24 GiB"));
+    assert_non_null(strstr(str_text(&out), "350 / 700 W"));
+    assert_true(strstr(str_text(&out), "runs") < strstr(str_text(&out), "waits"));
+    assert_int_equal(count_lines(str_text(&out), 132), 9);
+
+    for (size_t width = 1; width < 160; width += 13) {
+        str_clear(&out);
+        view.width = width;
+        view.utf8 = width % 2;
+        view.height = width % 10 + 2;
+        size_t lines = top_draw(&view, &sink);
+        assert_true(lines <= view.height);
+        assert_int_equal(count_lines(str_text(&out), width), lines);
+        assert_true(str_is_utf8(str_text(&out), out.length));
+    }
+    str_done(&out);
+    json_decref(nodes);
+    json_decref(workloads);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),     cmocka_unit_test(test_bar),
+        cmocka_unit_test(test_durations), cmocka_unit_test(test_yaml),
+        cmocka_unit_test(test_frame),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

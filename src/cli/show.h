@@ -1,0 +1,26 @@
+/* Values as text, for tables: times, sizes, states. */
+#pragma once
+#include <jansson.h>
+#include <stdint.h>
+
+#include "cli/output.h"
+
+enum { SHOW_TEXT_MAX = 64 };
+
+/* "2026-11-15T05:46:15.123Z" → ms since 1970; -1: it is no such time, or null. */
+int64_t show_parse_time(const char *text);
+/* A member that is a time; -1: null. */
+int64_t show_time_member(const json_t *object, const char *key);
+/* "850ms", "12s", "3m05s", "2h07m", "5d03h": at most two units. "-" below 0. */
+char *show_duration(int64_t ms, char text[SHOW_TEXT_MAX]);
+/* "512 KiB", "23.9 GiB" */
+char *show_bytes(double bytes, char text[SHOW_TEXT_MAX]);
+/* "0-100%" or "30%" from {"min", "max"}. */
+char *show_share(const json_t *share, char text[SHOW_TEXT_MAX]);
+/* How long it ran, or has run by now. "-" before it starts. */
+char *show_run_time(const json_t *workload, int64_t now_wall_ms, char text[SHOW_TEXT_MAX]);
+/* "failed (exit 1)", "failed (signal 9)", "running". */
+char *show_state(const json_t *workload, char text[SHOW_TEXT_MAX]);
+enum output_colour show_state_colour(const char *state);
+/* Device UUIDs, shortened to eight characters, or in full. */
+void show_devices(const json_t *devices, bool in_full, struct str *out);

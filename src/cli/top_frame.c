@@ -1,0 +1,317 @@
+#include "cli/top_frame.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/version.h"
+#include "cli/client.h"
+#include "cli/show.h"
+
+enum { CELL_MAX = 1024, BAR_MIN = 6, BAR_MAX = 24, FIXED_COLUMNS = 86, NAME_COLUMNS = 18 };
+
+/* Where the pen is. */
+struct pen {
+    const struct top_view *view;
+    const struct top_sink *sink;
+    size_t column, line;
+};
+
+static bool has_room(const struct pen *p)
+{
+    return p->view->height == 0 || p->line < p->view->height;
+}
+
+/* Puts text, cut at the right margin between characters. */
+static void put(struct pen *p, enum output_colour colour, const char *text)
+{
+    char cut[CELL_MAX];
+    size_t length = 0;
+    for (size_t i = 0; text[i] && length + 1 < sizeof cut; i++) {
+        bool begins = ((unsigned char)text[i] & 0xc0) != 0x80;
+        if (begins && p->column == p->view->width)
+            break;
+        p->column += begins;
+        bool is_control = (unsigned char)text[i] < 0x20 || text[i] == 0x7f;
+        cut[length++] = is_control ? '?' : text[i];
+    }
+    cut[length] = '\0';
+    if (length)
+        p->sink->put(p->sink->arg, colour, cut);
+}
+
+__attribute__((format(printf, 3, 4))) static void put_text(struct pen *p, enum output_colour colour,
+                                                           const char *format, ...)
+{
+    char text[CELL_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    put(p, colour, text);
+}
+
+/* Puts text in a column of the given width, with a space after it. */
+static void put_cell(struct pen *p, enum output_colour colour, size_t width, const char *text)
+{
+    size_t shown = 0, length = 0;
+    char cell[CELL_MAX];
+    for (; text[length] && length + width + 2 < sizeof cell; length++) {
+        shown += ((unsigned char)text[length] & 0xc0) != 0x80;
+        if (shown > width)
+            break;
+        cell[length] = text[length];
+    }
+    if (shown > width)
+        shown = width;
+    for (; shown <= width; shown++)
+        cell[length++] = ' ';
+    cell[length] = '\0';
+    put(p, colour, cell);
+}
+
+static void end_line(struct pen *p)
+{
+    p->sink->end_line(p->sink->arg);
+    p->line++;
+    p->column = 0;
+}
+
+/* ---- devices ---- */
+
+static size_t bar_width(const struct top_view *view)
+{
+    size_t spare = view->width > FIXED_COLUMNS ? (view->width - FIXED_COLUMNS) / 3 : 0;
+    return spare < BAR_MIN ? BAR_MIN : spare > BAR_MAX ? BAR_MAX : spare;
+}
+
+static enum output_colour load_colour(double fraction)
+{
+    return fraction > 0.9 ? OUTPUT_RED : fraction > 0.6 ? OUTPUT_YELLOW : OUTPUT_GREEN;
+}
+
+/* fraction < 0: the device does not say. */
+static void put_bar(struct pen *p, double fraction, enum output_colour colour)
+{
+    struct str bar;
+    str_init(&bar, CELL_MAX);
+    size_t width = bar_width(p->view);
+    if (fraction < 0)
+        for (size_t i = 0; i < width; i++)
+            str_append_char(&bar, ' ');
+    else
+        output_bar(&bar, fraction, width, p->view->utf8);
+    put(p, colour, str_text(&bar));
+    put(p, OUTPUT_PLAIN, " ");
+    str_done(&bar);
+}
+
+static void put_sm(struct pen *p, const json_t *usage)
+{
+    double percent = json_fraction(usage, "sm_percent", -1);
+    put_bar(p, percent / 100, load_colour(percent / 100));
+    if (percent < 0)
+        put_cell(p, OUTPUT_FAINT, 5, "   -");
+    else
+        put_text(p, OUTPUT_PLAIN, "%3.0f%%  ", percent);
+}
+
+static void put_memory(struct pen *p, const json_t *device, const json_t *usage)
+{
+    char used[SHOW_TEXT_MAX], all[SHOW_TEXT_MAX], text[SHOW_TEXT_MAX * 2 + 8];
+    double total = json_fraction(device, "memory_bytes", 0);
+    double bytes = json_fraction(usage, "memory_used_bytes", -1);
+    double fraction = total > 0 && bytes >= 0 ? bytes / total : -1;
+    put_bar(p, fraction, load_colour(fraction));
+    snprintf(text, sizeof text, "%s / %s", bytes < 0 ? "-" : show_bytes(bytes, used),
+             show_bytes(total, all));
+    put_cell(p, OUTPUT_PLAIN, 20, text);
+}
+
+static void put_power(struct pen *p, const json_t *usage)
+{
+    char text[SHOW_TEXT_MAX];
+    double watts = json_fraction(usage, "power_watts", -1);
+    double limit = json_fraction(usage, "power_limit_watts", -1);
+    bool known = watts >= 0 && limit > 0;
+    put_bar(p, known ? watts / limit : -1, OUTPUT_BLUE);
+    if (known)
+        snprintf(text, sizeof text, "%.0f / %.0f W", watts, limit);
+    else
+        snprintf(text, sizeof text, "-");
+    put_cell(p, known ? OUTPUT_PLAIN : OUTPUT_FAINT, 13, text);
+}
+
+static void draw_device(struct pen *p, const json_t *node, const json_t *device)
+{
+    const json_t *usage = json_object_get(device, "usage");
+    const json_t *booked = json_object_get(device, "booked");
+    char text[SHOW_TEXT_MAX];
+    snprintf(text, sizeof text, "%.20s:%lld", json_text(node, "name", "?"),
+             (long long)json_number(device, "index", 0));
+    put_cell(p, OUTPUT_BOLD, 10, text);
+    const char *model = json_text(device, "model", "?");
+    put_cell(p, OUTPUT_PLAIN, 10, str_starts_with(model, "NVIDIA ") ? model + 7 : model);
+    put_sm(p, usage);
+    put_memory(p, device, usage);
+    put_power(p, usage);
+    double celsius = json_fraction(usage, "temperature_celsius", -1);
+    if (celsius > 0)
+        put_text(p, OUTPUT_PLAIN, "%3.0f%s", celsius, p->view->utf8 ? "°C " : "C ");
+    else
+        put(p, OUTPUT_FAINT, "  -   ");
+    bool away = !json_is_true(json_object_get(node, "connected"));
+    bool drained = json_is_true(json_object_get(node, "drained"));
+    put_text(p, away || drained ? OUTPUT_YELLOW : OUTPUT_PLAIN, "%2lld%s",
+             (long long)json_number(booked, "workloads", 0),
+             away      ? " away"
+             : drained ? " drained"
+                       : "");
+    end_line(p);
+}
+
+static void draw_devices(struct pen *p)
+{
+    size_t bar = bar_width(p->view);
+    put_cell(p, OUTPUT_FAINT, 10, "DEVICE");
+    put_cell(p, OUTPUT_FAINT, 10, "MODEL");
+    put_cell(p, OUTPUT_FAINT, bar + 6, "SM");
+    put_cell(p, OUTPUT_FAINT, bar + 21, "MEMORY");
+    put_cell(p, OUTPUT_FAINT, bar + 14, "POWER");
+    put(p, OUTPUT_FAINT, "TEMP  LOAD");
+    end_line(p);
+    const json_t *nodes = json_object_get(p->view->nodes, "nodes");
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *node = json_array_get(nodes, i);
+        const json_t *devices = json_object_get(node, "devices");
+        for (size_t d = 0; d < json_array_size(devices) && has_room(p); d++)
+            draw_device(p, node, json_array_get(devices, d));
+    }
+}
+
+/* ---- workloads ---- */
+
+static int state_rank(const json_t *w)
+{
+    static const char *const order[] = {"running", "starting", "stopping",  "placed",
+                                        "queued",  "failed",   "cancelled", "succeeded"};
+    const char *state = json_text(w, "state", "");
+    size_t i = 0;
+    while (i < sizeof order / sizeof order[0] && strcmp(order[i], state) != 0)
+        i++;
+    return (int)i;
+}
+
+static double used(const json_t *w, const char *key)
+{
+    return json_fraction(json_object_get(w, "usage"), key, -1);
+}
+
+static int compare(const void *left, const void *right, void *arg)
+{
+    const json_t *a = *(json_t *const *)left, *b = *(json_t *const *)right;
+    enum top_sort sort = *(const enum top_sort *)arg;
+    if (sort != TOP_BY_STATE) {
+        const char *key = sort == TOP_BY_MEMORY ? "memory_used_bytes" : "cpu_percent";
+        double x = used(a, key), y = used(b, key);
+        if (x < y || x > y)
+            return x < y ? 1 : -1;
+    }
+    int ranks = state_rank(a) - state_rank(b);
+    if (ranks)
+        return ranks;
+    json_int_t x = json_number(a, "id", 0), y = json_number(b, "id", 0);
+    return x < y ? -1 : x > y;
+}
+
+static void draw_workload(struct pen *p, const json_t *w)
+{
+    char text[SHOW_TEXT_MAX];
+    snprintf(text, sizeof text, "%lld", (long long)json_number(w, "id", 0));
+    put_cell(p, OUTPUT_BOLD, 7, text);
+    put_cell(p, OUTPUT_PLAIN, NAME_COLUMNS, json_text(w, "name", ""));
+    put_cell(p, OUTPUT_PLAIN, 7, json_text(w, "kind", ""));
+    put_cell(p, show_state_colour(json_text(w, "state", "")), 17, show_state(w, text));
+    put_cell(p, OUTPUT_PLAIN, 7, show_run_time(w, p->view->now_wall_ms, text));
+    put_cell(p, OUTPUT_PLAIN, 8, show_share(json_object_get(w, "share"), text));
+    double quota = json_fraction(w, "quota_bytes", 0), memory = used(w, "memory_used_bytes");
+    put_cell(p, OUTPUT_PLAIN, 9, memory >= 0 ? show_bytes(memory, text) : "-");
+    put_cell(p, OUTPUT_PLAIN, 9, quota > 0 ? show_bytes(quota, text) : "whole");
+    double cpu = used(w, "cpu_percent");
+    snprintf(text, sizeof text, "%.0f%%", cpu);
+    put_cell(p, OUTPUT_PLAIN, 5, cpu >= 0 ? text : "-");
+    struct str devices;
+    str_init(&devices, CELL_MAX);
+    show_devices(json_object_get(w, "devices"), false, &devices);
+    put_cell(p, OUTPUT_PLAIN, 9, str_text(&devices));
+    str_done(&devices);
+    put_cell(p, OUTPUT_PLAIN, 8, json_text(w, "user", ""));
+    put(p, OUTPUT_FAINT, json_text(w, "text", ""));
+    end_line(p);
+}
+
+static void draw_workloads(struct pen *p)
+{
+    static const struct {
+        const char *title;
+        size_t width;
+    } columns[] = {{"ID", 7},  {"NAME", NAME_COLUMNS}, {"KIND", 7},   {"STATE", 17},
+                   {"RAN", 7}, {"SHARE", 8},           {"MEMORY", 9}, {"QUOTA", 9},
+                   {"CPU", 5}, {"DEVICES", 9},         {"USER", 8},   {"NOTE", 4}};
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
+        put_cell(p, OUTPUT_FAINT, columns[i].width, columns[i].title);
+    end_line(p);
+    size_t count = json_array_size(p->view->workloads);
+    json_t **sorted = calloc(count + 1, sizeof *sorted);
+    if (!sorted)
+        return;
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = json_array_get(p->view->workloads, i);
+    enum top_sort sort = p->view->sort;
+    qsort_r(sorted, count, sizeof *sorted, compare, &sort);
+    for (size_t i = p->view->scroll; i < count && has_room(p); i++)
+        draw_workload(p, sorted[i]);
+    free(sorted);
+}
+
+/* ---- the whole ---- */
+
+static size_t count_state(const json_t *workloads, const char *state)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < json_array_size(workloads); i++)
+        count += strcmp(json_text(json_array_get(workloads, i), "state", ""), state) == 0;
+    return count;
+}
+
+static void draw_head(struct pen *p)
+{
+    const struct top_view *v = p->view;
+    const char *dot = v->utf8 ? "·" : "-";
+    time_t now = (time_t)(v->now_wall_ms / 1000);
+    struct tm tm;
+    char clock[16] = "";
+    if (localtime_r(&now, &tm))
+        (void)strftime(clock, sizeof clock, "%H:%M:%S", &tm);
+    put_text(p, OUTPUT_BOLD, "gpumux %s", GPUMUX_VERSION);
+    put_text(p, OUTPUT_PLAIN, " %s %s %s %zu running, %zu queued %s %s", dot, v->policy, dot,
+             count_state(v->workloads, "running"), count_state(v->workloads, "queued"), dot, clock);
+    if (v->trouble)
+        put_text(p, OUTPUT_RED, "  %s", v->trouble);
+    end_line(p);
+    end_line(p);
+}
+
+size_t top_draw(const struct top_view *view, const struct top_sink *sink)
+{
+    struct pen p = {.view = view, .sink = sink};
+    draw_head(&p);
+    if (has_room(&p))
+        draw_devices(&p);
+    if (has_room(&p))
+        end_line(&p);
+    if (has_room(&p))
+        draw_workloads(&p);
+    return p.line;
+}
