@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
-#include "emu/driver_api.h"
+#include "tests/emu/driver_api.h"
 
 enum { CLIENTS = 2, KILLERS = 6 };
 

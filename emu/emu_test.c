@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "emu/driver_api.h"
+#include "tests/emu/driver_api.h"
 
 static struct driver_api api;
 
@@ -236,8 +236,12 @@ static void symbols_are_found_by_name_and_version(void **state)
     assert_ptr_equal(address, other);
     assert_int_equal(api.cuGetProcAddress("cuNoSuchCall", &address, 13000, 0),
                      CUDA_ERROR_NOT_FOUND);
-    assert_int_equal(api.cuGetProcAddress_v2("cuNoSuchCall", &address, 13000, 0, &status),
+    assert_int_equal(api.cuGetProcAddress("cuLaunchKernelEx", &address, 11000, 0),
                      CUDA_ERROR_NOT_FOUND);
+    /* The second version succeeds in telling that there is no such call. */
+    assert_int_equal(api.cuGetProcAddress_v2("cuNoSuchCall", &address, 13000, 0, &status),
+                     CUDA_SUCCESS);
+    assert_null(address);
     assert_int_equal(status, CUDA_PROC_NOT_FOUND);
     assert_int_equal(api.cuGetProcAddress_v2("cuLaunchKernelEx", &address, 11000, 0, &status),
                      CUDA_SUCCESS);

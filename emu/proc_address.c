@@ -50,15 +50,21 @@ CUDA_API int cuGetProcAddress_v2(const char *name, void **ret_address, int versi
     if (ret_status)
         *ret_status = status;
     *ret_address = best ? (void *)(uintptr_t)best->address : NULL;
-    return status == CUDA_PROC_NOT_FOUND ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
+    return CUDA_SUCCESS; /* also when nothing was found: the status tells */
 }
 
 CUDA_API int cuGetProcAddress(const char *name, void **ret_address, int version, uint64_t flags);
 CUDA_API int cuGetProcAddress(const char *name, void **ret_address, int version, uint64_t flags)
 {
-    int r = cuGetProcAddress_v2(name, ret_address, version, flags, NULL);
-    /* Without a status, nothing else would tell that the version is too low. */
-    return r == CUDA_SUCCESS && !*ret_address ? CUDA_ERROR_NOT_FOUND : r;
+    void *address = NULL;
+    int status;
+    int r = cuGetProcAddress_v2(name, &address, version, flags, &status);
+    if (r != CUDA_SUCCESS || !ret_address)
+        return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_VALUE;
+    if (!address)
+        return CUDA_ERROR_NOT_FOUND;
+    *ret_address = address;
+    return CUDA_SUCCESS;
 }
 
 struct result_row {

@@ -11,20 +11,26 @@
 
 enum process_state { PROCESS_NEW, PROCESS_READY, PROCESS_FORKED };
 
-static struct process process = {.lock = PTHREAD_MUTEX_INITIALIZER};
-static _Atomic int process_state = PROCESS_NEW;
-static pthread_once_t fork_handler_once = PTHREAD_ONCE_INIT;
+static struct library {
+    struct process process;
+    _Atomic int state; /* enum process_state */
+    pthread_once_t fork_handler_once;
+} library = {
+    .process = {.lock = PTHREAD_MUTEX_INITIALIZER},
+    .state = PROCESS_NEW,
+    .fork_handler_once = PTHREAD_ONCE_INIT,
+};
 static __thread struct context_stack context_stack;
 
 /* The child must not keep the parent's slots alive, and has no device of its own: the real driver
  * does not work after fork either. */
 static void after_fork_in_child(void)
 {
-    if (atomic_load(&process_state) != PROCESS_READY)
+    if (atomic_load(&library.state) != PROCESS_READY)
         return;
-    atomic_store(&process_state, PROCESS_FORKED);
-    close(process.mapping.fd);
-    process.mapping.fd = -1;
+    atomic_store(&library.state, PROCESS_FORKED);
+    close(library.process.mapping.fd);
+    library.process.mapping.fd = -1;
     context_stack.depth = 0;
 }
 
@@ -35,9 +41,9 @@ static void install_fork_handler(void)
 
 int process_ready(struct process **ret_process)
 {
-    if (atomic_load_explicit(&process_state, memory_order_acquire) != PROCESS_READY)
+    if (atomic_load_explicit(&library.state, memory_order_acquire) != PROCESS_READY)
         return CUDA_ERROR_NOT_INITIALIZED;
-    *ret_process = &process;
+    *ret_process = &library.process;
     return CUDA_SUCCESS;
 }
 
@@ -76,17 +82,17 @@ CUDA_API int cuInit(unsigned flags)
 {
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if (atomic_load(&process_state) == PROCESS_FORKED)
+    if (atomic_load(&library.state) == PROCESS_FORKED)
         return CUDA_ERROR_NOT_INITIALIZED;
-    pthread_once(&fork_handler_once, install_fork_handler);
+    pthread_once(&library.fork_handler_once, install_fork_handler);
     int r = CUDA_SUCCESS;
-    pthread_mutex_lock(&process.lock);
-    if (atomic_load(&process_state) == PROCESS_NEW) {
-        r = initialise(&process);
+    pthread_mutex_lock(&library.process.lock);
+    if (atomic_load(&library.state) == PROCESS_NEW) {
+        r = initialise(&library.process);
         if (r == CUDA_SUCCESS)
-            atomic_store_explicit(&process_state, PROCESS_READY, memory_order_release);
+            atomic_store_explicit(&library.state, PROCESS_READY, memory_order_release);
     }
-    pthread_mutex_unlock(&process.lock);
+    pthread_mutex_unlock(&library.process.lock);
     return r;
 }
 

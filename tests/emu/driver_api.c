@@ -1,4 +1,4 @@
-#include "emu/driver_api.h"
+#include "tests/emu/driver_api.h"
 
 #include <dlfcn.h>
 #include <limits.h>
