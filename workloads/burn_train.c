@@ -3,7 +3,8 @@
  *
  * Steps that are short are folded into one of at least FOLD_MS, of device and of host time, so that the
  * host's wake-ups (some 0.1 ms late each) do not distort what is emulated. The host keeps to a schedule:
- * what it is late by comes out of its pauses, as long as there are any.
+ * what it is late by comes out of its pauses, as long as there are any. Its own time runs beside the
+ * device's: it delays a step only as far as the device was not slower anyway.
  */
 #include <math.h>
 #include <stdio.h>
@@ -70,6 +71,7 @@ static int run_fold(struct error *e, struct run *run, double count)
     double start_ms = run->due_ms, now_ms = burn_host_ms();
     if (now_ms - start_ms > LATENESS_KEPT_MS)
         start_ms = now_ms;
+    double mark_ms = burn_host_ms();
     int r = burn_device_mark(e, run->device, MARK_START);
     for (double i = 0; i < pieces && r == 0; i++) {
         burn_host_sleep_until(start_ms + i * fold_ms / pieces / run->speed);
@@ -83,7 +85,8 @@ static int run_fold(struct error *e, struct run *run, double count)
         r = burn_device_wait(e, run->device, MARK_END);
     if (r == 0)
         r = burn_device_elapsed_ms(e, run->device, MARK_START, MARK_END, &device_ms);
-    run->due_ms = start_ms + (device_ms + (fold_ms - busy_ms) / pieces) / run->speed;
+    /* On schedule, or when the device was done if neighbours made it slower than that. */
+    run->due_ms = fmax(start_ms + fold_ms / run->speed, mark_ms + device_ms / run->speed);
     run->steps += count;
     return r;
 }
