@@ -1,0 +1,499 @@
+/*
+ * Every path, method and status of api/openapi.yaml, provoked against a real `gpumux up` with
+ * emulated devices; each body is judged by the document, and what was never provoked fails the test.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "openapi.h"
+#include "wire/http_client.h"
+
+enum {
+    CALL_MS = 30000,
+    WAIT_MS = 60000,
+    CONNECTIONS_MAX = 16, /* the least that the configuration allows */
+    QUEUE_MAX = 50,
+    INPUT_TOO_LARGE = (256 << 10) + 1,
+    SPEC_TOO_LARGE = 5 << 20,
+    STRANGER_UID = 65534,
+};
+
+#define JSON             "application/json"
+#define SPEC(name, rest) "{\"name\":\"" name "\",\"directory\":\"/\",\"quota\":\"1g\"," rest "}"
+
+struct fixture {
+    char directory[32], socket[64], log[64];
+    pid_t daemon;
+    struct openapi *document;
+    struct http_client *client;
+};
+
+/* ---- asking ---- */
+
+struct question {
+    const char *method, *target, *body, *type, *accept, *key;
+    size_t length; /* of the body, if it is not a string */
+    bool as_stranger;
+    http_body_fn on_body;
+    void *arg;
+};
+
+static struct http_client *client_new(const struct fixture *f)
+{
+    struct http_client *client = http_client_new(f->socket);
+    assert_non_null(client);
+    return client;
+}
+
+static void judge(struct fixture *f, const struct question *q, int status, const char *type,
+                  const char *body, size_t length)
+{
+    char path[256];
+    struct error e = {0};
+    snprintf(path, sizeof path, "%.*s", (int)strcspn(q->target, "?"), q->target);
+    if (openapi_check(&e, f->document, q->method, path, status, type, body, length) < 0)
+        fail_msg("%s %s %d: %s: %s\n%.600s", q->method, q->target, status, e.field, e.text, body);
+}
+
+/* Asks and has the answer judged; the body is the client's until the next question. */
+static const char *ask(struct fixture *f, int status, struct question q)
+{
+    struct http_client *client = q.as_stranger ? client_new(f) : f->client;
+    struct http_call call = {.method = q.method,
+                             .target = q.target,
+                             .content_type = q.type   ? q.type
+                                             : q.body ? JSON
+                                                      : NULL,
+                             .accept = q.accept,
+                             .idempotency_key = q.key,
+                             .body = q.body,
+                             .body_length = q.length ? q.length
+                                            : q.body ? strlen(q.body)
+                                                     : 0,
+                             .timeout_ms = CALL_MS,
+                             .on_body = q.on_body,
+                             .arg = q.arg};
+    struct error e = {0};
+    /* The kernel remembers who connected: that is who asks. */
+    if (q.as_stranger)
+        assert_int_equal(seteuid(STRANGER_UID), 0);
+    int r = http_client_call(&e, client, &call);
+    if (q.as_stranger)
+        assert_int_equal(seteuid(0), 0);
+    if (r < 0 && !q.on_body)
+        fail_msg("%s %s: %s", q.method, q.target, e.text);
+    size_t length = 0;
+    const char *body = http_client_body(client, &length);
+    int got = http_client_status(client);
+    if (status && got != status)
+        fail_msg("%s %s: %d instead of %d: %.600s", q.method, q.target, got, status, body);
+    judge(f, &q, got, http_client_type(client), body, length);
+    if (q.as_stranger)
+        http_client_free(client);
+    return q.as_stranger ? NULL : body;
+}
+
+#define ASK(status, ...)         ask(f, status, (struct question){__VA_ARGS__})
+#define GET(status, path)        ASK(status, .method = "GET", .target = path)
+#define POST(status, path, text) ASK(status, .method = "POST", .target = path, .body = text)
+
+/* Until the answer to GET has `text` in it. */
+static void wait_for(struct fixture *f, const char *path, const char *text)
+{
+    int64_t end_ms = clock_boot_ms() + WAIT_MS;
+    const char *body;
+    while (!strstr(body = GET(200, path), text)) {
+        if (clock_boot_ms() > end_ms)
+            fail_msg("waited for %s in %s: %.600s", text, path, body);
+        usleep(10000);
+    }
+}
+
+/* A stranger's questions need a second identity, which only root has to give. */
+static void deny(struct fixture *f, const char *method, const char *path, const char *body)
+{
+    if (geteuid() == 0)
+        ASK(403, .method = method, .target = path, .body = body, .as_stranger = true);
+}
+
+/* ---- the daemon ---- */
+
+static void start_daemon(struct fixture *f)
+{
+    char program[512], state[64], connections[32], queue[32];
+    snprintf(program, sizeof program, "%s/src/cli/gpumux", getenv("GPUMUX_BUILD"));
+    snprintf(state, sizeof state, "%s/s", f->directory);
+    snprintf(connections, sizeof connections, "connections_max=%d", CONNECTIONS_MAX);
+    snprintf(queue, sizeof queue, "queue_max=%d", QUEUE_MAX);
+    f->daemon = fork();
+    assert_true(f->daemon >= 0);
+    if (f->daemon > 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int fd = open(f->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    dup2(fd, STDOUT_FILENO);
+    dup2(fd, STDERR_FILENO);
+    execl(program, program, "up", "--state", state, "--emulate", "2xH200:24g", "--set",
+          "allow_root=true", "--set", "node_name=box", "--set", "beat=100ms", "--set",
+          "keep_events=100", "--set", connections, "--set", queue, (char *)NULL);
+    _exit(127);
+}
+
+static bool daemon_answers(struct fixture *f)
+{
+    struct http_call call = {.method = "GET", .target = "/readyz", .timeout_ms = CALL_MS};
+    return http_client_call(NULL, f->client, &call) == 0 && http_client_status(f->client) == 200;
+}
+
+static void print_log(const struct fixture *f)
+{
+    char line[1024];
+    FILE *log = fopen(f->log, "re");
+    while (log && fgets(line, sizeof line, log))
+        fprintf(stderr, "daemon: %s", line);
+    if (log)
+        fclose(log);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    char path[4096];
+    struct error e = {0};
+    assert_non_null(f);
+    *state = f;
+    snprintf(f->directory, sizeof f->directory, "/tmp/gma.XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    assert_int_equal(chmod(f->directory, 0755), 0);
+    snprintf(f->socket, sizeof f->socket, "%s/s/api.sock", f->directory);
+    snprintf(f->log, sizeof f->log, "%s/log", f->directory);
+    snprintf(path, sizeof path, "%s/api/openapi.yaml", getenv("GPUMUX_SOURCE"));
+    if (openapi_load(&e, path, &f->document) < 0)
+        fail_msg("%s", e.text);
+    f->client = client_new(f);
+    start_daemon(f);
+    int64_t end_ms = clock_boot_ms() + WAIT_MS;
+    while (!daemon_answers(f)) {
+        if (clock_boot_ms() > end_ms || waitpid(f->daemon, NULL, WNOHANG) != 0) {
+            print_log(f);
+            fail_msg("the daemon is not ready");
+        }
+        usleep(10000);
+    }
+    wait_for(f, "/v1/nodes", "\"connected\":true");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    kill(f->daemon, SIGTERM);
+    waitpid(f->daemon, NULL, 0);
+    http_client_free(f->client);
+    openapi_free(f->document);
+    pid_t child = fork();
+    if (child == 0) {
+        execlp("rm", "rm", "-rf", f->directory, (char *)NULL);
+        _exit(127);
+    }
+    waitpid(child, NULL, 0);
+    free(f);
+    return 0;
+}
+
+/* ---- the walk ---- */
+
+static void gpumux_itself(void **state)
+{
+    struct fixture *f = *state;
+    GET(200, "/healthz");
+    GET(200, "/readyz");
+    GET(200, "/metrics");
+    GET(200, "/v1/version");
+    GET(400, "/healthz?x=1");
+    GET(400, "/readyz?x=1");
+    GET(400, "/metrics?x=1");
+    GET(400, "/v1/version?x=1");
+}
+
+static void nodes(void **state)
+{
+    struct fixture *f = *state;
+    GET(200, "/v1/nodes");
+    GET(400, "/v1/nodes?x=1");
+    GET(200, "/v1/nodes/box");
+    GET(400, "/v1/nodes/box?x=1");
+    GET(404, "/v1/nodes/nothing");
+    POST(200, "/v1/nodes/box/drain", NULL);
+    POST(400, "/v1/nodes/box/drain?x=1", NULL);
+    POST(404, "/v1/nodes/nothing/drain", NULL);
+    deny(f, "POST", "/v1/nodes/box/drain", NULL);
+    POST(200, "/v1/nodes/box/undrain", NULL);
+    POST(400, "/v1/nodes/box/undrain?x=1", NULL);
+    POST(404, "/v1/nodes/nothing/undrain", NULL);
+    deny(f, "POST", "/v1/nodes/box/undrain", NULL);
+}
+
+static void submitting(void **state)
+{
+    struct fixture *f = *state;
+    POST(201, "/v1/workloads", SPEC("sleeper", "\"command\":[\"sleep\",\"600\"]"));
+    POST(201, "/v1/workloads", SPEC("waits", "\"command\":[\"true\"],\"after\":[\"sleeper\"]"));
+    POST(201, "/v1/workloads", SPEC("reader", "\"command\":[\"cat\"],\"stdin\":true"));
+    POST(201, "/v1/workloads", SPEC("pair", "\"command\":[\"true\"],\"array\":2"));
+    const char *once = SPEC("once", "\"command\":[\"true\"]");
+    ASK(201, .method = "POST", .target = "/v1/workloads", .body = once, .key = "k1");
+    const char *again =
+        ASK(200, .method = "POST", .target = "/v1/workloads", .body = once, .key = "k1");
+    assert_non_null(strstr(again, "\"repeated\":true"));
+    const char *preview = POST(200, "/v1/workloads?dry_run=1", once);
+    assert_non_null(strstr(preview, "\"node\":\"box\""));
+    POST(400, "/v1/workloads", "{");
+    POST(400, "/v1/workloads?x=1", once);
+    ASK(415, .method = "POST", .target = "/v1/workloads", .body = once, .type = "text/html");
+    POST(429, "/v1/workloads", SPEC("many", "\"command\":[\"true\"],\"array\":1000"));
+    char *large = malloc(SPEC_TOO_LARGE);
+    assert_non_null(large);
+    memset(large, ' ', SPEC_TOO_LARGE);
+    large[0] = '{';
+    ASK(413, .method = "POST", .target = "/v1/workloads", .body = large, .length = SPEC_TOO_LARGE);
+    free(large);
+    deny(f, "POST", "/v1/workloads", SPEC("x", "\"command\":[\"true\"],\"user\":\"root\""));
+}
+
+static void reading(void **state)
+{
+    struct fixture *f = *state;
+    const char *list = GET(200, "/v1/workloads?limit=2");
+    assert_null(strstr(list, "\"next\": null"));
+    GET(200, "/v1/workloads?state=queued,running&kind=task&name=pair");
+    GET(400, "/v1/workloads?limit=0");
+    wait_for(f, "/v1/workloads/sleeper", "\"state\":\"running\"");
+    wait_for(f, "/v1/workloads/once", "\"state\":\"succeeded\"");
+    GET(200, "/v1/workloads/pair%5B1%5D");
+    GET(400, "/v1/workloads/sleeper?x=1");
+    GET(404, "/v1/workloads/nothing");
+    GET(404, "/v1/workloads/999999");
+    GET(409, "/v1/workloads/pair");
+}
+
+static void signals_and_input(void **state)
+{
+    struct fixture *f = *state;
+    POST(204, "/v1/workloads/sleeper/signal", "{\"signal\":\"SIGCONT\"}");
+    POST(400, "/v1/workloads/sleeper/signal", "{\"signal\":\"SIGNOTHING\"}");
+    deny(f, "POST", "/v1/workloads/sleeper/signal", "{\"signal\":10}");
+    POST(404, "/v1/workloads/nothing/signal", "{\"signal\":10}");
+    POST(409, "/v1/workloads/once/signal", "{\"signal\":10}");
+
+    wait_for(f, "/v1/workloads/reader", "\"state\":\"running\"");
+    POST(204, "/v1/workloads/reader/input?offset=0", "hello\n");
+    POST(204, "/v1/workloads/reader/input?offset=0", "hello\n");
+    POST(400, "/v1/workloads/reader/input?offset=x", "hello\n");
+    deny(f, "POST", "/v1/workloads/reader/input?offset=0", "hello\n");
+    POST(404, "/v1/workloads/nothing/input?offset=0", "hello\n");
+    POST(409, "/v1/workloads/once/input?offset=0", "hello\n");
+    char *large = calloc(1, INPUT_TOO_LARGE);
+    assert_non_null(large);
+    ASK(413, .method = "POST", .target = "/v1/workloads/reader/input?offset=0", .body = large,
+        .length = INPUT_TOO_LARGE);
+    free(large);
+    POST(204, "/v1/workloads/reader/input?offset=6&end=1", NULL);
+}
+
+static void output(void **state)
+{
+    struct fixture *f = *state;
+    const char *text = GET(200, "/v1/workloads/reader/logs?follow=1");
+    assert_non_null(strstr(text, " stdout F hello\n"));
+    text = GET(200, "/v1/workloads/reader/logs?attempt=1");
+    assert_non_null(strstr(text, " stdout F hello\n"));
+    GET(400, "/v1/workloads/reader/logs?attempt=x");
+    deny(f, "GET", "/v1/workloads/reader/logs", NULL);
+    GET(404, "/v1/workloads/reader/logs?attempt=7");
+    GET(409, "/v1/workloads/waits/logs");
+}
+
+static void requeueing_and_cancelling(void **state)
+{
+    struct fixture *f = *state;
+    POST(202, "/v1/workloads/sleeper/requeue", NULL);
+    wait_for(f, "/v1/workloads/sleeper", "\"attempt\":2");
+    POST(400, "/v1/workloads/sleeper/requeue?x=1", NULL);
+    deny(f, "POST", "/v1/workloads/sleeper/requeue", NULL);
+    POST(404, "/v1/workloads/nothing/requeue", NULL);
+    POST(409, "/v1/workloads/once/requeue", NULL);
+
+    POST(400, "/v1/workloads/sleeper/cancel", "{\"grace\":7}");
+    deny(f, "POST", "/v1/workloads/sleeper/cancel", NULL);
+    POST(404, "/v1/workloads/nothing/cancel", NULL);
+    POST(409, "/v1/workloads/once/cancel", NULL);
+    POST(202, "/v1/workloads/sleeper/cancel", "{\"grace\":\"1s\"}");
+    wait_for(f, "/v1/workloads/sleeper", "\"state\":\"cancelled\"");
+    wait_for(f, "/v1/workloads/waits", "\"failure\":\"dependency\"");
+}
+
+/* Gathers a stream until it holds a whole event, then stops listening. */
+static int until_event(void *arg, const char *bytes, size_t length)
+{
+    struct str *text = arg;
+    str_append_bytes(text, bytes, length);
+    return strstr(str_text(text), "\n\n") ? -ERR_GONE : 0;
+}
+
+static void check_stream(struct fixture *f, const struct str *text)
+{
+    const char *data = strstr(str_text(text), "\ndata: ");
+    assert_non_null(data);
+    assert_int_equal(strncmp(str_text(text), "id: ", 4), 0);
+    data += strlen("\ndata: ");
+    struct str page;
+    str_init(&page, 1 << 20);
+    str_printf(&page, "{\"events\":[%.*s],\"revision\":1}", (int)strcspn(data, "\n"), data);
+    const struct question q = {.method = "GET", .target = "/v1/events"};
+    judge(f, &q, 200, JSON, page.data, page.length);
+    str_done(&page);
+}
+
+static void events(void **state)
+{
+    struct fixture *f = *state;
+    GET(200, "/v1/events?limit=5");
+    GET(200, "/v1/events?workload=once");
+    struct str text;
+    str_init(&text, 1 << 20);
+    struct http_client *shared = f->client;
+    f->client = client_new(f); /* it is ended in the middle of an answer */
+    struct http_call call = {.method = "GET",
+                             .target = "/v1/events",
+                             .accept = "text/event-stream",
+                             .timeout_ms = CALL_MS,
+                             .on_body = until_event,
+                             .arg = &text};
+    assert_int_equal(http_client_call(NULL, f->client, &call), -ERR_GONE);
+    check_stream(f, &text);
+    http_client_free(f->client);
+    f->client = shared;
+    str_done(&text);
+    GET(400, "/v1/events?since=x");
+    GET(404, "/v1/events?workload=nothing");
+    GET(409, "/v1/events?workload=pair");
+}
+
+/* Each drain is a commit and an event; the oldest are deleted after many of them. */
+static void forgotten_events(void **state)
+{
+    struct fixture *f = *state;
+    int64_t end_ms = clock_boot_ms() + WAIT_MS;
+    do {
+        for (int i = 0; i < 50; i++) {
+            POST(200, "/v1/nodes/box/drain", NULL);
+            POST(200, "/v1/nodes/box/undrain", NULL);
+        }
+        assert_true(clock_boot_ms() < end_ms);
+        GET(0, "/v1/events?since=0&limit=1");
+    } while (http_client_status(f->client) == 200);
+    GET(410, "/v1/events?since=0");
+}
+
+/* ---- too many connections ---- */
+
+static int connect_raw(const struct fixture *f)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", f->socket);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+static void expect_refused(struct fixture *f, const char *method, const char *path)
+{
+    char text[4096] = "", type[64] = "";
+    int fd = connect_raw(f), status = 0;
+    snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nContent-Length: 0\r\n\r\n", method, path);
+    (void)send(fd, text, strlen(text), MSG_NOSIGNAL); /* it may be refused already */
+    size_t length = 0;
+    for (ssize_t n; length < sizeof text - 1 &&
+                    (n = recv(fd, text + length, sizeof text - 1 - length, 0)) > 0;)
+        length += (size_t)n;
+    text[length] = '\0';
+    close(fd);
+    const char *body = strstr(text, "\r\n\r\n"), *header = strstr(text, "Content-Type: ");
+    assert_int_equal(sscanf(text, "HTTP/1.1 %d", &status), 1);
+    assert_int_equal(status, 503);
+    assert_true(body && header);
+    assert_int_equal(sscanf(header, "Content-Type: %63[^\r]", type), 1);
+    const struct question q = {.method = method, .target = path};
+    judge(f, &q, 503, type, body + 4, strlen(body + 4));
+}
+
+static void too_many_connections(void **state)
+{
+    struct fixture *f = *state;
+    int open_fds[CONNECTIONS_MAX];
+    struct str operations;
+    char method[16], path[256];
+    for (int i = 0; i < CONNECTIONS_MAX; i++)
+        open_fds[i] = connect_raw(f);
+    str_init(&operations, 1 << 20);
+    openapi_list_operations(f->document, &operations);
+    for (const char *line = str_text(&operations); *line; line = strchr(line, '\n') + 1) {
+        assert_int_equal(sscanf(line, "%15s %255s", method, path), 2);
+        expect_refused(f, method, path);
+    }
+    str_done(&operations);
+    for (int i = 0; i < CONNECTIONS_MAX; i++)
+        close(open_fds[i]);
+}
+
+static void everything_was_provoked(void **state)
+{
+    struct fixture *f = *state;
+    struct str unseen;
+    str_init(&unseen, 1 << 20);
+    size_t count = openapi_list_unseen(f->document, &unseen), excused = 0;
+    if (geteuid() != 0) {
+        for (const char *p = str_text(&unseen); (p = strstr(p, " 403\n")); p++)
+            excused++;
+        print_message("not root: %zu answers to strangers were not provoked\n", excused);
+    }
+    if (count != excused)
+        fail_msg("never provoked:\n%s", str_text(&unseen));
+    str_done(&unseen);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gpumux_itself),
+        cmocka_unit_test(nodes),
+        cmocka_unit_test(submitting),
+        cmocka_unit_test(reading),
+        cmocka_unit_test(signals_and_input),
+        cmocka_unit_test(output),
+        cmocka_unit_test(requeueing_and_cancelling),
+        cmocka_unit_test(events),
+        cmocka_unit_test(forgotten_events),
+        cmocka_unit_test(too_many_connections),
+        cmocka_unit_test(everything_was_provoked),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
