@@ -239,3 +239,7 @@ bool cluster_node_connected(const struct cluster *c, const char *node);
 /* The devices with what is booked on them, for `nodes`, `top` and metrics; valid until the next
  * step. */
 void cluster_inventory(const struct cluster *c, struct policy_snapshot *ret);
+/* Ids of the workloads with an open attempt on this device, oldest attempt first. Returns how many
+ * were written (≤ room). */
+size_t cluster_device_workloads(const struct cluster *c, const char *node, const char *uuid,
+                                uint64_t *ret_ids, size_t room);

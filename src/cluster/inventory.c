@@ -101,6 +101,29 @@ void cluster_inventory(const struct cluster *c, struct policy_snapshot *ret)
                                     .seed = c->config.seed};
 }
 
+static bool attempt_is_on(const struct attempt *a, const char *uuid)
+{
+    for (int i = 0; a && i < a->device_count; i++)
+        if (strcmp(a->devices[i], uuid) == 0)
+            return true;
+    return false;
+}
+
+size_t cluster_device_workloads(const struct cluster *c, const char *node, const char *uuid,
+                                uint64_t *ret_ids, size_t room)
+{
+    const struct node *n = node_find(c, node);
+    size_t count = 0;
+    if (!n)
+        return 0;
+    list_for_each (it, &n->open) {
+        const struct workload *w = list_entry(it, struct workload, on_node);
+        if (count < room && attempt_is_on(workload_status_attempt(&w->status), uuid))
+            ret_ids[count++] = w->id;
+    }
+    return count;
+}
+
 int cluster_preview(const struct cluster *c, const struct workload_needs *needs,
                     const struct pairs *node_labels, struct cluster_preview *ret)
 {

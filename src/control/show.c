@@ -9,6 +9,8 @@
 #include "wire/record.h"
 #include "wire/spec.h"
 
+enum { DEVICE_WORKLOADS_MAX = 256 }; /* shown of one device: max_neighbours is 64 at most */
+
 static void put_devices(struct json_writer *w, const struct attempt *a)
 {
     json_begin_array(w);
@@ -236,6 +238,19 @@ static void put_booked(struct json_writer *w, const struct policy_device *booked
     json_end_object(w);
 }
 
+static void put_device_workloads(struct json_writer *w, const struct control *c, const char *node,
+                                 const char *uuid)
+{
+    uint64_t ids[DEVICE_WORKLOADS_MAX];
+    size_t count = c->cluster
+                       ? cluster_device_workloads(c->cluster, node, uuid, ids, DEVICE_WORKLOADS_MAX)
+                       : 0;
+    json_begin_array(w);
+    for (size_t i = 0; i < count; i++)
+        json_put_uint(w, ids[i]);
+    json_end_array(w);
+}
+
 static const struct policy_device *find_booked(const struct policy_snapshot *inventory,
                                                const char *uuid)
 {
@@ -273,6 +288,7 @@ void show_node(struct control *c, struct str *out, const char *name, bool draine
         json_put_bool(json_key(&w, "emulated"), d->emulated);
         put_booked(json_key(&w, "booked"), find_booked(&inventory, d->uuid));
         put_device_usage(json_key(&w, "usage"), link_device_usage(link, d->uuid));
+        put_device_workloads(json_key(&w, "workloads"), c, name, d->uuid);
         json_end_object(&w);
     }
     json_end_array(&w);
