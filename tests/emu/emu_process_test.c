@@ -76,35 +76,36 @@ static void run_clients(unsigned sm_permille, float ret_ms[CLIENTS])
     munmap(report, sizeof(*report));
 }
 
-/* Clients do not start at the same instant, so the one that comes second takes less than twice as
- * long; together they cannot take less. The device runs slowly, so that this is little. */
+/* Runs the clients until both times are within the limits: they do not start at the same instant, and a
+ * busy machine may stop one while it launches. Its emulated times are then right, but of another run. */
+static void expect_times(double speed, int shared, unsigned sm_permille, float min_ms, float max_ms)
+{
+    enum { ATTEMPTS_MAX = 20 };
+    float ms[CLIENTS];
+    for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+        driver_api_make_devices("H200", speed, shared);
+        run_clients(sm_permille, ms);
+        driver_api_remove_devices();
+        bool right = true;
+        for (int i = 0; i < CLIENTS; i++)
+            right = right && ms[i] >= min_ms && ms[i] <= max_ms;
+        if (right)
+            return;
+    }
+    fail_msg("the clients took %g and %g ms, not %g to %g", (double)ms[0], (double)ms[1],
+             (double)min_ms, (double)max_ms);
+}
+
 static void time_sliced_clients_take_twice_as_long(void **state)
 {
     (void)state;
-    float ms[CLIENTS];
-    bool overlapped = false;
-    for (int attempt = 0; attempt < 20 && !overlapped; attempt++) {
-        driver_api_make_devices("H200", 0.25, 0);
-        run_clients(200, ms);
-        driver_api_remove_devices();
-        for (int i = 0; i < CLIENTS; i++)
-            assert_true(ms[i] <= 402.01f);
-        overlapped = ms[0] > 380 && ms[1] > 380;
-    }
-    assert_true(overlapped);
+    expect_times(0.25, 0, 200, 392, 402.01f);
 }
 
 static void shared_clients_with_small_kernels_do_not_slow_each_other(void **state)
 {
     (void)state;
-    float ms[CLIENTS];
-    driver_api_make_devices("H200", 1, 1);
-    run_clients(400, ms);
-    driver_api_remove_devices();
-    for (int i = 0; i < CLIENTS; i++)
-        assert_true(ms[i] >= 199.99f);
-    /* Exactly 200 but for pauses in launching, which a slow machine makes. */
-    assert_true(ms[0] < 300 && ms[1] < 300);
+    expect_times(0.25, 1, 400, 199.99f, 204);
 }
 
 /* Does everything that changes the shared state, for ever. */

@@ -1,0 +1,23 @@
+#!/bin/bash
+# The emulated libraries export what their lists of calls name, and nothing else.
+set -u
+failures=0
+
+# check LIBRARY LIST
+check() {
+    local difference
+    difference=$(diff <(nm -D --defined-only "$GPUMUX_BUILD/emu/$1" | awk '{ print $3 }' | sort) \
+        <(sed -nE 's/^(CALL|LACK)\(([A-Za-z0-9_]+).*/\2/p' "$GPUMUX_SOURCE/emu/$2" | sort)) || {
+        echo "$1 and emu/$2 differ:"
+        echo "$difference"
+        failures=$((failures + 1))
+    }
+    readelf -d "$GPUMUX_BUILD/emu/$1" | grep -q "SONAME.*\[$1\]" || {
+        echo "$1 does not have its name as SONAME"
+        failures=$((failures + 1))
+    }
+}
+
+check libcuda.so.1 cuda_calls.def
+check libnvidia-ml.so.1 nvml_calls.def
+[ "$failures" = 0 ]
