@@ -122,6 +122,10 @@ static void own_failure(struct cluster *c, struct workload *w, int64_t ran_ms)
     }
     if (a->text[0])
         workload_set_text(w, "%s", a->text);
+    else if (a->failure == FAILURE_START)
+        workload_set_text(w, "it could not be started");
+    else if (a->failure == FAILURE_TIMEOUT)
+        workload_set_text(w, "it reached its time limit");
     else if (a->signal)
         workload_set_text(w, "ended by signal %d", a->signal);
     else

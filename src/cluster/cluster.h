@@ -22,7 +22,9 @@
  *   - of two WELCOMEs on one connection, the larger session holds; a new connection starts anew;
  *   - a STOP for an attempt that it does not know is answered with an exited report (never_ran),
  *     and that attempt is never started afterwards;
- *   - nothing is started while its lease has run out, and what runs then is ended in time;
+ *   - nothing is started while its lease has run out, and what runs then is ended in time; what it
+ *     has accepted but not started when its lease runs out or its agent dies is over (never_ran),
+ *     even if the lease comes back;
  *   - when a REPORT or BEAT is answered with -ERR_CONFLICT, its session is over: it says hello again.
  */
 #pragma once

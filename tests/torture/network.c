@@ -1,0 +1,49 @@
+#include <stdlib.h>
+
+#include "world.h"
+
+void network_send(struct world *w, const struct message *m)
+{
+    bool full = w->message_count == WORLD_MESSAGES;
+    if (full || (!w->calm && world_chance(w, 4))) {
+        free(m->runs);
+        return;
+    }
+    w->messages[w->message_count++] = *m;
+}
+
+static void deliver(struct world *w, const struct message *m)
+{
+    if (m->connection != w->machines[m->node].connection && m->type != MESSAGE_GONE)
+        return;
+    if (m->type <= MESSAGE_GONE)
+        control_receive(w, m);
+    else
+        machine_receive(w, m);
+}
+
+bool network_deliver(struct world *w)
+{
+    if (w->message_count == 0)
+        return false;
+    /* Mostly in order, so that work gets done; sometimes from anywhere. */
+    size_t i = w->calm || world_chance(w, 70) ? 0 : world_below(w, w->message_count);
+    struct message m = w->messages[i];
+    if (!w->calm && world_chance(w, 4)) {
+        deliver(w, &w->messages[i]); /* and it will come again */
+        return true;
+    }
+    w->message_count--;
+    for (size_t k = i; k < w->message_count; k++)
+        w->messages[k] = w->messages[k + 1];
+    deliver(w, &m);
+    free(m.runs);
+    return true;
+}
+
+void network_done(struct world *w)
+{
+    for (size_t i = 0; i < w->message_count; i++)
+        free(w->messages[i].runs);
+    w->message_count = 0;
+}

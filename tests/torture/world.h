@@ -1,0 +1,212 @@
+/*
+ * The world around one cluster, all of it played by one seed: control (which may crash between
+ * deciding, storing and acting), the store (whose commits may fail), the network (which loses,
+ * repeats and reorders), and nodes with agents and supervisors (each of which may die).
+ *
+ * Everything that must never happen is checked where it would happen, by world_check.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/rng.h"
+#include "cluster/cluster.h"
+
+enum {
+    WORLD_NODES = 3,
+    WORLD_DEVICES = 4, /* of one node at most */
+    WORLD_IDS = 512,   /* workloads of one seed at most */
+    WORLD_ATTEMPTS = 96,
+    WORLD_MESSAGES = 96,
+    WORLD_SUBMIT_MAX = 6,
+    WORLD_AFTER_MAX = 3,
+    WORLD_KEYS = 16,
+    WORLD_PENDING = 1024,
+};
+
+/* One attempt on a node, as its supervisor and its directory have it. */
+struct run {
+    uint64_t workload;
+    int attempt;
+    enum attempt_phase phase;
+    bool service, never_ran;
+    enum failure_reason failure;
+    int exit_code, signal;
+    int64_t stop_at_ms; /* ends at the latest then; INT64_MAX: nobody asked */
+};
+
+enum message_type {
+    MESSAGE_HELLO,
+    MESSAGE_REPORT,
+    MESSAGE_BEAT,
+    MESSAGE_GONE, /* control's kernel notices a broken connection */
+    MESSAGE_WELCOME,
+    MESSAGE_GRANT,
+    MESSAGE_STOP,
+    MESSAGE_SETTLE,
+    MESSAGE_BEAT_ANSWER
+};
+
+struct message {
+    enum message_type type;
+    int node;
+    uint64_t connection; /* void when this is no longer the node's */
+    uint64_t session, sequence, beat;
+    uint64_t workload;
+    int attempt;
+    int64_t grace_ms;
+    bool service;
+    size_t run_count;
+    struct run *runs; /* HELLO: all; REPORT: one. Owned */
+};
+
+struct machine {
+    struct node_info info;
+    int devices_present; /* a device may drop out and come back */
+    int boots;           /* counts instances when its disk is wiped, too */
+    bool up, agent;
+    uint64_t connection; /* 0: none */
+    uint64_t session, sequence;
+    int64_t connected_ms, hello_ms, answered_ms, lease_until_ms;
+    uint64_t beat;
+    int64_t beat_sent_ms;
+    size_t run_count;
+    struct run runs[WORLD_ATTEMPTS];
+};
+
+/* A row of the model store, and what the harness knows besides. */
+struct row {
+    bool exists, deleted, accepted, never_fits;
+    uint32_t uid;
+    int key; /* -1: none */
+    uint64_t first;
+    size_t submitted;
+    struct workload_needs needs;
+    bool labelled;
+    size_t after_count;
+    struct cluster_after after[WORLD_AFTER_MAX];
+    struct workload_status status; /* attempts owned */
+    int living;                    /* copies that run now, on all nodes */
+};
+
+/* Something decided and not yet stored. */
+struct pending {
+    enum cluster_action_kind kind;
+    uint64_t id;
+    struct row fresh;              /* STORE_NEW */
+    struct workload_status status; /* attempts owned until committed */
+    int node;                      /* STORE_NODE */
+    bool drained;
+    int devices_present;
+    char instance[NODE_INSTANCE_MAX];
+    struct message message; /* SEND_* */
+    uint64_t request;       /* REPLY */
+    int result;
+    uint64_t first;
+    size_t count;
+    bool repeated;
+};
+
+struct booking {
+    uint64_t quota_bytes;
+    int share_percent, neighbours, whole;
+};
+
+/* What a request was about, to judge its reply. */
+struct request {
+    enum cluster_event_kind kind;
+    int key, node;
+    uint32_t uid;
+    uint64_t connection;
+};
+
+struct world {
+    uint64_t seed;
+    bool verbose;
+    struct rng rng;
+    int64_t now_ms, wall_offset_ms, boot_offset_ms;
+    struct cluster_config config;
+    struct cluster *cluster;
+    struct cluster_actions actions;
+    uint64_t cluster_lives;
+
+    struct row rows[WORLD_IDS];
+    uint64_t last_id, pending_last_id; /* committed, and as it will be */
+    size_t live_rows, kept_rows;       /* not ended; ended and not deleted */
+    bool node_known[WORLD_NODES], node_drained[WORLD_NODES];
+    struct node_info node_stored[WORLD_NODES];
+    struct booking bookings[WORLD_NODES][WORLD_DEVICES];
+    struct {
+        uint64_t first;
+        size_t count;
+    } keys[2][WORLD_KEYS]; /* by uid; first 0: never stored */
+
+    size_t pending_count;
+    struct pending pending[WORLD_PENDING];
+    struct request requests[WORLD_PENDING];
+    uint64_t request_count;
+
+    size_t message_count;
+    struct message messages[WORLD_MESSAGES];
+    uint64_t last_connection;
+    /* Control's side of the nodes' connections: */
+    uint64_t control_connection[WORLD_NODES], control_session[WORLD_NODES];
+    struct machine machines[WORLD_NODES];
+    bool calm; /* no more faults: everything has to come to its end */
+
+    uint64_t events, events_wanted;
+    bool broken;
+};
+
+/* Says what broke, once, with the command that shows it again. */
+void world_broken(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define world_check(w, condition, ...)                                                             \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            world_broken(w, __VA_ARGS__);                                                          \
+    } while (0)
+void world_trace(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool world_chance(struct world *w, unsigned percent);
+uint64_t world_below(struct world *w, uint64_t bound);
+struct clock_now world_control_clock(const struct world *w);
+
+/* store_model.c */
+/* Copies what the last step decided; `fresh` are the rows of a submission. */
+void store_keep(struct world *w, const struct row *fresh);
+void store_commit_pending(struct world *w);
+void store_drop_pending(struct world *w);
+void store_rebuild_cluster(struct world *w);
+void store_done(struct world *w);
+
+/* node_model.c */
+void machine_init(struct world *w, int node);
+void machine_done(struct world *w);
+/* Lets supervisors enforce stops and the lease after time passed. */
+void machine_time_passed(struct world *w, int node);
+/* An attempt comes one phase further. */
+void machine_progress(struct world *w, int node);
+/* The agent speaks: connects, says hello, beats, reports. */
+void machine_speak(struct world *w, int node);
+void machine_receive(struct world *w, const struct message *m);
+void machine_agent_dies(struct world *w, int node);
+void machine_supervisor_dies(struct world *w, int node);
+void machine_dies(struct world *w, int node, bool wiped);
+void machine_starts(struct world *w, int node);
+void machine_cut(struct world *w, int node);
+
+/* network.c */
+/* Takes over m->runs. */
+void network_send(struct world *w, const struct message *m);
+/* Delivers one message, picked at random; false when there is none. */
+bool network_deliver(struct world *w);
+void network_done(struct world *w);
+
+/* control_model.c */
+/* One step of the cluster; whether and when it is stored and acted upon is up to the seed. */
+void control_step(struct world *w, struct cluster_event *event, const struct row *fresh,
+                  const struct request *request);
+/* Stores what is pending, then acts. */
+void control_flush(struct world *w);
+void control_crash(struct world *w);
+void control_receive(struct world *w, const struct message *m);
