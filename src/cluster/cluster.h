@@ -18,7 +18,8 @@
  * a session and lists every attempt it has; SENDs carry that session and a growing sequence number,
  * and a node drops what is older than what it has seen; what is not confirmed is sent again after
  * `resend_ms`. Reports carry the whole truth about one attempt and are repeated until settled.
- * What a node owes:
+ * What the caller owes: of two connections of one node the one accepted later counts, and a hello
+ * that is read from the older one afterwards is not passed on. What a node owes:
  *   - of two WELCOMEs on one connection, the larger session holds; a new connection starts anew;
  *   - a STOP for an attempt that it does not know is answered with an exited report (never_ran),
  *     and that attempt is never started afterwards;

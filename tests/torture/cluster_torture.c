@@ -279,8 +279,11 @@ static void calm_down(struct world *w)
     w->calm = true;
     control_flush(w);
     for (int n = 0; n < WORLD_NODES; n++) {
-        w->machines[n].devices_present = 1 + n;
-        machine_cut(w, n); /* so that it says what devices it has now */
+        if (!w->node_known[n] || w->node_stored[n].device_count != 1 + n ||
+            w->machines[n].devices_present != 1 + n) {
+            w->machines[n].devices_present = 1 + n;
+            machine_cut(w, n); /* so that it says what devices it has now */
+        }
         machine_starts(w, n);
         if (w->node_known[n])
             drain(w, n, false);
@@ -321,6 +324,7 @@ static void world_init(struct world *w, uint64_t seed, bool verbose)
     w->calm = w->broken = false;
     w->events = w->last_id = w->pending_last_id = w->cluster_lives = 0;
     w->live_rows = w->kept_rows = w->pending_count = 0;
+    w->dead_connections = w->last_connection;
     rng_seed(&w->rng, seed);
     w->now_ms = 1000000;
     w->wall_offset_ms = 1700000000000;

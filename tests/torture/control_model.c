@@ -18,6 +18,7 @@ static void forget_all(struct world *w)
 void control_crash(struct world *w)
 {
     world_trace(w, "control crashes");
+    w->dead_connections = w->last_connection;
     for (int n = 0; n < WORLD_NODES; n++) {
         w->machines[n].connection = 0;
         w->machines[n].session = 0;
@@ -142,6 +143,8 @@ void control_receive(struct world *w, const struct message *m)
     struct request request = {.node = m->node, .connection = m->connection};
     struct cluster_event event = {.kind = CLUSTER_NODE_BEAT};
     struct attempt_report reports[WORLD_ATTEMPTS];
+    if (m->type == MESSAGE_HELLO && m->connection < w->control_connection[m->node])
+        return; /* as cluster.h asks: a newer connection has spoken */
     for (size_t i = 0; i < m->run_count; i++)
         reports[i] = report_of(&m->runs[i]);
     event.node.node = from->info.name;

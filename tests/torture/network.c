@@ -14,12 +14,13 @@ void network_send(struct world *w, const struct message *m)
 
 static void deliver(struct world *w, const struct message *m)
 {
-    if (m->connection != w->machines[m->node].connection && m->type != MESSAGE_GONE)
-        return;
-    if (m->type <= MESSAGE_GONE)
-        control_receive(w, m);
-    else
+    /* Control may still read what a broken connection brought, even after a newer one's hello. */
+    if (m->type <= MESSAGE_GONE) {
+        if (m->connection > w->dead_connections)
+            control_receive(w, m);
+    } else if (m->connection == w->machines[m->node].connection) {
         machine_receive(w, m);
+    }
 }
 
 bool network_deliver(struct world *w)

@@ -51,7 +51,7 @@ enum message_type {
 struct message {
     enum message_type type;
     int node;
-    uint64_t connection; /* void when this is no longer the node's */
+    uint64_t connection; /* what comes on a node's former one is not read by it */
     uint64_t session, sequence, beat;
     uint64_t workload;
     int attempt;
@@ -149,7 +149,7 @@ struct world {
 
     size_t message_count;
     struct message messages[WORLD_MESSAGES];
-    uint64_t last_connection;
+    uint64_t last_connection, dead_connections; /* those up to this died with control */
     /* Control's side of the nodes' connections: */
     uint64_t control_connection[WORLD_NODES], control_session[WORLD_NODES];
     struct machine machines[WORLD_NODES];
