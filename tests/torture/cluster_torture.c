@@ -280,7 +280,7 @@ static void calm_down(struct world *w)
     control_flush(w);
     for (int n = 0; n < WORLD_NODES; n++) {
         if (!w->node_known[n] || w->node_stored[n].device_count != 1 + n ||
-            w->machines[n].devices_present != 1 + n) {
+            w->machines[n].info.device_count != 1 + n || w->machines[n].devices_present != 1 + n) {
             w->machines[n].devices_present = 1 + n;
             machine_cut(w, n); /* so that it says what devices it has now */
         }

@@ -9,7 +9,9 @@ void network_send(struct world *w, const struct message *m)
         free(m->runs);
         return;
     }
-    w->messages[w->message_count++] = *m;
+    struct message *queued = &w->messages[w->message_count++];
+    *queued = *m;
+    queued->not_before_ms = world_chance(w, 4) ? w->now_ms + (int64_t)world_below(w, 600) : 0;
 }
 
 static void deliver(struct world *w, const struct message *m)
@@ -29,9 +31,15 @@ bool network_deliver(struct world *w)
         return false;
     /* Mostly in order, so that work gets done; sometimes from anywhere. */
     size_t i = w->calm || world_chance(w, 70) ? 0 : world_below(w, w->message_count);
+    while (!w->calm && i < w->message_count && w->messages[i].not_before_ms > w->now_ms)
+        i++;
+    if (i == w->message_count)
+        return true;
     struct message m = w->messages[i];
     if (!w->calm && world_chance(w, 4)) {
-        deliver(w, &w->messages[i]); /* and it will come again */
+        /* It will come again. */
+        w->messages[i].not_before_ms = w->now_ms + (int64_t)world_below(w, 600);
+        deliver(w, &m);
         return true;
     }
     w->message_count--;

@@ -55,7 +55,7 @@ struct message {
     uint64_t session, sequence, beat;
     uint64_t workload;
     int attempt;
-    int64_t grace_ms;
+    int64_t grace_ms, not_before_ms;
     bool service;
     size_t run_count;
     struct run *runs; /* HELLO: all; REPORT: one. Owned */
@@ -198,7 +198,7 @@ void machine_cut(struct world *w, int node);
 /* network.c */
 /* Takes over m->runs. */
 void network_send(struct world *w, const struct message *m);
-/* Delivers one message, picked at random; false when there is none. */
+/* Delivers one message, picked at random, if one has arrived; false when none is under way. */
 bool network_deliver(struct world *w);
 void network_done(struct world *w);
 
