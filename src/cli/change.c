@@ -1,9 +1,11 @@
 /* gpumux cancel, requeue, drain, undrain: one request for each operand. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/changing.h"
 #include "cli/client.h"
+#include "cli/reference.h"
 
 /* All are tried; the answer is the first failure's exit code. Each is harmless to repeat. */
 static int change_each(const struct invocation *in, const char *collection, const char *suffix,
@@ -13,12 +15,21 @@ static int change_each(const struct invocation *in, const char *collection, cons
     int status = client_init(&c, in);
     if (status != COMMAND_OK)
         return status;
-    for (size_t i = 0; i < in->operand_count; i++) {
-        struct error e = {0};
+    struct error e = {0};
+    struct references list = {.count = in->operand_count, .items = (const char **)in->operands};
+    if (strcmp(collection, "workloads") == 0 &&
+        references_expand(&e, &c, in->operand_count, in->operands, &list) < 0) {
+        status = client_fail(&c, &e);
+        list.count = 0;
+    }
+    for (size_t i = 0; i < list.count; i++) {
         json_t *answer = NULL;
-        const char *path = client_path(&c, collection, in->operands[i], suffix);
+        e = (struct error){0};
+        const char *path = client_path(&c, collection, list.items[i], suffix);
         int r = client_request(&e, &c, "POST", path, body, CLIENT_RETRY_MS, &answer);
         if (r < 0) {
+            if (!e.field[0])
+                (void)str_copy(e.field, sizeof e.field, list.items[i]);
             int failure = client_fail(&c, &e);
             status = status == COMMAND_OK ? failure : status;
         }

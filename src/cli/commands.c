@@ -171,7 +171,8 @@ static const struct command commands[] = {
         .operands = "WORKLOAD…",
         .summary = "tell everything about workloads",
         .description = "Shows state, reason, needs, use and attempts. A WORKLOAD, here and "
-                       "everywhere, is an id, or a name: then it is the newest of that name.",
+                       "everywhere, is an id, or a name: the newest workload of that name, or "
+                       "all of the newest array.",
         .options = describe_options,
         .completes = "ids",
         .operands_least = 1,

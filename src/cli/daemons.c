@@ -242,8 +242,9 @@ static void farewell(const struct daemon *d, const struct invocation *in)
 {
     size_t alive = d->agent ? agent_alive(d->agent) : 0;
     if (alive > 0)
-        printf("gpumux stopped; %zu workload%s on. 'gpumux %s --state %s' takes up again.\n", alive,
-               alive == 1 ? " runs" : "s run", in->command->name, d->state);
+        printf("gpumux stopped; %zu workload%s on. 'gpumux %s --state %s' takes %s up again.\n",
+               alive, alive == 1 ? " runs" : "s run", in->command->name, d->state,
+               alive == 1 ? "it" : "them");
     fflush(stdout);
 }
 

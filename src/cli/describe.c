@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "cli/client.h"
 #include "cli/output.h"
+#include "cli/reference.h"
 #include "cli/show.h"
 #include "cli/watching.h"
 
@@ -143,10 +144,14 @@ int describe_command(const struct invocation *in)
     if (status != COMMAND_OK)
         return status;
     enum output_format format = output_format(in);
-    for (size_t i = 0; i < in->operand_count; i++) {
-        struct error e = {0};
+    struct error e = {0};
+    struct references list = {0};
+    if (references_expand(&e, &c, in->operand_count, in->operands, &list) < 0)
+        status = client_fail(&c, &e);
+    for (size_t i = 0; i < list.count; i++) {
         json_t *workload = NULL;
-        int r = client_get(&e, &c, client_path(&c, "workloads", in->operands[i], ""), &workload);
+        e = (struct error){0};
+        int r = client_get(&e, &c, client_path(&c, "workloads", list.items[i], ""), &workload);
         if (r < 0) {
             status = client_fail(&c, &e);
         } else if (format == OUTPUT_JSON || format == OUTPUT_YAML) {

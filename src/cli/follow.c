@@ -14,6 +14,11 @@ int follow_fd(const struct follow *f)
     return f->open ? http_client_fd(f->http) : -1;
 }
 
+int64_t follow_next_try(const struct follow *f)
+{
+    return f->open ? INT64_MAX : f->next_try_boot_ms;
+}
+
 static int follow_init(struct error *e, struct follow *f, struct client *client)
 {
     f->client = client;
@@ -80,6 +85,8 @@ static int follow_step(struct error *e, struct follow *f, const char *target, in
         f->client->answered = true;
         return client_problem(e, status, body, length);
     }
+    /* gpumux answers: who is not content with this end may ask again soon. */
+    f->next_try_boot_ms = clock_boot_ms() + FOLLOW_AGAIN_MS;
     *ret_ended = true;
     return 0;
 }

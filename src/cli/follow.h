@@ -7,7 +7,10 @@
 #include "wire/logline.h"
 #include "wire/sse.h"
 
-enum { FOLLOW_RETRY_MS = 200 }; /* between two tries to connect again */
+enum {
+    FOLLOW_RETRY_MS = 200, /* between two tries to connect again */
+    FOLLOW_AGAIN_MS = 20,  /* after a stream that gpumux ended */
+};
 
 /* A connection that is made again when it breaks. */
 struct follow {
@@ -65,7 +68,9 @@ void follow_output_done(struct follow_output *f);
 int follow_output_step(struct error *e, struct follow_output *f, int64_t timeout_ms,
                        bool *ret_ended);
 
-/* For poll; -1: not connected, then a step every FOLLOW_RETRY_MS is needed. */
+/* For poll; -1: not connected. */
 int follow_fd(const struct follow *f);
+/* When the next step has to come at the latest, boot clock: while not connected, the next try. */
+int64_t follow_next_try(const struct follow *f);
 /* The newest revision: events after it are those that happen from now on. */
 int follow_revision(struct error *e, struct client *client, uint64_t *ret);

@@ -307,18 +307,20 @@ static bool is_over(const struct run *run)
     return run->terminal && (newest == 0 || (run->attempt >= newest && run->attempt_over));
 }
 
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static int wait_ms(const struct run *run)
 {
     int64_t now = clock_boot_ms();
     int64_t until = run->stale ? now : run->look_boot_ms;
-    bool unconnected =
-        follow_fd(&run->events.follow) < 0 ||
-        (run->output_open && !run->attempt_over && follow_fd(&run->output.follow) < 0);
-    if (unconnected && until > now + FOLLOW_RETRY_MS)
-        until = now + FOLLOW_RETRY_MS;
-    if (run->input_open && run->running && (run->input_length || run->input_ended) &&
-        until > now + INPUT_RETRY_MS)
-        until = now + INPUT_RETRY_MS;
+    until = sooner(until, follow_next_try(&run->events.follow));
+    if (run->output_open && !run->attempt_over)
+        until = sooner(until, follow_next_try(&run->output.follow));
+    if (run->input_open && run->running && (run->input_length || run->input_ended))
+        until = sooner(until, run->input_boot_ms);
     return until > now ? (int)(until - now) : 0;
 }
 
@@ -400,6 +402,7 @@ static int follow_to_end(struct run *run, int signals)
     bool events_open = r == 0;
     if (r == 0)
         r = look(&e, run);
+    run->look_boot_ms = run->began_boot_ms + QUIET_START_MS;
     while (r == 0 && !is_over(run))
         r = turn(&e, run, signals);
     if (events_open)

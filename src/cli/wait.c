@@ -7,6 +7,7 @@
 #include "cli/client.h"
 #include "cli/follow.h"
 #include "cli/output.h"
+#include "cli/reference.h"
 #include "cli/show.h"
 #include "cli/watching.h"
 #include "model/workload.h"
@@ -81,8 +82,11 @@ static int wait_all(struct error *e, struct waiting *w, int64_t deadline_boot_ms
     const struct invocation *in = w->client->in;
     uint64_t revision = 0;
     int r = follow_revision(e, w->client, &revision);
-    for (size_t i = 0; r == 0 && i < in->operand_count; i++)
-        r = look(e, w, in->operands[i]);
+    struct references list = {0};
+    if (r == 0)
+        r = references_expand(e, w->client, in->operand_count, in->operands, &list);
+    for (size_t i = 0; r == 0 && i < list.count; i++)
+        r = look(e, w, list.items[i]);
     struct follow_events events;
     if (r < 0 || (r = follow_events_init(e, &events, w->client, NULL, revision, note_event, w)) < 0)
         return r;

@@ -1,0 +1,106 @@
+#include "cli/reference.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "model/workload.h"
+
+enum { PAGE = 1000, TARGET_MAX = 1024 };
+
+static bool may_be_array(const char *word)
+{
+    return word[strspn(word, "0123456789")] && !strchr(word, '[');
+}
+
+static int get_page(struct error *e, struct client *c, const char *name, const char *cursor,
+                    json_t **ret)
+{
+    struct str target;
+    str_init(&target, TARGET_MAX);
+    str_printf(&target, "/v1/workloads?limit=%d&name=", PAGE);
+    http_append_encoded(&target, name);
+    if (*cursor)
+        str_printf(&target, "&cursor=%s", cursor);
+    int r = str_failed(&target) ? error_set(e, ERR_INVALID, "the name is too long")
+                                : client_get(e, c, str_text(&target), ret);
+    str_done(&target);
+    return r;
+}
+
+/* Of all that have the name, newest first: the newest submission of one's own, else of anybody. */
+static uint64_t choose_group(const json_t *all)
+{
+    uint64_t newest = 0;
+    for (size_t i = 0; i < json_array_size(all); i++) {
+        const json_t *w = json_array_get(all, i);
+        uint64_t group = (uint64_t)json_number(w, "group", 0);
+        if (json_number(w, "uid", -1) == (json_int_t)geteuid())
+            return group;
+        if (newest == 0)
+            newest = group;
+    }
+    return newest;
+}
+
+static int add_elements(struct error *e, struct client *c, const json_t *all,
+                        struct references *list, size_t room)
+{
+    uint64_t group = choose_group(all);
+    for (size_t i = json_array_size(all); i > 0; i--) { /* oldest first: element 0 leads */
+        const json_t *w = json_array_get(all, i - 1);
+        if ((uint64_t)json_number(w, "group", 0) != group)
+            continue;
+        const char *id = arena_printf(&c->arena, "%lld", (long long)json_number(w, "id", 0));
+        if (!id || list->count == room)
+            return error_set(e, ERR_TOO_LARGE, "more than %zu workloads", room);
+        list->items[list->count++] = id;
+    }
+    return 0;
+}
+
+static int expand(struct error *e, struct client *c, const char *name, struct references *list,
+                  size_t room)
+{
+    char cursor[32] = "";
+    json_t *all = json_array();
+    int r = 0;
+    do {
+        json_t *page = NULL;
+        r = get_page(e, c, name, cursor, &page);
+        (void)json_array_extend(all, json_object_get(page, "workloads"));
+        if (!str_copy(cursor, sizeof cursor, json_text(page, "next", "")))
+            cursor[0] = '\0';
+        json_decref(page);
+    } while (r == 0 && *cursor && json_array_size(all) < WORKLOAD_ARRAY_MAX * 2);
+    if (r == 0)
+        r = add_elements(e, c, all, list, room);
+    json_decref(all);
+    return r;
+}
+
+int references_expand(struct error *e, struct client *c, size_t count, char *const *words,
+                      struct references *ret)
+{
+    size_t room = count + WORKLOAD_ARRAY_MAX * 2;
+    struct references list = {.items = arena_array(&c->arena, room, sizeof *list.items)};
+    if (!list.items)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < count; i++) {
+        int r = 0;
+        if (may_be_array(words[i])) {
+            r = client_get(NULL, c, client_path(c, "workloads", words[i], ""), NULL);
+            /* gpumux says so of a name that stands for several; whatever else, the command says. */
+            if (r == -ERR_CONFLICT) {
+                r = expand(e, c, words[i], &list, room);
+                if (r < 0)
+                    return r;
+                continue;
+            }
+        }
+        if (list.count == room)
+            return error_set(e, ERR_TOO_LARGE, "more than %zu workloads", room);
+        list.items[list.count++] = words[i];
+    }
+    *ret = list;
+    return 0;
+}

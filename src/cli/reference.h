@@ -1,0 +1,12 @@
+/* What a user calls a workload by: an id, a name, or the name of an array, which means all of it. */
+#pragma once
+#include "cli/client.h"
+
+struct references {
+    size_t count;
+    const char **items; /* ids or names of one workload each; in the client's arena */
+};
+
+/* Replaces every array's name among the words by the ids of its elements. */
+int references_expand(struct error *e, struct client *c, size_t count, char *const *words,
+                      struct references *ret);

@@ -1,0 +1,127 @@
+#!/bin/bash
+# The client commands against a daemon: what they print, what they change, and their exit codes.
+. "$(dirname "$0")/lib.sh"
+
+say() { echo "-- $*"; }
+exits() {
+    local wanted=$1 got=0
+    "${@:2}" > "$work/out" 2> "$work/err" || got=$?
+    [ "$got" = "$wanted" ] || fail "exit code $got instead of $wanted: ${*:2}: $(cat "$work/out" "$work/err")"
+}
+said() { grep -q -- "$1" "$work/out" "$work/err" || fail "'$1' was not said: $(cat "$work/out" "$work/err")"; }
+
+say not up
+exits 5 "$gpumux" ps
+said 'gpumux up'
+exits 5 "$gpumux" submit -- true
+exits 1 "$gpumux" up --state "$state" --emulate nonsense
+if ! [ -e /proc/driver/nvidia/version ]; then
+    exits 1 "$gpumux" up --state "$state"
+    said '--emulate'
+fi
+start --emulate 2xT4
+exits 1 "$gpumux" up --state "$state" --emulate 2xT4
+said 'pid'
+[ "$(stat -c %a "$state")" = 711 ] || fail "mode of the state directory"
+[ "$(stat -c %a "$state/api.sock")" = 666 ] || fail "mode of the API socket"
+
+say submit
+id=$("$gpumux" submit -d 0 --name one -- sh -c 'echo hello; echo oops >&2')
+[[ $id =~ ^[0-9]+$ ]] || fail "submit printed $id"
+exits 0 "$gpumux" wait "$id"
+said "$id one succeeded"
+printf 'devices: 0\ncommand: [sh, -c, exit 3]\nname: three\n---\ndevices: 0\ncommand: "true"\n' > "$work/two.yaml"
+mapfile -t ids < <("$gpumux" submit "$work/two.yaml")
+[ ${#ids[@]} = 2 ] || fail "two workloads gave ${#ids[@]} ids"
+exits 1 "$gpumux" wait "${ids[@]}"
+said 'failed (exit 3)'
+[ "$("$gpumux" submit - --quota 3g -o json < <(echo '{"command": ["true"], "name": "merged"}') | jq -r '.workloads[0].name')" = merged ] \
+    || fail "JSON from standard input"
+exits 0 "$gpumux" wait merged
+[ "$("$gpumux" describe merged -o json | jq .quota_bytes)" = $((3 << 30)) ] || fail "a flag over a file"
+exits 2 "$gpumux" submit "$work/two.yaml" --quota 3g
+exits 2 "$gpumux" submit --quota lots -- true
+said '--quota'
+exits 2 "$gpumux" submit - <<< '{"comand": ["true"]}'
+said 'command'
+exits 0 "$gpumux" submit --dry-run -d 2 --quota 1g -- true
+said 'would run on'
+exits 0 "$gpumux" submit --dry-run -d 3 -- true
+said 'would wait'
+first=$("$gpumux" submit -d 0 --key once -- true)
+[ "$("$gpumux" submit -d 0 --key once -- true)" = "$first" ] || fail "the same key was taken twice"
+
+say looking
+exits 0 "$gpumux" ps
+said '^ID  *NAME  *KIND  *STATE'
+[ "$("$gpumux" ps -q --name one)" = "$id" ] || fail "ps by name"
+[ "$("$gpumux" ps -o json --state failed | jq -r '.workloads[].name')" = three ] || fail "ps by state"
+grep -q "^- id: $id" <("$gpumux" ps -a -o yaml) || fail "ps as YAML"
+for _ in 1 2 3; do "$gpumux" submit -d 0 --array 200 --name many -- true > /dev/null; done
+[ "$("$gpumux" ps -a -q --name many | wc -l)" = 600 ] || fail "ps does not turn pages"
+exits 0 "$gpumux" wait -q many --timeout 60s
+exits 0 "$gpumux" describe "$id"
+said 'not enforced'
+said 'exit 0'
+exits 3 "$gpumux" describe nobody
+exits 3 "$gpumux" logs 999999
+[ "$("$gpumux" logs "$id" 2> /dev/null)" = hello ] || fail "logs"
+[ "$("$gpumux" logs --stderr "$id" 2>&1)" = oops ] || fail "logs --stderr"
+grep -qE '^20[0-9-]+T[0-9:.]+Z hello$' <("$gpumux" logs --timestamps --stdout "$id") || fail "timestamps"
+exits 0 "$gpumux" nodes
+said 'Tesla T4\|T4'
+node=$("$gpumux" nodes -q)
+exits 0 "$gpumux" top --once
+said 'DEVICE'
+exits 0 "$gpumux" events "$id" -o json
+[ "$(jq -r .what "$work/out" | tail -n 1)" = succeeded ] || fail "events: $(cat "$work/out")"
+[ "$("$gpumux" events --since 0 -o json | jq -s 'length')" -gt 600 ] || fail "events --since"
+
+say changing
+long=$("$gpumux" submit -d 0 --name long -- sleep 1000)
+wait_field "$long" state running
+exits 124 "$gpumux" wait long --timeout 50ms
+"$gpumux" wait long > "$work/waited" && fail "a cancelled one has not succeeded" &
+waiter=$!
+"$gpumux" events -f > "$work/followed" &
+follower=$!
+exits 0 "$gpumux" requeue long
+wait_field "$long" attempt 2
+wait_field "$long" state running
+crash
+start --emulate 2xT4
+exits 0 "$gpumux" cancel long --grace 0s
+wait "$waiter" || true
+grep -q 'long cancelled' "$work/waited" || fail "wait over a restart: $(cat "$work/waited")"
+wait_until "following goes on over a restart" grep -qE "$long +cancelled" "$work/followed"
+kill "$follower"
+exits 1 "$gpumux" cancel long
+said 'already ended'
+exits 3 "$gpumux" cancel nobody
+exits 0 "$gpumux" drain "$node"
+exits 0 "$gpumux" nodes
+said drained
+exits 0 "$gpumux" undrain "$node"
+exits 3 "$gpumux" drain nowhere
+
+say maintenance
+exits 0 "$gpumux" state check --state "$state"
+[ "$("$gpumux" state export --state "$state" | jq -r 'select(.record == "workload") | .name' | grep -c '^many')" = 600 ] \
+    || fail "state export"
+"$gpumux" config default > "$work/config.yaml"
+exits 0 "$gpumux" config check "$work/config.yaml"
+echo 'polcy: firstfit' >> "$work/config.yaml"
+exits 1 "$gpumux" config check "$work/config.yaml"
+said 'polcy'
+exits 2 "$gpumux" config check
+exits 0 "$gpumux" doctor --state "$state"
+said 'ok .*gpumux'
+chmod 777 "$state"
+exits 1 "$gpumux" doctor --state "$state"
+said "chmod 0711"
+if [ "$(id -u)" = 0 ]; then
+    say another user
+    exits 4 as 65534 "$gpumux" cancel "$("$gpumux" submit -d 0 -- sleep 1000)"
+    exits 4 as 65534 "$gpumux" logs "$id"
+    exits 4 as 65534 "$gpumux" drain "$node"
+fi
