@@ -233,7 +233,8 @@ void stop_requeue(struct cluster *c, const struct cluster_event *event);
 /* submit.c */
 void submit_handle(struct cluster *c, const struct cluster_event *event);
 struct submit_key *submit_key_find(const struct cluster *c, uint32_t uid, const char *key);
-/* NULL: out of memory, or (once in 2^64) the hash is another key's. */
+/* NULL: out of memory (cluster.failed is set), or the hash is another key's, once in 2^64: then
+ * the submission goes without one. */
 struct submit_key *submit_key_add(struct cluster *c, uint32_t uid, const char *key, uint64_t first,
                                   size_t count);
 /* Drops one reference. */

@@ -22,9 +22,10 @@ static int load_key(struct cluster *c, const struct cluster_stored *stored, stru
         key = submit_key_find(c, stored->uid, stored->key);
         if (!key)
             key = submit_key_add(c, stored->uid, stored->key, stored->key_first, stored->key_count);
-        if (!key)
+        if (key)
+            key->references++;
+        else if (c->failed)
             return -ERR_NO_MEMORY;
-        key->references++;
     }
     *ret = key;
     return 0;

@@ -26,14 +26,15 @@ struct submit_key *submit_key_add(struct cluster *c, uint32_t uid, const char *k
 {
     uint64_t hash, check;
     key_hashes(uid, key, &hash, &check);
-    struct submit_key *k = hash_map_get(&c->keys, hash) ? NULL : malloc(sizeof *k);
-    if (!k)
+    if (hash_map_get(&c->keys, hash))
         return NULL;
-    *k = (struct submit_key){.hash = hash, .check = check, .first = first, .count = count};
-    if (hash_map_put(&c->keys, hash, k) < 0) {
+    struct submit_key *k = malloc(sizeof *k);
+    if (!k || hash_map_put(&c->keys, hash, k) < 0) {
         free(k);
+        c->failed = true;
         return NULL;
     }
+    *k = (struct submit_key){.hash = hash, .check = check, .first = first, .count = count};
     return k;
 }
 

@@ -3,7 +3,7 @@
  *
  *   cluster_torture [--seeds A..B] [--events N] [--verbose]
  *
- * GPUMUX_TORTURE_SEED is added to the seeds, so that a soak tries new ones.
+ * GPUMUX_SEED is added to the seeds, so that a soak tries new ones.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ void world_broken(struct world *w, const char *format, ...)
             (unsigned long long)w->events);
     vfprintf(stderr, format, args);
     fprintf(stderr,
-            "\nreplay: GPUMUX_TORTURE_SEED=0 cluster_torture --seeds %llu..%llu --events %llu "
+            "\nreplay: GPUMUX_SEED=0 cluster_torture --seeds %llu..%llu --events %llu "
             "--verbose\n",
             (unsigned long long)w->seed, (unsigned long long)w->seed,
             (unsigned long long)w->events_wanted);
@@ -399,7 +399,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: cluster_torture [--seeds A..B] [--events N] [--verbose]\n");
         return 2;
     }
-    const char *offset_text = getenv("GPUMUX_TORTURE_SEED");
+    const char *offset_text = getenv("GPUMUX_SEED");
     uint64_t offset = offset_text ? strtoull(offset_text, NULL, 10) : 0;
     struct world *w = calloc(1, sizeof *w);
     bool good = w != NULL;
