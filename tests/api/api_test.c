@@ -178,27 +178,19 @@ static int set_up(void **state)
     char path[4096];
     struct error e = {0};
     assert_non_null(f);
-    *state = f;
-    snprintf(f->directory, sizeof f->directory, "/tmp/gma.XXXXXX");
-    assert_non_null(mkdtemp(f->directory));
-    assert_int_equal(chmod(f->directory, 0755), 0);
-    snprintf(f->socket, sizeof f->socket, "%s/s/api.sock", f->directory);
-    snprintf(f->log, sizeof f->log, "%s/log", f->directory);
+    assert_non_null(getenv("GPUMUX_BUILD"));
+    assert_non_null(getenv("GPUMUX_SOURCE"));
     snprintf(path, sizeof path, "%s/api/openapi.yaml", getenv("GPUMUX_SOURCE"));
     if (openapi_load(&e, path, &f->document) < 0)
         fail_msg("%s", e.text);
+    snprintf(f->directory, sizeof f->directory, "/tmp/gma.XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    *state = f;
+    snprintf(f->socket, sizeof f->socket, "%s/s/api.sock", f->directory);
+    snprintf(f->log, sizeof f->log, "%s/log", f->directory);
     f->client = client_new(f);
     start_daemon(f);
-    int64_t end_ms = clock_boot_ms() + WAIT_MS;
-    while (!daemon_answers(f)) {
-        if (clock_boot_ms() > end_ms || waitpid(f->daemon, NULL, WNOHANG) != 0) {
-            print_log(f);
-            fail_msg("the daemon is not ready");
-        }
-        usleep(10000);
-    }
-    wait_for(f, "/v1/nodes", "\"connected\":true");
-    return 0;
+    return chmod(f->directory, 0755);
 }
 
 static int tear_down(void **state)
@@ -219,6 +211,20 @@ static int tear_down(void **state)
 }
 
 /* ---- the walk ---- */
+
+static void the_daemon_is_ready(void **state)
+{
+    struct fixture *f = *state;
+    int64_t end_ms = clock_boot_ms() + WAIT_MS;
+    while (!daemon_answers(f)) {
+        if (clock_boot_ms() > end_ms || waitpid(f->daemon, NULL, WNOHANG) != 0) {
+            print_log(f);
+            fail_msg("the daemon is not ready");
+        }
+        usleep(10000);
+    }
+    wait_for(f, "/v1/nodes", "\"connected\":true");
+}
 
 static void gpumux_itself(void **state)
 {
@@ -483,6 +489,7 @@ static void everything_was_provoked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_daemon_is_ready),
         cmocka_unit_test(gpumux_itself),
         cmocka_unit_test(nodes),
         cmocka_unit_test(submitting),
