@@ -107,8 +107,8 @@ void output_done(struct output *o)
     o->fd = -1;
 }
 
-/* All or nothing: a line that was written in part is cut off again. */
-static bool write_lines(struct output *o, const char *bytes, size_t length)
+/* How many of the bytes were written: whole lines only, what is left of a cut one is cut off. */
+static size_t write_lines(struct output *o, const char *bytes, size_t length)
 {
     size_t done = 0;
     while (o->fd >= 0 && done < length) {
@@ -117,16 +117,15 @@ static bool write_lines(struct output *o, const char *bytes, size_t length)
             continue;
         if (n <= 0) {
             o->dropped_errno = n < 0 ? errno : EIO;
-            if (done && ftruncate(o->fd, (off_t)o->size) < 0)
-                o->size += done;
-            return false;
+            const char *newline = memrchr(bytes, '\n', done);
+            size_t whole = newline ? (size_t)(newline + 1 - bytes) : 0;
+            done = ftruncate(o->fd, (off_t)(o->size + whole)) < 0 ? done : whole;
+            break;
         }
         done += (size_t)n;
     }
-    if (o->fd < 0)
-        return false;
-    o->size += length;
-    return true;
+    o->size += done;
+    return done;
 }
 
 static size_t format_head(enum output_stream stream, bool whole, char head[HEAD_MAX])
@@ -161,8 +160,8 @@ static void write_buffer(struct output *o)
         open_file(o);
     if (o->dropped_bytes)
         note_dropped(o);
-    if (o->dropped_bytes || !write_lines(o, o->buffer, o->buffered))
-        o->dropped_bytes += o->buffered;
+    size_t written = o->dropped_bytes ? 0 : write_lines(o, o->buffer, o->buffered);
+    o->dropped_bytes += o->buffered - written;
     o->buffered = 0;
 }
 

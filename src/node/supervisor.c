@@ -55,6 +55,7 @@ struct supervisor {
     int64_t kill_at_ms;
     int64_t unkillable_at_ms;
     enum ending ending;
+    bool asked; /* SIGTERM was sent: a second one would hurry a task that is saving its work */
     bool ended; /* the main process was reaped */
     int wait_status;
     bool childless; /* nothing is left of it */
@@ -97,7 +98,8 @@ static int open_clocks(struct error *e, struct supervisor *s)
     sigaddset(&taken, SIGCHLD);
     sigaddset(&taken, SIGTERM);
     sigaddset(&taken, SIGINT);
-    sigprocmask(SIG_BLOCK, &taken, NULL);
+    sigprocmask(SIG_SETMASK, &taken, NULL);
+    signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
@@ -206,7 +208,10 @@ static void end_task(struct supervisor *s, enum ending why, int64_t grace_ms, in
         return;
     }
     s->kill_at_ms = earlier(s->kill_at_ms, now_ms + grace_ms);
-    if (!s->ended && kill(-s->task.pid, SIGTERM) < 0)
+    if (s->ended || s->asked)
+        return;
+    s->asked = true;
+    if (kill(-s->task.pid, SIGTERM) < 0)
         kill(s->task.pid, SIGTERM); /* it does not lead its session yet */
 }
 
@@ -452,7 +457,8 @@ static void describe_end(const struct supervisor *s, struct attempt_report *exit
         exit->started_wall_ms = 0;
         str_copy(exit->text, size, s->start_error.text);
     } else if (s->ending == ENDING_LEASE) {
-        exit->failure = FAILURE_SIGNAL;
+        /* Not its own failure: no reason, but a signal says that it was ended. */
+        exit->signal = signal ? signal : SIGTERM;
         snprintf(exit->text, size, "its lease ended: the node had lost control for too long");
     } else if (s->ending == ENDING_TIME_LIMIT) {
         exit->failure = FAILURE_TIMEOUT;
@@ -519,6 +525,7 @@ int supervisor_main(const char *directory)
     s->readiness.next_ms = INT64_MAX;
     arena_init(&s->arena, ATTEMPT_FILE_MAX);
     umask(077);
+    prctl(PR_SET_NAME, "gpumux-superv");
     int status = run(s, directory);
     arena_done(&s->arena);
     free(s);

@@ -1,0 +1,83 @@
+/* What an agent before us left: every directory in attempts/ is one run, alive, ended, or nothing. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "node/agent_internal.h"
+#include "node/cgroup.h"
+#include "node/durable.h"
+
+/* Never got to its record, and nobody holds its lock: nothing was run, so it can be granted again. */
+static bool never_was(struct agent *a, const char *name, int directory_fd)
+{
+    struct stat st;
+    if (fstatat(directory_fd, "record.json", &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+        fstatat(directory_fd, "exit.json", &st, AT_SYMLINK_NOFOLLOW) == 0)
+        return false;
+    int fd = openat(a->locks_fd, name, O_RDWR | O_CLOEXEC);
+    bool is_free = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is_free;
+}
+
+static int adopt_one(struct error *e, struct agent *a, const char *name)
+{
+    uint64_t workload;
+    int attempt;
+    if (!attempt_name_parse(name, &workload, &attempt))
+        return 0;
+    int fd = openat(a->attempts_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return error_set_errno(e, ERR_IO, errno, "attempts/%s cannot be opened", name);
+    if (never_was(a, name, fd)) {
+        close(fd);
+        cgroup_end(a->cgroup_fd, name);
+        return durable_remove_tree(e, a->attempts_fd, name);
+    }
+    struct run *r = run_new(a, workload, attempt, fd);
+    if (!r)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    run_look(r);
+    return 0;
+}
+
+/* Groups of attempts that are no more, removed now that nothing can be in them. */
+static void end_stale_groups(struct agent *a)
+{
+    int fd = a->cgroup_fd < 0 ? -1 : openat(a->cgroup_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    uint64_t workload;
+    int attempt;
+    for (struct dirent *entry; directory && (entry = readdir(directory));)
+        if (attempt_name_parse(entry->d_name, &workload, &attempt) &&
+            !run_find(a, workload, attempt))
+            cgroup_end(a->cgroup_fd, entry->d_name);
+    if (directory)
+        closedir(directory);
+    else if (fd >= 0)
+        close(fd);
+}
+
+int adopt_all(struct error *e, struct agent *a)
+{
+    int fd = openat(a->attempts_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    if (!directory) {
+        if (fd >= 0)
+            close(fd);
+        return error_set_errno(e, ERR_IO, errno, "attempts/ cannot be read");
+    }
+    int r = 0;
+    for (struct dirent *entry; r == 0 && (entry = readdir(directory));)
+        r = adopt_one(e, a, entry->d_name);
+    closedir(directory);
+    if (r < 0)
+        return r;
+    end_stale_groups(a);
+    if (agent_alive(a) == 0)
+        lease_reset(&a->lease);
+    return 0;
+}

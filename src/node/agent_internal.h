@@ -1,0 +1,195 @@
+/*
+ * The parts of the agent, and how they hang together:
+ *
+ *   link.c       the connection to control: hello, welcome, lines both ways
+ *   orders.c     what control asks for: grant, stop, settle, read, signal, input
+ *   run.c        one attempt on this node, from its grant to its settled end
+ *   launch.c     starting a supervisor
+ *   adopt.c      finding what an agent before us left
+ *   mailbox.c    commands to one supervisor, and its answers
+ *   reader.c     requests for output, waiting ones included
+ *   usage.c      what attempts use
+ *
+ * Everything here runs on the loop's thread.
+ */
+#pragma once
+#include <event2/util.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "node/account.h"
+#include "node/agent.h"
+#include "node/attempt_file.h"
+#include "node/control_socket.h"
+#include "node/lease.h"
+#include "node/sampler.h"
+#include "wire/nodemsg.h"
+
+struct event;
+struct bufferevent;
+
+enum {
+    AGENT_RUNS_MAX = NODEMSG_ATTEMPTS_MAX,
+    AGENT_READERS_MAX = 1024,
+    AGENT_BEATS_KEPT = 16,
+    MAILBOX_LETTERS_MAX = 64, /* waiting commands of one attempt */
+};
+
+/* A command on its way to a supervisor. */
+struct letter {
+    struct list link;
+    uint64_t request; /* of control's, to be answered; 0: nobody asked */
+    struct control_command command;
+    char *data;         /* of an input; owned */
+    uint64_t taken;     /* of an input: up to where the supervisor has it */
+    int64_t give_up_ms; /* of an input that the task does not read */
+};
+
+struct mailbox {
+    int fd; /* to control.sock; -1: not connected */
+    struct event *readable;
+    struct event *again; /* a task that did not take its input is asked again */
+    struct list letters;
+    size_t count;
+    bool waiting; /* the first letter was sent and not answered yet */
+};
+
+/* One attempt on this node that is not settled. */
+struct run {
+    struct list link; /* in agent.runs */
+    struct agent *agent;
+    uint64_t workload;
+    int attempt;
+    char name[ATTEMPT_NAME_MAX];
+    int directory_fd;
+    uid_t uid; /* that its directory belongs to */
+    struct attempt_report report;
+    bool recorded; /* record.json was read */
+    struct attempt_record record;
+    char start_text[WORKLOAD_TEXT_MAX]; /* why a supervisor could not start */
+    bool granted;                       /* started by this agent, not found by it */
+    int64_t stop_grace_ms;              /* shortest asked for; -1: not asked to stop */
+    pid_t child_pid;                    /* our own child, to be reaped; 0: not ours */
+    int started_fd;                     /* see supervisor.h; -1: closed */
+    struct event *started;
+    struct event *look; /* looks again after look_ms */
+    int look_ms;
+    struct mailbox mailbox;
+    uint64_t cpu_ticks; /* at the last beat, for usage */
+    int64_t cpu_at_ms;
+};
+
+/* A request for output that waits for more. */
+struct reader {
+    struct list link;
+    uint64_t request, workload;
+    int attempt;
+    uint64_t offset;
+    size_t max;
+    int64_t until_ms;
+};
+
+struct beat_sent {
+    uint64_t number;
+    int64_t sent_ms;
+};
+
+struct control_link {
+    struct bufferevent *stream; /* NULL: not connected */
+    struct event *retry;
+    struct event *beat_timer;
+    int retry_ms;
+    bool welcomed;
+    uint64_t session, sequence;
+    int64_t hello_sent_ms;
+    int64_t lease_ms, fence_ms, drain_ms;
+    uint64_t beat;
+    struct beat_sent beats[AGENT_BEATS_KEPT];
+};
+
+struct agent {
+    struct event_base *base;
+    const struct config *config;
+    const struct log *log;
+    char *directory, *control_socket, *emulate, *emulate_libraries;
+    int directory_fd, attempts_fd, finished_fd, locks_fd, lock_fd;
+    int executable_fd;
+    int cgroup_fd; /* -1: none */
+    struct node_info info;
+    struct gpu *gpu;
+    struct sampler *sampler;
+    struct lease lease;
+    struct list runs;
+    size_t run_count;
+    struct list readers;
+    size_t reader_count;
+    struct event *reader_timer;
+    struct control_link link;
+    struct retention *retention;
+};
+
+/* ---- run.c ---- */
+
+/* A new run for a directory that exists. Owns directory_fd from now on, also on failure. */
+struct run *run_new(struct agent *a, uint64_t workload, int attempt, int directory_fd);
+void run_free(struct run *r);
+struct run *run_find(const struct agent *a, uint64_t workload, int attempt);
+/* Looks at the directory and the lock, and reports what is new. Called whenever there may be. */
+void run_look(struct run *r);
+/* It ended without a word of its own: writes the exit record for it. */
+void run_bury(struct run *r, enum failure_reason failure, int signal, bool never_ran,
+              const char *text);
+void run_report(struct run *r);
+bool run_is_alive(const struct run *r);
+/* Settled: its directory goes to the finished ones; r is gone afterwards. */
+void run_settle(struct run *r);
+
+/* ---- launch.c ---- */
+
+/* Starts the supervisor of a grant. Always leaves a run: one that could not start has ended. */
+void launch(struct agent *a, const struct grant *grant);
+/* A run that never ran and never will. */
+void launch_tombstone(struct agent *a, uint64_t workload, int attempt, const char *text);
+
+/* ---- adopt.c ---- */
+
+int adopt_all(struct error *e, struct agent *a);
+
+/* ---- mailbox.c ---- */
+
+void mailbox_init(struct mailbox *m);
+void mailbox_close(struct run *r); /* the connection; letters stay */
+void mailbox_done(struct run *r);  /* letters are answered: it has ended */
+/* Connects if it is not and the supervisor answers. */
+bool mailbox_connect(struct run *r);
+/* Data is copied. -ERR_BUSY when there are too many. */
+int mailbox_post(struct run *r, uint64_t request, const struct control_command *command);
+
+/* ---- orders.c ---- */
+
+void orders_obey(struct agent *a, const struct nodemsg *msg);
+
+/* ---- reader.c ---- */
+
+void reader_ask(struct agent *a, const struct nodemsg *msg);
+/* Something may have changed: answers who can be answered. */
+void reader_wake(struct agent *a);
+void reader_done(struct agent *a);
+
+/* ---- link.c ---- */
+
+int link_start(struct error *e, struct agent *a);
+void link_stop(struct agent *a);
+/* Dropped when there is no session: hello will say it all. */
+void link_send(struct agent *a, const struct nodemsg *msg);
+/* Answers a request with a result. */
+void link_done(struct agent *a, uint64_t request, int result, const char *text);
+
+/* ---- usage.c ---- */
+
+/* What the attempts that are alive use now; returns how many of `max` were filled. */
+size_t usage_measure(struct agent *a, const struct gpu_sample *sample, struct attempt_usage *usage,
+                     size_t max);

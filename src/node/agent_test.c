@@ -1,0 +1,467 @@
+/* The agent against a control that the test plays. */
+#include "node/agent_fixture.h"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/rng.h"
+#include "node/attempt_file.h"
+#include "node/durable.h"
+#include "node/retention.h"
+
+/* ---- the way of an attempt ---- */
+
+static void test_whole_way(void **state)
+{
+    struct fixture *f = *state;
+    start_agent(f);
+    assert_int_equal(f->msg.attempt_count, 0);
+    grant(f, 5, "echo hello; echo $GPUMUX_WORKLOAD_ID:$GPUMUX_WORKLOAD_NAME; sleep 0.2; exit 3",
+          "");
+    assert_int_equal(wait_phase(f, 5, ATTEMPT_ACCEPTED)->phase, ATTEMPT_ACCEPTED);
+    const struct attempt_report *report = wait_phase(f, 5, ATTEMPT_RUNNING);
+    assert_int_equal(report->phase, ATTEMPT_RUNNING);
+    assert_true(report->started_wall_ms > 0);
+    report = wait_phase(f, 5, ATTEMPT_EXITED);
+    assert_int_equal(report->failure, FAILURE_EXIT);
+    assert_int_equal(report->exit_code, 3);
+    assert_true(has_path(f, "attempts/5.1/exit.json"));
+    char text[1024];
+    read_output(f, 5, text, sizeof text);
+    assert_non_null(strstr(text, " stdout F hello\n"));
+    assert_non_null(strstr(text, " stdout F 5:work\n"));
+    /* A grant that comes again is answered, not obeyed. */
+    grant(f, 5, "exit 0", "");
+    assert_int_equal(wait_phase(f, 5, ATTEMPT_EXITED)->exit_code, 3);
+    send_order(f, NODEMSG_SETTLE, 5, 0);
+    wait_until(!has_path(f, "attempts/5.1") && has_path(f, "finished/5.1"));
+    assert_false(has_path(f, "locks/5.1"));
+    char again[1024];
+    read_output(f, 5, again, sizeof again);
+    assert_string_equal(text, again);
+    /* And so after it was settled. */
+    grant(f, 5, "exit 0", "");
+    assert_int_equal(wait_phase(f, 5, ATTEMPT_EXITED)->exit_code, 3);
+}
+
+static void test_stop_signal_and_input(void **state)
+{
+    struct fixture *f = *state;
+    start_agent(f);
+    grant(f, 1, "trap 'echo bye; exit 4' TERM; echo up; cat; while :; do sleep 0.01; done",
+          ",\"stdin\":true");
+    wait_phase(f, 1, ATTEMPT_RUNNING);
+    /* More than the pipe and the supervisor hold at a time. */
+    size_t length = NODEMSG_DATA_MAX;
+    char *data = malloc(length);
+    memset(data, 'x', length);
+    for (size_t i = 63; i < length; i += 64)
+        data[i] = '\n';
+    struct nodemsg input = {.type = NODEMSG_INPUT,
+                            .request = 8,
+                            .workload = 1,
+                            .attempt = 1,
+                            .data = data,
+                            .length = length,
+                            .end = true};
+    for (int i = 0; i < 2; i++) { /* the second time it is all known */
+        send_message(f, &input);
+        receive_type(f, NODEMSG_DONE);
+        assert_int_equal(f->msg.request, 8);
+        assert_int_equal(f->msg.result, 0);
+    }
+    free(data);
+    struct nodemsg signal = {
+        .type = NODEMSG_SIGNAL, .request = 9, .workload = 1, .attempt = 1, .signal = SIGCONT};
+    send_message(f, &signal);
+    receive_type(f, NODEMSG_DONE);
+    assert_int_equal(f->msg.result, 0);
+    send_order(f, NODEMSG_STOP, 1, 30000);
+    send_order(f, NODEMSG_STOP, 1, 30000);
+    assert_int_equal(wait_phase(f, 1, ATTEMPT_EXITED)->exit_code, 4);
+    char *text = malloc(1 << 20);
+    read_output(f, 1, text, 1 << 20);
+    size_t count = 0;
+    for (const char *c = text; *c; c++)
+        count += *c == 'x';
+    assert_int_equal(count, length / 64 * 63);
+    assert_non_null(strstr(text, "stdout F bye\n"));
+    free(text);
+    signal.request = 10;
+    send_message(f, &signal);
+    receive_type(f, NODEMSG_DONE);
+    assert_int_equal(f->msg.result, -ERR_CONFLICT);
+}
+
+static void test_tombstone(void **state)
+{
+    struct fixture *f = *state;
+    start_agent(f);
+    send_order(f, NODEMSG_STOP, 9, 0);
+    const struct attempt_report *report = wait_phase(f, 9, ATTEMPT_EXITED);
+    assert_true(report->never_ran);
+    assert_int_equal(report->failure, FAILURE_NONE);
+    kill_agent(f);
+    start_agent(f);
+    assert_int_equal(f->msg.attempt_count, 1);
+    assert_true(f->msg.attempts[0].never_ran);
+    grant(f, 9, "touch $TOP/ran", "");
+    assert_true(wait_phase(f, 9, ATTEMPT_EXITED)->never_ran);
+    send_order(f, NODEMSG_SETTLE, 9, 0);
+    wait_until(!has_path(f, "attempts/9.1"));
+    grant(f, 9, "touch $TOP/ran", "");
+    assert_true(wait_phase(f, 9, ATTEMPT_EXITED)->never_ran);
+    assert_false(has_path(f, "../ran"));
+}
+
+static void test_old_orders_are_dropped(void **state)
+{
+    struct fixture *f = *state;
+    start_agent(f);
+    f->sequence = 10;
+    grant(f, 1, "exit 0", "");
+    wait_phase(f, 1, ATTEMPT_EXITED);
+    f->sequence = 5;
+    send_order(f, NODEMSG_STOP, 2, 0); /* overtaken */
+    f->session--;
+    f->sequence = 20;
+    send_order(f, NODEMSG_STOP, 3, 0); /* of a session that is over */
+    f->session++;
+    send_order(f, NODEMSG_STOP, 4, 0);
+    /* In order on one stream: once 4 is answered, 2 and 3 were dropped. */
+    wait_phase(f, 4, ATTEMPT_EXITED);
+    assert_false(has_path(f, "attempts/2.1"));
+    assert_false(has_path(f, "attempts/3.1"));
+}
+
+static void test_refusals(void **state)
+{
+    struct fixture *f = *state;
+    f->settings[0] = "allow_root=false";
+    start_agent(f);
+    grant(f, 1, "exit 0", "");
+    const struct attempt_report *report = wait_phase(f, 1, ATTEMPT_EXITED);
+    if (geteuid() == 0) {
+        assert_int_equal(report->failure, FAILURE_START);
+        assert_true(report->never_ran);
+        assert_non_null(strstr(report->text, "allow_root"));
+    } else {
+        assert_int_equal(report->failure, FAILURE_NONE);
+    }
+    send_grant_as(f, 2, geteuid(), spec(f, "exit 0", ",\"user\":\"no-such-user\""));
+    report = wait_phase(f, 2, ATTEMPT_EXITED);
+    assert_int_equal(report->failure, FAILURE_START);
+    assert_non_null(strstr(report->text, "no-such-user"));
+    /* Nobody else runs in the same directory at the same time. */
+    int errors[2];
+    assert_int_equal(pipe2(errors, O_CLOEXEC), 0);
+    pid_t pid = fork_agent(f, errors[1]);
+    close(errors[1]);
+    int status;
+    wait_until(waitpid(pid, &status, WNOHANG) == pid);
+    assert_int_equal(WEXITSTATUS(status), 3);
+    char text[512];
+    ssize_t n = read(errors[0], text, sizeof text - 1);
+    close(errors[0]);
+    assert_true(n > 0);
+    text[n] = '\0';
+    assert_non_null(strstr(text, "agent.lock"));
+}
+
+/* ---- deaths ---- */
+
+static void test_adoption(void **state)
+{
+    struct fixture *f = *state;
+    start_agent(f);
+    grant(f, 1, "echo up; while [ ! -e $TOP/go ]; do sleep 0.01; done; echo on; exit 6", "");
+    wait_phase(f, 1, ATTEMPT_RUNNING);
+    grant(f, 2, "while [ ! -e $TOP/gone ]; do sleep 0.01; done; exit 7", "");
+    wait_phase(f, 2, ATTEMPT_RUNNING);
+    kill_agent(f);
+    char path[128], text[1024];
+    snprintf(path, sizeof path, "%s/gone", f->top);
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    wait_until(has_path(f, "attempts/2.1/exit.json"));
+    start_agent(f);
+    assert_int_equal(f->msg.attempt_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct attempt_report *report = &f->msg.attempts[i];
+        if (report->workload == 1)
+            assert_int_equal(report->phase, ATTEMPT_RUNNING);
+        else
+            assert_int_equal(report->phase == ATTEMPT_EXITED ? report->exit_code : 7, 7);
+    }
+    wait_phase(f, 2, ATTEMPT_EXITED);
+    snprintf(path, sizeof path, "%s/go", f->top);
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    assert_int_equal(wait_phase(f, 1, ATTEMPT_EXITED)->exit_code, 6);
+    read_output(f, 1, text, sizeof text);
+    assert_non_null(strstr(text, "stdout F up\n"));
+    assert_non_null(strstr(text, "stdout F on\n"));
+}
+
+/* A killed supervisor: its task dies, what the task left behind dies, the attempt has failed. */
+static void kill_supervisor(struct fixture *f, bool agent_too)
+{
+    start_agent(f);
+    grant(f, 1, "setsid sleep 1000 & echo $! > $TOP/child; echo $PPID > $TOP/super; wait", "");
+    char text[256];
+    wait_until(read_file(f, "super", text));
+    long supervisor = strtol(text, NULL, 10);
+    wait_until(read_file(f, "child", text));
+    long child = strtol(text, NULL, 10);
+    if (agent_too)
+        kill_agent(f);
+    kill((pid_t)supervisor, SIGKILL);
+    if (agent_too)
+        start_agent(f);
+    const struct attempt_report *report = wait_phase(f, 1, ATTEMPT_EXITED);
+    assert_int_equal(report->failure, FAILURE_SIGNAL);
+    assert_false(report->never_ran);
+    assert_non_null(strstr(report->text, "supervisor"));
+    assert_true(is_dead(child));
+    assert_true(has_path(f, "attempts/1.1/exit.json"));
+}
+
+static void test_killed_supervisor(void **state)
+{
+    kill_supervisor(*state, false);
+}
+
+static void test_killed_supervisor_and_agent(void **state)
+{
+    kill_supervisor(*state, true);
+}
+
+static void test_killed_supervisor_in_cgroup(void **state)
+{
+    struct fixture *f = *state;
+    f->settings[1] = "cgroup=auto";
+    kill_supervisor(f, false);
+    stop_agent(f); /* which removes its group: nothing is left in it */
+}
+
+static void test_end_by_restart_of_machine(void **state)
+{
+    struct fixture *f = *state;
+    start_agent(f);
+    grant(f, 1, "exit 0", "");
+    wait_phase(f, 1, ATTEMPT_EXITED);
+    kill_agent(f);
+    /* As a crash of the machine leaves it: a record of another boot, no end. */
+    char path[128];
+    snprintf(path, sizeof path, "%s/attempts/1.1", f->directory);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct attempt_record record = {.boot_id = "another", .supervisor_pid = 1, .task_pid = 1};
+    struct str text;
+    str_init(&text, 4096);
+    assert_int_equal(attempt_record_write(&record, &text), 0);
+    assert_int_equal(durable_write(NULL, fd, "record.json", str_text(&text), text.length), 0);
+    str_done(&text);
+    unlinkat(fd, "exit.json", 0);
+    close(fd);
+    start_agent(f);
+    const struct attempt_report *report = wait_phase(f, 1, ATTEMPT_EXITED);
+    assert_int_equal(report->failure, FAILURE_NONE);
+    assert_int_equal(report->signal, SIGKILL);
+    assert_non_null(strstr(report->text, "restarted"));
+}
+
+/*
+ * The agent is killed again and again, at any moment. Control repeats its grants, as it does; every
+ * task runs exactly once and its end arrives.
+ */
+static void test_killed_at_any_moment(void **state)
+{
+    enum { TASKS = 24, KILLS = 24 };
+    struct fixture *f = *state;
+    struct rng rng;
+    uint64_t seed = rng_os_seed();
+    rng_seed(&rng, seed);
+    print_message("seed %llu\n", (unsigned long long)seed);
+    bool ended[TASKS] = {false};
+    size_t open_count = TASKS;
+    for (int kills = 0; open_count > 0;) {
+        if (!f->pid)
+            start_agent(f);
+        for (uint64_t i = 0; i < TASKS; i++)
+            if (!ended[i])
+                grant(f, i + 1, "echo $GPUMUX_WORKLOAD_ID >> $TOP/runs; sleep 0.05", "");
+        int64_t until_ms = clock_boot_ms() + (kills < KILLS ? (int64_t)rng_below(&rng, 150) : 2000);
+        while (open_count > 0 && clock_boot_ms() < until_ms && receive(f, 5)) {
+            const struct attempt_report *r = f->msg.attempts;
+            if (f->msg.type != NODEMSG_REPORT || r->phase != ATTEMPT_EXITED)
+                continue;
+            uint64_t workload = r->workload;
+            assert_int_equal(r->failure, FAILURE_NONE);
+            assert_false(r->never_ran);
+            open_count -= !ended[workload - 1];
+            ended[workload - 1] = true;
+            send_order(f, NODEMSG_SETTLE, workload, 0);
+        }
+        while (clock_boot_ms() < until_ms && open_count > 0)
+            usleep(1000);
+        if (kills < KILLS) {
+            kill_agent(f);
+            kills++;
+        }
+    }
+    int runs[TASKS] = {0};
+    char path[128], line[32];
+    snprintf(path, sizeof path, "%s/runs", f->top);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        runs[strtol(line, NULL, 10) - 1]++;
+    fclose(file);
+    for (int i = 0; i < TASKS; i++)
+        assert_int_equal(runs[i], 1);
+}
+
+static void test_lease(void **state)
+{
+    struct fixture *f = *state;
+    f->lease_ms = 400;
+    f->fence_ms = 100;
+    f->drain_ms = 100;
+    start_agent(f);
+    grant(f, 1, "sleep 1000", "");
+    wait_phase(f, 1, ATTEMPT_RUNNING);
+    /* Answered beats carry it far over one lease. */
+    int64_t until_ms = clock_boot_ms() + 1500;
+    while (clock_boot_ms() < until_ms)
+        if (receive(f, 50) && f->msg.type == NODEMSG_REPORT)
+            assert_int_not_equal(f->msg.attempts[0].phase, ATTEMPT_EXITED);
+    f->silent = true;
+    const struct attempt_report *report = wait_phase(f, 1, ATTEMPT_EXITED);
+    assert_int_equal(report->failure, FAILURE_NONE);
+    assert_true(report->signal != 0);
+    assert_non_null(strstr(report->text, "lease"));
+}
+
+/* ---- strangers ---- */
+
+static void test_other_user(void **state)
+{
+    struct fixture *f = *state;
+    const struct passwd *nobody = getpwnam("nobody");
+    if (geteuid() != 0 || !nobody) {
+        print_message("skipped: only root can run workloads of other users\n");
+        skip();
+    }
+    start_agent(f);
+    send_grant_as(f, 1, nobody->pw_uid,
+                  spec(f,
+                       "id -u; id -g; umask; ls /proc/self/fd | wc -l; "
+                       "d=${GPUMUX_CONTROL%/*}; ls -ld $d | cut -c1-10; sleep 0.3; "
+                       "rm $d/output.0.log; ln -s /etc/shadow $d/output.0.log",
+                       ""));
+    assert_int_equal(wait_phase(f, 1, ATTEMPT_RUNNING)->phase, ATTEMPT_RUNNING);
+    const struct nodemsg read = {
+        .type = NODEMSG_READ, .request = 1, .workload = 1, .attempt = 1, .wait_ms = 10000};
+    send_message(f, &read);
+    receive_type(f, NODEMSG_LOG);
+    assert_int_equal(f->msg.result, 0);
+    char text[1024], wanted[64];
+    memcpy(text, f->msg.data, f->msg.length);
+    text[f->msg.length] = '\0';
+    snprintf(wanted, sizeof wanted, "stdout F %u\n", nobody->pw_uid);
+    assert_non_null(strstr(text, wanted));
+    assert_int_equal(wait_phase(f, 1, ATTEMPT_EXITED)->exit_code, 0);
+    send_message(f, &read);
+    receive_type(f, NODEMSG_LOG);
+    assert_int_equal(f->msg.result, -ERR_DENIED);
+    assert_int_equal(f->msg.length, 0);
+}
+
+static void test_unprivileged(void **state)
+{
+    struct fixture *f = *state;
+    const struct passwd *nobody = getpwnam("nobody");
+    if (geteuid() != 0 || !nobody) {
+        print_message("skipped: only root can become another user\n");
+        skip();
+    }
+    uid_t uid = nobody->pw_uid;
+    f->settings[0] = "allow_root=false";
+    assert_int_equal(chmod(f->socket, 0777), 0);
+    assert_int_equal(seteuid(uid), 0);
+    f->pid = fork();
+    if (f->pid == 0) {
+        seteuid(0);
+        if (setuid(uid) < 0)
+            _exit(98);
+        execl("/proc/self/exe", "agent_test", "agent", f->directory, f->socket, (char *)NULL);
+        _exit(99);
+    }
+    assert_int_equal(seteuid(0), 0);
+    join(f);
+    send_grant_as(f, 1, uid, spec(f, "exit 0", ""));
+    assert_int_equal(wait_phase(f, 1, ATTEMPT_EXITED)->failure, FAILURE_NONE);
+    send_grant_as(f, 2, 0, spec(f, "exit 0", ""));
+    const struct attempt_report *report = wait_phase(f, 2, ATTEMPT_EXITED);
+    assert_int_equal(report->failure, FAILURE_START);
+    assert_non_null(strstr(report->text, "cannot run workloads of uid 0"));
+}
+
+static void test_retention(void **state)
+{
+    struct fixture *f = *state;
+    start_agent(f);
+    for (uint64_t i = 1; i <= 4; i++) {
+        grant(f, i, "head -c 1000 /dev/zero | tr '\\\\0' x; echo", "");
+        wait_phase(f, i, ATTEMPT_EXITED);
+        send_order(f, NODEMSG_SETTLE, i, 0);
+        char path[32];
+        snprintf(path, sizeof path, "finished/%d.1", (int)i);
+        wait_until(has_path(f, path));
+    }
+    char path[128];
+    snprintf(path, sizeof path, "%s/finished", f->directory);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct retention_limits limits = {.age_ms = 3600000, .count = 100, .bytes = 1 << 20};
+    assert_int_equal(retention_sweep(fd, &limits), 0);
+    limits.bytes = 3500; /* three of about 1050 bytes fit */
+    assert_int_equal(retention_sweep(fd, &limits), 1);
+    assert_false(has_path(f, "finished/1.1"));
+    limits.count = 2;
+    assert_int_equal(retention_sweep(fd, &limits), 1);
+    assert_false(has_path(f, "finished/2.1"));
+    assert_true(has_path(f, "finished/3.1") && has_path(f, "finished/4.1"));
+    limits.age_ms = -1000;
+    assert_int_equal(retention_sweep(fd, &limits), 2);
+    close(fd);
+}
+
+int main(int argc, char **argv)
+{
+    int status;
+    if (fixture_main(argc, argv, &status))
+        return status;
+#define CASE(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(test_whole_way),
+        CASE(test_stop_signal_and_input),
+        CASE(test_tombstone),
+        CASE(test_old_orders_are_dropped),
+        CASE(test_refusals),
+        CASE(test_adoption),
+        CASE(test_killed_supervisor),
+        CASE(test_killed_supervisor_and_agent),
+        CASE(test_killed_supervisor_in_cgroup),
+        CASE(test_end_by_restart_of_machine),
+        CASE(test_killed_at_any_moment),
+        CASE(test_lease),
+        CASE(test_other_user),
+        CASE(test_unprivileged),
+        CASE(test_retention),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,37 @@
+/*
+ * The devices of this node: what there is, and what they do. Calls may block in the driver, so
+ * after the inventory a thread of the sampler's makes them.
+ */
+#pragma once
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "model/node.h"
+
+struct gpu;
+
+enum { GPU_PROCESSES_MAX = 1024 };
+
+struct gpu_process {
+    pid_t pid;
+    uint64_t memory_used_bytes;
+};
+
+struct gpu_sample {
+    size_t device_count;
+    struct device_usage devices[NODE_DEVICES_MAX];
+    size_t process_count; /* over all devices; a process on two of them is there twice */
+    struct gpu_process processes[GPU_PROCESSES_MAX];
+};
+
+/*
+ * Opens NVML, or with `libraries` the emulated one of that directory, whose devices live in the
+ * file `emulate`. -ERR_NO_DEVICE, with a sentence, where there is none or it finds no device.
+ */
+int gpu_open(struct error *e, const char *emulate, const char *libraries, struct gpu **ret);
+void gpu_close(struct gpu *g);
+/* Fills devices; returns how many (at most NODE_DEVICES_MAX). */
+int gpu_inventory(struct gpu *g, struct device *devices);
+/* What happened since the last call, which must be more than 100 ms ago. */
+void gpu_sample(struct gpu *g, struct gpu_sample *ret);

@@ -1,0 +1,327 @@
+/*
+ * Devices through NVML, opened at run time: gpumux builds and starts where there is none. The few
+ * declarations that are needed are written out here; NVML keeps them stable.
+ *
+ * SM and DRAM activity come from GPM counters (Hopper and later), as the difference of two samples;
+ * elsewhere from the utilisation rates, which say less.
+ */
+#include "node/gpu.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+
+enum {
+    NVML_SUCCESS = 0,
+    NVML_TEMPERATURE_GPU = 0,
+    GPM_VERSION = 1,
+    GPM_SM_ACTIVITY = 2,
+    GPM_DRAM_ACTIVITY = 10,
+    GPM_METRICS_MAX = 512, /* room for what newer drivers think the array holds */
+    GPM_LEAST_APART_MS = 110,
+    PROCESSES_OF_DEVICE_MAX = 512,
+};
+
+struct nvml_memory {
+    unsigned long long total, free, used;
+};
+
+struct nvml_utilization {
+    unsigned int gpu, memory;
+};
+
+struct nvml_process {
+    unsigned int pid;
+    unsigned long long used_bytes;
+    unsigned int gpu_instance, compute_instance;
+};
+
+struct nvml_gpm_metric {
+    unsigned int id;
+    int result;
+    double value;
+    struct {
+        char *short_name, *long_name, *unit;
+    } info;
+};
+
+struct nvml_gpm_metrics {
+    unsigned int version, count;
+    void *sample1, *sample2;
+    struct nvml_gpm_metric metrics[GPM_METRICS_MAX];
+};
+
+struct nvml_gpm_support {
+    unsigned int version, supported;
+};
+
+/* CALL(required, member, symbol, parameters) */
+#define NVML_CALLS(CALL)                                                                           \
+    CALL(true, init, nvmlInit_v2, (void))                                                          \
+    CALL(true, shutdown, nvmlShutdown, (void))                                                     \
+    CALL(true, count, nvmlDeviceGetCount_v2, (unsigned int *))                                     \
+    CALL(true, handle, nvmlDeviceGetHandleByIndex_v2, (unsigned int, void **))                     \
+    CALL(true, uuid, nvmlDeviceGetUUID, (void *, char *, unsigned int))                            \
+    CALL(true, name, nvmlDeviceGetName, (void *, char *, unsigned int))                            \
+    CALL(true, memory, nvmlDeviceGetMemoryInfo, (void *, struct nvml_memory *))                    \
+    CALL(false, cores, nvmlDeviceGetNumGpuCores, (void *, unsigned int *))                         \
+    CALL(false, capability, nvmlDeviceGetCudaComputeCapability, (void *, int *, int *))            \
+    CALL(false, rates, nvmlDeviceGetUtilizationRates, (void *, struct nvml_utilization *))         \
+    CALL(false, power, nvmlDeviceGetPowerUsage, (void *, unsigned int *))                          \
+    CALL(false, power_limit, nvmlDeviceGetEnforcedPowerLimit, (void *, unsigned int *))            \
+    CALL(false, temperature, nvmlDeviceGetTemperature, (void *, int, unsigned int *))              \
+    CALL(false, processes, nvmlDeviceGetComputeRunningProcesses_v3,                                \
+         (void *, unsigned int *, struct nvml_process *))                                          \
+    CALL(false, gpm_support, nvmlGpmQueryDeviceSupport, (void *, struct nvml_gpm_support *))       \
+    CALL(false, gpm_alloc, nvmlGpmSampleAlloc, (void **))                                          \
+    CALL(false, gpm_free, nvmlGpmSampleFree, (void *))                                             \
+    CALL(false, gpm_get, nvmlGpmSampleGet, (void *, void *))                                       \
+    CALL(false, gpm_metrics, nvmlGpmMetricsGet, (struct nvml_gpm_metrics *))
+
+struct nvml {
+#define CALL(required, member, symbol, parameters) int(*member) parameters;
+    NVML_CALLS(CALL)
+#undef CALL
+};
+
+struct gpu_device {
+    void *handle;
+    char uuid[DEVICE_UUID_MAX];
+    bool gpm;
+    void *gpm_samples[2]; /* the older one first */
+    int64_t gpm_taken_ms; /* when the newer one was taken; 0: not yet */
+    double sm_percent, dram_percent;
+};
+
+struct gpu {
+    void *library;
+    struct nvml nvml;
+    bool initialised, emulated;
+    int device_count;
+    struct gpu_device devices[NODE_DEVICES_MAX];
+    struct nvml_gpm_metrics metrics; /* large: not on a thread's stack */
+    struct nvml_process processes[PROCESSES_OF_DEVICE_MAX];
+};
+
+static int load_calls(struct error *e, struct gpu *g)
+{
+    bool missing = false;
+#define CALL(required, member, symbol, parameters)                                                 \
+    *(void **)&g->nvml.member = dlsym(g->library, #symbol);                                        \
+    missing = missing || ((required) && !g->nvml.member);
+    NVML_CALLS(CALL)
+#undef CALL
+    if (missing)
+        return error_set(e, ERR_NO_DEVICE, "libnvidia-ml.so.1 is too old");
+    return 0;
+}
+
+static void open_gpm(struct gpu *g, struct gpu_device *d)
+{
+    struct nvml_gpm_support support = {.version = GPM_VERSION};
+    if (!g->nvml.gpm_support || !g->nvml.gpm_alloc || !g->nvml.gpm_free || !g->nvml.gpm_get ||
+        !g->nvml.gpm_metrics || g->nvml.gpm_support(d->handle, &support) != NVML_SUCCESS ||
+        !support.supported)
+        return;
+    d->gpm = g->nvml.gpm_alloc(&d->gpm_samples[0]) == NVML_SUCCESS &&
+             g->nvml.gpm_alloc(&d->gpm_samples[1]) == NVML_SUCCESS;
+}
+
+static int open_devices(struct error *e, struct gpu *g)
+{
+    unsigned int count = 0;
+    int r = g->nvml.init();
+    if (r != NVML_SUCCESS)
+        return error_set(e, ERR_NO_DEVICE,
+                         "NVML cannot be started (its error %d): is the driver "
+                         "loaded?",
+                         r);
+    g->initialised = true;
+    r = g->nvml.count(&count);
+    for (unsigned int i = 0; r == NVML_SUCCESS && i < count && g->device_count < NODE_DEVICES_MAX;
+         i++) {
+        struct gpu_device *d = &g->devices[g->device_count];
+        *d = (struct gpu_device){.sm_percent = -1, .dram_percent = -1};
+        if (g->nvml.handle(i, &d->handle) != NVML_SUCCESS ||
+            g->nvml.uuid(d->handle, d->uuid, sizeof d->uuid) != NVML_SUCCESS)
+            continue; /* lost, or not ours to use */
+        open_gpm(g, d);
+        g->device_count++;
+    }
+    if (g->device_count == 0)
+        return error_set(e, ERR_NO_DEVICE, "the driver is there, but no device");
+    return 0;
+}
+
+int gpu_open(struct error *e, const char *emulate, const char *libraries, struct gpu **ret)
+{
+    char path[PATH_MAX] = "libnvidia-ml.so.1";
+    if (emulate &&
+        snprintf(path, sizeof path, "%s/libnvidia-ml.so.1", libraries) >= (int)sizeof path)
+        return error_set(e, ERR_INVALID, "the path of the emulated libraries is too long");
+    /* The emulated library finds its devices by this, as a workload's does. */
+    if (emulate && setenv("GPUMUX_EMU", emulate, 1) < 0)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    struct gpu *g = calloc(1, sizeof *g);
+    if (!g)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    g->emulated = emulate != NULL;
+    g->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    int r = 0;
+    if (!g->library)
+        r = error_set(e, ERR_NO_DEVICE, "no NVIDIA driver: %s", dlerror());
+    if (r == 0)
+        r = load_calls(e, g);
+    if (r == 0)
+        r = open_devices(e, g);
+    if (r < 0) {
+        gpu_close(g);
+        return r;
+    }
+    *ret = g;
+    return 0;
+}
+
+void gpu_close(struct gpu *g)
+{
+    if (!g)
+        return;
+    for (int i = 0; i < g->device_count; i++)
+        for (int k = 0; k < 2; k++)
+            if (g->devices[i].gpm_samples[k])
+                g->nvml.gpm_free(g->devices[i].gpm_samples[k]);
+    if (g->initialised)
+        g->nvml.shutdown();
+    if (g->library)
+        dlclose(g->library);
+    free(g);
+}
+
+/* NVML counts CUDA cores; how many make an SM is a matter of the generation. */
+static int count_sms(const struct gpu *g, const struct gpu_device *d)
+{
+    unsigned int cores = 0;
+    int major = 0, minor = 0;
+    if (!g->nvml.cores || !g->nvml.capability || g->nvml.cores(d->handle, &cores) != NVML_SUCCESS ||
+        g->nvml.capability(d->handle, &major, &minor) != NVML_SUCCESS)
+        return 0;
+    bool small = major == 7 || (major == 8 && minor == 0) || (major == 6 && minor == 0);
+    return (int)(cores / (small ? 64 : 128));
+}
+
+int gpu_inventory(struct gpu *g, struct device *devices)
+{
+    for (int i = 0; i < g->device_count; i++) {
+        const struct gpu_device *d = &g->devices[i];
+        struct nvml_memory memory = {0};
+        devices[i] = (struct device){.index = i, .emulated = g->emulated};
+        str_copy(devices[i].uuid, sizeof devices[i].uuid, d->uuid);
+        if (g->nvml.name(d->handle, devices[i].model, sizeof devices[i].model) != NVML_SUCCESS)
+            str_copy(devices[i].model, sizeof devices[i].model, "unknown");
+        if (g->nvml.memory(d->handle, &memory) == NVML_SUCCESS)
+            devices[i].memory_bytes = memory.total;
+        devices[i].sm_count = count_sms(g, d);
+    }
+    return g->device_count;
+}
+
+/* The value of a metric that was answered, in 0…100; else -1. */
+static double metric_percent(const struct nvml_gpm_metric *metric)
+{
+    if (metric->result != NVML_SUCCESS || !(metric->value >= 0))
+        return -1;
+    return metric->value > 100 ? 100 : metric->value;
+}
+
+/* Activity between the last sample and now. Keeps the last answer when it is too soon for a new
+ * one. */
+static void sample_gpm(struct gpu *g, struct gpu_device *d)
+{
+    int64_t now_ms = clock_boot_ms();
+    if (d->gpm_taken_ms && now_ms - d->gpm_taken_ms < GPM_LEAST_APART_MS)
+        return;
+    void *older = d->gpm_samples[1];
+    d->gpm_samples[1] = d->gpm_samples[0];
+    d->gpm_samples[0] = older;
+    if (g->nvml.gpm_get(d->handle, d->gpm_samples[1]) != NVML_SUCCESS) {
+        d->gpm_taken_ms = 0;
+        return;
+    }
+    bool first = d->gpm_taken_ms == 0;
+    d->gpm_taken_ms = now_ms;
+    if (first)
+        return;
+    g->metrics = (struct nvml_gpm_metrics){.version = GPM_VERSION,
+                                           .count = 2,
+                                           .sample1 = d->gpm_samples[0],
+                                           .sample2 = d->gpm_samples[1]};
+    g->metrics.metrics[0].id = GPM_SM_ACTIVITY;
+    g->metrics.metrics[1].id = GPM_DRAM_ACTIVITY;
+    if (g->nvml.gpm_metrics(&g->metrics) != NVML_SUCCESS)
+        return;
+    d->sm_percent = metric_percent(&g->metrics.metrics[0]);
+    d->dram_percent = metric_percent(&g->metrics.metrics[1]);
+}
+
+static void sample_activity(struct gpu *g, struct gpu_device *d)
+{
+    if (d->gpm)
+        sample_gpm(g, d);
+    struct nvml_utilization rates;
+    bool wanted = d->sm_percent < 0 || !d->gpm;
+    if (wanted && g->nvml.rates && g->nvml.rates(d->handle, &rates) == NVML_SUCCESS) {
+        d->sm_percent = rates.gpu;
+        d->dram_percent = rates.memory;
+    }
+}
+
+static double milliwatts(int (*call)(void *, unsigned int *), void *handle)
+{
+    unsigned int value;
+    return call && call(handle, &value) == NVML_SUCCESS ? value / 1000.0 : -1;
+}
+
+static void sample_device(struct gpu *g, struct gpu_device *d, struct device_usage *usage)
+{
+    struct nvml_memory memory = {0};
+    unsigned int celsius;
+    sample_activity(g, d);
+    *usage = (struct device_usage){.sm_percent = d->sm_percent,
+                                   .memory_percent = d->dram_percent,
+                                   .power_watts = milliwatts(g->nvml.power, d->handle),
+                                   .power_limit_watts = milliwatts(g->nvml.power_limit, d->handle),
+                                   .temperature_celsius = -1};
+    str_copy(usage->uuid, sizeof usage->uuid, d->uuid);
+    if (g->nvml.memory(d->handle, &memory) == NVML_SUCCESS)
+        usage->memory_used_bytes = memory.used;
+    if (g->nvml.temperature &&
+        g->nvml.temperature(d->handle, NVML_TEMPERATURE_GPU, &celsius) == NVML_SUCCESS)
+        usage->temperature_celsius = celsius;
+}
+
+static void sample_processes(struct gpu *g, const struct gpu_device *d, struct gpu_sample *sample)
+{
+    unsigned int count = PROCESSES_OF_DEVICE_MAX;
+    if (!g->nvml.processes || g->nvml.processes(d->handle, &count, g->processes) != NVML_SUCCESS)
+        return;
+    for (unsigned int i = 0; i < count && sample->process_count < GPU_PROCESSES_MAX; i++) {
+        const struct nvml_process *p = &g->processes[i];
+        bool known = p->used_bytes != ULLONG_MAX; /* else the driver does not say */
+        sample->processes[sample->process_count++] = (struct gpu_process){
+            .pid = (pid_t)p->pid, .memory_used_bytes = known ? p->used_bytes : 0};
+    }
+}
+
+void gpu_sample(struct gpu *g, struct gpu_sample *ret)
+{
+    ret->device_count = (size_t)g->device_count;
+    ret->process_count = 0;
+    for (int i = 0; i < g->device_count; i++) {
+        sample_device(g, &g->devices[i], &ret->devices[i]);
+        sample_processes(g, &g->devices[i], ret);
+    }
+}

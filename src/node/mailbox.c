@@ -1,0 +1,220 @@
+#include <event2/event.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "node/agent_internal.h"
+
+enum { INPUT_AGAIN_MS = 20, INPUT_PATIENCE_MS = 5000 };
+
+void mailbox_init(struct mailbox *m)
+{
+    *m = (struct mailbox){.fd = -1};
+    list_init(&m->letters);
+}
+
+static struct letter *first_letter(struct mailbox *m)
+{
+    return list_empty(&m->letters) ? NULL : list_entry(m->letters.next, struct letter, link);
+}
+
+static void drop_letter(struct mailbox *m, struct letter *l)
+{
+    list_remove(&l->link);
+    m->count--;
+    free(l->data);
+    free(l);
+}
+
+static void finish_letter(struct run *r, struct letter *l, int result, const char *text)
+{
+    if (l->request)
+        link_done(r->agent, l->request, result, text);
+    drop_letter(&r->mailbox, l);
+}
+
+void mailbox_close(struct run *r)
+{
+    struct mailbox *m = &r->mailbox;
+    if (m->readable)
+        event_free(m->readable);
+    if (m->again)
+        event_free(m->again);
+    if (m->fd >= 0)
+        close(m->fd);
+    m->readable = m->again = NULL;
+    m->fd = -1;
+    m->waiting = false;
+}
+
+void mailbox_done(struct run *r)
+{
+    mailbox_close(r);
+    for (struct letter *l; (l = first_letter(&r->mailbox));)
+        finish_letter(r, l, -ERR_CONFLICT, "it has ended");
+}
+
+/* The next packet of a letter: input goes in pieces. False: the socket takes nothing now. */
+static bool send_letter(struct mailbox *m, const struct letter *l)
+{
+    struct control_command command = l->command;
+    if (command.kind == CONTROL_INPUT) {
+        size_t done = (size_t)(l->taken - l->command.offset);
+        command.offset = l->taken;
+        command.data = l->data + done;
+        command.length = l->command.length - done;
+        if (command.length > CONTROL_DATA_MAX) {
+            command.length = CONTROL_DATA_MAX;
+            command.end = false;
+        }
+    }
+    char *packet = malloc(CONTROL_PACKET_MAX);
+    if (!packet)
+        return false;
+    size_t length = control_command_write(&command, packet);
+    ssize_t n = send(m->fd, packet, length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    free(packet);
+    return n == (ssize_t)length;
+}
+
+static void send_next(struct run *r)
+{
+    struct mailbox *m = &r->mailbox;
+    struct letter *l = first_letter(m);
+    if (m->fd < 0 || m->waiting || !l)
+        return;
+    m->waiting = send_letter(m, l);
+    if (!m->waiting && m->again) {
+        const struct timeval wait = {.tv_usec = INPUT_AGAIN_MS * 1000};
+        event_add(m->again, &wait);
+    }
+}
+
+/* The supervisor took input up to `taken`; perhaps less than there is. */
+static void input_taken(struct run *r, struct letter *l, uint64_t taken)
+{
+    uint64_t end = l->command.offset + l->command.length;
+    bool progress = taken > l->taken;
+    int64_t now_ms = clock_boot_ms();
+    if (taken >= end) {
+        finish_letter(r, l, 0, "");
+        send_next(r);
+        return;
+    }
+    if (progress) {
+        l->taken = taken < l->command.offset ? l->command.offset : taken;
+        l->give_up_ms = now_ms + INPUT_PATIENCE_MS;
+        send_next(r);
+        return;
+    }
+    if (now_ms >= l->give_up_ms) {
+        finish_letter(r, l, -ERR_UNAVAILABLE, "it does not read its input now: send it again");
+        send_next(r);
+        return;
+    }
+    const struct timeval wait = {.tv_usec = INPUT_AGAIN_MS * 1000};
+    event_add(r->mailbox.again, &wait);
+}
+
+static void take_reply(struct run *r, const char *reply)
+{
+    struct letter *l = first_letter(&r->mailbox);
+    if (!r->mailbox.waiting || !l)
+        return;
+    r->mailbox.waiting = false;
+    uint64_t taken;
+    if (l->command.kind == CONTROL_INPUT && sscanf(reply, "ok %" SCNu64, &taken) == 1) {
+        input_taken(r, l, taken);
+        return;
+    }
+    if (str_starts_with(reply, "error "))
+        finish_letter(r, l, -ERR_CONFLICT, reply + strlen("error "));
+    else
+        finish_letter(r, l, 0, "");
+    send_next(r);
+}
+
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    send_next(arg);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)what;
+    struct run *r = arg;
+    char reply[CONTROL_REPLY_MAX];
+    ssize_t n;
+    while (r->mailbox.fd >= 0 && (n = recv(fd, reply, sizeof reply - 1, MSG_DONTWAIT)) > 0) {
+        reply[n] = '\0';
+        if (!str_equal(reply, "changed"))
+            take_reply(r, reply);
+    }
+    if (r->mailbox.fd >= 0 && (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)))
+        mailbox_close(r);
+    run_look(r);
+}
+
+bool mailbox_connect(struct run *r)
+{
+    struct mailbox *m = &r->mailbox;
+    if (control_socket_connect(NULL, r->directory_fd, r->uid, &m->fd) < 0)
+        return false;
+    struct event_base *base = r->agent->base;
+    m->readable = event_new(base, m->fd, EV_READ | EV_PERSIST, on_readable, r);
+    m->again = evtimer_new(base, on_again, r);
+    if (!m->readable || !m->again || event_add(m->readable, NULL) < 0) {
+        mailbox_close(r);
+        return false;
+    }
+    /* First in line: from now on it tells us what is new, and what was new before is there to see.
+     */
+    struct letter *watch = calloc(1, sizeof *watch);
+    if (!watch) {
+        mailbox_close(r);
+        return false;
+    }
+    watch->command.kind = CONTROL_WATCH;
+    list_prepend(&m->letters, &watch->link);
+    m->count++;
+    send_next(r);
+    return true;
+}
+
+int mailbox_post(struct run *r, uint64_t request, const struct control_command *command)
+{
+    struct mailbox *m = &r->mailbox;
+    struct letter *l = m->count < MAILBOX_LETTERS_MAX ? calloc(1, sizeof *l) : NULL;
+    if (!l)
+        return -ERR_BUSY;
+    l->request = request;
+    l->command = *command;
+    l->command.data = NULL;
+    l->taken = command->offset;
+    l->give_up_ms = clock_boot_ms() + INPUT_PATIENCE_MS;
+    if (command->length) {
+        l->data = malloc(command->length);
+        if (!l->data) {
+            free(l);
+            return -ERR_BUSY;
+        }
+        memcpy(l->data, command->data, command->length);
+    }
+    /* A word to end it does not wait behind input that the task may never read. */
+    struct letter *first = first_letter(m);
+    if (command->kind != CONTROL_INPUT && first && !m->waiting)
+        list_prepend(&m->letters, &l->link);
+    else if (command->kind != CONTROL_INPUT && first)
+        list_insert_before(first->link.next, &l->link);
+    else
+        list_append(&m->letters, &l->link);
+    m->count++;
+    send_next(r);
+    return 0;
+}

@@ -1,0 +1,120 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "node/agent_internal.h"
+#include "node/durable.h"
+
+enum { GRACE_DEFAULT_MS = 10000 };
+
+/* Orders of an older session, or overtaken ones, are about a world that is no more. */
+static bool is_current(struct agent *a, const struct nodemsg *msg)
+{
+    if (!a->link.welcomed || msg->session != a->link.session || msg->sequence <= a->link.sequence)
+        return false;
+    a->link.sequence = msg->sequence;
+    return true;
+}
+
+/* An attempt that was settled before: its end is told again. False: there is none. */
+static bool report_finished(struct agent *a, uint64_t workload, int attempt)
+{
+    char name[ATTEMPT_NAME_MAX];
+    int fd = openat(a->finished_fd, attempt_name(workload, attempt, name),
+                    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    struct run *r = run_new(a, workload, attempt, fd);
+    if (!r)
+        return true;
+    struct str text;
+    struct attempt_report exit;
+    str_init(&text, ATTEMPT_EXIT_MAX);
+    if (durable_read(NULL, r->directory_fd, "exit.json", r->uid, &text) == 0 &&
+        attempt_exit_parse(NULL, str_text(&text), text.length, &exit) == 0 &&
+        exit.workload == workload && exit.attempt == attempt)
+        r->report = exit;
+    else {
+        r->report.phase = ATTEMPT_EXITED;
+        r->report.failure = FAILURE_SIGNAL;
+        str_copy(r->report.text, sizeof r->report.text, "how it ended is no longer known");
+    }
+    str_done(&text);
+    run_report(r);
+    run_free(r);
+    return true;
+}
+
+static void obey_grant(struct agent *a, const struct grant *grant)
+{
+    struct run *r = run_find(a, grant->workload, grant->attempt);
+    if (r)
+        run_report(r);
+    else if (!report_finished(a, grant->workload, grant->attempt))
+        launch(a, grant);
+}
+
+static void obey_stop(struct agent *a, const struct nodemsg *msg)
+{
+    struct run *r = run_find(a, msg->workload, msg->attempt);
+    if (!r) {
+        if (!report_finished(a, msg->workload, msg->attempt))
+            launch_tombstone(a, msg->workload, msg->attempt, "it was stopped before it started");
+        return;
+    }
+    run_report(r);
+    int64_t grace_ms = msg->grace_ms < 0 ? GRACE_DEFAULT_MS : msg->grace_ms;
+    bool news = r->stop_grace_ms < 0 || grace_ms < r->stop_grace_ms;
+    if (!run_is_alive(r) || !news)
+        return;
+    const struct control_command stop = {.kind = CONTROL_STOP, .grace_ms = grace_ms};
+    if (mailbox_post(r, 0, &stop) == 0) /* else control repeats it */
+        r->stop_grace_ms = grace_ms;
+}
+
+/* signal and input: for the supervisor of a living attempt. */
+static void forward(struct agent *a, const struct nodemsg *msg)
+{
+    struct run *r = run_find(a, msg->workload, msg->attempt);
+    if (!r || !run_is_alive(r)) {
+        link_done(a, msg->request, -ERR_CONFLICT, "it does not run");
+        return;
+    }
+    struct control_command command = {.kind = CONTROL_SIGNAL, .signal = msg->signal};
+    if (msg->type == NODEMSG_INPUT)
+        command = (struct control_command){.kind = CONTROL_INPUT,
+                                           .offset = msg->offset,
+                                           .end = msg->end,
+                                           .data = msg->data,
+                                           .length = msg->length};
+    if (mailbox_post(r, msg->request, &command) < 0)
+        link_done(a, msg->request, -ERR_UNAVAILABLE, "too many commands wait for it");
+}
+
+void orders_obey(struct agent *a, const struct nodemsg *msg)
+{
+    struct run *r;
+    switch (msg->type) {
+    case NODEMSG_GRANT:
+        if (is_current(a, msg))
+            obey_grant(a, &msg->grant);
+        break;
+    case NODEMSG_STOP:
+        if (is_current(a, msg))
+            obey_stop(a, msg);
+        break;
+    case NODEMSG_SETTLE:
+        r = is_current(a, msg) ? run_find(a, msg->workload, msg->attempt) : NULL;
+        if (r)
+            run_settle(r);
+        break;
+    case NODEMSG_READ:
+        reader_ask(a, msg);
+        break;
+    case NODEMSG_SIGNAL:
+    case NODEMSG_INPUT:
+        forward(a, msg);
+        break;
+    default: /* a node's own messages, and those of a newer control */
+        break;
+    }
+}

@@ -1,0 +1,55 @@
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "node/agent_internal.h"
+#include "node/process.h"
+
+static uint64_t device_memory(const struct process_table *table, const struct gpu_sample *sample)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sample->process_count; i++)
+        for (size_t k = 0; k < table->count; k++)
+            if (table->items[k].member && table->items[k].pid == sample->processes[i].pid)
+                bytes += sample->processes[i].memory_used_bytes;
+    return bytes;
+}
+
+static void measure_run(struct run *r, struct process_table *table, const struct gpu_sample *sample,
+                        struct attempt_usage *usage)
+{
+    *usage = (struct attempt_usage){.workload = r->workload, .attempt = r->attempt};
+    pid_t root = r->recorded ? r->record.supervisor_pid : 0;
+    uint64_t ticks = 0;
+    process_table_mark_tree(table, root);
+    for (size_t i = 0; i < table->count; i++) {
+        const struct process *p = &table->items[i];
+        if (!p->member || p->pid == root)
+            continue;
+        ticks += p->cpu_ticks;
+        usage->resident_bytes += p->resident_bytes;
+    }
+    usage->memory_used_bytes = device_memory(table, sample);
+    int64_t now_ms = clock_boot_ms();
+    /* A process that ended takes its ticks along where nobody waited for it: never negative. */
+    if (r->cpu_at_ms && now_ms > r->cpu_at_ms && ticks > r->cpu_ticks)
+        usage->cpu_percent = 100.0 * 1000.0 * (double)(ticks - r->cpu_ticks) /
+                             (double)sysconf(_SC_CLK_TCK) / (double)(now_ms - r->cpu_at_ms);
+    r->cpu_ticks = ticks;
+    r->cpu_at_ms = now_ms;
+}
+
+size_t usage_measure(struct agent *a, const struct gpu_sample *sample, struct attempt_usage *usage,
+                     size_t max)
+{
+    struct process_table table;
+    size_t count = 0;
+    if (agent_alive(a) == 0 || process_table_read(&table) < 0)
+        return 0;
+    list_for_each (it, &a->runs) {
+        struct run *r = list_entry(it, struct run, link);
+        if (run_is_alive(r) && r->recorded && count < max)
+            measure_run(r, &table, sample, &usage[count++]);
+    }
+    process_table_done(&table);
+    return count;
+}
