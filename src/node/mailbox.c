@@ -150,7 +150,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     (void)what;
     struct run *r = arg;
     char reply[CONTROL_REPLY_MAX];
-    ssize_t n;
+    ssize_t n = 0;
     while (r->mailbox.fd >= 0 && (n = recv(fd, reply, sizeof reply - 1, MSG_DONTWAIT)) > 0) {
         reply[n] = '\0';
         if (!str_equal(reply, "changed"))
