@@ -220,7 +220,8 @@ static int start_agent(struct error *e, struct daemon *d, const struct invocatio
 static void greet(const struct daemon *d)
 {
     if (d->agent)
-        printf("gpumux %s is up with %zu devices%s\n", GPUMUX_VERSION, agent_device_count(d->agent),
+        printf("gpumux %s is up with %zu device%s%s\n", GPUMUX_VERSION,
+               agent_device_count(d->agent), agent_device_count(d->agent) == 1 ? "" : "s",
                agent_alive(d->agent) ? ", workloads that ran on are taken up again" : "");
     else
         printf("gpumux %s: control is up\n", GPUMUX_VERSION);

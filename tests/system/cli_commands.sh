@@ -73,6 +73,9 @@ said 'Tesla T4\|T4'
 node=$("$gpumux" nodes -q)
 exits 0 "$gpumux" top --once
 said 'DEVICE'
+# A frame on a whole screen, then the key that ends it.
+TERM=xterm exits 0 timeout "$deadline_s" script -qec "stty rows 24 cols 120; '$gpumux' top" "$work/screen" <<< q
+grep -q DEVICE "$work/screen" || fail "top: $(cat -v "$work/screen")"
 exits 0 "$gpumux" events "$id" -o json
 [ "$(jq -r .what "$work/out" | tail -n 1)" = succeeded ] || fail "events: $(cat "$work/out")"
 [ "$("$gpumux" events --since 0 -o json | jq -s 'length')" -gt 600 ] || fail "events --since"
@@ -125,3 +128,15 @@ if [ "$(id -u)" = 0 ]; then
     exits 4 as 65534 "$gpumux" logs "$id"
     exits 4 as 65534 "$gpumux" drain "$node"
 fi
+
+say control and node apart
+stop
+"$gpumux" control --state "$work/c" --set beat=100ms --set allow_root=true >> "$log" 2>&1 &
+GPUMUX_SOCKET=$work/c/api.sock
+wait_until "control is ready" curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/readyz
+"$gpumux" node --state "$work/n" --node-socket "$work/c/node.sock" --emulate 1xT4 --set node_name=apart \
+    --set beat=100ms --set allow_root=true >> "$log" 2>&1 &
+wait_until "the node has joined" node_joined
+[ "$("$gpumux" nodes -q)" = apart ] || fail "nodes: $("$gpumux" nodes)"
+exits 0 "$gpumux" run -- sh -c 'echo "$CUDA_VISIBLE_DEVICES"' < /dev/null
+said '^GPU-'
