@@ -3,14 +3,16 @@
  * lease.
  *
  * State on disk (`directory`, mode 0711), enough for a new agent to take over after a crash:
- *   node.json                 this node's instance
- *   agent.lock                flock: one agent at a time
- *   lease                     8 bytes: boot-clock ms until which tasks may run; supervisors map it
- *   locks/W.A                 flock held by the supervisor of attempt A of workload W while it lives
- *   attempts/W.A/             owned by the user it runs as; see supervisor.h
+ *   node.json      this node's instance
+ *   agent.lock     flock: one agent at a time
+ *   lease          8 bytes: boot-clock ms until which tasks may run; mapped by supervisors
+ *   locks/W.A      flock held by the supervisor of attempt A of workload W while it lives
+ *   attempts/W.A/  owned by the user it runs as; see supervisor.h. Here until control has settled it
+ *   finished/W.A/  the same, afterwards: its output can be read until retention deletes it
  *
  * An attempt whose lock is free and that has no exit record was ended with its supervisor: a failed
- * attempt. One without `record.json` and with a free lock never ran.
+ * attempt. One without `record.json` and with a free lock never ran. A stop for an attempt that is
+ * not known leaves a directory with an exit record, so that no late grant ever starts it.
  */
 #pragma once
 #include "base/error.h"

@@ -48,6 +48,8 @@ static int run_agent(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     if (agent_new(&e, base, &options, &agent) < 0) {
         fprintf(stderr, "%s\n", e.text);
+        event_base_free(base);
+        arena_done(&arena);
         return e.code == ERR_BUSY ? 3 : 1;
     }
     struct event *stop = evsignal_new(base, SIGTERM, on_stop, base);

@@ -427,16 +427,16 @@ static void test_retention(void **state)
     snprintf(path, sizeof path, "%s/finished", f->directory);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct retention_limits limits = {.age_ms = 3600000, .count = 100, .bytes = 1 << 20};
-    assert_int_equal(retention_sweep(fd, &limits), 0);
+    assert_int_equal(retention_sweep(fd, &limits, NULL), 0);
     limits.bytes = 3500; /* three of about 1050 bytes fit */
-    assert_int_equal(retention_sweep(fd, &limits), 1);
+    assert_int_equal(retention_sweep(fd, &limits, NULL), 1);
     assert_false(has_path(f, "finished/1.1"));
     limits.count = 2;
-    assert_int_equal(retention_sweep(fd, &limits), 1);
+    assert_int_equal(retention_sweep(fd, &limits, NULL), 1);
     assert_false(has_path(f, "finished/2.1"));
     assert_true(has_path(f, "finished/3.1") && has_path(f, "finished/4.1"));
     limits.age_ms = -1000;
-    assert_int_equal(retention_sweep(fd, &limits), 2);
+    assert_int_equal(retention_sweep(fd, &limits, NULL), 2);
     close(fd);
 }
 

@@ -4,7 +4,6 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -29,6 +28,7 @@ struct retention {
     pthread_t thread;
     bool started;         /* a thread is to be joined */
     atomic_bool sweeping; /* and it is at work */
+    atomic_bool stop;
 };
 
 /* Newest first. */
@@ -60,13 +60,19 @@ static bool measure(int finished_fd, const char *name, struct finished *ret)
     return true;
 }
 
-static size_t list_finished(int finished_fd, struct finished **ret)
+static bool is_stopped(const atomic_bool *stop)
+{
+    return stop && atomic_load(stop);
+}
+
+static size_t list_finished(int finished_fd, const atomic_bool *stop, struct finished **ret)
 {
     int fd = openat(finished_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
     struct finished *items = NULL;
     size_t count = 0, capacity = 0;
-    for (struct dirent *entry; directory && count < FINISHED_MAX && (entry = readdir(directory));) {
+    for (struct dirent *entry;
+         directory && count < FINISHED_MAX && !is_stopped(stop) && (entry = readdir(directory));) {
         if (count == capacity) {
             capacity = capacity ? 2 * capacity : 256;
             struct finished *grown = realloc(items, capacity * sizeof *grown);
@@ -85,17 +91,18 @@ static size_t list_finished(int finished_fd, struct finished **ret)
     return count;
 }
 
-size_t retention_sweep(int finished_fd, const struct retention_limits *limits)
+size_t retention_sweep(int finished_fd, const struct retention_limits *limits,
+                       const atomic_bool *stop)
 {
     struct finished *items;
-    size_t count = list_finished(finished_fd, &items), forgotten = 0;
+    size_t count = list_finished(finished_fd, stop, &items), forgotten = 0;
     if (count)
         qsort(items, count, sizeof *items, compare_finished);
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     int64_t oldest_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 - limits->age_ms;
     uint64_t bytes = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && !is_stopped(stop); i++) {
         bytes += items[i].bytes;
         bool kept = i < limits->count && bytes <= limits->bytes && items[i].settled_ms >= oldest_ms;
         if (!kept && durable_remove_tree(NULL, finished_fd, items[i].name) == 0) {
@@ -110,7 +117,7 @@ size_t retention_sweep(int finished_fd, const struct retention_limits *limits)
 static void *sweep(void *arg)
 {
     struct retention *r = arg;
-    retention_sweep(r->finished_fd, &r->limits);
+    retention_sweep(r->finished_fd, &r->limits, &r->stop);
     atomic_store(&r->sweeping, false);
     return NULL;
 }
@@ -153,6 +160,7 @@ void retention_free(struct retention *r)
 {
     if (!r)
         return;
+    atomic_store(&r->stop, true);
     if (r->started)
         pthread_join(r->thread, NULL);
     if (r->timer)

@@ -1,6 +1,7 @@
 /* Forgetting the output of finished attempts, by age, count and bytes. Never what runs: only what
  * was settled is in the directory that it looks at. */
 #pragma once
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,8 +16,10 @@ struct retention_limits {
     uint64_t bytes;
 };
 
-/* One sweep, in the caller's thread; returns how many attempts were forgotten. Oldest go first. */
-size_t retention_sweep(int finished_fd, const struct retention_limits *limits);
+/* One sweep, in the caller's thread, left early once *stop (may be NULL); returns how many attempts
+ * were forgotten. The newest are kept. */
+size_t retention_sweep(int finished_fd, const struct retention_limits *limits,
+                       const atomic_bool *stop);
 
 /* Sweeps now and then, in a thread of its own: there may be 100,000 directories. finished_fd stays
  * the caller's. */
