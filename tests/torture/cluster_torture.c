@@ -213,9 +213,13 @@ static void fault(struct world *w)
         machine_supervisor_dies(w, node);
         break;
     case 4: {
-        bool wiped = world_chance(w, 40);
+        bool wiped = world_chance(w, 60);
         world_trace(w, "n%d dies%s", node, wiped ? " and is wiped" : "");
         machine_dies(w, node, wiped);
+        if (world_chance(w, 50)) { /* back before its last words have arrived */
+            machine_starts(w, node);
+            machine_speak(w, node);
+        }
         break;
     }
     case 5:

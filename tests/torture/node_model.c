@@ -295,7 +295,7 @@ void machine_dies(struct world *w, int node, bool wiped)
     if (!wiped)
         return;
     m->run_count = 0;
-    if (world_chance(w, 50)) { /* else only the attempts' directories are gone */
+    if (world_chance(w, 30)) { /* else only the attempts' directories are gone */
         m->boots++;
         name_instance(m, node);
     }
