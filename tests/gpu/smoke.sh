@@ -127,6 +127,7 @@ all_running() { [ "$("$gpumux" ps --state running --quiet | wc -l)" = 4 ]; }
 busy() {
     record top "$gpumux" top --once
     record nodes_busy "$gpumux" nodes -o json
+    grep -qE '(^| )[1-9][0-9]*%' "$work/output/top" || return 1
     awk -F '[:,]' '/"sm_percent"/ { sm = $2 } /"memory_used_bytes"/ && $2 > memory { memory = $2 }
         END { exit !(sm > 0 && memory > 1000000000) }' "$work/output/nodes_busy"
 }

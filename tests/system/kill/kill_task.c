@@ -26,8 +26,9 @@ enum { MEMORY_BYTES = 64 << 20, LINE_BYTES = 512 };
 
 static const char *attempt_number(void)
 {
-    const char *number = getenv("GPUMUX_ATTEMPT");
-    return number ? number : "0";
+    const char *attempt = getenv("GPUMUX_ATTEMPT"); /* INSTANCE/WORKLOAD.ATTEMPT */
+    const char *dot = attempt ? strrchr(attempt, '.') : NULL;
+    return dot ? dot + 1 : "0";
 }
 
 static int note(int journal, const char *what, const char *label)
