@@ -132,12 +132,12 @@ busy() {
         END { exit !(sm > 0 && memory > 1000000000) }' "$work/output/nodes_busy"
 }
 part_2() {
-    local i tasks=('200 100 3g 15' '400 200 5g 18' '100 300 2g 12' '600 100 4g 15') sm dram memory seconds
+    local i tasks=('20 10 3g 15' '40 20 5g 18' '10 30 2g 12' '60 10 4g 15') sm dram memory seconds
     start
     for i in 1 2 3 4; do
         read -r sm dram memory seconds <<< "${tasks[i - 1]}"
         record "submit-$i" "$gpumux" submit --name "burn-$i" --quota 8g -- "$burn" --sm "$sm" --dram "$dram" \
-            --memory "$memory" --seconds "$seconds"
+            --memory "$memory" --step-ms 20 --busy-percent 50 --steps $((seconds * 50))
     done
     wait_until 60 "four tasks run" all_running
     wait_until 30 "SM activity and memory are seen" busy
