@@ -15,6 +15,7 @@ setsid_children_end() {
     wait_until "they have ended with their task" no_process "sleep $mark"
     rm "$work/leave"
 }
+no_supervisor() { [ -z "$(our_processes)" ]; }
 four_sleep() { [ "$(pgrep -cfx "sleep $mark")" = 4 ]; }
 
 start --emulate 1xT4 --set cgroup=off
@@ -39,7 +40,6 @@ wait_field "$id" state running
 stop
 touch "$work/end"
 wait_until "its supervisor has ended" no_supervisor
-no_supervisor() { [ -z "$(our_processes)" ]; }
 start --emulate 1xT4 --set cgroup=off
 ends "$id" failed exit
 [ "$(field "$id" exit_code)" = 5 ] || fail "$(show "$id")"

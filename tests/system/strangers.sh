@@ -16,6 +16,7 @@ submit_as() {
 # expect_as UID CODE METHOD PATH [CURL OPTION...]
 expect_as() {
     local got
+    rm -f "$work/open/body"
     got=$(as "$1" curl -sS -o "$work/open/body" -w '%{http_code}' -X "$3" --unix-socket "$GPUMUX_SOCKET" \
         "http://gpumux$4" "${@:5}")
     [ "$got" = "$2" ] || fail "uid $1: $3 $4 answered $got instead of $2: $(cat "$work/open/body")"

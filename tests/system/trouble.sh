@@ -43,7 +43,7 @@ refused "$daemon_pid" "${up[@]}" --state "$state"
 has "$before" state succeeded || fail "the first one suffered"
 
 echo "-- the socket is in use"
-refused "use" "${up[@]}" --state "$work/other" --listen "unix:$state/api.sock"
+refused "another program listens" "${up[@]}" --state "$work/other" --listen "unix:$state/api.sock"
 has "$before" state succeeded || fail "the first one suffered"
 stop
 

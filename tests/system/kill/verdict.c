@@ -227,10 +227,10 @@ static void judge_journal(struct judge *j)
     fclose(file);
     for (task = 0; task < s->tasks; task++) {
         const struct life *life = &lives[task];
-        if (life->ends != 1 || life->starts < 1)
+        /* One that ended on a node that was given up before it could say so runs again. */
+        bool once = life->starts == 1 && life->ends == 1;
+        if (s->outlives ? !once : life->ends < 1)
             breach(j, "task %d: %d starts, %d ends", task, life->starts, life->ends);
-        if (s->outlives && life->starts != 1)
-            breach(j, "task %d ran %d times", task, life->starts);
     }
     free(lives);
 }
@@ -290,7 +290,7 @@ static void judge_devices(struct judge *j)
 {
     int64_t deadline_ms = clock_boot_ms() + GONE_MS;
     uint64_t remains;
-    while ((remains = device_remains(j)) > 0 && clock_boot_ms() < deadline_ms && j->breaches == 0)
+    while ((remains = device_remains(j)) > 0 && clock_boot_ms() < deadline_ms)
         usleep(POLL_US);
     if (remains > 0)
         breach(j, "devices are not empty: %llu bytes and workloads", (unsigned long long)remains);
