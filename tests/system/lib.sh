@@ -83,9 +83,8 @@ stop() {
 
 # ---- the API ----
 
-# as UID COMMAND...: as a user without any group; as_with GID UID COMMAND...: with that group.
+# as UID COMMAND...: as that user, in the group of the same number.
 as() { setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}"; }
-as_with() { setpriv --reuid "$2" --regid "$1" --clear-groups "${@:3}"; }
 
 # api METHOD PATH [CURL OPTION...]: prints the body; fails on an answer of 400 or more.
 api() { curl -sS --fail-with-body -X "$1" --unix-socket "$GPUMUX_SOCKET" "http://gpumux$2" "${@:3}"; }
