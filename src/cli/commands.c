@@ -141,8 +141,8 @@ static const struct command commands[] = {
             "byte for byte), and exits with its exit code. Options come before the command.\n\n"
             "Standard input is forwarded unless it is /dev/null, closed, or the terminal of "
             "another job; a second attempt gets none of it. SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 "
-            "are forwarded. The first Ctrl-C cancels the workload, the second kills it. A restart "
-            "of gpumux in the middle is not noticed.",
+            "are forwarded. The first Ctrl-C cancels the workload, the second kills it, a third "
+            "leaves it to itself. A restart of gpumux in the middle is not noticed.",
         .options = run_options,
         .examples = EXAMPLES({"gpumux run -- nvidia-smi", "what does a workload see?"},
                              {"gpumux run -m 4g python train.py --epochs 3", "in 4 GiB"}),

@@ -13,6 +13,19 @@ commands=$("$gpumux" help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 trap 'rm -f "${TMPDIR:-/tmp}/gpumux_completion.$$"' EXIT
 check "the bash completion is a script" bash -n "${TMPDIR:-/tmp}/gpumux_completion.$$"
 
+# completes WANTED WORD...: what bash offers for the last word of a line.
+completes() (
+    # shellcheck disable=SC1090
+    source "${TMPDIR:-/tmp}/gpumux_completion.$$"
+    COMP_WORDS=("${@:2}") COMP_CWORD=$(($# - 2))
+    _gpumux
+    [[ " ${COMPREPLY[*]} " == *" $1 "* ]]
+)
+check "commands are completed" completes submit gpumux sub
+check "options are completed" completes --quota gpumux submit --qu
+check "choices are completed" completes service gpumux submit --kind ''
+check "operands are completed" completes default gpumux config ''
+
 for command in $commands; do
     help=$("$gpumux" "$command" --help)
     check "$command: 'help' and --help agree" test "$("$gpumux" help "$command")" = "$help"

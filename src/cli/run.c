@@ -26,6 +26,8 @@ enum {
     QUIET_START_MS = 500, /* who waits no longer than this is told nothing */
     LOOK_AGAIN_MS = 2000, /* reasons for waiting may change without an event */
     SETTLE_MS = 20,       /* output has ended, the state says not yet so */
+    INTERRUPTS_MAX = 2,   /* cancel, kill; one more only leaves */
+    USER_RETRY_MS = 2000, /* how long what the user does is tried while gpumux is away */
     EXIT_CANNOT_START = 127,
     EXIT_SIGNAL_BASE = 128,
 };
@@ -98,7 +100,7 @@ static int post(struct error *e, struct run *run, const char *suffix, const char
 {
     return client_request(e, run->client, "POST",
                           client_path(run->client, "workloads", run->id, suffix), body,
-                          CLIENT_RETRY_MS, NULL);
+                          USER_RETRY_MS, NULL);
 }
 
 static void cancel(struct run *run, bool at_once)
@@ -115,9 +117,11 @@ static void interrupt(struct run *run)
     run->interrupts++;
     if (!run->quiet)
         fprintf(stderr, "\ngpumux: %s %s\n", run->id,
-                run->interrupts == 1 ? "is being cancelled; Ctrl-C again kills it"
-                                     : "is being killed");
-    cancel(run, run->interrupts > 1);
+                run->interrupts == 1   ? "is being cancelled; Ctrl-C again kills it"
+                : run->interrupts == 2 ? "is being killed; Ctrl-C again leaves it alone"
+                                       : "is left alone: 'gpumux cancel' ends it");
+    if (run->interrupts <= INTERRUPTS_MAX)
+        cancel(run, run->interrupts > 1);
 }
 
 static void forward_signal(struct run *run, int number)
@@ -185,7 +189,7 @@ static void send_input(struct run *run)
                              .body_length = run->input_length,
                              .timeout_ms = CLIENT_TIMEOUT_MS};
     struct error e = {0};
-    int r = client_call(&e, run->client, &call, CLIENT_RETRY_MS, NULL);
+    int r = client_call(&e, run->client, &call, 0, NULL);
     str_done(&target);
     if (r < 0) {
         run->input_boot_ms = clock_boot_ms() + INPUT_RETRY_MS;
@@ -260,13 +264,17 @@ static int open_output(struct error *e, struct run *run, int attempt)
 static int look(struct error *e, struct run *run)
 {
     json_t *workload = NULL;
-    int r =
-        client_get(e, run->client, client_path(run->client, "workloads", run->id, ""), &workload);
-    if (r == -ERR_UNAVAILABLE && !run->client->answered)
-        return 0; /* gpumux restarts, and this takes long: the next look */
+    run->stale = false;
+    /* Later looks do not wait for gpumux: the user may want something meanwhile. */
+    int r = client_request(e, run->client, "GET", run->path, NULL,
+                           run->workload ? 0 : CLIENT_RETRY_MS, &workload);
+    bool away = (r == -ERR_UNAVAILABLE || r == -ERR_PROTOCOL) && !run->client->answered;
+    if (away && run->workload) {
+        run->look_boot_ms = clock_boot_ms() + FOLLOW_RETRY_MS;
+        return 0;
+    }
     if (r < 0)
         return r;
-    run->stale = false;
     json_decref(run->workload);
     run->workload = workload;
     const char *name = json_text(workload, "state", "");
@@ -362,6 +370,8 @@ static int turn(struct error *e, struct run *run, int signals)
 static int exit_status(const struct run *run)
 {
     const json_t *w = run->workload;
+    if (!run->terminal)
+        return EXIT_SIGNAL_BASE + SIGINT;
     int64_t code = json_number(w, "exit_code", -1), signal_number = json_number(w, "signal", 0);
     const char *state = json_text(w, "state", ""), *text = json_text(w, "text", "");
     if (!run->quiet && strcmp(state, "succeeded") != 0)
@@ -403,7 +413,7 @@ static int follow_to_end(struct run *run, int signals)
     if (r == 0)
         r = look(&e, run);
     run->look_boot_ms = run->began_boot_ms + QUIET_START_MS;
-    while (r == 0 && !is_over(run))
+    while (r == 0 && !is_over(run) && run->interrupts <= INTERRUPTS_MAX)
         r = turn(&e, run, signals);
     if (events_open)
         follow_events_done(&run->events);
