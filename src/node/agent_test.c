@@ -12,6 +12,7 @@
 
 #include "base/rng.h"
 #include "node/attempt_file.h"
+#include "node/cgroup.h"
 #include "node/durable.h"
 #include "node/retention.h"
 
@@ -381,6 +382,40 @@ static void test_other_user(void **state)
     assert_int_equal(f->msg.length, 0);
 }
 
+/* Each attempt has a group of its own, also one of another user, and the task lives in its part. */
+static void test_groups(void **state)
+{
+    struct fixture *f = *state;
+    const struct passwd *nobody = getpwnam("nobody");
+    int group_fd = -1;
+    if (geteuid() != 0 || !nobody || cgroup_open(NULL, "auto", "probe", &group_fd) < 0 ||
+        group_fd < 0) {
+        print_message("skipped: needs root and a writable cgroup v2 hierarchy\n");
+        skip();
+    }
+    cgroup_close(group_fd, "probe");
+    f->settings[1] = "cgroup=auto";
+    start_agent(f);
+    const char *script = "grep ^0:: /proc/self/cgroup; grep ^0:: /proc/$PPID/cgroup; "
+                         "setsid sleep 1000 & echo $! > $TOP/child$GPUMUX_WORKLOAD_ID";
+    send_grant_as(f, 1, 0, spec(f, script, ",\"grace\":\"0s\""));
+    wait_phase(f, 1, ATTEMPT_EXITED);
+    send_grant_as(f, 2, nobody->pw_uid, spec(f, script, ",\"grace\":\"0s\""));
+    wait_phase(f, 2, ATTEMPT_EXITED);
+    for (uint64_t i = 1; i <= 2; i++) {
+        char text[1024], wanted[32], child[256];
+        read_output(f, i, text, sizeof text);
+        snprintf(wanted, sizeof wanted, "/%d.1/task\n", (int)i);
+        assert_non_null(strstr(text, wanted));
+        snprintf(wanted, sizeof wanted, "/%d.1/supervisor\n", (int)i);
+        assert_non_null(strstr(text, wanted));
+        snprintf(wanted, sizeof wanted, "child%d", (int)i);
+        assert_non_null(read_file(f, wanted, child));
+        assert_true(is_dead(strtol(child, NULL, 10)));
+    }
+    stop_agent(f);
+}
+
 static void test_unprivileged(void **state)
 {
     struct fixture *f = *state;
@@ -460,6 +495,7 @@ int main(int argc, char **argv)
         CASE(test_killed_at_any_moment),
         CASE(test_lease),
         CASE(test_other_user),
+        CASE(test_groups),
         CASE(test_unprivileged),
         CASE(test_retention),
     };

@@ -13,6 +13,7 @@
 
 #include "node/agent_internal.h"
 #include "node/cgroup.h"
+#include "node/cgroup_fork.h"
 #include "node/durable.h"
 #include "node/environment.h"
 #include "node/supervisor.h"
@@ -29,6 +30,7 @@ enum {
 struct child_plan {
     const struct account *account;
     int executable_fd, directory_fd, null_fd;
+    int enter_fd; /* the cgroup to move to; -1: it is there already, or there is none */
     int inherited[INHERITED_END]; /* by number; -1: closed */
     char *const *arguments;
     char *const *environment;
@@ -54,8 +56,8 @@ static __attribute__((noinline)) void run_child(const struct child_plan *plan)
 {
     int parked[INHERITED_END];
     setsid();
-    if (plan->inherited[SUPERVISOR_CGROUP_FD] >= 0)
-        cgroup_enter(plan->inherited[SUPERVISOR_CGROUP_FD]);
+    if (plan->enter_fd >= 0)
+        cgroup_enter(plan->enter_fd);
     if (fchdir(plan->directory_fd) < 0)
         return;
     for (int i = INHERITED_FIRST; i < INHERITED_END; i++) {
@@ -80,13 +82,28 @@ static __attribute__((noinline)) void run_child(const struct child_plan *plan)
     syscall(SYS_execveat, executable_fd, "", plan->arguments, plan->environment, AT_EMPTY_PATH);
 }
 
+/* A child in the supervisor's part of the attempt's group; -1: that cannot be done so. */
+static pid_t fork_into(int cgroup_fd)
+{
+    int group_fd =
+        cgroup_fd < 0 ? -1 : openat(cgroup_fd, "supervisor", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    pid_t pid = group_fd < 0 ? -1 : cgroup_fork(group_fd, true);
+    if (group_fd >= 0 && pid != 0)
+        close(group_fd);
+    return pid;
+}
+
 /* vfork: a daemon with a large heap would spend milliseconds on copying its page tables. */
-static pid_t spawn(const struct child_plan *plan)
+static pid_t spawn(struct child_plan *plan)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* no handler of ours may run in the child */
-    pid_t pid = vfork();
+    pid_t pid = fork_into(plan->inherited[SUPERVISOR_CGROUP_FD]);
+    if (pid < 0) {
+        plan->enter_fd = plan->inherited[SUPERVISOR_CGROUP_FD];
+        pid = vfork();
+    }
     if (pid == 0) {
         run_child(plan);
         _exit(127);
@@ -245,6 +262,7 @@ static int start_supervisor(struct error *e, struct run *r, const struct account
                               .executable_fd = a->executable_fd,
                               .directory_fd = r->directory_fd,
                               .null_fd = null_fd,
+                              .enter_fd = -1,
                               .inherited = {[SUPERVISOR_LOCK_FD] = lock_fd,
                                             [SUPERVISOR_LEASE_FD] = a->lease.read_fd,
                                             [SUPERVISOR_CGROUP_FD] = cgroup_fd,

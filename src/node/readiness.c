@@ -52,7 +52,8 @@ static void start_probe(struct readiness *r, int64_t now_ms)
     struct task_options options = {.command = &r->grant->ready_command,
                                    .environment = &r->grant->environment,
                                    .directory = r->grant->directory,
-                                   .silent = true};
+                                   .silent = true,
+                                   .cgroup_fd = -1};
     r->next_ms = now_ms + READINESS_COMMAND_EVERY_MS;
     if (task_fork(NULL, &options, &r->probe) < 0) {
         r->probe.pid = 0;

@@ -87,7 +87,8 @@ static int read_grant(struct error *e, struct supervisor *s)
     s->task_options = (struct task_options){.command = &s->grant.command,
                                             .environment = &s->grant.environment,
                                             .directory = s->grant.directory,
-                                            .input = s->grant.wants_stdin};
+                                            .input = s->grant.wants_stdin,
+                                            .cgroup_fd = s->cgroup_fd};
     return r;
 }
 
@@ -119,16 +120,6 @@ static int map_lease(struct error *e, struct supervisor *s)
         return error_set_errno(e, ERR_IO, errno, "the lease cannot be mapped");
     s->lease = page;
     return 0;
-}
-
-/* Best effort: without the cgroup, descendants are found by walking the process tree. */
-static void write_cgroup(const struct supervisor *s, const char *file, const char *text)
-{
-    int fd = s->cgroup_fd < 0 ? -1 : openat(s->cgroup_fd, file, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    (void)!write(fd, text, strlen(text));
-    close(fd);
 }
 
 static int write_record(struct error *e, struct supervisor *s)
@@ -172,9 +163,6 @@ static int prepare(struct error *e, struct supervisor *s, const char *directory)
         return r;
     input_init(&s->input, s->task.input_fd);
     s->task.input_fd = -1;
-    char pid[16];
-    snprintf(pid, sizeof pid, "%d", s->task.pid);
-    write_cgroup(s, "task/cgroup.procs", pid);
     return write_record(e, s);
 }
 
@@ -185,9 +173,19 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Without a cgroup, or where it cannot be written, the walk over the process tree is all. */
+static void kill_cgroup(const struct supervisor *s)
+{
+    int fd = s->cgroup_fd < 0 ? -1 : openat(s->cgroup_fd, "task/cgroup.kill", O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)!write(fd, "1", 1);
+    close(fd);
+}
+
 static void kill_everything(struct supervisor *s, int64_t now_ms)
 {
-    write_cgroup(s, "task/cgroup.kill", "1");
+    kill_cgroup(s);
     if (!s->ended)
         kill(s->task.pid, SIGKILL);
     size_t forbidden;

@@ -2,10 +2,13 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "node/cgroup_fork.h"
 
 /* What the child says through the status pipe when it could not exec. */
 struct exec_failure {
@@ -115,13 +118,41 @@ static int lift_status(struct task_pipes *p)
     return 0;
 }
 
+/* Best effort: without the cgroup, descendants are found by walking the process tree. */
+static void move_to_group(int cgroup_fd, pid_t pid)
+{
+    char text[16];
+    int fd = openat(cgroup_fd, "task/cgroup.procs", O_WRONLY | O_CLOEXEC);
+    int n = snprintf(text, sizeof text, "%d", pid);
+    if (fd < 0)
+        return;
+    (void)!write(fd, text, (size_t)n);
+    close(fd);
+}
+
+static pid_t fork_into(int cgroup_fd)
+{
+    if (cgroup_fd < 0)
+        return fork();
+    int group_fd = openat(cgroup_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    pid_t pid = group_fd < 0 ? -1 : cgroup_fork(group_fd, false);
+    if (group_fd >= 0 && pid != 0)
+        close(group_fd);
+    if (pid >= 0)
+        return pid;
+    pid = fork();
+    if (pid > 0)
+        move_to_group(cgroup_fd, pid);
+    return pid;
+}
+
 int task_fork(struct error *e, const struct task_options *options, struct task *ret)
 {
     struct task_pipes p;
     if (open_pipes(&p, options) < 0)
         return error_set_errno(e, ERR_IO, errno, "no pipes for the task");
     pid_t parent = getpid();
-    pid_t pid = lift_status(&p) < 0 ? -1 : fork();
+    pid_t pid = lift_status(&p) < 0 ? -1 : fork_into(options->cgroup_fd);
     if (pid == 0)
         run_child(options, &p, parent);
     if (pid < 0) {

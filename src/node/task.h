@@ -22,8 +22,9 @@ struct task_options {
     const struct words *command;
     const struct words *environment;
     const char *directory;
-    bool input;  /* wants a pipe as its standard input */
-    bool silent; /* output to /dev/null instead of pipes */
+    bool input;    /* wants a pipe as its standard input */
+    bool silent;   /* output to /dev/null instead of pipes */
+    int cgroup_fd; /* directory with a group `task` for it to live in; -1: none */
 };
 
 /* Forks it. The child waits for task_release and ends if that never comes. */
