@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <link.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
@@ -490,6 +491,32 @@ static int write_exit(struct supervisor *s)
     return r;
 }
 
+/* One shared object's code. Never written to, so it can be dropped; it is read again when needed. */
+static int forget_code(struct dl_phdr_info *object, size_t size, void *page_bytes)
+{
+    (void)size;
+    uintptr_t mask = *(const uintptr_t *)page_bytes - 1;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) || segment->p_flags & PF_W)
+            continue;
+        uintptr_t begin = (object->dlpi_addr + segment->p_vaddr) & ~mask;
+        uintptr_t end = (object->dlpi_addr + segment->p_vaddr + segment->p_memsz + mask) & ~mask;
+        madvise((void *)begin, end - begin, MADV_DONTNEED);
+    }
+    return 0;
+}
+
+/*
+ * Starting touched most of the C library and parts of gpumux that are not needed again. There may
+ * be thousands of supervisors that wait for days: each keeps only the pages that waiting takes.
+ */
+static void forget_start(void)
+{
+    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    dl_iterate_phdr(forget_code, &page_bytes);
+}
+
 static int run(struct supervisor *s, const char *directory)
 {
     struct error e = {0};
@@ -502,6 +529,7 @@ static int run(struct supervisor *s, const char *directory)
         close(s->started_fd);
     s->started_fd = -1;
     task_release(&s->task);
+    forget_start();
     while (!is_over(s))
         step(s);
     if (s->task.status_fd >= 0)
