@@ -140,6 +140,18 @@ static int choose_sockets(struct error *e, struct daemon *d, const struct invoca
     return 0;
 }
 
+/* With timers finer than a millisecond: control waits for parts of a disk's sync. */
+static int make_loop(struct error *e, struct daemon *d)
+{
+    struct event_config *options = event_config_new();
+    if (options && evthread_use_pthreads() == 0 &&
+        event_config_set_flag(options, EVENT_BASE_FLAG_PRECISE_TIMER) == 0)
+        d->base = event_base_new_with_config(options);
+    if (options)
+        event_config_free(options);
+    return d->base ? 0 : error_set(e, ERR_NO_MEMORY, "cannot make an event loop");
+}
+
 static int daemon_init(struct error *e, struct daemon *d, const struct invocation *in)
 {
     *d = (struct daemon){0};
@@ -160,8 +172,8 @@ static int daemon_init(struct error *e, struct daemon *d, const struct invocatio
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
-    if (evthread_use_pthreads() < 0 || !(d->base = event_base_new()))
-        return error_set(e, ERR_NO_MEMORY, "cannot make an event loop");
+    if ((r = make_loop(e, d)) < 0)
+        return r;
     return catch_signals(e, d);
 }
 

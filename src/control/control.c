@@ -5,6 +5,10 @@
  * is handed over; when it reports the round durable, the round's stage 2 is carried out. If it reports a
  * failure, everybody who waits on this or a later round gets an error, and the cluster is rebuilt from
  * the store: memory then says what the disk says.
+ *
+ * Clients that were just answered together usually ask again together. Starting the next commit with the
+ * first of them would leave the others behind it for a whole sync, so after a commit that answered
+ * several the next one waits for as many again, but never longer than a part of a sync (gather_begin).
  */
 #include <event2/event.h>
 #include <event2/listener.h>
@@ -16,7 +20,13 @@
 #include "wire/record.h"
 #include "wire/spec.h"
 
-enum { REBUILD_RETRY_MS = 1000, HOUSEKEEPING_MS = 1000 };
+enum {
+    REBUILD_RETRY_MS = 1000,
+    HOUSEKEEPING_MS = 1000,
+    GATHER_MAX_US = 1000,      /* the longest that a commit waits for company */
+    GATHER_WORTH_US = 500,     /* a sync that is quicker than this is not worth waiting for */
+    GATHER_PART_OF_COMMIT = 4, /* and at most this part of what the last commit took */
+};
 
 static const struct http_route routes[] = {
     {HTTP_POST, "/v1/workloads", handle_submit},
@@ -134,7 +144,10 @@ static void round_flush(struct control *c)
 {
     if (committer_busy(c->committer))
         return; /* the end of that commit flushes again */
+    if (c->filling.requests < c->gather_target)
+        return; /* the rest of them, or the timer, flushes again */
     if (store_batch_count(c->filling.batch) == 0) {
+        c->filling.requests = 0;
         round_act(c, &c->filling.deferred, 0, NULL);
         return;
     }
@@ -144,6 +157,10 @@ static void round_flush(struct control *c)
     struct store_batch *batch = c->filling.batch;
     c->filling.batch = next;
     list_move_all(&c->filling.deferred, &c->committing);
+    c->committing_requests = c->filling.requests;
+    c->committing_since_us = clock_boot_us();
+    c->filling.requests = 0;
+    c->gather_target = 0;
     committer_start(c->committer, batch);
 }
 
@@ -166,9 +183,22 @@ static void rebuild(struct control *c)
 /* Drops what was decided and not stored, and goes back to what the store says. */
 static void round_give_up(struct control *c, const struct error *error)
 {
+    c->filling.requests = 0;
+    c->gather_target = 0;
     round_act(c, &c->filling.deferred, -error->code, error);
     store_batch_clear(c->filling.batch);
     rebuild(c);
+}
+
+static void gather_begin(struct control *c)
+{
+    int64_t took_us = clock_boot_us() - c->committing_since_us;
+    if (c->committing_requests < 2 || took_us < GATHER_WORTH_US)
+        return;
+    int64_t wait_us = took_us / GATHER_PART_OF_COMMIT;
+    struct timeval tv = {.tv_usec = wait_us < GATHER_MAX_US ? wait_us : GATHER_MAX_US};
+    if (evtimer_add(c->gather, &tv) == 0)
+        c->gather_target = c->committing_requests;
 }
 
 static void on_committed(void *arg, int result, const struct error *error)
@@ -183,6 +213,7 @@ static void on_committed(void *arg, int result, const struct error *error)
         return;
     }
     round_act(c, &c->committing, 0, NULL);
+    gather_begin(c);
     watchers_wake(c);
     if (store_batch_count(c->filling.batch) > 0 || !list_empty(&c->filling.deferred))
         round_flush(c);
@@ -290,6 +321,7 @@ static int book_deferred(struct control *c, const struct cluster_action *a)
         d->placed = *a->placed;
     d->action.placed = a->placed ? &d->placed : NULL;
     list_append(&c->filling.deferred, &d->link);
+    c->filling.requests += a->kind == CLUSTER_REPLY && a->request;
     return 0;
 }
 
@@ -324,6 +356,14 @@ static void on_flush(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
     round_flush(arg);
+}
+
+static void on_gathered(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct control *c = arg;
+    c->gather_target = 0;
+    round_flush(c);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -424,9 +464,10 @@ int control_new(struct error *e, struct event_base *base, const struct control_o
     c->flush = event_new(base, -1, 0, on_flush, c);
     c->tick = evtimer_new(base, on_tick, c);
     c->retry = evtimer_new(base, on_retry, c);
+    c->gather = evtimer_new(base, on_gathered, c);
     c->filling.batch = store_batch_new();
     int r = 0;
-    if (!c->filling.batch || !c->flush || !c->tick || !c->retry)
+    if (!c->filling.batch || !c->flush || !c->tick || !c->retry || !c->gather)
         r = error_set(e, ERR_NO_MEMORY, "out of memory");
     if (r == 0)
         r = control_open(e, c, options);
@@ -473,7 +514,7 @@ void control_free(struct control *c)
     cluster_actions_done(&c->actions);
     store_close(c->store);
     hash_map_done(&c->requests);
-    struct event *events[] = {c->flush, c->tick, c->retry};
+    struct event *events[] = {c->flush, c->tick, c->retry, c->gather};
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
         if (events[i])
             event_free(events[i]);

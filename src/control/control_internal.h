@@ -44,6 +44,7 @@ struct deferred {
 /* Steps that will be committed together, and what follows then. */
 struct round {
     struct store_batch *batch;
+    size_t requests;      /* that will be answered then */
     struct list deferred; /* struct deferred */
 };
 
@@ -76,6 +77,9 @@ struct control {
     struct committer *committer;
     struct round filling;
     struct list committing; /* struct deferred, of the batch that the store thread has */
+    size_t committing_requests;
+    int64_t committing_since_us;
+    size_t gather_target; /* > 0: the next commit waits for that many requests, or for `gather` */
     struct http_server *http;
     struct auth *auth;
     struct evconnlistener *node_listener;
@@ -85,7 +89,7 @@ struct control {
     struct list waiters;
     struct hash_map requests; /* request number → struct waiter */
     uint64_t request_last;
-    struct event *flush, *tick, *retry;
+    struct event *flush, *tick, *retry, *gather;
     const struct submission *submitting; /* during the step of a SUBMIT */
     int64_t started_boot_ms;
     uint64_t steps, commits_failed, rebuilds;
