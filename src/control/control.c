@@ -101,7 +101,7 @@ static void reply(struct control *c, const struct cluster_action *action)
     if (w && w->on_reply)
         w->on_reply(w, action);
     else if (!w && action->result < 0)
-        links_refuse_hello(c, action);
+        links_refuse(c, action);
 }
 
 /* Stage 2. A failed round answers every request with the error and sends nothing. */
@@ -321,7 +321,7 @@ static int book_deferred(struct control *c, const struct cluster_action *a)
         d->placed = *a->placed;
     d->action.placed = a->placed ? &d->placed : NULL;
     list_append(&c->filling.deferred, &d->link);
-    c->filling.requests += a->kind == CLUSTER_REPLY && a->request;
+    c->filling.requests += a->kind == CLUSTER_REPLY && hash_map_get(&c->requests, a->request);
     return 0;
 }
 

@@ -130,7 +130,8 @@ int links_listen(struct error *e, struct control *c, const char *path);
 void links_close_all(struct control *c);
 /* Carries out SEND_*. */
 void links_send(struct control *c, const struct deferred *d);
-void links_refuse_hello(struct control *c, const struct cluster_action *reply);
+/* An event of a node was refused: its connection ends, and it says hello again. */
+void links_refuse(struct control *c, const struct cluster_action *reply);
 /* The open connection of a node, or NULL. */
 struct node_link *links_find(struct control *c, const char *node);
 /* Sends a question for which w awaits the answer; -ERR_UNAVAILABLE if it cannot be sent. */

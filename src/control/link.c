@@ -32,7 +32,7 @@ struct node_link {
     struct bufferevent *stream;
     char node[NODE_NAME_MAX]; /* "" until hello */
     uint64_t session;         /* 0 until welcome */
-    uint64_t hello_request;   /* of the hello that was not answered yet */
+    uint64_t request; /* marks its events, so that a refusal finds it; grows with each link */
     size_t device_usage_count;
     struct device_usage device_usage[NODE_DEVICES_MAX];
     size_t attempt_usage_count;
@@ -95,6 +95,18 @@ static void link_refuse(struct node_link *link, const char *text)
 
 /* ---- what nodes say ---- */
 
+/* The newest connection of that node which is newer than `after`, or NULL. */
+static struct node_link *link_newest(struct control *c, const char *node, uint64_t after)
+{
+    struct node_link *newest = NULL;
+    list_for_each (it, &c->links) {
+        struct node_link *link = list_entry(it, struct node_link, link);
+        if (strcmp(link->node, node) == 0 && link->request > (newest ? newest->request : after))
+            newest = link;
+    }
+    return newest;
+}
+
 static int on_hello(struct node_link *link, const struct nodemsg *msg)
 {
     struct control *c = link->control;
@@ -111,11 +123,14 @@ static int on_hello(struct node_link *link, const struct nodemsg *msg)
         link_refuse(link, "a second hello on one connection");
         return -ERR_PROTOCOL;
     }
+    if (link_newest(c, msg->node->name, link->request)) {
+        link_refuse(link, "this node has said hello on a newer connection");
+        return -ERR_CONFLICT;
+    }
     str_copy(link->node, sizeof link->node, msg->node->name);
-    link->hello_request = ++c->request_last;
     struct cluster_event event = {
         .kind = CLUSTER_NODE_HELLO,
-        .request = link->hello_request,
+        .request = link->request,
         .hello = {.info = msg->node, .count = msg->attempt_count, .attempts = msg->attempts}};
     return control_step(c, &event);
 }
@@ -149,7 +164,8 @@ static bool on_message(struct node_link *link, const struct nodemsg *msg)
     struct control *c = link->control;
     if (msg->type == NODEMSG_HELLO)
         return on_hello(link, msg) == 0;
-    struct cluster_event event = {.node = {.node = link->node, .session = link->session}};
+    struct cluster_event event = {.request = link->request,
+                                  .node = {.node = link->node, .session = link->session}};
     switch (msg->type) {
     case NODEMSG_REPORT:
         event.kind = CLUSTER_NODE_REPORT;
@@ -233,6 +249,7 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
         return;
     }
     link->control = c;
+    link->request = ++c->request_last;
     link->stream = bufferevent_socket_new(c->base, fd, BEV_OPT_CLOSE_ON_FREE);
     if (!link->stream) {
         close(fd);
@@ -283,11 +300,11 @@ struct node_link *links_find(struct control *c, const char *node)
     return NULL;
 }
 
-void links_refuse_hello(struct control *c, const struct cluster_action *reply)
+void links_refuse(struct control *c, const struct cluster_action *reply)
 {
     list_for_each_safe (it, &c->links) {
         struct node_link *link = list_entry(it, struct node_link, link);
-        if (link->hello_request == reply->request) {
+        if (link->request == reply->request) {
             link_refuse(link, reply->text);
             return;
         }
@@ -297,13 +314,7 @@ void links_refuse_hello(struct control *c, const struct cluster_action *reply)
 /* The welcome goes to the connection whose hello is the newest; an older one of that node ends. */
 static struct node_link *welcome(struct control *c, const struct cluster_action *a)
 {
-    struct node_link *newest = NULL;
-    list_for_each (it, &c->links) {
-        struct node_link *link = list_entry(it, struct node_link, link);
-        if (strcmp(link->node, a->node) == 0)
-            if (!newest || link->hello_request > newest->hello_request)
-                newest = link;
-    }
+    struct node_link *newest = link_newest(c, a->node, 0);
     list_for_each_safe (it, &c->links) {
         struct node_link *link = list_entry(it, struct node_link, link);
         if (link != newest && link->session && strcmp(link->node, a->node) == 0)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "control/control_internal.h"
 #include "wire/record.h"
 #include "wire/spec.h"
@@ -106,6 +107,8 @@ static int load_workload(void *arg, const struct store_workload *row)
 int control_load_cluster(struct error *e, struct control *c, struct cluster **ret)
 {
     struct loading l = {.control = c, .error = e};
+    /* Sessions are numbered from the seed: those of an earlier cluster must not be valid again. */
+    c->cluster_config.seed = rng_os_seed();
     int r = cluster_new(&c->cluster_config, &l.cluster);
     if (r < 0)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
