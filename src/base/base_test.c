@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fence.h"
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -191,6 +193,22 @@ static void a_log_line_stays_one_line(void **state)
     close(fds[1]);
 }
 
+static void a_fence_waits_for_a_moment_only(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/gpumux-fence-XXXXXX";
+    int held = mkstemp(path);
+    assert_true(held >= 0 && fence_take(held));
+    int second = open(path, O_RDWR | O_CLOEXEC);
+    int64_t before_ms = clock_boot_ms();
+    assert_false(fence_take(second));
+    assert_true(clock_boot_ms() - before_ms >= FENCE_PATIENCE_MS);
+    close(held);
+    assert_true(fence_take(second));
+    close(second);
+    unlink(path);
+}
+
 static void versions_may_differ_by_one_minor(void **state)
 {
     (void)state;
@@ -215,6 +233,7 @@ int main(void)
         cmocka_unit_test(rng_repeats_by_seed_and_is_roughly_uniform),
         cmocka_unit_test(errors_carry_field_and_text),
         cmocka_unit_test(clock_formats_utc),
+        cmocka_unit_test(a_fence_waits_for_a_moment_only),
         cmocka_unit_test(versions_may_differ_by_one_minor),
         cmocka_unit_test(a_log_line_stays_one_line),
     };

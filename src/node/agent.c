@@ -3,17 +3,15 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fence.h"
 #include "base/version.h"
 #include "node/agent_internal.h"
 #include "node/cgroup.h"
 #include "node/identity.h"
 #include "node/retention.h"
-
-enum { LOCK_AGAIN_MS = 10, LOCK_PATIENCE_MS = 1000 };
 
 static int open_directory(struct error *e, int parent_fd, const char *name, mode_t mode,
                           int *ret_fd)
@@ -38,26 +36,12 @@ static int open_directory(struct error *e, int parent_fd, const char *name, mode
     return 0;
 }
 
-/*
- * An agent that was killed while it started a supervisor leaves a child that holds the lock until
- * its exec, a moment later: so a lock that is taken is asked for again for a short while.
- */
-static bool lock_soon(int fd)
-{
-    for (int waited_ms = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; waited_ms += LOCK_AGAIN_MS) {
-        if (waited_ms >= LOCK_PATIENCE_MS)
-            return false;
-        usleep(LOCK_AGAIN_MS * 1000);
-    }
-    return true;
-}
-
 static int take_lock(struct error *e, struct agent *a)
 {
     a->lock_fd = openat(a->directory_fd, "agent.lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (a->lock_fd < 0)
         return error_set_errno(e, ERR_IO, errno, "%s/agent.lock cannot be opened", a->directory);
-    if (!lock_soon(a->lock_fd))
+    if (!fence_take(a->lock_fd))
         return error_set(e, ERR_BUSY,
                          "another agent uses this state directory: it holds "
                          "%s/agent.lock",

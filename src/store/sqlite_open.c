@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fence.h"
 #include "base/str.h"
 #include "store/sqlite_internal.h"
 
@@ -121,8 +121,7 @@ static int error_locked(struct error *e, const char *directory, int fd)
                      directory, pid[0] ? pid : "unknown");
 }
 
-/* The fence against a second gpumux. Released by the kernel when the last holder is gone, however
- * it went. */
+/* The fence against a second gpumux. */
 static int lock_directory(struct error *e, struct sqlite_store *s)
 {
     char *path;
@@ -133,7 +132,7 @@ static int lock_directory(struct error *e, struct sqlite_store *s)
     free(path);
     if (fd < 0)
         return error_directory(e, s->directory, saved);
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+    if (!fence_take(fd)) {
         int r = error_locked(e, s->directory, fd);
         close(fd);
         return r;

@@ -1,0 +1,15 @@
+#include "base/fence.h"
+
+#include <sys/file.h>
+#include <unistd.h>
+
+bool fence_take(int fd)
+{
+    enum { AGAIN_MS = 5 };
+    for (int waited_ms = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; waited_ms += AGAIN_MS) {
+        if (waited_ms >= FENCE_PATIENCE_MS)
+            return false;
+        usleep(AGAIN_MS * 1000);
+    }
+    return true;
+}
