@@ -42,6 +42,7 @@ struct fixture {
     struct attempt_grant grant;
     struct words command;
     const char *words[8];
+    char mark[64]; /* of this test alone: another run beside it must not find our processes */
     const char *environment[8];
     struct attempt_report exit;
     char *text; /* of the last read */
@@ -58,7 +59,8 @@ static int setup(void **state)
     f->lease_fd = f->cgroup_fd = f->started_fd = -1;
     f->text = malloc(TEXT_MAX);
     f->environment[0] = "PATH=/usr/bin:/bin";
-    f->environment[1] = "GPUMUX_ATTEMPT=test/17.1";
+    snprintf(f->mark, sizeof f->mark, "GPUMUX_ATTEMPT=%s/17.1", f->top + strlen("/tmp/"));
+    f->environment[1] = f->mark;
     f->grant = (struct attempt_grant){.workload = 17,
                                       .attempt = 1,
                                       .environment = {.count = 2, .items = f->environment},
@@ -361,11 +363,12 @@ static void test_environment(void **state)
     start(f);
     finish(f);
     /* ls itself opens the directory: 0, 1, 2 and 3. */
-    assert_string_equal(untimed_log(f), "stdout F PATH=/usr/bin:/bin\n"
-                                        "stdout F GPUMUX_ATTEMPT=test/17.1\n"
-                                        "stdout F 4\n"
-                                        "stdout F 0077\n"
-                                        "stdout F leads\n");
+    char expected[256];
+    snprintf(expected, sizeof expected,
+             "stdout F PATH=/usr/bin:/bin\nstdout F %s\nstdout F 4\nstdout F 0077\n"
+             "stdout F leads\n",
+             f->mark);
+    assert_string_equal(untimed_log(f), expected);
 }
 
 static void test_record_before_exec(void **state)
@@ -653,9 +656,9 @@ static void test_killed_supervisor_ends_task(void **state)
     assert_false(has_file(f, "exit.json"));
     /* Its children are for the agent to find. */
     assert_false(is_dead(child));
-    assert_true(process_kill_marked("GPUMUX_ATTEMPT=test/17.1") >= 1);
+    assert_true(process_kill_marked(f->mark) >= 1);
     wait_until(is_dead(child));
-    assert_int_equal(process_kill_marked("GPUMUX_ATTEMPT=test/17.1"), 0);
+    assert_int_equal(process_kill_marked(f->mark), 0);
 }
 
 /* ---- the lease ---- */
