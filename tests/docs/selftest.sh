@@ -1,0 +1,44 @@
+#!/bin/bash
+# The checks of the documentation find what they are for: each change to a copy of the tree is noticed.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+copied=(README.md ARCHITECTURE.md CONTRIBUTING.md LICENSE Makefile api data docs emu scripts src tests workloads)
+failed=0
+
+fresh() {
+    rm -rf "${work:?}/tree"
+    mkdir "$work/tree"
+    (cd "$root" && tar -cf - --exclude corpus "${copied[@]}") | tar -xf - -C "$work/tree"
+}
+# notices CHECK EXPRESSION FILE: after that edit with sed, the check fails.
+notices() {
+    cp "$work/tree/$3" "$work/before"
+    sed -i -E "$2" "$work/tree/$3"
+    cmp -s "$work/before" "$work/tree/$3" && { echo "the edit '$2' changes nothing in $3"; failed=1; }
+    if "$here/$1.sh" "$work/tree" > "$work/output" 2>&1; then
+        echo "$1.sh did not notice '$2' in $3"
+        failed=1
+    fi
+    cp "$work/before" "$work/tree/$3"
+}
+
+fresh
+"$here/tables.sh" "$work/tree" || { echo "the tree itself does not pass"; exit 1; }
+"$here/links.sh" "$work/tree" || { echo "the tree itself does not pass"; exit 1; }
+notices tables 's/^SPEC_KEY\("retries"/SPEC_KEY("tries"/' src/wire/spec_schema.def
+notices tables 's/"lease", "60s"/"lease", "61s"/' src/wire/config.def
+notices tables '/^CONFIG_PAIRS/d' src/wire/config.def
+notices tables '/^ENVIRONMENT\(GPUMUX_NODE/d' src/node/environment.def
+notices tables 's/^EVENT\(placed/EVENT(put/' src/cluster/events.def
+notices tables 's/QUEUE_FULL, 8, 429/QUEUE_FULL, 8, 430/' api/errors.def
+notices tables 's/gpumux_store_bytes/gpumux_store_size/' src/control/nodes.c
+notices tables 's/^cli\/state.c: .*//' tests/tidy/edges.txt
+notices tables 's/^policy: .*/policy: base/' tests/tidy/edges.txt
+notices tables '/^\| `gpumux_uptime_seconds/d' docs/operate.md
+notices tables 's/`on_node_lost`/`node_lost`/' docs/submit.md
+notices links 's/\(docs\/submit.md\)/(docs\/submitting.md)/' README.md
+notices links 's/docs\/states.md/docs\/submit.md/g' README.md
+exit $failed

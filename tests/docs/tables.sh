@@ -1,0 +1,83 @@
+#!/bin/bash
+# tables.sh ROOT: every table in the documentation that repeats a list of the code, against that list.
+#
+# A page marks such tables:
+#
+#     <!-- table of src/wire/config.def -->
+#     | key | default | meaning |
+#     |---|---|---|
+#     | `lease` | `60s` | … |
+#     <!-- end of table -->
+#
+# What stands between `` in the leading columns must be what the list says, no row more or less. How
+# many columns count, and how a list is read, is said below, one line a list.
+set -euo pipefail
+cd "$1"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+# rows PAGE LIST COLUMNS: the marked rows of a page, "a b c" of their leading columns.
+rows() {
+    awk -F '|' -v mark="<!-- table of $2 -->" -v columns="$3" '
+        $0 == mark { inside = 1; next }
+        $0 == "<!-- end of table -->" { inside = 0 }
+        inside && $2 ~ /`/ {
+            line = ""
+            for (i = 2; i < 2 + columns; i++) {
+                cell = $i
+                gsub(/^ +| +$|`/, "", cell)
+                line = line (i > 2 ? " " : "") cell
+            }
+            print line
+        }' "$1" | sort
+}
+
+# compare PAGE LIST COLUMNS: what the list says comes on standard input.
+compare() {
+    sort > "$work/code"
+    rows "$1" "$2" "$3" > "$work/page"
+    if [ ! -s "$work/code" ]; then
+        echo "$2: nothing was found in it: tables.sh does not read it right"
+        failed=1
+    fi
+    comm -23 "$work/code" "$work/page" | sed "s|.*|$1: missing, says $2: &|" > "$work/difference"
+    comm -13 "$work/code" "$work/page" | sed "s|.*|$1: not so in $2: &|" >> "$work/difference"
+    if [ -s "$work/difference" ]; then
+        cat "$work/difference"
+        failed=1
+    fi
+}
+
+spec=src/wire/spec_schema.def
+sed -nE 's/^SPEC_KEY\("([^"]*)",.*/\1/p' $spec | compare docs/submit.md $spec 1
+
+config=src/wire/config.def
+sed -nE 's/^CONFIG_PAIRS\([a-z_]+, "([^"]*)",.*/\1 {}/p
+         s/^CONFIG_(STRING|NUMBER|DURATION|BYTES|FLAG)\([a-z_]+, "([^"]*)", "?([^",]*)"?,.*/\2 \3/p' $config \
+    | sed -E 's/ $/ ""/' | compare docs/operate.md $config 2
+
+environment=src/node/environment.def
+sed -nE 's/^ENVIRONMENT\(([A-Z_]+),.*/\1/p' $environment | compare docs/environment.md $environment 1
+
+events=src/cluster/events.def
+sed -nE 's/^EVENT\(([a-z_]+),.*/\1/p' $events | compare docs/states.md $events 1
+
+errors=api/errors.def
+sed -nE 's/^ERROR\([A-Z_]+, ([0-9]+), ([0-9]+), "([^"]*)",.*/\3 \2 \1/p' $errors | compare docs/api.md $errors 3
+
+metrics=src/control/nodes.c
+grep -oE '"gpumux_[a-z_]+"' $metrics | tr -d '"' | sort -u | compare docs/operate.md $metrics 1
+
+models=emu/models.def
+sed -nE 's/^MODEL\("([A-Za-z0-9]+)",.*/\1/p' $models | compare docs/emulator.md $models 1
+
+policies=src/policy/registry.c
+grep -oE '&policy_[a-z_]+' $policies | sed 's/^&policy_//' | compare docs/operate.md $policies 1
+
+edges=tests/tidy/edges.txt
+sed -nE 's/[[:space:]]+/ /g; s/ $//; s/^([a-z_]+(\/[a-z_]+\.c)?): ?(.*)/\1 \3/p' $edges \
+    | sed -E 's/ $/ nothing/' | compare ARCHITECTURE.md $edges 2
+
+exit $failed
