@@ -1,0 +1,67 @@
+#!/bin/bash
+# The commands in the README and in docs/ do what the pages say: every block marked ```sh run is run.
+#
+# A page's blocks are one script, in order, in an empty directory, with `set -e`: a command that fails
+# fails the test and is named by page and line. A page that starts gpumux itself (`gpumux up`) starts
+# its own; the others find one that is up. Both live in a fresh state directory, on emulated devices.
+# DOCS_PAGES=docs/api.md runs some pages only.
+. "$(dirname "$0")/lib.sh"
+: "${GPUMUX_SOURCE:?set it to the top of the tree}"
+for tool in curl jq sqlite3; do
+    command -v $tool > /dev/null || skip "$tool is not installed"
+done
+cd "$GPUMUX_SOURCE"
+export GPUMUX_EMU_SPEED=20 LC_ALL=C.UTF-8
+pages=${DOCS_PAGES:-README.md docs/*.md}
+page_limit_s=60
+ran=0
+
+# What a page's `gpumux` is: the one under test, whose `up` gets a state directory and quick beats.
+mkdir "$work/bin"
+cat > "$work/bin/gpumux" <<END
+#!/bin/bash
+if [ "\${1:-}" = up ]; then
+    exec "$gpumux" "\$@" --state "$state" --set allow_root=true --set beat=100ms --set backoff_min=20ms
+fi
+exec "$gpumux" "\$@"
+END
+ln -s "$GPUMUX_BUILD/workloads/gpumux-burn" "$work/bin/gpumux-burn"
+chmod 755 "$work/bin/gpumux"
+
+# What runs between two blocks: gpumux has come up, if one of them started it.
+cat > "$work/prelude.sh" <<'END'
+set -eo pipefail
+trap 'echo "$block: failed: $BASH_COMMAND" >&2' ERR
+ready() { curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/nodes | jq -e '.nodes[0].connected' > /dev/null; }
+await() { for ((i = 0; i < 3000; i++)); do ! ready || return 0; sleep 0.02; done; echo "gpumux did not come up" >&2; return 1; }
+END
+
+# script_of PAGE: its runnable blocks.
+script_of() {
+    awk -v page="$1" '
+        /^```sh run$/ { inside = 1; printf "block=\"%s:%d\"\n", page, FNR; next }
+        /^```/ { if (inside) print "! ${awaits:-false} || await"; inside = 0; next }
+        inside { print }
+        inside && /^gpumux up/ { print "awaits=true" }' "$1"
+}
+
+for page in $pages; do
+    blocks=$(script_of "$page")
+    [ -n "$blocks" ] || continue
+    state=$work/s$((ran += 1))
+    export GPUMUX_SOCKET=$state/api.sock
+    sed -i -E "s|--state [^ ]+|--state \"$state\"|" "$work/bin/gpumux"
+    mkdir "$work/here$ran"
+    grep -q '^gpumux up' <<< "$blocks" || start --emulate 4xH200:24g
+    { cat "$work/prelude.sh"; echo "$blocks"; } > "$work/script$ran.sh"
+    if ! (cd "$work/here$ran" && PATH=$work/bin:$PATH timeout "$page_limit_s" bash "$work/script$ran.sh" \
+        > "$work/output" 2>&1 < /dev/null); then
+        cat "$work/output" >&2
+        fail "$page: a command that it shows does not work"
+    fi
+    [ -z "$daemon_pid" ] || stop
+    # shellcheck disable=SC2046
+    [ -z "$(our_processes)" ] || kill -KILL $(our_processes) 2> /dev/null || true
+    echo "$page: $(grep -c '^block=' <<< "$blocks") blocks"
+done
+[ $ran -gt 0 ] || fail "no page has a block that can be run"
