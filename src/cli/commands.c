@@ -407,11 +407,12 @@ const struct command *command_find(const char *name)
 
 const char *command_nearest(const char *name)
 {
-    enum { DISTANCE_MAX = 2 };
+    /* Two wrong letters of three make another word. */
+    size_t distance_max = strlen(name) > 3 ? 2 : 1;
     const char *nearest = NULL;
-    size_t best = DISTANCE_MAX + 1;
+    size_t best = distance_max + 1;
     for (const struct command *c = commands; c->name; c++) {
-        size_t distance = str_distance(name, c->name, DISTANCE_MAX + 1);
+        size_t distance = str_distance(name, c->name, distance_max + 1);
         if (distance < best && !c->hidden) {
             best = distance;
             nearest = c->name;

@@ -34,6 +34,7 @@ struct daemon {
     const char *state, *api_socket, *node_socket;
     struct control *control;
     struct agent *agent;
+    bool emulated; /* its devices: there is no nvidia-smi for them */
 };
 
 static void stop(int signal_number, short what, void *arg)
@@ -203,6 +204,7 @@ static int start_agent(struct error *e, struct daemon *d, const struct invocatio
 {
     const char *spec = option_value(in, "emulate");
     struct emulation emulation = {0};
+    d->emulated = spec != NULL;
     if (spec) {
         int r = emulation_prepare(e, &d->arena, d->state, spec, &emulation);
         if (r < 0)
@@ -247,7 +249,8 @@ static void greet(const struct daemon *d)
         printf("  clients   export GPUMUX_SOCKET=%s\n", d->api_socket);
     arena_done(&scratch);
     if (d->control)
-        printf("  try       gpumux run -- nvidia-smi     gpumux top     gpumux help\n");
+        printf("  try       gpumux run -- %s     gpumux top     gpumux help\n",
+               d->emulated ? "env" : "nvidia-smi");
     fflush(stdout);
 }
 

@@ -123,9 +123,11 @@ static void show(const json_t *w)
     field_time("Started", w, "started");
     field_time("Ended", w, "ended");
     field("Ran", show_run_time(w, clock_wall_ms(), text));
-    snprintf(line, sizeof line, "%lld, priority %lld, %lld own failures of %lld forgiven",
-             (long long)json_number(w, "attempt", 0), (long long)json_number(w, "priority", 0),
-             (long long)json_number(w, "failures", 0), (long long)json_number(spec, "retries", 0));
+    snprintf(line, sizeof line, "%lld", (long long)json_number(w, "priority", 0));
+    field("Priority", line);
+    snprintf(line, sizeof line, "%lld (%lld failed, %lld retries)",
+             (long long)json_number(w, "attempt", 0), (long long)json_number(w, "failures", 0),
+             (long long)json_number(spec, "retries", 0));
     field("Attempts", line);
     field_json("After", json_object_get(w, "after"));
     field_json("Labels", json_object_get(w, "labels"));

@@ -133,12 +133,14 @@ static void test_frame(void **state)
         "\"temperature_celsius\": 41}}, {\"uuid\": \"GPU-2\", \"model\": \"NVIDIA H200\", "
         "\"index\": 1, \"memory_bytes\": 25769803776, \"usage\": null}]}]}",
         0, NULL);
-    json_t *workloads = json_loads(
-        "[{\"id\": 2, \"name\": \"waits\", \"kind\": \"task\", \"state\": \"queued\"}, "
-        "{\"id\": 1, \"name\": \"runs\", \"kind\": \"task\", \"state\": \"running\", \"share\": "
-        "{\"min\": 10, \"max\": 50}, \"usage\": {\"memory_used_bytes\": 1073741824, "
-        "\"cpu_percent\": 97}}]",
-        0, NULL);
+    json_t *workloads =
+        json_loads("[{\"id\": 2, \"name\": \"waits\", \"kind\": \"task\", \"state\": \"queued\"}, "
+                   "{\"id\": 1, \"name\": \"runs\", \"kind\": \"task\", \"state\": \"running\", "
+                   "\"node\": \"box\", "
+                   "\"devices\": [\"GPU-1\", \"GPU-2\", \"GPU-9\"], \"share\": "
+                   "{\"min\": 10, \"max\": 50}, \"usage\": {\"memory_used_bytes\": 1073741824, "
+                   "\"cpu_percent\": 97}}]",
+                   0, NULL);
     assert_non_null(nodes);
     assert_non_null(workloads);
     struct str out;
@@ -151,6 +153,7 @@ static void test_frame(void **state)
     assert_non_null(strstr(str_text(&out), "50%"));
     assert_non_null(strstr(str_text(&out), "12 GiB / 24 GiB"));
     assert_non_null(strstr(str_text(&out), "350 / 700 W"));
+    assert_non_null(strstr(str_text(&out), "box:0,1,?"));
     assert_true(strstr(str_text(&out), "runs") < strstr(str_text(&out), "waits"));
     assert_int_equal(count_lines(str_text(&out), 132), 9);
 

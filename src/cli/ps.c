@@ -54,6 +54,21 @@ static int fetch(struct error *e, struct client *c, const char *states, size_t m
     return 0;
 }
 
+/* A workload that ended between the two looks is in both: the later one counts. */
+static void drop_ended(json_t *all, size_t live_count)
+{
+    for (size_t i = live_count; i < json_array_size(all); i++) {
+        int64_t id = json_number(json_array_get(all, i), "id", 0);
+        for (size_t live = 0; live < live_count; live++)
+            if (json_number(json_array_get(all, live), "id", 0) == id) {
+                (void)json_array_remove(all, live);
+                live_count--;
+                i--;
+                break;
+            }
+    }
+}
+
 static void add_row(struct output_table *t, const json_t *w, bool wide, int64_t now_wall_ms)
 {
     char text[SHOW_TEXT_MAX];
@@ -123,8 +138,10 @@ int ps_command(const struct invocation *in)
         r = fetch(&e, &c, states, SIZE_MAX, all);
     } else {
         r = fetch(&e, &c, live_states, SIZE_MAX, all);
+        size_t live_count = json_array_size(all);
         if (r == 0)
             r = fetch(&e, &c, ended_states, RECENT_SHOWN, all);
+        drop_ended(all, live_count);
     }
     enum output_format format = output_format(in);
     if (r < 0) {

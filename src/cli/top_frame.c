@@ -225,6 +225,43 @@ static int compare(const void *left, const void *right, void *arg)
     return x < y ? -1 : x > y;
 }
 
+/* The device's number on its node, as the table of devices shows it; -1: it is not known. */
+static json_int_t device_index(const struct pen *p, const char *node, const char *uuid)
+{
+    const json_t *nodes = json_object_get(p->view->nodes, "nodes");
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *n = json_array_get(nodes, i);
+        const json_t *devices = json_object_get(n, "devices");
+        if (strcmp(json_text(n, "name", ""), node) != 0)
+            continue;
+        for (size_t d = 0; d < json_array_size(devices); d++)
+            if (strcmp(json_text(json_array_get(devices, d), "uuid", ""), uuid) == 0)
+                return json_number(json_array_get(devices, d), "index", -1);
+    }
+    return -1;
+}
+
+/* "box:0,1": all of a workload's devices are on one node. */
+static void put_devices(struct pen *p, const json_t *w)
+{
+    struct str text;
+    str_init(&text, CELL_MAX);
+    const char *node = json_text(w, "node", "");
+    const json_t *devices = json_object_get(w, "devices");
+    for (size_t i = 0; i < json_array_size(devices); i++) {
+        const char *uuid = json_string_value(json_array_get(devices, i));
+        json_int_t index = uuid ? device_index(p, node, uuid) : -1;
+        if (i == 0)
+            str_printf(&text, "%.20s:", node);
+        if (index >= 0)
+            str_printf(&text, "%s%lld", i ? "," : "", (long long)index);
+        else
+            str_append(&text, i ? ",?" : "?");
+    }
+    put_cell(p, OUTPUT_PLAIN, 10, text.length ? str_text(&text) : "-");
+    str_done(&text);
+}
+
 static void draw_workload(struct pen *p, const json_t *w)
 {
     char text[SHOW_TEXT_MAX];
@@ -241,11 +278,7 @@ static void draw_workload(struct pen *p, const json_t *w)
     double cpu = used(w, "cpu_percent");
     snprintf(text, sizeof text, "%.0f%%", cpu);
     put_cell(p, OUTPUT_PLAIN, 5, cpu >= 0 ? text : "-");
-    struct str devices;
-    str_init(&devices, CELL_MAX);
-    show_devices(json_object_get(w, "devices"), false, &devices);
-    put_cell(p, OUTPUT_PLAIN, 9, str_text(&devices));
-    str_done(&devices);
+    put_devices(p, w);
     put_cell(p, OUTPUT_PLAIN, 8, json_text(w, "user", ""));
     put(p, OUTPUT_FAINT, json_text(w, "text", ""));
     end_line(p);
@@ -258,7 +291,7 @@ static void draw_workloads(struct pen *p)
         size_t width;
     } columns[] = {{"ID", 7},  {"NAME", NAME_COLUMNS}, {"KIND", 7},   {"STATE", 17},
                    {"RAN", 7}, {"SHARE", 8},           {"MEMORY", 9}, {"QUOTA", 9},
-                   {"CPU", 5}, {"DEVICES", 9},         {"USER", 8},   {"NOTE", 4}};
+                   {"CPU", 5}, {"DEVICES", 10},        {"USER", 8},   {"NOTE", 4}};
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
         put_cell(p, OUTPUT_FAINT, columns[i].width, columns[i].title);
     end_line(p);
