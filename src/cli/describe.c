@@ -10,6 +10,8 @@
 #include "cli/show.h"
 #include "cli/watching.h"
 
+enum { LINE_MAX_BYTES = 1 << 20 };
+
 static void field(const char *label, const char *text)
 {
     if (text && *text)
@@ -37,6 +39,11 @@ static void show_needs(const json_t *w)
 {
     char text[SHOW_TEXT_MAX], line[SHOW_TEXT_MAX * 3];
     double quota = json_fraction(w, "quota_bytes", 0);
+    if (json_number(w, "devices_wanted", 1) == 0) {
+        field("Devices", "none");
+        field("", json_text(w, "enforcement", ""));
+        return;
+    }
     snprintf(line, sizeof line, "%lld, memory %s", (long long)json_number(w, "devices_wanted", 1),
              quota > 0 ? show_bytes(quota, text) : "of the whole device");
     field("Devices", line);
@@ -44,6 +51,21 @@ static void show_needs(const json_t *w)
     field("Share", line);
     const char *enforcement = json_text(w, "enforcement", "");
     field("", enforcement);
+}
+
+/* From [[id, succeeded], …]: as one would write it in a description. */
+static void show_after(const json_t *after)
+{
+    struct str text;
+    str_init(&text, LINE_MAX_BYTES);
+    for (size_t i = 0; i < json_array_size(after); i++) {
+        const json_t *pair = json_array_get(after, i);
+        str_printf(&text, "%s%lld%s", i ? ", " : "",
+                   (long long)json_integer_value(json_array_get(pair, 0)),
+                   json_is_true(json_array_get(pair, 1)) ? "" : ":ended");
+    }
+    field("After", str_text(&text));
+    str_done(&text);
 }
 
 static void show_usage(const json_t *w)
@@ -129,7 +151,7 @@ static void show(const json_t *w)
              (long long)json_number(w, "attempt", 0), (long long)json_number(w, "failures", 0),
              (long long)json_number(spec, "retries", 0));
     field("Attempts", line);
-    field_json("After", json_object_get(w, "after"));
+    show_after(json_object_get(w, "after"));
     field_json("Labels", json_object_get(w, "labels"));
     field_json("Wants", json_object_get(spec, "node_labels"));
     field_json("Batch", json_object_get(spec, "batch"));

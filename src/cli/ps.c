@@ -88,9 +88,8 @@ static void add_row(struct output_table *t, const json_t *w, bool wide, int64_t 
     output_cell(t, OUTPUT_PLAIN, "%s", str_text(&devices));
     str_done(&devices);
     if (wide) {
-        double quota = json_fraction(w, "quota_bytes", 0);
         output_cell(t, OUTPUT_PLAIN, "%s", json_text(w, "node", "-"));
-        output_cell(t, OUTPUT_PLAIN, "%s", quota > 0 ? show_bytes(quota, text) : "whole");
+        output_cell(t, OUTPUT_PLAIN, "%s", show_quota(w, text));
         output_cell(t, OUTPUT_PLAIN, "%s", show_share(json_object_get(w, "share"), text));
         output_cell(t, OUTPUT_PLAIN, "%lld", (long long)json_number(w, "priority", 0));
         output_cell(t, OUTPUT_PLAIN, "%lld", (long long)json_number(w, "attempt", 0));

@@ -67,6 +67,18 @@ char *show_share(const json_t *share, char text[SHOW_TEXT_MAX])
     return text;
 }
 
+char *show_quota(const json_t *workload, char text[SHOW_TEXT_MAX])
+{
+    double quota = json_fraction(workload, "quota_bytes", 0);
+    if (json_number(workload, "devices_wanted", 1) == 0)
+        snprintf(text, SHOW_TEXT_MAX, "-");
+    else if (quota > 0)
+        (void)show_bytes(quota, text);
+    else
+        snprintf(text, SHOW_TEXT_MAX, "whole");
+    return text;
+}
+
 char *show_run_time(const json_t *workload, int64_t now_wall_ms, char text[SHOW_TEXT_MAX])
 {
     int64_t started = show_time_member(workload, "started");

@@ -17,6 +17,8 @@ char *show_duration(int64_t ms, char text[SHOW_TEXT_MAX]);
 char *show_bytes(double bytes, char text[SHOW_TEXT_MAX]);
 /* "0-100%" or "30%" from {"min", "max"}. */
 char *show_share(const json_t *share, char text[SHOW_TEXT_MAX]);
+/* Of a device's memory: "8 GiB", "whole" where none was asked for, "-" without devices. */
+char *show_quota(const json_t *workload, char text[SHOW_TEXT_MAX]);
 /* How long it ran, or has run by now. "-" before it starts. */
 char *show_run_time(const json_t *workload, int64_t now_wall_ms, char text[SHOW_TEXT_MAX]);
 /* "failed (exit 1)", "failed (signal 9)", "running". */

@@ -272,9 +272,9 @@ static void draw_workload(struct pen *p, const json_t *w)
     put_cell(p, show_state_colour(json_text(w, "state", "")), 17, show_state(w, text));
     put_cell(p, OUTPUT_PLAIN, 7, show_run_time(w, p->view->now_wall_ms, text));
     put_cell(p, OUTPUT_PLAIN, 8, show_share(json_object_get(w, "share"), text));
-    double quota = json_fraction(w, "quota_bytes", 0), memory = used(w, "memory_used_bytes");
+    double memory = used(w, "memory_used_bytes");
     put_cell(p, OUTPUT_PLAIN, 9, memory >= 0 ? show_bytes(memory, text) : "-");
-    put_cell(p, OUTPUT_PLAIN, 9, quota > 0 ? show_bytes(quota, text) : "whole");
+    put_cell(p, OUTPUT_PLAIN, 9, show_quota(w, text));
     double cpu = used(w, "cpu_percent");
     snprintf(text, sizeof text, "%.0f%%", cpu);
     put_cell(p, OUTPUT_PLAIN, 5, cpu >= 0 ? text : "-");
