@@ -38,6 +38,7 @@ notices tables 's/gpumux_store_bytes/gpumux_store_size/' src/control/nodes.c
 notices tables 's/^cli\/state.c: .*//' tests/tidy/edges.txt
 notices tables 's/^policy: .*/policy: base/' tests/tidy/edges.txt
 notices tables '/^\| `gpumux_uptime_seconds/d' docs/operate.md
+# shellcheck disable=SC2016
 notices tables 's/`on_node_lost`/`node_lost`/' docs/submit.md
 notices links 's/\(docs\/submit.md\)/(docs\/submitting.md)/' README.md
 notices links 's/docs\/states.md/docs\/submit.md/g' README.md

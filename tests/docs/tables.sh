@@ -16,7 +16,6 @@ cd "$1"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-failed=0
 
 # rows PAGE LIST COLUMNS: the marked rows of a page, "a b c" of their leading columns.
 rows() {
@@ -40,13 +39,13 @@ compare() {
     rows "$1" "$2" "$3" > "$work/page"
     if [ ! -s "$work/code" ]; then
         echo "$2: nothing was found in it: tables.sh does not read it right"
-        failed=1
+        touch "$work/failed"
     fi
     comm -23 "$work/code" "$work/page" | sed "s|.*|$1: missing, says $2: &|" > "$work/difference"
     comm -13 "$work/code" "$work/page" | sed "s|.*|$1: not so in $2: &|" >> "$work/difference"
     if [ -s "$work/difference" ]; then
         cat "$work/difference"
-        failed=1
+        touch "$work/failed"
     fi
 }
 
@@ -80,4 +79,4 @@ edges=tests/tidy/edges.txt
 sed -nE 's/[[:space:]]+/ /g; s/ $//; s/^([a-z_]+(\/[a-z_]+\.c)?): ?(.*)/\1 \3/p' $edges \
     | sed -E 's/ $/ nothing/' | compare ARCHITECTURE.md $edges 2
 
-exit $failed
+[ ! -e "$work/failed" ]

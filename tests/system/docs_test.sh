@@ -28,7 +28,7 @@ END
 ln -s "$GPUMUX_BUILD/workloads/gpumux-burn" "$work/bin/gpumux-burn"
 chmod 755 "$work/bin/gpumux"
 
-# What runs between two blocks: gpumux has come up, if one of them started it.
+# After a block that started gpumux: wait until it has come up.
 cat > "$work/prelude.sh" <<'END'
 set -eo pipefail
 trap 'echo "$block: failed: $BASH_COMMAND" >&2' ERR
@@ -40,9 +40,8 @@ END
 script_of() {
     awk -v page="$1" '
         /^```sh run$/ { inside = 1; printf "block=\"%s:%d\"\n", page, FNR; next }
-        /^```/ { if (inside) print "! ${awaits:-false} || await"; inside = 0; next }
-        inside { print }
-        inside && /^gpumux up/ { print "awaits=true" }' "$1"
+        /^```/ { if (inside && starts) print "await"; inside = starts = 0; next }
+        inside { print; if (/^gpumux up/) starts = 1 }' "$1"
 }
 
 for page in $pages; do
