@@ -17,13 +17,15 @@ daemon_pid=
 deadline_s=60
 export GPUMUX_SOCKET=$state/api.sock
 
-# our_processes: pids whose arguments name this test's directory. They are this test's, all of them.
+# our_processes: pids that name this test's directory in their arguments or work in it. All of them
+# are this test's.
 our_processes() {
-    local file
-    for file in /proc/[0-9]*/cmdline; do
-        file=${file%/cmdline}
-        [ "${file#/proc/}" != $$ ] && [ "${file#/proc/}" != "$BASHPID" ] || continue
-        tr '\0' ' ' 2> /dev/null < "$file/cmdline" | grep -qF "$work/" && echo "${file#/proc/}"
+    local process
+    for process in /proc/[0-9]*; do
+        [ "${process#/proc/}" != $$ ] && [ "${process#/proc/}" != "$BASHPID" ] || continue
+        if [[ $(readlink "$process/cwd") == "$work"/* ]] || tr '\0' ' ' < "$process/cmdline" | grep -qF "$work/"; then
+            echo "${process#/proc/}"
+        fi
     done 2> /dev/null || true
 }
 

@@ -313,16 +313,21 @@ int verdict_judge(const struct scenario *s)
     return judge.breaches;
 }
 
-/* Is the directory of this run in the process's arguments? Then it is one of ours. */
+/* Ours are those that name this run's directory in their arguments, or work in it. */
 static bool is_ours(const char *pid, const char *directory)
 {
-    char path[64], arguments[4096];
+    char path[64], text[4096];
+    size_t wanted = strlen(directory);
     snprintf(path, sizeof path, "/proc/%.20s/cmdline", pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, arguments, sizeof arguments);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text);
     if (fd >= 0)
         close(fd);
-    return length > 0 && memmem(arguments, (size_t)length, directory, strlen(directory)) != NULL;
+    if (length > 0 && memmem(text, (size_t)length, directory, wanted))
+        return true;
+    snprintf(path, sizeof path, "/proc/%.20s/cwd", pid);
+    length = readlink(path, text, sizeof text);
+    return length > (ssize_t)wanted && memcmp(text, directory, wanted) == 0;
 }
 
 static int count_ours(const char *directory)
