@@ -21,6 +21,7 @@ enum {
     TEMPERATURE_RISE_C = 45,
     SM_CLOCK_IDLE_MHZ = 345,
     CORES_PER_SM = 128,
+    CORES_PER_SMALL_SM = 64, /* Volta, Turing and the A100 */
 };
 #define DRIVER_VERSION "580.00 (gpumux emulation)"
 
@@ -429,9 +430,12 @@ NVML_API int nvmlDeviceGetNumGpuCores(struct device *device, unsigned *ret_cores
     int r = nvml_check(device);
     if (r == NVML_SUCCESS && !ret_cores)
         r = NVML_ERROR_INVALID_ARGUMENT;
-    if (r == NVML_SUCCESS)
-        *ret_cores = device->state->model.sms * CORES_PER_SM;
-    return r;
+    if (r != NVML_SUCCESS)
+        return r;
+    uint32_t major = device->state->model.cc_major, minor = device->state->model.cc_minor;
+    bool small = major == 7 || (major == 8 && minor == 0);
+    *ret_cores = device->state->model.sms * (small ? CORES_PER_SMALL_SM : CORES_PER_SM);
+    return NVML_SUCCESS;
 }
 
 NVML_API int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major, int *minor);
