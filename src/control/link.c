@@ -139,8 +139,9 @@ static void keep_usage(struct node_link *link, const struct nodemsg *msg)
 {
     size_t count = msg->device_usage_count;
     link->device_usage_count = count < NODE_DEVICES_MAX ? count : NODE_DEVICES_MAX;
-    memcpy(link->device_usage, msg->device_usage,
-           link->device_usage_count * sizeof *msg->device_usage);
+    if (link->device_usage_count)
+        memcpy(link->device_usage, msg->device_usage,
+               link->device_usage_count * sizeof *msg->device_usage);
     size_t bytes = msg->attempt_usage_count * sizeof *msg->attempt_usage;
     struct attempt_usage *usage = realloc(link->attempt_usage, bytes ? bytes : 1);
     link->attempt_usage_count = usage ? msg->attempt_usage_count : 0;
