@@ -32,8 +32,14 @@ chmod 755 "$work/bin/gpumux"
 cat > "$work/prelude.sh" <<'END'
 set -eo pipefail
 trap 'echo "$block: failed: $BASH_COMMAND" >&2' ERR
+alive() { kill -0 $!; }
 ready() { curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/nodes | jq -e '.nodes[0].connected' > /dev/null; }
-await() { for ((i = 0; i < 3000; i++)); do ! ready || return 0; sleep 0.02; done; echo "gpumux did not come up" >&2; return 1; }
+await() {
+    until ready; do
+        alive || { echo "gpumux did not come up" >&2; return 1; }
+        sleep 0.02
+    done
+}
 END
 
 # script_of PAGE: its runnable blocks.
@@ -55,7 +61,7 @@ for page in $pages; do
     { cat "$work/prelude.sh"; echo "$blocks"; } > "$work/script$ran.sh"
     if ! (cd "$work/here$ran" && PATH=$work/bin:$PATH timeout "$page_limit_s" bash "$work/script$ran.sh" \
         > "$work/output" 2>&1 < /dev/null); then
-        cat "$work/output" >&2
+        cat "$work/output" "$work/here$ran"/*.log >&2 || true
         fail "$page: a command that it shows does not work"
     fi
     [ -z "$daemon_pid" ] || stop

@@ -60,17 +60,16 @@ wait_until() {
 
 # ---- the daemon ----
 
-daemon_ready() {
-    kill -0 "$daemon_pid" 2> /dev/null || fail "the daemon has ended: $(tail -n 3 "$log")"
-    curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/readyz
-}
+daemon_alive() { kill -0 "$daemon_pid" 2> /dev/null; }
+daemon_ready_or_gone() { ! daemon_alive || curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/readyz; }
 
 # start [OPTION...]: `gpumux up`, and waits until its node has joined. run_as: a prefix, if set.
 start() {
     ${run_as[@]+"${run_as[@]}"} "$gpumux" up --state "$state" --set allow_root=true \
         --set beat=100ms --set resend=200ms --set backoff_min=20ms "$@" >> "$log" 2>&1 &
     daemon_pid=$!
-    wait_until "the daemon is ready" daemon_ready
+    wait_until "the daemon is ready" daemon_ready_or_gone
+    daemon_alive || fail "the daemon has ended: $(tail -n 3 "$log")"
     wait_until "the node has joined" node_joined
 }
 node_joined() { api GET /v1/nodes | jq -e '.nodes[0].connected'; }
