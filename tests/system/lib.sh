@@ -48,7 +48,8 @@ trap 'echo "$0:$LINENO: failed: $BASH_COMMAND" >&2' ERR
 fail() { echo "$0:${BASH_LINENO[0]}: $*" >&2; exit 1; }
 skip() { echo "$*"; exit 77; }
 
-# wait_until WHAT COMMAND...: until the command succeeds; WHAT is said if it never does.
+# wait_until WHAT COMMAND...: until the command succeeds; WHAT is said if it never does. What the
+# command says is not shown, so it must not fail().
 wait_until() {
     local what=$1 end=$((SECONDS + deadline_s))
     shift
