@@ -26,6 +26,9 @@ done
 [ -e "$bundle" ] || { echo "smoke: no bundle: run make bundle, or give --bundle" >&2; exit 2; }
 
 work=$(mktemp -d /tmp/gmg.XXXXXX)
+mkdir -p "$out"
+out=$(cd "$out" && pwd) bundle=$(cd "$(dirname "$bundle")" && pwd)/$(basename "$bundle")
+cd "$work" # nothing is needed from where it was called, and tasks run where they were submitted
 daemon=
 finish() {
     local status=$?
@@ -69,7 +72,6 @@ write_result() {
         done
         printf '\n  }\n}\n'
     } > "$work/smoke.json"
-    mkdir -p "$out"
     cp "$work/smoke.json" "$out/smoke.json"
     echo "smoke: $([ "$1" = 0 ] && echo passed || echo "failed: $failure"), $SECONDS s, written to $out/smoke.json"
 }
