@@ -131,7 +131,7 @@ busy() {
     record nodes_busy "$gpumux" nodes -o json
     grep -qE '(^| )[1-9][0-9]*%' "$work/output/top" || return 1
     awk -F '[:,]' '/"sm_percent"/ { sm = $2 } /"memory_used_bytes"/ && $2 > memory { memory = $2 }
-        END { exit !(sm > 0 && memory > 1000000000) }' "$work/output/nodes_busy"
+        END { exit !(sm >= 5 && memory > 1000000000) }' "$work/output/nodes_busy"
 }
 part_2() {
     local i tasks=('20 10 3g 15' '40 20 5g 18' '10 30 2g 12' '60 10 4g 15') sm dram memory seconds
