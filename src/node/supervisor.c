@@ -34,6 +34,7 @@ enum {
     UNKILLABLE_MS = 2000,      /* then we stop waiting for processes that we may not signal */
     READ_BLOCK = 32 << 10,
     EXIT_TRIES = 60,
+    SETTLED_AFTER_MS = 300, /* without anything to do */
 };
 
 /* Why the task is being ended, by whom first; a stronger reason replaces a weaker one. */
@@ -60,6 +61,7 @@ struct supervisor {
     bool ended; /* the main process was reaped */
     int wait_status;
     bool childless; /* nothing is left of it */
+    bool settled;   /* the start is over: for a while nothing happened */
     struct output output;
     struct input input;
     char block[READ_BLOCK];
@@ -376,6 +378,33 @@ static void arm_timer(struct supervisor *s)
     timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+/* One object's code and constants. Never written to, so they can be dropped; they are read again when
+ * needed. */
+static int forget_code(struct dl_phdr_info *object, size_t size, void *page_bytes)
+{
+    (void)size;
+    uintptr_t mask = *(const uintptr_t *)page_bytes - 1;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+        if (segment->p_type != PT_LOAD || segment->p_flags & PF_W)
+            continue;
+        uintptr_t begin = (object->dlpi_addr + segment->p_vaddr) & ~mask;
+        uintptr_t end = (object->dlpi_addr + segment->p_vaddr + segment->p_memsz + mask) & ~mask;
+        madvise((void *)begin, end - begin, MADV_DONTNEED);
+    }
+    return 0;
+}
+
+/*
+ * Starting touched most of the C library and parts of gpumux that are not needed again. There may
+ * be thousands of supervisors that wait for days: each keeps only the pages that waiting takes.
+ */
+static void forget_start(void)
+{
+    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    dl_iterate_phdr(forget_code, &page_bytes);
+}
+
 enum { AT_SIGNAL, AT_TIMER, AT_LISTEN, AT_OUTPUT, AT_ERROR, AT_INPUT, AT_STATUS, AT_PEERS };
 
 static void step(struct supervisor *s)
@@ -392,7 +421,12 @@ static void step(struct supervisor *s)
     for (int i = 0; i < CONTROL_PEERS_MAX; i++)
         at[AT_PEERS + i] = (struct pollfd){.fd = s->control.peers[i], .events = POLLIN};
     arm_timer(s);
-    if (poll(at, AT_PEERS + CONTROL_PEERS_MAX, -1) < 0)
+    int happened = poll(at, AT_PEERS + CONTROL_PEERS_MAX, s->settled ? -1 : SETTLED_AFTER_MS);
+    if (happened == 0) {
+        s->settled = true;
+        forget_start();
+    }
+    if (happened <= 0)
         return;
     int64_t now_ms = clock_boot_ms();
     if (at[AT_STATUS].revents)
@@ -489,32 +523,6 @@ static int write_exit(struct supervisor *s)
     }
     str_done(&text);
     return r;
-}
-
-/* One shared object's code. Never written to, so it can be dropped; it is read again when needed. */
-static int forget_code(struct dl_phdr_info *object, size_t size, void *page_bytes)
-{
-    (void)size;
-    uintptr_t mask = *(const uintptr_t *)page_bytes - 1;
-    for (int i = 0; i < object->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
-        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) || segment->p_flags & PF_W)
-            continue;
-        uintptr_t begin = (object->dlpi_addr + segment->p_vaddr) & ~mask;
-        uintptr_t end = (object->dlpi_addr + segment->p_vaddr + segment->p_memsz + mask) & ~mask;
-        madvise((void *)begin, end - begin, MADV_DONTNEED);
-    }
-    return 0;
-}
-
-/*
- * Starting touched most of the C library and parts of gpumux that are not needed again. There may
- * be thousands of supervisors that wait for days: each keeps only the pages that waiting takes.
- */
-static void forget_start(void)
-{
-    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
-    dl_iterate_phdr(forget_code, &page_bytes);
 }
 
 static int run(struct supervisor *s, const char *directory)
