@@ -62,7 +62,8 @@ static bool fill(struct arena *arena, const struct grant *grant,
     values[VARIABLE_CUDA_VISIBLE_DEVICES] = join_devices(arena, grant);
     values[VARIABLE_GPUMUX_WORKLOAD_ID] = arena_printf(arena, "%" PRIu64, grant->workload);
     values[VARIABLE_GPUMUX_WORKLOAD_NAME] = grant->name;
-    values[VARIABLE_GPUMUX_ATTEMPT] =
+    values[VARIABLE_GPUMUX_ATTEMPT] = arena_printf(arena, "%d", grant->attempt);
+    values[VARIABLE_GPUMUX_MARK] =
         arena_printf(arena, "%s/%" PRIu64 ".%d", node->instance, grant->workload, grant->attempt);
     values[VARIABLE_GPUMUX_NODE] = node->name;
     values[VARIABLE_GPUMUX_CONTROL] = node->control_path;

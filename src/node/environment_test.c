@@ -52,7 +52,8 @@ static void test_ours_win(void **state)
     assert_int_equal(environment_make(&arena, &grant, &node, &words), 0);
     assert_null(words.items[words.count]);
     assert_string_equal(value(&words, "CUDA_VISIBLE_DEVICES"), "GPU-a,GPU-b");
-    assert_string_equal(value(&words, "GPUMUX_ATTEMPT"), "abc/17.2");
+    assert_string_equal(value(&words, "GPUMUX_ATTEMPT"), "2");
+    assert_string_equal(value(&words, "GPUMUX_MARK"), "abc/17.2");
     assert_string_equal(value(&words, "GPUMUX_ARRAY_INDEX"), "3");
     assert_string_equal(value(&words, "GPUMUX_QUOTA_BYTES"), "1024");
     assert_string_equal(value(&words, "GPUMUX_SHARE_MIN"), "10");

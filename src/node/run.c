@@ -194,7 +194,7 @@ static bool clean_up(struct run *r, bool thoroughly)
     if (!thoroughly)
         return clean;
     char mark[PROCESS_MARK_MAX];
-    snprintf(mark, sizeof mark, "GPUMUX_ATTEMPT=%s/%s", r->agent->info.instance, r->name);
+    snprintf(mark, sizeof mark, "GPUMUX_MARK=%s/%s", r->agent->info.instance, r->name);
     return process_kill_marked(mark) == 0 && clean;
 }
 

@@ -59,7 +59,7 @@ static int setup(void **state)
     f->lease_fd = f->cgroup_fd = f->started_fd = -1;
     f->text = malloc(TEXT_MAX);
     f->environment[0] = "PATH=/usr/bin:/bin";
-    snprintf(f->mark, sizeof f->mark, "GPUMUX_ATTEMPT=%s/17.1", f->top + strlen("/tmp/"));
+    snprintf(f->mark, sizeof f->mark, "GPUMUX_MARK=%s/17.1", f->top + strlen("/tmp/"));
     f->environment[1] = f->mark;
     f->grant = (struct attempt_grant){.workload = 17,
                                       .attempt = 1,

@@ -34,7 +34,7 @@ wait_until "5 elements have succeeded" array_succeeded
 
 say retries
 # shellcheck disable=SC2016
-flaky='{"command": "[ ${GPUMUX_ATTEMPT##*.} = 3 ] || exit 3"}'
+flaky='{"command": "[ $GPUMUX_ATTEMPT = 3 ] || exit 3"}'
 lucky=$(submit "$(jq -c '. + {retries: 2}' <<< "$flaky")")
 unlucky=$(submit "$(jq -c '. + {retries: 1}' <<< "$flaky")")
 ends "$lucky" succeeded

@@ -22,7 +22,7 @@ start --emulate 1xT4 --set cgroup=off
 setsid_children_end
 
 echo "-- a killed supervisor ends its task, which is a failed attempt"
-id=$(submit "{\"command\": \"echo \$\$ \$PPID > $work/pids.\${GPUMUX_ATTEMPT##*.}; exec sleep $mark\", \"retries\": 1}")
+id=$(submit "{\"command\": \"echo \$\$ \$PPID > $work/pids.\$GPUMUX_ATTEMPT; exec sleep $mark\", \"retries\": 1}")
 for attempt in 1 2; do
     wait_until "attempt $attempt runs" test -s "$work/pids.$attempt"
     read -r task supervisor < "$work/pids.$attempt"

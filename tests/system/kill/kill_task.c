@@ -26,9 +26,8 @@ enum { MEMORY_BYTES = 64 << 20, LINE_BYTES = 512 };
 
 static const char *attempt_number(void)
 {
-    const char *attempt = getenv("GPUMUX_ATTEMPT"); /* INSTANCE/WORKLOAD.ATTEMPT */
-    const char *dot = attempt ? strrchr(attempt, '.') : NULL;
-    return dot ? dot + 1 : "0";
+    const char *attempt = getenv("GPUMUX_ATTEMPT");
+    return attempt ? attempt : "0";
 }
 
 static int note(int journal, const char *what, const char *label)
