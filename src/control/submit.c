@@ -74,15 +74,18 @@ struct resolving {
     struct http_request *http;
     struct submission *submission;
     size_t self; /* index of the item that is being resolved */
+    /* Scratch for one item, of WORKLOAD_ARRAY_MAX each; NULL until the first that needs it. */
     struct cluster_after *after;
-    size_t count, room;
+    uint64_t *ids;
+    size_t count;
 };
 
 static int add_after(struct error *e, struct resolving *v, uint64_t workload, bool within,
                      bool succeeded)
 {
-    if (v->count == v->room)
-        return error_set_field(e, ERR_TOO_LARGE, "after", "more than %zu dependencies", v->room);
+    if (v->count == WORKLOAD_ARRAY_MAX)
+        return error_set_field(e, ERR_TOO_LARGE, "after", "more than %d dependencies",
+                               WORKLOAD_ARRAY_MAX);
     v->after[v->count++] =
         (struct cluster_after){.workload = workload, .within = within, .succeeded = succeeded};
     return 0;
@@ -106,16 +109,13 @@ static int resolve_within(struct error *e, struct resolving *v, const struct aft
 static int resolve_stored(struct error *e, struct resolving *v, const struct after *after)
 {
     struct control *c = v->control;
-    uint64_t *ids = arena_array(http_request_arena(v->http), WORKLOAD_ARRAY_MAX, sizeof *ids);
-    if (!ids)
-        return error_set(e, ERR_NO_MEMORY, "out of memory");
-    int found = store_resolve(e, c->store, false, http_request_peer(v->http)->uid, after->name, ids,
-                              WORKLOAD_ARRAY_MAX);
+    int found = store_resolve(e, c->store, false, http_request_peer(v->http)->uid, after->name,
+                              v->ids, WORKLOAD_ARRAY_MAX);
     if (found == 0)
         return error_set_field(e, ERR_INVALID, "after", "you have no workload named '%s'",
                                after->name);
     for (int i = 0; i < found; i++) {
-        int r = add_after(e, v, ids[i], false, after->succeeded);
+        int r = add_after(e, v, v->ids[i], false, after->succeeded);
         if (r < 0)
             return r;
     }
@@ -124,12 +124,15 @@ static int resolve_stored(struct error *e, struct resolving *v, const struct aft
 
 static int resolve_after(struct error *e, struct resolving *v, struct submission_item *item)
 {
-    v->room = WORKLOAD_ARRAY_MAX;
+    struct arena *arena = http_request_arena(v->http);
     v->count = 0;
     if (item->spec->after_count == 0)
         return 0;
-    v->after = arena_array(http_request_arena(v->http), v->room, sizeof *v->after);
-    if (!v->after)
+    if (!v->after) {
+        v->after = arena_array(arena, WORKLOAD_ARRAY_MAX, sizeof *v->after);
+        v->ids = arena_array(arena, WORKLOAD_ARRAY_MAX, sizeof *v->ids);
+    }
+    if (!v->after || !v->ids)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < item->spec->after_count; i++) {
         const struct after *after = &item->spec->after[i];
@@ -144,8 +147,11 @@ static int resolve_after(struct error *e, struct resolving *v, struct submission
         if (r < 0)
             return r;
     }
-    item->after = v->after;
     item->after_count = v->count;
+    item->after = arena_array(arena, v->count, sizeof *item->after);
+    if (!item->after)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    memcpy(item->after, v->after, v->count * sizeof *v->after);
     return 0;
 }
 
@@ -161,9 +167,10 @@ static int expand(struct error *e, struct control *c, struct http_request *r,
     s->items = arena_array(arena, total, sizeof *s->items);
     if (!s->items)
         return error_set(e, ERR_TOO_LARGE, "too many workloads in one request");
+    struct resolving v = {.control = c, .http = r, .submission = s};
     for (size_t i = 0; i < specs->count; i++) {
         const struct workload_spec *spec = &specs->items[i];
-        struct resolving v = {.control = c, .http = r, .submission = s, .self = s->count};
+        v.self = s->count;
         struct submission_item first = {.spec = spec, .name = spec->name, .array_index = -1};
         int result = check_user(e, c, r, spec);
         if (result == 0)
