@@ -18,7 +18,7 @@ static int change_each(const struct invocation *in, const char *collection, cons
     struct error e = {0};
     struct references list = {.count = in->operand_count, .items = (const char **)in->operands};
     if (strcmp(collection, "workloads") == 0 &&
-        references_expand(&e, &c, in->operand_count, in->operands, &list) < 0) {
+        references_expand(&e, &c, in->operand_count, in->operands, ARRAY_LIVE, &list) < 0) {
         status = client_fail(&c, &e);
         list.count = 0;
     }

@@ -170,7 +170,7 @@ int describe_command(const struct invocation *in)
     enum output_format format = output_format(in);
     struct error e = {0};
     struct references list = {0};
-    if (references_expand(&e, &c, in->operand_count, in->operands, &list) < 0)
+    if (references_expand(&e, &c, in->operand_count, in->operands, ARRAY_ALL, &list) < 0)
         status = client_fail(&c, &e);
     for (size_t i = 0; i < list.count; i++) {
         json_t *workload = NULL;

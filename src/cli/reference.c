@@ -42,13 +42,20 @@ static uint64_t choose_group(const json_t *all)
     return newest;
 }
 
-static int add_elements(struct error *e, struct client *c, const json_t *all,
+static bool has_ended(const json_t *w)
+{
+    enum workload_state state;
+    return workload_state_parse(json_text(w, "state", ""), &state) == 0 &&
+           workload_state_is_terminal(state);
+}
+
+static int add_elements(struct error *e, struct client *c, const json_t *all, enum array_part part,
                         struct references *list, size_t room)
 {
     uint64_t group = choose_group(all);
     for (size_t i = json_array_size(all); i > 0; i--) { /* oldest first: element 0 leads */
         const json_t *w = json_array_get(all, i - 1);
-        if ((uint64_t)json_number(w, "group", 0) != group)
+        if ((uint64_t)json_number(w, "group", 0) != group || (part == ARRAY_LIVE && has_ended(w)))
             continue;
         const char *id = arena_printf(&c->arena, "%lld", (long long)json_number(w, "id", 0));
         if (!id || list->count == room)
@@ -58,8 +65,8 @@ static int add_elements(struct error *e, struct client *c, const json_t *all,
     return 0;
 }
 
-static int expand(struct error *e, struct client *c, const char *name, struct references *list,
-                  size_t room)
+static int expand(struct error *e, struct client *c, const char *name, enum array_part part,
+                  struct references *list, size_t room)
 {
     char cursor[32] = "";
     json_t *all = json_array();
@@ -73,13 +80,13 @@ static int expand(struct error *e, struct client *c, const char *name, struct re
         json_decref(page);
     } while (r == 0 && *cursor && json_array_size(all) < WORKLOAD_ARRAY_MAX * 2);
     if (r == 0)
-        r = add_elements(e, c, all, list, room);
+        r = add_elements(e, c, all, part, list, room);
     json_decref(all);
     return r;
 }
 
 int references_expand(struct error *e, struct client *c, size_t count, char *const *words,
-                      struct references *ret)
+                      enum array_part part, struct references *ret)
 {
     size_t room = count + WORKLOAD_ARRAY_MAX * 2;
     struct references list = {.items = arena_array(&c->arena, room, sizeof *list.items)};
@@ -91,7 +98,7 @@ int references_expand(struct error *e, struct client *c, size_t count, char *con
             r = client_get(NULL, c, client_path(c, "workloads", words[i], ""), NULL);
             /* gpumux says so of a name that stands for several; whatever else, the command says. */
             if (r == -ERR_CONFLICT) {
-                r = expand(e, c, words[i], &list, room);
+                r = expand(e, c, words[i], part, &list, room);
                 if (r < 0)
                     return r;
                 continue;

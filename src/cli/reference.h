@@ -7,6 +7,9 @@ struct references {
     const char **items; /* ids or names of one workload each; in the client's arena */
 };
 
-/* Replaces every array's name among the words by the ids of its elements. */
+enum array_part { ARRAY_ALL, ARRAY_LIVE };
+
+/* Replaces every array's name among the words by the ids of its elements, or of those that have not
+ * ended. */
 int references_expand(struct error *e, struct client *c, size_t count, char *const *words,
-                      struct references *ret);
+                      enum array_part part, struct references *ret);

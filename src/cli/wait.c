@@ -84,7 +84,7 @@ static int wait_all(struct error *e, struct waiting *w, int64_t deadline_boot_ms
     int r = follow_revision(e, w->client, &revision);
     struct references list = {0};
     if (r == 0)
-        r = references_expand(e, w->client, in->operand_count, in->operands, &list);
+        r = references_expand(e, w->client, in->operand_count, in->operands, ARRAY_ALL, &list);
     for (size_t i = 0; r == 0 && i < list.count; i++)
         r = look(e, w, list.items[i]);
     struct follow_events events;

@@ -101,6 +101,10 @@ kill "$follower"
 exits 1 "$gpumux" cancel long
 said 'already ended'
 exits 3 "$gpumux" cancel nobody
+"$gpumux" submit -d 0 --array 3 --name half -- sh -c '[ $GPUMUX_ARRAY_INDEX = 0 ] || sleep 1000' > /dev/null
+exits 0 "$gpumux" wait 'half[0]'
+exits 0 "$gpumux" cancel half --grace 0s # whose first has ended: that is no mistake of the user's
+exits 1 "$gpumux" wait half
 exits 0 "$gpumux" drain "$node"
 exits 0 "$gpumux" nodes
 said drained
