@@ -139,6 +139,36 @@ int client_get(struct error *e, struct client *c, const char *target, json_t **r
     return client_request(e, c, "GET", target, NULL, CLIENT_RETRY_MS, ret);
 }
 
+int client_get_pages(struct error *e, struct client *c, const char *path, const char *member,
+                     int64_t retry_ms, json_t **ret)
+{
+    json_t *all = json_array(), *page = NULL;
+    struct str target;
+    str_init(&target, 4096);
+    int r;
+    do {
+        str_clear(&target);
+        str_printf(&target, "%s?limit=1000", path);
+        if (page) {
+            str_append(&target, "&cursor=");
+            http_append_encoded(&target, json_text(page, "next", ""));
+        }
+        json_decref(page);
+        page = NULL;
+        r = client_request(e, c, "GET", str_text(&target), NULL, retry_ms, &page);
+        (void)json_array_extend(all, json_object_get(page, member));
+    } while (r == 0 && *json_text(page, "next", ""));
+    json_decref(page);
+    str_done(&target);
+    json_t *answer = r == 0 ? json_pack("{s:O}", member, all) : NULL;
+    json_decref(all);
+    if (r == 0 && !answer)
+        r = error_set(e, ERR_NO_MEMORY, "out of memory");
+    if (r == 0)
+        *ret = answer;
+    return r;
+}
+
 const char *client_path(struct client *c, const char *collection, const char *reference,
                         const char *suffix)
 {

@@ -38,6 +38,9 @@ int client_request(struct error *e, struct client *c, const char *method, const 
 /* The same, with everything that a call can have. */
 int client_call(struct error *e, struct client *c, const struct http_call *call, int64_t retry_ms,
                 json_t **ret);
+/* GET of a list, page by page: an object whose `member` has the elements of all of them. */
+int client_get_pages(struct error *e, struct client *c, const char *path, const char *member,
+                     int64_t retry_ms, json_t **ret);
 /* GET, repeated. */
 int client_get(struct error *e, struct client *c, const char *target, json_t **ret);
 

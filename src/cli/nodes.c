@@ -95,7 +95,7 @@ int nodes_command(const struct invocation *in)
     struct error e = {0};
     json_t *answer = NULL;
     enum output_format format = output_format(in);
-    if (client_get(&e, &c, "/v1/nodes", &answer) < 0) {
+    if (client_get_pages(&e, &c, "/v1/nodes", "nodes", CLIENT_RETRY_MS, &answer) < 0) {
         status = client_fail(&c, &e);
     } else if (option_given(in, "quiet")) {
         const json_t *nodes = json_object_get(answer, "nodes");

@@ -37,7 +37,7 @@ static int fetch(struct error *e, struct client *c, int64_t retry_ms, struct new
     snprintf(target, sizeof target,
              "/v1/workloads?limit=%d&state=queued,placed,starting,running,stopping",
              WORKLOADS_SHOWN);
-    int r = client_request(e, c, "GET", "/v1/nodes", NULL, retry_ms, &fresh.nodes);
+    int r = client_get_pages(e, c, "/v1/nodes", "nodes", retry_ms, &fresh.nodes);
     if (r == 0)
         r = client_request(e, c, "GET", target, NULL, retry_ms, &fresh.workloads);
     if (r == 0)

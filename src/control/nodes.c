@@ -8,20 +8,30 @@
 #include "wire/record.h"
 #include "wire/spec.h"
 
+enum { NODES_DEFAULT = 100 };
+
 struct node_listing {
     struct control *control;
     struct error *error;
-    const char *only; /* NULL: all */
+    const char *only;  /* NULL: all */
+    const char *after; /* names up to this one were on earlier pages; NULL: none */
+    size_t limit;      /* 0: none */
+    bool more;         /* there are some past the limit */
+    char last[NODE_NAME_MAX];
     struct str json;
     size_t count;
 };
 
-/* Nodes are few: one pass over what the store knows serves both routes. */
+/* Nodes are few, and come by name: one pass over what the store knows serves both routes. */
 static int list_node(void *arg, const char *name, bool drained, const char *json)
 {
     struct node_listing *l = arg;
-    if (l->only && strcmp(l->only, name) != 0)
+    if ((l->only && strcmp(l->only, name) != 0) || (l->after && strcmp(name, l->after) <= 0))
         return 0;
+    l->more = l->limit && l->count == l->limit;
+    if (l->more)
+        return 1;
+    str_copy(l->last, sizeof l->last, name);
     struct arena arena;
     arena_init(&arena, SPEC_TEXT_MAX);
     struct node_info *info = arena_alloc(&arena, sizeof *info);
@@ -64,15 +74,26 @@ static bool no_query(struct http_request *r)
 
 void handle_nodes(void *context, struct http_request *r)
 {
+    static const char *const queries[] = {"limit", "cursor", NULL};
     struct control *c = context;
     struct error e = {0};
-    if (!no_query(r))
-        return;
-    struct node_listing l = {.control = c, .error = &e};
+    uint64_t limit = NODES_DEFAULT;
+    struct node_listing l = {.control = c, .error = &e, .after = http_request_query(r, "cursor")};
     str_init(&l.json, HTTP_BODY_MAX);
     str_append(&l.json, "{\"nodes\": [");
-    int result = store_nodes(&e, c->store, list_node, &l);
-    str_append(&l.json, "]}");
+    int result = http_request_check_query(&e, r, queries);
+    if (result == 0)
+        result = control_query_number(&e, r, "limit", 1, STORE_PAGE_MAX, &limit);
+    l.limit = (size_t)limit;
+    if (result == 0)
+        result = store_nodes(&e, c->store, list_node, &l);
+    str_append(&l.json, "], \"next\": ");
+    struct json_writer w;
+    json_writer_init(&w, &l.json);
+    json_put_string(&w, l.more ? l.last : NULL);
+    str_append_char(&l.json, '}');
+    if (result >= 0 && str_failed(&l.json))
+        result = error_set(&e, ERR_TOO_LARGE, "the page is too large: ask with a smaller limit");
     if (result < 0)
         http_answer_error(r, &e);
     else

@@ -248,6 +248,9 @@ static void nodes(void **state)
 {
     struct fixture *f = *state;
     GET(200, "/v1/nodes");
+    GET(200, "/v1/nodes?limit=1");
+    GET(200, "/v1/nodes?cursor=box");
+    GET(400, "/v1/nodes?limit=0");
     GET(400, "/v1/nodes?x=1");
     GET(200, "/v1/nodes/box");
     GET(400, "/v1/nodes/box?x=1");

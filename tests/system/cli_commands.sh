@@ -144,3 +144,11 @@ wait_until "the node has joined" node_joined
 [ "$("$gpumux" nodes -q)" = apart ] || fail "nodes: $("$gpumux" nodes)"
 exits 0 "$gpumux" run -- sh -c 'echo "$CUDA_VISIBLE_DEVICES"' < /dev/null
 said '^GPU-'
+"$gpumux" node --state "$work/m" --node-socket "$work/c/node.sock" --without-devices --set node_name=bare \
+    --set beat=100ms --set allow_root=true >> "$log" 2>&1 &
+second_joined() { "$gpumux" nodes -q | grep -qx bare; }
+wait_until "a second node has joined" second_joined
+page=$(curl -sf --unix-socket "$GPUMUX_SOCKET" 'http://gpumux/v1/nodes?limit=1')
+[ "$(jq -r '.nodes[].name, .next' <<< "$page" | tr '\n' ' ')" = 'apart apart ' ] || fail "page of nodes: $page"
+page=$(curl -sf --unix-socket "$GPUMUX_SOCKET" 'http://gpumux/v1/nodes?limit=1&cursor=apart')
+[ "$(jq -r '.nodes[].name, .next' <<< "$page" | tr '\n' ' ')" = 'bare null ' ] || fail "second page of nodes: $page"
