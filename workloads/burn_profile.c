@@ -9,6 +9,9 @@
 
 enum { LINE_BYTES_MAX = 1024, COLUMNS_MAX = 32, ROWS_MAX = 64 };
 
+/* Of a number in the table: no batch, time or memory comes near it, and no sum of two overflows. */
+static const double number_max = 1e12;
+
 enum column { MODEL, BATCH, ITER_MS, MEM_MIB, GR_ACTIVE, SM_ACTIVE, DRAM, COLUMN_COUNT };
 
 static const char *const column_names[COLUMN_COUNT] = {
@@ -65,11 +68,27 @@ static int parse_row(struct error *e, const char *path, unsigned line_number, ch
             continue;
         if (places[c] < count)
             row->values[c] = strtod(fields[places[c]], &end);
-        if (!end || end == fields[places[c]] || *end != '\0' || !(row->values[c] >= 0))
-            return error_set(e, ERR_SYNTAX, "%s, line %u: '%s' is not a number", path, line_number,
-                             column_names[c]);
+        if (!end || end == fields[places[c]] || *end != '\0' || !(row->values[c] >= 0) ||
+            row->values[c] > number_max)
+            return error_set(e, ERR_SYNTAX, "%s, line %u: '%s' is not a number from 0 to %g", path,
+                             line_number, column_names[c], number_max);
     }
     return 0;
+}
+
+/* The next line; false at the end of the file, or with *result < 0. */
+static bool next_line(struct error *e, FILE *file, const char *path, unsigned *line_number,
+                      char line[LINE_BYTES_MAX], int *result)
+{
+    if (!fgets(line, LINE_BYTES_MAX, file))
+        return false;
+    ++*line_number;
+    if (strlen(line) == LINE_BYTES_MAX - 1 && line[LINE_BYTES_MAX - 2] != '\n') {
+        *result = error_set(e, ERR_SYNTAX, "%s, line %u: longer than %d bytes", path, *line_number,
+                            LINE_BYTES_MAX - 2);
+        return false;
+    }
+    return true;
 }
 
 /* The rows of one model. */
@@ -77,12 +96,12 @@ static int read_rows(struct error *e, FILE *file, const char *path, const char *
                      struct row rows[ROWS_MAX], unsigned *ret_count)
 {
     char line[LINE_BYTES_MAX], *fields[COLUMNS_MAX];
-    unsigned places[COLUMN_COUNT], count = 0, line_number = 1;
-    if (!fgets(line, sizeof(line), file))
-        return error_set(e, ERR_SYNTAX, "%s is empty", path);
-    int r = find_columns(e, path, line, places);
-    while (r == 0 && fgets(line, sizeof(line), file)) {
-        line_number++;
+    unsigned places[COLUMN_COUNT], count = 0, line_number = 0;
+    int r = 0;
+    if (!next_line(e, file, path, &line_number, line, &r))
+        return r < 0 ? r : error_set(e, ERR_SYNTAX, "%s is empty", path);
+    r = find_columns(e, path, line, places);
+    while (r == 0 && next_line(e, file, path, &line_number, line, &r)) {
         unsigned field_count = split(line, fields);
         if (places[MODEL] >= field_count || !str_equal(fields[places[MODEL]], model))
             continue;
@@ -141,18 +160,25 @@ static int interpolate(struct error *e, const char *model, const struct row *row
     return 0;
 }
 
-int burn_profile_read(struct error *e, const char *path, const char *model, double *batch,
-                      struct burn_profile *ret_profile)
+int burn_profile_parse(struct error *e, FILE *file, const char *path, const char *model,
+                       double *batch, struct burn_profile *ret_profile)
 {
     struct row rows[ROWS_MAX] = {0};
     unsigned count = 0;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return error_set_errno(e, ERR_IO, errno, "cannot read the profile %s", path);
     int r = read_rows(e, file, path, model, rows, &count);
-    fclose(file);
     if (r < 0)
         return r;
     qsort(rows, count, sizeof(*rows), by_batch);
     return interpolate(e, model, rows, count, batch, ret_profile);
+}
+
+int burn_profile_read(struct error *e, const char *path, const char *model, double *batch,
+                      struct burn_profile *ret_profile)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return error_set_errno(e, ERR_IO, errno, "cannot read the profile %s", path);
+    int r = burn_profile_parse(e, file, path, model, batch, ret_profile);
+    fclose(file);
+    return r;
 }

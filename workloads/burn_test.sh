@@ -37,6 +37,10 @@ expect 0 '^step=200 samples=2000 .* done$' --step-ms 1 --batch 100 --reference-b
 expect 2 'vgg16.*from 128 to 1024, not 4096' --profile "$profile" --model vgg16 --batch 4096
 expect 2 "no model 'vgg99'" --profile "$profile" --model vgg99
 expect 1 'cannot read the profile' --profile "$work/none.csv" --model vgg16
+{ head -n 1 "$profile"; sed -n 2p "$profile" | sed 's/,[^,]*/,inf/2'; } > "$work/infinite.csv"
+expect 2 "line 2: 'iter_ms' is not a number" --profile "$work/infinite.csv" --model vgg16
+{ cat "$profile"; printf 'vgg16,%01100d\n' 1; } > "$work/long.csv"
+expect 2 'longer than 1022 bytes' --profile "$work/long.csv" --model vgg16
 expect 2 'go together' --profile "$profile"
 expect 2 'say how long a step takes'
 expect 2 'number from 0 to 100' --step-ms 1 --sm 101

@@ -56,6 +56,10 @@ static void utf8_is_checked_strictly(void **state)
     assert_true(str_is_utf8("na\xc3\xafve", 6));
     assert_true(str_is_utf8("\xf0\x9f\x90\x98", 4));
     assert_false(str_is_utf8("\xc0\x80", 2));
+    assert_int_equal(str_utf8_prefix("na\xc3\xafve", 6), 6);
+    assert_int_equal(str_utf8_prefix("na\xc3\xafve", 3), 2);
+    assert_int_equal(str_utf8_prefix("a\0b", 3), 1);
+    assert_int_equal(str_utf8_prefix("", 0), 0);
     assert_false(str_is_utf8("\xed\xa0\x80", 3));
     assert_false(str_is_utf8("\xf4\x90\x80\x80", 4));
     assert_false(str_is_utf8("a\0b", 3));

@@ -144,16 +144,18 @@ static size_t utf8_sequence(const unsigned char *p, size_t left)
     return overlong || outside ? 0 : length;
 }
 
-bool str_is_utf8(const char *bytes, size_t length)
+size_t str_utf8_prefix(const char *bytes, size_t length)
 {
     const unsigned char *p = (const unsigned char *)bytes;
-    for (size_t i = 0; i < length;) {
-        size_t step = utf8_sequence(p + i, length - i);
-        if (step == 0)
-            return false;
-        i += step;
-    }
-    return true;
+    size_t valid = 0;
+    for (size_t step = 1; step && valid < length; valid += step)
+        step = utf8_sequence(p + valid, length - valid);
+    return valid;
+}
+
+bool str_is_utf8(const char *bytes, size_t length)
+{
+    return str_utf8_prefix(bytes, length) == length;
 }
 
 size_t str_distance(const char *a, const char *b, size_t limit)

@@ -36,6 +36,8 @@ bool str_equal(const char *a, const char *b); /* NULL equals only NULL */
 bool str_starts_with(const char *s, const char *prefix);
 /* Valid UTF-8 without NUL, surrogates or overlong forms. */
 bool str_is_utf8(const char *bytes, size_t length);
+/* How many bytes at the start are that: where a text that was cut to fit is cut once more. */
+size_t str_utf8_prefix(const char *bytes, size_t length);
 /* Edit distance, capped at `limit`: for "did you mean". */
 size_t str_distance(const char *a, const char *b, size_t limit);
 

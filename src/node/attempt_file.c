@@ -4,8 +4,13 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define WORD_BYTES sizeof(const char *)
+/* The end of the year 9999, as far as a time can be written. */
+#define WALL_MS_MAX INT64_C(253402300799999)
+
+enum { PORT_MAX = 65535, SIGNAL_MAX = 64 };
 
 char *attempt_name(uint64_t workload, int attempt, char text[ATTEMPT_NAME_MAX])
 {
@@ -85,12 +90,14 @@ int attempt_record_write(const struct attempt_record *record, struct str *out)
 
 int attempt_exit_write(const struct attempt_report *exit, struct str *out)
 {
+    /* Sentences are cut to fit, perhaps inside a character: JSON would refuse the whole. */
+    size_t text_length = str_utf8_prefix(exit->text, strlen(exit->text));
     return write_json(
-        json_pack("{sI si sI sI ss si si sb ss}", "workload", (json_int_t)exit->workload, "attempt",
-                  exit->attempt, "started_wall_ms", (json_int_t)exit->started_wall_ms,
+        json_pack("{sI si sI sI ss si si sb ss%}", "workload", (json_int_t)exit->workload,
+                  "attempt", exit->attempt, "started_wall_ms", (json_int_t)exit->started_wall_ms,
                   "ended_wall_ms", (json_int_t)exit->ended_wall_ms, "failure",
                   failure_reason_name(exit->failure), "exit_code", exit->exit_code, "signal",
-                  exit->signal, "never_ran", exit->never_ran, "text", exit->text),
+                  exit->signal, "never_ran", exit->never_ran, "text", exit->text, text_length),
         out);
 }
 
@@ -114,6 +121,24 @@ static int words_from_json(struct arena *arena, json_t *array, struct words *ret
     }
     *ret = (struct words){.count = count, .items = items};
     return 0;
+}
+
+/* Ten years at most: such times are added to the clock's. */
+static bool is_time_ms(int64_t ms)
+{
+    return ms >= 0 && ms <= WORKLOAD_TIME_MS_MAX;
+}
+
+static bool is_wall_ms(int64_t ms)
+{
+    return ms >= 0 && ms <= WALL_MS_MAX;
+}
+
+static bool is_grant(const struct attempt_grant *g)
+{
+    return g->attempt >= 1 && g->command.count > 0 && g->log_files >= 1 && g->log_file_bytes >= 1 &&
+           is_time_ms(g->grace_ms) && is_time_ms(g->time_limit_ms) && is_time_ms(g->fence_ms) &&
+           is_time_ms(g->drain_ms) && g->ready_port >= 0 && g->ready_port <= PORT_MAX;
 }
 
 static int parse_root(struct error *e, const char *text, size_t length, json_t **ret)
@@ -163,8 +188,7 @@ int attempt_grant_parse(struct error *e, struct arena *arena, const char *text, 
         r = words_from_json(arena, environment, &grant.environment);
     if (r == 0)
         r = words_from_json(arena, ready_command, &grant.ready_command);
-    if (r == 0 && (ready_kind_parse(ready, &grant.ready) < 0 || grant.command.count == 0 ||
-                   grant.log_files < 1 || grant.log_file_bytes < 1))
+    if (r == 0 && (ready_kind_parse(ready, &grant.ready) < 0 || !is_grant(&grant)))
         r = -ERR_CORRUPT;
     json_decref(root);
     if (r == 0 && !grant.directory)
@@ -193,7 +217,7 @@ int attempt_record_parse(struct error *e, const char *text, size_t length,
                        &started) < 0)
         r = error_set(e, ERR_CORRUPT, "%s", problem.text);
     else if (!str_copy(record.boot_id, sizeof record.boot_id, boot_id) || supervisor_pid < 1 ||
-             task_pid < 1)
+             task_pid < 1 || !is_wall_ms(started))
         r = error_set(e, ERR_CORRUPT, "this is not a record");
     json_decref(root);
     if (r < 0)
@@ -225,8 +249,11 @@ int attempt_exit_parse(struct error *e, const char *text, size_t length, struct 
         r = error_set(e, ERR_CORRUPT, "%s", problem.text);
     else if (failure_reason_parse(failure, &report.failure) < 0)
         r = error_set(e, ERR_CORRUPT, "\"%s\" is no failure", failure);
-    else
-        str_copy(report.text, sizeof report.text, sentence);
+    else if (report.attempt < 1 || report.signal < 0 || report.signal > SIGNAL_MAX ||
+             !is_wall_ms(started) || !is_wall_ms(ended))
+        r = error_set(e, ERR_CORRUPT, "this is not an end");
+    else if (!str_copy(report.text, sizeof report.text, sentence))
+        report.text[str_utf8_prefix(report.text, sizeof report.text - 1)] = '\0';
     json_decref(root);
     if (r < 0)
         return r;

@@ -49,7 +49,9 @@ int attempt_grant_write(const struct attempt_grant *grant, struct str *out);
 int attempt_record_write(const struct attempt_record *record, struct str *out);
 int attempt_exit_write(const struct attempt_report *exit, struct str *out);
 
-/* Strict: -ERR_CORRUPT on anything that the writers do not write. */
+/* -ERR_CORRUPT on anything that the writers do not write, but for members that a neighbouring
+ * version adds. The files lie in a directory of the workload's user: what is parsed is safe to add to
+ * clocks and to tell control, true it need not be. */
 int attempt_grant_parse(struct error *e, struct arena *arena, const char *text, size_t length,
                         struct attempt_grant *ret);
 int attempt_record_parse(struct error *e, const char *text, size_t length,

@@ -9,7 +9,23 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { HEAD_MAX = 64 };
+#include "base/str.h"
+#include "model/workload.h"
+
+enum { HEAD_MAX = 64, SIGNAL_MAX = 64 };
+
+/* Is the head, and nothing else, what is written for this command? */
+static bool is_canonical(const struct control_command *command, const char *head,
+                         size_t head_length)
+{
+    struct control_command bare = *command;
+    char packet[HEAD_MAX];
+    bare.length = 0;
+    size_t length = control_command_write(&bare, packet);
+    if (command->kind == CONTROL_INPUT)
+        length--; /* its newline */
+    return length == head_length && memcmp(packet, head, length) == 0;
+}
 
 int control_command_parse(const char *packet, size_t length, struct control_command *ret)
 {
@@ -22,11 +38,13 @@ int control_command_parse(const char *packet, size_t length, struct control_comm
     head[head_length] = '\0';
     struct control_command command = {0};
     int end = 0;
-    if (sscanf(head, "stop %" SCNd64, &command.grace_ms) == 1 && command.grace_ms >= 0)
+    if (sscanf(head, "stop %" SCNd64, &command.grace_ms) == 1 && command.grace_ms >= 0 &&
+        command.grace_ms <= WORKLOAD_TIME_MS_MAX)
         command.kind = CONTROL_STOP;
     else if (strcmp(head, "kill") == 0)
         command.kind = CONTROL_KILL;
-    else if (sscanf(head, "signal %d", &command.signal) == 1 && command.signal > 0)
+    else if (sscanf(head, "signal %d", &command.signal) == 1 && command.signal > 0 &&
+             command.signal <= SIGNAL_MAX)
         command.kind = CONTROL_SIGNAL;
     else if (newline && sscanf(head, "input %" SCNu64 " %d", &command.offset, &end) == 2)
         command.kind = CONTROL_INPUT;
@@ -37,6 +55,8 @@ int control_command_parse(const char *packet, size_t length, struct control_comm
     else
         return -ERR_PROTOCOL;
     command.end = end == 1;
+    if (!is_canonical(&command, head, head_length))
+        return -ERR_PROTOCOL;
     if (newline) {
         command.data = newline + 1;
         command.length = length - head_length - 1;
@@ -71,6 +91,24 @@ size_t control_command_write(const struct control_command *command, char *packet
         break;
     }
     return (size_t)n;
+}
+
+bool control_reply_parse_taken(const char *reply, uint64_t *ret_offset)
+{
+    uint64_t offset;
+    char canonical[CONTROL_REPLY_MAX];
+    if (sscanf(reply, "ok %20" SCNu64, &offset) != 1)
+        return false;
+    control_reply_write_taken(offset, canonical);
+    if (!str_equal(canonical, reply))
+        return false;
+    *ret_offset = offset;
+    return true;
+}
+
+void control_reply_write_taken(uint64_t offset, char reply[CONTROL_REPLY_MAX])
+{
+    snprintf(reply, CONTROL_REPLY_MAX, "ok %" PRIu64, offset);
 }
 
 /* Through /proc/self/fd: a socket's address has only 108 bytes, a state directory may be deep. */

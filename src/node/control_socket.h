@@ -49,11 +49,15 @@ struct control_command {
     size_t length;
 };
 
-/* -ERR_PROTOCOL. */
+/* Takes what control_command_write writes, nothing looser. -ERR_PROTOCOL. */
 int control_command_parse(const char *packet, size_t length, struct control_command *ret);
 /* Returns the packet's length; packet holds CONTROL_PACKET_MAX. length of data ≤ CONTROL_DATA_MAX.
  */
 size_t control_command_write(const struct control_command *command, char *packet);
+
+/* "ok OFFSET": the reply to input. false: it is another reply. */
+bool control_reply_parse_taken(const char *reply, uint64_t *ret_offset);
+void control_reply_write_taken(uint64_t offset, char reply[CONTROL_REPLY_MAX]);
 
 struct control_socket {
     int listen_fd;

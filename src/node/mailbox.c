@@ -1,6 +1,4 @@
 #include <event2/event.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -127,7 +125,7 @@ static void take_reply(struct run *r, const char *reply)
         return;
     r->mailbox.waiting = false;
     uint64_t taken;
-    if (l->command.kind == CONTROL_INPUT && sscanf(reply, "ok %" SCNu64, &taken) == 1) {
+    if (l->command.kind == CONTROL_INPUT && control_reply_parse_taken(reply, &taken)) {
         input_taken(r, l, taken);
         return;
     }

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "node/attempt_file.h"
+#include "node/control_socket.h"
 #include "node/durable.h"
 #include "node/output.h"
 
@@ -137,6 +138,71 @@ static void test_files_are_parsed_strictly(void **state)
     arena_done(&arena);
 }
 
+/* A sentence that was cut to fit, here inside a character, must not cost the whole file. */
+static void test_cut_sentence_is_written(void **state)
+{
+    (void)state;
+    struct attempt_report end = {.workload = 17, .attempt = 1, .phase = ATTEMPT_EXITED}, again;
+    end.text[0] = 'a';
+    for (size_t i = 1; i + 1 < sizeof end.text; i++)
+        end.text[i] = i % 2 ? '\xc3' : '\xa9';
+    end.text[sizeof end.text - 2] = '\xc3';
+    struct str text;
+    str_init(&text, ATTEMPT_EXIT_MAX);
+    assert_int_equal(attempt_exit_write(&end, &text), 0);
+    assert_int_equal(attempt_exit_parse(NULL, str_text(&text), text.length, &again), 0);
+    assert_int_equal(strlen(again.text), sizeof end.text - 3);
+    assert_memory_equal(again.text, end.text, sizeof end.text - 3);
+    str_done(&text);
+}
+
+/* Control cuts off a node that reports such things: a workload's user must not bring that about. */
+static void test_impossible_ends_are_refused(void **state)
+{
+    (void)state;
+    const struct attempt_report good = {
+        .workload = 17, .attempt = 1, .started_wall_ms = 1, .ended_wall_ms = 2, .signal = 9};
+    struct attempt_report wrong[] = {good, good, good, good, good, good}, parsed;
+    wrong[1].signal = -1;
+    wrong[2].signal = 65;
+    wrong[3].started_wall_ms = -1;
+    wrong[4].ended_wall_ms = INT64_MAX;
+    wrong[5].attempt = 0;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct str text;
+        str_init(&text, ATTEMPT_EXIT_MAX);
+        assert_int_equal(attempt_exit_write(&wrong[i], &text), 0);
+        assert_int_equal(attempt_exit_parse(NULL, str_text(&text), text.length, &parsed),
+                         i == 0 ? 0 : -ERR_CORRUPT);
+        str_done(&text);
+    }
+}
+
+static void test_packets_are_parsed_strictly(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"stop 0",       "stop 5000", "kill", "signal 64",
+                                       "input 3 1\nx", "ready",     "watch"};
+    static const char *const wrong[] = {
+        "",           "stop",         "stop -1",
+        "stop 5000 ", "stop 0x10",    "stop 9223372036854775807",
+        "signal 0",   "signal 65",    "signal 2147483648",
+        "input 3 1",  "input 3 2\nx", "input 18446744073709551616 1\nx",
+        "kill all"};
+    struct control_command command;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        assert_int_equal(control_command_parse(good[i], strlen(good[i]), &command), 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(control_command_parse(wrong[i], strlen(wrong[i]), &command),
+                         -ERR_PROTOCOL);
+    uint64_t offset;
+    assert_true(control_reply_parse_taken("ok 17", &offset));
+    assert_int_equal(offset, 17);
+    assert_false(control_reply_parse_taken("ok", &offset));
+    assert_false(control_reply_parse_taken("ok -1", &offset));
+    assert_false(control_reply_parse_taken("ok 18446744073709551616", &offset));
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -147,6 +213,9 @@ int main(void)
         CASE(test_reserved_room_is_used),
         CASE(test_names),
         CASE(test_files_are_parsed_strictly),
+        CASE(test_cut_sentence_is_written),
+        CASE(test_impossible_ends_are_refused),
+        CASE(test_packets_are_parsed_strictly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -294,7 +294,7 @@ static void take_input(struct supervisor *s, const struct control_command *comma
         snprintf(reply, CONTROL_REPLY_MAX, "error input is missing from byte %" PRIu64 " on",
                  s->input.taken);
     else
-        snprintf(reply, CONTROL_REPLY_MAX, "ok %" PRIu64, s->input.taken);
+        control_reply_write_taken(s->input.taken, reply);
 }
 
 static void obey(struct supervisor *s, int peer, const struct control_command *command,

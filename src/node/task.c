@@ -11,8 +11,9 @@
 #include "node/cgroup_fork.h"
 
 /* What the child says through the status pipe when it could not exec. */
+enum exec_stage { STAGE_DIRECTORY, STAGE_COMMAND };
 struct exec_failure {
-    enum { STAGE_DIRECTORY, STAGE_COMMAND } stage;
+    enum exec_stage stage;
     int errno_value;
 };
 
@@ -70,7 +71,7 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static _Noreturn void fail_child(int status_fd, int stage, int errno_value)
+static _Noreturn void fail_child(int status_fd, enum exec_stage stage, int errno_value)
 {
     struct exec_failure failure = {.stage = stage, .errno_value = errno_value};
     ssize_t n = write(status_fd, &failure, sizeof failure);
