@@ -5,6 +5,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <mntent.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,7 +147,7 @@ static void check_mps(struct doctor *d, struct finding *f)
     mend(f, "apt install nvidia-cuda-mps");
 }
 
-/* This process's own cgroup, from the line "0::/path". */
+/* This process's own cgroup in the v2 hierarchy, from the line "0::/path"; of the root: "". */
 static bool own_cgroup(char *path, size_t size)
 {
     FILE *file = fopen("/proc/self/cgroup", "re");
@@ -155,26 +156,51 @@ static bool own_cgroup(char *path, size_t size)
     while (file && !found && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
         found = str_starts_with(line, "0::") &&
-                snprintf(path, size, "/sys/fs/cgroup%s", line + 3) < (int)size;
+                str_copy(path, size, str_equal(line + 3, "/") ? "" : line + 3);
     }
     if (file)
         fclose(file);
     return found;
 }
 
+/* Its directory, as a node looks for it: the first writable one under a mount of cgroup2, wherever
+ * that is; else the last of them. False: there is none. */
+static bool find_cgroup(char *path, size_t size, bool *ret_writable)
+{
+    char own[2048], file[4096 + 16];
+    struct mntent entry;
+    char strings[8192];
+    bool found = false, writable = false;
+    FILE *mounts = own_cgroup(own, sizeof own) ? setmntent("/proc/self/mounts", "re") : NULL;
+    while (mounts && !writable && getmntent_r(mounts, &entry, strings, sizeof strings)) {
+        if (!str_equal(entry.mnt_type, "cgroup2") ||
+            snprintf(file, sizeof file, "%s%s/cgroup.procs", entry.mnt_dir, own) >=
+                (int)sizeof file ||
+            access(file, F_OK) < 0 || snprintf(path, size, "%s%s", entry.mnt_dir, own) >= (int)size)
+            continue;
+        found = true;
+        writable = access(path, W_OK) == 0;
+    }
+    if (mounts)
+        endmntent(mounts);
+    *ret_writable = writable;
+    return found;
+}
+
 static void check_cgroup(struct doctor *d, struct finding *f)
 {
     (void)d;
-    char path[2304];
-    if (access("/sys/fs/cgroup/cgroup.controllers", R_OK) < 0 || !own_cgroup(path, sizeof path)) {
+    char path[4096];
+    bool writable;
+    if (!find_cgroup(path, sizeof path, &writable)) {
         find(f, VERDICT_WARN,
              "no cgroup v2: what a workload leaves behind is found by its parentage only");
         mend(f, "boot with systemd.unified_cgroup_hierarchy=1");
-    } else if (access(path, W_OK) < 0) {
+    } else if (!writable) {
         find(f, VERDICT_WARN, "cgroup v2 is there, %.150s is not writable", path);
         mend(f, "systemd-run --user --scope -p Delegate=yes gpumux up");
     } else {
-        find(f, VERDICT_OK, "cgroup v2 is writable");
+        find(f, VERDICT_OK, "cgroup v2 is writable at %.150s", path);
     }
 }
 

@@ -123,6 +123,11 @@ said 'polcy'
 exits 2 "$gpumux" config check
 exits 0 "$gpumux" doctor --state "$state"
 said 'ok .*gpumux'
+# It finds cgroup v2 wherever it is mounted, as the node does.
+if [ "$(id -u)" = 0 ] && mount=$(awk '$3 == "cgroup2" && $4 ~ /^rw/ { print $2; exit }' /proc/self/mounts) \
+    && [ -n "$mount" ] && [ -w "$mount$(sed -n 's/^0:://p' /proc/self/cgroup)/cgroup.procs" ]; then
+    said "ok .*cgroup v2 is writable at $mount"
+fi
 chmod 777 "$state"
 exits 1 "$gpumux" doctor --state "$state"
 said "chmod 0711"
