@@ -380,9 +380,9 @@ static const struct command commands[] = {
     },
     {
         .name = "supervise",
-        .operands = "DIRECTORY",
+        .operands = "ATTEMPT",
         .summary = "run one attempt of a workload",
-        .description = "The supervisor of one attempt, started by a node.",
+        .description = "The supervisor of one attempt, started by a node in its directory.",
         .options = no_options,
         .hidden = true,
         .operands_least = 1,

@@ -303,7 +303,9 @@ int node_command(const struct invocation *in)
     return run_daemon(in, false, true);
 }
 
+/* Its operand is for whoever looks at the list of processes: it starts in its directory. */
 int supervise_command(const struct invocation *in)
 {
-    return supervisor_main(in->operands[0]);
+    (void)in;
+    return supervisor_main(".");
 }

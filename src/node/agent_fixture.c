@@ -353,7 +353,7 @@ int fixture_teardown(void **state)
 bool fixture_main(int argc, char **argv, int *ret_status)
 {
     if (argc == 3 && strcmp(argv[1], "supervise") == 0)
-        *ret_status = supervisor_main(argv[2]);
+        *ret_status = supervisor_main(".");
     else if (argc >= 4 && strcmp(argv[1], "agent") == 0)
         *ret_status = run_agent(argc, argv);
     else

@@ -1,6 +1,6 @@
 /*
  * Control, as the tests of the agent play it, over a unix socket. A test program that includes this
- * is its own `gpumux`: `PROGRAM supervise DIRECTORY` is a supervisor, `PROGRAM agent DIRECTORY
+ * is its own `gpumux`: `PROGRAM supervise W.A` is a supervisor, `PROGRAM agent DIRECTORY
  * SOCKET KEY=VALUE…` an agent, so that agents can be killed; see fixture_main.
  */
 #pragma once

@@ -252,7 +252,7 @@ static int start_supervisor(struct error *e, struct run *r, const struct account
                             struct arena *arena, int lock_fd)
 {
     struct agent *a = r->agent;
-    static const char *const arguments[] = {"gpumux", "supervise", ".", NULL};
+    const char *const arguments[] = {"gpumux", "supervise", r->name, NULL};
     int started[2];
     if (pipe2(started, O_CLOEXEC | O_NONBLOCK) < 0)
         return error_set_errno(e, ERR_IO, errno, "no pipe for its supervisor");

@@ -1,7 +1,7 @@
 /*
- * The supervisor: one small process an attempt, `gpumux supervise DIRECTORY`, started by the agent
- * and independent of it from then on. It runs as the workload's user and owns the attempt's
- * directory:
+ * The supervisor: one small process an attempt, `gpumux supervise W.A`, started by the agent in the
+ * attempt's directory and independent of it from then on. It runs as the workload's user and owns
+ * that directory:
  *
  *   grant.json         what to run (written by the agent before)
  *   record.json        boot id, pids and start times; durable before the task is exec'ed

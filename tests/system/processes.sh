@@ -26,7 +26,8 @@ id=$(submit "{\"command\": \"echo \$\$ \$PPID > $work/pids.\$GPUMUX_ATTEMPT; exe
 for attempt in 1 2; do
     wait_until "attempt $attempt runs" test -s "$work/pids.$attempt"
     read -r task supervisor < "$work/pids.$attempt"
-    tr '\0' ' ' < "/proc/$supervisor/cmdline" | grep -q supervise || fail "$supervisor is no supervisor"
+    [ "$(tr '\0' ' ' < "/proc/$supervisor/cmdline")" = "gpumux supervise $id.$attempt " ] \
+        || fail "$supervisor is no supervisor"
     wait_field "$id" state running
     kill -KILL "$supervisor"
     wait_until "task $task is gone" no_process "^sleep $mark"
