@@ -42,6 +42,7 @@ struct attempt_usage {
     uint64_t memory_used_bytes; /* device memory over all its processes */
     double cpu_percent;
     uint64_t resident_bytes;
+    double samples_per_s; /* by its own word; -1: it does not say */
 };
 
 /* How far an attempt has come on its node. Only ever grows. */

@@ -80,6 +80,8 @@ struct run {
     struct mailbox mailbox;
     uint64_t cpu_ticks; /* at the last beat, for usage */
     int64_t cpu_at_ms;
+    double samples_per_s; /* as its supervisor last said */
+    int64_t speed_at_ms;  /* 0: it never did */
 };
 
 /* A request for output that waits for more. */

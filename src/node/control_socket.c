@@ -50,6 +50,9 @@ int control_command_parse(const char *packet, size_t length, struct control_comm
         command.kind = CONTROL_INPUT;
     else if (strcmp(head, "ready") == 0)
         command.kind = CONTROL_READY;
+    else if (sscanf(head, "progress %20" SCNu64, &command.samples) == 1 &&
+             command.samples <= CONTROL_SAMPLES_MAX && length <= head_length + 1)
+        command.kind = CONTROL_PROGRESS;
     else if (strcmp(head, "watch") == 0)
         command.kind = CONTROL_WATCH;
     else
@@ -86,6 +89,9 @@ size_t control_command_write(const struct control_command *command, char *packet
     case CONTROL_READY:
         n = snprintf(packet, HEAD_MAX, "ready");
         break;
+    case CONTROL_PROGRESS:
+        n = snprintf(packet, HEAD_MAX, "progress %" PRIu64, command->samples);
+        break;
     case CONTROL_WATCH:
         n = snprintf(packet, HEAD_MAX, "watch");
         break;
@@ -109,6 +115,25 @@ bool control_reply_parse_taken(const char *reply, uint64_t *ret_offset)
 void control_reply_write_taken(uint64_t offset, char reply[CONTROL_REPLY_MAX])
 {
     snprintf(reply, CONTROL_REPLY_MAX, "ok %" PRIu64, offset);
+}
+
+bool control_notice_parse_speed(const char *notice, double *ret_samples_per_s)
+{
+    double samples_per_s;
+    char canonical[CONTROL_REPLY_MAX];
+    if (sscanf(notice, "speed %30lf", &samples_per_s) != 1 ||
+        !(samples_per_s >= 0 && samples_per_s <= (double)CONTROL_SAMPLES_MAX))
+        return false;
+    control_notice_write_speed(samples_per_s, canonical);
+    if (!str_equal(canonical, notice))
+        return false;
+    *ret_samples_per_s = samples_per_s;
+    return true;
+}
+
+void control_notice_write_speed(double samples_per_s, char notice[CONTROL_REPLY_MAX])
+{
+    snprintf(notice, CONTROL_REPLY_MAX, "speed %.6g", samples_per_s);
 }
 
 /* Through /proc/self/fd: a socket's address has only 108 bytes, a state directory may be deep. */
@@ -185,11 +210,11 @@ void control_socket_reply(struct control_socket *c, int peer, const char *text)
         (void)!send(c->peers[peer], text, strlen(text), MSG_NOSIGNAL);
 }
 
-void control_socket_notify(struct control_socket *c)
+void control_socket_notify(struct control_socket *c, const char *text)
 {
     for (int i = 0; i < CONTROL_PEERS_MAX; i++)
         if (c->watches[i])
-            control_socket_reply(c, i, "changed");
+            control_socket_reply(c, i, text);
 }
 
 int control_socket_connect(struct error *e, int directory_fd, uint32_t owner, int *ret_fd)

@@ -10,7 +10,9 @@
  *   input OFFSET END\nBYTES       standard input from byte OFFSET on; END 1: nothing follows.
  *                                 What was taken before is skipped, so repeating is harmless
  *   ready                         the service says that it is (client library)
- *   watch                         "changed" follows whenever there is something new in the directory
+ *   progress SAMPLES              how many samples this attempt has done so far: see speed.h
+ *   watch                         "changed" follows whenever there is something new in the directory,
+ *                                 "speed SAMPLES_PER_S" whenever that was measured
  *
  * Replies: "ok", "ok OFFSET" (input: taken up to there, perhaps not all), "error SENTENCE".
  */
@@ -22,6 +24,8 @@
 #include "base/error.h"
 
 #define CONTROL_SOCKET_NAME "control.sock"
+#define CONTROL_CHANGED     "changed"
+#define CONTROL_SAMPLES_MAX UINT64_C(1000000000000000) /* a double counts up to there exactly */
 
 enum {
     CONTROL_PEERS_MAX = 16,
@@ -36,6 +40,7 @@ enum control_kind {
     CONTROL_SIGNAL,
     CONTROL_INPUT,
     CONTROL_READY,
+    CONTROL_PROGRESS,
     CONTROL_WATCH,
 };
 
@@ -43,6 +48,7 @@ struct control_command {
     enum control_kind kind;
     int64_t grace_ms;
     int signal;
+    uint64_t samples;
     uint64_t offset;
     bool end;
     const char *data; /* inside the packet */
@@ -59,6 +65,10 @@ size_t control_command_write(const struct control_command *command, char *packet
 bool control_reply_parse_taken(const char *reply, uint64_t *ret_offset);
 void control_reply_write_taken(uint64_t offset, char reply[CONTROL_REPLY_MAX]);
 
+/* "speed SAMPLES_PER_S". false: it is something else, or no possible speed. */
+bool control_notice_parse_speed(const char *notice, double *ret_samples_per_s);
+void control_notice_write_speed(double samples_per_s, char notice[CONTROL_REPLY_MAX]);
+
 struct control_socket {
     int listen_fd;
     int peers[CONTROL_PEERS_MAX];
@@ -73,7 +83,8 @@ void control_socket_accept(struct control_socket *c);
 int control_socket_receive(struct control_socket *c, int peer, char packet[CONTROL_PACKET_MAX + 1]);
 /* Never blocks; a peer that does not read loses its replies. */
 void control_socket_reply(struct control_socket *c, int peer, const char *text);
-void control_socket_notify(struct control_socket *c);
+/* To all who watch. */
+void control_socket_notify(struct control_socket *c, const char *text);
 
 /* The other side: a non-blocking connection, or -ERR_UNAVAILABLE when nobody listens. */
 int control_socket_connect(struct error *e, int directory_fd, uint32_t owner, int *ret_fd);

@@ -15,6 +15,7 @@ static void fuzz_command(const char *bytes, size_t length)
     if (r < 0)
         return;
     fuzz_check(command.grace_ms >= 0 && command.grace_ms <= WORKLOAD_TIME_MS_MAX);
+    fuzz_check(command.samples <= CONTROL_SAMPLES_MAX);
     fuzz_check(command.length <= length);
     fuzz_check(!command.length || command.data + command.length == bytes + length);
     char *packet = malloc(CONTROL_PACKET_MAX);
@@ -34,10 +35,15 @@ static void fuzz_reply(const char *bytes, size_t length)
     memcpy(reply, bytes, length);
     reply[length] = '\0';
     uint64_t offset;
-    if (!control_reply_parse_taken(reply, &offset))
-        return;
-    control_reply_write_taken(offset, again);
-    fuzz_check(str_equal(reply, again));
+    double samples_per_s;
+    if (control_reply_parse_taken(reply, &offset)) {
+        control_reply_write_taken(offset, again);
+        fuzz_check(str_equal(reply, again));
+    }
+    if (control_notice_parse_speed(reply, &samples_per_s)) {
+        control_notice_write_speed(samples_per_s, again);
+        fuzz_check(str_equal(reply, again));
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -26,6 +26,7 @@
 #include "node/output.h"
 #include "node/process.h"
 #include "node/readiness.h"
+#include "node/speed.h"
 #include "node/task.h"
 
 enum {
@@ -51,6 +52,7 @@ struct supervisor {
     struct attempt_record record;
     struct control_socket control;
     struct readiness readiness;
+    struct speed speed;
     bool executed;
     struct error start_error; /* code 0: it could be exec'ed */
     int64_t time_limit_at_ms; /* boot clock, INT64_MAX: never; so the next ones */
@@ -236,7 +238,7 @@ static int64_t lease_at_ms(const struct supervisor *s)
 static void announce_ready(struct supervisor *s)
 {
     durable_replace(NULL, s->directory_fd, "ready", "", 0);
-    control_socket_notify(&s->control);
+    control_socket_notify(&s->control, CONTROL_CHANGED);
 }
 
 static void take_exec_result(struct supervisor *s, int64_t now_ms)
@@ -297,6 +299,16 @@ static void take_input(struct supervisor *s, const struct control_command *comma
         control_reply_write_taken(s->input.taken, reply);
 }
 
+static void take_progress(struct supervisor *s, uint64_t samples, int64_t now_ms)
+{
+    double samples_per_s;
+    char notice[CONTROL_REPLY_MAX];
+    if (!speed_report(&s->speed, samples, now_ms, &samples_per_s))
+        return;
+    control_notice_write_speed(samples_per_s, notice);
+    control_socket_notify(&s->control, notice);
+}
+
 static void obey(struct supervisor *s, int peer, const struct control_command *command,
                  int64_t now_ms)
 {
@@ -319,6 +331,9 @@ static void obey(struct supervisor *s, int peer, const struct control_command *c
     case CONTROL_READY:
         if (readiness_told(&s->readiness))
             announce_ready(s);
+        break;
+    case CONTROL_PROGRESS:
+        take_progress(s, command->samples, now_ms);
         break;
     case CONTROL_WATCH:
         s->control.watches[peer] = true;

@@ -79,10 +79,8 @@ static int teardown(void **state)
         kill(f->pid, SIGKILL);
         waitpid(f->pid, NULL, 0);
     }
-    char parent[64];
-    snprintf(parent, sizeof parent, "%s", f->top);
     close(f->directory_fd);
-    durable_remove_tree(NULL, AT_FDCWD, parent);
+    durable_remove_tree(NULL, AT_FDCWD, f->top);
     if (f->lease_fd >= 0)
         close(f->lease_fd);
     if (f->lock_fd > 0)
@@ -325,7 +323,6 @@ static void test_corrupt_grant(void **state)
 {
     struct fixture *f = *state;
     set_shell(f, "exit 0");
-    f->grant.directory = "/";
     start(f);
     finish(f);
     /* A second one in the same directory must not start: its socket is there. */
@@ -749,6 +746,22 @@ static void test_ready_by_client(void **state)
     finish(f);
 }
 
+static void test_progress(void **state)
+{
+    struct fixture *f = *state;
+    set_shell(f, "sleep 1000");
+    start(f);
+    wait_until(has_file(f, "ready")); /* so that only speed is new to the one who watches */
+    int fd = open_control(f);
+    double speed = -1; /* samples a second */
+    assert_string_equal(command(fd, "watch", 5, f->text), "ok");
+    assert_string_equal(command(fd, "progress -1", 11, f->text), "error this is no command");
+    assert_string_equal(command(fd, "progress 0", 10, f->text), "ok");
+    wait_until(control_notice_parse_speed(command(fd, "progress 5000", 13, f->text), &speed));
+    assert_true(speed > 0 && speed <= 5000);
+    close(fd);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "supervise") == 0)
@@ -781,6 +794,7 @@ int main(int argc, char **argv)
         CASE(test_lease_spares_services),
         CASE(test_ready_by_command),
         CASE(test_ready_by_client),
+        CASE(test_progress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

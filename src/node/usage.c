@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "node/agent_internal.h"
 #include "node/process.h"
+#include "node/speed.h"
 
 static uint64_t device_memory(const struct process_table *table, const struct gpu_sample *sample)
 {
@@ -34,6 +35,8 @@ static void measure_run(struct run *r, struct process_table *table, const struct
     if (r->cpu_at_ms && now_ms > r->cpu_at_ms && ticks > r->cpu_ticks)
         usage->cpu_percent = 100.0 * 1000.0 * (double)(ticks - r->cpu_ticks) /
                              (double)sysconf(_SC_CLK_TCK) / (double)(now_ms - r->cpu_at_ms);
+    bool fresh = r->speed_at_ms && now_ms - r->speed_at_ms < SPEED_FRESH_MS;
+    usage->samples_per_s = fresh ? r->samples_per_s : -1;
     r->cpu_ticks = ticks;
     r->cpu_at_ms = now_ms;
 }

@@ -85,6 +85,9 @@ static int take_attempt_usage(struct json_reader *outer, json_t *json, struct at
     json_take_uint(&r, "memory_used_bytes", &ret->memory_used_bytes);
     json_take_real(&r, "cpu_percent", &ret->cpu_percent);
     json_take_uint(&r, "resident_bytes", &ret->resident_bytes);
+    ret->samples_per_s = -1;
+    if (json_has(&r, "samples_per_s"))
+        json_take_real(&r, "samples_per_s", &ret->samples_per_s);
     return r.result;
 }
 

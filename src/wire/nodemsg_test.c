@@ -64,8 +64,14 @@ static void random_usage(struct rng *rng, struct parts *p)
             .temperature_celsius = 1e-7 * rng_double(rng),
         };
         snprintf(p->device_usage[i].uuid, DEVICE_UUID_MAX, "GPU-%d", (int)i);
-        p->attempt_usage[i] = (struct attempt_usage){rng_u64(rng), positive(rng), rng_u64(rng),
-                                                     6400 * rng_double(rng), rng_u64(rng)};
+        p->attempt_usage[i] = (struct attempt_usage){
+            .workload = rng_u64(rng),
+            .attempt = positive(rng),
+            .memory_used_bytes = rng_u64(rng),
+            .cpu_percent = 6400 * rng_double(rng),
+            .resident_bytes = rng_u64(rng),
+            .samples_per_s = rng_below(rng, 2) ? 1e5 * rng_double(rng) : -1,
+        };
     }
 }
 
@@ -171,6 +177,7 @@ static void assert_beats_equal(const struct nodemsg *a, const struct nodemsg *b)
         assert_int_equal(x->memory_used_bytes, y->memory_used_bytes);
         assert_true(x->cpu_percent == y->cpu_percent);
         assert_int_equal(x->resident_bytes, y->resident_bytes);
+        assert_true(x->samples_per_s == y->samples_per_s);
     }
 }
 

@@ -66,6 +66,8 @@ static void put_attempt_usage(struct json_writer *w, const struct attempt_usage 
     json_put_uint(json_key(w, "memory_used_bytes"), usage->memory_used_bytes);
     json_put_real(json_key(w, "cpu_percent"), usage->cpu_percent);
     json_put_uint(json_key(w, "resident_bytes"), usage->resident_bytes);
+    if (usage->samples_per_s >= 0)
+        json_put_real(json_key(w, "samples_per_s"), usage->samples_per_s);
     json_end_object(w);
 }
 
