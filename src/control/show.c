@@ -87,6 +87,11 @@ static void put_usage(struct json_writer *w, struct control *c, const struct sto
     json_put_uint(json_key(w, "memory_used_bytes"), usage->memory_used_bytes);
     json_put_real(json_key(w, "cpu_percent"), usage->cpu_percent);
     json_put_uint(json_key(w, "resident_bytes"), usage->resident_bytes);
+    json_key(w, "samples_per_s");
+    if (usage->samples_per_s >= 0)
+        json_put_real(w, usage->samples_per_s);
+    else
+        json_put_null(w);
     json_end_object(w);
 }
 
