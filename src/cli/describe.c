@@ -73,11 +73,16 @@ static void show_usage(const json_t *w)
     const json_t *usage = json_object_get(w, "usage");
     if (!json_is_object(usage))
         return;
-    char device[SHOW_TEXT_MAX], host[SHOW_TEXT_MAX], line[SHOW_TEXT_MAX * 3];
-    snprintf(line, sizeof line, "device memory %s, CPU %.0f%%, memory %s",
-             show_bytes(json_fraction(usage, "memory_used_bytes", 0), device),
-             json_fraction(usage, "cpu_percent", 0),
-             show_bytes(json_fraction(usage, "resident_bytes", 0), host));
+    char device[SHOW_TEXT_MAX], host[SHOW_TEXT_MAX], speed[SHOW_TEXT_MAX];
+    char line[SHOW_TEXT_MAX * 4];
+    double samples_per_s = json_fraction(usage, "samples_per_s", -1);
+    int length = snprintf(line, sizeof line, "device memory %s, CPU %.0f%%, memory %s",
+                          show_bytes(json_fraction(usage, "memory_used_bytes", 0), device),
+                          json_fraction(usage, "cpu_percent", 0),
+                          show_bytes(json_fraction(usage, "resident_bytes", 0), host));
+    if (samples_per_s >= 0)
+        snprintf(line + length, sizeof line - (size_t)length, ", speed %s samples",
+                 show_speed(samples_per_s, speed));
     field("Uses", line);
 }
 

@@ -74,6 +74,13 @@ static void test_durations(void **state)
     assert_string_equal(show_bytes(512, text), "512 B");
     assert_string_equal(show_bytes(24.0 * 1024 * 1024 * 1024, text), "24 GiB");
     assert_string_equal(show_bytes(1.5 * 1024 * 1024, text), "1.5 MiB");
+    assert_string_equal(show_speed(-1, text), "-");
+    assert_string_equal(show_speed(0, text), "0/s");
+    assert_string_equal(show_speed(0.25, text), "0.25/s");
+    assert_string_equal(show_speed(42.4, text), "42/s");
+    assert_string_equal(show_speed(999.7, text), "1.0k/s");
+    assert_string_equal(show_speed(5404, text), "5.4k/s");
+    assert_string_equal(show_speed(1e15, text), "1000T/s");
     assert_int_equal(show_parse_time("2026-11-15T05:46:15.123Z"), INT64_C(1794721575123));
     assert_int_equal(show_parse_time("1970-01-01T00:00:01Z"), 1000);
     assert_int_equal(show_parse_time("2026-11-15 05:46"), -1);
@@ -139,7 +146,7 @@ static void test_frame(void **state)
                    "\"node\": \"box\", "
                    "\"devices\": [\"GPU-1\", \"GPU-2\", \"GPU-9\"], \"share\": "
                    "{\"min\": 10, \"max\": 50}, \"usage\": {\"memory_used_bytes\": 1073741824, "
-                   "\"cpu_percent\": 97}}]",
+                   "\"cpu_percent\": 97, \"samples_per_s\": 5404}}]",
                    0, NULL);
     assert_non_null(nodes);
     assert_non_null(workloads);
@@ -154,6 +161,7 @@ static void test_frame(void **state)
     assert_non_null(strstr(str_text(&out), "12 GiB / 24 GiB"));
     assert_non_null(strstr(str_text(&out), "350 / 700 W"));
     assert_non_null(strstr(str_text(&out), "box:0,1,?"));
+    assert_non_null(strstr(str_text(&out), " 5.4k/s "));
     assert_true(strstr(str_text(&out), "runs") < strstr(str_text(&out), "waits"));
     assert_int_equal(count_lines(str_text(&out), 132), 9);
 

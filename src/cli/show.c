@@ -57,6 +57,22 @@ char *show_bytes(double bytes, char text[SHOW_TEXT_MAX])
     return text;
 }
 
+char *show_speed(double samples_per_s, char text[SHOW_TEXT_MAX])
+{
+    static const char *const units[] = {"", "k", "M", "G", "T"};
+    size_t unit = 0;
+    while (samples_per_s >= 999.5 && unit + 1 < sizeof units / sizeof units[0]) {
+        samples_per_s /= 1000;
+        unit++;
+    }
+    int decimals = samples_per_s >= 9.95 || samples_per_s <= 0 ? 0 : samples_per_s >= 0.995 ? 1 : 2;
+    if (samples_per_s >= 0)
+        snprintf(text, SHOW_TEXT_MAX, "%.*f%s/s", decimals, samples_per_s, units[unit]);
+    else
+        snprintf(text, SHOW_TEXT_MAX, "-");
+    return text;
+}
+
 char *show_share(const json_t *share, char text[SHOW_TEXT_MAX])
 {
     int least = (int)json_number(share, "min", 0), most = (int)json_number(share, "max", 100);

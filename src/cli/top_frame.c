@@ -271,6 +271,7 @@ static void draw_workload(struct pen *p, const json_t *w)
     put_cell(p, OUTPUT_PLAIN, 7, json_text(w, "kind", ""));
     put_cell(p, show_state_colour(json_text(w, "state", "")), 17, show_state(w, text));
     put_cell(p, OUTPUT_PLAIN, 7, show_run_time(w, p->view->now_wall_ms, text));
+    put_cell(p, OUTPUT_PLAIN, 8, show_speed(used(w, "samples_per_s"), text));
     put_cell(p, OUTPUT_PLAIN, 8, show_share(json_object_get(w, "share"), text));
     double memory = used(w, "memory_used_bytes");
     put_cell(p, OUTPUT_PLAIN, 9, memory >= 0 ? show_bytes(memory, text) : "-");
@@ -289,9 +290,13 @@ static void draw_workloads(struct pen *p)
     static const struct {
         const char *title;
         size_t width;
-    } columns[] = {{"ID", 7},  {"NAME", NAME_COLUMNS}, {"KIND", 7},   {"STATE", 17},
-                   {"RAN", 7}, {"SHARE", 8},           {"MEMORY", 9}, {"QUOTA", 9},
-                   {"CPU", 5}, {"DEVICES", 10},        {"USER", 8},   {"NOTE", 4}};
+    } columns[] = {{"ID", 7},       {"NAME", NAME_COLUMNS},
+                   {"KIND", 7},     {"STATE", 17},
+                   {"RAN", 7},      {"SPEED", 8},
+                   {"SHARE", 8},    {"MEMORY", 9},
+                   {"QUOTA", 9},    {"CPU", 5},
+                   {"DEVICES", 10}, {"USER", 8},
+                   {"NOTE", 4}};
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
         put_cell(p, OUTPUT_FAINT, columns[i].width, columns[i].title);
     end_line(p);
