@@ -47,10 +47,11 @@ static const char help[] =
     "  --crash-after N       abort after N steps\n"
     "  --exit CODE           end with this exit status instead of 0\n"
     "\n"
-    "Prints a line of progress a second. SIGTERM and SIGINT end it after the step at hand, with "
-    "exit\n"
-    "status 143. Other exit statuses: 1 the device failed, 2 wrong usage. With emulated devices\n"
-    "(GPUMUX_EMU), GPUMUX_EMU_SPEED tells how fast they run; all times are those of the device.\n";
+    "Prints a line of progress a second, and reports it to gpumux if that runs it. SIGTERM and\n"
+    "SIGINT end it after the step at hand, with exit status 143. Other exit statuses: 1 the "
+    "device\n"
+    "failed, 2 wrong usage. With emulated devices (GPUMUX_EMU), GPUMUX_EMU_SPEED tells how fast\n"
+    "they run; all times are those of the device.\n";
 
 enum option_id {
     OPTION_PROFILE = 256,

@@ -33,3 +33,7 @@ int burn_serve(struct error *e, struct burn_device *device, const struct burn_se
 /* Host time, and sleeping until it. A signal ends the sleep. */
 double burn_host_ms(void);
 void burn_host_sleep_until(double host_ms);
+
+/* Tells gpumux, where there is one (GPUMUX_CONTROL), how many samples or requests are done. Called
+ * about once a second; never waits, and a report that does not get through is lost. */
+void burn_report(double samples);

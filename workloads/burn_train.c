@@ -119,6 +119,7 @@ int burn_train(struct error *e, struct burn_device *device, const struct burn_tr
         training->samples > 0 ? ceil(training->samples / run.samples_per_step) : INFINITY;
     run.due_ms = run.printed_ms = run.started_ms;
     int r = 0;
+    burn_report(0);
     while (r == 0 && !*stop && run.steps < run.steps_wanted) {
         r = run_fold(e, &run, fold_count(&run));
         if (training->crash_after_steps > 0 && run.steps >= (double)training->crash_after_steps)
@@ -126,6 +127,7 @@ int burn_train(struct error *e, struct burn_device *device, const struct burn_tr
         double now_ms = burn_host_ms();
         if (r == 0 && now_ms - run.printed_ms >= PROGRESS_HOST_MS) {
             print_progress(&run, now_ms, "");
+            burn_report(run.steps * run.samples_per_step);
             run.printed_ms = now_ms;
         }
     }

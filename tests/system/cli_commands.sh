@@ -73,9 +73,21 @@ said 'Tesla T4\|T4'
 node=$("$gpumux" nodes -q)
 exits 0 "$gpumux" top --once
 said 'DEVICE'
+burning=$("$gpumux" submit --name burning -- "$GPUMUX_BUILD/workloads/gpumux-burn" --step-ms 10 --batch 32)
+is_fast() { show "$burning" | jq -e '.usage.samples_per_s > 0'; }
+wait_until "its speed is known" is_fast
+exits 0 "$gpumux" top --once
+said 'RAN  *SPEED  *SHARE'
+said ' burning .* running .* [0-9.]\+k\?/s '
+exits 0 "$gpumux" describe burning
+said 'Uses.*, speed [0-9.]\+k\?/s samples'
+mute=$("$gpumux" submit -d 0 --name mute -- sleep 1000)
+is_slow() { show "$mute" | jq -e '.usage | type == "object" and .samples_per_s == null'; }
+wait_until "what it uses is known, but no speed" is_slow
+exits 0 "$gpumux" cancel burning mute
 # A frame on a whole screen, then the key that ends it.
 TERM=xterm exits 0 timeout "$deadline_s" script -qec "stty rows 24 cols 120; '$gpumux' top" "$work/screen" <<< q
-grep -q DEVICE "$work/screen" || fail "top: $(cat -v "$work/screen")"
+grep -q DEVICE "$work/screen" && grep -q SPEED "$work/screen" || fail "top: $(cat -v "$work/screen")"
 exits 0 "$gpumux" events "$id" -o json
 [ "$(jq -r .what "$work/out" | tail -n 1)" = succeeded ] || fail "events: $(cat "$work/out")"
 [ "$("$gpumux" events --since 0 -o json | jq -s 'length')" -gt 600 ] || fail "events --since"
