@@ -10,6 +10,7 @@
 # folder). GPUMUX_SMOKE_EMULATE=1 tries the script itself on a machine without a GPU.
 set -Eeuo pipefail
 
+called_with=$*
 here=$(cd "$(dirname "$0")/../.." && pwd)
 bundle= out=${OUT:-$PWD} parts='1 2'
 while [ $# -gt 0 ]; do
@@ -59,6 +60,7 @@ write_result() {
     {
         printf '{\n  "result": "%s",\n  "failure": "%s",\n' "$([ "$1" = 0 ] && echo pass || echo fail)" "$(json_text <<< "$failure")"
         printf '  "date": "%s",\n  "seconds": %d,\n  "parts": "%s",\n' "$(date -u +%FT%TZ)" $SECONDS "$parts"
+        printf '  "command": "%s",\n' "$(json_text <<< "tests/gpu/smoke.sh $called_with")"
         printf '  "machine": "%s",\n' "$(uname -srm | json_text)"
         printf '  "gpu": "%s",\n' "$(cat "$work/gpu" 2> /dev/null | json_text)"
         printf '  "bundle": "%s",\n  "outputs": {\n' "$(basename "$bundle" | json_text)"
