@@ -5,6 +5,8 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/skew.h"
+#include "base/version.h"
 #include "cli/paths.h"
 
 enum { ARENA_BYTES = 64 << 20, BACKOFF_MIN_MS = 10, BACKOFF_MAX_MS = 500, SOCKET_PATH_MAX = 107 };
@@ -68,6 +70,19 @@ int client_problem(struct error *e, int status, const char *body, size_t length)
     return -code;
 }
 
+int client_check_server(struct error *e, const char *server)
+{
+    static const char product[] = "gpumux/";
+    const char *theirs = server + sizeof product - 1;
+    if (!str_starts_with(server, product) || skew_is_allowed(GPUMUX_VERSION, theirs))
+        return 0;
+    return error_set(e, ERR_UNSUPPORTED,
+                     "this is gpumux %s, but the gpumux that is up is %.40s: they may be at most "
+                     "one minor version apart; install gpumux %.40s here, or restart the other as "
+                     "%s",
+                     GPUMUX_VERSION, theirs, theirs, GPUMUX_VERSION);
+}
+
 static void sleep_ms(int64_t ms)
 {
     struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
@@ -95,11 +110,27 @@ static int call_repeatedly(struct error *e, struct client *c, const struct http_
     }
 }
 
+static int call_checked(struct error *e, struct client *c, const struct http_call *call,
+                        int64_t retry_ms)
+{
+    int r = call_repeatedly(e, c, call, retry_ms);
+    if (r == 0)
+        r = client_check_server(e, http_client_server(c->http));
+    c->fits = r == 0;
+    return r;
+}
+
 int client_call(struct error *e, struct client *c, const struct http_call *call, int64_t retry_ms,
                 json_t **ret)
 {
+    const struct http_call ask = {
+        .method = "GET", .target = "/v1/version", .timeout_ms = call->timeout_ms};
     c->answered = false;
-    int r = call_repeatedly(e, c, call, retry_ms);
+    int r = 0;
+    if (!c->fits && !str_equal(call->method, "GET"))
+        r = call_checked(e, c, &ask, retry_ms);
+    if (r == 0)
+        r = call_checked(e, c, call, retry_ms);
     if (r < 0)
         return r;
     c->answered = true;

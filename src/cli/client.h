@@ -20,6 +20,7 @@ struct client {
     struct http_client *http;
     bool reached;  /* gpumux has answered, or at least listened, once */
     bool answered; /* the last error is gpumux's own answer */
+    bool fits;     /* gpumux has answered, and its version goes with ours */
 };
 
 /* Finds the socket (--socket); does not connect yet. Prints and returns an exit code ≠ 0 if it
@@ -32,6 +33,8 @@ void client_done(struct client *c);
  * caller; NULL: not wanted, or an empty answer); a problem document becomes the error.
  * Connections that break or are refused after gpumux was reached are tried again for `retry_ms`:
  * only for requests that are harmless to repeat.
+ * A gpumux whose version is too far from ours (skew.h) is an error, and nothing is changed there:
+ * it is asked before the first request that would.
  */
 int client_request(struct error *e, struct client *c, const char *method, const char *target,
                    const char *body, int64_t retry_ms, json_t **ret);
@@ -47,6 +50,9 @@ int client_get(struct error *e, struct client *c, const char *target, json_t **r
 /* "/v1/workloads/REF" + suffix, with REF encoded; in the client's arena. NULL: no memory. */
 const char *client_path(struct client *c, const char *collection, const char *reference,
                         const char *suffix);
+/* Does the version in an answer's Server header go with ours? An answer that does not say passes.
+ * -ERR_UNSUPPORTED names both, and what to install. */
+int client_check_server(struct error *e, const char *server);
 /* What an answer ≥ 300 says, as an error. Returns -code. */
 int client_problem(struct error *e, int status, const char *body, size_t length);
 /* Prints the error as this command's; returns the exit code. */

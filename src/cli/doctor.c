@@ -291,7 +291,9 @@ static void check_up(struct doctor *d, struct finding *f)
     struct http_call call = {.method = "GET", .target = "/v1/version", .timeout_ms = 5000};
     struct error e = {0};
     int r = http ? http_client_call(&e, http, &call) : -ERR_NO_MEMORY;
-    if (r == 0) {
+    if (r == 0 && client_check_server(&e, http_client_server(http)) < 0) {
+        find(f, VERDICT_FAIL, "%s", e.text);
+    } else if (r == 0) {
         json_t *answer = json_loads(http_client_body(http, NULL), 0, NULL);
         find(f, VERDICT_OK, "gpumux %s is up, policy %s", json_text(answer, "version", "?"),
              json_text(answer, "policy", "?"));

@@ -26,6 +26,14 @@ static int follow_init(struct error *e, struct follow *f, struct client *client)
     return f->http ? 0 : error_set(e, ERR_NO_MEMORY, "out of memory");
 }
 
+/* The version first: of a gpumux that does not go with us nothing is shown. */
+static int take_body(void *arg, const char *bytes, size_t length)
+{
+    struct follow *f = arg;
+    int r = client_check_server(NULL, http_client_server(f->http));
+    return r < 0 ? r : f->on_body(f->arg, bytes, length);
+}
+
 /* Opens what target names. -ERR_UNAVAILABLE: not now, later perhaps. */
 static int follow_open(struct error *e, struct follow *f, const char *target)
 {
@@ -37,8 +45,8 @@ static int follow_open(struct error *e, struct follow *f, const char *target)
                              .target = target,
                              .accept = f->accept,
                              .timeout_ms = CLIENT_TIMEOUT_MS,
-                             .on_body = f->on_body,
-                             .arg = f->arg};
+                             .on_body = take_body,
+                             .arg = f};
     int r = http_client_send(e, f->http, &call);
     f->open = r == 0;
     if (r == 0)
@@ -75,6 +83,9 @@ static int follow_step(struct error *e, struct follow *f, const char *target, in
         f->open = false;
         return 0;
     }
+    int fits = client_check_server(e, http_client_server(f->http));
+    if (fits < 0)
+        return fits;
     if (r < 0 || !done)
         return r;
     f->open = false;

@@ -88,8 +88,11 @@ static void link_refuse(struct node_link *link, const char *text)
 {
     struct nodemsg msg = {.type = NODEMSG_REFUSE, .text = text};
     (void)link_write(link, &msg);
-    /* Best effort: one write now, since the link ends here. */
-    (void)evbuffer_write(bufferevent_get_output(link->stream), bufferevent_getfd(link->stream));
+    /* Best effort: one write now, since the link ends here. Only its stream may take from its buffer
+     * until that is unfrozen. */
+    struct evbuffer *output = bufferevent_get_output(link->stream);
+    (void)evbuffer_unfreeze(output, 1);
+    (void)evbuffer_write(output, bufferevent_getfd(link->stream));
     link_lose(link, text);
 }
 

@@ -152,9 +152,10 @@ static void answer(struct http_request *r, int status, const char *type, const c
     if (status != 204)
         snprintf(about_body, sizeof about_body, "Content-Type: %.100s\r\nContent-Length: %zu\r\n",
                  type, length);
-    int used = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%s%s\r\n", status,
-                        status_text(status), server_date(c->server), about_body, extra,
-                        keep ? "" : "Connection: close\r\n");
+    int used =
+        snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\n" HTTP_SERVER_LINE "Date: %s\r\n%s%s%s\r\n",
+                 status, status_text(status), server_date(c->server), about_body, extra,
+                 keep ? "" : "Connection: close\r\n");
     if (status == 204 || r->head.is_head)
         length = 0;
     struct iovec pieces[] = {
@@ -240,12 +241,12 @@ struct http_stream *http_stream_begin(struct http_request *r, const char *conten
         .connection = c, .chunked = !r->head.is_1_0, .closed = closed, .arg = arg};
     c->close_when_sent = !r->head.keep_alive || r->head.is_1_0;
     char head[HEAD_MAX];
-    int used = snprintf(head, sizeof head,
-                        "HTTP/1.1 200 OK\r\nDate: %s\r\nContent-Type: %.100s\r\n"
-                        "Cache-Control: no-store\r\n%s%s\r\n",
-                        server_date(c->server), content_type,
-                        s->chunked ? "Transfer-Encoding: chunked\r\n" : "",
-                        c->close_when_sent ? "Connection: close\r\n" : "");
+    int used = snprintf(
+        head, sizeof head,
+        "HTTP/1.1 200 OK\r\n" HTTP_SERVER_LINE "Date: %s\r\nContent-Type: %.100s\r\n"
+        "Cache-Control: no-store\r\n%s%s\r\n",
+        server_date(c->server), content_type, s->chunked ? "Transfer-Encoding: chunked\r\n" : "",
+        c->close_when_sent ? "Connection: close\r\n" : "");
     count_answer(c->server, 200);
     c->server->counters.streams_open++;
     c->request = NULL;

@@ -90,7 +90,7 @@ static void refuse_connection(struct http_server *s, int fd)
         "\"status\":503,\"detail\":\"too many connections are open already\"}";
     char text[512];
     int length = snprintf(text, sizeof text,
-                          "HTTP/1.1 503 Service Unavailable\r\n"
+                          "HTTP/1.1 503 Service Unavailable\r\n" HTTP_SERVER_LINE
                           "Content-Type: application/problem+json\r\nContent-Length: %zu\r\n"
                           "Connection: close\r\n\r\n%s",
                           sizeof body - 1, body);

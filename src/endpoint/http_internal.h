@@ -3,7 +3,11 @@
  * answers (http.c).
  */
 #pragma once
+#include "base/version.h"
 #include "endpoint/http.h"
+
+/* In every answer: clients look whether they go with this version. */
+#define HTTP_SERVER_LINE "Server: gpumux/" GPUMUX_VERSION "\r\n"
 
 enum {
     HTTP_HEADERS_MAX = 64,

@@ -390,6 +390,7 @@ static void one_connection_serves_many_requests(void **state)
     assert_int_equal(r.status, 204);
     assert_null(strcasestr(r.head, "content-length"));
     assert_non_null(strstr(r.head, "Date: "));
+    assert_non_null(strstr(r.head, "\r\nServer: gpumux/" GPUMUX_VERSION "\r\n"));
     free(r.body);
     client_send(&c, "GET /query?a=1%2B1+x HTTP/1.1\r\n\r\n");
     expect(&c, 200, "a=1+1 x");

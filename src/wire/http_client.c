@@ -72,6 +72,11 @@ const char *http_client_type(const struct http_client *c)
     return c->parser.head.content_type;
 }
 
+const char *http_client_server(const struct http_client *c)
+{
+    return c->parser.head.server;
+}
+
 const char *http_client_body(const struct http_client *c, size_t *ret_length)
 {
     if (ret_length)

@@ -52,6 +52,7 @@ void http_client_close(struct http_client *c);
 /* Of the answer; 0 while it has not come. */
 int http_client_status(const struct http_client *c);
 const char *http_client_type(const struct http_client *c);
+const char *http_client_server(const struct http_client *c); /* see struct http_head */
 /* The gathered body: all of it, or with on_body that of an answer ≥ 300 (an error's explanation).
  */
 const char *http_client_body(const struct http_client *c, size_t *ret_length);

@@ -76,6 +76,14 @@ static void take_content_type(struct http_parser *p, const char *value)
     p->head.content_type[length] = '\0';
 }
 
+/* One that does not fit is none that we know. */
+static void take_server(struct http_parser *p, char *value)
+{
+    value[strcspn(value, " \t")] = '\0';
+    if (!str_copy(p->head.server, sizeof p->head.server, value))
+        p->head.server[0] = '\0';
+}
+
 static int parse_header(struct error *e, struct http_parser *p, char *line)
 {
     char *colon = strchr(line, ':');
@@ -98,6 +106,8 @@ static int parse_header(struct error *e, struct http_parser *p, char *line)
             p->head.keep_alive = true;
     } else if (strcasecmp(line, "Content-Type") == 0) {
         take_content_type(p, value);
+    } else if (strcasecmp(line, "Server") == 0) {
+        take_server(p, value);
     }
     return 0;
 }

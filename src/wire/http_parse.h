@@ -16,6 +16,7 @@ enum {
     HTTP_PARSE_LINE_MAX = 8 << 10,  /* bytes of one header or chunk-size line */
     HTTP_PARSE_HEAD_MAX = 64 << 10, /* bytes of status line and headers together */
     HTTP_PARSE_TYPE_MAX = 64,
+    HTTP_PARSE_SERVER_MAX = 64,
 };
 
 /* ≠ 0 (an -ERR_x) stops the parser, which then answers with it. */
@@ -24,6 +25,7 @@ typedef int (*http_body_fn)(void *arg, const char *bytes, size_t length);
 struct http_head {
     int status;
     char content_type[HTTP_PARSE_TYPE_MAX]; /* without parameters, lower case; "" if not said */
+    char server[HTTP_PARSE_SERVER_MAX];     /* the first product, "gpumux/0.1.0"; "" if not said */
     bool keep_alive;                        /* the connection may be used again afterwards */
 };
 

@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -19,7 +20,7 @@ struct outcome {
     int status;
     bool done, keep_alive;
     size_t used;
-    char type[HTTP_PARSE_TYPE_MAX];
+    char type[HTTP_PARSE_TYPE_MAX], server[HTTP_PARSE_SERVER_MAX];
     char body[4096];
 };
 
@@ -45,11 +46,27 @@ static struct outcome parse(const char *text, size_t step, bool closes)
         out.status = head->status;
         out.keep_alive = head->keep_alive;
         assert_true(str_copy(out.type, sizeof out.type, head->content_type));
+        assert_true(str_copy(out.server, sizeof out.server, head->server));
     }
     assert_true(str_copy(out.body, sizeof out.body, str_text(&body)));
     http_parser_done(&p);
     str_done(&body);
     return out;
+}
+
+static void test_server(void **state)
+{
+    (void)state;
+    struct outcome out = parse("HTTP/1.1 200 OK\r\nserver: gpumux/1.2.3 (Linux)\r\n"
+                               "Content-Length: 0\r\n\r\n",
+                               7, false);
+    assert_string_equal(out.server, "gpumux/1.2.3");
+    char text[256];
+    snprintf(text, sizeof text, "HTTP/1.1 200 OK\r\nServer: %0100d\r\nContent-Length: 0\r\n\r\n",
+             1);
+    out = parse(text, 7, false);
+    assert_true(out.done);
+    assert_string_equal(out.server, "");
 }
 
 static void test_fixed_body(void **state)
@@ -176,9 +193,10 @@ static void test_logline(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fixed_body), cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_other_ends), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_limits),     cmocka_unit_test(test_logline),
+        cmocka_unit_test(test_fixed_body), cmocka_unit_test(test_server),
+        cmocka_unit_test(test_chunks),     cmocka_unit_test(test_other_ends),
+        cmocka_unit_test(test_refused),    cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_logline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
