@@ -9,12 +9,14 @@
 #include <event2/thread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/notify.h"
 #include "base/str.h"
 #include "base/version.h"
 #include "cli/emulation.h"
@@ -29,6 +31,8 @@ struct daemon {
     struct arena arena;
     struct config config;
     struct log log;
+    struct notifier notifier;
+    bool ready; /* and the service manager knows */
     struct event_base *base;
     struct event *signals[STOP_SIGNALS];
     const char *state, *api_socket, *node_socket;
@@ -37,11 +41,48 @@ struct daemon {
     bool emulated; /* its devices: there is no nvidia-smi for them */
 };
 
+/* ---- what the service manager is told, if one started this process ---- */
+
+/* state: "READY=1" or another line of the protocol; NULL: the status alone. */
+static void tell_manager(struct daemon *d, const char *state, const char *status)
+{
+    struct error e = {0};
+    if (notify_send(&e, &d->notifier, "%s%sSTATUS=%s", state ? state : "", state ? "\n" : "",
+                    status) < 0)
+        log_write(&d->log, LOG_WARN, "no word to the service manager", "error=\"%s\"", e.text);
+}
+
+static void tell_ready(struct daemon *d, const char *status)
+{
+    tell_manager(d, d->ready ? NULL : "READY=1", status);
+    d->ready = true;
+}
+
+static void on_link(void *arg, bool joined)
+{
+    struct daemon *d = arg;
+    if (joined)
+        tell_ready(d, "joined control");
+    else
+        tell_manager(d, NULL, "control is away; workloads run on for their lease");
+}
+
+/* With both parts here, joining tells that they work. A node alone must not wait for a control that
+ * may be away for longer than any start may take: it is ready once it looks after what runs. */
+static void tell_started(struct daemon *d)
+{
+    if (d->control && d->agent)
+        tell_manager(d, NULL, "the API listens, the node is joining");
+    else
+        tell_ready(d, d->control ? "the API listens" : "looking for control");
+}
+
 static void stop(int signal_number, short what, void *arg)
 {
     (void)what;
     struct daemon *d = arg;
     log_write(&d->log, LOG_INFO, "stopping", "signal=%s", sigabbrev_np(signal_number));
+    tell_manager(d, "STOPPING=1", "stopping; workloads run on");
     event_base_loopbreak(d->base);
 }
 
@@ -155,7 +196,7 @@ static int make_loop(struct error *e, struct daemon *d)
 
 static int daemon_init(struct error *e, struct daemon *d, const struct invocation *in)
 {
-    *d = (struct daemon){0};
+    *d = (struct daemon){.notifier = {.fd = -1}};
     arena_init(&d->arena, ARENA_BYTES);
     umask(022);
     int r = read_config(e, d, in);
@@ -166,6 +207,9 @@ static int daemon_init(struct error *e, struct daemon *d, const struct invocatio
         return error_set(e, ERR_INVALID, "log_level is error, warn, info or debug, not '%s'",
                          d->config.log_level);
     log_init(&d->log, STDERR_FILENO, level, str_equal(d->config.log_format, "json"));
+    struct error deaf = {0};
+    if (notify_init(&deaf, &d->notifier, getenv("NOTIFY_SOCKET")) < 0)
+        log_write(&d->log, LOG_WARN, "no service manager", "error=\"%s\"", deaf.text);
     if ((r = choose_state(e, d, in)) < 0 || (r = choose_sockets(e, d, in)) < 0)
         return r;
     struct rlimit files;
@@ -187,6 +231,7 @@ static void daemon_done(struct daemon *d)
             event_free(d->signals[i]);
     if (d->base)
         event_base_free(d->base);
+    notify_done(&d->notifier);
     arena_done(&d->arena);
 }
 
@@ -218,7 +263,9 @@ static int start_agent(struct error *e, struct daemon *d, const struct invocatio
                                     .emulate = emulation.device_file,
                                     .emulate_libraries = emulation.libraries,
                                     .config = &d->config,
-                                    .log = &d->log};
+                                    .log = &d->log,
+                                    .on_link = on_link,
+                                    .on_link_arg = d};
     int r = agent_new(e, d->base, &options, &d->agent);
     if (r < 0)
         return r;
@@ -277,6 +324,7 @@ static int run_daemon(const struct invocation *in, bool with_control, bool with_
         r = start_agent(&e, &d, in);
     if (r == 0) {
         greet(&d);
+        tell_started(&d);
         if (event_base_dispatch(d.base) < 0)
             r = error_set(&e, ERR_INTERNAL, "the event loop failed");
         farewell(&d, in);

@@ -129,6 +129,8 @@ int agent_new(struct error *e, struct event_base *base, const struct agent_optio
     a->base = base;
     a->config = options->config;
     a->log = options->log;
+    a->on_link = options->on_link;
+    a->on_link_arg = options->on_link_arg;
     a->directory_fd = a->attempts_fd = a->finished_fd = a->locks_fd = a->lock_fd = -1;
     a->executable_fd = a->cgroup_fd = -1;
     list_init(&a->runs);

@@ -15,6 +15,8 @@
  * not known leaves a directory with an exit record, so that no late grant ever starts it.
  */
 #pragma once
+#include <stdbool.h>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "wire/config.h"
@@ -30,6 +32,9 @@ struct agent_options {
         *emulate_libraries; /* directory with the emulated libcuda.so.1 and libnvidia-ml.so.1 */
     const struct config *config;
     const struct log *log;
+    /* Told when control has welcomed this node, and when it is lost again. May be NULL. */
+    void (*on_link)(void *arg, bool joined);
+    void *on_link_arg;
 };
 
 /* Adopts what runs, then keeps connecting to control for ever. */

@@ -116,6 +116,8 @@ struct agent {
     struct event_base *base;
     const struct config *config;
     const struct log *log;
+    void (*on_link)(void *arg, bool joined);
+    void *on_link_arg;
     char *directory, *control_socket, *emulate, *emulate_libraries;
     int directory_fd, attempts_fd, finished_fd, locks_fd, lock_fd;
     int executable_fd;

@@ -25,13 +25,21 @@ static struct timeval milliseconds(int64_t ms)
     return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 }
 
+static void set_welcomed(struct agent *a, bool welcomed)
+{
+    bool changed = a->link.welcomed != welcomed;
+    a->link.welcomed = welcomed;
+    if (changed && a->on_link)
+        a->on_link(a->on_link_arg, welcomed);
+}
+
 static void disconnect(struct agent *a)
 {
     struct control_link *l = &a->link;
     if (l->stream)
         bufferevent_free(l->stream);
     l->stream = NULL;
-    l->welcomed = false;
+    set_welcomed(a, false);
     event_del(l->beat_timer);
     const struct timeval wait = milliseconds(l->retry_ms);
     event_add(l->retry, &wait);
@@ -130,7 +138,7 @@ static void welcome(struct agent *a, const struct nodemsg *msg)
         disconnect(a);
         return;
     }
-    l->welcomed = true;
+    set_welcomed(a, true);
     l->session = msg->session;
     l->sequence = 0;
     l->retry_ms = RETRY_FIRST_MS;
