@@ -221,6 +221,19 @@ static void on_committed(void *arg, int result, const struct error *error)
 
 /* ---- stage 1 ---- */
 
+static int write_after(const struct submission_item *item, uint64_t first, struct str *out)
+{
+    struct after_id *ids = calloc(item->after_count + 1, sizeof *ids);
+    for (size_t i = 0; ids && i < item->after_count; i++) {
+        const struct cluster_after *a = &item->after[i];
+        ids[i].workload = a->within ? first + a->workload : a->workload;
+        ids[i].succeeded = a->succeeded;
+    }
+    int r = ids ? record_write_after(ids, item->after_count, out) : -ERR_NO_MEMORY;
+    free(ids);
+    return r;
+}
+
 static int store_new_workload(struct control *c, const struct cluster_action *a,
                               const char *status_json)
 {
@@ -231,13 +244,7 @@ static int store_new_workload(struct control *c, const struct cluster_action *a,
         item->array_index > 0 ? a->workload - (uint64_t)item->array_index : a->workload;
     struct str after;
     str_init(&after, SPEC_TEXT_MAX);
-    str_append_char(&after, '[');
-    for (size_t i = 0; i < item->after_count; i++)
-        str_printf(&after, "%s[%llu, %s]", i ? ", " : "",
-                   (unsigned long long)(item->after[i].within ? first + item->after[i].workload
-                                                              : item->after[i].workload),
-                   item->after[i].succeeded ? "true" : "false");
-    str_append_char(&after, ']');
+    int r = write_after(item, first, &after);
     struct store_workload row = {
         .id = a->workload,
         .group = group,
@@ -258,7 +265,6 @@ static int store_new_workload(struct control *c, const struct cluster_action *a,
         .after = str_text(&after),
         .status = status_json,
     };
-    int r = str_failed(&after) ? -ERR_NO_MEMORY : 0;
     if (r == 0 && item->array_index <= 0)
         r = store_batch_spec(c->filling.batch, group, item->spec_json);
     if (r == 0)

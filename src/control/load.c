@@ -1,5 +1,4 @@
 /* Building a cluster from what the store holds: at start, and after a commit that failed. */
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,25 +30,22 @@ static int load_node(void *arg, const char *name, bool drained, const char *json
     return r;
 }
 
-/* [[id, succeeded], …] */
-static int parse_after(struct error *e, struct arena *arena, const char *text,
-                       struct cluster_after **ret, size_t *ret_count)
+static int load_after(struct loading *l, struct arena *arena, const char *text,
+                      struct cluster_stored *stored)
 {
-    json_t *list = json_loads(text, 0, NULL);
-    size_t count = json_array_size(list);
+    struct after_id *ids;
+    size_t count;
+    int r = record_parse_after(l->error, arena, text, &ids, &count);
+    if (r < 0)
+        return r;
     struct cluster_after *after = arena_array(arena, count, sizeof *after);
-    bool good = json_is_array(list) && after;
-    for (size_t i = 0; good && i < count; i++) {
-        json_t *pair = json_array_get(list, i);
-        good = json_is_integer(json_array_get(pair, 0)) && json_is_boolean(json_array_get(pair, 1));
-        after[i].workload = (uint64_t)json_integer_value(json_array_get(pair, 0));
-        after[i].succeeded = json_is_true(json_array_get(pair, 1));
-    }
-    json_decref(list);
-    if (!good)
-        return error_set_field(e, ERR_CORRUPT, "after", "not a list of dependencies");
-    *ret = after;
-    *ret_count = count;
+    if (!after)
+        return error_set(l->error, ERR_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < count; i++)
+        after[i] =
+            (struct cluster_after){.workload = ids[i].workload, .succeeded = ids[i].succeeded};
+    stored->after = after;
+    stored->after_count = count;
     return 0;
 }
 
@@ -62,12 +58,10 @@ static int load_live(struct loading *l, struct arena *arena, const struct store_
         r = error_set(l->error, ERR_CORRUPT, "not one workload");
     if (r == 0)
         r = record_parse_status(l->error, arena, row->status, status);
-    struct cluster_after *after = NULL;
     if (r == 0)
-        r = parse_after(l->error, arena, row->after, &after, &stored->after_count);
+        r = load_after(l, arena, row->after, stored);
     if (r < 0)
         return r;
-    stored->after = after;
     stored->needs = &specs.items[0].needs;
     stored->node_labels = &specs.items[0].node_labels;
     return 0;

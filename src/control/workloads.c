@@ -4,9 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
 #include "control/control_internal.h"
+#include "wire/json_reader.h"
 #include "wire/record.h"
 #include "wire/spec.h"
 
@@ -269,12 +268,10 @@ static int read_body(struct error *e, struct http_request *r, const char *known,
     *ret = NULL;
     if (length == 0)
         return 0;
-    json_error_t why;
-    json_t *object = json_loadb(body, length, JSON_REJECT_DUPLICATES, &why);
-    if (!json_is_object(object)) {
-        json_decref(object);
-        return error_set(e, ERR_SYNTAX, "the body is not a JSON object: %s", why.text);
-    }
+    json_t *object;
+    int parsed = json_parse_object(e, ERR_SYNTAX, body, length, &object);
+    if (parsed < 0)
+        return parsed;
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value)

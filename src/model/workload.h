@@ -115,6 +115,12 @@ struct after {
     bool succeeded;   /* the default; false: ended in any way */
 };
 
+/* The same once its name was looked up. */
+struct after_id {
+    uint64_t workload;
+    bool succeeded;
+};
+
 /* The part of a spec that placing and ending a workload depend on; kept in memory by the cluster.
  */
 struct workload_needs {

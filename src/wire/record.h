@@ -1,4 +1,4 @@
-/* Statuses and nodes as JSON: what the store keeps and the API shows. */
+/* Statuses, nodes and dependencies as JSON: what the store keeps and the API shows. */
 #pragma once
 #include "base/arena.h"
 #include "base/error.h"
@@ -9,6 +9,8 @@
 /* One line of JSON each. 0 or -ERR_NO_MEMORY. */
 int record_write_status(const struct workload_status *status, struct str *out);
 int record_write_node(const struct node_info *info, struct str *out);
+/* [[ID, SUCCEEDED], …] */
+int record_write_after(const struct after_id *after, size_t count, struct str *out);
 
 /* Strict; -ERR_CORRUPT on anything that record_write_* does not write. Attempts and labels come
  * from the arena. Keys that a newer minor version may add are ignored. */
@@ -16,3 +18,5 @@ int record_parse_status(struct error *e, struct arena *arena, const char *text,
                         struct workload_status *ret);
 int record_parse_node(struct error *e, struct arena *arena, const char *text,
                       struct node_info *ret);
+int record_parse_after(struct error *e, struct arena *arena, const char *text,
+                       struct after_id **ret, size_t *ret_count);

@@ -33,6 +33,20 @@ static void fuzz_node(struct arena *arena, const char *text, struct str *first, 
     fuzz_check(record_write_node(&info, second) == 0);
 }
 
+static void fuzz_after(struct arena *arena, const char *text, struct str *first, struct str *second)
+{
+    struct after_id *after;
+    size_t count;
+    struct error e = {0};
+    int r = record_parse_after(&e, arena, text, &after, &count);
+    fuzz_check(r == 0 || r == -e.code);
+    if (r < 0)
+        return;
+    fuzz_check(record_write_after(after, count, first) == 0);
+    fuzz_check(record_parse_after(NULL, arena, str_text(first), &after, &count) == 0);
+    fuzz_check(record_write_after(after, count, second) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0)
@@ -45,6 +59,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *text = arena_strndup(&arena, (const char *)data + 1, size - 1);
     if (text && data[0] == 's')
         fuzz_status(&arena, text, &first, &second);
+    else if (text && data[0] == 'a')
+        fuzz_after(&arena, text, &first, &second);
     else if (text)
         fuzz_node(&arena, text, &first, &second);
     fuzz_check(str_equal(str_text(&first), str_text(&second)));

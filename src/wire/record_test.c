@@ -224,9 +224,45 @@ static void damaged_nodes_are_refused(void **state)
 #undef NODE
 }
 
+static void dependencies_read_back_equal(void **state)
+{
+    (void)state;
+    struct arena arena;
+    struct str text;
+    arena_init(&arena, 1 << 20);
+    str_init(&text, 1 << 20);
+    const struct after_id after[] = {{.workload = 1, .succeeded = true}, {.workload = INT64_MAX}};
+    assert_int_equal(record_write_after(after, 2, &text), 0);
+    struct after_id *back;
+    size_t count;
+    assert_int_equal(record_parse_after(NULL, &arena, str_text(&text), &back, &count), 0);
+    assert_int_equal(count, 2);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(back[i].workload, after[i].workload);
+        assert_int_equal(back[i].succeeded, after[i].succeeded);
+    }
+    static const char *const bad[] = {"",
+                                      "{}",
+                                      "[1]",
+                                      "[[1]]",
+                                      "[[0, true]]",
+                                      "[[-1, true]]",
+                                      "[[1, true, 2]]",
+                                      "[[1, 1]]",
+                                      "[[\"1\", true]]"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct error e = {0};
+        assert_int_equal(record_parse_after(&e, &arena, bad[i], &back, &count), -ERR_CORRUPT);
+        assert_string_equal(e.field, "after");
+    }
+    str_done(&text);
+    arena_done(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dependencies_read_back_equal),
         cmocka_unit_test(statuses_read_back_equal),
         cmocka_unit_test(nodes_read_back_equal),
         cmocka_unit_test(damage_is_corrupt_and_named),
