@@ -108,6 +108,7 @@ enum cuda_device_attribute {
     CUDA_ATTRIBUTE_COOPERATIVE_LAUNCH = 95,
     CUDA_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT = 102,
     CUDA_ATTRIBUTE_MEMORY_POOLS = 115,
+    CUDA_ATTRIBUTE_LAST = 148, /* of CUDA 13.0 */
 };
 
 enum cuda_function_attribute {

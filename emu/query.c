@@ -213,7 +213,7 @@ CUDA_API int cuDeviceGetAttribute(int *ret_value, int attribute, int ordinal)
     int r = device_by_ordinal(ordinal, &visible);
     if (r != CUDA_SUCCESS)
         return r;
-    if (!ret_value || attribute <= 0)
+    if (!ret_value || attribute <= 0 || attribute > CUDA_ATTRIBUTE_LAST)
         return CUDA_ERROR_INVALID_VALUE;
     if (attribute_of_model(&visible->device, attribute, ret_value))
         return CUDA_SUCCESS;

@@ -1,0 +1,323 @@
+#include "conformance.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct call_row {
+    const char *name, *errors;
+};
+
+static const struct call_row calls[CALL_COUNT] = {
+#define PROTOTYPE(type, name_, parameters, errors_)                                                \
+    [CALL_##name_] = {.name = #name_, .errors = (errors_)},
+#include "prototypes.def"
+#undef PROTOTYPE
+};
+
+struct case_row {
+    const char *name;
+    void (*run)(struct conformance *t);
+};
+
+static const struct case_row cases[] = {
+    {"before_init", case_before_init},
+    {"init", case_init},
+    {"devices", case_devices},
+    {"names", case_names},
+    {"without_context", case_without_context},
+    {"contexts", case_contexts},
+    {"primary_context", case_primary_context},
+    {"modules", case_modules},
+    {"launches", case_launches},
+    {"streams", case_streams},
+    {"events", case_events},
+    {"memory", case_memory},
+    {"memory_async", case_memory_async},
+    {"host_memory", case_host_memory},
+    {"copies", case_copies},
+    {"nvml_system", case_nvml_system},
+    {"nvml_devices", case_nvml_devices},
+    {"nvml_load", case_nvml_load},
+};
+
+struct result_row {
+    int result;
+    const char *name;
+};
+
+static const struct result_row cuda_results[] = {
+#define RESULT(name, number, text) {number, #name},
+#include "emu/cuda_results.def"
+#undef RESULT
+};
+
+static const struct result_row nvml_results[] = {
+    {NVML_SUCCESS, "NVML_SUCCESS"},
+    {NVML_ERROR_UNINITIALIZED, "NVML_ERROR_UNINITIALIZED"},
+    {NVML_ERROR_INVALID_ARGUMENT, "NVML_ERROR_INVALID_ARGUMENT"},
+    {NVML_ERROR_NOT_SUPPORTED, "NVML_ERROR_NOT_SUPPORTED"},
+    {NVML_ERROR_NOT_FOUND, "NVML_ERROR_NOT_FOUND"},
+    {NVML_ERROR_INSUFFICIENT_SIZE, "NVML_ERROR_INSUFFICIENT_SIZE"},
+    {NVML_ERROR_ARGUMENT_VERSION_MISMATCH, "NVML_ERROR_ARGUMENT_VERSION_MISMATCH"},
+};
+
+static bool is_nvml(enum conformance_call call)
+{
+    return strncmp(calls[call].name, "nvml", strlen("nvml")) == 0;
+}
+
+static const char *result_name(enum conformance_call call, int result)
+{
+    const struct result_row *rows = is_nvml(call) ? nvml_results : cuda_results;
+    size_t count = is_nvml(call) ? sizeof(nvml_results) / sizeof(*nvml_results)
+                                 : sizeof(cuda_results) / sizeof(*cuda_results);
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].result == result)
+            return rows[i].name;
+    }
+    return result == CONFORMANCE_NO_SYMBOL ? "no such symbol" : "?";
+}
+
+bool conformance_begin(struct conformance *t, enum conformance_call call, bool is_there)
+{
+    t->notes->current = (int)call;
+    return is_there;
+}
+
+/* Remembers a result that was expected and came. */
+static void remember(struct conformance_notes *notes, enum conformance_call call, int result)
+{
+    unsigned count = notes->result_count[call];
+    for (unsigned i = 0; i < count; i++) {
+        if (notes->results[call][i] == result)
+            return;
+    }
+    if (count < CONFORMANCE_RESULTS_MAX) {
+        notes->results[call][count] = result;
+        notes->result_count[call]++;
+    }
+}
+
+bool conformance_note(struct conformance *t, enum conformance_call call, const char *file, int line,
+                      int expected, int result)
+{
+    struct conformance_notes *notes = t->notes;
+    notes->current = CALL_COUNT;
+    notes->checks++;
+    if (result == expected) {
+        remember(notes, call, result);
+        return true;
+    }
+    notes->failures++;
+    printf("%s:%d: %s gives %d (%s), not %d (%s)\n", file, line, calls[call].name, result,
+           result_name(call, result), expected, result_name(call, expected));
+    return false;
+}
+
+bool conformance_check(struct conformance *t, enum conformance_call call, const char *file,
+                       int line, const char *text, bool is_right)
+{
+    t->notes->checks++;
+    if (!is_right) {
+        t->notes->failures++;
+        printf("%s:%d: after %s: not so: %s\n", file, line, calls[call].name, text);
+    }
+    return is_right;
+}
+
+const char conformance_ptx[] =
+    ".version 6.0\n"
+    ".target sm_50\n"
+    ".address_size 64\n"
+    ".visible .entry gpumux_burn(.param .u32 sm_permille, .param .u32 dram_permille,\n"
+    "    .param .u64 duration_ns)\n"
+    "{\n"
+    "    .reg .pred %p<2>;\n"
+    "    .reg .b64 %rd<6>;\n"
+    "    mov.u64 %rd1, %globaltimer;\n"
+    "    ld.param.u64 %rd2, [duration_ns];\n"
+    "    add.u64 %rd3, %rd1, %rd2;\n"
+    "LOOP:\n"
+    "    mov.u64 %rd4, %globaltimer;\n"
+    "    setp.lt.u64 %p1, %rd4, %rd3;\n"
+    "    @%p1 bra LOOP;\n"
+    "    ret;\n"
+    "}\n";
+
+void conformance_open_device(struct conformance *t)
+{
+    EXPECT(t, cuInit, CUDA_SUCCESS, (0));
+    EXPECT(t, cuDevicePrimaryCtxRetain, CUDA_SUCCESS, (&t->context, 0));
+    EXPECT(t, cuCtxSetCurrent, CUDA_SUCCESS, (t->context));
+    EXPECT(t, cuModuleLoadData, CUDA_SUCCESS, (&t->module, conformance_ptx));
+    if (!EXPECT(t, cuModuleGetFunction, CUDA_SUCCESS, (&t->function, t->module, "gpumux_burn")))
+        exit(1); /* nothing that follows would mean anything */
+}
+
+int conformance_burn(struct conformance *t, void *stream, uint64_t duration_ns)
+{
+    uint32_t sm_permille = 10, dram_permille = 0;
+    void *parameters[] = {&sm_permille, &dram_permille, &duration_ns};
+    return t->cuLaunchKernel(t->function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL);
+}
+
+static void load_calls(struct conformance *t)
+{
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    if (!cuda || !nvml) {
+        printf("%s\n", dlerror());
+        exit(1);
+    }
+#define PROTOTYPE(type, name_, parameters, errors)                                                 \
+    *(void **)&t->name_ = dlsym(is_nvml(CALL_##name_) ? nvml : cuda, #name_);
+#include "prototypes.def"
+#undef PROTOTYPE
+}
+
+static void run_case(const struct case_row *row, struct conformance_notes *notes)
+{
+    notes->current = CALL_COUNT;
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct conformance t = {.notes = notes};
+        load_calls(&t);
+        row->run(&t);
+        fflush(stdout);
+        _exit(0);
+    }
+    int status = -1;
+    if (pid > 0)
+        waitpid(pid, &status, 0);
+    if (status == 0)
+        return;
+    notes->failures++;
+    printf("case %s ended with status 0x%x in %s\n", row->name, (unsigned)status,
+           notes->current < CALL_COUNT ? calls[notes->current].name : "itself");
+}
+
+static bool was_seen(const struct conformance_notes *notes, enum conformance_call call,
+                     const char *name, size_t length)
+{
+    static const size_t prefix_lengths[] = {sizeof("CUDA_ERROR_") - 1, sizeof("NVML_ERROR_") - 1};
+    size_t prefix = prefix_lengths[is_nvml(call)];
+    for (unsigned i = 0; i < notes->result_count[call]; i++) {
+        const char *seen = result_name(call, notes->results[call][i]);
+        if (strlen(seen) == prefix + length && strncmp(seen + prefix, name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Success of the call, and every error that prototypes.def names. */
+static unsigned count_unseen(const struct conformance_notes *notes, enum conformance_call call)
+{
+    unsigned unseen = 0;
+    bool succeeded = false;
+    for (unsigned i = 0; i < notes->result_count[call]; i++)
+        succeeded = succeeded || notes->results[call][i] == 0;
+    if (!succeeded) {
+        printf("%s: no assertion has seen it succeed\n", calls[call].name);
+        unseen++;
+    }
+    for (const char *at = calls[call].errors; *at;) {
+        size_t length = strcspn(at, " ");
+        if (!was_seen(notes, call, at, length)) {
+            printf("%s: no assertion has seen %.*s\n", calls[call].name, (int)length, at);
+            unseen++;
+        }
+        at += length;
+        at += strspn(at, " ");
+    }
+    return unseen;
+}
+
+/* Calls that the emulator has and no prototype names. */
+static unsigned count_unknown(void)
+{
+    static const char *const emulated[] = {
+#define CALL(symbol, ...) #symbol,
+#define LACK(symbol, ...)
+#include "emu/cuda_calls.def"
+#include "emu/nvml_calls.def"
+#undef CALL
+#undef LACK
+    };
+    unsigned unknown = 0;
+    for (size_t i = 0; i < sizeof(emulated) / sizeof(*emulated); i++) {
+        bool found = false;
+        for (unsigned call = 0; call < CALL_COUNT && !found; call++)
+            found = strcmp(calls[call].name, emulated[i]) == 0;
+        if (!found) {
+            printf("%s: emulated, and not in prototypes.def\n", emulated[i]);
+            unknown++;
+        }
+    }
+    return unknown;
+}
+
+/* In a process of its own: the device and its driver, for the report. */
+static void print_device(struct conformance *t)
+{
+    char name[96] = "", driver[96] = "";
+    int version = 0;
+    if (t->cuInit(0) == CUDA_SUCCESS)
+        t->cuDeviceGetName(name, sizeof(name), 0);
+    t->cuDriverGetVersion(&version);
+    if (t->nvmlInit_v2() == NVML_SUCCESS)
+        t->nvmlSystemGetDriverVersion(driver, sizeof(driver));
+    printf("\"device\": \"%s\", \"driver\": \"%s\", \"cuda\": %d, ", name, driver, version);
+}
+
+static void print_summary(const struct conformance_notes *notes, unsigned unseen)
+{
+    unsigned results = 0;
+    for (unsigned call = 0; call < CALL_COUNT; call++)
+        results += notes->result_count[call];
+    printf("{");
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct conformance t = {0};
+        load_calls(&t);
+        print_device(&t);
+        fflush(stdout);
+        _exit(0);
+    }
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+    printf(
+        "\"calls\": %d, \"results\": %u, \"assertions\": %u, \"failures\": %u, \"unseen\": %u}\n",
+        CALL_COUNT, results, notes->checks, notes->failures, unseen);
+}
+
+/* conformance [CASE...]: all cases and the check that none is missing, or only those named. The
+ * last line of the output is a summary in JSON. */
+int main(int argc, char **argv)
+{
+    struct conformance_notes *notes =
+        mmap(NULL, sizeof(*notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (notes == MAP_FAILED)
+        return 1;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        bool wanted = argc == 1;
+        for (int a = 1; a < argc; a++)
+            wanted = wanted || strcmp(argv[a], cases[i].name) == 0;
+        if (wanted)
+            run_case(&cases[i], notes);
+    }
+    unsigned unseen = 0;
+    if (argc == 1) {
+        unseen = count_unknown();
+        for (unsigned call = 0; call < CALL_COUNT; call++)
+            unseen += count_unseen(notes, call);
+    }
+    print_summary(notes, unseen);
+    return notes->failures + unseen > 0;
+}

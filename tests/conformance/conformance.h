@@ -1,0 +1,89 @@
+/*
+ * Conformance of a driver: the same assertions on an emulated device and on a real one. A case is a
+ * function that runs in a process of its own, so that what it leaves behind, or a crash, harms no
+ * other. Nothing here knows which driver it talks to: it is the one that the loader finds.
+ *
+ * A case calls only through EXPECT and CHECK, which note the call and what it answered; main() then
+ * holds the notes against the lists of calls (prototypes.def).
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "emu/cuda_abi.h"
+#include "emu/nvml_abi.h"
+
+enum conformance_call {
+#define PROTOTYPE(type, name, parameters, errors) CALL_##name,
+#include "prototypes.def"
+#undef PROTOTYPE
+    CALL_COUNT,
+};
+
+enum {
+    CONFORMANCE_RESULTS_MAX = 16, /* different results of one call */
+    CONFORMANCE_NO_SYMBOL = -1,   /* stands for the result of a call that the driver lacks */
+};
+
+/* What all cases together have seen; shared between their processes. */
+struct conformance_notes {
+    unsigned checks, failures;
+    int current; /* the call under way, for the report of a crash; or CALL_COUNT */
+    unsigned result_count[CALL_COUNT];
+    int results[CALL_COUNT][CONFORMANCE_RESULTS_MAX];
+};
+
+struct conformance {
+    struct conformance_notes *notes;
+    void *function; /* the kernel of conformance_open_device() */
+    void *module, *context;
+#define PROTOTYPE(type, name, parameters, errors) type(*name) parameters;
+#include "prototypes.def"
+#undef PROTOTYPE
+};
+
+/* EXPECT(t, cuMemAlloc_v2, CUDA_ERROR_INVALID_VALUE, (&address, 0)): the call gives that result.
+ * True when it does. */
+#define EXPECT(t, name, expected, arguments)                                                       \
+    conformance_note((t), CALL_##name, __FILE__, __LINE__, (expected),                             \
+                     conformance_begin((t), CALL_##name, (t)->name != NULL)                        \
+                         ? (t)->name arguments                                                     \
+                         : CONFORMANCE_NO_SYMBOL)
+/* CHECK(t, cuMemAlloc_v2, address != 0): what the call gave out is right. */
+#define CHECK(t, name, condition)                                                                  \
+    conformance_check((t), CALL_##name, __FILE__, __LINE__, #condition, (condition))
+
+bool conformance_begin(struct conformance *t, enum conformance_call call, bool is_there);
+bool conformance_note(struct conformance *t, enum conformance_call call, const char *file, int line,
+                      int expected, int result);
+bool conformance_check(struct conformance *t, enum conformance_call call, const char *file,
+                       int line, const char *text, bool is_right);
+
+/* cuInit, the primary context of device 0 made current, and a kernel that runs for a given time. */
+void conformance_open_device(struct conformance *t);
+/* Launches that kernel. */
+int conformance_burn(struct conformance *t, void *stream, uint64_t duration_ns);
+
+/* The PTX of the kernel, gpumux_burn, for cases that load it themselves. */
+extern const char conformance_ptx[];
+
+/* The cases. */
+void case_before_init(struct conformance *t);
+void case_init(struct conformance *t);
+void case_devices(struct conformance *t);
+void case_names(struct conformance *t);
+void case_without_context(struct conformance *t);
+void case_contexts(struct conformance *t);
+void case_primary_context(struct conformance *t);
+void case_modules(struct conformance *t);
+void case_launches(struct conformance *t);
+void case_streams(struct conformance *t);
+void case_events(struct conformance *t);
+void case_memory(struct conformance *t);
+void case_memory_async(struct conformance *t);
+void case_host_memory(struct conformance *t);
+void case_copies(struct conformance *t);
+void case_nvml_system(struct conformance *t);
+void case_nvml_devices(struct conformance *t);
+void case_nvml_load(struct conformance *t);

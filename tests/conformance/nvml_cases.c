@@ -1,0 +1,227 @@
+/* NVML: it reads only, and changes no setting of a device. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "conformance.h"
+
+enum { NO_DEVICE = 1000, NO_CLOCK = 100, NO_SENSOR = 100 };
+
+void case_nvml_system(struct conformance *t)
+{
+    char text[96] = "";
+    unsigned count = 0;
+    int version = 0;
+    EXPECT(t, nvmlShutdown, NVML_ERROR_UNINITIALIZED, ());
+    EXPECT(t, nvmlDeviceGetCount, NVML_ERROR_UNINITIALIZED, (&count));
+    EXPECT(t, nvmlDeviceGetCount_v2, NVML_ERROR_UNINITIALIZED, (&count));
+    EXPECT(t, nvmlSystemGetDriverVersion, NVML_ERROR_UNINITIALIZED, (text, sizeof(text)));
+    EXPECT(t, nvmlInit, NVML_SUCCESS, ());
+    EXPECT(t, nvmlInit_v2, NVML_SUCCESS, ());
+    EXPECT(t, nvmlInitWithFlags, NVML_SUCCESS, (0));
+    EXPECT(t, nvmlShutdown, NVML_SUCCESS, ());
+    EXPECT(t, nvmlShutdown, NVML_SUCCESS, ());
+    const char *description = t->nvmlErrorString(NVML_ERROR_INVALID_ARGUMENT);
+    conformance_note(t, CALL_nvmlErrorString, __FILE__, __LINE__, NVML_SUCCESS,
+                     description && *description ? NVML_SUCCESS : NVML_ERROR_UNKNOWN);
+    EXPECT(t, nvmlSystemGetDriverVersion, NVML_SUCCESS, (text, sizeof(text)));
+    CHECK(t, nvmlSystemGetDriverVersion, strchr(text, '.') != NULL);
+    EXPECT(t, nvmlSystemGetDriverVersion, NVML_ERROR_INSUFFICIENT_SIZE, (text, 2));
+    EXPECT(t, nvmlSystemGetNVMLVersion, NVML_SUCCESS, (text, sizeof(text)));
+    CHECK(t, nvmlSystemGetNVMLVersion, strchr(text, '.') != NULL);
+    EXPECT(t, nvmlSystemGetNVMLVersion, NVML_ERROR_INSUFFICIENT_SIZE, (text, 2));
+    EXPECT(t, nvmlSystemGetCudaDriverVersion, NVML_SUCCESS, (&version));
+    CHECK(t, nvmlSystemGetCudaDriverVersion, version >= 12000);
+    EXPECT(t, nvmlSystemGetCudaDriverVersion, NVML_ERROR_INVALID_ARGUMENT, (NULL));
+    EXPECT(t, nvmlSystemGetCudaDriverVersion_v2, NVML_SUCCESS, (&version));
+    EXPECT(t, nvmlSystemGetCudaDriverVersion_v2, NVML_ERROR_INVALID_ARGUMENT, (NULL));
+    EXPECT(t, nvmlDeviceGetCount, NVML_SUCCESS, (&count));
+    EXPECT(t, nvmlDeviceGetCount, NVML_ERROR_INVALID_ARGUMENT, (NULL));
+    EXPECT(t, nvmlDeviceGetCount_v2, NVML_SUCCESS, (&count));
+    CHECK(t, nvmlDeviceGetCount_v2, count >= 1);
+    EXPECT(t, nvmlDeviceGetCount_v2, NVML_ERROR_INVALID_ARGUMENT, (NULL));
+}
+
+static void check_identity(struct conformance *t, void *device)
+{
+    char text[96] = "";
+    void *same = NULL;
+    unsigned number = 99;
+    struct nvml_pci pci = {0};
+    EXPECT(t, nvmlDeviceGetName, NVML_SUCCESS, (device, text, sizeof(text)));
+    CHECK(t, nvmlDeviceGetName, strstr(text, "NVIDIA") != NULL);
+    EXPECT(t, nvmlDeviceGetName, NVML_ERROR_INSUFFICIENT_SIZE, (device, text, 2));
+    EXPECT(t, nvmlDeviceGetName, NVML_ERROR_INVALID_ARGUMENT, (NULL, text, sizeof(text)));
+    EXPECT(t, nvmlDeviceGetUUID, NVML_SUCCESS, (device, text, sizeof(text)));
+    CHECK(t, nvmlDeviceGetUUID, strncmp(text, "GPU-", 4) == 0 && strlen(text) == 40);
+    EXPECT(t, nvmlDeviceGetUUID, NVML_ERROR_INSUFFICIENT_SIZE, (device, text, 2));
+    EXPECT(t, nvmlDeviceGetUUID, NVML_ERROR_INVALID_ARGUMENT, (NULL, text, sizeof(text)));
+    EXPECT(t, nvmlDeviceGetUUID, NVML_SUCCESS, (device, text, sizeof(text)));
+    EXPECT(t, nvmlDeviceGetHandleByUUID, NVML_SUCCESS, (text, &same));
+    CHECK(t, nvmlDeviceGetHandleByUUID, same == device);
+    EXPECT(t, nvmlDeviceGetHandleByUUID, NVML_ERROR_INVALID_ARGUMENT, (NULL, &same));
+    EXPECT(t, nvmlDeviceGetHandleByUUID, NVML_ERROR_NOT_FOUND,
+           ("GPU-00000000-0000-0000-0000-000000000001", &same));
+    EXPECT(t, nvmlDeviceGetPciInfo_v3, NVML_SUCCESS, (device, &pci));
+    CHECK(t, nvmlDeviceGetPciInfo_v3, strlen(pci.bus_id) == strlen("00000000:01:00.0"));
+    EXPECT(t, nvmlDeviceGetPciInfo_v3, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
+    EXPECT(t, nvmlDeviceGetHandleByPciBusId_v2, NVML_SUCCESS, (pci.bus_id, &same));
+    CHECK(t, nvmlDeviceGetHandleByPciBusId_v2, same == device);
+    EXPECT(t, nvmlDeviceGetHandleByPciBusId_v2, NVML_ERROR_INVALID_ARGUMENT, (NULL, &same));
+    EXPECT(t, nvmlDeviceGetIndex, NVML_SUCCESS, (device, &number));
+    CHECK(t, nvmlDeviceGetIndex, number == 0);
+    EXPECT(t, nvmlDeviceGetIndex, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
+    EXPECT(t, nvmlDeviceGetMinorNumber, NVML_SUCCESS, (device, &number));
+    EXPECT(t, nvmlDeviceGetMinorNumber, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
+}
+
+static void check_capabilities(struct conformance *t, void *device)
+{
+    int major = 0, minor = -1, mode = -1;
+    unsigned cores = 0;
+    EXPECT(t, nvmlDeviceGetComputeMode, NVML_SUCCESS, (device, &mode));
+    CHECK(t, nvmlDeviceGetComputeMode, mode >= 0 && mode <= 3);
+    EXPECT(t, nvmlDeviceGetComputeMode, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
+    EXPECT(t, nvmlDeviceGetNumGpuCores, NVML_SUCCESS, (device, &cores));
+    CHECK(t, nvmlDeviceGetNumGpuCores, cores == 132 * 128);
+    EXPECT(t, nvmlDeviceGetNumGpuCores, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
+    EXPECT(t, nvmlDeviceGetCudaComputeCapability, NVML_SUCCESS, (device, &major, &minor));
+    CHECK(t, nvmlDeviceGetCudaComputeCapability, major == 9 && minor == 0);
+    EXPECT(t, nvmlDeviceGetCudaComputeCapability, NVML_ERROR_INVALID_ARGUMENT,
+           (device, NULL, &minor));
+}
+
+static void check_sensors(struct conformance *t, void *device)
+{
+    unsigned value = 0;
+    EXPECT(t, nvmlDeviceGetPowerUsage, NVML_SUCCESS, (device, &value));
+    CHECK(t, nvmlDeviceGetPowerUsage, value > 1000);
+    EXPECT(t, nvmlDeviceGetPowerUsage, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
+    EXPECT(t, nvmlDeviceGetPowerManagementLimit, NVML_SUCCESS, (device, &value));
+    CHECK(t, nvmlDeviceGetPowerManagementLimit, value > 50000);
+    EXPECT(t, nvmlDeviceGetPowerManagementLimit, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
+    EXPECT(t, nvmlDeviceGetEnforcedPowerLimit, NVML_SUCCESS, (device, &value));
+    CHECK(t, nvmlDeviceGetEnforcedPowerLimit, value > 50000);
+    EXPECT(t, nvmlDeviceGetEnforcedPowerLimit, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
+    EXPECT(t, nvmlDeviceGetTemperature, NVML_SUCCESS, (device, 0, &value));
+    CHECK(t, nvmlDeviceGetTemperature, value > 0 && value < 120);
+    EXPECT(t, nvmlDeviceGetTemperature, NVML_ERROR_INVALID_ARGUMENT, (device, NO_SENSOR, &value));
+    EXPECT(t, nvmlDeviceGetClockInfo, NVML_SUCCESS, (device, NVML_CLOCK_SM, &value));
+    CHECK(t, nvmlDeviceGetClockInfo, value > 0);
+    EXPECT(t, nvmlDeviceGetClockInfo, NVML_ERROR_INVALID_ARGUMENT, (device, NO_CLOCK, &value));
+    EXPECT(t, nvmlDeviceGetMaxClockInfo, NVML_SUCCESS, (device, NVML_CLOCK_SM, &value));
+    CHECK(t, nvmlDeviceGetMaxClockInfo, value > 1000);
+    EXPECT(t, nvmlDeviceGetMaxClockInfo, NVML_ERROR_INVALID_ARGUMENT, (device, NO_CLOCK, &value));
+}
+
+void case_nvml_devices(struct conformance *t)
+{
+    void *device = NULL, *same = NULL;
+    EXPECT(t, nvmlInit_v2, NVML_SUCCESS, ());
+    EXPECT(t, nvmlDeviceGetHandleByIndex_v2, NVML_SUCCESS, (0, &device));
+    EXPECT(t, nvmlDeviceGetHandleByIndex_v2, NVML_ERROR_INVALID_ARGUMENT, (NO_DEVICE, &same));
+    EXPECT(t, nvmlDeviceGetHandleByIndex, NVML_SUCCESS, (0, &same));
+    CHECK(t, nvmlDeviceGetHandleByIndex, same == device);
+    EXPECT(t, nvmlDeviceGetHandleByIndex, NVML_ERROR_INVALID_ARGUMENT, (NO_DEVICE, &same));
+    check_identity(t, device);
+    check_capabilities(t, device);
+    check_sensors(t, device);
+    EXPECT(t, nvmlShutdown, NVML_SUCCESS, ());
+}
+
+static void check_memory(struct conformance *t, void *device)
+{
+    struct nvml_memory memory = {0};
+    struct nvml_memory_v2 memory_v2 = {.version = NVML_VERSION_OF(struct nvml_memory_v2, 2)};
+    EXPECT(t, nvmlDeviceGetMemoryInfo, NVML_SUCCESS, (device, &memory));
+    CHECK(t, nvmlDeviceGetMemoryInfo, memory.used >= (uint64_t)256 << 20);
+    CHECK(t, nvmlDeviceGetMemoryInfo, memory.used + memory.free == memory.total);
+    EXPECT(t, nvmlDeviceGetMemoryInfo, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
+    EXPECT(t, nvmlDeviceGetMemoryInfo_v2, NVML_SUCCESS, (device, &memory_v2));
+    CHECK(t, nvmlDeviceGetMemoryInfo_v2,
+          memory_v2.reserved + memory_v2.used + memory_v2.free == memory_v2.total);
+    EXPECT(t, nvmlDeviceGetMemoryInfo_v2, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
+    memory_v2.version = 1;
+    EXPECT(t, nvmlDeviceGetMemoryInfo_v2, NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+           (device, &memory_v2));
+}
+
+/* Process ids may be of another namespace than ours on a real machine: only the count is sure. */
+static void check_processes(struct conformance *t, void *device)
+{
+    enum { SIZE = 64 };
+    struct nvml_process_v1 processes_v1[SIZE];
+    struct nvml_process_v2 processes[SIZE];
+    unsigned count = SIZE;
+    EXPECT(t, nvmlDeviceGetComputeRunningProcesses_v3, NVML_SUCCESS, (device, &count, processes));
+    CHECK(t, nvmlDeviceGetComputeRunningProcesses_v3, count >= 1 && count < SIZE);
+    EXPECT(t, nvmlDeviceGetComputeRunningProcesses_v3, NVML_ERROR_INVALID_ARGUMENT,
+           (device, NULL, processes));
+    count = 0;
+    EXPECT(t, nvmlDeviceGetComputeRunningProcesses_v3, NVML_ERROR_INSUFFICIENT_SIZE,
+           (device, &count, NULL));
+    CHECK(t, nvmlDeviceGetComputeRunningProcesses_v3, count >= 1);
+    count = SIZE;
+    EXPECT(t, nvmlDeviceGetComputeRunningProcesses_v2, NVML_SUCCESS, (device, &count, processes));
+    EXPECT(t, nvmlDeviceGetComputeRunningProcesses_v2, NVML_ERROR_INVALID_ARGUMENT,
+           (device, NULL, processes));
+    count = SIZE;
+    EXPECT(t, nvmlDeviceGetComputeRunningProcesses, NVML_SUCCESS, (device, &count, processes_v1));
+    CHECK(t, nvmlDeviceGetComputeRunningProcesses, count >= 1);
+    EXPECT(t, nvmlDeviceGetComputeRunningProcesses, NVML_ERROR_INVALID_ARGUMENT,
+           (device, NULL, processes_v1));
+}
+
+static void check_gpm(struct conformance *t, void *device)
+{
+    struct nvml_gpm_support support = {.version = NVML_GPM_VERSION};
+    void *first = NULL, *second = NULL;
+    EXPECT(t, nvmlGpmQueryDeviceSupport, NVML_SUCCESS, (device, &support));
+    CHECK(t, nvmlGpmQueryDeviceSupport, support.is_supported == 1);
+    EXPECT(t, nvmlGpmQueryDeviceSupport, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
+    EXPECT(t, nvmlGpmSampleAlloc, NVML_SUCCESS, (&first));
+    EXPECT(t, nvmlGpmSampleAlloc, NVML_SUCCESS, (&second));
+    EXPECT(t, nvmlGpmSampleAlloc, NVML_ERROR_INVALID_ARGUMENT, (NULL));
+    EXPECT(t, nvmlGpmSampleGet, NVML_SUCCESS, (device, first));
+    EXPECT(t, nvmlGpmSampleGet, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
+    usleep(200000);
+    EXPECT(t, nvmlGpmSampleGet, NVML_SUCCESS, (device, second));
+    size_t bytes =
+        sizeof(struct nvml_gpm_metrics) + NVML_GPM_METRICS_MAX * sizeof(struct nvml_gpm_metric);
+    struct nvml_gpm_metrics *metrics = calloc(1, bytes);
+    if (!metrics)
+        exit(1);
+    metrics->version = NVML_GPM_VERSION;
+    metrics->count = 1;
+    metrics->first = first;
+    metrics->second = second;
+    metrics->metrics[0].id = NVML_GPM_GRAPHICS_UTIL;
+    EXPECT(t, nvmlGpmMetricsGet, NVML_SUCCESS, (metrics));
+    CHECK(t, nvmlGpmMetricsGet, metrics->metrics[0].result == NVML_SUCCESS);
+    CHECK(t, nvmlGpmMetricsGet, metrics->metrics[0].value > 50 && metrics->metrics[0].value < 101);
+    EXPECT(t, nvmlGpmMetricsGet, NVML_ERROR_INVALID_ARGUMENT, (NULL));
+    free(metrics);
+    EXPECT(t, nvmlGpmSampleFree, NVML_SUCCESS, (first));
+    EXPECT(t, nvmlGpmSampleFree, NVML_SUCCESS, (second));
+    EXPECT(t, nvmlGpmSampleFree, NVML_ERROR_INVALID_ARGUMENT, (NULL));
+}
+
+/* What NVML sees of a process that holds memory and runs a kernel. */
+void case_nvml_load(struct conformance *t)
+{
+    void *device = NULL;
+    uint64_t address = 0;
+    struct nvml_utilization utilization = {999, 999};
+    conformance_open_device(t);
+    EXPECT(t, cuMemAlloc_v2, CUDA_SUCCESS, (&address, (size_t)256 << 20));
+    EXPECT(t, nvmlInit_v2, NVML_SUCCESS, ());
+    EXPECT(t, nvmlDeviceGetHandleByIndex_v2, NVML_SUCCESS, (0, &device));
+    CHECK(t, cuLaunchKernel, conformance_burn(t, NULL, UINT64_C(1500000000)) == CUDA_SUCCESS);
+    check_memory(t, device);
+    check_processes(t, device);
+    check_gpm(t, device);
+    EXPECT(t, nvmlDeviceGetUtilizationRates, NVML_SUCCESS, (device, &utilization));
+    CHECK(t, nvmlDeviceGetUtilizationRates, utilization.gpu <= 100 && utilization.memory <= 100);
+    EXPECT(t, nvmlDeviceGetUtilizationRates, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
+    EXPECT(t, cuCtxSynchronize, CUDA_SUCCESS, ());
+}

@@ -1,0 +1,103 @@
+/* Streams and events. */
+#include "conformance.h"
+
+#define LONG_NS  UINT64_C(300000000) /* sure to run while a few calls are made */
+#define SHORT_NS UINT64_C(20000000)
+
+static void check_stream_facts(struct conformance *t, void *stream)
+{
+    void *context = NULL;
+    int priority = 1;
+    unsigned flags = 0;
+    EXPECT(t, cuStreamGetCtx, CUDA_SUCCESS, (stream, &context));
+    CHECK(t, cuStreamGetCtx, context == t->context);
+    EXPECT(t, cuStreamGetCtx, CUDA_ERROR_INVALID_VALUE, (stream, NULL));
+    EXPECT(t, cuStreamGetFlags, CUDA_SUCCESS, (stream, &flags));
+    CHECK(t, cuStreamGetFlags, flags == CUDA_STREAM_NON_BLOCKING);
+    EXPECT(t, cuStreamGetFlags, CUDA_ERROR_INVALID_VALUE, (stream, NULL));
+    EXPECT(t, cuStreamGetPriority, CUDA_SUCCESS, (stream, &priority));
+    CHECK(t, cuStreamGetPriority, priority == -5);
+    EXPECT(t, cuStreamGetPriority, CUDA_ERROR_INVALID_VALUE, (stream, NULL));
+}
+
+void case_streams(struct conformance *t)
+{
+    void *plain = NULL, *high = NULL;
+    conformance_open_device(t);
+    EXPECT(t, cuStreamCreate, CUDA_SUCCESS, (&plain, 0));
+    EXPECT(t, cuStreamCreate, CUDA_ERROR_INVALID_VALUE, (&high, 0x100));
+    EXPECT(t, cuStreamCreate, CUDA_ERROR_INVALID_VALUE, (NULL, 0));
+    EXPECT(t, cuStreamCreateWithPriority, CUDA_SUCCESS, (&high, CUDA_STREAM_NON_BLOCKING, -100));
+    EXPECT(t, cuStreamCreateWithPriority, CUDA_ERROR_INVALID_VALUE, (NULL, 0, 0));
+    check_stream_facts(t, high);
+    EXPECT(t, cuStreamQuery, CUDA_SUCCESS, (plain));
+    CHECK(t, cuLaunchKernel, conformance_burn(t, plain, LONG_NS) == CUDA_SUCCESS);
+    EXPECT(t, cuStreamQuery, CUDA_ERROR_NOT_READY, (plain));
+    EXPECT(t, cuStreamQuery, CUDA_SUCCESS, (high));
+    EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (plain));
+    EXPECT(t, cuStreamQuery, CUDA_SUCCESS, (plain));
+    EXPECT(t, cuStreamQuery, CUDA_SUCCESS, (NULL));
+    EXPECT(t, cuStreamDestroy, CUDA_SUCCESS, (plain));
+    EXPECT(t, cuStreamDestroy_v2, CUDA_SUCCESS, (high));
+    EXPECT(t, cuStreamDestroy, CUDA_ERROR_INVALID_HANDLE, (NULL));
+    EXPECT(t, cuStreamDestroy_v2, CUDA_ERROR_INVALID_HANDLE, (NULL));
+}
+
+/* Events of a kernel of a known length, before, while and after it runs. */
+static void check_event_times(struct conformance *t, void *stream, void *start, void *end)
+{
+    float ms = -1;
+    EXPECT(t, cuEventElapsedTime, CUDA_ERROR_INVALID_HANDLE,
+           (&ms, start, end)); /* never recorded */
+    EXPECT(t, cuEventElapsedTime_v2, CUDA_ERROR_INVALID_HANDLE, (&ms, start, end));
+    EXPECT(t, cuEventQuery, CUDA_SUCCESS, (end));
+    EXPECT(t, cuEventRecord, CUDA_SUCCESS, (start, stream));
+    CHECK(t, cuLaunchKernel, conformance_burn(t, stream, LONG_NS) == CUDA_SUCCESS);
+    EXPECT(t, cuEventRecordWithFlags, CUDA_SUCCESS, (end, stream, 0));
+    EXPECT(t, cuEventQuery, CUDA_ERROR_NOT_READY, (end));
+    EXPECT(t, cuEventElapsedTime, CUDA_ERROR_NOT_READY, (&ms, start, end));
+    EXPECT(t, cuEventElapsedTime_v2, CUDA_ERROR_NOT_READY, (&ms, start, end));
+    EXPECT(t, cuEventSynchronize, CUDA_SUCCESS, (end));
+    EXPECT(t, cuEventQuery, CUDA_SUCCESS, (end));
+    EXPECT(t, cuEventElapsedTime, CUDA_SUCCESS, (&ms, start, end));
+    CHECK(t, cuEventElapsedTime, ms > 295 && ms < 2000);
+    ms = -1;
+    EXPECT(t, cuEventElapsedTime_v2, CUDA_SUCCESS, (&ms, start, end));
+    CHECK(t, cuEventElapsedTime_v2, ms > 295 && ms < 2000);
+}
+
+void case_events(struct conformance *t)
+{
+    void *start = NULL, *end = NULL, *untimed = NULL, *first = NULL, *second = NULL;
+    float ms;
+    conformance_open_device(t);
+    EXPECT(t, cuStreamCreate, CUDA_SUCCESS, (&first, CUDA_STREAM_NON_BLOCKING));
+    EXPECT(t, cuStreamCreate, CUDA_SUCCESS, (&second, CUDA_STREAM_NON_BLOCKING));
+    EXPECT(t, cuEventCreate, CUDA_SUCCESS, (&start, 0));
+    EXPECT(t, cuEventCreate, CUDA_SUCCESS, (&end, 1));
+    EXPECT(t, cuEventCreate, CUDA_SUCCESS, (&untimed, CUDA_EVENT_DISABLE_TIMING));
+    EXPECT(t, cuEventCreate, CUDA_ERROR_INVALID_VALUE, (&start, 0x1000));
+    EXPECT(t, cuEventCreate, CUDA_ERROR_INVALID_VALUE, (NULL, 0));
+    check_event_times(t, first, start, end);
+
+    /* The second stream waits for what the first has done up to the event. */
+    CHECK(t, cuLaunchKernel, conformance_burn(t, first, SHORT_NS) == CUDA_SUCCESS);
+    EXPECT(t, cuEventRecord, CUDA_SUCCESS, (end, first));
+    EXPECT(t, cuStreamWaitEvent, CUDA_SUCCESS, (second, end, 0));
+    EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (second));
+    EXPECT(t, cuEventQuery, CUDA_SUCCESS, (end));
+
+    EXPECT(t, cuEventRecord, CUDA_SUCCESS, (untimed, first));
+    EXPECT(t, cuEventSynchronize, CUDA_SUCCESS, (untimed));
+    EXPECT(t, cuEventElapsedTime, CUDA_ERROR_INVALID_HANDLE, (&ms, start, untimed));
+    EXPECT(t, cuStreamWaitEvent, CUDA_ERROR_INVALID_HANDLE, (second, NULL, 0));
+    EXPECT(t, cuEventRecord, CUDA_ERROR_INVALID_HANDLE, (NULL, first));
+    EXPECT(t, cuEventRecordWithFlags, CUDA_ERROR_INVALID_HANDLE, (NULL, first, 0));
+    EXPECT(t, cuEventQuery, CUDA_ERROR_INVALID_HANDLE, (NULL));
+    EXPECT(t, cuEventSynchronize, CUDA_ERROR_INVALID_HANDLE, (NULL));
+    EXPECT(t, cuEventDestroy, CUDA_ERROR_INVALID_HANDLE, (NULL));
+    EXPECT(t, cuEventDestroy_v2, CUDA_ERROR_INVALID_HANDLE, (NULL));
+    EXPECT(t, cuEventDestroy, CUDA_SUCCESS, (start));
+    EXPECT(t, cuEventDestroy_v2, CUDA_SUCCESS, (end));
+    EXPECT(t, cuEventDestroy_v2, CUDA_SUCCESS, (untimed));
+}
