@@ -35,27 +35,33 @@ static int grow(struct allocations *a)
     return 0;
 }
 
-int allocations_add(struct allocations *a, struct context *context, uint64_t bytes,
-                    uint64_t charged_bytes, uint64_t *ret_address)
+/* Device memory cannot be touched by the host; managed memory can. */
+static void *reserve(const struct allocation *what)
+{
+    int access = what->kind == ALLOCATION_MANAGED ? PROT_READ | PROT_WRITE : PROT_NONE;
+    return mmap(NULL, what->span_bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+int allocations_add(struct allocations *a, const struct allocation *what, uint64_t *ret_address)
 {
     int r = grow(a);
     if (r < 0)
         return r;
-    void *at =
-        mmap(NULL, charged_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED)
-        return -ERR_NO_MEMORY;
-    uint64_t address = (uint64_t)(uintptr_t)at;
-    size_t place = place_above(a, address);
+    struct allocation added = *what;
+    if (what->kind != ALLOCATION_MAPPED) {
+        void *at = reserve(what);
+        if (at == MAP_FAILED)
+            return -ERR_NO_MEMORY;
+        added.address = (uint64_t)(uintptr_t)at;
+        if (what->kind == ALLOCATION_MANAGED)
+            added.backing = at;
+    }
+    size_t place = place_above(a, added.address);
     memmove(&a->sorted[place + 1], &a->sorted[place], (a->count - place) * sizeof(*a->sorted));
-    a->sorted[place] = (struct allocation){
-        .address = address,
-        .bytes = bytes,
-        .charged_bytes = charged_bytes,
-        .context = context,
-    };
+    a->sorted[place] = added;
     a->count++;
-    *ret_address = address;
+    if (ret_address)
+        *ret_address = added.address;
     return 0;
 }
 
@@ -71,11 +77,12 @@ struct allocation *allocations_find(struct allocations *a, uint64_t address, uin
 
 void allocations_remove(struct allocations *a, struct allocation *allocation)
 {
-    if (allocation->backing) {
-        munmap(allocation->backing, allocation->charged_bytes);
-        a->backed_bytes -= allocation->charged_bytes;
+    if (allocation->kind == ALLOCATION_DEVICE && allocation->backing) {
+        munmap(allocation->backing, allocation->span_bytes);
+        a->backed_bytes -= allocation->span_bytes;
     }
-    munmap((void *)(uintptr_t)allocation->address, allocation->charged_bytes);
+    if (allocation->kind != ALLOCATION_MAPPED)
+        munmap((void *)(uintptr_t)allocation->address, allocation->span_bytes);
     size_t place = (size_t)(allocation - a->sorted);
     a->count--;
     memmove(allocation, allocation + 1, (a->count - place) * sizeof(*allocation));
@@ -89,14 +96,14 @@ unsigned char *allocations_contents(struct allocations *a, struct allocation *al
                                     uint64_t address)
 {
     if (!allocation->backing) {
-        if (allocation->charged_bytes > ALLOCATIONS_BACKED_BYTES_MAX - a->backed_bytes)
+        if (allocation->span_bytes > ALLOCATIONS_BACKED_BYTES_MAX - a->backed_bytes)
             return NULL;
-        void *at = mmap(NULL, allocation->charged_bytes, PROT_READ | PROT_WRITE,
+        void *at = mmap(NULL, allocation->span_bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (at == MAP_FAILED)
             return NULL;
         allocation->backing = at;
-        a->backed_bytes += allocation->charged_bytes;
+        a->backed_bytes += allocation->span_bytes;
     }
     return allocation->backing + (address - allocation->address);
 }

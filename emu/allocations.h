@@ -17,11 +17,22 @@ enum { ALLOCATIONS_MAX = 1 << 18 };
 
 struct context;
 
+struct pool;
+
+enum allocation_kind {
+    ALLOCATION_DEVICE,
+    ALLOCATION_MANAGED, /* the host may touch it: its addresses are its contents */
+    ALLOCATION_MAPPED,  /* addresses and contents belong to virtual_memory.c */
+};
+
 struct allocation {
+    enum allocation_kind kind;
     uint64_t address;
     uint64_t bytes;         /* as asked for */
-    uint64_t charged_bytes; /* as accounted */
+    uint64_t span_bytes;    /* of the address range */
+    uint64_t charged_bytes; /* as accounted to the device */
     struct context *context;
+    struct pool *pool;      /* it came from, or NULL */
     unsigned char *backing; /* NULL: never written */
 };
 
@@ -31,9 +42,9 @@ struct allocations {
     uint64_t backed_bytes;
 };
 
-/* Reserves an address range and enters it. 0 or -ERR_NO_MEMORY. */
-int allocations_add(struct allocations *a, struct context *context, uint64_t bytes,
-                    uint64_t charged_bytes, uint64_t *ret_address);
+/* Enters a copy of *what; its address range is reserved first unless it is ALLOCATION_MAPPED. 0 or
+ * -ERR_NO_MEMORY. */
+int allocations_add(struct allocations *a, const struct allocation *what, uint64_t *ret_address);
 /* The allocation that holds the whole range, or NULL. Valid until the next add or remove. */
 struct allocation *allocations_find(struct allocations *a, uint64_t address, uint64_t bytes);
 /* Gives addresses and contents back. */

@@ -44,6 +44,7 @@ static int open_context(struct context *context)
     if (visible->context_count == 0) {
         if (client_take(&visible->device) < 0)
             return CUDA_ERROR_DEVICE_UNAVAILABLE;
+        visible->opened++;
         memset(visible->event_records, 0, sizeof(visible->event_records));
     }
     visible->context_count++;

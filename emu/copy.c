@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "emu/driver.h"
+#include "emu/memory.h"
 
 /* Queues the time for `bytes` at `gb_s`, as part of the device's memory traffic. 1 GB/s is a byte a
  * nanosecond. */
@@ -32,11 +32,20 @@ static int spend(struct stream *stream, uint64_t bytes, uint64_t traffic_bytes, 
     return r;
 }
 
-/* Under process.lock: host memory for a range of device memory. */
-static int contents(struct process *process, uint64_t address, size_t bytes,
-                    unsigned char **ret_contents)
+int copy_spend_host(struct stream *stream, uint64_t bytes)
+{
+    return spend(stream, bytes, bytes, stream->context->visible->device.state->model.host_gb_s,
+                 false);
+}
+
+int copy_contents(struct process *process, uint64_t address, size_t bytes,
+                  unsigned char **ret_contents)
 {
     struct allocation *found = allocations_find(&process->allocations, address, bytes);
+    if (!found && host_memory_holds(process, address, bytes)) {
+        *ret_contents = (unsigned char *)(uintptr_t)address;
+        return CUDA_SUCCESS;
+    }
     if (!found)
         return CUDA_ERROR_INVALID_VALUE;
     unsigned char *at = allocations_contents(&process->allocations, found, address);
@@ -58,7 +67,7 @@ static int host_to_device(uint64_t to, const void *from, size_t bytes, struct st
     struct process *process = stream->context->process;
     unsigned char *at;
     pthread_mutex_lock(&process->lock);
-    r = contents(process, to, bytes, &at);
+    r = copy_contents(process, to, bytes, &at);
     if (r == CUDA_SUCCESS)
         memcpy(at, from, bytes);
     pthread_mutex_unlock(&process->lock);
@@ -79,7 +88,7 @@ static int device_to_host(void *to, uint64_t from, size_t bytes, struct stream *
     struct process *process = stream->context->process;
     unsigned char *at;
     pthread_mutex_lock(&process->lock);
-    r = contents(process, from, bytes, &at);
+    r = copy_contents(process, from, bytes, &at);
     if (r == CUDA_SUCCESS)
         memcpy(to, at, bytes);
     pthread_mutex_unlock(&process->lock);
@@ -98,9 +107,9 @@ static int device_to_device(uint64_t to, uint64_t from, size_t bytes, struct str
     struct process *process = stream->context->process;
     unsigned char *to_at, *from_at;
     pthread_mutex_lock(&process->lock);
-    r = contents(process, to, bytes, &to_at);
+    r = copy_contents(process, to, bytes, &to_at);
     if (r == CUDA_SUCCESS)
-        r = contents(process, from, bytes, &from_at);
+        r = copy_contents(process, from, bytes, &from_at);
     if (r == CUDA_SUCCESS)
         memmove(to_at, from_at, bytes);
     pthread_mutex_unlock(&process->lock);
@@ -124,7 +133,7 @@ static int fill(uint64_t to, const void *pattern, size_t pattern_bytes, size_t c
     struct process *process = stream->context->process;
     unsigned char *at;
     pthread_mutex_lock(&process->lock);
-    r = contents(process, to, bytes, &at);
+    r = copy_contents(process, to, bytes, &at);
     if (r == CUDA_SUCCESS) {
         for (size_t i = 0; i < bytes; i += pattern_bytes)
             memcpy(at + i, pattern, pattern_bytes);

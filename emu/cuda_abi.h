@@ -38,6 +38,7 @@ enum {
 
 enum cuda_launch_attribute_id {
     CUDA_LAUNCH_ATTRIBUTE_IGNORE = 0,
+    CUDA_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
     CUDA_LAUNCH_ATTRIBUTE_PRIORITY = 8,
 };
 
@@ -54,6 +55,25 @@ struct cuda_launch_config {
     struct stream *stream;
     struct cuda_launch_attribute *attributes;
     unsigned attribute_count;
+};
+
+enum cuda_location_type { CUDA_LOCATION_DEVICE = 1, CUDA_LOCATION_HOST = 2 };
+
+struct cuda_location {
+    int type; /* enum cuda_location_type */
+    int id;
+};
+
+enum { CUDA_ALLOCATION_PINNED = 1 };
+
+struct cuda_pool_properties {
+    int allocation_type;
+    int handle_types;
+    struct cuda_location location;
+    void *security_attributes;
+    size_t max_bytes;
+    unsigned short usage;
+    unsigned char reserved[54];
 };
 
 struct cuda_uuid {
@@ -105,6 +125,7 @@ enum cuda_device_attribute {
     CUDA_ATTRIBUTE_STREAM_PRIORITIES = 78,
     CUDA_ATTRIBUTE_MANAGED_MEMORY = 83,
     CUDA_ATTRIBUTE_MULTI_GPU_BOARD = 84,
+    CUDA_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,
     CUDA_ATTRIBUTE_COOPERATIVE_LAUNCH = 95,
     CUDA_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT = 102,
     CUDA_ATTRIBUTE_MEMORY_POOLS = 115,

@@ -26,6 +26,8 @@ enum driver_magic {
     EVENT_MAGIC = 0x65746d78,
     MODULE_MAGIC = 0x6d746d78,
     FUNCTION_MAGIC = 0x66746d78,
+    POOL_MAGIC = 0x70746d78,
+    LIBRARY_MAGIC = 0x6c746d78,
     DEAD_MAGIC = 0x64656164,
 };
 
@@ -34,9 +36,12 @@ struct visible_device {
     struct device device;
     _Atomic uint64_t launches; /* over all streams; the source of emu_entry.order */
     unsigned context_count;    /* the slot is held while it is above 0 */
+    uint64_t opened;           /* how often the slot was taken */
     struct context *primary;   /* made at the first retain, then kept */
     unsigned primary_references;
     unsigned primary_flags;
+    struct pool *default_pool;              /* made when first asked for, then kept */
+    struct pool *current_pool;              /* set by the program, or NULL: the default one */
     uint64_t event_records[EMU_EVENTS_MAX]; /* the highest record number given out, by index */
 };
 
@@ -47,7 +52,9 @@ struct process {
     unsigned device_count;
     struct list contexts; /* of struct context, destroyed ones too */
     struct allocations allocations;
-    struct hash_map host_memory; /* address → bytes, of cuMemHostAlloc */
+    struct list pools;                 /* of struct pool */
+    struct hash_map host_memory;       /* address → bytes, of cuMemHostAlloc */
+    struct hash_map registered_memory; /* the same of cuMemHostRegister */
 };
 
 struct stream {

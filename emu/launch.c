@@ -15,6 +15,9 @@ enum {
     UNKNOWN_BLOCKS_PER_SM = 8,
     UNKNOWN_DRAM_PERMILLE = 100,
     THREADS_PER_BLOCK_MAX = 1024,
+    THREADS_PER_SM_MAX = 2048,
+    BLOCKS_PER_SM_MAX = 32,
+    WARP_THREADS = 32,
 };
 
 struct grid {
@@ -108,11 +111,37 @@ static void guess_cost(const struct grid *g, const struct emu_model *model,
         operation->duration_ns = CONTENTION_DURATION_NS_MAX;
 }
 
-static int launch(const struct function *function, const struct grid *grid, struct stream *handle,
-                  void **parameters, void **extra)
+/* How many blocks of that many threads an SM holds: by its threads alone, nothing is known of a
+ * kernel's registers. */
+static unsigned blocks_per_sm(unsigned threads)
 {
+    unsigned whole_warps = (threads + WARP_THREADS - 1) / WARP_THREADS * WARP_THREADS;
+    unsigned blocks = THREADS_PER_SM_MAX / whole_warps;
+    return blocks < BLOCKS_PER_SM_MAX ? blocks : BLOCKS_PER_SM_MAX;
+}
+
+/* All blocks of a cooperative launch run at the same time. */
+static bool is_resident(const struct grid *g, const struct emu_model *model)
+{
+    uint64_t blocks = (uint64_t)g->grid_x * g->grid_y * g->grid_z;
+    return blocks <= (uint64_t)model->sms * blocks_per_sm(g->block_x * g->block_y * g->block_z);
+}
+
+struct launch {
+    const struct function *function;
+    struct grid grid;
+    bool cooperative;
+    struct stream *stream; /* the handle as given */
+    void **parameters, **extra;
+};
+
+static int launch(const struct launch *what)
+{
+    const struct function *function = what->function;
+    const struct grid *grid = &what->grid;
+    void **parameters = what->parameters, **extra = what->extra;
     struct stream *stream;
-    int r = stream_resolve(handle, &stream);
+    int r = stream_resolve(what->stream, &stream);
     if (r != CUDA_SUCCESS)
         return r;
     if (!function || function->magic != FUNCTION_MAGIC)
@@ -120,11 +149,14 @@ static int launch(const struct function *function, const struct grid *grid, stru
     if (!is_valid_grid(grid) || (parameters && extra) ||
         (function->entry.parameter_count > 0 && !parameters && !extra))
         return CUDA_ERROR_INVALID_VALUE;
+    const struct emu_model *model = &stream->context->visible->device.state->model;
+    if (what->cooperative && !is_resident(grid, model))
+        return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
     struct emu_entry operation = {.operation = EMU_RUN};
     if (function->is_burn)
         r = read_burn(&function->entry, parameters, extra, &operation);
     else
-        guess_cost(grid, &stream->context->visible->device.state->model, &operation);
+        guess_cost(grid, model, &operation);
     return r == CUDA_SUCCESS ? stream_push(stream, &operation, NULL) : r;
 }
 
@@ -137,9 +169,33 @@ CUDA_API int cuLaunchKernel(struct function *function, unsigned grid_x, unsigned
                             unsigned shared_bytes, struct stream *stream, void **parameters,
                             void **extra)
 {
-    const struct grid grid = {grid_x, grid_y, grid_z, block_x, block_y, block_z};
     (void)shared_bytes;
-    return launch(function, &grid, stream, parameters, extra);
+    return launch(&(struct launch){
+        .function = function,
+        .grid = {grid_x, grid_y, grid_z, block_x, block_y, block_z},
+        .stream = stream,
+        .parameters = parameters,
+        .extra = extra,
+    });
+}
+
+CUDA_API int cuLaunchCooperativeKernel(struct function *function, unsigned grid_x, unsigned grid_y,
+                                       unsigned grid_z, unsigned block_x, unsigned block_y,
+                                       unsigned block_z, unsigned shared_bytes,
+                                       struct stream *stream, void **parameters);
+CUDA_API int cuLaunchCooperativeKernel(struct function *function, unsigned grid_x, unsigned grid_y,
+                                       unsigned grid_z, unsigned block_x, unsigned block_y,
+                                       unsigned block_z, unsigned shared_bytes,
+                                       struct stream *stream, void **parameters)
+{
+    (void)shared_bytes;
+    return launch(&(struct launch){
+        .function = function,
+        .grid = {grid_x, grid_y, grid_z, block_x, block_y, block_z},
+        .cooperative = true,
+        .stream = stream,
+        .parameters = parameters,
+    });
 }
 
 CUDA_API int cuLaunchKernelEx(const struct cuda_launch_config *config, struct function *function,
@@ -149,12 +205,41 @@ CUDA_API int cuLaunchKernelEx(const struct cuda_launch_config *config, struct fu
 {
     if (!config || (config->attribute_count > 0 && !config->attributes))
         return CUDA_ERROR_INVALID_VALUE;
+    int cooperative = 0;
     for (unsigned i = 0; i < config->attribute_count; i++) {
-        int id = config->attributes[i].id;
-        if (id != CUDA_LAUNCH_ATTRIBUTE_IGNORE && id != CUDA_LAUNCH_ATTRIBUTE_PRIORITY)
+        const struct cuda_launch_attribute *attribute = &config->attributes[i];
+        if (attribute->id == CUDA_LAUNCH_ATTRIBUTE_COOPERATIVE)
+            memcpy(&cooperative, attribute->value, sizeof(cooperative));
+        else if (attribute->id != CUDA_LAUNCH_ATTRIBUTE_IGNORE &&
+                 attribute->id != CUDA_LAUNCH_ATTRIBUTE_PRIORITY)
             return CUDA_ERROR_NOT_SUPPORTED;
     }
-    const struct grid grid = {config->grid_x,  config->grid_y,  config->grid_z,
-                              config->block_x, config->block_y, config->block_z};
-    return launch(function, &grid, config->stream, parameters, extra);
+    return launch(&(struct launch){
+        .function = function,
+        .grid = {config->grid_x, config->grid_y, config->grid_z, config->block_x, config->block_y,
+                 config->block_z},
+        .cooperative = cooperative != 0,
+        .stream = config->stream,
+        .parameters = parameters,
+        .extra = extra,
+    });
+}
+
+CUDA_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, struct function *function,
+                                                         int threads, size_t shared_bytes);
+CUDA_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, struct function *function,
+                                                         int threads, size_t shared_bytes)
+{
+    struct context *context;
+    int r = context_current(&context);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!function || function->magic != FUNCTION_MAGIC)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!ret_blocks || threads <= 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (shared_bytes > 0)
+        return CUDA_ERROR_NOT_SUPPORTED; /* shared memory is not modelled */
+    *ret_blocks = threads > THREADS_PER_BLOCK_MAX ? 0 : (int)blocks_per_sm((unsigned)threads);
+    return CUDA_SUCCESS;
 }

@@ -1,30 +1,24 @@
 /*
- * Device and host memory. What a client holds on a device is accounted in its slot, so that it is
+ * Device memory. What a client holds on a device is accounted in its slot, so that it is
  * exact for every process that looks and given back when the client dies.
  */
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-
 #include "emu/client.h"
-#include "emu/driver.h"
+#include "emu/memory.h"
 
 enum { SMALL_GRANULE_BYTES = 4096, LARGE_GRANULE_BYTES = 2 << 20, LARGE_FROM_BYTES = 1 << 20 };
 
-/* What an allocation costs: whole pages of 2 MiB as on the real device, but small ones only 4 KiB,
- * as if they shared such a page. */
-static uint64_t charged(uint64_t bytes)
+uint64_t memory_charged(uint64_t bytes)
 {
     uint64_t granule = bytes < LARGE_FROM_BYTES ? SMALL_GRANULE_BYTES : LARGE_GRANULE_BYTES;
     return (bytes + granule - 1) / granule * granule;
 }
 
 /* Under the device's lock. */
-static void account(struct context *context, int64_t bytes)
+static void account(struct visible_device *visible, int64_t bytes)
 {
-    struct device *device = &context->visible->device;
+    struct device *device = &visible->device;
     struct emu_device *state = device->state;
-    struct emu_client *client = context_client(context);
+    struct emu_client *client = &state->clients[device->own_slot];
     device_save(device, &state->memory_used_bytes, sizeof(state->memory_used_bytes));
     device_save(device, &client->memory_bytes, sizeof(client->memory_bytes));
     state->memory_used_bytes += (uint64_t)bytes;
@@ -32,9 +26,9 @@ static void account(struct context *context, int64_t bytes)
     device_commit(device);
 }
 
-static int charge(struct context *context, uint64_t bytes)
+int memory_charge(struct visible_device *visible, uint64_t bytes)
 {
-    struct device *device = &context->visible->device;
+    struct device *device = &visible->device;
     const struct emu_device *state = device->state;
     int r = CUDA_SUCCESS;
     device_lock(device);
@@ -46,16 +40,18 @@ static int charge(struct context *context, uint64_t bytes)
     if (bytes > state->model.memory_bytes - state->memory_used_bytes)
         r = CUDA_ERROR_OUT_OF_MEMORY;
     else
-        account(context, (int64_t)bytes);
+        account(visible, (int64_t)bytes);
     device_unlock(device);
     return r;
 }
 
-static void discharge(struct context *context, uint64_t bytes)
+void memory_discharge(struct visible_device *visible, uint64_t bytes)
 {
-    struct device *device = &context->visible->device;
+    struct device *device = &visible->device;
+    if (bytes == 0)
+        return;
     device_lock(device);
-    account(context, -(int64_t)bytes);
+    account(visible, -(int64_t)bytes);
     device_unlock(device);
 }
 
@@ -65,16 +61,22 @@ static int allocate(struct context *context, size_t bytes, uint64_t *ret_address
         return CUDA_ERROR_INVALID_VALUE;
     if (bytes > context->visible->device.state->model.memory_bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    uint64_t charged_bytes = charged(bytes);
-    int r = charge(context, charged_bytes);
+    struct allocation added = {
+        .kind = ALLOCATION_DEVICE,
+        .bytes = bytes,
+        .span_bytes = memory_charged(bytes),
+        .charged_bytes = memory_charged(bytes),
+        .context = context,
+    };
+    int r = memory_charge(context->visible, added.charged_bytes);
     if (r != CUDA_SUCCESS)
         return r;
     struct process *process = context->process;
     pthread_mutex_lock(&process->lock);
-    int added = allocations_add(&process->allocations, context, bytes, charged_bytes, ret_address);
+    int entered = allocations_add(&process->allocations, &added, ret_address);
     pthread_mutex_unlock(&process->lock);
-    if (added < 0) {
-        discharge(context, charged_bytes);
+    if (entered < 0) {
+        memory_discharge(context->visible, added.charged_bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     return CUDA_SUCCESS;
@@ -88,18 +90,43 @@ CUDA_API int cuMemAlloc_v2(uint64_t *ret_address, size_t bytes)
     return r == CUDA_SUCCESS ? allocate(context, bytes, ret_address) : r;
 }
 
-/* Takes the allocation that starts at `address` out of the table. */
+/* Rows start where the device likes them to. */
+CUDA_API int cuMemAllocPitch_v2(uint64_t *ret_address, size_t *ret_pitch, size_t width_bytes,
+                                size_t height, unsigned element_bytes);
+CUDA_API int cuMemAllocPitch_v2(uint64_t *ret_address, size_t *ret_pitch, size_t width_bytes,
+                                size_t height, unsigned element_bytes)
+{
+    enum { PITCH_BYTES = 512 };
+    struct context *context;
+    int r = context_current(&context);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_pitch || width_bytes == 0 || height == 0 ||
+        (element_bytes != 4 && element_bytes != 8 && element_bytes != 16))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (width_bytes > SIZE_MAX / 2 || height > SIZE_MAX / 2 / (width_bytes + PITCH_BYTES))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    size_t pitch = (width_bytes + PITCH_BYTES - 1) / PITCH_BYTES * PITCH_BYTES;
+    r = allocate(context, pitch * height, ret_address);
+    if (r == CUDA_SUCCESS)
+        *ret_pitch = pitch;
+    return r;
+}
+
+/* Takes the allocation that starts at `address` out of the table. ret_bytes: what is then to be
+ * given back to the device. */
 static int take_out(struct process *process, uint64_t address, struct context **ret_context,
-                    uint64_t *ret_charged_bytes)
+                    uint64_t *ret_bytes)
 {
     int r = CUDA_SUCCESS;
     pthread_mutex_lock(&process->lock);
     struct allocation *found = allocations_find(&process->allocations, address, 0);
-    if (!found || found->address != address) {
+    if (!found || found->address != address || found->kind == ALLOCATION_MAPPED) {
         r = CUDA_ERROR_INVALID_VALUE;
     } else {
         *ret_context = found->context;
-        *ret_charged_bytes = found->charged_bytes;
+        *ret_bytes =
+            found->pool ? pool_take_back(found->pool, found->charged_bytes) : found->charged_bytes;
         allocations_remove(&process->allocations, found);
     }
     pthread_mutex_unlock(&process->lock);
@@ -110,13 +137,13 @@ CUDA_API int cuMemFree_v2(uint64_t address);
 CUDA_API int cuMemFree_v2(uint64_t address)
 {
     struct context *context, *owner;
-    uint64_t charged_bytes;
+    uint64_t bytes;
     int r = context_current(&context);
     if (r != CUDA_SUCCESS || address == 0)
         return r;
-    r = take_out(context->process, address, &owner, &charged_bytes);
+    r = take_out(context->process, address, &owner, &bytes);
     if (r == CUDA_SUCCESS)
-        discharge(owner, charged_bytes);
+        memory_discharge(owner->visible, bytes);
     return r;
 }
 
@@ -127,7 +154,9 @@ CUDA_API int cuMemAllocAsync(uint64_t *ret_address, size_t bytes, struct stream 
 {
     struct stream *stream;
     int r = stream_resolve(handle, &stream);
-    return r == CUDA_SUCCESS ? allocate(stream->context, bytes, ret_address) : r;
+    if (r != CUDA_SUCCESS)
+        return r;
+    return pool_allocate(stream->context, pool_of_context(stream->context), bytes, ret_address);
 }
 
 CUDA_API int cuMemFreeAsync(uint64_t address, struct stream *handle);
@@ -140,10 +169,10 @@ CUDA_API int cuMemFreeAsync(uint64_t address, struct stream *handle)
     struct context *owner;
     struct emu_entry entry = {.operation = EMU_FREE};
     r = take_out(stream->context->process, address, &owner, &entry.value);
-    if (r != CUDA_SUCCESS)
+    if (r != CUDA_SUCCESS || entry.value == 0)
         return r;
     if (owner->visible != stream->context->visible) {
-        discharge(owner, entry.value);
+        memory_discharge(owner->visible, entry.value);
         return CUDA_SUCCESS;
     }
     return stream_push(stream, &entry, NULL);
@@ -156,7 +185,10 @@ void memory_discard_all(struct context *context)
         struct allocation *allocation = &allocations->sorted[i - 1];
         if (allocation->context != context)
             continue;
-        discharge(context, allocation->charged_bytes);
+        memory_discharge(context->visible,
+                         allocation->pool
+                             ? pool_take_back(allocation->pool, allocation->charged_bytes)
+                             : allocation->charged_bytes);
         allocations_remove(allocations, allocation);
     }
 }
@@ -197,53 +229,4 @@ CUDA_API int cuMemGetAddressRange_v2(uint64_t *ret_base, size_t *ret_bytes, uint
         *ret_bytes = found->bytes;
     pthread_mutex_unlock(&process->lock);
     return r;
-}
-
-CUDA_API int cuMemHostAlloc(void **ret_memory, size_t bytes, unsigned flags);
-CUDA_API int cuMemHostAlloc(void **ret_memory, size_t bytes, unsigned flags)
-{
-    struct context *context;
-    int r = context_current(&context);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!ret_memory || bytes == 0 || (flags & ~(unsigned)CUDA_HOST_ALLOC_FLAGS_ALL) != 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    struct process *process = context->process;
-    pthread_mutex_lock(&process->lock);
-    int put = hash_map_put(&process->host_memory, (uint64_t)(uintptr_t)at, (void *)bytes);
-    pthread_mutex_unlock(&process->lock);
-    if (put < 0) {
-        munmap(at, bytes);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    *ret_memory = at;
-    return CUDA_SUCCESS;
-}
-
-CUDA_API int cuMemAllocHost_v2(void **ret_memory, size_t bytes);
-CUDA_API int cuMemAllocHost_v2(void **ret_memory, size_t bytes)
-{
-    return cuMemHostAlloc(ret_memory, bytes, 0);
-}
-
-CUDA_API int cuMemFreeHost(void *memory);
-CUDA_API int cuMemFreeHost(void *memory)
-{
-    struct process *process;
-    int r = process_ready(&process);
-    if (r != CUDA_SUCCESS)
-        return r;
-    pthread_mutex_lock(&process->lock);
-    size_t bytes =
-        (size_t)(uintptr_t)hash_map_remove(&process->host_memory, (uint64_t)(uintptr_t)memory);
-    if (process->host_memory.count == 0)
-        hash_map_done(&process->host_memory);
-    pthread_mutex_unlock(&process->lock);
-    if (bytes == 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    munmap(memory, bytes);
-    return CUDA_SUCCESS;
 }

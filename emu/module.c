@@ -7,10 +7,11 @@
 #include "emu/driver.h"
 #include "emu/launch.h"
 
+/* A module belongs to a context, a library to the process; both are made from an image. */
 struct module {
-    uint32_t magic;
-    struct context *context;
-    struct list link; /* context.modules */
+    uint32_t magic;          /* MODULE_MAGIC or LIBRARY_MAGIC */
+    struct context *context; /* NULL: a library */
+    struct list link;        /* context.modules; a library is in no list */
     struct list functions;
 };
 
@@ -71,31 +72,42 @@ static bool is_machine_code(const char *text)
            strncmp(text, fat, 4) == 0;
 }
 
-CUDA_API int cuModuleLoadData(struct module **ret_module, const void *image);
-CUDA_API int cuModuleLoadData(struct module **ret_module, const void *image)
+static int make_module(const void *image, enum driver_magic magic, struct context *context,
+                       struct module **ret_module)
 {
-    struct context *context;
-    int r = context_current(&context);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!ret_module || !image)
-        return CUDA_ERROR_INVALID_VALUE;
     if (is_machine_code(image))
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     struct module *module = calloc(1, sizeof(*module));
     if (!module)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    module->magic = MODULE_MAGIC;
+    module->magic = magic;
     module->context = context;
     list_init(&module->link);
     list_init(&module->functions);
     const char *text = image;
-    r = result_of_parse(
+    int r = result_of_parse(
         ptx_parse(text, strnlen(text, PTX_TEXT_BYTES_MAX + 1), add_function, module));
     if (r != CUDA_SUCCESS) {
         free_module(module);
         return r;
     }
+    *ret_module = module;
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuModuleLoadData(struct module **ret_module, const void *image);
+CUDA_API int cuModuleLoadData(struct module **ret_module, const void *image)
+{
+    struct context *context;
+    struct module *module;
+    int r = context_current(&context);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_module || !image)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = make_module(image, MODULE_MAGIC, context, &module);
+    if (r != CUDA_SUCCESS)
+        return r;
     pthread_mutex_lock(&context->process->lock);
     list_append(&context->modules, &module->link);
     pthread_mutex_unlock(&context->process->lock);
@@ -144,6 +156,18 @@ CUDA_API int cuModuleUnload(struct module *module)
     return CUDA_SUCCESS;
 }
 
+static int find_function(struct module *module, const char *name, struct function **ret_function)
+{
+    list_for_each (it, &module->functions) {
+        struct function *function = list_entry(it, struct function, link);
+        if (str_equal(function->entry.name, name)) {
+            *ret_function = function;
+            return CUDA_SUCCESS;
+        }
+    }
+    return CUDA_ERROR_NOT_FOUND;
+}
+
 CUDA_API int cuModuleGetFunction(struct function **ret_function, struct module *module,
                                  const char *name);
 CUDA_API int cuModuleGetFunction(struct function **ret_function, struct module *module,
@@ -154,14 +178,7 @@ CUDA_API int cuModuleGetFunction(struct function **ret_function, struct module *
         return r;
     if (!ret_function || !name)
         return CUDA_ERROR_INVALID_VALUE;
-    list_for_each (it, &module->functions) {
-        struct function *function = list_entry(it, struct function, link);
-        if (str_equal(function->entry.name, name)) {
-            *ret_function = function;
-            return CUDA_SUCCESS;
-        }
-    }
-    return CUDA_ERROR_NOT_FOUND;
+    return find_function(module, name, ret_function);
 }
 
 static int function_resolve(const struct function *function)
@@ -190,6 +207,8 @@ CUDA_API int cuFuncGetModule(struct module **ret_module, struct function *functi
     int r = function_resolve(function);
     if (r == CUDA_SUCCESS && !ret_module)
         r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS && function->module->magic != MODULE_MAGIC)
+        r = CUDA_ERROR_NOT_SUPPORTED;
     if (r == CUDA_SUCCESS)
         *ret_module = function->module;
     return r;
@@ -215,4 +234,91 @@ CUDA_API int cuFuncGetAttribute(int *ret_value, int attribute, struct function *
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
     }
+}
+
+static int library_resolve(const struct module *library)
+{
+    struct process *process;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return library && library->magic == LIBRARY_MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Options, of the compiler or of the library, would change nothing; none of them is known here. */
+CUDA_API int cuLibraryLoadData(struct module **ret_library, const void *image, int *options,
+                               void **values, unsigned count, int *library_options,
+                               void **library_values, unsigned library_count);
+CUDA_API int cuLibraryLoadData(struct module **ret_library, const void *image, int *options,
+                               void **values, unsigned count, int *library_options,
+                               void **library_values, unsigned library_count)
+{
+    struct process *process;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    (void)options;
+    (void)values;
+    (void)library_options;
+    (void)library_values;
+    if (!ret_library || !image)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (count > 0 || library_count > 0)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return make_module(image, LIBRARY_MAGIC, NULL, ret_library);
+}
+
+CUDA_API int cuLibraryUnload(struct module *library);
+CUDA_API int cuLibraryUnload(struct module *library)
+{
+    int r = library_resolve(library);
+    if (r == CUDA_SUCCESS)
+        free_module(library);
+    return r;
+}
+
+/* A kernel of a library is a function without a context: any call that takes one takes the other. */
+CUDA_API int cuLibraryGetKernel(struct function **ret_kernel, struct module *library,
+                                const char *name);
+CUDA_API int cuLibraryGetKernel(struct function **ret_kernel, struct module *library,
+                                const char *name)
+{
+    int r = library_resolve(library);
+    if (r == CUDA_SUCCESS && (!ret_kernel || !name))
+        r = CUDA_ERROR_INVALID_VALUE;
+    return r == CUDA_SUCCESS ? find_function(library, name, ret_kernel) : r;
+}
+
+CUDA_API int cuLibraryGetKernelCount(unsigned *ret_count, struct module *library);
+CUDA_API int cuLibraryGetKernelCount(unsigned *ret_count, struct module *library)
+{
+    int r = library_resolve(library);
+    if (r == CUDA_SUCCESS && !ret_count)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r != CUDA_SUCCESS)
+        return r;
+    *ret_count = 0;
+    list_for_each (it, &library->functions)
+        ++*ret_count;
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuKernelGetFunction(struct function **ret_function, struct function *kernel);
+CUDA_API int cuKernelGetFunction(struct function **ret_function, struct function *kernel)
+{
+    struct context *context;
+    int r = context_current(&context);
+    if (r == CUDA_SUCCESS)
+        r = function_resolve(kernel);
+    if (r == CUDA_SUCCESS && !ret_function)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        *ret_function = kernel;
+    return r;
+}
+
+CUDA_API int cuKernelGetName(const char **ret_name, struct function *kernel);
+CUDA_API int cuKernelGetName(const char **ret_name, struct function *kernel)
+{
+    return cuFuncGetName(ret_name, kernel);
 }

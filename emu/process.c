@@ -69,6 +69,7 @@ static int initialise(struct process *p)
         return CUDA_ERROR_NO_DEVICE;
     }
     list_init(&p->contexts);
+    list_init(&p->pools);
     visible_for_each(getenv("CUDA_VISIBLE_DEVICES"), &p->mapping, see_device, p);
     if (p->device_count == 0) {
         mapping_close(&p->mapping);

@@ -75,3 +75,71 @@ void case_launches(struct conformance *t)
     EXPECT(t, cuLaunchKernelEx, CUDA_ERROR_INVALID_VALUE, (&config, f, parameters, NULL));
     EXPECT(t, cuCtxSynchronize, CUDA_SUCCESS, ());
 }
+
+void case_cooperative(struct conformance *t)
+{
+    uint32_t sm_permille = 10, dram_permille = 0;
+    uint64_t duration_ns = 1000;
+    void *parameters[] = {&sm_permille, &dram_permille, &duration_ns};
+    int blocks = 0;
+    conformance_open_device(t);
+    void *f = t->function;
+    EXPECT(t, cuOccupancyMaxActiveBlocksPerMultiprocessor, CUDA_SUCCESS, (&blocks, f, 1024, 0));
+    CHECK(t, cuOccupancyMaxActiveBlocksPerMultiprocessor, blocks == 2);
+    EXPECT(t, cuOccupancyMaxActiveBlocksPerMultiprocessor, CUDA_SUCCESS, (&blocks, f, 32, 0));
+    CHECK(t, cuOccupancyMaxActiveBlocksPerMultiprocessor, blocks == 32);
+    EXPECT(t, cuOccupancyMaxActiveBlocksPerMultiprocessor, CUDA_ERROR_INVALID_VALUE,
+           (&blocks, f, 0, 0));
+    EXPECT(t, cuOccupancyMaxActiveBlocksPerMultiprocessor, CUDA_ERROR_INVALID_HANDLE,
+           (&blocks, NULL, 32, 0));
+    EXPECT(t, cuLaunchCooperativeKernel, CUDA_SUCCESS,
+           (f, 132 * 2, 1, 1, 1024, 1, 1, 0, NULL, parameters));
+    EXPECT(t, cuLaunchCooperativeKernel, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+           (f, 132 * 2 + 1, 1, 1, 1024, 1, 1, 0, NULL, parameters));
+    EXPECT(t, cuLaunchCooperativeKernel, CUDA_ERROR_INVALID_VALUE,
+           (f, 0, 1, 1, 32, 1, 1, 0, NULL, parameters));
+    EXPECT(t, cuLaunchCooperativeKernel, CUDA_ERROR_INVALID_HANDLE,
+           (NULL, 1, 1, 1, 32, 1, 1, 0, NULL, parameters));
+    struct cuda_launch_attribute attribute = {.id = CUDA_LAUNCH_ATTRIBUTE_COOPERATIVE,
+                                              .value = {1}};
+    struct cuda_launch_config config = {132 * 2 + 1, 1, 1, 1024, 1, 1, 0, NULL, &attribute, 1};
+    EXPECT(t, cuLaunchKernelEx, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+           (&config, f, parameters, NULL));
+    config.grid_x = 132;
+    EXPECT(t, cuLaunchKernelEx, CUDA_SUCCESS, (&config, f, parameters, NULL));
+    EXPECT(t, cuCtxSynchronize, CUDA_SUCCESS, ());
+}
+
+void case_libraries(struct conformance *t)
+{
+    void *library = NULL, *kernel = NULL, *function = NULL;
+    const char *name = NULL;
+    unsigned count = 0;
+    uint32_t sm_permille = 10, dram_permille = 0;
+    uint64_t duration_ns = 1000;
+    void *parameters[] = {&sm_permille, &dram_permille, &duration_ns};
+    conformance_open_device(t);
+    EXPECT(t, cuLibraryLoadData, CUDA_SUCCESS,
+           (&library, conformance_ptx, NULL, NULL, 0, NULL, NULL, 0));
+    EXPECT(t, cuLibraryLoadData, CUDA_ERROR_INVALID_VALUE,
+           (&library, NULL, NULL, NULL, 0, NULL, NULL, 0));
+    EXPECT(t, cuLibraryLoadData, CUDA_ERROR_INVALID_PTX,
+           (&function, broken_ptx, NULL, NULL, 0, NULL, NULL, 0));
+    EXPECT(t, cuLibraryGetKernelCount, CUDA_SUCCESS, (&count, library));
+    CHECK(t, cuLibraryGetKernelCount, count == 1);
+    EXPECT(t, cuLibraryGetKernelCount, CUDA_ERROR_INVALID_HANDLE, (&count, NULL));
+    EXPECT(t, cuLibraryGetKernel, CUDA_SUCCESS, (&kernel, library, "gpumux_burn"));
+    EXPECT(t, cuLibraryGetKernel, CUDA_ERROR_NOT_FOUND, (&function, library, "nothing"));
+    EXPECT(t, cuLibraryGetKernel, CUDA_ERROR_INVALID_HANDLE, (&function, NULL, "gpumux_burn"));
+    EXPECT(t, cuKernelGetName, CUDA_SUCCESS, (&name, kernel));
+    CHECK(t, cuKernelGetName, name && strcmp(name, "gpumux_burn") == 0);
+    EXPECT(t, cuKernelGetName, CUDA_ERROR_INVALID_VALUE, (NULL, kernel));
+    EXPECT(t, cuKernelGetFunction, CUDA_SUCCESS, (&function, kernel));
+    EXPECT(t, cuKernelGetFunction, CUDA_ERROR_INVALID_HANDLE, (&function, NULL));
+    EXPECT(t, cuLaunchKernel, CUDA_SUCCESS,
+           (function, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL));
+    EXPECT(t, cuLaunchKernel, CUDA_SUCCESS, (kernel, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL));
+    EXPECT(t, cuCtxSynchronize, CUDA_SUCCESS, ());
+    EXPECT(t, cuLibraryUnload, CUDA_SUCCESS, (library));
+    EXPECT(t, cuLibraryUnload, CUDA_ERROR_INVALID_HANDLE, (NULL));
+}

@@ -1,0 +1,29 @@
+/*
+ * What the calls about memory share: the accounting of device memory, and taking an allocation out
+ * of the table. Inside libcuda.so.1 only.
+ */
+#pragma once
+#include "emu/driver.h"
+
+/* What an allocation costs: whole pages of 2 MiB as on the real device, but small ones only 4 KiB,
+ * as if they shared such a page. */
+uint64_t memory_charged(uint64_t bytes);
+/* Accounts bytes to this process, which has a context on the device. CUDA_ERROR_OUT_OF_MEMORY. */
+int memory_charge(struct visible_device *visible, uint64_t bytes);
+void memory_discharge(struct visible_device *visible, uint64_t bytes);
+
+/* pool.c. Under process.lock: an allocation of a pool goes; returns how many bytes the pool gives
+ * back to the device for it, which the caller discharges. */
+uint64_t pool_take_back(struct pool *pool, uint64_t charged_bytes);
+/* The pool that cuMemAllocAsync uses in a context. */
+struct pool *pool_of_context(struct context *context);
+int pool_allocate(struct context *context, struct pool *pool, size_t bytes, uint64_t *ret_address);
+
+/* copy.c. Queues the time that moving `bytes` between host and device takes. */
+int copy_spend_host(struct stream *stream, uint64_t bytes);
+/* Under process.lock: host memory that holds what is at an address of the device, or of host memory
+ * that the device may use. CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED. */
+int copy_contents(struct process *process, uint64_t address, size_t bytes,
+                  unsigned char **ret_contents);
+/* host_memory.c. Under process.lock: the range is host memory that the driver knows. */
+bool host_memory_holds(const struct process *process, uint64_t address, size_t bytes);

@@ -1,0 +1,383 @@
+/*
+ * Memory pools: device memory that stays with the process between allocations. What is given back
+ * to a pool goes back to the device, in the order of the stream, as far as the pool then holds more
+ * than its release threshold.
+ */
+#include <stdlib.h>
+
+#include "emu/memory.h"
+
+enum pool_attribute {
+    POOL_REUSE_EVENTS = 1,
+    POOL_REUSE_OPPORTUNISTIC = 2,
+    POOL_REUSE_INTERNAL = 3,
+    POOL_RELEASE_THRESHOLD = 4,
+    POOL_RESERVED = 5,
+    POOL_RESERVED_HIGH = 6,
+    POOL_USED = 7,
+    POOL_USED_HIGH = 8,
+};
+
+struct pool {
+    uint32_t magic;
+    bool is_default;
+    bool destroyed; /* by the program; goes with its last allocation */
+    struct visible_device *visible;
+    struct list link;        /* process.pools */
+    uint64_t opened;         /* visible.opened when the numbers below were true */
+    uint64_t reserved_bytes; /* accounted to the device */
+    uint64_t used_bytes;     /* of them, in allocations */
+    uint64_t reserved_high_bytes, used_high_bytes;
+    uint64_t threshold_bytes;
+    int reuse[POOL_REUSE_INTERNAL + 1]; /* by attribute; kept, without effect */
+};
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* When the process left the device, all that it held there went. */
+static void refresh(struct pool *pool)
+{
+    if (pool->opened == pool->visible->opened)
+        return;
+    pool->opened = pool->visible->opened;
+    pool->reserved_bytes = pool->used_bytes = 0;
+    pool->reserved_high_bytes = pool->used_high_bytes = 0;
+}
+
+/* Takes what is beyond `keep_bytes` and not in use out of the pool. */
+static uint64_t shrink(struct pool *pool, uint64_t keep_bytes)
+{
+    uint64_t stay_bytes = larger(pool->used_bytes, keep_bytes);
+    if (pool->reserved_bytes <= stay_bytes)
+        return 0;
+    uint64_t excess_bytes = pool->reserved_bytes - stay_bytes;
+    pool->reserved_bytes = stay_bytes;
+    return excess_bytes;
+}
+
+static void free_pool(struct pool *pool)
+{
+    list_remove(&pool->link);
+    pool->magic = DEAD_MAGIC;
+    free(pool);
+}
+
+uint64_t pool_take_back(struct pool *pool, uint64_t charged_bytes)
+{
+    refresh(pool);
+    pool->used_bytes -= charged_bytes;
+    uint64_t back_bytes = shrink(pool, pool->destroyed ? 0 : pool->threshold_bytes);
+    if (pool->destroyed && pool->used_bytes == 0)
+        free_pool(pool);
+    return back_bytes;
+}
+
+/* Under process.lock. */
+static struct pool *make_pool(struct process *process, struct visible_device *visible)
+{
+    struct pool *pool = calloc(1, sizeof(*pool));
+    if (!pool)
+        return NULL;
+    pool->magic = POOL_MAGIC;
+    pool->visible = visible;
+    pool->opened = visible->opened;
+    for (int i = POOL_REUSE_EVENTS; i <= POOL_REUSE_INTERNAL; i++)
+        pool->reuse[i] = 1;
+    list_append(&process->pools, &pool->link);
+    return pool;
+}
+
+/* Under process.lock: the pool that the device came with, or NULL without memory for it. */
+static struct pool *default_pool(struct process *process, struct visible_device *visible)
+{
+    if (!visible->default_pool) {
+        visible->default_pool = make_pool(process, visible);
+        if (visible->default_pool)
+            visible->default_pool->is_default = true;
+    }
+    return visible->default_pool;
+}
+
+struct pool *pool_of_context(struct context *context)
+{
+    struct visible_device *visible = context->visible;
+    pthread_mutex_lock(&context->process->lock);
+    struct pool *pool =
+        visible->current_pool ? visible->current_pool : default_pool(context->process, visible);
+    pthread_mutex_unlock(&context->process->lock);
+    return pool;
+}
+
+/* Under process.lock. */
+static int enter(struct context *context, struct pool *pool, size_t bytes, uint64_t *ret_address)
+{
+    struct allocation added = {
+        .kind = ALLOCATION_DEVICE,
+        .bytes = bytes,
+        .span_bytes = memory_charged(bytes),
+        .charged_bytes = memory_charged(bytes),
+        .context = context,
+        .pool = pool,
+    };
+    refresh(pool);
+    uint64_t needed_bytes = pool->used_bytes + added.charged_bytes;
+    uint64_t more_bytes =
+        needed_bytes > pool->reserved_bytes ? needed_bytes - pool->reserved_bytes : 0;
+    int r = more_bytes > 0 ? memory_charge(pool->visible, more_bytes) : CUDA_SUCCESS;
+    if (r != CUDA_SUCCESS)
+        return r;
+    pool->reserved_bytes += more_bytes;
+    if (allocations_add(&context->process->allocations, &added, ret_address) < 0) {
+        memory_discharge(pool->visible, shrink(pool, pool->threshold_bytes));
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    pool->used_bytes = needed_bytes;
+    pool->used_high_bytes = larger(pool->used_high_bytes, pool->used_bytes);
+    pool->reserved_high_bytes = larger(pool->reserved_high_bytes, pool->reserved_bytes);
+    return CUDA_SUCCESS;
+}
+
+int pool_allocate(struct context *context, struct pool *pool, size_t bytes, uint64_t *ret_address)
+{
+    if (!ret_address || bytes == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!pool || bytes > context->visible->device.state->model.memory_bytes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    pthread_mutex_lock(&context->process->lock);
+    int r = enter(context, pool, bytes, ret_address);
+    pthread_mutex_unlock(&context->process->lock);
+    return r;
+}
+
+static int pool_resolve(const struct pool *pool, struct process **ret_process)
+{
+    int r = process_ready(ret_process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return pool && pool->magic == POOL_MAGIC && !pool->destroyed ? CUDA_SUCCESS
+                                                                 : CUDA_ERROR_INVALID_VALUE;
+}
+
+static int visible_resolve(int ordinal, struct process **ret_process,
+                           struct visible_device **ret_visible)
+{
+    int r = process_ready(ret_process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (ordinal < 0 || (unsigned)ordinal >= (*ret_process)->device_count)
+        return CUDA_ERROR_INVALID_DEVICE;
+    *ret_visible = &(*ret_process)->devices[ordinal];
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuMemAllocFromPoolAsync(uint64_t *ret_address, size_t bytes, struct pool *pool,
+                                     struct stream *handle);
+CUDA_API int cuMemAllocFromPoolAsync(uint64_t *ret_address, size_t bytes, struct pool *pool,
+                                     struct stream *handle)
+{
+    struct process *process;
+    struct stream *stream;
+    int r = stream_resolve(handle, &stream);
+    if (r == CUDA_SUCCESS)
+        r = pool_resolve(pool, &process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (pool->visible != stream->context->visible)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return pool_allocate(stream->context, pool, bytes, ret_address);
+}
+
+CUDA_API int cuDeviceGetDefaultMemPool(struct pool **ret_pool, int ordinal);
+CUDA_API int cuDeviceGetDefaultMemPool(struct pool **ret_pool, int ordinal)
+{
+    struct process *process;
+    struct visible_device *visible;
+    int r = visible_resolve(ordinal, &process, &visible);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_pool)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&process->lock);
+    struct pool *pool = default_pool(process, visible);
+    pthread_mutex_unlock(&process->lock);
+    if (!pool)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *ret_pool = pool;
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuDeviceGetMemPool(struct pool **ret_pool, int ordinal);
+CUDA_API int cuDeviceGetMemPool(struct pool **ret_pool, int ordinal)
+{
+    int r = cuDeviceGetDefaultMemPool(ret_pool, ordinal);
+    if (r != CUDA_SUCCESS)
+        return r;
+    struct visible_device *visible = (*ret_pool)->visible;
+    if (visible->current_pool)
+        *ret_pool = visible->current_pool;
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuDeviceSetMemPool(int ordinal, struct pool *pool);
+CUDA_API int cuDeviceSetMemPool(int ordinal, struct pool *pool)
+{
+    struct process *process;
+    struct visible_device *visible;
+    int r = visible_resolve(ordinal, &process, &visible);
+    if (r == CUDA_SUCCESS)
+        r = pool_resolve(pool, &process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (pool->visible != visible)
+        return CUDA_ERROR_INVALID_DEVICE;
+    pthread_mutex_lock(&process->lock);
+    visible->current_pool = pool;
+    pthread_mutex_unlock(&process->lock);
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuMemPoolCreate(struct pool **ret_pool, const struct cuda_pool_properties *wanted);
+CUDA_API int cuMemPoolCreate(struct pool **ret_pool, const struct cuda_pool_properties *wanted)
+{
+    struct process *process;
+    struct visible_device *visible;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_pool || !wanted || wanted->allocation_type != CUDA_ALLOCATION_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (wanted->location.type != CUDA_LOCATION_DEVICE || wanted->handle_types != 0 ||
+        wanted->max_bytes != 0)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    r = visible_resolve(wanted->location.id, &process, &visible);
+    if (r != CUDA_SUCCESS)
+        return r;
+    pthread_mutex_lock(&process->lock);
+    struct pool *pool = make_pool(process, visible);
+    pthread_mutex_unlock(&process->lock);
+    if (!pool)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *ret_pool = pool;
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuMemPoolDestroy(struct pool *pool);
+CUDA_API int cuMemPoolDestroy(struct pool *pool)
+{
+    struct process *process;
+    int r = pool_resolve(pool, &process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (pool->is_default)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct visible_device *visible = pool->visible;
+    pthread_mutex_lock(&process->lock);
+    refresh(pool);
+    if (visible->current_pool == pool)
+        visible->current_pool = NULL;
+    uint64_t back_bytes = shrink(pool, 0);
+    pool->destroyed = true;
+    if (pool->used_bytes == 0)
+        free_pool(pool);
+    memory_discharge(visible, back_bytes);
+    pthread_mutex_unlock(&process->lock);
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuMemPoolTrimTo(struct pool *pool, size_t keep_bytes);
+CUDA_API int cuMemPoolTrimTo(struct pool *pool, size_t keep_bytes)
+{
+    struct process *process;
+    int r = pool_resolve(pool, &process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    pthread_mutex_lock(&process->lock);
+    refresh(pool);
+    memory_discharge(pool->visible, shrink(pool, keep_bytes));
+    pthread_mutex_unlock(&process->lock);
+    return CUDA_SUCCESS;
+}
+
+/* Under process.lock: the 64-bit number behind an attribute, or NULL. */
+static uint64_t *number_of(struct pool *pool, int attribute)
+{
+    switch (attribute) {
+    case POOL_RELEASE_THRESHOLD:
+        return &pool->threshold_bytes;
+    case POOL_RESERVED:
+        return &pool->reserved_bytes;
+    case POOL_RESERVED_HIGH:
+        return &pool->reserved_high_bytes;
+    case POOL_USED:
+        return &pool->used_bytes;
+    case POOL_USED_HIGH:
+        return &pool->used_high_bytes;
+    default:
+        return NULL;
+    }
+}
+
+static bool is_reuse(int attribute)
+{
+    return attribute >= POOL_REUSE_EVENTS && attribute <= POOL_REUSE_INTERNAL;
+}
+
+CUDA_API int cuMemPoolGetAttribute(struct pool *pool, int attribute, void *ret_value);
+CUDA_API int cuMemPoolGetAttribute(struct pool *pool, int attribute, void *ret_value)
+{
+    struct process *process;
+    int r = pool_resolve(pool, &process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    const uint64_t *number = number_of(pool, attribute);
+    if (!ret_value || (!number && !is_reuse(attribute)))
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&process->lock);
+    refresh(pool);
+    if (number)
+        *(uint64_t *)ret_value = *number;
+    else
+        *(int *)ret_value = pool->reuse[attribute];
+    pthread_mutex_unlock(&process->lock);
+    return CUDA_SUCCESS;
+}
+
+/* Under process.lock. A high mark can only be reset, to 0: it then is what there is now. */
+static int set_number(struct pool *pool, int attribute, uint64_t value)
+{
+    switch (attribute) {
+    case POOL_RELEASE_THRESHOLD:
+        pool->threshold_bytes = value;
+        return CUDA_SUCCESS;
+    case POOL_RESERVED_HIGH:
+    case POOL_USED_HIGH:
+        if (value != 0)
+            return CUDA_ERROR_INVALID_VALUE;
+        *number_of(pool, attribute) = *number_of(pool, attribute - 1);
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+CUDA_API int cuMemPoolSetAttribute(struct pool *pool, int attribute, void *value);
+CUDA_API int cuMemPoolSetAttribute(struct pool *pool, int attribute, void *value)
+{
+    struct process *process;
+    int r = pool_resolve(pool, &process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!value)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&process->lock);
+    refresh(pool);
+    if (is_reuse(attribute))
+        pool->reuse[attribute] = *(int *)value != 0;
+    else
+        r = set_number(pool, attribute, *(uint64_t *)value);
+    pthread_mutex_unlock(&process->lock);
+    return r;
+}
