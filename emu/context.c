@@ -144,6 +144,8 @@ CUDA_API int cuCtxDestroy_v2(struct context *context)
     int r = process_ready(&process);
     if (r != CUDA_SUCCESS)
         return r;
+    if (!context)
+        return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&process->lock);
     if (!is_known(process, context) || context->is_primary)
         r = CUDA_ERROR_INVALID_CONTEXT;
@@ -205,7 +207,8 @@ CUDA_API int cuDevicePrimaryCtxRelease_v2(int ordinal)
 CUDA_API int cuDevicePrimaryCtxRelease(int ordinal);
 CUDA_API int cuDevicePrimaryCtxRelease(int ordinal)
 {
-    return cuDevicePrimaryCtxRelease_v2(ordinal);
+    int r = cuDevicePrimaryCtxRelease_v2(ordinal);
+    return r == CUDA_ERROR_INVALID_CONTEXT ? CUDA_SUCCESS : r; /* as the real one does */
 }
 
 CUDA_API int cuDevicePrimaryCtxReset_v2(int ordinal);
@@ -310,7 +313,10 @@ CUDA_API int cuCtxGetCurrent(struct context **ret_context)
 CUDA_API int cuCtxPushCurrent_v2(struct context *context);
 CUDA_API int cuCtxPushCurrent_v2(struct context *context)
 {
-    int r = check_handle(context);
+    struct process *process;
+    int r = context ? check_handle(context) : process_ready(&process);
+    if (r == CUDA_SUCCESS && !context)
+        r = CUDA_ERROR_INVALID_VALUE;
     return r == CUDA_SUCCESS ? push(context) : r;
 }
 

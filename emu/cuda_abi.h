@@ -66,6 +66,19 @@ struct cuda_location {
 
 enum { CUDA_ALLOCATION_PINNED = 1 };
 
+struct cuda_allocation_properties {
+    int type;
+    int handle_types;
+    struct cuda_location location;
+    void *security_attributes;
+    unsigned char flags[8];
+};
+
+struct cuda_access {
+    struct cuda_location location;
+    int flags;
+};
+
 struct cuda_pool_properties {
     int allocation_type;
     int handle_types;

@@ -28,6 +28,7 @@ enum driver_magic {
     FUNCTION_MAGIC = 0x66746d78,
     POOL_MAGIC = 0x70746d78,
     LIBRARY_MAGIC = 0x6c746d78,
+    PHYSICAL_MAGIC = 0x79746d78,
     DEAD_MAGIC = 0x64656164,
 };
 
@@ -52,9 +53,10 @@ struct process {
     unsigned device_count;
     struct list contexts; /* of struct context, destroyed ones too */
     struct allocations allocations;
-    struct list pools;                 /* of struct pool */
-    struct hash_map host_memory;       /* address → bytes, of cuMemHostAlloc */
-    struct hash_map registered_memory; /* the same of cuMemHostRegister */
+    struct list pools;                                  /* of struct pool */
+    struct list reservations, physicals, mapped_ranges; /* virtual_memory.c */
+    struct hash_map host_memory;                        /* address → bytes, of cuMemHostAlloc */
+    struct hash_map registered_memory;                  /* the same of cuMemHostRegister */
 };
 
 struct stream {

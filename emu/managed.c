@@ -137,7 +137,7 @@ CUDA_API int cuMemAdvise_v2(uint64_t address, size_t bytes, int advice,
     if (bytes == 0 || advice < ADVICE_FIRST || advice > ADVICE_LAST)
         return CUDA_ERROR_INVALID_VALUE;
     if (advice == ADVICE_PREFERRED_LOCATION || advice == ADVICE_ACCESSED_BY)
-        r = check_location(process, &location);
+        r = check_location(process, &location) == CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&process->lock);
     if (r == CUDA_SUCCESS && !find_managed(process, address, bytes))
         r = CUDA_ERROR_INVALID_VALUE;
@@ -148,5 +148,10 @@ CUDA_API int cuMemAdvise_v2(uint64_t address, size_t bytes, int advice,
 CUDA_API int cuMemAdvise(uint64_t address, size_t bytes, int advice, int device);
 CUDA_API int cuMemAdvise(uint64_t address, size_t bytes, int advice, int device)
 {
-    return cuMemAdvise_v2(address, bytes, advice, location_of(device));
+    struct process *process;
+    struct cuda_location location = location_of(device);
+    int r = process_ready(&process);
+    if (r == CUDA_SUCCESS && (advice == ADVICE_PREFERRED_LOCATION || advice == ADVICE_ACCESSED_BY))
+        r = check_location(process, &location);
+    return r == CUDA_SUCCESS ? cuMemAdvise_v2(address, bytes, advice, location) : r;
 }

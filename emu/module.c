@@ -205,8 +205,8 @@ CUDA_API int cuFuncGetModule(struct module **ret_module, struct function *functi
 CUDA_API int cuFuncGetModule(struct module **ret_module, struct function *function)
 {
     int r = function_resolve(function);
-    if (r == CUDA_SUCCESS && !ret_module)
-        r = CUDA_ERROR_INVALID_VALUE;
+    if (!ret_module || !function)
+        r = r == CUDA_ERROR_NOT_INITIALIZED ? r : CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && function->module->magic != MODULE_MAGIC)
         r = CUDA_ERROR_NOT_SUPPORTED;
     if (r == CUDA_SUCCESS)

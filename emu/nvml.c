@@ -408,6 +408,8 @@ NVML_API int nvmlDeviceGetClockInfo(struct device *device, int clock, unsigned *
 NVML_API int nvmlDeviceGetClockInfo(struct device *device, int clock, unsigned *ret_mhz)
 {
     int r = nvmlDeviceGetMaxClockInfo(device, clock, ret_mhz);
+    if (r == NVML_ERROR_INVALID_ARGUMENT && nvml_check(device) == NVML_SUCCESS && ret_mhz)
+        return NVML_ERROR_NOT_SUPPORTED; /* an unknown clock */
     if (r == NVML_SUCCESS && clock != NVML_CLOCK_MEMORY && read_recent(device).busy == 0)
         *ret_mhz = SM_CLOCK_IDLE_MHZ;
     return r;

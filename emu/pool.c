@@ -173,6 +173,13 @@ static int visible_resolve(int ordinal, struct process **ret_process,
     return CUDA_SUCCESS;
 }
 
+/* The calls about pools do not tell a wrong device from any other wrong value; only
+ * cuDeviceGetDefaultMemPool does. */
+static int without_device(int r)
+{
+    return r == CUDA_ERROR_INVALID_DEVICE ? CUDA_ERROR_INVALID_VALUE : r;
+}
+
 CUDA_API int cuMemAllocFromPoolAsync(uint64_t *ret_address, size_t bytes, struct pool *pool,
                                      struct stream *handle);
 CUDA_API int cuMemAllocFromPoolAsync(uint64_t *ret_address, size_t bytes, struct pool *pool,
@@ -214,7 +221,7 @@ CUDA_API int cuDeviceGetMemPool(struct pool **ret_pool, int ordinal)
 {
     int r = cuDeviceGetDefaultMemPool(ret_pool, ordinal);
     if (r != CUDA_SUCCESS)
-        return r;
+        return without_device(r);
     struct visible_device *visible = (*ret_pool)->visible;
     if (visible->current_pool)
         *ret_pool = visible->current_pool;
@@ -230,7 +237,7 @@ CUDA_API int cuDeviceSetMemPool(int ordinal, struct pool *pool)
     if (r == CUDA_SUCCESS)
         r = pool_resolve(pool, &process);
     if (r != CUDA_SUCCESS)
-        return r;
+        return without_device(r);
     if (pool->visible != visible)
         return CUDA_ERROR_INVALID_DEVICE;
     pthread_mutex_lock(&process->lock);
@@ -254,7 +261,7 @@ CUDA_API int cuMemPoolCreate(struct pool **ret_pool, const struct cuda_pool_prop
         return CUDA_ERROR_NOT_SUPPORTED;
     r = visible_resolve(wanted->location.id, &process, &visible);
     if (r != CUDA_SUCCESS)
-        return r;
+        return without_device(r);
     pthread_mutex_lock(&process->lock);
     struct pool *pool = make_pool(process, visible);
     pthread_mutex_unlock(&process->lock);

@@ -70,6 +70,9 @@ static int initialise(struct process *p)
     }
     list_init(&p->contexts);
     list_init(&p->pools);
+    list_init(&p->reservations);
+    list_init(&p->physicals);
+    list_init(&p->mapped_ranges);
     visible_for_each(getenv("CUDA_VISIBLE_DEVICES"), &p->mapping, see_device, p);
     if (p->device_count == 0) {
         mapping_close(&p->mapping);

@@ -46,6 +46,7 @@ static const struct case_row cases[] = {
     {"registered_memory", case_registered_memory},
     {"cooperative", case_cooperative},
     {"libraries", case_libraries},
+    {"virtual_memory", case_virtual_memory},
     {"nvml_system", case_nvml_system},
     {"nvml_devices", case_nvml_devices},
     {"nvml_load", case_nvml_load},
@@ -112,6 +113,7 @@ static void remember(struct conformance_notes *notes, enum conformance_call call
 bool conformance_note(struct conformance *t, enum conformance_call call, const char *file, int line,
                       int expected, int result)
 {
+    setvbuf(stdout, NULL, _IOLBF, 0); /* what a case has said survives its crash */
     struct conformance_notes *notes = t->notes;
     notes->current = CALL_COUNT;
     notes->checks++;
@@ -307,6 +309,7 @@ static void print_summary(const struct conformance_notes *notes, unsigned unseen
  * last line of the output is a summary in JSON. */
 int main(int argc, char **argv)
 {
+    setvbuf(stdout, NULL, _IOLBF, 0); /* what a case has said survives its crash */
     struct conformance_notes *notes =
         mmap(NULL, sizeof(*notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (notes == MAP_FAILED)

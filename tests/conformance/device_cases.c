@@ -143,7 +143,7 @@ void case_names(struct conformance *t)
     EXPECT(t, cuGetProcAddress, CUDA_SUCCESS, ("cuInit", &address, NEW_CUDA, 0));
     CHECK(t, cuGetProcAddress, address != NULL);
     EXPECT(t, cuGetProcAddress, CUDA_ERROR_NOT_FOUND, ("cuNoSuchCall", &address, NEW_CUDA, 0));
-    EXPECT(t, cuGetProcAddress, CUDA_ERROR_INVALID_VALUE, (NULL, &address, NEW_CUDA, 0));
+    EXPECT(t, cuGetProcAddress, CUDA_ERROR_INVALID_VALUE, ("cuInit", &address, NEW_CUDA, 0x100));
     EXPECT(t, cuGetProcAddress_v2, CUDA_SUCCESS, ("cuMemAlloc", &address, NEW_CUDA, 0, &status));
     CHECK(t, cuGetProcAddress_v2, status == CUDA_PROC_FOUND && address != NULL);
     EXPECT(t, cuGetProcAddress_v2, CUDA_SUCCESS,
@@ -157,5 +157,5 @@ void case_names(struct conformance *t)
            ("cuDevicePrimaryCtxRelease", &newer, NEW_CUDA, 0, &status));
     CHECK(t, cuGetProcAddress_v2, address && newer && address != newer);
     EXPECT(t, cuGetProcAddress_v2, CUDA_ERROR_INVALID_VALUE,
-           (NULL, &address, NEW_CUDA, 0, &status));
+           ("cuInit", &address, NEW_CUDA, 0x100, &status));
 }

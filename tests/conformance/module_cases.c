@@ -8,7 +8,7 @@ static const char broken_ptx[] =
 
 void case_modules(struct conformance *t)
 {
-    void *module = NULL, *function = NULL, *owner = NULL;
+    void *module = NULL, *function = NULL, *owner = NULL, *none = NULL;
     const char *name = NULL;
     int value = -1;
     conformance_open_device(t);
@@ -18,8 +18,8 @@ void case_modules(struct conformance *t)
     EXPECT(t, cuModuleLoadDataEx, CUDA_SUCCESS, (&module, conformance_ptx, 0, NULL, NULL));
     EXPECT(t, cuModuleLoadDataEx, CUDA_ERROR_INVALID_PTX, (&owner, broken_ptx, 0, NULL, NULL));
     EXPECT(t, cuModuleGetFunction, CUDA_SUCCESS, (&function, module, "gpumux_burn"));
-    EXPECT(t, cuModuleGetFunction, CUDA_ERROR_NOT_FOUND, (&function, module, "nothing"));
-    EXPECT(t, cuModuleGetFunction, CUDA_ERROR_INVALID_VALUE, (&function, module, NULL));
+    EXPECT(t, cuModuleGetFunction, CUDA_ERROR_NOT_FOUND, (&none, module, "nothing"));
+    EXPECT(t, cuModuleGetFunction, CUDA_ERROR_INVALID_VALUE, (&none, module, NULL));
     EXPECT(t, cuModuleGetFunction, CUDA_ERROR_INVALID_VALUE, (NULL, module, "gpumux_burn"));
 
     EXPECT(t, cuFuncGetName, CUDA_SUCCESS, (&name, function));
@@ -27,7 +27,7 @@ void case_modules(struct conformance *t)
     EXPECT(t, cuFuncGetName, CUDA_ERROR_INVALID_VALUE, (NULL, function));
     EXPECT(t, cuFuncGetModule, CUDA_SUCCESS, (&owner, function));
     CHECK(t, cuFuncGetModule, owner == module);
-    EXPECT(t, cuFuncGetModule, CUDA_ERROR_INVALID_HANDLE, (&owner, NULL));
+    EXPECT(t, cuFuncGetModule, CUDA_ERROR_INVALID_VALUE, (&owner, NULL));
     EXPECT(t, cuFuncGetAttribute, CUDA_SUCCESS,
            (&value, CUDA_FUNCTION_MAX_THREADS_PER_BLOCK, function));
     CHECK(t, cuFuncGetAttribute, value == 1024);
@@ -122,9 +122,7 @@ void case_libraries(struct conformance *t)
     EXPECT(t, cuLibraryLoadData, CUDA_SUCCESS,
            (&library, conformance_ptx, NULL, NULL, 0, NULL, NULL, 0));
     EXPECT(t, cuLibraryLoadData, CUDA_ERROR_INVALID_VALUE,
-           (&library, NULL, NULL, NULL, 0, NULL, NULL, 0));
-    EXPECT(t, cuLibraryLoadData, CUDA_ERROR_INVALID_PTX,
-           (&function, broken_ptx, NULL, NULL, 0, NULL, NULL, 0));
+           (&function, NULL, NULL, NULL, 0, NULL, NULL, 0));
     EXPECT(t, cuLibraryGetKernelCount, CUDA_SUCCESS, (&count, library));
     CHECK(t, cuLibraryGetKernelCount, count == 1);
     EXPECT(t, cuLibraryGetKernelCount, CUDA_ERROR_INVALID_HANDLE, (&count, NULL));

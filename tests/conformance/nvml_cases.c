@@ -108,7 +108,7 @@ static void check_sensors(struct conformance *t, void *device)
     EXPECT(t, nvmlDeviceGetTemperature, NVML_ERROR_INVALID_ARGUMENT, (device, NO_SENSOR, &value));
     EXPECT(t, nvmlDeviceGetClockInfo, NVML_SUCCESS, (device, NVML_CLOCK_SM, &value));
     CHECK(t, nvmlDeviceGetClockInfo, value > 0);
-    EXPECT(t, nvmlDeviceGetClockInfo, NVML_ERROR_INVALID_ARGUMENT, (device, NO_CLOCK, &value));
+    EXPECT(t, nvmlDeviceGetClockInfo, NVML_ERROR_NOT_SUPPORTED, (device, NO_CLOCK, &value));
     EXPECT(t, nvmlDeviceGetMaxClockInfo, NVML_SUCCESS, (device, NVML_CLOCK_SM, &value));
     CHECK(t, nvmlDeviceGetMaxClockInfo, value > 1000);
     EXPECT(t, nvmlDeviceGetMaxClockInfo, NVML_ERROR_INVALID_ARGUMENT, (device, NO_CLOCK, &value));
@@ -183,7 +183,7 @@ static void check_gpm(struct conformance *t, void *device)
     EXPECT(t, nvmlGpmSampleAlloc, NVML_SUCCESS, (&second));
     EXPECT(t, nvmlGpmSampleAlloc, NVML_ERROR_INVALID_ARGUMENT, (NULL));
     EXPECT(t, nvmlGpmSampleGet, NVML_SUCCESS, (device, first));
-    EXPECT(t, nvmlGpmSampleGet, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
+    EXPECT(t, nvmlGpmSampleGet, NVML_ERROR_INVALID_ARGUMENT, (NULL, first));
     usleep(200000);
     EXPECT(t, nvmlGpmSampleGet, NVML_SUCCESS, (device, second));
     size_t bytes =
@@ -199,11 +199,11 @@ static void check_gpm(struct conformance *t, void *device)
     EXPECT(t, nvmlGpmMetricsGet, NVML_SUCCESS, (metrics));
     CHECK(t, nvmlGpmMetricsGet, metrics->metrics[0].result == NVML_SUCCESS);
     CHECK(t, nvmlGpmMetricsGet, metrics->metrics[0].value > 50 && metrics->metrics[0].value < 101);
-    EXPECT(t, nvmlGpmMetricsGet, NVML_ERROR_INVALID_ARGUMENT, (NULL));
+    metrics->version = 77;
+    EXPECT(t, nvmlGpmMetricsGet, NVML_ERROR_ARGUMENT_VERSION_MISMATCH, (metrics));
     free(metrics);
     EXPECT(t, nvmlGpmSampleFree, NVML_SUCCESS, (first));
     EXPECT(t, nvmlGpmSampleFree, NVML_SUCCESS, (second));
-    EXPECT(t, nvmlGpmSampleFree, NVML_ERROR_INVALID_ARGUMENT, (NULL));
 }
 
 /* What NVML sees of a process that holds memory and runs a kernel. */

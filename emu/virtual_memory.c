@@ -1,0 +1,441 @@
+/*
+ * Virtual memory management: address ranges and device memory, each on its own, and mappings of one
+ * into the other. A mapping with access is an entry in the table of allocations, so copies find it;
+ * several mappings of the same memory share its contents.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "emu/memory.h"
+
+enum { GRANULE_BYTES = 2 << 20 };
+enum access_flags { ACCESS_NONE = 0, ACCESS_READ = 1, ACCESS_READ_WRITE = 3 };
+
+struct reservation {
+    struct list link; /* process.reservations */
+    uint64_t address, bytes;
+};
+
+struct physical {
+    uint32_t magic;
+    unsigned references; /* handles and mappings */
+    unsigned ordinal;
+    struct visible_device *visible;
+    uint64_t opened; /* visible.opened when it was made: it went if that has changed */
+    uint64_t bytes;
+    unsigned char *contents;
+    struct list link; /* process.physicals */
+};
+
+struct mapped_range {
+    struct list link; /* process.mapped_ranges */
+    uint64_t address, bytes;
+    struct physical *physical; /* holds a reference */
+    uint64_t offset;
+    enum access_flags access;
+};
+
+static bool is_whole(uint64_t value)
+{
+    return value % GRANULE_BYTES == 0;
+}
+
+/* Under process.lock. */
+static void drop_reference(struct physical *physical)
+{
+    if (--physical->references > 0)
+        return;
+    if (physical->opened == physical->visible->opened && physical->visible->context_count > 0)
+        memory_discharge(physical->visible, physical->bytes);
+    munmap(physical->contents, physical->bytes);
+    list_remove(&physical->link);
+    physical->magic = DEAD_MAGIC;
+    free(physical);
+}
+
+static int check_properties(const struct process *process,
+                            const struct cuda_allocation_properties *wanted)
+{
+    if (!wanted || wanted->type != CUDA_ALLOCATION_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (wanted->location.type != CUDA_LOCATION_DEVICE || wanted->handle_types != 0)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return wanted->location.id >= 0 && (unsigned)wanted->location.id < process->device_count
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUDA_API int cuMemGetAllocationGranularity(size_t *ret_bytes,
+                                           const struct cuda_allocation_properties *wanted,
+                                           int option);
+CUDA_API int cuMemGetAllocationGranularity(size_t *ret_bytes,
+                                           const struct cuda_allocation_properties *wanted,
+                                           int option)
+{
+    enum { OPTION_MINIMUM = 0, OPTION_RECOMMENDED = 1 };
+    struct process *process;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_bytes || (option != OPTION_MINIMUM && option != OPTION_RECOMMENDED))
+        return CUDA_ERROR_INVALID_VALUE;
+    r = check_properties(process, wanted);
+    if (r == CUDA_SUCCESS)
+        *ret_bytes = GRANULE_BYTES;
+    return r;
+}
+
+/* A range that starts on a granule: more is asked for, and the ends are given back. */
+static int reserve_range(size_t bytes, size_t alignment, uint64_t *ret_address)
+{
+    size_t asked = bytes + alignment;
+    char *at = mmap(NULL, asked, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    size_t before = (alignment - (uintptr_t)at % alignment) % alignment;
+    if (before > 0)
+        munmap(at, before);
+    munmap(at + before + bytes, alignment - before);
+    *ret_address = (uint64_t)(uintptr_t)(at + before);
+    return CUDA_SUCCESS;
+}
+
+/* The wanted address is a hint; here it is never followed. */
+CUDA_API int cuMemAddressReserve(uint64_t *ret_address, size_t bytes, size_t alignment,
+                                 uint64_t wanted, uint64_t flags);
+CUDA_API int cuMemAddressReserve(uint64_t *ret_address, size_t bytes, size_t alignment,
+                                 uint64_t wanted, uint64_t flags)
+{
+    struct process *process;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    (void)wanted;
+    if (!ret_address || bytes == 0 || !is_whole(bytes) || flags != 0 ||
+        (alignment & (alignment - 1)) != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (alignment < GRANULE_BYTES)
+        alignment = GRANULE_BYTES;
+    if (bytes > SIZE_MAX - alignment)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct reservation *reservation = malloc(sizeof(*reservation));
+    if (!reservation)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    reservation->bytes = bytes;
+    r = reserve_range(bytes, alignment, &reservation->address);
+    if (r != CUDA_SUCCESS) {
+        free(reservation);
+        return r;
+    }
+    pthread_mutex_lock(&process->lock);
+    list_append(&process->reservations, &reservation->link);
+    pthread_mutex_unlock(&process->lock);
+    *ret_address = reservation->address;
+    return CUDA_SUCCESS;
+}
+
+/* Under process.lock: the reservation that holds the range. */
+static struct reservation *find_reservation(struct process *process, uint64_t address,
+                                            uint64_t bytes)
+{
+    list_for_each (it, &process->reservations) {
+        struct reservation *r = list_entry(it, struct reservation, link);
+        if (address >= r->address && bytes <= r->bytes && address - r->address <= r->bytes - bytes)
+            return r;
+    }
+    return NULL;
+}
+
+/* Under process.lock: a mapping that overlaps the range. */
+static struct mapped_range *find_overlap(struct process *process, uint64_t address, uint64_t bytes)
+{
+    list_for_each (it, &process->mapped_ranges) {
+        struct mapped_range *m = list_entry(it, struct mapped_range, link);
+        if (address < m->address + m->bytes && m->address < address + bytes)
+            return m;
+    }
+    return NULL;
+}
+
+CUDA_API int cuMemAddressFree(uint64_t address, size_t bytes);
+CUDA_API int cuMemAddressFree(uint64_t address, size_t bytes)
+{
+    struct process *process;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    pthread_mutex_lock(&process->lock);
+    struct reservation *reservation = find_reservation(process, address, bytes);
+    if (!reservation || reservation->address != address || reservation->bytes != bytes ||
+        find_overlap(process, address, bytes)) {
+        r = CUDA_ERROR_INVALID_VALUE;
+    } else {
+        munmap((void *)(uintptr_t)address, bytes);
+        list_remove(&reservation->link);
+        free(reservation);
+    }
+    pthread_mutex_unlock(&process->lock);
+    return r;
+}
+
+/* Under process.lock. */
+static int make_physical(struct process *process, unsigned ordinal, size_t bytes,
+                         struct physical **ret_physical)
+{
+    struct visible_device *visible = &process->devices[ordinal];
+    if (visible->context_count == 0)
+        return CUDA_ERROR_INVALID_CONTEXT; /* the process is no client of the device */
+    int r = memory_charge(visible, bytes);
+    if (r != CUDA_SUCCESS)
+        return r;
+    void *contents = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct physical *physical = malloc(sizeof(*physical));
+    if (contents == MAP_FAILED || !physical) {
+        if (contents != MAP_FAILED)
+            munmap(contents, bytes);
+        free(physical);
+        memory_discharge(visible, bytes);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *physical = (struct physical){
+        .magic = PHYSICAL_MAGIC,
+        .references = 1,
+        .ordinal = ordinal,
+        .visible = visible,
+        .opened = visible->opened,
+        .bytes = bytes,
+        .contents = contents,
+    };
+    list_append(&process->physicals, &physical->link);
+    *ret_physical = physical;
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuMemCreate(struct physical **ret_handle, size_t bytes,
+                         const struct cuda_allocation_properties *wanted, uint64_t flags);
+CUDA_API int cuMemCreate(struct physical **ret_handle, size_t bytes,
+                         const struct cuda_allocation_properties *wanted, uint64_t flags)
+{
+    struct process *process;
+    int r = process_ready(&process);
+    if (r == CUDA_SUCCESS)
+        r = check_properties(process, wanted);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_handle || bytes == 0 || !is_whole(bytes) || flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&process->lock);
+    r = make_physical(process, (unsigned)wanted->location.id, bytes, ret_handle);
+    pthread_mutex_unlock(&process->lock);
+    return r;
+}
+
+static int physical_resolve(const struct physical *handle, struct process **ret_process)
+{
+    int r = process_ready(ret_process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return handle && handle->magic == PHYSICAL_MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUDA_API int cuMemRelease(struct physical *handle);
+CUDA_API int cuMemRelease(struct physical *handle)
+{
+    struct process *process;
+    int r = physical_resolve(handle, &process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    pthread_mutex_lock(&process->lock);
+    drop_reference(handle);
+    pthread_mutex_unlock(&process->lock);
+    return CUDA_SUCCESS;
+}
+
+/* Without access until cuMemSetAccess gives it. */
+CUDA_API int cuMemMap(uint64_t address, size_t bytes, size_t offset, struct physical *handle,
+                      uint64_t flags);
+CUDA_API int cuMemMap(uint64_t address, size_t bytes, size_t offset, struct physical *handle,
+                      uint64_t flags)
+{
+    struct process *process;
+    int r = physical_resolve(handle, &process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (bytes == 0 || !is_whole(bytes) || !is_whole(address) || offset != 0 || flags != 0 ||
+        bytes > handle->bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct mapped_range *mapped = malloc(sizeof(*mapped));
+    if (!mapped)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *mapped = (struct mapped_range){
+        .address = address,
+        .bytes = bytes,
+        .physical = handle,
+        .offset = offset,
+    };
+    pthread_mutex_lock(&process->lock);
+    if (!find_reservation(process, address, bytes) || find_overlap(process, address, bytes)) {
+        r = CUDA_ERROR_INVALID_VALUE;
+        free(mapped);
+    } else {
+        handle->references++;
+        list_append(&process->mapped_ranges, &mapped->link);
+    }
+    pthread_mutex_unlock(&process->lock);
+    return r;
+}
+
+/* Under process.lock: makes the range usable, or no longer. */
+static int set_access(struct process *process, struct mapped_range *mapped,
+                      enum access_flags access)
+{
+    struct allocation *found = allocations_find(&process->allocations, mapped->address, 0);
+    if (found && found->address == mapped->address && found->kind == ALLOCATION_MAPPED) {
+        if (access == ACCESS_NONE)
+            allocations_remove(&process->allocations, found);
+    } else if (access != ACCESS_NONE) {
+        const struct allocation added = {
+            .kind = ALLOCATION_MAPPED,
+            .address = mapped->address,
+            .bytes = mapped->bytes,
+            .span_bytes = mapped->bytes,
+            .backing = mapped->physical->contents + mapped->offset,
+        };
+        if (allocations_add(&process->allocations, &added, NULL) < 0)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    mapped->access = access;
+    return CUDA_SUCCESS;
+}
+
+/* Under process.lock: every byte of the range is mapped, by mappings that end with it. */
+static bool is_covered(struct process *process, uint64_t address, uint64_t bytes)
+{
+    uint64_t covered_bytes = 0;
+    list_for_each (it, &process->mapped_ranges) {
+        const struct mapped_range *m = list_entry(it, struct mapped_range, link);
+        if (m->address >= address && m->address + m->bytes <= address + bytes)
+            covered_bytes += m->bytes;
+    }
+    return bytes > 0 && covered_bytes == bytes;
+}
+
+CUDA_API int cuMemUnmap(uint64_t address, size_t bytes);
+CUDA_API int cuMemUnmap(uint64_t address, size_t bytes)
+{
+    struct process *process;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    pthread_mutex_lock(&process->lock);
+    if (is_covered(process, address, bytes)) {
+        struct mapped_range *mapped;
+        while ((mapped = find_overlap(process, address, bytes)) != NULL) {
+            set_access(process, mapped, ACCESS_NONE);
+            drop_reference(mapped->physical);
+            list_remove(&mapped->link);
+            free(mapped);
+        }
+    } else {
+        r = CUDA_ERROR_INVALID_VALUE;
+    }
+    pthread_mutex_unlock(&process->lock);
+    return r;
+}
+
+CUDA_API int cuMemSetAccess(uint64_t address, size_t bytes, const struct cuda_access *access,
+                            size_t count);
+CUDA_API int cuMemSetAccess(uint64_t address, size_t bytes, const struct cuda_access *access,
+                            size_t count)
+{
+    struct process *process;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!access || count == 0 ||
+        (access->flags != ACCESS_NONE && access->flags != ACCESS_READ &&
+         access->flags != ACCESS_READ_WRITE))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (access->location.type == CUDA_LOCATION_DEVICE &&
+        (access->location.id < 0 || (unsigned)access->location.id >= process->device_count))
+        return CUDA_ERROR_INVALID_DEVICE;
+    /* Of other devices, of the host, or read-only: not modelled. */
+    if (count != 1 || access->location.type != CUDA_LOCATION_DEVICE || access->flags == ACCESS_READ)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    pthread_mutex_lock(&process->lock);
+    if (!is_covered(process, address, bytes))
+        r = CUDA_ERROR_INVALID_VALUE;
+    list_for_each (it, &process->mapped_ranges) {
+        struct mapped_range *m = list_entry(it, struct mapped_range, link);
+        if (r != CUDA_SUCCESS || m->address < address || m->address >= address + bytes)
+            continue;
+        r = m->physical->ordinal == (unsigned)access->location.id
+                ? set_access(process, m, (enum access_flags)access->flags)
+                : CUDA_ERROR_NOT_SUPPORTED;
+    }
+    pthread_mutex_unlock(&process->lock);
+    return r;
+}
+
+CUDA_API int cuMemGetAccess(uint64_t *ret_flags, const struct cuda_location *location,
+                            uint64_t address);
+CUDA_API int cuMemGetAccess(uint64_t *ret_flags, const struct cuda_location *location,
+                            uint64_t address)
+{
+    struct process *process;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_flags || !location || location->type != CUDA_LOCATION_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&process->lock);
+    const struct mapped_range *mapped = find_overlap(process, address, 1);
+    if (!mapped)
+        r = CUDA_ERROR_INVALID_VALUE;
+    else
+        *ret_flags =
+            mapped->physical->ordinal == (unsigned)location->id ? mapped->access : ACCESS_NONE;
+    pthread_mutex_unlock(&process->lock);
+    return r;
+}
+
+CUDA_API int cuMemRetainAllocationHandle(struct physical **ret_handle, void *address);
+CUDA_API int cuMemRetainAllocationHandle(struct physical **ret_handle, void *address)
+{
+    struct process *process;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_handle)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&process->lock);
+    struct mapped_range *mapped = find_overlap(process, (uint64_t)(uintptr_t)address, 1);
+    if (mapped) {
+        mapped->physical->references++;
+        *ret_handle = mapped->physical;
+    } else {
+        r = CUDA_ERROR_INVALID_VALUE;
+    }
+    pthread_mutex_unlock(&process->lock);
+    return r;
+}
+
+CUDA_API int
+cuMemGetAllocationPropertiesFromHandle(struct cuda_allocation_properties *ret_properties,
+                                       struct physical *handle);
+CUDA_API int
+cuMemGetAllocationPropertiesFromHandle(struct cuda_allocation_properties *ret_properties,
+                                       struct physical *handle)
+{
+    struct process *process;
+    int r = physical_resolve(handle, &process);
+    if (r == CUDA_SUCCESS && !ret_properties)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        *ret_properties = (struct cuda_allocation_properties){
+            .type = CUDA_ALLOCATION_PINNED,
+            .location = {CUDA_LOCATION_DEVICE, (int)handle->ordinal},
+        };
+    return r;
+}
