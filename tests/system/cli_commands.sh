@@ -57,9 +57,12 @@ said '^ID  *NAME  *KIND  *STATE'
 [ "$("$gpumux" ps -q --name one)" = "$id" ] || fail "ps by name"
 [ "$("$gpumux" ps -o json --state failed | jq -r '.workloads[].name')" = three ] || fail "ps by state"
 grep -q "^- id: $id" <("$gpumux" ps -a -o yaml) || fail "ps as YAML"
-for _ in 1 2 3; do "$gpumux" submit -d 0 --array 200 --name many -- true > /dev/null; done
+# Six hundred that never run: it is about listing them, not about starting processes.
+hold=$("$gpumux" submit -d 0 --name hold -- sleep 1000)
+for _ in 1 2 3; do "$gpumux" submit -d 0 --array 200 --name many --after hold -- true > /dev/null; done
 [ "$("$gpumux" ps -a -q --name many | wc -l)" = 600 ] || fail "ps does not turn pages"
-exits 0 "$gpumux" wait -q many --timeout 60s
+exits 0 "$gpumux" cancel "$hold" --grace 0s
+exits 1 "$gpumux" wait -q many --timeout 60s
 exits 0 "$gpumux" describe "$id"
 said 'not enforced'
 said 'exit 0'
