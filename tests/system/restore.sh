@@ -1,0 +1,48 @@
+#!/bin/bash
+# A state that is put back from a copy, by the commands that docs/operate.md shows: what was accepted before
+# the copy is known again, what came after it is not, and what still runs of that is ended.
+. "$(dirname "$0")/lib.sh"
+: "${GPUMUX_SOURCE:?set it to the top of the tree}"
+command -v sqlite3 > /dev/null || skip "sqlite3 is not installed"
+
+# page_commands WORD: the lines of the page's block that has WORD in it, for this test's directories. The
+# service is not ours to stop or start.
+page_commands() {
+    awk -v word="$1" '
+        /^```sh$/ { inside = 1; text = ""; next }
+        /^```/ { if (inside && index(text, word)) printf "%s", text; inside = 0; next }
+        inside && !/^systemctl/ { text = text $0 "\n" }' "$GPUMUX_SOURCE/docs/operate.md" \
+        | sed -E "s|/var/lib/gpumux|$state|g; s|/var/backups|$work|g; s|^gpumux state check|& --state $state|"
+}
+follow_page() {
+    local commands
+    commands=$(page_commands "$1")
+    [ -n "$commands" ] || fail "docs/operate.md has no block with $1"
+    (cd "$work" && PATH=$(dirname "$gpumux"):$PATH bash -euo pipefail -c "$commands") > "$work/said" 2>&1 \
+        || fail "$(cat "$work/said")"
+}
+
+# Seconds that no other test sleeps for.
+runs_s=8$$ after_s=9$$
+
+start --without-devices
+before=$(submit '{"name":"before","command":["true"]}')
+ends "$before" succeeded
+runs=$(submit '{"name":"runs","command":["sleep","'$runs_s'"]}')
+wait_field "$runs" state running
+follow_page .backup
+after=$(submit '{"name":"after","command":["sleep","'$after_s'"]}')
+wait_field "$after" state running
+stop
+
+follow_page 'install -m 600'
+[ "$(stat -c %a "$state/gpumux.db")" = 600 ] || fail "others may read the state"
+start --without-devices
+has "$before" state succeeded || fail "what had ended before the copy is not known"
+wait_field "$runs" state running
+[ "$(field "$runs" attempt)" = 1 ] || fail "what ran all the time was started again: $(show "$runs")"
+wait_until "what came after the copy is ended" no_process "^sleep $after_s\$"
+pgrep -f "^sleep $runs_s\$" > /dev/null || fail "what ran before the copy was ended"
+cancel "$runs"
+ends "$runs" cancelled
+stop
