@@ -6,10 +6,10 @@ PREFIX ?= /usr/local
 export PREFIX DESTDIR FUZZ_SECONDS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test soak fuzz bare bench install bundle format clean
+.PHONY: help setup build demo test soak fuzz bare bench install bundle deb deb-test format clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install the packages that building and testing need, if any is missing
 	@scripts/setup build
@@ -44,6 +44,14 @@ install: build ## install under PREFIX (/usr/local); honours DESTDIR
 
 bundle: build ## one tarball in dist/ that runs on any x86-64 Linux with glibc 2.36 or later
 	@scripts/bundle
+
+deb: ## a Debian package in dist/, linked with Debian's libraries
+	@scripts/setup build deb
+	@scripts/deb
+
+deb-test: ## install, upgrade, remove and purge the package in a chroot (needs root)
+	@scripts/setup build deb bare
+	@scripts/deb-test
 
 format: ## lay out all C code with clang-format
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs -r clang-format -i
