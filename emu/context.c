@@ -91,6 +91,7 @@ static void close_context(struct context *context)
     event_discard_all(context);
     module_discard_all(context);
     pthread_mutex_destroy(&context->legacy.lock);
+    pthread_mutex_destroy(&context->legacy.host_lock);
     context->destroyed = true;
     if (--context->visible->context_count == 0)
         client_release(&context->visible->device);

@@ -46,6 +46,14 @@ struct visible_device {
     uint64_t event_records[EMU_EVENTS_MAX]; /* the highest record number given out, by index */
 };
 
+/* Work of streams for the host (host_work.c), and the thread that does it. */
+struct host_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct list works; /* of struct host_work */
+    bool is_served;    /* the thread runs */
+};
+
 struct process {
     pthread_mutex_t lock;
     struct mapping mapping;
@@ -53,6 +61,7 @@ struct process {
     unsigned device_count;
     struct list contexts; /* of struct context, destroyed ones too */
     struct allocations allocations;
+    struct host_queue host_queue;
     struct list pools;                                  /* of struct pool */
     struct list reservations, physicals, mapped_ranges; /* virtual_memory.c */
     struct hash_map host_memory;                        /* address → bytes, of cuMemHostAlloc */
@@ -67,6 +76,8 @@ struct stream {
     pthread_mutex_t lock; /* one producer at a time */
     unsigned flags;
     int priority;
+    pthread_mutex_t host_lock; /* before `lock`; around gate and the entries of one host work */
+    struct event *gate;        /* NULL: never had host work */
 };
 
 struct context {
@@ -139,6 +150,10 @@ void stream_discard_all(struct context *context);
 
 /* event.c, module.c: the same for those. */
 void event_discard_all(struct context *context);
+void event_discard(struct event *event); /* under process.lock */
+int event_make(struct context *context, unsigned flags, struct event **ret_event);
+/* The number of a record that the process itself will make. */
+uint64_t event_reserve_record(struct event *event);
 void module_discard_all(struct context *context);
 
 /* memory.c: forgets the device memory of a context that ends; the slot's bytes are the caller's. */

@@ -56,24 +56,15 @@ static int take_index(struct context *context, unsigned *ret_index, uint64_t *re
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUDA_API int cuEventCreate(struct event **ret_event, unsigned flags);
-CUDA_API int cuEventCreate(struct event **ret_event, unsigned flags)
+int event_make(struct context *context, unsigned flags, struct event **ret_event)
 {
-    struct context *context;
-    int r = context_current(&context);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!ret_event || (flags & ~(unsigned)CUDA_EVENT_FLAGS_ALL) != 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (flags & CUDA_EVENT_INTERPROCESS)
-        return CUDA_ERROR_NOT_SUPPORTED;
     struct event *event = calloc(1, sizeof(*event));
     if (!event)
         return CUDA_ERROR_OUT_OF_MEMORY;
     struct device *device = &context->visible->device;
     pthread_mutex_lock(&context->process->lock);
     device_lock_now(device);
-    r = take_index(context, &event->index, &event->records_before);
+    int r = take_index(context, &event->index, &event->records_before);
     device_unlock(device);
     if (r == CUDA_SUCCESS) {
         event->magic = EVENT_MAGIC;
@@ -88,11 +79,40 @@ CUDA_API int cuEventCreate(struct event **ret_event, unsigned flags)
     return r;
 }
 
+CUDA_API int cuEventCreate(struct event **ret_event, unsigned flags);
+CUDA_API int cuEventCreate(struct event **ret_event, unsigned flags)
+{
+    struct context *context;
+    int r = context_current(&context);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_event || (flags & ~(unsigned)CUDA_EVENT_FLAGS_ALL) != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (flags & CUDA_EVENT_INTERPROCESS)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return event_make(context, flags, ret_event);
+}
+
+uint64_t event_reserve_record(struct event *event)
+{
+    struct context *context = event->context;
+    pthread_mutex_lock(&context->process->lock);
+    uint64_t number = event->records_before + ++event->records;
+    context->visible->event_records[event->index] = number;
+    pthread_mutex_unlock(&context->process->lock);
+    return number;
+}
+
 static void free_event(struct event *event)
 {
     list_remove(&event->link);
     event->magic = DEAD_MAGIC;
     free(event);
+}
+
+void event_discard(struct event *event)
+{
+    free_event(event);
 }
 
 void event_discard_all(struct context *context)

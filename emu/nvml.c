@@ -303,7 +303,7 @@ NVML_API int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct nvml_memor
     if (r == NVML_SUCCESS && !memory)
         r = NVML_ERROR_INVALID_ARGUMENT;
     if (r == NVML_SUCCESS && memory->version != NVML_VERSION_OF(struct nvml_memory_v2, 2))
-        r = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+        r = NVML_ERROR_FUNCTION_NOT_FOUND;
     if (r != NVML_SUCCESS)
         return r;
     struct nvml_memory plain;

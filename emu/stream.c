@@ -21,6 +21,7 @@ void stream_init(struct stream *stream, struct context *context, unsigned index,
     };
     list_init(&stream->link);
     pthread_mutex_init(&stream->lock, NULL);
+    pthread_mutex_init(&stream->host_lock, NULL);
 }
 
 int stream_resolve(struct stream *handle, struct stream **ret_stream)
@@ -169,7 +170,10 @@ CUDA_API int cuStreamCreate(struct stream **ret_stream, unsigned flags)
 static void free_stream(struct stream *stream)
 {
     list_remove(&stream->link);
+    if (stream->gate)
+        event_discard(stream->gate);
     pthread_mutex_destroy(&stream->lock);
+    pthread_mutex_destroy(&stream->host_lock);
     stream->magic = DEAD_MAGIC;
     free(stream);
 }

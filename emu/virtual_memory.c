@@ -53,14 +53,18 @@ static void drop_reference(struct physical *physical)
     free(physical);
 }
 
-static int check_properties(const struct process *process,
-                            const struct cuda_allocation_properties *wanted)
+static int check_properties(const struct cuda_allocation_properties *wanted)
 {
     if (!wanted || wanted->type != CUDA_ALLOCATION_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
-    if (wanted->location.type != CUDA_LOCATION_DEVICE || wanted->handle_types != 0)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    return wanted->location.id >= 0 && (unsigned)wanted->location.id < process->device_count
+    return wanted->location.type == CUDA_LOCATION_DEVICE && wanted->handle_types == 0
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static int check_device(const struct process *process, const struct cuda_location *location)
+{
+    return location->id >= 0 && (unsigned)location->id < process->device_count
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_DEVICE;
 }
@@ -79,7 +83,7 @@ CUDA_API int cuMemGetAllocationGranularity(size_t *ret_bytes,
         return r;
     if (!ret_bytes || (option != OPTION_MINIMUM && option != OPTION_RECOMMENDED))
         return CUDA_ERROR_INVALID_VALUE;
-    r = check_properties(process, wanted);
+    r = check_properties(wanted);
     if (r == CUDA_SUCCESS)
         *ret_bytes = GRANULE_BYTES;
     return r;
@@ -220,7 +224,9 @@ CUDA_API int cuMemCreate(struct physical **ret_handle, size_t bytes,
     struct process *process;
     int r = process_ready(&process);
     if (r == CUDA_SUCCESS)
-        r = check_properties(process, wanted);
+        r = check_properties(wanted);
+    if (r == CUDA_SUCCESS)
+        r = check_device(process, &wanted->location);
     if (r != CUDA_SUCCESS)
         return r;
     if (!ret_handle || bytes == 0 || !is_whole(bytes) || flags != 0)
@@ -262,8 +268,9 @@ CUDA_API int cuMemMap(uint64_t address, size_t bytes, size_t offset, struct phys
     int r = physical_resolve(handle, &process);
     if (r != CUDA_SUCCESS)
         return r;
-    if (bytes == 0 || !is_whole(bytes) || !is_whole(address) || offset != 0 || flags != 0 ||
-        bytes > handle->bytes)
+    if (!is_whole(bytes))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (bytes == 0 || !is_whole(address) || offset != 0 || flags != 0 || bytes > handle->bytes)
         return CUDA_ERROR_INVALID_VALUE;
     struct mapped_range *mapped = malloc(sizeof(*mapped));
     if (!mapped)
@@ -358,8 +365,8 @@ CUDA_API int cuMemSetAccess(uint64_t address, size_t bytes, const struct cuda_ac
          access->flags != ACCESS_READ_WRITE))
         return CUDA_ERROR_INVALID_VALUE;
     if (access->location.type == CUDA_LOCATION_DEVICE &&
-        (access->location.id < 0 || (unsigned)access->location.id >= process->device_count))
-        return CUDA_ERROR_INVALID_DEVICE;
+        check_device(process, &access->location) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_VALUE;
     /* Of other devices, of the host, or read-only: not modelled. */
     if (count != 1 || access->location.type != CUDA_LOCATION_DEVICE || access->flags == ACCESS_READ)
         return CUDA_ERROR_NOT_SUPPORTED;

@@ -47,6 +47,8 @@ static const struct case_row cases[] = {
     {"cooperative", case_cooperative},
     {"libraries", case_libraries},
     {"virtual_memory", case_virtual_memory},
+    {"host_functions", case_host_functions},
+    {"stream_values", case_stream_values},
     {"nvml_system", case_nvml_system},
     {"nvml_devices", case_nvml_devices},
     {"nvml_load", case_nvml_load},
@@ -70,6 +72,7 @@ static const struct result_row nvml_results[] = {
     {NVML_ERROR_NOT_SUPPORTED, "NVML_ERROR_NOT_SUPPORTED"},
     {NVML_ERROR_NOT_FOUND, "NVML_ERROR_NOT_FOUND"},
     {NVML_ERROR_INSUFFICIENT_SIZE, "NVML_ERROR_INSUFFICIENT_SIZE"},
+    {NVML_ERROR_FUNCTION_NOT_FOUND, "NVML_ERROR_FUNCTION_NOT_FOUND"},
     {NVML_ERROR_ARGUMENT_VERSION_MISMATCH, "NVML_ERROR_ARGUMENT_VERSION_MISMATCH"},
 };
 

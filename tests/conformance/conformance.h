@@ -91,6 +91,8 @@ void case_registered_memory(struct conformance *t);
 void case_cooperative(struct conformance *t);
 void case_libraries(struct conformance *t);
 void case_virtual_memory(struct conformance *t);
+void case_host_functions(struct conformance *t);
+void case_stream_values(struct conformance *t);
 void case_nvml_system(struct conformance *t);
 void case_nvml_devices(struct conformance *t);
 void case_nvml_load(struct conformance *t);

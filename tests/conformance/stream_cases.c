@@ -1,4 +1,6 @@
 /* Streams and events. */
+#include <stdatomic.h>
+
 #include "conformance.h"
 
 #define LONG_NS  UINT64_C(300000000) /* sure to run while a few calls are made */
@@ -100,4 +102,71 @@ void case_events(struct conformance *t)
     EXPECT(t, cuEventDestroy, CUDA_SUCCESS, (start));
     EXPECT(t, cuEventDestroy_v2, CUDA_SUCCESS, (end));
     EXPECT(t, cuEventDestroy_v2, CUDA_SUCCESS, (untimed));
+}
+
+struct steps {
+    _Atomic int count;
+    int first, second;
+};
+
+static void first_step(void *argument)
+{
+    struct steps *steps = argument;
+    steps->first = ++steps->count;
+}
+
+static void second_step(void *argument)
+{
+    struct steps *steps = argument;
+    steps->second = ++steps->count;
+}
+
+void case_host_functions(struct conformance *t)
+{
+    struct steps steps = {0};
+    void *stream = NULL;
+    conformance_open_device(t);
+    EXPECT(t, cuStreamCreate, CUDA_SUCCESS, (&stream, CUDA_STREAM_NON_BLOCKING));
+    CHECK(t, cuLaunchKernel, conformance_burn(t, stream, LONG_NS) == CUDA_SUCCESS);
+    EXPECT(t, cuLaunchHostFunc, CUDA_SUCCESS, (stream, first_step, &steps));
+    EXPECT(t, cuLaunchHostFunc, CUDA_SUCCESS, (stream, second_step, &steps));
+    CHECK(t, cuLaunchHostFunc, steps.count == 0); /* the kernel still runs */
+    EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (stream));
+    CHECK(t, cuLaunchHostFunc, steps.first == 1 && steps.second == 2);
+    EXPECT(t, cuLaunchHostFunc, CUDA_ERROR_INVALID_VALUE, (stream, NULL, NULL));
+    EXPECT(t, cuStreamDestroy_v2, CUDA_SUCCESS, (stream));
+}
+
+void case_stream_values(struct conformance *t)
+{
+    enum { WAIT_GEQ = 0, WAIT_EQ = 1 };
+    void *stream = NULL, *memory = NULL;
+    uint64_t at = 0;
+    conformance_open_device(t);
+    EXPECT(t, cuStreamCreate, CUDA_SUCCESS, (&stream, CUDA_STREAM_NON_BLOCKING));
+    EXPECT(t, cuMemHostAlloc, CUDA_SUCCESS, (&memory, 4096, 2));
+    EXPECT(t, cuMemHostGetDevicePointer_v2, CUDA_SUCCESS, (&at, memory, 0));
+    _Atomic uint64_t *words = memory;
+    words[0] = words[1] = words[2] = 0;
+
+    /* A write comes after what was launched before it. */
+    CHECK(t, cuLaunchKernel, conformance_burn(t, stream, LONG_NS) == CUDA_SUCCESS);
+    EXPECT(t, cuStreamWriteValue64_v2, CUDA_SUCCESS, (stream, at, UINT64_C(0x123456789a), 0));
+    EXPECT(t, cuStreamWriteValue32_v2, CUDA_SUCCESS, (stream, at + 8, 7, 0));
+    CHECK(t, cuStreamWriteValue64_v2, words[0] == 0);
+    EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (stream));
+    CHECK(t, cuStreamWriteValue64_v2, words[0] == UINT64_C(0x123456789a));
+    CHECK(t, cuStreamWriteValue32_v2, words[1] == 7);
+
+    /* A stream waits until the host has written. */
+    EXPECT(t, cuStreamWaitValue32_v2, CUDA_SUCCESS, (stream, at + 16, 5, WAIT_GEQ));
+    EXPECT(t, cuStreamWaitValue64_v2, CUDA_SUCCESS, (stream, at + 16, 6, WAIT_EQ));
+    EXPECT(t, cuStreamQuery, CUDA_ERROR_NOT_READY, (stream));
+    words[2] = 6;
+    EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (stream));
+    EXPECT(t, cuStreamWriteValue32_v2, CUDA_ERROR_INVALID_VALUE, (stream, at + 1, 0, 0));
+    EXPECT(t, cuStreamWriteValue64_v2, CUDA_ERROR_INVALID_VALUE, (stream, at + 4, 0, 0));
+    EXPECT(t, cuStreamWaitValue32_v2, CUDA_ERROR_INVALID_VALUE, (stream, at + 1, 0, 0));
+    EXPECT(t, cuStreamWaitValue64_v2, CUDA_ERROR_INVALID_VALUE, (stream, at + 4, 0, 0));
+    EXPECT(t, cuMemFreeHost, CUDA_SUCCESS, (memory));
 }

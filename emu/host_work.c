@@ -1,0 +1,306 @@
+/*
+ * What a stream does on the host: functions, and words of memory that it writes or waits for. No
+ * other process can do that for us, so a thread of this one does: each piece of work is queued as an
+ * operation without length, by which the thread knows that it is due, and a wait for an event (the
+ * stream's gate) that the thread lets happen when it has done the work.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "emu/memory.h"
+
+enum {
+    LOOK_AGAIN_NS = 50 * 1000, /* at soonest */
+    LOOK_AGAIN_NS_MAX =
+        500 * 1000, /* at latest: other clients' work may end sooner than foreseen */
+    WAIT_GEQ = 0,
+    WAIT_EQ = 1,
+    WAIT_AND = 2,
+    WAIT_NOR = 3,
+    WRITE_NO_BARRIER = 1,
+};
+
+enum work_kind { WORK_FUNCTION, WORK_WRITE, WORK_WAIT };
+
+struct host_work {
+    struct list link; /* host_queue.works */
+    enum work_kind kind;
+    struct visible_device *visible;
+    unsigned stream;
+    uint64_t position; /* due when so many entries of the stream are done; 0: not queued yet */
+    unsigned gate;     /* the event, and the record number that lets the stream go on */
+    uint64_t gate_value;
+    void (*function)(void *);
+    void *argument;
+    void *word; /* of `width` bytes */
+    unsigned width;
+    unsigned condition; /* of WORK_WAIT */
+    uint64_t value;
+};
+
+static uint64_t load_word(const struct host_work *work)
+{
+    return work->width == sizeof(uint32_t)
+               ? __atomic_load_n((uint32_t *)work->word, __ATOMIC_ACQUIRE)
+               : __atomic_load_n((uint64_t *)work->word, __ATOMIC_ACQUIRE);
+}
+
+static bool is_satisfied(const struct host_work *work)
+{
+    if (work->kind != WORK_WAIT)
+        return true;
+    uint64_t now = load_word(work), mask = work->width == 4 ? UINT32_MAX : UINT64_MAX;
+    uint64_t difference = (now - work->value) & mask;
+    switch (work->condition) {
+    case WAIT_GEQ: /* as a cyclic comparison */
+        return difference <= mask / 2;
+    case WAIT_EQ:
+        return difference == 0;
+    case WAIT_AND:
+        return (now & work->value) != 0;
+    default:
+        return (~(now | work->value) & mask) != 0;
+    }
+}
+
+static void perform(const struct host_work *work)
+{
+    if (work->kind == WORK_FUNCTION)
+        work->function(work->argument);
+    else if (work->kind == WORK_WRITE && work->width == sizeof(uint32_t))
+        __atomic_store_n((uint32_t *)work->word, (uint32_t)work->value, __ATOMIC_RELEASE);
+    else if (work->kind == WORK_WRITE)
+        __atomic_store_n((uint64_t *)work->word, work->value, __ATOMIC_RELEASE);
+}
+
+static void open_gate(const struct host_work *work)
+{
+    struct device *device = &work->visible->device;
+    device_lock_now(device);
+    if (device->own_slot != DEVICE_NO_SLOT) {
+        struct emu_event *event = &device->state->clients[device->own_slot].events[work->gate];
+        device_save(device, event, sizeof(*event));
+        event->records_done = work->gate_value;
+        event->time_ns = device->state->usage.time_ns;
+        device_commit(device);
+    }
+    device_unlock(device);
+}
+
+/* 0 when the work is due, or for how much longer it cannot be. */
+static uint64_t time_to_due_ns(const struct host_work *work)
+{
+    struct device *device = &work->visible->device;
+    uint64_t ns = LOOK_AGAIN_NS_MAX;
+    device_lock_now(device);
+    if (device->own_slot != DEVICE_NO_SLOT)
+        ns = device_stream_bound_ns(device, (unsigned)device->own_slot, work->stream,
+                                    work->position);
+    device_unlock(device);
+    if (ns > 0)
+        ns = mapping_real_ns(device->mapping, ns) - mapping_real_ns(device->mapping, 0);
+    return ns;
+}
+
+/* Under queue->lock: what can be done now, or NULL; *ret_ns is then when to look again. Work of one
+ * stream is due in its order, as each has passed the gate of the one before. */
+static struct host_work *find_due(struct host_queue *queue, uint64_t *ret_ns)
+{
+    *ret_ns = LOOK_AGAIN_NS_MAX;
+    list_for_each (it, &queue->works) {
+        struct host_work *work = list_entry(it, struct host_work, link);
+        uint64_t ns = work->position > 0 ? time_to_due_ns(work) : LOOK_AGAIN_NS;
+        if (ns == 0 && is_satisfied(work))
+            return work;
+        if (ns < LOOK_AGAIN_NS)
+            ns = LOOK_AGAIN_NS;
+        if (ns < *ret_ns)
+            *ret_ns = ns;
+    }
+    return NULL;
+}
+
+static void *serve(void *argument)
+{
+    struct host_queue *queue = argument;
+    pthread_mutex_lock(&queue->lock);
+    for (;;) {
+        uint64_t ns;
+        while (list_empty(&queue->works))
+            pthread_cond_wait(&queue->changed, &queue->lock);
+        struct host_work *work = find_due(queue, &ns);
+        if (work)
+            list_remove(&work->link);
+        pthread_mutex_unlock(&queue->lock);
+        if (work) {
+            perform(work);
+            open_gate(work);
+            free(work);
+        } else {
+            nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+        }
+        pthread_mutex_lock(&queue->lock);
+    }
+    return NULL;
+}
+
+/* Under queue->lock. */
+static int start_thread(struct host_queue *queue)
+{
+    pthread_t thread;
+    if (queue->is_served)
+        return CUDA_SUCCESS;
+    if (pthread_create(&thread, NULL, serve, queue) != 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    pthread_detach(thread);
+    queue->is_served = true;
+    return CUDA_SUCCESS;
+}
+
+/* Enters the work, without a position: it is not due before it has one. */
+static int enter(struct host_queue *queue, const struct host_work *what,
+                 struct host_work **ret_work)
+{
+    struct host_work *work = malloc(sizeof(*work));
+    if (!work)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *work = *what;
+    pthread_mutex_lock(&queue->lock);
+    int r = start_thread(queue);
+    if (r == CUDA_SUCCESS) {
+        list_append(&queue->works, &work->link);
+        pthread_cond_signal(&queue->changed);
+        *ret_work = work;
+    } else {
+        free(work);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return r;
+}
+
+static void set_position(struct host_queue *queue, struct host_work *work, uint64_t position)
+{
+    pthread_mutex_lock(&queue->lock);
+    work->position = position;
+    pthread_mutex_unlock(&queue->lock);
+}
+
+static void leave(struct host_queue *queue, struct host_work *work)
+{
+    pthread_mutex_lock(&queue->lock);
+    list_remove(&work->link);
+    pthread_mutex_unlock(&queue->lock);
+    free(work);
+}
+
+/* Under stream->host_lock, so that gate values are in the order of the stream. */
+static int queue_work(struct stream *stream, struct host_work *what)
+{
+    struct context *context = stream->context;
+    struct host_queue *queue = &context->process->host_queue;
+    int r = stream->gate ? CUDA_SUCCESS : event_make(context, 0, &stream->gate);
+    if (r != CUDA_SUCCESS)
+        return r;
+    what->visible = context->visible;
+    what->stream = stream->index;
+    what->gate = stream->gate->index;
+    what->gate_value = event_reserve_record(stream->gate);
+    struct host_work *work;
+    r = enter(queue, what, &work);
+    if (r != CUDA_SUCCESS)
+        return r;
+    const struct emu_entry mark = {.operation = EMU_FREE};
+    const struct emu_entry wait = {
+        .operation = EMU_WAIT, .target = what->gate, .value = what->gate_value};
+    uint64_t position = 0;
+    r = stream_push(stream, &mark, &position);
+    if (r != CUDA_SUCCESS) {
+        leave(queue, work);
+        return r;
+    }
+    set_position(queue, work, position);
+    return stream_push(stream, &wait, NULL);
+}
+
+static int submit(struct stream *stream, struct host_work *what)
+{
+    pthread_mutex_lock(&stream->host_lock);
+    int r = queue_work(stream, what);
+    pthread_mutex_unlock(&stream->host_lock);
+    return r;
+}
+
+CUDA_API int cuLaunchHostFunc(struct stream *handle, void (*function)(void *), void *argument);
+CUDA_API int cuLaunchHostFunc(struct stream *handle, void (*function)(void *), void *argument)
+{
+    struct stream *stream;
+    int r = stream_resolve(handle, &stream);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!function)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct host_work work = {.kind = WORK_FUNCTION, .function = function, .argument = argument};
+    return submit(stream, &work);
+}
+
+/* A word of device memory, or of host memory that the driver knows. */
+static int submit_word(struct stream *handle, uint64_t address, struct host_work *work)
+{
+    struct stream *stream;
+    int r = stream_resolve(handle, &stream);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (address == 0 || address % work->width != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct process *process = stream->context->process;
+    unsigned char *at;
+    pthread_mutex_lock(&process->lock);
+    r = copy_contents(process, address, work->width, &at);
+    pthread_mutex_unlock(&process->lock);
+    if (r != CUDA_SUCCESS)
+        return r;
+    work->word = at;
+    return submit(stream, work);
+}
+
+static int write_value(struct stream *handle, uint64_t address, uint64_t value, unsigned width,
+                       unsigned flags)
+{
+    if ((flags & ~(unsigned)WRITE_NO_BARRIER) != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct host_work work = {.kind = WORK_WRITE, .width = width, .value = value};
+    return submit_word(handle, address, &work);
+}
+
+static int wait_value(struct stream *handle, uint64_t address, uint64_t value, unsigned width,
+                      unsigned flags)
+{
+    if (flags > WAIT_NOR)
+        return CUDA_ERROR_NOT_SUPPORTED; /* a flush of writes by other devices */
+    struct host_work work = {.kind = WORK_WAIT, .width = width, .value = value, .condition = flags};
+    return submit_word(handle, address, &work);
+}
+
+CUDA_API int cuStreamWriteValue32_v2(struct stream *s, uint64_t at, uint32_t value, unsigned flags);
+CUDA_API int cuStreamWriteValue32_v2(struct stream *s, uint64_t at, uint32_t value, unsigned flags)
+{
+    return write_value(s, at, value, sizeof(value), flags);
+}
+
+CUDA_API int cuStreamWriteValue64_v2(struct stream *s, uint64_t at, uint64_t value, unsigned flags);
+CUDA_API int cuStreamWriteValue64_v2(struct stream *s, uint64_t at, uint64_t value, unsigned flags)
+{
+    return write_value(s, at, value, sizeof(value), flags);
+}
+
+CUDA_API int cuStreamWaitValue32_v2(struct stream *s, uint64_t at, uint32_t value, unsigned flags);
+CUDA_API int cuStreamWaitValue32_v2(struct stream *s, uint64_t at, uint32_t value, unsigned flags)
+{
+    return wait_value(s, at, value, sizeof(value), flags);
+}
+
+CUDA_API int cuStreamWaitValue64_v2(struct stream *s, uint64_t at, uint64_t value, unsigned flags);
+CUDA_API int cuStreamWaitValue64_v2(struct stream *s, uint64_t at, uint64_t value, unsigned flags)
+{
+    return wait_value(s, at, value, sizeof(value), flags);
+}
