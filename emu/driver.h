@@ -29,6 +29,8 @@ enum driver_magic {
     POOL_MAGIC = 0x70746d78,
     LIBRARY_MAGIC = 0x6c746d78,
     PHYSICAL_MAGIC = 0x79746d78,
+    GRAPH_MAGIC = 0x67746d78,
+    GRAPH_EXEC_MAGIC = 0x78746d78,
     DEAD_MAGIC = 0x64656164,
 };
 
@@ -62,6 +64,7 @@ struct process {
     struct list contexts; /* of struct context, destroyed ones too */
     struct allocations allocations;
     struct host_queue host_queue;
+    struct list captures;                               /* of struct capture */
     struct list pools;                                  /* of struct pool */
     struct list reservations, physicals, mapped_ranges; /* virtual_memory.c */
     struct hash_map host_memory;                        /* address → bytes, of cuMemHostAlloc */
@@ -78,6 +81,7 @@ struct stream {
     int priority;
     pthread_mutex_t host_lock; /* before `lock`; around gate and the entries of one host work */
     struct event *gate;        /* NULL: never had host work */
+    struct capture *capture;   /* NULL: it does not capture */
 };
 
 struct context {
@@ -133,8 +137,10 @@ struct emu_client *context_client(const struct context *context);
 
 /* stream.c */
 /* Turns a handle from the program into a stream of a living context: 0 and CUDA_STREAM_LEGACY are
- * the current context's. */
+ * the current context's. CUDA_ERROR_NOT_SUPPORTED for one that captures: few calls can be. */
 int stream_resolve(struct stream *handle, struct stream **ret_stream);
+/* The same for calls that know what to do with a stream that captures. */
+int stream_resolve_capturing(struct stream *handle, struct stream **ret_stream);
 void stream_init(struct stream *stream, struct context *context, unsigned index, unsigned flags,
                  int priority);
 /* Queues a copy of *entry (its time and order are filled in); waits while the queue is full. No
@@ -155,6 +161,15 @@ int event_make(struct context *context, unsigned flags, struct event **ret_event
 /* The number of a record that the process itself will make. */
 uint64_t event_reserve_record(struct event *event);
 void module_discard_all(struct context *context);
+
+/* graph.c: captures. */
+int capture_add(struct stream *stream, const struct emu_entry *entry);
+/* A call that makes no sense on a stream that captures: ends the capture's use, and says so. */
+int capture_refuse(struct stream *stream);
+/* Before a call that could disturb a capture, by the capture's mode: CUDA_SUCCESS, or it is refused
+ * and the captures are invalid. */
+int capture_check_unsafe(struct process *process);
+void capture_discard(struct stream *stream); /* under process.lock */
 
 /* memory.c: forgets the device memory of a context that ends; the slot's bytes are the caller's. */
 void memory_discard_all(struct context *context);

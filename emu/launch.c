@@ -141,7 +141,7 @@ static int launch(const struct launch *what)
     const struct grid *grid = &what->grid;
     void **parameters = what->parameters, **extra = what->extra;
     struct stream *stream;
-    int r = stream_resolve(what->stream, &stream);
+    int r = stream_resolve_capturing(what->stream, &stream);
     if (r != CUDA_SUCCESS)
         return r;
     if (!function || function->magic != FUNCTION_MAGIC)
@@ -157,7 +157,10 @@ static int launch(const struct launch *what)
         r = read_burn(&function->entry, parameters, extra, &operation);
     else
         guess_cost(grid, model, &operation);
-    return r == CUDA_SUCCESS ? stream_push(stream, &operation, NULL) : r;
+    if (r != CUDA_SUCCESS)
+        return r;
+    return stream->capture ? capture_add(stream, &operation)
+                           : stream_push(stream, &operation, NULL);
 }
 
 CUDA_API int cuLaunchKernel(struct function *function, unsigned grid_x, unsigned grid_y,

@@ -87,6 +87,8 @@ CUDA_API int cuMemAlloc_v2(uint64_t *ret_address, size_t bytes)
 {
     struct context *context;
     int r = context_current(&context);
+    if (r == CUDA_SUCCESS)
+        r = capture_check_unsafe(context->process);
     return r == CUDA_SUCCESS ? allocate(context, bytes, ret_address) : r;
 }
 

@@ -40,7 +40,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 /* When the process left the device, all that it held there went. */
 static void refresh(struct pool *pool)
 {
-    if (pool->opened == pool->visible->opened)
+    if (pool->opened == pool->visible->opened && pool->visible->context_count > 0)
         return;
     pool->opened = pool->visible->opened;
     pool->reserved_bytes = pool->used_bytes = 0;

@@ -70,6 +70,7 @@ static int initialise(struct process *p)
     }
     list_init(&p->contexts);
     list_init(&p->pools);
+    list_init(&p->captures);
     list_init(&p->host_queue.works);
     pthread_mutex_init(&p->host_queue.lock, NULL);
     pthread_cond_init(&p->host_queue.changed, NULL);

@@ -24,7 +24,7 @@ void stream_init(struct stream *stream, struct context *context, unsigned index,
     pthread_mutex_init(&stream->host_lock, NULL);
 }
 
-int stream_resolve(struct stream *handle, struct stream **ret_stream)
+int stream_resolve_capturing(struct stream *handle, struct stream **ret_stream)
 {
     struct context *current;
     int r = context_current(&current);
@@ -42,6 +42,17 @@ int stream_resolve(struct stream *handle, struct stream **ret_stream)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *ret_stream = handle;
     return CUDA_SUCCESS;
+}
+
+int stream_resolve(struct stream *handle, struct stream **ret_stream)
+{
+    struct stream *stream;
+    int r = stream_resolve_capturing(handle, &stream);
+    if (r == CUDA_SUCCESS && stream->capture)
+        r = CUDA_ERROR_NOT_SUPPORTED;
+    if (r == CUDA_SUCCESS)
+        *ret_stream = stream;
+    return r;
 }
 
 uint64_t stream_tail(const struct stream *stream)
@@ -172,6 +183,8 @@ static void free_stream(struct stream *stream)
     list_remove(&stream->link);
     if (stream->gate)
         event_discard(stream->gate);
+    if (stream->capture)
+        capture_discard(stream);
     pthread_mutex_destroy(&stream->lock);
     pthread_mutex_destroy(&stream->host_lock);
     stream->magic = DEAD_MAGIC;
@@ -227,7 +240,9 @@ CUDA_API int cuStreamSynchronize(struct stream *handle);
 CUDA_API int cuStreamSynchronize(struct stream *handle)
 {
     struct stream *stream;
-    int r = stream_resolve(handle, &stream);
+    int r = stream_resolve_capturing(handle, &stream);
+    if (r == CUDA_SUCCESS && stream->capture)
+        r = capture_refuse(stream);
     if (r != CUDA_SUCCESS)
         return r;
     return stream_wait(stream->context, stream->index, stream_tail(stream));
@@ -237,7 +252,9 @@ CUDA_API int cuStreamQuery(struct stream *handle);
 CUDA_API int cuStreamQuery(struct stream *handle)
 {
     struct stream *stream;
-    int r = stream_resolve(handle, &stream);
+    int r = stream_resolve_capturing(handle, &stream);
+    if (r == CUDA_SUCCESS && stream->capture)
+        r = capture_refuse(stream);
     if (r != CUDA_SUCCESS)
         return r;
     struct device *device = &stream->context->visible->device;
@@ -252,7 +269,7 @@ CUDA_API int cuStreamGetPriority(struct stream *handle, int *ret_priority);
 CUDA_API int cuStreamGetPriority(struct stream *handle, int *ret_priority)
 {
     struct stream *stream;
-    int r = stream_resolve(handle, &stream);
+    int r = stream_resolve_capturing(handle, &stream);
     if (r == CUDA_SUCCESS && !ret_priority)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
@@ -264,7 +281,7 @@ CUDA_API int cuStreamGetFlags(struct stream *handle, unsigned *ret_flags);
 CUDA_API int cuStreamGetFlags(struct stream *handle, unsigned *ret_flags)
 {
     struct stream *stream;
-    int r = stream_resolve(handle, &stream);
+    int r = stream_resolve_capturing(handle, &stream);
     if (r == CUDA_SUCCESS && !ret_flags)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
@@ -276,7 +293,7 @@ CUDA_API int cuStreamGetCtx(struct stream *handle, struct context **ret_context)
 CUDA_API int cuStreamGetCtx(struct stream *handle, struct context **ret_context)
 {
     struct stream *stream;
-    int r = stream_resolve(handle, &stream);
+    int r = stream_resolve_capturing(handle, &stream);
     if (r == CUDA_SUCCESS && !ret_context)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)

@@ -49,6 +49,8 @@ static const struct case_row cases[] = {
     {"virtual_memory", case_virtual_memory},
     {"host_functions", case_host_functions},
     {"stream_values", case_stream_values},
+    {"graphs", case_graphs},
+    {"broken_captures", case_broken_captures},
     {"nvml_system", case_nvml_system},
     {"nvml_devices", case_nvml_devices},
     {"nvml_load", case_nvml_load},

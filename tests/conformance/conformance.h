@@ -93,6 +93,8 @@ void case_libraries(struct conformance *t);
 void case_virtual_memory(struct conformance *t);
 void case_host_functions(struct conformance *t);
 void case_stream_values(struct conformance *t);
+void case_graphs(struct conformance *t);
+void case_broken_captures(struct conformance *t);
 void case_nvml_system(struct conformance *t);
 void case_nvml_devices(struct conformance *t);
 void case_nvml_load(struct conformance *t);
