@@ -18,6 +18,9 @@ setsid_children_end() {
 no_supervisor() { [ -z "$(our_processes)" ]; }
 four_sleep() { [ "$(pgrep -cfx "sleep $mark")" = 4 ]; }
 
+# has_ended PID: it is gone, or a zombie that nobody has reaped yet.
+has_ended() { [ -z "$(tr -d '\0' 2> /dev/null < "/proc/$1/cmdline")" ]; }
+
 start --emulate 1xT4 --set cgroup=off
 setsid_children_end
 
@@ -30,7 +33,7 @@ for attempt in 1 2; do
         || fail "$supervisor is no supervisor"
     wait_field "$id" state running
     kill -KILL "$supervisor"
-    wait_until "task $task is gone" no_process "^sleep $mark"
+    wait_until "task $task is gone" has_ended "$task" # by its pid: the next attempt may run already
 done
 ends "$id" failed
 [ "$(show "$id" | jq -c '[.attempt, .failures]')" = "[2,2]" ] || fail "$(show "$id")"
