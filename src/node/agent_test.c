@@ -55,8 +55,10 @@ static void test_stop_signal_and_input(void **state)
 {
     struct fixture *f = *state;
     start_agent(f);
-    grant(f, 1, "trap 'echo bye; exit 4' TERM; echo up; cat; while :; do sleep 0.01; done",
-          ",\"stdin\":true");
+    grant(
+        f, 1,
+        "trap 'echo bye; exit 4' TERM; echo up; cat; echo > $TOP/all; while :; do sleep 0.01; done",
+        ",\"stdin\":true");
     wait_phase(f, 1, ATTEMPT_RUNNING);
     /* More than the pipe and the supervisor hold at a time. */
     size_t length = NODEMSG_DATA_MAX;
@@ -83,10 +85,12 @@ static void test_stop_signal_and_input(void **state)
     send_message(f, &signal);
     receive_type(f, NODEMSG_DONE);
     assert_int_equal(f->msg.result, 0);
+    /* Taken is not yet read: a stop now would end cat in the middle of it. */
+    char *text = malloc(1 << 20);
+    wait_until(read_file(f, "all", text));
     send_order(f, NODEMSG_STOP, 1, 30000);
     send_order(f, NODEMSG_STOP, 1, 30000);
     assert_int_equal(wait_phase(f, 1, ATTEMPT_EXITED)->exit_code, 4);
-    char *text = malloc(1 << 20);
     read_output(f, 1, text, 1 << 20);
     size_t count = 0;
     for (const char *c = text; *c; c++)
