@@ -87,6 +87,10 @@ static void fill_slot(struct device *device, unsigned slot)
     save_head(device, client);
     device_save(device, &state->clients_high, sizeof(state->clients_high));
     client->pid = (int32_t)getpid();
+    client->mps_generation = state->mps.is_implied ? state->mps.generation : 0;
+    client->share_permille = CONTENTION_FULL_PERMILLE;
+    client->priority = EMU_PRIORITY_NORMAL;
+    atomic_store_explicit(&client->sticky_error, 0, memory_order_relaxed);
     client->memory_bytes = 0;
     client->streams_used = 1;
     client->streams_closing = 0;

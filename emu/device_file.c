@@ -220,6 +220,8 @@ static int init_device(struct emu_device *device, const struct emu_model *model,
     if (r != 0)
         return -ERR_IO;
     device->model = *model;
+    if (shared)
+        device->mps = (struct emu_mps){.state = EMU_MPS_READY, .generation = 1, .is_implied = 1};
     contention_init(&device->contention, shared ? CONTENTION_SHARED : CONTENTION_TIME_SLICED);
     for (size_t i = 0; i < EMU_UUID_BYTES; i++)
         device->uuid[i] = (uint8_t)rng_below(rng, 256);

@@ -13,6 +13,9 @@
  *   entry belongs to the owner until `tail` has passed it and again after `free_head` has.
  * - emu_stream.free_head: under the lock, after a commit. It lags behind `head`, which a roll-back
  *   may take back: an entry is not overwritten before its effects are committed.
+ *
+ * Sharing. Clients of one MPS server are one party: their kernels overlap. Every other client is a
+ * party of its own. Parties take turns (contention.h).
  */
 #pragma once
 #include <assert.h>
@@ -27,7 +30,7 @@
 #define EMU_STATE_MAGIC UINT64_C(0x554d4558554d5047) /* "GPMUXEMU" */
 
 enum {
-    EMU_STATE_VERSION = 1,
+    EMU_STATE_VERSION = 2,
     EMU_HEADER_BYTES = 4096, /* devices start behind the header, each on a page */
     EMU_CLIENTS_MAX = 256,   /* processes on a device */
     EMU_STREAMS_MAX = 32,    /* streams of a client on a device, the legacy one included */
@@ -84,7 +87,7 @@ struct emu_stream {
     uint64_t head;              /* entries ever finished */
     uint32_t blocking;          /* 1: orders itself with the legacy stream, which is number 0 */
     uint32_t running;           /* 1: the entry at head is in emu_device.running */
-    uint32_t reserved;
+    int32_t priority;           /* as CUDA counts: 0 least, below it more; by whoever makes it */
     struct emu_entry ring[EMU_RING_ENTRIES];
 };
 
@@ -93,14 +96,38 @@ struct emu_event {
     uint64_t time_ns;      /* when */
 };
 
+enum emu_client_priority { EMU_PRIORITY_HIGH = 0, EMU_PRIORITY_NORMAL = 1 };
+
 struct emu_client {
     uint32_t live; /* 1: taken. Its process holds the record lock of the slot (client.h) */
     int32_t pid;
+    /* How it shares the device: set with `live`, by the process that takes the slot, then kept. */
+    uint32_t mps_generation; /* emu_mps.generation when it joined the server; 0: no MPS client */
+    uint32_t share_permille; /* of the SMs: its active thread percentage, 1 … 1000 */
+    uint32_t priority;       /* of an MPS client: 0 high, 1 normal (enum emu_client_priority) */
+    /* A CUDA error that every later call of the client answers; 0: none. Set by any process under
+     * the lock, after undo_save(), and never taken back; read by the owner without lock. */
+    _Atomic uint32_t sticky_error;
     uint64_t memory_bytes;
     uint64_t streams_used;    /* bit i: streams[i] exists */
     uint64_t streams_closing; /* bit i: destroyed; free again once it is empty */
     struct emu_event events[EMU_EVENTS_MAX];
     struct emu_stream streams[EMU_STREAMS_MAX];
+};
+
+enum emu_mps_state {
+    EMU_MPS_NONE,    /* no server: clients are not MPS clients */
+    EMU_MPS_READY,   /* takes clients */
+    EMU_MPS_FAULTED, /* a client's fault: all have its error, no new one until they have left */
+};
+
+/* The MPS server of a device. Written by the server and by a client that faults, under the lock. */
+struct emu_mps {
+    uint32_t state;      /* enum emu_mps_state */
+    uint32_t generation; /* of servers, from 1; a new server is a new number */
+    int32_t server_pid;  /* 0: none */
+    uint32_t is_implied; /* 1: by the creator (GPUMUX_EMU_MODE=shared): all clients are MPS clients
+                          * of generation 1 without any server */
 };
 
 /* Integrals over emulated time. */
@@ -116,6 +143,7 @@ struct emu_device {
     struct undo_log undo;
     uint8_t uuid[EMU_UUID_BYTES];
     struct emu_model model;
+    struct emu_mps mps;
 
     /* From here to `running`: saved as one piece by every step of the simulation. */
     struct emu_usage usage;    /* usage.time_ns is how far the device has been simulated */

@@ -108,7 +108,7 @@ int stream_wait(struct context *context, unsigned index, uint64_t position)
 }
 
 /* Under the device's lock: a number that is free, or that a destroyed stream has left empty. */
-static int take_index(struct device *device, struct emu_client *client, bool blocking,
+static int take_index(struct device *device, struct emu_client *client, bool blocking, int priority,
                       unsigned *ret_index)
 {
     for (unsigned index = 1; index < EMU_STREAMS_MAX; index++) {
@@ -125,9 +125,11 @@ static int take_index(struct device *device, struct emu_client *client, bool blo
             memset(shared, 0, offsetof(struct emu_stream, ring));
         }
         device_save(device, &shared->blocking, sizeof(shared->blocking));
+        device_save(device, &shared->priority, sizeof(shared->priority));
         device_save(device, &client->streams_used, sizeof(client->streams_used));
         device_save(device, &client->streams_closing, sizeof(client->streams_closing));
         shared->blocking = blocking;
+        shared->priority = priority;
         client->streams_used |= bit;
         client->streams_closing &= ~bit;
         device_commit(device);
@@ -158,7 +160,7 @@ CUDA_API int cuStreamCreateWithPriority(struct stream **ret_stream, unsigned fla
     unsigned index;
     device_lock_now(device);
     r = take_index(device, context_client(context), (flags & CUDA_STREAM_NON_BLOCKING) == 0,
-                   &index);
+                   priority, &index);
     device_unlock(device);
     if (r != CUDA_SUCCESS) {
         free(stream);
