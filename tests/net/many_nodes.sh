@@ -1,0 +1,23 @@
+#!/bin/bash
+# Fifty nodes that are none, on one control: all join, every grant arrives once and is settled. How fast
+# is measured by bench/run nodes.
+. "$(dirname "$0")/../system/lib.sh"
+
+"$gpumux" control --state "$state" --set allow_root=true --set log_level=warn >> "$log" 2>&1 &
+daemon_pid=$!
+wait_until "control is ready" daemon_ready_or_gone
+"$GPUMUX_BUILD/bench/many_nodes" --api "$GPUMUX_SOCKET" --node-socket "$state/node.sock" \
+    --control $daemon_pid --nodes 50 --devices 8 --running 300 --submits-per-s 20 --task-ms 300 \
+    --seconds 3 > "$work/out"
+cat "$work/out"
+value() { sed -nE "s/.*\\b$1=([^ ]*).*/\\1/p" "$work/out"; }
+
+[ "$(value submits)" -ge 40 ] || fail "too few submits"
+[ "$(value beats)" -ge 100 ] || fail "too few beats were answered"
+# What control shows is what the nodes had: what runs all the time runs, the rest has ended well.
+[ "$(api GET /metrics | sed -n 's/^gpumux_workloads{state="running"} //p')" = 300 ] || fail "not 300 run"
+[ "$(api GET /metrics | sed -n 's/^gpumux_workloads_finished //p')" = "$(value submits)" ] ||
+    fail "not all that were submitted have ended"
+[ "$(api GET '/v1/workloads?state=succeeded&limit=500' | jq '.workloads | length')" = "$(value submits)" ] ||
+    fail "not all have ended well"
+[ "$(api GET '/v1/nodes?limit=100' | jq '.nodes | length')" = 50 ] || fail "not 50 nodes"
