@@ -7,7 +7,7 @@
 
 #include "node/agent_internal.h"
 #include "node/cgroup.h"
-#include "node/durable.h"
+#include "base/durable.h"
 
 /* Never got to its record, and nobody holds its lock: nothing was run, so it can be granted again. */
 static bool never_was(struct agent *a, const char *name, int directory_fd)

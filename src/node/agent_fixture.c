@@ -14,7 +14,7 @@
 
 #include "base/version.h"
 #include "node/agent.h"
-#include "node/durable.h"
+#include "base/durable.h"
 #include "node/supervisor.h"
 
 /* ---- the agent's process ---- */

@@ -13,7 +13,7 @@
 #include "base/rng.h"
 #include "node/attempt_file.h"
 #include "node/cgroup.h"
-#include "node/durable.h"
+#include "base/durable.h"
 #include "node/retention.h"
 
 /* ---- the way of an attempt ---- */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "node/durable.h"
+#include "base/durable.h"
 
 enum { INSTANCE_BYTES = 8, FILE_BYTES_MAX = 4096, HOST_NAME_BYTES = 256 };
 

@@ -14,7 +14,7 @@
 #include "node/agent_internal.h"
 #include "node/cgroup.h"
 #include "node/cgroup_fork.h"
-#include "node/durable.h"
+#include "base/durable.h"
 #include "node/environment.h"
 #include "node/supervisor.h"
 

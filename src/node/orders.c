@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "node/agent_internal.h"
-#include "node/durable.h"
+#include "base/durable.h"
 
 enum { GRACE_DEFAULT_MS = 10000 };
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "node/durable.h"
+#include "base/durable.h"
 
 enum { OUTPUT_FILES_SEEN_MAX = 4096, STAMP_MAX = 40, HEAD_MAX = 64 };
 

@@ -13,7 +13,7 @@
 
 #include "node/attempt_file.h"
 #include "node/control_socket.h"
-#include "node/durable.h"
+#include "base/durable.h"
 #include "node/output.h"
 
 struct fixture {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "node/attempt_file.h"
-#include "node/durable.h"
+#include "base/durable.h"
 #include "node/output.h"
 
 enum { FIRST_SWEEP_S = 60, SWEEP_EVERY_S = 600, FINISHED_MAX = 16 << 20 };

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "node/agent_internal.h"
 #include "node/cgroup.h"
-#include "node/durable.h"
+#include "base/durable.h"
 #include "node/process.h"
 
 enum { LOOK_FIRST_MS = 2, LOOK_LAST_MS = 100 };

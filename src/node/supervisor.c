@@ -21,7 +21,7 @@
 #include "base/clock.h"
 #include "node/attempt_file.h"
 #include "node/control_socket.h"
-#include "node/durable.h"
+#include "base/durable.h"
 #include "node/input.h"
 #include "node/output.h"
 #include "node/process.h"

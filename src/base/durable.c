@@ -1,4 +1,4 @@
-#include "node/durable.h"
+#include "base/durable.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -114,7 +114,7 @@ int durable_open(struct error *e, int directory_fd, const char *name, uid_t owne
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
         (st.st_uid != owner && st.st_uid != 0 && st.st_uid != geteuid())) {
         close(fd);
-        return error_set(e, ERR_DENIED, "%s is not a plain file of its attempt", name);
+        return error_set(e, ERR_DENIED, "%s is not a plain file of its owner", name);
     }
     /* A link that was made to a file of root or of ours is not what we put there. */
     if (st.st_uid != owner && st.st_nlink != 1) {
