@@ -53,6 +53,8 @@ endfunction()
 
 gpumux_third_party(event event event_pthreads)
 target_link_libraries(third_party_event INTERFACE Threads::Threads)
+gpumux_third_party(openssl event_openssl ssl crypto)
+target_link_libraries(third_party_openssl INTERFACE Threads::Threads dl)
 gpumux_third_party(jansson jansson)
 gpumux_third_party(yaml yaml)
 gpumux_third_party(sqlite sqlite3)

@@ -1,0 +1,440 @@
+/* Both ends of a connection in one thread: neither ever blocks. */
+#include <errno.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <openssl/ssl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "tls/session.h"
+
+enum { HOUR_MS = 3600000, TURNS_MAX = 100 };
+
+struct party {
+    struct str key, certificate;
+};
+
+/* What every test starts from: an authority, a server "localhost" and a node "box". */
+struct world {
+    struct party ca, server, node;
+    struct tls_context *serving;
+};
+
+static void party_init(struct party *p)
+{
+    str_init(&p->key, CERTIFICATE_PEM_MAX);
+    str_init(&p->certificate, CERTIFICATE_PEM_MAX);
+}
+
+static void party_done(struct party *p)
+{
+    str_done(&p->key);
+    str_done(&p->certificate);
+}
+
+static struct tls_identity identity_of(const struct party *p)
+{
+    return (struct tls_identity){.key = str_text(&p->key),
+                                 .certificate = str_text(&p->certificate)};
+}
+
+static void party_issue(struct party *p, const struct party *ca, const char *name,
+                        enum certificate_role role, int64_t life_ms)
+{
+    static const char *const hosts[] = {"localhost", "127.0.0.1", "::1"};
+    struct str request;
+    struct error e = {0};
+    party_init(p);
+    str_init(&request, CERTIFICATE_PEM_MAX);
+    struct certificate_order order = {.name = name,
+                                      .role = role,
+                                      .hosts = hosts,
+                                      .host_count = role == CERTIFICATE_SERVER ? 3 : 0,
+                                      .now_wall_ms = clock_wall_ms(),
+                                      .life_ms = life_ms};
+    assert_int_equal(certificate_make_request(&e, name, &p->key, &request), 0);
+    if (certificate_issue(&e, str_text(&ca->key), str_text(&ca->certificate), str_text(&request),
+                          &order, &p->certificate) < 0)
+        fail_msg("%s", e.text);
+    str_done(&request);
+}
+
+static int set_up(void **state)
+{
+    struct world *w = calloc(1, sizeof *w);
+    struct error e = {0};
+    party_init(&w->ca);
+    assert_int_equal(certificate_make_ca(&e, clock_wall_ms(), &w->ca.key, &w->ca.certificate), 0);
+    party_issue(&w->server, &w->ca, "control", CERTIFICATE_SERVER, HOUR_MS);
+    party_issue(&w->node, &w->ca, "box", CERTIFICATE_NODE, HOUR_MS);
+    struct tls_identity own = identity_of(&w->server);
+    if (tls_context_new_server(&e, &own, str_text(&w->ca.certificate), &w->serving) < 0)
+        fail_msg("%s", e.text);
+    *state = w;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct world *w = *state;
+    tls_context_free(w->serving);
+    party_done(&w->ca);
+    party_done(&w->server);
+    party_done(&w->node);
+    free(w);
+    return 0;
+}
+
+struct pair {
+    int fds[2]; /* server, client */
+    struct tls_session *server, *client;
+    int server_result, client_result;
+    struct error server_error, client_error;
+};
+
+static struct tls_context *client_of(const char *ca, const struct fingerprint *pin,
+                                     const struct party *own, enum tls_protocol protocol)
+{
+    struct error e = {0};
+    struct tls_trust trust = {.ca = ca};
+    if (pin)
+        trust.fingerprint = *pin;
+    struct tls_identity identity = own ? identity_of(own) : (struct tls_identity){0};
+    struct tls_context *c = NULL;
+    if (tls_context_new_client(&e, &trust, own ? &identity : NULL, protocol, &c) < 0)
+        fail_msg("%s", e.text);
+    return c;
+}
+
+/* A client that finished its side still has to be told that the server refused its certificate. */
+static void read_verdict(struct pair *p)
+{
+    char byte;
+    size_t bytes;
+    enum tls_want want;
+    if (p->client_result == 0 && p->server_result < 0)
+        p->client_result = tls_session_read(&p->client_error, p->client, &byte, 1, &bytes, &want);
+}
+
+static void shake_hands(struct pair *p, struct tls_context *server, struct tls_context *client,
+                        const char *host)
+{
+    *p = (struct pair){0};
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, p->fds), 0);
+    assert_int_equal(tls_session_new(&p->server_error, server, p->fds[0], NULL, &p->server), 0);
+    assert_int_equal(tls_session_new(&p->client_error, client, p->fds[1], host, &p->client), 0);
+    enum tls_want of_server = TLS_WANT_READ, of_client = TLS_WANT_READ;
+    for (int i = 0; i < TURNS_MAX && (of_server || of_client); i++) {
+        if (of_client && p->client_result == 0)
+            p->client_result = tls_session_handshake(&p->client_error, p->client, &of_client);
+        if (of_server && p->server_result == 0)
+            p->server_result = tls_session_handshake(&p->server_error, p->server, &of_server);
+        if (p->client_result < 0 && p->server_result < 0)
+            break;
+    }
+    read_verdict(p);
+}
+
+static void pair_done(struct pair *p)
+{
+    tls_session_free(p->server);
+    tls_session_free(p->client);
+    for (int i = 0; i < 2; i++)
+        if (p->fds[i] >= 0)
+            close(p->fds[i]);
+}
+
+static void bytes_arrive_and_the_end_is_seen(void **state)
+{
+    struct world *w = *state;
+    struct pair p;
+    struct tls_context *c = client_of(str_text(&w->ca.certificate), NULL, NULL, TLS_HTTP);
+    shake_hands(&p, w->serving, c, "localhost");
+    if (p.client_result < 0 || p.server_result < 0)
+        fail_msg("%s / %s", p.client_error.text, p.server_error.text);
+    tls_context_free(c); /* its connection lives on */
+    struct error e = {0};
+    struct certificate_facts facts;
+    assert_int_equal(tls_session_peer(&e, p.server, &facts), -ERR_NOT_FOUND);
+    assert_int_equal(tls_session_peer(&e, p.client, &facts), 0);
+    assert_int_equal(facts.role, CERTIFICATE_SERVER);
+    assert_int_equal(tls_session_protocol(p.server), TLS_HTTP);
+
+    char text[8];
+    size_t bytes;
+    enum tls_want want;
+    assert_int_equal(tls_session_read(&e, p.server, text, sizeof text, &bytes, &want), 0);
+    assert_int_equal(want, TLS_WANT_READ);
+    assert_int_equal(tls_session_write(&e, p.client, "hello", 5, &bytes, &want), 0);
+    assert_int_equal(bytes, 5);
+    assert_int_equal(tls_session_read(&e, p.server, text, sizeof text, &bytes, &want), 0);
+    assert_int_equal(bytes, 5);
+    assert_memory_equal(text, "hello", 5);
+    tls_session_shutdown(p.client);
+    assert_int_equal(tls_session_read(&e, p.server, text, sizeof text, &bytes, &want), 0);
+    assert_int_equal(bytes, 0);
+    assert_int_equal(want, TLS_DONE);
+    pair_done(&p);
+}
+
+static void a_node_is_known_by_its_certificate(void **state)
+{
+    struct world *w = *state;
+    struct pair p;
+    struct certificate_facts facts;
+    struct tls_context *c = client_of(str_text(&w->ca.certificate), NULL, &w->node, TLS_NODE);
+    shake_hands(&p, w->serving, c, "127.0.0.1");
+    assert_int_equal(p.server_result, 0);
+    assert_int_equal(tls_session_protocol(p.server), TLS_NODE);
+    assert_int_equal(tls_session_peer(NULL, p.server, &facts), 0);
+    assert_string_equal(facts.name, "box");
+    assert_int_equal(facts.role, CERTIFICATE_NODE);
+    tls_context_free(c);
+    pair_done(&p);
+}
+
+static void the_fingerprint_alone_is_enough(void **state)
+{
+    struct world *w = *state;
+    struct pair p;
+    struct fingerprint pin;
+    assert_int_equal(fingerprint_of(NULL, str_text(&w->ca.certificate), &pin), 0);
+    struct tls_context *c = client_of(NULL, &pin, NULL, TLS_HTTP);
+    shake_hands(&p, w->serving, c, "::1");
+    assert_int_equal(p.client_result, 0);
+    assert_int_equal(p.server_result, 0);
+    pair_done(&p);
+    shake_hands(&p, w->serving, c, "elsewhere.example");
+    assert_int_equal(p.client_result, -ERR_DENIED);
+    pair_done(&p);
+    tls_context_free(c);
+
+    /* The server's own certificate is none to issue others with. */
+    assert_int_equal(fingerprint_of(NULL, str_text(&w->server.certificate), &pin), 0);
+    c = client_of(NULL, &pin, NULL, TLS_HTTP);
+    shake_hands(&p, w->serving, c, "localhost");
+    assert_int_equal(p.client_result, -ERR_DENIED);
+    pair_done(&p);
+    tls_context_free(c);
+    pin.bytes[0] ^= 1;
+    c = client_of(NULL, &pin, NULL, TLS_HTTP);
+    shake_hands(&p, w->serving, c, "localhost");
+    assert_int_equal(p.client_result, -ERR_DENIED);
+    assert_non_null(strstr(p.client_error.text, "fingerprint"));
+    assert_true(p.server_result < 0);
+    pair_done(&p);
+    tls_context_free(c);
+}
+
+static void another_authority_is_refused_both_ways(void **state)
+{
+    struct world *w = *state;
+    struct party other, stranger;
+    struct pair p;
+    party_init(&other);
+    assert_int_equal(certificate_make_ca(NULL, clock_wall_ms(), &other.key, &other.certificate), 0);
+    party_issue(&stranger, &other, "box", CERTIFICATE_NODE, HOUR_MS);
+
+    struct tls_context *c = client_of(str_text(&other.certificate), NULL, NULL, TLS_HTTP);
+    shake_hands(&p, w->serving, c, "localhost");
+    assert_int_equal(p.client_result, -ERR_DENIED);
+    assert_int_equal(p.server_result, -ERR_DENIED);
+    pair_done(&p);
+    tls_context_free(c);
+
+    c = client_of(str_text(&w->ca.certificate), NULL, &stranger, TLS_NODE);
+    shake_hands(&p, w->serving, c, "localhost");
+    assert_int_equal(p.server_result, -ERR_DENIED);
+    assert_int_equal(p.client_result, -ERR_DENIED);
+    pair_done(&p);
+    tls_context_free(c);
+    party_done(&other);
+    party_done(&stranger);
+}
+
+static void expired_and_misused_certificates_are_refused(void **state)
+{
+    struct world *w = *state;
+    struct party expired;
+    struct pair p;
+    party_issue(&expired, &w->ca, "box", CERTIFICATE_NODE, -2000);
+    struct tls_context *c = client_of(str_text(&w->ca.certificate), NULL, &expired, TLS_NODE);
+    shake_hands(&p, w->serving, c, "localhost");
+    assert_int_equal(p.server_result, -ERR_DENIED);
+    assert_non_null(strstr(p.server_error.text, "expired"));
+    assert_int_equal(p.client_result, -ERR_DENIED);
+    assert_non_null(strstr(p.client_error.text, "expired"));
+    pair_done(&p);
+    tls_context_free(c);
+    party_done(&expired);
+
+    /* A node that plays the server. */
+    struct tls_identity own = identity_of(&w->node);
+    struct tls_context *server;
+    assert_int_equal(tls_context_new_server(NULL, &own, str_text(&w->ca.certificate), &server), 0);
+    c = client_of(str_text(&w->ca.certificate), NULL, NULL, TLS_HTTP);
+    shake_hands(&p, server, c, "localhost");
+    assert_int_equal(p.client_result, -ERR_DENIED);
+    pair_done(&p);
+    tls_context_free(server);
+    tls_context_free(c);
+}
+
+static void plain_text_and_older_versions_are_told_apart(void **state)
+{
+    struct world *w = *state;
+    static const struct {
+        const char *sent, *says;
+    } cases[] = {{"GET / HTTP/1.1\r\n\r\n", "plain HTTP"}, {"\x80\x80 nothing known", "not TLS"}};
+    for (size_t i = 0; i < 2; i++) {
+        int fds[2];
+        struct error e = {0};
+        struct tls_session *s;
+        enum tls_want want;
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+        assert_int_equal(tls_session_new(&e, w->serving, fds[0], NULL, &s), 0);
+        assert_true(write(fds[1], cases[i].sent, strlen(cases[i].sent)) > 0);
+        assert_int_equal(tls_session_handshake(&e, s, &want), -ERR_PROTOCOL);
+        assert_non_null(strstr(e.text, cases[i].says));
+        tls_session_free(s);
+        close(fds[0]);
+        close(fds[1]);
+    }
+    /* A client of OpenSSL's own making, which would speak TLS 1.2. */
+    SSL_CTX *old = SSL_CTX_new(TLS_client_method());
+    SSL_CTX_set_max_proto_version(old, TLS1_2_VERSION);
+    SSL *client = SSL_new(old);
+    int fds[2];
+    struct error e = {0};
+    struct tls_session *s;
+    enum tls_want want;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    SSL_set_fd(client, fds[1]);
+    assert_true(SSL_connect(client) <= 0);
+    assert_int_equal(tls_session_new(&e, w->serving, fds[0], NULL, &s), 0);
+    assert_int_equal(tls_session_handshake(&e, s, &want), -ERR_PROTOCOL);
+    assert_non_null(strstr(e.text, "TLS 1.3"));
+    tls_session_free(s);
+    SSL_free(client);
+    SSL_CTX_free(old);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+static void a_broken_connection_is_an_error_and_no_signal(void **state)
+{
+    struct world *w = *state;
+    struct pair p;
+    struct tls_context *c = client_of(str_text(&w->ca.certificate), NULL, NULL, TLS_HTTP);
+    shake_hands(&p, w->serving, c, "localhost");
+    tls_session_free(p.server);
+    p.server = NULL;
+    close(p.fds[0]);
+    p.fds[0] = -1;
+    struct error e = {0};
+    size_t bytes;
+    enum tls_want want;
+    int r = 0;
+    for (int i = 0; i < TURNS_MAX && r == 0; i++)
+        r = tls_session_write(&e, p.client, "x", 1, &bytes, &want);
+    assert_int_equal(r, -ERR_UNAVAILABLE);
+    pair_done(&p);
+    tls_context_free(c);
+}
+
+/* ---- streams ---- */
+
+struct ends {
+    struct event_base *base;
+    int connected, failed;
+    struct error error;
+};
+
+static void on_event(struct bufferevent *stream, short what, void *arg)
+{
+    struct ends *ends = arg;
+    if (what & BEV_EVENT_CONNECTED)
+        ends->connected++;
+    if (what & (BEV_EVENT_ERROR | BEV_EVENT_EOF)) {
+        ends->failed++;
+        tls_stream_error(&ends->error, stream);
+    }
+    event_base_loopbreak(ends->base);
+}
+
+static void on_read(struct bufferevent *stream, void *arg)
+{
+    (void)stream;
+    event_base_loopbreak(((struct ends *)arg)->base);
+}
+
+static void shake_stream(struct tls_session *server, struct ends *ends)
+{
+    enum tls_want want = TLS_WANT_READ;
+    for (int i = 0; i < 10 * TURNS_MAX && want && !ends->failed; i++) {
+        assert_true(event_base_loop(ends->base, EVLOOP_NONBLOCK) >= 0);
+        if (want && tls_session_handshake(&ends->error, server, &want) < 0)
+            break;
+    }
+}
+
+static void sessions_become_streams(void **state)
+{
+    struct world *w = *state;
+    struct ends ends = {.base = event_base_new()};
+    struct tls_context *c = client_of(str_text(&w->ca.certificate), NULL, &w->node, TLS_NODE);
+    int fds[2];
+    struct tls_session *server;
+    struct certificate_facts facts;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    assert_int_equal(tls_session_new(NULL, w->serving, fds[0], NULL, &server), 0);
+    struct bufferevent *near = tls_stream_connect(NULL, c, ends.base, fds[1], "localhost");
+    assert_non_null(near);
+    bufferevent_setcb(near, on_read, NULL, on_event, &ends);
+    bufferevent_enable(near, EV_READ | EV_WRITE);
+    shake_stream(server, &ends);
+    assert_int_equal(ends.failed, 0);
+    while (!ends.connected)
+        event_base_loop(ends.base, EVLOOP_ONCE);
+    struct bufferevent *far = tls_session_into_stream(server, ends.base, fds[0]);
+    assert_non_null(far);
+    assert_int_equal(tls_stream_peer(NULL, far, &facts), 0);
+    assert_string_equal(facts.name, "box");
+    bufferevent_setcb(far, on_read, NULL, on_event, &ends);
+    bufferevent_enable(far, EV_READ | EV_WRITE);
+    bufferevent_write(near, "beat\n", 5);
+    event_base_dispatch(ends.base);
+    char text[8];
+    assert_int_equal(bufferevent_read(far, text, sizeof text), 5);
+    assert_memory_equal(text, "beat\n", 5);
+    bufferevent_free(near);
+    bufferevent_free(far);
+    tls_context_free(c);
+    event_base_free(ends.base);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(bytes_arrive_and_the_end_is_seen, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_node_is_known_by_its_certificate, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_fingerprint_alone_is_enough, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(another_authority_is_refused_both_ways, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(expired_and_misused_certificates_are_refused, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(plain_text_and_older_versions_are_told_apart, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_broken_connection_is_an_error_and_no_signal, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(sessions_become_streams, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
