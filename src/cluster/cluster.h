@@ -135,7 +135,7 @@ enum cluster_action_kind {
     CLUSTER_EVENT_LOG,    /* something a person may want to know */
     /* stage 2: after it */
     CLUSTER_REPLY,
-    CLUSTER_SEND_WELCOME, /* answers a hello: opens the session */
+    CLUSTER_SEND_WELCOME, /* answers the hello that `request` marks: opens the session */
     CLUSTER_SEND_GRANT,   /* start this attempt */
     CLUSTER_SEND_STOP,    /* end this attempt */
     CLUSTER_SEND_SETTLE,  /* its end is stored: stop reporting it */

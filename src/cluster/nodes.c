@@ -168,7 +168,7 @@ static void update_info(struct cluster *c, struct node *n, const struct node_inf
     a->info = &n->info;
 }
 
-static void open_session(struct cluster *c, struct node *n)
+static void open_session(struct cluster *c, struct node *n, uint64_t request)
 {
     n->session = ++c->last_session;
     n->sequence = 0;
@@ -184,6 +184,7 @@ static void open_session(struct cluster *c, struct node *n)
         return;
     a->node = n->info.name;
     a->session = n->session;
+    a->request = request;
 }
 
 /* After a hello: what we hold open there, against what the node has. */
@@ -234,7 +235,7 @@ void node_hello(struct cluster *c, const struct cluster_event *event)
     update_info(c, n, info, is_new);
     if (c->failed)
         return;
-    open_session(c, n);
+    open_session(c, n, event->request);
     list_for_each (it, &n->open)
         list_entry(it, struct workload, on_node)->listed = false;
     for (size_t i = 0; i < event->hello.count; i++)

@@ -459,6 +459,8 @@ int control_new(struct error *e, struct event_base *base, const struct control_o
     c->started_boot_ms = clock_boot_ms();
     str_copy(c->directory, sizeof c->directory, options->directory);
     list_init(&c->links);
+    list_init(&c->partings);
+    hash_map_init(&c->links_by_session);
     list_init(&c->watchers);
     list_init(&c->log_streams);
     list_init(&c->waiters);
@@ -519,6 +521,7 @@ void control_free(struct control *c)
     cluster_free(c->cluster);
     cluster_actions_done(&c->actions);
     store_close(c->store);
+    hash_map_done(&c->links_by_session);
     hash_map_done(&c->requests);
     struct event *events[] = {c->flush, c->tick, c->retry, c->gather};
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)

@@ -25,6 +25,7 @@
 #include "store/store.h"
 #include "wire/nodemsg.h"
 
+struct bufferevent;
 struct event;
 struct evconnlistener;
 
@@ -84,6 +85,8 @@ struct control {
     struct auth *auth;
     struct evconnlistener *node_listener;
     struct list links;    /* struct node_link */
+    struct list partings; /* struct parting, of link.c */
+    struct hash_map links_by_session;
     struct list watchers; /* struct watcher */
     struct list log_streams;
     struct list waiters;
@@ -126,6 +129,9 @@ int control_load_cluster(struct error *e, struct control *c, struct cluster **re
 /* link.c */
 struct node_link;
 int links_listen(struct error *e, struct control *c, const char *path);
+/* A connection on which a node will say hello, as `certified` by its certificate; "": it is believed
+ * whatever it says. Owns the stream, also on failure. */
+int links_take(struct control *c, struct bufferevent *stream, const char *certified);
 /* Closes all: after a rebuilt cluster every node must say hello again. */
 void links_close_all(struct control *c);
 /* Carries out SEND_*. */

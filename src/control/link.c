@@ -1,6 +1,11 @@
 /*
  * Connections of nodes. A link is born by accept, gets its node's name by hello and its session by the
- * cluster's welcome, and dies by error, by refusal, or when its node says hello on a newer one.
+ * cluster's welcome, and dies by error, by silence, by refusal, or when its node says hello on a newer
+ * one.
+ *
+ * A node on this machine comes through a unix socket, and is believed because it is root or our own
+ * user. One that comes over the network has a certificate, and is believed if it says hello with the
+ * name that is in there.
  */
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -24,14 +29,19 @@ enum {
     LINK_OUTPUT_MAX =
         64 << 20, /* a node that does not read is cut off; it gets all again by hello */
     LINK_ARENA_MAX = 64 << 20,
+    HELLO_MS = 15000,        /* from accept to hello */
+    SILENCE_MS_LEAST = 1000, /* however short the lease is */
+    PARTING_MS = 2000,       /* that a refused node may take to read why */
 };
 
 struct node_link {
     struct list link; /* control.links */
     struct control *control;
     struct bufferevent *stream;
-    char node[NODE_NAME_MAX]; /* "" until hello */
-    uint64_t session;         /* 0 until welcome */
+    char certified[NODE_NAME_MAX]; /* its certificate's name; "": it came by the unix socket */
+    char node[NODE_NAME_MAX];      /* "" until hello */
+    char instance[NODE_INSTANCE_MAX];
+    uint64_t session; /* 0 until welcome */
     uint64_t request; /* marks its events, so that a refusal finds it; grows with each link */
     size_t device_usage_count;
     struct device_usage device_usage[NODE_DEVICES_MAX];
@@ -39,11 +49,21 @@ struct node_link {
     struct attempt_usage *attempt_usage;
 };
 
-static void link_free(struct node_link *link)
+/* A refused connection, kept until the node has read why. */
+struct parting {
+    struct list link; /* control.partings */
+    struct bufferevent *stream;
+    struct event *limit;
+};
+
+/* Leaves its stream, if there is still one, to the caller. */
+static struct bufferevent *link_release(struct node_link *link)
 {
     struct control *c = link->control;
+    struct bufferevent *stream = link->stream;
     list_remove(&link->link);
-    bufferevent_free(link->stream);
+    if (link->session)
+        hash_map_remove(&c->links_by_session, link->session);
     list_for_each_safe (it, &c->waiters) {
         struct waiter *w = list_entry(it, struct waiter, link);
         if (w->asked == link)
@@ -51,23 +71,35 @@ static void link_free(struct node_link *link)
     }
     free(link->attempt_usage);
     free(link);
+    return stream;
+}
+
+static void link_free(struct node_link *link)
+{
+    bufferevent_free(link_release(link));
 }
 
 /* Ends a link and tells the cluster, if it was the one in use. */
-static void link_lose(struct node_link *link, const char *why)
+static struct bufferevent *link_end(struct node_link *link, const char *why)
 {
     struct control *c = link->control;
     char node[NODE_NAME_MAX];
     str_copy(node, sizeof node, link->node);
     uint64_t session = link->session;
-    log_write(c->log, session ? LOG_WARN : LOG_INFO, "node connection ended", "node=%s why=\"%s\"",
-              node, why);
-    link_free(link);
+    log_write(c->log, session ? LOG_WARN : LOG_INFO, "node connection ended",
+              "node=%s certificate=%s why=\"%s\"", node, link->certified, why);
+    struct bufferevent *stream = link_release(link);
     if (!session)
-        return;
+        return stream;
     struct cluster_event event = {.kind = CLUSTER_NODE_GONE,
                                   .node = {.node = node, .session = session}};
     (void)control_step(c, &event);
+    return stream;
+}
+
+static void link_lose(struct node_link *link, const char *why)
+{
+    bufferevent_free(link_end(link, why));
 }
 
 static int link_write(struct node_link *link, const struct nodemsg *msg)
@@ -84,30 +116,75 @@ static int link_write(struct node_link *link, const struct nodemsg *msg)
     return r;
 }
 
+/* ---- refusing: the node reads why before the connection ends ---- */
+
+static void parting_free(struct parting *p)
+{
+    list_remove(&p->link);
+    bufferevent_free(p->stream);
+    event_free(p->limit);
+    free(p);
+}
+
+static void on_parting_over(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    parting_free(arg);
+}
+
+static void on_parting_ended(struct bufferevent *stream, short what, void *arg)
+{
+    (void)stream, (void)what;
+    parting_free(arg);
+}
+
+/* Taken and dropped: a connection that is closed with bytes unread is reset, and the reason lost. */
+static void on_parting_readable(struct bufferevent *stream, void *arg)
+{
+    (void)arg;
+    struct evbuffer *input = bufferevent_get_input(stream);
+    (void)evbuffer_drain(input, evbuffer_get_length(input));
+}
+
+static void part(struct control *c, struct bufferevent *stream)
+{
+    static const struct timeval limit = {.tv_sec = PARTING_MS / 1000};
+    struct parting *p = calloc(1, sizeof *p);
+    if (p)
+        p->limit = evtimer_new(c->base, on_parting_over, p);
+    if (!p || !p->limit || evtimer_add(p->limit, &limit) < 0) {
+        if (p && p->limit)
+            event_free(p->limit);
+        free(p);
+        bufferevent_free(stream);
+        return;
+    }
+    p->stream = stream;
+    list_append(&c->partings, &p->link);
+    bufferevent_set_timeouts(stream, NULL, NULL);
+    bufferevent_setcb(stream, on_parting_readable, NULL, on_parting_ended, p);
+}
+
 static void link_refuse(struct node_link *link, const char *text)
 {
+    struct control *c = link->control;
     struct nodemsg msg = {.type = NODEMSG_REFUSE, .text = text};
     (void)link_write(link, &msg);
-    /* Best effort: one write now, since the link ends here. Only its stream may take from its buffer
-     * until that is unfrozen. */
-    struct evbuffer *output = bufferevent_get_output(link->stream);
-    (void)evbuffer_unfreeze(output, 1);
-    (void)evbuffer_write(output, bufferevent_getfd(link->stream));
-    link_lose(link, text);
+    part(c, link_end(link, text));
 }
 
 /* ---- what nodes say ---- */
 
-/* The newest connection of that node which is newer than `after`, or NULL. */
-static struct node_link *link_newest(struct control *c, const char *node, uint64_t after)
+/* Has this very node, not a namesake of it, said hello on a connection that is newer? */
+static bool has_newer(const struct node_link *than, const struct node_info *info)
 {
-    struct node_link *newest = NULL;
-    list_for_each (it, &c->links) {
-        struct node_link *link = list_entry(it, struct node_link, link);
-        if (strcmp(link->node, node) == 0 && link->request > (newest ? newest->request : after))
-            newest = link;
+    list_for_each (it, &than->control->links) {
+        const struct node_link *link = list_entry(it, struct node_link, link);
+        if (link->request > than->request && strcmp(link->node, info->name) == 0 &&
+            strcmp(link->instance, info->instance) == 0)
+            return true;
     }
-    return newest;
+    return false;
 }
 
 static int on_hello(struct node_link *link, const struct nodemsg *msg)
@@ -126,11 +203,21 @@ static int on_hello(struct node_link *link, const struct nodemsg *msg)
         link_refuse(link, "a second hello on one connection");
         return -ERR_PROTOCOL;
     }
-    if (link_newest(c, msg->node->name, link->request)) {
+    if (link->certified[0] && strcmp(link->certified, msg->node->name) != 0) {
+        char text[160 + 3 * NODE_NAME_MAX];
+        snprintf(text, sizeof text,
+                 "the certificate is for a node of the name %s, not %s: start it as that, or join "
+                 "again with a token for %s",
+                 link->certified, msg->node->name, msg->node->name);
+        link_refuse(link, text);
+        return -ERR_DENIED;
+    }
+    if (has_newer(link, msg->node)) {
         link_refuse(link, "this node has said hello on a newer connection");
         return -ERR_CONFLICT;
     }
     str_copy(link->node, sizeof link->node, msg->node->name);
+    str_copy(link->instance, sizeof link->instance, msg->node->instance);
     struct cluster_event event = {
         .kind = CLUSTER_NODE_HELLO,
         .request = link->request,
@@ -228,42 +315,68 @@ static void on_readable(struct bufferevent *stream, void *arg)
 static void on_ended(struct bufferevent *stream, short what, void *arg)
 {
     (void)stream;
-    link_lose(arg, what & BEV_EVENT_EOF ? "closed by the node" : "connection error");
+    link_lose(arg, what & BEV_EVENT_TIMEOUT ? "nothing was heard of it"
+                   : what & BEV_EVENT_EOF   ? "closed by the node"
+                                            : "connection error");
 }
 
 /* ---- listening ---- */
+
+static struct timeval milliseconds(int64_t ms)
+{
+    return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+}
+
+static bool has_room(const struct control *c)
+{
+    size_t count = 0;
+    list_for_each (it, &c->links)
+        count++;
+    list_for_each (it, &c->partings)
+        count++;
+    return count < LINKS_MAX;
+}
+
+int links_take(struct control *c, struct bufferevent *stream, const char *certified)
+{
+    struct node_link *link = has_room(c) ? calloc(1, sizeof *link) : NULL;
+    if (!link || !str_copy(link->certified, sizeof link->certified, certified)) {
+        log_write(c->log, LOG_WARN, "node connection refused", "certificate=%s why=\"%s\"",
+                  certified, link ? "its name is too long" : "too many");
+        free(link);
+        bufferevent_free(stream);
+        return -ERR_UNAVAILABLE;
+    }
+    const struct timeval hello = milliseconds(HELLO_MS);
+    link->control = c;
+    link->request = ++c->request_last;
+    link->stream = stream;
+    list_append(&c->links, &link->link);
+    bufferevent_setcb(stream, on_readable, NULL, on_ended, link);
+    bufferevent_setwatermark(stream, EV_READ, 0, 2 * NODEMSG_LINE_MAX);
+    bufferevent_set_timeouts(stream, &hello, NULL);
+    bufferevent_enable(stream, EV_READ | EV_WRITE);
+    return 0;
+}
 
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
                       int length, void *arg)
 {
     (void)listener, (void)address, (void)length;
     struct control *c = arg;
-    size_t count = 0;
-    list_for_each (it, &c->links)
-        count++;
     struct ucred peer;
     socklen_t size = sizeof peer;
     bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
                  (peer.uid == 0 || peer.uid == geteuid());
-    struct node_link *link = known && count < LINKS_MAX ? calloc(1, sizeof *link) : NULL;
-    if (!link) {
+    struct bufferevent *stream =
+        known ? bufferevent_socket_new(c->base, fd, BEV_OPT_CLOSE_ON_FREE) : NULL;
+    if (!stream) {
         log_write(c->log, LOG_WARN, "node connection refused", "why=\"%s\"",
-                  known ? "too many" : "neither root nor our own user");
+                  known ? "out of memory" : "neither root nor our own user");
         close(fd);
         return;
     }
-    link->control = c;
-    link->request = ++c->request_last;
-    link->stream = bufferevent_socket_new(c->base, fd, BEV_OPT_CLOSE_ON_FREE);
-    if (!link->stream) {
-        close(fd);
-        free(link);
-        return;
-    }
-    list_append(&c->links, &link->link);
-    bufferevent_setcb(link->stream, on_readable, NULL, on_ended, link);
-    bufferevent_setwatermark(link->stream, EV_READ, 0, 2 * NODEMSG_LINE_MAX);
-    bufferevent_enable(link->stream, EV_READ | EV_WRITE);
+    (void)links_take(c, stream, "");
 }
 
 int links_listen(struct error *e, struct control *c, const char *path)
@@ -290,6 +403,8 @@ void links_close_all(struct control *c)
 {
     while (!list_empty(&c->links))
         link_free(list_entry(c->links.next, struct node_link, link));
+    while (!list_empty(&c->partings))
+        parting_free(list_entry(c->partings.next, struct parting, link));
 }
 
 /* ---- what the cluster says ---- */
@@ -315,18 +430,32 @@ void links_refuse(struct control *c, const struct cluster_action *reply)
     }
 }
 
-/* The welcome goes to the connection whose hello is the newest; an older one of that node ends. */
+/*
+ * The welcome goes to the connection that the hello came on; an older one of that node ends. From now
+ * on silence ends it: whoever lives says something four times a lease.
+ */
 static struct node_link *welcome(struct control *c, const struct cluster_action *a)
 {
-    struct node_link *newest = link_newest(c, a->node, 0);
+    struct node_link *welcomed = NULL;
     list_for_each_safe (it, &c->links) {
         struct node_link *link = list_entry(it, struct node_link, link);
-        if (link != newest && link->session && strcmp(link->node, a->node) == 0)
+        if (link->request == a->request)
+            welcomed = link;
+        else if (link->session && strcmp(link->node, a->node) == 0)
             link_free(link);
     }
-    if (newest)
-        newest->session = a->session;
-    return newest;
+    if (!welcomed)
+        return NULL;
+    int64_t lease_ms = c->cluster_config.lease_ms;
+    const struct timeval silence =
+        milliseconds(lease_ms < SILENCE_MS_LEAST ? SILENCE_MS_LEAST : lease_ms);
+    if (hash_map_put(&c->links_by_session, a->session, welcomed) < 0) {
+        link_lose(welcomed, "out of memory");
+        return NULL;
+    }
+    welcomed->session = a->session;
+    bufferevent_set_timeouts(welcomed->stream, &silence, NULL);
+    return welcomed;
 }
 
 struct granting {
@@ -352,9 +481,10 @@ static int send_grant(void *arg, const struct store_workload *row)
 void links_send(struct control *c, const struct deferred *d)
 {
     const struct cluster_action *a = &d->action;
-    struct node_link *link =
-        a->kind == CLUSTER_SEND_WELCOME ? welcome(c, a) : links_find(c, a->node);
-    if (!link || link->session != a->session)
+    struct node_link *link = a->kind == CLUSTER_SEND_WELCOME
+                                 ? welcome(c, a)
+                                 : hash_map_get(&c->links_by_session, a->session);
+    if (!link)
         return; /* gone meanwhile: its next hello brings all of this up again */
     struct nodemsg msg = {.session = a->session,
                           .sequence = a->sequence,
