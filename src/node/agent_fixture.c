@@ -78,7 +78,7 @@ pid_t fork_agent(struct fixture *f, int error_fd)
 
 /* ---- talking to it ---- */
 
-static void hang_up(struct fixture *f)
+void hang_up(struct fixture *f)
 {
     if (f->fd >= 0)
         close(f->fd);

@@ -54,6 +54,8 @@ void kill_agent(struct fixture *f);
 void stop_agent(struct fixture *f);
 pid_t fork_agent(struct fixture *f, int error_fd);
 void join(struct fixture *f);
+/* Ends the connection; the agent will make another. */
+void hang_up(struct fixture *f);
 
 void send_message(struct fixture *f, const struct nodemsg *msg);
 /* The next message that is not a beat, connecting if need be; false after `wait_ms`. */

@@ -103,11 +103,13 @@ struct control_link {
     struct bufferevent *stream; /* NULL: not connected */
     struct event *retry;
     struct event *beat_timer;
+    struct event *patience; /* control must say something before it is over */
     int retry_ms;
     bool welcomed;
     uint64_t session, sequence;
     int64_t hello_sent_ms;
     int64_t lease_ms, fence_ms, drain_ms;
+    int64_t silence_ms; /* after which control is taken for gone */
     uint64_t beat;
     struct beat_sent beats[AGENT_BEATS_KEPT];
 };

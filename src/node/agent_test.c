@@ -344,11 +344,35 @@ static void test_lease(void **state)
     while (clock_boot_ms() < until_ms)
         if (receive(f, 50) && f->msg.type == NODEMSG_REPORT)
             assert_int_not_equal(f->msg.attempts[0].phase, ATTEMPT_EXITED);
+    /* Silence on a connection that stays open: the agent tries another, and its task ends in time. */
     f->silent = true;
-    const struct attempt_report *report = wait_phase(f, 1, ATTEMPT_EXITED);
-    assert_int_equal(report->failure, FAILURE_NONE);
-    assert_true(report->signal != 0);
-    assert_non_null(strstr(report->text, "lease"));
+    receive_type(f, NODEMSG_HELLO);
+    while (f->msg.attempt_count != 1 || f->msg.attempts[0].phase != ATTEMPT_EXITED) {
+        hang_up(f);
+        receive_type(f, NODEMSG_HELLO);
+    }
+    assert_int_equal(f->msg.attempts[0].failure, FAILURE_NONE);
+    assert_true(f->msg.attempts[0].signal != 0);
+    assert_non_null(strstr(f->msg.attempts[0].text, "lease"));
+}
+
+/* A hello that nobody answers is said again, on another connection, and so is one after words that went unanswered. */
+static void test_silent_control(void **state)
+{
+    struct fixture *f = *state;
+    f->pid = fork_agent(f, -1);
+    receive_type(f, NODEMSG_HELLO);
+    receive_type(f, NODEMSG_HELLO);
+    f->lease_ms = 400;
+    f->fence_ms = f->drain_ms = 60000;
+    hang_up(f);
+    join(f);
+    grant(f, 1, "exit 3", "");
+    wait_phase(f, 1, ATTEMPT_EXITED);
+    f->silent = true;
+    receive_type(f, NODEMSG_HELLO);
+    assert_int_equal(f->msg.attempt_count, 1);
+    assert_int_equal(f->msg.attempts[0].exit_code, 3);
 }
 
 /* ---- strangers ---- */
@@ -498,6 +522,7 @@ int main(int argc, char **argv)
         CASE(test_end_by_restart_of_machine),
         CASE(test_killed_at_any_moment),
         CASE(test_lease),
+        CASE(test_silent_control),
         CASE(test_other_user),
         CASE(test_groups),
         CASE(test_unprivileged),

@@ -15,7 +15,11 @@ enum {
     RETRY_FIRST_MS = 50,
     RETRY_LAST_MS = 1000,
     RETRY_REFUSED_MS = 5000,
-    BEATS_A_LEASE = 4, /* at least: one lost answer must not end the lease */
+    BEATS_A_LEASE = 4,       /* at least: one lost answer must not end the lease */
+    JOIN_MS = 5000,          /* from dialling to the welcome */
+    SILENT_BEATS = 4,        /* beats without an answer, and */
+    SILENCES_A_LEASE = 8,    /* this part of the lease: then the connection is taken for dead */
+    SILENCE_LEAST_MS = 1000, /* a disk may keep control waiting that long */
     UNSENT_MAX = 4 * NODEMSG_LINE_MAX,
     MESSAGE_ARENA_BYTES = 8 * NODEMSG_LINE_MAX,
 };
@@ -41,9 +45,31 @@ static void disconnect(struct agent *a)
     l->stream = NULL;
     set_welcomed(a, false);
     event_del(l->beat_timer);
+    event_del(l->patience);
     const struct timeval wait = milliseconds(l->retry_ms);
     event_add(l->retry, &wait);
     l->retry_ms = l->retry_ms * 2 < RETRY_LAST_MS ? l->retry_ms * 2 : RETRY_LAST_MS;
+}
+
+/*
+ * A network that swallows everything breaks no connection for many minutes, and one that is back is not
+ * found by a connection that waits ever longer before it tries again. So silence ends it.
+ */
+static void on_silence(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct agent *a = arg;
+    log_write(a->log, LOG_WARN, "control is silent, trying again", "joined=%s",
+              a->link.welcomed ? "true" : "false");
+    disconnect(a);
+}
+
+/* The next word of control must come within this time. */
+static void expect_word(struct control_link *l, int64_t within_ms)
+{
+    const struct timeval tv = milliseconds(within_ms);
+    event_add(l->patience, &tv);
 }
 
 /* Writes whether or not there is a session. */
@@ -151,6 +177,14 @@ static void welcome(struct agent *a, const struct nodemsg *msg)
         every_ms = l->lease_ms / BEATS_A_LEASE;
     const struct timeval every = milliseconds(every_ms > 0 ? every_ms : 1);
     event_add(l->beat_timer, &every);
+    l->silence_ms = l->lease_ms / SILENCES_A_LEASE;
+    if (l->silence_ms < SILENT_BEATS * every_ms)
+        l->silence_ms = SILENT_BEATS * every_ms;
+    if (l->silence_ms > l->lease_ms / 2) /* the other half is for joining again */
+        l->silence_ms = l->lease_ms / 2;
+    if (l->silence_ms < SILENCE_LEAST_MS)
+        l->silence_ms = SILENCE_LEAST_MS;
+    expect_word(l, l->silence_ms);
     log_write(a->log, LOG_INFO, "joined control", "session=%llu attempts=%zu",
               (unsigned long long)l->session, a->run_count);
     /* What happened between hello and welcome was not sent. */
@@ -175,6 +209,8 @@ static void take_message(struct agent *a, const struct nodemsg *msg)
         break;
     case NODEMSG_BEAT:
         beat_answered(a, msg->beat);
+        if (a->link.welcomed)
+            expect_word(&a->link, a->link.silence_ms);
         break;
     case NODEMSG_REFUSE:
         log_write(a->log, LOG_ERROR, "control refuses this node", "text=\"%s\"",
@@ -248,6 +284,7 @@ static void connect_to_control(struct agent *a)
         disconnect(a);
         return;
     }
+    expect_word(l, JOIN_MS);
     bufferevent_setcb(l->stream, on_readable, NULL, on_event, a);
     bufferevent_enable(l->stream, EV_READ | EV_WRITE);
     if (bufferevent_socket_connect(l->stream, (struct sockaddr *)&address, sizeof address) < 0)
@@ -272,8 +309,9 @@ int link_start(struct error *e, struct agent *a)
     l->retry_ms = RETRY_FIRST_MS;
     l->retry = evtimer_new(a->base, on_retry, a);
     l->beat_timer = event_new(a->base, -1, EV_PERSIST, on_beat, a);
+    l->patience = evtimer_new(a->base, on_silence, a);
     const struct timeval now = {0};
-    if (!l->retry || !l->beat_timer || event_add(l->retry, &now) < 0)
+    if (!l->retry || !l->beat_timer || !l->patience || event_add(l->retry, &now) < 0)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     return 0;
 }
@@ -287,5 +325,7 @@ void link_stop(struct agent *a)
         event_free(l->retry);
     if (l->beat_timer)
         event_free(l->beat_timer);
+    if (l->patience)
+        event_free(l->patience);
     *l = (struct control_link){0};
 }
