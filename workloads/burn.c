@@ -21,7 +21,7 @@ static const char help[] =
     "  --profile FILE        table of measured tasks (the columns of data/h200_train_solo.csv)\n"
     "  --model NAME          which of its rows; step time, memory and demands come from there\n"
     "  --batch N             batch size (default: the smallest in the profile, else 1);\n"
-    "                        GPUMUX_BATCH_SIZE in the environment goes first\n"
+    "                        what gpumux suggests goes first\n"
     "  --samples N           end after N samples (default: run until stopped)\n"
     "  --steps N             end after N steps instead\n"
     "  --step-ms T           time of a step, alone on the device\n"
@@ -204,15 +204,15 @@ static int parse_arguments(struct error *e, int argc, char **argv, struct argume
     }
     if (r == 0 && optind < argc)
         r = error_set(e, ERR_INVALID, "'%s' is no option; see gpumux-burn --help", argv[optind]);
-    const char *batch = getenv("GPUMUX_BATCH_SIZE");
-    if (r == 0 && batch && batch[0] != '\0')
-        r = parse_value(e, OPTION_BATCH, "GPUMUX_BATCH_SIZE", batch, value_of(a, OPTION_BATCH));
     return r;
 }
 
-static int plan_training(struct error *e, const struct arguments *a, struct burn_training *t)
+static int plan_training(struct error *e, const struct arguments *a, struct gpumux *gpumux,
+                         struct burn_training *t)
 {
-    *t = (struct burn_training){.batch = value_or(a, OPTION_BATCH, 0)};
+    *t = (struct burn_training){.gpumux = gpumux, .batch = (double)gpumux_batch_size(gpumux, 0)};
+    if (t->batch == 0)
+        t->batch = value_or(a, OPTION_BATCH, 0);
     t->profile = (struct burn_profile){.busy_percent = 100, .sm_percent = 100, .dram_percent = 10};
     if ((a->profile != NULL) != (a->model != NULL))
         return error_set(e, ERR_INVALID, "--profile and --model go together");
@@ -249,9 +249,11 @@ static int plan_training(struct error *e, const struct arguments *a, struct burn
     return 0;
 }
 
-static int plan_service(struct error *e, const struct arguments *a, struct burn_service *s)
+static int plan_service(struct error *e, const struct arguments *a, struct gpumux *gpumux,
+                        struct burn_service *s)
 {
     *s = (struct burn_service){
+        .gpumux = gpumux,
         .rate = value_or(a, OPTION_RATE, 0),
         .kernel_ms = value_or(a, OPTION_KERNEL_MS, 0),
         .sm_percent = value_or(a, OPTION_SM, 100),
@@ -282,11 +284,12 @@ static void install_handlers(void)
     sigaction(SIGINT, &action, NULL);
 }
 
-static int run(struct error *e, const struct arguments *a)
+static int run(struct error *e, const struct arguments *a, struct gpumux *gpumux)
 {
     struct burn_training training;
     struct burn_service service;
-    int r = a->is_service ? plan_service(e, a, &service) : plan_training(e, a, &training);
+    int r = a->is_service ? plan_service(e, a, gpumux, &service)
+                          : plan_training(e, a, gpumux, &training);
     if (r < 0)
         return r;
     double memory_mib = a->is_service ? value_or(a, OPTION_MEMORY, 0) : training.profile.memory_mib;
@@ -312,8 +315,11 @@ int main(int argc, char **argv)
         fputs(help, stdout);
         return 0;
     }
-    if (r == 0)
-        r = run(&error, &arguments);
+    if (r == 0) {
+        struct gpumux *gpumux = gpumux_open();
+        r = run(&error, &arguments, gpumux);
+        gpumux_close(gpumux);
+    }
     if (r < 0) {
         fprintf(stderr, "gpumux-burn: %s\n", error.text);
         bool is_usage = r == -ERR_INVALID || r == -ERR_NOT_FOUND || r == -ERR_SYNTAX;

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdint.h>
 
+#include "client/gpumux.h"
 #include "workloads/burn_device.h"
 #include "workloads/burn_profile.h"
 
@@ -14,6 +15,7 @@ struct burn_training {
     double samples;         /* to be done; 0: no end */
     unsigned kernels_per_step;
     uint64_t crash_after_steps; /* 0: never */
+    struct gpumux *gpumux;      /* who is told of samples done; not owned; NULL: nobody */
 };
 
 struct burn_service {
@@ -22,6 +24,8 @@ struct burn_service {
     double sm_percent, dram_percent;
     uint64_t requests; /* 0: no end */
     uint64_t seed;
+    struct gpumux
+        *gpumux; /* who is told that it is ready, and of requests; not owned; NULL: nobody */
 };
 
 /* Both run until they are done or *stop is set, and print as they go. */
@@ -33,7 +37,3 @@ int burn_serve(struct error *e, struct burn_device *device, const struct burn_se
 /* Host time, and sleeping until it. A signal ends the sleep. */
 double burn_host_ms(void);
 void burn_host_sleep_until(double host_ms);
-
-/* Tells gpumux, where there is one (GPUMUX_CONTROL), how many samples or requests are done. Called
- * about once a second; never waits, and a report that does not get through is lost. */
-void burn_report(double samples);

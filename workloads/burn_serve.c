@@ -101,7 +101,8 @@ static int serve(struct error *e, struct serving *s, const struct burn_service *
     if (r == 0)
         r = burn_device_wait(e, s->device, MARK_ORIGIN);
     double origin_ms = burn_host_ms(), printed_ms = origin_ms;
-    burn_report(0);
+    (void)gpumux_tell_ready(service->gpumux, 0);
+    (void)gpumux_report_progress(service->gpumux, 0);
     while (r == 0 && !*stop && (service->requests == 0 || s->launched < service->requests)) {
         due_ms += -log(1 - rng_double(&rng)) / service->rate * 1e3;
         burn_host_sleep_until(origin_ms + due_ms / speed);
@@ -110,7 +111,7 @@ static int serve(struct error *e, struct serving *s, const struct burn_service *
         r = launch_request(e, s, service, due_ms);
         if (burn_host_ms() - printed_ms >= PROGRESS_HOST_MS) {
             print_latencies(s, "");
-            burn_report((double)s->answered);
+            (void)gpumux_report_progress(service->gpumux, s->answered);
             printed_ms = burn_host_ms();
         }
     }

@@ -7,7 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_RUNTIME_DIR=$work LD_LIBRARY_PATH=$GPUMUX_BUILD/emu
 export GPUMUX_EMU_DEVICES=H200:24g GPUMUX_EMU_SPEED=4
-unset GPUMUX_EMU CUDA_VISIBLE_DEVICES GPUMUX_BATCH_SIZE
+unset GPUMUX_EMU CUDA_VISIBLE_DEVICES GPUMUX_WORKLOAD_ID
 failures=0
 
 fail() {
@@ -49,7 +49,7 @@ expect 2 'needs --rate' --service
 expect 2 'is no option' --step-ms 1 surplus
 expect 1 'out of device memory: 25600 MiB wanted, 24576 MiB free' --step-ms 1 --memory 25g
 CUDA_VISIBLE_DEVICES='' expect 1 'CUDA_VISIBLE_DEVICES' --step-ms 1
-GPUMUX_BATCH_SIZE=256 expect 0 '^step=4 samples=1024 .* done$' --profile "$profile" --model vgg16 --batch 512 --samples 1024
+GPUMUX_WORKLOAD_ID=1 GPUMUX_ATTEMPT=1 GPUMUX_CONTROL=$work/none GPUMUX_BATCH_SIZE=256 expect 0 '^step=4 samples=1024 .* done$' --profile "$profile" --model vgg16 --batch 512 --samples 1024
 LD_LIBRARY_PATH=$work GPUMUX_EMU_DEVICES= expect 1 'no CUDA driver|no device' --step-ms 1 --steps 1
 
 # Its speed is that of the profile (5404 samples a second at 128), but for wake-ups that come late.

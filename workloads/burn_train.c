@@ -56,6 +56,13 @@ static void print_progress(const struct run *run, double now_ms, const char *end
     fflush(stdout);
 }
 
+/* A report that does not get through is made up for by the next. */
+static void report_progress(const struct run *run)
+{
+    (void)gpumux_report_progress(run->training->gpumux,
+                                 (uint64_t)(run->steps * run->samples_per_step));
+}
+
 /* Runs `count` steps as one. */
 static int run_fold(struct error *e, struct run *run, double count)
 {
@@ -119,7 +126,7 @@ int burn_train(struct error *e, struct burn_device *device, const struct burn_tr
         training->samples > 0 ? ceil(training->samples / run.samples_per_step) : INFINITY;
     run.due_ms = run.printed_ms = run.started_ms;
     int r = 0;
-    burn_report(0);
+    report_progress(&run);
     while (r == 0 && !*stop && run.steps < run.steps_wanted) {
         r = run_fold(e, &run, fold_count(&run));
         if (training->crash_after_steps > 0 && run.steps >= (double)training->crash_after_steps)
@@ -127,7 +134,7 @@ int burn_train(struct error *e, struct burn_device *device, const struct burn_tr
         double now_ms = burn_host_ms();
         if (r == 0 && now_ms - run.printed_ms >= PROGRESS_HOST_MS) {
             print_progress(&run, now_ms, "");
-            burn_report(run.steps * run.samples_per_step);
+            report_progress(&run);
             run.printed_ms = now_ms;
         }
     }

@@ -48,9 +48,9 @@ int control_command_parse(const char *packet, size_t length, struct control_comm
         command.kind = CONTROL_SIGNAL;
     else if (newline && sscanf(head, "input %" SCNu64 " %d", &command.offset, &end) == 2)
         command.kind = CONTROL_INPUT;
-    else if (strcmp(head, "ready") == 0)
+    else if (strcmp(head, CONTROL_WORD_READY) == 0)
         command.kind = CONTROL_READY;
-    else if (sscanf(head, "progress %20" SCNu64, &command.samples) == 1 &&
+    else if (sscanf(head, CONTROL_WORD_PROGRESS " %20" SCNu64, &command.samples) == 1 &&
              command.samples <= CONTROL_SAMPLES_MAX && length <= head_length + 1)
         command.kind = CONTROL_PROGRESS;
     else if (strcmp(head, "watch") == 0)
@@ -87,10 +87,10 @@ size_t control_command_write(const struct control_command *command, char *packet
             memcpy(packet + n, command->data, command->length);
         return (size_t)n + command->length;
     case CONTROL_READY:
-        n = snprintf(packet, HEAD_MAX, "ready");
+        n = snprintf(packet, HEAD_MAX, CONTROL_WORD_READY);
         break;
     case CONTROL_PROGRESS:
-        n = snprintf(packet, HEAD_MAX, "progress %" PRIu64, command->samples);
+        n = snprintf(packet, HEAD_MAX, CONTROL_WORD_PROGRESS " %" PRIu64, command->samples);
         break;
     case CONTROL_WATCH:
         n = snprintf(packet, HEAD_MAX, "watch");

@@ -9,7 +9,7 @@
  *   signal NUMBER                 to the task's process group
  *   input OFFSET END\nBYTES       standard input from byte OFFSET on; END 1: nothing follows.
  *                                 What was taken before is skipped, so repeating is harmless
- *   ready                         the service says that it is (client library)
+ *   ready                         the service says that it is: abi/control.h
  *   progress SAMPLES              how many samples this attempt has done so far: see speed.h
  *   watch                         "changed" follows whenever there is something new in the directory,
  *                                 "speed SAMPLES_PER_S" whenever that was measured
@@ -21,17 +21,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "abi/control.h"
 #include "base/error.h"
 
 #define CONTROL_SOCKET_NAME "control.sock"
 #define CONTROL_CHANGED     "changed"
-#define CONTROL_SAMPLES_MAX UINT64_C(1000000000000000) /* a double counts up to there exactly */
 
 enum {
     CONTROL_PEERS_MAX = 16,
     CONTROL_DATA_MAX = 64 << 10, /* bytes of input in one packet */
     CONTROL_PACKET_MAX = CONTROL_DATA_MAX + 64,
-    CONTROL_REPLY_MAX = 256,
 };
 
 enum control_kind {

@@ -312,7 +312,7 @@ static void take_progress(struct supervisor *s, uint64_t samples, int64_t now_ms
 static void obey(struct supervisor *s, int peer, const struct control_command *command,
                  int64_t now_ms)
 {
-    char reply[CONTROL_REPLY_MAX] = "ok";
+    char reply[CONTROL_REPLY_MAX] = CONTROL_OK;
     switch (command->kind) {
     case CONTROL_STOP:
         end_task(s, ENDING_COMMAND, command->grace_ms, now_ms);

@@ -72,6 +72,9 @@ grep -oE '"gpumux_[a-z_]+"' $metrics | tr -d '"' | sort -u | compare docs/operat
 models=emu/models.def
 sed -nE 's/^MODEL\("([A-Za-z0-9]+)",.*/\1/p' $models | compare docs/emulator.md $models 1
 
+calls=src/client/gpumux.h
+grep -oE '\bgpumux_[a-z_]+\(' $calls | tr -d '(' | sort -u | compare docs/client.md $calls 1
+
 policies=src/policy/registry.c
 grep -oE '&policy_[a-z_]+' $policies | sed 's/^&policy_//' | compare docs/operate.md $policies 1
 

@@ -7,7 +7,7 @@
 # DOCS_PAGES=docs/api.md runs some pages only.
 . "$(dirname "$0")/lib.sh"
 : "${GPUMUX_SOURCE:?set it to the top of the tree}"
-for tool in curl jq sqlite3; do
+for tool in cc cmake curl jq pkg-config sqlite3; do
     command -v $tool > /dev/null || skip "$tool is not installed"
 done
 cd "$GPUMUX_SOURCE"
@@ -27,6 +27,19 @@ exec "$gpumux" "\$@"
 END
 ln -s "$GPUMUX_BUILD/workloads/gpumux-burn" "$work/bin/gpumux-burn"
 chmod 755 "$work/bin/gpumux"
+
+# What a page that compiles finds: libgpumux as it is installed, and a compiler that makes programs fit for a
+# library with sanitizers in it.
+cmake --install "$GPUMUX_BUILD" --prefix "$work/installed" --component client > /dev/null
+pkg_config_file=$(find "$work/installed" -name gpumux.pc)
+export PKG_CONFIG_PATH=${pkg_config_file%/*}
+LD_LIBRARY_PATH=$(pkg-config --variable libdir gpumux)
+export LD_LIBRARY_PATH
+cat > "$work/bin/cc" <<END
+#!/bin/sh
+exec $(command -v cc) ${GPUMUX_SANITIZE:+-fsanitize=$GPUMUX_SANITIZE} "\$@"
+END
+chmod 755 "$work/bin/cc"
 
 # After a block that started gpumux: wait until it has come up.
 cat > "$work/prelude.sh" <<'END'

@@ -1,0 +1,462 @@
+/* What the library reads, sends and refuses, against a socket of the test's own. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "client/gpumux.h"
+
+enum { WAIT_MS = 60000, PACKET_MAX = 256, THREADS = 4, REPORTS = 2000, FD_LIMIT = 256 };
+
+static const char *const variables[] = {
+    "GPUMUX_WORKLOAD_ID",    "GPUMUX_WORKLOAD_NAME",  "GPUMUX_ATTEMPT",
+    "GPUMUX_NODE",           "GPUMUX_CONTROL",        "GPUMUX_SHARE_MIN",
+    "GPUMUX_SHARE_MAX",      "GPUMUX_QUOTA_BYTES",    "GPUMUX_ARRAY_INDEX",
+    "GPUMUX_BATCH_SIZE",     "GPUMUX_BATCH_SIZE_MIN", "GPUMUX_BATCH_SIZE_MAX",
+    "GPUMUX_BATCH_SIZE_STEP"};
+
+struct fixture {
+    char top[64];
+    char directory[512]; /* of the socket */
+    char path[600];
+    int listen_fd;
+    atomic_bool stop;
+};
+
+static void bind_socket(struct fixture *f, int backlog)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int directory_fd = open(f->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_true(directory_fd >= 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/control.sock",
+             directory_fd);
+    f->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(f->listen_fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(f->listen_fd, backlog), 0);
+    close(directory_fd);
+    snprintf(f->path, sizeof f->path, "%s/control.sock", f->directory);
+    setenv("GPUMUX_CONTROL", f->path, 1);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+        unsetenv(variables[i]);
+    snprintf(f->top, sizeof f->top, "/tmp/gmc.XXXXXX");
+    assert_non_null(mkdtemp(f->top));
+    snprintf(f->directory, sizeof f->directory, "%s", f->top);
+    f->listen_fd = -1;
+    setenv("GPUMUX_WORKLOAD_ID", "17", 1);
+    setenv("GPUMUX_ATTEMPT", "2", 1);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    if (f->listen_fd >= 0)
+        close(f->listen_fd);
+    unlink(f->path);
+    while (strcmp(f->directory, f->top) != 0) {
+        rmdir(f->directory);
+        *strrchr(f->directory, '/') = '\0';
+    }
+    rmdir(f->top);
+    free(f);
+    return 0;
+}
+
+/* Does anybody knock within wait_ms? */
+static bool is_waited_for(const struct fixture *f, int wait_ms)
+{
+    struct pollfd at = {.fd = f->listen_fd, .events = POLLIN};
+    return poll(&at, 1, wait_ms) == 1;
+}
+
+/* The next connection's packet. */
+static void expect_packet(const struct fixture *f, const char *wanted)
+{
+    char packet[PACKET_MAX + 1] = "";
+    assert_true(is_waited_for(f, WAIT_MS));
+    int fd = accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    ssize_t n = recv(fd, packet, PACKET_MAX, 0);
+    close(fd);
+    assert_true(n >= 0);
+    assert_string_equal(packet, wanted);
+}
+
+static int count_open_files(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < FD_LIMIT; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+/* ---- outside of gpumux ---- */
+
+static void test_outside(void **state)
+{
+    (void)state;
+    unsetenv("GPUMUX_WORKLOAD_ID");
+    assert_null(gpumux_open());
+    errno = ENOTTY;
+    assert_int_equal(gpumux_report_progress(NULL, 5), 0);
+    assert_int_equal(gpumux_tell_ready(NULL, 1000), 0);
+    assert_int_equal(gpumux_batch_size(NULL, 64), 64);
+    assert_int_equal(gpumux_batch_size_min(NULL), 0);
+    assert_int_equal(gpumux_batch_size_max(NULL), 0);
+    assert_int_equal(gpumux_batch_size_step(NULL), 0);
+    assert_int_equal(gpumux_workload_id(NULL), 0);
+    assert_string_equal(gpumux_workload_name(NULL), "");
+    assert_int_equal(gpumux_attempt(NULL), 0);
+    assert_int_equal(gpumux_array_index(NULL), -1);
+    assert_string_equal(gpumux_node_name(NULL), "");
+    assert_int_equal(gpumux_quota_bytes(NULL), 0);
+    assert_int_equal(gpumux_share_min_percent(NULL), 0);
+    assert_int_equal(gpumux_share_max_percent(NULL), 100);
+    gpumux_close(NULL);
+    assert_int_equal(errno, ENOTTY);
+    assert_true(strlen(gpumux_library_version()) >= strlen("0.0.0"));
+}
+
+static void test_environment_that_is_not_ours(void **state)
+{
+    (void)state;
+    assert_null(gpumux_open()); /* no socket */
+    setenv("GPUMUX_CONTROL", "", 1);
+    assert_null(gpumux_open());
+    setenv("GPUMUX_CONTROL", "/nowhere/control.sock", 1);
+    const char *const no_numbers[] = {"",   "0",  "-1",  " 1",
+                                      "1 ", "1x", "0x1", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof no_numbers / sizeof no_numbers[0]; i++) {
+        setenv("GPUMUX_WORKLOAD_ID", no_numbers[i], 1);
+        assert_null(gpumux_open());
+    }
+    setenv("GPUMUX_WORKLOAD_ID", "1", 1);
+    setenv("GPUMUX_ATTEMPT", "4294967297", 1);
+    assert_null(gpumux_open());
+}
+
+/* ---- facts ---- */
+
+static void test_facts(void **state)
+{
+    (void)state;
+    setenv("GPUMUX_CONTROL", "/nowhere/control.sock", 1);
+    setenv("GPUMUX_WORKLOAD_ID", "18446744073709551615", 1);
+    setenv("GPUMUX_WORKLOAD_NAME", "resnet-a", 1);
+    setenv("GPUMUX_NODE", "box", 1);
+    setenv("GPUMUX_SHARE_MIN", "20", 1);
+    setenv("GPUMUX_SHARE_MAX", "55", 1);
+    setenv("GPUMUX_QUOTA_BYTES", "8589934592", 1);
+    setenv("GPUMUX_ARRAY_INDEX", "0", 1);
+    setenv("GPUMUX_BATCH_SIZE", "128", 1);
+    setenv("GPUMUX_BATCH_SIZE_MIN", "32", 1);
+    setenv("GPUMUX_BATCH_SIZE_MAX", "512", 1);
+    setenv("GPUMUX_BATCH_SIZE_STEP", "16", 1);
+    struct gpumux *g = gpumux_open();
+    assert_non_null(g);
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+        unsetenv(variables[i]); /* it has read them */
+    assert_true(gpumux_workload_id(g) == UINT64_MAX);
+    assert_string_equal(gpumux_workload_name(g), "resnet-a");
+    assert_int_equal(gpumux_attempt(g), 2);
+    assert_string_equal(gpumux_node_name(g), "box");
+    assert_int_equal(gpumux_array_index(g), 0);
+    assert_int_equal(gpumux_share_min_percent(g), 20);
+    assert_int_equal(gpumux_share_max_percent(g), 55);
+    assert_true(gpumux_quota_bytes(g) == UINT64_C(8589934592));
+    assert_int_equal(gpumux_batch_size(g, 64), 128);
+    assert_int_equal(gpumux_batch_size_min(g), 32);
+    assert_int_equal(gpumux_batch_size_max(g), 512);
+    assert_int_equal(gpumux_batch_size_step(g), 16);
+    gpumux_close(g);
+}
+
+static void test_facts_that_are_missing_or_wrong(void **state)
+{
+    (void)state;
+    setenv("GPUMUX_CONTROL", "/nowhere/control.sock", 1);
+    setenv("GPUMUX_SHARE_MAX", "101", 1);
+    setenv("GPUMUX_ARRAY_INDEX", "-3", 1);
+    setenv("GPUMUX_QUOTA_BYTES", "8g", 1);
+    struct gpumux *g = gpumux_open();
+    assert_non_null(g);
+    assert_string_equal(gpumux_workload_name(g), "");
+    assert_string_equal(gpumux_node_name(g), "");
+    assert_int_equal(gpumux_array_index(g), -1);
+    assert_int_equal(gpumux_share_min_percent(g), 0);
+    assert_int_equal(gpumux_share_max_percent(g), 100);
+    assert_int_equal(gpumux_quota_bytes(g), 0);
+    assert_int_equal(gpumux_batch_size(g, 64), 64);
+    gpumux_close(g);
+}
+
+/* ---- progress ---- */
+
+static void test_progress(void **state)
+{
+    struct fixture *f = *state;
+    bind_socket(f, 16);
+    int open_files = count_open_files();
+    struct gpumux *g = gpumux_open();
+    assert_int_equal(gpumux_report_progress(g, 0), 0);
+    expect_packet(f, "progress 0");
+    /* Some of these come too soon, whatever the machine's pace; those are not lost, they are late. */
+    for (uint64_t done = 1; done <= REPORTS; done++)
+        assert_int_equal(gpumux_report_progress(g, done), 0);
+    int connections = 0;
+    while (is_waited_for(f, 0)) {
+        close(accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC));
+        connections++;
+    }
+    assert_true(connections < REPORTS / 10);
+    /* Back to a checkpoint: known at once. */
+    assert_int_equal(gpumux_report_progress(g, 7), 0);
+    expect_packet(f, "progress 7");
+    assert_int_equal(gpumux_report_progress(g, GPUMUX_PROGRESS_MAX + 1), -EINVAL);
+    assert_int_equal(gpumux_report_progress(g, 6), 0);
+    expect_packet(f, "progress 6");
+    gpumux_close(g);
+    assert_false(is_waited_for(f, 0)); /* there was nothing to add */
+    assert_int_equal(count_open_files(), open_files);
+}
+
+static void test_last_count_is_sent(void **state)
+{
+    struct fixture *f = *state;
+    bind_socket(f, 16);
+    struct gpumux *g = gpumux_open();
+    assert_int_equal(gpumux_report_progress(g, GPUMUX_PROGRESS_MAX - 1), 0);
+    assert_int_equal(gpumux_report_progress(g, GPUMUX_PROGRESS_MAX), 0);
+    expect_packet(f, "progress 999999999999999");
+    gpumux_close(g);
+    expect_packet(f, "progress 1000000000000000");
+}
+
+static void test_long_path(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 4; i++) {
+        size_t length = strlen(f->directory);
+        snprintf(f->directory + length, sizeof f->directory - length, "/%0100d", i);
+        assert_int_equal(mkdir(f->directory, 0700), 0);
+    }
+    bind_socket(f, 16);
+    assert_true(strlen(f->path) > sizeof((struct sockaddr_un *)0)->sun_path);
+    int open_files = count_open_files();
+    struct gpumux *g = gpumux_open();
+    assert_int_equal(gpumux_report_progress(g, 5), 0);
+    expect_packet(f, "progress 5");
+    assert_int_equal(gpumux_tell_ready(g, 0), 0);
+    expect_packet(f, "ready");
+    gpumux_close(g);
+    assert_int_equal(count_open_files(), open_files);
+}
+
+/* ---- nobody hears ---- */
+
+static void test_nobody_listens(void **state)
+{
+    struct fixture *f = *state;
+    bind_socket(f, 16);
+    close(f->listen_fd);
+    f->listen_fd = -1;
+    int open_files = count_open_files();
+    struct gpumux *g = gpumux_open();
+    errno = ENOTTY;
+    assert_int_equal(gpumux_report_progress(g, 5), -ECONNREFUSED);
+    assert_int_equal(gpumux_tell_ready(g, WAIT_MS), -ECONNREFUSED);
+    assert_int_equal(gpumux_tell_ready(g, -1), -EINVAL);
+    unlink(f->path);
+    assert_int_equal(gpumux_tell_ready(g, 0), -ENOENT);
+    assert_int_equal(gpumux_report_progress(g, 4), -ENOENT);
+    gpumux_close(g);
+    assert_int_equal(errno, ENOTTY);
+
+    char path[400];
+    snprintf(path, sizeof path, "%s/%0300d/control.sock", f->top, 0);
+    setenv("GPUMUX_CONTROL", path, 1);
+    g = gpumux_open();
+    assert_int_equal(gpumux_tell_ready(g, 0), -ENAMETOOLONG);
+    gpumux_close(g);
+    snprintf(path, sizeof path, "%0300d", 0);
+    setenv("GPUMUX_CONTROL", path, 1);
+    g = gpumux_open();
+    assert_int_equal(gpumux_tell_ready(g, 0), -ENAMETOOLONG);
+    gpumux_close(g);
+    assert_int_equal(count_open_files(), open_files);
+}
+
+/* A supervisor that hangs: its queue fills up, and nobody waits for it. */
+static void test_full_queue(void **state)
+{
+    struct fixture *f = *state;
+    bind_socket(f, 2);
+    struct gpumux *g = gpumux_open();
+    int r = 0;
+    for (int i = 0; i < 16 && r == 0; i++)
+        r = gpumux_tell_ready(g, 0);
+    assert_int_equal(r, -EAGAIN);
+    gpumux_close(g);
+}
+
+static void *slam_doors(void *data)
+{
+    struct fixture *f = data;
+    while (!atomic_load(&f->stop))
+        if (is_waited_for(f, 1))
+            close(accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC));
+    return NULL;
+}
+
+/* SIGPIPE would end this test. */
+static void test_connections_that_break(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t thread;
+    bind_socket(f, 16);
+    assert_int_equal(pthread_create(&thread, NULL, slam_doors, f), 0);
+    struct gpumux *g = gpumux_open();
+    for (int i = 0; i < REPORTS; i++) {
+        int r = gpumux_tell_ready(g, i % 2 ? WAIT_MS : 0);
+        assert_true(r == 0 || r == -EPIPE || r == -ECONNRESET || r == -EPROTO || r == -EAGAIN);
+    }
+    gpumux_close(g);
+    atomic_store(&f->stop, true);
+    pthread_join(thread, NULL);
+}
+
+/* ---- ready ---- */
+
+struct answerer {
+    const struct fixture *fixture;
+    const char *answer; /* NULL: none, until the other side is gone */
+};
+
+static void *answer_one(void *data)
+{
+    const struct answerer *a = data;
+    char packet[PACKET_MAX];
+    if (!is_waited_for(a->fixture, WAIT_MS))
+        return NULL;
+    int fd = accept4(a->fixture->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    ssize_t n = recv(fd, packet, sizeof packet, 0);
+    if (n > 0 && a->answer)
+        n = send(fd, a->answer, strlen(a->answer), MSG_NOSIGNAL);
+    if (n > 0)
+        n = recv(fd, packet, sizeof packet, 0);
+    close(fd);
+    return NULL;
+}
+
+static int tell_ready_and_get(struct fixture *f, const char *answer, int wait_ms)
+{
+    struct answerer answerer = {.fixture = f, .answer = answer};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, answer_one, &answerer), 0);
+    struct gpumux *g = gpumux_open();
+    int r = gpumux_tell_ready(g, wait_ms);
+    gpumux_close(g);
+    pthread_join(thread, NULL);
+    return r;
+}
+
+static void test_ready(void **state)
+{
+    struct fixture *f = *state;
+    bind_socket(f, 16);
+    assert_int_equal(tell_ready_and_get(f, "ok", WAIT_MS), 0);
+    assert_int_equal(tell_ready_and_get(f, "error this is no command", WAIT_MS), -EPROTO);
+    assert_int_equal(tell_ready_and_get(f, "okay", WAIT_MS), -EPROTO);
+    assert_int_equal(tell_ready_and_get(f, NULL, 20), -ETIMEDOUT);
+    assert_int_equal(tell_ready_and_get(f, NULL, 0), 0);
+}
+
+/* ---- threads and processes ---- */
+
+static void *report_often(void *data)
+{
+    for (uint64_t done = 0; done < REPORTS; done++)
+        (void)gpumux_report_progress(data, done);
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t server, reporters[THREADS];
+    bind_socket(f, 16);
+    struct gpumux *g = gpumux_open();
+    assert_int_equal(pthread_create(&server, NULL, slam_doors, f), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&reporters[i], NULL, report_often, g), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(reporters[i], NULL);
+    gpumux_close(g);
+    atomic_store(&f->stop, true);
+    pthread_join(server, NULL);
+}
+
+static void test_fork(void **state)
+{
+    struct fixture *f = *state;
+    bind_socket(f, 16);
+    struct gpumux *g = gpumux_open();
+    assert_int_equal(gpumux_report_progress(g, 1), 0);
+    expect_packet(f, "progress 1");
+    assert_int_equal(gpumux_report_progress(g, 2), 0); /* held back, unless this machine is slow */
+    bool was_held = !is_waited_for(f, 0);
+    if (!was_held)
+        expect_packet(f, "progress 2");
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int r = gpumux_tell_ready(g, 0);
+        gpumux_close(g);
+        _exit(r == 0 ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    expect_packet(f, "ready");
+    assert_false(is_waited_for(f, 0)); /* the child left its parent's count alone */
+    gpumux_close(g);
+    if (was_held)
+        expect_packet(f, "progress 2");
+    assert_false(is_waited_for(f, 0));
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(test_outside),    CASE(test_environment_that_is_not_ours),
+        CASE(test_facts),      CASE(test_facts_that_are_missing_or_wrong),
+        CASE(test_progress),   CASE(test_last_count_is_sent),
+        CASE(test_long_path),  CASE(test_nobody_listens),
+        CASE(test_full_queue), CASE(test_connections_that_break),
+        CASE(test_ready),      CASE(test_threads),
+        CASE(test_fork),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

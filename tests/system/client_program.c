@@ -1,0 +1,62 @@
+/*
+ * A workload that uses libgpumux.so.0, for client.sh:
+ *
+ *   client_program facts        prints what the library knows, a line each
+ *   client_program train        reports 1,000 samples a second, in ten steps, until it is ended
+ *   client_program serve FILE   says that it is ready once FILE exists, prints what came of it, and waits
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/gpumux.h"
+
+enum { STEP_US = 100000, STEP_SAMPLES = 100, LOOK_US = 20000, READY_WAIT_MS = 60000 };
+
+static void print_facts(const struct gpumux *g)
+{
+    printf("id=%" PRIu64 "\n", gpumux_workload_id(g));
+    printf("name=%s\n", gpumux_workload_name(g));
+    printf("attempt=%d\n", gpumux_attempt(g));
+    printf("array_index=%d\n", gpumux_array_index(g));
+    printf("node=%s\n", gpumux_node_name(g));
+    printf("quota_bytes=%" PRIu64 "\n", gpumux_quota_bytes(g));
+    printf("share=%d-%d\n", gpumux_share_min_percent(g), gpumux_share_max_percent(g));
+    printf("batch=%" PRIu64 " %" PRIu64 "-%" PRIu64 " by %" PRIu64 "\n", gpumux_batch_size(g, 7),
+           gpumux_batch_size_min(g), gpumux_batch_size_max(g), gpumux_batch_size_step(g));
+}
+
+static void train(struct gpumux *g)
+{
+    for (uint64_t samples = 0;; samples += STEP_SAMPLES) {
+        if (gpumux_report_progress(g, samples) < 0)
+            puts("not heard");
+        usleep(STEP_US);
+    }
+}
+
+static void serve(struct gpumux *g, const char *path)
+{
+    while (access(path, F_OK) < 0)
+        usleep(LOOK_US);
+    printf("ready: %d\n", gpumux_tell_ready(g, READY_WAIT_MS));
+    fflush(stdout);
+    for (;;)
+        pause();
+}
+
+int main(int argc, char **argv)
+{
+    struct gpumux *g = gpumux_open();
+    if (argc == 2 && strcmp(argv[1], "facts") == 0)
+        print_facts(g);
+    else if (argc == 2 && strcmp(argv[1], "train") == 0)
+        train(g);
+    else if (argc == 3 && strcmp(argv[1], "serve") == 0)
+        serve(g, argv[2]);
+    else
+        return 2;
+    gpumux_close(g);
+    return 0;
+}
