@@ -5,6 +5,11 @@
 #include "emu/client.h"
 #include "emu/driver.h"
 
+int context_error(const struct context *context)
+{
+    return (int)atomic_load_explicit(&context_client(context)->sticky_error, memory_order_acquire);
+}
+
 int context_current(struct context **ret_context)
 {
     struct process *process;
@@ -17,6 +22,9 @@ int context_current(struct context **ret_context)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (top->destroyed)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    int error = context_error(top);
+    if (error != CUDA_SUCCESS)
+        return error;
     *ret_context = top;
     return CUDA_SUCCESS;
 }
@@ -42,8 +50,11 @@ static int open_context(struct context *context)
 {
     struct visible_device *visible = context->visible;
     if (visible->context_count == 0) {
-        if (client_take(&visible->device) < 0)
-            return CUDA_ERROR_DEVICE_UNAVAILABLE;
+        int r = visible->lost_error != CUDA_SUCCESS
+                    ? visible->lost_error
+                    : client_take(&visible->device, &visible->terms);
+        if (r != CUDA_SUCCESS)
+            return r;
         visible->opened++;
         memset(visible->event_records, 0, sizeof(visible->event_records));
     }
@@ -93,8 +104,13 @@ static void close_context(struct context *context)
     pthread_mutex_destroy(&context->legacy.lock);
     pthread_mutex_destroy(&context->legacy.host_lock);
     context->destroyed = true;
-    if (--context->visible->context_count == 0)
-        client_release(&context->visible->device);
+    if (--context->visible->context_count > 0)
+        return;
+    /* The real driver lets a process go on that was terminated, and none that had a fault. */
+    int error = context_error(context);
+    if (error != CUDA_ERROR_MPS_CLIENT_TERMINATED)
+        context->visible->lost_error = error;
+    client_release(&context->visible->device);
 }
 
 static int check_ordinal(struct process **ret_process, int ordinal)

@@ -5,6 +5,8 @@
 #include <time.h>
 
 #include "emu/client.h"
+#include "emu/cuda_abi.h"
+#include "emu/fault.h"
 
 enum {
     REAP_INTERVAL_NS = 10 * 1000 * 1000, /* real time between two looks for dead clients */
@@ -122,7 +124,8 @@ static bool start_entry(struct device *device, unsigned slot, unsigned index,
         device_save(device, &state->running_count, sizeof(state->running_count));
         device_save(device, &stream->running, sizeof(stream->running));
         contention_kernel_init(&state->running[state->running_count], slot, stream_tag(slot, index),
-                               entry->duration_ns, entry->sm_permille, entry->dram_permille);
+                               fault_stretch_ns(state, entry->duration_ns), entry->sm_permille,
+                               entry->dram_permille);
         state->running_count++;
         stream->running = 1;
         device_commit(device);
@@ -143,6 +146,10 @@ static bool start_entry(struct device *device, unsigned slot, unsigned index,
         client->memory_bytes -= entry->value;
         state->memory_used_bytes -= entry->value;
         break;
+    case EMU_FAULT:
+        finish_entry(device, stream);
+        fault_strike(device, slot, CUDA_ERROR_ILLEGAL_ADDRESS, XID_MMU_FAULT);
+        return false;
     }
     finish_entry(device, stream);
     device_commit(device);
@@ -171,6 +178,11 @@ static void admit_stream(struct device *device, unsigned slot, unsigned index, b
         atomic_store_explicit(&stream->free_head, stream->head, memory_order_release);
 }
 
+static bool has_error(const struct emu_client *client)
+{
+    return atomic_load_explicit(&client->sticky_error, memory_order_relaxed) != 0;
+}
+
 /* Starts everything that can start now; an event recorded in one stream may free another. Returns
  * the time of the next entry that is still to come. */
 static uint64_t admit_all(struct device *device)
@@ -183,9 +195,10 @@ static uint64_t admit_all(struct device *device)
         arrival_ns = CONTENTION_NEVER;
         for (unsigned slot = 0; slot < state->clients_high; slot++) {
             const struct emu_client *client = &state->clients[slot];
-            if (!client->live)
+            if (!client->live || has_error(client))
                 continue;
-            for (uint64_t left = client->streams_used; left != 0; left &= left - 1)
+            for (uint64_t left = client->streams_used; left != 0 && !has_error(client);
+                 left &= left - 1)
                 admit_stream(device, slot, (unsigned)__builtin_ctzll(left), &progress, &arrival_ns);
         }
     } while (progress);
@@ -276,7 +289,7 @@ uint64_t device_stream_bound_ns(struct device *device, unsigned slot, unsigned i
     return stream->head < position ? bound_ns + 1 : 0;
 }
 
-void device_sleep(struct device *device, uint64_t until_ns)
+void device_sleep(struct device *device, uint64_t until_ns, uint32_t alarms)
 {
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
@@ -284,7 +297,5 @@ void device_sleep(struct device *device, uint64_t until_ns)
     uint64_t real_ns = mapping_real_ns(device->mapping, until_ns);
     if (real_ns < soonest_ns)
         real_ns = soonest_ns;
-    at.tv_sec = (time_t)(real_ns / 1000000000u);
-    at.tv_nsec = (long)(real_ns % 1000000000u);
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+    mapping_sleep(device->mapping, alarms, real_ns);
 }

@@ -40,5 +40,7 @@ void device_save_core(struct device *device);
  * stream has finished; 0 when it has. */
 uint64_t device_stream_bound_ns(struct device *device, unsigned slot, unsigned stream,
                                 uint64_t position);
-/* Sleeps (really) until emulated time `until_ns`, and at least a little. A signal may end it. */
-void device_sleep(struct device *device, uint64_t until_ns);
+/* Sleeps (really) until emulated time `until_ns`, and at least a little; but not over an alarm after
+ * the count `alarms` (mapping_alarms), which the caller read before it looked. A signal may end it.
+ */
+void device_sleep(struct device *device, uint64_t until_ns, uint32_t alarms);

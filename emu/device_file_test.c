@@ -59,6 +59,8 @@ static void visible_devices_are_chosen_as_by_the_driver(void **state)
     close(fd);
     assert_int_equal(emu_device_file_create(NULL, path, "3xT4", NULL), 0);
     assert_int_equal(mapping_open(NULL, path, &mapping), 0);
+    struct visible_among all;
+    visible_among_all(&mapping, &all);
     const struct {
         const char *list;
         unsigned count, first;
@@ -68,7 +70,7 @@ static void visible_devices_are_chosen_as_by_the_driver(void **state)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct seen seen = {.count = 0};
-        visible_for_each(cases[i].list, &mapping, note, &seen);
+        visible_for_each(cases[i].list, &mapping, &all, note, &seen);
         assert_int_equal(seen.count, cases[i].count);
         if (seen.count > 0)
             assert_int_equal(seen.indices[0], cases[i].first);
@@ -78,10 +80,20 @@ static void visible_devices_are_chosen_as_by_the_driver(void **state)
         struct seen seen = {.count = 0};
         memcpy(list, uuid, length);
         memcpy(list + length, ",0", 3);
-        visible_for_each(list, &mapping, note, &seen);
+        visible_for_each(list, &mapping, &all, note, &seen);
         assert_int_equal(seen.count, 2);
         assert_int_equal(seen.indices[0], 2);
     }
+    /* Among the devices of an MPS server indices count those. */
+    const struct visible_among served = {.count = 2, .devices = {2, 1}};
+    struct seen seen = {.count = 0};
+    visible_for_each("1,0", &mapping, &served, note, &seen);
+    assert_int_equal(seen.count, 2);
+    assert_int_equal(seen.indices[0], 1);
+    uuid_format(mapping_device(&mapping, 0)->uuid, uuid);
+    seen.count = 0;
+    visible_for_each(uuid, &mapping, &served, note, &seen);
+    assert_int_equal(seen.count, 0);
     mapping_close(&mapping);
     unlink(path);
 }

@@ -17,6 +17,7 @@
 #include "base/list.h"
 #include "emu/cuda_abi.h"
 #include "emu/allocations.h"
+#include "emu/client.h"
 #include "emu/device.h"
 #include "emu/ptx.h"
 
@@ -40,6 +41,8 @@ struct visible_device {
     _Atomic uint64_t launches; /* over all streams; the source of emu_entry.order */
     unsigned context_count;    /* the slot is held while it is above 0 */
     uint64_t opened;           /* how often the slot was taken */
+    struct client_terms terms; /* on which it is taken */
+    int lost_error;            /* an error that outlives contexts; then none can be made */
     struct context *primary;   /* made at the first retain, then kept */
     unsigned primary_references;
     unsigned primary_flags;
@@ -112,7 +115,8 @@ struct event {
 /* module.c: what launch.c needs to know of a kernel. */
 struct function {
     uint32_t magic;
-    bool is_burn; /* its parameters say what it costs (launch.c) */
+    bool is_burn;    /* its parameters say what it costs (launch.c) */
+    bool is_illegal; /* it does an illegal address (launch.h) */
     struct module *module;
     struct list link; /* module.functions */
     struct ptx_entry entry;
@@ -131,9 +135,11 @@ struct context_stack {
 };
 
 /* context.c: the thread's current context, alive. CUDA_ERROR_INVALID_CONTEXT,
- * CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_NOT_INITIALIZED. */
+ * CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_NOT_INITIALIZED, or its error (context_error). */
 int context_current(struct context **ret_context);
 struct emu_client *context_client(const struct context *context);
+/* The error that a living context has for good, or CUDA_SUCCESS. */
+int context_error(const struct context *context);
 
 /* stream.c */
 /* Turns a handle from the program into a stream of a living context: 0 and CUDA_STREAM_LEGACY are

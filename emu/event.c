@@ -12,7 +12,8 @@ static int event_resolve(struct event *event)
         return r;
     if (!event || event->magic != EVENT_MAGIC)
         return CUDA_ERROR_INVALID_HANDLE;
-    return event->context->destroyed ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
+    return event->context->destroyed ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                     : context_error(event->context);
 }
 
 static const struct emu_event *shared_event(const struct event *event)

@@ -33,6 +33,11 @@ bool launch_is_burn(const struct ptx_entry *entry)
            entry->parameters[BURN_DURATION_NS].bytes == sizeof(uint64_t);
 }
 
+bool launch_is_illegal(const struct ptx_entry *entry)
+{
+    return str_equal(entry->name, "gpumux_illegal_address");
+}
+
 static bool is_valid_grid(const struct grid *g)
 {
     return g->grid_x > 0 && g->grid_y > 0 && g->grid_z > 0 && g->block_x > 0 && g->block_y > 0 &&
@@ -121,10 +126,10 @@ static unsigned blocks_per_sm(unsigned threads)
 }
 
 /* All blocks of a cooperative launch run at the same time. */
-static bool is_resident(const struct grid *g, const struct emu_model *model)
+static bool is_resident(const struct grid *g, unsigned sms)
 {
     uint64_t blocks = (uint64_t)g->grid_x * g->grid_y * g->grid_z;
-    return blocks <= (uint64_t)model->sms * blocks_per_sm(g->block_x * g->block_y * g->block_z);
+    return blocks <= (uint64_t)sms * blocks_per_sm(g->block_x * g->block_y * g->block_z);
 }
 
 struct launch {
@@ -150,10 +155,12 @@ static int launch(const struct launch *what)
         (function->entry.parameter_count > 0 && !parameters && !extra))
         return CUDA_ERROR_INVALID_VALUE;
     const struct emu_model *model = &stream->context->visible->device.state->model;
-    if (what->cooperative && !is_resident(grid, model))
+    if (what->cooperative && !is_resident(grid, stream->context->visible->terms.sms))
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
     struct emu_entry operation = {.operation = EMU_RUN};
-    if (function->is_burn)
+    if (function->is_illegal)
+        operation.operation = EMU_FAULT;
+    else if (function->is_burn)
         r = read_burn(&function->entry, parameters, extra, &operation);
     else
         guess_cost(grid, model, &operation);

@@ -8,6 +8,9 @@
  * Of any other kernel nothing is known but its grid. A block counts as 10 µs on an SM that holds
  * eight blocks, at a tenth of the memory bandwidth: blocks ÷ SMs of the SMs (at most all), and 10
  * µs for each full wave begun.
+ *
+ * One kernel goes wrong: `gpumux_illegal_address` takes no time and ends its client as an illegal
+ * address does. The PTX that carries the name should really do one, for real devices.
  */
 #pragma once
 #include <stdbool.h>
@@ -15,3 +18,4 @@
 #include "emu/ptx.h"
 
 bool launch_is_burn(const struct ptx_entry *entry);
+bool launch_is_illegal(const struct ptx_entry *entry);

@@ -1,12 +1,15 @@
 #include "emu/mapping.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -142,4 +145,26 @@ uint64_t mapping_real_ns(const struct mapping *mapping, uint64_t emulated_ns)
 {
     unsigned __int128 scaled = (unsigned __int128)emulated_ns << 20;
     return mapping->file->started_mono_ns + (uint64_t)(scaled / mapping->file->speed_q20) + 1;
+}
+
+uint32_t mapping_alarms(const struct mapping *mapping)
+{
+    return atomic_load_explicit(&mapping->file->alarms, memory_order_acquire);
+}
+
+void mapping_alarm(const struct mapping *mapping)
+{
+    atomic_fetch_add_explicit(&mapping->file->alarms, 1, memory_order_acq_rel);
+    syscall(SYS_futex, &mapping->file->alarms, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void mapping_sleep(const struct mapping *mapping, uint32_t alarms, uint64_t until_mono_ns)
+{
+    struct timespec until = {
+        .tv_sec = (time_t)(until_mono_ns / 1000000000u),
+        .tv_nsec = (long)(until_mono_ns % 1000000000u),
+    };
+    /* FUTEX_WAIT_BITSET, unlike FUTEX_WAIT, takes a time and not a duration. */
+    syscall(SYS_futex, &mapping->file->alarms, FUTEX_WAIT_BITSET, alarms, &until, NULL,
+            FUTEX_BITSET_MATCH_ANY);
 }

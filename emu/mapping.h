@@ -30,3 +30,11 @@ struct emu_device *mapping_device(const struct mapping *mapping, unsigned index)
 uint64_t mapping_now_ns(const struct mapping *mapping);
 /* CLOCK_MONOTONIC when it will be `emulated_ns`. */
 uint64_t mapping_real_ns(const struct mapping *mapping, uint64_t emulated_ns);
+
+/* Alarms: a count that a sleeper reads before it looks whether it may sleep. */
+uint32_t mapping_alarms(const struct mapping *mapping);
+/* Counts one more and wakes every sleeper of the file. */
+void mapping_alarm(const struct mapping *mapping);
+/* Sleeps until CLOCK_MONOTONIC is `until_mono_ns`, or the count is not `alarms` any more. A signal
+ * may end it. */
+void mapping_sleep(const struct mapping *mapping, uint32_t alarms, uint64_t until_mono_ns);

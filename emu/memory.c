@@ -26,18 +26,31 @@ static void account(struct visible_device *visible, int64_t bytes)
     device_commit(device);
 }
 
+/* Under the device's lock: what the process may still take. */
+static uint64_t bytes_left(const struct device *device)
+{
+    const struct emu_device *state = device->state;
+    const struct emu_client *client = &state->clients[device->own_slot];
+    uint64_t left = state->model.memory_bytes - state->memory_used_bytes;
+    if (client->memory_limit_bytes == 0)
+        return left;
+    uint64_t own_left = client->memory_bytes < client->memory_limit_bytes
+                            ? client->memory_limit_bytes - client->memory_bytes
+                            : 0;
+    return own_left < left ? own_left : left;
+}
+
 int memory_charge(struct visible_device *visible, uint64_t bytes)
 {
     struct device *device = &visible->device;
-    const struct emu_device *state = device->state;
     int r = CUDA_SUCCESS;
     device_lock(device);
-    if (bytes > state->model.memory_bytes - state->memory_used_bytes) {
+    if (bytes > bytes_left(device)) {
         /* Frees that are due by now, and what the dead held, come first. */
         device_advance(device, mapping_now_ns(device->mapping));
         client_reap(device);
     }
-    if (bytes > state->model.memory_bytes - state->memory_used_bytes)
+    if (bytes > bytes_left(device))
         r = CUDA_ERROR_OUT_OF_MEMORY;
     else
         account(visible, (int64_t)bytes);
@@ -208,7 +221,7 @@ CUDA_API int cuMemGetInfo_v2(size_t *ret_free_bytes, size_t *ret_total_bytes)
     device_lock_now(device);
     client_reap(device);
     *ret_total_bytes = device->state->model.memory_bytes;
-    *ret_free_bytes = *ret_total_bytes - device->state->memory_used_bytes;
+    *ret_free_bytes = bytes_left(device);
     device_unlock(device);
     return CUDA_SUCCESS;
 }

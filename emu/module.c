@@ -25,6 +25,7 @@ static int add_function(void *argument, const struct ptx_entry *entry)
     function->module = module;
     function->entry = *entry;
     function->is_burn = launch_is_burn(entry);
+    function->is_illegal = launch_is_illegal(entry);
     list_append(&module->functions, &function->link);
     return 0;
 }

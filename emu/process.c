@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "emu/driver.h"
+#include "emu/mps_join.h"
 #include "emu/uuid.h"
 #include "emu/visible.h"
 
@@ -52,10 +53,18 @@ struct context_stack *process_context_stack(void)
     return &context_stack;
 }
 
+struct seeing {
+    struct process *process;
+    struct mps_welcome welcome;
+};
+
 static void see_device(void *argument, unsigned index)
 {
-    struct process *p = argument;
-    device_init(&p->devices[p->device_count].device, &p->mapping, index);
+    struct seeing *seeing = argument;
+    struct process *p = seeing->process;
+    struct visible_device *visible = &p->devices[p->device_count];
+    device_init(&visible->device, &p->mapping, index);
+    visible->terms = mps_terms(&seeing->welcome, &visible->device, p->device_count);
     p->device_count++;
 }
 
@@ -68,6 +77,12 @@ static int initialise(struct process *p)
         fprintf(stderr, "libcuda (emulated): %s\n", error.text);
         return CUDA_ERROR_NO_DEVICE;
     }
+    struct seeing seeing = {.process = p};
+    r = mps_join(&p->mapping, &seeing.welcome);
+    if (r != CUDA_SUCCESS) {
+        mapping_close(&p->mapping);
+        return r;
+    }
     list_init(&p->contexts);
     list_init(&p->pools);
     list_init(&p->captures);
@@ -77,7 +92,8 @@ static int initialise(struct process *p)
     list_init(&p->reservations);
     list_init(&p->physicals);
     list_init(&p->mapped_ranges);
-    visible_for_each(getenv("CUDA_VISIBLE_DEVICES"), &p->mapping, see_device, p);
+    visible_for_each(getenv("CUDA_VISIBLE_DEVICES"), &p->mapping, &seeing.welcome.served,
+                     see_device, &seeing);
     if (p->device_count == 0) {
         mapping_close(&p->mapping);
         return CUDA_ERROR_NO_DEVICE;

@@ -137,15 +137,16 @@ CUDA_API int cuDeviceGetByPCIBusId(int *ret_device, const char *text)
 }
 
 /* Facts that differ from device to device. False: not one of them. */
-static bool attribute_of_model(const struct device *device, int attribute, int *ret_value)
+static bool attribute_of_model(const struct visible_device *visible, int attribute, int *ret_value)
 {
+    const struct device *device = &visible->device;
     const struct emu_model *model = &device->state->model;
     switch (attribute) {
     case CUDA_ATTRIBUTE_CLOCK_RATE:
         *ret_value = (int)model->sm_clock_mhz * 1000;
         return true;
     case CUDA_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-        *ret_value = (int)model->sms;
+        *ret_value = (int)visible->terms.sms;
         return true;
     case CUDA_ATTRIBUTE_PCI_BUS_ID:
         *ret_value = (int)device->index + 1;
@@ -216,7 +217,7 @@ CUDA_API int cuDeviceGetAttribute(int *ret_value, int attribute, int ordinal)
         return r;
     if (!ret_value || attribute <= 0 || attribute > CUDA_ATTRIBUTE_LAST)
         return CUDA_ERROR_INVALID_VALUE;
-    if (attribute_of_model(&visible->device, attribute, ret_value))
+    if (attribute_of_model(visible, attribute, ret_value))
         return CUDA_SUCCESS;
     for (size_t i = 0; i < sizeof(attributes_of_all) / sizeof(*attributes_of_all); i++) {
         if (attributes_of_all[i].attribute == attribute) {

@@ -6,7 +6,7 @@
  *   struct emu_device × device_count     each starts on a page
  *
  * Who may write what:
- * - header: the creator, before anyone else sees the file.
+ * - header: the creator, before anyone else sees the file; but for `alarms`.
  * - everything in a device but the fields named below: only under emu_device.lock, and only after
  *   undo_save() (undo.h), so that a client killed at any instruction leaves no half-made change.
  * - emu_stream.tail and the ring's free entries: the client that owns the stream, without lock. An
@@ -14,7 +14,8 @@
  * - emu_stream.free_head: under the lock, after a commit. It lags behind `head`, which a roll-back
  *   may take back: an entry is not overwritten before its effects are committed.
  *
- * Sharing. Clients of one MPS server are one party: their kernels overlap. Every other client is a
+ * Sharing. Clients of one MPS server are one party: their kernels overlap, and what one of them does
+ * wrong ends all (fault.h). Every other client is a
  * party of its own. Parties take turns (contention.h).
  */
 #pragma once
@@ -40,6 +41,7 @@ enum {
     EMU_NAME_MAX = 64,
     EMU_UUID_BYTES = 16,
     EMU_BOOT_ID_MAX = 40,
+    EMU_XIDS_MAX = 64, /* errors of a device that are remembered */
 };
 
 /* Whatever runs, its speed is read from here and from nowhere else. */
@@ -61,6 +63,9 @@ struct emu_file {
     uint64_t speed_q20;            /* emulated ns a ns, << 20 */
     char boot_id[EMU_BOOT_ID_MAX]; /* CLOCK_MONOTONIC means nothing after a reboot */
     char spec[256];
+    /* Counts, without any lock, what nobody may sleep over: faults, ended servers, Xids. Sleepers
+     * wait for a change of it (mapping_sleep). */
+    _Atomic uint32_t alarms;
 };
 
 enum emu_operation {
@@ -68,6 +73,7 @@ enum emu_operation {
     EMU_RECORD, /* event `target` gets the time, as record number `value` */
     EMU_WAIT,   /* until event `target` has had record number `value` */
     EMU_FREE,   /* gives `value` bytes back */
+    EMU_FAULT,  /* an illegal address: the end of its client (fault.h) */
 };
 
 struct emu_entry {
@@ -109,8 +115,9 @@ struct emu_client {
      * the lock, after undo_save(), and never taken back; read by the owner without lock. */
     _Atomic uint32_t sticky_error;
     uint64_t memory_bytes;
-    uint64_t streams_used;    /* bit i: streams[i] exists */
-    uint64_t streams_closing; /* bit i: destroyed; free again once it is empty */
+    uint64_t memory_limit_bytes; /* of an MPS client: what memory_bytes may not pass; 0: none */
+    uint64_t streams_used;       /* bit i: streams[i] exists */
+    uint64_t streams_closing;    /* bit i: destroyed; free again once it is empty */
     struct emu_event events[EMU_EVENTS_MAX];
     struct emu_stream streams[EMU_STREAMS_MAX];
 };
@@ -130,6 +137,30 @@ struct emu_mps {
                           * of generation 1 without any server */
 };
 
+/* One error that the driver would have written to the system log. */
+struct emu_xid {
+    uint64_t time_ns;
+    uint32_t number;
+    int32_t pid; /* whose work it was; 0: nobody's */
+};
+
+struct emu_ecc {
+    uint64_t corrected, uncorrected;
+};
+
+/* What is wrong with a device; all zeroes: nothing. Changed under the lock, by fault.c. */
+struct emu_health {
+    uint32_t is_lost;                /* 1: fallen off the bus */
+    uint32_t clock_lowered_permille; /* of the SM clock; everything takes that much longer */
+    uint64_t clock_reasons;          /* bits as NVML has them */
+    struct emu_ecc ecc_now;          /* since the last reset */
+    struct emu_ecc ecc_ever;
+    uint32_t rows_remapped;
+    uint32_t rows_pending; /* to be remapped at the next reset */
+    uint64_t xid_count;    /* ever; the last EMU_XIDS_MAX are xids[number % EMU_XIDS_MAX] */
+    struct emu_xid xids[EMU_XIDS_MAX];
+};
+
 /* Integrals over emulated time. */
 struct emu_usage {
     uint64_t time_ns;
@@ -144,6 +175,7 @@ struct emu_device {
     uint8_t uuid[EMU_UUID_BYTES];
     struct emu_model model;
     struct emu_mps mps;
+    struct emu_health health;
 
     /* From here to `running`: saved as one piece by every step of the simulation. */
     struct emu_usage usage;    /* usage.time_ns is how far the device has been simulated */

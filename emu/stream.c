@@ -92,18 +92,20 @@ int stream_wait(struct context *context, unsigned index, uint64_t position)
 {
     struct device *device = &context->visible->device;
     for (;;) {
+        uint32_t alarms = mapping_alarms(device->mapping);
         device_lock_now(device);
         if (device->own_slot == DEVICE_NO_SLOT) {
             device_unlock(device);
             return CUDA_ERROR_CONTEXT_IS_DESTROYED;
         }
+        int error = context_error(context);
         uint64_t now_ns = device->state->usage.time_ns;
         uint64_t bound_ns =
             device_stream_bound_ns(device, (unsigned)device->own_slot, index, position);
         device_unlock(device);
-        if (bound_ns == 0)
-            return CUDA_SUCCESS;
-        device_sleep(device, now_ns + bound_ns);
+        if (error != CUDA_SUCCESS || bound_ns == 0)
+            return error;
+        device_sleep(device, now_ns + bound_ns, alarms);
     }
 }
 
