@@ -34,9 +34,9 @@ static void on_submit(void *context, struct http_request *r)
 }
 
 static const struct http_route routes[] = {
-    {HTTP_GET, "/v1/workloads/{ref}", on_submit},
-    {HTTP_POST, "/v1/workloads", on_submit},
-    {HTTP_GET, NULL, NULL},
+    {HTTP_GET, "/v1/workloads/{ref}", on_submit, HTTP_ANYBODY},
+    {HTTP_POST, "/v1/workloads", on_submit, HTTP_ANYBODY},
+    {HTTP_GET, NULL, NULL, HTTP_ANYBODY},
 };
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)

@@ -104,6 +104,8 @@ static const char *status_text(int status)
         return "No Content";
     case 400:
         return "Bad Request";
+    case 401:
+        return "Unauthorized";
     case 403:
         return "Forbidden";
     case 404:
@@ -206,7 +208,7 @@ static void answer_problem(struct http_request *r, const struct error *e, const 
 
 void http_answer_error(struct http_request *r, const struct error *e)
 {
-    answer_problem(r, e, "");
+    answer_problem(r, e, e->code == ERR_UNAUTHENTICATED ? "WWW-Authenticate: Bearer\r\n" : "");
 }
 
 void answer_method_error(struct http_request *r, const struct error *e, unsigned allowed)
@@ -237,8 +239,11 @@ struct http_stream *http_stream_begin(struct http_request *r, const char *conten
             connection_close(c);
         return NULL;
     }
-    *s = (struct http_stream){
-        .connection = c, .chunked = !r->head.is_1_0, .closed = closed, .arg = arg};
+    *s = (struct http_stream){.connection = c,
+                              .chunked = !r->head.is_1_0,
+                              .token = r->peer.token,
+                              .closed = closed,
+                              .arg = arg};
     c->close_when_sent = !r->head.keep_alive || r->head.is_1_0;
     char head[HEAD_MAX];
     int used = snprintf(

@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "tls/session.h"
 
 enum { IN_FIRST_BYTES = 4096, FLUSH_PIECES = 16 };
 
@@ -20,6 +20,7 @@ static void connection_destroy(struct connection *c)
         event_free(c->write_event);
     if (c->out)
         evbuffer_free(c->out);
+    tls_session_free(c->tls);
     close(c->fd);
     free(c->in);
     free(c);
@@ -90,7 +91,7 @@ static void linger(struct connection *c)
     c->lingers = true;
     c->in_length = 0;
     c->deadline_ms = clock_boot_ms() + HTTP_LINGER_MS;
-    (void)shutdown(c->fd, SHUT_WR);
+    transport_end(c);
     if (event_add(c->read_event, NULL) < 0)
         connection_close(c);
 }
@@ -106,10 +107,8 @@ void connection_flush(struct connection *c)
     while (evbuffer_get_length(c->out) > 0) {
         struct evbuffer_iovec pieces[FLUSH_PIECES];
         int count = evbuffer_peek(c->out, -1, NULL, pieces, FLUSH_PIECES);
-        struct msghdr message = {.msg_iov = (struct iovec *)pieces,
-                                 .msg_iovlen =
-                                     (size_t)(count < FLUSH_PIECES ? count : FLUSH_PIECES)};
-        ssize_t n = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n =
+            transport_send(c, (struct iovec *)pieces, count < FLUSH_PIECES ? count : FLUSH_PIECES);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
@@ -138,8 +137,7 @@ void connection_send(struct connection *c, const struct iovec *pieces, int count
 {
     ssize_t n = 0;
     if (evbuffer_get_length(c->out) == 0) {
-        struct msghdr message = {.msg_iov = (struct iovec *)pieces, .msg_iovlen = (size_t)count};
-        n = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        n = transport_send(c, pieces, count);
         if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
             connection_close(c);
             return;
@@ -201,7 +199,9 @@ static void dispatch(struct connection *c)
                                  &route, &r->parts, &allowed);
     if (result == -ERR_METHOD)
         answer_method_error(r, &e, allowed);
-    else if (result < 0)
+    else if (result < 0 ||
+             (c->server->authorize &&
+              c->server->authorize(&e, c->server->context, r, route->least, &r->peer) < 0))
         http_answer_error(r, &e);
     else
         route->handler(c->server->context, r);
@@ -298,6 +298,8 @@ static void connection_process(struct connection *c)
         c->read_paused = false;
         if (!c->dead && event_add(c->read_event, NULL) < 0)
             connection_close(c);
+        else if (!c->dead && transport_has_more(c))
+            event_active(c->read_event, EV_READ, 0);
     }
     if (connection_release(c))
         set_deadline(c);
@@ -340,7 +342,7 @@ static bool receive(struct connection *c)
         c->read_paused = true;
         return true;
     }
-    ssize_t n = recv(c->fd, c->in + c->in_length, room, MSG_DONTWAIT);
+    ssize_t n = transport_receive(c, c->in + c->in_length, room);
     if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
         connection_close(c);
         return false;
@@ -362,14 +364,25 @@ static void on_read(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
     struct connection *c = arg;
-    if ((c->at_end || receive(c)) && !c->lingers)
+    if (!c->at_end && !receive(c))
+        return;
+    connection_hold(c);
+    if (!c->lingers)
         connection_process(c);
+    /* The socket does not become readable again for what TLS has already taken from it. */
+    if (!c->dead && !c->at_end && !c->read_paused && transport_has_more(c))
+        event_active(c->read_event, EV_READ, 0);
+    (void)connection_release(c);
 }
 
 static void on_write(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
     struct connection *c = arg;
+    if (c->read_wants_write) {
+        c->read_wants_write = false;
+        event_active(c->read_event, EV_READ, 0);
+    }
     connection_hold(c);
     connection_flush(c);
     if (connection_release(c) && evbuffer_get_length(c->out) == 0 && !c->lingers)
@@ -387,15 +400,18 @@ void connection_answered(struct connection *c)
         set_deadline(c);
 }
 
-int connection_new(struct http_server *server, int fd, const struct http_peer *peer)
+int connection_new(struct http_server *server, int fd, struct tls_session *tls,
+                   const struct http_peer *peer)
 {
     struct connection *c = calloc(1, sizeof *c);
     if (!c) {
+        tls_session_free(tls);
         close(fd);
         return -ERR_NO_MEMORY;
     }
     c->server = server;
     c->fd = fd;
+    c->tls = tls;
     c->peer = *peer;
     c->deadline_ms = clock_boot_ms() + server->timeouts.idle_ms;
     list_append(&server->connections, &c->link);
@@ -407,5 +423,7 @@ int connection_new(struct http_server *server, int fd, const struct http_peer *p
         connection_destroy(c);
         return -ERR_NO_MEMORY;
     }
+    if (transport_has_more(c))
+        event_active(c->read_event, EV_READ, 0);
     return 0;
 }

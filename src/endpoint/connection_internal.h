@@ -1,7 +1,8 @@
 /*
  * A connection of the API server: reads requests one after the other, hands each to its route, and
- * writes answers. Shared by connection.c (reading, writing, ending), answer.c (what a handler can
- * do) and http.c (listening, time limits).
+ * writes answers. Shared by connection.c (reading, writing, ending), transport.c (the bytes on the
+ * wire), answer.c (what a handler can do), http.c (listening, time limits) and handshake.c (what
+ * comes before a connection over TLS).
  *
  * A connection has at most one request at work. What a client sends meanwhile waits in `in`, which
  * is bounded; so is `out`.
@@ -15,6 +16,15 @@
 #include "endpoint/http_internal.h"
 
 struct connection;
+struct evconnlistener;
+struct tls_session;
+
+struct listener {
+    struct list link;
+    struct http_server *server;
+    struct evconnlistener *accepts;
+    char *path; /* of a unix socket, which is removed in the end; NULL: none */
+};
 
 struct http_server {
     struct event_base *base;
@@ -24,6 +34,13 @@ struct http_server {
     size_t connections_max;
     struct list connections;
     struct list listeners;
+    http_authorize authorize;
+    struct tls_context *tls; /* borrowed; NULL: no TCP */
+    http_on_node on_node;
+    struct list handshakes; /* struct handshake */
+    size_t handshake_count;
+    int64_t refusal_logged_boot_ms; /* one line a second, however many knock */
+    uint64_t refusals_unlogged;
     struct event *sweep; /* ends what is past its time, while there are connections */
     struct http_timeouts timeouts;
     struct http_counters counters;
@@ -44,6 +61,7 @@ struct http_request {
 struct http_stream {
     struct connection *connection;
     bool chunked;
+    uint64_t token; /* with which it was asked for; 0: none */
     http_stream_closed closed;
     void *arg;
 };
@@ -52,6 +70,7 @@ struct connection {
     struct list link;
     struct http_server *server;
     int fd;
+    struct tls_session *tls; /* NULL: plain, on a unix socket */
     struct http_peer peer;
     struct event *read_event, *write_event;
     char *in;
@@ -62,19 +81,21 @@ struct connection {
     struct http_request *incoming; /* its head is here, its body is not yet */
     struct http_request *request;  /* at work */
     struct http_stream *stream;
-    int64_t deadline_ms;  /* on the boot clock; INT64_MAX: none */
-    bool close_when_sent; /* after the answer that is being written */
-    bool lingers;         /* answered and done: whatever still comes is dropped */
-    bool at_end;          /* the client will send no more */
-    bool processing;      /* connection_process is on the stack: it goes on to the next request */
-    bool read_paused;     /* `in` is full */
-    bool dead;            /* freed as soon as nobody holds it */
-    int holds;            /* callers that will look at it again */
+    int64_t deadline_ms;   /* on the boot clock; INT64_MAX: none */
+    bool close_when_sent;  /* after the answer that is being written */
+    bool lingers;          /* answered and done: whatever still comes is dropped */
+    bool at_end;           /* the client will send no more */
+    bool processing;       /* connection_process is on the stack: it goes on to the next request */
+    bool read_paused;      /* `in` is full */
+    bool read_wants_write; /* TLS has something to say before it can go on reading */
+    bool dead;             /* freed as soon as nobody holds it */
+    int holds;             /* callers that will look at it again */
     bool continue_was_sent;
 };
 
-/* Takes the descriptor. -ERR_NO_MEMORY: it is closed. */
-int connection_new(struct http_server *server, int fd, const struct http_peer *peer);
+/* Takes the descriptor and the session, which may be NULL. -ERR_NO_MEMORY: both are gone. */
+int connection_new(struct http_server *server, int fd, struct tls_session *tls,
+                   const struct http_peer *peer);
 /* Ends it at once, whatever it is doing; calls closed() of its stream. */
 void connection_close(struct connection *c);
 /* Between the two its memory stays, also when it ends. release: false when it did. */
@@ -88,6 +109,28 @@ int connection_send_later(struct connection *c, const void *data, size_t length)
 void connection_flush(struct connection *c);
 /* The request at work was answered in full: on to the next, from the loop. */
 void connection_answered(struct connection *c);
+
+/* transport.c: as recv and sendmsg, which never block: bytes, 0 at the end, or -1 and errno. */
+ssize_t transport_receive(struct connection *c, void *data, size_t room);
+ssize_t transport_send(struct connection *c, const struct iovec *pieces, int count);
+/* More has been read from the socket than was received: it will not become readable for that. */
+bool transport_has_more(const struct connection *c);
+/* No more will be sent. */
+void transport_end(struct connection *c);
+
+/* http.c: adds a listener for a socket that is bound; the socket is taken, or closed. */
+int server_add_listener(struct error *e, struct http_server *s, int fd, const char *path,
+                        void (*on_accept)(struct evconnlistener *, int, struct sockaddr *, int,
+                                          void *));
+/* Sees to it that time limits are kept: after anything was added that has one. */
+void server_watch_time(struct http_server *s);
+bool server_is_full(const struct http_server *s);
+/* The whole answer to a connection too many. */
+size_t server_write_full(struct http_server *s, char *text, size_t size);
+
+/* handshake.c */
+void handshakes_end_overdue(struct http_server *s, int64_t now_boot_ms);
+void handshakes_end_all(struct http_server *s);
 
 struct http_request *request_new(struct connection *c);
 void request_free(struct http_request *r);

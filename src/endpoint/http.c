@@ -17,13 +17,6 @@
 
 enum { LISTEN_BACKLOG = 512, SWEEP_MS_MAX = 1000, SWEEP_MS_MIN = 20 };
 
-struct listener {
-    struct list link;
-    struct http_server *server;
-    struct evconnlistener *accepts;
-    char *path;
-};
-
 const char *server_date(struct http_server *s)
 {
     time_t now = (time_t)(clock_wall_ms() / 1000);
@@ -69,10 +62,17 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
     struct connection *c;
     while ((c = overdue(s, now_ms))) /* from the start: ending a stream may end others */
         connection_close(c);
+    handshakes_end_overdue(s, now_ms);
     list_for_each (it, &s->listeners) { /* after descriptors ran out */
         evconnlistener_enable(list_entry(it, struct listener, link)->accepts);
     }
-    if (!list_empty(&s->connections))
+    if (!list_empty(&s->connections) || !list_empty(&s->handshakes))
+        schedule_sweep(s);
+}
+
+void server_watch_time(struct http_server *s)
+{
+    if (!evtimer_pending(s->sweep, NULL))
         schedule_sweep(s);
 }
 
@@ -83,20 +83,23 @@ void http_server_set_timeouts(struct http_server *s, const struct http_timeouts 
 
 /* ---- accepting ---- */
 
-static void refuse_connection(struct http_server *s, int fd)
+bool server_is_full(const struct http_server *s)
+{
+    return s->counters.connections_open >= s->connections_max;
+}
+
+size_t server_write_full(struct http_server *s, char *text, size_t size)
 {
     static const char body[] =
         "{\"type\":\"urn:gpumux:problem:unavailable\",\"title\":\"not available now, try again\","
         "\"status\":503,\"detail\":\"too many connections are open already\"}";
-    char text[512];
-    int length = snprintf(text, sizeof text,
+    s->counters.connections_refused++;
+    int length = snprintf(text, size,
                           "HTTP/1.1 503 Service Unavailable\r\n" HTTP_SERVER_LINE
                           "Content-Type: application/problem+json\r\nContent-Length: %zu\r\n"
                           "Connection: close\r\n\r\n%s",
                           sizeof body - 1, body);
-    s->counters.connections_refused++;
-    (void)send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
-    close(fd);
+    return (size_t)length < size ? (size_t)length : 0;
 }
 
 static void on_accept(struct evconnlistener *accepts, evutil_socket_t fd, struct sockaddr *address,
@@ -110,16 +113,21 @@ static void on_accept(struct evconnlistener *accepts, evutil_socket_t fd, struct
         close(fd); /* nobody without an identity */
         return;
     }
-    if (s->counters.connections_open >= s->connections_max) {
-        refuse_connection(s, fd);
+    if (server_is_full(s)) {
+        char text[512];
+        size_t full = server_write_full(s, text, sizeof text);
+        (void)send(fd, text, full, MSG_NOSIGNAL | MSG_DONTWAIT);
+        close(fd);
         return;
     }
-    struct http_peer peer = {
-        .uid = credentials.uid, .gid = credentials.gid, .pid = credentials.pid};
-    if (connection_new(s, fd, &peer) < 0)
+    struct http_peer peer = {.kind = HTTP_PEER_UNIX,
+                             .uid = credentials.uid,
+                             .gid = credentials.gid,
+                             .pid = credentials.pid};
+    if (connection_new(s, fd, NULL, &peer) < 0)
         log_write(s->log, LOG_ERROR, "no memory for a connection", "%s", "");
-    else if (!evtimer_pending(s->sweep, NULL))
-        schedule_sweep(s);
+    else
+        server_watch_time(s);
 }
 
 /* Without a descriptor left the loop would spin on the waiting connection: rest until the sweep. */
@@ -128,8 +136,7 @@ static void on_accept_error(struct evconnlistener *accepts, void *arg)
     struct http_server *s = ((struct listener *)arg)->server;
     log_write(s->log, LOG_WARN, "cannot accept connections", "why=\"%s\"", strerror(errno));
     evconnlistener_disable(accepts);
-    if (!evtimer_pending(s->sweep, NULL))
-        schedule_sweep(s);
+    server_watch_time(s);
 }
 
 static bool socket_answers(const struct sockaddr_un *address)
@@ -184,31 +191,36 @@ static void listener_free(struct listener *l)
     free(l);
 }
 
-int http_server_listen_unix(struct error *e, struct http_server *s, const char *path, mode_t mode)
+int server_add_listener(struct error *e, struct http_server *s, int fd, const char *path,
+                        void (*accepted)(struct evconnlistener *, int, struct sockaddr *, int,
+                                         void *))
 {
-    int fd;
-    int r = bind_unix(e, path, mode, &fd);
-    if (r < 0)
-        return r;
     struct listener *l = calloc(1, sizeof *l);
     if (l) {
         list_init(&l->link);
         l->server = s;
-        l->path = strdup(path);
+        l->path = path ? strdup(path) : NULL;
         l->accepts =
-            evconnlistener_new(s->base, on_accept, l, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
+            evconnlistener_new(s->base, accepted, l, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,
                                LISTEN_BACKLOG, fd);
     }
-    if (!l || !l->path || !l->accepts) {
+    if (!l || (path && !l->path) || !l->accepts) {
         if (!l || !l->accepts)
             close(fd);
         if (l)
             listener_free(l);
-        return error_set(e, ERR_IO, "cannot listen on %s", path);
+        return error_set(e, ERR_IO, "cannot listen%s%s", path ? " on " : "", path ? path : "");
     }
     evconnlistener_set_error_cb(l->accepts, on_accept_error);
     list_append(&s->listeners, &l->link);
     return 0;
+}
+
+int http_server_listen_unix(struct error *e, struct http_server *s, const char *path, mode_t mode)
+{
+    int fd;
+    int r = bind_unix(e, path, mode, &fd);
+    return r < 0 ? r : server_add_listener(e, s, fd, path, on_accept);
 }
 
 /* ---- the server ---- */
@@ -232,11 +244,13 @@ int http_server_new(struct error *e, struct event_base *base, const struct log *
         .sweep = sweep,
         .timeouts = {.request_ms = HTTP_REQUEST_MS,
                      .idle_ms = HTTP_IDLE_MS,
-                     .answer_ms = HTTP_ANSWER_MS},
+                     .answer_ms = HTTP_ANSWER_MS,
+                     .handshake_ms = HTTP_HANDSHAKE_MS},
         .date_second = -1,
     };
     list_init(&s->connections);
     list_init(&s->listeners);
+    list_init(&s->handshakes);
     *ret = s;
     return 0;
 }
@@ -247,6 +261,7 @@ void http_server_free(struct http_server *s)
         return;
     while (!list_empty(&s->listeners))
         listener_free(list_entry(s->listeners.next, struct listener, link));
+    handshakes_end_all(s);
     while (!list_empty(&s->connections))
         connection_close(list_entry(s->connections.next, struct connection, link));
     event_free(s->sweep);
@@ -256,4 +271,26 @@ void http_server_free(struct http_server *s)
 void http_server_count(const struct http_server *s, struct http_counters *ret)
 {
     *ret = s->counters;
+}
+
+void http_server_set_authorize(struct http_server *s, http_authorize authorize)
+{
+    s->authorize = authorize;
+}
+
+static struct connection *stream_of(const struct http_server *s, uint64_t token)
+{
+    list_for_each (it, &s->connections) {
+        struct connection *c = list_entry(it, struct connection, link);
+        if (c->stream && c->stream->token == token)
+            return c;
+    }
+    return NULL;
+}
+
+void http_server_end_token(struct http_server *s, uint64_t token)
+{
+    struct connection *c;
+    while ((c = stream_of(s, token))) /* from the start: ending a stream may end others */
+        connection_close(c);
 }

@@ -1,6 +1,6 @@
 /*
- * HTTP/1.1 server of the API on libevent's loop and unix sockets, with our limits, identities and
- * error format. It knows no route of the product; control/ hands it a table.
+ * HTTP/1.1 server of the API on libevent's loop, on unix sockets and on TCP with TLS 1.3, with our
+ * limits, identities and error format. It knows no route of the product; control/ hands it a table.
  *
  * evhttp is not used: it cannot refuse connections past a number, answers its own errors in HTML,
  * and a response costs it four system calls where one does.
@@ -19,11 +19,15 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "model/workload.h"
 
+struct bufferevent;
+struct certificate_facts;
 struct event_base;
 struct http_server;
 struct http_request;
 struct http_stream;
+struct tls_context;
 
 enum {
     HTTP_BODY_MAX = 8 << 20,
@@ -34,11 +38,25 @@ enum {
 
 enum http_method { HTTP_GET, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_METHOD_END };
 
-/* Who asks: the peer of the unix socket, as the kernel says. */
+/* What somebody may do; each may do what those before it may. */
+enum http_role { HTTP_ANYBODY, HTTP_VIEWER, HTTP_USER, HTTP_ADMIN, HTTP_ROLE_END };
+
+enum http_peer_kind {
+    HTTP_PEER_UNIX,     /* the peer of a unix socket, as the kernel says: uid, gid, pid */
+    HTTP_PEER_STRANGER, /* came over the network and showed nothing, yet */
+    HTTP_PEER_NODE,     /* came over the network with a node's certificate: account is its name */
+    HTTP_PEER_TOKEN,    /* showed a token with this request: token, account */
+};
+
+/* Who asks. The connection fills in what it knows; role and token come from http_authorize. */
 struct http_peer {
+    enum http_peer_kind kind;
+    enum http_role role;
     uid_t uid;
     gid_t gid;
     pid_t pid;
+    uint64_t token; /* its number; 0: none */
+    char account[USER_NAME_MAX];
 };
 
 typedef void (*http_handler)(void *context, struct http_request *request);
@@ -47,11 +65,23 @@ struct http_route {
     enum http_method method;
     const char *path; /* "/v1/workloads/{id}/logs": {…} matches one part */
     http_handler handler;
+    enum http_role least; /* who may ask */
 };
+
+/* Decides whether the peer may ask for something that takes the role `least`, and completes *peer.
+ * -ERR_UNAUTHENTICATED or -ERR_DENIED: the request is answered so, and its handler not called. */
+typedef int (*http_authorize)(struct error *e, void *context, const struct http_request *r,
+                              enum http_role least, struct http_peer *peer);
+
+/* A connection on which a client asked for the protocol of nodes, with the certificate that it
+ * proved to have. The stream is the receiver's. */
+typedef void (*http_on_node)(void *context, struct bufferevent *stream,
+                             const struct certificate_facts *peer);
 
 struct http_counters {
     uint64_t requests, connections_open, connections_refused, streams_open;
     uint64_t by_status[6]; /* 1xx … 5xx at [1] … [5] */
+    uint64_t handshakes_failed;
 };
 
 /*
@@ -64,6 +94,20 @@ int http_server_new(struct error *e, struct event_base *base, const struct log *
 /* Listens on a unix socket at `path` (mode as given), replacing a dead one; -ERR_BUSY if one
  * answers. */
 int http_server_listen_unix(struct error *e, struct http_server *s, const char *path, mode_t mode);
+/* Without it every route is for everybody. */
+void http_server_set_authorize(struct http_server *s, http_authorize authorize);
+/*
+ * Listens on TCP, with TLS alone; may be called once. port "0": any that is free. *ret_port: the one
+ * it is. The context stays the caller's, and must outlive the server or be replaced. A handshake has
+ * HTTP_HANDSHAKE_MS; what is not TLS 1.3 is refused, with a line in the log.
+ */
+int http_server_listen_tls(struct error *e, struct http_server *s, const char *host,
+                           const char *port, struct tls_context *tls, http_on_node on_node,
+                           uint16_t *ret_port);
+/* For connections from now on: a certificate was renewed. */
+void http_server_replace_tls(struct http_server *s, struct tls_context *tls);
+/* Ends the streams that were asked for with this token: it is not good any more. */
+void http_server_end_token(struct http_server *s, uint64_t token);
 /* Stops listening, ends streams (closed is called), closes connections. Requests that a handler
  * kept stay valid until it answers them. */
 void http_server_free(struct http_server *s);

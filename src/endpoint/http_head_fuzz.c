@@ -13,10 +13,10 @@ static void no_handler(void *context, struct http_request *request)
 }
 
 static const struct http_route routes[] = {
-    {HTTP_GET, "/v1/workloads/{ref}", no_handler},
-    {HTTP_POST, "/v1/workloads/{ref}/cancel", no_handler},
-    {HTTP_GET, "/{a}/{b}/{c}/{d}", no_handler},
-    {HTTP_GET, NULL, NULL},
+    {HTTP_GET, "/v1/workloads/{ref}", no_handler, HTTP_ANYBODY},
+    {HTTP_POST, "/v1/workloads/{ref}/cancel", no_handler, HTTP_ANYBODY},
+    {HTTP_GET, "/{a}/{b}/{c}/{d}", no_handler, HTTP_ANYBODY},
+    {HTTP_GET, NULL, NULL, HTTP_ANYBODY},
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

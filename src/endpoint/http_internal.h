@@ -16,6 +16,8 @@ enum {
     HTTP_REQUEST_MS = 30000,            /* from a request's first byte to its last */
     HTTP_IDLE_MS = 300000,              /* between two requests of one connection */
     HTTP_ANSWER_MS = 30000,             /* without the client taking any byte of its answer */
+    HTTP_HANDSHAKE_MS = 10000,          /* from a TCP connection to its being usable */
+    HTTP_HANDSHAKES_MAX = 1024,         /* under way at a time; more connections are closed */
     HTTP_LINGER_MS = 2000,              /* that an answered client may still send what it began */
 };
 
@@ -63,7 +65,7 @@ int http_route_find(struct error *e, const struct http_route *routes, struct are
 const char *http_method_name(enum http_method method);
 
 struct http_timeouts {
-    int64_t request_ms, idle_ms, answer_ms;
+    int64_t request_ms, idle_ms, answer_ms, handshake_ms;
 };
 /* Others than the above, for tests. Connections are looked at four times a second. */
 void http_server_set_timeouts(struct http_server *s, const struct http_timeouts *timeouts);

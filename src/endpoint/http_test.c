@@ -163,12 +163,18 @@ static void on_count(void *context, struct http_request *r)
 }
 
 static const struct http_route routes[] = {
-    {HTTP_GET, "/hello/{name}", on_hello}, {HTTP_POST, "/echo", on_echo},
-    {HTTP_PUT, "/echo", on_nothing},       {HTTP_GET, "/query", on_query},
-    {HTTP_GET, "/keep", on_keep},          {HTTP_GET, "/release", on_release},
-    {HTTP_GET, "/stream", on_stream},      {HTTP_GET, "/flood", on_flood},
-    {HTTP_GET, "/watch", on_watch},        {HTTP_GET, "/large", on_large},
-    {HTTP_GET, "/count", on_count},        {HTTP_GET, NULL, NULL},
+    {HTTP_GET, "/hello/{name}", on_hello, HTTP_ANYBODY},
+    {HTTP_POST, "/echo", on_echo, HTTP_ANYBODY},
+    {HTTP_PUT, "/echo", on_nothing, HTTP_ANYBODY},
+    {HTTP_GET, "/query", on_query, HTTP_ANYBODY},
+    {HTTP_GET, "/keep", on_keep, HTTP_ANYBODY},
+    {HTTP_GET, "/release", on_release, HTTP_ANYBODY},
+    {HTTP_GET, "/stream", on_stream, HTTP_ANYBODY},
+    {HTTP_GET, "/flood", on_flood, HTTP_ANYBODY},
+    {HTTP_GET, "/watch", on_watch, HTTP_ANYBODY},
+    {HTTP_GET, "/large", on_large, HTTP_ANYBODY},
+    {HTTP_GET, "/count", on_count, HTTP_ANYBODY},
+    {HTTP_GET, NULL, NULL, HTTP_ANYBODY},
 };
 
 static void on_stop(evutil_socket_t fd, short what, void *arg)

@@ -226,6 +226,11 @@ int tls_session_read(struct error *e, struct tls_session *s, void *data, size_t 
     return 0;
 }
 
+bool tls_session_has_more(const struct tls_session *s)
+{
+    return SSL_pending(s->ssl) > 0;
+}
+
 int tls_session_write(struct error *e, struct tls_session *s, const void *data, size_t length,
                       size_t *ret_bytes, enum tls_want *ret_want)
 {

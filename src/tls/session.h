@@ -5,6 +5,7 @@
  * The socket belongs to the caller, until it goes into a stream.
  */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -27,10 +28,11 @@ void tls_session_free(struct tls_session *s);
  * not for the other; -ERR_PROTOCOL: not TLS, or not TLS 1.3; -ERR_UNAVAILABLE: the connection broke.
  */
 int tls_session_handshake(struct error *e, struct tls_session *s, enum tls_want *ret_want);
-/* Takes what is there: read again until it wants, since the socket does not show what is already
- * decrypted. TLS_DONE and 0 bytes: the other has sent everything. */
+/* TLS_DONE and 0 bytes: the other has sent everything. */
 int tls_session_read(struct error *e, struct tls_session *s, void *data, size_t room,
                      size_t *ret_bytes, enum tls_want *ret_want);
+/* There is more to read already: the socket will not become readable for it. */
+bool tls_session_has_more(const struct tls_session *s);
 /* May write a part. After wanting, the same bytes must be offered again (at any address). */
 int tls_session_write(struct error *e, struct tls_session *s, const void *data, size_t length,
                       size_t *ret_bytes, enum tls_want *ret_want);

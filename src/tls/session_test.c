@@ -13,71 +13,24 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/clock.h"
 #include "tls/session.h"
+#include "tls/tls_fixture.h"
 
 enum { HOUR_MS = 3600000, TURNS_MAX = 100 };
 
-struct party {
-    struct str key, certificate;
-};
-
 /* What every test starts from: an authority, a server "localhost" and a node "box". */
 struct world {
-    struct party ca, server, node;
+    struct tls_party ca, server, node;
     struct tls_context *serving;
 };
-
-static void party_init(struct party *p)
-{
-    str_init(&p->key, CERTIFICATE_PEM_MAX);
-    str_init(&p->certificate, CERTIFICATE_PEM_MAX);
-}
-
-static void party_done(struct party *p)
-{
-    str_done(&p->key);
-    str_done(&p->certificate);
-}
-
-static struct tls_identity identity_of(const struct party *p)
-{
-    return (struct tls_identity){.key = str_text(&p->key),
-                                 .certificate = str_text(&p->certificate)};
-}
-
-static void party_issue(struct party *p, const struct party *ca, const char *name,
-                        enum certificate_role role, int64_t life_ms)
-{
-    static const char *const hosts[] = {"localhost", "127.0.0.1", "::1"};
-    struct str request;
-    struct error e = {0};
-    party_init(p);
-    str_init(&request, CERTIFICATE_PEM_MAX);
-    struct certificate_order order = {.name = name,
-                                      .role = role,
-                                      .hosts = hosts,
-                                      .host_count = role == CERTIFICATE_SERVER ? 3 : 0,
-                                      .now_wall_ms = clock_wall_ms(),
-                                      .life_ms = life_ms};
-    assert_int_equal(certificate_make_request(&e, name, &p->key, &request), 0);
-    if (certificate_issue(&e, str_text(&ca->key), str_text(&ca->certificate), str_text(&request),
-                          &order, &p->certificate) < 0)
-        fail_msg("%s", e.text);
-    str_done(&request);
-}
 
 static int set_up(void **state)
 {
     struct world *w = calloc(1, sizeof *w);
-    struct error e = {0};
-    party_init(&w->ca);
-    assert_int_equal(certificate_make_ca(&e, clock_wall_ms(), &w->ca.key, &w->ca.certificate), 0);
-    party_issue(&w->server, &w->ca, "control", CERTIFICATE_SERVER, HOUR_MS);
-    party_issue(&w->node, &w->ca, "box", CERTIFICATE_NODE, HOUR_MS);
-    struct tls_identity own = identity_of(&w->server);
-    if (tls_context_new_server(&e, &own, str_text(&w->ca.certificate), &w->serving) < 0)
-        fail_msg("%s", e.text);
+    tls_fixture_ca(&w->ca);
+    tls_fixture_issue(&w->ca, "control", CERTIFICATE_SERVER, HOUR_MS, &w->server);
+    tls_fixture_issue(&w->ca, "box", CERTIFICATE_NODE, HOUR_MS, &w->node);
+    w->serving = tls_fixture_server(&w->ca, &w->server);
     *state = w;
     return 0;
 }
@@ -86,9 +39,9 @@ static int tear_down(void **state)
 {
     struct world *w = *state;
     tls_context_free(w->serving);
-    party_done(&w->ca);
-    party_done(&w->server);
-    party_done(&w->node);
+    tls_fixture_done(&w->ca);
+    tls_fixture_done(&w->server);
+    tls_fixture_done(&w->node);
     free(w);
     return 0;
 }
@@ -100,16 +53,12 @@ struct pair {
     struct error server_error, client_error;
 };
 
-static struct tls_context *client_of(const char *ca, const struct fingerprint *pin,
-                                     const struct party *own, enum tls_protocol protocol)
+static struct tls_context *pinned_client(const struct fingerprint *pin)
 {
     struct error e = {0};
-    struct tls_trust trust = {.ca = ca};
-    if (pin)
-        trust.fingerprint = *pin;
-    struct tls_identity identity = own ? identity_of(own) : (struct tls_identity){0};
+    struct tls_trust trust = {.fingerprint = *pin};
     struct tls_context *c = NULL;
-    if (tls_context_new_client(&e, &trust, own ? &identity : NULL, protocol, &c) < 0)
+    if (tls_context_new_client(&e, &trust, NULL, TLS_HTTP, &c) < 0)
         fail_msg("%s", e.text);
     return c;
 }
@@ -156,7 +105,7 @@ static void bytes_arrive_and_the_end_is_seen(void **state)
 {
     struct world *w = *state;
     struct pair p;
-    struct tls_context *c = client_of(str_text(&w->ca.certificate), NULL, NULL, TLS_HTTP);
+    struct tls_context *c = tls_fixture_client(&w->ca, NULL, TLS_HTTP);
     shake_hands(&p, w->serving, c, "localhost");
     if (p.client_result < 0 || p.server_result < 0)
         fail_msg("%s / %s", p.client_error.text, p.server_error.text);
@@ -190,7 +139,7 @@ static void a_node_is_known_by_its_certificate(void **state)
     struct world *w = *state;
     struct pair p;
     struct certificate_facts facts;
-    struct tls_context *c = client_of(str_text(&w->ca.certificate), NULL, &w->node, TLS_NODE);
+    struct tls_context *c = tls_fixture_client(&w->ca, &w->node, TLS_NODE);
     shake_hands(&p, w->serving, c, "127.0.0.1");
     assert_int_equal(p.server_result, 0);
     assert_int_equal(tls_session_protocol(p.server), TLS_NODE);
@@ -207,7 +156,7 @@ static void the_fingerprint_alone_is_enough(void **state)
     struct pair p;
     struct fingerprint pin;
     assert_int_equal(fingerprint_of(NULL, str_text(&w->ca.certificate), &pin), 0);
-    struct tls_context *c = client_of(NULL, &pin, NULL, TLS_HTTP);
+    struct tls_context *c = pinned_client(&pin);
     shake_hands(&p, w->serving, c, "::1");
     assert_int_equal(p.client_result, 0);
     assert_int_equal(p.server_result, 0);
@@ -219,13 +168,13 @@ static void the_fingerprint_alone_is_enough(void **state)
 
     /* The server's own certificate is none to issue others with. */
     assert_int_equal(fingerprint_of(NULL, str_text(&w->server.certificate), &pin), 0);
-    c = client_of(NULL, &pin, NULL, TLS_HTTP);
+    c = pinned_client(&pin);
     shake_hands(&p, w->serving, c, "localhost");
     assert_int_equal(p.client_result, -ERR_DENIED);
     pair_done(&p);
     tls_context_free(c);
     pin.bytes[0] ^= 1;
-    c = client_of(NULL, &pin, NULL, TLS_HTTP);
+    c = pinned_client(&pin);
     shake_hands(&p, w->serving, c, "localhost");
     assert_int_equal(p.client_result, -ERR_DENIED);
     assert_non_null(strstr(p.client_error.text, "fingerprint"));
@@ -237,36 +186,35 @@ static void the_fingerprint_alone_is_enough(void **state)
 static void another_authority_is_refused_both_ways(void **state)
 {
     struct world *w = *state;
-    struct party other, stranger;
+    struct tls_party other, stranger;
     struct pair p;
-    party_init(&other);
-    assert_int_equal(certificate_make_ca(NULL, clock_wall_ms(), &other.key, &other.certificate), 0);
-    party_issue(&stranger, &other, "box", CERTIFICATE_NODE, HOUR_MS);
+    tls_fixture_ca(&other);
+    tls_fixture_issue(&other, "box", CERTIFICATE_NODE, HOUR_MS, &stranger);
 
-    struct tls_context *c = client_of(str_text(&other.certificate), NULL, NULL, TLS_HTTP);
+    struct tls_context *c = tls_fixture_client(&other, NULL, TLS_HTTP);
     shake_hands(&p, w->serving, c, "localhost");
     assert_int_equal(p.client_result, -ERR_DENIED);
     assert_int_equal(p.server_result, -ERR_DENIED);
     pair_done(&p);
     tls_context_free(c);
 
-    c = client_of(str_text(&w->ca.certificate), NULL, &stranger, TLS_NODE);
+    c = tls_fixture_client(&w->ca, &stranger, TLS_NODE);
     shake_hands(&p, w->serving, c, "localhost");
     assert_int_equal(p.server_result, -ERR_DENIED);
     assert_int_equal(p.client_result, -ERR_DENIED);
     pair_done(&p);
     tls_context_free(c);
-    party_done(&other);
-    party_done(&stranger);
+    tls_fixture_done(&other);
+    tls_fixture_done(&stranger);
 }
 
 static void expired_and_misused_certificates_are_refused(void **state)
 {
     struct world *w = *state;
-    struct party expired;
+    struct tls_party expired;
     struct pair p;
-    party_issue(&expired, &w->ca, "box", CERTIFICATE_NODE, -2000);
-    struct tls_context *c = client_of(str_text(&w->ca.certificate), NULL, &expired, TLS_NODE);
+    tls_fixture_issue(&w->ca, "box", CERTIFICATE_NODE, -2000, &expired);
+    struct tls_context *c = tls_fixture_client(&w->ca, &expired, TLS_NODE);
     shake_hands(&p, w->serving, c, "localhost");
     assert_int_equal(p.server_result, -ERR_DENIED);
     assert_non_null(strstr(p.server_error.text, "expired"));
@@ -274,13 +222,11 @@ static void expired_and_misused_certificates_are_refused(void **state)
     assert_non_null(strstr(p.client_error.text, "expired"));
     pair_done(&p);
     tls_context_free(c);
-    party_done(&expired);
+    tls_fixture_done(&expired);
 
     /* A node that plays the server. */
-    struct tls_identity own = identity_of(&w->node);
-    struct tls_context *server;
-    assert_int_equal(tls_context_new_server(NULL, &own, str_text(&w->ca.certificate), &server), 0);
-    c = client_of(str_text(&w->ca.certificate), NULL, NULL, TLS_HTTP);
+    struct tls_context *server = tls_fixture_server(&w->ca, &w->node);
+    c = tls_fixture_client(&w->ca, NULL, TLS_HTTP);
     shake_hands(&p, server, c, "localhost");
     assert_int_equal(p.client_result, -ERR_DENIED);
     pair_done(&p);
@@ -333,7 +279,7 @@ static void a_broken_connection_is_an_error_and_no_signal(void **state)
 {
     struct world *w = *state;
     struct pair p;
-    struct tls_context *c = client_of(str_text(&w->ca.certificate), NULL, NULL, TLS_HTTP);
+    struct tls_context *c = tls_fixture_client(&w->ca, NULL, TLS_HTTP);
     shake_hands(&p, w->serving, c, "localhost");
     tls_session_free(p.server);
     p.server = NULL;
@@ -390,7 +336,7 @@ static void sessions_become_streams(void **state)
 {
     struct world *w = *state;
     struct ends ends = {.base = event_base_new()};
-    struct tls_context *c = client_of(str_text(&w->ca.certificate), NULL, &w->node, TLS_NODE);
+    struct tls_context *c = tls_fixture_client(&w->ca, &w->node, TLS_NODE);
     int fds[2];
     struct tls_session *server;
     struct certificate_facts facts;

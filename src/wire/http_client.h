@@ -1,5 +1,5 @@
 /*
- * A small HTTP/1.1 client over unix sockets: one connection, kept alive between requests, every
+ * A small HTTP/1.1 client over unix sockets and over TLS: one connection, kept alive between requests, every
  * wait with a deadline. It never repeats a request by itself: only the caller knows whether that is
  * safe. Single-threaded use.
  */
@@ -14,7 +14,9 @@
 
 enum { HTTP_CLIENT_BODY_MAX = 64 << 20 };
 
+struct address;
 struct http_client;
+struct tls_context;
 
 struct http_call {
     const char *method;                                  /* "GET" */
@@ -29,12 +31,17 @@ struct http_call {
 
 /* Does not connect yet. NULL: no memory, or the path is too long for a socket. */
 struct http_client *http_client_new(const char *socket_path);
+/* Over TLS. tls: stays the caller's, and must outlive the client. token: shown with every request,
+ * copied; NULL: none. It has no spaces or line ends in it. NULL: no memory. */
+struct http_client *http_client_new_tls(const struct address *address, struct tls_context *tls,
+                                        const char *token);
 void http_client_free(struct http_client *c);
 
 /*
  * The whole of one request: the answer's status and body are there until the next call.
  * -ERR_UNAVAILABLE: nobody listens (errno is kept in the text), or the connection broke before any
- * byte of an answer; -ERR_TIMEOUT; -ERR_PROTOCOL; -ERR_TOO_LARGE; or what on_body answered.
+ * byte of an answer; -ERR_DENIED: the socket is not for us, or one side does not accept the other's
+ * certificate; -ERR_TIMEOUT; -ERR_PROTOCOL; -ERR_TOO_LARGE; or what on_body answered.
  * After an error the connection is closed; the next call makes a new one.
  */
 int http_client_call(struct error *e, struct http_client *c, const struct http_call *call);
