@@ -1,6 +1,7 @@
 #include "node/agent.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include "node/agent_internal.h"
 #include "node/cgroup.h"
 #include "node/identity.h"
+#include "node/renewal.h"
 #include "node/retention.h"
 
 static int open_directory(struct error *e, int parent_fd, const char *name, mode_t mode,
@@ -71,11 +73,34 @@ static int open_state(struct error *e, struct agent *a)
     return 0;
 }
 
+/* Over the network a node is who its certificate says. */
+static int name_node(struct error *e, struct agent *a)
+{
+    if (!a->networked)
+        return identity_name(e, a->config->node_name, a->info.name);
+    int r = credentials_load(e, a->directory_fd, &a->credentials);
+    if (r == -ERR_NOT_FOUND)
+        return error_set(e, ERR_NOT_FOUND,
+                         "this node has not joined %s: 'gpumux token create --role node' on "
+                         "control's machine prints the command that does it",
+                         a->control_name);
+    if (r < 0)
+        return r;
+    const char *name = a->credentials.facts.name, *wanted = a->config->node_name;
+    if (wanted[0] && !str_equal(wanted, name))
+        return error_set_field(e, ERR_CONFLICT, "node_name",
+                               "the certificate of this node is for the name %s, not %s: leave "
+                               "node_name out, or join again with a token for %s",
+                               name, wanted, wanted);
+    str_copy(a->info.name, sizeof a->info.name, name);
+    return 0;
+}
+
 static int describe_node(struct error *e, struct agent *a)
 {
     int r = identity_load(e, a->directory_fd, a->info.instance);
     if (r == 0)
-        r = identity_name(e, a->config->node_name, a->info.name);
+        r = name_node(e, a);
     if (r == 0)
         r = cgroup_open(e, a->config->cgroup, a->info.instance, &a->cgroup_fd);
     if (r < 0)
@@ -120,6 +145,24 @@ static bool copy_option(const char *from, char **to)
     return !from || *to;
 }
 
+static int copy_options(struct error *e, struct agent *a, const struct agent_options *options)
+{
+    if (!copy_option(options->directory, &a->directory) ||
+        !copy_option(options->control_socket, &a->control_socket) ||
+        !copy_option(options->control_host, &a->control_host) ||
+        !copy_option(options->control_port, &a->control_port) ||
+        !copy_option(options->emulate, &a->emulate) ||
+        !copy_option(options->emulate_libraries, &a->emulate_libraries))
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    a->networked = !a->control_socket;
+    if (a->networked)
+        (void)snprintf(a->control_name, sizeof a->control_name, "%s:%s", a->control_host,
+                       a->control_port);
+    else
+        (void)str_copy(a->control_name, sizeof a->control_name, a->control_socket);
+    return 0;
+}
+
 int agent_new(struct error *e, struct event_base *base, const struct agent_options *options,
               struct agent **ret)
 {
@@ -135,12 +178,8 @@ int agent_new(struct error *e, struct event_base *base, const struct agent_optio
     a->executable_fd = a->cgroup_fd = -1;
     list_init(&a->runs);
     list_init(&a->readers);
-    int r = 0;
-    if (!copy_option(options->directory, &a->directory) ||
-        !copy_option(options->control_socket, &a->control_socket) ||
-        !copy_option(options->emulate, &a->emulate) ||
-        !copy_option(options->emulate_libraries, &a->emulate_libraries))
-        r = error_set(e, ERR_NO_MEMORY, "out of memory");
+    credentials_init(&a->credentials);
+    int r = copy_options(e, a, options);
     if (r == 0)
         r = start(e, a);
     if (r < 0) {
@@ -155,7 +194,9 @@ void agent_free(struct agent *a)
 {
     if (!a)
         return;
+    renewal_done(a);
     link_stop(a);
+    credentials_done(&a->credentials);
     reader_done(a);
     list_for_each_safe (it, &a->runs)
         run_free(list_entry(it, struct run, link));
@@ -171,6 +212,8 @@ void agent_free(struct agent *a)
             close(fds[i]);
     free(a->directory);
     free(a->control_socket);
+    free(a->control_host);
+    free(a->control_port);
     free(a->emulate);
     free(a->emulate_libraries);
     free(a);

@@ -4,6 +4,7 @@
  *
  * State on disk (`directory`, mode 0711), enough for a new agent to take over after a crash:
  *   node.json      this node's instance
+ *   ca.pem, node.pem, node.key   of a node that joined over the network; see credentials.h
  *   agent.lock     flock: one agent at a time
  *   lease          8 bytes: boot-clock ms until which tasks may run; mapped by supervisors
  *   locks/W.A      flock held by the supervisor of attempt A of workload W while it lives
@@ -26,8 +27,9 @@ struct agent;
 
 struct agent_options {
     const char *directory;      /* of the state; made if missing */
-    const char *control_socket; /* unix socket of control's node port */
-    const char *emulate;        /* emulated devices' state file, or NULL: real ones through NVML */
+    const char *control_socket; /* unix socket of control's node port; or NULL, and … */
+    const char *control_host, *control_port; /* … where control listens with TLS */
+    const char *emulate; /* emulated devices' state file, or NULL: real ones through NVML */
     const char
         *emulate_libraries; /* directory with the emulated libcuda.so.1 and libnvidia-ml.so.1 */
     const struct config *config;

@@ -2,6 +2,8 @@
  * The parts of the agent, and how they hang together:
  *
  *   link.c       the connection to control: hello, welcome, lines both ways
+ *   dial.c       making that connection, on this machine or over the network
+ *   renewal.c    a certificate that is about to expire
  *   orders.c     what control asks for: grant, stop, settle, read, signal, input
  *   run.c        one attempt on this node, from its grant to its settled end
  *   launch.c     starting a supervisor
@@ -20,21 +22,25 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "base/rng.h"
 #include "node/account.h"
 #include "node/agent.h"
 #include "node/attempt_file.h"
 #include "node/control_socket.h"
+#include "node/credentials.h"
 #include "node/lease.h"
 #include "node/sampler.h"
 #include "wire/nodemsg.h"
 
 struct event;
 struct bufferevent;
+struct dial;
 
 enum {
     AGENT_RUNS_MAX = NODEMSG_ATTEMPTS_MAX,
     AGENT_READERS_MAX = 1024,
     AGENT_BEATS_KEPT = 16,
+    AGENT_CONTROL_NAME_MAX = 300,
     MAILBOX_LETTERS_MAX = 64, /* waiting commands of one attempt */
 };
 
@@ -100,11 +106,14 @@ struct beat_sent {
 };
 
 struct control_link {
+    struct dial *dial;
     struct bufferevent *stream; /* NULL: not connected */
     struct event *retry;
     struct event *beat_timer;
     struct event *patience; /* control must say something before it is over */
+    struct rng rng;
     int retry_ms;
+    char trouble[ERROR_TEXT_MAX]; /* that was logged last; "" after a welcome */
     bool welcomed;
     uint64_t session, sequence;
     int64_t hello_sent_ms;
@@ -114,13 +123,23 @@ struct control_link {
     struct beat_sent beats[AGENT_BEATS_KEPT];
 };
 
+/* See renewal.h. */
+struct renewal {
+    struct event *timer;
+    int64_t again_ms;
+    struct str key; /* of the certificate that was asked for; empty: none was */
+};
+
 struct agent {
     struct event_base *base;
     const struct config *config;
     const struct log *log;
     void (*on_link)(void *arg, bool joined);
     void *on_link_arg;
-    char *directory, *control_socket, *emulate, *emulate_libraries;
+    char *directory, *control_socket, *control_host, *control_port, *emulate, *emulate_libraries;
+    char control_name[AGENT_CONTROL_NAME_MAX]; /* for people: the socket, or HOST:PORT */
+    bool networked;                            /* control is reached by TLS, not by a unix socket */
+    struct credentials credentials;            /* then */
     int directory_fd, attempts_fd, finished_fd, locks_fd, lock_fd;
     int executable_fd;
     int cgroup_fd; /* -1: none */
@@ -134,6 +153,7 @@ struct agent {
     size_t reader_count;
     struct event *reader_timer;
     struct control_link link;
+    struct renewal renewal;
     struct retention *retention;
 };
 

@@ -176,7 +176,9 @@ static int check_grant(struct error *e, const struct agent *a, const struct gran
         if (!known)
             return error_set(e, ERR_NO_DEVICE, "device %s is not on this node", grant->devices[i]);
     }
-    return account_find(e, grant->spec->user, grant->uid, a->config->allow_root, ret);
+    /* A uid means something on control's own machine alone; elsewhere the name counts. */
+    const char *user = grant->spec->user || !a->networked ? grant->spec->user : grant->user;
+    return account_find(e, user, grant->uid, a->config->allow_root, ret);
 }
 
 /* ---- its directory ---- */

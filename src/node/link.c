@@ -1,19 +1,30 @@
+/*
+ * The connection to control: one at a time, made again for ever. What it loses is said again: a new
+ * connection starts with a hello that lists every attempt, and control repeats its orders.
+ *
+ * A connection that breaks without a word (a machine that lost its power, a network that was cut) is
+ * noticed by silence: control answers every beat, several a lease.
+ */
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include "base/clock.h"
 #include "base/skew.h"
 #include "base/version.h"
 #include "node/agent_internal.h"
+#include "node/dial.h"
+#include "node/renewal.h"
+#include "tls/session.h"
 
 enum {
+    /* Waits between tries double, and are spread: many nodes lose one control at the same moment. */
     RETRY_FIRST_MS = 50,
     RETRY_LAST_MS = 1000,
+    RETRY_FIRST_NETWORK_MS = 250,
+    RETRY_LAST_NETWORK_MS = 8000,
     RETRY_REFUSED_MS = 5000,
     BEATS_A_LEASE = 4,       /* at least: one lost answer must not end the lease */
     JOIN_MS = 5000,          /* from dialling to the welcome */
@@ -37,18 +48,47 @@ static void set_welcomed(struct agent *a, bool welcomed)
         a->on_link(a->on_link_arg, welcomed);
 }
 
+static int retry_first_ms(const struct agent *a)
+{
+    return a->networked ? RETRY_FIRST_NETWORK_MS : RETRY_FIRST_MS;
+}
+
+/* The longest wait leaves room for several tries in a lease. */
+static int retry_last_ms(const struct agent *a)
+{
+    int last = a->networked ? RETRY_LAST_NETWORK_MS : RETRY_LAST_MS;
+    int64_t lease_ms = a->link.lease_ms;
+    if (lease_ms > 0 && lease_ms / BEATS_A_LEASE < last)
+        last = (int)(lease_ms / BEATS_A_LEASE);
+    return last > retry_first_ms(a) ? last : retry_first_ms(a);
+}
+
 static void disconnect(struct agent *a)
 {
     struct control_link *l = &a->link;
     if (l->stream)
         bufferevent_free(l->stream);
     l->stream = NULL;
+    dial_cancel(l->dial);
     set_welcomed(a, false);
     event_del(l->beat_timer);
     event_del(l->patience);
-    const struct timeval wait = milliseconds(l->retry_ms);
+    renewal_stop(a);
+    const struct timeval wait =
+        milliseconds(l->retry_ms / 2 + (int64_t)rng_below(&l->rng, (uint64_t)l->retry_ms + 1));
     event_add(l->retry, &wait);
-    l->retry_ms = l->retry_ms * 2 < RETRY_LAST_MS ? l->retry_ms * 2 : RETRY_LAST_MS;
+    l->retry_ms = l->retry_ms * 2 < retry_last_ms(a) ? l->retry_ms * 2 : retry_last_ms(a);
+}
+
+/* Said once for each reason, not for each try. */
+static void complain(struct agent *a, const char *why)
+{
+    struct control_link *l = &a->link;
+    if (str_equal(l->trouble, why))
+        return;
+    str_copy(l->trouble, sizeof l->trouble, why);
+    log_write(a->log, LOG_WARN, "control cannot be reached, trying again", "control=%s why=\"%s\"",
+              a->control_name, why);
 }
 
 /*
@@ -60,8 +100,11 @@ static void on_silence(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct agent *a = arg;
-    log_write(a->log, LOG_WARN, "control is silent, trying again", "joined=%s",
-              a->link.welcomed ? "true" : "false");
+    if (a->link.welcomed)
+        log_write(a->log, LOG_WARN, "lost control, trying again", "control=%s why=\"it is silent\"",
+                  a->control_name);
+    else
+        complain(a, "no welcome came in time");
     disconnect(a);
 }
 
@@ -70,6 +113,16 @@ static void expect_word(struct control_link *l, int64_t within_ms)
 {
     const struct timeval tv = milliseconds(within_ms);
     event_add(l->patience, &tv);
+}
+
+static int64_t silence_after(int64_t lease_ms, int64_t beat_ms)
+{
+    int64_t silence_ms = lease_ms / SILENCES_A_LEASE;
+    if (silence_ms < SILENT_BEATS * beat_ms)
+        silence_ms = SILENT_BEATS * beat_ms;
+    if (silence_ms > lease_ms / 2) /* the other half is for joining again */
+        silence_ms = lease_ms / 2;
+    return silence_ms > SILENCE_LEAST_MS ? silence_ms : SILENCE_LEAST_MS;
 }
 
 /* Writes whether or not there is a session. */
@@ -167,7 +220,8 @@ static void welcome(struct agent *a, const struct nodemsg *msg)
     set_welcomed(a, true);
     l->session = msg->session;
     l->sequence = 0;
-    l->retry_ms = RETRY_FIRST_MS;
+    l->retry_ms = retry_first_ms(a);
+    l->trouble[0] = '\0';
     l->lease_ms = msg->lease_ms;
     l->fence_ms = msg->fence_ms;
     l->drain_ms = msg->drain_ms;
@@ -177,13 +231,7 @@ static void welcome(struct agent *a, const struct nodemsg *msg)
         every_ms = l->lease_ms / BEATS_A_LEASE;
     const struct timeval every = milliseconds(every_ms > 0 ? every_ms : 1);
     event_add(l->beat_timer, &every);
-    l->silence_ms = l->lease_ms / SILENCES_A_LEASE;
-    if (l->silence_ms < SILENT_BEATS * every_ms)
-        l->silence_ms = SILENT_BEATS * every_ms;
-    if (l->silence_ms > l->lease_ms / 2) /* the other half is for joining again */
-        l->silence_ms = l->lease_ms / 2;
-    if (l->silence_ms < SILENCE_LEAST_MS)
-        l->silence_ms = SILENCE_LEAST_MS;
+    l->silence_ms = silence_after(l->lease_ms, every_ms);
     expect_word(l, l->silence_ms);
     log_write(a->log, LOG_INFO, "joined control", "session=%llu attempts=%zu",
               (unsigned long long)l->session, a->run_count);
@@ -191,6 +239,7 @@ static void welcome(struct agent *a, const struct nodemsg *msg)
     list_for_each (it, &a->runs)
         run_report(list_entry(it, struct run, link));
     send_beat(a);
+    renewal_start(a, msg->renew_ms);
 }
 
 /* The lease holds from when that beat was sent, not from now. */
@@ -211,6 +260,9 @@ static void take_message(struct agent *a, const struct nodemsg *msg)
         beat_answered(a, msg->beat);
         if (a->link.welcomed)
             expect_word(&a->link, a->link.silence_ms);
+        break;
+    case NODEMSG_CERTIFICATE:
+        renewal_take(a, msg);
         break;
     case NODEMSG_REFUSE:
         log_write(a->log, LOG_ERROR, "control refuses this node", "text=\"%s\"",
@@ -260,35 +312,46 @@ static void on_readable(struct bufferevent *stream, void *arg)
     }
 }
 
+/* Why it ended, for whoever can do something about it. */
+static void say_why(struct agent *a, struct bufferevent *stream, short what)
+{
+    struct error e = {0};
+    if (a->networked && what & BEV_EVENT_ERROR)
+        (void)tls_stream_error(&e, stream);
+    else if (what & BEV_EVENT_ERROR)
+        (void)error_set_errno(&e, ERR_UNAVAILABLE, EVUTIL_SOCKET_ERROR(), "no connection");
+    else
+        (void)error_set(&e, ERR_UNAVAILABLE, "it closed the connection");
+    if (a->link.welcomed)
+        log_write(a->log, LOG_WARN, "lost control, trying again", "control=%s why=\"%s\"",
+                  a->control_name, e.text);
+    else
+        complain(a, e.text);
+}
+
 static void on_event(struct bufferevent *stream, short what, void *arg)
 {
-    (void)stream;
     struct agent *a = arg;
     if (what & BEV_EVENT_CONNECTED) {
         say_hello(a);
         return;
     }
-    if (a->link.welcomed)
-        log_write(a->log, LOG_WARN, "lost control, trying again", "socket=%s", a->control_socket);
+    say_why(a, stream, what);
     disconnect(a);
 }
 
-static void connect_to_control(struct agent *a)
+static void on_dialled(void *arg, struct bufferevent *stream, const struct error *why)
 {
-    struct control_link *l = &a->link;
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    str_copy(address.sun_path, sizeof address.sun_path, a->control_socket);
-    l->stream =
-        bufferevent_socket_new(a->base, -1, BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
-    if (!l->stream) {
+    struct agent *a = arg;
+    if (!stream) {
+        complain(a, why->text);
         disconnect(a);
         return;
     }
-    expect_word(l, JOIN_MS);
-    bufferevent_setcb(l->stream, on_readable, NULL, on_event, a);
-    bufferevent_enable(l->stream, EV_READ | EV_WRITE);
-    if (bufferevent_socket_connect(l->stream, (struct sockaddr *)&address, sizeof address) < 0)
-        disconnect(a);
+    a->link.stream = stream;
+    bufferevent_setcb(stream, on_readable, NULL, on_event, a);
+    bufferevent_setwatermark(stream, EV_READ, 0, 2 * NODEMSG_LINE_MAX);
+    bufferevent_enable(stream, EV_READ | EV_WRITE);
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *arg)
@@ -296,17 +359,34 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct agent *a = arg;
-    if (!a->link.stream)
-        connect_to_control(a);
+    if (a->link.stream)
+        return;
+    expect_word(&a->link, JOIN_MS);
+    dial_start(a->link.dial);
+}
+
+static int make_dial(struct error *e, struct agent *a)
+{
+    struct control_link *l = &a->link;
+    if (!a->networked)
+        return dial_new_unix(e, a->base, a->control_socket, on_dialled, a, &l->dial);
+    int r = dial_new_tls(e, a->base, a->control_host, a->control_port, on_dialled, a, &l->dial);
+    struct tls_context *context;
+    if (r == 0)
+        r = credentials_context(e, &a->credentials, &context);
+    if (r == 0)
+        dial_trust(l->dial, context);
+    return r;
 }
 
 int link_start(struct error *e, struct agent *a)
 {
     struct control_link *l = &a->link;
-    if (strlen(a->control_socket) >= sizeof((struct sockaddr_un *)NULL)->sun_path)
-        return error_set(e, ERR_INVALID, "the path of a socket has at most 107 bytes: %s",
-                         a->control_socket);
-    l->retry_ms = RETRY_FIRST_MS;
+    int r = make_dial(e, a);
+    if (r < 0)
+        return r;
+    rng_seed(&l->rng, rng_os_seed());
+    l->retry_ms = retry_first_ms(a);
     l->retry = evtimer_new(a->base, on_retry, a);
     l->beat_timer = event_new(a->base, -1, EV_PERSIST, on_beat, a);
     l->patience = evtimer_new(a->base, on_silence, a);
@@ -319,13 +399,12 @@ int link_start(struct error *e, struct agent *a)
 void link_stop(struct agent *a)
 {
     struct control_link *l = &a->link;
+    struct event *events[] = {l->retry, l->patience, l->beat_timer};
     if (l->stream)
         bufferevent_free(l->stream);
-    if (l->retry)
-        event_free(l->retry);
-    if (l->beat_timer)
-        event_free(l->beat_timer);
-    if (l->patience)
-        event_free(l->patience);
+    dial_free(l->dial);
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (events[i])
+            event_free(events[i]);
     *l = (struct control_link){0};
 }

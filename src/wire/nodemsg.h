@@ -10,10 +10,11 @@
  *   beat     session, number, usage of devices and attempts
  *   log      answers read: request, result, text, offset, data, end
  *   done     answers signal and input: request, result, text
+ *   renew    csr: asks for a new certificate, before the old one expires
  *   refuse   text; then it closes
  *
  * control → node:
- *   welcome  protocol, version, session, lease, fence, drain
+ *   welcome  protocol, version, session, lease, fence, drain, and when to renew its certificate
  *   grant    session, sequence, workload, attempt, spec, …
  *   stop     session, sequence, workload, attempt, grace
  *   settle   session, sequence, workload, attempt
@@ -21,6 +22,7 @@
  *   read     request, workload, attempt, offset, wait, max
  *   signal   request, workload, attempt, signal
  *   input    request, workload, attempt, offset, data, end
+ *   certificate  answers renew: the certificate, and when to renew that
  *   refuse   text; then it closes
  */
 #pragma once
@@ -35,6 +37,7 @@ enum {
     NODEMSG_LINE_MAX = 8 << 20,
     NODEMSG_DATA_MAX = 256 << 10, /* bytes of log or input in one message */
     NODEMSG_ATTEMPTS_MAX = 4096,
+    NODEMSG_PEM_MAX = 16 << 10,
 };
 
 enum nodemsg_type {
@@ -50,6 +53,8 @@ enum nodemsg_type {
     NODEMSG_READ,
     NODEMSG_SIGNAL,
     NODEMSG_INPUT,
+    NODEMSG_RENEW,
+    NODEMSG_CERTIFICATE,
     NODEMSG_REFUSE,
     NODEMSG_TYPE_END
 };
@@ -77,6 +82,8 @@ struct nodemsg {
     const char *version;
     uint64_t session, sequence;
     int64_t lease_ms, fence_ms, drain_ms;
+    int64_t renew_ms; /* welcome, certificate: from now; 0: there is nothing to renew */
+    const char *pem;  /* renew: the request; certificate: what was issued */
     uint64_t workload;
     int attempt;
     int64_t grace_ms;

@@ -124,6 +124,26 @@ static void take_welcome(struct json_reader *r, struct nodemsg *msg)
     json_take_int64(r, "lease_ms", 0, WORKLOAD_TIME_MS_MAX, &msg->lease_ms);
     json_take_int64(r, "fence_ms", 0, WORKLOAD_TIME_MS_MAX, &msg->fence_ms);
     json_take_int64(r, "drain_ms", 0, WORKLOAD_TIME_MS_MAX, &msg->drain_ms);
+    if (json_has(r, "renew_ms"))
+        json_take_int64(r, "renew_ms", 0, WORKLOAD_TIME_MS_MAX, &msg->renew_ms);
+}
+
+static void take_pem(struct json_reader *r, const char *key, struct nodemsg *msg)
+{
+    json_take_text(r, key, &msg->pem);
+    if (r->result == 0 && strlen(msg->pem) >= NODEMSG_PEM_MAX)
+        json_fail(r, key, "longer than %d bytes", NODEMSG_PEM_MAX);
+}
+
+static void take_renew(struct json_reader *r, struct nodemsg *msg)
+{
+    take_pem(r, "csr", msg);
+}
+
+static void take_certificate(struct json_reader *r, struct nodemsg *msg)
+{
+    take_pem(r, "certificate", msg);
+    json_take_int64(r, "renew_ms", 0, WORKLOAD_TIME_MS_MAX, &msg->renew_ms);
 }
 
 static void take_spec(struct json_reader *r, struct grant *grant)
@@ -244,6 +264,7 @@ static void take_message(struct json_reader *r, struct nodemsg *msg)
         [NODEMSG_GRANT] = take_grant,    [NODEMSG_STOP] = take_order,
         [NODEMSG_SETTLE] = take_order,   [NODEMSG_READ] = take_request,
         [NODEMSG_SIGNAL] = take_request, [NODEMSG_INPUT] = take_request,
+        [NODEMSG_RENEW] = take_renew,    [NODEMSG_CERTIFICATE] = take_certificate,
         [NODEMSG_REFUSE] = take_refuse,
     };
     const char *name = json_borrow_text(r, "type");

@@ -111,6 +111,8 @@ static struct nodemsg random_message(struct rng *rng, struct parts *p)
         .lease_ms = random_ms(rng),
         .fence_ms = random_ms(rng),
         .drain_ms = random_ms(rng),
+        .renew_ms = random_ms(rng),
+        .pem = "-----BEGIN X-----\nAA==\n-----END X-----\n",
         .workload = rng_u64(rng),
         .attempt = positive(rng),
         .grace_ms = random_ms(rng),
@@ -276,6 +278,14 @@ static void assert_messages_equal(const struct nodemsg *a, const struct nodemsg 
         assert_int_equal(a->lease_ms, b->lease_ms);
         assert_int_equal(a->fence_ms, b->fence_ms);
         assert_int_equal(a->drain_ms, b->drain_ms);
+        assert_int_equal(a->renew_ms, b->renew_ms);
+        break;
+    case NODEMSG_RENEW:
+        assert_string_equal(a->pem, b->pem);
+        break;
+    case NODEMSG_CERTIFICATE:
+        assert_string_equal(a->pem, b->pem);
+        assert_int_equal(a->renew_ms, b->renew_ms);
         break;
     case NODEMSG_GRANT:
     case NODEMSG_STOP:

@@ -5,10 +5,13 @@
 #include "wire/record_internal.h"
 
 const char *const nodemsg_type_names[NODEMSG_TYPE_END] = {
-    [NODEMSG_HELLO] = "hello",   [NODEMSG_REPORT] = "report", [NODEMSG_BEAT] = "beat",
-    [NODEMSG_LOG] = "log",       [NODEMSG_DONE] = "done",     [NODEMSG_WELCOME] = "welcome",
-    [NODEMSG_GRANT] = "grant",   [NODEMSG_STOP] = "stop",     [NODEMSG_SETTLE] = "settle",
-    [NODEMSG_READ] = "read",     [NODEMSG_SIGNAL] = "signal", [NODEMSG_INPUT] = "input",
+    [NODEMSG_HELLO] = "hello",   [NODEMSG_REPORT] = "report",
+    [NODEMSG_BEAT] = "beat",     [NODEMSG_LOG] = "log",
+    [NODEMSG_DONE] = "done",     [NODEMSG_WELCOME] = "welcome",
+    [NODEMSG_GRANT] = "grant",   [NODEMSG_STOP] = "stop",
+    [NODEMSG_SETTLE] = "settle", [NODEMSG_READ] = "read",
+    [NODEMSG_SIGNAL] = "signal", [NODEMSG_INPUT] = "input",
+    [NODEMSG_RENEW] = "renew",   [NODEMSG_CERTIFICATE] = "certificate",
     [NODEMSG_REFUSE] = "refuse",
 };
 
@@ -98,6 +101,8 @@ static void put_welcome(struct json_writer *w, const struct nodemsg *msg)
     json_put_int(json_key(w, "lease_ms"), msg->lease_ms);
     json_put_int(json_key(w, "fence_ms"), msg->fence_ms);
     json_put_int(json_key(w, "drain_ms"), msg->drain_ms);
+    if (msg->renew_ms > 0)
+        json_put_int(json_key(w, "renew_ms"), msg->renew_ms);
 }
 
 static void put_grant(struct json_writer *w, const struct nodemsg *msg)
@@ -198,6 +203,13 @@ static void put_members(struct json_writer *w, const struct nodemsg *msg)
     case NODEMSG_SIGNAL:
     case NODEMSG_INPUT:
         put_request(w, msg);
+        break;
+    case NODEMSG_RENEW:
+        json_put_string(json_key(w, "csr"), msg->pem);
+        break;
+    case NODEMSG_CERTIFICATE:
+        json_put_string(json_key(w, "certificate"), msg->pem);
+        json_put_int(json_key(w, "renew_ms"), msg->renew_ms);
         break;
     case NODEMSG_REFUSE:
         json_put_string(json_key(w, "text"), msg->text ? msg->text : "");
