@@ -249,8 +249,8 @@ int http_server_listen_tls(struct error *e, struct http_server *s, const char *h
                            const char *port, struct tls_context *tls, http_on_node on_node,
                            uint16_t *ret_port)
 {
-    int fd;
-    uint16_t chosen;
+    int fd = -1;
+    uint16_t chosen = 0;
     int r = bind_tcp(e, host, port, &fd);
     if (r < 0)
         return r;
