@@ -12,6 +12,7 @@ enum {
     REAP_INTERVAL_NS = 10 * 1000 * 1000, /* real time between two looks for dead clients */
     SLEEP_NS_MIN = 50 * 1000, /* a shorter sleep costs more than the lateness that it saves */
 };
+enum { STREAM_PRIORITIES = 1 + CUDA_PRIORITY_LEAST - CUDA_PRIORITY_GREATEST };
 #define UTILISATION_WINDOW_NS UINT64_C(200000000)
 
 void device_init(struct device *device, const struct mapping *mapping, unsigned index)
@@ -103,12 +104,89 @@ static bool is_ordered(const struct emu_client *client, unsigned index,
     return true;
 }
 
+/* A batch: changes that are committed together. It ends when the log is so full that one more step
+ * (SAVED_BYTES_A_STEP at most) or what a batch begins with would not fit. */
+enum {
+    SAVED_BYTES_A_STREAM = 64,
+    SAVED_BYTES_A_STEP = EMU_RUNNING_MAX * SAVED_BYTES_A_STREAM,
+    BATCH_BYTES_MAX = UNDO_BYTES_MAX - SAVED_BYTES_A_STEP,
+};
+static_assert(sizeof(struct contention_kernel) * EMU_RUNNING_MAX + 4096 < BATCH_BYTES_MAX,
+              "the core fits with a step behind it");
+
+static void begin_batch(struct device *device)
+{
+    device->state->batch++;
+    device_save_core(device);
+}
+
+static void end_batch(struct device *device)
+{
+    struct emu_device *state = device->state;
+    device_commit(device);
+    for (unsigned i = 0; i < state->active_count; i++) {
+        const struct emu_active *active = &state->active[i];
+        struct emu_stream *stream = &state->clients[active->slot].streams[active->index];
+        if (atomic_load_explicit(&stream->free_head, memory_order_relaxed) != stream->head)
+            atomic_store_explicit(&stream->free_head, stream->head, memory_order_release);
+    }
+}
+
+static void make_log_room(struct device *device)
+{
+    if (undo_used_bytes(&device->state->undo) > BATCH_BYTES_MAX) {
+        end_batch(device);
+        begin_batch(device);
+    }
+}
+
+static void save_stream(struct device *device, struct emu_stream *stream)
+{
+    if (stream->saved_batch == device->state->batch)
+        return;
+    static_assert(offsetof(struct emu_stream, running) ==
+                      offsetof(struct emu_stream, head) + sizeof(stream->head),
+                  "saved as one piece");
+    device_save(device, &stream->head, sizeof(stream->head) + sizeof(stream->running));
+    stream->saved_batch = device->state->batch;
+}
+
 static void finish_entry(struct device *device, struct emu_stream *stream)
 {
-    device_save(device, &stream->head, sizeof(stream->head));
-    device_save(device, &stream->running, sizeof(stream->running));
+    save_stream(device, stream);
     stream->head++;
     stream->running = 0;
+}
+
+static void start_kernel(struct device *device, unsigned slot, unsigned index,
+                         const struct emu_entry *entry)
+{
+    struct emu_device *state = device->state;
+    const struct emu_client *client = &state->clients[slot];
+    struct emu_stream *stream = &state->clients[slot].streams[index];
+    bool is_mps = client->mps_generation > 0;
+    uint64_t block_ns = fault_stretch_ns(state, entry->block_ns);
+    struct contention_launch launch = {
+        .tag = stream_tag(slot, index),
+        .duration_ns = fault_stretch_ns(state, entry->duration_ns),
+        .block_ns = block_ns < UINT32_MAX ? (uint32_t)block_ns : UINT32_MAX,
+        .party = is_mps ? EMU_CLIENTS_MAX + client->mps_generation : slot,
+        .client = slot,
+        .sm_permille = entry->sm_permille,
+        .dram_permille = entry->dram_permille,
+        .share_permille = CONTENTION_FULL_PERMILLE,
+        .priority = (uint16_t)(STREAM_PRIORITIES + stream->priority),
+    };
+    if (is_mps) {
+        launch.priority = (uint16_t)(launch.priority + client->priority * STREAM_PRIORITIES);
+        if (client->share_permille < CONTENTION_FULL_PERMILLE)
+            launch.share_permille =
+                (uint16_t)contention_share_permille(state->model.sms, client->share_permille);
+    }
+    save_stream(device, stream);
+    contention_kernel_init(&state->running[state->running_count], &launch);
+    state->running_count++;
+    stream->running = 1;
 }
 
 /* Starts the entry at the head of a stream, or does it if it takes no time. False: it must wait. */
@@ -117,18 +195,10 @@ static bool start_entry(struct device *device, unsigned slot, unsigned index,
 {
     struct emu_device *state = device->state;
     struct emu_client *client = &state->clients[slot];
-    struct emu_stream *stream = &client->streams[index];
     struct emu_event *event = &client->events[entry->target % EMU_EVENTS_MAX];
     switch ((enum emu_operation)entry->operation) {
     case EMU_RUN:
-        device_save(device, &state->running_count, sizeof(state->running_count));
-        device_save(device, &stream->running, sizeof(stream->running));
-        contention_kernel_init(&state->running[state->running_count], slot, stream_tag(slot, index),
-                               fault_stretch_ns(state, entry->duration_ns), entry->sm_permille,
-                               entry->dram_permille);
-        state->running_count++;
-        stream->running = 1;
-        device_commit(device);
+        start_kernel(device, slot, index, entry);
         return true;
     case EMU_RECORD:
         device_save(device, event, sizeof(*event));
@@ -142,40 +212,18 @@ static bool start_entry(struct device *device, unsigned slot, unsigned index,
         break;
     case EMU_FREE:
         device_save(device, &client->memory_bytes, sizeof(client->memory_bytes));
-        device_save(device, &state->memory_used_bytes, sizeof(state->memory_used_bytes));
         client->memory_bytes -= entry->value;
         state->memory_used_bytes -= entry->value;
         break;
     case EMU_FAULT:
-        finish_entry(device, stream);
+        finish_entry(device, &client->streams[index]);
+        end_batch(device);
         fault_strike(device, slot, CUDA_ERROR_ILLEGAL_ADDRESS, XID_MMU_FAULT);
+        begin_batch(device);
         return false;
     }
-    finish_entry(device, stream);
-    device_commit(device);
+    finish_entry(device, &client->streams[index]);
     return true;
-}
-
-/* Starts what can start in one stream at the present time. Sets *progress when anything did, and
- * lowers *arrival_ns to the time of an entry that is still to come. */
-static void admit_stream(struct device *device, unsigned slot, unsigned index, bool *progress,
-                         uint64_t *arrival_ns)
-{
-    struct emu_client *client = &device->state->clients[slot];
-    struct emu_stream *stream = &client->streams[index];
-    const struct emu_entry *entry;
-    while (!stream->running && (entry = stream_head(stream)) != NULL) {
-        if (entry->enqueued_ns > device->state->usage.time_ns) {
-            if (entry->enqueued_ns < *arrival_ns)
-                *arrival_ns = entry->enqueued_ns;
-            break;
-        }
-        if (!is_ordered(client, index, entry) || !start_entry(device, slot, index, entry))
-            break;
-        *progress = true;
-    }
-    if (atomic_load_explicit(&stream->free_head, memory_order_relaxed) != stream->head)
-        atomic_store_explicit(&stream->free_head, stream->head, memory_order_release);
 }
 
 static bool has_error(const struct emu_client *client)
@@ -183,7 +231,50 @@ static bool has_error(const struct emu_client *client)
     return atomic_load_explicit(&client->sticky_error, memory_order_relaxed) != 0;
 }
 
-/* Starts everything that can start now; an event recorded in one stream may free another. Returns
+/* The streams that have operations. What is put in from now on is for the next advance: it was put
+ * in later than the time to which this one goes. */
+static void find_active(struct emu_device *state)
+{
+    unsigned count = 0;
+    for (unsigned slot = 0; slot < state->clients_high; slot++) {
+        const struct emu_client *client = &state->clients[slot];
+        if (!client->live || has_error(client))
+            continue;
+        for (uint64_t left = client->streams_used; left != 0; left &= left - 1) {
+            unsigned index = (unsigned)__builtin_ctzll(left);
+            const struct emu_stream *stream = &client->streams[index];
+            uint64_t tail = atomic_load_explicit(&stream->tail, memory_order_acquire);
+            if (stream->head != tail)
+                state->active[count++] =
+                    (struct emu_active){.tail = tail, .slot = slot, .index = index};
+        }
+    }
+    state->active_count = count;
+}
+
+/* Starts what can start in one stream at the present time. Sets *progress when another stream may
+ * wait for what was done, and lowers *arrival_ns to the time of an entry that is still to come. */
+static void admit_stream(struct device *device, const struct emu_active *active, bool *progress,
+                         uint64_t *arrival_ns)
+{
+    struct emu_client *client = &device->state->clients[active->slot];
+    struct emu_stream *stream = &client->streams[active->index];
+    while (!stream->running && stream->head != active->tail && !has_error(client)) {
+        const struct emu_entry *entry = &stream->ring[stream->head % EMU_RING_ENTRIES];
+        if (entry->enqueued_ns > device->state->usage.time_ns) {
+            if (entry->enqueued_ns < *arrival_ns)
+                *arrival_ns = entry->enqueued_ns;
+            break;
+        }
+        make_log_room(device);
+        if (!is_ordered(client, active->index, entry) ||
+            !start_entry(device, active->slot, active->index, entry))
+            break;
+        *progress |= !stream->running;
+    }
+}
+
+/* Starts everything that can start now; an operation done in one stream may free another. Returns
  * the time of the next entry that is still to come. */
 static uint64_t admit_all(struct device *device)
 {
@@ -193,14 +284,8 @@ static uint64_t admit_all(struct device *device)
     do {
         progress = false;
         arrival_ns = CONTENTION_NEVER;
-        for (unsigned slot = 0; slot < state->clients_high; slot++) {
-            const struct emu_client *client = &state->clients[slot];
-            if (!client->live || has_error(client))
-                continue;
-            for (uint64_t left = client->streams_used; left != 0 && !has_error(client);
-                 left &= left - 1)
-                admit_stream(device, slot, (unsigned)__builtin_ctzll(left), &progress, &arrival_ns);
-        }
+        for (unsigned i = 0; i < state->active_count; i++)
+            admit_stream(device, &state->active[i], &progress, &arrival_ns);
     } while (progress);
     return arrival_ns;
 }
@@ -211,36 +296,41 @@ static void add_usage(struct emu_device *state, uint64_t ns)
     usage->time_ns += ns;
     if (state->running_count > 0)
         usage->busy_ns += ns;
-    for (unsigned i = 0; i < state->running_count; i++) {
-        usage->sm_permille_ns += state->running[i].sm_used * ns;
-        usage->dram_permille_ns += state->running[i].dram_used * ns;
-    }
+    usage->sm_permille_ns += state->contention.sm_used * ns;
+    usage->dram_permille_ns += state->contention.dram_used * ns;
     if (usage->time_ns - state->marks[1].time_ns >= UTILISATION_WINDOW_NS) {
         state->marks[0] = state->marks[1];
         state->marks[1] = *usage;
     }
 }
 
-/* One step: up to the next change, at most to `limit_ns`. */
-static void step(struct device *device, uint64_t limit_ns)
+static void take_out_finished(struct device *device)
 {
     struct emu_device *state = device->state;
-    device_save_core(device);
-    uint64_t ns = contention_plan(&state->contention, state->running, state->running_count);
-    uint64_t left_ns = limit_ns - state->usage.time_ns;
-    if (ns > left_ns)
-        ns = left_ns;
-    contention_elapse(&state->contention, state->running, state->running_count, ns);
-    add_usage(state, ns);
     unsigned kept = 0;
     for (unsigned i = 0; i < state->running_count; i++) {
         if (state->running[i].work == 0)
             finish_entry(device, stream_by_tag(state, state->running[i].tag));
-        else
-            state->running[kept++] = state->running[i];
+        else if (kept++ != i)
+            state->running[kept - 1] = state->running[i];
     }
     state->running_count = kept;
-    device_commit(device);
+}
+
+/* One step: up to the next change, at most to `limit_ns`. */
+static void step(struct device *device, uint64_t limit_ns)
+{
+    struct emu_device *state = device->state;
+    make_log_room(device);
+    uint64_t ns = contention_plan(&state->contention, state->running, state->running_count);
+    uint64_t left_ns = limit_ns - state->usage.time_ns;
+    bool is_whole = ns <= left_ns;
+    if (!is_whole)
+        ns = left_ns;
+    contention_elapse(&state->contention, state->running, state->running_count, ns);
+    add_usage(state, ns);
+    if (is_whole)
+        take_out_finished(device);
 }
 
 static void reap_if_due(struct device *device)
@@ -258,12 +348,15 @@ void device_advance(struct device *device, uint64_t target_ns)
 {
     struct emu_device *state = device->state;
     reap_if_due(device);
+    find_active(state);
+    begin_batch(device);
     for (;;) {
         uint64_t arrival_ns = admit_all(device);
         if (state->usage.time_ns >= target_ns)
             break;
         step(device, arrival_ns < target_ns ? arrival_ns : target_ns);
     }
+    end_batch(device);
 }
 
 uint64_t device_stream_bound_ns(struct device *device, unsigned slot, unsigned index,

@@ -222,7 +222,7 @@ static int init_device(struct emu_device *device, const struct emu_model *model,
     device->model = *model;
     if (shared)
         device->mps = (struct emu_mps){.state = EMU_MPS_READY, .generation = 1, .is_implied = 1};
-    contention_init(&device->contention, shared ? CONTENTION_SHARED : CONTENTION_TIME_SLICED);
+    contention_init(&device->contention);
     for (size_t i = 0; i < EMU_UUID_BYTES; i++)
         device->uuid[i] = (uint8_t)rng_below(rng, 256);
     device->uuid[6] = (uint8_t)((device->uuid[6] & 0x0f) | 0x40); /* RFC 9562: version 4 */

@@ -25,6 +25,14 @@ struct grid {
     unsigned block_x, block_y, block_z;
 };
 
+struct launch {
+    const struct function *function;
+    struct grid grid;
+    bool cooperative;
+    struct stream *stream; /* the handle as given */
+    void **parameters, **extra;
+};
+
 bool launch_is_burn(const struct ptx_entry *entry)
 {
     return str_equal(entry->name, "gpumux_burn") && entry->parameter_count >= BURN_PARAMETERS_MIN &&
@@ -67,10 +75,23 @@ static int find_buffer(void **extra, const unsigned char **ret_buffer, size_t *r
     return CUDA_SUCCESS;
 }
 
+/* Blocks beyond one for each SM that the kernel says it takes run after the first. */
+static uint64_t burn_waves(const struct grid *g, const struct emu_model *model,
+                           unsigned sm_permille)
+{
+    uint64_t blocks = (uint64_t)g->grid_x * g->grid_y * g->grid_z;
+    uint64_t at_once =
+        (model->sms * sm_permille + CONTENTION_FULL_PERMILLE / 2) / CONTENTION_FULL_PERMILLE;
+    uint64_t waves = at_once > 0 ? blocks / at_once : 1;
+    return waves > 0 ? waves : 1;
+}
+
 /* Reads the first parameters of gpumux_burn from wherever the caller put them. */
-static int read_burn(const struct ptx_entry *entry, void **parameters, void **extra,
+static int read_burn(const struct launch *what, const struct emu_model *model,
                      struct emu_entry *operation)
 {
+    const struct ptx_entry *entry = &what->function->entry;
+    void **parameters = what->parameters, **extra = what->extra;
     const void *at[BURN_PARAMETERS_MIN];
     if (parameters) {
         for (unsigned i = 0; i < BURN_PARAMETERS_MIN; i++)
@@ -91,12 +112,15 @@ static int read_burn(const struct ptx_entry *entry, void **parameters, void **ex
     memcpy(&sm_permille, at[BURN_SM_PERMILLE], sizeof(sm_permille));
     memcpy(&dram_permille, at[BURN_DRAM_PERMILLE], sizeof(dram_permille));
     memcpy(&duration_ns, at[BURN_DURATION_NS], sizeof(duration_ns));
-    if (sm_permille > CONTENTION_FULL_PERMILLE || dram_permille > CONTENTION_FULL_PERMILLE ||
-        duration_ns > CONTENTION_DURATION_NS_MAX)
+    if (sm_permille > CONTENTION_FULL_PERMILLE || dram_permille > CONTENTION_FULL_PERMILLE)
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t waves = burn_waves(&what->grid, model, sm_permille);
+    if (duration_ns > CONTENTION_DURATION_NS_MAX / waves)
         return CUDA_ERROR_INVALID_VALUE;
     operation->sm_permille = (uint16_t)sm_permille;
     operation->dram_permille = (uint16_t)dram_permille;
-    operation->duration_ns = duration_ns;
+    operation->duration_ns = waves * duration_ns;
+    operation->block_ns = duration_ns < UINT32_MAX ? (uint32_t)duration_ns : UINT32_MAX;
     return CUDA_SUCCESS;
 }
 
@@ -112,6 +136,7 @@ static void guess_cost(const struct grid *g, const struct emu_model *model,
     operation->sm_permille = (uint16_t)sm_permille;
     operation->dram_permille = UNKNOWN_DRAM_PERMILLE;
     operation->duration_ns = waves * UNKNOWN_WAVE_NS;
+    operation->block_ns = UNKNOWN_WAVE_NS;
     if (operation->duration_ns > CONTENTION_DURATION_NS_MAX)
         operation->duration_ns = CONTENTION_DURATION_NS_MAX;
 }
@@ -131,14 +156,6 @@ static bool is_resident(const struct grid *g, unsigned sms)
     uint64_t blocks = (uint64_t)g->grid_x * g->grid_y * g->grid_z;
     return blocks <= (uint64_t)sms * blocks_per_sm(g->block_x * g->block_y * g->block_z);
 }
-
-struct launch {
-    const struct function *function;
-    struct grid grid;
-    bool cooperative;
-    struct stream *stream; /* the handle as given */
-    void **parameters, **extra;
-};
 
 static int launch(const struct launch *what)
 {
@@ -161,7 +178,7 @@ static int launch(const struct launch *what)
     if (function->is_illegal)
         operation.operation = EMU_FAULT;
     else if (function->is_burn)
-        r = read_burn(&function->entry, parameters, extra, &operation);
+        r = read_burn(what, model, &operation);
     else
         guess_cost(grid, model, &operation);
     if (r != CUDA_SUCCESS)

@@ -84,16 +84,25 @@ struct emu_entry {
     uint32_t target;
     uint16_t sm_permille, dram_permille;
     uint32_t operation; /* enum emu_operation */
-    uint32_t reserved;
+    uint32_t block_ns;  /* EMU_RUN: how long one of its blocks takes; 0: as long as all */
 };
 
+/* What the owner writes at every launch, what it reads and what the simulation writes at every step
+ * lie in lines of their own: they are used on different processors at the same time. */
+enum { EMU_LINE_BYTES = 64 };
+
 struct emu_stream {
-    _Atomic uint64_t tail;      /* entries ever put in, by the owner */
-    _Atomic uint64_t free_head; /* entries ever finished, committed: what the owner may reuse */
-    uint64_t head;              /* entries ever finished */
-    uint32_t blocking;          /* 1: orders itself with the legacy stream, which is number 0 */
-    uint32_t running;           /* 1: the entry at head is in emu_device.running */
-    int32_t priority;           /* as CUDA counts: 0 least, below it more; by whoever makes it */
+    /* Entries ever put in, by the owner. */
+    _Alignas(EMU_LINE_BYTES) _Atomic uint64_t tail;
+    /* Entries ever finished, committed: what the owner may reuse. */
+    _Alignas(EMU_LINE_BYTES) _Atomic uint64_t free_head;
+    _Alignas(EMU_LINE_BYTES) uint64_t head; /* entries ever finished */
+    uint32_t running;                       /* 1: the entry at head is in emu_device.running */
+    uint32_t blocking;                      /* 1: orders itself with the legacy stream, number 0 */
+    int32_t priority; /* as CUDA counts: 0 least, below it more; by whoever makes the stream */
+    uint32_t reserved;
+    uint64_t
+        saved_batch; /* not undone: the batch (emu_device.batch) that has saved head, running */
     struct emu_entry ring[EMU_RING_ENTRIES];
 };
 
@@ -102,7 +111,8 @@ struct emu_event {
     uint64_t time_ns;      /* when */
 };
 
-enum emu_client_priority { EMU_PRIORITY_HIGH = 0, EMU_PRIORITY_NORMAL = 1 };
+/* As CUDA_MPS_CLIENT_PRIORITY counts. */
+enum emu_client_priority { EMU_PRIORITY_NORMAL = 0, EMU_PRIORITY_BELOW_NORMAL = 1 };
 
 struct emu_client {
     uint32_t live; /* 1: taken. Its process holds the record lock of the slot (client.h) */
@@ -110,7 +120,7 @@ struct emu_client {
     /* How it shares the device: set with `live`, by the process that takes the slot, then kept. */
     uint32_t mps_generation; /* emu_mps.generation when it joined the server; 0: no MPS client */
     uint32_t share_permille; /* of the SMs: its active thread percentage, 1 … 1000 */
-    uint32_t priority;       /* of an MPS client: 0 high, 1 normal (enum emu_client_priority) */
+    uint32_t priority;       /* of an MPS client: enum emu_client_priority */
     /* A CUDA error that every later call of the client answers; 0: none. Set by any process under
      * the lock, after undo_save(), and never taken back; read by the owner without lock. */
     _Atomic uint32_t sticky_error;
@@ -169,6 +179,12 @@ struct emu_usage {
     uint64_t dram_permille_ns; /* ∫ DRAM bandwidth in use */
 };
 
+/* A stream with operations, as the simulation found it. */
+struct emu_active {
+    uint64_t tail;
+    uint32_t slot, index;
+};
+
 struct emu_device {
     pthread_mutex_t lock; /* process-shared, robust */
     struct undo_log undo;
@@ -177,7 +193,12 @@ struct emu_device {
     struct emu_mps mps;
     struct emu_health health;
 
-    /* From here to `running`: saved as one piece by every step of the simulation. */
+    /* The simulation's own, under the lock, made anew each time and not undone. */
+    uint64_t batch; /* of changes that are committed together; counts up for ever */
+    struct emu_active active[EMU_RUNNING_MAX];
+    uint32_t active_count;
+
+    /* From here to `running`: saved as one piece by every batch of the simulation. */
     struct emu_usage usage;    /* usage.time_ns is how far the device has been simulated */
     struct emu_usage marks[2]; /* of the last two ends of a utilisation window, the older first */
     struct contention_device contention;
@@ -191,4 +212,5 @@ struct emu_device {
 };
 
 static_assert(sizeof(struct emu_file) <= EMU_HEADER_BYTES, "devices start behind the header");
+static_assert(EMU_CLIENTS_MAX <= (int)CONTENTION_CLIENTS_MAX, "a slot is a client of the model");
 static_assert(EMU_STREAMS_MAX <= 64, "emu_client.streams_used is one word");

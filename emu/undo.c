@@ -41,6 +41,11 @@ void undo_commit(struct undo_log *log)
     atomic_store_explicit(&log->used_bytes, 0, memory_order_release);
 }
 
+size_t undo_used_bytes(const struct undo_log *log)
+{
+    return (size_t)atomic_load_explicit(&log->used_bytes, memory_order_relaxed);
+}
+
 void undo_roll_back(struct undo_log *log, void *base)
 {
     uint64_t at = atomic_load_explicit(&log->used_bytes, memory_order_acquire);

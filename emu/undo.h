@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { UNDO_BYTES_MAX = 512 * 1024 };
+enum { UNDO_BYTES_MAX = 2 << 20 };
 
 struct undo_log {
     _Atomic uint64_t used_bytes; /* 0: nothing to undo */
@@ -21,5 +21,7 @@ struct undo_log {
  * bytes for each record: a bug otherwise. */
 void undo_save(struct undo_log *log, const void *base, const void *at, size_t bytes);
 void undo_commit(struct undo_log *log);
+/* How much of UNDO_BYTES_MAX is taken. */
+size_t undo_used_bytes(const struct undo_log *log);
 /* Puts back what was saved since the last commit. May itself be cut short and done again. */
 void undo_roll_back(struct undo_log *log, void *base);

@@ -3,57 +3,117 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "base/rng.h"
 
-enum { KERNELS_MAX = 32 };
+enum { KERNELS_MAX = 32, MS = 1000000, SMS = 132 };
 
-/* Runs the kernels, all there from the start, to their ends; ret_end_ns[tag] is when each ended. */
-static uint64_t run_to_end(struct contention_device *device, struct contention_kernel *kernels,
-                           size_t count, uint64_t ret_end_ns[])
+/* A kernel of client `client`, which is tag `tag`; parties are clients unless changed. */
+static struct contention_launch launch_of(unsigned client, unsigned tag, uint64_t duration_ns,
+                                          unsigned sm_permille, unsigned dram_permille)
 {
-    uint64_t now_ns = 0;
-    while (count > 0) {
-        uint64_t ns = contention_plan(device, kernels, count);
-        assert_true(ns != CONTENTION_NEVER);
-        unsigned sm_used = 0, dram_used = 0;
-        for (size_t i = 0; i < count; i++) {
-            sm_used += kernels[i].sm_used;
-            dram_used += kernels[i].dram_used;
-            assert_true(kernels[i].rate <= CONTENTION_RATE_ONE);
-        }
-        assert_true(sm_used <= CONTENTION_FULL_PERMILLE);
-        assert_true(dram_used <= CONTENTION_FULL_PERMILLE);
-        contention_elapse(device, kernels, count, ns);
-        now_ns += ns;
-        size_t kept = 0;
-        for (size_t i = 0; i < count; i++) {
-            if (kernels[i].work == 0)
-                ret_end_ns[kernels[i].tag] = now_ns;
-            else
-                kernels[kept++] = kernels[i];
-        }
-        count = kept;
+    return (struct contention_launch){
+        .tag = tag,
+        .duration_ns = duration_ns,
+        .party = client,
+        .client = client,
+        .sm_permille = (uint16_t)sm_permille,
+        .dram_permille = (uint16_t)dram_permille,
+        .share_permille = CONTENTION_FULL_PERMILLE,
+    };
+}
+
+struct set {
+    struct contention_device device;
+    struct contention_kernel kernels[KERNELS_MAX];
+    size_t count;
+    uint64_t now_ns;
+    uint64_t end_ns[KERNELS_MAX]; /* by tag */
+};
+
+static void set_init(struct set *set)
+{
+    memset(set, 0, sizeof(*set));
+    contention_init(&set->device);
+}
+
+static void set_add(struct set *set, struct contention_launch launch)
+{
+    contention_kernel_init(&set->kernels[set->count++], &launch);
+}
+
+/* The same under MPS: all are one party. */
+static void set_add_shared(struct set *set, struct contention_launch launch)
+{
+    launch.party = 0;
+    set_add(set, launch);
+}
+
+static void check_capacity(const struct set *set)
+{
+    unsigned sm_used = 0, dram_used = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct contention_kernel *kernel = &set->kernels[i];
+        unsigned client_used = 0;
+        sm_used += kernel->sm_used;
+        dram_used += kernel->dram_used;
+        for (size_t j = 0; j < set->count; j++)
+            client_used += set->kernels[j].client == kernel->client ? set->kernels[j].sm_used : 0;
+        assert_true(client_used <= kernel->sm_share);
+        assert_true(kernel->sm_used <= kernel->sm_demand);
+        assert_true(kernel->rate <= CONTENTION_RATE_ONE);
     }
-    return now_ns;
+    assert_true(sm_used <= CONTENTION_FULL_PERMILLE);
+    assert_true(dram_used <= CONTENTION_FULL_PERMILLE);
+    assert_int_equal(set->device.sm_used, sm_used);
+    assert_int_equal(set->device.dram_used, dram_used);
+}
+
+/* One change, at most to `until_ns`. */
+static void set_step(struct set *set, uint64_t until_ns)
+{
+    uint64_t ns = contention_plan(&set->device, set->kernels, set->count);
+    check_capacity(set);
+    if (ns > until_ns - set->now_ns)
+        ns = until_ns - set->now_ns;
+    contention_elapse(&set->device, set->kernels, set->count, ns);
+    set->now_ns += ns;
+    size_t kept = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        if (set->kernels[i].work == 0)
+            set->end_ns[set->kernels[i].tag] = set->now_ns;
+        else
+            set->kernels[kept++] = set->kernels[i];
+    }
+    set->count = kept;
+}
+
+static void set_run_until(struct set *set, uint64_t until_ns)
+{
+    while (set->now_ns < until_ns)
+        set_step(set, until_ns);
+}
+
+/* To the end of all; returns when that was. */
+static uint64_t set_run(struct set *set)
+{
+    while (set->count > 0)
+        set_step(set, UINT64_MAX);
+    return set->now_ns;
 }
 
 static void alone_a_kernel_takes_its_duration_exactly(void **state)
 {
     (void)state;
-    const uint64_t durations_ns[] = {0, 1, 3000000, 123456789, CONTENTION_DURATION_NS_MAX};
-    const enum contention_mode modes[] = {CONTENTION_TIME_SLICED, CONTENTION_SHARED};
-    for (size_t m = 0; m < 2; m++) {
-        for (size_t i = 0; i < sizeof(durations_ns) / sizeof(*durations_ns); i++) {
-            struct contention_device device;
-            struct contention_kernel kernel;
-            uint64_t end_ns[1];
-            contention_init(&device, modes[m]);
-            contention_kernel_init(&kernel, 7, 0, durations_ns[i], 1000, 1000);
-            run_to_end(&device, &kernel, 1, end_ns);
-            assert_int_equal(end_ns[0], durations_ns[i]);
-        }
+    const uint64_t durations_ns[] = {0, 1, 3 * MS, 123456789, CONTENTION_DURATION_NS_MAX};
+    for (size_t i = 0; i < sizeof(durations_ns) / sizeof(*durations_ns); i++) {
+        struct set set;
+        set_init(&set);
+        set_add(&set, launch_of(7, 0, durations_ns[i], 1000, 1000));
+        set_run(&set);
+        assert_int_equal(set.end_ns[0], durations_ns[i]);
     }
 }
 
@@ -61,163 +121,288 @@ static void nothing_to_run_never_changes(void **state)
 {
     (void)state;
     struct contention_device device;
-    contention_init(&device, CONTENTION_SHARED);
+    contention_init(&device);
     assert_true(contention_plan(&device, NULL, 0) == CONTENTION_NEVER);
 }
 
 static void small_kernels_overlap_when_shared(void **state)
 {
     (void)state;
-    struct contention_device device;
-    struct contention_kernel kernels[3];
-    uint64_t end_ns[3];
-    contention_init(&device, CONTENTION_SHARED);
+    struct set set;
+    set_init(&set);
     for (unsigned i = 0; i < 3; i++)
-        contention_kernel_init(&kernels[i], i, i, 5000000 + i, 300, 200);
-    run_to_end(&device, kernels, 3, end_ns);
+        set_add_shared(&set, launch_of(i, i, 5 * MS + i, 300, 200));
+    set_run(&set);
     for (unsigned i = 0; i < 3; i++)
-        assert_int_equal(end_ns[i], 5000000 + i);
+        assert_int_equal(set.end_ns[i], 5 * MS + i);
 }
 
 static void a_full_kernel_starves_the_later_one(void **state)
 {
     (void)state;
-    struct contention_device device;
-    struct contention_kernel kernels[2];
-    uint64_t end_ns[2];
-    contention_init(&device, CONTENTION_SHARED);
-    contention_kernel_init(&kernels[0], 1, 0, 70000000, 1000, 50);
-    contention_kernel_init(&kernels[1], 2, 1, 1000000, 300, 50);
-    run_to_end(&device, kernels, 2, end_ns);
-    assert_int_equal(end_ns[0], 70000000);
-    assert_int_equal(end_ns[1], 71000000);
+    struct set set;
+    set_init(&set);
+    set_add_shared(&set, launch_of(1, 0, 70 * MS, 1000, 50));
+    set_add_shared(&set, launch_of(2, 1, MS, 300, 50));
+    set_run(&set);
+    assert_int_equal(set.end_ns[0], 70 * MS);
+    assert_int_equal(set.end_ns[1], 71 * MS);
 }
 
 static void what_is_left_of_the_sms_slows_the_later_one(void **state)
 {
     (void)state;
-    struct contention_device device;
-    struct contention_kernel kernels[2];
-    uint64_t end_ns[2];
-    contention_init(&device, CONTENTION_SHARED);
-    contention_kernel_init(&kernels[0], 1, 0, 100000000, 750, 0);
-    contention_kernel_init(&kernels[1], 2, 1, 10000000, 500, 0);
-    run_to_end(&device, kernels, 2, end_ns);
-    assert_int_equal(end_ns[0], 100000000);
-    assert_int_equal(end_ns[1], 20000000);
+    struct set set;
+    set_init(&set);
+    set_add_shared(&set, launch_of(1, 0, 100 * MS, 750, 0));
+    set_add_shared(&set, launch_of(2, 1, 10 * MS, 500, 0));
+    set_run(&set);
+    assert_int_equal(set.end_ns[0], 100 * MS);
+    assert_int_equal(set.end_ns[1], 20 * MS);
+}
+
+/* A short kernel behind a long one of a stream that always has the next: each waits for a whole one
+ * of the long ones, and the long ones for nobody. */
+static void freed_sms_go_to_who_waits_longest(void **state)
+{
+    (void)state;
+    struct set set;
+    set_init(&set);
+    set_add_shared(&set, launch_of(1, 0, 10 * MS, 1000, 0));
+    set_run_until(&set, 2 * MS);
+    set_add_shared(&set, launch_of(2, 1, MS, 400, 0));
+    set_run_until(&set, 10 * MS);
+    set_add_shared(&set, launch_of(1, 2, 10 * MS, 1000, 0));
+    set_run_until(&set, 11 * MS);
+    assert_int_equal(set.end_ns[1], 11 * MS); /* it went first */
+    set_add_shared(&set, launch_of(2, 3, MS, 400, 0));
+    set_run_until(&set, 12 * MS);
+    assert_int_equal(set.kernels[0].sm_used, 1000); /* what it left went to the long one */
+    set_run(&set);
+    assert_in_range(set.end_ns[2], 20 * MS + 400000, 20 * MS + 400002); /* rates are cut */
+    assert_int_equal(set.end_ns[3], set.end_ns[2] + MS);
 }
 
 static void dram_is_divided_by_demand(void **state)
 {
     (void)state;
-    struct contention_device device;
-    struct contention_kernel kernels[3];
-    contention_init(&device, CONTENTION_SHARED);
-    contention_kernel_init(&kernels[0], 1, 0, 8000000, 100, 1000);
-    contention_kernel_init(&kernels[1], 2, 1, 8000000, 100, 600);
-    contention_kernel_init(&kernels[2], 3, 2, 8000000, 100, 400);
-    contention_plan(&device, kernels, 3);
-    assert_int_equal(kernels[0].dram_used, 500);
-    assert_int_equal(kernels[1].dram_used, 300);
-    assert_int_equal(kernels[2].dram_used, 200);
-    assert_int_equal(kernels[0].rate, CONTENTION_RATE_ONE / 2);
+    struct set set;
+    set_init(&set);
+    set_add_shared(&set, launch_of(1, 0, 8 * MS, 100, 1000));
+    set_add_shared(&set, launch_of(2, 1, 8 * MS, 100, 600));
+    set_add_shared(&set, launch_of(3, 2, 8 * MS, 100, 400));
+    contention_plan(&set.device, set.kernels, set.count);
+    assert_int_equal(set.kernels[0].dram_used, 500);
+    assert_int_equal(set.kernels[1].dram_used, 300);
+    assert_int_equal(set.kernels[2].dram_used, 200);
+    assert_int_equal(set.kernels[0].rate, CONTENTION_RATE_ONE / 2);
 }
 
-static void time_sliced_clients_each_take_twice_as_long(void **state)
+static void shares_are_whole_pairs_of_sms(void **state)
+{
+    (void)state;
+    assert_int_equal(contention_share_sms(SMS, 300), 38);
+    assert_int_equal(contention_share_sms(SMS, 500), 66);
+    assert_int_equal(contention_share_sms(SMS, 1000), 132);
+    assert_int_equal(contention_share_sms(SMS, 1), 2);
+    assert_int_equal(contention_share_sms(1, 1), 1);
+    assert_int_equal(contention_share_permille(SMS, 500), 500);
+    assert_int_equal(contention_share_permille(SMS, 300), 287);
+}
+
+static void a_share_bounds_a_client_and_leaves_the_rest_to_others(void **state)
+{
+    (void)state;
+    struct set set;
+    set_init(&set);
+    for (unsigned i = 0; i < 2; i++) { /* two streams of one client */
+        struct contention_launch launch = launch_of(1, i, 10 * MS, 400, 0);
+        launch.share_permille = 500;
+        set_add_shared(&set, launch);
+    }
+    set_add_shared(&set, launch_of(2, 2, 10 * MS, 500, 0));
+    contention_plan(&set.device, set.kernels, set.count);
+    assert_int_equal(set.kernels[0].sm_used, 400);
+    assert_int_equal(set.kernels[1].sm_used, 100);
+    assert_int_equal(set.kernels[2].sm_used, 500);
+    set_run(&set);
+    assert_int_equal(set.end_ns[2], 10 * MS);
+}
+
+/* How long a kernel of 1 ms on 40 % of the SMs takes that arrives behind one of 100 ms on all. */
+static uint64_t urgent_end_ns(unsigned priority, unsigned block_ns, uint64_t *ret_other_ns)
+{
+    struct set set;
+    set_init(&set);
+    struct contention_launch other = launch_of(1, 0, 100 * MS, 1000, 0);
+    other.block_ns = block_ns;
+    other.priority = 1;
+    struct contention_launch urgent = launch_of(2, 1, MS, 400, 0);
+    urgent.priority = (uint16_t)priority;
+    set_add_shared(&set, other);
+    set_run_until(&set, MS);
+    set_add_shared(&set, urgent);
+    set_run(&set);
+    *ret_other_ns = set.end_ns[0];
+    return set.end_ns[1] - MS;
+}
+
+static void an_urgent_kernel_goes_first_as_blocks_end(void **state)
+{
+    (void)state;
+    uint64_t other_ns;
+    /* Not more urgent: behind the whole kernel. */
+    assert_int_equal(urgent_end_ns(1, 50000, &other_ns), 100 * MS);
+    assert_int_equal(other_ns, 100 * MS);
+    /* Two fifths of the SMs come free in two fifths of a block: never within one. */
+    uint64_t end_ns = urgent_end_ns(0, 50000, &other_ns);
+    assert_in_range(end_ns, MS + 19990, MS + 20010);
+    assert_in_range(other_ns, 100 * MS + 399000, 100 * MS + 401000);
+    end_ns = urgent_end_ns(0, 10 * MS, &other_ns);
+    assert_in_range(end_ns, 5 * MS - 10, 5 * MS + 10);
+    /* Blocks as long as the kernel. */
+    assert_true(urgent_end_ns(0, 0, &other_ns) >= 40 * MS);
+}
+
+static void a_priority_is_nothing_to_other_parties(void **state)
+{
+    (void)state;
+    struct set set;
+    set_init(&set);
+    struct contention_launch urgent = launch_of(2, 1, 4 * MS, 1000, 0);
+    struct contention_launch other = launch_of(1, 0, 4 * MS, 1000, 0);
+    other.priority = 5;
+    set_add(&set, other);
+    set_add(&set, urgent);
+    set_run(&set);
+    assert_int_equal(set.end_ns[0], 6 * MS);
+    assert_int_equal(set.end_ns[1], 8 * MS);
+}
+
+static void parties_each_take_twice_as_long(void **state)
 {
     (void)state;
     /* Both orders of arrival: the same ends up to one slice. */
     for (unsigned first = 0; first < 2; first++) {
-        struct contention_device device;
-        struct contention_kernel kernels[2];
-        uint64_t end_ns[2];
-        contention_init(&device, CONTENTION_TIME_SLICED);
-        contention_kernel_init(&kernels[first], 1, 0, 100000000, 200, 0);
-        contention_kernel_init(&kernels[1 - first], 2, 1, 100000000, 200, 0);
-        uint64_t all_ns = run_to_end(&device, kernels, 2, end_ns);
-        assert_int_equal(all_ns, 200000000);
-        assert_int_equal(end_ns[0], 198000000);
-        assert_int_equal(end_ns[1], 200000000);
+        struct set set;
+        set_init(&set);
+        for (unsigned i = 0; i < 2; i++)
+            set_add(&set, launch_of(1 + (first ^ i), first ^ i, 100 * MS, 200, 0));
+        assert_int_equal(set_run(&set), 200 * MS);
+        assert_int_equal(set.end_ns[0], 198 * MS);
+        assert_int_equal(set.end_ns[1], 200 * MS);
     }
 }
 
-static void streams_of_one_client_overlap_within_its_turn(void **state)
+static void kernels_of_one_party_overlap_within_its_turn(void **state)
 {
     (void)state;
-    struct contention_device device;
-    struct contention_kernel kernels[3];
-    uint64_t end_ns[3];
-    contention_init(&device, CONTENTION_TIME_SLICED);
-    contention_kernel_init(&kernels[0], 1, 0, 10000000, 400, 0);
-    contention_kernel_init(&kernels[1], 1, 1, 10000000, 400, 0);
-    contention_kernel_init(&kernels[2], 2, 2, 10000000, 400, 0);
-    assert_int_equal(run_to_end(&device, kernels, 3, end_ns), 20000000);
-    assert_int_equal(end_ns[0], end_ns[1]);
+    struct set set;
+    set_init(&set);
+    set_add(&set, launch_of(1, 0, 10 * MS, 400, 0));
+    struct contention_launch launch = launch_of(3, 1, 10 * MS, 400, 0);
+    launch.party = 1;
+    set_add(&set, launch);
+    set_add(&set, launch_of(2, 2, 10 * MS, 400, 0));
+    assert_int_equal(set_run(&set), 20 * MS);
+    assert_int_equal(set.end_ns[0], set.end_ns[1]);
 }
 
-static void a_client_without_work_gives_its_turn_away(void **state)
+static void a_party_without_work_gives_its_turn_away(void **state)
 {
     (void)state;
-    struct contention_device device;
-    struct contention_kernel kernels[2];
-    uint64_t end_ns[2];
-    contention_init(&device, CONTENTION_TIME_SLICED);
-    contention_kernel_init(&kernels[0], 1, 0, 500000, 1000, 0);
-    contention_kernel_init(&kernels[1], 2, 1, 3000000, 1000, 0);
-    assert_int_equal(run_to_end(&device, kernels, 2, end_ns), 3500000);
-    assert_int_equal(end_ns[0], 500000);
+    struct set set;
+    set_init(&set);
+    set_add(&set, launch_of(1, 0, MS / 2, 1000, 0));
+    set_add(&set, launch_of(2, 1, 3 * MS, 1000, 0));
+    assert_int_equal(set_run(&set), 3 * MS + MS / 2);
+    assert_int_equal(set.end_ns[0], MS / 2);
 }
 
-/* No time is lost and none is made up: whatever the kernels are, a time-sliced device with one
- * kernel a client is busy exactly as long as the durations add up to, and a shared one no longer.
- */
+static struct contention_launch random_launch(struct rng *rng, unsigned client, unsigned tag)
+{
+    struct contention_launch launch =
+        launch_of(client, tag, rng_below(rng, 20 * MS), (unsigned)rng_below(rng, 1001),
+                  (unsigned)rng_below(rng, 1001));
+    launch.block_ns = (uint32_t)rng_below(rng, 5 * MS);
+    launch.priority = (uint16_t)rng_below(rng, 3);
+    return launch;
+}
+
+/* No time is lost and none is made up: whatever the kernels are, a device with one kernel a party
+ * is busy exactly as long as the durations add up to, and a shared one no longer. */
 static void work_is_conserved_for_random_kernels(void **state)
 {
     (void)state;
     struct rng rng;
     rng_seed(&rng, 20261115);
     for (unsigned round = 0; round < 2000; round++) {
-        size_t count = 1 + rng_below(&rng, KERNELS_MAX);
-        struct contention_kernel kernels[KERNELS_MAX], copy[KERNELS_MAX];
-        uint64_t end_ns[KERNELS_MAX], sum_ns = 0, longest_ns = 0;
+        unsigned count = 1 + (unsigned)rng_below(&rng, KERNELS_MAX);
+        uint64_t sum_ns = 0, longest_ns = 0;
+        struct set sliced, shared;
+        set_init(&sliced);
+        set_init(&shared);
         for (unsigned i = 0; i < count; i++) {
-            uint64_t duration_ns = rng_below(&rng, 20000000);
-            contention_kernel_init(&kernels[i], i * 3, i, duration_ns,
-                                   (unsigned)rng_below(&rng, 1001),
-                                   (unsigned)rng_below(&rng, 1001));
-            copy[i] = kernels[i];
-            sum_ns += duration_ns;
-            longest_ns = duration_ns > longest_ns ? duration_ns : longest_ns;
+            struct contention_launch launch = random_launch(&rng, i * 3, i);
+            set_add(&sliced, launch);
+            set_add_shared(&shared, launch);
+            sum_ns += launch.duration_ns;
+            longest_ns = launch.duration_ns > longest_ns ? launch.duration_ns : longest_ns;
         }
-        struct contention_device device;
-        contention_init(&device, CONTENTION_TIME_SLICED);
-        assert_int_equal(run_to_end(&device, kernels, count, end_ns), sum_ns);
-
-        contention_init(&device, CONTENTION_SHARED);
-        uint64_t shared_ns = run_to_end(&device, copy, count, end_ns);
+        assert_int_equal(set_run(&sliced), sum_ns);
+        uint64_t shared_ns = set_run(&shared);
         assert_true(shared_ns >= longest_ns);
         /* Rates are cut to 2^-20: a little is lost at every change. */
-        assert_true(shared_ns <= sum_ns + sum_ns / 1000 + count);
+        assert_true(shared_ns <= sum_ns + sum_ns / 1000 + 3 * count);
     }
 }
 
-static void equal_clients_end_within_a_slice_of_each_other(void **state)
+/* Kernels that come at random times to a device with shares, priorities and several parties: the
+ * capacity is checked at every step, all end, and a second run gives the same ends. */
+static void random_arrivals_keep_to_the_rules_and_repeat_exactly(void **state)
+{
+    (void)state;
+    for (unsigned round = 0; round < 500; round++) {
+        uint64_t end_ns[2][KERNELS_MAX];
+        for (unsigned run = 0; run < 2; run++) {
+            struct rng rng;
+            struct set set;
+            rng_seed(&rng, round);
+            set_init(&set);
+            uint16_t shares[4];
+            for (unsigned i = 0; i < 4; i++)
+                shares[i] = (uint16_t)(1 + rng_below(&rng, 1000));
+            for (unsigned i = 0; i < KERNELS_MAX; i++) {
+                struct contention_launch launch =
+                    random_launch(&rng, (unsigned)rng_below(&rng, 4), i);
+                launch.duration_ns /= 10;
+                launch.share_permille = shares[launch.client];
+                launch.party = launch.client / 2; /* two clients each */
+                set_add(&set, launch);
+                set_run_until(&set, set.now_ns + rng_below(&rng, MS));
+            }
+            set_run(&set);
+            memcpy(end_ns[run], set.end_ns, sizeof(set.end_ns));
+        }
+        assert_memory_equal(end_ns[0], end_ns[1], sizeof(end_ns[0]));
+    }
+}
+
+static void equal_parties_end_within_a_slice_of_each_other(void **state)
 {
     (void)state;
     struct rng rng;
     rng_seed(&rng, 7);
     for (unsigned round = 0; round < 200; round++) {
         unsigned count = 2 + (unsigned)rng_below(&rng, 6);
-        struct contention_kernel kernels[8];
-        uint64_t end_ns[8];
+        struct set set;
+        set_init(&set);
         for (unsigned i = 0; i < count; i++)
-            contention_kernel_init(&kernels[i], (i + round) % count, i, 40000000,
-                                   (unsigned)rng_below(&rng, 1001), 0);
-        struct contention_device device;
-        contention_init(&device, CONTENTION_TIME_SLICED);
-        uint64_t all_ns = run_to_end(&device, kernels, count, end_ns);
+            set_add(&set,
+                    launch_of((i + round) % count, i, 40 * MS, (unsigned)rng_below(&rng, 1001), 0));
+        uint64_t all_ns = set_run(&set);
         for (unsigned i = 0; i < count; i++)
-            assert_true(all_ns - end_ns[i] <= count * CONTENTION_SLICE_NS);
+            assert_true(all_ns - set.end_ns[i] <= count * CONTENTION_SLICE_NS);
     }
 }
 
@@ -229,12 +414,18 @@ int main(void)
         cmocka_unit_test(small_kernels_overlap_when_shared),
         cmocka_unit_test(a_full_kernel_starves_the_later_one),
         cmocka_unit_test(what_is_left_of_the_sms_slows_the_later_one),
+        cmocka_unit_test(freed_sms_go_to_who_waits_longest),
         cmocka_unit_test(dram_is_divided_by_demand),
-        cmocka_unit_test(time_sliced_clients_each_take_twice_as_long),
-        cmocka_unit_test(streams_of_one_client_overlap_within_its_turn),
-        cmocka_unit_test(a_client_without_work_gives_its_turn_away),
+        cmocka_unit_test(shares_are_whole_pairs_of_sms),
+        cmocka_unit_test(a_share_bounds_a_client_and_leaves_the_rest_to_others),
+        cmocka_unit_test(an_urgent_kernel_goes_first_as_blocks_end),
+        cmocka_unit_test(a_priority_is_nothing_to_other_parties),
+        cmocka_unit_test(parties_each_take_twice_as_long),
+        cmocka_unit_test(kernels_of_one_party_overlap_within_its_turn),
+        cmocka_unit_test(a_party_without_work_gives_its_turn_away),
         cmocka_unit_test(work_is_conserved_for_random_kernels),
-        cmocka_unit_test(equal_clients_end_within_a_slice_of_each_other),
+        cmocka_unit_test(random_arrivals_keep_to_the_rules_and_repeat_exactly),
+        cmocka_unit_test(equal_parties_end_within_a_slice_of_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
