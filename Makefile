@@ -41,15 +41,16 @@ bench: build ## measure: bench/run
 
 install: build ## install under PREFIX (/usr/local); honours DESTDIR
 	@cmake --install build/release --prefix "$(PREFIX)" --strip
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 bundle: build ## one tarball in dist/ that runs on any x86-64 Linux with glibc 2.36 or later
 	@scripts/bundle
 
-deb: ## a Debian package in dist/, linked with Debian's libraries
+deb: ## Debian packages in dist/, linked with Debian's libraries
 	@scripts/setup build deb
 	@scripts/deb
 
-deb-test: ## install, upgrade, remove and purge the package in a chroot (needs root)
+deb-test: ## install, upgrade, remove and purge the packages in a chroot (needs root)
 	@scripts/setup build deb bare
 	@scripts/deb-test
 

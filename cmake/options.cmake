@@ -3,10 +3,15 @@
 # GPUMUX_SANITIZE   "", "address" (with undefined behaviour) or "thread"
 # GPUMUX_FUZZ       build the libFuzzer programs (needs clang)
 # GPUMUX_STATIC     link the third-party libraries statically (all but the C library)
+# GPUMUX_TESTS      build tests and benchmarks with all the rest; OFF: by their names only, for packages
 
 set(GPUMUX_SANITIZE "" CACHE STRING "address, thread or empty")
 option(GPUMUX_FUZZ "build fuzzers with libFuzzer" OFF)
 option(GPUMUX_STATIC "link third-party libraries statically" ON)
+option(GPUMUX_TESTS "build tests and benchmarks" ON)
+if(NOT GPUMUX_TESTS)
+    set(gpumux_tests_of_all EXCLUDE_FROM_ALL)
+endif()
 
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_EXTENSIONS ON)
