@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "emu/device_file.h"
@@ -12,7 +13,10 @@
 static const char burn_ptx[] =
     ".version 6.0\n.target sm_50\n.address_size 64\n"
     ".visible .entry gpumux_burn(.param .u32 sm, .param .u32 dram, .param .u64 ns,\n"
-    "    .param .u64 buffer, .param .u64 bytes)\n{ ret; }\n";
+    "    .param .u64 buffer, .param .u64 bytes)\n{ ret; }\n"
+    ".visible .entry gpumux_illegal_address()\n{\n"
+    "    .reg .b64 %rd<2>;\n    .reg .b32 %r<2>;\n"
+    "    mov.u64 %rd1, 16;\n    mov.u32 %r1, 1;\n    st.global.u32 [%rd1], %r1;\n    ret;\n}\n";
 
 static void fail(const char *what, const char *detail)
 {
@@ -69,6 +73,17 @@ void driver_api_make_devices(const char *spec, double speed, int shared)
     unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
+void driver_api_share_devices(void)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s", getenv("GPUMUX_EMU"));
+    if (chmod(path, 0666) < 0)
+        fail(path, strerror(errno));
+    *strrchr(path, '/') = '\0';
+    if (chmod(path, 0755) < 0)
+        fail(path, strerror(errno));
+}
+
 void driver_api_remove_devices(void)
 {
     char path[PATH_MAX];
@@ -78,12 +93,26 @@ void driver_api_remove_devices(void)
     rmdir(path);
 }
 
-void driver_api_open_device(struct driver_api *api)
+int driver_api_try_open(struct driver_api *api)
 {
     void *context, *module;
-    if (api->cuInit(0) != CUDA_SUCCESS || api->cuDevicePrimaryCtxRetain(&context, 0) != 0 ||
-        api->cuCtxSetCurrent(context) != 0 || api->cuModuleLoadData(&module, burn_ptx) != 0 ||
-        api->cuModuleGetFunction(&api->function, module, "gpumux_burn") != 0)
+    int r = api->cuInit(0);
+    if (r == CUDA_SUCCESS)
+        r = api->cuDevicePrimaryCtxRetain(&context, 0);
+    if (r == CUDA_SUCCESS)
+        r = api->cuCtxSetCurrent(context);
+    if (r == CUDA_SUCCESS)
+        r = api->cuModuleLoadData(&module, burn_ptx);
+    if (r == CUDA_SUCCESS)
+        r = api->cuModuleGetFunction(&api->function, module, "gpumux_burn");
+    if (r == CUDA_SUCCESS)
+        r = api->cuModuleGetFunction(&api->illegal_function, module, "gpumux_illegal_address");
+    return r;
+}
+
+void driver_api_open_device(struct driver_api *api)
+{
+    if (driver_api_try_open(api) != CUDA_SUCCESS)
         fail("device 0", "cannot be opened");
 }
 

@@ -73,7 +73,8 @@
     CALL(nvmlDeviceGetMigMode, (void *, unsigned *, unsigned *))
 
 struct driver_api {
-    void *function; /* gpumux_burn, once driver_api_open_device() was called */
+    void *function;         /* gpumux_burn, once driver_api_open_device() was called */
+    void *illegal_function; /* gpumux_illegal_address, which does one */
 #define CALL(name, parameters) int(*name) parameters;
     DRIVER_API(CALL)
     NVML_TEST_API(CALL)
@@ -87,7 +88,11 @@ void driver_api_load(struct driver_api *api);
  * driver_api_remove_devices(). */
 void driver_api_make_devices(const char *spec, double speed, int shared);
 void driver_api_remove_devices(void);
-/* cuInit, the primary context of device 0, and the kernel. */
+/* Lets every user open the device file. */
+void driver_api_share_devices(void);
+/* cuInit, the primary context of device 0, and the kernels: a CUDA result. */
+int driver_api_try_open(struct driver_api *api);
+/* The same, and the program ends when that fails. */
 void driver_api_open_device(struct driver_api *api);
 /* Launches gpumux_burn. */
 int driver_api_burn(const struct driver_api *api, void *stream, unsigned sm_permille,
