@@ -1,4 +1,5 @@
 /* The routes of nodes, and those about gpumux itself: version, health, metrics. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/version.h"
@@ -221,6 +222,21 @@ static void metrics_of_cluster(struct control *c, struct str *out)
     metrics_sample(out, "gpumux_rebuilds_total", (double)c->rebuilds, NULL);
 }
 
+/* What each device of the inventory is doing, by its index; NULL where nobody says. The caller frees it;
+ * NULL: out of memory. */
+static const struct device_usage **usage_of_devices(struct control *c,
+                                                    const struct policy_snapshot *inventory)
+{
+    const struct device_usage **usage = calloc(inventory->device_count + 1, sizeof *usage);
+    for (size_t n = 0; usage && n < inventory->node_count; n++) {
+        const struct policy_node *node = &inventory->nodes[n];
+        const struct node_link *link = links_find(c, node->name);
+        for (size_t d = node->first_device; d < node->first_device + node->device_count; d++)
+            usage[d] = link_device_usage(link, inventory->devices[d].uuid);
+    }
+    return usage;
+}
+
 static void metrics_of_devices(struct control *c, struct str *out)
 {
     struct policy_snapshot inventory = {0};
@@ -236,12 +252,12 @@ static void metrics_of_devices(struct control *c, struct str *out)
         {"gpumux_device_sm_activity_ratio", "Part of its SMs that is active, 0 to 1"},
         {"gpumux_device_power_watts", "Power it draws"},
     };
+    const struct device_usage **usage = usage_of_devices(c, &inventory);
     for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
         metrics_family(out, families[f].name, METRIC_GAUGE, families[f].help);
-        for (size_t i = 0; i < inventory.device_count; i++) {
+        for (size_t i = 0; usage && i < inventory.device_count; i++) {
             const struct policy_device *d = &inventory.devices[i];
-            const char *node = inventory.nodes[d->node].name;
-            const struct device_usage *u = link_device_usage(links_find(c, node), d->uuid);
+            const struct device_usage *u = usage[i];
             const double values[] = {(double)d->memory_bytes,
                                      (double)d->quota_bytes,
                                      d->neighbours,
@@ -249,10 +265,12 @@ static void metrics_of_devices(struct control *c, struct str *out)
                                      u ? u->sm_percent / 100 : -1,
                                      u ? u->power_watts : -1};
             if (values[f] >= 0)
-                metrics_sample(out, families[f].name, values[f], "node", node, "uuid", d->uuid,
-                               "model", d->model, NULL);
+                metrics_sample(out, families[f].name, values[f], "node",
+                               inventory.nodes[d->node].name, "uuid", d->uuid, "model", d->model,
+                               NULL);
         }
     }
+    free(usage);
 }
 
 static void metrics_of_service(struct control *c, struct str *out)

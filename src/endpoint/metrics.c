@@ -2,18 +2,17 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <string.h>
 
 static void append_escaped(struct str *out, const char *text, bool quotes)
 {
-    for (; *text; text++) {
-        if (*text == '\n')
-            str_append(out, "\\n");
-        else if (*text == '\\')
-            str_append(out, "\\\\");
-        else if (*text == '"' && quotes)
-            str_append(out, "\\\"");
-        else
-            str_append_char(out, *text);
+    for (;;) {
+        size_t plain = strcspn(text, quotes ? "\n\\\"" : "\n\\");
+        str_append_bytes(out, text, plain);
+        if (!text[plain])
+            return;
+        str_append(out, text[plain] == '\n' ? "\\n" : text[plain] == '"' ? "\\\"" : "\\\\");
+        text += plain + 1;
     }
 }
 
@@ -42,7 +41,9 @@ void metrics_sample(struct str *out, const char *name, double value, ...)
     str_append(out, name);
     va_start(labels, value);
     while ((label = va_arg(labels, const char *))) {
-        str_printf(out, "%c%s=\"", separator, label);
+        str_append_char(out, separator);
+        str_append(out, label);
+        str_append(out, "=\"");
         append_escaped(out, va_arg(labels, const char *), true);
         str_append_char(out, '"');
         separator = ',';
