@@ -1,0 +1,94 @@
+/*
+ * How a process and the agent of its node find each other. GPUMUX_REGISTER names a unix SOCK_SEQPACKET
+ * socket of the agent; one packet is one of the structs below, file descriptors go with it by
+ * SCM_RIGHTS, in the order said here. The agent knows who speaks from SO_PEERCRED (and refuses a peer
+ * whose pid it cannot see), and when that process ends from a pidfd: the socket alone may be held open
+ * by a child.
+ *
+ *   process → agent   HELLO      [status]           once, before its first CUDA call; again, with the same
+ *                                                   status page, when the agent it knew is gone
+ *   agent → process   WELCOME    [limits, ledger]   the process has slot `slot` of the attempt's ledger;
+ *                     REFUSED                       or it gets none, and `reason` says why
+ *   agent → process   NEIGHBOUR  [status]           the page of a service on one of the attempt's devices
+ *   agent → process   GONE                          neighbour `number` has ended: unmap its page
+ *
+ * After WELCOME the agent adds 1 to limits_page.messages whenever it has sent something.
+ * A forked child is a process of its own: it says HELLO with a status page of its own.
+ *
+ * Versions. `version` is REGISTER_VERSION of the sender, `size_bytes` its size of the struct; a struct
+ * only grows at its end. A receiver takes a longer packet's part that it knows, and reads the missing
+ * end of a shorter one as 0. A kind that it does not know it ignores, closing what came with it. Two sides whose
+ * REGISTER_VERSION differ do not understand each other: the agent refuses, the process does without.
+ */
+#pragma once
+#include <stdint.h>
+
+enum {
+    REGISTER_VERSION = 1,
+    REGISTER_FDS_MAX = 2,       /* in one packet */
+    REGISTER_PACKET_MAX = 4096, /* bytes, now and later */
+    REGISTER_MAGIC = 0x52786d67,
+};
+
+enum register_kind {
+    REGISTER_HELLO = 1,
+    REGISTER_WELCOME = 2,
+    REGISTER_REFUSED = 3,
+    REGISTER_NEIGHBOUR = 4,
+    REGISTER_GONE = 5,
+};
+
+struct register_header {
+    uint32_t magic; /* REGISTER_MAGIC */
+    uint16_t version;
+    uint16_t kind; /* enum register_kind */
+    uint32_t size_bytes;
+    uint32_t reserved;
+};
+
+struct register_hello {
+    struct register_header header;
+    uint32_t page_version; /* PAGE_VERSION of the shim */
+    uint32_t again;        /* 1: registered before, the status page has a history */
+    uint64_t features;     /* bits of enum status_feature that it may come to fill */
+    char mark[128]; /* GPUMUX_MARK, 0-terminated: a hint; the agent checks it against the cgroup */
+};
+
+struct register_welcome {
+    struct register_header header;
+    uint32_t page_version; /* PAGE_VERSION of the agent */
+    uint32_t slot;         /* in the ledger, and in limits_page.overhead_bytes */
+};
+
+enum register_refusal {
+    REGISTER_STRANGER = 1, /* the process belongs to no attempt of this node */
+    REGISTER_FULL = 2,     /* PAGE_PROCESSES_MAX processes are registered */
+    REGISTER_UNKNOWN_VERSION = 3,
+    REGISTER_BROKEN = 4, /* the packet or its page is not what it should be */
+};
+
+struct register_refused {
+    struct register_header header;
+    uint32_t reason; /* enum register_refusal */
+    uint32_t reserved;
+};
+
+struct register_neighbour {
+    struct register_header header;
+    uint32_t number; /* by which GONE names it; below REGISTER_NEIGHBOURS_MAX */
+    uint32_t device; /* index in limits_page.devices */
+};
+
+enum { REGISTER_NEIGHBOURS_MAX = 64 }; /* of one attempt at one time, over all its devices */
+
+struct register_gone {
+    struct register_header header;
+    uint32_t number;
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct register_header) == 16, "a message's layout");
+_Static_assert(sizeof(struct register_hello) == 160, "a message's layout");
+_Static_assert(sizeof(struct register_welcome) == 24, "a message's layout");
+_Static_assert(sizeof(struct register_refused) == 24, "a message's layout");
+_Static_assert(sizeof(struct register_neighbour) == 24, "a message's layout");

@@ -1,0 +1,90 @@
+#include <sys/mman.h>
+
+#include "shim/allocations.h"
+
+enum { PLACES_MIN = 1024 };
+
+static size_t home_of(const struct allocations *a, uint64_t address)
+{
+    return (size_t)((address >> 8) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (a->place_count - 1);
+}
+
+/* Where the address is, or the free place where it would be. */
+static size_t find_place(const struct allocations *a, uint64_t address)
+{
+    size_t place = home_of(a, address);
+    while (a->places[place].address && a->places[place].address != address)
+        place = (place + 1) & (a->place_count - 1);
+    return place;
+}
+
+static bool grow(struct allocations *a)
+{
+    struct allocations larger = {.place_count = a->places ? 2 * a->place_count : PLACES_MIN};
+    if (larger.place_count > ALLOCATIONS_MAX)
+        return false;
+    larger.places = sys_mmap(larger.place_count * sizeof(*larger.places), PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (!larger.places)
+        return false;
+    for (size_t i = 0; i < a->place_count; i++) {
+        if (a->places[i].address)
+            larger.places[find_place(&larger, a->places[i].address)] = a->places[i];
+    }
+    if (a->places)
+        (void)sys_munmap(a->places, a->place_count * sizeof(*a->places));
+    a->places = larger.places;
+    a->place_count = larger.place_count;
+    return true;
+}
+
+bool allocations_add(struct allocations *a, const struct allocation *allocation)
+{
+    lock_take(&a->lock);
+    bool has_room = a->count < a->place_count / 2 || grow(a);
+    if (has_room) {
+        struct allocation *place = &a->places[find_place(a, allocation->address)];
+        a->count += !place->address;
+        *place = *allocation;
+    }
+    lock_release(&a->lock);
+    return has_room;
+}
+
+/* Closes the gap: everything behind it, up to the next free place, that was pushed past it. */
+static void remove_place(struct allocations *a, size_t gap)
+{
+    size_t mask = a->place_count - 1;
+    for (size_t next = (gap + 1) & mask; a->places[next].address; next = (next + 1) & mask) {
+        size_t home = home_of(a, a->places[next].address);
+        if (((next - home) & mask) >= ((next - gap) & mask)) {
+            a->places[gap] = a->places[next];
+            gap = next;
+        }
+    }
+    a->places[gap].address = 0;
+    a->count--;
+}
+
+bool allocations_take(struct allocations *a, uint64_t address, struct allocation *ret_allocation)
+{
+    bool is_there = false;
+    lock_take(&a->lock);
+    if (a->places && address) {
+        size_t place = find_place(a, address);
+        is_there = a->places[place].address == address;
+        if (is_there) {
+            *ret_allocation = a->places[place];
+            remove_place(a, place);
+        }
+    }
+    lock_release(&a->lock);
+    return is_there;
+}
+
+void allocations_reset(struct allocations *a)
+{
+    if (a->places)
+        (void)sys_munmap(a->places, a->place_count * sizeof(*a->places));
+    *a = (struct allocations){0};
+}

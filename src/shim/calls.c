@@ -1,0 +1,267 @@
+#include <dlfcn.h>
+#include <link.h>
+#include <stddef.h>
+
+#include "shim/calls.h"
+#include "shim/process.h"
+#include "shim/resolve.h"
+#include "shim/text.h"
+
+#define DRIVER_SONAME "libcuda.so.1"
+
+struct call_row {
+    const char *symbol;
+    const char *name;
+    uint16_t version;
+    uint8_t length; /* of symbol: most names differ in it, and it is compared first */
+    bool is_per_thread;
+    void *hook; /* NULL for USED */
+};
+
+enum call_variant { variant_legacy = false, variant_ptds = true, variant_ptsz = true };
+
+static const struct call_row rows[CALLS_ALL] = {
+#define HOOK(family, symbol, name, version, variant, ...)                                          \
+    {#symbol, #name, version, sizeof(#symbol) - 1, variant_##variant, (void *)hook_##symbol},
+#define PASS(family, symbol, name, version, variant, ...)                                          \
+    {#symbol, #name, version, sizeof(#symbol) - 1, variant_##variant, (void *)hook_##symbol},
+#define USED(symbol, name, version, variant, ...)                                                  \
+    {#symbol, #name, version, sizeof(#symbol) - 1, variant_##variant, NULL},
+#include "../../api/cuda_calls.def"
+#undef HOOK
+#undef PASS
+#undef USED
+};
+
+/* What hands on the calls that nothing is done about. */
+#define HOOK(family, symbol, name, version, variant, ...)
+#define PASS(family, symbol, name, version, variant, ...)                                          \
+    CUresult hook_##symbol CALL_PARAMETERS(__VA_ARGS__)                                            \
+    {                                                                                              \
+        return process_enter()->calls.real.symbol CALL_ARGUMENTS(__VA_ARGS__);                     \
+    }
+#define USED(symbol, name, version, variant, ...)
+#include "../../api/cuda_calls.def"
+#undef HOOK
+#undef PASS
+#undef USED
+
+CUresult calls_missing(void)
+{
+    return CUDA_ERROR_STUB_LIBRARY;
+}
+
+/* ---- the driver's functions ---- */
+
+static size_t address_place(const void *address)
+{
+    return (size_t)(((uintptr_t)address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32) &
+           (CALLS_ADDRESSES_MAX - 1);
+}
+
+/* The first call to claim an address keeps it: calls are offered from old to new, and a driver that
+ * lacks a new one may answer with an old one's address. */
+static void add_address(struct calls *calls, void *address, size_t call)
+{
+    size_t place = address_place(address);
+    while (calls->by_address[place].address) {
+        if (calls->by_address[place].address == address)
+            return;
+        place = (place + 1) & (CALLS_ADDRESSES_MAX - 1);
+    }
+    calls->by_address[place].address = address;
+    calls->by_address[place].call = (uint16_t)call;
+}
+
+void *calls_hook(const struct calls *calls, void *address)
+{
+    size_t place = address_place(address);
+    for (; calls->by_address[place].address; place = (place + 1) & (CALLS_ADDRESSES_MAX - 1)) {
+        if (calls->by_address[place].address == address)
+            return rows[calls->by_address[place].call].hook;
+    }
+    return address;
+}
+
+struct driver_search {
+    struct calls *calls;
+    char path[4096]; /* empty: not found, or too long to be kept */
+};
+
+static void find_driver(void *argument)
+{
+    struct driver_search *search = argument;
+    void **real = (void **)&search->calls->real;
+    const struct link_map *driver = resolve_library(DRIVER_SONAME);
+    if (!driver)
+        return;
+    for (size_t i = 0; i < CALLS_ALL; i++) {
+        void *address = resolve_symbol(driver, rows[i].symbol);
+        if (!address)
+            continue;
+        real[i] = address;
+        search->calls->has[i] = true;
+        search->calls->is_loaded = true;
+    }
+    size_t length = 0;
+    while (length < sizeof(search->path) && driver->l_name[length])
+        length++;
+    for (size_t i = 0; length < sizeof(search->path) && i <= length; i++)
+        search->path[i] = driver->l_name[i];
+}
+
+/* Its functions are about to be kept. A name that cannot be opened again (it was deleted, or is
+ * a path of another namespace) only means that the program must not unload it, as none does. */
+static void keep_driver_loaded(const char *path)
+{
+    void *(*open)(const char *, int) = (void *(*)(const char *, int))resolve_next("dlopen");
+    if (open && path[0])
+        (void)open(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+/* Whether cuGetProcAddress hands out the very functions that are exported is the driver's affair: it
+ * is asked for each. */
+static void add_proc_addresses(struct calls *calls)
+{
+    int newest = 0;
+    if (calls->real.cuDriverGetVersion(&newest) != CUDA_SUCCESS)
+        return;
+    for (size_t i = 0; i < CALLS_INTERCEPTED; i++) {
+        uint64_t flags = rows[i].is_per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+                                               : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
+        void *address = NULL;
+        CUresult r = CUDA_ERROR_STUB_LIBRARY;
+        if (rows[i].version > newest)
+            continue;
+        if (calls->has[CALL_cuGetProcAddress_v2])
+            r = calls->real.cuGetProcAddress_v2(rows[i].name, &address, rows[i].version, flags,
+                                                NULL);
+        else if (calls->has[CALL_cuGetProcAddress])
+            r = calls->real.cuGetProcAddress(rows[i].name, &address, rows[i].version, flags);
+        if (r == CUDA_SUCCESS && address && calls->has[i])
+            add_address(calls, address, i);
+    }
+}
+
+bool calls_load(struct calls *calls)
+{
+    struct driver_search search = {.calls = calls};
+    if (calls->is_loaded)
+        return true;
+    resolve_locked(find_driver, &search);
+    if (!calls->is_loaded)
+        return false;
+    keep_driver_loaded(search.path);
+    const void *const *real = (const void *const *)&calls->real;
+    for (size_t i = 0; i < CALLS_INTERCEPTED; i++) {
+        if (calls->has[i])
+            add_address(calls, (void *)(uintptr_t)real[i], i);
+    }
+    add_proc_addresses(calls);
+    return true;
+}
+
+/* ---- cuGetProcAddress ---- */
+
+CUresult hook_cuGetProcAddress(const char *name, void **ret_address, int version, uint64_t flags)
+{
+    struct process *p = process_enter();
+    CUresult r = p->calls.real.cuGetProcAddress(name, ret_address, version, flags);
+    if (r == CUDA_SUCCESS && ret_address && *ret_address && !process_is_disabled())
+        *ret_address = calls_hook(&p->calls, *ret_address);
+    return r;
+}
+
+CUresult hook_cuGetProcAddress_v2(const char *name, void **ret_address, int version, uint64_t flags,
+                                  CUdriverProcAddressQueryResult *ret_status)
+{
+    struct process *p = process_enter();
+    CUresult r = p->calls.real.cuGetProcAddress_v2(name, ret_address, version, flags, ret_status);
+    if (r == CUDA_SUCCESS && ret_address && *ret_address && !process_is_disabled())
+        *ret_address = calls_hook(&p->calls, *ret_address);
+    return r;
+}
+
+/* ---- dlsym ---- */
+
+static const struct call_row *find_row(const char *symbol)
+{
+    size_t length = 0;
+    while (symbol[length])
+        length++;
+    for (size_t i = 0; i < CALLS_INTERCEPTED; i++) {
+        if (rows[i].length == length && text_equals(rows[i].symbol, symbol))
+            return &rows[i];
+    }
+    return NULL;
+}
+
+struct symbol_search {
+    const char *name;
+    const void *caller;
+    void *address;
+    bool is_before;
+};
+
+static void find_in_driver(void *argument)
+{
+    struct symbol_search *search = argument;
+    const struct link_map *driver = resolve_library(DRIVER_SONAME);
+    if (driver)
+        search->address = resolve_symbol(driver, search->name);
+}
+
+static void find_caller(void *argument)
+{
+    struct symbol_search *search = argument;
+    search->is_before = resolve_is_before(search->caller);
+}
+
+/* Of the pseudo handles the function behind knows the meaning by the caller's return address, which is
+ * lost once it is called from here. Both mean "wherever it is", and the driver's is the one there is. */
+static bool is_pseudo(const void *handle)
+{
+    return handle == RTLD_DEFAULT || handle == RTLD_NEXT;
+}
+
+static struct calls_route route_call(void *handle, const struct call_row *row, const char *version,
+                                     void *real)
+{
+    struct symbol_search search = {.name = row->symbol};
+    resolve_locked(find_in_driver, &search);
+    if (is_pseudo(handle))
+        return search.address ? (struct calls_route){.value = row->hook}
+                              : (struct calls_route){.jump = real};
+    void *address =
+        version
+            ? ((void *(*)(void *, const char *, const char *))real)(handle, row->symbol, version)
+            : ((void *(*)(void *, const char *))real)(handle, row->symbol);
+    return (struct calls_route){.value =
+                                    address && address == search.address ? row->hook : address};
+}
+
+/* Another library with a dlsym of its own asks for the one behind it. If that library stands before the
+ * shim, it is the shim's; the function behind would skip it, because it has no version. */
+static struct calls_route route_entry(void *handle, const char *name, const void *caller,
+                                      void *real)
+{
+    struct symbol_search search = {.caller = caller};
+    bool is_dlsym = text_equals(name, "dlsym");
+    if (handle == RTLD_NEXT && (is_dlsym || text_equals(name, "dlvsym"))) {
+        resolve_locked(find_caller, &search);
+        if (search.is_before)
+            return (struct calls_route){.value = is_dlsym ? (void *)dlsym : (void *)dlvsym};
+    }
+    return (struct calls_route){.jump = real};
+}
+
+struct calls_route calls_route(void *handle, const char *name, const char *version,
+                               const void *caller, void *real)
+{
+    if (text_starts(name, "dl"))
+        return route_entry(handle, name, caller, real);
+    const struct call_row *row = find_row(name);
+    if (!row || process_is_disabled())
+        return (struct calls_route){.jump = real};
+    return route_call(handle, row, version, real);
+}

@@ -1,0 +1,43 @@
+#include <string.h>
+
+#include "shim/devices.h"
+#include "shim/process.h"
+
+enum { PLACE_UNKNOWN = 255 };
+
+static uint8_t find_place(struct process *p, CUdevice device)
+{
+    const struct limits_page *limits = p->client.limits;
+    CUuuid uuid;
+    if (limits->device_count == 0)
+        return device < PAGE_DEVICES_MAX ? (uint8_t)(device + 1) : PLACE_UNKNOWN;
+    CUresult r = p->calls.has[CALL_cuDeviceGetUuid_v2]
+                     ? p->calls.real.cuDeviceGetUuid_v2(&uuid, device)
+                     : p->calls.real.cuDeviceGetUuid(&uuid, device);
+    for (uint32_t i = 0; r == CUDA_SUCCESS && i < limits->device_count && i < PAGE_DEVICES_MAX;
+         i++) {
+        if (memcmp(limits->devices[i].uuid, &uuid, sizeof(uuid)) == 0)
+            return (uint8_t)(i + 1);
+    }
+    return PLACE_UNKNOWN;
+}
+
+int devices_index(struct process *p, CUdevice device)
+{
+    if (device < 0 || device >= DEVICES_MAX)
+        return DEVICES_UNKNOWN;
+    uint8_t place = atomic_load_explicit(&p->devices.places[device], memory_order_relaxed);
+    if (place == 0) {
+        place = find_place(p, device);
+        atomic_store_explicit(&p->devices.places[device], place, memory_order_relaxed);
+    }
+    return place == PLACE_UNKNOWN ? DEVICES_UNKNOWN : place - 1;
+}
+
+int devices_current(struct process *p)
+{
+    CUdevice device;
+    if (p->calls.real.cuCtxGetDevice(&device) != CUDA_SUCCESS)
+        return DEVICES_NO_CONTEXT;
+    return devices_index(p, device);
+}

@@ -1,0 +1,66 @@
+/*
+ * dlsym and dlvsym. Every dynamic program's calls come here, most of them before main and none of them
+ * ours to judge: so this file is never instrumented, calls no function of the C library, takes no
+ * lock, and hands what is not about CUDA on with a jump. The function behind then sees the caller's
+ * own return address, by which RTLD_NEXT and RTLD_DEFAULT know who asks; a call in C would do
+ * so only if the compiler chose to. That is why the two functions themselves are assembly.
+ */
+#include <stdatomic.h>
+
+#include "shim/calls.h"
+#include "shim/process.h"
+#include "shim/resolve.h"
+#include "shim/text.h"
+
+/* Arguments, the caller's address and the function's number go to entry_route; then either a jump or
+ * a return. Three pushes keep the stack aligned for the call. */
+#define ENTRY(function, number)                                                                    \
+    __asm__(".pushsection .text\n"                                                                 \
+            ".globl " #function "\n"                                                               \
+            ".type " #function ", @function\n" #function ":\n"                                     \
+            "    .cfi_startproc\n"                                                                 \
+            "    endbr64\n"                                                                        \
+            "    push %rdi\n"                                                                      \
+            "    .cfi_adjust_cfa_offset 8\n"                                                       \
+            "    push %rsi\n"                                                                      \
+            "    .cfi_adjust_cfa_offset 8\n"                                                       \
+            "    push %rdx\n"                                                                      \
+            "    .cfi_adjust_cfa_offset 8\n"                                                       \
+            "    mov 24(%rsp), %rcx\n"                                                             \
+            "    mov $" #number ", %r8d\n"                                                         \
+            "    call entry_route\n"                                                               \
+            "    mov %rdx, %r11\n"                                                                 \
+            "    pop %rdx\n"                                                                       \
+            "    .cfi_adjust_cfa_offset -8\n"                                                      \
+            "    pop %rsi\n"                                                                       \
+            "    .cfi_adjust_cfa_offset -8\n"                                                      \
+            "    pop %rdi\n"                                                                       \
+            "    .cfi_adjust_cfa_offset -8\n"                                                      \
+            "    test %rax, %rax\n"                                                                \
+            "    je 1f\n"                                                                          \
+            "    jmp *%rax\n"                                                                      \
+            "1:  mov %r11, %rax\n"                                                                 \
+            "    ret\n"                                                                            \
+            "    .cfi_endproc\n"                                                                   \
+            ".size " #function ", . - " #function "\n"                                             \
+            ".popsection\n")
+
+ENTRY(dlsym, 0);
+ENTRY(dlvsym, 1);
+
+struct calls_route entry_route(void *handle, const char *name, const char *version,
+                               const void *caller, int number);
+struct calls_route entry_route(void *handle, const char *name, const char *version,
+                               const void *caller, int number)
+{
+    static const char *const functions[PROCESS_ENTRIES] = {"dlsym", "dlvsym"};
+    /* Whoever comes first finds it; all find the same. */
+    void *real = atomic_load_explicit(&the_process.behind_entry[number], memory_order_relaxed);
+    if (!real) {
+        real = resolve_next(functions[number]);
+        atomic_store_explicit(&the_process.behind_entry[number], real, memory_order_relaxed);
+    }
+    if (real && name && (text_starts(name, "cu") || text_starts(name, "dl")))
+        return calls_route(handle, name, number == 1 ? version : NULL, caller, real);
+    return (struct calls_route){.jump = real};
+}

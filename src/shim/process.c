@@ -1,0 +1,151 @@
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "shim/process.h"
+#include "shim/sys.h"
+#include "shim/text.h"
+
+enum { REFUSED_RETRY_NS = 1000000000, WAIT_NS = 50000000 };
+
+#define HOOK(family, symbol, name, version, variant, ...) .symbol = (void *)calls_missing,
+#define PASS(family, symbol, name, version, variant, ...) .symbol = (void *)calls_missing,
+#define USED(symbol, name, version, variant, ...)         .symbol = (void *)calls_missing,
+struct process the_process = {
+    .calls.real =
+        {
+#include "../../api/cuda_calls.def"
+        },
+};
+#undef HOOK
+#undef PASS
+#undef USED
+
+/* The C library's half of pthread_atfork, in libc.so.6 of every glibc; musl has none. */
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
+                             void *library) __attribute__((weak, visibility("default")));
+
+/* While it starts, the word also has the process and thread that do so: in one word, so that a child
+ * forked at that moment does not wait for a thread that it does not have. */
+static uint64_t starting_word(void)
+{
+    return (uint64_t)sys_getpid() << 32 | (uint64_t)sys_gettid() << 8 | PROCESS_STARTING;
+}
+
+static uint32_t state_of(uint64_t word)
+{
+    return (uint32_t)(word & 0xff);
+}
+
+static uint32_t process_of(uint64_t word)
+{
+    return (uint32_t)(word >> 32);
+}
+
+static void say(const char *line)
+{
+    size_t length = 0;
+    while (line[length])
+        length++;
+    if (getenv("GPUMUX_SHIM_DEBUG"))
+        (void)sys_write(2, line, length);
+}
+
+bool process_is_disabled(void)
+{
+    if (atomic_load_explicit(&the_process.state, memory_order_relaxed) == PROCESS_READY)
+        return false;
+    const char *value = getenv("GPUMUX_DISABLE");
+    return value && text_equals(value, "1");
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* A child has none of the device memory, and its parent's pages are its parent's. */
+static void become_child(void)
+{
+    struct process *p = &the_process;
+    uint32_t state = state_of(atomic_load(&p->state));
+    if (state == PROCESS_PASSIVE)
+        return;
+    if (state == PROCESS_READY)
+        client_leave(&p->client);
+    allocations_reset(&p->allocations);
+    p->devices = (struct devices){0};
+    atomic_store(&p->state, PROCESS_NEW);
+}
+
+static void watch_forks(struct process *p)
+{
+    uint32_t no = 0;
+    if (&__register_atfork && atomic_compare_exchange_strong(&p->has_fork_handler, &no, 1))
+        (void)__register_atfork(NULL, NULL, become_child, NULL);
+}
+
+/* By the one thread that starts; returns the state that follows. */
+static uint32_t start(struct process *p, int wait_ms)
+{
+    bool is_disabled = process_is_disabled();
+    watch_forks(p);
+    if (!calls_load(&p->calls))
+        return PROCESS_NEW;
+    if (is_disabled) {
+        say("gpumux: disabled by GPUMUX_DISABLE\n");
+        return PROCESS_PASSIVE;
+    }
+    if (!client_start(&p->client, wait_ms)) {
+        say("gpumux: no agent answers at GPUMUX_REGISTER and the environment has no limits: "
+            "refusing the device\n");
+        atomic_store(&p->refused_ns, now_ns());
+        return PROCESS_REFUSED;
+    }
+    say(p->client.is_registered ? "gpumux: registered with the agent\n"
+                                : "gpumux: limits from the environment, no agent\n");
+    return PROCESS_READY;
+}
+
+/* From `word` to the state that starting leads to. False: another thread was faster. */
+static bool try_start(struct process *p, uint64_t word)
+{
+    int wait_ms = state_of(word) == PROCESS_REFUSED ? 0 : CLIENT_WAIT_MS;
+    if (!atomic_compare_exchange_strong(&p->state, &word, starting_word()))
+        return false;
+    atomic_store_explicit(&p->state, start(p, wait_ms), memory_order_release);
+    (void)sys_futex((_Atomic uint32_t *)&p->state, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
+    return true;
+}
+
+struct process *process_enter_slowly(void)
+{
+    struct process *p = &the_process;
+    const struct timespec wait = {.tv_nsec = WAIT_NS};
+    for (;;) {
+        uint64_t word = atomic_load_explicit(&p->state, memory_order_acquire);
+        switch (state_of(word)) {
+        case PROCESS_NEW:
+            if (try_start(p, word))
+                return p;
+            break;
+        case PROCESS_REFUSED:
+            if (now_ns() - atomic_load(&p->refused_ns) < REFUSED_RETRY_NS || try_start(p, word))
+                return p;
+            break;
+        case PROCESS_STARTING:
+            if (word == starting_word())
+                return p; /* a signal's handler came between */
+            if (process_of(word) != (uint32_t)sys_getpid())
+                atomic_compare_exchange_strong(&p->state, &word, PROCESS_NEW);
+            else
+                (void)sys_futex((_Atomic uint32_t *)&p->state, FUTEX_WAIT_PRIVATE, (uint32_t)word,
+                                &wait);
+            break;
+        default:
+            return p;
+        }
+    }
+}

@@ -1,0 +1,64 @@
+/*
+ * System calls, made directly: they set no errno, are no cancellation points, and are no symbols that
+ * another preloaded library could have taken over or an older C library could lack. Each returns what
+ * the kernel does: a result, or a negative errno.
+ */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#ifndef __x86_64__
+#error "the shim knows the system calls of x86-64 only"
+#endif
+
+static inline long sys_call(long number, long a, long b, long c, long d, long e, long f)
+{
+    long result;
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+
+static inline int sys_getpid(void)
+{
+    return (int)sys_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_gettid(void)
+{
+    return (int)sys_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
+}
+
+static inline int sys_close(int fd)
+{
+    return (int)sys_call(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
+static inline long sys_write(int fd, const void *bytes, size_t count)
+{
+    return sys_call(SYS_write, fd, (long)bytes, (long)count, 0, 0, 0);
+}
+
+/* A negative errno as an address is above any mapping. */
+static inline void *sys_mmap(size_t bytes, int protection, int flags, int fd)
+{
+    long result = sys_call(SYS_mmap, 0, (long)bytes, protection, flags, fd, 0);
+    return result < 0 && result > -4096 ? NULL : (void *)result;
+}
+
+static inline int sys_munmap(const void *address, size_t bytes)
+{
+    return (int)sys_call(SYS_munmap, (long)address, (long)bytes, 0, 0, 0, 0);
+}
+
+static inline int sys_futex(_Atomic uint32_t *word, int operation, uint32_t value,
+                            const void *timeout)
+{
+    return (int)sys_call(SYS_futex, (long)word, operation, (long)value, (long)timeout, 0, 0);
+}

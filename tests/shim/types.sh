@@ -1,0 +1,47 @@
+#!/bin/bash
+# Every type and call that the shim knows, against NVIDIA's own headers where there are some.
+set -u
+cc=${CC:-cc}
+header=
+for folder in "${CUDA_HOME:-/usr/local/cuda}/include" /usr/local/cuda*/include /usr/include; do
+    if [ -f "$folder/cuda.h" ] && [ -f "$folder/cudaTypedefs.h" ]; then
+        header=$folder
+        break
+    fi
+done
+if [ -z "$header" ]; then
+    echo "no cuda.h and cudaTypedefs.h on this machine"
+    exit 77
+fi
+version=$(sed -nE 's/^#define CUDA_VERSION +([0-9]+).*/\1/p' "$header/cuda.h")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+# Calls that the header is too old for are left out. A call may take several lines.
+awk -v newest="$version" '
+    /^(HOOK|PASS|USED)\(/ { call = ""; inside = 1 }
+    inside { call = call $0 "\n" }
+    inside && /\)$/ {
+        match(call, /, [0-9]+, (legacy|ptds|ptsz)/)
+        if (substr(call, RSTART + 2) + 0 <= newest) { printf "%s", call; kept++ } else { left++ }
+        inside = 0
+    }
+    END { print kept + 0, left + 0 > "/dev/stderr" }' \
+    "$GPUMUX_SOURCE/api/cuda_calls.def" > "$dir/calls.def" 2> "$dir/count"
+read -r kept left < "$dir/count"
+[ "$kept" -gt 100 ] || { echo "only $kept calls were read from api/cuda_calls.def"; exit 1; }
+
+# check LIST: compiles the assertions.
+check() {
+    "$cc" -std=gnu17 -fsyntax-only -I"$GPUMUX_SOURCE/src" -isystem "$header" -D__CUDA_API_VERSION_INTERNAL \
+        -DCUDA_HEADER "-DCUDA_CALLS=\"$1\"" "$GPUMUX_SOURCE/tests/shim/cuda_types_check.c"
+}
+check "$dir/calls.def" || exit 1
+# It can fail: one wrong type is found.
+sed 's/cuMemFree_v2, cuMemFree, 3020, legacy, CUdeviceptr/cuMemFree_v2, cuMemFree, 3020, legacy, int/' \
+    "$dir/calls.def" > "$dir/wrong.def"
+if check "$dir/wrong.def" 2> "$dir/errors" || ! grep -q 'cuMemFree_v2' "$dir/errors"; then
+    echo "a wrong type was not found"
+    exit 1
+fi
+echo "$kept calls are as CUDA $version has them, $left are newer"
