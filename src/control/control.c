@@ -444,6 +444,8 @@ static int control_open(struct error *e, struct control *c, const struct control
                             &c->http);
     if (r == 0)
         r = http_server_listen_unix(e, c->http, o->api_socket, 0666);
+    if (r == 0 && o->listen)
+        r = network_listen(e, c, o->listen);
     return r;
 }
 
@@ -488,6 +490,11 @@ int control_new(struct error *e, struct event_base *base, const struct control_o
     return 0;
 }
 
+uint16_t control_port(const struct control *c)
+{
+    return c->port;
+}
+
 /* Requests still waiting at the end: their commit may have happened or not, and we say so. */
 static void waiters_close_all(struct control *c)
 {
@@ -511,6 +518,7 @@ void control_free(struct control *c)
     watchers_close_all(c);
     waiters_close_all(c);
     http_server_free(c->http);
+    network_done(c);
     auth_free(c->auth);
     links_close_all(c);
     if (c->node_listener)

@@ -4,17 +4,21 @@
  * is under way share the next one.
  */
 #pragma once
+#include <stdint.h>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "wire/config.h"
 
+struct address;
 struct event_base;
 struct control;
 
 struct control_options {
-    const char *directory;   /* of the state */
-    const char *api_socket;  /* unix socket of the API */
-    const char *node_socket; /* unix socket to which nodes connect */
+    const char *directory;        /* of the state */
+    const char *api_socket;       /* unix socket of the API */
+    const char *node_socket;      /* unix socket to which nodes connect */
+    const struct address *listen; /* for the API and nodes over the network; NULL: on none */
     const struct config *config;
     const struct log *log;
 };
@@ -22,5 +26,7 @@ struct control_options {
 /* Opens the store, rebuilds the cluster, listens. */
 int control_new(struct error *e, struct event_base *base, const struct control_options *options,
                 struct control **ret);
+/* Where it listens on the network; 0: on none. */
+uint16_t control_port(const struct control *c);
 /* Commits what is pending, closes everything. */
 void control_free(struct control *c);

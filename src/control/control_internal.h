@@ -4,6 +4,8 @@
  *   control.c    life, stepping the cluster, the two stages of its actions
  *   load.c       building a cluster from the store
  *   link.c       connections of nodes
+ *   network.c    listening on the network, and certificates
+ *   authority.c  who issues them
  *   submit.c     POST /v1/workloads
  *   workloads.c  the other routes of workloads
  *   logs.c       output, through the node that has it
@@ -25,9 +27,13 @@
 #include "store/store.h"
 #include "wire/nodemsg.h"
 
+struct address;
+struct authority;
 struct bufferevent;
+struct certificate_facts;
 struct event;
 struct evconnlistener;
+struct tls_context;
 
 enum {
     REPLY_TIMEOUT_MS = 30000, /* a node that does not answer a question by then never will */
@@ -83,6 +89,10 @@ struct control {
     size_t gather_target; /* > 0: the next commit waits for that many requests, or for `gather` */
     struct http_server *http;
     struct auth *auth;
+    struct authority *authority; /* NULL, as the next two: not on a network */
+    struct tls_context *tls;
+    struct event *tls_due; /* when control's own certificate is to be renewed */
+    uint16_t port;
     struct evconnlistener *node_listener;
     struct list links;    /* struct node_link */
     struct list partings; /* struct parting, of link.c */
@@ -129,9 +139,10 @@ int control_load_cluster(struct error *e, struct control *c, struct cluster **re
 /* link.c */
 struct node_link;
 int links_listen(struct error *e, struct control *c, const char *path);
-/* A connection on which a node will say hello, as `certified` by its certificate; "": it is believed
- * whatever it says. Owns the stream, also on failure. */
-int links_take(struct control *c, struct bufferevent *stream, const char *certified);
+/* A connection on which a node will say hello, with the certificate that it has; NULL: it is believed
+ * without one. Owns the stream, also on failure. */
+int links_take(struct control *c, struct bufferevent *stream,
+               const struct certificate_facts *certificate);
 /* Closes all: after a rebuilt cluster every node must say hello again. */
 void links_close_all(struct control *c);
 /* Carries out SEND_*. */
@@ -145,6 +156,17 @@ int link_ask(struct node_link *link, struct waiter *w, struct nodemsg *msg);
 const struct device_usage *link_device_usage(const struct node_link *link, const char *uuid);
 const struct attempt_usage *link_attempt_usage(const struct node_link *link, uint64_t workload,
                                                int attempt);
+
+/* network.c */
+/* -ERR_NOT_FOUND: `control init` has not been run. */
+int network_listen(struct error *e, struct control *c, const struct address *at);
+/* After the http server is gone. */
+void network_done(struct control *c);
+/* A certificate for a node of that name, as configured. */
+int network_issue(struct error *e, const struct control *c, const char *request, const char *name,
+                  struct str *ret_certificate);
+/* In how many milliseconds a node should renew the certificate that it has until then. */
+int64_t network_renew_ms(const struct control *c, int64_t until_wall_ms);
 
 /* submit.c, workloads.c, logs.c, watch.c, nodes.c: handlers of the routes */
 void handle_submit(void *context, struct http_request *r);

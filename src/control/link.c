@@ -22,6 +22,7 @@
 #include "base/skew.h"
 #include "base/version.h"
 #include "control/control_internal.h"
+#include "tls/certificate.h"
 #include "wire/spec.h"
 
 enum {
@@ -39,7 +40,8 @@ struct node_link {
     struct control *control;
     struct bufferevent *stream;
     char certified[NODE_NAME_MAX]; /* its certificate's name; "": it came by the unix socket */
-    char node[NODE_NAME_MAX];      /* "" until hello */
+    int64_t certified_until_wall_ms;
+    char node[NODE_NAME_MAX]; /* "" until hello */
     char instance[NODE_INSTANCE_MAX];
     uint64_t session; /* 0 until welcome */
     uint64_t request; /* marks its events, so that a refusal finds it; grows with each link */
@@ -249,6 +251,31 @@ static void on_answer(struct control *c, const struct nodemsg *msg)
         w->on_answer(w, msg);
 }
 
+/* A new certificate for who has a good one: the same name, another key. */
+static void on_renew(struct node_link *link, const char *request)
+{
+    struct control *c = link->control;
+    struct error e = {0};
+    struct str pem;
+    struct certificate_facts facts;
+    str_init(&pem, CERTIFICATE_PEM_MAX);
+    int r = link->certified[0] ? network_issue(&e, c, request, link->certified, &pem)
+                               : error_set(&e, ERR_INVALID, "it has none");
+    if (r == 0)
+        r = certificate_read(&e, str_text(&pem), &facts);
+    if (r == 0) {
+        const struct nodemsg msg = {.type = NODEMSG_CERTIFICATE,
+                                    .pem = str_text(&pem),
+                                    .renew_ms = network_renew_ms(c, facts.until_wall_ms)};
+        link->certified_until_wall_ms = facts.until_wall_ms;
+        (void)link_write(link, &msg); /* else it asks again */
+    } else {
+        log_write(c->log, LOG_WARN, "no new certificate for a node", "node=%s why=\"%s\"",
+                  link->node, e.text);
+    }
+    str_done(&pem);
+}
+
 /* false: the link is gone. */
 static bool on_message(struct node_link *link, const struct nodemsg *msg)
 {
@@ -270,6 +297,10 @@ static bool on_message(struct node_link *link, const struct nodemsg *msg)
     case NODEMSG_LOG:
     case NODEMSG_DONE:
         on_answer(c, msg);
+        return true;
+    case NODEMSG_RENEW:
+        if (link->session)
+            on_renew(link, msg->pem);
         return true;
     default:
         return true; /* a newer version may say more */
@@ -337,12 +368,14 @@ static bool has_room(const struct control *c)
     return count < LINKS_MAX;
 }
 
-int links_take(struct control *c, struct bufferevent *stream, const char *certified)
+int links_take(struct control *c, struct bufferevent *stream,
+               const struct certificate_facts *certificate)
 {
+    const char *name = certificate ? certificate->name : "";
     struct node_link *link = has_room(c) ? calloc(1, sizeof *link) : NULL;
-    if (!link || !str_copy(link->certified, sizeof link->certified, certified)) {
-        log_write(c->log, LOG_WARN, "node connection refused", "certificate=%s why=\"%s\"",
-                  certified, link ? "its name is too long" : "too many");
+    if (!link || !str_copy(link->certified, sizeof link->certified, name)) {
+        log_write(c->log, LOG_WARN, "node connection refused", "certificate=%s why=\"%s\"", name,
+                  link ? "its name is too long" : "too many");
         free(link);
         bufferevent_free(stream);
         return -ERR_UNAVAILABLE;
@@ -351,6 +384,7 @@ int links_take(struct control *c, struct bufferevent *stream, const char *certif
     link->control = c;
     link->request = ++c->request_last;
     link->stream = stream;
+    link->certified_until_wall_ms = certificate ? certificate->until_wall_ms : 0;
     list_append(&c->links, &link->link);
     bufferevent_setcb(stream, on_readable, NULL, on_ended, link);
     bufferevent_setwatermark(stream, EV_READ, 0, 2 * NODEMSG_LINE_MAX);
@@ -376,7 +410,7 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
         close(fd);
         return;
     }
-    (void)links_take(c, stream, "");
+    (void)links_take(c, stream, NULL);
 }
 
 int links_listen(struct error *e, struct control *c, const char *path)
@@ -500,6 +534,8 @@ void links_send(struct control *c, const struct deferred *d)
         msg.lease_ms = c->cluster_config.lease_ms;
         msg.fence_ms = c->cluster_config.fence_ms;
         msg.drain_ms = c->cluster_config.drain_ms;
+        if (link->certified[0])
+            msg.renew_ms = network_renew_ms(c, link->certified_until_wall_ms);
         break;
     case CLUSTER_SEND_GRANT: {
         msg.type = NODEMSG_GRANT;
