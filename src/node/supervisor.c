@@ -540,6 +540,17 @@ static int write_exit(struct supervisor *s)
     return r;
 }
 
+/* Lets the task go; but not past the lease: what was so long under way may run elsewhere by now. */
+static void begin(struct supervisor *s, int64_t now_ms)
+{
+    if (!s->lease || (uint64_t)now_ms < atomic_load_explicit(s->lease, memory_order_relaxed)) {
+        task_release(&s->task);
+        return;
+    }
+    task_close(&s->task); /* it never execs, so nobody waits for word of that */
+    end_task(s, ENDING_LEASE, 0, now_ms);
+}
+
 static int run(struct supervisor *s, const char *directory)
 {
     struct error e = {0};
@@ -551,7 +562,7 @@ static int run(struct supervisor *s, const char *directory)
     if (s->started_fd >= 0)
         close(s->started_fd);
     s->started_fd = -1;
-    task_release(&s->task);
+    begin(s, clock_boot_ms());
     forget_start();
     while (!is_over(s))
         step(s);
