@@ -21,10 +21,18 @@
 #define POLICY_OPTION                                                                              \
     {"policy", 0, "NAME", "which workloads go to which devices: exclusive, firstfit, random", NULL}
 #define LISTEN_OPTION                                                                              \
-    {"listen", 0, "unix:PATH", "API socket, instead of api.sock in the state directory", NULL}
+    {"listen", 0, "ADDRESS", "[HOST:]PORT: also on the network, with TLS, for clients and nodes "   \
+     "(HOST: 127.0.0.1 if not given; see 'control init'); unix:PATH: the API socket, instead of "  \
+     "api.sock in the state directory", NULL}
 #define NODE_SOCKET_OPTION                                                                         \
     {"node-socket", 0, "PATH", "where nodes connect, instead of node.sock in the state directory", \
      NULL}
+#define JOIN_OPTIONS                                                                               \
+    {"control", 0, "URL", "control on another machine: https://HOST:PORT", NULL},                  \
+    {"ca", 0, "sha256:HEX", "to join: the fingerprint of control's authority", NULL},              \
+    {"token", 0, "TOKEN", "to join: a one-time token ('gpumux token create --role node')", NULL},  \
+    {"name", 0, "NAME", "to join: this node's name, instead of the host's", NULL},                 \
+    {"join-only", 0, NULL, "join, and start nothing", NULL}
 #define DEVICE_OPTIONS                                                                             \
     {"emulate", 0, "N[xMODEL[:MEM]]", "emulate N GPUs: 4, 2xA100, 4xH200:24g, 2xA100,T4; models "  \
      "H200, A100, RTX3090, T4", NULL},                                                             \

@@ -18,8 +18,8 @@ static const struct option up_options[] = {DEVICE_OPTIONS, DAEMON_OPTIONS, LISTE
                                            POLICY_OPTION, OPTIONS_END};
 static const struct option control_options[] = {DAEMON_OPTIONS, LISTEN_OPTION, NODE_SOCKET_OPTION,
                                                 POLICY_OPTION, OPTIONS_END};
-static const struct option node_options[] = {DEVICE_OPTIONS, DAEMON_OPTIONS, NODE_SOCKET_OPTION,
-                                             OPTIONS_END};
+static const struct option node_options[] = {JOIN_OPTIONS, DEVICE_OPTIONS, DAEMON_OPTIONS,
+                                             NODE_SOCKET_OPTION, OPTIONS_END};
 static const struct option submit_options[] = {
     SPEC_OPTIONS,
     {"array", 'a', "N", "N copies: NAME[0] …, each with its GPUMUX_ARRAY_INDEX", "array"},
@@ -325,8 +325,10 @@ static const struct command commands[] = {
         .name = "control",
         .operands = "",
         .summary = "start only the part that queues and places workloads",
-        .description = "Starts control without a node of its own: the store, the policy, the API, "
-                       "and a socket to which nodes connect.",
+        .description =
+            "Starts control without a node of its own: the store, the policy, the API, and a "
+            "socket to which nodes of this machine connect; with --listen also a port for nodes "
+            "and clients of others.",
         .options = control_options,
         .run = control_command,
     },
@@ -334,9 +336,16 @@ static const struct command commands[] = {
         .name = "node",
         .operands = "",
         .summary = "start only the part that runs workloads here",
-        .description = "Starts a node: it connects to control, and starts, watches and ends "
-                       "workloads as it is told. What runs outlives it.",
+        .description =
+            "Starts a node: it connects to control, and starts, watches and ends workloads as it "
+            "is told. What runs outlives it.\n\n"
+            "Control is on this machine (the socket in the state directory), or, with --control, "
+            "on another. There a node joins once, with the command that 'gpumux control init' or "
+            "'gpumux token create --role node' prints; from then on --control is enough. Its "
+            "certificate is renewed by itself.",
         .options = node_options,
+        .examples = EXAMPLES({"gpumux node --control https://gpu-control.example:7443",
+                              "start a node that has joined"}),
         .run = node_command,
     },
     {

@@ -23,9 +23,12 @@
 #include "cli/paths.h"
 #include "control/control.h"
 #include "node/agent.h"
+#include "node/join.h"
 #include "node/supervisor.h"
+#include "tls/fingerprint.h"
+#include "wire/address.h"
 
-enum { ARENA_BYTES = 4 << 20, STOP_SIGNALS = 3 };
+enum { ARENA_BYTES = 4 << 20, STOP_SIGNALS = 3, JOIN_MS = 30000 };
 
 struct daemon {
     struct arena arena;
@@ -36,6 +39,8 @@ struct daemon {
     struct event_base *base;
     struct event *signals[STOP_SIGNALS];
     const char *state, *api_socket, *node_socket;
+    struct address listen;          /* port "": on no network */
+    struct address control_address; /* of a node; port "": by the unix socket */
     struct control *control;
     struct agent *agent;
     bool emulated; /* its devices: there is no nvidia-smi for them */
@@ -98,28 +103,6 @@ static int catch_signals(struct error *e, struct daemon *d)
     return 0;
 }
 
-/* mkdir -p, the last one with the mode given. */
-static int make_directory(struct error *e, const char *path, mode_t mode)
-{
-    char part[4096];
-    if (!str_copy(part, sizeof part, path))
-        return error_set(e, ERR_INVALID, "the path %s is too long", path);
-    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(part, 0755) < 0 && errno != EEXIST)
-            return error_set_errno(e, ERR_IO, errno, "cannot create %s", part);
-        *slash = '/';
-    }
-    if (mkdir(path, mode) < 0 && errno != EEXIST)
-        return error_set_errno(e, ERR_IO, errno, "cannot create %s", path);
-    struct stat st;
-    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-        return error_set(e, ERR_IO, "%s is not a directory", path);
-    if (st.st_uid == geteuid() && (st.st_mode & 07777) != mode && chmod(path, mode) < 0)
-        return error_set_errno(e, ERR_IO, errno, "cannot set the mode of %s", path);
-    return 0;
-}
-
 /* --config, --set and the options that stand for one key, in this order of weight. */
 static int read_config(struct error *e, struct daemon *d, const struct invocation *in)
 {
@@ -152,30 +135,37 @@ static int read_config(struct error *e, struct daemon *d, const struct invocatio
     return 0;
 }
 
-/* The state directory as an absolute path: supervisors and messages name it from elsewhere. */
-static int choose_state(struct error *e, struct daemon *d, const struct invocation *in)
+/* --listen may come twice: one for the unix socket of the API, one for the network. */
+static int choose_listen(struct error *e, struct daemon *d, const struct invocation *in)
 {
-    const char *given = option_value(in, "state");
-    d->state = given ? given : paths_state_default(&d->arena);
-    if (d->state && d->state[0] != '/') {
-        char here[4096];
-        if (!getcwd(here, sizeof here))
-            return error_set_errno(e, ERR_IO, errno, "cannot tell the current directory");
-        d->state = arena_printf(&d->arena, "%s/%s", here, d->state);
+    for (size_t i = 0; i < in->given_count; i++) {
+        const char *value = in->given[i].value;
+        int r = 0;
+        if (strcmp(in->given[i].option->name, "listen") != 0)
+            continue;
+        if (value[0] == '/' || str_starts_with(value, "unix:"))
+            d->api_socket = value[0] == '/' ? value : value + strlen("unix:");
+        else
+            r = address_parse(e, value, "127.0.0.1", &d->listen);
+        if (r < 0)
+            return r;
     }
-    if (!d->state)
-        return error_set(e, ERR_INVALID, "no home directory: give --state DIR");
-    return make_directory(e, d->state, 0711);
+    return 0;
 }
 
 static int choose_sockets(struct error *e, struct daemon *d, const struct invocation *in)
 {
-    const char *listen = in->command->run == node_command ? NULL : option_value(in, "listen");
     const char *node = in->command->run == up_command ? NULL : option_value(in, "node-socket");
-    if (listen && !str_starts_with(listen, "unix:") && listen[0] != '/')
-        return error_set(e, ERR_INVALID, "--listen takes unix:PATH, not '%s'", listen);
-    d->api_socket = listen ? (listen[0] == '/' ? listen : listen + strlen("unix:"))
-                           : arena_printf(&d->arena, "%s/api.sock", d->state);
+    const char *control = in->command->run == node_command ? option_value(in, "control") : NULL;
+    int r = choose_listen(e, d, in);
+    if (r == 0 && control)
+        r = address_parse_url(e, control, &d->control_address);
+    if (r == 0 && control && node)
+        r = error_set(e, ERR_INVALID, "--control and --node-socket exclude each other");
+    if (r < 0)
+        return r;
+    if (!d->api_socket)
+        d->api_socket = arena_printf(&d->arena, "%s/api.sock", d->state);
     d->node_socket = node ? node : arena_printf(&d->arena, "%s/node.sock", d->state);
     if (!d->api_socket || !d->node_socket)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
@@ -210,7 +200,8 @@ static int daemon_init(struct error *e, struct daemon *d, const struct invocatio
     struct error deaf = {0};
     if (notify_init(&deaf, &d->notifier, getenv("NOTIFY_SOCKET")) < 0)
         log_write(&d->log, LOG_WARN, "no service manager", "error=\"%s\"", deaf.text);
-    if ((r = choose_state(e, d, in)) < 0 || (r = choose_sockets(e, d, in)) < 0)
+    if ((r = paths_make_state(e, &d->arena, option_value(in, "state"), &d->state)) < 0 ||
+        (r = choose_sockets(e, d, in)) < 0)
         return r;
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
@@ -240,13 +231,51 @@ static int start_control(struct error *e, struct daemon *d)
     struct control_options options = {.directory = d->state,
                                       .api_socket = d->api_socket,
                                       .node_socket = d->node_socket,
+                                      .listen = d->listen.port[0] ? &d->listen : NULL,
                                       .config = &d->config,
                                       .log = &d->log};
     return control_new(e, d->base, &options, &d->control);
 }
 
+/* With a token: before anything else, since without it this is no node of that control. */
+static int join(struct error *e, struct daemon *d, const struct invocation *in,
+                const char *directory)
+{
+    struct join_options options = {.directory = directory,
+                                   .control = &d->control_address,
+                                   .token = option_value(in, "token"),
+                                   .name = option_value(in, "name"),
+                                   .timeout_ms = JOIN_MS};
+    const char *ca = option_value(in, "ca");
+    if (!d->control_address.port[0])
+        return error_set(e, ERR_INVALID, "--token goes with --control URL and --ca sha256:…");
+    if (!ca)
+        return error_set(e, ERR_INVALID,
+                         "--token goes with --ca sha256:…, the fingerprint that came with it");
+    if (!options.name)
+        options.name = d->config.node_name;
+    int r = fingerprint_parse(e, ca, &options.ca);
+    char name[NODE_NAME_MAX];
+    bool before = false;
+    if (r == 0)
+        r = join_cluster(e, &options, name, &before);
+    if (r == 0)
+        log_write(&d->log, LOG_INFO, before ? "has joined before" : "joined", "node=%s control=%s",
+                  name, option_value(in, "control"));
+    return r;
+}
+
 static int start_agent(struct error *e, struct daemon *d, const struct invocation *in)
 {
+    bool alone = in->command->run == node_command;
+    const char *directory = arena_printf(&d->arena, "%s/node", d->state);
+    if (!directory)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    if (alone && option_given(in, "token")) {
+        int r = join(e, d, in, directory);
+        if (r < 0)
+            return r;
+    }
     const char *spec = option_value(in, "emulate");
     struct emulation emulation = {0};
     d->emulated = spec != NULL;
@@ -255,11 +284,11 @@ static int start_agent(struct error *e, struct daemon *d, const struct invocatio
         if (r < 0)
             return r;
     }
-    const char *directory = arena_printf(&d->arena, "%s/node", d->state);
-    if (!directory)
-        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    bool networked = d->control_address.port[0];
     struct agent_options options = {.directory = directory,
-                                    .control_socket = d->node_socket,
+                                    .control_socket = networked ? NULL : d->node_socket,
+                                    .control_host = d->control_address.host,
+                                    .control_port = d->control_address.port,
                                     .emulate = emulation.device_file,
                                     .emulate_libraries = emulation.libraries,
                                     .config = &d->config,
@@ -288,6 +317,8 @@ static void greet(const struct daemon *d)
         printf("gpumux %s: control is up\n", GPUMUX_VERSION);
     if (d->control)
         printf("  API       unix:%s\n", d->api_socket);
+    if (d->control && control_port(d->control))
+        printf("  network   %s, port %u\n", d->listen.host, control_port(d->control));
     printf("  state     %s\n", d->state);
     struct arena scratch;
     arena_init(&scratch, 16 << 10);
@@ -346,9 +377,25 @@ int control_command(const struct invocation *in)
     return run_daemon(in, true, false);
 }
 
+static int join_command(const struct invocation *in)
+{
+    struct daemon d;
+    struct error e = {0};
+    int r = daemon_init(&e, &d, in);
+    const char *directory = r == 0 ? arena_printf(&d.arena, "%s/node", d.state) : NULL;
+    if (r == 0 && !option_given(in, "token"))
+        r = error_set(&e, ERR_INVALID, "--join-only takes a --token");
+    else if (r == 0)
+        r = directory ? join(&e, &d, in, directory) : error_set(&e, ERR_NO_MEMORY, "out of memory");
+    if (r < 0)
+        fprintf(stderr, "gpumux: %s: %s\n", in->command->name, e.text);
+    daemon_done(&d);
+    return r < 0 ? COMMAND_FAILED : COMMAND_OK;
+}
+
 int node_command(const struct invocation *in)
 {
-    return run_daemon(in, false, true);
+    return option_given(in, "join-only") ? join_command(in) : run_daemon(in, false, true);
 }
 
 /* Its operand is for whoever looks at the list of processes: it starts in its directory. */

@@ -4,6 +4,7 @@
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/str.h"
@@ -52,4 +53,43 @@ const char *paths_own_directory(struct arena *arena)
         return NULL;
     *slash = '\0';
     return arena_strdup(arena, path);
+}
+
+/* mkdir -p, the last one with the mode given. */
+static int make_directory(struct error *e, const char *path, mode_t mode)
+{
+    char part[4096];
+    if (!str_copy(part, sizeof part, path))
+        return error_set(e, ERR_INVALID, "the path %s is too long", path);
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(part, 0755) < 0 && errno != EEXIST)
+            return error_set_errno(e, ERR_IO, errno, "cannot create %s", part);
+        *slash = '/';
+    }
+    if (mkdir(path, mode) < 0 && errno != EEXIST)
+        return error_set_errno(e, ERR_IO, errno, "cannot create %s", path);
+    struct stat st;
+    if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+        return error_set(e, ERR_IO, "%s is not a directory", path);
+    if (st.st_uid == geteuid() && (st.st_mode & 07777) != mode && chmod(path, mode) < 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot set the mode of %s", path);
+    return 0;
+}
+
+int paths_make_state(struct error *e, struct arena *arena, const char *given, const char **ret)
+{
+    const char *state = given ? given : paths_state_default(arena);
+    if (state && state[0] != '/') {
+        char here[PATH_MAX];
+        if (!getcwd(here, sizeof here))
+            return error_set_errno(e, ERR_IO, errno, "cannot tell the current directory");
+        state = arena_printf(arena, "%s/%s", here, state);
+    }
+    if (!state)
+        return error_set(e, ERR_INVALID, "no home directory: give --state DIR");
+    int r = make_directory(e, state, 0711);
+    if (r == 0)
+        *ret = state;
+    return r;
 }

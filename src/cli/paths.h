@@ -1,10 +1,14 @@
 /* Where gpumux keeps its state and where its sockets are. */
 #pragma once
 #include "base/arena.h"
+#include "base/error.h"
 
 /* The state directory when none is given: root's is /var/lib/gpumux, a user's is
  * $XDG_STATE_HOME/gpumux or ~/.local/state/gpumux. NULL: no memory, or no home. */
 const char *paths_state_default(struct arena *arena);
+/* The state directory that was given (or the default), made if missing, as an absolute path: supervisors
+ * and messages name it from elsewhere. */
+int paths_make_state(struct error *e, struct arena *arena, const char *given, const char **ret);
 /*
  * The API socket a client talks to: `given` (--socket) if not NULL, else $GPUMUX_SOCKET, else the
  * one of the user's own gpumux if it exists, else that of the machine's. A prefix "unix:" is taken
