@@ -170,7 +170,8 @@ int main(int argc, char **argv)
     measure_list(&b, "queued", queue);
     struct store_filter failed = {.kind = -1, .limit = 100, .states = 1u << WORKLOAD_FAILED};
     measure_list(&b, "failed (none)", failed);
-    struct store_filter user = {.kind = -1, .limit = 100, .by_uid = true, .uid = 1000};
+    const struct store_owner owner = {.uid = 1000};
+    struct store_filter user = {.kind = -1, .limit = 100, .owner = &owner};
     measure_list(&b, "one user", user);
     struct store_filter name = {.kind = -1, .limit = 100, .name = "train"};
     measure_list(&b, "one name", name);

@@ -42,6 +42,9 @@ static const struct http_route routes[] = {
     {HTTP_GET, "/v1/nodes/{name}", handle_node, HTTP_VIEWER},
     {HTTP_POST, "/v1/nodes/{name}/drain", handle_drain, HTTP_ADMIN},
     {HTTP_POST, "/v1/nodes/{name}/undrain", handle_undrain, HTTP_ADMIN},
+    {HTTP_GET, "/v1/tokens", handle_tokens, HTTP_ADMIN},
+    {HTTP_POST, "/v1/tokens", handle_token_create, HTTP_ADMIN},
+    {HTTP_DELETE, "/v1/tokens/{id}", handle_token_revoke, HTTP_ADMIN},
     {HTTP_GET, "/v1/version", handle_version, HTTP_VIEWER},
     {HTTP_GET, "/healthz", handle_healthz, HTTP_ANYBODY},
     {HTTP_GET, "/readyz", handle_readyz, HTTP_ANYBODY},
@@ -170,7 +173,7 @@ static void rebuild(struct control *c)
     c->cluster = NULL;
     links_close_all(c);
     struct error e = {0};
-    if (control_load_cluster(&e, c, &c->cluster) < 0) {
+    if (tokens_load(&e, c) < 0 || control_load_cluster(&e, c, &c->cluster) < 0) {
         log_write(c->log, LOG_ERROR, "state could not be read back", "why=\"%s\"", e.text);
         struct timeval tv = {.tv_sec = REBUILD_RETRY_MS / 1000};
         evtimer_add(c->retry, &tv);
@@ -331,6 +334,19 @@ static int book_deferred(struct control *c, const struct cluster_action *a)
     return 0;
 }
 
+int control_commit(struct control *c, struct waiter *w, int booked)
+{
+    const struct cluster_action reply = {.kind = CLUSTER_REPLY, .request = w ? w->request : 0};
+    if (booked < 0 || (w && book_deferred(c, &reply) < 0)) {
+        struct error e;
+        error_set(&e, ERR_NO_MEMORY, "out of memory");
+        round_give_up(c, &e);
+        return -ERR_NO_MEMORY;
+    }
+    event_active(c->flush, EV_TIMEOUT, 0);
+    return 0;
+}
+
 int control_step(struct control *c, struct cluster_event *event)
 {
     if (!c->cluster)
@@ -377,6 +393,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     (void)fd, (void)what;
     struct control *c = arg;
     waiters_expire(c, clock_boot_ms());
+    if (c->cluster)
+        tokens_tick(c, clock_wall_ms());
     struct cluster_event event = {.kind = CLUSTER_TICK};
     if (control_step(c, &event) < 0)
         tick_arm(c);
@@ -431,6 +449,8 @@ static int control_open(struct error *e, struct control *c, const struct control
     if (r == 0)
         r = store_open_sqlite(e, o->directory, &c->store);
     if (r == 0)
+        r = tokens_load(e, c);
+    if (r == 0)
         r = control_load_cluster(e, c, &c->cluster);
     if (r == 0)
         r = committer_new(e, c->base, c->store, (uint64_t)c->config->keep_events, on_committed, c,
@@ -442,8 +462,10 @@ static int control_open(struct error *e, struct control *c, const struct control
     if (r == 0)
         r = http_server_new(e, c->base, c->log, routes, c, (size_t)c->config->connections_max,
                             &c->http);
-    if (r == 0)
+    if (r == 0) {
+        http_server_set_authorize(c->http, control_authorize);
         r = http_server_listen_unix(e, c->http, o->api_socket, 0666);
+    }
     if (r == 0 && o->listen)
         r = network_listen(e, c, o->listen);
     return r;
@@ -466,6 +488,7 @@ int control_new(struct error *e, struct event_base *base, const struct control_o
     list_init(&c->watchers);
     list_init(&c->log_streams);
     list_init(&c->waiters);
+    list_init(&c->tokens);
     list_init(&c->filling.deferred);
     list_init(&c->committing);
     hash_map_init(&c->requests);
@@ -520,6 +543,7 @@ void control_free(struct control *c)
     http_server_free(c->http);
     network_done(c);
     auth_free(c->auth);
+    tokens_done(c);
     links_close_all(c);
     if (c->node_listener)
         evconnlistener_free(c->node_listener);

@@ -6,6 +6,8 @@
  *   link.c       connections of nodes
  *   network.c    listening on the network, and certificates
  *   authority.c  who issues them
+ *   access.c     who asks, and what they may
+ *   tokens.c     tokens and their routes
  *   submit.c     POST /v1/workloads
  *   workloads.c  the other routes of workloads
  *   logs.c       output, through the node that has it
@@ -25,6 +27,7 @@
 #include "endpoint/auth.h"
 #include "endpoint/http.h"
 #include "store/store.h"
+#include "tls/token.h"
 #include "wire/nodemsg.h"
 
 struct address;
@@ -38,6 +41,7 @@ struct tls_context;
 enum {
     REPLY_TIMEOUT_MS = 30000, /* a node that does not answer a question by then never will */
     CONTROL_PATH_MAX = 4096,
+    TOKENS_MAX = 4096,
 };
 
 /* A stage-2 action waiting for its commit; what it points to in the cluster is copied. */
@@ -72,6 +76,18 @@ struct waiter {
     void *arg;
 };
 
+struct token {
+    struct list link; /* control.tokens */
+    uint64_t id;
+    char hash[TOKEN_HASH_TEXT_MAX];
+    bool for_node; /* lets one node join; else it has a role */
+    enum http_role role;
+    char account[USER_NAME_MAX]; /* or the name that the node must have; "": any */
+    char creator[USER_NAME_MAX];
+    int64_t created_wall_ms, expires_wall_ms;
+    bool revoked; /* not durably yet */
+};
+
 struct control {
     struct event_base *base;
     const struct log *log;
@@ -93,6 +109,8 @@ struct control {
     struct tls_context *tls;
     struct event *tls_due; /* when control's own certificate is to be renewed */
     uint16_t port;
+    struct list tokens; /* struct token */
+    uint64_t token_last;
     struct evconnlistener *node_listener;
     struct list links;    /* struct node_link */
     struct list partings; /* struct parting, of link.c */
@@ -118,7 +136,7 @@ struct submission_item {
     struct cluster_after *after;
 };
 struct submission {
-    uint32_t uid;
+    uint32_t uid; /* or UID_BY_NAME */
     const char *user;
     const char *key;
     size_t count;
@@ -129,6 +147,10 @@ struct submission {
 /* Steps the cluster and books its actions; the event's `now` is filled in. -ERR_UNAVAILABLE while
  * there is no cluster: then nothing happened and no reply comes. */
 int control_step(struct control *c, struct cluster_event *event);
+/* For what is stored beside the cluster: it was added to the filling round, with the result
+ * `booked`. w (NULL: nobody) gets its reply after the commit. -ERR_NO_MEMORY: it was not all added;
+ * the round is given up as after a failed commit, and w is still the caller's. */
+int control_commit(struct control *c, struct waiter *w, int booked);
 /* Registers a waiter for http; its number goes into the event. NULL: out of memory. */
 struct waiter *waiter_new(struct control *c, struct http_request *http);
 void waiter_free(struct waiter *w);
@@ -187,8 +209,38 @@ void handle_healthz(void *context, struct http_request *r);
 void handle_readyz(void *context, struct http_request *r);
 void handle_metrics(void *context, struct http_request *r);
 
-/* Whether the caller may change (or read the secrets of) what belongs to uid. */
-bool control_may(const struct control *c, const struct http_request *r, uint32_t uid);
+void handle_tokens(void *context, struct http_request *r);
+void handle_token_create(void *context, struct http_request *r);
+void handle_token_revoke(void *context, struct http_request *r);
+
+/* access.c */
+int control_authorize(struct error *e, void *context, const struct http_request *r,
+                      enum http_role least, struct http_peer *peer);
+bool control_is_admin(const struct control *c, const struct http_request *r);
+/* Whether the caller may change what belongs to the owner, or read what it printed. */
+bool control_may(const struct control *c, const struct http_request *r,
+                 const struct store_owner *owner);
+/* As whom the caller submits. The name is valid until the next question about accounts. */
+struct store_owner control_caller(const struct control *c, const struct http_request *r);
+const char *control_role_name(enum http_role role);
+/* Of the roles that a token can have. */
+bool control_role_parse(const char *text, enum http_role *ret);
+
+/* tokens.c */
+/* Reads all of them from the store, again after a commit that failed. */
+int tokens_load(struct error *e, struct control *c);
+void tokens_done(struct control *c);
+/* Ends those that have expired. */
+void tokens_tick(struct control *c, int64_t now_wall_ms);
+/* The token of the API that was shown, if it is good now; NULL. Valid until the loop's next turn. */
+const struct token *tokens_find(struct control *c, const char *text);
+/*
+ * Uses up a token with which the node of that name joins: from here on it is refused, and w gets its
+ * reply when that is durable; only then may the node be let in. *ret_named: the token was made for
+ * this very name. -ERR_UNAUTHENTICATED, -ERR_DENIED (it is for another name): nothing was used up.
+ */
+int tokens_take_join(struct error *e, struct control *c, const char *text, const char *node,
+                     struct waiter *w, bool *ret_named);
 /* The workload that {ref} names: an id, or the newest of that name, the caller's own before others'.
  * -ERR_NOT_FOUND; -ERR_CONFLICT where it names an array. */
 int control_resolve(struct error *e, struct control *c, const struct http_request *r,
@@ -204,6 +256,7 @@ int control_number(struct error *e, const char *field, const char *text, uint64_
 /* Where an attempt is (wanted 0: the newest; attempt is 0 when there is none). */
 struct located {
     uint32_t uid;
+    char user[USER_NAME_MAX];
     int attempt;
     bool open;     /* the attempt has not ended */
     bool terminal; /* the workload has */

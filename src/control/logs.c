@@ -151,7 +151,8 @@ static int check(struct error *e, struct control *c, struct http_request *r, str
         result = control_locate(e, c, s->workload, s->attempt, &at);
     if (result < 0)
         return result;
-    if (!control_may(c, r, at.uid))
+    const struct store_owner owner = {.uid = at.uid, .user = at.user};
+    if (!control_may(c, r, &owner))
         return error_set(e, ERR_DENIED, "the output of a workload is shown to its owner only");
     if (s->attempt && !at.attempt)
         return error_set_field(e, ERR_NOT_FOUND, "attempt", "there is no attempt %d (kept)",

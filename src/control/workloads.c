@@ -13,12 +13,6 @@ enum { LIST_DEFAULT = 100 };
 
 /* ---- shared by all routes ---- */
 
-bool control_may(const struct control *c, const struct http_request *r, uint32_t uid)
-{
-    const struct http_peer *peer = http_request_peer(r);
-    return peer->uid == uid || auth_is_admin(c->auth, peer);
-}
-
 int control_number(struct error *e, const char *field, const char *text, uint64_t least,
                    uint64_t most, uint64_t *ret)
 {
@@ -49,9 +43,10 @@ int control_resolve_ref(struct error *e, struct control *c, const struct http_re
         return errno ? error_set(e, ERR_NOT_FOUND, "there is no workload %s", ref) : 0;
     }
     uint64_t ids[2];
-    int found = store_resolve(e, c->store, false, http_request_peer(r)->uid, ref, ids, 2);
+    struct store_owner caller = control_caller(c, r);
+    int found = store_resolve(e, c->store, &caller, ref, ids, 2);
     if (found == 0)
-        found = store_resolve(e, c->store, true, 0, ref, ids, 2);
+        found = store_resolve(e, c->store, NULL, ref, ids, 2);
     if (found < 0)
         return found;
     if (found == 0)
@@ -91,6 +86,7 @@ static int locate_row(void *arg, const struct store_workload *row)
         str_copy(l->at->node, sizeof l->at->node, a->node);
     }
     l->at->uid = row->uid;
+    str_copy(l->at->user, sizeof l->at->user, row->user);
     l->at->terminal = workload_state_is_terminal(row->state);
     if (r == 0)
         str_copy(l->at->text, sizeof l->at->text, status.text);
@@ -142,6 +138,22 @@ static int parse_states(struct error *e, struct http_request *r, uint32_t *ret)
     return 0;
 }
 
+/* An account that this machine does not know may still have workloads on others. */
+static int parse_owner(struct error *e, struct http_request *r, const char *user,
+                       const struct store_owner **ret)
+{
+    struct store_owner *owner = arena_alloc(http_request_arena(r), sizeof *owner);
+    if (!owner)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    uid_t uid;
+    int found = auth_find_user(e, user, &uid);
+    if (found < 0 && found != -ERR_NOT_FOUND)
+        return found;
+    *owner = (struct store_owner){.uid = found < 0 ? UID_BY_NAME : uid, .user = user};
+    *ret = owner;
+    return 0;
+}
+
 static int parse_filter(struct error *e, struct http_request *r, struct store_filter *f)
 {
     static const char *const queries[] = {"state", "kind", "user", "name", "limit", "cursor", NULL};
@@ -160,11 +172,8 @@ static int parse_filter(struct error *e, struct http_request *r, struct store_fi
         result = error_set_field(e, ERR_INVALID, "kind", "task or service, not '%s'", kind);
     else if (result == 0 && kind)
         f->kind = (int)k;
-    uid_t uid = 0;
-    if (result == 0 && user && auth_find_user(NULL, user, &uid) < 0)
-        result = error_set_field(e, ERR_INVALID, "user", "there is no account '%s'", user);
-    f->by_uid = user != NULL;
-    f->uid = uid;
+    if (result == 0 && user)
+        result = parse_owner(e, r, user, &f->owner);
     f->limit = (size_t)limit;
     return result;
 }
@@ -197,7 +206,9 @@ void handle_list(void *context, struct http_request *r)
 static int get_row(void *arg, const struct store_workload *row)
 {
     struct listing *l = arg;
-    l->options.secrets = control_may(l->control, l->http, row->uid);
+    const struct store_owner owner = {.uid = row->uid, .user = row->user};
+    l->options.secrets =
+        http_request_peer(l->http)->role >= HTTP_USER && control_may(l->control, l->http, &owner);
     return show_workload(l->error, l->control, &l->json, row, &l->options);
 }
 
@@ -254,7 +265,8 @@ static int resolve_own(struct error *e, struct control *c, struct http_request *
     int result = control_resolve(e, c, r, ret_id);
     if (result == 0)
         result = control_locate(e, c, *ret_id, 0, ret_at);
-    if (result == 0 && !control_may(c, r, ret_at->uid))
+    const struct store_owner owner = {.uid = ret_at->uid, .user = ret_at->user};
+    if (result == 0 && !control_may(c, r, &owner))
         result = error_set(e, ERR_DENIED, "workload %llu belongs to somebody else",
                            (unsigned long long)*ret_id);
     return result;

@@ -34,6 +34,8 @@ enum {
     NODE_NAME_MAX = 64,
     USER_NAME_MAX = 64,
 };
+/* In place of a uid: an account that is known by its name alone, to be looked up where it runs. */
+#define UID_BY_NAME              UINT32_MAX
 #define WORKLOAD_QUOTA_BYTES_MAX (UINT64_C(1) << 50)
 #define WORKLOAD_TIME_MS_MAX     INT64_C(315360000000) /* ten years: no time in a spec is longer */
 #define WORKLOAD_BATCH_MAX       INT64_C(1000000000)

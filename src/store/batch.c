@@ -121,6 +121,29 @@ int store_batch_node(struct store_batch *b, const char *name, bool drained, cons
     return 0;
 }
 
+int store_batch_token(struct store_batch *b, const struct store_token *token)
+{
+    struct store_op *op = op_new(b, STORE_OP_TOKEN);
+    if (!op)
+        return -ERR_NO_MEMORY;
+    op->token = *token;
+    if (!keep(b, &op->token.hash) || !keep(b, &op->token.role) || !keep(b, &op->token.account) ||
+        !keep(b, &op->token.creator))
+        return -ERR_NO_MEMORY;
+    op_append(b, op);
+    return 0;
+}
+
+int store_batch_delete_token(struct store_batch *b, uint64_t id)
+{
+    struct store_op *op = op_new(b, STORE_OP_DELETE_TOKEN);
+    if (!op)
+        return -ERR_NO_MEMORY;
+    op->delete_token.id = id;
+    op_append(b, op);
+    return 0;
+}
+
 int store_batch_event(struct store_batch *b, const struct store_event *event)
 {
     struct store_op *op = op_new(b, STORE_OP_EVENT);

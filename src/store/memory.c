@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "store/store_internal.h"
 
@@ -27,6 +28,11 @@ struct node_row {
     bool drained;
 };
 
+struct token_row {
+    struct list link;
+    struct store_token data; /* its strings are the row's own */
+};
+
 struct memory_store {
     struct store base;
     pthread_mutex_t lock;
@@ -35,6 +41,8 @@ struct memory_store {
     struct hash_map specs;  /* id → struct spec */
     struct node_row *nodes; /* ascending names */
     size_t node_count, node_capacity;
+    struct list tokens; /* struct token_row, in the order they were added */
+    uint64_t last_token;
     struct store_event *events; /* ascending revisions, without gaps */
     size_t event_count, event_capacity;
     uint64_t revision, last_id;
@@ -84,6 +92,44 @@ static struct row *row_new(const struct store_workload *from)
         return NULL;
     }
     return row;
+}
+
+static void token_free(struct token_row *row)
+{
+    if (!row)
+        return;
+    free((char *)row->data.hash);
+    free((char *)row->data.role);
+    free((char *)row->data.account);
+    free((char *)row->data.creator);
+    free(row);
+}
+
+static struct token_row *token_new(const struct store_token *from)
+{
+    struct token_row *row = calloc(1, sizeof *row);
+    if (!row)
+        return NULL;
+    row->data = *from;
+    row->data.hash = copy_of(from->hash);
+    row->data.role = copy_of(from->role);
+    row->data.account = copy_of(from->account);
+    row->data.creator = copy_of(from->creator);
+    if (row->data.hash && row->data.role && row->data.account && row->data.creator)
+        return row;
+    token_free(row);
+    return NULL;
+}
+
+/* One with that id, or with that hash unless it is NULL. */
+static struct token_row *token_find(const struct memory_store *m, uint64_t id, const char *hash)
+{
+    list_for_each (it, &m->tokens) {
+        struct token_row *row = list_entry(it, struct token_row, link);
+        if (row->data.id == id || (hash && str_equal(row->data.hash, hash)))
+            return row;
+    }
+    return NULL;
 }
 
 static void spec_free(struct spec *spec)
@@ -156,6 +202,7 @@ struct prepared {
     struct spec *spec;
     char *text; /* a status */
     struct node_row node;
+    struct token_row *token;
     struct store_event event;
 };
 
@@ -174,6 +221,7 @@ static void plan_done(struct plan *plan)
         free(p->text);
         free(p->node.name);
         free(p->node.json);
+        token_free(p->token);
         event_done(&p->event);
     }
     free(plan->items);
@@ -228,7 +276,13 @@ static int prepare(struct error *e, struct memory_store *m, const struct store_o
     case STORE_OP_EVENT:
         plan->events++;
         return event_copy(&op->event, &p->event);
+    case STORE_OP_TOKEN:
+        if (token_find(m, op->token.id, op->token.hash))
+            return store_error_token_exists(e, op->token.id);
+        p->token = token_new(&op->token);
+        return p->token ? 0 : -ERR_NO_MEMORY;
     case STORE_OP_DELETE:
+    case STORE_OP_DELETE_TOKEN:
         return 0;
     }
     return -ERR_INTERNAL;
@@ -333,6 +387,18 @@ static void apply(struct memory_store *m, const struct store_op *op, struct prep
     case STORE_OP_NODE:
         link_node(m, &p->node);
         break;
+    case STORE_OP_TOKEN:
+        list_append(&m->tokens, &p->token->link);
+        m->last_token = p->token->data.id > m->last_token ? p->token->data.id : m->last_token;
+        p->token = NULL;
+        break;
+    case STORE_OP_DELETE_TOKEN: {
+        struct token_row *row = token_find(m, op->delete_token.id, NULL);
+        if (row)
+            list_remove(&row->link);
+        token_free(row);
+        break;
+    }
     case STORE_OP_EVENT:
         p->event.revision = ++m->revision;
         m->events[m->event_count++] = p->event;
@@ -379,11 +445,17 @@ static int memory_trim(struct error *e, struct store *s, uint64_t keep_events)
 
 /* ---- reading ---- */
 
+static bool is_owned(const struct store_workload *w, const struct store_owner *owner)
+{
+    return !owner ||
+           (owner->uid == w->uid && (owner->uid != UID_BY_NAME || str_equal(owner->user, w->user)));
+}
+
 static bool row_matches(const struct row *row, const struct store_filter *f)
 {
     const struct store_workload *w = &row->data;
     return (f->states == 0 || (f->states & (1u << w->state))) &&
-           (f->kind < 0 || f->kind == (int)w->kind) && (!f->by_uid || f->uid == w->uid) &&
+           (f->kind < 0 || f->kind == (int)w->kind) && is_owned(w, f->owner) &&
            (!f->name || str_equal(f->name, w->name) || str_equal(f->name, w->base)) &&
            (f->before == 0 || w->id < f->before);
 }
@@ -424,12 +496,12 @@ static int memory_get(struct error *e, struct store *s, uint64_t id, store_workl
     return r;
 }
 
-static int memory_resolve(struct error *e, struct store *s, bool any_uid, uint32_t uid,
+static int memory_resolve(struct error *e, struct store *s, const struct store_owner *owner,
                           const char *name, uint64_t *ret_ids, size_t room)
 {
     (void)e;
     struct memory_store *m = memory_of(s);
-    struct store_filter filter = {.kind = -1, .by_uid = !any_uid, .uid = uid, .name = name};
+    struct store_filter filter = {.kind = -1, .owner = owner, .name = name};
     size_t count = 0;
     pthread_mutex_lock(&m->lock);
     size_t i = m->row_count;
@@ -485,6 +557,24 @@ static int memory_load(struct error *e, struct store *s, store_node_fn node_fn,
     }
     if (r == 0)
         *ret_last_id = m->last_id;
+    pthread_mutex_unlock(&m->lock);
+    return r;
+}
+
+static int memory_tokens(struct error *e, struct store *s, store_token_fn fn, void *arg,
+                         uint64_t *ret_last_id)
+{
+    (void)e;
+    struct memory_store *m = memory_of(s);
+    pthread_mutex_lock(&m->lock);
+    int r = 0;
+    list_for_each (it, &m->tokens) {
+        r = fn(arg, &list_entry(it, struct token_row, link)->data);
+        if (r != 0)
+            break;
+    }
+    if (r == 0)
+        *ret_last_id = m->last_token;
     pthread_mutex_unlock(&m->lock);
     return r;
 }
@@ -552,6 +642,11 @@ static void memory_close(struct store *s)
         free(m->nodes[i].json);
     }
     free(m->nodes);
+    while (!list_empty(&m->tokens)) {
+        struct token_row *row = list_entry(m->tokens.next, struct token_row, link);
+        list_remove(&row->link);
+        token_free(row);
+    }
     for (size_t i = 0; i < m->event_count; i++)
         event_done(&m->events[i]);
     free(m->events);
@@ -568,6 +663,7 @@ static const struct store_ops memory_ops = {
     .resolve = memory_resolve,
     .load = memory_load,
     .nodes = memory_nodes,
+    .tokens = memory_tokens,
     .events = memory_events,
     .revision = memory_revision,
     .count = memory_count,
@@ -582,6 +678,7 @@ int store_open_memory(struct error *e, struct store **ret)
     m->base.ops = &memory_ops;
     pthread_mutex_init(&m->lock, NULL);
     hash_map_init(&m->specs);
+    list_init(&m->tokens);
     *ret = &m->base;
     return 0;
 }

@@ -22,6 +22,10 @@ static const char *const writer_sql[WRITER_STATEMENT_END] = {
     [WRITER_DELETE] = "DELETE FROM workloads WHERE id = ?1",
     [WRITER_NODE] = "INSERT INTO nodes (name, drained, json) VALUES (?1, ?2, ?3)"
                     " ON CONFLICT (name) DO UPDATE SET drained = ?2, json = ?3",
+    [WRITER_TOKEN] =
+        "INSERT INTO tokens (id, hash, role, account, creator, created_wall_ms, expires_wall_ms)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    [WRITER_DELETE_TOKEN] = "DELETE FROM tokens WHERE id = ?1",
     [WRITER_EVENT] =
         "INSERT INTO events (revision, wall_ms, workload, attempt, uid, node, what, text)"
         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
@@ -159,6 +163,19 @@ static int write_node(struct sqlite_store *s, const struct store_op *op)
     return step(s, WRITER_NODE, b.code);
 }
 
+static int write_token(struct sqlite_store *s, const struct store_token *token)
+{
+    struct binder b = {.statement = s->write[WRITER_TOKEN]};
+    bind_id(&b, token->id);
+    bind_text(&b, token->hash);
+    bind_text(&b, token->role);
+    bind_text(&b, token->account);
+    bind_text(&b, token->creator);
+    bind_integer(&b, token->created_wall_ms);
+    bind_integer(&b, token->expires_wall_ms);
+    return step(s, WRITER_TOKEN, b.code);
+}
+
 static int write_event(struct sqlite_store *s, const struct store_event *event, uint64_t revision)
 {
     struct binder b = {.statement = s->write[WRITER_EVENT]};
@@ -196,6 +213,14 @@ static int write_op(struct error *e, struct sqlite_store *s, const struct store_
         break;
     case STORE_OP_NODE:
         code = write_node(s, op);
+        break;
+    case STORE_OP_TOKEN:
+        code = write_token(s, &op->token);
+        if ((code & 0xff) == SQLITE_CONSTRAINT)
+            return store_error_token_exists(e, op->token.id);
+        break;
+    case STORE_OP_DELETE_TOKEN:
+        code = run_id(s, WRITER_DELETE_TOKEN, op->delete_token.id);
         break;
     case STORE_OP_EVENT:
         code = write_event(s, &op->event, ++*revision);

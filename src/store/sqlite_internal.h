@@ -31,6 +31,8 @@ enum writer_statement {
     WRITER_DELETE_LAST_ID,
     WRITER_DELETE,
     WRITER_NODE,
+    WRITER_TOKEN,
+    WRITER_DELETE_TOKEN,
     WRITER_EVENT,
     WRITER_TRIM,
     WRITER_TRIM_FLOOR,
@@ -51,6 +53,8 @@ enum reader_statement {
     READER_LOAD,
     READER_LAST_ID,
     READER_NODES,
+    READER_TOKENS,
+    READER_LAST_TOKEN,
     READER_EVENTS,
     READER_EVENTS_OF_WORKLOAD,
     READER_FLOOR,
@@ -104,11 +108,13 @@ int sqlite_trim(struct error *e, struct store *s, uint64_t keep_events);
 int sqlite_list(struct error *e, struct store *s, const struct store_filter *filter,
                 store_workload_fn fn, void *arg);
 int sqlite_get(struct error *e, struct store *s, uint64_t id, store_workload_fn fn, void *arg);
-int sqlite_resolve(struct error *e, struct store *s, bool any_uid, uint32_t uid, const char *name,
-                   uint64_t *ret_ids, size_t room);
+int sqlite_resolve(struct error *e, struct store *s, const struct store_owner *owner,
+                   const char *name, uint64_t *ret_ids, size_t room);
 int sqlite_nodes(struct error *e, struct store *s, store_node_fn fn, void *arg);
 int sqlite_load(struct error *e, struct store *s, store_node_fn node_fn,
                 store_workload_fn workload_fn, void *arg, uint64_t *ret_last_id);
+int sqlite_tokens(struct error *e, struct store *s, store_token_fn fn, void *arg,
+                  uint64_t *ret_last_id);
 int sqlite_events(struct error *e, struct store *s, uint64_t since, uint64_t workload, size_t limit,
                   store_event_fn fn, void *arg);
 /* Reads the newest committed revision from the database itself. */

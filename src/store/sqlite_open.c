@@ -38,6 +38,9 @@ static const char *const schema_steps[] = {
           " workload INTEGER NOT NULL, attempt INTEGER NOT NULL, uid INTEGER NOT NULL,"
           " node TEXT NOT NULL, what TEXT NOT NULL, text TEXT NOT NULL);"
           "CREATE INDEX events_by_workload ON events (workload) WHERE workload <> 0;",
+    [1] = "CREATE TABLE tokens (id INTEGER PRIMARY KEY AUTOINCREMENT, hash TEXT NOT NULL UNIQUE,"
+          " role TEXT NOT NULL, account TEXT NOT NULL, creator TEXT NOT NULL,"
+          " created_wall_ms INTEGER NOT NULL, expires_wall_ms INTEGER NOT NULL);",
 };
 _Static_assert(sizeof schema_steps / sizeof schema_steps[0] == STORE_SCHEMA_VERSION,
                "one step for every version");
@@ -386,6 +389,7 @@ static const struct store_ops sqlite_ops = {
     .resolve = sqlite_resolve,
     .load = sqlite_load,
     .nodes = sqlite_nodes,
+    .tokens = sqlite_tokens,
     .events = sqlite_events,
     .revision = sqlite_revision,
     .count = sqlite_count,

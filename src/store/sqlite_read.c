@@ -21,11 +21,13 @@ static const char *const reader_sql[READER_STATEMENT_END] = {
                           " WHERE state = ?3 AND kind = ?4 AND id < ?1 ORDER BY id DESC LIMIT ?2",
     [READER_LIST_USER] = "SELECT id FROM workloads INDEXED BY workloads_by_user"
                          " WHERE uid = ?5 AND state = ?3 AND kind = ?4 AND id < ?1"
+                         " AND (?6 IS NULL OR user = ?6)"
                          " ORDER BY id DESC LIMIT ?2",
-    [READER_LIST_BASE] = "SELECT id FROM workloads INDEXED BY workloads_by_base"
-                         " WHERE base = ?3 AND id < ?1 AND (?4 = base OR ?4 = name)"
-                         " AND (?5 = 0 OR (?5 >> state) & 1) AND (?6 < 0 OR kind = ?6)"
-                         " AND (?7 < 0 OR uid = ?7) ORDER BY id DESC LIMIT ?2",
+    [READER_LIST_BASE] =
+        "SELECT id FROM workloads INDEXED BY workloads_by_base"
+        " WHERE base = ?3 AND id < ?1 AND (?4 = base OR ?4 = name)"
+        " AND (?5 = 0 OR (?5 >> state) & 1) AND (?6 < 0 OR kind = ?6)"
+        " AND (?7 < 0 OR uid = ?7) AND (?8 IS NULL OR user = ?8) ORDER BY id DESC LIMIT ?2",
     [READER_GET] = "SELECT " ROW "w.status, s.json FROM workloads w"
                    " LEFT JOIN specs s ON s.id = w.spec_id WHERE w.id = ?1",
     [READER_NEWEST] = "SELECT id, group_id, name FROM workloads INDEXED BY workloads_by_base"
@@ -33,6 +35,7 @@ static const char *const reader_sql[READER_STATEMENT_END] = {
     [READER_NEWEST_OF_USER] =
         "SELECT id, group_id, name FROM workloads INDEXED BY workloads_by_base"
         " WHERE base = ?1 AND (?2 = base OR ?2 = name) AND uid = ?3"
+        " AND (?4 IS NULL OR user = ?4)"
         " ORDER BY id DESC LIMIT 1",
     [READER_GROUP] = "SELECT id FROM workloads INDEXED BY workloads_by_base"
                      " WHERE base = ?1 AND id BETWEEN ?2 AND ?3 AND group_id = ?2"
@@ -43,6 +46,10 @@ static const char *const reader_sql[READER_STATEMENT_END] = {
     [READER_LAST_ID] = "SELECT max(value, ifnull((SELECT max(id) FROM workloads), 0))"
                        " FROM meta WHERE key = 'last_id'",
     [READER_NODES] = "SELECT name, drained, json FROM nodes ORDER BY name",
+    [READER_TOKENS] = "SELECT id, hash, role, account, creator, created_wall_ms, expires_wall_ms"
+                      " FROM tokens ORDER BY id",
+    [READER_LAST_TOKEN] =
+        "SELECT ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'tokens'), 0)",
     [READER_EVENTS] = "SELECT " EVENT " FROM events WHERE revision > ?1 ORDER BY revision LIMIT ?2",
     [READER_EVENTS_OF_WORKLOAD] = "SELECT " EVENT " FROM events INDEXED BY events_by_workload"
                                   " WHERE workload = ?3 AND workload <> 0 AND revision > ?1"
@@ -77,6 +84,17 @@ static void bind_integer(sqlite3_stmt *statement, int at, int64_t value)
 static void bind_text(sqlite3_stmt *statement, int at, const char *text)
 {
     (void)sqlite3_bind_text(statement, at, text, -1, SQLITE_STATIC);
+}
+
+/* Of an owner, who may be NULL: the uid, or -1 for anybody's; the name only where it counts. */
+static int64_t owner_uid(const struct store_owner *owner)
+{
+    return owner ? (int64_t)owner->uid : -1;
+}
+
+static const char *owner_name(const struct store_owner *owner)
+{
+    return owner && owner->uid == UID_BY_NAME ? owner->user : NULL;
 }
 
 static const char *column_text(sqlite3_stmt *statement, int column)
@@ -201,9 +219,11 @@ static int read_ids(struct error *e, struct sqlite_store *s, sqlite3_stmt *q,
 static int read_ids_by_state(struct error *e, struct sqlite_store *s, const struct store_filter *f,
                              struct id_list *list)
 {
-    sqlite3_stmt *q = s->read[f->by_uid ? READER_LIST_USER : READER_LIST_STATE];
-    if (f->by_uid)
-        bind_integer(q, 5, f->uid);
+    sqlite3_stmt *q = s->read[f->owner ? READER_LIST_USER : READER_LIST_STATE];
+    if (f->owner) {
+        bind_integer(q, 5, owner_uid(f->owner));
+        bind_text(q, 6, owner_name(f->owner));
+    }
     for (int state = 0; state < WORKLOAD_STATE_END; state++) {
         if (f->states && !(f->states & (1u << state)))
             continue;
@@ -242,7 +262,8 @@ static int read_ids_by_name(struct error *e, struct sqlite_store *s, const struc
     bind_text(q, 4, f->name);
     bind_integer(q, 5, f->states);
     bind_integer(q, 6, f->kind);
-    bind_integer(q, 7, f->by_uid ? (int64_t)f->uid : -1);
+    bind_integer(q, 7, owner_uid(f->owner));
+    bind_text(q, 8, owner_name(f->owner));
     int r = read_ids(e, s, q, f, list);
     sqlite3_clear_bindings(q);
     return r;
@@ -261,7 +282,7 @@ static int list_within_snapshot(struct error *e, struct sqlite_store *s,
     int r;
     if (f->name)
         r = read_ids_by_name(e, s, f, list);
-    else if (f->states || f->kind >= 0 || f->by_uid)
+    else if (f->states || f->kind >= 0 || f->owner)
         r = read_ids_by_state(e, s, f, list);
     else
         r = read_ids(e, s, s->read[READER_LIST_ALL], f, list);
@@ -323,7 +344,7 @@ static int resolve_within_snapshot(struct error *e, struct sqlite_store *s, sqli
     return 1;
 }
 
-int sqlite_resolve(struct error *e, struct store *store, bool any_uid, uint32_t uid,
+int sqlite_resolve(struct error *e, struct store *store, const struct store_owner *owner,
                    const char *name, uint64_t *ret_ids, size_t room)
 {
     struct sqlite_store *s = sqlite_of(store);
@@ -333,11 +354,13 @@ int sqlite_resolve(struct error *e, struct store *store, bool any_uid, uint32_t 
     int r = snapshot_begin(e, s);
     if (r < 0)
         return r;
-    sqlite3_stmt *q = s->read[any_uid ? READER_NEWEST : READER_NEWEST_OF_USER];
+    sqlite3_stmt *q = s->read[owner ? READER_NEWEST_OF_USER : READER_NEWEST];
     bind_text(q, 1, base);
     bind_text(q, 2, name);
-    if (!any_uid)
-        bind_integer(q, 3, uid);
+    if (owner) {
+        bind_integer(q, 3, owner_uid(owner));
+        bind_text(q, 4, owner_name(owner));
+    }
     r = resolve_within_snapshot(e, s, q, base, name, ret_ids, room);
     sqlite3_reset(q);
     sqlite3_clear_bindings(q);
@@ -357,6 +380,44 @@ int sqlite_nodes(struct error *e, struct store *base, store_node_fn fn, void *ar
                 ? fn(arg, column_word(q, 0), sqlite3_column_int(q, 1) != 0, column_word(q, 2))
                 : failed(e, s, code);
     sqlite3_reset(q);
+    return r;
+}
+
+static int tokens_within_snapshot(struct error *e, struct sqlite_store *s, store_token_fn fn,
+                                  void *arg)
+{
+    sqlite3_stmt *q = s->read[READER_TOKENS];
+    int code, r = 0;
+    while (r == 0 && (code = sqlite3_step(q)) != SQLITE_DONE) {
+        struct store_token token = {
+            .id = column_id(q, 0),
+            .hash = column_word(q, 1),
+            .role = column_word(q, 2),
+            .account = column_word(q, 3),
+            .creator = column_word(q, 4),
+            .created_wall_ms = sqlite3_column_int64(q, 5),
+            .expires_wall_ms = sqlite3_column_int64(q, 6),
+        };
+        r = code == SQLITE_ROW ? fn(arg, &token) : failed(e, s, code);
+    }
+    sqlite3_reset(q);
+    return r;
+}
+
+int sqlite_tokens(struct error *e, struct store *base, store_token_fn fn, void *arg,
+                  uint64_t *ret_last_id)
+{
+    struct sqlite_store *s = sqlite_of(base);
+    uint64_t last_id = 0;
+    int r = snapshot_begin(e, s);
+    if (r < 0)
+        return r;
+    r = tokens_within_snapshot(e, s, fn, arg);
+    if (r == 0)
+        r = read_integer(e, s, READER_LAST_TOKEN, &last_id);
+    snapshot_end(s);
+    if (r == 0)
+        *ret_last_id = last_id;
     return r;
 }
 

@@ -220,10 +220,11 @@ static void an_older_layout_is_copied_then_migrated(void **state)
     char *directory = fixture_directory(), path[256];
     const char *const steps[] = {
         sqlite_schema_current()->steps[0],
+        sqlite_schema_current()->steps[1],
         "ALTER TABLE nodes ADD COLUMN rack TEXT; DELETE FROM meta WHERE key = 'none';",
         "CREATE TABLE racks (name TEXT PRIMARY KEY);",
     };
-    const struct sqlite_schema future = {.version = 3, .steps = steps};
+    const struct sqlite_schema future = {.version = 4, .steps = steps};
     struct store *s = open_or_fail(directory);
     submit_one(s, 1);
     submit_one(s, 2);
@@ -240,11 +241,11 @@ static void an_older_layout_is_copied_then_migrated(void **state)
 
     /* The program of before refuses it, and the copy is what it wrote. */
     assert_int_equal(store_open_sqlite(&e, directory, &s), -ERR_TOO_NEW);
-    assert_non_null(strstr(e.text, "layout 3"));
+    assert_non_null(strstr(e.text, "layout 4"));
     assert_int_equal(store_open_sqlite_readonly(&e, directory, &s), -ERR_TOO_NEW);
     char backup[256];
     path_in(path, directory, "gpumux.db");
-    path_in(backup, directory, "gpumux.db.v1.backup");
+    path_in(backup, directory, "gpumux.db.v2.backup");
     assert_int_equal(rename(backup, path), 0);
     s = open_or_fail(directory);
     after = dump_of(s);
@@ -255,13 +256,41 @@ static void an_older_layout_is_copied_then_migrated(void **state)
     fixture_remove(directory);
 }
 
+static void a_state_without_tokens_gets_room_for_them(void **state)
+{
+    (void)state;
+    char *directory = fixture_directory(), backup[256];
+    struct store *s = open_or_fail(directory);
+    submit_one(s, 1);
+    char *before = dump_of(s);
+    store_close(s);
+    execute_sql(directory, "DROP TABLE tokens; PRAGMA user_version = 1;");
+    s = open_or_fail(directory);
+    char *after = dump_of(s);
+    assert_string_equal(before, after);
+    struct error e = {0};
+    struct store_batch *b = store_batch_new();
+    struct store_token token = {
+        .id = 1, .hash = "aa", .role = "user", .account = "ada", .creator = "root"};
+    assert_int_equal(store_batch_token(b, &token), 0);
+    assert_int_equal(store_commit(&e, s, b), 0);
+    store_batch_free(b);
+    store_close(s);
+    path_in(backup, directory, "gpumux.db.v1.backup");
+    assert_int_equal(access(backup, R_OK), 0);
+    free(before);
+    free(after);
+    fixture_remove(directory);
+}
+
 static void a_migration_that_fails_changes_nothing(void **state)
 {
     (void)state;
     char *directory = fixture_directory();
     const char *const steps[] = {sqlite_schema_current()->steps[0],
+                                 sqlite_schema_current()->steps[1],
                                  "CREATE TABLE racks (name TEXT); INSERT INTO nowhere VALUES (1);"};
-    const struct sqlite_schema future = {.version = 2, .steps = steps};
+    const struct sqlite_schema future = {.version = 3, .steps = steps};
     struct store *s = open_or_fail(directory);
     submit_one(s, 1);
     char *before = dump_of(s);
@@ -501,6 +530,7 @@ int main(void)
         cmocka_unit_test(a_foreign_database_is_refused),
         cmocka_unit_test(check_finds_what_does_not_fit_together),
         cmocka_unit_test(an_older_layout_is_copied_then_migrated),
+        cmocka_unit_test(a_state_without_tokens_gets_room_for_them),
         cmocka_unit_test(a_migration_that_fails_changes_nothing),
         cmocka_unit_test(what_was_acknowledged_survives_kills),
         cmocka_unit_test(a_commit_is_one_sync),

@@ -33,10 +33,10 @@ int store_get(struct error *e, struct store *s, uint64_t id, store_workload_fn f
     return s->ops->get(e, s, id, fn, arg);
 }
 
-int store_resolve(struct error *e, struct store *s, bool any_uid, uint32_t uid, const char *name,
-                  uint64_t *ret_ids, size_t room)
+int store_resolve(struct error *e, struct store *s, const struct store_owner *owner,
+                  const char *name, uint64_t *ret_ids, size_t room)
 {
-    return s->ops->resolve(e, s, any_uid, uid, name, ret_ids, room);
+    return s->ops->resolve(e, s, owner, name, ret_ids, room);
 }
 
 int store_load(struct error *e, struct store *s, store_node_fn node_fn,
@@ -48,6 +48,12 @@ int store_load(struct error *e, struct store *s, store_node_fn node_fn,
 int store_nodes(struct error *e, struct store *s, store_node_fn fn, void *arg)
 {
     return s->ops->nodes(e, s, fn, arg);
+}
+
+int store_tokens(struct error *e, struct store *s, store_token_fn fn, void *arg,
+                 uint64_t *ret_last_id)
+{
+    return s->ops->tokens(e, s, fn, arg, ret_last_id);
 }
 
 int store_events(struct error *e, struct store *s, uint64_t since, uint64_t workload, size_t limit,
@@ -79,6 +85,11 @@ int store_error_spec_exists(struct error *e, uint64_t spec_id)
 int store_error_workload_exists(struct error *e, uint64_t id)
 {
     return error_set(e, ERR_CONFLICT, "there is already a workload %" PRIu64, id);
+}
+
+int store_error_token_exists(struct error *e, uint64_t id)
+{
+    return error_set(e, ERR_CONFLICT, "there is already a token %" PRIu64, id);
 }
 
 int store_error_no_workload(struct error *e, uint64_t id)

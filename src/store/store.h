@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "model/workload.h"
 
-enum { STORE_SCHEMA_VERSION = 1, STORE_PAGE_MAX = 1000 };
+enum { STORE_SCHEMA_VERSION = 2, STORE_PAGE_MAX = 1000 };
 
 struct store;
 struct store_batch;
@@ -26,7 +26,7 @@ struct store_workload {
     uint64_t first; /* the submission it came with: ids first … first + submitted - 1 */
     size_t submitted;
     uint64_t spec_id;
-    uint32_t uid;
+    uint32_t uid;            /* the submitter's; UID_BY_NAME: an account that is only a name here */
     const char *user;        /* submitter's account name at that time */
     const char *name, *base; /* "sweep[3]", "sweep" */
     const char *key;         /* NULL: none */
@@ -49,6 +49,16 @@ struct store_event {
     const char *node; /* or "" */
     const char *what;
     const char *text;
+};
+
+/* A token that lets somebody in. Its secret is not kept: see tls/token.h. */
+struct store_token {
+    uint64_t id;
+    const char *hash;    /* unlike that of any other */
+    const char *role;    /* "viewer", "user", "admin"; "node": lets one node join, once */
+    const char *account; /* as whom it acts; of a node's: the name the node must have, or "" */
+    const char *creator;
+    int64_t created_wall_ms, expires_wall_ms; /* 0: never */
 };
 
 /* ---- opening ---- */
@@ -78,14 +88,17 @@ int store_batch_status(struct store_batch *b, uint64_t id, enum workload_state s
                        int64_t ended_wall_ms, const char *json);
 int store_batch_delete(struct store_batch *b, uint64_t id);
 int store_batch_node(struct store_batch *b, const char *name, bool drained, const char *json);
+/* -ERR_CONFLICT at commit: its id or hash is there already. */
+int store_batch_token(struct store_batch *b, const struct store_token *token);
+int store_batch_delete_token(struct store_batch *b, uint64_t id);
 /* event->revision is ignored; the next one is given at commit. */
 int store_batch_event(struct store_batch *b, const struct store_event *event);
 /* Empties it. */
 void store_batch_clear(struct store_batch *b);
 size_t store_batch_count(const struct store_batch *b);
 
-/* All of it, durably, or nothing. Writer's thread only. -ERR_CONFLICT: a spec or workload has an id
- * that is there already; -ERR_STORE: it could not be written (a full disk), the store stays usable.
+/* All of it, durably, or nothing. Writer's thread only. -ERR_CONFLICT: a spec, workload or token has
+ * an id that is there already; -ERR_STORE: it could not be written (a full disk), the store stays usable.
  */
 int store_commit(struct error *e, struct store *s, const struct store_batch *b);
 /* Deletes the oldest events past `keep_events`. Writer's thread only. */
@@ -98,31 +111,40 @@ int store_trim(struct error *e, struct store *s, uint64_t keep_events);
 typedef int (*store_workload_fn)(void *arg, const struct store_workload *row);
 typedef int (*store_event_fn)(void *arg, const struct store_event *event);
 typedef int (*store_node_fn)(void *arg, const char *name, bool drained, const char *json);
+typedef int (*store_token_fn)(void *arg, const struct store_token *token);
+
+/* Whose a workload is: a uid's, or with UID_BY_NAME the account's of that name. */
+struct store_owner {
+    uint32_t uid;
+    const char *user; /* looked at only with UID_BY_NAME */
+};
 
 struct store_filter {
-    uint32_t states; /* bit per enum workload_state; 0: all */
-    int kind;        /* enum workload_kind, or -1 */
-    bool by_uid;
-    uint32_t uid;
-    const char *name; /* name or array's base name; NULL: all */
-    uint64_t before;  /* ids below this; 0: from the newest */
-    size_t limit;     /* ≤ STORE_PAGE_MAX */
+    uint32_t states;                 /* bit per enum workload_state; 0: all */
+    int kind;                        /* enum workload_kind, or -1 */
+    const struct store_owner *owner; /* NULL: anybody */
+    const char *name;                /* name or array's base name; NULL: all */
+    uint64_t before;                 /* ids below this; 0: from the newest */
+    size_t limit;                    /* ≤ STORE_PAGE_MAX */
 };
 /* Newest first. */
 int store_list(struct error *e, struct store *s, const struct store_filter *filter,
                store_workload_fn fn, void *arg);
 /* -ERR_NOT_FOUND */
 int store_get(struct error *e, struct store *s, uint64_t id, store_workload_fn fn, void *arg);
-/* The ids of the newest submission of this user (any user with any_uid) under that name; an array's
+/* The ids of the newest submission of this owner (NULL: of anybody) under that name; an array's
  * base name gives all its elements. Returns how many were written (≤ room), 0: none. */
-int store_resolve(struct error *e, struct store *s, bool any_uid, uint32_t uid, const char *name,
-                  uint64_t *ret_ids, size_t room);
+int store_resolve(struct error *e, struct store *s, const struct store_owner *owner,
+                  const char *name, uint64_t *ret_ids, size_t room);
 /* Everything, oldest first, for building a cluster: live workloads with spec, finished ones without
  * spec and status (both NULL). *ret_last_id: the largest id that was ever given, deleted or not. */
 int store_load(struct error *e, struct store *s, store_node_fn node_fn,
                store_workload_fn workload_fn, void *arg, uint64_t *ret_last_id);
 /* Every node that ever joined, by name. */
 int store_nodes(struct error *e, struct store *s, store_node_fn fn, void *arg);
+/* Every token, by id. *ret_last_id: the largest id that was ever given, deleted or not. */
+int store_tokens(struct error *e, struct store *s, store_token_fn fn, void *arg,
+                 uint64_t *ret_last_id);
 /* Events after `since`, oldest first. -ERR_GONE: some of them are no longer kept. */
 int store_events(struct error *e, struct store *s, uint64_t since, uint64_t workload, size_t limit,
                  store_event_fn fn, void *arg);

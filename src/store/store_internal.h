@@ -17,11 +17,13 @@ struct store_ops {
     int (*list)(struct error *e, struct store *s, const struct store_filter *filter,
                 store_workload_fn fn, void *arg);
     int (*get)(struct error *e, struct store *s, uint64_t id, store_workload_fn fn, void *arg);
-    int (*resolve)(struct error *e, struct store *s, bool any_uid, uint32_t uid, const char *name,
-                   uint64_t *ret_ids, size_t room);
+    int (*resolve)(struct error *e, struct store *s, const struct store_owner *owner,
+                   const char *name, uint64_t *ret_ids, size_t room);
     int (*load)(struct error *e, struct store *s, store_node_fn node_fn,
                 store_workload_fn workload_fn, void *arg, uint64_t *ret_last_id);
     int (*nodes)(struct error *e, struct store *s, store_node_fn fn, void *arg);
+    int (*tokens)(struct error *e, struct store *s, store_token_fn fn, void *arg,
+                  uint64_t *ret_last_id);
     int (*events)(struct error *e, struct store *s, uint64_t since, uint64_t workload, size_t limit,
                   store_event_fn fn, void *arg);
     uint64_t (*revision)(struct store *s);
@@ -39,6 +41,8 @@ enum store_op_kind {
     STORE_OP_STATUS,
     STORE_OP_DELETE,
     STORE_OP_NODE,
+    STORE_OP_TOKEN,
+    STORE_OP_DELETE_TOKEN,
     STORE_OP_EVENT,
 };
 
@@ -66,6 +70,10 @@ struct store_op {
             bool drained;
             const char *json;
         } node;
+        struct store_token token;
+        struct {
+            uint64_t id;
+        } delete_token;
         struct store_event event;
     };
 };
@@ -76,8 +84,9 @@ struct store_batch {
     size_t count;
 };
 
-/* The two ways in which a batch contradicts what is stored, in the same words everywhere. */
+/* The ways in which a batch contradicts what is stored, in the same words everywhere. */
 int store_error_spec_exists(struct error *e, uint64_t spec_id);
 int store_error_workload_exists(struct error *e, uint64_t id);
+int store_error_token_exists(struct error *e, uint64_t id);
 int store_error_no_workload(struct error *e, uint64_t id);
 int store_error_events_gone(struct error *e, uint64_t since, uint64_t oldest);

@@ -33,21 +33,22 @@ static void names_resolve_to_the_newest(struct store *s)
     assert_int_equal(fixture_submit(b, 5, 0, 20, "train"), 0);
     assert_int_equal(fixture_submit(b, 6, 2, 20, "sweep"), 0); /* 6, 7 */
     commit(s, b);
+    const struct store_owner ten = {.uid = 10};
     uint64_t ids[8];
-    assert_int_equal(store_resolve(NULL, s, false, 10, "train", ids, 8), 1);
+    assert_int_equal(store_resolve(NULL, s, &ten, "train", ids, 8), 1);
     assert_int_equal(ids[0], 1);
-    assert_int_equal(store_resolve(NULL, s, true, 0, "train", ids, 8), 1);
+    assert_int_equal(store_resolve(NULL, s, NULL, "train", ids, 8), 1);
     assert_int_equal(ids[0], 5);
-    assert_int_equal(store_resolve(NULL, s, false, 10, "sweep", ids, 8), 3);
+    assert_int_equal(store_resolve(NULL, s, &ten, "sweep", ids, 8), 3);
     assert_int_equal(ids[0], 2);
     assert_int_equal(ids[2], 4);
-    assert_int_equal(store_resolve(NULL, s, false, 10, "sweep", ids, 2), 2);
-    assert_int_equal(store_resolve(NULL, s, true, 0, "sweep[1]", ids, 8), 1);
+    assert_int_equal(store_resolve(NULL, s, &ten, "sweep", ids, 2), 2);
+    assert_int_equal(store_resolve(NULL, s, NULL, "sweep[1]", ids, 8), 1);
     assert_int_equal(ids[0], 7);
-    assert_int_equal(store_resolve(NULL, s, false, 10, "sweep[2]", ids, 8), 1);
+    assert_int_equal(store_resolve(NULL, s, &ten, "sweep[2]", ids, 8), 1);
     assert_int_equal(ids[0], 4);
-    assert_int_equal(store_resolve(NULL, s, true, 0, "sweep[9]", ids, 8), 0);
-    assert_int_equal(store_resolve(NULL, s, true, 0, "nothing", ids, 8), 0);
+    assert_int_equal(store_resolve(NULL, s, NULL, "sweep[9]", ids, 8), 0);
+    assert_int_equal(store_resolve(NULL, s, NULL, "nothing", ids, 8), 0);
 }
 
 static void a_batch_is_whole_or_nothing(struct store *s)
@@ -216,7 +217,7 @@ static void add_random_op(struct pair_of_stores *p, struct store_batch *b)
     case 0:
     case 1: {
         int count = rng_below(r, 3) ? 0 : 1 + (int)rng_below(r, 6);
-        uint32_t uid = (uint32_t)(1000 + rng_below(r, 3));
+        uint32_t uid = rng_below(r, 4) ? (uint32_t)(1000 + rng_below(r, 3)) : UID_BY_NAME;
         assert_int_equal(fixture_submit(b, p->last_id + 1, count, uid, random_name(r)), 0);
         p->last_id += (uint64_t)(count ? count : 1);
         break;
@@ -240,14 +241,23 @@ static void add_random_op(struct pair_of_stores *p, struct store_batch *b)
     }
 }
 
+/* One that is known by its name alone now and then; of those, half have nothing. */
+static struct store_owner random_owner(struct rng *r)
+{
+    bool by_name = rng_below(r, 4) == 0;
+    uint32_t uid = (uint32_t)(1000 + rng_below(r, 4));
+    return (struct store_owner){.uid = by_name ? UID_BY_NAME : uid,
+                                .user = rng_below(r, 2) ? "somebody" : "nobody"};
+}
+
 static void ask_random_questions(struct rng *r, struct store *s, uint64_t last_id, struct str *out)
 {
     struct error e = {0};
+    struct store_owner owner = random_owner(r), other = random_owner(r);
     struct store_filter filter = {
         .states = rng_below(r, 2) ? (uint32_t)rng_below(r, 1u << WORKLOAD_STATE_END) : 0,
         .kind = (int)rng_below(r, 3) - 1,
-        .by_uid = rng_below(r, 2),
-        .uid = (uint32_t)(1000 + rng_below(r, 4)),
+        .owner = rng_below(r, 2) ? &owner : NULL,
         .name = rng_below(r, 3) ? NULL : random_name(r),
         .before = rng_below(r, 2) ? rng_below(r, last_id + 2) : 0,
         .limit = rng_below(r, 20),
@@ -256,8 +266,7 @@ static void ask_random_questions(struct rng *r, struct store *s, uint64_t last_i
     uint64_t ids[4] = {0}, id = rng_below(r, last_id + 2);
     char name[32];
     snprintf(name, sizeof name, rng_below(r, 2) ? "%s" : "%s[1]", random_name(r));
-    bool any_uid = rng_below(r, 2);
-    int found = store_resolve(&e, s, any_uid, (uint32_t)(1000 + rng_below(r, 4)), name, ids, 4);
+    int found = store_resolve(&e, s, rng_below(r, 2) ? &other : NULL, name, ids, 4);
     str_printf(out, "resolve %d: %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", found, ids[0], ids[1],
                ids[3]);
     str_printf(out, "get %d\n", store_get(&e, s, id, fixture_dump_workload, out));
@@ -320,6 +329,65 @@ static void compare_stores(uint64_t seed, int rounds)
     fixture_remove(directory);
 }
 
+static int dump_token(void *str, const struct store_token *t)
+{
+    str_printf(str, "%" PRIu64 " %s %s %s %s %" PRId64 " %" PRId64 "\n", t->id, t->hash, t->role,
+               t->account, t->creator, t->created_wall_ms, t->expires_wall_ms);
+    return 0;
+}
+
+static void check_tokens(struct store *s)
+{
+    struct error e = {0};
+    struct str text;
+    uint64_t last = 9;
+    struct store_token one = {.id = 1,
+                              .hash = "aa",
+                              .role = "user",
+                              .account = "ada",
+                              .creator = "root",
+                              .created_wall_ms = 5,
+                              .expires_wall_ms = 7};
+    struct store_token two = one, again = one;
+    two.id = 2;
+    two.hash = "bb";
+    again.id = 3; /* with a hash that is there */
+    struct store_batch *b = store_batch_new();
+    str_init(&text, TEXT_MAX_BYTES);
+    assert_int_equal(store_tokens(&e, s, dump_token, &text, &last), 0);
+    assert_int_equal(last, 0);
+    assert_int_equal(store_batch_token(b, &one), 0);
+    assert_int_equal(store_batch_token(b, &two), 0);
+    assert_int_equal(store_commit(&e, s, b), 0);
+    store_batch_clear(b);
+    assert_int_equal(store_batch_delete_token(b, 2), 0);
+    assert_int_equal(store_batch_delete_token(b, 77), 0);
+    assert_int_equal(store_commit(&e, s, b), 0);
+    store_batch_clear(b);
+    assert_int_equal(store_batch_token(b, &again), 0);
+    assert_int_equal(store_commit(&e, s, b), -ERR_CONFLICT);
+    assert_int_equal(store_tokens(&e, s, dump_token, &text, &last), 0);
+    assert_string_equal(str_text(&text), "1 aa user ada root 5 7\n");
+    assert_int_equal(last, 2); /* deleted, and never given again */
+    str_done(&text);
+    store_batch_free(b);
+}
+
+static void test_tokens_are_kept_and_their_ids_never_given_again(void **state)
+{
+    (void)state;
+    struct error e = {0};
+    struct store *s;
+    char *directory = fixture_directory();
+    assert_int_equal(store_open_memory(&e, &s), 0);
+    check_tokens(s);
+    store_close(s);
+    assert_int_equal(store_open_sqlite(&e, directory, &s), 0);
+    check_tokens(s);
+    store_close(s);
+    fixture_remove(directory);
+}
+
 static void sqlite_answers_as_memory_does(void **state)
 {
     (void)state;
@@ -335,6 +403,7 @@ int main(void)
         cmocka_unit_test(test_ids_and_specs_outlive_what_they_should),
         cmocka_unit_test(test_callbacks_can_stop_a_list),
         cmocka_unit_test(test_trimmed_events_are_gone),
+        cmocka_unit_test(test_tokens_are_kept_and_their_ids_never_given_again),
         cmocka_unit_test(sqlite_answers_as_memory_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

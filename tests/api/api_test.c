@@ -265,6 +265,32 @@ static void nodes(void **state)
     deny(f, "POST", "/v1/nodes/box/undrain", NULL);
 }
 
+static void tokens(void **state)
+{
+    struct fixture *f = *state;
+    const char *made = POST(201, "/v1/tokens", "{\"role\":\"user\",\"account\":\"ada\"}");
+    assert_non_null(strstr(made, "gmx_"));
+    made = POST(201, "/v1/tokens", "{\"role\":\"node\",\"name\":\"box\",\"ttl\":\"1h\"}");
+    assert_non_null(strstr(made, "gmj_"));
+    POST(400, "/v1/tokens", "{\"role\":\"user\"}");
+    POST(400, "/v1/tokens", "{\"role\":\"boss\",\"account\":\"ada\"}");
+    POST(400, "/v1/tokens", "{\"role\":\"user\",\"account\":\"a b\"}");
+    POST(400, "/v1/tokens", "{\"role\":\"user\",\"account\":\"ada\",\"ttl\":\"0\"}");
+    POST(400, "/v1/tokens", "{\"role\":\"node\",\"account\":\"ada\"}");
+    POST(400, "/v1/tokens", "{\"role\":\"user\",\"account\":\"ada\",\"more\":\"x\"}");
+    POST(400, "/v1/tokens", "{");
+    deny(f, "POST", "/v1/tokens", "{\"role\":\"admin\",\"account\":\"ada\"}");
+    assert_null(strstr(GET(200, "/v1/tokens"), "gmx_"));
+    GET(400, "/v1/tokens?x=1");
+    deny(f, "GET", "/v1/tokens", NULL);
+    ASK(400, .method = "DELETE", .target = "/v1/tokens/one");
+    deny(f, "DELETE", "/v1/tokens/1", NULL);
+    ASK(204, .method = "DELETE", .target = "/v1/tokens/1");
+    ASK(404, .method = "DELETE", .target = "/v1/tokens/1");
+    assert_null(strstr(GET(200, "/v1/tokens"), "\"id\":1,"));
+    wait_for(f, "/v1/events", "token_revoked");
+}
+
 static void submitting(void **state)
 {
     struct fixture *f = *state;
@@ -500,6 +526,7 @@ int main(void)
         cmocka_unit_test(the_daemon_is_ready),
         cmocka_unit_test(gpumux_itself),
         cmocka_unit_test(nodes),
+        cmocka_unit_test(tokens),
         cmocka_unit_test(submitting),
         cmocka_unit_test(reading),
         cmocka_unit_test(signals_and_input),
