@@ -317,7 +317,7 @@ static int read_fields(struct error *e, const json_t *body, const char **role, c
 /* What the body asks for. */
 static int fill(struct error *e, const json_t *body, struct token *t)
 {
-    const char *role, *name, *ttl;
+    const char *role = NULL, *name = NULL, *ttl = NULL;
     int r = read_fields(e, body, &role, &name, &ttl);
     if (r < 0)
         return r;
