@@ -42,7 +42,7 @@ void gpumux_close(struct gpumux *g);
 
 /* How many samples this attempt has done so far, or requests if it is a service: its speed is measured
  * by that. Call it as often as you like, at least once in 10 seconds: a count that comes too soon after
- * the last is held back and costs some 50 ns. A count lower than before (back to a checkpoint) starts
+ * the last is held back and costs some 100 ns. A count lower than before (back to a checkpoint) starts
  * the measurement anew. Of several processes of a workload let one report. Outside: 0.
  * -EINVAL above GPUMUX_PROGRESS_MAX, else what stood in the way, such as -EAGAIN or -ECONNREFUSED. */
 int gpumux_report_progress(struct gpumux *g, uint64_t done);

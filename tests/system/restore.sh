@@ -1,17 +1,18 @@
 #!/bin/bash
 # A state that is put back from a copy, by the commands that docs/operate.md shows: what was accepted before
-# the copy is known again, what came after it is not, and what still runs of that is ended.
+# the copy is known again, what came after it is not, and what still runs of that is ended. And the way back to
+# an older version, with the copy that an upgrade made.
 . "$(dirname "$0")/lib.sh"
 : "${GPUMUX_SOURCE:?set it to the top of the tree}"
 command -v sqlite3 > /dev/null || skip "sqlite3 is not installed"
 
 # page_commands WORD: the lines of the page's block that has WORD in it, for this test's directories. The
-# service is not ours to stop or start.
+# service is not ours to stop or start, nor are packages ours to install.
 page_commands() {
     awk -v word="$1" '
         /^```sh$/ { inside = 1; text = ""; next }
         /^```/ { if (inside && index(text, word)) printf "%s", text; inside = 0; next }
-        inside && !/^systemctl/ { text = text $0 "\n" }' "$GPUMUX_SOURCE/docs/operate.md" \
+        inside && !/^(systemctl|apt) / { text = text $0 "\n" }' "$GPUMUX_SOURCE/docs/operate.md" \
         | sed -E "s|/var/lib/gpumux|$state|g; s|/var/backups|$work|g; s|^gpumux state check|& --state $state|"
 }
 follow_page() {
@@ -30,12 +31,12 @@ before=$(submit '{"name":"before","command":["true"]}')
 ends "$before" succeeded
 runs=$(submit '{"name":"runs","command":["sleep","'$runs_s'"]}')
 wait_field "$runs" state running
-follow_page .backup
+follow_page '".backup'
 after=$(submit '{"name":"after","command":["sleep","'$after_s'"]}')
 wait_field "$after" state running
 stop
 
-follow_page 'install -m 600'
+follow_page '/var/backups/gpumux.db /var/lib'
 [ "$(stat -c %a "$state/gpumux.db")" = 600 ] || fail "others may read the state"
 start --without-devices
 has "$before" state succeeded || fail "what had ended before the copy is not known"
@@ -45,4 +46,15 @@ wait_until "what came after the copy is ended" no_process "^sleep $after_s\$"
 pgrep -f "^sleep $runs_s\$" > /dev/null || fail "what ran before the copy was ended"
 cancel "$runs"
 ends "$runs" cancelled
+stop
+
+# Two upgrades made a copy each; the second one's layout is more than this version knows.
+cp "$work/gpumux.db" "$state/gpumux.db.v1.backup"
+cp "$state/gpumux.db" "$state/gpumux.db.v10.backup"
+sqlite3 "$state/gpumux.db" 'PRAGMA user_version = 1000000'
+"$gpumux" up --state "$state" --without-devices > "$work/said" 2>&1 && fail "it took a state that it does not know"
+grep -q 'written by a newer gpumux' "$work/said" || fail "$(cat "$work/said")"
+follow_page 'gpumux.db.v*.backup'
+start --without-devices
+has "$runs" state cancelled || fail "it went back to another copy than the last: $(show "$runs")"
 stop
