@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/error.h"
 
@@ -81,6 +82,8 @@ void allocations_remove(struct allocations *a, struct allocation *allocation)
         munmap(allocation->backing, allocation->span_bytes);
         a->backed_bytes -= allocation->span_bytes;
     }
+    if (allocation->share_fd > 0)
+        close(allocation->share_fd);
     if (allocation->kind != ALLOCATION_MAPPED)
         munmap((void *)(uintptr_t)allocation->address, allocation->span_bytes);
     size_t place = (size_t)(allocation - a->sorted);
@@ -90,6 +93,47 @@ void allocations_remove(struct allocations *a, struct allocation *allocation)
         free(a->sorted);
         *a = (struct allocations){0};
     }
+}
+
+static void *map_shared(const struct allocation *what, int fd)
+{
+    void *at = mmap(NULL, what->span_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+int allocations_import(struct allocations *a, const struct allocation *what, uint64_t *ret_address)
+{
+    struct allocation imported = *what;
+    imported.backing = map_shared(what, what->share_fd);
+    if (!imported.backing)
+        return -ERR_NO_MEMORY;
+    int r = allocations_add(a, &imported, ret_address);
+    if (r < 0)
+        munmap(imported.backing, what->span_bytes);
+    else
+        a->backed_bytes += what->span_bytes;
+    return r;
+}
+
+int allocations_share(struct allocations *a, struct allocation *allocation)
+{
+    if (allocation->share_fd > 0)
+        return 0;
+    unsigned char *old = allocations_contents(a, allocation, allocation->address);
+    int fd = old ? memfd_create("gpumux-memory", MFD_CLOEXEC) : -1;
+    if (fd < 0)
+        return -ERR_NO_MEMORY;
+    void *at =
+        ftruncate(fd, (off_t)allocation->span_bytes) == 0 ? map_shared(allocation, fd) : NULL;
+    if (!at) {
+        close(fd);
+        return -ERR_NO_MEMORY;
+    }
+    memcpy(at, old, allocation->bytes);
+    munmap(old, allocation->span_bytes);
+    allocation->backing = at;
+    allocation->share_fd = fd;
+    return 0;
 }
 
 unsigned char *allocations_contents(struct allocations *a, struct allocation *allocation,

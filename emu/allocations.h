@@ -18,6 +18,7 @@ enum { ALLOCATIONS_MAX = 1 << 18 };
 struct context;
 
 struct pool;
+struct graph_memory;
 
 enum allocation_kind {
     ALLOCATION_DEVICE,
@@ -32,8 +33,11 @@ struct allocation {
     uint64_t span_bytes;    /* of the address range */
     uint64_t charged_bytes; /* as accounted to the device */
     struct context *context;
-    struct pool *pool;      /* it came from, or NULL */
-    unsigned char *backing; /* NULL: never written */
+    struct pool *pool;                 /* it came from, or NULL */
+    struct graph_memory *graph_memory; /* it is, or NULL (graph_memory.c) */
+    int share_fd;                      /* above 0: `backing` is a mapping of it (ipc.c) */
+    bool is_imported;                  /* the memory of another process */
+    unsigned char *backing;            /* NULL: never written */
 };
 
 struct allocations {
@@ -45,6 +49,11 @@ struct allocations {
 /* Enters a copy of *what; its address range is reserved first unless it is ALLOCATION_MAPPED. 0 or
  * -ERR_NO_MEMORY. */
 int allocations_add(struct allocations *a, const struct allocation *what, uint64_t *ret_address);
+/* Enters memory of another process, whose contents lie in what->share_fd; owns the descriptor from
+ * then on. */
+int allocations_import(struct allocations *a, const struct allocation *what, uint64_t *ret_address);
+/* Moves the contents into memory that a descriptor, allocation->share_fd, stands for. */
+int allocations_share(struct allocations *a, struct allocation *allocation);
 /* The allocation that holds the whole range, or NULL. Valid until the next add or remove. */
 struct allocation *allocations_find(struct allocations *a, uint64_t address, uint64_t bytes);
 /* Gives addresses and contents back. */

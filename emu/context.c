@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/array.h"
+#include "emu/capture.h"
 #include "emu/client.h"
 #include "emu/driver.h"
 
@@ -62,6 +64,10 @@ static int open_context(struct context *context)
     list_init(&context->streams);
     list_init(&context->events);
     list_init(&context->modules);
+    list_init(&context->arrays);
+    list_init(&context->mipmapped_arrays);
+    context->opened++;
+    context->id = process_next_id(context->process);
     stream_init(&context->legacy, context, 0, 0, CUDA_PRIORITY_LEAST);
     context->destroyed = false;
     return CUDA_SUCCESS;
@@ -98,6 +104,7 @@ static void close_context(struct context *context)
     }
     stream_wait(context, 0, stream_tail(&context->legacy));
     memory_discard_all(context);
+    array_discard_all(context);
     stream_discard_all(context);
     event_discard_all(context);
     module_discard_all(context);

@@ -1,20 +1,22 @@
 /*
- * Copies and fills. The bytes move when the call is made; the time that it takes is queued in the
- * stream like a kernel that needs no SMs. As no emulated kernel reads or writes memory, nobody can
- * tell the difference, and calls in one stream still happen in their order.
+ * Copies. The bytes move when the call is made; the time that it takes is queued in the stream like
+ * a kernel that needs no SMs. As no emulated kernel reads or writes memory, nobody can tell the
+ * difference, and calls in one stream still happen in their order. Every copy is one of up to three
+ * dimensions; most have one.
  */
 #include <string.h>
 
+#include "emu/array.h"
+#include "emu/capture.h"
 #include "emu/memory.h"
 
 /* Queues the time for `bytes` at `gb_s`, as part of the device's memory traffic. 1 GB/s is a byte a
  * nanosecond. */
-static int spend(struct stream *stream, uint64_t bytes, uint64_t traffic_bytes, uint32_t gb_s,
-                 bool wait)
+static int spend(struct stream *stream, uint64_t bytes, uint32_t gb_s, bool wait)
 {
     const struct emu_model *model = &stream->context->visible->device.state->model;
     uint64_t duration_ns = (bytes + gb_s - 1) / gb_s;
-    uint64_t full_ns = (traffic_bytes + model->dram_gb_s - 1) / model->dram_gb_s;
+    uint64_t full_ns = (bytes + model->dram_gb_s - 1) / model->dram_gb_s;
     uint64_t dram_permille = duration_ns > 0 ? full_ns * CONTENTION_FULL_PERMILLE / duration_ns : 0;
     if (duration_ns > CONTENTION_DURATION_NS_MAX)
         return CUDA_ERROR_INVALID_VALUE;
@@ -34,8 +36,12 @@ static int spend(struct stream *stream, uint64_t bytes, uint64_t traffic_bytes, 
 
 int copy_spend_host(struct stream *stream, uint64_t bytes)
 {
-    return spend(stream, bytes, bytes, stream->context->visible->device.state->model.host_gb_s,
-                 false);
+    return spend(stream, bytes, stream->context->visible->device.state->model.host_gb_s, false);
+}
+
+int copy_spend_device(struct stream *stream, uint64_t bytes)
+{
+    return spend(stream, bytes, stream->context->visible->device.state->model.dram_gb_s, false);
 }
 
 int copy_contents(struct process *process, uint64_t address, size_t bytes,
@@ -55,152 +61,309 @@ int copy_contents(struct process *process, uint64_t address, size_t bytes,
     return CUDA_SUCCESS;
 }
 
-static int host_to_device(uint64_t to, const void *from, size_t bytes, struct stream *handle,
-                          bool wait)
-{
-    struct stream *stream;
-    int r = stream_resolve(handle, &stream);
-    if (r != CUDA_SUCCESS || bytes == 0)
-        return r;
-    if (!from)
-        return CUDA_ERROR_INVALID_VALUE;
-    struct process *process = stream->context->process;
+/* One side of a copy, as the call gives it. */
+struct side {
+    int type; /* enum cuda_memory_type */
+    void *host;
+    uint64_t device;
+    struct array *array;
+    size_t x_bytes, y, z;
+    size_t pitch, height;
+};
+
+/* The same, found: where its first byte is on the host, and how far rows and slices are apart. */
+struct place {
     unsigned char *at;
-    pthread_mutex_lock(&process->lock);
-    r = copy_contents(process, to, bytes, &at);
-    if (r == CUDA_SUCCESS)
-        memcpy(at, from, bytes);
-    pthread_mutex_unlock(&process->lock);
-    if (r != CUDA_SUCCESS)
-        return r;
-    return spend(stream, bytes, bytes, stream->context->visible->device.state->model.host_gb_s,
-                 wait);
+    size_t row_bytes, slice_bytes;
+    bool is_on_device;
+};
+
+static struct side side_from(const struct cuda_copy_3d *c)
+{
+    return (struct side){c->from_type,    (void *)(uintptr_t)c->from_host,
+                         c->from_device,  c->from_array,
+                         c->from_x_bytes, c->from_y,
+                         c->from_z,       c->from_pitch,
+                         c->from_height};
 }
 
-static int device_to_host(void *to, uint64_t from, size_t bytes, struct stream *handle, bool wait)
+static struct side side_to(const struct cuda_copy_3d *c)
 {
-    struct stream *stream;
-    int r = stream_resolve(handle, &stream);
-    if (r != CUDA_SUCCESS || bytes == 0)
-        return r;
-    if (!to)
-        return CUDA_ERROR_INVALID_VALUE;
-    struct process *process = stream->context->process;
-    unsigned char *at;
-    pthread_mutex_lock(&process->lock);
-    r = copy_contents(process, from, bytes, &at);
-    if (r == CUDA_SUCCESS)
-        memcpy(to, at, bytes);
-    pthread_mutex_unlock(&process->lock);
-    if (r != CUDA_SUCCESS)
-        return r;
-    return spend(stream, bytes, bytes, stream->context->visible->device.state->model.host_gb_s,
-                 wait);
+    return (struct side){c->to_type, c->to_host, c->to_device, c->to_array, c->to_x_bytes,
+                         c->to_y,    c->to_z,    c->to_pitch,  c->to_height};
 }
 
-static int device_to_device(uint64_t to, uint64_t from, size_t bytes, struct stream *handle)
+/* Distances between rows and slices; those that no byte of the copy depends on may be left out. */
+static int measure(const struct side *side, const struct cuda_copy_3d *copy, struct place *place)
 {
-    struct stream *stream;
-    int r = stream_resolve(handle, &stream);
-    if (r != CUDA_SUCCESS || bytes == 0)
-        return r;
-    struct process *process = stream->context->process;
-    unsigned char *to_at, *from_at;
-    pthread_mutex_lock(&process->lock);
-    r = copy_contents(process, to, bytes, &to_at);
-    if (r == CUDA_SUCCESS)
-        r = copy_contents(process, from, bytes, &from_at);
-    if (r == CUDA_SUCCESS)
-        memmove(to_at, from_at, bytes);
-    pthread_mutex_unlock(&process->lock);
-    if (r != CUDA_SUCCESS)
-        return r;
-    /* Every byte is read and written. */
-    return spend(stream, 2 * bytes, 2 * bytes,
-                 stream->context->visible->device.state->model.dram_gb_s, false);
-}
-
-static int fill(uint64_t to, const void *pattern, size_t pattern_bytes, size_t count,
-                struct stream *handle)
-{
-    struct stream *stream;
-    int r = stream_resolve(handle, &stream);
-    if (r != CUDA_SUCCESS || count == 0)
-        return r;
-    if (to % pattern_bytes != 0 || count > SIZE_MAX / pattern_bytes)
+    size_t width_bytes = copy->width_bytes;
+    if (side->x_bytes > SIZE_MAX / 4 || width_bytes > SIZE_MAX / 4)
         return CUDA_ERROR_INVALID_VALUE;
-    size_t bytes = count * pattern_bytes;
-    struct process *process = stream->context->process;
-    unsigned char *at;
-    pthread_mutex_lock(&process->lock);
-    r = copy_contents(process, to, bytes, &at);
-    if (r == CUDA_SUCCESS) {
-        for (size_t i = 0; i < bytes; i += pattern_bytes)
-            memcpy(at + i, pattern, pattern_bytes);
+    size_t needed_bytes = side->x_bytes + width_bytes;
+    bool has_rows = copy->height > 1 || copy->depth > 1 || side->y > 0 || side->z > 0;
+    place->row_bytes = side->pitch;
+    if (place->row_bytes < needed_bytes) {
+        if (has_rows && place->row_bytes != 0)
+            return CUDA_ERROR_INVALID_VALUE;
+        place->row_bytes = needed_bytes;
     }
+    size_t rows = side->height > 0 ? side->height : side->y + copy->height;
+    if (copy->depth > 1 && rows < side->y + copy->height)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (__builtin_mul_overflow(place->row_bytes, rows, &place->slice_bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_SUCCESS;
+}
+
+static int span_of(const struct place *place, const struct side *side,
+                   const struct cuda_copy_3d *copy, size_t *ret_start, size_t *ret_bytes)
+{
+    size_t start, bytes, slices, rows;
+    if (__builtin_mul_overflow(side->z, place->slice_bytes, &slices) ||
+        __builtin_mul_overflow(side->y, place->row_bytes, &rows) ||
+        __builtin_add_overflow(slices, rows, &start) ||
+        __builtin_add_overflow(start, side->x_bytes, &start))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (__builtin_mul_overflow(copy->depth - 1, place->slice_bytes, &slices) ||
+        __builtin_mul_overflow(copy->height - 1, place->row_bytes, &rows) ||
+        __builtin_add_overflow(slices, rows, &bytes) ||
+        __builtin_add_overflow(bytes, copy->width_bytes, &bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_start = start;
+    *ret_bytes = bytes;
+    return CUDA_SUCCESS;
+}
+
+/* Under process.lock: linear memory, of the host or of the device. */
+static int find_linear(struct process *process, const struct side *side,
+                       const struct cuda_copy_3d *copy, struct place *place)
+{
+    size_t start, bytes;
+    int r = measure(side, copy, place);
+    if (r == CUDA_SUCCESS)
+        r = span_of(place, side, copy, &start, &bytes);
+    if (r != CUDA_SUCCESS)
+        return r;
+    uint64_t address = side->device;
+    bool is_device = side->type == CUDA_MEMORY_DEVICE;
+    if (side->type == CUDA_MEMORY_UNIFIED)
+        is_device = allocations_find(&process->allocations, address + start, bytes) != NULL;
+    if (is_device) {
+        place->is_on_device = true;
+        return copy_contents(process, address + start, bytes, &place->at);
+    }
+    unsigned char *host =
+        side->type == CUDA_MEMORY_UNIFIED ? (unsigned char *)(uintptr_t)address : side->host;
+    if (!host)
+        return CUDA_ERROR_INVALID_VALUE;
+    place->at = host + start;
+    return CUDA_SUCCESS;
+}
+
+/* Under process.lock. */
+static int find_place(struct process *process, const struct side *side,
+                      const struct cuda_copy_3d *copy, struct place *place)
+{
+    *place = (struct place){0};
+    if (side->type != CUDA_MEMORY_ARRAY) {
+        bool is_known = side->type == CUDA_MEMORY_HOST || side->type == CUDA_MEMORY_DEVICE ||
+                        side->type == CUDA_MEMORY_UNIFIED;
+        return is_known ? find_linear(process, side, copy, place) : CUDA_ERROR_INVALID_VALUE;
+    }
+    const struct array_box box = {side->x_bytes,     side->y,      side->z,
+                                  copy->width_bytes, copy->height, copy->depth};
+    place->is_on_device = true;
+    return array_find(side->array, &box, &place->at, &place->row_bytes, &place->slice_bytes);
+}
+
+static bool is_empty(const struct cuda_copy_3d *copy)
+{
+    return copy->width_bytes == 0 || copy->height == 0 || copy->depth == 0;
+}
+
+/* Under process.lock. */
+static int find_places(struct process *process, const struct cuda_copy_3d *copy,
+                       struct place *ret_from, struct place *ret_to)
+{
+    const struct side from = side_from(copy), to = side_to(copy);
+    if (copy->from_level != 0 || copy->to_level != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    int r = find_place(process, &to, copy, ret_to);
+    return r == CUDA_SUCCESS ? find_place(process, &from, copy, ret_from) : r;
+}
+
+int copy_check(const struct cuda_copy_3d *copy)
+{
+    struct process *process;
+    struct place from, to;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS || is_empty(copy))
+        return r;
+    pthread_mutex_lock(&process->lock);
+    r = find_places(process, copy, &from, &to);
+    pthread_mutex_unlock(&process->lock);
+    return r;
+}
+
+static void move(const struct place *from, const struct place *to, const struct cuda_copy_3d *copy)
+{
+    for (size_t z = 0; z < copy->depth; z++) {
+        for (size_t y = 0; y < copy->height; y++)
+            memmove(to->at + z * to->slice_bytes + y * to->row_bytes,
+                    from->at + z * from->slice_bytes + y * from->row_bytes, copy->width_bytes);
+    }
+}
+
+int copy_run(struct stream *stream, const struct cuda_copy_3d *copy, bool wait)
+{
+    struct process *process = stream->context->process;
+    struct place from, to;
+    if (is_empty(copy))
+        return CUDA_SUCCESS;
+    pthread_mutex_lock(&process->lock);
+    int r = find_places(process, copy, &from, &to);
+    if (r == CUDA_SUCCESS)
+        move(&from, &to, copy);
     pthread_mutex_unlock(&process->lock);
     if (r != CUDA_SUCCESS)
         return r;
-    return spend(stream, bytes, bytes, stream->context->visible->device.state->model.dram_gb_s,
-                 false);
+    const struct emu_model *model = &stream->context->visible->device.state->model;
+    uint64_t bytes = copy->width_bytes * copy->height * copy->depth;
+    if (from.is_on_device && to.is_on_device) /* every byte is read and written */
+        return spend(stream, 2 * bytes, model->dram_gb_s, false);
+    return from.is_on_device || to.is_on_device ? spend(stream, bytes, model->host_gb_s, wait)
+                                                : CUDA_SUCCESS;
+}
+
+int copy_now(const struct cuda_copy_3d *copy)
+{
+    struct stream *stream;
+    int r = stream_resolve(NULL, &stream);
+    if (r == CUDA_SUCCESS)
+        r = capture_check_unsafe(stream->context->process);
+    return r == CUDA_SUCCESS ? copy_run(stream, copy, true) : r;
+}
+
+int copy_later(const struct cuda_copy_3d *copy, struct stream *handle)
+{
+    struct stream *stream;
+    int r = stream_resolve_capturing(handle, &stream);
+    if (r == CUDA_SUCCESS && stream->capture)
+        r = copy_check(copy);
+    if (r != CUDA_SUCCESS || is_empty(copy))
+        return r;
+    const struct operation operation = {.type = CUDA_NODE_COPY, .copy = *copy};
+    return operation_submit_to(stream, &operation);
+}
+
+static struct cuda_copy_3d row(int to_type, int from_type, size_t bytes)
+{
+    return (struct cuda_copy_3d){
+        .to_type = to_type,
+        .from_type = from_type,
+        .width_bytes = bytes,
+        .height = 1,
+        .depth = 1,
+    };
+}
+
+static struct cuda_copy_3d host_to_device(uint64_t to, const void *from, size_t bytes)
+{
+    struct cuda_copy_3d copy = row(CUDA_MEMORY_DEVICE, CUDA_MEMORY_HOST, bytes);
+    copy.to_device = to;
+    copy.from_host = from;
+    return copy;
+}
+
+static struct cuda_copy_3d device_to_host(void *to, uint64_t from, size_t bytes)
+{
+    struct cuda_copy_3d copy = row(CUDA_MEMORY_HOST, CUDA_MEMORY_DEVICE, bytes);
+    copy.to_host = to;
+    copy.from_device = from;
+    return copy;
+}
+
+static struct cuda_copy_3d between(uint64_t to, uint64_t from, size_t bytes, int type)
+{
+    struct cuda_copy_3d copy = row(type, type, bytes);
+    copy.to_device = to;
+    copy.from_device = from;
+    return copy;
 }
 
 CUDA_API int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes);
 CUDA_API int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
 {
-    return host_to_device(to, from, bytes, NULL, true);
+    const struct cuda_copy_3d copy = host_to_device(to, from, bytes);
+    return copy_now(&copy);
 }
 
 CUDA_API int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, struct stream *s);
 CUDA_API int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, struct stream *s)
 {
-    return host_to_device(to, from, bytes, s, false);
+    const struct cuda_copy_3d copy = host_to_device(to, from, bytes);
+    return copy_later(&copy, s);
 }
 
 CUDA_API int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes);
 CUDA_API int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
 {
-    return device_to_host(to, from, bytes, NULL, true);
+    const struct cuda_copy_3d copy = device_to_host(to, from, bytes);
+    return copy_now(&copy);
 }
 
 CUDA_API int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, struct stream *s);
 CUDA_API int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, struct stream *s)
 {
-    return device_to_host(to, from, bytes, s, false);
+    const struct cuda_copy_3d copy = device_to_host(to, from, bytes);
+    return copy_later(&copy, s);
 }
 
 CUDA_API int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t bytes);
 CUDA_API int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t bytes)
 {
-    return device_to_device(to, from, bytes, NULL);
+    const struct cuda_copy_3d copy = between(to, from, bytes, CUDA_MEMORY_DEVICE);
+    return copy_now(&copy);
 }
 
 CUDA_API int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct stream *s);
 CUDA_API int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct stream *s)
 {
-    return device_to_device(to, from, bytes, s);
+    const struct cuda_copy_3d copy = between(to, from, bytes, CUDA_MEMORY_DEVICE);
+    return copy_later(&copy, s);
 }
 
-CUDA_API int cuMemsetD8_v2(uint64_t to, unsigned char value, size_t count);
-CUDA_API int cuMemsetD8_v2(uint64_t to, unsigned char value, size_t count)
+CUDA_API int cuMemcpy(uint64_t to, uint64_t from, size_t bytes);
+CUDA_API int cuMemcpy(uint64_t to, uint64_t from, size_t bytes)
 {
-    return fill(to, &value, sizeof(value), count, NULL);
+    const struct cuda_copy_3d copy = between(to, from, bytes, CUDA_MEMORY_UNIFIED);
+    return copy_now(&copy);
 }
 
-CUDA_API int cuMemsetD8Async(uint64_t to, unsigned char value, size_t count, struct stream *s);
-CUDA_API int cuMemsetD8Async(uint64_t to, unsigned char value, size_t count, struct stream *s)
+CUDA_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, struct stream *s);
+CUDA_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, struct stream *s)
 {
-    return fill(to, &value, sizeof(value), count, s);
+    const struct cuda_copy_3d copy = between(to, from, bytes, CUDA_MEMORY_UNIFIED);
+    return copy_later(&copy, s);
 }
 
-CUDA_API int cuMemsetD32_v2(uint64_t to, unsigned value, size_t count);
-CUDA_API int cuMemsetD32_v2(uint64_t to, unsigned value, size_t count)
+/* Between devices the time is that of the device whose stream it is. */
+CUDA_API int cuMemcpyPeer(uint64_t to, struct context *to_context, uint64_t from,
+                          struct context *from_context, size_t bytes);
+CUDA_API int cuMemcpyPeer(uint64_t to, struct context *to_context, uint64_t from,
+                          struct context *from_context, size_t bytes)
 {
-    return fill(to, &value, sizeof(value), count, NULL);
+    if (!to_context || !from_context)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return cuMemcpyDtoD_v2(to, from, bytes);
 }
 
-CUDA_API int cuMemsetD32Async(uint64_t to, unsigned value, size_t count, struct stream *s);
-CUDA_API int cuMemsetD32Async(uint64_t to, unsigned value, size_t count, struct stream *s)
+CUDA_API int cuMemcpyPeerAsync(uint64_t to, struct context *to_context, uint64_t from,
+                               struct context *from_context, size_t bytes, struct stream *s);
+CUDA_API int cuMemcpyPeerAsync(uint64_t to, struct context *to_context, uint64_t from,
+                               struct context *from_context, size_t bytes, struct stream *s)
 {
-    return fill(to, &value, sizeof(value), count, s);
+    if (!to_context || !from_context)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    return cuMemcpyDtoDAsync_v2(to, from, bytes, s);
 }

@@ -89,6 +89,198 @@ struct cuda_pool_properties {
     unsigned char reserved[54];
 };
 
+/* Copies of up to three dimensions; a 2D copy is the same with fewer fields. */
+enum cuda_memory_type {
+    CUDA_MEMORY_HOST = 1,
+    CUDA_MEMORY_DEVICE = 2,
+    CUDA_MEMORY_ARRAY = 3,
+    CUDA_MEMORY_UNIFIED = 4, /* the address tells */
+};
+
+struct cuda_copy_2d {
+    size_t from_x_bytes, from_y;
+    int from_type;
+    const void *from_host;
+    uint64_t from_device;
+    struct array *from_array;
+    size_t from_pitch;
+    size_t to_x_bytes, to_y;
+    int to_type;
+    void *to_host;
+    uint64_t to_device;
+    struct array *to_array;
+    size_t to_pitch;
+    size_t width_bytes, height;
+};
+
+struct cuda_copy_3d {
+    size_t from_x_bytes, from_y, from_z, from_level;
+    int from_type;
+    const void *from_host;
+    uint64_t from_device;
+    struct array *from_array;
+    void *from_reserved; /* of a copy between devices: the context */
+    size_t from_pitch, from_height;
+    size_t to_x_bytes, to_y, to_z, to_level;
+    int to_type;
+    void *to_host;
+    uint64_t to_device;
+    struct array *to_array;
+    void *to_reserved;
+    size_t to_pitch, to_height;
+    size_t width_bytes, height, depth;
+};
+
+enum cuda_array_format {
+    CUDA_FORMAT_U8 = 0x01,
+    CUDA_FORMAT_U16 = 0x02,
+    CUDA_FORMAT_U32 = 0x03,
+    CUDA_FORMAT_S8 = 0x08,
+    CUDA_FORMAT_S16 = 0x09,
+    CUDA_FORMAT_S32 = 0x0a,
+    CUDA_FORMAT_HALF = 0x10,
+    CUDA_FORMAT_FLOAT = 0x20,
+};
+
+struct cuda_array_descriptor {
+    size_t width, height;
+    int format; /* enum cuda_array_format */
+    unsigned channels;
+};
+
+struct cuda_array_3d_descriptor {
+    size_t width, height, depth;
+    int format;
+    unsigned channels;
+    unsigned flags;
+};
+
+/* Parameters of graph nodes. */
+enum cuda_node_type {
+    CUDA_NODE_KERNEL = 0,
+    CUDA_NODE_COPY = 1,
+    CUDA_NODE_FILL = 2,
+    CUDA_NODE_HOST = 3,
+    CUDA_NODE_GRAPH = 4,
+    CUDA_NODE_EMPTY = 5,
+    CUDA_NODE_WAIT_EVENT = 6,
+    CUDA_NODE_RECORD_EVENT = 7,
+    CUDA_NODE_ALLOCATE = 10,
+    CUDA_NODE_FREE = 11,
+    CUDA_NODE_WORDS = 12,
+};
+
+struct cuda_kernel_node {
+    struct function *function;
+    unsigned grid_x, grid_y, grid_z;
+    unsigned block_x, block_y, block_z;
+    unsigned shared_bytes;
+    void **parameters;
+    void **extra;
+    struct function *kernel; /* from here on: since CUDA 12 */
+    struct context *context;
+};
+
+struct cuda_fill_node {
+    uint64_t to;
+    size_t pitch;
+    unsigned value;
+    unsigned element_bytes;
+    size_t width, height; /* in elements, in rows */
+};
+
+struct cuda_host_node {
+    void (*function)(void *);
+    void *argument;
+};
+
+struct cuda_allocation_node {
+    struct cuda_pool_properties pool;
+    const struct cuda_access *access;
+    size_t access_count;
+    size_t bytes;
+    uint64_t address; /* out */
+};
+
+enum cuda_word_operation_type {
+    CUDA_WORD_WAIT_32 = 1,
+    CUDA_WORD_WRITE_32 = 2,
+    CUDA_WORD_WAIT_64 = 4,
+    CUDA_WORD_WRITE_64 = 5,
+};
+
+struct cuda_word_operation {
+    int type; /* enum cuda_word_operation_type */
+    uint64_t address;
+    uint64_t value; /* 32 bits of it, or all */
+    unsigned flags;
+    uint64_t alias;
+    uint64_t reserved;
+};
+
+struct cuda_words_node {
+    struct context *context;
+    unsigned count;
+    struct cuda_word_operation *operations;
+    unsigned flags;
+};
+
+struct cuda_edge {
+    unsigned char from_port, to_port, type, reserved[5];
+};
+
+enum cuda_instantiate_flags {
+    CUDA_INSTANTIATE_AUTO_FREE = 1,
+    CUDA_INSTANTIATE_UPLOAD = 2,
+    CUDA_INSTANTIATE_DEVICE_LAUNCH = 4,
+    CUDA_INSTANTIATE_USE_NODE_PRIORITY = 8,
+};
+
+struct cuda_instantiate {
+    uint64_t flags;
+    struct stream *upload_stream;
+    struct graph_node *ret_error_node;
+    int ret_result;
+};
+
+enum cuda_update_result {
+    CUDA_UPDATE_SUCCESS = 0,
+    CUDA_UPDATE_TOPOLOGY_CHANGED = 2,
+    CUDA_UPDATE_NODE_TYPE_CHANGED = 3,
+    CUDA_UPDATE_NOT_SUPPORTED = 6,
+};
+
+struct cuda_update {
+    int result; /* enum cuda_update_result */
+    struct graph_node *error_node, *error_from_node;
+};
+
+enum cuda_graph_memory_attribute {
+    CUDA_GRAPH_MEMORY_USED = 0,
+    CUDA_GRAPH_MEMORY_USED_HIGH = 1,
+    CUDA_GRAPH_MEMORY_RESERVED = 2,
+    CUDA_GRAPH_MEMORY_RESERVED_HIGH = 3,
+};
+
+struct cuda_ipc_handle {
+    char bytes[64];
+};
+
+enum cuda_handle_type { CUDA_HANDLE_POSIX_FD = 1 };
+
+enum cuda_process_state {
+    CUDA_PROCESS_RUNNING = 0,
+    CUDA_PROCESS_LOCKED = 1,
+    CUDA_PROCESS_CHECKPOINTED = 2,
+    CUDA_PROCESS_FAILED = 3,
+};
+
+struct cuda_checkpoint_lock {
+    unsigned timeout_ms;
+    unsigned reserved0;
+    uint64_t reserved1[7];
+};
+
 struct cuda_uuid {
     char bytes[16];
 };

@@ -32,7 +32,25 @@ enum driver_magic {
     PHYSICAL_MAGIC = 0x79746d78,
     GRAPH_MAGIC = 0x67746d78,
     GRAPH_EXEC_MAGIC = 0x78746d78,
+    GRAPH_NODE_MAGIC = 0x6e746d78,
+    USER_OBJECT_MAGIC = 0x75746d78,
+    ARRAY_MAGIC = 0x61746d78,
+    MIPMAPPED_ARRAY_MAGIC = 0x69746d78,
     DEAD_MAGIC = 0x64656164,
+};
+
+/* Nodes of one graph, each once (graph.h). */
+struct node_set {
+    struct graph_node **nodes;
+    size_t count, capacity;
+};
+
+/* The memory that graphs of this process hold on a device (graph_memory.c). */
+struct graph_reserve {
+    uint64_t opened;         /* visible_device.opened when the numbers below were true */
+    uint64_t reserved_bytes; /* accounted to the device */
+    uint64_t used_bytes;     /* of them, allocated now */
+    uint64_t reserved_high_bytes, used_high_bytes;
 };
 
 /* A device as this process sees it; its number is its place after CUDA_VISIBLE_DEVICES. */
@@ -46,8 +64,9 @@ struct visible_device {
     struct context *primary;   /* made at the first retain, then kept */
     unsigned primary_references;
     unsigned primary_flags;
-    struct pool *default_pool;              /* made when first asked for, then kept */
-    struct pool *current_pool;              /* set by the program, or NULL: the default one */
+    struct pool *default_pool; /* made when first asked for, then kept */
+    struct pool *current_pool; /* set by the program, or NULL: the default one */
+    struct graph_reserve graph_reserve;
     uint64_t event_records[EMU_EVENTS_MAX]; /* the highest record number given out, by index */
 };
 
@@ -65,9 +84,13 @@ struct process {
     struct visible_device devices[EMU_DEVICES_MAX];
     unsigned device_count;
     struct list contexts; /* of struct context, destroyed ones too */
+    _Atomic uint64_t last_id;
     struct allocations allocations;
     struct host_queue host_queue;
-    struct list captures;                               /* of struct capture */
+    struct list captures;           /* of struct capture */
+    _Atomic unsigned capture_count; /* of them */
+    uint64_t last_capture_id;
+    struct list orphan_graphs;                          /* of struct graph (graph.c) */
     struct list pools;                                  /* of struct pool */
     struct list reservations, physicals, mapped_ranges; /* virtual_memory.c */
     struct hash_map host_memory;                        /* address → bytes, of cuMemHostAlloc */
@@ -85,18 +108,23 @@ struct stream {
     pthread_mutex_t host_lock; /* before `lock`; around gate and the entries of one host work */
     struct event *gate;        /* NULL: never had host work */
     struct capture *capture;   /* NULL: it does not capture */
+    struct node_set captured;  /* of the capture: what the next operation comes after */
+    const struct thread_state *thread; /* whose default stream it is, or NULL */
+    uint64_t id;
 };
 
 struct context {
     uint32_t magic;
     bool destroyed;
     bool is_primary;
+    uint64_t id;
+    uint64_t opened; /* how often it was opened: a primary context is one again after its end */
     unsigned ordinal;
     unsigned flags;
     struct visible_device *visible;
     struct process *process;
     struct list link; /* process.contexts */
-    struct list streams, events, modules;
+    struct list streams, events, modules, arrays, mipmapped_arrays;
     struct stream legacy;
 };
 
@@ -110,6 +138,10 @@ struct event {
     uint64_t records_before; /* of earlier events with this index */
     unsigned stream;         /* where it was last recorded, and behind how many entries */
     uint64_t stream_position;
+    _Atomic unsigned references; /* the program's, and those of graphs */
+    uint64_t capture_id;         /* of the capture it was last recorded in; 0: none */
+    struct node_set captured;    /* and behind which nodes */
+    struct event_share *share;   /* of an event between processes (ipc.c), or NULL */
 };
 
 /* module.c: what launch.c needs to know of a kernel. */
@@ -125,14 +157,31 @@ struct function {
 /* process.c: the state behind this library, ready for use, or why not: CUDA_ERROR_NOT_INITIALIZED,
  * also in a child that was forked after cuInit. */
 int process_ready(struct process **ret_process);
-/* Where the thread's stack of current contexts is. */
-struct context_stack *process_context_stack(void);
 
 enum { CONTEXT_STACK_MAX = 32 };
 struct context_stack {
     struct context *contexts[CONTEXT_STACK_MAX];
     unsigned depth;
 };
+
+/* What the driver knows of the calling thread. */
+struct thread_state {
+    struct context_stack stack;
+    int capture_mode;     /* of cuThreadExchangeStreamCaptureMode */
+    bool has_own_default; /* in a call for which stream 0 is the thread's own (per_thread.c) */
+    bool is_watched;      /* its end will be noticed */
+    struct context
+        *own_context;    /* the context whose own stream was last asked for, its `opened`, */
+    uint64_t own_opened; /* and that stream */
+    struct stream *own_stream;
+};
+struct thread_state *process_thread(void);
+/* Makes sure that stream_discard_thread() is called when the calling thread ends. */
+void process_watch_thread(void);
+/* Where the thread's stack of current contexts is. */
+struct context_stack *process_context_stack(void);
+/* A number that this process has not used before, from 1. */
+uint64_t process_next_id(struct process *process);
 
 /* context.c: the thread's current context, alive. CUDA_ERROR_INVALID_CONTEXT,
  * CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_NOT_INITIALIZED, or its error (context_error). */
@@ -143,7 +192,9 @@ int context_error(const struct context *context);
 
 /* stream.c */
 /* Turns a handle from the program into a stream of a living context: 0 and CUDA_STREAM_LEGACY are
- * the current context's. CUDA_ERROR_NOT_SUPPORTED for one that captures: few calls can be. */
+ * the current context's, CUDA_STREAM_PER_THREAD the thread's own there. For calls that cannot be
+ * captured: one that captures gives CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the capture is
+ * invalid. */
 int stream_resolve(struct stream *handle, struct stream **ret_stream);
 /* The same for calls that know what to do with a stream that captures. */
 int stream_resolve_capturing(struct stream *handle, struct stream **ret_stream);
@@ -159,6 +210,8 @@ int stream_wait(struct context *context, unsigned index, uint64_t position);
 uint64_t stream_tail(const struct stream *stream);
 /* Frees the process's side, without touching the slot: for a context that ends. */
 void stream_discard_all(struct context *context);
+/* Ends the streams that a thread has had of its own. */
+void stream_discard_thread(const struct thread_state *thread);
 
 /* event.c, module.c: the same for those. */
 void event_discard_all(struct context *context);
@@ -167,15 +220,6 @@ int event_make(struct context *context, unsigned flags, struct event **ret_event
 /* The number of a record that the process itself will make. */
 uint64_t event_reserve_record(struct event *event);
 void module_discard_all(struct context *context);
-
-/* graph.c: captures. */
-int capture_add(struct stream *stream, const struct emu_entry *entry);
-/* A call that makes no sense on a stream that captures: ends the capture's use, and says so. */
-int capture_refuse(struct stream *stream);
-/* Before a call that could disturb a capture, by the capture's mode: CUDA_SUCCESS, or it is refused
- * and the captures are invalid. */
-int capture_check_unsafe(struct process *process);
-void capture_discard(struct stream *stream); /* under process.lock */
 
 /* memory.c: forgets the device memory of a context that ends; the slot's bytes are the caller's. */
 void memory_discard_all(struct context *context);

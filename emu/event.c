@@ -2,9 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/driver.h"
+#include "emu/capture.h"
+#include "emu/ipc.h"
 
-static int event_resolve(struct event *event)
+int event_resolve(const struct event *event)
 {
     struct process *process;
     int r = process_ready(&process);
@@ -24,6 +25,8 @@ static const struct emu_event *shared_event(const struct event *event)
 /* Under the device's lock. */
 static bool is_reached(const struct event *event)
 {
+    if (event->share)
+        return event_share_is_reached(event->share);
     return event->records == 0 ||
            shared_event(event)->records_done >= event->records_before + event->records;
 }
@@ -71,6 +74,7 @@ int event_make(struct context *context, unsigned flags, struct event **ret_event
         event->magic = EVENT_MAGIC;
         event->context = context;
         event->flags = flags;
+        event->references = 1;
         list_append(&context->events, &event->link);
         *ret_event = event;
     } else {
@@ -89,9 +93,11 @@ CUDA_API int cuEventCreate(struct event **ret_event, unsigned flags)
         return r;
     if (!ret_event || (flags & ~(unsigned)CUDA_EVENT_FLAGS_ALL) != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if (flags & CUDA_EVENT_INTERPROCESS)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    return event_make(context, flags, ret_event);
+    if ((flags & CUDA_EVENT_INTERPROCESS) == 0)
+        return event_make(context, flags, ret_event);
+    if ((flags & CUDA_EVENT_DISABLE_TIMING) == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    return event_share_make(context, flags, ret_event);
 }
 
 uint64_t event_reserve_record(struct event *event)
@@ -104,22 +110,34 @@ uint64_t event_reserve_record(struct event *event)
     return number;
 }
 
-static void free_event(struct event *event)
+struct event *event_retain(struct event *event)
 {
-    list_remove(&event->link);
-    event->magic = DEAD_MAGIC;
+    event->references++;
+    return event;
+}
+
+void event_release(struct event *event)
+{
+    if (--event->references > 0)
+        return;
+    if (event->share)
+        event_share_free(event->share);
     free(event);
 }
 
+/* Graphs may hold it on; to them it is an event that nothing waits for any more. */
 void event_discard(struct event *event)
 {
-    free_event(event);
+    list_remove(&event->link);
+    capture_leave_event(event);
+    event->magic = DEAD_MAGIC;
+    event_release(event);
 }
 
 void event_discard_all(struct context *context)
 {
     list_for_each_safe (it, &context->events)
-        free_event(list_entry(it, struct event, link));
+        event_discard(list_entry(it, struct event, link));
 }
 
 CUDA_API int cuEventDestroy_v2(struct event *event);
@@ -130,7 +148,7 @@ CUDA_API int cuEventDestroy_v2(struct event *event)
         return r;
     struct process *process = event->context->process;
     pthread_mutex_lock(&process->lock);
-    free_event(event);
+    event_discard(event);
     pthread_mutex_unlock(&process->lock);
     return CUDA_SUCCESS;
 }
@@ -141,17 +159,14 @@ CUDA_API int cuEventDestroy(struct event *event)
     return cuEventDestroy_v2(event);
 }
 
-CUDA_API int cuEventRecord(struct event *event, struct stream *handle);
-CUDA_API int cuEventRecord(struct event *event, struct stream *handle)
+int event_record_run(struct event *event, struct stream *stream)
 {
-    struct stream *stream;
-    int r = event_resolve(event);
-    if (r == CUDA_SUCCESS)
-        r = stream_resolve(handle, &stream);
-    if (r != CUDA_SUCCESS)
-        return r;
+    if (event->magic != EVENT_MAGIC)
+        return CUDA_SUCCESS; /* of a graph, and destroyed meanwhile */
     if (stream->context != event->context)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (event->share)
+        return event_share_record(event, stream);
     struct process *process = event->context->process;
     pthread_mutex_lock(&process->lock);
     struct emu_entry entry = {
@@ -160,29 +175,52 @@ CUDA_API int cuEventRecord(struct event *event, struct stream *handle)
         .value = event->records_before + event->records + 1,
     };
     uint64_t position;
-    r = stream_push(stream, &entry, &position);
+    int r = stream_push(stream, &entry, &position);
     if (r == CUDA_SUCCESS) {
         event->records++;
         event->stream = stream->index;
         event->stream_position = position;
         event->context->visible->event_records[event->index] = entry.value;
+        capture_leave_event(event);
     }
     pthread_mutex_unlock(&process->lock);
     return r;
 }
 
+/* In a capture an event only says which nodes come before; one that is external to it becomes a
+ * node, and is recorded by each launch. */
 CUDA_API int cuEventRecordWithFlags(struct event *event, struct stream *handle, unsigned flags);
 CUDA_API int cuEventRecordWithFlags(struct event *event, struct stream *handle, unsigned flags)
 {
-    if (flags != 0)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    return cuEventRecord(event, handle);
+    enum { RECORD_EXTERNAL = 1 };
+    const struct operation operation = {.type = CUDA_NODE_RECORD_EVENT, .event = event};
+    struct stream *stream;
+    int r = event_resolve(event);
+    if (r == CUDA_SUCCESS)
+        r = stream_resolve_capturing(handle, &stream);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (flags > RECORD_EXTERNAL || (flags == RECORD_EXTERNAL && !stream->capture))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (stream->capture && flags != RECORD_EXTERNAL)
+        return capture_record_event(event, stream);
+    return operation_submit_to(stream, &operation);
+}
+
+CUDA_API int cuEventRecord(struct event *event, struct stream *handle);
+CUDA_API int cuEventRecord(struct event *event, struct stream *handle)
+{
+    return cuEventRecordWithFlags(event, handle, 0);
 }
 
 CUDA_API int cuEventQuery(struct event *event);
 CUDA_API int cuEventQuery(struct event *event)
 {
     int r = event_resolve(event);
+    if (r == CUDA_SUCCESS && capture_has_event(event))
+        r = capture_refuse_event(event);
+    if (r == CUDA_SUCCESS)
+        r = capture_check_unsafe(event->context->process);
     if (r != CUDA_SUCCESS)
         return r;
     struct device *device = &event->context->visible->device;
@@ -196,6 +234,10 @@ CUDA_API int cuEventSynchronize(struct event *event);
 CUDA_API int cuEventSynchronize(struct event *event)
 {
     int r = event_resolve(event);
+    if (r == CUDA_SUCCESS && capture_has_event(event))
+        r = capture_refuse_event(event);
+    if (r == CUDA_SUCCESS && event->share)
+        return event_share_wait(event);
     if (r != CUDA_SUCCESS || event->records == 0)
         return r;
     return stream_wait(event->context, event->stream, event->stream_position);
@@ -211,6 +253,8 @@ CUDA_API int cuEventElapsedTime(float *ret_ms, struct event *start, struct event
         return r;
     if (!ret_ms)
         return CUDA_ERROR_INVALID_VALUE;
+    if (capture_has_event(start) || capture_has_event(end))
+        return CUDA_ERROR_INVALID_HANDLE;
     if (start->records == 0 || end->records == 0 || start->context != end->context ||
         ((start->flags | end->flags) & CUDA_EVENT_DISABLE_TIMING))
         return CUDA_ERROR_INVALID_HANDLE;
@@ -232,17 +276,12 @@ CUDA_API int cuEventElapsedTime_v2(float *ret_ms, struct event *start, struct ev
     return cuEventElapsedTime(ret_ms, start, end);
 }
 
-CUDA_API int cuStreamWaitEvent(struct stream *handle, struct event *event, unsigned flags);
-CUDA_API int cuStreamWaitEvent(struct stream *handle, struct event *event, unsigned flags)
+int event_wait_run(struct stream *stream, struct event *event)
 {
-    struct stream *stream;
-    int r = event_resolve(event);
-    if (r == CUDA_SUCCESS)
-        r = stream_resolve(handle, &stream);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (flags != 0 || stream->context->visible != event->context->visible)
-        return CUDA_ERROR_NOT_SUPPORTED;
+    if (event->magic != EVENT_MAGIC)
+        return CUDA_SUCCESS; /* of a graph, and destroyed meanwhile */
+    if (event->share)
+        return event_share_wait_in(stream, event);
     if (event->records == 0)
         return CUDA_SUCCESS;
     struct emu_entry entry = {
@@ -250,5 +289,78 @@ CUDA_API int cuStreamWaitEvent(struct stream *handle, struct event *event, unsig
         .target = event->index,
         .value = event->records_before + event->records,
     };
+    if (stream->context->visible != event->context->visible)
+        return host_work_wait_event(stream, event, entry.value);
     return stream_push(stream, &entry, NULL);
+}
+
+CUDA_API int cuStreamWaitEvent(struct stream *handle, struct event *event, unsigned flags);
+CUDA_API int cuStreamWaitEvent(struct stream *handle, struct event *event, unsigned flags)
+{
+    enum { WAIT_EXTERNAL = 1 };
+    const struct operation operation = {.type = CUDA_NODE_WAIT_EVENT, .event = event};
+    struct stream *stream;
+    int r = event_resolve(event);
+    if (r == CUDA_SUCCESS)
+        r = stream_resolve_capturing(handle, &stream);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (flags > WAIT_EXTERNAL || (flags == WAIT_EXTERNAL && !stream->capture))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (flags != WAIT_EXTERNAL && (stream->capture || capture_has_event(event)))
+        return capture_wait_event(stream, event);
+    return operation_submit_to(stream, &operation);
+}
+
+static int check_whole_context(const struct context *context, const struct event *event)
+{
+    int r = event_resolve(event);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!context || context->magic != CONTEXT_MAGIC || context->destroyed)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (capture_has_event(event) || atomic_load(&context->process->capture_count) > 0)
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    return CUDA_SUCCESS;
+}
+
+/* Behind everything of the context's streams: each is waited for by the legacy one, which records. */
+CUDA_API int cuCtxRecordEvent(struct context *context, struct event *event);
+CUDA_API int cuCtxRecordEvent(struct context *context, struct event *event)
+{
+    int r = check_whole_context(context, event);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (event->context != context)
+        return CUDA_ERROR_INVALID_HANDLE;
+    list_for_each (it, &context->streams) {
+        struct stream *stream = list_entry(it, struct stream, link);
+        struct event *point;
+        if ((stream->flags & CUDA_STREAM_NON_BLOCKING) == 0 || r != CUDA_SUCCESS)
+            continue; /* the legacy stream waits for blocking ones anyway */
+        r = event_make(context, CUDA_EVENT_DISABLE_TIMING, &point);
+        if (r == CUDA_SUCCESS)
+            r = event_record_run(point, stream);
+        if (r == CUDA_SUCCESS)
+            r = event_wait_run(&context->legacy, point);
+        if (r == CUDA_SUCCESS)
+            r = cuEventDestroy_v2(point);
+    }
+    return r == CUDA_SUCCESS ? event_record_run(event, &context->legacy) : r;
+}
+
+CUDA_API int cuCtxWaitEvent(struct context *context, struct event *event);
+CUDA_API int cuCtxWaitEvent(struct context *context, struct event *event)
+{
+    int r = check_whole_context(context, event);
+    if (r == CUDA_SUCCESS)
+        r = event_wait_run(&context->legacy, event);
+    if (r != CUDA_SUCCESS)
+        return r;
+    list_for_each (it, &context->streams) {
+        struct stream *stream = list_entry(it, struct stream, link);
+        if (r == CUDA_SUCCESS)
+            r = event_wait_run(stream, event);
+    }
+    return r;
 }

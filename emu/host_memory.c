@@ -2,6 +2,7 @@
  * device address is its address. */
 #include <sys/mman.h>
 
+#include "emu/capture.h"
 #include "emu/memory.h"
 
 enum { REGISTER_FLAGS_ALL = 0xf };
@@ -30,6 +31,8 @@ CUDA_API int cuMemHostAlloc(void **ret_memory, size_t bytes, unsigned flags)
 {
     struct context *context;
     int r = context_current(&context);
+    if (r == CUDA_SUCCESS)
+        r = capture_check_unsafe(context->process);
     if (r != CUDA_SUCCESS)
         return r;
     if (!ret_memory || bytes == 0 || (flags & ~(unsigned)CUDA_HOST_ALLOC_FLAGS_ALL) != 0)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "emu/capture.h"
 #include "emu/memory.h"
 
 enum {
@@ -20,7 +21,7 @@ enum {
     WRITE_NO_BARRIER = 1,
 };
 
-enum work_kind { WORK_FUNCTION, WORK_WRITE, WORK_WAIT };
+enum work_kind { WORK_FUNCTION, WORK_CALLBACK, WORK_WRITE, WORK_WAIT, WORK_WAIT_EVENT };
 
 struct host_work {
     struct list link; /* host_queue.works */
@@ -31,8 +32,12 @@ struct host_work {
     unsigned gate;     /* the event, and the record number that lets the stream go on */
     uint64_t gate_value;
     void (*function)(void *);
+    void (*callback)(struct stream *, int, void *); /* of WORK_CALLBACK */
+    struct stream *handle;
     void *argument;
-    void *word; /* of `width` bytes */
+    struct event *event; /* a reference that ends with the work, or NULL */
+    uint64_t record;     /* of WORK_WAIT_EVENT */
+    void *word;          /* of `width` bytes */
     unsigned width;
     unsigned condition; /* of WORK_WAIT */
     uint64_t value;
@@ -45,8 +50,21 @@ static uint64_t load_word(const struct host_work *work)
                : __atomic_load_n((uint64_t *)work->word, __ATOMIC_ACQUIRE);
 }
 
+static bool is_recorded(const struct event *event, uint64_t record)
+{
+    struct device *device = &event->context->visible->device;
+    device_lock_now(device);
+    bool is_gone = device->own_slot == DEVICE_NO_SLOT;
+    bool is_done =
+        is_gone || context_client(event->context)->events[event->index].records_done >= record;
+    device_unlock(device);
+    return is_done;
+}
+
 static bool is_satisfied(const struct host_work *work)
 {
+    if (work->kind == WORK_WAIT_EVENT)
+        return is_recorded(work->event, work->record);
     if (work->kind != WORK_WAIT)
         return true;
     uint64_t now = load_word(work), mask = work->width == 4 ? UINT32_MAX : UINT64_MAX;
@@ -67,6 +85,8 @@ static void perform(const struct host_work *work)
 {
     if (work->kind == WORK_FUNCTION)
         work->function(work->argument);
+    else if (work->kind == WORK_CALLBACK)
+        work->callback(work->handle, CUDA_SUCCESS, work->argument);
     else if (work->kind == WORK_WRITE && work->width == sizeof(uint32_t))
         __atomic_store_n((uint32_t *)work->word, (uint32_t)work->value, __ATOMIC_RELEASE);
     else if (work->kind == WORK_WRITE)
@@ -135,6 +155,8 @@ static void *serve(void *argument)
         if (work) {
             perform(work);
             open_gate(work);
+            if (work->event)
+                event_release(work->event);
             free(work);
         } else {
             nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
@@ -230,77 +252,159 @@ static int submit(struct stream *stream, struct host_work *what)
     return r;
 }
 
-CUDA_API int cuLaunchHostFunc(struct stream *handle, void (*function)(void *), void *argument);
-CUDA_API int cuLaunchHostFunc(struct stream *handle, void (*function)(void *), void *argument)
+int host_work_call(struct stream *stream, const struct cuda_host_node *host)
 {
-    struct stream *stream;
-    int r = stream_resolve(handle, &stream);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!function)
-        return CUDA_ERROR_INVALID_VALUE;
-    struct host_work work = {.kind = WORK_FUNCTION, .function = function, .argument = argument};
+    struct host_work work = {
+        .kind = WORK_FUNCTION, .function = host->function, .argument = host->argument};
     return submit(stream, &work);
 }
 
-/* A word of device memory, or of host memory that the driver knows. */
-static int submit_word(struct stream *handle, uint64_t address, struct host_work *work)
+CUDA_API int cuLaunchHostFunc(struct stream *handle, void (*function)(void *), void *argument);
+CUDA_API int cuLaunchHostFunc(struct stream *handle, void (*function)(void *), void *argument)
+{
+    const struct operation operation = {.type = CUDA_NODE_HOST, .host = {function, argument}};
+    struct stream *stream;
+    int r = stream_resolve_capturing(handle, &stream);
+    if (r == CUDA_SUCCESS && !function)
+        r = CUDA_ERROR_INVALID_VALUE;
+    return r == CUDA_SUCCESS ? operation_submit_to(stream, &operation) : r;
+}
+
+/* The older form of a host function, which also gets the stream and its state. */
+CUDA_API int cuStreamAddCallback(struct stream *handle,
+                                 void (*callback)(struct stream *, int, void *), void *argument,
+                                 unsigned flags);
+CUDA_API int cuStreamAddCallback(struct stream *handle,
+                                 void (*callback)(struct stream *, int, void *), void *argument,
+                                 unsigned flags)
 {
     struct stream *stream;
     int r = stream_resolve(handle, &stream);
+    if (r == CUDA_SUCCESS && (!callback || flags != 0))
+        r = CUDA_ERROR_INVALID_VALUE;
     if (r != CUDA_SUCCESS)
         return r;
-    if (address == 0 || address % work->width != 0)
+    struct host_work work = {
+        .kind = WORK_CALLBACK, .callback = callback, .handle = handle, .argument = argument};
+    return submit(stream, &work);
+}
+
+static int submit_with_event(struct stream *stream, struct host_work *work)
+{
+    event_retain(work->event);
+    int r = submit(stream, work);
+    if (r != CUDA_SUCCESS)
+        event_release(work->event);
+    return r;
+}
+
+int host_work_wait_event(struct stream *stream, struct event *event, uint64_t record)
+{
+    struct host_work work = {.kind = WORK_WAIT_EVENT, .event = event, .record = record};
+    return submit_with_event(stream, &work);
+}
+
+int host_work_flag(struct stream *stream, struct event *event, _Atomic uint64_t *word,
+                   uint64_t value, bool wait)
+{
+    struct host_work work = {
+        .kind = wait ? WORK_WAIT : WORK_WRITE,
+        .event = event,
+        .word = (void *)word,
+        .width = sizeof(*word),
+        .condition = WAIT_GEQ,
+        .value = value,
+    };
+    return submit_with_event(stream, &work);
+}
+
+static unsigned width_of(const struct cuda_word_operation *word)
+{
+    bool is_short = word->type == CUDA_WORD_WAIT_32 || word->type == CUDA_WORD_WRITE_32;
+    return is_short ? sizeof(uint32_t) : sizeof(uint64_t);
+}
+
+static bool is_wait(const struct cuda_word_operation *word)
+{
+    return word->type == CUDA_WORD_WAIT_32 || word->type == CUDA_WORD_WAIT_64;
+}
+
+/* A word of device memory, or of host memory that the driver knows. */
+static int find_word(const struct cuda_word_operation *word, unsigned char **ret_at)
+{
+    struct process *process;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (word->address == 0 || word->address % width_of(word) != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    struct process *process = stream->context->process;
-    unsigned char *at;
     pthread_mutex_lock(&process->lock);
-    r = copy_contents(process, address, work->width, &at);
+    r = copy_contents(process, word->address, width_of(word), ret_at);
     pthread_mutex_unlock(&process->lock);
+    return r;
+}
+
+int host_work_check_word(const struct cuda_word_operation *word)
+{
+    unsigned char *at;
+    if (word->type != CUDA_WORD_WAIT_32 && word->type != CUDA_WORD_WAIT_64 &&
+        word->type != CUDA_WORD_WRITE_32 && word->type != CUDA_WORD_WRITE_64)
+        return CUDA_ERROR_NOT_SUPPORTED; /* barriers and flushes */
+    if (is_wait(word) && word->flags > WAIT_NOR)
+        return CUDA_ERROR_NOT_SUPPORTED; /* a flush of writes by other devices */
+    if (!is_wait(word) && (word->flags & ~(unsigned)WRITE_NO_BARRIER) != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    return find_word(word, &at);
+}
+
+int host_work_word(struct stream *stream, const struct cuda_word_operation *word)
+{
+    unsigned char *at;
+    int r = find_word(word, &at);
     if (r != CUDA_SUCCESS)
         return r;
-    work->word = at;
-    return submit(stream, work);
+    struct host_work work = {
+        .kind = is_wait(word) ? WORK_WAIT : WORK_WRITE,
+        .width = width_of(word),
+        .condition = is_wait(word) ? word->flags : 0,
+        .value = word->value,
+        .word = at,
+    };
+    return submit(stream, &work);
 }
 
-static int write_value(struct stream *handle, uint64_t address, uint64_t value, unsigned width,
-                       unsigned flags)
+static int submit_words(struct stream *handle, struct cuda_word_operation *words, unsigned count)
 {
-    if ((flags & ~(unsigned)WRITE_NO_BARRIER) != 0)
+    const struct operation operation = {
+        .type = CUDA_NODE_WORDS,
+        .words = {.list = words, .count = count},
+    };
+    struct stream *stream;
+    int r = stream_resolve_capturing(handle, &stream);
+    for (unsigned i = 0; i < count && r == CUDA_SUCCESS; i++)
+        r = host_work_check_word(&words[i]);
+    return r == CUDA_SUCCESS ? operation_submit_to(stream, &operation) : r;
+}
+
+CUDA_API int cuStreamBatchMemOp_v2(struct stream *handle, unsigned count,
+                                   struct cuda_word_operation *words, unsigned flags);
+CUDA_API int cuStreamBatchMemOp_v2(struct stream *handle, unsigned count,
+                                   struct cuda_word_operation *words, unsigned flags)
+{
+    if (count == 0 || count > OPERATION_WORDS_MAX || !words || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    struct host_work work = {.kind = WORK_WRITE, .width = width, .value = value};
-    return submit_word(handle, address, &work);
+    return submit_words(handle, words, count);
 }
 
-static int wait_value(struct stream *handle, uint64_t address, uint64_t value, unsigned width,
-                      unsigned flags)
-{
-    if (flags > WAIT_NOR)
-        return CUDA_ERROR_NOT_SUPPORTED; /* a flush of writes by other devices */
-    struct host_work work = {.kind = WORK_WAIT, .width = width, .value = value, .condition = flags};
-    return submit_word(handle, address, &work);
-}
-
-CUDA_API int cuStreamWriteValue32_v2(struct stream *s, uint64_t at, uint32_t value, unsigned flags);
-CUDA_API int cuStreamWriteValue32_v2(struct stream *s, uint64_t at, uint32_t value, unsigned flags)
-{
-    return write_value(s, at, value, sizeof(value), flags);
-}
-
-CUDA_API int cuStreamWriteValue64_v2(struct stream *s, uint64_t at, uint64_t value, unsigned flags);
-CUDA_API int cuStreamWriteValue64_v2(struct stream *s, uint64_t at, uint64_t value, unsigned flags)
-{
-    return write_value(s, at, value, sizeof(value), flags);
-}
-
-CUDA_API int cuStreamWaitValue32_v2(struct stream *s, uint64_t at, uint32_t value, unsigned flags);
-CUDA_API int cuStreamWaitValue32_v2(struct stream *s, uint64_t at, uint32_t value, unsigned flags)
-{
-    return wait_value(s, at, value, sizeof(value), flags);
-}
-
-CUDA_API int cuStreamWaitValue64_v2(struct stream *s, uint64_t at, uint64_t value, unsigned flags);
-CUDA_API int cuStreamWaitValue64_v2(struct stream *s, uint64_t at, uint64_t value, unsigned flags)
-{
-    return wait_value(s, at, value, sizeof(value), flags);
-}
+#define WORD(name, kind, type_)                                                                    \
+    CUDA_API int name##_v2(struct stream *s, uint64_t at, type_ value, unsigned flags);            \
+    CUDA_API int name##_v2(struct stream *s, uint64_t at, type_ value, unsigned flags)             \
+    {                                                                                              \
+        struct cuda_word_operation word = {                                                        \
+            .type = (kind), .address = at, .value = value, .flags = flags};                        \
+        return submit_words(s, &word, 1);                                                          \
+    }
+WORD(cuStreamWriteValue32, CUDA_WORD_WRITE_32, uint32_t)
+WORD(cuStreamWriteValue64, CUDA_WORD_WRITE_64, uint64_t)
+WORD(cuStreamWaitValue32, CUDA_WORD_WAIT_32, uint32_t)
+WORD(cuStreamWaitValue64, CUDA_WORD_WAIT_64, uint64_t)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "emu/driver.h"
+#include "emu/capture.h"
 
 enum {
     BURN_SM_PERMILLE,
@@ -23,14 +23,6 @@ enum {
 struct grid {
     unsigned grid_x, grid_y, grid_z;
     unsigned block_x, block_y, block_z;
-};
-
-struct launch {
-    const struct function *function;
-    struct grid grid;
-    bool cooperative;
-    struct stream *stream; /* the handle as given */
-    void **parameters, **extra;
 };
 
 bool launch_is_burn(const struct ptx_entry *entry)
@@ -87,11 +79,11 @@ static uint64_t burn_waves(const struct grid *g, const struct emu_model *model,
 }
 
 /* Reads the first parameters of gpumux_burn from wherever the caller put them. */
-static int read_burn(const struct launch *what, const struct emu_model *model,
-                     struct emu_entry *operation)
+static int read_burn(const struct cuda_kernel_node *given, const struct grid *grid,
+                     const struct emu_model *model, struct emu_entry *operation)
 {
-    const struct ptx_entry *entry = &what->function->entry;
-    void **parameters = what->parameters, **extra = what->extra;
+    const struct ptx_entry *entry = &given->function->entry;
+    void **parameters = given->parameters, **extra = given->extra;
     const void *at[BURN_PARAMETERS_MIN];
     if (parameters) {
         for (unsigned i = 0; i < BURN_PARAMETERS_MIN; i++)
@@ -114,7 +106,7 @@ static int read_burn(const struct launch *what, const struct emu_model *model,
     memcpy(&duration_ns, at[BURN_DURATION_NS], sizeof(duration_ns));
     if (sm_permille > CONTENTION_FULL_PERMILLE || dram_permille > CONTENTION_FULL_PERMILLE)
         return CUDA_ERROR_INVALID_VALUE;
-    uint64_t waves = burn_waves(&what->grid, model, sm_permille);
+    uint64_t waves = burn_waves(grid, model, sm_permille);
     if (duration_ns > CONTENTION_DURATION_NS_MAX / waves)
         return CUDA_ERROR_INVALID_VALUE;
     operation->sm_permille = (uint16_t)sm_permille;
@@ -157,34 +149,44 @@ static bool is_resident(const struct grid *g, unsigned sms)
     return blocks <= (uint64_t)sms * blocks_per_sm(g->block_x * g->block_y * g->block_z);
 }
 
-static int launch(const struct launch *what)
+int launch_prepare(const struct visible_device *visible, struct kernel_call *call)
 {
-    const struct function *function = what->function;
-    const struct grid *grid = &what->grid;
-    void **parameters = what->parameters, **extra = what->extra;
-    struct stream *stream;
-    int r = stream_resolve_capturing(what->stream, &stream);
-    if (r != CUDA_SUCCESS)
-        return r;
+    const struct cuda_kernel_node *given = &call->as_given;
+    const struct function *function = given->function;
+    const struct grid grid = {given->grid_x,  given->grid_y,  given->grid_z,
+                              given->block_x, given->block_y, given->block_z};
     if (!function || function->magic != FUNCTION_MAGIC)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (!is_valid_grid(grid) || (parameters && extra) ||
-        (function->entry.parameter_count > 0 && !parameters && !extra))
+    if (!is_valid_grid(&grid) || (given->parameters && given->extra) ||
+        (function->entry.parameter_count > 0 && !given->parameters && !given->extra))
         return CUDA_ERROR_INVALID_VALUE;
-    const struct emu_model *model = &stream->context->visible->device.state->model;
-    if (what->cooperative && !is_resident(grid, stream->context->visible->terms.sms))
+    const struct emu_model *model = &visible->device.state->model;
+    if (call->cooperative && !is_resident(&grid, visible->terms.sms))
         return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
-    struct emu_entry operation = {.operation = EMU_RUN};
+    call->cost = (struct emu_entry){.operation = EMU_RUN};
     if (function->is_illegal)
-        operation.operation = EMU_FAULT;
+        call->cost.operation = EMU_FAULT;
     else if (function->is_burn)
-        r = read_burn(what, model, &operation);
+        return read_burn(given, &grid, model, &call->cost);
     else
-        guess_cost(grid, model, &operation);
+        guess_cost(&grid, model, &call->cost);
+    return CUDA_SUCCESS;
+}
+
+static int launch(struct stream *handle, struct kernel_call *call)
+{
+    struct stream *stream;
+    int r = stream_resolve_capturing(handle, &stream);
+    if (r == CUDA_SUCCESS)
+        r = launch_prepare(stream->context->visible, call);
+    if (r == CUDA_SUCCESS && !stream->capture)
+        r = capture_check_legacy(stream);
     if (r != CUDA_SUCCESS)
         return r;
-    return stream->capture ? capture_add(stream, &operation)
-                           : stream_push(stream, &operation, NULL);
+    if (!stream->capture)
+        return stream_push(stream, &call->cost, NULL);
+    const struct operation operation = {.type = CUDA_NODE_KERNEL, .kernel = *call};
+    return capture_add(stream, &operation);
 }
 
 CUDA_API int cuLaunchKernel(struct function *function, unsigned grid_x, unsigned grid_y,
@@ -196,14 +198,11 @@ CUDA_API int cuLaunchKernel(struct function *function, unsigned grid_x, unsigned
                             unsigned shared_bytes, struct stream *stream, void **parameters,
                             void **extra)
 {
-    (void)shared_bytes;
-    return launch(&(struct launch){
-        .function = function,
-        .grid = {grid_x, grid_y, grid_z, block_x, block_y, block_z},
-        .stream = stream,
-        .parameters = parameters,
-        .extra = extra,
-    });
+    struct kernel_call call = {
+        .as_given = {function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+                     parameters, extra, NULL, NULL},
+    };
+    return launch(stream, &call);
 }
 
 CUDA_API int cuLaunchCooperativeKernel(struct function *function, unsigned grid_x, unsigned grid_y,
@@ -215,14 +214,12 @@ CUDA_API int cuLaunchCooperativeKernel(struct function *function, unsigned grid_
                                        unsigned block_z, unsigned shared_bytes,
                                        struct stream *stream, void **parameters)
 {
-    (void)shared_bytes;
-    return launch(&(struct launch){
-        .function = function,
-        .grid = {grid_x, grid_y, grid_z, block_x, block_y, block_z},
+    struct kernel_call call = {
+        .as_given = {function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+                     parameters, NULL, NULL, NULL},
         .cooperative = true,
-        .stream = stream,
-        .parameters = parameters,
-    });
+    };
+    return launch(stream, &call);
 }
 
 CUDA_API int cuLaunchKernelEx(const struct cuda_launch_config *config, struct function *function,
@@ -241,15 +238,13 @@ CUDA_API int cuLaunchKernelEx(const struct cuda_launch_config *config, struct fu
                  attribute->id != CUDA_LAUNCH_ATTRIBUTE_PRIORITY)
             return CUDA_ERROR_NOT_SUPPORTED;
     }
-    return launch(&(struct launch){
-        .function = function,
-        .grid = {config->grid_x, config->grid_y, config->grid_z, config->block_x, config->block_y,
-                 config->block_z},
+    struct kernel_call call = {
+        .as_given = {function, config->grid_x, config->grid_y, config->grid_z, config->block_x,
+                     config->block_y, config->block_z, config->shared_bytes, parameters, extra,
+                     NULL, NULL},
         .cooperative = cooperative != 0,
-        .stream = config->stream,
-        .parameters = parameters,
-        .extra = extra,
-    });
+    };
+    return launch(config->stream, &call);
 }
 
 CUDA_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, struct function *function,

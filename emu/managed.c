@@ -2,6 +2,7 @@
  * Managed memory. The host may touch it, and the emulated kernels touch nothing: where it lies is
  * only what prefetching has said. It takes device memory as far as it was prefetched there.
  */
+#include "emu/capture.h"
 #include "emu/memory.h"
 
 enum { ATTACH_GLOBAL = 1, ATTACH_HOST = 2, LEGACY_HOST_DEVICE = -1 };
@@ -17,6 +18,8 @@ CUDA_API int cuMemAllocManaged(uint64_t *ret_address, size_t bytes, unsigned fla
 {
     struct context *context;
     int r = context_current(&context);
+    if (r == CUDA_SUCCESS)
+        r = capture_check_unsafe(context->process);
     if (r != CUDA_SUCCESS)
         return r;
     if (!ret_address || bytes == 0 || (flags != ATTACH_GLOBAL && flags != ATTACH_HOST))

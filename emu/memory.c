@@ -3,6 +3,7 @@
  * exact for every process that looks and given back when the client dies.
  */
 #include "emu/client.h"
+#include "emu/capture.h"
 #include "emu/memory.h"
 
 enum { SMALL_GRANULE_BYTES = 4096, LARGE_GRANULE_BYTES = 2 << 20, LARGE_FROM_BYTES = 1 << 20 };
@@ -114,6 +115,8 @@ CUDA_API int cuMemAllocPitch_v2(uint64_t *ret_address, size_t *ret_pitch, size_t
     enum { PITCH_BYTES = 512 };
     struct context *context;
     int r = context_current(&context);
+    if (r == CUDA_SUCCESS)
+        r = capture_check_unsafe(context->process);
     if (r != CUDA_SUCCESS)
         return r;
     if (!ret_pitch || width_bytes == 0 || height == 0 ||
@@ -136,7 +139,8 @@ static int take_out(struct process *process, uint64_t address, struct context **
     int r = CUDA_SUCCESS;
     pthread_mutex_lock(&process->lock);
     struct allocation *found = allocations_find(&process->allocations, address, 0);
-    if (!found || found->address != address || found->kind == ALLOCATION_MAPPED) {
+    if (!found || found->address != address || found->kind == ALLOCATION_MAPPED ||
+        found->graph_memory || found->is_imported) {
         r = CUDA_ERROR_INVALID_VALUE;
     } else {
         *ret_context = found->context;
@@ -156,6 +160,12 @@ CUDA_API int cuMemFree_v2(uint64_t address)
     int r = context_current(&context);
     if (r != CUDA_SUCCESS || address == 0)
         return r;
+    r = capture_check_unsafe(context->process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    struct graph_memory *of_graph = graph_memory_find(context->process, address);
+    if (of_graph)
+        return graph_memory_free(of_graph);
     r = take_out(context->process, address, &owner, &bytes);
     if (r == CUDA_SUCCESS)
         memory_discharge(owner->visible, bytes);
@@ -168,19 +178,55 @@ CUDA_API int cuMemAllocAsync(uint64_t *ret_address, size_t bytes, struct stream 
 CUDA_API int cuMemAllocAsync(uint64_t *ret_address, size_t bytes, struct stream *handle)
 {
     struct stream *stream;
-    int r = stream_resolve(handle, &stream);
+    int r = stream_resolve_capturing(handle, &stream);
+    if (r == CUDA_SUCCESS && stream->capture)
+        return memory_capture_allocation(stream, bytes, ret_address);
+    if (r == CUDA_SUCCESS)
+        r = capture_check_legacy(stream);
     if (r != CUDA_SUCCESS)
         return r;
     return pool_allocate(stream->context, pool_of_context(stream->context), bytes, ret_address);
+}
+
+int memory_capture_allocation(struct stream *stream, size_t bytes, uint64_t *ret_address)
+{
+    struct operation operation = {.type = CUDA_NODE_ALLOCATE};
+    if (!ret_address || bytes == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    int r = graph_memory_make(stream->context, bytes, &operation.memory);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = capture_add(stream, &operation);
+    if (r == CUDA_SUCCESS)
+        *ret_address = graph_memory_address(operation.memory);
+    graph_memory_release(operation.memory);
+    return r;
+}
+
+/* A graph frees only memory of graphs. */
+static int capture_free(struct stream *stream, uint64_t address)
+{
+    const struct operation operation = {
+        .type = CUDA_NODE_FREE,
+        .memory = graph_memory_find(stream->context->process, address),
+    };
+    return operation.memory ? capture_add(stream, &operation) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUDA_API int cuMemFreeAsync(uint64_t address, struct stream *handle);
 CUDA_API int cuMemFreeAsync(uint64_t address, struct stream *handle)
 {
     struct stream *stream;
-    int r = stream_resolve(handle, &stream);
+    int r = stream_resolve_capturing(handle, &stream);
+    if (r == CUDA_SUCCESS && stream->capture)
+        return address == 0 ? r : capture_free(stream, address);
+    if (r == CUDA_SUCCESS)
+        r = capture_check_legacy(stream);
     if (r != CUDA_SUCCESS || address == 0)
         return r;
+    struct graph_memory *of_graph = graph_memory_find(stream->context->process, address);
+    if (of_graph)
+        return graph_memory_free(of_graph);
     struct context *owner;
     struct emu_entry entry = {.operation = EMU_FREE};
     r = take_out(stream->context->process, address, &owner, &entry.value);

@@ -12,6 +12,9 @@ uint64_t memory_charged(uint64_t bytes);
 int memory_charge(struct visible_device *visible, uint64_t bytes);
 void memory_discharge(struct visible_device *visible, uint64_t bytes);
 
+/* memory.c: an allocation in a stream that captures becomes a node. */
+int memory_capture_allocation(struct stream *stream, size_t bytes, uint64_t *ret_address);
+
 /* pool.c. Under process.lock: an allocation of a pool goes; returns how many bytes the pool gives
  * back to the device for it, which the caller discharges. */
 uint64_t pool_take_back(struct pool *pool, uint64_t charged_bytes);
@@ -19,8 +22,13 @@ uint64_t pool_take_back(struct pool *pool, uint64_t charged_bytes);
 struct pool *pool_of_context(struct context *context);
 int pool_allocate(struct context *context, struct pool *pool, size_t bytes, uint64_t *ret_address);
 
-/* copy.c. Queues the time that moving `bytes` between host and device takes. */
+/* copy.c. Queues the time that moving `bytes` between host and device, or to or from the device's
+ * memory takes. */
 int copy_spend_host(struct stream *stream, uint64_t bytes);
+int copy_spend_device(struct stream *stream, uint64_t bytes);
+/* Copies in the default stream, and waits if the host takes part in it; copies in a stream. */
+int copy_now(const struct cuda_copy_3d *copy);
+int copy_later(const struct cuda_copy_3d *copy, struct stream *handle);
 /* Under process.lock: host memory that holds what is at an address of the device, or of host memory
  * that the device may use. CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_NOT_SUPPORTED. */
 int copy_contents(struct process *process, uint64_t address, size_t bytes,

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "emu/capture.h"
 #include "emu/memory.h"
 
 enum pool_attribute {
@@ -187,13 +188,17 @@ CUDA_API int cuMemAllocFromPoolAsync(uint64_t *ret_address, size_t bytes, struct
 {
     struct process *process;
     struct stream *stream;
-    int r = stream_resolve(handle, &stream);
+    int r = stream_resolve_capturing(handle, &stream);
     if (r == CUDA_SUCCESS)
         r = pool_resolve(pool, &process);
+    if (r == CUDA_SUCCESS)
+        r = capture_check_legacy(stream);
     if (r != CUDA_SUCCESS)
         return r;
     if (pool->visible != stream->context->visible)
         return CUDA_ERROR_NOT_SUPPORTED;
+    if (stream->capture) /* graphs have a reserve of their own */
+        return memory_capture_allocation(stream, bytes, ret_address);
     return pool_allocate(stream->context, pool, bytes, ret_address);
 }
 

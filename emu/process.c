@@ -15,13 +15,14 @@ enum process_state { PROCESS_NEW, PROCESS_READY, PROCESS_FORKED };
 static struct library {
     struct process process;
     _Atomic int state; /* enum process_state */
-    pthread_once_t fork_handler_once;
+    pthread_once_t handlers_once;
+    pthread_key_t thread_key; /* its destructor notices the end of threads */
 } library = {
     .process = {.lock = PTHREAD_MUTEX_INITIALIZER},
     .state = PROCESS_NEW,
-    .fork_handler_once = PTHREAD_ONCE_INIT,
+    .handlers_once = PTHREAD_ONCE_INIT,
 };
-static __thread struct context_stack context_stack;
+static __thread struct thread_state thread_state = {.capture_mode = 0};
 
 /* The child must not keep the parent's slots alive, and has no device of its own: the real driver
  * does not work after fork either. */
@@ -32,12 +33,19 @@ static void after_fork_in_child(void)
     atomic_store(&library.state, PROCESS_FORKED);
     close(library.process.mapping.fd);
     library.process.mapping.fd = -1;
-    context_stack.depth = 0;
+    thread_state.stack.depth = 0;
 }
 
-static void install_fork_handler(void)
+static void at_thread_end(void *thread)
+{
+    if (atomic_load(&library.state) == PROCESS_READY)
+        stream_discard_thread(thread);
+}
+
+static void install_handlers(void)
 {
     pthread_atfork(NULL, NULL, after_fork_in_child);
+    pthread_key_create(&library.thread_key, at_thread_end);
 }
 
 int process_ready(struct process **ret_process)
@@ -48,9 +56,25 @@ int process_ready(struct process **ret_process)
     return CUDA_SUCCESS;
 }
 
+struct thread_state *process_thread(void)
+{
+    return &thread_state;
+}
+
 struct context_stack *process_context_stack(void)
 {
-    return &context_stack;
+    return &thread_state.stack;
+}
+
+void process_watch_thread(void)
+{
+    if (!thread_state.is_watched)
+        thread_state.is_watched = pthread_setspecific(library.thread_key, &thread_state) == 0;
+}
+
+uint64_t process_next_id(struct process *process)
+{
+    return atomic_fetch_add(&process->last_id, 1) + 1;
 }
 
 struct seeing {
@@ -86,6 +110,7 @@ static int initialise(struct process *p)
     list_init(&p->contexts);
     list_init(&p->pools);
     list_init(&p->captures);
+    list_init(&p->orphan_graphs);
     list_init(&p->host_queue.works);
     pthread_mutex_init(&p->host_queue.lock, NULL);
     pthread_cond_init(&p->host_queue.changed, NULL);
@@ -108,7 +133,7 @@ CUDA_API int cuInit(unsigned flags)
         return CUDA_ERROR_INVALID_VALUE;
     if (atomic_load(&library.state) == PROCESS_FORKED)
         return CUDA_ERROR_NOT_INITIALIZED;
-    pthread_once(&library.fork_handler_once, install_fork_handler);
+    pthread_once(&library.handlers_once, install_handlers);
     int r = CUDA_SUCCESS;
     pthread_mutex_lock(&library.process.lock);
     if (atomic_load(&library.state) == PROCESS_NEW) {

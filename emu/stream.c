@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/driver.h"
+#include "emu/capture.h"
 
 static struct emu_stream *shared_stream(const struct stream *stream)
 {
@@ -18,11 +18,14 @@ void stream_init(struct stream *stream, struct context *context, unsigned index,
         .context = context,
         .flags = flags,
         .priority = priority,
+        .id = process_next_id(context->process),
     };
     list_init(&stream->link);
     pthread_mutex_init(&stream->lock, NULL);
     pthread_mutex_init(&stream->host_lock, NULL);
 }
+
+static int stream_of_thread(struct context *context, struct stream **ret_stream);
 
 int stream_resolve_capturing(struct stream *handle, struct stream **ret_stream)
 {
@@ -30,12 +33,12 @@ int stream_resolve_capturing(struct stream *handle, struct stream **ret_stream)
     int r = context_current(&current);
     if (r != CUDA_SUCCESS)
         return r;
+    if (handle == CUDA_STREAM_PER_THREAD || (!handle && process_thread()->has_own_default))
+        return stream_of_thread(current, ret_stream);
     if (handle == NULL || handle == CUDA_STREAM_LEGACY) {
         *ret_stream = &current->legacy;
         return CUDA_SUCCESS;
     }
-    if (handle == CUDA_STREAM_PER_THREAD)
-        return CUDA_ERROR_NOT_SUPPORTED;
     if (handle->magic != STREAM_MAGIC)
         return CUDA_ERROR_INVALID_HANDLE;
     if (handle->context->destroyed)
@@ -48,8 +51,8 @@ int stream_resolve(struct stream *handle, struct stream **ret_stream)
 {
     struct stream *stream;
     int r = stream_resolve_capturing(handle, &stream);
-    if (r == CUDA_SUCCESS && stream->capture)
-        r = CUDA_ERROR_NOT_SUPPORTED;
+    if (r == CUDA_SUCCESS)
+        r = stream->capture ? capture_refuse(stream) : capture_check_legacy(stream);
     if (r == CUDA_SUCCESS)
         *ret_stream = stream;
     return r;
@@ -141,28 +144,17 @@ static int take_index(struct device *device, struct emu_client *client, bool blo
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUDA_API int cuStreamCreateWithPriority(struct stream **ret_stream, unsigned flags, int priority);
-CUDA_API int cuStreamCreateWithPriority(struct stream **ret_stream, unsigned flags, int priority)
+static int make_stream(struct context *context, unsigned flags, int priority,
+                       struct stream **ret_stream)
 {
-    struct context *context;
-    int r = context_current(&context);
-    if (r != CUDA_SUCCESS)
-        return r;
-    if (!ret_stream || (flags & ~(unsigned)CUDA_STREAM_NON_BLOCKING) != 0)
-        return CUDA_ERROR_INVALID_VALUE;
     struct stream *stream = malloc(sizeof(*stream));
     if (!stream)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    if (priority > CUDA_PRIORITY_LEAST)
-        priority = CUDA_PRIORITY_LEAST;
-    if (priority < CUDA_PRIORITY_GREATEST)
-        priority = CUDA_PRIORITY_GREATEST;
-
     struct device *device = &context->visible->device;
     unsigned index;
     device_lock_now(device);
-    r = take_index(device, context_client(context), (flags & CUDA_STREAM_NON_BLOCKING) == 0,
-                   priority, &index);
+    int r = take_index(device, context_client(context), (flags & CUDA_STREAM_NON_BLOCKING) == 0,
+                       priority, &index);
     device_unlock(device);
     if (r != CUDA_SUCCESS) {
         free(stream);
@@ -174,6 +166,50 @@ CUDA_API int cuStreamCreateWithPriority(struct stream **ret_stream, unsigned fla
     pthread_mutex_unlock(&context->process->lock);
     *ret_stream = stream;
     return CUDA_SUCCESS;
+}
+
+/* The calling thread's own default stream in a context. */
+static int stream_of_thread(struct context *context, struct stream **ret_stream)
+{
+    struct thread_state *thread = process_thread();
+    if (thread->own_context == context && thread->own_opened == context->opened) {
+        *ret_stream = thread->own_stream;
+        return CUDA_SUCCESS;
+    }
+    struct stream *found = NULL;
+    pthread_mutex_lock(&context->process->lock);
+    list_for_each (it, &context->streams) {
+        struct stream *stream = list_entry(it, struct stream, link);
+        if (stream->thread == thread)
+            found = stream;
+    }
+    pthread_mutex_unlock(&context->process->lock);
+    int r = found ? CUDA_SUCCESS : make_stream(context, 0, CUDA_PRIORITY_LEAST, &found);
+    if (r != CUDA_SUCCESS)
+        return r;
+    found->thread = thread;
+    process_watch_thread();
+    thread->own_context = context;
+    thread->own_opened = context->opened;
+    thread->own_stream = found;
+    *ret_stream = found;
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuStreamCreateWithPriority(struct stream **ret_stream, unsigned flags, int priority);
+CUDA_API int cuStreamCreateWithPriority(struct stream **ret_stream, unsigned flags, int priority)
+{
+    struct context *context;
+    int r = context_current(&context);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_stream || (flags & ~(unsigned)CUDA_STREAM_NON_BLOCKING) != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (priority > CUDA_PRIORITY_LEAST)
+        priority = CUDA_PRIORITY_LEAST;
+    if (priority < CUDA_PRIORITY_GREATEST)
+        priority = CUDA_PRIORITY_GREATEST;
+    return make_stream(context, flags, priority, ret_stream);
 }
 
 CUDA_API int cuStreamCreate(struct stream **ret_stream, unsigned flags);
@@ -195,22 +231,45 @@ static void free_stream(struct stream *stream)
     free(stream);
 }
 
-void stream_discard_all(struct context *context)
+/* Under process.lock. What is still queued runs on; the number is free again when that has
+ * finished. */
+static void close_stream(struct stream *stream)
 {
-    struct device *device = &context->visible->device;
-    struct emu_client *client = context_client(context);
-    list_for_each_safe (it, &context->streams) {
-        struct stream *stream = list_entry(it, struct stream, link);
-        device_lock(device);
-        device_save(device, &client->streams_closing, sizeof(client->streams_closing));
-        client->streams_closing |= UINT64_C(1) << stream->index;
-        device_commit(device);
-        device_unlock(device);
-        free_stream(stream);
-    }
+    struct device *device = &stream->context->visible->device;
+    struct emu_client *client = context_client(stream->context);
+    device_lock(device);
+    device_save(device, &client->streams_closing, sizeof(client->streams_closing));
+    client->streams_closing |= UINT64_C(1) << stream->index;
+    device_commit(device);
+    device_unlock(device);
+    free_stream(stream);
 }
 
-/* What is still queued runs on; the number is free again when that has finished. */
+void stream_discard_all(struct context *context)
+{
+    list_for_each_safe (it, &context->streams)
+        close_stream(list_entry(it, struct stream, link));
+}
+
+void stream_discard_thread(const struct thread_state *thread)
+{
+    struct process *process;
+    if (process_ready(&process) != CUDA_SUCCESS)
+        return;
+    pthread_mutex_lock(&process->lock);
+    list_for_each (c, &process->contexts) {
+        struct context *context = list_entry(c, struct context, link);
+        if (context->destroyed)
+            continue;
+        list_for_each_safe (it, &context->streams) {
+            struct stream *stream = list_entry(it, struct stream, link);
+            if (stream->thread == thread)
+                close_stream(stream);
+        }
+    }
+    pthread_mutex_unlock(&process->lock);
+}
+
 CUDA_API int cuStreamDestroy_v2(struct stream *handle);
 CUDA_API int cuStreamDestroy_v2(struct stream *handle)
 {
@@ -218,19 +277,12 @@ CUDA_API int cuStreamDestroy_v2(struct stream *handle)
     int r = stream_resolve(handle, &stream);
     if (r != CUDA_SUCCESS)
         return r;
-    struct context *context = stream->context;
-    if (stream == &context->legacy)
+    struct process *process = stream->context->process;
+    if (stream == &stream->context->legacy || stream->thread)
         return CUDA_ERROR_INVALID_HANDLE;
-    struct device *device = &context->visible->device;
-    struct emu_client *client = context_client(context);
-    device_lock(device);
-    device_save(device, &client->streams_closing, sizeof(client->streams_closing));
-    client->streams_closing |= UINT64_C(1) << stream->index;
-    device_commit(device);
-    device_unlock(device);
-    pthread_mutex_lock(&context->process->lock);
-    free_stream(stream);
-    pthread_mutex_unlock(&context->process->lock);
+    pthread_mutex_lock(&process->lock);
+    close_stream(stream);
+    pthread_mutex_unlock(&process->lock);
     return CUDA_SUCCESS;
 }
 
@@ -244,9 +296,7 @@ CUDA_API int cuStreamSynchronize(struct stream *handle);
 CUDA_API int cuStreamSynchronize(struct stream *handle)
 {
     struct stream *stream;
-    int r = stream_resolve_capturing(handle, &stream);
-    if (r == CUDA_SUCCESS && stream->capture)
-        r = capture_refuse(stream);
+    int r = stream_resolve(handle, &stream);
     if (r != CUDA_SUCCESS)
         return r;
     return stream_wait(stream->context, stream->index, stream_tail(stream));
@@ -256,9 +306,7 @@ CUDA_API int cuStreamQuery(struct stream *handle);
 CUDA_API int cuStreamQuery(struct stream *handle)
 {
     struct stream *stream;
-    int r = stream_resolve_capturing(handle, &stream);
-    if (r == CUDA_SUCCESS && stream->capture)
-        r = capture_refuse(stream);
+    int r = stream_resolve(handle, &stream);
     if (r != CUDA_SUCCESS)
         return r;
     struct device *device = &stream->context->visible->device;

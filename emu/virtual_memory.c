@@ -3,8 +3,11 @@
  * into the other. A mapping with access is an entry in the table of allocations, so copies find it;
  * several mappings of the same memory share its contents.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "emu/memory.h"
 
@@ -24,7 +27,18 @@ struct physical {
     uint64_t opened; /* visible.opened when it was made: it went if that has changed */
     uint64_t bytes;
     unsigned char *contents;
+    int fd;           /* behind the contents of memory that can be exported, or -1 */
+    bool is_imported; /* another process accounts for it */
     struct list link; /* process.physicals */
+};
+
+#define SHARED_MAGIC UINT64_C(0x304d454d584d5047) /* "GPMXMEM0" */
+
+/* Behind the contents of memory that can be exported. */
+struct shared_trailer {
+    uint64_t magic;
+    uint64_t bytes;
+    uint64_t device; /* in the device file */
 };
 
 struct mapped_range {
@@ -45,9 +59,12 @@ static void drop_reference(struct physical *physical)
 {
     if (--physical->references > 0)
         return;
-    if (physical->opened == physical->visible->opened && physical->visible->context_count > 0)
+    if (physical->opened == physical->visible->opened && physical->visible->context_count > 0 &&
+        !physical->is_imported)
         memory_discharge(physical->visible, physical->bytes);
     munmap(physical->contents, physical->bytes);
+    if (physical->fd >= 0)
+        close(physical->fd);
     list_remove(&physical->link);
     physical->magic = DEAD_MAGIC;
     free(physical);
@@ -57,7 +74,8 @@ static int check_properties(const struct cuda_allocation_properties *wanted)
 {
     if (!wanted || wanted->type != CUDA_ALLOCATION_PINNED)
         return CUDA_ERROR_INVALID_VALUE;
-    return wanted->location.type == CUDA_LOCATION_DEVICE && wanted->handle_types == 0
+    return wanted->location.type == CUDA_LOCATION_DEVICE &&
+                   (wanted->handle_types & ~CUDA_HANDLE_POSIX_FD) == 0
                ? CUDA_SUCCESS
                : CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -182,38 +200,70 @@ CUDA_API int cuMemAddressFree(uint64_t address, size_t bytes)
     return r;
 }
 
+/* The contents: private, or behind a descriptor that another process can be given. */
+static void *map_contents(size_t bytes, int fd)
+{
+    int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED | MAP_NORESERVE;
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static int make_descriptor(const struct visible_device *visible, size_t bytes, int *ret_fd)
+{
+    const struct shared_trailer trailer = {SHARED_MAGIC, bytes, visible->device.index};
+    int fd = memfd_create("gpumux-memory", MFD_CLOEXEC);
+    if (fd < 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (pwrite(fd, &trailer, sizeof(trailer), (off_t)bytes) != (ssize_t)sizeof(trailer)) {
+        close(fd);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *ret_fd = fd;
+    return CUDA_SUCCESS;
+}
+
+/* Under process.lock. Owns `what->fd` on success. */
+static int enter_physical(struct process *process, const struct physical *what,
+                          struct physical **ret_physical)
+{
+    struct physical *physical = malloc(sizeof(*physical));
+    void *contents = physical ? map_contents(what->bytes, what->fd) : NULL;
+    if (!contents) {
+        free(physical);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *physical = *what;
+    physical->magic = PHYSICAL_MAGIC;
+    physical->references = 1;
+    physical->visible = &process->devices[what->ordinal];
+    physical->opened = physical->visible->opened;
+    physical->contents = contents;
+    list_append(&process->physicals, &physical->link);
+    *ret_physical = physical;
+    return CUDA_SUCCESS;
+}
+
 /* Under process.lock. */
-static int make_physical(struct process *process, unsigned ordinal, size_t bytes,
+static int make_physical(struct process *process, unsigned ordinal, size_t bytes, bool can_export,
                          struct physical **ret_physical)
 {
+    struct physical made = {.ordinal = ordinal, .bytes = bytes, .fd = -1};
     struct visible_device *visible = &process->devices[ordinal];
     if (visible->context_count == 0)
         return CUDA_ERROR_INVALID_CONTEXT; /* the process is no client of the device */
     int r = memory_charge(visible, bytes);
     if (r != CUDA_SUCCESS)
         return r;
-    void *contents = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    struct physical *physical = malloc(sizeof(*physical));
-    if (contents == MAP_FAILED || !physical) {
-        if (contents != MAP_FAILED)
-            munmap(contents, bytes);
-        free(physical);
+    if (can_export)
+        r = make_descriptor(visible, bytes, &made.fd);
+    if (r == CUDA_SUCCESS)
+        r = enter_physical(process, &made, ret_physical);
+    if (r != CUDA_SUCCESS) {
+        if (made.fd >= 0)
+            close(made.fd);
         memory_discharge(visible, bytes);
-        return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    *physical = (struct physical){
-        .magic = PHYSICAL_MAGIC,
-        .references = 1,
-        .ordinal = ordinal,
-        .visible = visible,
-        .opened = visible->opened,
-        .bytes = bytes,
-        .contents = contents,
-    };
-    list_append(&process->physicals, &physical->link);
-    *ret_physical = physical;
-    return CUDA_SUCCESS;
+    return r;
 }
 
 CUDA_API int cuMemCreate(struct physical **ret_handle, size_t bytes,
@@ -232,7 +282,8 @@ CUDA_API int cuMemCreate(struct physical **ret_handle, size_t bytes,
     if (!ret_handle || bytes == 0 || !is_whole(bytes) || flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&process->lock);
-    r = make_physical(process, (unsigned)wanted->location.id, bytes, ret_handle);
+    r = make_physical(process, (unsigned)wanted->location.id, bytes, wanted->handle_types != 0,
+                      ret_handle);
     pthread_mutex_unlock(&process->lock);
     return r;
 }
@@ -442,7 +493,73 @@ cuMemGetAllocationPropertiesFromHandle(struct cuda_allocation_properties *ret_pr
     if (r == CUDA_SUCCESS)
         *ret_properties = (struct cuda_allocation_properties){
             .type = CUDA_ALLOCATION_PINNED,
+            .handle_types = handle->fd >= 0 ? CUDA_HANDLE_POSIX_FD : 0,
             .location = {CUDA_LOCATION_DEVICE, (int)handle->ordinal},
         };
+    return r;
+}
+
+/* A descriptor of the program's own, to be closed by it. */
+CUDA_API int cuMemExportToShareableHandle(void *ret_fd, struct physical *handle, int type,
+                                          uint64_t flags);
+CUDA_API int cuMemExportToShareableHandle(void *ret_fd, struct physical *handle, int type,
+                                          uint64_t flags)
+{
+    struct process *process;
+    int r = physical_resolve(handle, &process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_fd || flags != 0 || type != CUDA_HANDLE_POSIX_FD || handle->fd < 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    int fd = fcntl(handle->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    *(int *)ret_fd = fd;
+    return CUDA_SUCCESS;
+}
+
+/* Reads what the descriptor stands for. */
+static int read_trailer(const struct process *process, int fd, struct physical *ret_physical)
+{
+    struct shared_trailer trailer;
+    struct stat status;
+    if (fstat(fd, &status) < 0 || status.st_size <= (off_t)sizeof(trailer) ||
+        pread(fd, &trailer, sizeof(trailer), status.st_size - (off_t)sizeof(trailer)) !=
+            (ssize_t)sizeof(trailer) ||
+        trailer.magic != SHARED_MAGIC ||
+        trailer.bytes != (uint64_t)status.st_size - sizeof(trailer))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < process->device_count; i++) {
+        if (process->devices[i].device.index != trailer.device)
+            continue;
+        *ret_physical =
+            (struct physical){.ordinal = i, .bytes = trailer.bytes, .is_imported = true};
+        return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_INVALID_DEVICE;
+}
+
+/* Whoever exported the memory accounts for it. The descriptor stays the program's. */
+CUDA_API int cuMemImportFromShareableHandle(struct physical **ret_handle, void *fd, int type);
+CUDA_API int cuMemImportFromShareableHandle(struct physical **ret_handle, void *fd, int type)
+{
+    struct process *process;
+    struct physical imported;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_handle || type != CUDA_HANDLE_POSIX_FD)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = read_trailer(process, (int)(intptr_t)fd, &imported);
+    if (r != CUDA_SUCCESS)
+        return r;
+    imported.fd = fcntl((int)(intptr_t)fd, F_DUPFD_CLOEXEC, 0);
+    if (imported.fd < 0)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    pthread_mutex_lock(&process->lock);
+    r = enter_physical(process, &imported, ret_handle);
+    pthread_mutex_unlock(&process->lock);
+    if (r != CUDA_SUCCESS)
+        close(imported.fd);
     return r;
 }

@@ -1,0 +1,252 @@
+/*
+ * Memory that graphs allocate. A process has one reserve of it on each device, apart from its pools:
+ * it grows when graphs need more at a time than ever before, and shrinks only when the program asks
+ * for that. Memory is taken and given back when a graph is launched, in the order of its nodes.
+ */
+#include <stdlib.h>
+
+#include "emu/memory.h"
+#include "emu/operation.h"
+
+struct graph_memory {
+    _Atomic unsigned references;
+    struct process *process;
+    struct context *context;
+    struct visible_device *visible;
+    uint64_t opened; /* visible.opened when it was allocated: it went if that has changed */
+    uint64_t address;
+    uint64_t bytes, charged_bytes;
+    bool is_allocated;
+};
+
+/* Under process.lock: when the process left the device, all that it held there went. */
+static struct graph_reserve *reserve_of(struct visible_device *visible)
+{
+    struct graph_reserve *reserve = &visible->graph_reserve;
+    if (reserve->opened != visible->opened || visible->context_count == 0)
+        *reserve = (struct graph_reserve){.opened = visible->opened};
+    return reserve;
+}
+
+/* Under process.lock. */
+static bool is_allocated(const struct graph_memory *memory)
+{
+    return memory->is_allocated && memory->opened == memory->visible->opened;
+}
+
+int graph_memory_make(struct context *context, size_t bytes, struct graph_memory **ret_memory)
+{
+    if (bytes > context->visible->device.state->model.memory_bytes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    struct graph_memory *memory = calloc(1, sizeof(*memory));
+    if (!memory)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *memory = (struct graph_memory){
+        .references = 1,
+        .process = context->process,
+        .context = context,
+        .visible = context->visible,
+        .bytes = bytes,
+        .charged_bytes = memory_charged(bytes),
+    };
+    const struct allocation added = {
+        .kind = ALLOCATION_DEVICE,
+        .bytes = bytes,
+        .span_bytes = memory->charged_bytes,
+        .graph_memory = memory,
+    };
+    pthread_mutex_lock(&context->process->lock);
+    int entered = allocations_add(&context->process->allocations, &added, &memory->address);
+    pthread_mutex_unlock(&context->process->lock);
+    if (entered < 0) {
+        free(memory);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *ret_memory = memory;
+    return CUDA_SUCCESS;
+}
+
+struct graph_memory *graph_memory_retain(struct graph_memory *memory)
+{
+    memory->references++;
+    return memory;
+}
+
+static void give_back(struct graph_memory *memory)
+{
+    memory->is_allocated = false;
+    reserve_of(memory->visible)->used_bytes -= memory->charged_bytes;
+}
+
+void graph_memory_release(struct graph_memory *memory)
+{
+    if (--memory->references > 0)
+        return;
+    struct process *process = memory->process;
+    pthread_mutex_lock(&process->lock);
+    if (is_allocated(memory))
+        give_back(memory);
+    struct allocation *found = allocations_find(&process->allocations, memory->address, 0);
+    if (found && found->graph_memory == memory)
+        allocations_remove(&process->allocations, found);
+    pthread_mutex_unlock(&process->lock);
+    free(memory);
+}
+
+uint64_t graph_memory_address(const struct graph_memory *memory)
+{
+    return memory->address;
+}
+
+size_t graph_memory_bytes(const struct graph_memory *memory)
+{
+    return memory->bytes;
+}
+
+int graph_memory_ordinal(const struct graph_memory *memory)
+{
+    return (int)memory->context->ordinal;
+}
+
+struct graph_memory *graph_memory_find(struct process *process, uint64_t address)
+{
+    pthread_mutex_lock(&process->lock);
+    const struct allocation *found = allocations_find(&process->allocations, address, 0);
+    struct graph_memory *memory = found && found->address == address ? found->graph_memory : NULL;
+    pthread_mutex_unlock(&process->lock);
+    return memory;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Under process.lock. */
+static int take(struct graph_memory *memory)
+{
+    struct graph_reserve *reserve = reserve_of(memory->visible);
+    uint64_t needed_bytes = reserve->used_bytes + memory->charged_bytes;
+    if (memory->visible->context_count == 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (needed_bytes > reserve->reserved_bytes) {
+        int r = memory_charge(memory->visible, needed_bytes - reserve->reserved_bytes);
+        if (r != CUDA_SUCCESS)
+            return r;
+        reserve->reserved_bytes = needed_bytes;
+    }
+    reserve->used_bytes = needed_bytes;
+    reserve->used_high_bytes = larger(reserve->used_high_bytes, needed_bytes);
+    reserve->reserved_high_bytes = larger(reserve->reserved_high_bytes, reserve->reserved_bytes);
+    memory->is_allocated = true;
+    memory->opened = memory->visible->opened;
+    return CUDA_SUCCESS;
+}
+
+int graph_memory_allocate(struct graph_memory *memory)
+{
+    pthread_mutex_lock(&memory->process->lock);
+    int r = is_allocated(memory) ? CUDA_ERROR_INVALID_VALUE : take(memory);
+    pthread_mutex_unlock(&memory->process->lock);
+    return r;
+}
+
+int graph_memory_free(struct graph_memory *memory)
+{
+    pthread_mutex_lock(&memory->process->lock);
+    int r = is_allocated(memory) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        give_back(memory);
+    pthread_mutex_unlock(&memory->process->lock);
+    return r;
+}
+
+bool graph_memory_is_allocated(const struct graph_memory *memory)
+{
+    pthread_mutex_lock(&memory->process->lock);
+    bool answer = is_allocated(memory);
+    pthread_mutex_unlock(&memory->process->lock);
+    return answer;
+}
+
+static int reserve_resolve(int ordinal, struct process **ret_process,
+                           struct visible_device **ret_visible)
+{
+    int r = process_ready(ret_process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (ordinal < 0 || (unsigned)ordinal >= (*ret_process)->device_count)
+        return CUDA_ERROR_INVALID_DEVICE;
+    *ret_visible = &(*ret_process)->devices[ordinal];
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuDeviceGraphMemTrim(int ordinal);
+CUDA_API int cuDeviceGraphMemTrim(int ordinal)
+{
+    struct process *process;
+    struct visible_device *visible;
+    int r = reserve_resolve(ordinal, &process, &visible);
+    if (r != CUDA_SUCCESS)
+        return r;
+    pthread_mutex_lock(&process->lock);
+    struct graph_reserve *reserve = reserve_of(visible);
+    memory_discharge(visible, reserve->reserved_bytes - reserve->used_bytes);
+    reserve->reserved_bytes = reserve->used_bytes;
+    pthread_mutex_unlock(&process->lock);
+    return CUDA_SUCCESS;
+}
+
+/* Under process.lock: the number behind an attribute, or NULL. */
+static uint64_t *number_of(struct graph_reserve *reserve, int attribute)
+{
+    switch (attribute) {
+    case CUDA_GRAPH_MEMORY_USED:
+        return &reserve->used_bytes;
+    case CUDA_GRAPH_MEMORY_USED_HIGH:
+        return &reserve->used_high_bytes;
+    case CUDA_GRAPH_MEMORY_RESERVED:
+        return &reserve->reserved_bytes;
+    case CUDA_GRAPH_MEMORY_RESERVED_HIGH:
+        return &reserve->reserved_high_bytes;
+    default:
+        return NULL;
+    }
+}
+
+CUDA_API int cuDeviceGetGraphMemAttribute(int ordinal, int attribute, void *ret_value);
+CUDA_API int cuDeviceGetGraphMemAttribute(int ordinal, int attribute, void *ret_value)
+{
+    struct process *process;
+    struct visible_device *visible;
+    int r = reserve_resolve(ordinal, &process, &visible);
+    if (r != CUDA_SUCCESS)
+        return r;
+    pthread_mutex_lock(&process->lock);
+    const uint64_t *number = number_of(reserve_of(visible), attribute);
+    if (number && ret_value)
+        *(uint64_t *)ret_value = *number;
+    else
+        r = CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_unlock(&process->lock);
+    return r;
+}
+
+/* A high mark can only be reset, to 0: it then is what there is now. */
+CUDA_API int cuDeviceSetGraphMemAttribute(int ordinal, int attribute, void *value);
+CUDA_API int cuDeviceSetGraphMemAttribute(int ordinal, int attribute, void *value)
+{
+    struct process *process;
+    struct visible_device *visible;
+    int r = reserve_resolve(ordinal, &process, &visible);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!value || *(const uint64_t *)value != 0 ||
+        (attribute != CUDA_GRAPH_MEMORY_USED_HIGH && attribute != CUDA_GRAPH_MEMORY_RESERVED_HIGH))
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&process->lock);
+    struct graph_reserve *reserve = reserve_of(visible);
+    *number_of(reserve, attribute) = *number_of(reserve, attribute - 1);
+    pthread_mutex_unlock(&process->lock);
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,438 @@
+/* Nodes of graphs, made by hand: one call for each kind, and questions about their parameters. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/graph.h"
+
+/* What every call that adds a node checks first. */
+static int check_place(struct graph_node *const *ret_node, const struct graph *graph,
+                       struct graph_node *const *dependencies, size_t count)
+{
+    int r = graph_resolve(graph);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_node || (count > 0 && !dependencies))
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++) {
+        if (node_resolve(dependencies[i]) != CUDA_SUCCESS || dependencies[i]->graph != graph)
+            return CUDA_ERROR_INVALID_VALUE;
+        for (size_t j = 0; j < i; j++) {
+            if (dependencies[j] == dependencies[i])
+                return CUDA_ERROR_INVALID_VALUE;
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+/* A node's operation, before it is in a graph: whether it can be done, and what it costs. */
+static int prepare_kernel(const struct cuda_kernel_node *wanted, struct operation *ret_operation)
+{
+    struct context *context;
+    int r = context_current(&context);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!wanted)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_operation = (struct operation){
+        .type = CUDA_NODE_KERNEL,
+        .kernel = {.as_given = *wanted},
+    };
+    struct cuda_kernel_node *given = &ret_operation->kernel.as_given;
+    if (!given->function)
+        given->function = given->kernel;
+    r = launch_prepare(context->visible, &ret_operation->kernel);
+    return r == CUDA_ERROR_INVALID_HANDLE ? CUDA_ERROR_INVALID_VALUE : r;
+}
+
+CUDA_API int cuGraphAddKernelNode_v2(struct graph_node **ret_node, struct graph *graph,
+                                     struct graph_node *const *dependencies, size_t count,
+                                     const struct cuda_kernel_node *wanted);
+CUDA_API int cuGraphAddKernelNode_v2(struct graph_node **ret_node, struct graph *graph,
+                                     struct graph_node *const *dependencies, size_t count,
+                                     const struct cuda_kernel_node *wanted)
+{
+    struct operation operation;
+    int r = check_place(ret_node, graph, dependencies, count);
+    if (r == CUDA_SUCCESS)
+        r = prepare_kernel(wanted, &operation);
+    return r == CUDA_SUCCESS ? graph_add(graph, &operation, dependencies, count, ret_node) : r;
+}
+
+/* Until CUDA 12 the structure ended before `kernel`. */
+static void widen(const struct cuda_kernel_node *narrow, struct cuda_kernel_node *ret_wide)
+{
+    *ret_wide = (struct cuda_kernel_node){0};
+    memcpy(ret_wide, narrow, offsetof(struct cuda_kernel_node, kernel));
+}
+
+CUDA_API int cuGraphAddKernelNode(struct graph_node **ret_node, struct graph *graph,
+                                  struct graph_node *const *dependencies, size_t count,
+                                  const struct cuda_kernel_node *wanted);
+CUDA_API int cuGraphAddKernelNode(struct graph_node **ret_node, struct graph *graph,
+                                  struct graph_node *const *dependencies, size_t count,
+                                  const struct cuda_kernel_node *wanted)
+{
+    struct cuda_kernel_node wide;
+    if (wanted)
+        widen(wanted, &wide);
+    return cuGraphAddKernelNode_v2(ret_node, graph, dependencies, count, wanted ? &wide : NULL);
+}
+
+CUDA_API int cuGraphAddMemcpyNode(struct graph_node **ret_node, struct graph *graph,
+                                  struct graph_node *const *dependencies, size_t count,
+                                  const struct cuda_copy_3d *copy, struct context *context);
+CUDA_API int cuGraphAddMemcpyNode(struct graph_node **ret_node, struct graph *graph,
+                                  struct graph_node *const *dependencies, size_t count,
+                                  const struct cuda_copy_3d *copy, struct context *context)
+{
+    (void)context;
+    int r = check_place(ret_node, graph, dependencies, count);
+    if (r == CUDA_SUCCESS && !copy)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        r = copy_check(copy);
+    if (r != CUDA_SUCCESS)
+        return r;
+    const struct operation operation = {.type = CUDA_NODE_COPY, .copy = *copy};
+    return graph_add(graph, &operation, dependencies, count, ret_node);
+}
+
+CUDA_API int cuGraphAddMemsetNode(struct graph_node **ret_node, struct graph *graph,
+                                  struct graph_node *const *dependencies, size_t count,
+                                  const struct cuda_fill_node *fill, struct context *context);
+CUDA_API int cuGraphAddMemsetNode(struct graph_node **ret_node, struct graph *graph,
+                                  struct graph_node *const *dependencies, size_t count,
+                                  const struct cuda_fill_node *fill, struct context *context)
+{
+    (void)context;
+    int r = check_place(ret_node, graph, dependencies, count);
+    if (r == CUDA_SUCCESS && !fill)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        r = fill_check(fill);
+    if (r != CUDA_SUCCESS)
+        return r;
+    const struct operation operation = {.type = CUDA_NODE_FILL, .fill = *fill};
+    return graph_add(graph, &operation, dependencies, count, ret_node);
+}
+
+CUDA_API int cuGraphAddHostNode(struct graph_node **ret_node, struct graph *graph,
+                                struct graph_node *const *dependencies, size_t count,
+                                const struct cuda_host_node *host);
+CUDA_API int cuGraphAddHostNode(struct graph_node **ret_node, struct graph *graph,
+                                struct graph_node *const *dependencies, size_t count,
+                                const struct cuda_host_node *host)
+{
+    int r = check_place(ret_node, graph, dependencies, count);
+    if (r == CUDA_SUCCESS && (!host || !host->function))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r != CUDA_SUCCESS)
+        return r;
+    const struct operation operation = {.type = CUDA_NODE_HOST, .host = *host};
+    return graph_add(graph, &operation, dependencies, count, ret_node);
+}
+
+CUDA_API int cuGraphAddEmptyNode(struct graph_node **ret_node, struct graph *graph,
+                                 struct graph_node *const *dependencies, size_t count);
+CUDA_API int cuGraphAddEmptyNode(struct graph_node **ret_node, struct graph *graph,
+                                 struct graph_node *const *dependencies, size_t count)
+{
+    const struct operation operation = {.type = CUDA_NODE_EMPTY};
+    int r = check_place(ret_node, graph, dependencies, count);
+    return r == CUDA_SUCCESS ? graph_add(graph, &operation, dependencies, count, ret_node) : r;
+}
+
+CUDA_API int cuGraphAddChildGraphNode(struct graph_node **ret_node, struct graph *graph,
+                                      struct graph_node *const *dependencies, size_t count,
+                                      struct graph *child);
+CUDA_API int cuGraphAddChildGraphNode(struct graph_node **ret_node, struct graph *graph,
+                                      struct graph_node *const *dependencies, size_t count,
+                                      struct graph *child)
+{
+    int r = check_place(ret_node, graph, dependencies, count);
+    if (r == CUDA_SUCCESS)
+        r = graph_resolve(child);
+    if (r != CUDA_SUCCESS)
+        return r;
+    const struct operation operation = {.type = CUDA_NODE_GRAPH, .graph = child};
+    return graph_add(graph, &operation, dependencies, count, ret_node);
+}
+
+static int add_event_node(struct graph_node **ret_node, struct graph *graph,
+                          struct graph_node *const *dependencies, size_t count,
+                          const struct operation *operation)
+{
+    int r = check_place(ret_node, graph, dependencies, count);
+    if (r == CUDA_SUCCESS && (!operation->event || operation->event->magic != EVENT_MAGIC))
+        r = CUDA_ERROR_INVALID_VALUE;
+    return r == CUDA_SUCCESS ? graph_add(graph, operation, dependencies, count, ret_node) : r;
+}
+
+CUDA_API int cuGraphAddEventRecordNode(struct graph_node **ret_node, struct graph *graph,
+                                       struct graph_node *const *dependencies, size_t count,
+                                       struct event *event);
+CUDA_API int cuGraphAddEventRecordNode(struct graph_node **ret_node, struct graph *graph,
+                                       struct graph_node *const *dependencies, size_t count,
+                                       struct event *event)
+{
+    const struct operation operation = {.type = CUDA_NODE_RECORD_EVENT, .event = event};
+    return add_event_node(ret_node, graph, dependencies, count, &operation);
+}
+
+CUDA_API int cuGraphAddEventWaitNode(struct graph_node **ret_node, struct graph *graph,
+                                     struct graph_node *const *dependencies, size_t count,
+                                     struct event *event);
+CUDA_API int cuGraphAddEventWaitNode(struct graph_node **ret_node, struct graph *graph,
+                                     struct graph_node *const *dependencies, size_t count,
+                                     struct event *event)
+{
+    const struct operation operation = {.type = CUDA_NODE_WAIT_EVENT, .event = event};
+    return add_event_node(ret_node, graph, dependencies, count, &operation);
+}
+
+CUDA_API int cuGraphAddMemAllocNode(struct graph_node **ret_node, struct graph *graph,
+                                    struct graph_node *const *dependencies, size_t count,
+                                    struct cuda_allocation_node *wanted);
+CUDA_API int cuGraphAddMemAllocNode(struct graph_node **ret_node, struct graph *graph,
+                                    struct graph_node *const *dependencies, size_t count,
+                                    struct cuda_allocation_node *wanted)
+{
+    struct context *context;
+    int r = check_place(ret_node, graph, dependencies, count);
+    if (r == CUDA_SUCCESS)
+        r = context_current(&context);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!wanted || wanted->bytes == 0 || wanted->pool.allocation_type != CUDA_ALLOCATION_PINNED ||
+        wanted->pool.handle_types != 0 || wanted->pool.location.type != CUDA_LOCATION_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (wanted->pool.location.id != (int)context->ordinal)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    struct operation operation = {.type = CUDA_NODE_ALLOCATE};
+    r = graph_memory_make(context, wanted->bytes, &operation.memory);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = graph_add(graph, &operation, dependencies, count, ret_node);
+    if (r == CUDA_SUCCESS)
+        wanted->address = graph_memory_address(operation.memory);
+    graph_memory_release(operation.memory);
+    return r;
+}
+
+CUDA_API int cuGraphAddMemFreeNode(struct graph_node **ret_node, struct graph *graph,
+                                   struct graph_node *const *dependencies, size_t count,
+                                   uint64_t address);
+CUDA_API int cuGraphAddMemFreeNode(struct graph_node **ret_node, struct graph *graph,
+                                   struct graph_node *const *dependencies, size_t count,
+                                   uint64_t address)
+{
+    int r = check_place(ret_node, graph, dependencies, count);
+    if (r != CUDA_SUCCESS)
+        return r;
+    const struct operation operation = {
+        .type = CUDA_NODE_FREE,
+        .memory = graph_memory_find(graph->process, address),
+    };
+    if (!operation.memory)
+        return CUDA_ERROR_INVALID_VALUE;
+    return graph_add(graph, &operation, dependencies, count, ret_node);
+}
+
+CUDA_API int cuGraphAddBatchMemOpNode(struct graph_node **ret_node, struct graph *graph,
+                                      struct graph_node *const *dependencies, size_t count,
+                                      const struct cuda_words_node *words);
+CUDA_API int cuGraphAddBatchMemOpNode(struct graph_node **ret_node, struct graph *graph,
+                                      struct graph_node *const *dependencies, size_t count,
+                                      const struct cuda_words_node *words)
+{
+    int r = check_place(ret_node, graph, dependencies, count);
+    if (r == CUDA_SUCCESS && (!words || words->count == 0 || !words->operations ||
+                              words->count > OPERATION_WORDS_MAX || words->flags != 0))
+        r = CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; r == CUDA_SUCCESS && i < words->count; i++)
+        r = host_work_check_word(&words->operations[i]);
+    if (r != CUDA_SUCCESS)
+        return r;
+    const struct operation operation = {
+        .type = CUDA_NODE_WORDS,
+        .words = {.list = words->operations, .count = words->count},
+    };
+    return graph_add(graph, &operation, dependencies, count, ret_node);
+}
+
+static int resolve_type(const struct graph_node *node, enum cuda_node_type type, const void *answer)
+{
+    int r = node_resolve(node);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return answer && node->operation.type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUDA_API int cuGraphKernelNodeGetParams_v2(struct graph_node *node, struct cuda_kernel_node *ret);
+CUDA_API int cuGraphKernelNodeGetParams_v2(struct graph_node *node, struct cuda_kernel_node *ret)
+{
+    int r = resolve_type(node, CUDA_NODE_KERNEL, ret);
+    if (r == CUDA_SUCCESS)
+        *ret = node->operation.kernel.as_given;
+    return r;
+}
+
+CUDA_API int cuGraphKernelNodeGetParams(struct graph_node *node, struct cuda_kernel_node *ret);
+CUDA_API int cuGraphKernelNodeGetParams(struct graph_node *node, struct cuda_kernel_node *ret)
+{
+    int r = resolve_type(node, CUDA_NODE_KERNEL, ret);
+    if (r == CUDA_SUCCESS)
+        memcpy(ret, &node->operation.kernel.as_given, offsetof(struct cuda_kernel_node, kernel));
+    return r;
+}
+
+static int replace(struct graph_node *node, const struct operation *operation)
+{
+    struct operation copy;
+    int r = operation_copy(operation, &copy);
+    if (r != CUDA_SUCCESS)
+        return r;
+    operation_done(&node->operation);
+    node->operation = copy;
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuGraphKernelNodeSetParams_v2(struct graph_node *node,
+                                           const struct cuda_kernel_node *wanted);
+CUDA_API int cuGraphKernelNodeSetParams_v2(struct graph_node *node,
+                                           const struct cuda_kernel_node *wanted)
+{
+    struct operation operation;
+    int r = resolve_type(node, CUDA_NODE_KERNEL, wanted);
+    if (r == CUDA_SUCCESS)
+        r = prepare_kernel(wanted, &operation);
+    return r == CUDA_SUCCESS ? replace(node, &operation) : r;
+}
+
+CUDA_API int cuGraphKernelNodeSetParams(struct graph_node *node,
+                                        const struct cuda_kernel_node *wanted);
+CUDA_API int cuGraphKernelNodeSetParams(struct graph_node *node,
+                                        const struct cuda_kernel_node *wanted)
+{
+    struct cuda_kernel_node wide;
+    if (wanted)
+        widen(wanted, &wide);
+    return cuGraphKernelNodeSetParams_v2(node, wanted ? &wide : NULL);
+}
+
+CUDA_API int cuGraphMemcpyNodeGetParams(struct graph_node *node, struct cuda_copy_3d *ret_copy);
+CUDA_API int cuGraphMemcpyNodeGetParams(struct graph_node *node, struct cuda_copy_3d *ret_copy)
+{
+    int r = resolve_type(node, CUDA_NODE_COPY, ret_copy);
+    if (r == CUDA_SUCCESS)
+        *ret_copy = node->operation.copy;
+    return r;
+}
+
+CUDA_API int cuGraphMemcpyNodeSetParams(struct graph_node *node, const struct cuda_copy_3d *copy);
+CUDA_API int cuGraphMemcpyNodeSetParams(struct graph_node *node, const struct cuda_copy_3d *copy)
+{
+    int r = resolve_type(node, CUDA_NODE_COPY, copy);
+    if (r == CUDA_SUCCESS)
+        r = copy_check(copy);
+    if (r == CUDA_SUCCESS)
+        node->operation.copy = *copy;
+    return r;
+}
+
+CUDA_API int cuGraphMemsetNodeGetParams(struct graph_node *node, struct cuda_fill_node *ret_fill);
+CUDA_API int cuGraphMemsetNodeGetParams(struct graph_node *node, struct cuda_fill_node *ret_fill)
+{
+    int r = resolve_type(node, CUDA_NODE_FILL, ret_fill);
+    if (r == CUDA_SUCCESS)
+        *ret_fill = node->operation.fill;
+    return r;
+}
+
+CUDA_API int cuGraphMemsetNodeSetParams(struct graph_node *node, const struct cuda_fill_node *fill);
+CUDA_API int cuGraphMemsetNodeSetParams(struct graph_node *node, const struct cuda_fill_node *fill)
+{
+    int r = resolve_type(node, CUDA_NODE_FILL, fill);
+    if (r == CUDA_SUCCESS)
+        r = fill_check(fill);
+    if (r == CUDA_SUCCESS)
+        node->operation.fill = *fill;
+    return r;
+}
+
+CUDA_API int cuGraphHostNodeGetParams(struct graph_node *node, struct cuda_host_node *ret_host);
+CUDA_API int cuGraphHostNodeGetParams(struct graph_node *node, struct cuda_host_node *ret_host)
+{
+    int r = resolve_type(node, CUDA_NODE_HOST, ret_host);
+    if (r == CUDA_SUCCESS)
+        *ret_host = node->operation.host;
+    return r;
+}
+
+CUDA_API int cuGraphHostNodeSetParams(struct graph_node *node, const struct cuda_host_node *host);
+CUDA_API int cuGraphHostNodeSetParams(struct graph_node *node, const struct cuda_host_node *host)
+{
+    int r = resolve_type(node, CUDA_NODE_HOST, host);
+    if (r == CUDA_SUCCESS && !host->function)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        node->operation.host = *host;
+    return r;
+}
+
+CUDA_API int cuGraphChildGraphNodeGetGraph(struct graph_node *node, struct graph **ret_graph);
+CUDA_API int cuGraphChildGraphNodeGetGraph(struct graph_node *node, struct graph **ret_graph)
+{
+    int r = resolve_type(node, CUDA_NODE_GRAPH, ret_graph);
+    if (r == CUDA_SUCCESS)
+        *ret_graph = node->operation.graph;
+    return r;
+}
+
+CUDA_API int cuGraphEventRecordNodeGetEvent(struct graph_node *node, struct event **ret_event);
+CUDA_API int cuGraphEventRecordNodeGetEvent(struct graph_node *node, struct event **ret_event)
+{
+    int r = resolve_type(node, CUDA_NODE_RECORD_EVENT, ret_event);
+    if (r == CUDA_SUCCESS)
+        *ret_event = node->operation.event;
+    return r;
+}
+
+CUDA_API int cuGraphEventWaitNodeGetEvent(struct graph_node *node, struct event **ret_event);
+CUDA_API int cuGraphEventWaitNodeGetEvent(struct graph_node *node, struct event **ret_event)
+{
+    int r = resolve_type(node, CUDA_NODE_WAIT_EVENT, ret_event);
+    if (r == CUDA_SUCCESS)
+        *ret_event = node->operation.event;
+    return r;
+}
+
+CUDA_API int cuGraphMemAllocNodeGetParams(struct graph_node *node,
+                                          struct cuda_allocation_node *ret_allocation);
+CUDA_API int cuGraphMemAllocNodeGetParams(struct graph_node *node,
+                                          struct cuda_allocation_node *ret_allocation)
+{
+    int r = resolve_type(node, CUDA_NODE_ALLOCATE, ret_allocation);
+    if (r != CUDA_SUCCESS)
+        return r;
+    const struct graph_memory *memory = node->operation.memory;
+    *ret_allocation = (struct cuda_allocation_node){
+        .pool =
+            {
+                .allocation_type = CUDA_ALLOCATION_PINNED,
+                .location = {CUDA_LOCATION_DEVICE, graph_memory_ordinal(memory)},
+            },
+        .bytes = graph_memory_bytes(memory),
+        .address = graph_memory_address(memory),
+    };
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuGraphMemFreeNodeGetParams(struct graph_node *node, uint64_t *ret_address);
+CUDA_API int cuGraphMemFreeNodeGetParams(struct graph_node *node, uint64_t *ret_address)
+{
+    int r = resolve_type(node, CUDA_NODE_FREE, ret_address);
+    if (r == CUDA_SUCCESS)
+        *ret_address = graph_memory_address(node->operation.memory);
+    return r;
+}

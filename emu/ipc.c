@@ -1,0 +1,290 @@
+/*
+ * What processes share: device memory and events, by handles of 64 bytes that one makes and another
+ * opens. A handle names a descriptor of the process that made it, which is opened through /proc: it
+ * is of use as long as that process lives, to processes of the same user.
+ */
+#include "emu/ipc.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "emu/memory.h"
+
+enum handle_kind { HANDLE_MEMORY = 0x4d43504d, HANDLE_EVENT = 0x4543504d };
+
+struct handle {
+    uint32_t kind; /* enum handle_kind */
+    int32_t pid;
+    int32_t fd;
+    uint32_t device; /* in the device file */
+    uint64_t inode;  /* of the descriptor, in case that its number now means another file */
+    uint64_t bytes, span_bytes;
+};
+
+static_assert(sizeof(struct handle) <= sizeof(struct cuda_ipc_handle), "a handle's size is given");
+
+static int make_handle(const struct handle *wanted, struct cuda_ipc_handle *ret_handle)
+{
+    struct handle handle = *wanted;
+    struct stat status;
+    if (fstat(handle.fd, &status) < 0)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    handle.pid = (int32_t)getpid();
+    handle.inode = status.st_ino;
+    memset(ret_handle, 0, sizeof(*ret_handle));
+    memcpy(ret_handle, &handle, sizeof(handle));
+    return CUDA_SUCCESS;
+}
+
+/* A descriptor of our own for what the handle names. */
+static int open_handle(const struct cuda_ipc_handle *given, enum handle_kind kind,
+                       struct handle *ret_handle, int *ret_fd)
+{
+    char path[64];
+    struct stat status;
+    struct handle handle;
+    memcpy(&handle, given, sizeof(handle));
+    if (handle.kind != (uint32_t)kind)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (handle.pid == (int32_t)getpid())
+        return CUDA_ERROR_INVALID_CONTEXT; /* a process cannot open its own */
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", handle.pid, handle.fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (fstat(fd, &status) < 0 || status.st_ino != handle.inode ||
+        (uint64_t)status.st_size < handle.span_bytes) {
+        close(fd);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *ret_handle = handle;
+    *ret_fd = fd;
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuIpcGetMemHandle(struct cuda_ipc_handle *ret_handle, uint64_t address);
+CUDA_API int cuIpcGetMemHandle(struct cuda_ipc_handle *ret_handle, uint64_t address)
+{
+    struct context *context;
+    int r = context_current(&context);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_handle)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct process *process = context->process;
+    struct handle handle = {.kind = HANDLE_MEMORY, .device = context->visible->device.index};
+    pthread_mutex_lock(&process->lock);
+    struct allocation *found = allocations_find(&process->allocations, address, 1);
+    if (!found || found->kind != ALLOCATION_DEVICE || found->pool || found->graph_memory ||
+        found->is_imported) {
+        r = CUDA_ERROR_INVALID_VALUE;
+    } else if (allocations_share(&process->allocations, found) < 0) {
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    } else {
+        handle.fd = found->share_fd;
+        handle.bytes = found->bytes;
+        handle.span_bytes = found->span_bytes;
+        handle.device = found->context->visible->device.index;
+        r = make_handle(&handle, ret_handle);
+    }
+    pthread_mutex_unlock(&process->lock);
+    return r;
+}
+
+CUDA_API int cuIpcOpenMemHandle_v2(uint64_t *ret_address, struct cuda_ipc_handle given,
+                                   unsigned flags);
+CUDA_API int cuIpcOpenMemHandle_v2(uint64_t *ret_address, struct cuda_ipc_handle given,
+                                   unsigned flags)
+{
+    enum { LAZY_ENABLE_PEER_ACCESS = 1 };
+    struct context *context;
+    struct handle handle;
+    int fd;
+    int r = context_current(&context);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_address || flags != LAZY_ENABLE_PEER_ACCESS)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = open_handle(&given, HANDLE_MEMORY, &handle, &fd);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (handle.device != context->visible->device.index) {
+        close(fd);
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    const struct allocation imported = {
+        .kind = ALLOCATION_DEVICE,
+        .bytes = handle.bytes,
+        .span_bytes = handle.span_bytes,
+        .context = context,
+        .share_fd = fd,
+        .is_imported = true,
+    };
+    pthread_mutex_lock(&context->process->lock);
+    if (allocations_import(&context->process->allocations, &imported, ret_address) < 0)
+        r = CUDA_ERROR_OUT_OF_MEMORY;
+    pthread_mutex_unlock(&context->process->lock);
+    if (r != CUDA_SUCCESS)
+        close(fd);
+    return r;
+}
+
+CUDA_API int cuIpcOpenMemHandle(uint64_t *ret_address, struct cuda_ipc_handle given,
+                                unsigned flags);
+CUDA_API int cuIpcOpenMemHandle(uint64_t *ret_address, struct cuda_ipc_handle given, unsigned flags)
+{
+    return cuIpcOpenMemHandle_v2(ret_address, given, flags);
+}
+
+CUDA_API int cuIpcCloseMemHandle(uint64_t address);
+CUDA_API int cuIpcCloseMemHandle(uint64_t address)
+{
+    struct context *context;
+    int r = context_current(&context);
+    if (r != CUDA_SUCCESS)
+        return r;
+    struct process *process = context->process;
+    pthread_mutex_lock(&process->lock);
+    struct allocation *found = allocations_find(&process->allocations, address, 0);
+    if (found && found->address == address && found->is_imported)
+        allocations_remove(&process->allocations, found);
+    else
+        r = CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_unlock(&process->lock);
+    return r;
+}
+
+struct event_page {
+    _Atomic uint64_t asked; /* records */
+    _Atomic uint64_t done;
+};
+
+struct event_share {
+    struct event_page *page;
+    int fd;
+};
+
+static struct event_share *map_share(int fd)
+{
+    struct event_share *share = malloc(sizeof(*share));
+    void *at = mmap(NULL, sizeof(struct event_page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (!share || at == MAP_FAILED) {
+        if (at != MAP_FAILED)
+            munmap(at, sizeof(struct event_page));
+        free(share);
+        return NULL;
+    }
+    *share = (struct event_share){.page = at, .fd = fd};
+    return share;
+}
+
+void event_share_free(struct event_share *share)
+{
+    munmap(share->page, sizeof(*share->page));
+    close(share->fd);
+    free(share);
+}
+
+/* Takes over the descriptor. */
+static int make_event(struct context *context, unsigned flags, int fd, struct event **ret_event)
+{
+    struct event_share *share = map_share(fd);
+    if (!share) {
+        close(fd);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    struct event *event;
+    int r = event_make(context, flags, &event);
+    if (r != CUDA_SUCCESS) {
+        event_share_free(share);
+        return r;
+    }
+    event->share = share;
+    *ret_event = event;
+    return CUDA_SUCCESS;
+}
+
+int event_share_make(struct context *context, unsigned flags, struct event **ret_event)
+{
+    int fd = memfd_create("gpumux-event", MFD_CLOEXEC);
+    if (fd < 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (ftruncate(fd, (off_t)sizeof(struct event_page)) < 0) {
+        close(fd);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return make_event(context, flags, fd, ret_event);
+}
+
+bool event_share_is_reached(const struct event_share *share)
+{
+    return atomic_load(&share->page->done) >= atomic_load(&share->page->asked);
+}
+
+int event_share_record(struct event *event, struct stream *stream)
+{
+    struct event_page *page = event->share->page;
+    uint64_t number = atomic_fetch_add(&page->asked, 1) + 1;
+    return host_work_flag(stream, event, &page->done, number, false);
+}
+
+int event_share_wait_in(struct stream *stream, struct event *event)
+{
+    struct event_page *page = event->share->page;
+    uint64_t number = atomic_load(&page->asked);
+    return atomic_load(&page->done) >= number
+               ? CUDA_SUCCESS
+               : host_work_flag(stream, event, &page->done, number, true);
+}
+
+int event_share_wait(struct event *event)
+{
+    enum { LOOK_AGAIN_NS = 100 * 1000 };
+    struct event_page *page = event->share->page;
+    uint64_t number = atomic_load(&page->asked);
+    while (atomic_load(&page->done) < number)
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_AGAIN_NS}, NULL);
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuIpcGetEventHandle(struct cuda_ipc_handle *ret_handle, struct event *event);
+CUDA_API int cuIpcGetEventHandle(struct cuda_ipc_handle *ret_handle, struct event *event)
+{
+    int r = event_resolve(event);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_handle)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!event->share)
+        return CUDA_ERROR_INVALID_HANDLE;
+    const struct handle handle = {
+        .kind = HANDLE_EVENT,
+        .fd = event->share->fd,
+        .bytes = sizeof(struct event_page),
+        .span_bytes = sizeof(struct event_page),
+        .device = event->context->visible->device.index,
+    };
+    return make_handle(&handle, ret_handle);
+}
+
+CUDA_API int cuIpcOpenEventHandle(struct event **ret_event, struct cuda_ipc_handle given);
+CUDA_API int cuIpcOpenEventHandle(struct event **ret_event, struct cuda_ipc_handle given)
+{
+    struct context *context;
+    struct handle handle;
+    int fd;
+    int r = context_current(&context);
+    if (r == CUDA_SUCCESS && !ret_event)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        r = open_handle(&given, HANDLE_EVENT, &handle, &fd);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return make_event(context, CUDA_EVENT_DISABLE_TIMING | CUDA_EVENT_INTERPROCESS, fd, ret_event);
+}
