@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 struct call_row {
@@ -51,6 +52,29 @@ static const struct case_row cases[] = {
     {"stream_values", case_stream_values},
     {"graphs", case_graphs},
     {"broken_captures", case_broken_captures},
+    {"arrays", case_arrays},
+    {"array_memory", case_array_memory},
+    {"array_copies", case_array_copies},
+    {"plane_copies", case_plane_copies},
+    {"box_copies", case_box_copies},
+    {"unified_copies", case_unified_copies},
+    {"plane_fills", case_plane_fills},
+    {"graph_nodes", case_graph_nodes},
+    {"more_nodes", case_more_nodes},
+    {"graph_changes", case_graph_changes},
+    {"user_objects", case_user_objects},
+    {"captured_streams", case_captured_streams},
+    {"capture_errors", case_capture_errors},
+    {"captured_events", case_captured_events},
+    {"implicit_captures", case_implicit_captures},
+    {"capture_dependencies", case_capture_dependencies},
+    {"capture_modes", case_capture_modes},
+    {"graph_memory", case_graph_memory},
+    {"captured_memory", case_captured_memory},
+    {"shared_handles", case_shared_handles},
+    {"exported_memory", case_exported_memory},
+    {"stream_callbacks", case_stream_callbacks},
+    {"context_events", case_context_events},
     {"nvml_system", case_nvml_system},
     {"nvml_devices", case_nvml_devices},
     {"nvml_load", case_nvml_load},
@@ -177,6 +201,14 @@ int conformance_burn(struct conformance *t, void *stream, uint64_t duration_ns)
     uint32_t sm_permille = 10, dram_permille = 0;
     void *parameters[] = {&sm_permille, &dram_permille, &duration_ns};
     return t->cuLaunchKernel(t->function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL);
+}
+
+bool conformance_becomes(_Atomic int *number, int value)
+{
+    enum { LOOKS_MAX = 5000, LOOK_NS = 1000 * 1000 };
+    for (unsigned i = 0; i < LOOKS_MAX && *number != value; i++)
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+    return *number == value;
 }
 
 static void load_calls(struct conformance *t)

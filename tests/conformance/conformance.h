@@ -65,6 +65,9 @@ void conformance_open_device(struct conformance *t);
 /* Launches that kernel. */
 int conformance_burn(struct conformance *t, void *stream, uint64_t duration_ns);
 
+/* Waits, for seconds if it must, until the number has that value. */
+bool conformance_becomes(_Atomic int *number, int value);
+
 /* The PTX of the kernel, gpumux_burn, for cases that load it themselves. */
 extern const char conformance_ptx[];
 
@@ -95,6 +98,29 @@ void case_host_functions(struct conformance *t);
 void case_stream_values(struct conformance *t);
 void case_graphs(struct conformance *t);
 void case_broken_captures(struct conformance *t);
+void case_arrays(struct conformance *t);
+void case_array_memory(struct conformance *t);
+void case_array_copies(struct conformance *t);
+void case_plane_copies(struct conformance *t);
+void case_box_copies(struct conformance *t);
+void case_unified_copies(struct conformance *t);
+void case_plane_fills(struct conformance *t);
+void case_graph_nodes(struct conformance *t);
+void case_more_nodes(struct conformance *t);
+void case_graph_changes(struct conformance *t);
+void case_user_objects(struct conformance *t);
+void case_captured_streams(struct conformance *t);
+void case_capture_errors(struct conformance *t);
+void case_captured_events(struct conformance *t);
+void case_implicit_captures(struct conformance *t);
+void case_capture_dependencies(struct conformance *t);
+void case_capture_modes(struct conformance *t);
+void case_graph_memory(struct conformance *t);
+void case_captured_memory(struct conformance *t);
+void case_shared_handles(struct conformance *t);
+void case_exported_memory(struct conformance *t);
+void case_stream_callbacks(struct conformance *t);
+void case_context_events(struct conformance *t);
 void case_nvml_system(struct conformance *t);
 void case_nvml_devices(struct conformance *t);
 void case_nvml_load(struct conformance *t);

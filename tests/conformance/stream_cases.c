@@ -170,3 +170,57 @@ void case_stream_values(struct conformance *t)
     EXPECT(t, cuStreamWaitValue64_v2, CUDA_ERROR_INVALID_VALUE, (stream, at + 4, 0, 0));
     EXPECT(t, cuMemFreeHost, CUDA_SUCCESS, (memory));
 }
+
+static void note_callback(void *stream, int result, void *argument)
+{
+    struct steps *steps = argument;
+    (void)stream;
+    steps->first = result == CUDA_SUCCESS ? ++steps->count : -1;
+}
+
+void case_stream_callbacks(struct conformance *t)
+{
+    struct steps steps = {0};
+    void *stream = NULL, *memory = NULL;
+    uint64_t at = 0;
+    conformance_open_device(t);
+    EXPECT(t, cuStreamCreate, CUDA_SUCCESS, (&stream, CUDA_STREAM_NON_BLOCKING));
+    CHECK(t, cuLaunchKernel, conformance_burn(t, stream, SHORT_NS) == CUDA_SUCCESS);
+    EXPECT(t, cuStreamAddCallback, CUDA_SUCCESS, (stream, note_callback, &steps, 0));
+    EXPECT(t, cuStreamAddCallback, CUDA_ERROR_INVALID_VALUE, (stream, NULL, &steps, 0));
+    EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (stream));
+    CHECK(t, cuStreamAddCallback, steps.first == 1);
+
+    EXPECT(t, cuMemHostAlloc, CUDA_SUCCESS, (&memory, 4096, 2));
+    EXPECT(t, cuMemHostGetDevicePointer_v2, CUDA_SUCCESS, (&at, memory, 0));
+    _Atomic uint64_t *words = memory;
+    words[0] = words[1] = 0;
+    struct cuda_word_operation both[] = {
+        {.type = CUDA_WORD_WRITE_64, .address = at, .value = 5},
+        {.type = CUDA_WORD_WRITE_32, .address = at + 8, .value = 6},
+    };
+    EXPECT(t, cuStreamBatchMemOp_v2, CUDA_SUCCESS, (stream, 2, both, 0));
+    EXPECT(t, cuStreamBatchMemOp_v2, CUDA_ERROR_INVALID_VALUE, (stream, 2, NULL, 0));
+    EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (stream));
+    CHECK(t, cuStreamBatchMemOp_v2, words[0] == 5 && words[1] == 6);
+    EXPECT(t, cuMemFreeHost, CUDA_SUCCESS, (memory));
+}
+
+/* An event behind all streams of a context, and all streams of a context behind an event. */
+void case_context_events(struct conformance *t)
+{
+    void *first = NULL, *second = NULL, *event = NULL;
+    conformance_open_device(t);
+    EXPECT(t, cuStreamCreate, CUDA_SUCCESS, (&first, CUDA_STREAM_NON_BLOCKING));
+    EXPECT(t, cuStreamCreate, CUDA_SUCCESS, (&second, CUDA_STREAM_NON_BLOCKING));
+    EXPECT(t, cuEventCreate, CUDA_SUCCESS, (&event, CUDA_EVENT_DISABLE_TIMING));
+    CHECK(t, cuLaunchKernel, conformance_burn(t, first, LONG_NS) == CUDA_SUCCESS);
+    EXPECT(t, cuCtxRecordEvent, CUDA_SUCCESS, (t->context, event));
+    EXPECT(t, cuCtxRecordEvent, CUDA_ERROR_INVALID_HANDLE, (t->context, NULL));
+    EXPECT(t, cuEventQuery, CUDA_ERROR_NOT_READY, (event));
+    EXPECT(t, cuCtxWaitEvent, CUDA_SUCCESS, (t->context, event));
+    EXPECT(t, cuCtxWaitEvent, CUDA_ERROR_INVALID_HANDLE, (t->context, NULL));
+    CHECK(t, cuLaunchKernel, conformance_burn(t, second, 1000) == CUDA_SUCCESS);
+    EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (second));
+    EXPECT(t, cuEventQuery, CUDA_SUCCESS, (event));
+}
