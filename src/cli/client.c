@@ -11,26 +11,44 @@
 
 enum { ARENA_BYTES = 64 << 20, BACKOFF_MIN_MS = 10, BACKOFF_MAX_MS = 500, SOCKET_PATH_MAX = 107 };
 
+struct http_client *client_open(const struct client *c)
+{
+    return c->socket ? http_client_new(c->socket) : remote_open(&c->remote);
+}
+
+static int find_gpumux(struct error *e, struct client *c)
+{
+    const char *socket = option_value(c->in, "socket");
+    int r = socket ? 0 : remote_find(e, &c->arena, option_value(c->in, "url"), &c->remote);
+    if (r < 0)
+        return r;
+    if (!c->remote.url)
+        c->socket = paths_api_socket(&c->arena, socket);
+    c->http = c->socket || c->remote.url ? client_open(c) : NULL;
+    if (c->http)
+        return 0;
+    if (c->socket && strlen(c->socket) > SOCKET_PATH_MAX)
+        return error_set(e, ERR_INVALID, "the socket's path is longer than %d bytes: %s",
+                         SOCKET_PATH_MAX, c->socket);
+    return error_set(e, ERR_NO_MEMORY, "out of memory");
+}
+
 int client_init(struct client *c, const struct invocation *in)
 {
     *c = (struct client){.in = in};
     arena_init(&c->arena, ARENA_BYTES);
-    c->socket = paths_api_socket(&c->arena, option_value(in, "socket"));
-    c->http = c->socket ? http_client_new(c->socket) : NULL;
-    if (c->http)
+    struct error e = {0};
+    if (find_gpumux(&e, c) == 0)
         return COMMAND_OK;
-    if (c->socket && strlen(c->socket) > SOCKET_PATH_MAX)
-        fprintf(stderr, "gpumux: %s: the socket's path is longer than %d bytes: %s\n",
-                in->command->name, SOCKET_PATH_MAX, c->socket);
-    else
-        fprintf(stderr, "gpumux: %s: out of memory\n", in->command->name);
-    arena_done(&c->arena);
+    (void)command_fail(in, &e);
+    client_done(c);
     return COMMAND_FAILED;
 }
 
 void client_done(struct client *c)
 {
     http_client_free(c->http);
+    remote_done(&c->remote);
     arena_done(&c->arena);
 }
 
@@ -60,6 +78,7 @@ int client_problem(struct error *e, int status, const char *body, size_t length)
     int code = str_starts_with(type, prefix) ? error_from_slug(type + sizeof prefix - 1)
                : status == 404               ? ERR_NOT_FOUND
                : status == 403               ? ERR_DENIED
+               : status == 401               ? ERR_UNAUTHENTICATED
                                              : ERR_PROTOCOL;
     const char *detail = json_text(problem, "detail", json_text(problem, "title", ""));
     if (*detail)
@@ -219,6 +238,7 @@ static int exit_code(const struct error *e)
     case ERR_NOT_FOUND:
         return COMMAND_NOT_FOUND;
     case ERR_DENIED:
+    case ERR_UNAUTHENTICATED:
         return COMMAND_DENIED;
     default:
         return COMMAND_FAILED;
@@ -236,9 +256,8 @@ int client_fail(const struct client *c, const struct error *e)
 {
     if (c->answered || e->code != ERR_UNAVAILABLE)
         return command_fail(c->in, e);
-    fprintf(stderr,
-            "gpumux: %s: %s\nIs it running? 'gpumux up' starts it; --socket or "
-            "GPUMUX_SOCKET says where it is.\n",
-            c->in->command->name, e->text);
+    fprintf(stderr, "gpumux: %s: %s\nIs it running? %s says where it is.\n", c->in->command->name,
+            e->text,
+            c->socket ? "'gpumux up' starts it; --socket or GPUMUX_SOCKET" : "--url or GPUMUX_URL");
     return COMMAND_UNREACHABLE;
 }

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "cli/options.h"
+#include "cli/remote.h"
 #include "wire/http_client.h"
 
 enum {
@@ -16,16 +17,19 @@ enum {
 struct client {
     const struct invocation *in;
     struct arena arena;
-    const char *socket;
+    const char *socket;   /* on this machine; NULL: it is remote */
+    struct remote remote; /* on another */
     struct http_client *http;
     bool reached;  /* gpumux has answered, or at least listened, once */
     bool answered; /* the last error is gpumux's own answer */
     bool fits;     /* gpumux has answered, and its version goes with ours */
 };
 
-/* Finds the socket (--socket); does not connect yet. Prints and returns an exit code ≠ 0 if it
- * cannot. */
+/* Finds gpumux: --socket, else --url or $GPUMUX_URL (remote.h), else the socket of this machine
+ * (paths.h). Does not connect yet. Prints and returns an exit code ≠ 0 if it cannot. */
 int client_init(struct client *c, const struct invocation *in);
+/* One connection more to the same gpumux, for the caller. NULL: no memory. */
+struct http_client *client_open(const struct client *c);
 void client_done(struct client *c);
 
 /*

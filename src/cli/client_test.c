@@ -101,7 +101,8 @@ static int never_called(void *arg, const struct sse_event *event)
     return 0;
 }
 
-static const struct option options[] = {{"socket", 0, "PATH", "where", NULL}, {0}};
+static const struct option options[] = {
+    {"socket", 0, "PATH", "where", NULL}, {"url", 0, "URL", "where", NULL}, {0}};
 static const struct command command = {.name = "test", .options = options};
 static const struct invocation invocation = {.command = &command};
 

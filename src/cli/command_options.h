@@ -5,8 +5,10 @@
 /* clang-format off */
 #define OPTIONS_END {0}
 
-#define SOCKET_OPTION                                                                              \
-    {"socket", 0, "PATH", "the API socket, instead of $GPUMUX_SOCKET or the usual places", NULL}
+#define CONNECTION_OPTIONS                                                                         \
+    {"socket", 0, "PATH", "the API socket, instead of $GPUMUX_SOCKET or the usual places", NULL},  \
+    {"url", 0, "URL", "gpumux on another machine, https://HOST:PORT, instead of $GPUMUX_URL",      \
+     NULL}
 #define OUTPUT_OPTION                                                                              \
     {"output", 'o', "table|wide|json|yaml", "how to show it", NULL}
 #define QUIET_OPTION(help) {"quiet", 'q', NULL, help, NULL}

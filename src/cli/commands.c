@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "cli/access.h"
 #include "cli/changing.h"
 #include "cli/command_options.h"
 #include "cli/daemons.h"
@@ -27,13 +28,13 @@ static const struct option submit_options[] = {
     {"key", 0, "KEY", "the same key never submits twice; one is made if not given", NULL},
     OUTPUT_OPTION,
     QUIET_OPTION("print ids only"),
-    SOCKET_OPTION,
+    CONNECTION_OPTIONS,
     OPTIONS_END};
 static const struct option run_options[] = {
     SPEC_OPTIONS,
     {"no-stdin", 0, NULL, "do not forward standard input", NULL},
     QUIET_OPTION("say nothing about waiting and ending"),
-    SOCKET_OPTION,
+    CONNECTION_OPTIONS,
     OPTIONS_END};
 static const struct option ps_options[] = {
     {"all", 'a', NULL, "all that are kept, not only live and the 20 that ended last", NULL},
@@ -43,44 +44,57 @@ static const struct option ps_options[] = {
     {"name", 'n', "NAME", "only of this name", NULL},
     OUTPUT_OPTION,
     QUIET_OPTION("print ids only"),
-    SOCKET_OPTION,
+    CONNECTION_OPTIONS,
     OPTIONS_END};
-static const struct option describe_options[] = {OUTPUT_OPTION, SOCKET_OPTION, OPTIONS_END};
+static const struct option describe_options[] = {OUTPUT_OPTION, CONNECTION_OPTIONS, OPTIONS_END};
 static const struct option logs_options[] = {
     {"follow", 'f', NULL, "go on until the attempt has ended", NULL},
     {"attempt", 0, "N", "this attempt's, instead of the last one's", NULL},
     {"timestamps", 't', NULL, "begin every line with its time", NULL},
     {"stdout", 0, NULL, "only what came from standard output", NULL},
     {"stderr", 0, NULL, "only what came from standard error", NULL},
-    SOCKET_OPTION,
+    CONNECTION_OPTIONS,
     OPTIONS_END};
 static const struct option cancel_options[] = {
     {"grace", 0, "TIME", "between SIGTERM and SIGKILL; 0s kills at once", NULL},
-    SOCKET_OPTION,
+    CONNECTION_OPTIONS,
     OPTIONS_END};
-static const struct option socket_options[] = {SOCKET_OPTION, OPTIONS_END};
+static const struct option socket_options[] = {CONNECTION_OPTIONS, OPTIONS_END};
 static const struct option wait_options[] = {
     {"timeout", 0, "TIME", "give up after this, such as 10m", NULL},
     QUIET_OPTION("do not say how each ended"),
-    SOCKET_OPTION,
+    CONNECTION_OPTIONS,
     OPTIONS_END};
 static const struct option top_options[] = {
     {"once", 0, NULL, "print one frame as plain text", NULL},
     {"interval", 'i', "TIME", "between two looks (default 1s)", NULL},
-    SOCKET_OPTION,
+    CONNECTION_OPTIONS,
     OPTIONS_END};
 static const struct option nodes_options[] = {OUTPUT_OPTION, QUIET_OPTION("print names only"),
-                                              SOCKET_OPTION, OPTIONS_END};
+                                              CONNECTION_OPTIONS, OPTIONS_END};
 static const struct option events_options[] = {
     {"follow", 'f', NULL, "go on with what happens from now on", NULL},
     {"since", 0, "REVISION", "those after this revision; 0: all that are kept", NULL},
     OUTPUT_OPTION,
-    SOCKET_OPTION,
+    CONNECTION_OPTIONS,
     OPTIONS_END};
 static const struct option state_options[] = {STATE_OPTION, OPTIONS_END};
 static const struct option man_options[] = {
     {"all", 0, "DIR", "write every page into this directory", NULL}, OPTIONS_END};
-static const struct option doctor_options[] = {STATE_OPTION, SOCKET_OPTION, OPTIONS_END};
+static const struct option doctor_options[] = {STATE_OPTION, CONNECTION_OPTIONS, OPTIONS_END};
+
+static const struct option token_options[] = {
+    {"role", 0, "viewer|user|admin|node",
+     "viewer reads; user submits, and changes what is its account's; admin does everything; node "
+     "lets one node join, once",
+     NULL},
+    {"account", 0, "NAME", "whom it acts for: its workloads run as this account of the node", NULL},
+    {"name", 0, "NODE", "of a node: the only name with which it may join", NULL},
+    {"ttl", 0, "TIME", "how long it is good, such as 12h (default 90d, of a node 1d)", NULL},
+    OUTPUT_OPTION,
+    QUIET_OPTION("print nothing but the token"),
+    CONNECTION_OPTIONS,
+    OPTIONS_END};
 
 #define EXAMPLES(...)                                                                              \
     (const struct example[])                                                                       \
@@ -283,6 +297,30 @@ static const struct command commands[] = {
         .completes = "ids",
         .operands_most = 1,
         .run = events_command,
+    },
+    {
+        .name = "token",
+        .operands = "create | list | revoke ID…",
+        .summary = "let somebody in over the network, or a node join",
+        .description =
+            "'create' makes a token and prints it, this once; for a node it prints the command "
+            "with "
+            "which the node joins. 'list' shows those that are good, without their secret. "
+            "'revoke' "
+            "refuses some from now on, and ends what follows or watches with them. For "
+            "administrators.\n\n"
+            "A client has its token in GPUMUX_TOKEN, or in ~/.config/gpumux/token, which only its "
+            "owner may read; GPUMUX_URL says where gpumux is, GPUMUX_CA whom to trust there.",
+        .options = token_options,
+        .examples = EXAMPLES(
+            {"gpumux token create --role user --account ada", "for Ada, for 90 days"},
+            {"gpumux token create --role viewer --account prometheus --ttl 365d", "for metrics"},
+            {"gpumux token create --role node", "the command with which another node joins"},
+            {"gpumux token revoke 3", "refuse a token from now on"}),
+        .completes = "create list revoke",
+        .operands_least = 1,
+        .operands_most = COMMAND_OPERANDS_ANY,
+        .run = token_command,
     },
     {
         .name = "config",

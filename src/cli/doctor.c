@@ -286,12 +286,20 @@ static void check_limits(struct doctor *d, struct finding *f)
 
 static void check_up(struct doctor *d, struct finding *f)
 {
-    const char *socket = paths_api_socket(&d->arena, option_value(d->in, "socket"));
-    struct http_client *http = socket ? http_client_new(socket) : NULL;
+    struct client c;
+    if (client_init(&c, d->in) != COMMAND_OK) {
+        find(f, VERDICT_FAIL, "where gpumux is, or how to speak to it, is set wrong");
+        return;
+    }
+    struct http_client *http = c.http;
     struct http_call call = {.method = "GET", .target = "/v1/version", .timeout_ms = 5000};
     struct error e = {0};
-    int r = http ? http_client_call(&e, http, &call) : -ERR_NO_MEMORY;
-    if (r == 0 && client_check_server(&e, http_client_server(http)) < 0) {
+    int r = http_client_call(&e, http, &call);
+    if (r == 0 && http_client_status(http) >= 300) {
+        (void)client_problem(&e, http_client_status(http), http_client_body(http, NULL),
+                             strlen(http_client_body(http, NULL)));
+        find(f, VERDICT_FAIL, "gpumux is up, and says: %.150s", e.text);
+    } else if (r == 0 && client_check_server(&e, http_client_server(http)) < 0) {
         find(f, VERDICT_FAIL, "%s", e.text);
     } else if (r == 0) {
         json_t *answer = json_loads(http_client_body(http, NULL), 0, NULL);
@@ -300,9 +308,9 @@ static void check_up(struct doctor *d, struct finding *f)
         json_decref(answer);
     } else {
         find(f, VERDICT_WARN, "gpumux is not up: %.150s", e.text);
-        mend(f, "gpumux up");
+        mend(f, "%s", c.socket ? "gpumux up" : "is GPUMUX_URL right?");
     }
-    http_client_free(http);
+    client_done(&c);
 }
 
 static const struct {

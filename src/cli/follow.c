@@ -22,7 +22,7 @@ int64_t follow_next_try(const struct follow *f)
 static int follow_init(struct error *e, struct follow *f, struct client *client)
 {
     f->client = client;
-    f->http = http_client_new(client->socket);
+    f->http = client_open(client);
     return f->http ? 0 : error_set(e, ERR_NO_MEMORY, "out of memory");
 }
 

@@ -82,9 +82,16 @@ static void append_exits(struct str *out, const char *lines)
 
 static void append_environment(struct str *out)
 {
-    str_append(out, ".SH ENVIRONMENT\n"
-                    ".TP\n.B GPUMUX_SOCKET\nthe API socket, if \\fB\\-\\-socket\\fR is not given\n"
-                    ".TP\n.B NO_COLOR\nif set, no colours are used on a terminal either\n");
+    str_append(out,
+               ".SH ENVIRONMENT\n"
+               ".TP\n.B GPUMUX_SOCKET\nthe API socket, if \\fB\\-\\-socket\\fR is not given\n"
+               ".TP\n.B GPUMUX_URL\nhttps://HOST:PORT of a gpumux on another machine, if "
+               "\\fB\\-\\-url\\fR is not given\n"
+               ".TP\n.B GPUMUX_CA\nwhom to trust there: sha256:HEX of its authority, or a file "
+               "with the certificate (~/.config/gpumux/ca.pem)\n"
+               ".TP\n.B GPUMUX_TOKEN\nthe token to show there; else it is read from "
+               "GPUMUX_TOKEN_FILE (~/.config/gpumux/token), which only its owner may read\n"
+               ".TP\n.B NO_COLOR\nif set, no colours are used on a terminal either\n");
 }
 
 static void write_command(struct str *out, const struct command *c)
