@@ -17,8 +17,13 @@
 static const struct option no_options[] = {OPTIONS_END};
 static const struct option up_options[] = {DEVICE_OPTIONS, DAEMON_OPTIONS, LISTEN_OPTION,
                                            POLICY_OPTION, OPTIONS_END};
-static const struct option control_options[] = {DAEMON_OPTIONS, LISTEN_OPTION, NODE_SOCKET_OPTION,
-                                                POLICY_OPTION, OPTIONS_END};
+static const struct option control_options[] = {
+    DAEMON_OPTIONS,
+    LISTEN_OPTION,
+    NODE_SOCKET_OPTION,
+    POLICY_OPTION,
+    {"url", 0, "URL", "init: where nodes and clients will find control, https://HOST:PORT", NULL},
+    OPTIONS_END};
 static const struct option node_options[] = {JOIN_OPTIONS, DEVICE_OPTIONS, DAEMON_OPTIONS,
                                              NODE_SOCKET_OPTION, OPTIONS_END};
 static const struct option submit_options[] = {
@@ -361,13 +366,21 @@ static const struct command commands[] = {
     },
     {
         .name = "control",
-        .operands = "",
+        .operands = "[init]",
         .summary = "start only the part that queues and places workloads",
         .description =
             "Starts control without a node of its own: the store, the policy, the API, and a "
             "socket to which nodes of this machine connect; with --listen also a port for nodes "
-            "and clients of others.",
+            "and clients of others.\n\n"
+            "'init' prepares a cluster, once: it makes a certificate authority and control's own "
+            "certificate in the state directory, and prints the command with which a first node "
+            "joins. It starts nothing.",
         .options = control_options,
+        .examples = EXAMPLES(
+            {"gpumux control init --url https://gpu-control.example:7443", "prepare a cluster"},
+            {"gpumux control --listen 0.0.0.0:7443", "start its control"}),
+        .completes = "init",
+        .operands_most = 1,
         .run = control_command,
     },
     {

@@ -374,7 +374,7 @@ int up_command(const struct invocation *in)
 
 int control_command(const struct invocation *in)
 {
-    return run_daemon(in, true, false);
+    return in->operand_count > 0 ? control_init_command(in) : run_daemon(in, true, false);
 }
 
 static int join_command(const struct invocation *in)

@@ -4,5 +4,6 @@
 
 int up_command(const struct invocation *in);
 int control_command(const struct invocation *in);
+int control_init_command(const struct invocation *in);
 int node_command(const struct invocation *in);
 int supervise_command(const struct invocation *in);

@@ -42,6 +42,7 @@ static const struct http_route routes[] = {
     {HTTP_GET, "/v1/nodes/{name}", handle_node, HTTP_VIEWER},
     {HTTP_POST, "/v1/nodes/{name}/drain", handle_drain, HTTP_ADMIN},
     {HTTP_POST, "/v1/nodes/{name}/undrain", handle_undrain, HTTP_ADMIN},
+    {HTTP_POST, "/v1/join", handle_join, HTTP_ANYBODY},
     {HTTP_GET, "/v1/tokens", handle_tokens, HTTP_ADMIN},
     {HTTP_POST, "/v1/tokens", handle_token_create, HTTP_ADMIN},
     {HTTP_DELETE, "/v1/tokens/{id}", handle_token_revoke, HTTP_ADMIN},
@@ -489,6 +490,7 @@ int control_new(struct error *e, struct event_base *base, const struct control_o
     list_init(&c->log_streams);
     list_init(&c->waiters);
     list_init(&c->tokens);
+    list_init(&c->joinings);
     list_init(&c->filling.deferred);
     list_init(&c->committing);
     hash_map_init(&c->requests);

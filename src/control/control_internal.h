@@ -8,6 +8,7 @@
  *   authority.c  who issues them
  *   access.c     who asks, and what they may
  *   tokens.c     tokens and their routes
+ *   join.c       POST /v1/join
  *   submit.c     POST /v1/workloads
  *   workloads.c  the other routes of workloads
  *   logs.c       output, through the node that has it
@@ -109,7 +110,8 @@ struct control {
     struct tls_context *tls;
     struct event *tls_due; /* when control's own certificate is to be renewed */
     uint16_t port;
-    struct list tokens; /* struct token */
+    struct list tokens;   /* struct token */
+    struct list joinings; /* struct joining, of join.c */
     uint64_t token_last;
     struct evconnlistener *node_listener;
     struct list links;    /* struct node_link */
@@ -209,6 +211,7 @@ void handle_healthz(void *context, struct http_request *r);
 void handle_readyz(void *context, struct http_request *r);
 void handle_metrics(void *context, struct http_request *r);
 
+void handle_join(void *context, struct http_request *r);
 void handle_tokens(void *context, struct http_request *r);
 void handle_token_create(void *context, struct http_request *r);
 void handle_token_revoke(void *context, struct http_request *r);
@@ -234,13 +237,17 @@ void tokens_done(struct control *c);
 void tokens_tick(struct control *c, int64_t now_wall_ms);
 /* The token of the API that was shown, if it is good now; NULL. Valid until the loop's next turn. */
 const struct token *tokens_find(struct control *c, const char *text);
+/* Whether a node of that name may join with this token. *ret_named: it was made for this very name.
+ * -ERR_UNAUTHENTICATED; -ERR_DENIED: it is for another name. */
+int tokens_check_join(struct error *e, struct control *c, const char *text, const char *node,
+                      bool *ret_named);
 /*
- * Uses up a token with which the node of that name joins: from here on it is refused, and w gets its
- * reply when that is durable; only then may the node be let in. *ret_named: the token was made for
- * this very name. -ERR_UNAUTHENTICATED, -ERR_DENIED (it is for another name): nothing was used up.
+ * Uses it up: from here on it is refused, and w gets its reply when that is durable, together with
+ * what was added to the round before, with the result `booked`; only then may the node be let in.
+ * As tokens_check_join, then nothing was used up; -ERR_NO_MEMORY as control_commit.
  */
 int tokens_take_join(struct error *e, struct control *c, const char *text, const char *node,
-                     struct waiter *w, bool *ret_named);
+                     struct waiter *w, int booked);
 /* The workload that {ref} names: an id, or the newest of that name, the caller's own before others'.
  * -ERR_NOT_FOUND; -ERR_CONFLICT where it names an array. */
 int control_resolve(struct error *e, struct control *c, const struct http_request *r,

@@ -153,23 +153,44 @@ void tokens_tick(struct control *c, int64_t now_wall_ms)
     }
 }
 
-int tokens_take_join(struct error *e, struct control *c, const char *text, const char *node,
-                     struct waiter *w, bool *ret_named)
+static int find_join(struct error *e, struct control *c, const char *text, const char *node,
+                     struct token **ret)
 {
     struct token *t = find(c, TOKEN_JOIN, text);
     if (!t)
         return error_set(e, ERR_UNAUTHENTICATED,
                          "this token is not known: it was used, was revoked, has expired, or is "
-                         "for another gpumux");
+                         "for another gpumux. 'gpumux token create --role node' on control's "
+                         "machine makes one");
     if (t->account[0] && strcmp(t->account, node) != 0)
         return error_set(e, ERR_DENIED, "this token is for a node named '%s', not '%s'", t->account,
                          node);
-    bool named = t->account[0] != '\0';
-    int booked = book_end(c, t, "token_used", node, node);
+    *ret = t;
+    return 0;
+}
+
+int tokens_check_join(struct error *e, struct control *c, const char *text, const char *node,
+                      bool *ret_named)
+{
+    struct token *t = NULL;
+    int r = find_join(e, c, text, node, &t);
+    if (r == 0)
+        *ret_named = t->account[0] != '\0';
+    return r;
+}
+
+int tokens_take_join(struct error *e, struct control *c, const char *text, const char *node,
+                     struct waiter *w, int booked)
+{
+    struct token *t = NULL;
+    int r = find_join(e, c, text, node, &t);
+    if (r < 0)
+        return r;
+    if (booked == 0)
+        booked = book_end(c, t, "token_used", node, node);
     token_remove(t);
     if (control_commit(c, w, booked) < 0)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
-    *ret_named = named;
     return 0;
 }
 

@@ -177,7 +177,8 @@ static int check_grant(struct error *e, const struct agent *a, const struct gran
             return error_set(e, ERR_NO_DEVICE, "device %s is not on this node", grant->devices[i]);
     }
     /* A uid means something on control's own machine alone; elsewhere the name counts. */
-    const char *user = grant->spec->user || !a->networked ? grant->spec->user : grant->user;
+    bool by_name = a->networked || grant->uid == UID_BY_NAME;
+    const char *user = grant->spec->user || !by_name ? grant->spec->user : grant->user;
     return account_find(e, user, grant->uid, a->config->allow_root, ret);
 }
 

@@ -23,7 +23,10 @@
 
 #include "base/clock.h"
 #include "openapi.h"
+#include "tls/certificate.h"
+#include "tls/token.h"
 #include "wire/http_client.h"
+#include "wire/json_writer.h"
 
 enum {
     CALL_MS = 30000,
@@ -150,10 +153,31 @@ static void start_daemon(struct fixture *f)
     int fd = open(f->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
     dup2(fd, STDOUT_FILENO);
     dup2(fd, STDERR_FILENO);
-    execl(program, program, "up", "--state", state, "--emulate", "2xH200:24g", "--set",
-          "allow_root=true", "--set", "node_name=box", "--set", "beat=100ms", "--set",
+    execl(program, program, "up", "--state", state, "--listen", "0", "--emulate", "2xH200:24g",
+          "--set", "allow_root=true", "--set", "node_name=box", "--set", "beat=100ms", "--set",
           "keep_events=100", "--set", connections, "--set", queue, (char *)NULL);
     _exit(127);
+}
+
+/* Only a control that has an authority and is on a network takes nodes. */
+static void prepare_cluster(struct fixture *f)
+{
+    char program[512], state[64];
+    int status;
+    snprintf(program, sizeof program, "%s/src/cli/gpumux", getenv("GPUMUX_BUILD"));
+    snprintf(state, sizeof state, "%s/s", f->directory);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int fd = open(f->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+        dup2(fd, STDOUT_FILENO);
+        dup2(fd, STDERR_FILENO);
+        execl(program, program, "control", "init", "--state", state, "--url",
+              "https://localhost:7443", (char *)NULL);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 static bool daemon_answers(struct fixture *f)
@@ -189,6 +213,7 @@ static int set_up(void **state)
     snprintf(f->socket, sizeof f->socket, "%s/s/api.sock", f->directory);
     snprintf(f->log, sizeof f->log, "%s/log", f->directory);
     f->client = client_new(f);
+    prepare_cluster(f);
     start_daemon(f);
     return chmod(f->directory, 0755);
 }
@@ -289,6 +314,61 @@ static void tokens(void **state)
     ASK(404, .method = "DELETE", .target = "/v1/tokens/1");
     assert_null(strstr(GET(200, "/v1/tokens"), "\"id\":1,"));
     wait_for(f, "/v1/events", "token_revoked");
+}
+
+/* The token in an answer of /v1/tokens. */
+static void make_join_token(struct fixture *f, const char *name, char ret[TOKEN_TEXT_MAX])
+{
+    char body[128];
+    snprintf(body, sizeof body, "{\"role\":\"node\"%s%s%s}", name ? ",\"name\":\"" : "",
+             name ? name : "", name ? "\"" : "");
+    const char *found = strstr(POST(201, "/v1/tokens", body), "gmj_");
+    assert_non_null(found);
+    snprintf(ret, TOKEN_TEXT_MAX, "%s", found);
+}
+
+static const char *join_body(const char *token, const char *name, const char *csr, struct str *out)
+{
+    struct json_writer w;
+    str_clear(out);
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_put_string(json_key(&w, "token"), token);
+    json_put_string(json_key(&w, "name"), name);
+    json_put_string(json_key(&w, "csr"), csr);
+    json_end_object(&w);
+    return str_text(out);
+}
+
+static void joining(void **state)
+{
+    struct fixture *f = *state;
+    struct str key, csr, body;
+    char any[TOKEN_TEXT_MAX], named[TOKEN_TEXT_MAX];
+    str_init(&key, CERTIFICATE_PEM_MAX);
+    str_init(&csr, CERTIFICATE_PEM_MAX);
+    str_init(&body, 64 << 10);
+    assert_int_equal(certificate_make_request(NULL, "x", &key, &csr), 0);
+    make_join_token(f, NULL, any);
+    make_join_token(f, "box", named);
+    POST(400, "/v1/join", "{");
+    POST(400, "/v1/join", "{\"token\":\"x\"}");
+    POST(400, "/v1/join", join_body(any, "a b", str_text(&csr), &body));
+    POST(400, "/v1/join", join_body(any, "new", "no request", &body));
+    POST(401, "/v1/join", join_body("gmj_0", "new", str_text(&csr), &body));
+    POST(403, "/v1/join", join_body(named, "new", str_text(&csr), &body));
+    POST(409, "/v1/join", join_body(any, "box", str_text(&csr), &body));
+    /* Nothing of that has used them up. */
+    assert_non_null(strstr(POST(200, "/v1/join", join_body(any, "new", str_text(&csr), &body)),
+                           "BEGIN CERTIFICATE"));
+    POST(401, "/v1/join", join_body(any, "newer", str_text(&csr), &body));
+    make_join_token(f, NULL, any);
+    POST(409, "/v1/join",
+         join_body(any, "new", str_text(&csr), &body)); /* before its first hello */
+    POST(200, "/v1/join", join_body(named, "box", str_text(&csr), &body));
+    str_done(&key);
+    str_done(&csr);
+    str_done(&body);
 }
 
 static void submitting(void **state)
@@ -527,6 +607,7 @@ int main(void)
         cmocka_unit_test(gpumux_itself),
         cmocka_unit_test(nodes),
         cmocka_unit_test(tokens),
+        cmocka_unit_test(joining),
         cmocka_unit_test(submitting),
         cmocka_unit_test(reading),
         cmocka_unit_test(signals_and_input),
