@@ -10,6 +10,9 @@
     {                                                                                              \
         return CUDA_ERROR_NOT_SUPPORTED;                                                           \
     }
+#define PER_THREAD(...)
 #include "emu/cuda_calls.def"
+#include "emu/per_thread_calls.def"
 #undef CALL
 #undef LACK
+#undef PER_THREAD

@@ -6,9 +6,12 @@
 /* Only their addresses are of interest here; their types are known where they are defined. */
 #define CALL(symbol, name, version) extern const char symbol##_address[] __asm__(#symbol);
 #define LACK(symbol, name, version) extern const char symbol##_address[] __asm__(#symbol);
+#define PER_THREAD(symbol, ...)     extern const char symbol##_address[] __asm__(#symbol);
 #include "emu/cuda_calls.def"
+#include "emu/per_thread_calls.def"
 #undef CALL
 #undef LACK
+#undef PER_THREAD
 
 struct symbol_row {
     const char *name;
@@ -16,13 +19,38 @@ struct symbol_row {
     const char *address;
 };
 
+#define CALL(symbol, name, version)            {#name, version, symbol##_address},
+#define LACK(symbol, name, version)            {#name, version, symbol##_address},
+#define PER_THREAD(symbol, name, version, ...) {#name, version, symbol##_address},
 static const struct symbol_row symbols[] = {
-#define CALL(symbol, name, version) {#name, version, symbol##_address},
-#define LACK(symbol, name, version) {#name, version, symbol##_address},
 #include "emu/cuda_calls.def"
+};
+static const struct symbol_row per_thread_symbols[] = {
+#include "emu/per_thread_calls.def"
+};
 #undef CALL
 #undef LACK
-};
+#undef PER_THREAD
+
+/* The newest of a name's symbols that a program built for `version` knows. */
+static enum cuda_proc_address_status find_symbol(const struct symbol_row *rows, size_t count,
+                                                 const char *name, int version,
+                                                 const char **ret_address)
+{
+    const struct symbol_row *best = NULL;
+    enum cuda_proc_address_status status = CUDA_PROC_NOT_FOUND;
+    for (size_t i = 0; i < count; i++) {
+        const struct symbol_row *row = &rows[i];
+        if (strcmp(row->name, name) != 0)
+            continue;
+        if (row->version <= version && (!best || row->version > best->version))
+            best = row;
+        status = best ? CUDA_PROC_FOUND : CUDA_PROC_VERSION_NOT_SUFFICIENT;
+    }
+    if (best)
+        *ret_address = best->address;
+    return status;
+}
 
 CUDA_API int cuGetProcAddress_v2(const char *name, void **ret_address, int version, uint64_t flags,
                                  int *ret_status);
@@ -31,25 +59,17 @@ CUDA_API int cuGetProcAddress_v2(const char *name, void **ret_address, int versi
 {
     if (!name || !ret_address || flags > CUDA_PROC_PER_THREAD_STREAM)
         return CUDA_ERROR_INVALID_VALUE;
+    const char *address = NULL;
+    enum cuda_proc_address_status status = CUDA_PROC_NOT_FOUND;
     if (flags == CUDA_PROC_PER_THREAD_STREAM)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    const struct symbol_row *best = NULL;
-    int status = CUDA_PROC_NOT_FOUND;
-    for (size_t i = 0; i < sizeof(symbols) / sizeof(*symbols); i++) {
-        const struct symbol_row *row = &symbols[i];
-        if (strcmp(row->name, name) != 0)
-            continue;
-        if (row->version > version) {
-            if (!best)
-                status = CUDA_PROC_VERSION_NOT_SUFFICIENT;
-        } else if (!best || row->version > best->version) {
-            best = row;
-            status = CUDA_PROC_FOUND;
-        }
-    }
+        status = find_symbol(per_thread_symbols,
+                             sizeof(per_thread_symbols) / sizeof(*per_thread_symbols), name,
+                             version, &address);
+    if (status == CUDA_PROC_NOT_FOUND)
+        status = find_symbol(symbols, sizeof(symbols) / sizeof(*symbols), name, version, &address);
     if (ret_status)
-        *ret_status = status;
-    *ret_address = best ? (void *)(uintptr_t)best->address : NULL;
+        *ret_status = (int)status;
+    *ret_address = (void *)(uintptr_t)address;
     return CUDA_SUCCESS; /* also when nothing was found: the status tells */
 }
 

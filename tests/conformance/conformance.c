@@ -75,6 +75,8 @@ static const struct case_row cases[] = {
     {"exported_memory", case_exported_memory},
     {"stream_callbacks", case_stream_callbacks},
     {"context_events", case_context_events},
+    {"per_thread_stream", case_per_thread_stream},
+    {"per_thread_names", case_per_thread_names},
     {"nvml_system", case_nvml_system},
     {"nvml_devices", case_nvml_devices},
     {"nvml_load", case_nvml_load},
@@ -148,10 +150,13 @@ bool conformance_note(struct conformance *t, enum conformance_call call, const c
     notes->checks++;
     if (result == expected) {
         remember(notes, call, result);
+        if (t->is_per_thread && result == CUDA_SUCCESS)
+            notes->per_thread_succeeded[call] = true;
         return true;
     }
     notes->failures++;
-    printf("%s:%d: %s gives %d (%s), not %d (%s)\n", file, line, calls[call].name, result,
+    printf("%s:%d:%s %s gives %d (%s), not %d (%s)\n", file, line,
+           t->is_per_thread ? " per thread:" : "", calls[call].name, result,
            result_name(call, result), expected, result_name(call, expected));
     return false;
 }
@@ -162,7 +167,8 @@ bool conformance_check(struct conformance *t, enum conformance_call call, const 
     t->notes->checks++;
     if (!is_right) {
         t->notes->failures++;
-        printf("%s:%d: after %s: not so: %s\n", file, line, calls[call].name, text);
+        printf("%s:%d:%s after %s: not so: %s\n", file, line,
+               t->is_per_thread ? " per thread:" : "", calls[call].name, text);
     }
     return is_right;
 }
@@ -223,15 +229,23 @@ static void load_calls(struct conformance *t)
     *(void **)&t->name_ = dlsym(is_nvml(CALL_##name_) ? nvml : cuda, #name_);
 #include "prototypes.def"
 #undef PROTOTYPE
+    if (!t->is_per_thread)
+        return;
+#define PER_THREAD(symbol, name_, version, base, ...) *(void **)&t->base = dlsym(cuda, #symbol);
+#define LACK(...)
+#include "emu/per_thread_calls.def"
+#undef PER_THREAD
+#undef LACK
 }
 
-static void run_case(const struct case_row *row, struct conformance_notes *notes)
+static void run_case(const struct case_row *row, bool is_per_thread,
+                     struct conformance_notes *notes)
 {
     notes->current = CALL_COUNT;
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
-        struct conformance t = {.notes = notes};
+        struct conformance t = {.notes = notes, .is_per_thread = is_per_thread};
         load_calls(&t);
         row->run(&t);
         fflush(stdout);
@@ -243,7 +257,8 @@ static void run_case(const struct case_row *row, struct conformance_notes *notes
     if (status == 0)
         return;
     notes->failures++;
-    printf("case %s ended with status 0x%x in %s\n", row->name, (unsigned)status,
+    printf("case %s%s ended with status 0x%x in %s\n", row->name,
+           is_per_thread ? " per thread" : "", (unsigned)status,
            notes->current < CALL_COUNT ? calls[notes->current].name : "itself");
 }
 
@@ -307,6 +322,22 @@ static unsigned count_unknown(void)
     return unknown;
 }
 
+/* Variants of calls that no assertion has seen succeed. */
+static unsigned count_unseen_per_thread(const struct conformance_notes *notes)
+{
+    unsigned unseen = 0;
+#define PER_THREAD(symbol, name_, version, base, ...)                                              \
+    if (!notes->per_thread_succeeded[CALL_##base]) {                                               \
+        printf("%s: no assertion has seen it succeed\n", #symbol);                                 \
+        unseen++;                                                                                  \
+    }
+#define LACK(...)
+#include "emu/per_thread_calls.def"
+#undef PER_THREAD
+#undef LACK
+    return unseen;
+}
+
 /* In a process of its own: the device and its driver, for the report. */
 static void print_device(struct conformance *t)
 {
@@ -355,12 +386,15 @@ int main(int argc, char **argv)
         bool wanted = argc == 1;
         for (int a = 1; a < argc; a++)
             wanted = wanted || strcmp(argv[a], cases[i].name) == 0;
-        if (wanted)
-            run_case(&cases[i], notes);
+        if (!wanted)
+            continue;
+        run_case(&cases[i], false, notes);
+        if (strncmp(cases[i].name, "nvml", strlen("nvml")) != 0)
+            run_case(&cases[i], true, notes);
     }
     unsigned unseen = 0;
     if (argc == 1) {
-        unseen = count_unknown();
+        unseen = count_unknown() + count_unseen_per_thread(notes);
         for (unsigned call = 0; call < CALL_COUNT; call++)
             unseen += count_unseen(notes, call);
     }

@@ -3,6 +3,9 @@
  * function that runs in a process of its own, so that what it leaves behind, or a crash, harms no
  * other. Nothing here knows which driver it talks to: it is the one that the loader finds.
  *
+ * Every case runs twice, the second time with the variants of the calls for which stream 0 is the
+ * calling thread's own, so a case that means the legacy stream says CUDA_STREAM_LEGACY.
+ *
  * A case calls only through EXPECT and CHECK, which note the call and what it answered; main() then
  * holds the notes against the lists of calls (prototypes.def).
  */
@@ -32,11 +35,13 @@ struct conformance_notes {
     int current; /* the call under way, for the report of a crash; or CALL_COUNT */
     unsigned result_count[CALL_COUNT];
     int results[CALL_COUNT][CONFORMANCE_RESULTS_MAX];
+    bool per_thread_succeeded[CALL_COUNT]; /* the variant for the thread's own default stream */
 };
 
 struct conformance {
     struct conformance_notes *notes;
-    void *function; /* the kernel of conformance_open_device() */
+    bool is_per_thread; /* calls that have such a variant are the variant */
+    void *function;     /* the kernel of conformance_open_device() */
     void *module, *context;
 #define PROTOTYPE(type, name, parameters, errors) type(*name) parameters;
 #include "prototypes.def"
@@ -121,6 +126,8 @@ void case_shared_handles(struct conformance *t);
 void case_exported_memory(struct conformance *t);
 void case_stream_callbacks(struct conformance *t);
 void case_context_events(struct conformance *t);
+void case_per_thread_stream(struct conformance *t);
+void case_per_thread_names(struct conformance *t);
 void case_nvml_system(struct conformance *t);
 void case_nvml_devices(struct conformance *t);
 void case_nvml_load(struct conformance *t);

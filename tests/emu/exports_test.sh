@@ -3,12 +3,12 @@
 set -u
 failures=0
 
-# check LIBRARY LIST
+# check LIBRARY LIST...
 check() {
     local difference
     difference=$(diff <(nm -D --defined-only "$GPUMUX_BUILD/emu/$1" | awk '{ print $3 }' | sort) \
-        <(sed -nE 's/^(CALL|LACK)\(([A-Za-z0-9_]+).*/\2/p' "$GPUMUX_SOURCE/emu/$2" | sort)) || {
-        echo "$1 and emu/$2 differ:"
+        <(cd "$GPUMUX_SOURCE/emu" && sed -nE 's/^(CALL|LACK|PER_THREAD)\(([A-Za-z0-9_]+).*/\2/p' "${@:2}" | sort)) || {
+        echo "$1 and emu's ${*:2} differ:"
         echo "$difference"
         failures=$((failures + 1))
     }
@@ -18,6 +18,6 @@ check() {
     }
 }
 
-check libcuda.so.1 cuda_calls.def
+check libcuda.so.1 cuda_calls.def per_thread_calls.def
 check libnvidia-ml.so.1 nvml_calls.def
 [ "$failures" = 0 ]
