@@ -19,6 +19,7 @@ enum {
     CUDA_VERSION = 13000,
     TEMPERATURE_IDLE_C = 30,
     TEMPERATURE_RISE_C = 45,
+    TEMPERATURE_SLOWDOWN_C = 90,
     SM_CLOCK_IDLE_MHZ = 345,
     CORES_PER_SM = 128,
     CORES_PER_SMALL_SM = 64, /* Volta, Turing and the A100 */
@@ -36,12 +37,29 @@ struct observer {
 /* Calls read it without the lock: NVML demands that nvmlShutdown is not called beside them. */
 static struct observer observer = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+int nvml_ready(void)
+{
+    return observer.references > 0 ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
+}
+
+const struct mapping *nvml_mapping(void)
+{
+    return &observer.mapping;
+}
+
+static bool is_lost(const struct device *device)
+{
+    return __atomic_load_n(&device->state->health.is_lost, __ATOMIC_ACQUIRE) != 0;
+}
+
 int nvml_check(const struct device *device)
 {
     if (observer.references == 0)
         return NVML_ERROR_UNINITIALIZED;
     bool known = device >= observer.devices && device < observer.devices + observer.device_count;
-    return known ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+    if (!known)
+        return NVML_ERROR_INVALID_ARGUMENT;
+    return is_lost(device) ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
 }
 
 NVML_API int nvmlInit_v2(void);
@@ -109,6 +127,10 @@ NVML_API const char *nvmlErrorString(int result)
         return "the buffer is too small";
     case NVML_ERROR_DRIVER_NOT_LOADED:
         return "no emulated devices: set GPUMUX_EMU or GPUMUX_EMU_DEVICES";
+    case NVML_ERROR_TIMEOUT:
+        return "nothing happened in that time";
+    case NVML_ERROR_GPU_IS_LOST:
+        return "the GPU has fallen off the bus";
     case NVML_ERROR_MEMORY:
         return "out of memory";
     case NVML_ERROR_ARGUMENT_VERSION_MISMATCH:
@@ -128,21 +150,16 @@ static int copy_text(char *to, unsigned size, const char *from)
     return NVML_SUCCESS;
 }
 
-static int ready(void)
-{
-    return observer.references > 0 ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
-}
-
 NVML_API int nvmlSystemGetDriverVersion(char *text, unsigned size);
 NVML_API int nvmlSystemGetDriverVersion(char *text, unsigned size)
 {
-    return ready() ? NVML_ERROR_UNINITIALIZED : copy_text(text, size, DRIVER_VERSION);
+    return nvml_ready() ? NVML_ERROR_UNINITIALIZED : copy_text(text, size, DRIVER_VERSION);
 }
 
 NVML_API int nvmlSystemGetNVMLVersion(char *text, unsigned size);
 NVML_API int nvmlSystemGetNVMLVersion(char *text, unsigned size)
 {
-    return ready() ? NVML_ERROR_UNINITIALIZED : copy_text(text, size, "13." DRIVER_VERSION);
+    return nvml_ready() ? NVML_ERROR_UNINITIALIZED : copy_text(text, size, "13." DRIVER_VERSION);
 }
 
 NVML_API int nvmlSystemGetCudaDriverVersion_v2(int *ret_version);
@@ -163,7 +180,7 @@ NVML_API int nvmlSystemGetCudaDriverVersion(int *ret_version)
 NVML_API int nvmlDeviceGetCount_v2(unsigned *ret_count);
 NVML_API int nvmlDeviceGetCount_v2(unsigned *ret_count)
 {
-    int r = ready();
+    int r = nvml_ready();
     if (r == NVML_SUCCESS && !ret_count)
         r = NVML_ERROR_INVALID_ARGUMENT;
     if (r == NVML_SUCCESS)
@@ -180,9 +197,11 @@ NVML_API int nvmlDeviceGetCount(unsigned *ret_count)
 NVML_API int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **ret_device);
 NVML_API int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **ret_device)
 {
-    int r = ready();
+    int r = nvml_ready();
     if (r == NVML_SUCCESS && (!ret_device || index >= observer.device_count))
         r = NVML_ERROR_INVALID_ARGUMENT;
+    if (r == NVML_SUCCESS && is_lost(&observer.devices[index]))
+        r = NVML_ERROR_GPU_IS_LOST;
     if (r == NVML_SUCCESS)
         *ret_device = &observer.devices[index];
     return r;
@@ -197,7 +216,7 @@ NVML_API int nvmlDeviceGetHandleByIndex(unsigned index, struct device **ret_devi
 NVML_API int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **ret_device);
 NVML_API int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **ret_device)
 {
-    int r = ready();
+    int r = nvml_ready();
     if (r == NVML_SUCCESS && (!uuid || !ret_device))
         r = NVML_ERROR_INVALID_ARGUMENT;
     if (r != NVML_SUCCESS)
@@ -216,7 +235,7 @@ NVML_API int nvmlDeviceGetHandleByPciBusId_v2(const char *text, struct device **
 NVML_API int nvmlDeviceGetHandleByPciBusId_v2(const char *text, struct device **ret_device)
 {
     unsigned domain, bus;
-    int r = ready();
+    int r = nvml_ready();
     if (r == NVML_SUCCESS &&
         (!text || !ret_device || sscanf(text, "%8x:%2x:00", &domain, &bus) != 2))
         r = NVML_ERROR_INVALID_ARGUMENT;
@@ -315,15 +334,10 @@ NVML_API int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct nvml_memor
     return NVML_SUCCESS;
 }
 
-/* Averages over the last utilisation windows, permille. */
-struct recent {
-    unsigned busy, sm, dram;
-};
-
-static struct recent read_recent(struct device *device)
+struct nvml_recent nvml_recent(struct device *device)
 {
     const struct emu_device *state = device->state;
-    struct recent recent = {0};
+    struct nvml_recent recent = {0};
     device_lock_now(device);
     const struct emu_usage *from = &state->marks[0], *to = &state->usage;
     uint64_t ns = to->time_ns - from->time_ns;
@@ -344,7 +358,7 @@ NVML_API int nvmlDeviceGetUtilizationRates(struct device *device, struct nvml_ut
         r = NVML_ERROR_INVALID_ARGUMENT;
     if (r != NVML_SUCCESS)
         return r;
-    struct recent recent = read_recent(device);
+    struct nvml_recent recent = nvml_recent(device);
     *ret =
         (struct nvml_utilization){.gpu = (recent.busy + 5) / 10, .memory = (recent.dram + 5) / 10};
     return NVML_SUCCESS;
@@ -360,7 +374,7 @@ NVML_API int nvmlDeviceGetPowerUsage(struct device *device, unsigned *ret_mw)
         return r;
     const struct emu_model *model = &device->state->model;
     unsigned above_idle_w = model->power_limit_w - model->power_idle_w;
-    *ret_mw = model->power_idle_w * 1000 + above_idle_w * read_recent(device).sm;
+    *ret_mw = model->power_idle_w * 1000 + above_idle_w * nvml_recent(device).sm;
     return NVML_SUCCESS;
 }
 
@@ -381,6 +395,15 @@ NVML_API int nvmlDeviceGetPowerManagementLimit(struct device *device, unsigned *
     return nvmlDeviceGetEnforcedPowerLimit(device, ret_mw);
 }
 
+/* What slows it down for heat is hot. */
+static unsigned temperature_c(struct device *device)
+{
+    uint64_t heat = NVML_REASON_HW_THERMAL | NVML_REASON_SW_THERMAL;
+    if ((device->state->health.clock_reasons & heat) != 0)
+        return TEMPERATURE_SLOWDOWN_C;
+    return TEMPERATURE_IDLE_C + TEMPERATURE_RISE_C * nvml_recent(device).sm / 1000;
+}
+
 NVML_API int nvmlDeviceGetTemperature(struct device *device, int sensor, unsigned *ret_celsius);
 NVML_API int nvmlDeviceGetTemperature(struct device *device, int sensor, unsigned *ret_celsius)
 {
@@ -388,7 +411,7 @@ NVML_API int nvmlDeviceGetTemperature(struct device *device, int sensor, unsigne
     if (r == NVML_SUCCESS && (!ret_celsius || sensor != 0))
         r = NVML_ERROR_INVALID_ARGUMENT;
     if (r == NVML_SUCCESS)
-        *ret_celsius = TEMPERATURE_IDLE_C + TEMPERATURE_RISE_C * read_recent(device).sm / 1000;
+        *ret_celsius = temperature_c(device);
     return r;
 }
 
@@ -410,9 +433,12 @@ NVML_API int nvmlDeviceGetClockInfo(struct device *device, int clock, unsigned *
     int r = nvmlDeviceGetMaxClockInfo(device, clock, ret_mhz);
     if (r == NVML_ERROR_INVALID_ARGUMENT && nvml_check(device) == NVML_SUCCESS && ret_mhz)
         return NVML_ERROR_NOT_SUPPORTED; /* an unknown clock */
-    if (r == NVML_SUCCESS && clock != NVML_CLOCK_MEMORY && read_recent(device).busy == 0)
+    if (r != NVML_SUCCESS || clock == NVML_CLOCK_MEMORY)
+        return r;
+    *ret_mhz -= *ret_mhz * device->state->health.clock_lowered_permille / 1000;
+    if (nvml_recent(device).busy == 0 && *ret_mhz > SM_CLOCK_IDLE_MHZ)
         *ret_mhz = SM_CLOCK_IDLE_MHZ;
-    return r;
+    return NVML_SUCCESS;
 }
 
 NVML_API int nvmlDeviceGetComputeMode(struct device *device, int *ret_mode);

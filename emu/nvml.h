@@ -4,6 +4,16 @@
 #include "emu/device.h"
 #include "emu/nvml_abi.h"
 
-/* A handle of the library while it is initialised: NVML_SUCCESS, NVML_ERROR_UNINITIALIZED,
- * NVML_ERROR_INVALID_ARGUMENT. */
+/* NVML_SUCCESS, or NVML_ERROR_UNINITIALIZED. */
+int nvml_ready(void);
+/* A handle of the library while it is initialised, of a device that is there: NVML_SUCCESS,
+ * NVML_ERROR_UNINITIALIZED, NVML_ERROR_INVALID_ARGUMENT, NVML_ERROR_GPU_IS_LOST. */
 int nvml_check(const struct device *device);
+/* The device file of the library, which is ready. */
+const struct mapping *nvml_mapping(void);
+
+/* Averages over the last utilisation windows, permille. */
+struct nvml_recent {
+    unsigned busy, sm, dram;
+};
+struct nvml_recent nvml_recent(struct device *device);

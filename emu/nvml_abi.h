@@ -71,6 +71,29 @@ struct nvml_pci {
     char bus_id[32];
 };
 
+struct nvml_rows {
+    unsigned max, high, partial, low, none; /* banks by how many spare rows they have */
+};
+
+/* Types of events: bits. */
+enum {
+    NVML_EVENT_SINGLE_BIT_ECC = 0x1,
+    NVML_EVENT_DOUBLE_BIT_ECC = 0x2,
+    NVML_EVENT_XID = 0x8,
+    NVML_EVENTS_ALL = NVML_EVENT_SINGLE_BIT_ECC | NVML_EVENT_DOUBLE_BIT_ECC | NVML_EVENT_XID,
+};
+
+struct nvml_event_v1 {
+    void *device;
+    uint64_t type, data; /* data: the number of an Xid */
+};
+
+struct nvml_event {
+    void *device;
+    uint64_t type, data;
+    unsigned gpu_instance, compute_instance;
+};
+
 enum nvml_gpm_metric_id {
     NVML_GPM_GRAPHICS_UTIL = 1,
     NVML_GPM_SM_UTIL = 2,

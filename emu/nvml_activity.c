@@ -2,37 +2,48 @@
 #include <stdlib.h>
 
 #include "emu/client.h"
+#include "emu/mps.h"
 #include "emu/nvml.h"
 
-/* Copies the living clients; returns how many there are, also when that is more than `size`. */
-static unsigned list_clients(struct device *device, struct nvml_process_v2 *processes,
-                             unsigned size)
+enum listed { LISTED_COMPUTE, LISTED_MPS, LISTED_GRAPHICS };
+
+static void put_process(struct nvml_process_v2 *processes, unsigned size, unsigned *count,
+                        int32_t pid, uint64_t bytes)
+{
+    if (*count < size)
+        processes[*count] = (struct nvml_process_v2){
+            .pid = (unsigned)pid,
+            .used_bytes = bytes,
+            .gpu_instance = NVML_NO_INSTANCE,
+            .compute_instance = NVML_NO_INSTANCE,
+        };
+    (*count)++;
+}
+
+/* Copies the living clients; returns how many there are, also when that is more than `size`. An MPS
+ * server counts among those that compute, and has no memory of its own. */
+static unsigned list_clients(struct device *device, enum listed listed,
+                             struct nvml_process_v2 *processes, unsigned size)
 {
     const struct emu_device *state = device->state;
     unsigned count = 0;
+    if (listed == LISTED_GRAPHICS)
+        return 0;
     device_lock_now(device);
     client_reap(device);
+    if (listed == LISTED_COMPUTE && state->mps.server_pid != 0)
+        put_process(processes, size, &count, state->mps.server_pid, 0);
     for (unsigned slot = 0; slot < state->clients_high; slot++) {
         const struct emu_client *client = &state->clients[slot];
-        if (!client->live)
-            continue;
-        if (count < size)
-            processes[count] = (struct nvml_process_v2){
-                .pid = (unsigned)client->pid,
-                .used_bytes = client->memory_bytes,
-                .gpu_instance = NVML_NO_INSTANCE,
-                .compute_instance = NVML_NO_INSTANCE,
-            };
-        count++;
+        if (client->live && (listed == LISTED_COMPUTE || mps_is_client(device, client)))
+            put_process(processes, size, &count, client->pid, client->memory_bytes);
     }
     device_unlock(device);
     return count;
 }
 
-NVML_API int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *count,
-                                                     struct nvml_process_v2 *processes);
-NVML_API int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *count,
-                                                     struct nvml_process_v2 *processes)
+static int list_v2(struct device *device, enum listed listed, unsigned *count,
+                   struct nvml_process_v2 *processes)
 {
     int r = nvml_check(device);
     if (r == NVML_SUCCESS && (!count || (*count > 0 && !processes)))
@@ -40,35 +51,56 @@ NVML_API int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsi
     if (r != NVML_SUCCESS)
         return r;
     unsigned size = *count;
-    *count = list_clients(device, processes, size);
+    *count = list_clients(device, listed, processes, size);
     return *count > size ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
 
-NVML_API int nvmlDeviceGetComputeRunningProcesses_v2(struct device *device, unsigned *count,
-                                                     struct nvml_process_v2 *processes);
-NVML_API int nvmlDeviceGetComputeRunningProcesses_v2(struct device *device, unsigned *count,
-                                                     struct nvml_process_v2 *processes)
+static int list_v1(struct device *device, enum listed listed, unsigned *count,
+                   struct nvml_process_v1 *processes)
 {
-    return nvmlDeviceGetComputeRunningProcesses_v3(device, count, processes);
-}
-
-NVML_API int nvmlDeviceGetComputeRunningProcesses(struct device *device, unsigned *count,
-                                                  struct nvml_process_v1 *processes);
-NVML_API int nvmlDeviceGetComputeRunningProcesses(struct device *device, unsigned *count,
-                                                  struct nvml_process_v1 *processes)
-{
+    struct nvml_process_v2 all[EMU_CLIENTS_MAX + 1];
+    unsigned all_count = EMU_CLIENTS_MAX + 1;
     int r = nvml_check(device);
     if (r == NVML_SUCCESS && (!count || (*count > 0 && !processes)))
         r = NVML_ERROR_INVALID_ARGUMENT;
+    if (r == NVML_SUCCESS)
+        r = list_v2(device, listed, &all_count, all);
     if (r != NVML_SUCCESS)
         return r;
-    struct nvml_process_v2 all[EMU_CLIENTS_MAX];
     unsigned size = *count;
-    *count = list_clients(device, all, EMU_CLIENTS_MAX);
-    for (unsigned i = 0; i < *count && i < size; i++)
+    *count = all_count;
+    for (unsigned i = 0; i < all_count && i < size; i++)
         processes[i] = (struct nvml_process_v1){.pid = all[i].pid, .used_bytes = all[i].used_bytes};
-    return *count > size ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+    return all_count > size ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
+
+/* The second and the third version differ in name only. */
+#define LISTING(kind, listed)                                                                      \
+    NVML_API int nvmlDeviceGet##kind##RunningProcesses_v3(struct device *device, unsigned *count,  \
+                                                          struct nvml_process_v2 *processes);      \
+    NVML_API int nvmlDeviceGet##kind##RunningProcesses_v3(struct device *device, unsigned *count,  \
+                                                          struct nvml_process_v2 *processes)       \
+    {                                                                                              \
+        return list_v2(device, listed, count, processes);                                          \
+    }                                                                                              \
+    NVML_API int nvmlDeviceGet##kind##RunningProcesses_v2(struct device *device, unsigned *count,  \
+                                                          struct nvml_process_v2 *processes);      \
+    NVML_API int nvmlDeviceGet##kind##RunningProcesses_v2(struct device *device, unsigned *count,  \
+                                                          struct nvml_process_v2 *processes)       \
+    {                                                                                              \
+        return list_v2(device, listed, count, processes);                                          \
+    }                                                                                              \
+    NVML_API int nvmlDeviceGet##kind##RunningProcesses(struct device *device, unsigned *count,     \
+                                                       struct nvml_process_v1 *processes);         \
+    NVML_API int nvmlDeviceGet##kind##RunningProcesses(struct device *device, unsigned *count,     \
+                                                       struct nvml_process_v1 *processes)          \
+    {                                                                                              \
+        return list_v1(device, listed, count, processes);                                          \
+    }
+
+LISTING(Compute, LISTED_COMPUTE)
+LISTING(MPSCompute, LISTED_MPS)
+LISTING(Graphics, LISTED_GRAPHICS)
 
 struct nvml_gpm_sample {
     struct emu_usage usage;

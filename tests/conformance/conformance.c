@@ -80,6 +80,8 @@ static const struct case_row cases[] = {
     {"nvml_system", case_nvml_system},
     {"nvml_devices", case_nvml_devices},
     {"nvml_load", case_nvml_load},
+    {"nvml_health", case_nvml_health},
+    {"illegal_address", case_illegal_address},
 };
 
 struct result_row {
@@ -100,6 +102,7 @@ static const struct result_row nvml_results[] = {
     {NVML_ERROR_NOT_SUPPORTED, "NVML_ERROR_NOT_SUPPORTED"},
     {NVML_ERROR_NOT_FOUND, "NVML_ERROR_NOT_FOUND"},
     {NVML_ERROR_INSUFFICIENT_SIZE, "NVML_ERROR_INSUFFICIENT_SIZE"},
+    {NVML_ERROR_TIMEOUT, "NVML_ERROR_TIMEOUT"},
     {NVML_ERROR_FUNCTION_NOT_FOUND, "NVML_ERROR_FUNCTION_NOT_FOUND"},
     {NVML_ERROR_ARGUMENT_VERSION_MISMATCH, "NVML_ERROR_ARGUMENT_VERSION_MISMATCH"},
 };

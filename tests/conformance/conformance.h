@@ -131,3 +131,5 @@ void case_per_thread_names(struct conformance *t);
 void case_nvml_system(struct conformance *t);
 void case_nvml_devices(struct conformance *t);
 void case_nvml_load(struct conformance *t);
+void case_nvml_health(struct conformance *t);
+void case_illegal_address(struct conformance *t);
