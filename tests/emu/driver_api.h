@@ -70,6 +70,17 @@
     CALL(nvmlGpmSampleFree, (void *))                                                              \
     CALL(nvmlGpmSampleGet, (void *, void *))                                                       \
     CALL(nvmlGpmMetricsGet, (struct nvml_gpm_metrics *))                                           \
+    CALL(nvmlDeviceGetMPSComputeRunningProcesses_v3,                                               \
+         (void *, unsigned *, struct nvml_process_v2 *))                                           \
+    CALL(nvmlDeviceGetCurrentClocksEventReasons, (void *, uint64_t *))                             \
+    CALL(nvmlDeviceGetClockInfo, (void *, int, unsigned *))                                        \
+    CALL(nvmlDeviceGetTemperature, (void *, int, unsigned *))                                      \
+    CALL(nvmlDeviceGetTotalEccErrors, (void *, int, int, uint64_t *))                              \
+    CALL(nvmlDeviceGetRemappedRows, (void *, unsigned *, unsigned *, unsigned *, unsigned *))      \
+    CALL(nvmlDeviceRegisterEvents, (void *, uint64_t, void *))                                     \
+    CALL(nvmlEventSetCreate, (void **))                                                            \
+    CALL(nvmlEventSetFree, (void *))                                                               \
+    CALL(nvmlEventSetWait_v2, (void *, struct nvml_event *, unsigned))                             \
     CALL(nvmlDeviceGetMigMode, (void *, unsigned *, unsigned *))
 
 struct driver_api {
