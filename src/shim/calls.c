@@ -224,20 +224,32 @@ static bool is_pseudo(const void *handle)
     return handle == RTLD_DEFAULT || handle == RTLD_NEXT;
 }
 
+/* The driver's own function, and with it whether it has one. Once the shim has started that is known
+ * and takes no lock: a lookup is then no less safe than without it. */
+static void *find_real(const struct call_row *row)
+{
+    const struct process *p = &the_process;
+    struct symbol_search search = {.name = row->symbol};
+    if (process_is_ready(p)) {
+        size_t call = (size_t)(row - rows);
+        return p->calls.has[call] ? ((void *const *)&p->calls.real)[call] : NULL;
+    }
+    resolve_locked(find_in_driver, &search);
+    return search.address;
+}
+
 static struct calls_route route_call(void *handle, const struct call_row *row, const char *version,
                                      void *real)
 {
-    struct symbol_search search = {.name = row->symbol};
-    resolve_locked(find_in_driver, &search);
+    void *expected = find_real(row);
     if (is_pseudo(handle))
-        return search.address ? (struct calls_route){.value = row->hook}
-                              : (struct calls_route){.jump = real};
+        return expected ? (struct calls_route){.value = row->hook}
+                        : (struct calls_route){.jump = real};
     void *address =
         version
             ? ((void *(*)(void *, const char *, const char *))real)(handle, row->symbol, version)
             : ((void *(*)(void *, const char *))real)(handle, row->symbol);
-    return (struct calls_route){.value =
-                                    address && address == search.address ? row->hook : address};
+    return (struct calls_route){.value = address && address == expected ? row->hook : address};
 }
 
 /* Another library with a dlsym of its own asks for the one behind it. If that library stands before the

@@ -13,7 +13,7 @@
 
 #include "abi/page.h"
 
-enum { CLIENT_WAIT_MS = 5000 }; /* for an agent that was promised, at the first call of CUDA */
+enum { CLIENT_WAIT_MS = 2000 }; /* for an agent that was promised, at the first call of CUDA */
 
 struct client {
     const struct limits_page *limits;

@@ -63,7 +63,7 @@ static inline struct process *process_enter(void)
 /* Whether hooks act: count, limit, hold. If not they hand their call on. */
 static inline bool process_is_ready(const struct process *p)
 {
-    return __builtin_expect(atomic_load_explicit(&p->state, memory_order_relaxed) == PROCESS_READY,
+    return __builtin_expect(atomic_load_explicit(&p->state, memory_order_acquire) == PROCESS_READY,
                             1);
 }
 

@@ -1,0 +1,102 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "shim/allocations.h"
+
+enum { COUNT = 20000, THREADS = 4 };
+
+static uint64_t address_of(unsigned thread, unsigned i)
+{
+    return ((uint64_t)(thread + 1) << 40) + (uint64_t)(i + 1) * 512;
+}
+
+static void test_grows_and_shrinks(void **state)
+{
+    struct allocations allocations = {0};
+    struct allocation found;
+    (void)state;
+    assert_false(allocations_take(&allocations, 512, &found));
+    for (unsigned i = 0; i < COUNT; i++) {
+        struct allocation a = {.address = address_of(0, i), .bytes = i, .device = i % 16};
+        assert_true(allocations_add(&allocations, &a));
+    }
+    assert_int_equal(allocations.count, COUNT);
+    for (unsigned i = 0; i < COUNT; i += 3) {
+        assert_true(allocations_take(&allocations, address_of(0, i), &found));
+        assert_int_equal(found.bytes, i);
+        assert_int_equal(found.device, i % 16);
+        assert_false(allocations_take(&allocations, address_of(0, i), &found));
+    }
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_int_equal(allocations_take(&allocations, address_of(0, i), &found), i % 3 != 0);
+    assert_int_equal(allocations.count, 0);
+    assert_false(allocations_take(&allocations, 0, &found));
+    allocations_reset(&allocations);
+}
+
+static void test_an_address_again_replaces(void **state)
+{
+    struct allocations allocations = {0};
+    struct allocation found, a = {.address = 512, .bytes = 1}, b = {.address = 512, .bytes = 2};
+    (void)state;
+    assert_true(allocations_add(&allocations, &a));
+    assert_true(allocations_add(&allocations, &b));
+    assert_int_equal(allocations.count, 1);
+    assert_true(allocations_take(&allocations, 512, &found));
+    assert_int_equal(found.bytes, 2);
+    allocations_reset(&allocations);
+    assert_null(allocations.places);
+}
+
+struct user {
+    struct allocations *allocations;
+    unsigned number;
+    bool is_lost;
+};
+
+static void *use(void *argument)
+{
+    struct user *user = argument;
+    struct allocation found;
+    for (unsigned i = 0; i < COUNT; i++) {
+        struct allocation a = {.address = address_of(user->number, i), .bytes = i};
+        user->is_lost |= !allocations_add(user->allocations, &a);
+        if (i >= 100)
+            user->is_lost |=
+                !allocations_take(user->allocations, address_of(user->number, i - 100), &found) ||
+                found.bytes != i - 100;
+    }
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    struct allocations allocations = {0};
+    struct user users[THREADS];
+    pthread_t threads[THREADS];
+    (void)state;
+    for (unsigned i = 0; i < THREADS; i++) {
+        users[i] = (struct user){.allocations = &allocations, .number = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, use, &users[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_false(users[i].is_lost);
+    }
+    assert_int_equal(allocations.count, THREADS * 100);
+    allocations_reset(&allocations);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_grows_and_shrinks),
+        cmocka_unit_test(test_an_address_again_replaces),
+        cmocka_unit_test(test_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,133 @@
+/* The quota between threads that stand for processes: each with a slot of its own in one ledger. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "shim/devices.h"
+#include "shim/quota.h"
+
+enum { PROCESSES = 8, ROUNDS = 20000, QUOTA = 1000, LARGEST = 400 };
+
+static struct limits_page limits;
+static struct ledger_page ledger;
+static struct status_page statuses[PROCESSES];
+static _Atomic uint64_t granted, granted_most;
+
+static struct client client_of(uint32_t slot)
+{
+    return (struct client){
+        .limits = &limits, .ledger = &ledger, .status = &statuses[slot], .slot = slot};
+}
+
+static int reset(void **state)
+{
+    (void)state;
+    limits = (struct limits_page){.slot_count = PROCESSES};
+    ledger = (struct ledger_page){0};
+    for (int i = 0; i < PROCESSES; i++)
+        statuses[i] = (struct status_page){0};
+    limits.devices[0].quota_bytes = QUOTA;
+    granted = granted_most = 0;
+    return 0;
+}
+
+static void test_one_process(void **state)
+{
+    struct client client = client_of(0);
+    (void)state;
+    assert_true(quota_reserve(&client, 0, 600));
+    assert_false(quota_reserve(&client, 0, 401));
+    assert_int_equal(quota_held(&client, 0), 600);
+    assert_true(quota_reserve(&client, 0, 400));
+    assert_false(quota_reserve(&client, 0, 1));
+    quota_release(&client, 0, 1000);
+    assert_int_equal(quota_held(&client, 0), 0);
+    quota_release(&client, 0, 5);
+    assert_int_equal(quota_held(&client, 0), 0);
+    assert_false(quota_reserve(&client, 0, UINT64_MAX));
+    assert_int_equal(quota_held(&client, 0), 0);
+    assert_int_equal(statuses[0].counters[STATUS_held_peak], 1000);
+}
+
+static void test_all_processes_count(void **state)
+{
+    struct client a = client_of(0), b = client_of(7);
+    (void)state;
+    assert_true(quota_reserve(&a, 0, 600));
+    assert_false(quota_reserve(&b, 0, 500));
+    assert_true(quota_reserve(&b, 0, 400));
+    quota_release(&a, 0, 600);
+    limits.overhead_bytes[0][3] = 550;
+    assert_false(quota_reserve(&a, 0, 51));
+    assert_true(quota_reserve(&a, 0, 50));
+}
+
+static void test_a_ledger_full_of_nonsense(void **state)
+{
+    struct client client = client_of(0);
+    (void)state;
+    ledger.held_bytes[0][1] = UINT64_MAX;
+    ledger.held_bytes[0][2] = UINT64_MAX;
+    assert_false(quota_reserve(&client, 0, 1));
+    assert_int_equal(ledger.held_bytes[0][0], 0);
+    limits.slot_count = UINT32_MAX;
+    assert_false(quota_reserve(&client, 0, 1));
+}
+
+static void test_devices(void **state)
+{
+    struct client client = client_of(0);
+    (void)state;
+    assert_true(quota_reserve(&client, 1, UINT64_C(1) << 40)); /* no limit there */
+    assert_false(quota_reserve(&client, 1, UINT64_MAX));
+    assert_true(quota_reserve(&client, DEVICES_UNKNOWN, 1));
+    limits.device_count = 2;
+    assert_false(quota_reserve(&client, DEVICES_UNKNOWN, 1));
+    assert_int_equal(quota_limit(&client, DEVICES_UNKNOWN), 0);
+}
+
+static void *race(void *argument)
+{
+    struct client client = client_of((uint32_t)(uintptr_t)argument);
+    unsigned seed = client.slot + 1;
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t bytes = 1 + (unsigned)rand_r(&seed) % LARGEST;
+        if (!quota_reserve(&client, 0, bytes))
+            continue;
+        uint64_t now = atomic_fetch_add(&granted, bytes) + bytes;
+        uint64_t most = atomic_load(&granted_most);
+        while (now > most && !atomic_compare_exchange_weak(&granted_most, &most, now)) {
+        }
+        atomic_fetch_sub(&granted, bytes);
+        quota_release(&client, 0, bytes);
+    }
+    return NULL;
+}
+
+static void test_races_never_over_grant(void **state)
+{
+    pthread_t threads[PROCESSES];
+    (void)state;
+    for (uintptr_t i = 0; i < PROCESSES; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, race, (void *)i), 0);
+    for (int i = 0; i < PROCESSES; i++)
+        pthread_join(threads[i], NULL);
+    assert_in_range(granted_most, LARGEST, QUOTA);
+    struct client client = client_of(0);
+    assert_int_equal(quota_held(&client, 0), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_one_process, reset),
+        cmocka_unit_test_setup(test_all_processes_count, reset),
+        cmocka_unit_test_setup(test_a_ledger_full_of_nonsense, reset),
+        cmocka_unit_test_setup(test_devices, reset),
+        cmocka_unit_test_setup(test_races_never_over_grant, reset),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,417 @@
+/*
+ * A program as the shim finds them: it opens libcuda itself and asks for functions by name. What it does is
+ * its first argument (the table at the end); it prints what went wrong, and exits with 1 then. It uses
+ * nothing of the project but lists, so that it is any program.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+struct row {
+    const char *symbol, *name;
+    int version;
+    bool is_per_thread;
+};
+
+enum { legacy = false, ptds = true, ptsz = true };
+static const struct row rows[] = {
+#define HOOK(family, symbol, name, version, variant, ...) {#symbol, #name, version, variant},
+#define PASS(family, symbol, name, version, variant, ...) {#symbol, #name, version, variant},
+#define USED(symbol, name, version, variant, ...)
+#include "api/cuda_calls.def"
+};
+enum { ROW_COUNT = sizeof(rows) / sizeof(*rows) };
+
+static int failures;
+
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                         \
+            failures++;                                                                            \
+        }                                                                                          \
+    } while (0)
+#define EXPECT_FOR(name, condition)                                                                \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            printf("%s:%d: %s: not so: %s\n", __FILE__, __LINE__, name, #condition);               \
+            failures++;                                                                            \
+        }                                                                                          \
+    } while (0)
+
+static struct driver {
+    void *library;
+    int (*cuInit)(unsigned);
+    int (*cuDevicePrimaryCtxRetain)(void **, int);
+    int (*cuCtxSetCurrent)(void *);
+    int (*cuMemAlloc_v2)(uint64_t *, size_t);
+    int (*cuMemFree_v2)(uint64_t);
+    int (*cuMemGetInfo_v2)(size_t *, size_t *);
+    int (*cuGetProcAddress)(const char *, void **, int, uint64_t);
+    int (*cuGetProcAddress_v2)(const char *, void **, int, uint64_t, int *);
+    int (*cuStreamQuery)(void *);
+} driver;
+
+static void *find(const char *name)
+{
+    return dlsym(driver.library, name);
+}
+
+static void load_driver(void)
+{
+    driver.library = dlopen("libcuda.so.1", RTLD_NOW);
+    EXPECT(driver.library);
+    driver.cuInit = (int (*)(unsigned))find("cuInit");
+    driver.cuDevicePrimaryCtxRetain = (int (*)(void **, int))find("cuDevicePrimaryCtxRetain");
+    driver.cuCtxSetCurrent = (int (*)(void *))find("cuCtxSetCurrent");
+    driver.cuMemAlloc_v2 = (int (*)(uint64_t *, size_t))find("cuMemAlloc_v2");
+    driver.cuMemFree_v2 = (int (*)(uint64_t))find("cuMemFree_v2");
+    driver.cuMemGetInfo_v2 = (int (*)(size_t *, size_t *))find("cuMemGetInfo_v2");
+    driver.cuGetProcAddress =
+        (int (*)(const char *, void **, int, uint64_t))find("cuGetProcAddress");
+    driver.cuGetProcAddress_v2 =
+        (int (*)(const char *, void **, int, uint64_t, int *))find("cuGetProcAddress_v2");
+    driver.cuStreamQuery = (int (*)(void *))find("cuStreamQuery");
+}
+
+static void open_context(void)
+{
+    void *context = NULL;
+    EXPECT(driver.cuInit(0) == 0);
+    EXPECT(driver.cuDevicePrimaryCtxRetain(&context, 0) == 0);
+    EXPECT(driver.cuCtxSetCurrent(context) == 0);
+}
+
+static bool is_of(const char *library, void *address)
+{
+    Dl_info info;
+    return address && dladdr(address, &info) && strstr(info.dli_fname, library);
+}
+
+static bool is_hook(void *address)
+{
+    return is_of("libgpumux-cuda.so", address);
+}
+
+/* Every way to a function gives the hook, and none gives one where the driver has no function. */
+static void check_lookups(void)
+{
+    unsigned there = 0;
+    dlerror();
+    EXPECT(!dlsym(RTLD_DEFAULT, "cuInit") && dlerror());
+    EXPECT(!dlsym(RTLD_NEXT, "cuInit") && dlerror());
+    load_driver();
+    for (int i = 0; i < ROW_COUNT; i++) {
+        void *address = find(rows[i].symbol), *proc = NULL;
+        int status = -1;
+        uint64_t flags = rows[i].is_per_thread ? 2 : 1;
+        if (!address) {
+            EXPECT_FOR(rows[i].symbol, !dlsym(RTLD_DEFAULT, rows[i].symbol));
+            continue;
+        }
+        there++;
+        EXPECT_FOR(rows[i].symbol, is_hook(address));
+        EXPECT_FOR(rows[i].symbol, dlsym(RTLD_DEFAULT, rows[i].symbol) == address);
+        EXPECT_FOR(rows[i].symbol, dlsym(RTLD_NEXT, rows[i].symbol) == address);
+        int r = driver.cuGetProcAddress_v2(rows[i].name, &proc, rows[i].version, flags, &status);
+        EXPECT_FOR(rows[i].symbol, r == 0 && status == 0 && proc == address);
+        proc = NULL;
+        r = driver.cuGetProcAddress(rows[i].name, &proc, rows[i].version, flags);
+        EXPECT_FOR(rows[i].symbol, r == 0 && proc == address);
+    }
+    EXPECT(there > 100);
+    EXPECT(is_of("libcuda.so", find("cuDeviceGetCount")));
+    EXPECT(!find("cuNoSuchCall") && dlerror());
+    EXPECT(!dlvsym(driver.library, "cuNoSuchCall", "X"));
+    EXPECT(is_of("libc.so", dlsym(RTLD_DEFAULT, "strlen")));
+}
+
+/* What the driver says of names and versions that it does not have is what the program hears. */
+static void check_statuses(void)
+{
+    void *address = &address;
+    int status = -1;
+    load_driver();
+    EXPECT(driver.cuGetProcAddress_v2("cuNoSuchCall", &address, 13000, 1, &status) == 0);
+    EXPECT(!address && status == 1);
+    EXPECT(driver.cuGetProcAddress_v2("cuMemAllocAsync", &address, 10000, 1, &status) == 0);
+    EXPECT(!address && status == 2);
+    EXPECT(driver.cuGetProcAddress_v2("cuMemAlloc", &address, 13000, 1, NULL) == 0);
+    EXPECT(address == (void *)driver.cuMemAlloc_v2);
+    EXPECT(driver.cuGetProcAddress_v2("cuDeviceGetCount", &address, 13000, 1, NULL) == 0);
+    EXPECT(is_of("libcuda.so", address));
+    EXPECT(driver.cuGetProcAddress("cuNoSuchCall", &address, 13000, 1) != 0);
+    EXPECT(driver.cuGetProcAddress_v2(NULL, &address, 13000, 1, NULL) == 1);
+    EXPECT(driver.cuGetProcAddress_v2("cuInit", NULL, 13000, 1, NULL) == 1);
+    EXPECT(driver.cuGetProcAddress(NULL, NULL, 13000, 1) == 1);
+}
+
+static void check_disabled(void)
+{
+    load_driver();
+    for (int i = 0; i < ROW_COUNT; i++) {
+        void *address = find(rows[i].symbol);
+        EXPECT_FOR(rows[i].symbol, !address || is_of("libcuda.so", address));
+    }
+    open_context();
+    uint64_t memory = 0;
+    EXPECT(driver.cuMemAlloc_v2(&memory, 256 << 20) == 0);
+}
+
+/* Every call with nothing in its arguments: the answers are printed, to be the same with and
+ * without the shim. */
+static void print_results(void)
+{
+    load_driver();
+    open_context();
+    for (int i = 0; i < ROW_COUNT; i++) {
+        typedef long any(long, long, long, long, long, long, long, long, long, long, long);
+        any *call = (any *)find(rows[i].symbol);
+        printf("%s %d\n", rows[i].symbol, call ? (int)call(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) : -1);
+    }
+}
+
+/* With GPUMUX_QUOTA_BYTES of 64 MiB. */
+static void check_quota(void)
+{
+    const size_t mib = 1 << 20;
+    size_t left = 0, total = 0;
+    uint64_t a = 0, b = 0, c = 0;
+    load_driver();
+    EXPECT(driver.cuMemAlloc_v2(&a, mib) != 0); /* not initialised: the driver says so */
+    open_context();
+    EXPECT(driver.cuMemGetInfo_v2(&left, &total) == 0 && left == 64 * mib && total == 64 * mib);
+    EXPECT(driver.cuMemAlloc_v2(&a, 32 * mib) == 0);
+    EXPECT(driver.cuMemAlloc_v2(&b, 32 * mib) == 0);
+    EXPECT(driver.cuMemGetInfo_v2(&left, &total) == 0 && left == 0 && total == 64 * mib);
+    EXPECT(driver.cuMemAlloc_v2(&c, 1) == 2);
+    EXPECT(driver.cuMemAlloc_v2(&c, SIZE_MAX) == 2);
+    EXPECT(driver.cuMemAlloc_v2(&c, 0) == 1);
+    EXPECT(driver.cuMemAlloc_v2(NULL, mib) == 1);
+    EXPECT(driver.cuMemFree_v2(a) == 0);
+    EXPECT(driver.cuMemFree_v2(a) != 0);
+    EXPECT(driver.cuMemFree_v2(0) == 0);
+    EXPECT(driver.cuMemAlloc_v2(&c, 33 * mib) == 2);
+    EXPECT(driver.cuMemAlloc_v2(&c, 32 * mib) == 0);
+    EXPECT(driver.cuMemFree_v2(b) == 0 && driver.cuMemFree_v2(c) == 0);
+    EXPECT(driver.cuMemGetInfo_v2(&left, &total) == 0 && left == 64 * mib);
+}
+
+enum { THREADS = 16, ROUNDS = 500 };
+
+static void *race(void *context)
+{
+    unsigned seed = (unsigned)(uintptr_t)&seed;
+    EXPECT(driver.cuInit(0) == 0);
+    EXPECT(driver.cuCtxSetCurrent(context) == 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        uint64_t memory = 0;
+        size_t left = 0, total = 0;
+        int r = driver.cuMemAlloc_v2(&memory, (size_t)(1 + rand_r(&seed) % 24) << 20);
+        EXPECT(r == 0 || r == 2);
+        EXPECT(driver.cuMemGetInfo_v2(&left, &total) == 0 && left <= total);
+        EXPECT(r != 0 || driver.cuMemFree_v2(memory) == 0);
+    }
+    return NULL;
+}
+
+static void check_threads(void)
+{
+    pthread_t threads[THREADS];
+    size_t left = 0, total = 0;
+    void *context = NULL;
+    load_driver();
+    EXPECT(driver.cuInit(0) == 0);
+    EXPECT(driver.cuDevicePrimaryCtxRetain(&context, 0) == 0);
+    for (int i = 0; i < THREADS; i++)
+        EXPECT(pthread_create(&threads[i], NULL, race, context) == 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    EXPECT(driver.cuCtxSetCurrent(context) == 0);
+    EXPECT(driver.cuMemGetInfo_v2(&left, &total) == 0 && left == total && total == 64 << 20);
+}
+
+static void *first_call(void *argument)
+{
+    (void)argument;
+    EXPECT(driver.cuInit(0) == 0);
+    return NULL;
+}
+
+/* All come for the first time at once. */
+static void check_first_calls(void)
+{
+    pthread_t threads[THREADS];
+    load_driver();
+    for (int i = 0; i < THREADS; i++)
+        EXPECT(pthread_create(&threads[i], NULL, first_call, NULL) == 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static int status_of(pid_t child)
+{
+    int status = -1;
+    return waitpid(child, &status, 0) == child ? status : -1;
+}
+
+static void in_child(void (*use)(void))
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        failures = 0;
+        use();
+        fflush(stdout);
+        _exit(failures != 0);
+    }
+    EXPECT(child > 0 && status_of(child) == 0);
+}
+
+static void use_after_driver_started(void)
+{
+    EXPECT(driver.cuInit(0) == 3); /* as without the shim: a driver does not survive a fork */
+}
+
+static void use_quota_of_a_child(void)
+{
+    uint64_t memory = 0;
+    open_context();
+    EXPECT(driver.cuMemAlloc_v2(&memory, 64 << 20) == 0);
+    EXPECT(driver.cuMemAlloc_v2(&memory, 1) == 2);
+    in_child(use_after_driver_started);
+}
+
+static void *fork_beside_start(void *argument)
+{
+    (void)argument;
+    in_child(use_quota_of_a_child);
+    return NULL;
+}
+
+static void check_forks(void)
+{
+    pthread_t thread;
+    char *command[] = {(char *)"true", NULL};
+    pid_t child = -1;
+    load_driver();
+    in_child(use_quota_of_a_child);
+    EXPECT(driver.cuStreamQuery(NULL) != 0); /* the shim has started, the driver has not */
+    in_child(use_quota_of_a_child);
+    EXPECT(pthread_create(&thread, NULL, fork_beside_start, NULL) == 0);
+    in_child(use_quota_of_a_child);
+    pthread_join(thread, NULL);
+    open_context();
+    in_child(use_after_driver_started);
+    EXPECT(posix_spawnp(&child, "true", NULL, NULL, command, environ) == 0 &&
+           status_of(child) == 0);
+    child = vfork();
+    if (child == 0) {
+        execlp("true", "true", (char *)NULL);
+        _exit(127);
+    }
+    EXPECT(status_of(child) == 0);
+}
+
+static volatile sig_atomic_t signal_count, lookup_failures;
+
+static void on_signal(int number)
+{
+    (void)number;
+    if (dlsym(driver.library, "cuInit") != (void *)driver.cuInit)
+        lookup_failures = 1;
+    signal_count++;
+}
+
+/* The handler finds functions while the program is in others. It never interrupts a dlsym: that would
+ * be beyond what the C library can take, shim or not. */
+static void check_signals(void)
+{
+    const struct itimerval often = {.it_interval = {.tv_usec = 500}, .it_value = {.tv_usec = 500}};
+    const struct itimerval never = {0};
+    uint64_t memory = 0;
+    load_driver();
+    open_context();
+    signal(SIGALRM, on_signal);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (int i = 0; signal_count < 200 && i < 1000000; i++) {
+        EXPECT(driver.cuMemAlloc_v2(&memory, 1 << 20) == 0);
+        EXPECT(driver.cuMemFree_v2(memory) == 0);
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    EXPECT(signal_count >= 200 && !lookup_failures);
+}
+
+/* The driver goes and comes: once before its first call, once after. */
+static void check_unloading(void)
+{
+    load_driver();
+    dlclose(driver.library);
+    load_driver();
+    open_context();
+    dlclose(driver.library);
+    load_driver();
+    size_t left = 0, total = 0;
+    EXPECT(driver.cuMemGetInfo_v2(&left, &total) == 0 && left == 64 << 20);
+}
+
+/* An agent was promised and there is none. */
+static void check_refusal(void)
+{
+    uint64_t memory = 0;
+    load_driver();
+    EXPECT(driver.cuInit(0) == 802);
+    EXPECT(driver.cuInit(0) == 802);
+    EXPECT(driver.cuMemAlloc_v2(&memory, 1) == 802);
+}
+
+static double now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+/* Prints how long the first call takes, without what the driver itself does in it. */
+static void print_start(void)
+{
+    load_driver();
+    double start_us = now_us();
+    EXPECT(driver.cuStreamQuery(NULL) != 0);
+    printf("%.0f\n", now_us() - start_us);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } commands[] = {
+        {"lookups", check_lookups},     {"statuses", check_statuses}, {"disabled", check_disabled},
+        {"results", print_results},     {"quota", check_quota},       {"threads", check_threads},
+        {"first", check_first_calls},   {"forks", check_forks},       {"signals", check_signals},
+        {"unloading", check_unloading}, {"refusal", check_refusal},   {"start", print_start},
+    };
+    for (size_t i = 0; argc == 2 && i < sizeof(commands) / sizeof(*commands); i++) {
+        if (strcmp(commands[i].name, argv[1]) == 0) {
+            commands[i].run();
+            fflush(stdout);
+            return failures != 0;
+        }
+    }
+    fprintf(stderr, "usage: host COMMAND\n");
+    return 2;
+}

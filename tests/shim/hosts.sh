@@ -1,0 +1,82 @@
+#!/bin/bash
+# hosts.sh HOST LINKED: programs of every kind with the shim preloaded, on an emulated device.
+set -u
+host=$1 linked=$2
+shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export XDG_RUNTIME_DIR=$dir GPUMUX_EMU_DEVICES=H200:24g LD_LIBRARY_PATH=$GPUMUX_BUILD/emu
+unset GPUMUX_EMU CUDA_VISIBLE_DEVICES GPUMUX_REGISTER GPUMUX_DISABLE GPUMUX_QUOTA_BYTES GPUMUX_SHIM_DEBUG
+mib64=$((64 << 20))
+failures=0 checks=0
+# A sanitizer's runtime, linked into this build's programs, must stay the first library.
+runtime=$(ldd "$host" | awk '/lib(asan|tsan)\.so/ { print $3 }')
+preload="$runtime${runtime:+ }$shim"
+
+# expect WHAT STATUS COMMAND...: the command ends so; what it prints is kept in $dir/output.
+expect() {
+    local what=$1 wanted=$2 status=0
+    shift 2
+    checks=$((checks + 1))
+    timeout 100 "$@" > "$dir/output" 2> "$dir/errors" || status=$?
+    [ "$status" = "$wanted" ] && [ ! -s "$dir/errors" ] && return
+    failures=$((failures + 1))
+    echo "$what: status $status, wanted $wanted"
+    head -n 20 "$dir/output" "$dir/errors"
+}
+shimmed=(env LD_PRELOAD="$preload")
+
+expect lookups 0 "${shimmed[@]}" "$host" lookups
+expect statuses 0 "${shimmed[@]}" "$host" statuses
+expect "statuses without a shim" 1 "$host" lookups
+expect quota 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$mib64 "$host" quota
+expect "quota without a shim" 1 env GPUMUX_QUOTA_BYTES=$mib64 "$host" quota
+expect threads 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$mib64 "$host" threads
+expect "first calls at once" 0 "${shimmed[@]}" "$host" first
+expect forks 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$mib64 "$host" forks
+expect signals 0 "${shimmed[@]}" "$host" signals
+expect unloading 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$mib64 "$host" unloading
+expect disabled 0 "${shimmed[@]}" GPUMUX_DISABLE=1 GPUMUX_QUOTA_BYTES=$mib64 "$host" disabled
+expect "bound at start" 0 "${shimmed[@]}" LD_BIND_NOW=1 GPUMUX_QUOTA_BYTES=$mib64 "$host" quota
+expect "a quota that is no number is none" 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=64m "$host" lookups
+expect "refusal" 0 "${shimmed[@]}" GPUMUX_REGISTER="$dir/nobody" "$host" refusal
+expect "the environment's limits when no agent answers" 0 \
+    "${shimmed[@]}" GPUMUX_REGISTER="$dir/nobody" GPUMUX_QUOTA_BYTES=$mib64 "$host" quota
+
+# Every call answers as the driver does.
+expect "results without a shim" 0 "$host" results
+mv "$dir/output" "$dir/plain"
+expect "results" 0 "${shimmed[@]}" "$host" results
+checks=$((checks + 1))
+if ! diff "$dir/plain" "$dir/output" > "$dir/difference" || [ "$(wc -l < "$dir/plain")" -lt 100 ]; then
+    echo "answers differ:"
+    cat "$dir/difference"
+    failures=$((failures + 1))
+fi
+
+# Linked with libcuda: within the quota, beyond it, and a name that nobody has.
+# says WHAT TEXT: the last command printed it.
+says() {
+    [ "$(cat "$dir/output")" = "$2" ] && return
+    echo "$1: \"$(cat "$dir/output")\", wanted \"$2\""
+    failures=$((failures + 1))
+}
+expect linked 0 env GPUMUX_QUOTA_BYTES=$mib64 "$linked"
+says "linked, without a shim" "0 0 0"
+expect linked 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$mib64 "$linked"
+says linked "0 2 0"
+expect linked 0 "${shimmed[@]}" LD_BIND_NOW=1 GPUMUX_QUOTA_BYTES=$mib64 "$linked"
+says "linked, bound at start" "0 2 0"
+expect linked 0 "${shimmed[@]}" GPUMUX_DISABLE=1 GPUMUX_QUOTA_BYTES=$mib64 "$linked"
+says "linked, disabled" "0 0 0"
+
+# It says a line only when it is asked to, and nowhere but on standard error.
+checks=$((checks + 1))
+said=$(env LD_PRELOAD="$preload" GPUMUX_SHIM_DEBUG=1 "$linked" 2>&1 > /dev/null)
+[ "$said" = "gpumux: limits from the environment, no agent" ] || {
+    echo "with GPUMUX_SHIM_DEBUG it said: $said"
+    failures=$((failures + 1))
+}
+
+echo "$checks checks, $failures failed"
+[ "$failures" = 0 ]
