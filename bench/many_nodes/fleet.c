@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/version.h"
+#include "way.h"
 #include "wire/nodemsg.h"
 
 enum {
@@ -88,7 +89,7 @@ static void say_hello(struct fleet_node *n)
         return;
     list_for_each (it, &n->attempts)
         reports[count++] = list_entry(it, struct fleet_attempt, link)->report;
-    snprintf(f->info.name, sizeof f->info.name, "n%04zu", n->index);
+    way_node_name(n->index, f->info.name, sizeof f->info.name);
     snprintf(f->info.instance, sizeof f->info.instance, "fleet-%zu", n->index);
     for (int d = 0; d < f->info.device_count; d++)
         device_name(n->index, d, f->info.devices[d].uuid);

@@ -1,7 +1,9 @@
 /*
  * many_nodes [OPTION VALUE]...: what many nodes and steady submits cost control.
  *
- *   --api PATH --node-socket PATH   of control
+ *   --api PATH                      of control
+ *   --node-socket PATH              nodes connect there, or by
+ *   --url URL --state DIR           TLS; control's state has the key for their certificates
  *   --control PID                   whose processor time and memory are measured
  *   --nodes N --devices D           of each node
  *   --running R                     attempts that run all the time, besides the measured ones
@@ -22,13 +24,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "fleet.h"
 #include "submits.h"
+#include "way.h"
 #include "wire/nodemsg.h"
 
 enum {
@@ -45,11 +46,9 @@ struct sample {
 };
 
 struct bench {
-    const char *api, *node_socket;
-    long control_pid;
-    size_t nodes, running;
-    int devices;
-    int64_t submits_per_s, task_ms, seconds;
+    const char *api, *node_socket, *url, *state;
+    struct way *way;
+    int64_t control_pid, nodes, devices, running, submits_per_s, task_ms, seconds;
     struct event_base *base;
     struct fleet *fleet;
     struct submits *submits;
@@ -62,18 +61,8 @@ struct bench {
 
 static struct bufferevent *connect_node(void *arg, struct event_base *base, size_t node)
 {
-    (void)node;
-    const struct bench *b = arg;
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    memcpy(address.sun_path, b->node_socket, strlen(b->node_socket) + 1);
-    struct bufferevent *stream =
-        bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE | BEV_OPT_DEFER_CALLBACKS);
-    if (stream &&
-        bufferevent_socket_connect(stream, (struct sockaddr *)&address, sizeof address) < 0) {
-        bufferevent_free(stream);
-        stream = NULL;
-    }
-    return stream;
+    struct bench *b = arg;
+    return way_connect(b->way, base, node);
 }
 
 /* Measured workloads are called m0, m1, …; the others run all the time. */
@@ -137,12 +126,12 @@ static bool all_joined(const struct bench *b)
 {
     struct fleet_counts counts;
     fleet_count(b->fleet, &counts);
-    return counts.welcomed == b->nodes;
+    return counts.welcomed == (size_t)b->nodes;
 }
 
 static bool all_filled(const struct bench *b)
 {
-    return b->filled == b->running;
+    return b->filled == (size_t)b->running;
 }
 
 static bool all_settled(const struct bench *b)
@@ -167,7 +156,7 @@ static bool run_until(struct bench *b, bool (*condition)(const struct bench *), 
 
 static int fill(struct bench *b)
 {
-    for (size_t left = b->running; left > 0;) {
+    for (size_t left = (size_t)b->running; left > 0;) {
         size_t count = left < FILL_AT_ONCE ? left : FILL_AT_ONCE;
         char body[256];
         snprintf(body, sizeof body,
@@ -185,10 +174,10 @@ static int64_t control_cpu_ns(const struct bench *b)
 {
     char path[300];
     int64_t sum_ns = 0;
-    snprintf(path, sizeof path, "/proc/%ld/task", b->control_pid);
+    snprintf(path, sizeof path, "/proc/%lld/task", (long long)b->control_pid);
     DIR *tasks = opendir(path);
     for (struct dirent *entry; tasks && (entry = readdir(tasks));) {
-        snprintf(path, sizeof path, "/proc/%ld/task/%.20s/schedstat", b->control_pid,
+        snprintf(path, sizeof path, "/proc/%lld/task/%.20s/schedstat", (long long)b->control_pid,
                  entry->d_name);
         FILE *file = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
         long long ns = 0;
@@ -206,7 +195,7 @@ static long control_resident_kb(const struct bench *b)
 {
     char path[64], line[256];
     long kb = 0;
-    snprintf(path, sizeof path, "/proc/%ld/status", b->control_pid);
+    snprintf(path, sizeof path, "/proc/%lld/status", (long long)b->control_pid);
     FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof line, file))
         if (strncmp(line, "VmRSS:", 6) == 0)
@@ -238,12 +227,12 @@ static void print_result(struct bench *b, const struct fleet_counts *counts, int
     size_t count = 0;
     if (!times_us)
         return;
-    printf("nodes=%zu devices=%d running=%zu submits=%zu granted=%zu settled=%zu refused=%zu "
+    printf("nodes=%lld devices=%lld running=%lld submits=%zu granted=%zu settled=%zu refused=%zu "
            "repeated=%llu lost_connections=%llu beats=%llu cpu_percent=%.1f resident_kb=%ld",
-           b->nodes, b->devices, b->running, b->sample_count, b->granted, b->settled, b->refused,
-           (unsigned long long)counts->repeated_grants, (unsigned long long)counts->connections,
-           (unsigned long long)counts->beats_answered, (double)cpu_ns / (double)wall_us / 10,
-           control_resident_kb(b));
+           (long long)b->nodes, (long long)b->devices, (long long)b->running, b->sample_count,
+           b->granted, b->settled, b->refused, (unsigned long long)counts->repeated_grants,
+           (unsigned long long)counts->connections, (unsigned long long)counts->beats_answered,
+           (double)cpu_ns / (double)wall_us / 10, control_resident_kb(b));
     for (size_t i = 0; i < b->sample_count; i++)
         if (b->samples[i].granted_us)
             times_us[count++] = (int32_t)(b->samples[i].granted_us - b->samples[i].sent_us);
@@ -269,7 +258,7 @@ static int measure(struct bench *b)
     }
     printf("join_ms=%lld ", (long long)(clock_boot_us() - start_us) / 1000);
     if (fill(b) < 0) {
-        fprintf(stderr, "many_nodes: only %zu of %zu run\n", b->filled, b->running);
+        fprintf(stderr, "many_nodes: only %zu of %lld run\n", b->filled, (long long)b->running);
         return -1;
     }
     (void)run_until(b, never, WARM_UP_S);
@@ -297,58 +286,32 @@ static int measure(struct bench *b)
 
 static void read_options(int argc, char **argv, struct bench *b)
 {
-    static const struct option options[] = {{"api", required_argument, NULL, 'a'},
-                                            {"node-socket", required_argument, NULL, 'k'},
-                                            {"control", required_argument, NULL, 'c'},
-                                            {"nodes", required_argument, NULL, 'n'},
-                                            {"devices", required_argument, NULL, 'd'},
-                                            {"running", required_argument, NULL, 'r'},
-                                            {"submits-per-s", required_argument, NULL, 's'},
-                                            {"task-ms", required_argument, NULL, 't'},
-                                            {"seconds", required_argument, NULL, 'm'},
-                                            {0}};
-    int option;
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    static const struct option options[] = {
+        {"api", required_argument, NULL, 0},           {"node-socket", required_argument, NULL, 0},
+        {"url", required_argument, NULL, 0},           {"state", required_argument, NULL, 0},
+        {"control", required_argument, NULL, 0},       {"nodes", required_argument, NULL, 0},
+        {"devices", required_argument, NULL, 0},       {"running", required_argument, NULL, 0},
+        {"submits-per-s", required_argument, NULL, 0}, {"task-ms", required_argument, NULL, 0},
+        {"seconds", required_argument, NULL, 0},       {0}};
+    const char **const texts[] = {&b->api, &b->node_socket, &b->url, &b->state};
+    int64_t *const numbers[] = {&b->control_pid,   &b->nodes,   &b->devices, &b->running,
+                                &b->submits_per_s, &b->task_ms, &b->seconds};
+    size_t text_count = sizeof texts / sizeof texts[0];
+    int option, index = 0;
+    while ((option = getopt_long(argc, argv, "", options, &index)) != -1) {
         if (option == '?')
             exit(2);
-        long long number = option == 'a' || option == 'k' ? 0 : strtoll(optarg, NULL, 10);
-        switch (option) {
-        case 'a':
-            b->api = optarg;
-            break;
-        case 'k':
-            b->node_socket = optarg;
-            break;
-        case 'c':
-            b->control_pid = (long)number;
-            break;
-        case 'n':
-            b->nodes = (size_t)number;
-            break;
-        case 'd':
-            b->devices = (int)number;
-            break;
-        case 'r':
-            b->running = (size_t)number;
-            break;
-        case 's':
-            b->submits_per_s = number;
-            break;
-        case 't':
-            b->task_ms = number;
-            break;
-        default:
-            b->seconds = number;
-            break;
-        }
+        if ((size_t)index < text_count)
+            *texts[index] = optarg;
+        else
+            *numbers[(size_t)index - text_count] = strtoll(optarg, NULL, 10);
     }
-    struct sockaddr_un address;
-    if (optind != argc || !b->api || !b->node_socket || b->control_pid < 1 || b->nodes < 1 ||
-        b->devices < 0 || b->devices > NODE_DEVICES_MAX || b->submits_per_s < 1 || b->task_ms < 0 ||
-        b->seconds < 1 || strlen(b->node_socket) >= sizeof address.sun_path) {
-        fprintf(stderr, "usage: many_nodes --api PATH --node-socket PATH --control PID [--nodes N] "
-                        "[--devices D] [--running R] [--submits-per-s S] [--task-ms T] "
-                        "[--seconds M]\n");
+    if (optind != argc || !b->api || !(b->node_socket || (b->url && b->state)) ||
+        b->control_pid < 1 || b->nodes < 1 || b->running < 0 || b->devices < 0 ||
+        b->devices > NODE_DEVICES_MAX || b->submits_per_s < 1 || b->task_ms < 0 || b->seconds < 1) {
+        fprintf(stderr, "usage: many_nodes --api PATH --node-socket PATH | --url URL --state DIR "
+                        "--control PID [--nodes N] [--devices D] [--running R] "
+                        "[--submits-per-s S] [--task-ms T] [--seconds M]\n");
         exit(2);
     }
 }
@@ -365,13 +328,20 @@ static int prepare(struct bench *b)
     if (!b->base || !b->samples)
         return -1;
     const struct fleet_options options = {.base = b->base,
-                                          .nodes = b->nodes,
-                                          .devices = b->devices,
+                                          .nodes = (size_t)b->nodes,
+                                          .devices = (int)b->devices,
                                           .beat_ms = 1000,
                                           .connect = connect_node,
                                           .granted = on_granted,
                                           .settled = on_settled,
                                           .arg = b};
+    struct error e = {0};
+    int r = b->node_socket ? way_new_unix(&e, b->node_socket, &b->way)
+                           : way_new_tls(&e, b->url, b->state, (size_t)b->nodes, &b->way);
+    if (r < 0) {
+        fprintf(stderr, "many_nodes: %s\n", e.text);
+        return -1;
+    }
     b->fleet = fleet_new(&options);
     b->submits = submits_new(b->base, b->api, on_answered, b);
     b->submit_timer = event_new(b->base, -1, EV_PERSIST, on_submit, b);
@@ -395,6 +365,7 @@ int main(int argc, char **argv)
         event_free(b.wake);
     submits_free(b.submits);
     fleet_free(b.fleet);
+    way_free(b.way);
     if (b.base)
         event_base_free(b.base);
     free(b.samples);

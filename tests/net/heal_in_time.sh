@@ -1,0 +1,32 @@
+#!/bin/bash
+# A network that is back before the lease ends: the node has made new connections meanwhile, and nothing
+# has happened to its task. What it did meanwhile is told.
+. "$(dirname "$0")/lib.sh"
+network n1 n2
+start_control --set lease=16s
+add_node n1
+id=$(submit_task t0 600000)
+brief=$(submit_task t1 100)
+wait_until "the task has started" journal_says start t0 1
+pid=$(pid_of t0 1)
+add_node n2
+ends "$brief" succeeded
+
+waits=$(submit "$(jq -nc --arg go "$work/go" \
+    '{name: "t2", command: ["sh", "-c", "until [ -e \($go) ]; do sleep 0.01; done"]}')")
+wait_field "$waits" state running
+where=$(field "$waits" node)
+cable cut "$where"
+touch "$work/go" # it ends while nobody hears of it
+wait_until "its node is tired of silence" says "$where" "it is silent"
+has "$waits" state running || fail "control knows what it cannot have heard"
+node_connected "$where" > /dev/null || fail "the node was given up within its lease"
+cable heal "$where"
+wait_until "it has joined again" says "$where" "joined control" 2
+ends "$waits" succeeded
+[ "$(field "$waits" attempt)" = 1 ] || fail "it ran again"
+has "$id" state running || fail "the other task was touched"
+kill -0 "$pid" || fail "the other task has ended"
+[ "$(field "$id" attempt)" = 1 ] || fail "the other task runs again"
+[ "$(life t0)" = start1 ] || fail "its life was: $(life t0)"
+wait_until "the node has settled what ended" test "$(ls "$work/$where/node/attempts")" = "$id.1"
