@@ -25,6 +25,7 @@ for name in $undefined; do
     dl_iterate_phdr) ;;
     dl* | pthread_* | sem_* | shm_* | mq_* | timer_* | aio_* | __libc_dlsym)
         fail "$name was not in libc.so.6 before glibc 2.34" ;;
+    __*_chk) fail "$name is not in musl: it was compiled with _FORTIFY_SOURCE" ;;
     esac
 done
 # 16-byte atomics would be calls of libatomic.
