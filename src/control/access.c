@@ -66,9 +66,10 @@ static int refuse_role(struct error *e, const struct http_peer *peer, enum http_
         return error_set(e, ERR_DENIED, "the certificate of node '%s' is not for the API",
                          peer->account);
     case HTTP_PEER_STRANGER:
-        return error_set(e, ERR_UNAUTHENTICATED,
-                         "show a token: Authorization: Bearer gmx_…; 'gpumux token create' on "
-                         "control's machine makes one");
+        return error_set(
+            e, ERR_UNAUTHENTICATED,
+            "show a token (GPUMUX_TOKEN, or Authorization: Bearer gmx_…); 'gpumux token "
+            "create' on control's machine makes one");
     case HTTP_PEER_TOKEN:
         return error_set(e, ERR_DENIED, "this takes the role %s, and the token has %s",
                          role_names[least], role_names[peer->role]);

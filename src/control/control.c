@@ -131,17 +131,18 @@ static void round_act(struct control *c, struct list *deferred, int result,
     }
 }
 
+/* Never later than it was set to: a step every few milliseconds must not put it off for ever. */
 static void tick_arm(struct control *c)
 {
-    int64_t wait_ms = HOUSEKEEPING_MS;
-    if (c->cluster) {
-        int64_t due = cluster_next_tick(c->cluster);
-        int64_t now = clock_boot_ms();
-        if (due - now < wait_ms)
-            wait_ms = due > now ? due - now : 0;
-    }
+    int64_t now = clock_boot_ms(), due = now + HOUSEKEEPING_MS;
+    if (c->cluster && cluster_next_tick(c->cluster) < due)
+        due = cluster_next_tick(c->cluster);
+    if (evtimer_pending(c->tick, NULL) && c->tick_due_boot_ms <= due)
+        return;
+    int64_t wait_ms = due > now ? due - now : 0;
     struct timeval tv = {.tv_sec = wait_ms / 1000, .tv_usec = (wait_ms % 1000) * 1000};
     evtimer_add(c->tick, &tv);
+    c->tick_due_boot_ms = due;
 }
 
 static void round_flush(struct control *c)
@@ -394,8 +395,6 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     (void)fd, (void)what;
     struct control *c = arg;
     waiters_expire(c, clock_boot_ms());
-    if (c->cluster)
-        tokens_tick(c, clock_wall_ms());
     struct cluster_event event = {.kind = CLUSTER_TICK};
     if (control_step(c, &event) < 0)
         tick_arm(c);

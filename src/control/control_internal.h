@@ -113,6 +113,7 @@ struct control {
     struct list tokens;   /* struct token */
     struct list joinings; /* struct joining, of join.c */
     uint64_t token_last;
+    struct event *token_due; /* when the next one expires */
     struct evconnlistener *node_listener;
     struct list links;    /* struct node_link */
     struct list partings; /* struct parting, of link.c */
@@ -123,6 +124,7 @@ struct control {
     struct hash_map requests; /* request number → struct waiter */
     uint64_t request_last;
     struct event *flush, *tick, *retry, *gather;
+    int64_t tick_due_boot_ms;
     const struct submission *submitting; /* during the step of a SUBMIT */
     int64_t started_boot_ms;
     uint64_t steps, commits_failed, rebuilds;
@@ -233,8 +235,6 @@ bool control_role_parse(const char *text, enum http_role *ret);
 /* Reads all of them from the store, again after a commit that failed. */
 int tokens_load(struct error *e, struct control *c);
 void tokens_done(struct control *c);
-/* Ends those that have expired. */
-void tokens_tick(struct control *c, int64_t now_wall_ms);
 /* The token of the API that was shown, if it is good now; NULL. Valid until the loop's next turn. */
 const struct token *tokens_find(struct control *c, const char *text);
 /* Whether a node of that name may join with this token. *ret_named: it was made for this very name.

@@ -3,6 +3,7 @@
  * join. A token counts when its commit is durable; it stops to count at once when it is revoked,
  * used or has expired.
  */
+#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 #define TTL_DEFAULT_MS      INT64_C(7776000000) /* 90 days */
 #define TTL_JOIN_DEFAULT_MS INT64_C(86400000)   /* a day */
 #define TTL_LEAST_MS        INT64_C(1000)
+
+enum { EXPIRY_LOOK_MS = 60000, NOT_READY_LOOK_MS = 1000 };
 
 static const char node_role[] = "node";
 
@@ -33,7 +36,7 @@ static void token_remove(struct token *t)
     free(t);
 }
 
-void tokens_done(struct control *c)
+static void forget_all(struct control *c)
 {
     while (!list_empty(&c->tokens))
         token_remove(list_entry(c->tokens.next, struct token, link));
@@ -59,13 +62,6 @@ static int load_token(void *arg, const struct store_token *row)
               (unsigned long long)row->id);
     token_remove(t);
     return 0;
-}
-
-int tokens_load(struct error *e, struct control *c)
-{
-    tokens_done(c);
-    int r = store_tokens(e, c->store, load_token, c, &c->token_last);
-    return r == -ERR_NO_MEMORY ? error_set(e, ERR_NO_MEMORY, "out of memory") : r;
 }
 
 /* By what was shown; all are looked at, in a time that says nothing of what they are. */
@@ -138,19 +134,40 @@ static int book_end(struct control *c, const struct token *t, const char *what, 
     return r == 0 ? book_event(c, t, what, who, node) : r;
 }
 
-void tokens_tick(struct control *c, int64_t now_wall_ms)
+/* Asks again when the next one expires, or earlier: the wall clock may jump. */
+static void arm(struct control *c, int64_t now_wall_ms)
 {
+    int64_t wait_ms = EXPIRY_LOOK_MS;
+    list_for_each (it, &c->tokens) {
+        const struct token *t = list_entry(it, struct token, link);
+        int64_t left_ms = t->expires_wall_ms - now_wall_ms;
+        if (t->expires_wall_ms && left_ms < wait_ms)
+            wait_ms = left_ms > 1 ? left_ms : 1;
+    }
+    if (!c->cluster && wait_ms < NOT_READY_LOOK_MS)
+        wait_ms = NOT_READY_LOOK_MS; /* nothing can be stored now */
+    const struct timeval wait = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
+    evtimer_add(c->token_due, &wait);
+}
+
+/* Those that have expired end, with the streams that they opened. */
+static void on_due(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct control *c = arg;
+    int64_t now_wall_ms = clock_wall_ms();
     list_for_each_safe (it, &c->tokens) {
         struct token *t = list_entry(it, struct token, link);
-        if (!has_expired(t, now_wall_ms) || t->revoked)
+        if (!c->cluster || !has_expired(t, now_wall_ms) || t->revoked)
             continue;
         int booked = book_end(c, t, "token_expired", "time", "");
         uint64_t id = t->id;
         token_remove(t);
         http_server_end_token(c->http, id);
         if (control_commit(c, NULL, booked) < 0)
-            return; /* all tokens were read again */
+            break; /* all tokens were read again */
     }
+    arm(c, now_wall_ms);
 }
 
 static int find_join(struct error *e, struct control *c, const char *text, const char *node,
@@ -177,6 +194,25 @@ int tokens_check_join(struct error *e, struct control *c, const char *text, cons
     if (r == 0)
         *ret_named = t->account[0] != '\0';
     return r;
+}
+
+int tokens_load(struct error *e, struct control *c)
+{
+    if (!c->token_due)
+        c->token_due = evtimer_new(c->base, on_due, c);
+    if (!c->token_due)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    forget_all(c);
+    int r = store_tokens(e, c->store, load_token, c, &c->token_last);
+    arm(c, clock_wall_ms());
+    return r == -ERR_NO_MEMORY ? error_set(e, ERR_NO_MEMORY, "out of memory") : r;
+}
+
+void tokens_done(struct control *c)
+{
+    forget_all(c);
+    if (c->token_due)
+        event_free(c->token_due);
 }
 
 int tokens_take_join(struct error *e, struct control *c, const char *text, const char *node,
@@ -296,6 +332,7 @@ static void on_created(struct waiter *w, const struct cluster_action *a)
     list_append(&c->tokens, &made->token->link);
     made->token = NULL;
     creation_free(made);
+    arm(c, clock_wall_ms());
 }
 
 static bool is_name(const char *text)

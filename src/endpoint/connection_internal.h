@@ -39,8 +39,8 @@ struct http_server {
     http_on_node on_node;
     struct list handshakes; /* struct handshake */
     size_t handshake_count;
-    int64_t refusal_logged_boot_ms; /* one line a second, however many knock */
-    uint64_t refusals_unlogged;
+    int64_t refusals_since_boot_ms; /* only so many lines in a time, however many knock */
+    uint64_t refusals_logged, refusals_unlogged;
     struct event *sweep; /* ends what is past its time, while there are connections */
     struct http_timeouts timeouts;
     struct http_counters counters;

@@ -19,7 +19,8 @@
 
 enum {
     PEER_TEXT_MAX = NI_MAXHOST + 8,
-    LOG_EVERY_MS = 1000,
+    LOG_EVERY_MS = 1000, /* at most LOG_LINES_MAX refusals are logged in this time */
+    LOG_LINES_MAX = 10,
     KEEPALIVE_IDLE_S = 60, /* a client that is gone without a word is noticed in two minutes */
     KEEPALIVE_EVERY_S = 15,
     KEEPALIVE_COUNT = 4,
@@ -53,13 +54,17 @@ static void refuse(struct handshake *h, const char *why)
     struct http_server *s = h->server;
     int64_t now = clock_boot_ms();
     s->counters.handshakes_failed++;
-    if (s->refusal_logged_boot_ms && now - s->refusal_logged_boot_ms < LOG_EVERY_MS) {
-        s->refusals_unlogged++;
-    } else {
+    if (now - s->refusals_since_boot_ms >= LOG_EVERY_MS) {
+        s->refusals_since_boot_ms = now;
+        s->refusals_logged = 0;
+    }
+    if (s->refusals_logged < LOG_LINES_MAX) {
         log_write(s->log, LOG_WARN, "connection refused", "peer=%s why=\"%s\" unlogged=%llu",
                   h->peer, why, (unsigned long long)s->refusals_unlogged);
-        s->refusal_logged_boot_ms = now;
+        s->refusals_logged++;
         s->refusals_unlogged = 0;
+    } else {
+        s->refusals_unlogged++;
     }
     handshake_free(h);
 }
