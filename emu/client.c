@@ -73,6 +73,8 @@ static void fill_slot(struct device *device, unsigned slot, const struct client_
     client->priority = terms->priority;
     client->memory_limit_bytes = terms->memory_limit_bytes;
     atomic_store_explicit(&client->sticky_error, 0, memory_order_relaxed);
+    atomic_store_explicit(&client->checkpoint_state, 0, memory_order_relaxed);
+    client->checkpoint_bytes = 0;
     client->memory_bytes = 0;
     client->streams_used = 1;
     client->streams_closing = 0;

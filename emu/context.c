@@ -58,6 +58,7 @@ static int open_context(struct context *context)
         if (r != CUDA_SUCCESS)
             return r;
         visible->opened++;
+        atomic_fetch_or(&context->process->held_devices, UINT64_C(1) << context->ordinal);
         memset(visible->event_records, 0, sizeof(visible->event_records));
     }
     visible->context_count++;
@@ -117,6 +118,7 @@ static void close_context(struct context *context)
     int error = context_error(context);
     if (error != CUDA_ERROR_MPS_CLIENT_TERMINATED)
         context->visible->lost_error = error;
+    atomic_fetch_and(&context->process->held_devices, ~(UINT64_C(1) << context->ordinal));
     client_release(&context->visible->device);
 }
 

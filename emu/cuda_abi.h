@@ -281,6 +281,13 @@ struct cuda_checkpoint_lock {
     uint64_t reserved1[7];
 };
 
+struct cuda_checkpoint_restore {
+    void *gpu_pairs;
+    unsigned gpu_pairs_count;
+    char reserved[52 - sizeof(void *)];
+    uint64_t reserved1;
+};
+
 struct cuda_uuid {
     char bytes[16];
 };

@@ -211,6 +211,8 @@ static bool start_entry(struct device *device, unsigned slot, unsigned index,
             return false;
         break;
     case EMU_FREE:
+        if (client->checkpoint_bytes > 0)
+            return false; /* its memory is not here (checkpoint.c) */
         device_save(device, &client->memory_bytes, sizeof(client->memory_bytes));
         client->memory_bytes -= entry->value;
         state->memory_used_bytes -= entry->value;

@@ -85,6 +85,7 @@ struct process {
     unsigned device_count;
     struct list contexts; /* of struct context, destroyed ones too */
     _Atomic uint64_t last_id;
+    _Atomic uint64_t held_devices; /* bit i: there is a slot on devices[i] */
     struct allocations allocations;
     struct host_queue host_queue;
     struct list captures;           /* of struct capture */

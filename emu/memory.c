@@ -41,11 +41,25 @@ static uint64_t bytes_left(const struct device *device)
     return own_left < left ? own_left : left;
 }
 
+/* Memory that a checkpoint has taken off the device cannot become more or less: a call that was
+ * under way when its process was locked waits here. */
+static void lock_present(struct device *device)
+{
+    enum { LOOK_AGAIN_NS = 1000 * 1000 };
+    for (;;) {
+        device_lock(device);
+        if (device->state->clients[device->own_slot].checkpoint_bytes == 0)
+            return;
+        device_unlock(device);
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_AGAIN_NS}, NULL);
+    }
+}
+
 int memory_charge(struct visible_device *visible, uint64_t bytes)
 {
     struct device *device = &visible->device;
     int r = CUDA_SUCCESS;
-    device_lock(device);
+    lock_present(device);
     if (bytes > bytes_left(device)) {
         /* Frees that are due by now, and what the dead held, come first. */
         device_advance(device, mapping_now_ns(device->mapping));
@@ -64,7 +78,7 @@ void memory_discharge(struct visible_device *visible, uint64_t bytes)
     struct device *device = &visible->device;
     if (bytes == 0)
         return;
-    device_lock(device);
+    lock_present(device);
     account(visible, -(int64_t)bytes);
     device_unlock(device);
 }

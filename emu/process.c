@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/str.h"
@@ -48,10 +49,24 @@ static void install_handlers(void)
     pthread_key_create(&library.thread_key, at_thread_end);
 }
 
+/* A process that another one has locked for a checkpoint stays in its next call. */
+static void wait_unlocked(struct process *process)
+{
+    enum { LOOK_AGAIN_NS = 1000 * 1000 };
+    uint64_t held = atomic_load_explicit(&process->held_devices, memory_order_acquire);
+    for (; held != 0; held &= held - 1) {
+        const struct device *device = &process->devices[__builtin_ctzll(held)].device;
+        const struct emu_client *client = &device->state->clients[device->own_slot];
+        while (atomic_load_explicit(&client->checkpoint_state, memory_order_acquire) != 0)
+            nanosleep(&(struct timespec){.tv_nsec = LOOK_AGAIN_NS}, NULL);
+    }
+}
+
 int process_ready(struct process **ret_process)
 {
     if (atomic_load_explicit(&library.state, memory_order_acquire) != PROCESS_READY)
         return CUDA_ERROR_NOT_INITIALIZED;
+    wait_unlocked(&library.process);
     *ret_process = &library.process;
     return CUDA_SUCCESS;
 }

@@ -31,7 +31,7 @@
 #define EMU_STATE_MAGIC UINT64_C(0x554d4558554d5047) /* "GPMUXEMU" */
 
 enum {
-    EMU_STATE_VERSION = 2,
+    EMU_STATE_VERSION = 3,
     EMU_HEADER_BYTES = 4096, /* devices start behind the header, each on a page */
     EMU_CLIENTS_MAX = 256,   /* processes on a device */
     EMU_STREAMS_MAX = 32,    /* streams of a client on a device, the legacy one included */
@@ -124,6 +124,10 @@ struct emu_client {
     /* A CUDA error that every later call of the client answers; 0: none. Set by any process under
      * the lock, after undo_save(), and never taken back; read by the owner without lock. */
     _Atomic uint32_t sticky_error;
+    /* 0: it runs; else its calls wait (enum cuda_process_state). Set by any process under the lock,
+     * after undo_save(); read by the owner without lock. */
+    _Atomic uint32_t checkpoint_state;
+    uint64_t checkpoint_bytes; /* of memory that a checkpoint has taken off the device */
     uint64_t memory_bytes;
     uint64_t memory_limit_bytes; /* of an MPS client: what memory_bytes may not pass; 0: none */
     uint64_t streams_used;       /* bit i: streams[i] exists */

@@ -77,6 +77,7 @@ static const struct case_row cases[] = {
     {"context_events", case_context_events},
     {"per_thread_stream", case_per_thread_stream},
     {"per_thread_names", case_per_thread_names},
+    {"checkpoints", case_checkpoints},
     {"nvml_system", case_nvml_system},
     {"nvml_devices", case_nvml_devices},
     {"nvml_load", case_nvml_load},

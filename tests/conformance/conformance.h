@@ -128,6 +128,7 @@ void case_stream_callbacks(struct conformance *t);
 void case_context_events(struct conformance *t);
 void case_per_thread_stream(struct conformance *t);
 void case_per_thread_names(struct conformance *t);
+void case_checkpoints(struct conformance *t);
 void case_nvml_system(struct conformance *t);
 void case_nvml_devices(struct conformance *t);
 void case_nvml_load(struct conformance *t);
