@@ -11,7 +11,7 @@ for tool in cc cmake curl jq pkg-config sqlite3; do
     command -v $tool > /dev/null || skip "$tool is not installed"
 done
 cd "$GPUMUX_SOURCE"
-export GPUMUX_EMU_SPEED=20 LC_ALL=C.UTF-8
+export GPUMUX_EMU_SPEED=20 LC_ALL=C.UTF-8 XDG_CONFIG_HOME=$work/config
 pages=${DOCS_PAGES:-README.md docs/*.md}
 page_limit_s=60
 ran=0
@@ -22,6 +22,9 @@ cat > "$work/bin/gpumux" <<END
 #!/bin/bash
 if [ "\${1:-}" = up ]; then
     exec "$gpumux" "\$@" --state "$state" --set allow_root=true --set beat=100ms --set backoff_min=20ms
+fi
+if [ "\${1:-} \${2:-}" = "control init" ]; then
+    exec "$gpumux" "\$@" --state "$state"
 fi
 exec "$gpumux" "\$@"
 END
@@ -55,6 +58,15 @@ await() {
 }
 END
 
+# The port that pages speak of may be taken here: another stands in for it.
+page_port=7443
+port_is_taken() { grep -qi ":$(printf %04x "$1") " /proc/net/tcp /proc/net/tcp6; }
+free_port() {
+    local port=$((20000 + RANDOM % 10000))
+    while port_is_taken $port; do port=$((port + 1)); done
+    echo $port
+}
+
 # script_of PAGE: its runnable blocks.
 script_of() {
     awk -v page="$1" '
@@ -64,11 +76,11 @@ script_of() {
 }
 
 for page in $pages; do
-    blocks=$(script_of "$page")
+    blocks=$(script_of "$page" | sed "s/:$page_port\>/:$(free_port)/g")
     [ -n "$blocks" ] || continue
     state=$work/s$((ran += 1))
     export GPUMUX_SOCKET=$state/api.sock
-    sed -i -E "s|--state [^ ]+|--state \"$state\"|" "$work/bin/gpumux"
+    sed -i -E "s|--state [^ ]+|--state \"$state\"|g" "$work/bin/gpumux"
     mkdir "$work/here$ran"
     grep -q '^gpumux up' <<< "$blocks" || start --emulate 4xH200:24g
     { cat "$work/prelude.sh"; echo "$blocks"; } > "$work/script$ran.sh"
