@@ -53,8 +53,10 @@ GPUMUX_WORKLOAD_ID=1 GPUMUX_ATTEMPT=1 GPUMUX_CONTROL=$work/none GPUMUX_BATCH_SIZ
 LD_LIBRARY_PATH=$work GPUMUX_EMU_DEVICES= expect 1 'no CUDA driver|no device' --step-ms 1 --steps 1
 
 # Its speed is that of the profile (5404 samples a second at 128), but for wake-ups that come late.
-rate=$("$burn" --profile "$profile" --model vgg16 --batch 128 --samples 20000 |
-    sed -n 's/.*samples_per_s=\([0-9]*\).* done$/\1/p')
+# On a slow device of its own those cost little, however busy this machine is.
+mkdir "$work/slow"
+rate=$(XDG_RUNTIME_DIR=$work/slow GPUMUX_EMU_SPEED=0.1 "$burn" --profile "$profile" --model vgg16 --batch 128 \
+    --samples 1920 | sed -n 's/.*samples_per_s=\([0-9]*\).* done$/\1/p')
 [ "${rate:-0}" -ge 3500 ] && [ "$rate" -le 5500 ] || fail "vgg16 alone makes $rate samples/s, not about 5404"
 
 # SIGTERM ends it after its step.
