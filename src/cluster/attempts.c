@@ -108,11 +108,23 @@ static void back_off(struct cluster *c, struct workload *w)
     timer_set(c, &w->timer, c->now.boot_ms + wait_ms);
 }
 
-/* Its own failure, counted. A service is started again for ever, a task as often as it may. */
+/* The same node could not start it for the same reason twice: a missing account stays missing. */
+static bool is_hopeless(const struct workload_status *status)
+{
+    if (status->attempts_kept < 2)
+        return false;
+    const struct attempt *a = &status->attempts[status->attempts_kept - 1], *before = a - 1;
+    return a->failure == FAILURE_START && before->failure == FAILURE_START &&
+           str_equal(a->node, before->node) && str_equal(a->text, before->text);
+}
+
+/* Its own failure, counted. A service is started again for ever, a task as often as it may and while
+ * there is hope. */
 static void own_failure(struct cluster *c, struct workload *w, int64_t ran_ms)
 {
     struct attempt *a = workload_status_attempt(&w->status);
-    bool again = w->needs.kind == WORKLOAD_SERVICE || w->status.failures < w->needs.retries;
+    bool again = w->needs.kind == WORKLOAD_SERVICE ||
+                 (w->status.failures < w->needs.retries && !is_hopeless(&w->status));
     w->status.failures++;
     if (w->needs.kind == WORKLOAD_SERVICE && ran_ms > c->config.backoff_max_ms)
         w->status.backoff_ms = 0;

@@ -312,16 +312,34 @@ static void on_readable(struct bufferevent *stream, void *arg)
     }
 }
 
-/* Why it ended, for whoever can do something about it. */
+/*
+ * Why it ended, for whoever can do something about it. Control says that a certificate has expired, but
+ * its word may be lost with the connection; our own clock then knows as well.
+ */
+static void explain(struct error *e, const struct agent *a, struct bufferevent *stream, short what)
+{
+    struct error cause = {0};
+    bool expired = a->networked && clock_wall_ms() > a->credentials.facts.until_wall_ms;
+    if (expired)
+        (void)error_set(&cause, ERR_DENIED, "the certificate of this node has expired");
+    else if (a->networked && what & BEV_EVENT_ERROR)
+        (void)tls_stream_error(&cause, stream);
+    else if (what & BEV_EVENT_ERROR)
+        (void)error_set_errno(&cause, ERR_UNAVAILABLE, EVUTIL_SOCKET_ERROR(), "no connection");
+    else
+        (void)error_set(&cause, ERR_UNAVAILABLE, "it closed the connection");
+    (void)error_set(
+        e, (enum error_code)cause.code, "%.400s%s", cause.text,
+        cause.code != ERR_DENIED
+            ? ""
+            : ". If this is the right control, join again: on its machine 'gpumux token "
+              "create --role node --name NAME' prints how");
+}
+
 static void say_why(struct agent *a, struct bufferevent *stream, short what)
 {
     struct error e = {0};
-    if (a->networked && what & BEV_EVENT_ERROR)
-        (void)tls_stream_error(&e, stream);
-    else if (what & BEV_EVENT_ERROR)
-        (void)error_set_errno(&e, ERR_UNAVAILABLE, EVUTIL_SOCKET_ERROR(), "no connection");
-    else
-        (void)error_set(&e, ERR_UNAVAILABLE, "it closed the connection");
+    explain(&e, a, stream, what);
     if (a->link.welcomed)
         log_write(a->log, LOG_WARN, "lost control, trying again", "control=%s why=\"%s\"",
                   a->control_name, e.text);
