@@ -262,7 +262,8 @@ static struct calls_route route_entry(void *handle, const char *name, const void
     if (handle == RTLD_NEXT && (is_dlsym || text_equals(name, "dlvsym"))) {
         resolve_locked(find_caller, &search);
         if (search.is_before)
-            return (struct calls_route){.value = is_dlsym ? (void *)dlsym : (void *)dlvsym};
+            return (struct calls_route){.value =
+                                            is_dlsym ? (void *)entry_dlsym : (void *)entry_dlvsym};
     }
     return (struct calls_route){.jump = real};
 }

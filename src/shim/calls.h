@@ -133,3 +133,7 @@ struct calls_route {
  * behind the entry. */
 struct calls_route calls_route(void *handle, const char *name, const char *version,
                                const void *caller, void *real);
+/* entry.c: this library's dlsym and dlvsym, by names that are nobody else's. */
+void *entry_dlsym(void *handle, const char *name) __attribute__((visibility("hidden")));
+void *entry_dlvsym(void *handle, const char *name, const char *version)
+    __attribute__((visibility("hidden")));

@@ -12,12 +12,16 @@
 #include "shim/resolve.h"
 #include "shim/text.h"
 
-/* Arguments, the caller's address and the function's number go to entry_route; then either a jump or
+/* Each also has a hidden name: the other one may, for this library too, be that of a library before it.
+ * Arguments, the caller's address and the function's number go to entry_route; then either a jump or
  * a return. Three pushes keep the stack aligned for the call. */
 #define ENTRY(function, number)                                                                    \
     __asm__(".pushsection .text\n"                                                                 \
             ".globl " #function "\n"                                                               \
+            ".globl entry_" #function "\n"                                                         \
+            ".hidden entry_" #function "\n"                                                        \
             ".type " #function ", @function\n" #function ":\n"                                     \
+            "entry_" #function ":\n"                                                               \
             "    .cfi_startproc\n"                                                                 \
             "    endbr64\n"                                                                        \
             "    push %rdi\n"                                                                      \
