@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,7 +14,11 @@
 #include "shim/client.h"
 #include "shim/sys.h"
 
-enum { RETRY_MS = 20, MS_NS = 1000000 };
+enum {
+    RETRY_MS = 20,
+    ANSWER_MS = 200, /* beyond the wait, for an agent that was reached at its end */
+    MS_NS = 1000000,
+};
 
 /* ---- pages ---- */
 
@@ -190,7 +195,16 @@ union packet {
     char bytes[REGISTER_PACKET_MAX];
 };
 
-/* The next packet, zero behind its end; fds that did not come are -1. */
+static void close_all(const int *fds)
+{
+    for (int i = 0; i < REGISTER_FDS_MAX; i++) {
+        if (fds[i] >= 0)
+            (void)sys_close(fds[i]);
+    }
+}
+
+/* The next packet, zero behind its end; fds that did not come are -1. False, with nothing to be closed:
+ * none came in time, or the other side speaks another language. */
 static bool receive(int fd, int64_t deadline_ms, union packet *ret_packet,
                     int ret_fds[REGISTER_FDS_MAX])
 {
@@ -208,18 +222,23 @@ static bool receive(int fd, int64_t deadline_ms, union packet *ret_packet,
     while ((count = sys_call(SYS_recvmsg, fd, (long)&message, MSG_CMSG_CLOEXEC, 0, 0, 0)) ==
                -EAGAIN ||
            count == -EINTR) {
-        if (now_ms() >= deadline_ms)
+        struct pollfd answer = {.fd = fd, .events = POLLIN};
+        int64_t left_ms = deadline_ms - now_ms();
+        if (left_ms <= 0)
             return false;
-        sleep_ms(1);
+        (void)sys_call(SYS_poll, (long)&answer, 1, left_ms, 0, 0, 0);
     }
     for (int i = 0; i < REGISTER_FDS_MAX; i++)
         ret_fds[i] = -1;
     const struct cmsghdr *fds = count > 0 ? CMSG_FIRSTHDR(&message) : NULL;
     if (fds && fds->cmsg_level == SOL_SOCKET && fds->cmsg_type == SCM_RIGHTS)
         memcpy(ret_fds, CMSG_DATA(fds), fds->cmsg_len - CMSG_LEN(0));
-    return count >= (long)sizeof(struct register_header) &&
-           ret_packet->header.magic == REGISTER_MAGIC &&
-           ret_packet->header.version == REGISTER_VERSION;
+    if (count >= (long)sizeof(struct register_header) &&
+        ret_packet->header.magic == REGISTER_MAGIC &&
+        ret_packet->header.version == REGISTER_VERSION)
+        return true;
+    close_all(ret_fds);
+    return false;
 }
 
 static int make_status(struct client *client)
@@ -255,26 +274,34 @@ static uint64_t inode_of(int fd)
     return sys_call(SYS_fstat, fd, (long)&file, 0, 0, 0, 0) < 0 ? 0 : file.st_ino;
 }
 
+/* Until the answer: what else a newer agent may say is not for this shim. */
+static bool await_welcome(struct client *client, int fd, int64_t deadline_ms)
+{
+    union packet packet;
+    int fds[REGISTER_FDS_MAX];
+    while (receive(fd, deadline_ms, &packet, fds)) {
+        bool is_answer =
+            packet.header.kind == REGISTER_WELCOME || packet.header.kind == REGISTER_REFUSED;
+        bool is_welcome = is_answer && take_welcome(client, &packet, fds);
+        close_all(fds);
+        if (is_answer)
+            return is_welcome;
+    }
+    return false;
+}
+
 static bool register_with_agent(struct client *client, const char *path, int wait_ms)
 {
     int64_t deadline_ms = now_ms() + wait_ms;
-    int fds[REGISTER_FDS_MAX] = {-1, -1};
-    union packet packet;
     int status_fd = make_status(client);
     int fd = status_fd < 0 ? -1 : connect_to_agent(path, deadline_ms);
-    bool is_welcome = fd >= 0 && send_hello(fd, status_fd) &&
-                      receive(fd, deadline_ms + RETRY_MS, &packet, fds) &&
-                      take_welcome(client, &packet, fds);
-    for (int i = 0; i < REGISTER_FDS_MAX; i++) {
-        if (fds[i] >= 0)
-            (void)sys_close(fds[i]);
-    }
+    client->is_registered =
+        fd >= 0 && send_hello(fd, status_fd) && await_welcome(client, fd, deadline_ms + ANSWER_MS);
     if (status_fd >= 0)
         (void)sys_close(status_fd);
-    if (is_welcome) {
+    if (client->is_registered) {
         client->socket = fd;
         client->socket_file = inode_of(fd);
-        client->is_registered = true;
         return true;
     }
     if (fd >= 0)

@@ -378,6 +378,53 @@ static void check_refusal(void)
     EXPECT(driver.cuMemAlloc_v2(&memory, 1) == 802);
 }
 
+/* Does what it is told, a word a line, and answers with a line each: for agent_test.c. */
+static void obey(void)
+{
+    static uint64_t held[64];
+    static unsigned count;
+    char line[64];
+    size_t left = 0, total = 0;
+    void *context = NULL;
+    while (fgets(line, sizeof(line), stdin)) {
+        if (strcmp(line, "open\n") == 0) {
+            int r = driver.cuInit(0);
+            r = r ? r : driver.cuDevicePrimaryCtxRetain(&context, 0);
+            printf("%d\n", r ? r : driver.cuCtxSetCurrent(context));
+        } else if (strncmp(line, "alloc ", 6) == 0 && count < 64) {
+            int r = driver.cuMemAlloc_v2(&held[count], (size_t)strtoull(line + 6, NULL, 10));
+            count += r == 0;
+            printf("%d\n", r);
+        } else if (strcmp(line, "free\n") == 0 && count > 0) {
+            printf("%d\n", driver.cuMemFree_v2(held[--count]));
+        } else if (strcmp(line, "left\n") == 0) {
+            printf("%d\n", driver.cuMemGetInfo_v2(&left, &total) ? -1 : (int)(left >> 20));
+        } else if (strcmp(line, "fork\n") == 0) {
+            pid_t child = fork();
+            if (child != 0) {
+                (void)status_of(child); /* it reads on meanwhile */
+                printf("%d\n", child > 0 ? 0 : -1);
+            } else {
+                printf("%d\n", (int)getpid());
+            }
+        } else if (strcmp(line, "close\n") == 0) {
+            for (int fd = 3; fd < 1024; fd++)
+                close(fd); /* as daemons do */
+            printf("0\n");
+        } else {
+            return; /* "end" */
+        }
+        fflush(stdout);
+    }
+}
+
+static void serve(void)
+{
+    load_driver();
+    setvbuf(stdin, NULL, _IONBF, 0); /* a child reads on where its parent was */
+    obey();
+}
+
 static double now_us(void)
 {
     struct timespec now;
@@ -400,10 +447,19 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } commands[] = {
-        {"lookups", check_lookups},     {"statuses", check_statuses}, {"disabled", check_disabled},
-        {"results", print_results},     {"quota", check_quota},       {"threads", check_threads},
-        {"first", check_first_calls},   {"forks", check_forks},       {"signals", check_signals},
-        {"unloading", check_unloading}, {"refusal", check_refusal},   {"start", print_start},
+        {"lookups", check_lookups},
+        {"statuses", check_statuses},
+        {"disabled", check_disabled},
+        {"results", print_results},
+        {"quota", check_quota},
+        {"threads", check_threads},
+        {"first", check_first_calls},
+        {"forks", check_forks},
+        {"signals", check_signals},
+        {"unloading", check_unloading},
+        {"refusal", check_refusal},
+        {"start", print_start},
+        {"serve", serve},
     };
     for (size_t i = 0; argc == 2 && i < sizeof(commands) / sizeof(*commands); i++) {
         if (strcmp(commands[i].name, argv[1]) == 0) {
