@@ -2,8 +2,8 @@
 # The commands in the README and in docs/ do what the pages say: every block marked ```sh run is run.
 #
 # A page's blocks are one script, in order, in an empty directory, with `set -e`: a command that fails
-# fails the test and is named by page and line. A page that starts gpumux itself (`gpumux up`) starts
-# its own; the others find one that is up. Both live in a fresh state directory, on emulated devices.
+# fails the test and is named by page and line. A page that starts gpumux itself (`gpumux up`, or
+# `gpumux control` and nodes) starts its own; the others find one that is up. Both live in a fresh state directory, on emulated devices.
 # DOCS_PAGES=docs/api.md runs some pages only.
 . "$(dirname "$0")/lib.sh"
 : "${GPUMUX_SOURCE:?set it to the top of the tree}"
@@ -25,6 +25,12 @@ if [ "\${1:-}" = up ]; then
 fi
 if [ "\${1:-} \${2:-}" = "control init" ]; then
     exec "$gpumux" "\$@" --state "$state"
+fi
+if [ "\${1:-}" = control ]; then
+    exec "$gpumux" "\$@" --state "$state" --set allow_root=true --set backoff_min=20ms
+fi
+if [ "\${1:-}" = node ]; then
+    exec "$gpumux" "\$@" --set allow_root=true --set beat=100ms
 fi
 exec "$gpumux" "\$@"
 END
@@ -51,10 +57,16 @@ trap 'echo "$block: failed: $BASH_COMMAND" >&2' ERR
 alive() { kill -0 $!; }
 ready() { curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/nodes | jq -e '.nodes[0].connected' > /dev/null; }
 await() {
-    until ready; do
+    until "${@:-ready}"; do
         alive || { echo "gpumux did not come up" >&2; return 1; }
         sleep 0.02
     done
+}
+control_ready() { curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/readyz > /dev/null; }
+# nodes_ready N: so many are connected.
+nodes_ready() {
+    curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/nodes \
+        | jq -e --argjson n "$1" '[.nodes[] | select(.connected)] | length == $n' > /dev/null
 }
 END
 
@@ -71,8 +83,11 @@ free_port() {
 script_of() {
     awk -v page="$1" '
         /^```sh run$/ { inside = 1; printf "block=\"%s:%d\"\n", page, FNR; next }
-        /^```/ { if (inside && starts) print "await"; inside = starts = 0; next }
-        inside { print; if (/^gpumux up/) starts = 1 }' "$1"
+        /^```/ { if (inside && starts) print starts; inside = 0; starts = ""; next }
+        inside { print }
+        inside && /^gpumux up/ { starts = "await" }
+        inside && /^gpumux control --.*&$/ { starts = "await control_ready" }
+        inside && /--state node.*&$/ { starts = "await nodes_ready " ++nodes }' "$1"
 }
 
 for page in $pages; do
@@ -82,7 +97,7 @@ for page in $pages; do
     export GPUMUX_SOCKET=$state/api.sock
     sed -i -E "s|--state [^ ]+|--state \"$state\"|g" "$work/bin/gpumux"
     mkdir "$work/here$ran"
-    grep -q '^gpumux up' <<< "$blocks" || start --emulate 4xH200:24g
+    grep -qE '^gpumux (up|control)' <<< "$blocks" || start --emulate 4xH200:24g
     { cat "$work/prelude.sh"; echo "$blocks"; } > "$work/script$ran.sh"
     if ! (cd "$work/here$ran" && PATH=$work/bin:$PATH timeout "$page_limit_s" bash "$work/script$ran.sh" \
         > "$work/output" 2>&1 < /dev/null); then

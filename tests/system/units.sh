@@ -14,8 +14,9 @@ DESTDIR='' cmake --install "$GPUMUX_BUILD" --prefix "$work/p" > "$work/install.l
 # judge UNIT COMMAND THRESHOLD
 judge() {
     local unit=$work/p/lib/systemd/system/$1.service
-    grep -qx "ExecStart=$work/p/bin/gpumux $2 --config /etc/gpumux/gpumux.yaml" "$unit" \
+    grep -qx "ExecStart=$work/p/bin/gpumux $2 --config /etc/gpumux/gpumux.yaml \$GPUMUX_${2^^}_OPTIONS" "$unit" \
         || fail "$1 does not start the gpumux that was installed: $(grep ExecStart "$unit")"
+    grep -qx "EnvironmentFile=-/etc/gpumux/gpumux.env" "$unit" || fail "$1 does not read this machine's options"
     systemd-analyze verify --man=no --recursive-errors=no "$unit" > "$work/said" 2>&1 || fail "$1: $(cat "$work/said")"
     [ ! -s "$work/said" ] || fail "$1: $(cat "$work/said")"
     for page in $(sed -n 's/^Documentation=//p' "$unit"); do
