@@ -414,15 +414,22 @@ CUDA_API int cuCtxGetStreamPriorityRange(int *ret_least, int *ret_greatest)
     return CUDA_SUCCESS;
 }
 
-/* Waits for every queue of the process on the device, also those of destroyed streams that are not
- * empty yet and of other contexts there. */
-CUDA_API int cuCtxSynchronize(void);
-CUDA_API int cuCtxSynchronize(void)
+int context_resolve(struct context **context)
 {
-    struct context *context;
-    int r = context_current(&context);
-    if (r != CUDA_SUCCESS)
-        return r;
+    int r = *context ? check_handle(*context) : context_current(context);
+    return r == CUDA_SUCCESS && (*context)->destroyed ? CUDA_ERROR_CONTEXT_IS_DESTROYED : r;
+}
+
+/* Every queue of the process on the device, also those of destroyed streams that are not empty yet
+ * and of other contexts there. */
+int context_wait(struct context *context)
+{
+    int r = CUDA_SUCCESS;
+    if (atomic_load(&context->process->capture_count) > 0) {
+        r = capture_check_unsafe(context->process);
+        if (r != CUDA_SUCCESS)
+            return r;
+    }
     struct device *device = &context->visible->device;
     const struct emu_client *client = context_client(context);
     uint64_t tails[EMU_STREAMS_MAX] = {0};
@@ -438,4 +445,31 @@ CUDA_API int cuCtxSynchronize(void)
         r = stream_wait(context, index, tails[index]);
     }
     return r;
+}
+
+CUDA_API int cuCtxSynchronize(void);
+CUDA_API int cuCtxSynchronize(void)
+{
+    struct context *context;
+    int r = context_current(&context);
+    return r == CUDA_SUCCESS ? context_wait(context) : r;
+}
+
+/* Parameters ask for a part of the device, or for sharing it with graphics: not emulated. */
+CUDA_API int cuCtxCreate_v4(struct context **ret_context, const void *parameters, unsigned flags,
+                            int ordinal);
+CUDA_API int cuCtxCreate_v4(struct context **ret_context, const void *parameters, unsigned flags,
+                            int ordinal)
+{
+    return parameters ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate_v2(ret_context, flags, ordinal);
+}
+
+CUDA_API int cuCtxCreate_v3(struct context **ret_context, const void *parameters, int count,
+                            unsigned flags, int ordinal);
+CUDA_API int cuCtxCreate_v3(struct context **ret_context, const void *parameters, int count,
+                            unsigned flags, int ordinal)
+{
+    if (count != 0)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return cuCtxCreate_v4(ret_context, parameters, flags, ordinal);
 }

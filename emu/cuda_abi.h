@@ -352,4 +352,8 @@ enum cuda_function_attribute {
     CUDA_FUNCTION_NUM_REGS = 4,
     CUDA_FUNCTION_PTX_VERSION = 5,
     CUDA_FUNCTION_BINARY_VERSION = 6,
+    CUDA_FUNCTION_DYNAMIC_SHARED_BYTES = 8,
+    CUDA_FUNCTION_SHARED_CARVEOUT = 9,
+
+    CUDA_SHARED_BYTES_MAX = 227 << 10, /* of a block that asks for it */
 };

@@ -98,6 +98,8 @@ struct process {
     struct hash_map registered_memory;                  /* the same of cuMemHostRegister */
 };
 
+enum { CONTEXT_LIMITS = 3, STREAM_ATTRIBUTES = 11, STREAM_ATTRIBUTE_BYTES = 64 };
+
 struct stream {
     uint32_t magic;
     unsigned index; /* in the client's slot */
@@ -110,6 +112,7 @@ struct stream {
     struct event *gate;        /* NULL: never had host work */
     struct capture *capture;   /* NULL: it does not capture */
     struct node_set captured;  /* of the capture: what the next operation comes after */
+    char attributes[STREAM_ATTRIBUTES][STREAM_ATTRIBUTE_BYTES]; /* kept, without effect */
     const struct thread_state *thread; /* whose default stream it is, or NULL */
     uint64_t id;
 };
@@ -122,6 +125,8 @@ struct context {
     uint64_t opened; /* how often it was opened: a primary context is one again after its end */
     unsigned ordinal;
     unsigned flags;
+    size_t limits[CONTEXT_LIMITS]; /* 0: as they were at first */
+    int cache_config;
     struct visible_device *visible;
     struct process *process;
     struct list link; /* process.contexts */
@@ -151,7 +156,8 @@ struct function {
     bool is_burn;    /* its parameters say what it costs (launch.c) */
     bool is_illegal; /* it does an illegal address (launch.h) */
     struct module *module;
-    struct list link; /* module.functions */
+    struct list link;                          /* module.functions */
+    int dynamic_shared_bytes, shared_carveout; /* kept, without effect */
     struct ptx_entry entry;
 };
 
@@ -187,6 +193,10 @@ uint64_t process_next_id(struct process *process);
 /* context.c: the thread's current context, alive. CUDA_ERROR_INVALID_CONTEXT,
  * CUDA_ERROR_CONTEXT_IS_DESTROYED, CUDA_ERROR_NOT_INITIALIZED, or its error (context_error). */
 int context_current(struct context **ret_context);
+/* A context given by the program, alive; NULL is the current one. */
+int context_resolve(struct context **context);
+/* Waits for all that the process has launched on the context's device. */
+int context_wait(struct context *context);
 struct emu_client *context_client(const struct context *context);
 /* The error that a living context has for good, or CUDA_SUCCESS. */
 int context_error(const struct context *context);

@@ -7,6 +7,8 @@
 #include "emu/driver.h"
 #include "emu/launch.h"
 
+enum { DYNAMIC_SHARED_BYTES = 48 << 10 }; /* that a kernel may use without asking */
+
 /* A module belongs to a context, a library to the process; both are made from an image. */
 struct module {
     uint32_t magic;          /* MODULE_MAGIC or LIBRARY_MAGIC */
@@ -24,6 +26,8 @@ static int add_function(void *argument, const struct ptx_entry *entry)
     function->magic = FUNCTION_MAGIC;
     function->module = module;
     function->entry = *entry;
+    function->dynamic_shared_bytes = DYNAMIC_SHARED_BYTES;
+    function->shared_carveout = -1;
     function->is_burn = launch_is_burn(entry);
     function->is_illegal = launch_is_illegal(entry);
     list_append(&module->functions, &function->link);
@@ -232,6 +236,12 @@ CUDA_API int cuFuncGetAttribute(int *ret_value, int attribute, struct function *
     case CUDA_FUNCTION_LOCAL_SIZE_BYTES:
         *ret_value = 0;
         return CUDA_SUCCESS;
+    case CUDA_FUNCTION_DYNAMIC_SHARED_BYTES:
+        *ret_value = function->dynamic_shared_bytes;
+        return CUDA_SUCCESS;
+    case CUDA_FUNCTION_SHARED_CARVEOUT:
+        *ret_value = function->shared_carveout;
+        return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
     }
@@ -322,4 +332,181 @@ CUDA_API int cuKernelGetName(const char **ret_name, struct function *kernel);
 CUDA_API int cuKernelGetName(const char **ret_name, struct function *kernel)
 {
     return cuFuncGetName(ret_name, kernel);
+}
+
+CUDA_API int cuFuncGetParamInfo(struct function *function, size_t index, size_t *ret_offset,
+                                size_t *ret_bytes);
+CUDA_API int cuFuncGetParamInfo(struct function *function, size_t index, size_t *ret_offset,
+                                size_t *ret_bytes)
+{
+    int r = function_resolve(function);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_offset || index >= function->entry.parameter_count)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_offset = function->entry.parameters[index].offset;
+    if (ret_bytes)
+        *ret_bytes = function->entry.parameters[index].bytes;
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuKernelGetParamInfo(struct function *kernel, size_t index, size_t *ret_offset,
+                                  size_t *ret_bytes);
+CUDA_API int cuKernelGetParamInfo(struct function *kernel, size_t index, size_t *ret_offset,
+                                  size_t *ret_bytes)
+{
+    return cuFuncGetParamInfo(kernel, index, ret_offset, ret_bytes);
+}
+
+/* Whatever is found is there. */
+CUDA_API int cuFuncIsLoaded(int *ret_state, struct function *function);
+CUDA_API int cuFuncIsLoaded(int *ret_state, struct function *function)
+{
+    enum { LOADED = 1 };
+    int r = function_resolve(function);
+    if (r == CUDA_SUCCESS && !ret_state)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        *ret_state = LOADED;
+    return r;
+}
+
+CUDA_API int cuFuncLoad(struct function *function);
+CUDA_API int cuFuncLoad(struct function *function)
+{
+    return function_resolve(function);
+}
+
+/* A wish about caches; there are none. */
+CUDA_API int cuFuncSetCacheConfig(struct function *function, int config);
+CUDA_API int cuFuncSetCacheConfig(struct function *function, int config)
+{
+    enum { CACHE_CONFIG_LAST = 3 };
+    int r = function_resolve(function);
+    return r == CUDA_SUCCESS && (config < 0 || config > CACHE_CONFIG_LAST)
+               ? CUDA_ERROR_INVALID_VALUE
+               : r;
+}
+
+/* Shared memory is not modelled: what a kernel may use of it is kept. */
+CUDA_API int cuFuncSetAttribute(struct function *function, int attribute, int value);
+CUDA_API int cuFuncSetAttribute(struct function *function, int attribute, int value)
+{
+    int r = function_resolve(function);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (attribute == CUDA_FUNCTION_DYNAMIC_SHARED_BYTES) {
+        if (value < 0 || value > CUDA_SHARED_BYTES_MAX)
+            return CUDA_ERROR_INVALID_VALUE;
+        function->dynamic_shared_bytes = value;
+        return CUDA_SUCCESS;
+    }
+    if (attribute == CUDA_FUNCTION_SHARED_CARVEOUT) {
+        if (value < -1 || value > 100)
+            return CUDA_ERROR_INVALID_VALUE;
+        function->shared_carveout = value;
+        return CUDA_SUCCESS;
+    }
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+static int check_device(int ordinal)
+{
+    struct process *process;
+    int r = process_ready(&process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return ordinal >= 0 && (unsigned)ordinal < process->device_count ? CUDA_SUCCESS
+                                                                     : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUDA_API int cuKernelGetAttribute(int *ret_value, int attribute, struct function *kernel,
+                                  int ordinal);
+CUDA_API int cuKernelGetAttribute(int *ret_value, int attribute, struct function *kernel,
+                                  int ordinal)
+{
+    int r = check_device(ordinal);
+    return r == CUDA_SUCCESS ? cuFuncGetAttribute(ret_value, attribute, kernel) : r;
+}
+
+CUDA_API int cuKernelSetAttribute(int attribute, int value, struct function *kernel, int ordinal);
+CUDA_API int cuKernelSetAttribute(int attribute, int value, struct function *kernel, int ordinal)
+{
+    int r = check_device(ordinal);
+    return r == CUDA_SUCCESS ? cuFuncSetAttribute(kernel, attribute, value) : r;
+}
+
+CUDA_API int cuKernelSetCacheConfig(struct function *kernel, int config, int ordinal);
+CUDA_API int cuKernelSetCacheConfig(struct function *kernel, int config, int ordinal)
+{
+    int r = check_device(ordinal);
+    return r == CUDA_SUCCESS ? cuFuncSetCacheConfig(kernel, config) : r;
+}
+
+CUDA_API int cuKernelGetLibrary(struct module **ret_library, struct function *kernel);
+CUDA_API int cuKernelGetLibrary(struct module **ret_library, struct function *kernel)
+{
+    int r = function_resolve(kernel);
+    if (r == CUDA_SUCCESS && (!ret_library || kernel->module->magic != LIBRARY_MAGIC))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        *ret_library = kernel->module;
+    return r;
+}
+
+/* At most `count` of them. */
+static int list_functions(const struct module *module, struct function **ret_functions,
+                          unsigned count)
+{
+    unsigned i = 0;
+    if (!ret_functions || count == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    list_for_each (it, &module->functions) {
+        if (i < count)
+            ret_functions[i++] = list_entry(it, struct function, link);
+    }
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuLibraryEnumerateKernels(struct function **ret_kernels, unsigned count,
+                                       struct module *library);
+CUDA_API int cuLibraryEnumerateKernels(struct function **ret_kernels, unsigned count,
+                                       struct module *library)
+{
+    int r = library_resolve(library);
+    return r == CUDA_SUCCESS ? list_functions(library, ret_kernels, count) : r;
+}
+
+CUDA_API int cuModuleEnumerateFunctions(struct function **ret_functions, unsigned count,
+                                        struct module *module);
+CUDA_API int cuModuleEnumerateFunctions(struct function **ret_functions, unsigned count,
+                                        struct module *module)
+{
+    int r = module_resolve(module);
+    return r == CUDA_SUCCESS ? list_functions(module, ret_functions, count) : r;
+}
+
+CUDA_API int cuModuleGetFunctionCount(unsigned *ret_count, struct module *module);
+CUDA_API int cuModuleGetFunctionCount(unsigned *ret_count, struct module *module)
+{
+    int r = module_resolve(module);
+    if (r == CUDA_SUCCESS && !ret_count)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r != CUDA_SUCCESS)
+        return r;
+    *ret_count = 0;
+    list_for_each (it, &module->functions)
+        ++*ret_count;
+    return CUDA_SUCCESS;
+}
+
+/* Modules are read when they are loaded. */
+CUDA_API int cuModuleGetLoadingMode(int *ret_mode);
+CUDA_API int cuModuleGetLoadingMode(int *ret_mode)
+{
+    enum { LOADING_EAGER = 1 };
+    if (!ret_mode)
+        return CUDA_ERROR_INVALID_VALUE;
+    *ret_mode = LOADING_EAGER;
+    return CUDA_SUCCESS;
 }

@@ -393,3 +393,53 @@ CUDA_API int cuMemPoolSetAttribute(struct pool *pool, int attribute, void *value
     pthread_mutex_unlock(&process->lock);
     return r;
 }
+
+/* A pool's memory is for the device that it is on. */
+CUDA_API int cuMemPoolGetAccess(int *ret_flags, struct pool *pool, struct cuda_location *location);
+CUDA_API int cuMemPoolGetAccess(int *ret_flags, struct pool *pool, struct cuda_location *location)
+{
+    enum { ACCESS_NONE = 0, ACCESS_READ_WRITE = 3 };
+    struct process *process;
+    struct visible_device *visible;
+    int r = pool_resolve(pool, &process);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_flags || !location || location->type != CUDA_LOCATION_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
+    r = visible_resolve(location->id, &process, &visible);
+    if (r == CUDA_SUCCESS)
+        *ret_flags = visible == pool->visible ? ACCESS_READ_WRITE : ACCESS_NONE;
+    return without_device(r);
+}
+
+/* Since CUDA 13: the pool of a place, by what it holds. */
+static int check_place(const struct cuda_location *location, int type)
+{
+    if (!location || type != CUDA_ALLOCATION_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
+    return location->type == CUDA_LOCATION_DEVICE ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUDA_API int cuMemGetDefaultMemPool(struct pool **ret_pool, struct cuda_location *location,
+                                    int type);
+CUDA_API int cuMemGetDefaultMemPool(struct pool **ret_pool, struct cuda_location *location,
+                                    int type)
+{
+    int r = check_place(location, type);
+    return r == CUDA_SUCCESS ? without_device(cuDeviceGetDefaultMemPool(ret_pool, location->id))
+                             : r;
+}
+
+CUDA_API int cuMemGetMemPool(struct pool **ret_pool, struct cuda_location *location, int type);
+CUDA_API int cuMemGetMemPool(struct pool **ret_pool, struct cuda_location *location, int type)
+{
+    int r = check_place(location, type);
+    return r == CUDA_SUCCESS ? cuDeviceGetMemPool(ret_pool, location->id) : r;
+}
+
+CUDA_API int cuMemSetMemPool(struct cuda_location *location, int type, struct pool *pool);
+CUDA_API int cuMemSetMemPool(struct cuda_location *location, int type, struct pool *pool)
+{
+    int r = check_place(location, type);
+    return r == CUDA_SUCCESS ? cuDeviceSetMemPool(location->id, pool) : r;
+}

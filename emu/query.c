@@ -227,3 +227,18 @@ CUDA_API int cuDeviceGetAttribute(int *ret_value, int attribute, int ordinal)
     }
     return CUDA_ERROR_NOT_SUPPORTED;
 }
+
+/* Devices do not reach each other's memory. */
+CUDA_API int cuDeviceCanAccessPeer(int *ret_can, int ordinal, int peer_ordinal);
+CUDA_API int cuDeviceCanAccessPeer(int *ret_can, int ordinal, int peer_ordinal)
+{
+    struct visible_device *visible;
+    int r = device_by_ordinal(ordinal, &visible);
+    if (r == CUDA_SUCCESS)
+        r = device_by_ordinal(peer_ordinal, &visible);
+    if (r == CUDA_SUCCESS && !ret_can)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        *ret_can = 0;
+    return r;
+}

@@ -4,6 +4,16 @@
 
 #include "emu/capture.h"
 
+enum stream_attribute {
+    STREAM_ACCESS_POLICY = 1,
+    STREAM_SYNC_POLICY = 3,
+    STREAM_PRIORITY = 8,
+    STREAM_SYNC_DOMAIN_MAP = 9,
+    STREAM_SYNC_DOMAIN = 10,
+
+    STREAM_SYNC_AUTO = 1, /* the first value of STREAM_SYNC_POLICY */
+};
+
 static struct emu_stream *shared_stream(const struct stream *stream)
 {
     return &context_client(stream->context)->streams[stream->index];
@@ -20,6 +30,7 @@ void stream_init(struct stream *stream, struct context *context, unsigned index,
         .priority = priority,
         .id = process_next_id(context->process),
     };
+    stream->attributes[STREAM_SYNC_POLICY][0] = STREAM_SYNC_AUTO;
     list_init(&stream->link);
     pthread_mutex_init(&stream->lock, NULL);
     pthread_mutex_init(&stream->host_lock, NULL);
@@ -350,5 +361,91 @@ CUDA_API int cuStreamGetCtx(struct stream *handle, struct context **ret_context)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS)
         *ret_context = stream->context;
+    return r;
+}
+
+/* A number that no other stream of the process has had. */
+CUDA_API int cuStreamGetId(struct stream *handle, uint64_t *ret_id);
+CUDA_API int cuStreamGetId(struct stream *handle, uint64_t *ret_id)
+{
+    struct stream *stream;
+    int r = stream_resolve_capturing(handle, &stream);
+    if (r == CUDA_SUCCESS && !ret_id)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        *ret_id = stream->id;
+    return r;
+}
+
+CUDA_API int cuStreamGetDevice(struct stream *handle, int *ret_ordinal);
+CUDA_API int cuStreamGetDevice(struct stream *handle, int *ret_ordinal)
+{
+    struct stream *stream;
+    int r = stream_resolve_capturing(handle, &stream);
+    if (r == CUDA_SUCCESS && !ret_ordinal)
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS)
+        *ret_ordinal = (int)stream->context->ordinal;
+    return r;
+}
+
+/* Since CUDA 12.5, which has contexts of parts of a device; none of them is emulated. */
+CUDA_API int cuStreamGetCtx_v2(struct stream *handle, struct context **ret_context,
+                               void **ret_green_context);
+CUDA_API int cuStreamGetCtx_v2(struct stream *handle, struct context **ret_context,
+                               void **ret_green_context)
+{
+    int r = cuStreamGetCtx(handle, ret_context);
+    if (r == CUDA_SUCCESS && ret_green_context)
+        *ret_green_context = NULL;
+    return r;
+}
+
+static bool is_attribute(int attribute)
+{
+    return attribute == STREAM_ACCESS_POLICY || attribute == STREAM_SYNC_POLICY ||
+           attribute == STREAM_PRIORITY || attribute == STREAM_SYNC_DOMAIN_MAP ||
+           attribute == STREAM_SYNC_DOMAIN;
+}
+
+/* Attributes say how work is done, not which; they are kept. */
+CUDA_API int cuStreamGetAttribute(struct stream *handle, int attribute, void *ret_value);
+CUDA_API int cuStreamGetAttribute(struct stream *handle, int attribute, void *ret_value)
+{
+    struct stream *stream;
+    int r = stream_resolve_capturing(handle, &stream);
+    if (r == CUDA_SUCCESS && (!ret_value || !is_attribute(attribute)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r != CUDA_SUCCESS)
+        return r;
+    memcpy(ret_value, stream->attributes[attribute], STREAM_ATTRIBUTE_BYTES);
+    if (attribute == STREAM_PRIORITY)
+        memcpy(ret_value, &stream->priority, sizeof(stream->priority));
+    return CUDA_SUCCESS;
+}
+
+CUDA_API int cuStreamSetAttribute(struct stream *handle, int attribute, const void *value);
+CUDA_API int cuStreamSetAttribute(struct stream *handle, int attribute, const void *value)
+{
+    struct stream *stream;
+    int r = stream_resolve_capturing(handle, &stream);
+    if (r == CUDA_SUCCESS && (!value || !is_attribute(attribute)))
+        r = CUDA_ERROR_INVALID_VALUE;
+    if (r == CUDA_SUCCESS && attribute == STREAM_PRIORITY)
+        r = CUDA_ERROR_NOT_SUPPORTED;
+    if (r == CUDA_SUCCESS)
+        memcpy(stream->attributes[attribute], value, STREAM_ATTRIBUTE_BYTES);
+    return r;
+}
+
+CUDA_API int cuStreamCopyAttributes(struct stream *to_handle, struct stream *from_handle);
+CUDA_API int cuStreamCopyAttributes(struct stream *to_handle, struct stream *from_handle)
+{
+    struct stream *to, *from;
+    int r = stream_resolve_capturing(to_handle, &to);
+    if (r == CUDA_SUCCESS)
+        r = stream_resolve_capturing(from_handle, &from);
+    if (r == CUDA_SUCCESS)
+        memcpy(to->attributes, from->attributes, sizeof(to->attributes));
     return r;
 }

@@ -94,6 +94,7 @@ void case_checkpoints(struct conformance *t)
         return;
     pid_t pid = fork();
     if (pid == 0) {
+        alarm(CONFORMANCE_CASE_SECONDS_MAX);
         work(t, progress);
         _exit(0);
     }

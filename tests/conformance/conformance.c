@@ -78,6 +78,11 @@ static const struct case_row cases[] = {
     {"per_thread_stream", case_per_thread_stream},
     {"per_thread_names", case_per_thread_names},
     {"checkpoints", case_checkpoints},
+    {"context_facts", case_context_facts},
+    {"stream_facts", case_stream_facts},
+    {"function_facts", case_function_facts},
+    {"pointer_facts", case_pointer_facts},
+    {"pool_facts", case_pool_facts},
     {"nvml_system", case_nvml_system},
     {"nvml_devices", case_nvml_devices},
     {"nvml_load", case_nvml_load},
@@ -250,6 +255,7 @@ static void run_case(const struct case_row *row, bool is_per_thread,
     pid_t pid = fork();
     if (pid == 0) {
         struct conformance t = {.notes = notes, .is_per_thread = is_per_thread};
+        alarm(CONFORMANCE_CASE_SECONDS_MAX);
         load_calls(&t);
         row->run(&t);
         fflush(stdout);

@@ -25,8 +25,9 @@ enum conformance_call {
 };
 
 enum {
-    CONFORMANCE_RESULTS_MAX = 16, /* different results of one call */
-    CONFORMANCE_NO_SYMBOL = -1,   /* stands for the result of a call that the driver lacks */
+    CONFORMANCE_RESULTS_MAX = 16,      /* different results of one call */
+    CONFORMANCE_CASE_SECONDS_MAX = 60, /* then it is ended; a process that it forks sets it anew */
+    CONFORMANCE_NO_SYMBOL = -1,        /* stands for the result of a call that the driver lacks */
 };
 
 /* What all cases together have seen; shared between their processes. */
@@ -129,6 +130,11 @@ void case_context_events(struct conformance *t);
 void case_per_thread_stream(struct conformance *t);
 void case_per_thread_names(struct conformance *t);
 void case_checkpoints(struct conformance *t);
+void case_context_facts(struct conformance *t);
+void case_stream_facts(struct conformance *t);
+void case_function_facts(struct conformance *t);
+void case_pointer_facts(struct conformance *t);
+void case_pool_facts(struct conformance *t);
 void case_nvml_system(struct conformance *t);
 void case_nvml_devices(struct conformance *t);
 void case_nvml_load(struct conformance *t);

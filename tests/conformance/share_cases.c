@@ -68,6 +68,7 @@ static int start_other(struct conformance *t, void (*other)(struct conformance *
         return -1;
     pid_t pid = fork();
     if (pid == 0) {
+        alarm(CONFORMANCE_CASE_SECONDS_MAX);
         close(sockets[0]);
         other(t, sockets[1]);
         _exit(0);
