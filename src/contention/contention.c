@@ -263,6 +263,7 @@ uint64_t contention_plan(struct contention_device *device, struct contention_ker
                          size_t count)
 {
     device->sm_used = device->dram_used = 0;
+    device->others_wait = 0;
     if (count == 0)
         return CONTENTION_NEVER;
     choose_turn(device, kernels, count);

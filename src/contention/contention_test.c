@@ -331,6 +331,21 @@ static struct contention_launch random_launch(struct rng *rng, unsigned client, 
 
 /* No time is lost and none is made up: whatever the kernels are, a device with one kernel a party
  * is busy exactly as long as the durations add up to, and a shared one no longer. */
+/* As when an error ends all clients in the middle of a turn. */
+static void time_goes_on_after_all_kernels_were_taken_out(void **state)
+{
+    (void)state;
+    struct set set;
+    set_init(&set);
+    set_add(&set, launch_of(0, 0, 50 * MS, 1000, 0));
+    set_add(&set, launch_of(1, 1, 50 * MS, 1000, 0));
+    assert_int_equal(contention_plan(&set.device, set.kernels, set.count), CONTENTION_SLICE_NS);
+    contention_elapse(&set.device, set.kernels, set.count, MS);
+    assert_true(contention_plan(&set.device, set.kernels, 0) == CONTENTION_NEVER);
+    contention_elapse(&set.device, set.kernels, 0, 100 * MS);
+    assert_true(set.device.slice_left_ns <= CONTENTION_SLICE_NS);
+}
+
 static void work_is_conserved_for_random_kernels(void **state)
 {
     (void)state;
@@ -423,6 +438,7 @@ int main(void)
         cmocka_unit_test(parties_each_take_twice_as_long),
         cmocka_unit_test(kernels_of_one_party_overlap_within_its_turn),
         cmocka_unit_test(a_party_without_work_gives_its_turn_away),
+        cmocka_unit_test(time_goes_on_after_all_kernels_were_taken_out),
         cmocka_unit_test(work_is_conserved_for_random_kernels),
         cmocka_unit_test(random_arrivals_keep_to_the_rules_and_repeat_exactly),
         cmocka_unit_test(equal_parties_end_within_a_slice_of_each_other),
