@@ -133,10 +133,11 @@ void mps_daemon_close(struct mps_daemon *daemon)
     remove_file(MPS_SOCKET_NAME);
     remove_file(MPS_MARKER_NAME);
     remove_file(PID_NAME);
-    for (unsigned i = 0; i < daemon->connection_count; i++)
-        close(daemon->connections[i].fd);
     close(daemon->listen_fd);
     close(daemon->lock_fd);
+    /* Who waits for the end may start the next daemon at once. */
+    for (unsigned i = 0; i < daemon->connection_count; i++)
+        close(daemon->connections[i].fd);
     if (daemon->log)
         fclose(daemon->log);
 }
