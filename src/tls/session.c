@@ -271,17 +271,12 @@ enum tls_protocol tls_session_protocol(const struct tls_session *s)
     return length == strlen("gpumux-node/1") ? TLS_NODE : TLS_HTTP;
 }
 
-static int peer_of(struct error *e, const SSL *ssl, struct certificate_facts *ret)
+int tls_session_peer(struct error *e, const struct tls_session *s, struct certificate_facts *ret)
 {
-    X509 *certificate = SSL_get0_peer_certificate(ssl);
+    X509 *certificate = SSL_get0_peer_certificate(s->ssl);
     if (!certificate)
         return error_set(e, ERR_NOT_FOUND, "the other side showed no certificate");
     return certificate_facts_of_x509(e, certificate, ret);
-}
-
-int tls_session_peer(struct error *e, const struct tls_session *s, struct certificate_facts *ret)
-{
-    return peer_of(e, s->ssl, ret);
 }
 
 /* ---- streams ---- */
@@ -323,9 +318,4 @@ int tls_stream_error(struct error *e, struct bufferevent *stream)
     if (!code && (!ssl || SSL_get_verify_result(ssl) == X509_V_OK))
         return error_set(e, ERR_UNAVAILABLE, "the connection broke");
     return explain(e, ssl, code);
-}
-
-int tls_stream_peer(struct error *e, struct bufferevent *stream, struct certificate_facts *ret)
-{
-    return peer_of(e, bufferevent_openssl_get_ssl(stream), ret);
 }

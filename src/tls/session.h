@@ -55,5 +55,3 @@ struct bufferevent *tls_stream_connect(struct error *e, struct tls_context *cont
                                        struct event_base *base, int fd, const char *host);
 /* Why a stream had BEV_EVENT_ERROR. Returns as tls_session_handshake does. */
 int tls_stream_error(struct error *e, struct bufferevent *stream);
-/* As tls_session_peer. */
-int tls_stream_peer(struct error *e, struct bufferevent *stream, struct certificate_facts *ret);

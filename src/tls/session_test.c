@@ -350,10 +350,10 @@ static void sessions_become_streams(void **state)
     assert_int_equal(ends.failed, 0);
     while (!ends.connected)
         event_base_loop(ends.base, EVLOOP_ONCE);
+    assert_int_equal(tls_session_peer(NULL, server, &facts), 0);
+    assert_string_equal(facts.name, "box");
     struct bufferevent *far = tls_session_into_stream(server, ends.base, fds[0]);
     assert_non_null(far);
-    assert_int_equal(tls_stream_peer(NULL, far, &facts), 0);
-    assert_string_equal(facts.name, "box");
     bufferevent_setcb(far, on_read, NULL, on_event, &ends);
     bufferevent_enable(far, EV_READ | EV_WRITE);
     bufferevent_write(near, "beat\n", 5);
