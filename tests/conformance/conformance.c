@@ -164,9 +164,15 @@ bool conformance_note(struct conformance *t, enum conformance_call call, const c
         return true;
     }
     notes->failures++;
-    printf("%s:%d:%s %s gives %d (%s), not %d (%s)\n", file, line,
-           t->is_per_thread ? " per thread:" : "", calls[call].name, result,
-           result_name(call, result), expected, result_name(call, expected));
+    if (notes->is_json)
+        printf("{\"file\": \"%s\", \"line\": %d, \"per_thread\": %s, \"call\": \"%s\", "
+               "\"result\": \"%s\", \"expected\": \"%s\"}\n",
+               file, line, t->is_per_thread ? "true" : "false", calls[call].name,
+               result_name(call, result), result_name(call, expected));
+    else
+        printf("%s:%d:%s %s gives %d (%s), not %d (%s)\n", file, line,
+               t->is_per_thread ? " per thread:" : "", calls[call].name, result,
+               result_name(call, result), expected, result_name(call, expected));
     return false;
 }
 
@@ -176,8 +182,13 @@ bool conformance_check(struct conformance *t, enum conformance_call call, const 
     t->notes->checks++;
     if (!is_right) {
         t->notes->failures++;
-        printf("%s:%d:%s after %s: not so: %s\n", file, line,
-               t->is_per_thread ? " per thread:" : "", calls[call].name, text);
+        if (t->notes->is_json)
+            printf("{\"file\": \"%s\", \"line\": %d, \"per_thread\": %s, \"call\": \"%s\", "
+                   "\"not_so\": \"%s\"}\n",
+                   file, line, t->is_per_thread ? "true" : "false", calls[call].name, text);
+        else
+            printf("%s:%d:%s after %s: not so: %s\n", file, line,
+                   t->is_per_thread ? " per thread:" : "", calls[call].name, text);
     }
     return is_right;
 }
@@ -383,8 +394,9 @@ static void print_summary(const struct conformance_notes *notes, unsigned unseen
         CALL_COUNT, results, notes->checks, notes->failures, unseen);
 }
 
-/* conformance [CASE...]: all cases and the check that none is missing, or only those named. The
- * last line of the output is a summary in JSON. */
+/* conformance [--json] [CASE...]: all cases and the check that none is missing, or only those named.
+ * With --json every failed assertion is an object on a line. The last line of the output is a
+ * summary in JSON. */
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0); /* what a case has said survives its crash */
@@ -392,6 +404,11 @@ int main(int argc, char **argv)
         mmap(NULL, sizeof(*notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (notes == MAP_FAILED)
         return 1;
+    notes->is_json = argc > 1 && strcmp(argv[1], "--json") == 0;
+    if (notes->is_json) {
+        argv++;
+        argc--;
+    }
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         bool wanted = argc == 1;
         for (int a = 1; a < argc; a++)

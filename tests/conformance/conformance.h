@@ -32,6 +32,7 @@ enum {
 
 /* What all cases together have seen; shared between their processes. */
 struct conformance_notes {
+    bool is_json; /* the report is for a program */
     unsigned checks, failures;
     int current; /* the call under way, for the report of a crash; or CALL_COUNT */
     unsigned result_count[CALL_COUNT];
