@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/list.h"
+#include "base/rng.h"
 #include "base/version.h"
 #include "way.h"
 #include "wire/nodemsg.h"
@@ -17,6 +18,7 @@
 enum {
     RUNNING_AFTER_MS = 10, /* what a start takes on a real node */
     RECONNECT_MS = 200,
+    FLEET_SEED = 1,
     ARENA_BYTES = 8 << 20,
     DEVICE_MEMORY_GIB = 141,
 };
@@ -27,7 +29,7 @@ struct fleet_node {
     struct bufferevent *stream; /* NULL: not connected */
     bool welcomed;
     uint64_t session, sequence, beat;
-    int64_t beat_sent_us;
+    int64_t beat_sent_us, beat_due_us;
     struct event *beat_timer, *connect_timer;
     struct list attempts;
     size_t attempt_count;
@@ -44,6 +46,7 @@ struct fleet_attempt {
 struct fleet {
     struct fleet_options options;
     struct fleet_counts counts;
+    struct rng rng;
     struct fleet_node *nodes;
     int32_t *round_trips_us;
     struct node_info info;               /* what is the same for all is filled in once */
@@ -139,10 +142,21 @@ static void send_beat(struct fleet_node *n)
     write_message(n, &msg);
 }
 
+/* Counted from when the last one should have been: nodes that share no machine are not late together,
+ * so that those which this process was late for must not beat together from then on. */
+static void beat_later(struct fleet_node *n, int64_t us)
+{
+    int64_t now_us = clock_boot_us();
+    n->beat_due_us += us;
+    const struct timeval tv = from_us(n->beat_due_us > now_us ? n->beat_due_us - now_us : 0);
+    event_add(n->beat_timer, &tv);
+}
+
 static void on_beat(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
     struct fleet_node *n = arg;
+    beat_later(n, n->fleet->options.beat_ms * 1000);
     if (n->welcomed)
         send_beat(n);
 }
@@ -274,12 +288,12 @@ static void disconnect(struct fleet_node *n)
 static void take_welcome(struct fleet_node *n, const struct nodemsg *msg)
 {
     struct fleet *f = n->fleet;
-    const struct timeval every = from_us(f->options.beat_ms * 1000);
     f->counts.welcomed += !n->welcomed;
     n->welcomed = true;
     n->session = msg->session;
     n->sequence = 0;
-    event_add(n->beat_timer, &every);
+    n->beat_due_us = clock_boot_us();
+    beat_later(n, (int64_t)rng_below(&f->rng, (uint64_t)f->options.beat_ms * 1000));
     list_for_each (it, &n->attempts)
         report(list_entry(it, struct fleet_attempt, link));
 }
@@ -377,14 +391,14 @@ static void on_connect(evutil_socket_t fd, short what, void *arg)
 
 /* ---- life ---- */
 
-/* Joins are spread over a little time, and so are the beats that follow. */
+/* Joins are spread over a little time. */
 static int node_init(struct fleet *f, size_t index)
 {
     struct fleet_node *n = &f->nodes[index];
     n->fleet = f;
     n->index = index;
     list_init(&n->attempts);
-    n->beat_timer = event_new(f->options.base, -1, EV_PERSIST, on_beat, n);
+    n->beat_timer = evtimer_new(f->options.base, on_beat, n);
     n->connect_timer = evtimer_new(f->options.base, on_connect, n);
     const struct timeval tv =
         from_us((int64_t)index * f->options.beat_ms * 1000 / (int64_t)f->options.nodes);
@@ -397,6 +411,7 @@ struct fleet *fleet_new(const struct fleet_options *options)
     if (!f)
         return NULL;
     f->options = *options;
+    rng_seed(&f->rng, FLEET_SEED);
     f->nodes = calloc(options->nodes, sizeof *f->nodes);
     f->round_trips_us = calloc(FLEET_ROUND_TRIPS_MAX, sizeof *f->round_trips_us);
     f->device_usage = calloc((size_t)options->devices, sizeof *f->device_usage);

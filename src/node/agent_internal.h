@@ -118,6 +118,7 @@ struct control_link {
     uint64_t session, sequence;
     int64_t hello_sent_ms;
     int64_t lease_ms, fence_ms, drain_ms;
+    int64_t beat_ms;
     int64_t silence_ms; /* after which control is taken for gone */
     uint64_t beat;
     struct beat_sent beats[AGENT_BEATS_KEPT];

@@ -199,11 +199,19 @@ static void send_beat(struct agent *a)
     free(usage);
 }
 
+static void beat_after(struct control_link *l, int64_t ms)
+{
+    const struct timeval tv = milliseconds(ms);
+    event_add(l->beat_timer, &tv);
+}
+
 static void on_beat(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    send_beat(arg);
+    struct agent *a = arg;
+    beat_after(&a->link, a->link.beat_ms);
+    send_beat(a);
 }
 
 static void welcome(struct agent *a, const struct nodemsg *msg)
@@ -226,12 +234,14 @@ static void welcome(struct agent *a, const struct nodemsg *msg)
     l->fence_ms = msg->fence_ms;
     l->drain_ms = msg->drain_ms;
     lease_extend(&a->lease, l->hello_sent_ms + l->lease_ms);
-    int64_t every_ms = a->config->beat_ms;
-    if (every_ms > l->lease_ms / BEATS_A_LEASE)
-        every_ms = l->lease_ms / BEATS_A_LEASE;
-    const struct timeval every = milliseconds(every_ms > 0 ? every_ms : 1);
-    event_add(l->beat_timer, &every);
-    l->silence_ms = silence_after(l->lease_ms, every_ms);
+    l->beat_ms = a->config->beat_ms;
+    if (l->beat_ms > l->lease_ms / BEATS_A_LEASE)
+        l->beat_ms = l->lease_ms / BEATS_A_LEASE;
+    if (l->beat_ms < 1)
+        l->beat_ms = 1;
+    /* Nodes that are welcomed together, as after a restart of control, do not beat together. */
+    beat_after(l, 1 + (int64_t)rng_below(&l->rng, (uint64_t)l->beat_ms));
+    l->silence_ms = silence_after(l->lease_ms, l->beat_ms);
     expect_word(l, l->silence_ms);
     log_write(a->log, LOG_INFO, "joined control", "session=%llu attempts=%zu",
               (unsigned long long)l->session, a->run_count);
@@ -406,7 +416,7 @@ int link_start(struct error *e, struct agent *a)
     rng_seed(&l->rng, rng_os_seed());
     l->retry_ms = retry_first_ms(a);
     l->retry = evtimer_new(a->base, on_retry, a);
-    l->beat_timer = event_new(a->base, -1, EV_PERSIST, on_beat, a);
+    l->beat_timer = evtimer_new(a->base, on_beat, a);
     l->patience = evtimer_new(a->base, on_silence, a);
     const struct timeval now = {0};
     if (!l->retry || !l->beat_timer || !l->patience || event_add(l->retry, &now) < 0)
