@@ -308,8 +308,9 @@ CUDA_API int cuStreamBeginCaptureToGraph(struct stream *handle, struct graph *gr
 {
     struct stream *stream;
     int r = check_begin(handle, mode, &stream);
-    if (r == CUDA_SUCCESS)
-        r = graph_resolve(graph);
+    if (r != CUDA_SUCCESS)
+        return r;
+    r = graph_resolve(graph);
     if (r == CUDA_SUCCESS && count > 0 && !dependencies)
         r = CUDA_ERROR_INVALID_VALUE;
     if (r == CUDA_SUCCESS && data)
