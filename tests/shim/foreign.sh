@@ -33,7 +33,7 @@ expect() {
     head -n 5 "$dir/errors"
 }
 
-# glibc VERSION SUITE
+# glibc VERSION SUITE HASH: HASH is the kind of table by which the driver's functions are found.
 glibc() {
     local version=$1 kind bind libraries compile start linker
     fetch "glibc-$version" "$2" amd64 libc6 libc6-dev linux-libc-dev || return
@@ -43,7 +43,7 @@ glibc() {
     compile=("$cc" --sysroot="$root" -std=gnu17 -D_GNU_SOURCE -nostdlib -fPIC
         -L"$root/usr/lib/x86_64-linux-gnu" -L"$libraries")
     start=("$root"/usr/lib/x86_64-linux-gnu/{crt1.o,crti.o,crtn.o})
-    "${compile[@]}" -shared -Wl,-soname,libcuda.so.1 "$here/tiny_driver.c" -lc -o "$dir/libcuda.so.1" || exit 1
+    "${compile[@]}" -shared -Wl,-soname,libcuda.so.1 -Wl,--hash-style="$3" "$here/tiny_driver.c" -lc -o "$dir/libcuda.so.1" || exit 1
     compile+=(-no-pie "${start[@]}" "$here/foreign_program.c")
     "${compile[@]}" -DPROGRAM_PLAIN -lc -o "$dir/plain" || exit 1
     "${compile[@]}" -ldl -lc -o "$dir/loading" || exit 1
@@ -89,8 +89,8 @@ bits32() {
         env LD_PRELOAD="$shim" "$linker" --library-path "$libraries" "$root/bin/hostname"
 }
 
-glibc 2.31 bullseye
-glibc 2.41 trixie
+glibc 2.31 bullseye sysv
+glibc 2.41 trixie gnu
 musl
 bits32
 for skip in "${skips[@]}"; do echo "skipped $skip"; done

@@ -10,11 +10,18 @@ int cuMemFree_v2(uint64_t);
 /* Not in any driver: stays NULL, shim or not. */
 int cuLaunchNothing(void) __attribute__((weak));
 
+/* Some libraries use the driver before main. */
+static int early = -1;
+__attribute__((constructor)) static void start(void)
+{
+    early = cuInit(0);
+}
+
 int main(void)
 {
     void *context;
     uint64_t memory = 0;
-    if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context)) {
+    if (early || cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context)) {
         puts("no device");
         return 1;
     }
