@@ -225,6 +225,32 @@ struct cuda_words_node {
     unsigned flags;
 };
 
+/* Any node, for the call that takes all kinds. */
+struct cuda_node {
+    int type; /* enum cuda_node_type */
+    int reserved[3];
+    union {
+        long long size[29];
+        struct cuda_kernel_node kernel;
+        struct {
+            int flags, reserved;
+            struct context *context;
+            struct cuda_copy_3d copy;
+        } copy;
+        struct {
+            struct cuda_fill_node fill;
+            struct context *context;
+        } fill;
+        struct cuda_host_node host;
+        struct graph *graph;
+        struct event *event;
+        struct cuda_allocation_node allocation;
+        uint64_t address;
+        struct cuda_words_node words;
+    };
+    long long reserved_end;
+};
+
 struct cuda_edge {
     unsigned char from_port, to_port, type, reserved[5];
 };

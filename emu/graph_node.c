@@ -436,3 +436,76 @@ CUDA_API int cuGraphMemFreeNodeGetParams(struct graph_node *node, uint64_t *ret_
         *ret_address = graph_memory_address(node->operation.memory);
     return r;
 }
+
+CUDA_API int cuGraphEventRecordNodeSetEvent(struct graph_node *node, struct event *event);
+CUDA_API int cuGraphEventRecordNodeSetEvent(struct graph_node *node, struct event *event)
+{
+    const struct operation operation = {.type = CUDA_NODE_RECORD_EVENT, .event = event};
+    int r = resolve_type(node, CUDA_NODE_RECORD_EVENT, event);
+    if (r == CUDA_SUCCESS && event->magic != EVENT_MAGIC)
+        r = CUDA_ERROR_INVALID_VALUE;
+    return r == CUDA_SUCCESS ? replace(node, &operation) : r;
+}
+
+CUDA_API int cuGraphEventWaitNodeSetEvent(struct graph_node *node, struct event *event);
+CUDA_API int cuGraphEventWaitNodeSetEvent(struct graph_node *node, struct event *event)
+{
+    const struct operation operation = {.type = CUDA_NODE_WAIT_EVENT, .event = event};
+    int r = resolve_type(node, CUDA_NODE_WAIT_EVENT, event);
+    if (r == CUDA_SUCCESS && event->magic != EVENT_MAGIC)
+        r = CUDA_ERROR_INVALID_VALUE;
+    return r == CUDA_SUCCESS ? replace(node, &operation) : r;
+}
+
+/* Any kind of node by one call: `wanted` says which, and holds what the other calls are given. */
+CUDA_API int cuGraphAddNode(struct graph_node **ret_node, struct graph *graph,
+                            struct graph_node *const *dependencies, size_t count,
+                            struct cuda_node *wanted);
+CUDA_API int cuGraphAddNode(struct graph_node **ret_node, struct graph *graph,
+                            struct graph_node *const *dependencies, size_t count,
+                            struct cuda_node *wanted)
+{
+    if (!wanted)
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (wanted->type) {
+    case CUDA_NODE_KERNEL:
+        return cuGraphAddKernelNode_v2(ret_node, graph, dependencies, count, &wanted->kernel);
+    case CUDA_NODE_COPY:
+        return cuGraphAddMemcpyNode(ret_node, graph, dependencies, count, &wanted->copy.copy,
+                                    wanted->copy.context);
+    case CUDA_NODE_FILL:
+        return cuGraphAddMemsetNode(ret_node, graph, dependencies, count, &wanted->fill.fill,
+                                    wanted->fill.context);
+    case CUDA_NODE_HOST:
+        return cuGraphAddHostNode(ret_node, graph, dependencies, count, &wanted->host);
+    case CUDA_NODE_GRAPH:
+        return cuGraphAddChildGraphNode(ret_node, graph, dependencies, count, wanted->graph);
+    case CUDA_NODE_EMPTY:
+        return cuGraphAddEmptyNode(ret_node, graph, dependencies, count);
+    case CUDA_NODE_WAIT_EVENT:
+        return cuGraphAddEventWaitNode(ret_node, graph, dependencies, count, wanted->event);
+    case CUDA_NODE_RECORD_EVENT:
+        return cuGraphAddEventRecordNode(ret_node, graph, dependencies, count, wanted->event);
+    case CUDA_NODE_ALLOCATE:
+        return cuGraphAddMemAllocNode(ret_node, graph, dependencies, count, &wanted->allocation);
+    case CUDA_NODE_FREE:
+        return cuGraphAddMemFreeNode(ret_node, graph, dependencies, count, wanted->address);
+    case CUDA_NODE_WORDS:
+        return cuGraphAddBatchMemOpNode(ret_node, graph, dependencies, count, &wanted->words);
+    default:
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+}
+
+/* Since CUDA 12.3 with data for the edges, which is not emulated. */
+CUDA_API int cuGraphAddNode_v2(struct graph_node **ret_node, struct graph *graph,
+                               struct graph_node *const *dependencies, const struct cuda_edge *data,
+                               size_t count, struct cuda_node *wanted);
+CUDA_API int cuGraphAddNode_v2(struct graph_node **ret_node, struct graph *graph,
+                               struct graph_node *const *dependencies, const struct cuda_edge *data,
+                               size_t count, struct cuda_node *wanted)
+{
+    if (data)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return cuGraphAddNode(ret_node, graph, dependencies, count, wanted);
+}

@@ -265,3 +265,44 @@ CUDA_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, struct
     *ret_blocks = threads > THREADS_PER_BLOCK_MAX ? 0 : (int)blocks_per_sm((unsigned)threads);
     return CUDA_SUCCESS;
 }
+
+CUDA_API int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret_blocks,
+                                                                  struct function *function,
+                                                                  int threads, size_t shared_bytes,
+                                                                  unsigned flags);
+CUDA_API int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret_blocks,
+                                                                  struct function *function,
+                                                                  int threads, size_t shared_bytes,
+                                                                  unsigned flags)
+{
+    enum { DISABLE_CACHING_OVERRIDE = 1 };
+    if (flags > DISABLE_CACHING_OVERRIDE)
+        return CUDA_ERROR_INVALID_VALUE;
+    return cuOccupancyMaxActiveBlocksPerMultiprocessor(ret_blocks, function, threads, shared_bytes);
+}
+
+/* The largest block fills an SM as well as any: threads are all that counts. */
+CUDA_API int cuOccupancyMaxPotentialBlockSize(int *ret_min_blocks, int *ret_threads,
+                                              struct function *function,
+                                              size_t (*shared_bytes_of)(int), size_t shared_bytes,
+                                              int threads_limit);
+CUDA_API int cuOccupancyMaxPotentialBlockSize(int *ret_min_blocks, int *ret_threads,
+                                              struct function *function,
+                                              size_t (*shared_bytes_of)(int), size_t shared_bytes,
+                                              int threads_limit)
+{
+    struct context *context;
+    int r = context_current(&context);
+    if (r != CUDA_SUCCESS)
+        return r;
+    if (!ret_min_blocks || !ret_threads || !function || function->magic != FUNCTION_MAGIC)
+        return CUDA_ERROR_INVALID_VALUE;
+    int threads = threads_limit > 0 && threads_limit < THREADS_PER_BLOCK_MAX
+                      ? threads_limit
+                      : THREADS_PER_BLOCK_MAX;
+    if (shared_bytes > 0 || (shared_bytes_of && shared_bytes_of(threads) > 0))
+        return CUDA_ERROR_NOT_SUPPORTED; /* shared memory is not modelled */
+    *ret_threads = threads;
+    *ret_min_blocks = (int)(context->visible->terms.sms * blocks_per_sm((unsigned)threads));
+    return CUDA_SUCCESS;
+}

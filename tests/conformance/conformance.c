@@ -83,6 +83,7 @@ static const struct case_row cases[] = {
     {"function_facts", case_function_facts},
     {"pointer_facts", case_pointer_facts},
     {"pool_facts", case_pool_facts},
+    {"any_nodes", case_any_nodes},
     {"nvml_system", case_nvml_system},
     {"nvml_devices", case_nvml_devices},
     {"nvml_load", case_nvml_load},

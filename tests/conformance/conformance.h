@@ -136,6 +136,7 @@ void case_stream_facts(struct conformance *t);
 void case_function_facts(struct conformance *t);
 void case_pointer_facts(struct conformance *t);
 void case_pool_facts(struct conformance *t);
+void case_any_nodes(struct conformance *t);
 void case_nvml_system(struct conformance *t);
 void case_nvml_devices(struct conformance *t);
 void case_nvml_load(struct conformance *t);

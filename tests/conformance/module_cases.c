@@ -81,7 +81,7 @@ void case_cooperative(struct conformance *t)
     uint32_t sm_permille = 10, dram_permille = 0;
     uint64_t duration_ns = 1000;
     void *parameters[] = {&sm_permille, &dram_permille, &duration_ns};
-    int blocks = 0;
+    int blocks = 0, threads = 0;
     conformance_open_device(t);
     void *f = t->function;
     EXPECT(t, cuOccupancyMaxActiveBlocksPerMultiprocessor, CUDA_SUCCESS, (&blocks, f, 1024, 0));
@@ -92,6 +92,15 @@ void case_cooperative(struct conformance *t)
            (&blocks, f, 0, 0));
     EXPECT(t, cuOccupancyMaxActiveBlocksPerMultiprocessor, CUDA_ERROR_INVALID_HANDLE,
            (&blocks, NULL, 32, 0));
+    EXPECT(t, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, CUDA_SUCCESS,
+           (&blocks, f, 1024, 0, 0));
+    CHECK(t, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, blocks == 2);
+    EXPECT(t, cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, CUDA_ERROR_INVALID_VALUE,
+           (&blocks, f, 0, 0, 0));
+    EXPECT(t, cuOccupancyMaxPotentialBlockSize, CUDA_SUCCESS, (&blocks, &threads, f, NULL, 0, 0));
+    CHECK(t, cuOccupancyMaxPotentialBlockSize, blocks * threads == 132 * 2048);
+    EXPECT(t, cuOccupancyMaxPotentialBlockSize, CUDA_ERROR_INVALID_VALUE,
+           (NULL, &threads, f, NULL, 0, 0));
     EXPECT(t, cuLaunchCooperativeKernel, CUDA_SUCCESS,
            (f, 132 * 2, 1, 1, 1024, 1, 1, 0, NULL, parameters));
     EXPECT(t, cuLaunchCooperativeKernel, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,

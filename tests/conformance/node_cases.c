@@ -259,6 +259,36 @@ void case_more_nodes(struct conformance *t)
     EXPECT(t, cuGraphDestroy, CUDA_SUCCESS, (graph));
 }
 
+/* Any kind of node by one call, and events that take the place of others. */
+void case_any_nodes(struct conformance *t)
+{
+    static _Atomic int calls;
+    void *graph = NULL, *exec = NULL, *nodes[3] = {0}, *first = NULL, *second = NULL, *none = NULL;
+    conformance_open_device(t);
+    EXPECT(t, cuEventCreate, CUDA_SUCCESS, (&first, CUDA_EVENT_DISABLE_TIMING));
+    EXPECT(t, cuEventCreate, CUDA_SUCCESS, (&second, CUDA_EVENT_DISABLE_TIMING));
+    struct cuda_node host = {.type = CUDA_NODE_HOST, .host = {count_call, (void *)&calls}};
+    struct cuda_node record = {.type = CUDA_NODE_RECORD_EVENT, .event = first};
+    struct cuda_node wait = {.type = CUDA_NODE_WAIT_EVENT, .event = first};
+    EXPECT(t, cuGraphCreate, CUDA_SUCCESS, (&graph, 0));
+    EXPECT(t, cuGraphAddNode, CUDA_SUCCESS, (&nodes[0], graph, NULL, 0, &host));
+    EXPECT(t, cuGraphAddNode, CUDA_ERROR_INVALID_VALUE, (&none, graph, NULL, 0, NULL));
+    EXPECT(t, cuGraphAddNode_v2, CUDA_SUCCESS, (&nodes[1], graph, &nodes[0], NULL, 1, &record));
+    EXPECT(t, cuGraphAddNode_v2, CUDA_ERROR_INVALID_VALUE, (&none, graph, NULL, NULL, 0, NULL));
+    EXPECT(t, cuGraphAddNode_v2, CUDA_SUCCESS, (&nodes[2], graph, &nodes[1], NULL, 1, &wait));
+    EXPECT(t, cuGraphEventRecordNodeSetEvent, CUDA_SUCCESS, (nodes[1], second));
+    EXPECT(t, cuGraphEventRecordNodeSetEvent, CUDA_ERROR_INVALID_VALUE, (nodes[1], NULL));
+    EXPECT(t, cuGraphEventWaitNodeSetEvent, CUDA_SUCCESS, (nodes[2], second));
+    EXPECT(t, cuGraphEventWaitNodeSetEvent, CUDA_ERROR_INVALID_VALUE, (nodes[2], NULL));
+    EXPECT(t, cuGraphEventRecordNodeGetEvent, CUDA_SUCCESS, (nodes[1], &none));
+    CHECK(t, cuGraphEventRecordNodeSetEvent, none == second);
+    EXPECT(t, cuGraphInstantiateWithFlags, CUDA_SUCCESS, (&exec, graph, 0));
+    run(t, exec);
+    CHECK(t, cuGraphAddNode, calls == 1);
+    EXPECT(t, cuGraphExecDestroy, CUDA_SUCCESS, (exec));
+    EXPECT(t, cuGraphDestroy, CUDA_SUCCESS, (graph));
+}
+
 /* What can be changed about a graph that is ready to run. */
 static void check_changes(struct conformance *t, void *exec, void **nodes,
                           const struct cuda_copy_3d *copy)

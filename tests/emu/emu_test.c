@@ -427,6 +427,56 @@ static void a_context_takes_its_memory_with_it(void **state)
     assert_int_equal(api.cuCtxSetCurrent(primary), CUDA_SUCCESS);
 }
 
+static void a_stream_waits_for_an_event_of_another_device(void **state)
+{
+    (void)state;
+    void *primary, *other, *stream, *event, *done;
+    assert_int_equal(api.cuCtxGetCurrent(&primary), CUDA_SUCCESS);
+    assert_int_equal(api.cuEventCreate(&event, CUDA_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    assert_int_equal(driver_api_burn(&api, NULL, 100, 0, 100000000), CUDA_SUCCESS);
+    assert_int_equal(api.cuEventRecord(event, NULL), CUDA_SUCCESS);
+    assert_int_equal(api.cuDevicePrimaryCtxRetain(&other, 1), CUDA_SUCCESS);
+    assert_int_equal(api.cuCtxSetCurrent(other), CUDA_SUCCESS);
+    assert_int_equal(api.cuStreamCreate(&stream, 0), CUDA_SUCCESS);
+    assert_int_equal(api.cuEventCreate(&done, CUDA_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    assert_int_equal(api.cuStreamWaitEvent(stream, event, 0), CUDA_SUCCESS);
+    assert_int_equal(api.cuEventRecord(done, stream), CUDA_SUCCESS);
+    assert_int_equal(api.cuEventQuery(done), CUDA_ERROR_NOT_READY);
+    assert_int_equal(api.cuStreamSynchronize(stream), CUDA_SUCCESS);
+    assert_int_equal(api.cuEventQuery(event), CUDA_SUCCESS);
+    api.cuEventDestroy_v2(done);
+    api.cuStreamDestroy_v2(stream);
+    assert_int_equal(api.cuDevicePrimaryCtxRelease_v2(1), CUDA_SUCCESS);
+    assert_int_equal(api.cuCtxSetCurrent(primary), CUDA_SUCCESS);
+    api.cuEventDestroy_v2(event);
+}
+
+static void *use_own_stream(void *context)
+{
+    int r = api.cuCtxSetCurrent(context);
+    if (r == CUDA_SUCCESS)
+        r = driver_api_burn(&api, CUDA_STREAM_PER_THREAD, 10, 0, 1000);
+    if (r == CUDA_SUCCESS)
+        r = api.cuStreamSynchronize(CUDA_STREAM_PER_THREAD);
+    return (void *)(intptr_t)r;
+}
+
+/* There are far more threads than a client may have streams. */
+static void a_thread_takes_its_own_stream_with_it(void **state)
+{
+    enum { THREADS = 200 };
+    (void)state;
+    void *primary;
+    assert_int_equal(api.cuCtxGetCurrent(&primary), CUDA_SUCCESS);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_t thread;
+        void *result = &thread;
+        assert_int_equal(pthread_create(&thread, NULL, use_own_stream, primary), 0);
+        assert_int_equal(pthread_join(thread, &result), 0);
+        assert_int_equal((int)(intptr_t)result, CUDA_SUCCESS);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +496,8 @@ int main(void)
         cmocka_unit_test(gpm_gives_the_activity_between_two_samples),
         cmocka_unit_test(threads_may_share_a_stream),
         cmocka_unit_test(a_context_takes_its_memory_with_it),
+        cmocka_unit_test(a_stream_waits_for_an_event_of_another_device),
+        cmocka_unit_test(a_thread_takes_its_own_stream_with_it),
     };
     driver_api_make_devices("H200:24g,T4", 0.5, 0);
     driver_api_load(&api);
