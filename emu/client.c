@@ -85,15 +85,19 @@ static void fill_slot(struct device *device, unsigned slot, const struct client_
 }
 
 /* Under the lock: whether the device takes a client on these terms. */
-static int check_terms(const struct emu_device *state, const struct client_terms *terms)
+static int check_terms(const struct device *device, const struct client_terms *terms)
 {
+    const struct emu_device *state = device->state;
     if (state->health.is_lost)
         return CUDA_ERROR_UNKNOWN;
     if (terms->server_pid == 0)
         return CUDA_SUCCESS;
     if (state->mps.server_pid != terms->server_pid)
         return CUDA_ERROR_MPS_CONNECTION_FAILED;
-    return state->mps.state == EMU_MPS_FAULTED ? CUDA_ERROR_MPS_SERVER_NOT_READY : CUDA_SUCCESS;
+    if (state->mps.state == EMU_MPS_FAULTED)
+        return CUDA_ERROR_MPS_SERVER_NOT_READY;
+    return mps_client_count(device) < MPS_CLIENTS_MAX ? CUDA_SUCCESS
+                                                      : CUDA_ERROR_MPS_MAX_CLIENTS_REACHED;
 }
 
 int client_take(struct device *device, const struct client_terms *terms)
@@ -101,7 +105,7 @@ int client_take(struct device *device, const struct client_terms *terms)
     struct emu_device *state = device->state;
     device_lock_now(device);
     client_reap(device);
-    int r = check_terms(state, terms);
+    int r = check_terms(device, terms);
     if (r == CUDA_SUCCESS)
         r = CUDA_ERROR_DEVICE_UNAVAILABLE;
     for (unsigned slot = 0; slot < EMU_CLIENTS_MAX && r == CUDA_ERROR_DEVICE_UNAVAILABLE; slot++) {

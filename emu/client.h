@@ -18,7 +18,8 @@ struct client_terms {
 /* Under no lock: takes a slot, empty and with the legacy stream, and makes it device->own_slot.
  * Returns a CUDA result: CUDA_ERROR_DEVICE_UNAVAILABLE when all EMU_CLIENTS_MAX are taken by living
  * processes, CUDA_ERROR_UNKNOWN when the device is lost, CUDA_ERROR_MPS_CONNECTION_FAILED when the
- * server is gone, CUDA_ERROR_MPS_SERVER_NOT_READY when it waits for clients with a fault to leave.
+ * server is gone, CUDA_ERROR_MPS_SERVER_NOT_READY when it waits for clients with a fault to leave,
+ * CUDA_ERROR_MPS_MAX_CLIENTS_REACHED when it has MPS_CLIENTS_MAX.
  */
 int client_take(struct device *device, const struct client_terms *terms);
 /* Under no lock: gives device->own_slot back with all it holds: memory, streams, queued work. */

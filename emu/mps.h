@@ -6,6 +6,8 @@
 #pragma once
 #include "emu/device.h"
 
+enum { MPS_CLIENTS_MAX = 48 }; /* of a server on a device, as on an H200 */
+
 /* Under no lock: this process becomes the device's server. -ERR_BUSY when there is one, -ERR_GONE
  * when the device is lost. */
 int mps_server_begin(struct device *device);

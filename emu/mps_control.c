@@ -83,8 +83,7 @@ static int run_in_background(bool is_multiuser)
     struct mps_daemon *daemon = calloc(1, sizeof(*daemon));
     int r = daemon ? mps_daemon_open(&error, daemon, is_multiuser) : -ERR_NO_MEMORY;
     if (r < 0) {
-        puts(error.text);
-        fflush(stdout);
+        fprintf(stderr, "%s\n", error.text);
     } else {
         leave_terminal();
         r = write(ready[1], "", 1) == 1 ? serve(daemon) : 1;
@@ -99,7 +98,7 @@ static int run_in_foreground(bool is_multiuser)
     struct mps_daemon *daemon = calloc(1, sizeof(*daemon));
     int r = daemon ? mps_daemon_open(&error, daemon, is_multiuser) : -ERR_NO_MEMORY;
     if (r < 0)
-        puts(error.text);
+        fprintf(stderr, "%s\n", error.text);
     else
         r = serve(daemon);
     free(daemon);
@@ -149,7 +148,7 @@ static int pass_commands(int argc, char **argv, int first_word)
     int fd = connect_to_daemon();
     size_t hello_bytes = strlen(MPS_HELLO_CONTROL);
     if (fd < 0 || send(fd, MPS_HELLO_CONTROL, hello_bytes, MSG_NOSIGNAL) != (ssize_t)hello_bytes) {
-        puts("Cannot find MPS control daemon process");
+        fputs("Cannot find MPS control daemon process\n", stderr);
         return 1;
     }
     if (first_word < argc) {

@@ -216,6 +216,7 @@ static void become(const char *name, const char *const *arguments, int in, int o
         argv[i + 1] = (char *)(uintptr_t)arguments[i];
     dup2(in, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
     execv(path, argv);
     _exit(127);
 }

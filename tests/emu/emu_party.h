@@ -59,7 +59,7 @@ void party_end(struct party_client *client, int signal_number);
 void party_make_directories(void);
 void party_remove_directories(void);
 /* Runs a program of the emulator: arguments end with NULL, input may be NULL, output gets what it
- * printed. Returns its exit status; 124 when it had not ended after ten seconds. */
+ * printed, errors too. Returns its exit status; 124 when it had not ended after ten seconds. */
 int party_program(const char *name, const char *const *arguments, const char *input, char *output,
                   size_t size);
 /* One command of nvidia-cuda-mps-control. */

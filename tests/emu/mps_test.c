@@ -141,6 +141,25 @@ static void clients_join_on_the_terms_of_server_and_environment(void **state)
     PARTY_WAIT(party_control("ps", output, sizeof(output)) == 0 && output[0] == '\0');
 }
 
+static void a_server_has_48_clients_at_most(void **state)
+{
+    (void)state;
+    enum { CLIENTS = 50, CLIENTS_MAX = 48, IDLE_US = 100000 };
+    struct party_client clients[CLIENTS];
+    int refused = 0;
+    start_daemon();
+    for (int i = 0; i < CLIENTS; i++)
+        clients[i] = party_start(&api, IDLE_US, 0);
+    for (int i = 0; i < CLIENTS; i++) {
+        int r = party_opened(&clients[i]);
+        assert_true(r == CUDA_SUCCESS || r == CUDA_ERROR_MPS_MAX_CLIENTS_REACHED);
+        refused += r != CUDA_SUCCESS;
+    }
+    assert_int_equal(refused, CLIENTS - CLIENTS_MAX);
+    for (int i = 0; i < CLIENTS; i++)
+        party_end(&clients[i], SIGKILL);
+}
+
 /* Two clients, and what becomes of the second when the first has its fault. */
 struct pair {
     struct party_client guilty, neighbour;
@@ -372,6 +391,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(commands_are_answered_as_by_the_real_daemon),
         TEST(clients_join_on_the_terms_of_server_and_environment),
+        TEST(a_server_has_48_clients_at_most),
         TEST(an_illegal_address_ends_every_client_of_the_server),
         TEST(without_mps_it_ends_its_own_client),
         TEST(a_client_killed_with_much_work_takes_its_neighbours_along),
