@@ -179,9 +179,7 @@ static void start_kernel(struct device *device, unsigned slot, unsigned index,
     };
     if (is_mps) {
         launch.priority = (uint16_t)(launch.priority + client->priority * STREAM_PRIORITIES);
-        if (client->share_permille < CONTENTION_FULL_PERMILLE)
-            launch.share_permille =
-                (uint16_t)contention_share_permille(state->model.sms, client->share_permille);
+        launch.share_permille = (uint16_t)client->share_permille;
     }
     save_stream(device, stream);
     contention_kernel_init(&state->running[state->running_count], &launch);

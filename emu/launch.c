@@ -67,20 +67,20 @@ static int find_buffer(void **extra, const unsigned char **ret_buffer, size_t *r
     return CUDA_SUCCESS;
 }
 
-/* Blocks beyond one for each SM that the kernel says it takes run after the first. */
-static uint64_t burn_waves(const struct grid *g, const struct emu_model *model,
-                           unsigned sm_permille)
+/* Blocks beyond one for each SM that the kernel says it takes run after the first. `sms` is how many
+ * the client sees: a program that was given a part of them launches fewer blocks for the same work. */
+static uint64_t burn_waves(const struct grid *g, unsigned sms, unsigned sm_permille)
 {
     uint64_t blocks = (uint64_t)g->grid_x * g->grid_y * g->grid_z;
     uint64_t at_once =
-        (model->sms * sm_permille + CONTENTION_FULL_PERMILLE / 2) / CONTENTION_FULL_PERMILLE;
+        (sms * sm_permille + CONTENTION_FULL_PERMILLE / 2) / CONTENTION_FULL_PERMILLE;
     uint64_t waves = at_once > 0 ? blocks / at_once : 1;
     return waves > 0 ? waves : 1;
 }
 
 /* Reads the first parameters of gpumux_burn from wherever the caller put them. */
-static int read_burn(const struct cuda_kernel_node *given, const struct grid *grid,
-                     const struct emu_model *model, struct emu_entry *operation)
+static int read_burn(const struct cuda_kernel_node *given, const struct grid *grid, unsigned sms,
+                     struct emu_entry *operation)
 {
     const struct ptx_entry *entry = &given->function->entry;
     void **parameters = given->parameters, **extra = given->extra;
@@ -106,7 +106,7 @@ static int read_burn(const struct cuda_kernel_node *given, const struct grid *gr
     memcpy(&duration_ns, at[BURN_DURATION_NS], sizeof(duration_ns));
     if (sm_permille > CONTENTION_FULL_PERMILLE || dram_permille > CONTENTION_FULL_PERMILLE)
         return CUDA_ERROR_INVALID_VALUE;
-    uint64_t waves = burn_waves(grid, model, sm_permille);
+    uint64_t waves = burn_waves(grid, sms, sm_permille);
     if (duration_ns > CONTENTION_DURATION_NS_MAX / waves)
         return CUDA_ERROR_INVALID_VALUE;
     operation->sm_permille = (uint16_t)sm_permille;
@@ -167,7 +167,7 @@ int launch_prepare(const struct visible_device *visible, struct kernel_call *cal
     if (function->is_illegal)
         call->cost.operation = EMU_FAULT;
     else if (function->is_burn)
-        return read_burn(given, &grid, model, &call->cost);
+        return read_burn(given, &grid, visible->terms.sms, &call->cost);
     else
         guess_cost(&grid, model, &call->cost);
     return CUDA_SUCCESS;

@@ -73,13 +73,13 @@ int mps_join(const struct mapping *mapping, struct mps_welcome *ret_welcome)
     return welcome.result;
 }
 
-/* Whole SMs, rounded down to pairs. */
 static uint32_t sms_of(const struct emu_model *model, uint32_t percentage)
 {
     uint32_t least = model->cc_major >= CC_MAJOR_HOPPER ? SMS_MIN_HOPPER : SMS_MIN;
     if (percentage >= MPS_PERCENTAGE_FULL)
         return model->sms;
-    uint32_t sms = (uint32_t)((uint64_t)model->sms * percentage / MPS_PERCENTAGE_FULL) & ~1u;
+    uint32_t sms = contention_share_sms(model->sms, percentage * CONTENTION_FULL_PERMILLE /
+                                                        MPS_PERCENTAGE_FULL);
     return sms < least ? least : sms;
 }
 

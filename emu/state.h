@@ -119,7 +119,7 @@ struct emu_client {
     int32_t pid;
     /* How it shares the device: set with `live`, by the process that takes the slot, then kept. */
     uint32_t mps_generation; /* emu_mps.generation when it joined the server; 0: no MPS client */
-    uint32_t share_permille; /* of the SMs: its active thread percentage, 1 … 1000 */
+    uint32_t share_permille; /* of the SMs, whole ones, by its active thread percentage: 1 … 1000 */
     uint32_t priority;       /* of an MPS client: enum emu_client_priority */
     /* A CUDA error that every later call of the client answers; 0: none. Set by any process under
      * the lock, after undo_save(), and never taken back; read by the owner without lock. */

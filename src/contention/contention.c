@@ -68,10 +68,16 @@ static void choose_turn(struct contention_device *device, const struct contentio
     if (!has_current || (device->slice_left_ns == 0 && !is_one)) {
         device->turn_party = has_next ? next : lowest;
         device->slice_left_ns = CONTENTION_SLICE_NS;
+        device->switch_left_ns = device->others_wait ? CONTENTION_SWITCH_NS : 0;
     }
     device->others_wait = !is_one;
     if (is_one)
         device->slice_left_ns = CONTENTION_SLICE_NS;
+}
+
+static bool may_run(const struct contention_device *device, const struct contention_kernel *kernel)
+{
+    return kernel->party == device->turn_party && device->switch_left_ns == 0;
 }
 
 /* The kernels whose turn it is, in one look. */
@@ -90,7 +96,7 @@ static struct survey survey_kernels(struct contention_device *device,
         device->client_sms[kernels[i].client] = 0;
     for (size_t i = 0; i < count; i++) {
         struct contention_kernel *kernel = &kernels[i];
-        if (kernel->party != device->turn_party) {
+        if (!may_run(device, kernel)) {
             kernel->sm_used = 0;
             kernel->claim_ns = NO_CLAIM;
             continue;
@@ -128,7 +134,7 @@ static void give_free(struct contention_device *device, struct contention_kernel
 {
     for (size_t i = 0; i<count && * left> 0; i++) {
         struct contention_kernel *kernel = &kernels[i];
-        if (kernel->priority != priority || kernel->party != device->turn_party)
+        if (kernel->priority != priority || !may_run(device, kernel))
             continue;
         unsigned want = lacking(device, kernel);
         unsigned got = want < *left ? want : *left;
@@ -140,8 +146,7 @@ static void give_free(struct contention_device *device, struct contention_kernel
 static bool is_victim(const struct contention_device *device,
                       const struct contention_kernel *kernel, unsigned priority)
 {
-    return kernel->party == device->turn_party && kernel->priority > priority &&
-           kernel->sm_used > 0;
+    return may_run(device, kernel) && kernel->priority > priority && kernel->sm_used > 0;
 }
 
 /* How long until so many SMs of less urgent kernels have come to the end of a block. */
@@ -187,7 +192,7 @@ static void settle_claims(struct contention_device *device, struct contention_ke
 {
     for (size_t i = 0; i < count; i++) {
         struct contention_kernel *kernel = &kernels[i];
-        if (kernel->party != device->turn_party)
+        if (!may_run(device, kernel))
             continue;
         unsigned want = lacking(device, kernel);
         if (want > 0 && kernel->claim_ns == 0) {
@@ -221,7 +226,7 @@ static uint64_t rate_by_sms(const struct contention_device *device,
     uint64_t dram_total = 0;
     for (size_t i = 0; i < count; i++) {
         struct contention_kernel *kernel = &kernels[i];
-        if (kernel->party != device->turn_party)
+        if (!may_run(device, kernel))
             kernel->rate = 0;
         else if (kernel->sm_used == kernel->sm_demand)
             kernel->rate = CONTENTION_RATE_ONE;
@@ -263,14 +268,18 @@ uint64_t contention_plan(struct contention_device *device, struct contention_ker
                          size_t count)
 {
     device->sm_used = device->dram_used = 0;
-    device->others_wait = 0;
-    if (count == 0)
+    if (count == 0) {
+        device->others_wait = 0;
+        device->switch_left_ns = 0;
         return CONTENTION_NEVER;
+    }
     choose_turn(device, kernels, count);
     divide_sms(device, kernels, count);
     divide_dram(kernels, count, rate_by_sms(device, kernels, count));
 
     uint64_t change_ns = device->others_wait ? device->slice_left_ns : CONTENTION_NEVER;
+    if (device->switch_left_ns > 0)
+        change_ns = device->switch_left_ns;
     for (size_t i = 0; i < count; i++) {
         const struct contention_kernel *kernel = &kernels[i];
         device->sm_used += kernel->sm_used;
@@ -298,7 +307,10 @@ void contention_elapse(struct contention_device *device, struct contention_kerne
         if (kernel->claim_ns != NO_CLAIM)
             kernel->claim_ns -= ns;
     }
-    if (device->others_wait) {
+    if (device->switch_left_ns > 0) {
+        assert(ns <= device->switch_left_ns);
+        device->switch_left_ns -= ns;
+    } else if (device->others_wait) {
         assert(ns <= device->slice_left_ns);
         device->slice_left_ns -= ns;
     }

@@ -13,6 +13,7 @@
  * Parties. Kernels of one party overlap; parties with something to run take turns of
  * CONTENTION_SLICE_NS. The clients of an MPS server are one party, any other client is one alone. A
  * party that runs out of work gives the rest of its turn away; one that is alone has no turns to end.
+ * Between the turns of two parties the device does nothing for CONTENTION_SWITCH_NS.
  *
  * SMs, within a party. A kernel is blocks, each of which holds its SM for block_ns and is never
  * interrupted but by the end of the turn. SMs that are free go to the most urgent kernel and, among
@@ -20,7 +21,7 @@
  * share; when a block has ended the next of the same kernel takes its place. So a kernel keeps what
  * it has until it ends, and a long one starves those behind it. Its speed is the part of its demand
  * that it holds. A kernel that lacks SMs while less urgent ones hold some gets those as their blocks
- * end: with h SMs in blocks of b ns, staggered, that takes b·x/h for x of them.
+ * end: with h SMs in blocks of b ns, staggered, that takes b·x/h for all x of them.
  *
  * DRAM bandwidth is divided in proportion to demand when the sum is above 1000 permille.
  */
@@ -30,7 +31,8 @@
 
 enum { CONTENTION_FULL_PERMILLE = 1000, CONTENTION_CLIENTS_MAX = 256 };
 enum { CONTENTION_RATE_BITS = 20, CONTENTION_RATE_ONE = 1 << CONTENTION_RATE_BITS };
-#define CONTENTION_SLICE_NS UINT64_C(2000000)
+#define CONTENTION_SLICE_NS  UINT64_C(2000000)
+#define CONTENTION_SWITCH_NS UINT64_C(150000)
 /* The longest kernel, about 2.4 hours: its work still fits 64 bits. */
 #define CONTENTION_DURATION_NS_MAX (UINT64_C(1) << 43)
 /* What contention_plan answers when nothing will ever change. */
@@ -64,6 +66,7 @@ struct contention_kernel {
 
 struct contention_device {
     uint64_t slice_left_ns;
+    uint64_t switch_left_ns;     /* until the turn begins: nobody runs */
     uint32_t turn_party;         /* whose turn it is */
     uint32_t others_wait;        /* 1: parties without a turn have kernels */
     uint32_t sm_used, dram_used; /* set by contention_plan: by all kernels together, permille */
@@ -80,8 +83,8 @@ unsigned contention_share_sms(unsigned sms, unsigned share_permille);
 unsigned contention_share_permille(unsigned sms, unsigned share_permille);
 
 /* Sets rate, sm_used and dram_used of every kernel, and ends the turn that is over. Returns the
- * nanoseconds to the next change: the end of a kernel (0 when one has no work left), of a slice or
- * of a wait for blocks; CONTENTION_NEVER without kernels. */
+ * nanoseconds to the next change: the end of a kernel (0 when one has no work left), of a slice, of
+ * a switch or of a wait for blocks; CONTENTION_NEVER without kernels. */
 uint64_t contention_plan(struct contention_device *device, struct contention_kernel *kernels,
                          size_t count);
 /* Lets time go by under the plan. ns is at most what contention_plan returned, and no kernel has

@@ -30,6 +30,7 @@ struct set {
     struct contention_kernel kernels[KERNELS_MAX];
     size_t count;
     uint64_t now_ns;
+    uint64_t switch_ns;           /* of it between turns */
     uint64_t end_ns[KERNELS_MAX]; /* by tag */
 };
 
@@ -78,6 +79,10 @@ static void set_step(struct set *set, uint64_t until_ns)
     check_capacity(set);
     if (ns > until_ns - set->now_ns)
         ns = until_ns - set->now_ns;
+    if (set->device.switch_left_ns > 0) {
+        assert_int_equal(set->device.sm_used, 0);
+        set->switch_ns += ns;
+    }
     contention_elapse(&set->device, set->kernels, set->count, ns);
     set->now_ns += ns;
     size_t kept = 0;
@@ -275,8 +280,8 @@ static void a_priority_is_nothing_to_other_parties(void **state)
     set_add(&set, other);
     set_add(&set, urgent);
     set_run(&set);
-    assert_int_equal(set.end_ns[0], 6 * MS);
-    assert_int_equal(set.end_ns[1], 8 * MS);
+    assert_int_equal(set.end_ns[0], 6 * MS + 2 * CONTENTION_SWITCH_NS);
+    assert_int_equal(set.end_ns[1], 8 * MS + 3 * CONTENTION_SWITCH_NS);
 }
 
 static void parties_each_take_twice_as_long(void **state)
@@ -288,9 +293,9 @@ static void parties_each_take_twice_as_long(void **state)
         set_init(&set);
         for (unsigned i = 0; i < 2; i++)
             set_add(&set, launch_of(1 + (first ^ i), first ^ i, 100 * MS, 200, 0));
-        assert_int_equal(set_run(&set), 200 * MS);
-        assert_int_equal(set.end_ns[0], 198 * MS);
-        assert_int_equal(set.end_ns[1], 200 * MS);
+        assert_int_equal(set_run(&set), 200 * MS + 99 * CONTENTION_SWITCH_NS);
+        assert_int_equal(set.end_ns[0], 198 * MS + 98 * CONTENTION_SWITCH_NS);
+        assert_int_equal(set.end_ns[1], set.now_ns);
     }
 }
 
@@ -304,8 +309,22 @@ static void kernels_of_one_party_overlap_within_its_turn(void **state)
     launch.party = 1;
     set_add(&set, launch);
     set_add(&set, launch_of(2, 2, 10 * MS, 400, 0));
-    assert_int_equal(set_run(&set), 20 * MS);
+    set_run(&set);
+    assert_int_equal(set.now_ns, 20 * MS + set.switch_ns);
     assert_int_equal(set.end_ns[0], set.end_ns[1]);
+}
+
+/* Who comes to a device that is idle waits for no switch. */
+static void an_idle_device_is_taken_at_once(void **state)
+{
+    (void)state;
+    struct set set;
+    set_init(&set);
+    set_add(&set, launch_of(1, 0, MS, 1000, 0));
+    set_run(&set);
+    set_add(&set, launch_of(2, 1, MS, 1000, 0));
+    set_run(&set);
+    assert_int_equal(set.end_ns[1], 2 * MS);
 }
 
 static void a_party_without_work_gives_its_turn_away(void **state)
@@ -315,7 +334,7 @@ static void a_party_without_work_gives_its_turn_away(void **state)
     set_init(&set);
     set_add(&set, launch_of(1, 0, MS / 2, 1000, 0));
     set_add(&set, launch_of(2, 1, 3 * MS, 1000, 0));
-    assert_int_equal(set_run(&set), 3 * MS + MS / 2);
+    assert_int_equal(set_run(&set), 3 * MS + MS / 2 + CONTENTION_SWITCH_NS);
     assert_int_equal(set.end_ns[0], MS / 2);
 }
 
@@ -329,8 +348,6 @@ static struct contention_launch random_launch(struct rng *rng, unsigned client, 
     return launch;
 }
 
-/* No time is lost and none is made up: whatever the kernels are, a device with one kernel a party
- * is busy exactly as long as the durations add up to, and a shared one no longer. */
 /* As when an error ends all clients in the middle of a turn. */
 static void time_goes_on_after_all_kernels_were_taken_out(void **state)
 {
@@ -346,6 +363,9 @@ static void time_goes_on_after_all_kernels_were_taken_out(void **state)
     assert_true(set.device.slice_left_ns <= CONTENTION_SLICE_NS);
 }
 
+/* No time is lost and none is made up: whatever the kernels are, a device with one kernel a party
+ * is busy exactly as long as the durations add up to, but for switches, and a shared one no longer.
+ */
 static void work_is_conserved_for_random_kernels(void **state)
 {
     (void)state;
@@ -364,7 +384,8 @@ static void work_is_conserved_for_random_kernels(void **state)
             sum_ns += launch.duration_ns;
             longest_ns = launch.duration_ns > longest_ns ? launch.duration_ns : longest_ns;
         }
-        assert_int_equal(set_run(&sliced), sum_ns);
+        set_run(&sliced);
+        assert_int_equal(sliced.now_ns, sum_ns + sliced.switch_ns);
         uint64_t shared_ns = set_run(&shared);
         assert_true(shared_ns >= longest_ns);
         /* Rates are cut to 2^-20: a little is lost at every change. */
@@ -417,7 +438,8 @@ static void equal_parties_end_within_a_slice_of_each_other(void **state)
                     launch_of((i + round) % count, i, 40 * MS, (unsigned)rng_below(&rng, 1001), 0));
         uint64_t all_ns = set_run(&set);
         for (unsigned i = 0; i < count; i++)
-            assert_true(all_ns - set.end_ns[i] <= count * CONTENTION_SLICE_NS);
+            assert_true(all_ns - set.end_ns[i] <=
+                        count * (CONTENTION_SLICE_NS + CONTENTION_SWITCH_NS));
     }
 }
 
@@ -437,6 +459,7 @@ int main(void)
         cmocka_unit_test(a_priority_is_nothing_to_other_parties),
         cmocka_unit_test(parties_each_take_twice_as_long),
         cmocka_unit_test(kernels_of_one_party_overlap_within_its_turn),
+        cmocka_unit_test(an_idle_device_is_taken_at_once),
         cmocka_unit_test(a_party_without_work_gives_its_turn_away),
         cmocka_unit_test(time_goes_on_after_all_kernels_were_taken_out),
         cmocka_unit_test(work_is_conserved_for_random_kernels),
