@@ -34,11 +34,16 @@ static const char help[] =
     "                        (PHI + B0) / (PHI + B) of one\n"
     "  --reference-batch B0  (default: the batch size)\n"
     "Each of the values after --profile and --model overrides what the table says.\n"
+    "  --kernel-list FILE    instead of a profile: the kernels of a step, one after the other "
+    "without\n"
+    "                        a pause (the columns of data/h200_mode_kernels.csv); --model names\n"
+    "                        which\n"
     "\n"
     "A service:\n"
     "  --service             answer requests that come at random (Poisson)\n"
     "  --rate R              requests a second\n"
-    "  --kernel-ms T         device time of a request, alone\n"
+    "  --kernel-ms T         device time of a request, alone; or --kernel-list and --model: its\n"
+    "                        kernels, launched as a graph\n"
     "  --requests N          end after N requests (default: run until stopped)\n"
     "  --seed N              of the arrivals (default 1)\n"
     "  --sm, --dram, --memory as above\n"
@@ -56,6 +61,7 @@ static const char help[] =
 enum option_id {
     OPTION_PROFILE = 256,
     OPTION_MODEL,
+    OPTION_KERNEL_LIST,
     OPTION_BATCH,
     OPTION_SAMPLES,
     OPTION_STEPS,
@@ -81,6 +87,7 @@ enum option_id {
 static const struct option long_options[] = {
     {"profile", required_argument, NULL, OPTION_PROFILE},
     {"model", required_argument, NULL, OPTION_MODEL},
+    {"kernel-list", required_argument, NULL, OPTION_KERNEL_LIST},
     {"batch", required_argument, NULL, OPTION_BATCH},
     {"samples", required_argument, NULL, OPTION_SAMPLES},
     {"steps", required_argument, NULL, OPTION_STEPS},
@@ -105,7 +112,7 @@ static const struct option long_options[] = {
 
 /* What the command line says; values[] is NAN where it says nothing. */
 struct arguments {
-    const char *profile, *model;
+    const char *profile, *model, *kernel_list;
     bool is_service, wants_help;
     double values[OPTION_END - OPTION_PROFILE];
 };
@@ -191,6 +198,9 @@ static int parse_arguments(struct error *e, int argc, char **argv, struct argume
         case OPTION_MODEL:
             a->model = optarg;
             break;
+        case OPTION_KERNEL_LIST:
+            a->kernel_list = optarg;
+            break;
         case OPTION_SERVICE:
             a->is_service = true;
             break;
@@ -208,15 +218,23 @@ static int parse_arguments(struct error *e, int argc, char **argv, struct argume
 }
 
 static int plan_training(struct error *e, const struct arguments *a, struct gpumux *gpumux,
-                         struct burn_training *t)
+                         struct burn_kernels *kernels, struct burn_training *t)
 {
     *t = (struct burn_training){.gpumux = gpumux, .batch = (double)gpumux_batch_size(gpumux, 0)};
     if (t->batch == 0)
         t->batch = value_or(a, OPTION_BATCH, 0);
     t->profile = (struct burn_profile){.busy_percent = 100, .sm_percent = 100, .dram_percent = 10};
-    if ((a->profile != NULL) != (a->model != NULL))
+    if (a->profile && a->kernel_list)
+        return error_set(e, ERR_INVALID, "give --profile or --kernel-list, not both");
+    if ((a->profile || a->kernel_list) != (a->model != NULL))
         return error_set(e, ERR_INVALID, "--profile and --model go together");
-    if (!a->profile && isnan(value_or(a, OPTION_STEP_MS, NAN)))
+    if (a->kernel_list) {
+        int r = burn_kernels_read(e, a->kernel_list, a->model, kernels);
+        if (r < 0)
+            return r;
+        t->kernels = kernels;
+        t->profile.step_ms = burn_kernels_ms(kernels);
+    } else if (!a->profile && isnan(value_or(a, OPTION_STEP_MS, NAN)))
         return error_set(e, ERR_INVALID,
                          "say how long a step takes: --profile with --model, or --step-ms");
     if (a->profile) {
@@ -250,20 +268,29 @@ static int plan_training(struct error *e, const struct arguments *a, struct gpum
 }
 
 static int plan_service(struct error *e, const struct arguments *a, struct gpumux *gpumux,
-                        struct burn_service *s)
+                        struct burn_kernels *kernels, struct burn_service *s)
 {
     *s = (struct burn_service){
         .gpumux = gpumux,
         .rate = value_or(a, OPTION_RATE, 0),
-        .kernel_ms = value_or(a, OPTION_KERNEL_MS, 0),
-        .sm_percent = value_or(a, OPTION_SM, 100),
-        .dram_percent = value_or(a, OPTION_DRAM, 10),
+        .kernel =
+            {
+                .duration_ms = value_or(a, OPTION_KERNEL_MS, 0),
+                .sm_percent = value_or(a, OPTION_SM, 100),
+                .dram_percent = value_or(a, OPTION_DRAM, 10),
+            },
         .requests = (uint64_t)value_or(a, OPTION_REQUESTS, 0),
         .seed = (uint64_t)value_or(a, OPTION_SEED, 1),
     };
-    if (s->rate == 0 || s->kernel_ms == 0)
-        return error_set(e, ERR_INVALID, "--service needs --rate and --kernel-ms");
-    return 0;
+    if (s->rate == 0 || (s->kernel.duration_ms == 0) == !a->kernel_list)
+        return error_set(e, ERR_INVALID,
+                         "--service needs --rate, and --kernel-ms or --kernel-list");
+    if (!a->kernel_list)
+        return 0;
+    if (!a->model)
+        return error_set(e, ERR_INVALID, "--kernel-list and --model go together");
+    s->kernels = kernels;
+    return burn_kernels_read(e, a->kernel_list, a->model, kernels);
 }
 
 /* The one thing that a signal handler can reach. */
@@ -288,8 +315,9 @@ static int run(struct error *e, const struct arguments *a, struct gpumux *gpumux
 {
     struct burn_training training;
     struct burn_service service;
-    int r = a->is_service ? plan_service(e, a, gpumux, &service)
-                          : plan_training(e, a, gpumux, &training);
+    struct burn_kernels kernels;
+    int r = a->is_service ? plan_service(e, a, gpumux, &kernels, &service)
+                          : plan_training(e, a, gpumux, &kernels, &training);
     if (r < 0)
         return r;
     double memory_mib = a->is_service ? value_or(a, OPTION_MEMORY, 0) : training.profile.memory_mib;
@@ -300,6 +328,8 @@ static int run(struct error *e, const struct arguments *a, struct gpumux *gpumux
         return r;
     if (a->is_service)
         r = burn_serve(e, device, &service, &stop_requested);
+    else if (training.kernels)
+        r = burn_train_list(e, device, &training, &stop_requested);
     else
         r = burn_train(e, device, &training, &stop_requested);
     burn_device_close(device);

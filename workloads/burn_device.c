@@ -27,18 +27,26 @@
     CALL(cuLaunchKernel, cuLaunchKernel,                                                           \
          (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,    \
           void **, void **))                                                                       \
+    CALL(cuStreamBeginCapture, cuStreamBeginCapture_v2, (void *, int))                             \
+    CALL(cuStreamEndCapture, cuStreamEndCapture, (void *, void **))                                \
+    CALL(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, (void **, void *, uint64_t))    \
+    CALL(cuGraphDestroy, cuGraphDestroy, (void *))                                                 \
+    CALL(cuGraphExecDestroy, cuGraphExecDestroy, (void *))                                         \
+    CALL(cuGraphLaunch, cuGraphLaunch, (void *, void *))                                           \
     CALL(cuGetErrorName, cuGetErrorName, (int, const char **))
 
 enum {
     CUDA_OUT_OF_MEMORY = 2,
     CUDA_ATTRIBUTE_SMS = 16,
     CUDA_STREAM_NON_BLOCKING = 1,
+    CUDA_CAPTURE_THREAD_LOCAL = 1,
     CUDA_INTERFACE = 12000, /* the version that the prototypes above belong to */
     BLOCK_THREADS = 1024,
 };
 
 struct burn_device {
     void *library, *function, *stream;
+    void *graph; /* instantiated; NULL: none */
     void *events[BURN_MARKS];
     unsigned sms;
     uint64_t buffer, buffer_bytes;
@@ -193,18 +201,61 @@ double burn_device_speed(const struct burn_device *device)
     return device->speed;
 }
 
-int burn_device_launch(struct error *e, struct burn_device *device, double sm_percent,
-                       double dram_percent, double duration_ms)
+int burn_device_launch(struct error *e, struct burn_device *device,
+                       const struct burn_kernel *kernel)
 {
-    unsigned sm_permille = (unsigned)lround(sm_percent * 10);
-    unsigned dram_permille = (unsigned)lround(dram_percent * 10);
-    uint64_t duration_ns = (uint64_t)llround(duration_ms * 1e6);
+    unsigned sm_permille = (unsigned)lround(kernel->sm_percent * 10);
+    unsigned dram_permille = (unsigned)lround(kernel->dram_percent * 10);
     unsigned blocks = (device->sms * sm_permille + 500) / 1000;
-    void *parameters[] = {&sm_permille, &dram_permille, &duration_ns, &device->buffer,
+    double waves = kernel->block_ms > 0 ? round(kernel->duration_ms / kernel->block_ms) : 1;
+    if (blocks == 0)
+        blocks = 1;
+    if (waves < 1)
+        waves = 1;
+    uint64_t block_ns = (uint64_t)llround(kernel->duration_ms * 1e6 / waves);
+    void *parameters[] = {&sm_permille, &dram_permille, &block_ns, &device->buffer,
                           &device->buffer_bytes};
-    int result = device->cuLaunchKernel(device->function, blocks > 0 ? blocks : 1, 1, 1,
+    int result = device->cuLaunchKernel(device->function, blocks * (unsigned)waves, 1, 1,
                                         BLOCK_THREADS, 1, 1, 0, device->stream, parameters, NULL);
     return result == 0 ? 0 : failed(e, device, "cuLaunchKernel", result);
+}
+
+/* Between the begin and the end of a capture. */
+static int capture_kernels(struct error *e, struct burn_device *device,
+                           const struct burn_kernels *kernels, void **ret_graph)
+{
+    int r = 0, result = device->cuStreamBeginCapture(device->stream, CUDA_CAPTURE_THREAD_LOCAL);
+    if (result != 0)
+        return failed(e, device, "cuStreamBeginCapture", result);
+    for (size_t i = 0; r == 0 && i < kernels->count; i++)
+        r = burn_device_launch(e, device, &kernels->list[i]);
+    result = device->cuStreamEndCapture(device->stream, ret_graph);
+    if (r == 0 && result != 0)
+        r = failed(e, device, "cuStreamEndCapture", result);
+    return r;
+}
+
+int burn_device_make_graph(struct error *e, struct burn_device *device,
+                           const struct burn_kernels *kernels)
+{
+    void *graph = NULL, *instance = NULL;
+    int r = capture_kernels(e, device, kernels, &graph);
+    if (r < 0)
+        return r;
+    int result = device->cuGraphInstantiateWithFlags(&instance, graph, 0);
+    (void)device->cuGraphDestroy(graph);
+    if (result != 0)
+        return failed(e, device, "cuGraphInstantiateWithFlags", result);
+    if (device->graph)
+        (void)device->cuGraphExecDestroy(device->graph);
+    device->graph = instance;
+    return 0;
+}
+
+int burn_device_launch_graph(struct error *e, struct burn_device *device)
+{
+    int result = device->cuGraphLaunch(device->graph, device->stream);
+    return result == 0 ? 0 : failed(e, device, "cuGraphLaunch", result);
 }
 
 int burn_device_mark(struct error *e, struct burn_device *device, unsigned mark)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "workloads/burn_kernels.h"
 
 struct burn_device;
 
@@ -20,9 +21,14 @@ int burn_device_open(struct error *e, size_t memory_bytes, struct burn_device **
 void burn_device_close(struct burn_device *device);
 double burn_device_speed(const struct burn_device *device);
 
-/* Queues a kernel. Demands in percent of the device. -ERR_IO when the driver refuses. */
-int burn_device_launch(struct error *e, struct burn_device *device, double sm_percent,
-                       double dram_percent, double duration_ms);
+/* Queues a kernel, in as many waves of blocks as it has. -ERR_IO when the driver refuses. */
+int burn_device_launch(struct error *e, struct burn_device *device,
+                       const struct burn_kernel *kernel);
+/* Makes a graph of the kernels, in their order, and queues it. One graph a device: made anew by the
+ * next burn_device_make_graph(). */
+int burn_device_make_graph(struct error *e, struct burn_device *device,
+                           const struct burn_kernels *kernels);
+int burn_device_launch_graph(struct error *e, struct burn_device *device);
 /* Marks: points in the queue whose times can be compared. */
 enum { BURN_MARKS = 256 };
 int burn_device_mark(struct error *e, struct burn_device *device, unsigned mark);

@@ -14,15 +14,17 @@ struct burn_training {
     double noise_scale;     /* 0: every sample counts the same at any batch size */
     double samples;         /* to be done; 0: no end */
     unsigned kernels_per_step;
-    uint64_t crash_after_steps; /* 0: never */
-    struct gpumux *gpumux;      /* who is told of samples done; not owned; NULL: nobody */
+    const struct burn_kernels *kernels; /* a step is these, in place of the profile; not owned;
+                                         * NULL: the profile */
+    uint64_t crash_after_steps;         /* 0: never */
+    struct gpumux *gpumux;              /* who is told of samples done; not owned; NULL: nobody */
 };
 
 struct burn_service {
-    double rate;      /* requests a second of device time, Poisson */
-    double kernel_ms; /* each */
-    double sm_percent, dram_percent;
-    uint64_t requests; /* 0: no end */
+    double rate;                        /* requests a second of device time, Poisson */
+    struct burn_kernel kernel;          /* each */
+    const struct burn_kernels *kernels; /* each is these, as a graph, instead; not owned; or NULL */
+    uint64_t requests;                  /* 0: no end */
     uint64_t seed;
     struct gpumux
         *gpumux; /* who is told that it is ready, and of requests; not owned; NULL: nobody */
@@ -31,6 +33,9 @@ struct burn_service {
 /* Both run until they are done or *stop is set, and print as they go. */
 int burn_train(struct error *e, struct burn_device *device, const struct burn_training *training,
                const volatile sig_atomic_t *stop);
+/* The same for a task of which training->kernels is known. */
+int burn_train_list(struct error *e, struct burn_device *device,
+                    const struct burn_training *training, const volatile sig_atomic_t *stop);
 int burn_serve(struct error *e, struct burn_device *device, const struct burn_service *service,
                const volatile sig_atomic_t *stop);
 

@@ -1,6 +1,6 @@
 /*
  * A service: requests come at random times (Poisson) whether or not the last is answered; each is one
- * kernel. Latency is counted from the time at which a request was due, in device time.
+ * kernel, or one graph of several. Latency is counted from the time at which a request was due, in device time.
  */
 #include <math.h>
 #include <stdio.h>
@@ -79,9 +79,10 @@ static int launch_request(struct error *e, struct serving *s, const struct burn_
     int r = 0;
     if (s->launched - s->answered == MARK_COUNT)
         r = collect(e, s, true);
-    if (r == 0)
-        r = burn_device_launch(e, s->device, service->sm_percent, service->dram_percent,
-                               service->kernel_ms);
+    if (r == 0 && service->kernels)
+        r = burn_device_launch_graph(e, s->device);
+    else if (r == 0)
+        r = burn_device_launch(e, s->device, &service->kernel);
     if (r == 0)
         r = burn_device_mark(e, s->device, MARK_FIRST + place);
     if (r < 0)
@@ -97,7 +98,9 @@ static int serve(struct error *e, struct serving *s, const struct burn_service *
     struct rng rng;
     rng_seed(&rng, service->seed);
     double speed = burn_device_speed(s->device), due_ms = 0;
-    int r = burn_device_mark(e, s->device, MARK_ORIGIN);
+    int r = service->kernels ? burn_device_make_graph(e, s->device, service->kernels) : 0;
+    if (r == 0)
+        r = burn_device_mark(e, s->device, MARK_ORIGIN);
     if (r == 0)
         r = burn_device_wait(e, s->device, MARK_ORIGIN);
     double origin_ms = burn_host_ms(), printed_ms = origin_ms;

@@ -3,6 +3,7 @@
 set -u
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 profile=$GPUMUX_SOURCE/data/h200_train_solo.csv
+lists=$GPUMUX_SOURCE/data/h200_mode_kernels.csv
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_RUNTIME_DIR=$work LD_LIBRARY_PATH=$GPUMUX_BUILD/emu
@@ -29,6 +30,8 @@ expect 0 '^Usage:' --help
 expect 0 '^step=20 samples=10240 .* done$' --profile "$profile" --model vgg16 --batch 512 --samples 10240
 expect 0 '^step=50 samples=50 .* done$' --step-ms 2 --busy-percent 50 --steps 50
 expect 0 '^requests=100 p50_ms=[0-9.]+ .* done$' --service --rate 500 --kernel-ms 1 --requests 100
+expect 0 '^step=50 samples=50 .* done$' --kernel-list "$lists" --model task --steps 50
+expect 0 '^requests=50 p50_ms=[0-9.]+ .* done$' --service --rate 500 --kernel-list "$lists" --model service --requests 50
 expect 7 'done$' --step-ms 2 --steps 2 --exit 7
 expect 134 '' --step-ms 2 --crash-after 3
 # Above the noise scale a sample counts less: here a tenth.
@@ -43,6 +46,10 @@ expect 2 "line 2: 'iter_ms' is not a number" --profile "$work/infinite.csv" --mo
 expect 2 'longer than 1022 bytes' --profile "$work/long.csv" --model vgg16
 expect 2 'go together' --profile "$profile"
 expect 2 'say how long a step takes'
+expect 2 'not both' --profile "$profile" --kernel-list "$lists" --model task
+expect 2 "no workload 'nobody'" --kernel-list "$lists" --model nobody
+expect 2 'go together' --service --rate 1 --kernel-list "$lists"
+expect 2 "line 2: not 'workload" --kernel-list "$profile" --model task
 expect 2 'number from 0 to 100' --step-ms 1 --sm 101
 expect 2 'needs a unit' --step-ms 1 --memory 100
 expect 2 'needs --rate' --service

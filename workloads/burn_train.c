@@ -74,6 +74,11 @@ static int run_fold(struct error *e, struct run *run, double count)
     if (pieces < 1 || profile->busy_percent >= 100)
         pieces = 1;
 
+    const struct burn_kernel kernel = {
+        .duration_ms = busy_ms / pieces,
+        .sm_percent = profile->sm_percent,
+        .dram_percent = profile->dram_percent,
+    };
     burn_host_sleep_until(run->due_ms);
     double start_ms = run->due_ms, now_ms = burn_host_ms();
     if (now_ms - start_ms > LATENESS_KEPT_MS)
@@ -82,8 +87,7 @@ static int run_fold(struct error *e, struct run *run, double count)
     int r = burn_device_mark(e, run->device, MARK_START);
     for (double i = 0; i < pieces && r == 0; i++) {
         burn_host_sleep_until(start_ms + i * fold_ms / pieces / run->speed);
-        r = burn_device_launch(e, run->device, profile->sm_percent, profile->dram_percent,
-                               busy_ms / pieces);
+        r = burn_device_launch(e, run->device, &kernel);
     }
     double device_ms = 0;
     if (r == 0)
