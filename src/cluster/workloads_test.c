@@ -226,6 +226,33 @@ static void test_retries_back_off_and_end(void **state)
     fixture_close(&f);
 }
 
+static void test_the_same_start_failure_twice_ends_it(void **state)
+{
+    struct fixture f;
+    struct workload_needs needs = task_needs();
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    needs.retries = 9;
+    uint64_t id = submit(&f, &needs);
+    struct attempt_report failed = {
+        .workload = id, .phase = ATTEMPT_EXITED, .failure = FAILURE_START, .never_ran = true};
+    const char *const reasons[] = {"no directory", "no user 'ghost'", "no user 'ghost'"};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(state_of(&f, id), WORKLOAD_PLACED);
+        failed.attempt = i + 1;
+        snprintf(failed.text, sizeof failed.text, "%s", reasons[i]);
+        report_full(&f, "a", session, &failed);
+        if (i < 2)
+            tick_after(&f, 1000 << i);
+    }
+    const struct workload_status *last = find(&f, CLUSTER_STORE_STATUS)->status;
+    assert_int_equal(last->state, WORKLOAD_FAILED);
+    assert_int_equal(last->failures, 3);
+    assert_string_equal(last->text, "no user 'ghost'");
+    fixture_close(&f);
+}
+
 static void test_what_the_node_did_is_not_counted(void **state)
 {
     struct fixture f;
@@ -511,6 +538,7 @@ int main(void)
         cmocka_unit_test(test_dependencies_are_checked),
         cmocka_unit_test(test_dependents_start_or_fail),
         cmocka_unit_test(test_retries_back_off_and_end),
+        cmocka_unit_test(test_the_same_start_failure_twice_ends_it),
         cmocka_unit_test(test_what_the_node_did_is_not_counted),
         cmocka_unit_test(test_a_service_restarts_for_ever),
         cmocka_unit_test(test_cancel),

@@ -86,18 +86,32 @@ void hang_up(struct fixture *f)
     f->length = 0;
 }
 
+static void send_bytes(struct fixture *f, const char *bytes, size_t length)
+{
+    for (size_t done = 0; done < length;) {
+        ssize_t n = send(f->fd, bytes + done, length - done, MSG_NOSIGNAL);
+        if (n < 0)
+            break; /* the agent was killed; the test finds out by what does not come */
+        done += (size_t)n;
+    }
+}
+
 void send_message(struct fixture *f, const struct nodemsg *msg)
 {
     struct str line;
     str_init(&line, LINE_BYTES);
     assert_int_equal(nodemsg_write(msg, &line), 0);
-    size_t done = 0;
-    while (done < line.length) {
-        ssize_t n = send(f->fd, str_text(&line) + done, line.length - done, MSG_NOSIGNAL);
-        if (n < 0)
-            break; /* the agent was killed; the test finds out by what does not come */
-        done += (size_t)n;
-    }
+    send_bytes(f, str_text(&line), line.length);
+    str_done(&line);
+}
+
+void send_part(struct fixture *f, const struct nodemsg *msg, size_t bytes)
+{
+    struct str line;
+    str_init(&line, LINE_BYTES);
+    assert_int_equal(nodemsg_write(msg, &line), 0);
+    size_t length = line.length - 1 < bytes ? line.length - 1 : bytes;
+    send_bytes(f, str_text(&line), length);
     str_done(&line);
 }
 
@@ -209,30 +223,41 @@ const struct attempt_report *wait_phase(struct fixture *f, uint64_t workload,
     }
 }
 
+struct nodemsg make_grant(struct fixture *f, uint64_t workload, uint32_t uid, const char *json)
+{
+    return (struct nodemsg){.type = NODEMSG_GRANT,
+                            .session = f->session,
+                            .sequence = ++f->sequence,
+                            .grant = {.workload = workload,
+                                      .attempt = 1,
+                                      .array_index = -1,
+                                      .name = "work",
+                                      .uid = uid,
+                                      .user = "somebody",
+                                      .spec_json = json}};
+}
+
 void send_grant_as(struct fixture *f, uint64_t workload, uint32_t uid, const char *json)
 {
-    const struct nodemsg grant = {.type = NODEMSG_GRANT,
-                                  .session = f->session,
-                                  .sequence = ++f->sequence,
-                                  .grant = {.workload = workload,
-                                            .attempt = 1,
-                                            .array_index = -1,
-                                            .name = "work",
-                                            .uid = uid,
-                                            .user = "somebody",
-                                            .spec_json = json}};
-    send_message(f, &grant);
+    const struct nodemsg msg = make_grant(f, workload, uid, json);
+    send_message(f, &msg);
+}
+
+struct nodemsg make_order(struct fixture *f, enum nodemsg_type type, uint64_t workload,
+                          int64_t grace_ms)
+{
+    return (struct nodemsg){.type = type,
+                            .session = f->session,
+                            .sequence = ++f->sequence,
+                            .workload = workload,
+                            .attempt = 1,
+                            .grace_ms = grace_ms};
 }
 
 void send_order(struct fixture *f, enum nodemsg_type type, uint64_t workload, int64_t grace_ms)
 {
-    const struct nodemsg order = {.type = type,
-                                  .session = f->session,
-                                  .sequence = ++f->sequence,
-                                  .workload = workload,
-                                  .attempt = 1,
-                                  .grace_ms = grace_ms};
-    send_message(f, &order);
+    const struct nodemsg msg = make_order(f, type, workload, grace_ms);
+    send_message(f, &msg);
 }
 
 const char *spec(struct fixture *f, const char *script, const char *more)

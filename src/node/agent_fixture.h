@@ -58,6 +58,8 @@ void join(struct fixture *f);
 void hang_up(struct fixture *f);
 
 void send_message(struct fixture *f, const struct nodemsg *msg);
+/* The first `bytes` of its line, at most all but the newline. */
+void send_part(struct fixture *f, const struct nodemsg *msg, size_t bytes);
 /* The next message that is not a beat, connecting if need be; false after `wait_ms`. */
 bool receive(struct fixture *f, int64_t wait_ms);
 void receive_type(struct fixture *f, enum nodemsg_type type);
@@ -67,6 +69,10 @@ const struct attempt_report *wait_phase(struct fixture *f, uint64_t workload,
 /* A shell task's description; `more` is further JSON, such as ",\"grace\":\"1s\"". */
 const char *spec(struct fixture *f, const char *script, const char *more);
 void grant(struct fixture *f, uint64_t workload, const char *script, const char *more);
+/* A grant of attempt 1, and a later order about it. */
+struct nodemsg make_grant(struct fixture *f, uint64_t workload, uint32_t uid, const char *json);
+struct nodemsg make_order(struct fixture *f, enum nodemsg_type type, uint64_t workload,
+                          int64_t grace_ms);
 void send_grant_as(struct fixture *f, uint64_t workload, uint32_t uid, const char *json);
 void send_order(struct fixture *f, enum nodemsg_type type, uint64_t workload, int64_t grace_ms);
 /* Reads all output into text, in many small steps; its length. */

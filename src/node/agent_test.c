@@ -375,6 +375,48 @@ static void test_silent_control(void **state)
     assert_int_equal(f->msg.attempts[0].exit_code, 3);
 }
 
+/* The connection ends in the middle of an order: what came of it is nothing, and it comes again. */
+static void test_orders_that_are_cut(void **state)
+{
+    struct fixture *f = *state;
+    const size_t cuts[] = {0, 1, 17, 60, 100, 200, SIZE_MAX};
+    start_agent(f);
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        uint64_t workload = i + 1;
+        const char *json = spec(f, "echo ran >> $TOP/ran; sleep 1000", "");
+        struct nodemsg msg = make_grant(f, workload, geteuid(), json);
+        send_part(f, &msg, cuts[i]);
+        hang_up(f);
+        join(f);
+        assert_int_equal(f->msg.attempt_count, 0);
+        grant(f, workload, "echo ran >> $TOP/ran; sleep 1000", "");
+        assert_int_equal(wait_phase(f, workload, ATTEMPT_RUNNING)->phase, ATTEMPT_RUNNING);
+
+        msg = make_order(f, NODEMSG_STOP, workload, 0);
+        send_part(f, &msg, cuts[i]);
+        hang_up(f);
+        join(f);
+        assert_int_equal(f->msg.attempt_count, 1);
+        assert_int_equal(f->msg.attempts[0].phase, ATTEMPT_RUNNING);
+        send_order(f, NODEMSG_STOP, workload, 0);
+        wait_phase(f, workload, ATTEMPT_EXITED);
+
+        msg = make_order(f, NODEMSG_SETTLE, workload, 0);
+        send_part(f, &msg, cuts[i]);
+        hang_up(f);
+        join(f); /* what was told on the old connection is told again */
+        assert_int_equal(f->msg.attempt_count, 1);
+        assert_int_equal(f->msg.attempts[0].phase, ATTEMPT_EXITED);
+        send_order(f, NODEMSG_SETTLE, workload, 0);
+        char path[64];
+        snprintf(path, sizeof path, "attempts/%llu.1", (unsigned long long)workload);
+        wait_until(!has_path(f, path));
+    }
+    char text[256];
+    assert_non_null(read_file(f, "ran", text));
+    assert_int_equal(strlen(text), strlen("ran\n") * sizeof cuts / sizeof *cuts);
+}
+
 /* ---- strangers ---- */
 
 static void test_other_user(void **state)
@@ -523,6 +565,7 @@ int main(int argc, char **argv)
         CASE(test_killed_at_any_moment),
         CASE(test_lease),
         CASE(test_silent_control),
+        CASE(test_orders_that_are_cut),
         CASE(test_other_user),
         CASE(test_groups),
         CASE(test_unprivileged),

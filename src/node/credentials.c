@@ -39,10 +39,10 @@ int credentials_check(struct error *e, struct credentials *c)
     struct tls_context *context;
     struct certificate_facts facts;
     int r = certificate_read(e, str_text(&c->certificate), &facts);
-    /* As of when it began: whether it still holds is for control to say, whose clock counts. */
+    /* As of when it was issued: whether it still holds is for control to say, whose clock counts. */
     if (r == 0)
         r = certificate_verify(e, str_text(&c->certificate), str_text(&c->ca), CERTIFICATE_NODE,
-                               facts.from_wall_ms);
+                               facts.from_wall_ms + CERTIFICATE_EARLY_MS);
     if (r == 0)
         r = credentials_context(e, c, &context);
     if (r < 0)

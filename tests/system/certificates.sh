@@ -74,7 +74,7 @@ wait_until "it is away" is_away twin
 version=$("$gpumux" version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)
 jq -c --arg v "$version" '{type: "hello", protocol: 1, version: $v, attempts: [], node: {name: "twin", instance: .instance,
     version: $v, labels: {}, devices: []}}' "$work/twin/node/node.json" > "$work/hello"
-(cat "$work/hello"; sleep 1000) | openssl s_client -connect "localhost:$port" -quiet -alpn gpumux-node/1 \
+(cd "$work/twin" && cat ../hello && exec sleep 1000) | openssl s_client -connect "localhost:$port" -quiet -alpn gpumux-node/1 \
     -cert "$work/twin/node/node.pem" -key "$work/twin/node/node.key" > "$work/dead" 2> /dev/null &
 says "$work/dead" welcome
 start_node twin
