@@ -5,12 +5,13 @@
  * whose pid it cannot see), and when that process ends from a pidfd: the socket alone may be held open
  * by a child.
  *
- *   process → agent   HELLO      [status]           once, before its first CUDA call; again, with the same
- *                                                   status page, when the agent it knew is gone
+ *   process → agent   HELLO      [status]           once, before its first CUDA call
+ *                     HELLO      [status, ledger]   again, when the agent it knew is gone: the pages that
+ *                                                   it has, and its slot; a new agent takes them over
  *   agent → process   WELCOME    [limits, ledger]   the process has slot `slot` of the attempt's ledger;
  *                     REFUSED                       or it gets none, and `reason` says why
  *   agent → process   NEIGHBOUR  [status]           the page of a service on one of the attempt's devices
- *   agent → process   GONE                          neighbour `number` has ended: unmap its page
+ *   agent → process   GONE                          neighbour `number` has ended; its number may be given again
  *
  * After WELCOME the agent adds 1 to limits_page.messages whenever it has sent something.
  * A forked child is a process of its own: it says HELLO with a status page of its own.
@@ -49,9 +50,11 @@ struct register_header {
 struct register_hello {
     struct register_header header;
     uint32_t page_version; /* PAGE_VERSION of the shim */
-    uint32_t again;        /* 1: registered before, the status page has a history */
+    uint32_t again;        /* 1: registered before; `slot` and the ledger are from then */
     uint64_t features;     /* bits of enum status_feature that it may come to fill */
     char mark[128]; /* GPUMUX_MARK, 0-terminated: a hint; the agent checks it against the cgroup */
+    uint32_t slot;  /* that it had, if it says so again */
+    uint32_t reserved;
 };
 
 struct register_welcome {
@@ -88,7 +91,7 @@ struct register_gone {
 };
 
 _Static_assert(sizeof(struct register_header) == 16, "a message's layout");
-_Static_assert(sizeof(struct register_hello) == 160, "a message's layout");
+_Static_assert(sizeof(struct register_hello) == 168, "a message's layout");
 _Static_assert(sizeof(struct register_welcome) == 24, "a message's layout");
 _Static_assert(sizeof(struct register_refused) == 24, "a message's layout");
 _Static_assert(sizeof(struct register_neighbour) == 24, "a message's layout");

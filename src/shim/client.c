@@ -12,37 +12,18 @@
 
 #include "abi/register.h"
 #include "shim/client.h"
+#include "shim/pages.h"
 #include "shim/sys.h"
 
 enum {
     RETRY_MS = 20,
     ANSWER_MS = 200, /* beyond the wait, for an agent that was reached at its end */
+    AGAIN_MS = 100,  /* for one that was found again: a launch waits for it */
+    REJOIN_MS = 1000,
     MS_NS = 1000000,
 };
 
 /* ---- pages ---- */
-
-/* The page of fd, seen as `bytes` long: what the file lacks of that reads as 0, which is what a field
- * that the writer did not know means. NULL: it is not such a page. */
-static void *map_page(int fd, uint32_t magic, size_t bytes, int protection)
-{
-    struct stat file;
-    if (sys_call(SYS_fstat, fd, (long)&file, 0, 0, 0, 0) < 0 ||
-        file.st_size < (off_t)sizeof(struct page_header))
-        return NULL;
-    size_t file_bytes = (size_t)file.st_size < bytes ? (size_t)file.st_size : bytes;
-    char *page = sys_mmap(bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-    if (!page)
-        return NULL;
-    long r =
-        sys_call(SYS_mmap, (long)page, (long)file_bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0);
-    const struct page_header *header = (const struct page_header *)page;
-    if (r < 0 || header->magic != magic || header->version != PAGE_VERSION) {
-        (void)sys_munmap(page, bytes);
-        return NULL;
-    }
-    return page;
-}
 
 static void unmap_pages(struct client *client)
 {
@@ -69,6 +50,29 @@ static void fill_status(struct status_page *status)
     fill_header(&status->header, PAGE_STATUS, sizeof(*status));
     status->pid = (uint32_t)sys_getpid();
     atomic_store(&status->state, STATUS_RUNNING);
+}
+
+static uint64_t inode_of(int fd)
+{
+    struct stat file;
+    return sys_call(SYS_fstat, fd, (long)&file, 0, 0, 0, 0) < 0 ? 0 : file.st_ino;
+}
+
+static struct client_file keep_file(int fd)
+{
+    return (struct client_file){fd, inode_of(fd)};
+}
+
+static bool is_same(const struct client_file *file)
+{
+    return file->fd >= 0 && inode_of(file->fd) == file->inode;
+}
+
+static void drop_file(struct client_file *file)
+{
+    if (is_same(file))
+        (void)sys_close(file->fd);
+    file->fd = -1;
 }
 
 /* ---- without an agent ---- */
@@ -158,8 +162,8 @@ static int connect_to_agent(const char *path, int64_t deadline_ms)
     }
 }
 
-/* One message with one file descriptor. */
-static bool send_hello(int fd, int status_fd)
+/* With the pages: the status, and the ledger if it had one before. */
+static bool send_hello(const struct client *client, int fd, bool is_again)
 {
     struct register_hello hello = {
         .header = {.magic = REGISTER_MAGIC,
@@ -167,24 +171,28 @@ static bool send_hello(int fd, int status_fd)
                    .kind = REGISTER_HELLO,
                    .size_bytes = sizeof(hello)},
         .page_version = PAGE_VERSION,
+        .again = is_again,
+        .slot = client->slot,
     };
     const char *mark = getenv("GPUMUX_MARK");
     for (size_t i = 0; mark && mark[i] && i + 1 < sizeof(hello.mark); i++)
         hello.mark[i] = mark[i];
+    const int fds[REGISTER_FDS_MAX] = {client->status_file.fd, client->ledger_file.fd};
+    const size_t fd_bytes = (is_again ? 2 : 1) * sizeof(int);
     union {
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(sizeof(fds))];
         struct cmsghdr align;
     } control = {{0}};
     struct iovec part = {&hello, sizeof(hello)};
     struct msghdr message = {.msg_iov = &part,
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
-                             .msg_controllen = sizeof(control.bytes)};
-    struct cmsghdr *fds = CMSG_FIRSTHDR(&message);
-    fds->cmsg_level = SOL_SOCKET;
-    fds->cmsg_type = SCM_RIGHTS;
-    fds->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(fds), &status_fd, sizeof(int));
+                             .msg_controllen = CMSG_SPACE(fd_bytes)};
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(fd_bytes);
+    memcpy(CMSG_DATA(rights), fds, fd_bytes);
     return sys_call(SYS_sendmsg, fd, (long)&message, MSG_NOSIGNAL, 0, 0, 0) == (long)sizeof(hello);
 }
 
@@ -192,6 +200,8 @@ union packet {
     struct register_header header;
     struct register_welcome welcome;
     struct register_refused refused;
+    struct register_neighbour neighbour;
+    struct register_gone gone;
     char bytes[REGISTER_PACKET_MAX];
 };
 
@@ -241,79 +251,69 @@ static bool receive(int fd, int64_t deadline_ms, union packet *ret_packet,
     return false;
 }
 
-static int make_status(struct client *client)
+static bool make_status(struct client *client)
 {
     int fd = (int)sys_call(SYS_memfd_create, (long)"gpumux-status", MFD_CLOEXEC | MFD_ALLOW_SEALING,
                            0, 0, 0, 0);
     if (fd < 0)
-        return fd;
+        return false;
+    client->status_file = keep_file(fd);
     if (sys_call(SYS_ftruncate, fd, sizeof(*client->status), 0, 0, 0, 0) == 0)
         client->status = sys_mmap(sizeof(*client->status), PROT_READ | PROT_WRITE, MAP_SHARED, fd);
-    if (!client->status) {
-        (void)sys_close(fd);
-        return -ENOMEM;
+    if (client->status)
+        fill_status(client->status);
+    return client->status;
+}
+
+/* The next WELCOME or REFUSED, true if it is a welcome; what else an agent may say before is not for this
+ * shim. The descriptors are the caller's then. */
+static bool await_welcome(int fd, int64_t deadline_ms, union packet *ret_packet,
+                          int ret_fds[REGISTER_FDS_MAX])
+{
+    while (receive(fd, deadline_ms, ret_packet, ret_fds)) {
+        if (ret_packet->header.kind == REGISTER_WELCOME &&
+            ret_packet->welcome.slot < PAGE_PROCESSES_MAX)
+            return true;
+        close_all(ret_fds);
+        if (ret_packet->header.kind == REGISTER_WELCOME ||
+            ret_packet->header.kind == REGISTER_REFUSED)
+            return false;
     }
-    fill_status(client->status);
-    return fd;
+    return false;
 }
 
 static bool take_welcome(struct client *client, const union packet *packet, const int *fds)
 {
-    if (packet->header.kind != REGISTER_WELCOME || packet->welcome.slot >= PAGE_PROCESSES_MAX)
-        return false;
+    client->limits = pages_map(fds[0], PAGE_LIMITS, sizeof(*client->limits), PROT_READ);
+    client->ledger =
+        pages_map(fds[1], PAGE_LEDGER, sizeof(*client->ledger), PROT_READ | PROT_WRITE);
+    (void)sys_close(fds[0]);
+    client->ledger_file = keep_file(fds[1]);
     client->slot = packet->welcome.slot;
-    client->limits = map_page(fds[0], PAGE_LIMITS, sizeof(*client->limits), PROT_READ);
-    client->ledger = map_page(fds[1], PAGE_LEDGER, sizeof(*client->ledger), PROT_READ | PROT_WRITE);
     client->status->slot = client->slot;
     return client->limits && client->ledger;
-}
-
-static uint64_t inode_of(int fd)
-{
-    struct stat file;
-    return sys_call(SYS_fstat, fd, (long)&file, 0, 0, 0, 0) < 0 ? 0 : file.st_ino;
-}
-
-/* Until the answer: what else a newer agent may say is not for this shim. */
-static bool await_welcome(struct client *client, int fd, int64_t deadline_ms)
-{
-    union packet packet;
-    int fds[REGISTER_FDS_MAX];
-    while (receive(fd, deadline_ms, &packet, fds)) {
-        bool is_answer =
-            packet.header.kind == REGISTER_WELCOME || packet.header.kind == REGISTER_REFUSED;
-        bool is_welcome = is_answer && take_welcome(client, &packet, fds);
-        close_all(fds);
-        if (is_answer)
-            return is_welcome;
-    }
-    return false;
 }
 
 static bool register_with_agent(struct client *client, const char *path, int wait_ms)
 {
     int64_t deadline_ms = now_ms() + wait_ms;
-    int status_fd = make_status(client);
-    int fd = status_fd < 0 ? -1 : connect_to_agent(path, deadline_ms);
-    client->is_registered =
-        fd >= 0 && send_hello(fd, status_fd) && await_welcome(client, fd, deadline_ms + ANSWER_MS);
-    if (status_fd >= 0)
-        (void)sys_close(status_fd);
-    if (client->is_registered) {
-        client->socket = fd;
-        client->socket_file = inode_of(fd);
-        return true;
-    }
+    union packet packet;
+    int fds[REGISTER_FDS_MAX];
+    int fd = make_status(client) ? connect_to_agent(path, deadline_ms) : -1;
     if (fd >= 0)
-        (void)sys_close(fd);
-    unmap_pages(client);
-    return false;
+        client->socket = keep_file(fd);
+    client->is_registered = fd >= 0 && send_hello(client, fd, false) &&
+                            await_welcome(fd, deadline_ms + ANSWER_MS, &packet, fds) &&
+                            take_welcome(client, &packet, fds);
+    if (!client->is_registered)
+        client_leave(client);
+    return client->is_registered;
 }
 
 bool client_start(struct client *client, int wait_ms)
 {
     const char *path = getenv("GPUMUX_REGISTER");
-    *client = (struct client){.socket = -1};
+    *client = (struct client){.socket.fd = -1, .status_file.fd = -1, .ledger_file.fd = -1};
     if (path && *path) {
         if (register_with_agent(client, path, wait_ms))
             return true;
@@ -325,8 +325,94 @@ bool client_start(struct client *client, int wait_ms)
 
 void client_leave(struct client *client)
 {
-    if (client->socket >= 0 && inode_of(client->socket) == client->socket_file)
-        (void)sys_close(client->socket);
-    client->socket = -1;
+    drop_file(&client->socket);
+    drop_file(&client->status_file);
+    drop_file(&client->ledger_file);
+    neighbours_forget(&client->neighbours);
     unmap_pages(client);
+}
+
+/* ---- while it lasts ---- */
+
+static void count(struct client *client, enum status_counter counter)
+{
+    atomic_fetch_add_explicit(&client->status->counters[counter], 1, memory_order_relaxed);
+}
+
+static void take_message(struct client *client, const union packet *packet, const int *fds)
+{
+    if (packet->header.kind == REGISTER_NEIGHBOUR) {
+        neighbours_add(&client->neighbours, packet->neighbour.number, packet->neighbour.device,
+                       fds[0]);
+        count(client, STATUS_neighbours);
+    } else if (packet->header.kind == REGISTER_GONE) {
+        neighbours_remove(&client->neighbours, packet->gone.number);
+    }
+}
+
+void client_listen(struct client *client)
+{
+    union packet packet;
+    int fds[REGISTER_FDS_MAX];
+    if (!lock_try(&client->lock))
+        return;
+    /* First this, then the messages: one that comes meanwhile is not missed. */
+    atomic_store(&client->messages_seen, atomic_load(&client->limits->messages));
+    while (is_same(&client->socket) && receive(client->socket.fd, 0, &packet, fds)) {
+        take_message(client, &packet, fds);
+        close_all(fds);
+    }
+    lock_release(&client->lock);
+}
+
+static bool is_agent_there(const struct client *client)
+{
+    struct pollfd agent = {.fd = client->socket.fd};
+    return is_same(&client->socket) && !(sys_call(SYS_poll, (long)&agent, 1, 0, 0, 0, 0) == 1 &&
+                                         (agent.revents & (POLLHUP | POLLERR)));
+}
+
+/* The ledger stays: it has what is held. Only limits are new. */
+static bool take_new_limits(struct client *client, const union packet *packet, const int *fds)
+{
+    const size_t bytes = sizeof(*client->limits);
+    void *limits = packet->welcome.slot == client->slot
+                       ? pages_map(fds[0], PAGE_LIMITS, bytes, PROT_READ)
+                       : NULL;
+    return limits && pages_replace((void *)(uintptr_t)client->limits, limits, bytes);
+}
+
+static void rejoin(struct client *client)
+{
+    const char *path = getenv("GPUMUX_REGISTER");
+    union packet packet;
+    int fds[REGISTER_FDS_MAX];
+    int fd = path && is_same(&client->status_file) && is_same(&client->ledger_file)
+                 ? connect_to_agent(path, 0)
+                 : -1;
+    if (fd < 0)
+        return;
+    if (send_hello(client, fd, true) && await_welcome(fd, now_ms() + AGAIN_MS, &packet, fds)) {
+        bool is_new = take_new_limits(client, &packet, fds);
+        close_all(fds);
+        if (is_new) {
+            drop_file(&client->socket);
+            client->socket = keep_file(fd);
+            atomic_store(&client->messages_seen, 0);
+            count(client, STATUS_rejoins);
+            return;
+        }
+    }
+    (void)sys_close(fd);
+}
+
+void client_check(struct client *client)
+{
+    if (!client->is_registered || is_agent_there(client) || !lock_try(&client->lock))
+        return;
+    if (now_ms() - client->tried_ms >= REJOIN_MS) {
+        client->tried_ms = now_ms();
+        rejoin(client);
+    }
+    lock_release(&client->lock);
 }

@@ -8,25 +8,59 @@
  * So whoever asks for a limit need not know where it comes from.
  */
 #pragma once
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "abi/page.h"
+#include "shim/lock.h"
+#include "shim/neighbours.h"
 
-enum { CLIENT_WAIT_MS = 2000 }; /* for an agent that was promised, at the first call of CUDA */
+enum {
+    CLIENT_WAIT_MS = 2000,     /* for an agent that was promised, at the first call of CUDA */
+    CLIENT_CHECK_EVERY = 1024, /* launches: is the agent still there? */
+};
+
+/* A descriptor that the process's own code may have closed, as daemons do with all they find, and opened as
+ * something else: it is used only while it is still the same file. */
+struct client_file {
+    int fd; /* -1: none */
+    uint64_t inode;
+};
 
 struct client {
     const struct limits_page *limits;
     struct status_page *status;
     struct ledger_page *ledger;
-    uint32_t slot;        /* in the ledger */
-    bool is_registered;   /* with an agent, through `socket` */
-    int socket;           /* non-blocking; its end says nothing, a child may hold it too */
-    uint64_t socket_file; /* its inode: a program may close descriptors that are not its own */
+    uint32_t slot;      /* in the ledger */
+    bool is_registered; /* with an agent */
+    struct neighbours neighbours;
+    struct lock
+        lock; /* of what follows: whoever finds it taken leaves the work to the one that has it */
+    _Atomic uint64_t messages_seen;
+    int64_t tried_ms; /* when it last looked for a new agent */
+    struct client_file socket, status_file, ledger_file;
 };
 
-/* Makes the pages. False if limits are promised and not to be had: the process must not run without them. Waits for
- * the agent at most wait_ms. *client is undefined before, and afterwards if it failed. */
+/* Makes the pages. False if limits are promised and not to be had: the process must not run without them. Waits
+ * for the agent at most wait_ms. *client is undefined before, and afterwards if it failed. */
 bool client_start(struct client *client, int wait_ms);
 /* In a child: lets go of the parent's pages and socket, leaving them as they are for the parent. */
 void client_leave(struct client *client);
+
+/* Takes what the agent has sent: neighbours that came and went. */
+void client_listen(struct client *client);
+/* Looks whether the agent is still there, and for a new one if it is not, at most once a second: the process
+ * keeps its pages, its slot and the limits it had until the new agent says others. */
+void client_check(struct client *client);
+
+/* At every launch, `count` of which came before. */
+static inline void client_poll(struct client *client, uint64_t count)
+{
+    if (__builtin_expect(atomic_load_explicit(&client->limits->messages, memory_order_acquire) !=
+                             atomic_load_explicit(&client->messages_seen, memory_order_relaxed),
+                         0))
+        client_listen(client);
+    if (__builtin_expect(count % CLIENT_CHECK_EVERY == 0, 0))
+        client_check(client);
+}

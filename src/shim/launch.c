@@ -9,7 +9,7 @@ static inline struct process *launch_begin(enum status_counter counter)
 {
     struct process *p = process_enter();
     if (process_is_ready(p))
-        process_count(p, counter, 1);
+        client_poll(&p->client, process_count(p, counter, 1));
     return p;
 }
 

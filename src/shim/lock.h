@@ -6,6 +6,7 @@
 #pragma once
 #include <linux/futex.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "shim/sys.h"
@@ -28,6 +29,13 @@ static inline void lock_take(struct lock *lock)
         return;
     while (atomic_exchange(&lock->state, LOCK_WAITED_FOR) != LOCK_FREE)
         (void)sys_futex(&lock->state, FUTEX_WAIT_PRIVATE, LOCK_WAITED_FOR, NULL);
+}
+
+/* False if it is taken. */
+static inline bool lock_try(struct lock *lock)
+{
+    uint32_t expected = LOCK_FREE;
+    return atomic_compare_exchange_strong(&lock->state, &expected, LOCK_TAKEN);
 }
 
 static inline void lock_release(struct lock *lock)

@@ -76,8 +76,8 @@ static inline bool process_is_refused(const struct process *p)
 /* GPUMUX_DISABLE=1 in the environment that the process started with. */
 bool process_is_disabled(void);
 
-/* Counts, in the status page. */
-static inline void process_count(struct process *p, enum status_counter counter, uint64_t n)
+/* Counts, in the status page; returns how many there were before. */
+static inline uint64_t process_count(struct process *p, enum status_counter counter, uint64_t n)
 {
-    atomic_fetch_add_explicit(&p->client.status->counters[counter], n, memory_order_relaxed);
+    return atomic_fetch_add_explicit(&p->client.status->counters[counter], n, memory_order_relaxed);
 }

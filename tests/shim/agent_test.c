@@ -25,7 +25,11 @@
 #include "abi/register.h"
 #include "tests/emu/driver_api.h"
 
-enum { MIB = 1 << 20, PATIENCE_MS = 60000 };
+enum {
+    MIB = 1 << 20,
+    PATIENCE_MS = 60000,
+    SEALS = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+};
 
 static const char *host_path;
 static char preload[8192];
@@ -48,6 +52,7 @@ struct host {
 /* What an agent has of a process. */
 struct peer {
     int socket, status_fd;
+    int ledger_fd; /* -1: it sent none */
     struct register_hello hello;
     pid_t pid;
     const struct status_page *status;
@@ -163,10 +168,11 @@ static void await(int fd)
 
 static void accept_peer(const struct agent *agent, struct peer *ret_peer)
 {
-    struct peer peer = {.status_fd = -1};
+    struct peer peer = {.ledger_fd = -1};
+    int fds[2] = {-1, -1};
     struct ucred credentials;
     socklen_t size = sizeof(credentials);
-    char control[CMSG_SPACE(sizeof(int))] = {0};
+    char control[CMSG_SPACE(sizeof(fds))] = {0};
     struct iovec part = {&peer.hello, sizeof(peer.hello)};
     struct msghdr message = {.msg_iov = &part,
                              .msg_iovlen = 1,
@@ -177,18 +183,21 @@ static void accept_peer(const struct agent *agent, struct peer *ret_peer)
     await(peer.socket);
     assert_int_equal(recvmsg(peer.socket, &message, MSG_CMSG_CLOEXEC), sizeof(peer.hello));
     assert_non_null(CMSG_FIRSTHDR(&message));
-    memcpy(&peer.status_fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
+    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)),
+           CMSG_FIRSTHDR(&message)->cmsg_len - CMSG_LEN(0));
+    peer.status_fd = fds[0];
+    peer.ledger_fd = fds[1];
     assert_int_equal(getsockopt(peer.socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size), 0);
     peer.pid = credentials.pid;
-    assert_int_equal(fcntl(peer.status_fd, F_ADD_SEALS,
-                           F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
-                     0);
+    /* One that comes again has been sealed before. */
+    assert_int_equal(fcntl(peer.status_fd, F_ADD_SEALS, SEALS), peer.hello.again ? -1 : 0);
+    assert_int_equal(fcntl(peer.status_fd, F_GET_SEALS), SEALS);
     peer.status = mmap(NULL, sizeof(*peer.status), PROT_READ, MAP_SHARED, peer.status_fd, 0);
     assert_ptr_not_equal(peer.status, MAP_FAILED);
     *ret_peer = peer;
 }
 
-static void send_packet(const struct peer *peer, const void *packet, size_t bytes, int fd_count,
+static bool try_to_send(const struct peer *peer, const void *packet, size_t bytes, int fd_count,
                         const int *fds)
 {
     char control[CMSG_SPACE(2 * sizeof(int))] = {0};
@@ -203,7 +212,13 @@ static void send_packet(const struct peer *peer, const void *packet, size_t byte
         rights->cmsg_len = CMSG_LEN((size_t)fd_count * sizeof(int));
         memcpy(CMSG_DATA(rights), fds, (size_t)fd_count * sizeof(int));
     }
-    assert_int_equal(sendmsg(peer->socket, &message, MSG_NOSIGNAL), bytes);
+    return sendmsg(peer->socket, &message, MSG_NOSIGNAL) == (ssize_t)bytes;
+}
+
+static void send_packet(const struct peer *peer, const void *packet, size_t bytes, int fd_count,
+                        const int *fds)
+{
+    assert_true(try_to_send(peer, packet, bytes, fd_count, fds));
 }
 
 static struct register_header header_of(int kind, size_t bytes)
@@ -227,7 +242,11 @@ static void leave(struct peer *peer)
 {
     munmap((void *)(uintptr_t)peer->status, sizeof(*peer->status));
     close(peer->status_fd);
-    close(peer->socket);
+    if (peer->ledger_fd >= 0)
+        close(peer->ledger_fd);
+    if (peer->socket >= 0)
+        close(peer->socket);
+    peer->socket = -1;
 }
 
 static void test_registers_and_obeys(void **state)
@@ -499,6 +518,105 @@ static int add_runtime(struct dl_phdr_info *info, size_t size, void *argument)
     return 0;
 }
 
+/* Pages of neighbours come, go, and come again under the same number. */
+static void test_neighbours(void **state)
+{
+    struct agent agent;
+    struct host host;
+    struct peer peer;
+    int page_fd;
+    struct register_neighbour here = {
+        .header = header_of(REGISTER_NEIGHBOUR, sizeof(here)), .number = 5, .device = 1};
+    const struct register_gone gone = {.header = header_of(REGISTER_GONE, sizeof(gone)),
+                                       .number = 5};
+    (void)state;
+    start_agent(&agent);
+    void *page = make_page("status", PAGE_STATUS, sizeof(struct status_page),
+                           sizeof(struct status_page), &page_fd);
+    start_host(&agent, &host);
+    tell(&host, "open");
+    accept_peer(&agent, &peer);
+    welcome(&agent, &peer, 0);
+    assert_int_equal(hear(&host), 0);
+    assert_int_equal(ask(&host, "launch 10"), 0);
+    assert_int_equal(peer.status->counters[STATUS_neighbours], 0);
+    send_packet(&peer, &here, sizeof(here), 1, &page_fd);
+    send_packet(&peer, &gone, sizeof(gone), 0, NULL);
+    send_packet(&peer, &here, sizeof(here), 1, &page_fd);
+    here.number = UINT32_MAX; /* nonsense does no harm */
+    send_packet(&peer, &here, sizeof(here), 1, &page_fd);
+    agent.limits->messages += 4;
+    assert_int_equal(ask(&host, "launch 1"), 0);
+    assert_int_equal(peer.status->counters[STATUS_neighbours], 3);
+    assert_int_equal(peer.status->counters[STATUS_launches_kernel], 11);
+    end_host(&host);
+    leave(&peer);
+    close(page_fd);
+    munmap(page, sizeof(struct status_page));
+    stop_agent(&agent);
+}
+
+/* The agent goes; limits stay. Another comes: the process brings its pages and slot, and gets new limits. */
+static void test_another_agent(void **state)
+{
+    struct agent first, second;
+    struct host host;
+    struct peer peer, again = {.socket = -1};
+    struct stat kept, brought;
+    (void)state;
+    start_agent(&first);
+    start_host(&first, &host);
+    tell(&host, "open");
+    accept_peer(&first, &peer);
+    welcome(&first, &peer, 2);
+    assert_int_equal(hear(&host), 0);
+    assert_int_equal(ask(&host, "alloc 41943040"), 0);
+    close(peer.socket);
+    peer.socket = -1;
+    close(first.listener);
+    unlink(first.path);
+    assert_int_equal(ask(&host, "launch 5000"), 0);
+    assert_int_equal(ask(&host, "alloc 41943040"), 2);
+
+    start_agent(&second);
+    second.limits->devices[1].quota_bytes = 128 * MIB;
+    assert_int_equal(rename(second.path, first.path), 0);
+    /* It looks once a second at most, only when it launches, and waits for the answer no longer than a launch
+     * may: on a busy machine this takes several times. */
+    struct pollfd comes = {.fd = second.listener, .events = POLLIN};
+    for (int i = 0; i < 600 && peer.status->counters[STATUS_rejoins] == 0; i++) {
+        tell(&host, "launch 2000");
+        if (poll(&comes, 1, 100) == 1) {
+            accept_peer(&second, &again);
+            const struct register_welcome packet = {
+                .header = header_of(REGISTER_WELCOME, sizeof(packet)), .slot = 2};
+            const int fds[] = {second.limits_fd, second.ledger_fd};
+            (void)try_to_send(&again, &packet, sizeof(packet), 2, fds);
+        }
+        assert_int_equal(hear(&host), 0);
+        if (again.socket >= 0 && peer.status->counters[STATUS_rejoins] == 0)
+            leave(&again);
+    }
+    assert_int_equal(again.hello.again, 1);
+    assert_int_equal(again.hello.slot, 2);
+    assert_int_equal(again.pid, host.pid);
+    assert_int_equal(again.status->held_bytes[1], 40 * MIB);
+    assert_int_equal(fstat(first.ledger_fd, &kept), 0);
+    assert_int_equal(fstat(again.ledger_fd, &brought), 0);
+    assert_int_equal(kept.st_ino, brought.st_ino);
+    assert_int_equal(again.status->counters[STATUS_rejoins], 1);
+    assert_int_equal(ask(&host, "alloc 41943040"), 0);
+    assert_int_equal(first.ledger->held_bytes[1][2], 80 * MIB);
+    assert_int_equal(ask(&host, "alloc 67108864"), 2);
+    end_host(&host);
+    leave(&peer);
+    leave(&again);
+    unlink(first.path);
+    first.listener = -1;
+    stop_agent(&first);
+    stop_agent(&second);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -509,6 +627,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_newer_agent),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_an_unknown_device),
+        cmocka_unit_test(test_neighbours),
+        cmocka_unit_test(test_another_agent),
     };
     if (argc != 3)
         return 2;

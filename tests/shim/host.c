@@ -407,6 +407,12 @@ static void obey(void)
             } else {
                 printf("%d\n", (int)getpid());
             }
+        } else if (strncmp(line, "launch ", 7) == 0) {
+            int (*launch)(const void *, void *, void **, void **) =
+                (int (*)(const void *, void *, void **, void **))find("cuLaunchKernelEx");
+            for (unsigned long i = strtoul(line + 7, NULL, 10); i > 0; i--)
+                (void)launch(NULL, NULL, NULL, NULL); /* of nothing: the driver refuses it */
+            printf("0\n");
         } else if (strcmp(line, "close\n") == 0) {
             for (int fd = 3; fd < 1024; fd++)
                 close(fd); /* as daemons do */

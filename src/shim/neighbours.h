@@ -1,0 +1,21 @@
+/* The status pages of the services that share a device with this process, as the agent hands them out. */
+#pragma once
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "abi/page.h"
+#include "abi/register.h"
+
+/* A neighbour keeps its place: pages are never unmapped under a reader. One that has gone reads as idle. */
+struct neighbours {
+    _Atomic uint64_t present; /* bit i: pages[i] and devices[i] are set */
+    const struct status_page *pages[REGISTER_NEIGHBOURS_MAX];
+    uint32_t devices[REGISTER_NEIGHBOURS_MAX]; /* index in limits_page.devices */
+};
+_Static_assert(REGISTER_NEIGHBOURS_MAX <= 64, "one bit each");
+
+/* By one thread at a time, while others read. The descriptor stays the caller's. */
+void neighbours_add(struct neighbours *neighbours, uint32_t number, uint32_t device, int fd);
+void neighbours_remove(struct neighbours *neighbours, uint32_t number);
+/* In a child: there is no other reader. */
+void neighbours_forget(struct neighbours *neighbours);
