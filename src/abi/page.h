@@ -102,7 +102,8 @@ struct limits_page {
     _Atomic uint64_t lease_deadline_ms; /* past it a task launches nothing; 0: no lease */
     _Atomic uint32_t kind;              /* enum limits_kind */
     _Atomic uint32_t slot_count;        /* slots 0 … slot_count - 1 may be in use */
-    uint32_t device_count;              /* fixed for the attempt */
+    /* Fixed for the attempt. 0: they are not listed, and a device's index is its number in the process. */
+    uint32_t device_count;
     uint8_t reserved[156];
     struct limits_device devices[PAGE_DEVICES_MAX];
     /* What a process holds on a device beyond what the ledger counts: contexts, modules; measured
