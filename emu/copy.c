@@ -11,8 +11,9 @@
 #include "emu/memory.h"
 
 /* Queues the time for `bytes` at `gb_s`, as part of the device's memory traffic. 1 GB/s is a byte a
- * nanosecond. */
-static int spend(struct stream *stream, uint64_t bytes, uint32_t gb_s, bool wait)
+ * nanosecond. over_bus: what of them NVML counts, in that direction. */
+static int spend(struct stream *stream, uint64_t bytes, uint32_t gb_s, uint64_t over_bus,
+                 enum emu_direction direction, bool wait)
 {
     const struct emu_model *model = &stream->context->visible->device.state->model;
     uint64_t duration_ns = (bytes + gb_s - 1) / gb_s;
@@ -23,6 +24,8 @@ static int spend(struct stream *stream, uint64_t bytes, uint32_t gb_s, bool wait
     struct emu_entry entry = {
         .operation = EMU_RUN,
         .duration_ns = duration_ns,
+        .value = over_bus,
+        .target = (uint32_t)direction,
         .dram_permille =
             (uint16_t)(dram_permille < CONTENTION_FULL_PERMILLE ? dram_permille
                                                                 : CONTENTION_FULL_PERMILLE),
@@ -34,14 +37,16 @@ static int spend(struct stream *stream, uint64_t bytes, uint32_t gb_s, bool wait
     return r;
 }
 
-int copy_spend_host(struct stream *stream, uint64_t bytes)
+int copy_spend_host(struct stream *stream, uint64_t bytes, enum emu_direction direction)
 {
-    return spend(stream, bytes, stream->context->visible->device.state->model.host_gb_s, false);
+    uint32_t gb_s = stream->context->visible->device.state->model.host_gb_s;
+    return spend(stream, bytes, gb_s, bytes, direction, false);
 }
 
 int copy_spend_device(struct stream *stream, uint64_t bytes)
 {
-    return spend(stream, bytes, stream->context->visible->device.state->model.dram_gb_s, false);
+    uint32_t gb_s = stream->context->visible->device.state->model.dram_gb_s;
+    return spend(stream, bytes, gb_s, 0, EMU_TO_DEVICE, false);
 }
 
 int copy_contents(struct process *process, uint64_t address, size_t bytes,
@@ -230,9 +235,11 @@ int copy_run(struct stream *stream, const struct cuda_copy_3d *copy, bool wait)
     const struct emu_model *model = &stream->context->visible->device.state->model;
     uint64_t bytes = copy->width_bytes * copy->height * copy->depth;
     if (from.is_on_device && to.is_on_device) /* every byte is read and written */
-        return spend(stream, 2 * bytes, model->dram_gb_s, false);
-    return from.is_on_device || to.is_on_device ? spend(stream, bytes, model->host_gb_s, wait)
-                                                : CUDA_SUCCESS;
+        return spend(stream, 2 * bytes, model->dram_gb_s, 0, EMU_TO_DEVICE, false);
+    if (!from.is_on_device && !to.is_on_device)
+        return CUDA_SUCCESS;
+    return spend(stream, bytes, model->host_gb_s, bytes,
+                 to.is_on_device ? EMU_TO_DEVICE : EMU_FROM_DEVICE, wait);
 }
 
 int copy_now(const struct cuda_copy_3d *copy)

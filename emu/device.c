@@ -304,15 +304,28 @@ static void add_usage(struct emu_device *state, uint64_t ns)
     }
 }
 
+/* What a finished copy has moved over the bus. */
+static void count_traffic(struct emu_usage *usage, const struct emu_entry *entry)
+{
+    if (entry->target == EMU_TO_DEVICE)
+        usage->to_device_bytes += entry->value;
+    else
+        usage->from_device_bytes += entry->value;
+}
+
 static void take_out_finished(struct device *device)
 {
     struct emu_device *state = device->state;
     unsigned kept = 0;
     for (unsigned i = 0; i < state->running_count; i++) {
-        if (state->running[i].work == 0)
-            finish_entry(device, stream_by_tag(state, state->running[i].tag));
-        else if (kept++ != i)
-            state->running[kept - 1] = state->running[i];
+        if (state->running[i].work > 0) {
+            if (kept++ != i)
+                state->running[kept - 1] = state->running[i];
+            continue;
+        }
+        struct emu_stream *stream = stream_by_tag(state, state->running[i].tag);
+        count_traffic(&state->usage, &stream->ring[stream->head % EMU_RING_ENTRIES]);
+        finish_entry(device, stream);
     }
     state->running_count = kept;
 }

@@ -111,7 +111,9 @@ CUDA_API int cuMemPrefetchAsync_v2(uint64_t address, size_t bytes, struct cuda_l
     else
         moved_bytes = move(managed, bytes, to_device);
     pthread_mutex_unlock(&process->lock);
-    return r == CUDA_SUCCESS && moved_bytes > 0 ? copy_spend_host(stream, moved_bytes) : r;
+    if (r != CUDA_SUCCESS || moved_bytes == 0)
+        return r;
+    return copy_spend_host(stream, moved_bytes, to_device ? EMU_TO_DEVICE : EMU_FROM_DEVICE);
 }
 
 /* The older calls name the host as device -1. */

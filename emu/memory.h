@@ -24,7 +24,7 @@ int pool_allocate(struct context *context, struct pool *pool, size_t bytes, uint
 
 /* copy.c. Queues the time that moving `bytes` between host and device, or to or from the device's
  * memory takes. */
-int copy_spend_host(struct stream *stream, uint64_t bytes);
+int copy_spend_host(struct stream *stream, uint64_t bytes, enum emu_direction direction);
 int copy_spend_device(struct stream *stream, uint64_t bytes);
 /* Copies in the default stream, and waits if the host takes part in it; copies in a stream. */
 int copy_now(const struct cuda_copy_3d *copy);

@@ -100,6 +100,8 @@ enum nvml_gpm_metric_id {
     NVML_GPM_SM_OCCUPANCY = 3,
     NVML_GPM_ANY_TENSOR_UTIL = 5,
     NVML_GPM_DRAM_BW_UTIL = 10,
+    NVML_GPM_PCIE_TX_PER_SEC = 20, /* from the device, MiB/s */
+    NVML_GPM_PCIE_RX_PER_SEC = 21, /* to it */
 };
 
 enum { NVML_GPM_VERSION = 1, NVML_GPM_METRICS_MAX = 333 };

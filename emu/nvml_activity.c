@@ -162,7 +162,12 @@ NVML_API int nvmlGpmSampleGet(struct device *device, struct nvml_gpm_sample *sam
     return NVML_SUCCESS;
 }
 
-/* Percent. Kernels have no occupancy or tensor use of their own here: an SM in use counts as half
+static double mib_per_s(uint64_t bytes, double ns)
+{
+    return (double)bytes / (1 << 20) * 1e9 / ns;
+}
+
+/* Percent, but for the bus. Kernels have no occupancy or tensor use of their own here: an SM in use counts as half
  * occupied and its tensor cores as idle. */
 static int metric_value(unsigned id, const struct emu_usage *from, const struct emu_usage *to,
                         double *ret_value)
@@ -184,6 +189,12 @@ static int metric_value(unsigned id, const struct emu_usage *from, const struct 
         return NVML_SUCCESS;
     case NVML_GPM_DRAM_BW_UTIL:
         *ret_value = (double)(to->dram_permille_ns - from->dram_permille_ns) / ns / 10;
+        return NVML_SUCCESS;
+    case NVML_GPM_PCIE_TX_PER_SEC:
+        *ret_value = mib_per_s(to->from_device_bytes - from->from_device_bytes, ns);
+        return NVML_SUCCESS;
+    case NVML_GPM_PCIE_RX_PER_SEC:
+        *ret_value = mib_per_s(to->to_device_bytes - from->to_device_bytes, ns);
         return NVML_SUCCESS;
     default:
         return NVML_ERROR_NOT_SUPPORTED;

@@ -31,7 +31,7 @@
 #define EMU_STATE_MAGIC UINT64_C(0x554d4558554d5047) /* "GPMUXEMU" */
 
 enum {
-    EMU_STATE_VERSION = 3,
+    EMU_STATE_VERSION = 4,
     EMU_HEADER_BYTES = 4096, /* devices start behind the header, each on a page */
     EMU_CLIENTS_MAX = 256,   /* processes on a device */
     EMU_STREAMS_MAX = 32,    /* streams of a client on a device, the legacy one included */
@@ -69,12 +69,16 @@ struct emu_file {
 };
 
 enum emu_operation {
-    EMU_RUN,    /* takes the device for duration_ns: a kernel, copy or fill */
+    /* Takes the device for duration_ns: a kernel, copy or fill. A copy over the bus moves `value`
+     * bytes, in the direction `target` (enum emu_direction). */
+    EMU_RUN,
     EMU_RECORD, /* event `target` gets the time, as record number `value` */
     EMU_WAIT,   /* until event `target` has had record number `value` */
     EMU_FREE,   /* gives `value` bytes back */
     EMU_FAULT,  /* an illegal address: the end of its client (fault.h) */
 };
+
+enum emu_direction { EMU_TO_DEVICE, EMU_FROM_DEVICE };
 
 struct emu_entry {
     uint64_t enqueued_ns; /* emulated; it does not start before */
@@ -178,9 +182,10 @@ struct emu_health {
 /* Integrals over emulated time. */
 struct emu_usage {
     uint64_t time_ns;
-    uint64_t busy_ns;          /* time with anything running */
-    uint64_t sm_permille_ns;   /* ∫ SMs in use */
-    uint64_t dram_permille_ns; /* ∫ DRAM bandwidth in use */
+    uint64_t busy_ns;                            /* time with anything running */
+    uint64_t sm_permille_ns;                     /* ∫ SMs in use */
+    uint64_t dram_permille_ns;                   /* ∫ DRAM bandwidth in use */
+    uint64_t to_device_bytes, from_device_bytes; /* that copies have moved over the bus */
 };
 
 /* A stream with operations, as the simulation found it. */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -128,8 +129,10 @@ static void start_worker(struct contest *contest, unsigned number)
     contest->workers[number] = fork();
     if (contest->workers[number] < 0)
         fail(contest, "no process");
-    if (contest->workers[number] == 0)
+    if (contest->workers[number] == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         work(&contest->api, contest->board, number, seed);
+    }
 }
 
 static void start_neighbours(struct contest *contest)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -119,6 +120,7 @@ struct party_client party_start_as(struct driver_api *api, uid_t uid, unsigned k
     if (pid == 0) {
         if (uid != getuid() && setuid(uid) < 0)
             _exit(1);
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
         work(api, report, allocate_bytes);
         _exit(0);
     }
@@ -251,6 +253,9 @@ int party_program(const char *name, const char *const *arguments, const char *in
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
         fail("pipe");
     fcntl(out[0], F_SETFL, O_NONBLOCK);
+    /* Before the program is there: it may end without reading. */
+    if (input && write(in[1], input, strlen(input)) < 0)
+        fail("write");
     pid_t pid = fork();
     if (pid < 0)
         fail("no process");
@@ -258,8 +263,6 @@ int party_program(const char *name, const char *const *arguments, const char *in
         become(name, arguments, in[0], out[1]);
     close(in[0]);
     close(out[1]);
-    if (input && write(in[1], input, strlen(input)) < 0)
-        fail("write");
     close(in[1]);
     int status = collect(pid, out[0], output, size);
     close(out[0]);

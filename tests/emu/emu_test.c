@@ -367,6 +367,43 @@ static void gpm_gives_the_activity_between_two_samples(void **state)
     assert_int_equal(api.cuCtxSynchronize(), CUDA_SUCCESS);
 }
 
+static void gpm_counts_copies_over_the_bus(void **state)
+{
+    (void)state;
+    enum { METRICS = 2, BYTES = 8 << 20 };
+    void *device, *samples[2], *host;
+    uint64_t memory;
+    assert_int_equal(api.nvmlInit_v2(), NVML_SUCCESS);
+    assert_int_equal(api.nvmlDeviceGetHandleByIndex_v2(0, &device), NVML_SUCCESS);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(api.nvmlGpmSampleAlloc(&samples[i]), NVML_SUCCESS);
+    assert_int_equal(api.cuMemAllocHost_v2(&host, BYTES), CUDA_SUCCESS);
+    assert_int_equal(api.cuMemAlloc_v2(&memory, BYTES), CUDA_SUCCESS);
+    assert_int_equal(api.nvmlGpmSampleGet(device, samples[0]), NVML_SUCCESS);
+    assert_int_equal(api.cuMemcpyHtoD_v2(memory, host, BYTES), CUDA_SUCCESS);
+    assert_int_equal(api.cuMemcpyDtoD_v2(memory, memory + BYTES / 2, BYTES / 4), CUDA_SUCCESS);
+    assert_int_equal(api.cuMemcpyDtoH_v2(host, memory, BYTES / 4), CUDA_SUCCESS);
+    assert_int_equal(api.nvmlGpmSampleGet(device, samples[1]), NVML_SUCCESS);
+    struct nvml_gpm_metrics *metrics =
+        calloc(1, sizeof(*metrics) + METRICS * sizeof(struct nvml_gpm_metric));
+    assert_non_null(metrics);
+    metrics->version = NVML_GPM_VERSION;
+    metrics->count = METRICS;
+    metrics->first = samples[0];
+    metrics->second = samples[1];
+    metrics->metrics[0].id = NVML_GPM_PCIE_RX_PER_SEC;
+    metrics->metrics[1].id = NVML_GPM_PCIE_TX_PER_SEC;
+    assert_int_equal(api.nvmlGpmMetricsGet(metrics), NVML_SUCCESS);
+    assert_true(metrics->metrics[1].value > 0);
+    close_to(metrics->metrics[0].value / metrics->metrics[1].value, 4, 0.001);
+    free(metrics);
+    for (int i = 0; i < 2; i++)
+        api.nvmlGpmSampleFree(samples[i]);
+    api.nvmlShutdown();
+    assert_int_equal(api.cuMemFree_v2(memory), CUDA_SUCCESS);
+    assert_int_equal(api.cuMemFreeHost(host), CUDA_SUCCESS);
+}
+
 static void *launch_many(void *argument)
 {
     void *stream = argument, *context;
@@ -494,6 +531,7 @@ int main(void)
         cmocka_unit_test(a_forked_child_has_no_driver),
         cmocka_unit_test(nvml_sees_the_client_and_its_memory),
         cmocka_unit_test(gpm_gives_the_activity_between_two_samples),
+        cmocka_unit_test(gpm_counts_copies_over_the_bus),
         cmocka_unit_test(threads_may_share_a_stream),
         cmocka_unit_test(a_context_takes_its_memory_with_it),
         cmocka_unit_test(a_stream_waits_for_an_event_of_another_device),
