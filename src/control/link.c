@@ -19,6 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/skew.h"
 #include "base/version.h"
 #include "control/control_internal.h"
@@ -290,6 +291,12 @@ static bool on_message(struct node_link *link, const struct nodemsg *msg)
         event.node.report = msg->attempts;
         break;
     case NODEMSG_BEAT:
+        if (link->certified[0] && clock_wall_ms() > link->certified_until_wall_ms) {
+            link_refuse(link,
+                        "the certificate of this node has expired, and it did not renew it: join "
+                        "again with a new token");
+            return false;
+        }
         keep_usage(link, msg);
         event.kind = CLUSTER_NODE_BEAT;
         event.node.beat = msg->beat;

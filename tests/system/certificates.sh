@@ -47,9 +47,24 @@ ends "$id" cancelled
 echo "-- an expired one is refused, and the node says what to do"
 kill_node n1
 stop
-start_control --set node_certificate=3s
+start_control --set node_certificate=6s
 join_node brief "$(new_token)" > /dev/null
-expired() { ! openssl x509 -in "$work/brief/node/node.pem" -noout -checkend 0; }
+expired() { ! openssl x509 -in "$work/brief/node/node.pem" -noout -checkend 0 > /dev/null; }
+# A connection outlives the certificate that it began with, but only if that was renewed.
+version=$("$gpumux" version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)
+(
+    cd "$work/brief"
+    echo "{\"type\":\"hello\",\"protocol\":1,\"version\":\"$version\",\"attempts\":[],\"node\":{\"name\":\"brief\",
+        \"instance\":\"i\",\"version\":\"$version\",\"labels\":{},\"devices\":[]}}" | tr -d '\n'
+    echo
+    until expired; do sleep 0.1; done
+    sleep 1
+    echo '{"type":"beat","session":1,"number":1}'
+    sleep 2
+) | openssl s_client -connect "localhost:$port" -quiet -alpn gpumux-node/1 -cert "$work/brief/node/node.pem" \
+    -key "$work/brief/node/node.key" > "$work/held" 2> /dev/null || true
+grep -q welcome "$work/held" || fail "it was not let in while it was good: $(cat "$work/held")"
+grep -q 'has expired, and it did not renew it' "$work/held" || fail "$(cat "$work/held")"
 wait_until "it has expired" expired
 start_node brief
 says "$work/brief.log" "certificate.*expired.*token create --role node"
@@ -71,7 +86,6 @@ wait_until "it is connected" is_connected twin
 kill_node twin
 wait_until "it is away" is_away twin
 # A connection of this very node that nobody will ever speak on again, and that nobody closes.
-version=$("$gpumux" version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)
 jq -c --arg v "$version" '{type: "hello", protocol: 1, version: $v, attempts: [], node: {name: "twin", instance: .instance,
     version: $v, labels: {}, devices: []}}' "$work/twin/node/node.json" > "$work/hello"
 (cd "$work/twin" && cat ../hello && exec sleep 1000) | openssl s_client -connect "localhost:$port" -quiet -alpn gpumux-node/1 \
