@@ -65,14 +65,15 @@ static int write_json(json_t *root, struct str *out)
 int attempt_grant_write(const struct attempt_grant *grant, struct str *out)
 {
     return write_json(
-        json_pack("{sI si sb so so ss sI sI sI sI sI si ss so si sb}", "workload",
+        json_pack("{sI si sb so so ss sI sI sI sI sI sI si ss so si sb}", "workload",
                   (json_int_t)grant->workload, "attempt", grant->attempt, "service", grant->service,
                   "command", words_to_json(&grant->command), "environment",
                   words_to_json(&grant->environment), "directory", grant->directory, "grace_ms",
                   (json_int_t)grant->grace_ms, "time_limit_ms", (json_int_t)grant->time_limit_ms,
                   "fence_ms", (json_int_t)grant->fence_ms, "drain_ms", (json_int_t)grant->drain_ms,
-                  "log_file_bytes", (json_int_t)grant->log_file_bytes, "log_files",
-                  grant->log_files, "ready", ready_kind_name(grant->ready), "ready_command",
+                  "begin_by_ms", (json_int_t)grant->begin_by_ms, "log_file_bytes",
+                  (json_int_t)grant->log_file_bytes, "log_files", grant->log_files, "ready",
+                  ready_kind_name(grant->ready), "ready_command",
                   words_to_json(&grant->ready_command), "ready_port", grant->ready_port, "stdin",
                   grant->wants_stdin),
         out);
@@ -160,17 +161,17 @@ int attempt_grant_parse(struct error *e, struct arena *arena, const char *text, 
         return r;
     struct attempt_grant grant = {0};
     json_t *command, *environment, *ready_command;
-    json_int_t workload, grace, limit, fence, drain, file_bytes;
+    json_int_t workload, grace, limit, fence, drain, begin_by, file_bytes;
     const char *directory, *ready;
     int service, wants_stdin;
     json_error_t problem;
-    if (json_unpack_ex(root, &problem, 0, "{sI si sb so so ss sI sI sI sI sI si ss so si sb}",
+    if (json_unpack_ex(root, &problem, 0, "{sI si sb so so ss sI sI sI sI sI sI si ss so si sb}",
                        "workload", &workload, "attempt", &grant.attempt, "service", &service,
                        "command", &command, "environment", &environment, "directory", &directory,
                        "grace_ms", &grace, "time_limit_ms", &limit, "fence_ms", &fence, "drain_ms",
-                       &drain, "log_file_bytes", &file_bytes, "log_files", &grant.log_files,
-                       "ready", &ready, "ready_command", &ready_command, "ready_port",
-                       &grant.ready_port, "stdin", &wants_stdin) < 0) {
+                       &drain, "begin_by_ms", &begin_by, "log_file_bytes", &file_bytes, "log_files",
+                       &grant.log_files, "ready", &ready, "ready_command", &ready_command,
+                       "ready_port", &grant.ready_port, "stdin", &wants_stdin) < 0) {
         json_decref(root);
         return error_set(e, ERR_CORRUPT, "%s", problem.text);
     }
@@ -181,6 +182,7 @@ int attempt_grant_parse(struct error *e, struct arena *arena, const char *text, 
     grant.time_limit_ms = limit;
     grant.fence_ms = fence;
     grant.drain_ms = drain;
+    grant.begin_by_ms = begin_by;
     grant.log_file_bytes = file_bytes;
     grant.directory = arena_strdup(arena, directory);
     r = words_from_json(arena, command, &grant.command);

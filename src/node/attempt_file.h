@@ -29,6 +29,8 @@ struct attempt_grant {
     int64_t grace_ms;
     int64_t time_limit_ms; /* 0: none */
     int64_t fence_ms, drain_ms;
+    int64_t
+        begin_by_ms; /* boot clock: from then on a task may run elsewhere, so it does not begin */
     int64_t log_file_bytes;
     int log_files;
     enum ready_kind ready;

@@ -39,6 +39,11 @@ void lease_extend(struct lease *lease, int64_t deadline_ms)
         atomic_store(lease->deadline_ms, (uint64_t)deadline_ms);
 }
 
+int64_t lease_deadline(const struct lease *lease)
+{
+    return (int64_t)atomic_load(lease->deadline_ms);
+}
+
 void lease_reset(struct lease *lease)
 {
     atomic_store(lease->deadline_ms, 0);

@@ -17,5 +17,7 @@ int lease_open(struct error *e, int directory_fd, struct lease *ret);
 void lease_close(struct lease *lease);
 /* Only ever forward. */
 void lease_extend(struct lease *lease, int64_t deadline_ms);
+/* Until when it holds, as it is now. */
+int64_t lease_deadline(const struct lease *lease);
 /* Nothing runs that it was given to: what it says may be of another boot. */
 void lease_reset(struct lease *lease);

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "node/agent_internal.h"
 #include "base/durable.h"
 
@@ -44,12 +45,14 @@ static bool report_finished(struct agent *a, uint64_t workload, int attempt)
     return true;
 }
 
+/* Past the lease nothing new is taken: it may be another node's by now. Control repeats what is not. */
 static void obey_grant(struct agent *a, const struct grant *grant)
 {
     struct run *r = run_find(a, grant->workload, grant->attempt);
     if (r)
         run_report(r);
-    else if (!report_finished(a, grant->workload, grant->attempt))
+    else if (!report_finished(a, grant->workload, grant->attempt) &&
+             clock_boot_ms() < lease_deadline(&a->lease))
         launch(a, grant);
 }
 

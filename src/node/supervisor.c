@@ -540,10 +540,11 @@ static int write_exit(struct supervisor *s)
     return r;
 }
 
-/* Lets the task go; but not past the lease: what was so long under way may run elsewhere by now. */
+/* Lets the task go. One that was granted too long ago may run elsewhere by now, also where the lease has
+ * come back meanwhile. */
 static void begin(struct supervisor *s, int64_t now_ms)
 {
-    if (!s->lease || (uint64_t)now_ms < atomic_load_explicit(s->lease, memory_order_relaxed)) {
+    if (!s->lease || now_ms < s->grant.begin_by_ms) {
         task_release(&s->task);
         return;
     }

@@ -33,6 +33,7 @@ int supervisor_setup(void **state)
                                       .environment = {.count = 2, .items = f->environment},
                                       .directory = "/",
                                       .grace_ms = 20000,
+                                      .begin_by_ms = INT64_MAX,
                                       .log_file_bytes = 1 << 20,
                                       .log_files = 4};
     *state = f;
