@@ -29,4 +29,5 @@ has "$id" state running || fail "the other task was touched"
 kill -0 "$pid" || fail "the other task has ended"
 [ "$(field "$id" attempt)" = 1 ] || fail "the other task runs again"
 [ "$(life t0)" = start1 ] || fail "its life was: $(life t0)"
-wait_until "the node has settled what ended" test "$(ls "$work/$where/node/attempts")" = "$id.1"
+only_one_left() { [ "$(ls "$work/n1/node/attempts" "$work/n2/node/attempts" | grep -c '[.]1$')" = 1 ]; }
+wait_until "what ended is settled" only_one_left
