@@ -95,8 +95,10 @@ static void work(struct driver_api *api, struct board *board, unsigned number, u
     struct rng rng;
     rng_seed(&rng, seed);
     if (driver_api_try_open(api) != CUDA_SUCCESS || api->cuStreamCreate(&streams[0], 0) != 0 ||
-        api->cuEventCreate(&event, 0) != 0)
+        api->cuEventCreate(&event, 0) != 0) {
         board->workers[number].failed = 1;
+        _exit(1);
+    }
     for (;;) {
         rest(api, board, number, held);
         uint64_t *piece = &pieces[rng_below(&rng, PIECES)];
@@ -180,6 +182,13 @@ static void wait_for_rest(struct contest *contest, unsigned dead)
     int64_t start_ms = now_ms();
     for (unsigned i = 0; i < WORKERS; i++) {
         while (i != dead && contest->board->workers[i].rests_at != contest->board->paused) {
+            int status;
+            if (waitpid(contest->workers[i], &status, WNOHANG) == contest->workers[i]) {
+                printf("status 0x%x\n", (unsigned)status);
+                fail(contest, "a worker ended by itself");
+            }
+            if (contest->board->workers[i].failed)
+                fail(contest, "a worker had an error");
             if (now_ms() - start_ms > WAIT_MS_MAX)
                 fail(contest, "a worker does not come to rest: the device is wedged");
             usleep(200);
