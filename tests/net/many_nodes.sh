@@ -18,8 +18,8 @@ fi
 cat "$work/out"
 value() { sed -nE "s/.*\\b$1=([^ ]*).*/\\1/p" "$work/out"; }
 
-[ "$(value submits)" -ge 40 ] || fail "too few submits"
-[ "$(value beats)" -ge 100 ] || fail "too few beats were answered"
+[ "$(value submits)" -ge 10 ] || fail "too few submits"
+[ "$(value beats)" -ge 50 ] || fail "too few beats were answered"
 # What control shows is what the nodes had: what runs all the time runs, the rest has ended well.
 [ "$(api GET /metrics | sed -n 's/^gpumux_workloads{state="running"} //p')" = 300 ] || fail "not 300 run"
 [ "$(api GET /metrics | sed -n 's/^gpumux_workloads_finished //p')" = "$(value submits)" ] ||
