@@ -15,7 +15,7 @@
 
 #include "tests/emu/driver_api.h"
 
-enum { PROCESSES_MAX = 64, SM_PERMILLE = 100 };
+enum { PROCESSES_MAX = 64, SM_PERMILLE = 100, START_S = 2 }; /* START_S: to open the device */
 
 struct plan {
     unsigned processes, burst;
@@ -45,7 +45,7 @@ static unsigned long work(const struct plan *plan, double start_s)
     driver_api_open_device(&api);
     if (api.cuStreamCreate(&stream, CUDA_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
         exit(1);
-    uint64_t duration_ns = plan->rate > 0 ? (uint64_t)(0.5e9 / plan->rate) : 2000;
+    uint64_t duration_ns = plan->rate > 0 ? (uint64_t)(0.1e9 / plan->rate) : 2000;
     unsigned long launches = 0;
     sleep_until(start_s);
     while (now_s() < start_s + plan->seconds) {
@@ -74,7 +74,7 @@ static double cpu_s(int who)
 static int run(const struct plan *plan, unsigned long *ret_launches)
 {
     int results[2], failures = 0;
-    double start_s = now_s() + 0.5;
+    double start_s = now_s() + START_S;
     if (pipe(results) < 0)
         return -1;
     for (unsigned i = 0; i < plan->processes; i++) {

@@ -46,6 +46,9 @@ static const char help[] =
     "                        kernels, launched as a graph\n"
     "  --requests N          end after N requests (default: run until stopped)\n"
     "  --seed N              of the arrivals (default 1)\n"
+    "  --slip                put off the requests when the host is late, instead of counting that "
+    "as\n"
+    "                        latency: for a busy machine\n"
     "  --sm, --dram, --memory as above\n"
     "\n"
     "For tests:\n"
@@ -78,6 +81,7 @@ enum option_id {
     OPTION_KERNEL_MS,
     OPTION_REQUESTS,
     OPTION_SEED,
+    OPTION_SLIP,
     OPTION_CRASH,
     OPTION_EXIT,
     OPTION_HELP,
@@ -104,6 +108,7 @@ static const struct option long_options[] = {
     {"kernel-ms", required_argument, NULL, OPTION_KERNEL_MS},
     {"requests", required_argument, NULL, OPTION_REQUESTS},
     {"seed", required_argument, NULL, OPTION_SEED},
+    {"slip", no_argument, NULL, OPTION_SLIP},
     {"crash-after", required_argument, NULL, OPTION_CRASH},
     {"exit", required_argument, NULL, OPTION_EXIT},
     {"help", no_argument, NULL, OPTION_HELP},
@@ -113,7 +118,7 @@ static const struct option long_options[] = {
 /* What the command line says; values[] is NAN where it says nothing. */
 struct arguments {
     const char *profile, *model, *kernel_list;
-    bool is_service, wants_help;
+    bool is_service, slips, wants_help;
     double values[OPTION_END - OPTION_PROFILE];
 };
 
@@ -204,6 +209,9 @@ static int parse_arguments(struct error *e, int argc, char **argv, struct argume
         case OPTION_SERVICE:
             a->is_service = true;
             break;
+        case OPTION_SLIP:
+            a->slips = true;
+            break;
         case OPTION_HELP:
             a->wants_help = true;
             break;
@@ -280,6 +288,7 @@ static int plan_service(struct error *e, const struct arguments *a, struct gpumu
                 .dram_percent = value_or(a, OPTION_DRAM, 10),
             },
         .requests = (uint64_t)value_or(a, OPTION_REQUESTS, 0),
+        .slips = a->slips,
         .seed = (uint64_t)value_or(a, OPTION_SEED, 1),
     };
     if (s->rate == 0 || (s->kernel.duration_ms == 0) == !a->kernel_list)

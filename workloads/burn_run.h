@@ -1,6 +1,7 @@
 /* The two ways of gpumux-burn to use a device: as a training task and as a service. */
 #pragma once
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/gpumux.h"
@@ -25,6 +26,7 @@ struct burn_service {
     struct burn_kernel kernel;          /* each */
     const struct burn_kernels *kernels; /* each is these, as a graph, instead; not owned; or NULL */
     uint64_t requests;                  /* 0: no end */
+    bool slips; /* a late host puts requests off instead of adding to their latency */
     uint64_t seed;
     struct gpumux
         *gpumux; /* who is told that it is ready, and of requests; not owned; NULL: nobody */
