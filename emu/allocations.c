@@ -76,6 +76,17 @@ struct allocation *allocations_find(struct allocations *a, uint64_t address, uin
     return offset <= found->bytes && bytes <= found->bytes - offset ? found : NULL;
 }
 
+struct allocation *allocations_find_import(struct allocations *a, uint64_t inode,
+                                           const struct context *context)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        struct allocation *at = &a->sorted[i];
+        if (at->import_count > 0 && at->import_inode == inode && at->context == context)
+            return at;
+    }
+    return NULL;
+}
+
 void allocations_remove(struct allocations *a, struct allocation *allocation)
 {
     if (allocation->kind == ALLOCATION_DEVICE && allocation->backing) {

@@ -8,7 +8,6 @@
  * Not safe for threads: the caller holds process.lock.
  */
 #pragma once
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,7 +35,8 @@ struct allocation {
     struct pool *pool;                 /* it came from, or NULL */
     struct graph_memory *graph_memory; /* it is, or NULL (graph_memory.c) */
     int share_fd;                      /* above 0: `backing` is a mapping of it (ipc.c) */
-    bool is_imported;                  /* the memory of another process */
+    unsigned import_count;             /* how often it was opened; 0: it is our own (ipc.c) */
+    uint64_t import_inode;             /* of share_fd, if it is another process's */
     unsigned char *backing;            /* NULL: never written */
 };
 
@@ -56,6 +56,9 @@ int allocations_import(struct allocations *a, const struct allocation *what, uin
 int allocations_share(struct allocations *a, struct allocation *allocation);
 /* The allocation that holds the whole range, or NULL. Valid until the next add or remove. */
 struct allocation *allocations_find(struct allocations *a, uint64_t address, uint64_t bytes);
+/* The memory of another process that is in that context already, or NULL; valid likewise. */
+struct allocation *allocations_find_import(struct allocations *a, uint64_t inode,
+                                           const struct context *context);
 /* Gives addresses and contents back. */
 void allocations_remove(struct allocations *a, struct allocation *allocation);
 /* The host memory that stands for device address `address` in it; made if need be. NULL when that

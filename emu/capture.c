@@ -126,8 +126,9 @@ CUDA_API int cuThreadExchangeStreamCaptureMode(int *mode)
     int r = process_ready(&process);
     if (r != CUDA_SUCCESS)
         return r;
-    if (!mode || *mode < CAPTURE_GLOBAL || *mode > CAPTURE_RELAXED)
+    if (!mode)
         return CUDA_ERROR_INVALID_VALUE;
+    /* A mode that there is not is taken, as the driver does: it is none of the others. */
     struct thread_state *thread = process_thread();
     int before = thread->capture_mode;
     thread->capture_mode = *mode;
@@ -362,6 +363,17 @@ static bool is_joined(struct process *process, struct capture *capture)
     return true;
 }
 
+/* Under process.lock: what the end of the capture answers if this thread ends it. */
+static int end_result(struct process *process, struct capture *capture)
+{
+    if (capture->is_invalid)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (capture->mode != CAPTURE_RELAXED && !pthread_equal(capture->thread, pthread_self()))
+        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    return is_joined(process, capture) ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+}
+
+/* Whatever it answers, the capture is over, unless it began in another stream. */
 CUDA_API int cuStreamEndCapture(struct stream *handle, struct graph **ret_graph);
 CUDA_API int cuStreamEndCapture(struct stream *handle, struct graph **ret_graph)
 {
@@ -376,18 +388,13 @@ CUDA_API int cuStreamEndCapture(struct stream *handle, struct graph **ret_graph)
         return CUDA_ERROR_INVALID_VALUE;
     if (!capture)
         return CUDA_ERROR_ILLEGAL_STATE;
-    if (capture->mode != CAPTURE_RELAXED && !pthread_equal(capture->thread, pthread_self()))
-        return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     *ret_graph = NULL;
     pthread_mutex_lock(&process->lock);
     if (capture->origin != stream) {
         capture->is_invalid = true;
         r = CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
     } else {
-        if (capture->is_invalid)
-            r = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-        else if (!is_joined(process, capture))
-            r = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+        r = end_result(process, capture);
         if (r == CUDA_SUCCESS)
             *ret_graph = capture->graph;
         else if (capture->owns_graph)

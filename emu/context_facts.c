@@ -22,10 +22,8 @@ CUDA_API int cuCtxGetLimit(size_t *ret_value, int limit)
     int r = context_current(&context);
     if (r != CUDA_SUCCESS)
         return r;
-    if (!ret_value)
+    if (!ret_value || limit < 0 || limit >= CONTEXT_LIMITS)
         return CUDA_ERROR_INVALID_VALUE;
-    if (limit < 0 || limit >= CONTEXT_LIMITS)
-        return CUDA_ERROR_UNSUPPORTED_LIMIT;
     *ret_value = context->limits[limit] > 0 ? context->limits[limit] : default_limits[limit];
     return CUDA_SUCCESS;
 }
@@ -38,7 +36,7 @@ CUDA_API int cuCtxSetLimit(int limit, size_t value)
     if (r != CUDA_SUCCESS)
         return r;
     if (limit < 0 || limit >= CONTEXT_LIMITS)
-        return CUDA_ERROR_UNSUPPORTED_LIMIT;
+        return CUDA_ERROR_INVALID_VALUE;
     context->limits[limit] = value;
     return CUDA_SUCCESS;
 }

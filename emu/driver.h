@@ -50,7 +50,9 @@ struct graph_reserve {
     uint64_t opened;         /* visible_device.opened when the numbers below were true */
     uint64_t reserved_bytes; /* accounted to the device */
     uint64_t used_bytes;     /* of them, allocated now */
-    uint64_t reserved_high_bytes, used_high_bytes;
+    uint64_t mapped_bytes; /* of them, behind the addresses of some graph, which need not be used */
+    uint64_t reserved_high_bytes, mapped_high_bytes;
+    unsigned mapping_count; /* graph_memory with a share in mapped_bytes */
 };
 
 /* A device as this process sees it; its number is its place after CUDA_VISIBLE_DEVICES. */

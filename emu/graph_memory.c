@@ -1,7 +1,9 @@
 /*
  * Memory that graphs allocate. A process has one reserve of it on each device, apart from its pools:
  * it grows when graphs need more at a time than ever before, and shrinks only when the program asks
- * for that. Memory is taken and given back when a graph is launched, in the order of its nodes.
+ * for that. Memory is taken and given back when a graph is launched, in the order of its nodes. What
+ * was given back stays mapped, at the addresses of all the graphs that had it, and counts as used
+ * to whoever asks, until the last of them is gone or the program gives back what is idle.
  */
 #include <stdlib.h>
 
@@ -16,7 +18,7 @@ struct graph_memory {
     uint64_t opened; /* visible.opened when it was allocated: it went if that has changed */
     uint64_t address;
     uint64_t bytes, charged_bytes;
-    bool is_allocated;
+    bool is_allocated, is_mapped;
 };
 
 /* Under process.lock: when the process left the device, all that it held there went. */
@@ -32,6 +34,12 @@ static struct graph_reserve *reserve_of(struct visible_device *visible)
 static bool is_allocated(const struct graph_memory *memory)
 {
     return memory->is_allocated && memory->opened == memory->visible->opened;
+}
+
+/* Under process.lock. */
+static bool is_mapped(const struct graph_memory *memory)
+{
+    return memory->is_mapped && memory->opened == memory->visible->opened;
 }
 
 int graph_memory_make(struct context *context, size_t bytes, struct graph_memory **ret_memory)
@@ -78,6 +86,14 @@ static void give_back(struct graph_memory *memory)
     reserve_of(memory->visible)->used_bytes -= memory->charged_bytes;
 }
 
+static void unmap(struct graph_memory *memory)
+{
+    struct graph_reserve *reserve = reserve_of(memory->visible);
+    memory->is_mapped = false;
+    if (reserve->mapping_count > 0 && --reserve->mapping_count == 0)
+        reserve->mapped_bytes = 0;
+}
+
 void graph_memory_release(struct graph_memory *memory)
 {
     if (--memory->references > 0)
@@ -86,6 +102,8 @@ void graph_memory_release(struct graph_memory *memory)
     pthread_mutex_lock(&process->lock);
     if (is_allocated(memory))
         give_back(memory);
+    if (is_mapped(memory))
+        unmap(memory);
     struct allocation *found = allocations_find(&process->allocations, memory->address, 0);
     if (found && found->graph_memory == memory)
         allocations_remove(&process->allocations, found);
@@ -135,8 +153,12 @@ static int take(struct graph_memory *memory)
             return r;
         reserve->reserved_bytes = needed_bytes;
     }
+    if (!is_mapped(memory))
+        reserve->mapping_count++;
+    memory->is_mapped = true;
     reserve->used_bytes = needed_bytes;
-    reserve->used_high_bytes = larger(reserve->used_high_bytes, needed_bytes);
+    reserve->mapped_bytes = larger(reserve->mapped_bytes, needed_bytes);
+    reserve->mapped_high_bytes = larger(reserve->mapped_high_bytes, reserve->mapped_bytes);
     reserve->reserved_high_bytes = larger(reserve->reserved_high_bytes, reserve->reserved_bytes);
     memory->is_allocated = true;
     memory->opened = memory->visible->opened;
@@ -193,6 +215,7 @@ CUDA_API int cuDeviceGraphMemTrim(int ordinal)
     struct graph_reserve *reserve = reserve_of(visible);
     memory_discharge(visible, reserve->reserved_bytes - reserve->used_bytes);
     reserve->reserved_bytes = reserve->used_bytes;
+    reserve->mapped_bytes = reserve->used_bytes;
     pthread_mutex_unlock(&process->lock);
     return CUDA_SUCCESS;
 }
@@ -202,9 +225,9 @@ static uint64_t *number_of(struct graph_reserve *reserve, int attribute)
 {
     switch (attribute) {
     case CUDA_GRAPH_MEMORY_USED:
-        return &reserve->used_bytes;
+        return &reserve->mapped_bytes;
     case CUDA_GRAPH_MEMORY_USED_HIGH:
-        return &reserve->used_high_bytes;
+        return &reserve->mapped_high_bytes;
     case CUDA_GRAPH_MEMORY_RESERVED:
         return &reserve->reserved_bytes;
     case CUDA_GRAPH_MEMORY_RESERVED_HIGH:

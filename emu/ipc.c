@@ -82,7 +82,7 @@ CUDA_API int cuIpcGetMemHandle(struct cuda_ipc_handle *ret_handle, uint64_t addr
     pthread_mutex_lock(&process->lock);
     struct allocation *found = allocations_find(&process->allocations, address, 1);
     if (!found || found->kind != ALLOCATION_DEVICE || found->pool || found->graph_memory ||
-        found->is_imported) {
+        found->import_count > 0) {
         r = CUDA_ERROR_INVALID_VALUE;
     } else if (allocations_share(&process->allocations, found) < 0) {
         r = CUDA_ERROR_OUT_OF_MEMORY;
@@ -97,10 +97,28 @@ CUDA_API int cuIpcGetMemHandle(struct cuda_ipc_handle *ret_handle, uint64_t addr
     return r;
 }
 
-CUDA_API int cuIpcOpenMemHandle_v2(uint64_t *ret_address, struct cuda_ipc_handle given,
-                                   unsigned flags);
-CUDA_API int cuIpcOpenMemHandle_v2(uint64_t *ret_address, struct cuda_ipc_handle given,
-                                   unsigned flags)
+/* Takes over the descriptor. */
+static int import_memory(struct context *context, const struct handle *handle, int fd,
+                         uint64_t *ret_address)
+{
+    const struct allocation imported = {
+        .kind = ALLOCATION_DEVICE,
+        .bytes = handle->bytes,
+        .span_bytes = handle->span_bytes,
+        .context = context,
+        .share_fd = fd,
+        .import_count = 1,
+        .import_inode = handle->inode,
+    };
+    if (allocations_import(&context->process->allocations, &imported, ret_address) == 0)
+        return CUDA_SUCCESS;
+    close(fd);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Opened again, the memory is where it is, and to be closed as often; or it is refused. */
+static int open_memory(const struct cuda_ipc_handle *given, unsigned flags, bool may_be_open,
+                       uint64_t *ret_address)
 {
     enum { LAZY_ENABLE_PEER_ACCESS = 1 };
     struct context *context;
@@ -109,37 +127,47 @@ CUDA_API int cuIpcOpenMemHandle_v2(uint64_t *ret_address, struct cuda_ipc_handle
     int r = context_current(&context);
     if (r != CUDA_SUCCESS)
         return r;
-    if (!ret_address || flags != LAZY_ENABLE_PEER_ACCESS)
+    if (!ret_address || !(flags & LAZY_ENABLE_PEER_ACCESS))
         return CUDA_ERROR_INVALID_VALUE;
-    r = open_handle(&given, HANDLE_MEMORY, &handle, &fd);
+    r = open_handle(given, HANDLE_MEMORY, &handle, &fd);
     if (r != CUDA_SUCCESS)
         return r;
     if (handle.device != context->visible->device.index) {
         close(fd);
         return CUDA_ERROR_NOT_SUPPORTED;
     }
-    const struct allocation imported = {
-        .kind = ALLOCATION_DEVICE,
-        .bytes = handle.bytes,
-        .span_bytes = handle.span_bytes,
-        .context = context,
-        .share_fd = fd,
-        .is_imported = true,
-    };
-    pthread_mutex_lock(&context->process->lock);
-    if (allocations_import(&context->process->allocations, &imported, ret_address) < 0)
-        r = CUDA_ERROR_OUT_OF_MEMORY;
-    pthread_mutex_unlock(&context->process->lock);
-    if (r != CUDA_SUCCESS)
+    struct process *process = context->process;
+    pthread_mutex_lock(&process->lock);
+    struct allocation *found =
+        allocations_find_import(&process->allocations, handle.inode, context);
+    if (!found) {
+        r = import_memory(context, &handle, fd, ret_address);
+    } else {
         close(fd);
+        if (may_be_open) {
+            found->import_count++;
+            *ret_address = found->address;
+        } else {
+            r = CUDA_ERROR_ALREADY_MAPPED;
+        }
+    }
+    pthread_mutex_unlock(&process->lock);
     return r;
+}
+
+CUDA_API int cuIpcOpenMemHandle_v2(uint64_t *ret_address, struct cuda_ipc_handle given,
+                                   unsigned flags);
+CUDA_API int cuIpcOpenMemHandle_v2(uint64_t *ret_address, struct cuda_ipc_handle given,
+                                   unsigned flags)
+{
+    return open_memory(&given, flags, true, ret_address);
 }
 
 CUDA_API int cuIpcOpenMemHandle(uint64_t *ret_address, struct cuda_ipc_handle given,
                                 unsigned flags);
 CUDA_API int cuIpcOpenMemHandle(uint64_t *ret_address, struct cuda_ipc_handle given, unsigned flags)
 {
-    return cuIpcOpenMemHandle_v2(ret_address, given, flags);
+    return open_memory(&given, flags, false, ret_address);
 }
 
 CUDA_API int cuIpcCloseMemHandle(uint64_t address);
@@ -152,10 +180,10 @@ CUDA_API int cuIpcCloseMemHandle(uint64_t address)
     struct process *process = context->process;
     pthread_mutex_lock(&process->lock);
     struct allocation *found = allocations_find(&process->allocations, address, 0);
-    if (found && found->address == address && found->is_imported)
-        allocations_remove(&process->allocations, found);
-    else
+    if (!found || found->address != address || found->import_count == 0)
         r = CUDA_ERROR_INVALID_VALUE;
+    else if (--found->import_count == 0)
+        allocations_remove(&process->allocations, found);
     pthread_mutex_unlock(&process->lock);
     return r;
 }
@@ -256,11 +284,11 @@ int event_share_wait(struct event *event)
 CUDA_API int cuIpcGetEventHandle(struct cuda_ipc_handle *ret_handle, struct event *event);
 CUDA_API int cuIpcGetEventHandle(struct cuda_ipc_handle *ret_handle, struct event *event)
 {
+    if (!ret_handle || !event)
+        return CUDA_ERROR_INVALID_VALUE;
     int r = event_resolve(event);
     if (r != CUDA_SUCCESS)
         return r;
-    if (!ret_handle)
-        return CUDA_ERROR_INVALID_VALUE;
     if (!event->share)
         return CUDA_ERROR_INVALID_HANDLE;
     const struct handle handle = {

@@ -154,7 +154,7 @@ static int take_out(struct process *process, uint64_t address, struct context **
     pthread_mutex_lock(&process->lock);
     struct allocation *found = allocations_find(&process->allocations, address, 0);
     if (!found || found->address != address || found->kind == ALLOCATION_MAPPED ||
-        found->graph_memory || found->is_imported) {
+        found->graph_memory || found->import_count > 0) {
         r = CUDA_ERROR_INVALID_VALUE;
     } else {
         *ret_context = found->context;

@@ -493,7 +493,7 @@ cuMemGetAllocationPropertiesFromHandle(struct cuda_allocation_properties *ret_pr
     if (r == CUDA_SUCCESS)
         *ret_properties = (struct cuda_allocation_properties){
             .type = CUDA_ALLOCATION_PINNED,
-            .handle_types = handle->fd >= 0 ? CUDA_HANDLE_POSIX_FD : 0,
+            .handle_types = handle->fd >= 0 && !handle->is_imported ? CUDA_HANDLE_POSIX_FD : 0,
             .location = {CUDA_LOCATION_DEVICE, (int)handle->ordinal},
         };
     return r;

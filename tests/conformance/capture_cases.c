@@ -199,30 +199,39 @@ void case_capture_dependencies(struct conformance *t)
 
 struct other_thread {
     struct conformance *t;
-    void *stream;
+    void *stream, *graph;
     int mode; /* of the thread */
     int allocated, ended;
 };
 
-/* Allocates, which may disturb a capture, and tries to end that of another thread. */
+/* Allocates, which may disturb a capture. */
 static void *disturb(void *argument)
 {
     struct other_thread *other = argument;
     struct conformance *t = other->t;
     uint64_t address = 0;
-    void *graph = NULL;
     int mode = other->mode;
     (void)t->cuCtxSetCurrent(t->context);
     (void)t->cuThreadExchangeStreamCaptureMode(&mode);
     other->allocated = t->cuMemAlloc_v2(&address, BYTES);
-    other->ended = t->cuStreamEndCapture(other->stream, &graph);
     return NULL;
 }
 
-static void in_other_thread(struct other_thread *other)
+/* Ends the capture of another thread. */
+static void *end(void *argument)
+{
+    struct other_thread *other = argument;
+    struct conformance *t = other->t;
+    (void)t->cuCtxSetCurrent(t->context);
+    other->graph = NULL;
+    other->ended = t->cuStreamEndCapture(other->stream, &other->graph);
+    return NULL;
+}
+
+static void in_other_thread(struct other_thread *other, void *(*run)(void *))
 {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, disturb, other) == 0)
+    if (pthread_create(&thread, NULL, run, other) == 0)
         pthread_join(thread, NULL);
 }
 
@@ -234,24 +243,23 @@ void case_capture_modes(struct conformance *t)
     uint64_t address = 0;
     int mode = RELAXED;
     open_streams(t, &s);
-    struct other_thread other = {.t = t, .stream = s.first, .mode = GLOBAL};
+    struct other_thread other = {.t = t, .mode = GLOBAL};
 
     EXPECT(t, cuStreamBeginCapture_v2, CUDA_SUCCESS, (s.first, GLOBAL));
-    in_other_thread(&other);
+    in_other_thread(&other, disturb);
     CHECK(t, cuMemAlloc_v2, other.allocated == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-    CHECK(t, cuStreamEndCapture, other.ended == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
     EXPECT(t, cuStreamEndCapture, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, (s.first, &graph));
 
     other.mode = THREAD_LOCAL;
     EXPECT(t, cuStreamBeginCapture_v2, CUDA_SUCCESS, (s.first, GLOBAL));
-    in_other_thread(&other);
+    in_other_thread(&other, disturb);
     CHECK(t, cuThreadExchangeStreamCaptureMode, other.allocated == CUDA_SUCCESS);
     EXPECT(t, cuStreamEndCapture, CUDA_SUCCESS, (s.first, &graph));
     EXPECT(t, cuGraphDestroy, CUDA_SUCCESS, (graph));
 
     other.mode = GLOBAL;
     EXPECT(t, cuStreamBeginCapture_v2, CUDA_SUCCESS, (s.first, THREAD_LOCAL));
-    in_other_thread(&other);
+    in_other_thread(&other, disturb);
     CHECK(t, cuStreamBeginCapture_v2, other.allocated == CUDA_SUCCESS);
     EXPECT(t, cuMemAlloc_v2, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, (&address, BYTES));
     EXPECT(t, cuStreamEndCapture, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, (s.first, &graph));
@@ -265,6 +273,35 @@ void case_capture_modes(struct conformance *t)
     EXPECT(t, cuThreadExchangeStreamCaptureMode, CUDA_SUCCESS, (&mode));
     CHECK(t, cuThreadExchangeStreamCaptureMode, mode == RELAXED);
     mode = NO_MODE;
-    EXPECT(t, cuThreadExchangeStreamCaptureMode, CUDA_ERROR_INVALID_VALUE, (&mode));
+    EXPECT(t, cuThreadExchangeStreamCaptureMode, CUDA_SUCCESS, (&mode)); /* nobody looks at it */
     EXPECT(t, cuMemFree_v2, CUDA_SUCCESS, (address));
+}
+
+/* A capture is over when another thread has ended it, whatever that thread was told. */
+void case_capture_threads(struct conformance *t)
+{
+    static const int modes[] = {GLOBAL, THREAD_LOCAL, RELAXED};
+    struct streams s = {0};
+    void *graph = NULL;
+    int status = -1;
+    open_streams(t, &s);
+    struct other_thread other = {.t = t, .stream = s.first, .mode = GLOBAL};
+    for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
+        EXPECT(t, cuStreamBeginCapture_v2, CUDA_SUCCESS, (s.first, modes[i]));
+        in_other_thread(&other, end);
+        CHECK(t, cuStreamEndCapture,
+              other.ended == CUDA_SUCCESS ||
+                  (modes[i] != RELAXED && other.ended == CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD));
+        if (other.ended == CUDA_SUCCESS)
+            EXPECT(t, cuGraphDestroy, CUDA_SUCCESS, (other.graph));
+        EXPECT(t, cuStreamIsCapturing, CUDA_SUCCESS, (s.first, &status));
+        CHECK(t, cuStreamEndCapture, status == NONE);
+        EXPECT(t, cuStreamEndCapture, CUDA_ERROR_ILLEGAL_STATE, (s.first, &graph));
+    }
+    EXPECT(t, cuStreamBeginCapture_v2, CUDA_SUCCESS, (s.first, GLOBAL));
+    in_other_thread(&other, disturb);
+    CHECK(t, cuMemAlloc_v2, other.allocated == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    in_other_thread(&other, end);
+    CHECK(t, cuStreamEndCapture, other.ended == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    EXPECT(t, cuStreamEndCapture, CUDA_ERROR_ILLEGAL_STATE, (s.first, &graph));
 }

@@ -69,6 +69,7 @@ static const struct case_row cases[] = {
     {"implicit_captures", case_implicit_captures},
     {"capture_dependencies", case_capture_dependencies},
     {"capture_modes", case_capture_modes},
+    {"capture_threads", case_capture_threads},
     {"graph_memory", case_graph_memory},
     {"captured_memory", case_captured_memory},
     {"shared_handles", case_shared_handles},
@@ -81,6 +82,7 @@ static const struct case_row cases[] = {
     {"context_facts", case_context_facts},
     {"stream_facts", case_stream_facts},
     {"function_facts", case_function_facts},
+    {"kernel_facts", case_kernel_facts},
     {"pointer_facts", case_pointer_facts},
     {"pool_facts", case_pool_facts},
     {"any_nodes", case_any_nodes},
@@ -278,10 +280,14 @@ static void run_case(const struct case_row *row, bool is_per_thread,
         waitpid(pid, &status, 0);
     if (status == 0)
         return;
+    const char *in = notes->current < CALL_COUNT ? calls[notes->current].name : "itself";
     notes->failures++;
-    printf("case %s%s ended with status 0x%x in %s\n", row->name,
-           is_per_thread ? " per thread" : "", (unsigned)status,
-           notes->current < CALL_COUNT ? calls[notes->current].name : "itself");
+    if (notes->is_json)
+        printf("{\"case\": \"%s\", \"per_thread\": %s, \"call\": \"%s\", \"status\": %d}\n",
+               row->name, is_per_thread ? "true" : "false", in, status);
+    else
+        printf("case %s%s ended with status 0x%x in %s\n", row->name,
+               is_per_thread ? " per thread" : "", (unsigned)status, in);
 }
 
 static bool was_seen(const struct conformance_notes *notes, enum conformance_call call,
@@ -396,7 +402,7 @@ static void print_summary(const struct conformance_notes *notes, unsigned unseen
 }
 
 /* conformance [--json] [CASE...]: all cases and the check that none is missing, or only those named.
- * With --json every failed assertion is an object on a line. The last line of the output is a
+ * With --json every failed assertion, and every crash, is an object on a line. The last line of the output is a
  * summary in JSON. */
 int main(int argc, char **argv)
 {

@@ -99,8 +99,6 @@ void case_cooperative(struct conformance *t)
            (&blocks, f, 0, 0, 0));
     EXPECT(t, cuOccupancyMaxPotentialBlockSize, CUDA_SUCCESS, (&blocks, &threads, f, NULL, 0, 0));
     CHECK(t, cuOccupancyMaxPotentialBlockSize, blocks * threads == 132 * 2048);
-    EXPECT(t, cuOccupancyMaxPotentialBlockSize, CUDA_ERROR_INVALID_VALUE,
-           (NULL, &threads, f, NULL, 0, 0));
     EXPECT(t, cuLaunchCooperativeKernel, CUDA_SUCCESS,
            (f, 132 * 2, 1, 1, 1024, 1, 1, 0, NULL, parameters));
     EXPECT(t, cuLaunchCooperativeKernel, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,

