@@ -66,6 +66,7 @@ static void fill_slot(struct device *device, unsigned slot, const struct client_
     memset(legacy, 0, offsetof(struct emu_stream, ring));
     save_head(device, client);
     device_save(device, &state->clients_high, sizeof(state->clients_high));
+    device_save(device, &state->memory_used_bytes, sizeof(state->memory_used_bytes));
     client->pid = (int32_t)getpid();
     client->mps_generation =
         terms->server_pid != 0 || state->mps.is_implied ? state->mps.generation : 0;
@@ -75,7 +76,8 @@ static void fill_slot(struct device *device, unsigned slot, const struct client_
     atomic_store_explicit(&client->sticky_error, 0, memory_order_relaxed);
     atomic_store_explicit(&client->checkpoint_state, 0, memory_order_relaxed);
     client->checkpoint_bytes = 0;
-    client->memory_bytes = 0;
+    client->memory_bytes = state->context_bytes;
+    state->memory_used_bytes += state->context_bytes;
     client->streams_used = 1;
     client->streams_closing = 0;
     client->live = 1;
@@ -90,6 +92,8 @@ static int check_terms(const struct device *device, const struct client_terms *t
     const struct emu_device *state = device->state;
     if (state->health.is_lost)
         return CUDA_ERROR_UNKNOWN;
+    if (state->context_bytes > state->model.memory_bytes - state->memory_used_bytes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     if (terms->server_pid == 0)
         return CUDA_SUCCESS;
     if (state->mps.server_pid != terms->server_pid)

@@ -184,16 +184,30 @@ static int check_speed(struct error *e, double speed)
     return 0;
 }
 
+static int read_context_bytes(struct error *e, uint64_t *ret_bytes)
+{
+    enum { CONTEXT_MIB_MAX = 1 << 20 };
+    const char *text = getenv("GPUMUX_EMU_CONTEXT_MIB");
+    uint64_t mib = 0;
+    if (text && text[0] != '\0' && (!take_number(&text, CONTEXT_MIB_MAX, &mib) || *text != '\0'))
+        return error_set_field(e, ERR_INVALID, "GPUMUX_EMU_CONTEXT_MIB",
+                               "GPUMUX_EMU_CONTEXT_MIB is a number of MiB, up to %d",
+                               CONTEXT_MIB_MAX);
+    *ret_bytes = mib << 20;
+    return 0;
+}
+
 int emu_device_options_from_environment(struct error *e, struct emu_device_options *ret_options)
 {
     struct emu_device_options options = {.speed = 1, .shared = false};
     const char *speed = getenv("GPUMUX_EMU_SPEED");
+    int r;
     if (speed && speed[0] != '\0') {
         char *end;
         options.speed = strtod(speed, &end);
         if (*end != '\0')
             options.speed = NAN;
-        int r = check_speed(e, options.speed);
+        r = check_speed(e, options.speed);
         if (r < 0)
             return r;
     }
@@ -203,12 +217,14 @@ int emu_device_options_from_environment(struct error *e, struct emu_device_optio
     else if (mode && mode[0] != '\0' && !str_equal(mode, "sliced"))
         return error_set_field(e, ERR_INVALID, "GPUMUX_EMU_MODE",
                                "GPUMUX_EMU_MODE is sliced or shared, not '%.32s'", mode);
-    *ret_options = options;
-    return 0;
+    r = read_context_bytes(e, &options.context_bytes);
+    if (r == 0)
+        *ret_options = options;
+    return r;
 }
 
-static int init_device(struct emu_device *device, const struct emu_model *model, bool shared,
-                       struct rng *rng)
+static int init_device(struct emu_device *device, const struct emu_model *model,
+                       const struct emu_device_options *options, struct rng *rng)
 {
     pthread_mutexattr_t attributes;
     if (pthread_mutexattr_init(&attributes) != 0)
@@ -220,7 +236,8 @@ static int init_device(struct emu_device *device, const struct emu_model *model,
     if (r != 0)
         return -ERR_IO;
     device->model = *model;
-    if (shared)
+    device->context_bytes = options->context_bytes;
+    if (options->shared)
         device->mps = (struct emu_mps){.state = EMU_MPS_READY, .generation = 1, .is_implied = 1};
     contention_init(&device->contention);
     for (size_t i = 0; i < EMU_UUID_BYTES; i++)
@@ -257,7 +274,7 @@ static int fill_file(struct error *e, int fd, const char *spec, const struct dev
     int r = 0;
     for (unsigned i = 0; i < list->count && r == 0; i++) {
         void *device = at + EMU_HEADER_BYTES + i * device_bytes;
-        r = init_device(device, &list->devices[i], options->shared, &rng);
+        r = init_device(device, &list->devices[i], options, &rng);
     }
     file->magic = EMU_STATE_MAGIC;
     munmap(at, bytes);

@@ -11,21 +11,24 @@
  */
 #pragma once
 #include <stdbool.h>
+#include <stdint.h>
 #include "base/error.h"
 
 enum { EMU_DEVICES_MAX = 64 };
 
 struct emu_device_options {
-    double speed; /* emulated seconds a second: 0.001 … 10000 */
-    bool shared;  /* clients overlap as under MPS, instead of taking turns */
+    double speed;           /* emulated seconds a second: 0.001 … 10000 */
+    bool shared;            /* clients overlap as under MPS, instead of taking turns */
+    uint64_t context_bytes; /* device memory that a process takes by having a context there */
 };
 
-/* GPUMUX_EMU_SPEED (default 1) and GPUMUX_EMU_MODE (`sliced`, the default, or `shared`).
- * -ERR_INVALID names the variable at fault. */
+/* GPUMUX_EMU_SPEED (default 1), GPUMUX_EMU_MODE (`sliced`, the default, or `shared`) and
+ * GPUMUX_EMU_CONTEXT_MIB (default 0). -ERR_INVALID names the variable at fault. */
 int emu_device_options_from_environment(struct error *e, struct emu_device_options *ret_options);
 
 /* Creates the file, mode 0600; one that is there is replaced, and who still uses that one goes on
- * with the old devices. Their UUIDs are new. options of NULL: speed 1, time-sliced.
+ * with the old devices. Their UUIDs are new. options of NULL: speed 1, time-sliced,
+ * contexts for nothing.
  * -ERR_INVALID (the specification or an option), -ERR_IO. */
 int emu_device_file_create(struct error *e, const char *path, const char *spec,
                            const struct emu_device_options *options);

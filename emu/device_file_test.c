@@ -136,6 +136,19 @@ static void options_come_from_the_environment(void **state)
     setenv("GPUMUX_EMU_MODE", "both", 1);
     assert_int_equal(emu_device_options_from_environment(NULL, &options), -ERR_INVALID);
     unsetenv("GPUMUX_EMU_MODE");
+    assert_int_equal(emu_device_options_from_environment(NULL, &options), 0);
+    assert_int_equal(options.context_bytes, 0);
+    setenv("GPUMUX_EMU_CONTEXT_MIB", "600", 1);
+    assert_int_equal(emu_device_options_from_environment(NULL, &options), 0);
+    assert_int_equal(options.context_bytes, 600 << 20);
+    const char *bad_sizes[] = {"-1", "600m", "1048577", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof(bad_sizes) / sizeof(*bad_sizes); i++) {
+        struct error error = {0};
+        setenv("GPUMUX_EMU_CONTEXT_MIB", bad_sizes[i], 1);
+        assert_int_equal(emu_device_options_from_environment(&error, &options), -ERR_INVALID);
+        assert_string_equal(error.field, "GPUMUX_EMU_CONTEXT_MIB");
+    }
+    unsetenv("GPUMUX_EMU_CONTEXT_MIB");
 }
 
 int main(void)

@@ -31,7 +31,7 @@
 #define EMU_STATE_MAGIC UINT64_C(0x554d4558554d5047) /* "GPMUXEMU" */
 
 enum {
-    EMU_STATE_VERSION = 4,
+    EMU_STATE_VERSION = 5,
     EMU_HEADER_BYTES = 4096, /* devices start behind the header, each on a page */
     EMU_CLIENTS_MAX = 256,   /* processes on a device */
     EMU_STREAMS_MAX = 32,    /* streams of a client on a device, the legacy one included */
@@ -199,6 +199,7 @@ struct emu_device {
     struct undo_log undo;
     uint8_t uuid[EMU_UUID_BYTES];
     struct emu_model model;
+    uint64_t context_bytes; /* that a client takes from the start */
     struct emu_mps mps;
     struct emu_health health;
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +58,8 @@ static void describe_devices(const char *spec, const struct emu_device_options *
     char boot[BOOT_ID_BYTES] = "";
     if (!read_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot))
         boot[0] = '\0';
-    snprintf(text, size, "%s %g %s %s", spec, options->speed, options->shared ? "shared" : "sliced",
-             boot);
+    snprintf(text, size, "%s %g %s %" PRIu64 " %s", spec, options->speed,
+             options->shared ? "shared" : "sliced", options->context_bytes, boot);
 }
 
 static int write_line(struct error *e, const char *path, const char *text)

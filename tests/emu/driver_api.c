@@ -66,7 +66,11 @@ void driver_api_make_devices(const char *spec, double speed, int shared)
     if (!mkdtemp(folder))
         fail("mkdtemp", strerror(errno));
     snprintf(path, sizeof(path), "%s/devices", folder);
-    struct emu_device_options options = {.speed = speed, .shared = shared != 0};
+    struct emu_device_options options;
+    if (emu_device_options_from_environment(&error, &options) < 0)
+        fail(error.field, error.text);
+    options.speed = speed;
+    options.shared = shared != 0;
     if (emu_device_file_create(&error, path, spec, &options) < 0)
         fail("device file", error.text);
     setenv("GPUMUX_EMU", path, 1);

@@ -277,6 +277,47 @@ static void as_many_clients_as_there_are_slots(void **state)
     munmap(report, sizeof(*report));
 }
 
+/* A process with a context and nothing else, until it is killed. Returns what opening it gave. */
+static int start_idle(struct report *report, pid_t *ret_child)
+{
+    report->ready = 0;
+    *ret_child = fork();
+    assert_true(*ret_child >= 0);
+    if (*ret_child == 0) {
+        void *context;
+        report->go = api.cuInit(0) == 0 ? api.cuDevicePrimaryCtxRetain(&context, 0) : -1;
+        report->ready = 1;
+        for (;;)
+            pause();
+    }
+    while (report->ready == 0)
+        usleep(1000);
+    return report->go;
+}
+
+static void contexts_take_what_the_file_says(void **state)
+{
+    (void)state;
+    struct report *report =
+        mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(report, MAP_FAILED);
+    setenv("GPUMUX_EMU_CONTEXT_MIB", "400", 1);
+    driver_api_make_devices("T4:1g", 1, 0);
+    unsetenv("GPUMUX_EMU_CONTEXT_MIB");
+    pid_t first, second, third;
+    assert_int_equal(start_idle(report, &first), CUDA_SUCCESS);
+    assert_int_equal(start_idle(report, &second), CUDA_SUCCESS);
+    assert_int_equal(start_idle(report, &third), CUDA_ERROR_OUT_OF_MEMORY);
+    end_worker(third);
+    end_worker(first);
+    assert_int_equal(start_idle(report, &first), CUDA_SUCCESS);
+    end_worker(first);
+    end_worker(second);
+    check_device();
+    driver_api_remove_devices();
+    munmap(report, sizeof(*report));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +325,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(shared_clients_with_small_kernels_do_not_slow_each_other),
         cmocka_unit_test(a_killed_client_leaves_nothing_behind),
         cmocka_unit_test(as_many_clients_as_there_are_slots),
+        cmocka_unit_test(contexts_take_what_the_file_says),
     };
     if (argc > 1)
         kill_count = (unsigned)strtoul(argv[1], NULL, 10);
