@@ -64,7 +64,7 @@ struct page_header {
 
 enum limits_feature {
     LIMITS_HAS_QUOTA = 1 << 0,
-    LIMITS_HAS_WINDOW = 1 << 1, /* window_us, gate_us_max, mode */
+    LIMITS_HAS_WINDOW = 1 << 1, /* window_us, gate_us_max, linger_us, mode */
     LIMITS_HAS_RATE = 1 << 2,
     LIMITS_HAS_LEASE = 1 << 3,
     LIMITS_HAS_OVERHEAD = 1 << 4,
@@ -88,7 +88,10 @@ struct limits_device {
     _Atomic uint32_t rate_permille;   /* of the device's time; 0: no limit */
     _Atomic uint32_t share_percent;   /* granted part of the SMs, for the record; 0: all */
     _Atomic uint32_t neighbour_count; /* services on the device whose status this attempt gets */
-    uint8_t reserved[80];
+    _Atomic uint32_t
+        linger_us; /* the gate stays shut so long after a service has become idle: its next
+                                 * request may be waiting */
+    uint8_t reserved[76];
 };
 
 struct limits_page {
@@ -143,9 +146,10 @@ struct status_page {
     uint8_t reserved_page[4096 - 64 - 192 - 8 * PAGE_COUNTERS_MAX - 8 * PAGE_DEVICES_MAX];
 
     /* Marks. Stream slot i is busy while started[i] != completed[i]; streams beyond the slots share
-     * the last one. Bit i of open_streams is set before started[i] moves and cleared only when the slot is
-     * idle, so that a reader looks at the slots of set bits alone. `completed` is a page of its own
-     * because the GPU writes it. */
+     * the last one. Both only grow, by at least 1 a launch and about 1 for a nanosecond of the device's time:
+     * their difference is what is outstanding. Bit i of open_streams is set before started[i] moves
+     * and cleared only when the slot is idle, so that a reader looks at the slots of set bits alone.
+     * `completed` is a page of its own because the GPU writes it. */
     _Atomic uint64_t open_streams;
     uint8_t reserved_marks[56];
     _Atomic uint64_t started[PAGE_STREAMS_MAX];

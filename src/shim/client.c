@@ -77,8 +77,8 @@ static void drop_file(struct client_file *file)
 
 /* ---- without an agent ---- */
 
-/* A number of bytes, or 0: unset, not a number, or no limit. */
-static uint64_t read_bytes(const char *variable)
+/* A number, or 0: unset, not a number, or no limit. */
+static uint64_t read_number(const char *variable)
 {
     const char *text = getenv(variable);
     uint64_t number = 0;
@@ -92,6 +92,31 @@ static uint64_t read_bytes(const char *variable)
     return number;
 }
 
+static uint32_t read_small(const char *variable)
+{
+    uint64_t number = read_number(variable);
+    return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+}
+
+/* From the environment. */
+static void fill_limits(struct limits_page *limits)
+{
+    const char *kind = getenv("GPUMUX_KIND");
+    fill_header(&limits->header, PAGE_LIMITS, sizeof(*limits));
+    limits->header.features = LIMITS_HAS_QUOTA | LIMITS_HAS_WINDOW | LIMITS_HAS_RATE;
+    atomic_store(&limits->kind,
+                 kind && strcmp(kind, "service") == 0 ? LIMITS_SERVICE : LIMITS_TASK);
+    atomic_store(&limits->slot_count, 1);
+    for (int i = 0; i < PAGE_DEVICES_MAX; i++) {
+        struct limits_device *device = &limits->devices[i];
+        atomic_store(&device->quota_bytes, read_number("GPUMUX_QUOTA_BYTES"));
+        atomic_store(&device->window_us, read_small("GPUMUX_WINDOW_US"));
+        atomic_store(&device->gate_us_max, read_small("GPUMUX_GATE_US"));
+        atomic_store(&device->linger_us, read_small("GPUMUX_LINGER_US"));
+        atomic_store(&device->rate_permille, read_small("GPUMUX_RATE_PERMILLE"));
+    }
+}
+
 static bool start_privately(struct client *client)
 {
     int protection = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -103,13 +128,7 @@ static bool start_privately(struct client *client)
         unmap_pages(client);
         return false;
     }
-    uint64_t quota_bytes = read_bytes("GPUMUX_QUOTA_BYTES");
-    fill_header(&limits->header, PAGE_LIMITS, sizeof(*limits));
-    limits->header.features = LIMITS_HAS_QUOTA;
-    atomic_store(&limits->kind, LIMITS_TASK);
-    atomic_store(&limits->slot_count, 1);
-    for (int i = 0; i < PAGE_DEVICES_MAX; i++)
-        atomic_store(&limits->devices[i].quota_bytes, quota_bytes);
+    fill_limits(limits);
     fill_header(&client->ledger->header, PAGE_LEDGER, sizeof(*client->ledger));
     fill_status(client->status);
     return true;
@@ -317,7 +336,7 @@ bool client_start(struct client *client, int wait_ms)
     if (path && *path) {
         if (register_with_agent(client, path, wait_ms))
             return true;
-        if (read_bytes("GPUMUX_QUOTA_BYTES") == 0)
+        if (read_number("GPUMUX_QUOTA_BYTES") == 0)
             return false;
     }
     return start_privately(client);

@@ -4,6 +4,11 @@
  * limits page says what the environment does:
  *
  *   GPUMUX_QUOTA_BYTES   device memory that this process may hold on each device, decimal
+ *   GPUMUX_KIND          service, or task (the default)
+ *   GPUMUX_WINDOW_US     GPU time that a task may have outstanding on each device
+ *   GPUMUX_GATE_US       how long a launch of a task waits for a busy service at most
+ *   GPUMUX_LINGER_US     how long a service must have been idle
+ *   GPUMUX_RATE_PERMILLE part of each device's time that a task may use
  *
  * So whoever asks for a limit need not know where it comes from.
  */

@@ -1,100 +1,383 @@
-/*
- * Launches, counted. Each hook is the driver's call behind launch_begin(), which is where a launch may be
- * held; the variants for per-thread default streams do the same with their own function.
- */
+#include "shim/launch.h"
+
+#include <signal.h>
+
+#include "shim/clock.h"
 #include "shim/process.h"
 
-/* Before a launch. */
-static inline struct process *launch_begin(enum status_counter counter)
+#define RELAXED memory_order_relaxed
+
+/* ---- limits ---- */
+
+static bool read_device(struct launch_device *device, const struct limits_device *limits)
 {
-    struct process *p = process_enter();
-    if (process_is_ready(p))
-        client_poll(&p->client, process_count(p, counter, 1));
-    return p;
+    uint32_t window_us = atomic_load_explicit(&limits->window_us, RELAXED);
+    uint32_t gate_us = atomic_load_explicit(&limits->gate_us_max, RELAXED);
+    uint32_t share = atomic_load_explicit(&limits->share_percent, RELAXED);
+    uint32_t rate = atomic_load_explicit(&limits->rate_permille, RELAXED);
+    atomic_store_explicit(&device->window.window_ns, (uint64_t)window_us * CLOCK_US_NS, RELAXED);
+    atomic_store_explicit(&device->gate_ns, (uint64_t)gate_us * CLOCK_US_NS, RELAXED);
+    atomic_store_explicit(&device->linger_ns,
+                          (uint64_t)atomic_load_explicit(&limits->linger_us, RELAXED) * CLOCK_US_NS,
+                          RELAXED);
+    atomic_store_explicit(&device->rate_permille, rate < 1000 ? rate : 0, RELAXED);
+    atomic_store_explicit(&device->share_permille, share > 0 && share < 100 ? share * 10 : 1000,
+                          RELAXED);
+    return window_us > 0 || gate_us > 0 || (rate > 0 && rate < 1000);
 }
 
-#define KERNEL_PARAMETERS                                                                          \
-    CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,      \
-        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,                \
-        void **parameters
-
-CUresult hook_cuLaunchKernel(KERNEL_PARAMETERS, void **extra)
+static void read_limits(struct process *p, uint64_t sequence)
 {
-    struct process *p = launch_begin(STATUS_launches_kernel);
-    return p->calls.real.cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
-                                        shared_bytes, stream, parameters, extra);
+    const struct limits_page *limits = p->client.limits;
+    struct launch *launch = p->launch;
+    bool is_service = atomic_load_explicit(&limits->kind, RELAXED) == LIMITS_SERVICE;
+    bool is_armed = is_service || atomic_load_explicit(&limits->lease_deadline_ms, RELAXED) != 0;
+    for (int i = 0; i < PAGE_DEVICES_MAX; i++)
+        is_armed |= read_device(&launch->devices[i], &limits->devices[i]);
+    atomic_store_explicit(&launch->is_service, is_service, RELAXED);
+    atomic_store_explicit(&launch->tick_ns, 0, RELAXED);
+    atomic_store_explicit(&launch->is_armed, is_armed, RELAXED);
+    atomic_store_explicit(&launch->sequence, sequence + 1, memory_order_release);
 }
 
-CUresult hook_cuLaunchKernel_ptsz(KERNEL_PARAMETERS, void **extra)
+bool launch_is_armed_slowly(struct process *p)
 {
-    struct process *p = launch_begin(STATUS_launches_kernel);
-    return p->calls.real.cuLaunchKernel_ptsz(function, grid_x, grid_y, grid_z, block_x, block_y,
-                                             block_z, shared_bytes, stream, parameters, extra);
+    uint64_t sequence = atomic_load_explicit(&p->client.limits->sequence, memory_order_acquire);
+    if (sequence + 1 != atomic_load_explicit(&p->launch->sequence, RELAXED))
+        read_limits(p, sequence);
+    return atomic_load_explicit(&p->launch->is_armed, RELAXED);
 }
 
-CUresult hook_cuLaunchCooperativeKernel(KERNEL_PARAMETERS)
+/* ---- lease ---- */
+
+static uint64_t boot_ms(void)
 {
-    struct process *p = launch_begin(STATUS_launches_kernel);
-    return p->calls.real.cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x,
-                                                   block_y, block_z, shared_bytes, stream,
-                                                   parameters);
+    return clock_read(CLOCK_BOOTTIME) / CLOCK_MS_NS;
 }
 
-CUresult hook_cuLaunchCooperativeKernel_ptsz(KERNEL_PARAMETERS)
+/* Past the lease another copy of the task may run: this one launches nothing until it is extended. */
+static void hold_for_lease(struct process *p, uint64_t deadline_ms)
 {
-    struct process *p = launch_begin(STATUS_launches_kernel);
-    return p->calls.real.cuLaunchCooperativeKernel_ptsz(function, grid_x, grid_y, grid_z, block_x,
-                                                        block_y, block_z, shared_bytes, stream,
-                                                        parameters);
+    enum { LOOK_AGAIN_NS = 10 * CLOCK_MS_NS };
+    struct status_page *status = p->client.status;
+    uint32_t running = STATUS_RUNNING, fenced = STATUS_FENCED;
+    uint64_t start_ns = clock_now_ns();
+    atomic_compare_exchange_strong(&status->state, &running, STATUS_FENCED);
+    for (uint64_t now_ms = boot_ms(); deadline_ms != 0 && now_ms >= deadline_ms;
+         now_ms = boot_ms()) {
+        if (now_ms - deadline_ms >= LAUNCH_LEASE_GRACE_MS &&
+            !atomic_exchange(&p->launch->has_raised, 1))
+            (void)sys_call(SYS_kill, sys_getpid(), SIGTERM, 0, 0, 0, 0);
+        clock_sleep_ns(LOOK_AGAIN_NS);
+        deadline_ms = atomic_load(&p->client.limits->lease_deadline_ms);
+    }
+    atomic_store(&p->launch->has_raised, 0);
+    atomic_compare_exchange_strong(&status->state, &fenced, STATUS_RUNNING);
+    process_count(p, STATUS_held_lease_ns, clock_now_ns() - start_ns);
 }
 
-CUresult hook_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters,
-                               void **extra)
+/* Ten times a second, and when the lease ends. */
+static void tick(struct process *p, uint64_t now_ns)
 {
-    struct process *p = launch_begin(STATUS_launches_kernel);
-    return p->calls.real.cuLaunchKernelEx(config, function, parameters, extra);
+    uint64_t deadline_ms = atomic_load(&p->client.limits->lease_deadline_ms);
+    uint64_t next_ns = LAUNCH_TICK_NS;
+    if (deadline_ms != 0) {
+        uint64_t now_ms = boot_ms();
+        if (now_ms >= deadline_ms)
+            hold_for_lease(p, deadline_ms);
+        else if ((deadline_ms - now_ms) * CLOCK_MS_NS < next_ns)
+            next_ns = (deadline_ms - now_ms) * CLOCK_MS_NS;
+    }
+    atomic_store_explicit(&p->launch->tick_ns, now_ns + next_ns, RELAXED);
 }
 
-CUresult hook_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function,
-                                    void **parameters, void **extra)
+/* ---- holding ---- */
+
+/* For whom a launch is held. */
+struct hold {
+    struct process *p;
+    struct launch_device *device;
+    struct stream *stream;
+    bool may_be_collective; /* a graph that may have one */
+};
+
+/* A collective waits for other processes, which may wait for what would be held here. */
+static bool is_short(void *argument)
 {
-    struct process *p = launch_begin(STATUS_launches_kernel);
-    return p->calls.real.cuLaunchKernelEx_ptsz(config, function, parameters, extra);
+    const struct hold *hold = argument;
+    const struct status_page *status = hold->p->client.status;
+    uint64_t slots = atomic_load_explicit(&hold->device->slots, RELAXED);
+    if (hold->may_be_collective)
+        return true;
+    for (; slots; slots &= slots - 1) {
+        int slot = __builtin_ctzll(slots);
+        const struct stream *stream = &hold->p->launch->streams.slots[slot];
+        uint64_t collective = atomic_load_explicit(&stream->collective, RELAXED);
+        if (collective > atomic_load_explicit(&status->completed[slot], memory_order_acquire) &&
+            collective > atomic_load_explicit(&stream->given_up, RELAXED))
+            return true;
+    }
+    return false;
 }
 
-CUresult hook_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launches, unsigned count,
-                                                   unsigned flags)
+static void hold_for_rate(struct hold *hold, uint64_t cost_ns, uint32_t rate_permille)
 {
-    struct process *p = launch_begin(STATUS_launches_kernel);
-    return p->calls.real.cuLaunchCooperativeKernelMultiDevice(launches, count, flags);
+    enum { SLICE_NS = 1 * CLOCK_MS_NS };
+    struct process *p = hold->p;
+    struct rate_report report;
+    uint64_t own_ns = cost_ns * atomic_load_explicit(&hold->device->share_permille, RELAXED) / 1000;
+    uint64_t start_ns = clock_now_ns(), now_ns = start_ns;
+    uint64_t wait_ns = rate_charge(&hold->device->rate, start_ns, own_ns, rate_permille, &report);
+    if (report.periods > 0) {
+        process_count(p, STATUS_rate_periods, report.periods);
+        process_count(p, STATUS_rate_error_permille, report.error_permille);
+    }
+    while (now_ns - start_ns < wait_ns) {
+        if (now_ns - start_ns >= LAUNCH_COLLECTIVE_HOLD_NS && is_short(hold))
+            break;
+        uint64_t left_ns = wait_ns - (now_ns - start_ns);
+        clock_sleep_ns(left_ns < SLICE_NS ? left_ns : SLICE_NS);
+        now_ns = clock_now_ns();
+    }
+    if (wait_ns > 0)
+        process_count(p, STATUS_held_rate_ns, now_ns - start_ns);
 }
 
-CUresult hook_cuLaunch(CUfunction function)
+/* Whatever is outstanding on the device is to be seen when it is done. */
+static void mark_all(const struct hold *hold)
 {
-    struct process *p = launch_begin(STATUS_launches_kernel);
-    return p->calls.real.cuLaunch(function);
+    struct process *p = hold->p;
+    uint64_t slots = atomic_load_explicit(&hold->device->slots, RELAXED);
+    for (; slots; slots &= slots - 1) {
+        struct stream *stream = &p->launch->streams.slots[__builtin_ctzll(slots)];
+        if (atomic_load(&stream->launched) != atomic_load(&stream->marked))
+            marks_write_if_possible(p, stream);
+    }
 }
 
-CUresult hook_cuLaunchGrid(CUfunction function, int width, int height)
+static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t window_ns)
 {
-    struct process *p = launch_begin(STATUS_launches_kernel);
-    return p->calls.real.cuLaunchGrid(function, width, height);
+    struct process *p = hold->p;
+    struct streams *streams = &p->launch->streams;
+    struct window *window = &hold->device->window;
+    const struct status_page *status = p->client.status;
+    uint64_t slots = atomic_load_explicit(&hold->device->slots, RELAXED);
+    if (window_fits(window_ns, window_look(window, status, streams, slots), cost_ns))
+        return;
+    mark_all(hold);
+    uint64_t start_ns = clock_now_ns(), waited_ns = 0;
+    while (!window_fits(window_ns, window_look(window, status, streams, slots), cost_ns)) {
+        uint64_t most_ns = WINDOW_HOLD_TIMES * window_ns;
+        if (most_ns > LAUNCH_COLLECTIVE_HOLD_NS && waited_ns >= LAUNCH_COLLECTIVE_HOLD_NS &&
+            is_short(hold))
+            most_ns = LAUNCH_COLLECTIVE_HOLD_NS;
+        if (waited_ns >= most_ns) {
+            process_count(p, STATUS_passes_window, 1);
+            window_give_up(status, streams, slots);
+            break;
+        }
+        clock_relax(waited_ns);
+        waited_ns = clock_now_ns() - start_ns;
+    }
+    process_count(p, STATUS_holds_window, 1);
+    process_count(p, STATUS_held_window_ns, waited_ns);
 }
 
-CUresult hook_cuLaunchGridAsync(CUfunction function, int width, int height, CUstream stream)
+static void hold_for_gate(struct hold *hold, uint64_t gate_ns)
 {
-    struct process *p = launch_begin(STATUS_launches_kernel);
-    return p->calls.real.cuLaunchGridAsync(function, width, height, stream);
+    struct process *p = hold->p;
+    const struct gate_wait wait = {
+        .neighbours = &p->client.neighbours,
+        .device = hold->stream->device,
+        .most_ns = gate_ns,
+        .linger_ns = atomic_load_explicit(&hold->device->linger_ns, RELAXED),
+        .short_ns = LAUNCH_COLLECTIVE_HOLD_NS,
+        .is_short = is_short,
+        .argument = hold,
+    };
+    bool is_passed;
+    uint64_t held_ns = gate_hold(&p->launch->gate, &wait, &is_passed);
+    if (held_ns == 0)
+        return;
+    process_count(p, STATUS_holds_gate, 1);
+    process_count(p, STATUS_held_gate_ns, held_ns);
+    if (is_passed)
+        process_count(p, STATUS_passes_gate, 1);
 }
 
-CUresult hook_cuGraphLaunch(CUgraphExec graph, CUstream stream)
+/* A task's launch, until it may go to the driver. */
+static void hold_launch(struct process *p, struct stream *stream, uint64_t cost_ns,
+                        const struct launch_ticket *ticket)
 {
-    struct process *p = launch_begin(STATUS_launches_graph);
-    return p->calls.real.cuGraphLaunch(graph, stream);
+    struct launch_device *device = &p->launch->devices[stream->device];
+    struct hold hold = {p, device, stream, ticket->is_graph && ticket->is_collective};
+    uint32_t rate_permille = atomic_load_explicit(&device->rate_permille, RELAXED);
+    uint64_t window_ns = atomic_load_explicit(&device->window.window_ns, RELAXED);
+    uint64_t gate_ns = atomic_load_explicit(&device->gate_ns, RELAXED);
+    uint64_t coarse_ns = clock_coarse_ns();
+    if (coarse_ns >= atomic_load_explicit(&p->launch->tick_ns, RELAXED))
+        tick(p, coarse_ns);
+    if (ticket->is_collective && !ticket->is_graph)
+        return;
+    if (rate_permille > 0)
+        hold_for_rate(&hold, cost_ns, rate_permille);
+    if (window_ns > 0 && !window_surely_fits(&device->window, window_ns, cost_ns))
+        hold_for_window(&hold, cost_ns, window_ns);
+    if (gate_ns > 0 && atomic_load_explicit(&p->client.neighbours.present, RELAXED))
+        hold_for_gate(&hold, gate_ns);
 }
 
-CUresult hook_cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
+/* ---- around a launch ---- */
+
+static struct stream *find_stream(struct process *p, CUstream *handle, bool is_per_thread)
 {
-    struct process *p = launch_begin(STATUS_launches_graph);
-    return p->calls.real.cuGraphLaunch_ptsz(graph, stream);
+    struct streams *streams = &p->launch->streams;
+    uint64_t key = streams_key(p, handle, is_per_thread);
+    uint32_t slot = atomic_load_explicit(&streams->cache[streams_place(key)], RELAXED);
+    if (__builtin_expect(key != 0 && atomic_load_explicit(&streams->slots[slot].key,
+                                                          memory_order_acquire) == key,
+                         1))
+        return &streams->slots[slot];
+    return streams_find_slowly(p, key, *handle);
+}
+
+/* Of a stream without a slot only a service's is of interest to others: it counts as busy. */
+static void start_unmarked(struct process *p)
+{
+    struct status_page *status = p->client.status;
+    process_count(p, STATUS_streams_unmarked, 1);
+    if (!atomic_load_explicit(&p->launch->is_service, RELAXED))
+        return;
+    atomic_fetch_or(&status->open_streams, UINT64_C(1) << STREAMS_SHARED_SLOT);
+    atomic_fetch_add(&status->started[STREAMS_SHARED_SLOT], 1);
+}
+
+void launch_begin(struct process *p, const struct cost_launch *launch, CUstream handle,
+                  bool is_per_thread, struct launch_ticket *ret_ticket)
+{
+    struct launch_ticket ticket = {.is_graph = launch->is_graph};
+    struct stream *stream = find_stream(p, &handle, is_per_thread);
+    uint64_t key = cost_key(launch);
+    struct cost_entry *entry = cost_find(p, key, launch);
+    ticket.is_collective = atomic_load_explicit(&entry->is_collective, RELAXED);
+    *ret_ticket = ticket;
+    if (atomic_load_explicit(&p->launch->streams.captures, RELAXED) > 0 &&
+        streams_is_capturing(p, handle)) {
+        if (ticket.is_collective)
+            atomic_store(&p->launch->collectives.is_captured, 1);
+        return;
+    }
+    if (!stream) {
+        start_unmarked(p);
+        return;
+    }
+    bool is_charged = !ticket.is_collective || ticket.is_graph;
+    ticket.stream = stream;
+    ticket.cost_ns = is_charged ? atomic_load_explicit(&entry->cost_ns, RELAXED) : 1;
+    if (!atomic_load_explicit(&p->launch->is_service, RELAXED) && stream->device >= 0) {
+        hold_launch(p, stream, ticket.cost_ns, &ticket);
+        window_charge(&p->launch->devices[stream->device].window, ticket.cost_ns);
+    }
+    atomic_fetch_add(&p->client.status->started[stream->slot], ticket.cost_ns);
+    if (is_charged && cost_is_due(&p->launch->costs, entry, ticket.is_graph))
+        ticket.timing = cost_begin(p, stream, key);
+    *ret_ticket = ticket;
+}
+
+/* Whether it is time for a mark behind what was launched. */
+static bool is_mark_due(struct process *p, struct stream *stream,
+                        const struct launch_ticket *ticket, uint64_t launched)
+{
+    if (atomic_load_explicit(&p->launch->is_service, RELAXED)) {
+        uint32_t unmarked = atomic_fetch_add_explicit(&stream->unmarked, 1, RELAXED) + 1;
+        if (ticket->is_graph || unmarked >= MARKS_KERNELS)
+            return true;
+        atomic_store_explicit(&p->launch->marks.due, 1, RELAXED);
+        return false;
+    }
+    if (stream->device < 0)
+        return false;
+    const struct window *window = &p->launch->devices[stream->device].window;
+    uint64_t window_ns = atomic_load_explicit(&window->window_ns, RELAXED);
+    uint64_t unmarked_ns = launched - atomic_load_explicit(&stream->marked, RELAXED);
+    return window_ns > 0 && (ticket->is_collective || unmarked_ns * WINDOW_MARKS >= window_ns);
+}
+
+void launch_end(struct process *p, struct launch_ticket *ticket)
+{
+    struct stream *stream = ticket->stream;
+    if (!stream)
+        return;
+    if (ticket->timing)
+        cost_end(p, stream, ticket->timing);
+    uint64_t launched =
+        atomic_fetch_add_explicit(&stream->launched, ticket->cost_ns, memory_order_release) +
+        ticket->cost_ns;
+    if (ticket->is_collective) {
+        process_count(p, STATUS_launches_collective, 1);
+        atomic_store_explicit(&stream->collective, launched, RELAXED);
+    }
+    process_count(p, ticket->is_graph ? STATUS_gpu_time_graph_ns : STATUS_gpu_time_kernel_ns,
+                  ticket->cost_ns);
+    if (is_mark_due(p, stream, ticket, launched))
+        (void)marks_write(p, stream);
+}
+
+/* ---- what is no launch ---- */
+
+static void begin_service_copy(struct process *p, struct stream *stream)
+{
+    atomic_fetch_add(&p->client.status->started[stream->slot], 1);
+    atomic_fetch_add(&stream->launched, 1);
+    atomic_store_explicit(&p->launch->marks.due, 1, RELAXED);
+}
+
+void launch_copy(struct process *p, uint64_t bytes, CUstream handle, bool is_per_thread,
+                 bool is_to_device)
+{
+    bool is_service = atomic_load_explicit(&p->launch->is_service, RELAXED);
+    if (is_service ? !is_to_device : bytes < LAUNCH_COPY_BYTES_MIN) {
+        launch_wait(p);
+        return;
+    }
+    struct stream *stream = find_stream(p, &handle, is_per_thread);
+    if (!stream || stream->device < 0 ||
+        (atomic_load(&p->launch->streams.captures) > 0 && streams_is_capturing(p, handle)))
+        return;
+    struct launch_device *device = &p->launch->devices[stream->device];
+    struct hold hold = {p, device, stream, false};
+    uint64_t gate_ns = atomic_load_explicit(&device->gate_ns, RELAXED);
+    if (is_service)
+        begin_service_copy(p, stream);
+    else if (gate_ns > 0)
+        hold_for_gate(&hold, gate_ns);
+}
+
+void launch_wait(struct process *p)
+{
+    if (__builtin_expect(atomic_load_explicit(&p->launch->marks.due, RELAXED), 0))
+        marks_flush(p);
+}
+
+uint64_t launch_outstanding_ns(struct process *p)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < PAGE_DEVICES_MAX; i++)
+        sum += window_outstanding(p->client.status, &p->launch->streams,
+                                  atomic_load(&p->launch->devices[i].slots));
+    return sum;
+}
+
+void launch_reset(struct launch *launch)
+{
+    atomic_store(&launch->sequence, 0);
+    atomic_store(&launch->is_armed, 0);
+    atomic_store(&launch->has_raised, 0);
+    for (int i = 0; i < PAGE_DEVICES_MAX; i++)
+        launch->devices[i] = (struct launch_device){0};
+    streams_reset(&launch->streams);
+    marks_reset(&launch->marks);
+    launch->gate = (struct gate){0};
+    cost_reset(&launch->costs);
+    launch->collectives = (struct collectives){0};
 }

@@ -1,5 +1,6 @@
 #include <linux/futex.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "shim/process.h"
@@ -77,6 +78,8 @@ static void become_child(void)
         client_leave(&p->client);
     allocations_reset(&p->allocations);
     p->devices = (struct devices){0};
+    if (p->launch)
+        launch_reset(p->launch);
     atomic_store(&p->state, PROCESS_NEW);
 }
 
@@ -98,7 +101,10 @@ static uint32_t start(struct process *p, int wait_ms)
         say("gpumux: disabled by GPUMUX_DISABLE\n");
         return PROCESS_PASSIVE;
     }
-    if (!client_start(&p->client, wait_ms)) {
+    if (!p->launch)
+        p->launch =
+            sys_mmap(sizeof(*p->launch), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (!p->launch || !client_start(&p->client, wait_ms)) {
         say("gpumux: no agent answers at GPUMUX_REGISTER and the environment has no limits: "
             "refusing the device\n");
         atomic_store(&p->refused_ns, now_ns());

@@ -23,6 +23,7 @@
 #include "shim/calls.h"
 #include "shim/client.h"
 #include "shim/devices.h"
+#include "shim/launch.h"
 
 enum process_state {
     PROCESS_NEW = 0,
@@ -43,6 +44,7 @@ struct process {
     struct client client; /* READY: it is there */
     struct devices devices;
     struct allocations allocations;
+    struct launch *launch; /* READY: it is there; a mapping of its own, kept for good */
 };
 
 extern struct process the_process __attribute__((visibility("hidden")));
@@ -80,4 +82,15 @@ bool process_is_disabled(void);
 static inline uint64_t process_count(struct process *p, enum status_counter counter, uint64_t n)
 {
     return atomic_fetch_add_explicit(&p->client.status->counters[counter], n, memory_order_relaxed);
+}
+
+/* Whether launches are to be held, marked or charged; if not they are only counted. The process is ready. */
+static inline bool process_guards_launches(struct process *p)
+{
+    if (__builtin_expect(atomic_load_explicit(&p->client.limits->sequence, memory_order_relaxed) +
+                                 1 !=
+                             atomic_load_explicit(&p->launch->sequence, memory_order_relaxed),
+                         0))
+        return launch_is_armed_slowly(p);
+    return atomic_load_explicit(&p->launch->is_armed, memory_order_relaxed) != 0;
 }

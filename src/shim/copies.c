@@ -1,0 +1,92 @@
+/*
+ * Copies, by direction. A copy to the device is the first thing that a service does for a request, so it begins
+ * a mark; before any other its marks are put, for it may tell the program that work is done. A task's large
+ * copies wait at the gate.
+ *
+ * COPY_NAME is what the copy does: direction, bytes, stream, in terms of its parameters a, b, c…
+ */
+#include "shim/process.h"
+
+enum direction { TO_DEVICE, TO_HOST, ON_DEVICE, OTHER };
+
+enum { MEMORY_TYPE_HOST = 1, MEMORY_TYPE_UNIFIED = 4 };
+
+static enum direction direction_of(int from, int to)
+{
+    if (from == MEMORY_TYPE_UNIFIED || to == MEMORY_TYPE_UNIFIED || from == to)
+        return from == MEMORY_TYPE_HOST || from == MEMORY_TYPE_UNIFIED ? OTHER : ON_DEVICE;
+    return from == MEMORY_TYPE_HOST ? TO_DEVICE : to == MEMORY_TYPE_HOST ? TO_HOST : ON_DEVICE;
+}
+
+#define SHAPE(copy)    ((copy) ? direction_of((copy)->srcMemoryType, (copy)->dstMemoryType) : OTHER)
+#define BYTES_2D(copy) ((copy) ? (uint64_t)(copy)->WidthInBytes * (copy)->Height : 0)
+#define BYTES_3D(copy) (BYTES_2D(copy) * ((copy) ? (copy)->Depth : 0))
+
+#define COPY_cuMemcpy             OTHER, c, NULL
+#define COPY_cuMemcpyAsync        OTHER, c, d
+#define COPY_cuMemcpy2D           SHAPE(a), BYTES_2D(a), NULL
+#define COPY_cuMemcpy2DAsync      SHAPE(a), BYTES_2D(a), b
+#define COPY_cuMemcpy2DUnaligned  SHAPE(a), BYTES_2D(a), NULL
+#define COPY_cuMemcpy3D           SHAPE(a), BYTES_3D(a), NULL
+#define COPY_cuMemcpy3DAsync      SHAPE(a), BYTES_3D(a), b
+#define COPY_cuMemcpy3DBatchAsync OTHER, 0, NULL
+#define COPY_cuMemcpy3DPeer       ON_DEVICE, 0, NULL
+#define COPY_cuMemcpy3DPeerAsync  ON_DEVICE, 0, b
+#define COPY_cuMemcpyAtoA         ON_DEVICE, e, NULL
+#define COPY_cuMemcpyAtoD         ON_DEVICE, d, NULL
+#define COPY_cuMemcpyAtoH         TO_HOST, d, NULL
+#define COPY_cuMemcpyAtoHAsync    TO_HOST, d, e
+#define COPY_cuMemcpyBatchAsync   OTHER, 0, NULL
+#define COPY_cuMemcpyDtoA         ON_DEVICE, d, NULL
+#define COPY_cuMemcpyDtoD         ON_DEVICE, c, NULL
+#define COPY_cuMemcpyDtoDAsync    ON_DEVICE, c, d
+#define COPY_cuMemcpyDtoH         TO_HOST, c, NULL
+#define COPY_cuMemcpyDtoHAsync    TO_HOST, c, d
+#define COPY_cuMemcpyHtoA         TO_DEVICE, d, NULL
+#define COPY_cuMemcpyHtoAAsync    TO_DEVICE, d, e
+#define COPY_cuMemcpyHtoD         TO_DEVICE, c, NULL
+#define COPY_cuMemcpyHtoDAsync    TO_DEVICE, c, d
+#define COPY_cuMemcpyPeer         ON_DEVICE, e, NULL
+#define COPY_cuMemcpyPeerAsync    ON_DEVICE, e, f
+
+static struct process *begin(enum direction direction, uint64_t bytes, CUstream stream,
+                             bool is_per_thread)
+{
+    struct process *p = process_enter();
+    if (!process_is_ready(p))
+        return p;
+    process_count(p, STATUS_copies_to_device + direction, 1);
+    process_count(p, STATUS_copied_to_device_bytes + direction, bytes);
+    if (process_guards_launches(p))
+        launch_copy(p, bytes, stream, is_per_thread, direction == TO_DEVICE);
+    return p;
+}
+_Static_assert(STATUS_copies_other - STATUS_copies_to_device == (int)OTHER &&
+                   STATUS_copied_other_bytes - STATUS_copied_to_device_bytes == (int)OTHER,
+               "counters are in the order of directions");
+
+enum { variant_legacy = false, variant_ptds = true, variant_ptsz = true };
+
+#define BEGIN(...) begin(__VA_ARGS__)
+#define HOOK(family, symbol, name, version, variant, ...)                                          \
+    HOOK_##family(symbol, name, variant, ##__VA_ARGS__)
+#define PASS(family, symbol, name, version, variant, ...)
+#define USED(symbol, name, version, variant, ...)
+#define HOOK_proc_address(...)
+#define HOOK_context(...)
+#define HOOK_memory(...)
+#define HOOK_array(...)
+#define HOOK_mapping(...)
+#define HOOK_pool(...)
+#define HOOK_graph(...)
+#define HOOK_launch(...)
+#define HOOK_module(...)
+#define HOOK_stream(...)
+#define HOOK_wait(...)
+#define HOOK_copy(symbol, name, variant, ...)                                                      \
+    CUresult hook_##symbol CALL_PARAMETERS(__VA_ARGS__)                                            \
+    {                                                                                              \
+        return BEGIN(COPY_##name, variant_##variant)                                               \
+            ->calls.real.symbol CALL_ARGUMENTS(__VA_ARGS__);                                       \
+    }
+#include "../../api/cuda_calls.def"

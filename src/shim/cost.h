@@ -1,0 +1,99 @@
+/*
+ * What launches cost: the time that a kernel of one grid and block, or a graph, takes on the device. Known
+ * from events around a launch now and then; not known yet is COST_UNSEEN_NS.
+ *
+ * A measurement counts in full if the stream had work until the launch was in it. If not, the host's own time is in
+ * the interval: it is then an upper bound, and a measurement only where that time is a small part.
+ *
+ * Entries are found by a hash of 64 bits, which stands for the launch: two that share it (once in 2^40 for a
+ * thousand kernels) share a cost. Races between threads lose a measurement at worst.
+ */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "abi/page.h"
+#include "shim/cuda_types.h"
+#include "shim/lock.h"
+
+struct process;
+struct stream;
+
+enum {
+    COST_UNSEEN_NS = 100000,
+    COST_COARSE_NS = 90000000,
+    COST_WAYS = 4,
+    COST_SETS = 2048,    /* a power of two */
+    COST_PERIOD = 64,    /* launches between two measurements, about */
+    COST_PERIOD_NEW = 8, /* the same while a kernel of few measurements is launched */
+    COST_SAMPLES_NEW = 4,
+    COST_TIMINGS = 8, /* under way at the same time */
+};
+
+struct cost_entry {
+    _Atomic uint32_t cost_ns;
+    _Atomic uint16_t samples;
+    _Atomic uint8_t is_collective, is_coarse;
+};
+
+struct cost_set {
+    _Atomic uint64_t keys[COST_WAYS];
+    struct cost_entry entries[COST_WAYS];
+};
+
+/* One measurement: events before and behind a launch. */
+struct cost_timing {
+    CUevent before, after;
+    uint64_t key;
+    uint64_t host_ns; /* until the launch was in the stream */
+    bool is_dry;
+    bool is_pending;
+};
+
+/* Of one device; its events are of one context. */
+struct cost_timings {
+    struct lock lock;
+    CUcontext context;
+    struct cost_timing timings[COST_TIMINGS];
+};
+
+struct costs {
+    _Atomic uint32_t launches_left; /* until the next measurement */
+    _Atomic uint32_t random;
+    struct cost_set sets[COST_SETS];
+    struct cost_timings timings[PAGE_DEVICES_MAX];
+};
+
+struct cost_launch {
+    const void *function; /* or a graph */
+    uint32_t grid[3], block[3];
+    bool is_graph;
+};
+
+static inline uint64_t cost_key(const struct cost_launch *launch)
+{
+    const uint64_t a = UINT64_C(0x9e3779b97f4a7c15), b = UINT64_C(0xd6e8feb86659fd93);
+    uint64_t h = (uint64_t)(uintptr_t)launch->function * a;
+    h = (h ^ (h >> 32) ^ (launch->grid[0] | (uint64_t)launch->grid[1] << 32)) * b;
+    h = (h ^ (h >> 29) ^ (launch->grid[2] | (uint64_t)launch->block[0] << 32)) * a;
+    h = (h ^ (h >> 32) ^ (launch->block[1] | (uint64_t)launch->block[2] << 32)) * b;
+    h ^= h >> 31;
+    return h | 1; /* never 0: a free place */
+}
+
+/* The launch's entry, made if there is none. */
+struct cost_entry *cost_find(struct process *p, uint64_t key, const struct cost_launch *launch);
+/* Whether this launch is to be measured. */
+bool cost_is_due(struct costs *costs, const struct cost_entry *entry, bool is_graph);
+/* Around a launch that is measured. NULL: it cannot be. */
+struct cost_timing *cost_begin(struct process *p, const struct stream *stream, uint64_t key);
+void cost_end(struct process *p, const struct stream *stream, struct cost_timing *timing);
+/* Takes a measurement into the entry. */
+void cost_take(struct process *p, struct cost_entry *entry, uint64_t ns, uint64_t host_ns,
+               bool is_dry);
+/* Handles may come to mean other kernels, or another graph. */
+void cost_forget_all(struct costs *costs);
+void cost_forget(struct costs *costs, uint64_t key);
+/* In a child. */
+void cost_reset(struct costs *costs);

@@ -1,0 +1,78 @@
+/*
+ * Launches: what happens around each. A service's are marked (marks.h), so that tasks beside it see when it
+ * is busy. A task's are held as its limits say, in this order: lease, rate, window, gate; then charged, and marked
+ * for the window. Nothing happens, but for counting, where limits ask for nothing.
+ *
+ * Into a stream that captures nothing is launched: such calls pass.
+ */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "abi/page.h"
+#include "shim/collective.h"
+#include "shim/cost.h"
+#include "shim/gate.h"
+#include "shim/marks.h"
+#include "shim/rate.h"
+#include "shim/streams.h"
+#include "shim/window.h"
+
+struct process;
+
+enum {
+    LAUNCH_COLLECTIVE_HOLD_NS = 2000000, /* the longest hold while a collective is outstanding */
+    LAUNCH_LEASE_GRACE_MS = 30000,       /* from a lease's end to SIGTERM */
+    LAUNCH_TICK_NS = 100000000,
+    LAUNCH_COPY_BYTES_MIN = 1 << 20, /* a copy of so much is held at the gate */
+};
+
+/* What the limits ask for on one device, and what follows. */
+struct launch_device {
+    _Atomic uint64_t slots; /* of the status page: its streams */
+    _Atomic uint64_t gate_ns, linger_ns;
+    _Atomic uint32_t rate_permille;  /* 0: no limit */
+    _Atomic uint32_t share_permille; /* of the SMs; its GPU time counts for so much */
+    struct window window;
+    struct rate rate;
+};
+
+struct launch {
+    _Atomic uint64_t sequence; /* of the limits that the following says, and 1; 0: of none */
+    _Atomic uint32_t is_armed; /* there is something to do */
+    _Atomic uint32_t is_service;
+    _Atomic uint64_t lease_deadline_ms;
+    _Atomic uint64_t tick_ns;    /* when to look at slow things again */
+    _Atomic uint32_t has_raised; /* SIGTERM, after the lease's end */
+    struct launch_device devices[PAGE_DEVICES_MAX];
+    struct streams streams;
+    struct marks marks;
+    struct gate gate;
+    struct collectives collectives;
+    struct costs costs;
+};
+
+/* One launch, from launch_begin() to launch_end(). */
+struct launch_ticket {
+    struct stream *stream; /* NULL: nothing is to be done at its end */
+    struct cost_timing *timing;
+    uint64_t cost_ns;
+    bool is_graph, is_collective;
+};
+
+/* Reads the limits if they have changed; whether launches need more than counting. */
+bool launch_is_armed_slowly(struct process *p);
+/* Holds the launch as long as it must be, and charges it. */
+void launch_begin(struct process *p, const struct cost_launch *launch, CUstream handle,
+                  bool is_per_thread, struct launch_ticket *ret_ticket);
+void launch_end(struct process *p, struct launch_ticket *ticket);
+/* Before a copy of a task: holds a large one. Of a service: it has begun something. */
+void launch_copy(struct process *p, uint64_t bytes, CUstream handle, bool is_per_thread,
+                 bool is_to_device);
+/* Before the program waits for the device, or can learn that it is done. */
+void launch_wait(struct process *p);
+/* GPU time outstanding on all devices, as far as there are marks for it: 0 is all done. */
+uint64_t launch_outstanding_ns(struct process *p);
+/* In a child. */
+void launch_reset(struct launch *launch);

@@ -1,0 +1,47 @@
+/* Kernels' names, and when their handles may come to mean others. */
+#include "shim/process.h"
+
+CUresult hook_cuModuleGetFunction(CUfunction *ret_function, CUmodule module, const char *name)
+{
+    struct process *p = process_enter();
+    CUresult r = p->calls.real.cuModuleGetFunction(ret_function, module, name);
+    if (r == CUDA_SUCCESS && process_is_ready(p))
+        collective_note(&p->launch->collectives, *ret_function, name);
+    return r;
+}
+
+CUresult hook_cuLibraryGetKernel(CUkernel *ret_kernel, CUlibrary library, const char *name)
+{
+    struct process *p = process_enter();
+    CUresult r = p->calls.real.cuLibraryGetKernel(ret_kernel, library, name);
+    if (r == CUDA_SUCCESS && process_is_ready(p))
+        collective_note(&p->launch->collectives, *ret_kernel, name);
+    return r;
+}
+
+CUresult hook_cuKernelGetFunction(CUfunction *ret_function, CUkernel kernel)
+{
+    struct process *p = process_enter();
+    CUresult r = p->calls.real.cuKernelGetFunction(ret_function, kernel);
+    if (r == CUDA_SUCCESS && process_is_ready(p))
+        collective_note_same(&p->launch->collectives, *ret_function, kernel);
+    return r;
+}
+
+CUresult hook_cuModuleUnload(CUmodule module)
+{
+    struct process *p = process_enter();
+    CUresult r = p->calls.real.cuModuleUnload(module);
+    if (process_is_ready(p))
+        cost_forget_all(&p->launch->costs);
+    return r;
+}
+
+CUresult hook_cuLibraryUnload(CUlibrary library)
+{
+    struct process *p = process_enter();
+    CUresult r = p->calls.real.cuLibraryUnload(library);
+    if (process_is_ready(p))
+        cost_forget_all(&p->launch->costs);
+    return r;
+}

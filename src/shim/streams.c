@@ -1,0 +1,167 @@
+#include "shim/streams.h"
+
+#include "shim/process.h"
+
+static bool is_default(CUstream handle)
+{
+    return (uintptr_t)handle <= (uintptr_t)STREAM_PER_THREAD;
+}
+
+static uint64_t thread_word(void)
+{
+    uint64_t word;
+    __asm__("mov %%fs:0, %0" : "=r"(word));
+    return word;
+}
+
+/* A default stream is its context's, and its thread's if it is the thread's own. Contexts are
+ * addresses, as other streams are: a default stream's key has a bit of its own. */
+uint64_t streams_key(struct process *p, CUstream *handle, bool is_per_thread)
+{
+    CUcontext context = NULL;
+    if (!is_default(*handle))
+        return (uint64_t)(uintptr_t)*handle;
+    if (p->calls.real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context)
+        return 0;
+    uint64_t key = (uint64_t)(uintptr_t)context | 1;
+    if (*handle != STREAM_PER_THREAD && !(is_per_thread && *handle == NULL))
+        return key;
+    *handle = STREAM_PER_THREAD;
+    return (key ^ thread_word() << 8) | 2;
+}
+
+static uint64_t load(const _Atomic uint64_t *word)
+{
+    return atomic_load_explicit(word, memory_order_acquire);
+}
+
+/* Under the lock: a slot without a stream and without anything outstanding. */
+static struct stream *find_free(struct process *p)
+{
+    const struct status_page *status = p->client.status;
+    for (uint32_t i = 0; i < STREAMS_MAX; i++) {
+        if (load(&p->launch->streams.slots[i].key) == 0 &&
+            load(&status->started[i]) == load(&status->completed[i]))
+            return &p->launch->streams.slots[i];
+    }
+    return NULL;
+}
+
+static int device_of(struct process *p, CUcontext context)
+{
+    CUcontext current = NULL, popped;
+    if (!context || (p->calls.real.cuCtxGetCurrent(&current) == CUDA_SUCCESS && context == current))
+        return devices_current(p);
+    if (p->calls.real.cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+        return DEVICES_UNKNOWN;
+    int device = devices_current(p);
+    (void)p->calls.real.cuCtxPopCurrent_v2(&popped);
+    return device;
+}
+
+static CUcontext context_of(struct process *p, CUstream handle)
+{
+    CUcontext context = NULL;
+    CUresult r = is_default(handle) ? p->calls.real.cuCtxGetCurrent(&context)
+                                    : p->calls.real.cuStreamGetCtx(handle, &context);
+    return r == CUDA_SUCCESS ? context : NULL;
+}
+
+static void fill(struct process *p, struct stream *stream, CUstream handle)
+{
+    struct status_page *status = p->client.status;
+    uint32_t slot = (uint32_t)(stream - p->launch->streams.slots);
+    uint64_t started = load(&status->started[slot]);
+    stream->handle = handle;
+    stream->context = context_of(p, handle);
+    stream->device = device_of(p, stream->context);
+    stream->slot = slot;
+    atomic_store(&stream->launched, started);
+    atomic_store(&stream->marked, started);
+    atomic_store(&stream->collective, 0);
+    atomic_store(&stream->given_up, 0);
+    atomic_store(&stream->unmarked, 0);
+    atomic_store(&stream->is_capturing, 0);
+    atomic_fetch_or(&status->open_streams, UINT64_C(1) << slot);
+    for (int i = 0; i < PAGE_DEVICES_MAX; i++) {
+        if (i == stream->device)
+            atomic_fetch_or(&p->launch->devices[i].slots, UINT64_C(1) << slot);
+        else
+            atomic_fetch_and(&p->launch->devices[i].slots, ~(UINT64_C(1) << slot));
+    }
+}
+
+static struct stream *look_up(struct streams *streams, uint64_t key)
+{
+    for (uint32_t i = 0; i < STREAMS_MAX; i++) {
+        if (load(&streams->slots[i].key) == key) {
+            atomic_store_explicit(&streams->cache[streams_place(key)], (uint8_t)i,
+                                  memory_order_relaxed);
+            return &streams->slots[i];
+        }
+    }
+    return NULL;
+}
+
+struct stream *streams_find_slowly(struct process *p, uint64_t key, CUstream handle)
+{
+    struct streams *streams = &p->launch->streams;
+    if (key == 0)
+        return NULL;
+    struct stream *stream = look_up(streams, key);
+    if (stream)
+        return stream;
+    lock_take(&streams->lock);
+    stream = look_up(streams, key);
+    if (!stream && (stream = find_free(p))) {
+        fill(p, stream, handle);
+        atomic_store_explicit(&stream->key, key, memory_order_release);
+    }
+    lock_release(&streams->lock);
+    return stream;
+}
+
+static void end_capture(struct streams *streams, struct stream *stream)
+{
+    if (atomic_exchange(&stream->is_capturing, 0))
+        atomic_fetch_sub(&streams->captures, 1);
+}
+
+void streams_forget(struct process *p, CUstream handle)
+{
+    struct streams *streams = &p->launch->streams;
+    if (is_default(handle))
+        return;
+    struct stream *stream = look_up(streams, (uint64_t)(uintptr_t)handle);
+    if (!stream)
+        return;
+    end_capture(streams, stream);
+    (void)marks_write(p, stream);
+    lock_take(&streams->lock);
+    atomic_store_explicit(&stream->key, 0, memory_order_release);
+    lock_release(&streams->lock);
+}
+
+bool streams_is_capturing(struct process *p, CUstream handle)
+{
+    CUstreamCaptureStatus status = 0;
+    return p->calls.real.cuStreamIsCapturing(handle, &status) != CUDA_SUCCESS || status != 0;
+}
+
+void streams_note_capture(struct process *p, struct stream *stream, bool is_open)
+{
+    if (!is_open)
+        end_capture(&p->launch->streams, stream);
+    else if (!atomic_exchange(&stream->is_capturing, 1))
+        atomic_fetch_add(&p->launch->streams.captures, 1);
+}
+
+void streams_reset(struct streams *streams)
+{
+    lock_init(&streams->lock);
+    atomic_store(&streams->captures, 0);
+    for (uint32_t i = 0; i < STREAMS_MAX; i++) {
+        atomic_store(&streams->slots[i].key, 0);
+        lock_init(&streams->slots[i].lock);
+    }
+}

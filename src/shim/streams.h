@@ -1,0 +1,69 @@
+/*
+ * The streams that the process launches into. Each has a slot of the status page, where `started` says
+ * what was handed to the driver and `completed` what the device has done of it (abi/page.h); this
+ * keeps what else belongs to a slot. A stream is known from its first launch on, until it is destroyed.
+ *
+ * A slot whose stream was destroyed is given to another once it is idle; both numbers go on from where they are.
+ */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "abi/page.h"
+#include "shim/cuda_types.h"
+#include "shim/lock.h"
+
+struct process;
+
+enum {
+    STREAMS_SHARED_SLOT =
+        PAGE_STREAMS_MAX - 1, /* of streams beyond those with a slot of their own */
+    STREAMS_MAX = STREAMS_SHARED_SLOT,
+    STREAMS_CACHE = 64, /* a power of two */
+};
+
+/* The handles that are no pointers. */
+#define STREAM_LEGACY     ((CUstream)1)
+#define STREAM_PER_THREAD ((CUstream)2)
+
+struct stream {
+    _Atomic uint64_t key; /* 0: the slot is free, or waits to be idle */
+    CUstream handle;      /* as the driver's calls without a variant take it */
+    CUcontext context;    /* NULL: not known */
+    uint32_t slot;
+    int32_t device;                /* index of devices.h, or negative */
+    struct lock lock;              /* marks go to the driver in order */
+    _Atomic uint64_t launched;     /* `started`, as far as the driver has it */
+    _Atomic uint64_t marked;       /* the last value that the device was told to write */
+    _Atomic uint64_t collective;   /* `launched` with the last collective in it; 0: never one */
+    _Atomic uint64_t given_up;     /* counts as completed: waiting for it took too long */
+    _Atomic uint32_t unmarked;     /* launches since the last mark */
+    _Atomic uint32_t is_capturing; /* begun on this stream, and not ended */
+} __attribute__((aligned(64)));
+
+struct streams {
+    struct lock lock;                     /* for a stream to come or go */
+    _Atomic uint32_t captures;            /* open in this process */
+    _Atomic uint8_t cache[STREAMS_CACHE]; /* where a key was last found: a slot */
+    struct stream slots[STREAMS_MAX];
+};
+
+/* The key, 0 without a context; *handle becomes one for calls without a variant. `is_per_thread`: it is of a
+ * call for which stream 0 is the thread's own. */
+uint64_t streams_key(struct process *p, CUstream *handle, bool is_per_thread);
+/* The record of a stream, made if there is none. NULL if all slots are taken, or the key is 0. */
+struct stream *streams_find_slowly(struct process *p, uint64_t key, CUstream handle);
+/* Before the driver destroys it. */
+void streams_forget(struct process *p, CUstream handle);
+/* The stream captures, or other streams' capture forbids to use it: nothing of the shim's may be added. */
+bool streams_is_capturing(struct process *p, CUstream handle);
+/* A capture has begun on the stream, or ended. */
+void streams_note_capture(struct process *p, struct stream *stream, bool is_open);
+/* In a child. */
+void streams_reset(struct streams *streams);
+
+static inline uint32_t streams_place(uint64_t key)
+{
+    return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 58) & (STREAMS_CACHE - 1);
+}

@@ -1,0 +1,28 @@
+#include "shim/window.h"
+
+uint64_t window_outstanding(const struct status_page *status, const struct streams *streams,
+                            uint64_t slots)
+{
+    uint64_t sum = 0;
+    for (; slots; slots &= slots - 1) {
+        int slot = __builtin_ctzll(slots);
+        uint64_t completed = atomic_load_explicit(&status->completed[slot], memory_order_acquire);
+        uint64_t given_up =
+            atomic_load_explicit(&streams->slots[slot].given_up, memory_order_relaxed);
+        uint64_t started = atomic_load_explicit(&status->started[slot], memory_order_relaxed);
+        uint64_t done = completed > given_up ? completed : given_up;
+        if (started > done)
+            sum += started - done;
+    }
+    return sum;
+}
+
+void window_give_up(const struct status_page *status, struct streams *streams, uint64_t slots)
+{
+    for (; slots; slots &= slots - 1) {
+        int slot = __builtin_ctzll(slots);
+        atomic_store_explicit(&streams->slots[slot].given_up,
+                              atomic_load_explicit(&status->started[slot], memory_order_relaxed),
+                              memory_order_relaxed);
+    }
+}

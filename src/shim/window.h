@@ -1,0 +1,68 @@
+/*
+ * The window: how much GPU time a task may have outstanding on a device. Each launch is charged its
+ * cost, and the marks (marks.h) say what of that is done. A launch fits if all that is outstanding stays within the
+ * window; or if so little is outstanding that the device would run dry before it comes, for else a kernel longer
+ * than the window could never be launched, and one about as long would leave gaps.
+ *
+ * The usual case reads nothing that the device writes: what is outstanding is at most what was charged since
+ * someone looked, and one looks when that is no longer enough to know.
+ */
+#pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "abi/page.h"
+#include "shim/streams.h"
+
+enum {
+    WINDOW_MARKS = 2,      /* in a window's worth of work */
+    WINDOW_DRY_NS = 20000, /* a launch takes about so long to reach the device */
+    WINDOW_DRY_PARTS = 4,  /* and of a small window not more than this part */
+    WINDOW_HOLD_TIMES = 2, /* the longest hold, in windows */
+};
+
+struct window {
+    _Atomic uint64_t window_ns; /* 0: none */
+    _Atomic uint64_t charged_ns;
+    _Atomic uint64_t done_ns; /* of the charged, as last seen */
+};
+
+/* What is outstanding in the slots of the bits; and marks() is what completes them. */
+uint64_t window_outstanding(const struct status_page *status, const struct streams *streams,
+                            uint64_t slots);
+/* Stops waiting for what is outstanding there. */
+void window_give_up(const struct status_page *status, struct streams *streams, uint64_t slots);
+
+static inline bool window_fits(uint64_t window_ns, uint64_t outstanding_ns, uint64_t cost_ns)
+{
+    uint64_t dry_ns = window_ns / WINDOW_DRY_PARTS;
+    if (dry_ns > WINDOW_DRY_NS)
+        dry_ns = WINDOW_DRY_NS;
+    return outstanding_ns + cost_ns <= window_ns || outstanding_ns <= dry_ns;
+}
+
+/* Without looking: false means that one must look. */
+static inline bool window_surely_fits(const struct window *window, uint64_t window_ns,
+                                      uint64_t cost_ns)
+{
+    uint64_t charged = atomic_load_explicit(&window->charged_ns, memory_order_relaxed);
+    uint64_t done = atomic_load_explicit(&window->done_ns, memory_order_relaxed);
+    return window_fits(window_ns, charged > done ? charged - done : 0, cost_ns);
+}
+
+static inline void window_charge(struct window *window, uint64_t cost_ns)
+{
+    atomic_fetch_add_explicit(&window->charged_ns, cost_ns, memory_order_relaxed);
+}
+
+/* Looks, and remembers what it saw. */
+static inline uint64_t window_look(struct window *window, const struct status_page *status,
+                                   const struct streams *streams, uint64_t slots)
+{
+    uint64_t charged = atomic_load_explicit(&window->charged_ns, memory_order_acquire);
+    uint64_t outstanding = window_outstanding(status, streams, slots);
+    if (charged >= outstanding)
+        atomic_store_explicit(&window->done_ns, charged - outstanding, memory_order_relaxed);
+    return outstanding;
+}

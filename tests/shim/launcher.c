@@ -1,0 +1,243 @@
+/*
+ * A program that launches what it is told, a word a line, and answers with a number a line: for launch_test.c.
+ * Its kernels take as long as they are told to, on emulated devices and real ones: argv[1] is burn.ptx.
+ * Commands that launch answer how long the host was in it, in microseconds; others the driver's result.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CALLS(CALL)                                                                                \
+    CALL(cuInit, (unsigned))                                                                       \
+    CALL(cuDevicePrimaryCtxRetain, (void **, int))                                                 \
+    CALL(cuCtxSetCurrent, (void *))                                                                \
+    CALL(cuCtxSynchronize, (void))                                                                 \
+    CALL(cuModuleLoadData, (void **, const void *))                                                \
+    CALL(cuModuleGetFunction, (void **, void *, const char *))                                     \
+    CALL(cuStreamCreate, (void **, unsigned))                                                      \
+    CALL(cuStreamDestroy_v2, (void *))                                                             \
+    CALL(cuStreamBeginCapture_v2, (void *, int))                                                   \
+    CALL(cuStreamEndCapture, (void *, void **))                                                    \
+    CALL(cuGraphGetNodes, (void *, void **, size_t *))                                             \
+    CALL(cuGraphInstantiateWithFlags, (void **, void *, uint64_t))                                 \
+    CALL(cuGraphLaunch, (void *, void *))                                                          \
+    CALL(cuMemAlloc_v2, (uint64_t *, size_t))                                                      \
+    CALL(cuMemcpyHtoD_v2, (uint64_t, const void *, size_t))                                        \
+    CALL(cuMemcpyDtoH_v2, (void *, uint64_t, size_t))                                              \
+    CALL(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,      \
+                          unsigned, void *, void **, void **))
+
+enum { STREAMS = 16, THREADS = 4, COPY_BYTES = 4 << 20 };
+
+struct launcher {
+#define CALL(name, parameters) int(*name) parameters;
+    CALLS(CALL)
+#undef CALL
+    void *context, *module, *function, *graph, *graph_exec;
+    void *streams[STREAMS]; /* 0: the default one */
+    unsigned stream;
+    uint64_t memory;
+    char *host;
+};
+
+static double now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static int find_calls(struct launcher *l)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!library)
+        return -1;
+#define CALL(name, parameters)                                                                     \
+    if (!(l->name = (int(*) parameters)dlsym(library, #name)))                                     \
+        return -1;
+    CALLS(CALL)
+#undef CALL
+    return 0;
+}
+
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = calloc(1, 1 << 16);
+    if (!file || !text || fread(text, 1, (1 << 16) - 1, file) == 0)
+        return NULL;
+    fclose(file);
+    return text;
+}
+
+static int open_device(struct launcher *l, const char *ptx_path)
+{
+    char *ptx = read_file(ptx_path);
+    int r = ptx ? l->cuInit(0) : -1;
+    r = r ? r : l->cuDevicePrimaryCtxRetain(&l->context, 0);
+    r = r ? r : l->cuCtxSetCurrent(l->context);
+    r = r ? r : l->cuModuleLoadData(&l->module, ptx);
+    r = r ? r : l->cuModuleGetFunction(&l->function, l->module, "gpumux_burn");
+    r = r ? r : l->cuMemAlloc_v2(&l->memory, COPY_BYTES);
+    l->host = calloc(1, COPY_BYTES);
+    free(ptx);
+    return r;
+}
+
+static int burn(const struct launcher *l, void *stream, unsigned us)
+{
+    uint32_t sm_permille = 1000, dram_permille = 0;
+    uint64_t duration_ns = (uint64_t)us * 1000, buffer = 0, bytes = 0;
+    void *parameters[] = {&sm_permille, &dram_permille, &duration_ns, &buffer, &bytes};
+    return l->cuLaunchKernel(l->function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL);
+}
+
+/* Microseconds that launching took, or -1. */
+static int launch_many(const struct launcher *l, unsigned us, unsigned count)
+{
+    double start_us = now_us();
+    for (unsigned i = 0; i < count; i++) {
+        if (burn(l, l->streams[l->stream], us) != 0)
+            return -1;
+    }
+    return (int)(now_us() - start_us);
+}
+
+struct thread_work {
+    const struct launcher *launcher;
+    unsigned us, count;
+    int failures;
+};
+
+static void *launch_in_thread(void *argument)
+{
+    struct thread_work *work = argument;
+    work->failures = work->launcher->cuCtxSetCurrent(work->launcher->context);
+    for (unsigned i = 0; i < work->count; i++)
+        work->failures +=
+            burn(work->launcher, work->launcher->streams[work->launcher->stream], work->us) != 0;
+    return NULL;
+}
+
+static int launch_in_threads(const struct launcher *l, unsigned us, unsigned count)
+{
+    pthread_t threads[THREADS];
+    struct thread_work works[THREADS];
+    double start_us = now_us();
+    int failures = 0;
+    for (int i = 0; i < THREADS; i++) {
+        works[i] = (struct thread_work){.launcher = l, .us = us, .count = count};
+        if (pthread_create(&threads[i], NULL, launch_in_thread, &works[i]) != 0)
+            return -1;
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        failures += works[i].failures;
+    }
+    return failures ? -1 : (int)(now_us() - start_us);
+}
+
+/* A graph of `count` kernels, by capture; the answer is how many nodes it has. */
+static int capture(struct launcher *l, unsigned us, unsigned count)
+{
+    void *stream = l->streams[l->stream];
+    size_t nodes = 0;
+    int r = l->cuStreamBeginCapture_v2(stream, 0);
+    for (unsigned i = 0; r == 0 && i < count; i++)
+        r = burn(l, stream, us);
+    r = r ? r : l->cuStreamEndCapture(stream, &l->graph);
+    r = r ? r : l->cuGraphGetNodes(l->graph, NULL, &nodes);
+    r = r ? r : l->cuGraphInstantiateWithFlags(&l->graph_exec, l->graph, 0);
+    return r ? -r : (int)nodes;
+}
+
+static int launch_graph(const struct launcher *l, unsigned count)
+{
+    double start_us = now_us();
+    for (unsigned i = 0; i < count; i++) {
+        if (l->cuGraphLaunch(l->graph_exec, l->streams[l->stream]) != 0)
+            return -1;
+    }
+    return (int)(now_us() - start_us);
+}
+
+/* Launches `count` kernels of `us` and synchronises, until the line "stop". Answers the iterations when told to. */
+static int run_child(struct launcher *l, const char *ptx_path)
+{
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(open_device(l, ptx_path) == 0 && launch_many(l, 100, 10) >= 0 &&
+                      l->cuCtxSynchronize() == 0
+                  ? 0
+                  : 1);
+    return child > 0 && waitpid(child, &status, 0) == child ? status : -1;
+}
+
+static int choose_stream(struct launcher *l, unsigned number)
+{
+    if (number >= STREAMS)
+        return -1;
+    l->stream = number;
+    return number == 0 || l->streams[number] ? 0 : l->cuStreamCreate(&l->streams[number], 1);
+}
+
+static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, const char *ptx_path)
+{
+    if (strcmp(word, "open") == 0)
+        return open_device(l, ptx_path);
+    if (strcmp(word, "kernels") == 0)
+        return launch_many(l, a, b);
+    if (strcmp(word, "threads") == 0)
+        return launch_in_threads(l, a, b);
+    if (strcmp(word, "capture") == 0)
+        return capture(l, a, b);
+    if (strcmp(word, "graphs") == 0)
+        return launch_graph(l, a);
+    if (strcmp(word, "stream") == 0)
+        return choose_stream(l, a);
+    if (strcmp(word, "destroy") == 0)
+        return l->cuStreamDestroy_v2(l->streams[a]) || (l->streams[a] = NULL, 0);
+    if (strcmp(word, "synchronize") == 0)
+        return l->cuCtxSynchronize();
+    if (strcmp(word, "upload") == 0)
+        return l->cuMemcpyHtoD_v2(l->memory, l->host, a);
+    if (strcmp(word, "download") == 0)
+        return l->cuMemcpyDtoH_v2(l->host, l->memory, a);
+    if (strcmp(word, "fork") == 0)
+        return run_child(l, ptx_path);
+    return -1000;
+}
+
+/* "kernel NAME": what `kernels` launches from now on. */
+static int choose_kernel(struct launcher *l, const char *name)
+{
+    return l->cuModuleGetFunction(&l->function, l->module, name);
+}
+
+int main(int argc, char **argv)
+{
+    static struct launcher launcher;
+    char line[128], word[64] = "", name[64] = "";
+    unsigned a = 0, b = 0;
+    if (argc != 2 || find_calls(&launcher) != 0) {
+        fprintf(stderr, "usage: launcher BURN_PTX, with libcuda.so.1\n");
+        return 2;
+    }
+    while (fgets(line, sizeof(line), stdin) && strcmp(line, "end\n") != 0) {
+        a = b = 0;
+        if (sscanf(line, "%63s %63s", word, name) == 2 && strcmp(word, "kernel") == 0)
+            printf("%d\n", choose_kernel(&launcher, name));
+        else if (sscanf(line, "%63s %u %u", word, &a, &b) >= 1)
+            printf("%d\n", obey(&launcher, word, a, b, argv[1]));
+        fflush(stdout);
+    }
+    return 0;
+}
