@@ -25,6 +25,34 @@ struct node_info {
     struct device devices[NODE_DEVICES_MAX];
 };
 
+/* How a device is: what its monitor says (device/device.h). */
+enum device_state {
+    DEVICE_INIT,      /* just started: no task is admitted yet */
+    DEVICE_HEALTHY,   /* tasks may come and run */
+    DEVICE_UNHEALTHY, /* tasks that run stay, throttled; none comes */
+    DEVICE_OVERLIMIT, /* its tasks are evicted */
+    DEVICE_DISABLED,  /* nothing runs there until it was repaired, or an operator says so */
+    DEVICE_STATE_END
+};
+const char *device_state_name(enum device_state state);
+int device_state_parse(const char *text, enum device_state *ret);
+
+/* What may be started on a device now. */
+enum device_admission { ADMIT_NONE, ADMIT_SERVICES, ADMIT_ALL, ADMISSION_END };
+const char *device_admission_name(enum device_admission admission);
+int device_admission_parse(const char *text, enum device_admission *ret);
+
+/* Whose the end of an attempt is. */
+enum attempt_verdict {
+    VERDICT_OWN,     /* the workload's: what its exit says counts */
+    VERDICT_MOVED,   /* its device ended it: it is queued again, and nothing is counted */
+    VERDICT_SUSPECT, /* a fault ended all that shared the device, and it may have been its */
+    VERDICT_GUILTY,  /* it faulted alone */
+    VERDICT_END
+};
+const char *attempt_verdict_name(enum attempt_verdict verdict);
+int attempt_verdict_parse(const char *text, enum attempt_verdict *ret);
+
 /* What a device was doing over the last second. Percentages 0…100, -1: the device does not say. */
 struct device_usage {
     char uuid[DEVICE_UUID_MAX];

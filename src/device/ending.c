@@ -1,0 +1,64 @@
+/*
+ * How a tenant that must leave is ended: it is asked; if it does not answer in its grace period, MPS ends
+ * its work (terminate_client: its neighbours survive that), and only then it is killed.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "device/device_internal.h"
+
+enum {
+    KILL_AGAIN_MS = 5000,
+    /* terminate_client hurts whoever is just joining MPS; but nobody starts for ever. */
+    STARTING_MS_MAX = 5000,
+};
+
+void ending_begin(struct device_monitor *d, struct tenant *t, int64_t grace_ms,
+                  enum attempt_verdict verdict, const char *format, ...)
+{
+    if (verdict > t->verdict) {
+        va_list args;
+        va_start(args, format);
+        (void)vsnprintf(t->why, sizeof t->why, format, args);
+        va_end(args);
+        t->verdict = verdict;
+    }
+    if (t->ending != ENDING_NO)
+        return;
+    t->ending = ENDING_ASKED;
+    t->ending_next_ms = d->now_ms + grace_ms;
+    struct device_action *a = action_add(d, DEVICE_ACT_END);
+    a->workload = t->info.workload;
+    a->attempt = t->info.attempt;
+    a->grace_ms = grace_ms;
+    (void)snprintf(a->text, sizeof a->text, "%s", t->why);
+}
+
+static bool somebody_starts(const struct device_monitor *d, const struct tenant *but)
+{
+    for (size_t i = 0; i < d->tenant_count; i++) {
+        const struct tenant *t = &d->tenants[i];
+        if (t != but && !t->runs && !t->info.isolated && t->ending == ENDING_NO)
+            return true;
+    }
+    return false;
+}
+
+static void next_stage(struct device_monitor *d, struct tenant *t)
+{
+    bool can_terminate = t->ending == ENDING_ASKED && !t->info.isolated && !d->mps_lost;
+    if (can_terminate && somebody_starts(d, t) && d->now_ms < t->ending_next_ms + STARTING_MS_MAX)
+        return;
+    struct device_action *a = action_add(d, can_terminate ? DEVICE_ACT_TERMINATE : DEVICE_ACT_KILL);
+    a->workload = t->info.workload;
+    a->attempt = t->info.attempt;
+    t->ending = can_terminate ? ENDING_TERMINATED : ENDING_KILLED;
+    t->ending_next_ms = d->now_ms + (can_terminate ? d->config.terminate_ms : KILL_AGAIN_MS);
+}
+
+void ending_tick(struct device_monitor *d)
+{
+    for (size_t i = 0; i < d->tenant_count; i++)
+        if (d->tenants[i].ending != ENDING_NO && d->now_ms >= d->tenants[i].ending_next_ms)
+            next_stage(d, &d->tenants[i]);
+}

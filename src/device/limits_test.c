@@ -1,0 +1,443 @@
+/* The table of states, row by row. */
+#include "device/device_fixture.h"
+
+#include <string.h>
+
+static const uint64_t GIB = FIXTURE_GIB;
+
+static void use_memory(struct fixture *f, uint64_t tenant, double used_gib, double tenant_gib)
+{
+    f->sample.memory_used_bytes = (uint64_t)(used_gib * (double)GIB);
+    known(f, tenant)->memory_bytes = (uint64_t)(tenant_gib * (double)GIB);
+}
+
+/* ---- Init ---- */
+
+static void test_init_needs_three_valid_samples(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    assert_int_equal(device_admission(f.d), ADMIT_SERVICES);
+    sample(&f);
+    sample(&f);
+    f.sample.valid = false;
+    sample(&f);
+    f.sample.valid = true;
+    sample(&f);
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_INIT);
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    assert_int_equal(device_admission(f.d), ADMIT_ALL);
+    const struct device_action *a = find_action(&f, DEVICE_ACT_STATE, 0);
+    assert_non_null(a);
+    assert_int_equal(a->from, DEVICE_INIT);
+    assert_int_equal(a->to, DEVICE_HEALTHY);
+    assert_true(a->text[0]);
+    fixture_close(&f);
+}
+
+static void test_init_takes_no_task_but_keeps_what_was_there(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 1));
+    assert_int_equal(verdict(&f, 1, false), VERDICT_MOVED);
+    came(&f, 2, WORKLOAD_SERVICE, false);
+    assert_null(find_action(&f, DEVICE_ACT_END, 2));
+    const struct device_tenant_info adopted = {
+        .workload = 3, .attempt = 1, .kind = WORKLOAD_TASK, .adopted = true};
+    step(&f,
+         &(struct device_event){.kind = DEVICE_TENANT_CAME, .now_ms = f.now_ms, .came = &adopted});
+    assert_null(find_action(&f, DEVICE_ACT_END, 3));
+    fixture_close(&f);
+}
+
+static void test_init_stays_while_outside(void **state)
+{
+    struct fixture f;
+    const struct device_tenant_info adopted = {
+        .workload = 1, .attempt = 1, .kind = WORKLOAD_TASK, .adopted = true};
+    (void)state;
+    fixture_open(&f);
+    step(&f,
+         &(struct device_event){.kind = DEVICE_TENANT_CAME, .now_ms = f.now_ms, .came = &adopted});
+    use_memory(&f, 1, 9.9, 5);
+    pass(&f, 5000);
+    assert_int_equal(device_state(f.d), DEVICE_INIT);
+    fixture_close(&f);
+}
+
+/* ---- Healthy ---- */
+
+static void test_healthy_soft_memory(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    use_memory(&f, 1, 9.19, 5);
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    use_memory(&f, 1, 9.3, 5);
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_UNHEALTHY);
+    assert_non_null(strstr(device_cause(f.d), "memory"));
+    assert_int_equal(find_action(&f, DEVICE_ACT_THROTTLE, 0)->rate_permille, 500);
+    assert_int_equal(f.counts[DEVICE_ACT_END], 0);
+    assert_int_equal(device_admission(f.d), ADMIT_SERVICES);
+    fixture_close(&f);
+}
+
+static void test_healthy_hard_memory(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    came(&f, 2, WORKLOAD_SERVICE, false);
+    use_memory(&f, 1, 9.8, 5);
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
+    assert_int_equal(find_action(&f, DEVICE_ACT_END, 1)->grace_ms, 10000);
+    assert_null(find_action(&f, DEVICE_ACT_END, 2));
+    assert_int_equal(verdict(&f, 1, false), VERDICT_MOVED);
+    assert_int_equal(verdict(&f, 2, false), VERDICT_OWN);
+    fixture_close(&f);
+}
+
+static void test_a_limit_counts_only_if_tasks_would_cure_it(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    use_memory(&f, 1, 9.9, 0); /* no task there */
+    pass(&f, 1000);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    came(&f, 1, WORKLOAD_TASK, false);
+    came(&f, 2, WORKLOAD_SERVICE, false);
+    use_memory(&f, 1, 9.9, 0.1); /* it would still be over the hard limit, and the soft one */
+    pass(&f, 1000);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    use_memory(&f, 1, 9.9, 0.4); /* … over the soft one */
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
+    fixture_close(&f);
+}
+
+static void test_latency_soft_and_hard(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    came(&f, 2, WORKLOAD_SERVICE, false);
+    *known(&f, 2) = (struct device_tenant_sample){
+        .workload = 2, .slo_ms = 100, .p99_5s_ms = 89, .p99_10s_ms = 300, .requests_10s = 199};
+    pass(&f, 1000);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY); /* too few requests */
+    known(&f, 2)->p99_5s_ms = 91;
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_UNHEALTHY);
+    known(&f, 2)->requests_10s = 200;
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
+    assert_non_null(strstr(device_cause(f.d), "service 2"));
+    fixture_close(&f);
+}
+
+static void test_a_service_that_is_slow_alone_evicts_nobody(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 2, WORKLOAD_SERVICE, false);
+    *known(&f, 2) = (struct device_tenant_sample){
+        .workload = 2, .slo_ms = 100, .p99_5s_ms = 200, .p99_10s_ms = 200, .requests_10s = 500};
+    pass(&f, 12000);
+    came(&f, 1, WORKLOAD_TASK, false);
+    pass(&f, 5000);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    known(&f, 2)->p99_5s_ms = known(&f, 2)->p99_10s_ms =
+        50; /* seen good: from now on it is the tasks' */
+    sample(&f);
+    known(&f, 2)->p99_10s_ms = 200;
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
+    fixture_close(&f);
+}
+
+static void test_slowdown_reasons(void **state)
+{
+    static const uint64_t hard[] = {DEVICE_SLOWDOWN_HARDWARE, DEVICE_SLOWDOWN_SOFTWARE_THERMAL,
+                                    DEVICE_SLOWDOWN_HARDWARE_THERMAL, DEVICE_SLOWDOWN_POWER_BRAKE};
+    (void)state;
+    for (size_t i = 0; i < sizeof hard / sizeof hard[0]; i++) {
+        struct fixture f;
+        fixture_open_healthy(&f);
+        came(&f, 1, WORKLOAD_TASK, false);
+        f.sample.slowdown = 0x4 | 0x1; /* a power cap, idle: clocks that are only lower */
+        pass(&f, 1000);
+        assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+        f.sample.slowdown = hard[i];
+        sample(&f);
+        assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
+        fixture_close(&f);
+    }
+}
+
+static void test_clocks_that_stay_slow_without_tasks_evict_nobody(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    f.sample.slowdown = DEVICE_SLOWDOWN_HARDWARE_THERMAL;
+    sample(&f);
+    left(&f, 1, false);
+    pass(&f, 11000);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    came(&f, 2, WORKLOAD_TASK, false);
+    pass(&f, 5000);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    fixture_close(&f);
+}
+
+/* ---- Unhealthy ---- */
+
+static void become_unhealthy(struct fixture *f)
+{
+    fixture_open_healthy(f);
+    came(f, 1, WORKLOAD_TASK, false);
+    use_memory(f, 1, 9.5, 5);
+    sample(f);
+    assert_int_equal(device_state(f->d), DEVICE_UNHEALTHY);
+}
+
+static void test_unhealthy_halves_the_rate_each_second(void **state)
+{
+    static const int rates[] = {250, 125, 100};
+    struct fixture f;
+    (void)state;
+    become_unhealthy(&f);
+    for (size_t i = 0; i < 3; i++) {
+        pass(&f, 800);
+        assert_null(find_action(&f, DEVICE_ACT_THROTTLE, 0));
+        sample(&f);
+        assert_int_equal(find_action(&f, DEVICE_ACT_THROTTLE, 0)->rate_permille, rates[i]);
+    }
+    fixture_forget(&f);
+    pass(&f, 3000);
+    assert_int_equal(f.counts[DEVICE_ACT_THROTTLE], 0);
+    fixture_close(&f);
+}
+
+static void test_unhealthy_calm_is_healthy(void **state)
+{
+    struct fixture f;
+    (void)state;
+    become_unhealthy(&f);
+    pass(&f, 3000);
+    use_memory(&f, 1, 5, 5);
+    pass(&f, 4800);
+    assert_int_equal(device_state(f.d), DEVICE_UNHEALTHY);
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    assert_non_null(find_action(&f, DEVICE_ACT_RELEASE, 0));
+    assert_string_equal(device_cause(f.d), "");
+    fixture_close(&f);
+}
+
+static void test_unhealthy_ten_seconds_in_sum(void **state)
+{
+    struct fixture f;
+    (void)state;
+    become_unhealthy(&f);
+    for (int i = 0; i < 4; i++) {
+        use_memory(&f, 1, 9.5, 5);
+        pass(&f, 2400);
+        use_memory(&f, 1, 5, 5);
+        pass(&f, 3000);
+        assert_int_equal(device_state(f.d), DEVICE_UNHEALTHY);
+    }
+    use_memory(&f, 1, 9.5, 5);
+    pass(&f, 400);
+    assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
+    fixture_close(&f);
+}
+
+static void test_unhealthy_hard_limit(void **state)
+{
+    struct fixture f;
+    (void)state;
+    become_unhealthy(&f);
+    use_memory(&f, 1, 9.8, 5);
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 1));
+    fixture_close(&f);
+}
+
+/* ---- Overlimit ---- */
+
+static void cross(struct fixture *f, uint64_t task)
+{
+    came(f, task, WORKLOAD_TASK, false);
+    use_memory(f, task, 9.8, 5);
+    sample(f);
+    assert_int_equal(device_state(f->d), DEVICE_OVERLIMIT);
+    left(f, task, false);
+    use_memory(f, task, 0, 0);
+}
+
+static void test_overlimit_hold_doubles_and_resets(void **state)
+{
+    static const int64_t holds_s[] = {10, 20, 40, 80, 160, 320, 600, 600};
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    for (size_t i = 0; i < sizeof holds_s / sizeof holds_s[0]; i++) {
+        cross(&f, 1);
+        pass(&f, holds_s[i] * 1000 - 200);
+        assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
+        sample(&f);
+        assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    }
+    pass(&f, 600000);
+    cross(&f, 1);
+    pass(&f, 10000);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    fixture_close(&f);
+}
+
+static void test_overlimit_holds_from_when_it_is_within(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    use_memory(&f, 1, 9.8, 5);
+    sample(&f);
+    pass(&f, 8000); /* it does not leave at once */
+    left(&f, 1, false);
+    pass(&f, 9800);
+    assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
+    pass(&f, 400);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    fixture_close(&f);
+}
+
+static void test_overlimit_refuses_tasks(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    cross(&f, 1);
+    came(&f, 2, WORKLOAD_TASK, false);
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 2));
+    came(&f, 3, WORKLOAD_SERVICE, false);
+    assert_null(find_action(&f, DEVICE_ACT_END, 3));
+    fixture_close(&f);
+}
+
+/* ---- ending ---- */
+
+static void test_who_does_not_leave_is_terminated_then_killed(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    use_memory(&f, 1, 9.8, 5);
+    sample(&f);
+    fixture_forget(&f);
+    pass(&f, 9800);
+    assert_int_equal(f.counts[DEVICE_ACT_TERMINATE] + f.counts[DEVICE_ACT_KILL], 0);
+    sample(&f);
+    assert_non_null(find_action(&f, DEVICE_ACT_TERMINATE, 1));
+    pass(&f, 800);
+    assert_int_equal(f.counts[DEVICE_ACT_KILL], 0);
+    sample(&f);
+    assert_non_null(find_action(&f, DEVICE_ACT_KILL, 1));
+    fixture_close(&f);
+}
+
+static void test_terminate_waits_for_who_starts(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    use_memory(&f, 1, 9.8, 5);
+    sample(&f);
+    const struct device_tenant_info starting = {
+        .workload = 2, .attempt = 1, .kind = WORKLOAD_SERVICE};
+    step(&f,
+         &(struct device_event){.kind = DEVICE_TENANT_CAME, .now_ms = f.now_ms, .came = &starting});
+    pass(&f, 11000);
+    assert_int_equal(f.counts[DEVICE_ACT_TERMINATE], 0);
+    step(&f, &(struct device_event){.kind = DEVICE_TENANT_RUNS,
+                                    .now_ms = f.now_ms,
+                                    .tenant = {.workload = 2, .attempt = 1}});
+    assert_non_null(find_action(&f, DEVICE_ACT_TERMINATE, 1));
+    fixture_close(&f);
+}
+
+/* ---- Disabled ---- */
+
+static void test_operator_disables_and_enables(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    came(&f, 2, WORKLOAD_SERVICE, false);
+    operator_says(&f, false);
+    assert_int_equal(device_state(f.d), DEVICE_DISABLED);
+    assert_int_equal(device_admission(f.d), ADMIT_NONE);
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 1));
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 2));
+    assert_int_equal(verdict(&f, 2, true), VERDICT_MOVED);
+    left(&f, 1, false);
+    left(&f, 2, true);
+    came(&f, 3, WORKLOAD_SERVICE, false);
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 3));
+    left(&f, 3, false);
+    pass(&f, 60000);
+    assert_int_equal(device_state(f.d), DEVICE_DISABLED);
+    operator_says(&f, true);
+    assert_int_equal(device_state(f.d), DEVICE_INIT);
+    pass(&f, 600);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    fixture_close(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_init_needs_three_valid_samples),
+        cmocka_unit_test(test_init_takes_no_task_but_keeps_what_was_there),
+        cmocka_unit_test(test_init_stays_while_outside),
+        cmocka_unit_test(test_healthy_soft_memory),
+        cmocka_unit_test(test_healthy_hard_memory),
+        cmocka_unit_test(test_a_limit_counts_only_if_tasks_would_cure_it),
+        cmocka_unit_test(test_latency_soft_and_hard),
+        cmocka_unit_test(test_a_service_that_is_slow_alone_evicts_nobody),
+        cmocka_unit_test(test_slowdown_reasons),
+        cmocka_unit_test(test_clocks_that_stay_slow_without_tasks_evict_nobody),
+        cmocka_unit_test(test_unhealthy_halves_the_rate_each_second),
+        cmocka_unit_test(test_unhealthy_calm_is_healthy),
+        cmocka_unit_test(test_unhealthy_ten_seconds_in_sum),
+        cmocka_unit_test(test_unhealthy_hard_limit),
+        cmocka_unit_test(test_overlimit_hold_doubles_and_resets),
+        cmocka_unit_test(test_overlimit_holds_from_when_it_is_within),
+        cmocka_unit_test(test_overlimit_refuses_tasks),
+        cmocka_unit_test(test_who_does_not_leave_is_terminated_then_killed),
+        cmocka_unit_test(test_terminate_waits_for_who_starts),
+        cmocka_unit_test(test_operator_disables_and_enables),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

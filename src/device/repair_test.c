@@ -1,0 +1,313 @@
+/* Faults: who is ended, who is suspected, who is blamed, and how the device is of use again. */
+#include "device/device_fixture.h"
+
+#include <string.h>
+
+static void test_a_fault_among_several_clients_blames_none(void **state)
+{
+    static const int own[] = {13, 31, 43, 45, 68};
+    (void)state;
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        struct fixture f;
+        fixture_open_healthy(&f);
+        came(&f, 1, WORKLOAD_TASK, false);
+        came(&f, 2, WORKLOAD_TASK, false);
+        came(&f, 3, WORKLOAD_SERVICE, false);
+        xid(&f, own[i]);
+        for (uint64_t w = 1; w <= 3; w++)
+            assert_non_null(find_action(&f, DEVICE_ACT_END, w));
+        assert_int_equal(verdict(&f, 1, true), VERDICT_SUSPECT);
+        assert_int_equal(verdict(&f, 2, true), VERDICT_SUSPECT);
+        assert_int_equal(verdict(&f, 3, true), VERDICT_MOVED);
+        assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+        assert_int_equal(device_admission(f.d), ADMIT_NONE);
+        assert_non_null(strstr(device_cause(f.d), "Xid"));
+        fixture_close(&f);
+    }
+}
+
+static void test_services_come_back_before_tasks(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    came(&f, 2, WORKLOAD_SERVICE, false);
+    xid(&f, 31);
+    left(&f, 1, true);
+    fixture_forget(&f);
+    sample(&f);
+    assert_int_equal(f.counts[DEVICE_ACT_MPS_CHECK], 0); /* one is still there */
+    left(&f, 2, true);
+    assert_non_null(find_action(&f, DEVICE_ACT_MPS_CHECK, 0));
+    mps(&f, DEVICE_MPS_FAULTED); /* not yet */
+    assert_int_equal(device_admission(f.d), ADMIT_NONE);
+    pass(&f, 600);
+    assert_true(f.counts[DEVICE_ACT_MPS_CHECK] >= 2); /* it is asked again */
+    mps(&f, DEVICE_MPS_READY);
+    assert_int_equal(device_admission(f.d), ADMIT_SERVICES);
+    pass(&f, 3000);
+    assert_int_equal(device_admission(f.d), ADMIT_ALL);
+    fixture_close(&f);
+}
+
+static void test_who_faults_alone_is_guilty(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_SERVICE, false);
+    xid(&f, 13);
+    assert_int_equal(verdict(&f, 1, true), VERDICT_GUILTY);
+    fixture_close(&f);
+}
+
+static void test_a_suspect_that_is_no_client_is_guilty_and_nobody_else_leaves(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_SERVICE, false);
+    suspect_came(&f, 2);
+    xid(&f, 31);
+    assert_non_null(find_action(&f, DEVICE_ACT_MPS_CHECK, 0));
+    assert_int_equal(f.counts[DEVICE_ACT_END], 0);
+    mps(&f, DEVICE_MPS_READY);
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 2));
+    assert_int_equal(verdict(&f, 2, true), VERDICT_GUILTY);
+    assert_int_equal(verdict(&f, 1, true), VERDICT_OWN);
+    xid(&f, 45); /* what the driver then tells of the guilty one is nobody else's */
+    assert_int_equal(verdict(&f, 1, true), VERDICT_OWN);
+    assert_int_equal(device_admission(f.d), ADMIT_ALL);
+    fixture_close(&f);
+}
+
+static void test_mps_saw_the_fault_then_the_suspect_stays(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_SERVICE, false);
+    came(&f, 3, WORKLOAD_TASK, false);
+    suspect_came(&f, 2);
+    xid(&f, 31);
+    mps(&f, DEVICE_MPS_FAULTED);
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 1));
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 3));
+    assert_null(find_action(&f, DEVICE_ACT_END, 2));
+    fixture_close(&f);
+}
+
+static void test_no_word_of_mps_is_taken_for_a_fault_of_its_clients(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_SERVICE, false);
+    suspect_came(&f, 2);
+    xid(&f, 31);
+    pass(&f, 2200);
+    assert_int_equal(verdict(&f, 1, true), VERDICT_GUILTY); /* the only client */
+    fixture_close(&f);
+}
+
+static void test_without_mps_the_one_that_fails_did_it(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, true);
+    came(&f, 2, WORKLOAD_TASK, true);
+    assert_int_equal(verdict(&f, 2, true), VERDICT_OWN);
+    xid(&f, 31);
+    assert_int_equal(f.counts[DEVICE_ACT_END], 0);
+    assert_int_equal(verdict(&f, 1, false), VERDICT_OWN);
+    assert_int_equal(verdict(&f, 2, true), VERDICT_GUILTY);
+    left(&f, 2, true);
+    assert_int_equal(verdict(&f, 1, true), VERDICT_OWN); /* one fault, one guilty */
+    xid(&f, 31);
+    pass(&f, 5200);
+    assert_int_equal(verdict(&f, 1, true), VERDICT_GUILTY); /* alone: at once */
+    fixture_close(&f);
+}
+
+static void test_a_suspect_is_cleared_after_its_probation(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    suspect_came(&f, 2);
+    pass(&f, 59800);
+    assert_int_equal(f.counts[DEVICE_ACT_CLEAR], 0);
+    sample(&f);
+    assert_non_null(find_action(&f, DEVICE_ACT_CLEAR, 2));
+    pass(&f, 60000);
+    assert_int_equal(f.counts[DEVICE_ACT_CLEAR], 1);
+    fixture_close(&f);
+}
+
+static void test_removed_channels_after_an_end_are_no_fault(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    came(&f, 2, WORKLOAD_SERVICE, false);
+    left(&f, 1, true);
+    pass(&f, 400);
+    xid(&f, 45);
+    assert_int_equal(f.counts[DEVICE_ACT_NOTE], 1);
+    assert_int_equal(f.counts[DEVICE_ACT_END], 0);
+    fixture_close(&f);
+}
+
+static void test_fatal_xids_disable(void **state)
+{
+    static const int fatal[] = {48, 63, 64, 74, 79, 92, 94, 95, 119, 120};
+    (void)state;
+    for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++) {
+        struct fixture f;
+        fixture_open_healthy(&f);
+        came(&f, 1, WORKLOAD_TASK, false);
+        came(&f, 2, WORKLOAD_SERVICE, true);
+        xid(&f, fatal[i]);
+        assert_int_equal(device_state(f.d), DEVICE_DISABLED);
+        assert_non_null(find_action(&f, DEVICE_ACT_ALARM, 0));
+        assert_int_equal(verdict(&f, 1, true), VERDICT_MOVED);
+        assert_int_equal(verdict(&f, 2, true), VERDICT_MOVED);
+        pass(&f, 3600000);
+        assert_int_equal(device_state(f.d), DEVICE_DISABLED);
+        operator_says(&f, true);
+        assert_int_equal(device_state(f.d), DEVICE_INIT);
+        fixture_close(&f);
+    }
+}
+
+static void test_any_other_xid_is_an_event(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    xid(&f, 62);
+    assert_int_equal(f.actions.count, 1);
+    assert_non_null(find_action(&f, DEVICE_ACT_NOTE, 0));
+    assert_non_null(strstr(f.said, "62"));
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    fixture_close(&f);
+}
+
+static void test_a_fault_with_nobody_there_is_an_event(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    xid(&f, 31);
+    assert_int_equal(f.actions.count, 1);
+    assert_int_equal(device_admission(f.d), ADMIT_ALL);
+    fixture_close(&f);
+}
+
+static void test_lost_mps_is_replaced_and_tested(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    came(&f, 2, WORKLOAD_SERVICE, false);
+    mps(&f, DEVICE_MPS_LOST);
+    assert_int_equal(device_state(f.d), DEVICE_DISABLED);
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 1));
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 2));
+    assert_int_equal(verdict(&f, 1, true), VERDICT_MOVED);
+    assert_null(find_action(&f, DEVICE_ACT_MPS_REPLACE, 0));
+    left(&f, 1, true);
+    left(&f, 2, true);
+    assert_non_null(find_action(&f, DEVICE_ACT_MPS_REPLACE, 0));
+    mps(&f, DEVICE_MPS_READY);
+    assert_non_null(find_action(&f, DEVICE_ACT_SELF_TEST, 0));
+    assert_int_equal(device_state(f.d), DEVICE_DISABLED);
+    self_tested(&f, false);
+    fixture_forget(&f);
+    pass(&f, 9800);
+    assert_int_equal(f.counts[DEVICE_ACT_MPS_REPLACE], 0);
+    sample(&f);
+    assert_int_equal(f.counts[DEVICE_ACT_MPS_REPLACE], 1);
+    mps(&f, DEVICE_MPS_READY);
+    self_tested(&f, true);
+    assert_int_equal(device_state(f.d), DEVICE_INIT);
+    fixture_close(&f);
+}
+
+static void test_a_client_that_stays_does_not_keep_mps_from_being_replaced(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    mps(&f, DEVICE_MPS_LOST);
+    pass(&f, 2000);
+    assert_int_equal(f.counts[DEVICE_ACT_TERMINATE], 0); /* there is nobody to ask */
+    assert_int_equal(f.counts[DEVICE_ACT_KILL], 1);
+    pass(&f, 3200);
+    assert_int_equal(f.counts[DEVICE_ACT_MPS_REPLACE], 1);
+    fixture_close(&f);
+}
+
+static void test_a_server_that_stays_faulted_is_lost(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    xid(&f, 31);
+    left(&f, 1, true);
+    for (int i = 0; i < 30 && device_state(f.d) != DEVICE_DISABLED; i++) {
+        sample(&f);
+        mps(&f, DEVICE_MPS_FAULTED);
+    }
+    assert_int_equal(device_state(f.d), DEVICE_DISABLED);
+    assert_int_equal(f.counts[DEVICE_ACT_MPS_REPLACE], 1);
+    fixture_close(&f);
+}
+
+static void test_an_operator_is_not_overruled(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    operator_says(&f, false);
+    mps(&f, DEVICE_MPS_LOST);
+    mps(&f, DEVICE_MPS_READY);
+    self_tested(&f, true);
+    assert_int_equal(device_state(f.d), DEVICE_DISABLED);
+    operator_says(&f, true);
+    assert_int_equal(device_state(f.d), DEVICE_INIT);
+    mps(&f, DEVICE_MPS_LOST);
+    operator_says(&f, true); /* nor does one overrule a lost MPS */
+    assert_int_equal(device_state(f.d), DEVICE_DISABLED);
+    fixture_close(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_fault_among_several_clients_blames_none),
+        cmocka_unit_test(test_services_come_back_before_tasks),
+        cmocka_unit_test(test_who_faults_alone_is_guilty),
+        cmocka_unit_test(test_a_suspect_that_is_no_client_is_guilty_and_nobody_else_leaves),
+        cmocka_unit_test(test_mps_saw_the_fault_then_the_suspect_stays),
+        cmocka_unit_test(test_no_word_of_mps_is_taken_for_a_fault_of_its_clients),
+        cmocka_unit_test(test_without_mps_the_one_that_fails_did_it),
+        cmocka_unit_test(test_a_suspect_is_cleared_after_its_probation),
+        cmocka_unit_test(test_removed_channels_after_an_end_are_no_fault),
+        cmocka_unit_test(test_fatal_xids_disable),
+        cmocka_unit_test(test_any_other_xid_is_an_event),
+        cmocka_unit_test(test_a_fault_with_nobody_there_is_an_event),
+        cmocka_unit_test(test_lost_mps_is_replaced_and_tested),
+        cmocka_unit_test(test_a_client_that_stays_does_not_keep_mps_from_being_replaced),
+        cmocka_unit_test(test_a_server_that_stays_faulted_is_lost),
+        cmocka_unit_test(test_an_operator_is_not_overruled),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
