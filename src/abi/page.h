@@ -88,10 +88,11 @@ struct limits_device {
     _Atomic uint32_t rate_permille;   /* of the device's time; 0: no limit */
     _Atomic uint32_t share_percent;   /* granted part of the SMs, for the record; 0: all */
     _Atomic uint32_t neighbour_count; /* services on the device whose status this attempt gets */
-    _Atomic uint32_t
-        linger_us; /* the gate stays shut so long after a service has become idle: its next
-                                 * request may be waiting */
-    uint8_t reserved[76];
+    _Atomic uint32_t linger_us;       /* the gate stays shut so long after a service has become idle:
+                                       * its next request may be waiting */
+    uint8_t reserved[68];
+    /* What a context is taken to cost before it is made, until it is measured. 0: 600 MiB. */
+    _Atomic uint64_t context_bytes;
 };
 
 struct limits_page {
@@ -112,6 +113,9 @@ struct limits_page {
     /* What a process holds on a device beyond what the ledger counts: contexts, modules; measured
      * by the agent. By device, then by slot. */
     _Atomic uint64_t overhead_bytes[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
+    /* When the reading of the device began that overhead_bytes follows from, written after it; of several
+     * readings the first. Contexts that were complete by then are in it. 0: not measured. */
+    _Atomic uint64_t measured_ms[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
 };
 
 /* ---- status: what one process does ---- */
@@ -167,17 +171,24 @@ struct ledger_page {
      * allocates, and takes away after it freed; the sum over the slots never misses anything
      * that is held. The agent sets a dead process's slots to 0 once the device shows its memory gone. */
     _Atomic uint64_t held_bytes[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
+    /* What contexts are taken to cost that the agent has not measured yet, reserved before they are
+     * made; it counts while context_ms, when the newest was complete, is not before measured_ms.
+     * UINT64_MAX: one is being made. Written and set to 0 by the same as held_bytes. */
+    _Atomic uint64_t context_bytes[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
+    _Atomic uint64_t context_ms[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
 };
 
 _Static_assert(sizeof(struct page_header) == 64, "a page's layout");
 _Static_assert(sizeof(struct limits_device) == 128, "a page's layout");
 _Static_assert(offsetof(struct limits_page, devices) == 256, "a page's layout");
 _Static_assert(offsetof(struct limits_page, overhead_bytes) == 2304, "a page's layout");
-_Static_assert(sizeof(struct limits_page) == 35072, "a page's layout");
+_Static_assert(offsetof(struct limits_page, measured_ms) == 35072, "a page's layout");
+_Static_assert(sizeof(struct limits_page) == 67840, "a page's layout");
 _Static_assert(offsetof(struct status_page, counters) == 256, "a page's layout");
 _Static_assert(offsetof(struct status_page, open_streams) == 4096, "a page's layout");
 _Static_assert(offsetof(struct status_page, completed) == 8192, "a page's layout");
 _Static_assert(sizeof(struct status_page) == 12288, "a page's layout");
 _Static_assert(offsetof(struct ledger_page, held_bytes) == 4096, "a page's layout");
-_Static_assert(sizeof(struct ledger_page) == 36864, "a page's layout");
+_Static_assert(offsetof(struct ledger_page, context_bytes) == 36864, "a page's layout");
+_Static_assert(sizeof(struct ledger_page) == 102400, "a page's layout");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics need no lock");

@@ -6,7 +6,8 @@ enum { PLACES_MIN = 1024 };
 
 static size_t home_of(const struct allocations *a, uint64_t address)
 {
-    return (size_t)((address >> 8) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (a->place_count - 1);
+    return (size_t)(address * UINT64_C(0x9e3779b97f4a7c15) >> (64 - ALLOCATIONS_BITS)) &
+           (a->place_count - 1);
 }
 
 /* Where the address is, or the free place where it would be. */
@@ -40,6 +41,8 @@ static bool grow(struct allocations *a)
 
 bool allocations_add(struct allocations *a, const struct allocation *allocation)
 {
+    if (!allocation->address)
+        return false;
     lock_take(&a->lock);
     bool has_room = a->count < a->place_count / 2 || grow(a);
     if (has_room) {
@@ -76,6 +79,38 @@ bool allocations_take(struct allocations *a, uint64_t address, struct allocation
         if (is_there) {
             *ret_allocation = a->places[place];
             remove_place(a, place);
+        }
+    }
+    lock_release(&a->lock);
+    return is_there;
+}
+
+bool allocations_find(struct allocations *a, uint64_t address, struct allocation *ret_allocation)
+{
+    bool is_there = false;
+    lock_take(&a->lock);
+    if (a->places && address) {
+        const struct allocation *place = &a->places[find_place(a, address)];
+        is_there = place->address == address;
+        if (is_there)
+            *ret_allocation = *place;
+    }
+    lock_release(&a->lock);
+    return is_there;
+}
+
+/* What closes a gap at the cursor comes from behind it, or from before it at the wrap, where it was seen. */
+bool allocations_take_of(struct allocations *a, uint64_t context, size_t *cursor,
+                         struct allocation *ret_allocation)
+{
+    bool is_there = false;
+    lock_take(&a->lock);
+    for (; *cursor < a->place_count && !is_there; *cursor += !is_there) {
+        const struct allocation *place = &a->places[*cursor];
+        is_there = place->address && place->context == context;
+        if (is_there) {
+            *ret_allocation = *place;
+            remove_place(a, *cursor);
         }
     }
     lock_release(&a->lock);

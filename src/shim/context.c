@@ -1,5 +1,10 @@
-/* The first call of every program, and contexts, which cost device memory of their own. */
-#include "shim/process.h"
+/*
+ * The first call of every program, and contexts: each costs device memory of its own, reserved before it is
+ * made, and takes what was allocated in it along when it ends.
+ */
+#include "shim/context.h"
+#include "shim/fault_point.h"
+#include "shim/grants.h"
 
 CUresult hook_cuInit(unsigned flags)
 {
@@ -8,3 +13,199 @@ CUresult hook_cuInit(unsigned flags)
         return CUDA_ERROR_SYSTEM_NOT_READY;
     return p->calls.real.cuInit(flags);
 }
+
+/* ---- their beginning ---- */
+
+static struct lock *lock_of(struct process *p, int device)
+{
+    return &p->contexts.locks[device >= 0 ? device : 0];
+}
+
+/* True with the device's lock taken, until end_making(). */
+static bool begin_making(struct process *p, int device)
+{
+    lock_take(lock_of(p, device));
+    bool is_reserved = quota_begin_context(&p->client, device) ||
+                       (pools_let_go(p, device) && quota_begin_context(&p->client, device));
+    if (is_reserved)
+        return true;
+    lock_release(lock_of(p, device));
+    process_count(p, STATUS_out_of_memory, 1);
+    return false;
+}
+
+static void end_making(struct process *p, int device, bool is_made)
+{
+    quota_end_context(&p->client, device, is_made);
+    lock_release(lock_of(p, device));
+}
+
+static int device_for(struct process *p, const void *ret_context, CUdevice device)
+{
+    return process_is_ready(p) && ret_context ? devices_index(p, device) : DEVICES_NO_CONTEXT;
+}
+
+/* A context of the program's own: kept by its handle, to know the device at its end. */
+static CUresult end_creation(struct process *p, CUresult r, CUcontext *ret_context, int device)
+{
+    end_making(p, device, r == CUDA_SUCCESS);
+    const struct allocation made = {
+        .address = r == CUDA_SUCCESS ? (uint64_t)(uintptr_t)*ret_context : 0, .device = device};
+    if (made.address && device >= 0 && !allocations_add(&p->allocations, &made))
+        process_count(p, STATUS_allocations_uncounted, 1);
+    return r;
+}
+
+CUresult hook_cuCtxCreate(CUcontext *ret_context, unsigned flags, CUdevice device)
+{
+    struct process *p = process_enter();
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    int index = device_for(p, ret_context, device);
+    if (index == DEVICES_NO_CONTEXT)
+        return p->calls.real.cuCtxCreate(ret_context, flags, device);
+    if (!begin_making(p, index))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return end_creation(p, p->calls.real.cuCtxCreate(ret_context, flags, device), ret_context,
+                        index);
+}
+
+CUresult hook_cuCtxCreate_v2(CUcontext *ret_context, unsigned flags, CUdevice device)
+{
+    struct process *p = process_enter();
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    int index = device_for(p, ret_context, device);
+    if (index == DEVICES_NO_CONTEXT)
+        return p->calls.real.cuCtxCreate_v2(ret_context, flags, device);
+    if (!begin_making(p, index))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return end_creation(p, p->calls.real.cuCtxCreate_v2(ret_context, flags, device), ret_context,
+                        index);
+}
+
+CUresult hook_cuCtxCreate_v3(CUcontext *ret_context, CUexecAffinityParam *affinities, int count,
+                             unsigned flags, CUdevice device)
+{
+    struct process *p = process_enter();
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    int index = device_for(p, ret_context, device);
+    if (index == DEVICES_NO_CONTEXT)
+        return p->calls.real.cuCtxCreate_v3(ret_context, affinities, count, flags, device);
+    if (!begin_making(p, index))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return end_creation(p,
+                        p->calls.real.cuCtxCreate_v3(ret_context, affinities, count, flags, device),
+                        ret_context, index);
+}
+
+CUresult hook_cuCtxCreate_v4(CUcontext *ret_context, CUctxCreateParams *parameters, unsigned flags,
+                             CUdevice device)
+{
+    struct process *p = process_enter();
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    int index = device_for(p, ret_context, device);
+    if (index == DEVICES_NO_CONTEXT)
+        return p->calls.real.cuCtxCreate_v4(ret_context, parameters, flags, device);
+    if (!begin_making(p, index))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return end_creation(p, p->calls.real.cuCtxCreate_v4(ret_context, parameters, flags, device),
+                        ret_context, index);
+}
+
+static bool is_primary_there(struct process *p, CUdevice device)
+{
+    unsigned flags;
+    int is_active = 0;
+    return p->calls.real.cuDevicePrimaryCtxGetState(device, &flags, &is_active) == CUDA_SUCCESS &&
+           is_active;
+}
+
+/* Only the first makes one; others, and what is behind a green context, share it. */
+CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
+{
+    struct process *p = process_enter();
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    int index = device_for(p, ret_context, device);
+    if (index == DEVICES_NO_CONTEXT || is_primary_there(p, device))
+        return p->calls.real.cuDevicePrimaryCtxRetain(ret_context, device);
+    if (!begin_making(p, index))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    /* Another thread may have been faster. */
+    bool is_first = !is_primary_there(p, device);
+    CUresult r = p->calls.real.cuDevicePrimaryCtxRetain(ret_context, device);
+    if (r == CUDA_SUCCESS && index >= 0)
+        atomic_store(&p->contexts.primaries[index], *ret_context);
+    end_making(p, index, r == CUDA_SUCCESS && is_first);
+    return r;
+}
+
+CUresult hook_cuGreenCtxCreate(CUgreenCtx *ret_context, CUdevResourceDesc resources,
+                               CUdevice device, unsigned flags)
+{
+    struct process *p = process_enter();
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    int index = device_for(p, ret_context, device);
+    if (index == DEVICES_NO_CONTEXT || is_primary_there(p, device))
+        return p->calls.real.cuGreenCtxCreate(ret_context, resources, device, flags);
+    if (!begin_making(p, index))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = p->calls.real.cuGreenCtxCreate(ret_context, resources, device, flags);
+    end_making(p, index, r == CUDA_SUCCESS);
+    return r;
+}
+
+/* ---- their end ---- */
+
+static void forget(struct process *p, CUcontext context, int device)
+{
+    FAULT_POINT();
+    grants_forget_context(p, context);
+    FAULT_POINT();
+    lock_take(lock_of(p, device));
+    quota_forget_context(&p->client, device);
+    lock_release(lock_of(p, device));
+    (void)pools_settle(p);
+}
+
+#define DESTROYING(call)                                                                           \
+    CUresult hook_##call(CUcontext context)                                                        \
+    {                                                                                              \
+        struct process *p = process_enter();                                                       \
+        struct allocation made;                                                                    \
+        bool is_known = process_is_ready(p) &&                                                     \
+                        allocations_take(&p->allocations, (uint64_t)(uintptr_t)context, &made);    \
+        CUresult r = p->calls.real.call(context);                                                  \
+        if (is_known && r == CUDA_SUCCESS)                                                         \
+            forget(p, context, made.device);                                                       \
+        else if (is_known && !allocations_add(&p->allocations, &made))                             \
+            process_count(p, STATUS_allocations_uncounted, 1);                                     \
+        return r;                                                                                  \
+    }
+DESTROYING(cuCtxDestroy)
+DESTROYING(cuCtxDestroy_v2)
+DESTROYING(cuCtxDetach)
+
+/* The last release ends it, and so does a reset. */
+#define RELEASING(call)                                                                            \
+    CUresult hook_##call(CUdevice device)                                                          \
+    {                                                                                              \
+        struct process *p = process_enter();                                                       \
+        bool was_there = process_is_ready(p) && is_primary_there(p, device);                       \
+        CUresult r = p->calls.real.call(device);                                                   \
+        int index = was_there && !is_primary_there(p, device) ? devices_index(p, device)           \
+                                                              : DEVICES_NO_CONTEXT;                \
+        CUcontext context =                                                                        \
+            index >= 0 ? atomic_exchange(&p->contexts.primaries[index], NULL) : NULL;              \
+        if (context)                                                                               \
+            forget(p, context, index);                                                             \
+        return r;                                                                                  \
+    }
+RELEASING(cuDevicePrimaryCtxRelease)
+RELEASING(cuDevicePrimaryCtxRelease_v2)
+RELEASING(cuDevicePrimaryCtxReset)
+RELEASING(cuDevicePrimaryCtxReset_v2)

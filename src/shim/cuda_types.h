@@ -54,8 +54,6 @@ typedef struct CUmemPoolPtrExportData_st CUmemPoolPtrExportData;
 typedef struct CUmemcpyAttributes_st CUmemcpyAttributes;
 typedef struct CUmulticastObjectProp_st CUmulticastObjectProp;
 typedef struct CUlaunchAttribute_st CUlaunchAttribute;
-typedef struct CUDA_ARRAY3D_DESCRIPTOR_v1_st CUDA_ARRAY3D_DESCRIPTOR_v1;
-typedef struct CUDA_ARRAY_DESCRIPTOR_v1_st CUDA_ARRAY_DESCRIPTOR_v1;
 typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
 typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st CUDA_GRAPH_INSTANTIATE_PARAMS;
 typedef struct CUDA_MEMCPY3D_BATCH_OP_st CUDA_MEMCPY3D_BATCH_OP;
@@ -107,6 +105,19 @@ typedef struct {
     CUstream hStream;
     void **kernelParams;
 } CUDA_LAUNCH_PARAMS;
+
+typedef struct {
+    unsigned Width, Height;
+    int Format;
+    unsigned NumChannels;
+} CUDA_ARRAY_DESCRIPTOR_v1;
+
+typedef struct {
+    unsigned Width, Height, Depth;
+    int Format;
+    unsigned NumChannels;
+    unsigned Flags;
+} CUDA_ARRAY3D_DESCRIPTOR_v1;
 
 typedef struct {
     size_t Width, Height;
@@ -211,3 +222,7 @@ enum {
 };
 
 enum { CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2 };
+
+/* The streams that are no pointers. */
+#define STREAM_LEGACY     ((CUstream)1)
+#define STREAM_PER_THREAD ((CUstream)2)

@@ -14,8 +14,9 @@ static uint8_t find_place(struct process *p, CUdevice device)
     CUresult r = p->calls.has[CALL_cuDeviceGetUuid_v2]
                      ? p->calls.real.cuDeviceGetUuid_v2(&uuid, device)
                      : p->calls.real.cuDeviceGetUuid(&uuid, device);
-    for (uint32_t i = 0; r == CUDA_SUCCESS && i < limits->device_count && i < PAGE_DEVICES_MAX;
-         i++) {
+    if (r != CUDA_SUCCESS)
+        return 0; /* the driver is not ready, or has no such device: its own calls say so */
+    for (uint32_t i = 0; i < limits->device_count && i < PAGE_DEVICES_MAX; i++) {
         if (memcmp(limits->devices[i].uuid, &uuid, sizeof(uuid)) == 0)
             return (uint8_t)(i + 1);
     }
@@ -25,13 +26,30 @@ static uint8_t find_place(struct process *p, CUdevice device)
 int devices_index(struct process *p, CUdevice device)
 {
     if (device < 0 || device >= DEVICES_MAX)
-        return DEVICES_UNKNOWN;
+        return DEVICES_NO_CONTEXT;
     uint8_t place = atomic_load_explicit(&p->devices.places[device], memory_order_relaxed);
     if (place == 0) {
         place = find_place(p, device);
+        if (place == 0)
+            return DEVICES_NO_CONTEXT;
         atomic_store_explicit(&p->devices.places[device], place, memory_order_relaxed);
     }
     return place == PLACE_UNKNOWN ? DEVICES_UNKNOWN : place - 1;
+}
+
+int devices_of_stream(struct process *p, CUstream stream, CUdevice *ret_device)
+{
+    CUcontext context, current = NULL;
+    const struct real_calls *real = &p->calls.real;
+    CUresult r = CUDA_SUCCESS;
+    bool is_pushed = stream > STREAM_PER_THREAD &&
+                     real->cuStreamGetCtx(stream, &context) == CUDA_SUCCESS && context &&
+                     real->cuCtxGetCurrent(&current) == CUDA_SUCCESS && context != current &&
+                     real->cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+    r = real->cuCtxGetDevice(ret_device);
+    if (is_pushed)
+        (void)real->cuCtxPopCurrent_v2(&context);
+    return r == CUDA_SUCCESS ? devices_index(p, *ret_device) : DEVICES_NO_CONTEXT;
 }
 
 int devices_current(struct process *p)

@@ -8,9 +8,10 @@
 struct process;
 
 enum {
-    DEVICES_MAX = 64,       /* of a process, by its own numbers */
-    DEVICES_UNKNOWN = -1,   /* limits name devices, and this is none of them */
-    DEVICES_NO_CONTEXT = -2 /* the thread has none: the call will say so itself */
+    DEVICES_MAX = 64,     /* of a process, by its own numbers */
+    DEVICES_UNKNOWN = -1, /* limits name devices, and this is none of them */
+    DEVICES_NO_CONTEXT =
+        -2 /* the thread has none, or it is no device: the call will say so itself */
 };
 
 struct devices {
@@ -20,3 +21,5 @@ struct devices {
 /* The index in limits_page.devices and in the ledger; or a negative constant. */
 int devices_current(struct process *p);
 int devices_index(struct process *p, CUdevice device);
+/* Of the stream's context; of the thread's for the streams that are no pointers. */
+int devices_of_stream(struct process *p, CUstream stream, CUdevice *ret_device);

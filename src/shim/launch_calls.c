@@ -93,14 +93,34 @@ CUresult hook_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction fun
            cuLaunchKernelEx_ptsz(config, function, parameters, extra));
 }
 
-CUresult hook_cuGraphLaunch(CUgraphExec graph, CUstream stream)
+static CUresult launch_graph(CUgraphExec graph, CUstream stream)
 {
     LAUNCH(STATUS_launches_graph, GRAPH_LAUNCH, stream, false, cuGraphLaunch(graph, stream));
 }
 
-CUresult hook_cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
+CUresult hook_cuGraphLaunch(CUgraphExec graph, CUstream stream)
+{
+    struct graphs_ticket memory;
+    if (!graphs_begin(process_enter(), graph, &memory))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = launch_graph(graph, stream);
+    graphs_end(&the_process, &memory);
+    return r;
+}
+
+static CUresult launch_graph_ptsz(CUgraphExec graph, CUstream stream)
 {
     LAUNCH(STATUS_launches_graph, GRAPH_LAUNCH, stream, true, cuGraphLaunch_ptsz(graph, stream));
+}
+
+CUresult hook_cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
+{
+    struct graphs_ticket memory;
+    if (!graphs_begin(process_enter(), graph, &memory))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = launch_graph_ptsz(graph, stream);
+    graphs_end(&the_process, &memory);
+    return r;
 }
 
 /* From here on calls of old, whose blocks were set by others before: their costs are by function and grid. */

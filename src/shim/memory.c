@@ -1,35 +1,121 @@
-/*
- * Plain device memory under the quota. The pattern of every call that takes memory: reserve, call the
- * driver, give back what it refused; record what it granted. Of one that frees: take the record
- * first (the address may be another thread's as soon as the driver has it), call the driver, then give back.
- */
-#include "shim/process.h"
-#include "shim/quota.h"
+/* Plain device memory, pitched and managed; and how much there is, as the quota has it. */
+#include "shim/grants.h"
+
+enum { PITCH_BYTES = 512 }; /* rows begin at multiples of it, or of a divisor */
+
+/* Where a call in the thread's context allocates; DEVICES_NO_CONTEXT: the driver shall say what is wrong. */
+static int device_for(struct process *p, const void *ret_address, uint64_t bytes)
+{
+    return process_is_ready(p) && ret_address && bytes ? devices_current(p) : DEVICES_NO_CONTEXT;
+}
 
 CUresult hook_cuMemAlloc_v2(CUdeviceptr *ret_address, size_t bytes)
 {
     struct process *p = process_enter();
     if (process_is_refused(p))
         return CUDA_ERROR_SYSTEM_NOT_READY;
-    int device = process_is_ready(p) ? devices_current(p) : DEVICES_NO_CONTEXT;
-    if (device == DEVICES_NO_CONTEXT || !ret_address || bytes == 0)
+    int device = device_for(p, ret_address, bytes);
+    if (device == DEVICES_NO_CONTEXT)
         return p->calls.real.cuMemAlloc_v2(ret_address, bytes);
+    uint64_t charged = quota_charged(bytes);
+    if (!grants_reserve(p, device, charged))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = p->calls.real.cuMemAlloc_v2(ret_address, bytes);
+    return grants_end(p, r, r == CUDA_SUCCESS ? *ret_address : 0, device, charged);
+}
 
-    if (!quota_reserve(&p->client, device, bytes)) {
-        process_count(p, STATUS_out_of_memory, 1);
+/* Programs of before CUDA 3.2. */
+CUresult hook_cuMemAlloc(unsigned *ret_address, unsigned bytes)
+{
+    struct process *p = process_enter();
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    int device = device_for(p, ret_address, bytes);
+    if (device == DEVICES_NO_CONTEXT)
+        return p->calls.real.cuMemAlloc(ret_address, bytes);
+    uint64_t charged = quota_charged(bytes);
+    if (!grants_reserve(p, device, charged))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = p->calls.real.cuMemAlloc(ret_address, bytes);
+    return grants_end(p, r, r == CUDA_SUCCESS ? *ret_address : 0, device, charged);
+}
+
+/* All of it may come to the device, and be there together. */
+CUresult hook_cuMemAllocManaged(CUdeviceptr *ret_address, size_t bytes, unsigned flags)
+{
+    struct process *p = process_enter();
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    int device = device_for(p, ret_address, bytes);
+    if (device == DEVICES_NO_CONTEXT)
+        return p->calls.real.cuMemAllocManaged(ret_address, bytes, flags);
+    uint64_t charged = quota_charged(bytes);
+    if (!grants_reserve(p, device, charged))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = p->calls.real.cuMemAllocManaged(ret_address, bytes, flags);
+    return grants_end(p, r, r == CUDA_SUCCESS ? *ret_address : 0, device, charged);
+}
+
+static uint64_t pitched_bytes(uint64_t pitch, uint64_t height)
+{
+    uint64_t bytes;
+    return __builtin_mul_overflow(pitch, height, &bytes) ? UINT64_MAX : quota_charged(bytes);
+}
+
+/* The longest row that the driver may make of it. */
+static uint64_t pitch_at_most(uint64_t width)
+{
+    uint64_t pitch;
+    return __builtin_add_overflow(width, PITCH_BYTES - 1, &pitch)
+               ? UINT64_MAX
+               : pitch / PITCH_BYTES * PITCH_BYTES;
+}
+
+CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *ret_address, size_t *ret_pitch, size_t width,
+                                 size_t height, unsigned element_bytes)
+{
+    struct process *p = process_enter();
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    int device = ret_pitch && height ? device_for(p, ret_address, width) : DEVICES_NO_CONTEXT;
+    if (device == DEVICES_NO_CONTEXT)
+        return p->calls.real.cuMemAllocPitch_v2(ret_address, ret_pitch, width, height,
+                                                element_bytes);
+    uint64_t reserved = pitched_bytes(pitch_at_most(width), height);
+    if (!grants_reserve(p, device, reserved))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r =
+        p->calls.real.cuMemAllocPitch_v2(ret_address, ret_pitch, width, height, element_bytes);
+    uint64_t charged = r == CUDA_SUCCESS ? pitched_bytes(*ret_pitch, height) : reserved;
+    if (!grants_adjust(p, device, reserved, charged)) {
+        (void)p->calls.real.cuMemFree_v2(*ret_address);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    CUresult r = p->calls.real.cuMemAlloc_v2(ret_address, bytes);
-    if (r != CUDA_SUCCESS) {
-        quota_release(&p->client, device, bytes);
-        return r;
-    }
-    process_count(p, STATUS_allocations, 1);
-    const struct allocation allocation = {
-        .address = *ret_address, .bytes = bytes, .device = (uint32_t)device};
-    if (device >= 0 && !allocations_add(&p->allocations, &allocation))
-        process_count(p, STATUS_allocations_uncounted, 1);
-    return CUDA_SUCCESS;
+    return grants_end(p, r, r == CUDA_SUCCESS ? *ret_address : 0, device, charged);
+}
+
+CUresult hook_cuMemAllocPitch(unsigned *ret_address, unsigned *ret_pitch, unsigned width,
+                              unsigned height, unsigned element_bytes)
+{
+    struct process *p = process_enter();
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    int device = ret_pitch && height ? device_for(p, ret_address, width) : DEVICES_NO_CONTEXT;
+    if (device == DEVICES_NO_CONTEXT)
+        return p->calls.real.cuMemAllocPitch(ret_address, ret_pitch, width, height, element_bytes);
+    uint64_t charged = pitched_bytes(pitch_at_most(width), height);
+    if (!grants_reserve(p, device, charged))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r =
+        p->calls.real.cuMemAllocPitch(ret_address, ret_pitch, width, height, element_bytes);
+    return grants_end(p, r, r == CUDA_SUCCESS ? *ret_address : 0, device, charged);
+}
+
+/* Not of the plain kind: a pool's or a graph's, which keep an account of their own; or unknown. */
+static void note_other_free(struct process *p, uint64_t address, CUresult result)
+{
+    if (result == CUDA_SUCCESS && address && !pools_settle(p))
+        process_count(p, STATUS_frees_unknown, 1);
 }
 
 CUresult hook_cuMemFree_v2(CUdeviceptr address)
@@ -38,31 +124,82 @@ CUresult hook_cuMemFree_v2(CUdeviceptr address)
     struct allocation allocation;
     if (!process_is_ready(p))
         return p->calls.real.cuMemFree_v2(address);
-
-    bool is_known = allocations_take(&p->allocations, address, &allocation);
+    bool is_known = grants_begin_free(p, address, &allocation);
     CUresult r = p->calls.real.cuMemFree_v2(address);
-    if (is_known && r == CUDA_SUCCESS)
-        quota_release(&p->client, (int)allocation.device, allocation.bytes);
-    else if (is_known && !allocations_add(&p->allocations, &allocation))
-        process_count(p, STATUS_allocations_uncounted, 1);
-    else if (r == CUDA_SUCCESS && address)
-        process_count(p, STATUS_frees_unknown, 1);
+    if (is_known)
+        grants_end_free(p, &allocation, r);
+    else
+        note_other_free(p, address, r);
     return r;
 }
+
+CUresult hook_cuMemFree(unsigned address)
+{
+    struct process *p = process_enter();
+    struct allocation allocation;
+    if (!process_is_ready(p))
+        return p->calls.real.cuMemFree(address);
+    bool is_known = grants_begin_free(p, address, &allocation);
+    CUresult r = p->calls.real.cuMemFree(address);
+    if (is_known)
+        grants_end_free(p, &allocation, r);
+    else
+        note_other_free(p, address, r);
+    return r;
+}
+
+/* ---- how much there is ---- */
 
 CUresult hook_cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 {
     struct process *p = process_enter();
     CUresult r = p->calls.real.cuMemGetInfo_v2(ret_free, ret_total);
-    int device = r == CUDA_SUCCESS && process_is_ready(p) ? devices_current(p) : DEVICES_NO_CONTEXT;
-    uint64_t limit = quota_limit(&p->client, device);
-    if (limit == 0)
+    if (r != CUDA_SUCCESS || !process_is_ready(p))
         return r;
-    uint64_t held = quota_held(&p->client, device);
-    uint64_t left = held < limit ? limit - held : 0;
-    if (ret_total && *ret_total > limit)
-        *ret_total = limit;
-    if (ret_free && *ret_free > left)
-        *ret_free = left;
+    (void)pools_settle(p);
+    struct quota_view view = quota_view(&p->client, devices_current(p));
+    if (view.limit && ret_total && *ret_total > view.limit)
+        *ret_total = view.limit;
+    if (view.limit && ret_free && *ret_free > view.left)
+        *ret_free = view.left;
+    return r;
+}
+
+CUresult hook_cuMemGetInfo(unsigned *ret_free, unsigned *ret_total)
+{
+    struct process *p = process_enter();
+    CUresult r = p->calls.real.cuMemGetInfo(ret_free, ret_total);
+    if (r != CUDA_SUCCESS || !process_is_ready(p))
+        return r;
+    (void)pools_settle(p);
+    struct quota_view view = quota_view(&p->client, devices_current(p));
+    if (view.limit && ret_total && *ret_total > view.limit)
+        *ret_total = (unsigned)view.limit;
+    if (view.limit && ret_free && *ret_free > view.left)
+        *ret_free = (unsigned)view.left;
+    return r;
+}
+
+CUresult hook_cuDeviceTotalMem_v2(size_t *ret_bytes, CUdevice device)
+{
+    struct process *p = process_enter();
+    CUresult r = p->calls.real.cuDeviceTotalMem_v2(ret_bytes, device);
+    uint64_t limit = r == CUDA_SUCCESS && process_is_ready(p)
+                         ? quota_limit(&p->client, devices_index(p, device))
+                         : 0;
+    if (limit && ret_bytes && *ret_bytes > limit)
+        *ret_bytes = limit;
+    return r;
+}
+
+CUresult hook_cuDeviceTotalMem(unsigned *ret_bytes, CUdevice device)
+{
+    struct process *p = process_enter();
+    CUresult r = p->calls.real.cuDeviceTotalMem(ret_bytes, device);
+    uint64_t limit = r == CUDA_SUCCESS && process_is_ready(p)
+                         ? quota_limit(&p->client, devices_index(p, device))
+                         : 0;
+    if (limit && ret_bytes && *ret_bytes > limit)
+        *ret_bytes = (unsigned)limit;
     return r;
 }

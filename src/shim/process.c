@@ -77,6 +77,10 @@ static void become_child(void)
     if (state == PROCESS_READY)
         client_leave(&p->client);
     allocations_reset(&p->allocations);
+    mappings_reset(&p->mappings);
+    pools_reset(&p->pools);
+    graphs_reset(&p->graphs);
+    p->contexts = (struct contexts){0};
     p->devices = (struct devices){0};
     if (p->launch)
         launch_reset(p->launch);

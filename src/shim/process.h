@@ -22,8 +22,12 @@
 #include "shim/allocations.h"
 #include "shim/calls.h"
 #include "shim/client.h"
+#include "shim/context.h"
 #include "shim/devices.h"
+#include "shim/graphs.h"
 #include "shim/launch.h"
+#include "shim/mappings.h"
+#include "shim/pools.h"
 
 enum process_state {
     PROCESS_NEW = 0,
@@ -45,6 +49,10 @@ struct process {
     struct devices devices;
     struct allocations allocations;
     struct launch *launch; /* READY: it is there; a mapping of its own, kept for good */
+    struct contexts contexts;
+    struct mappings mappings;
+    struct pools pools;
+    struct graphs graphs;
 };
 
 extern struct process the_process __attribute__((visibility("hidden")));

@@ -1,9 +1,18 @@
+#include <time.h>
+
+#include "shim/fault_point.h"
 #include "shim/quota.h"
 
-enum { TRIES = 2 };
+enum {
+    TRIES = 2,
+    SMALL_PIECE_BYTES = 4 << 10,
+    LARGE_PIECE_BYTES = 2 << 20,
+    LARGE_FROM_BYTES = 1 << 20,
+};
 
 /* No device has as much: no sum of slots overflows by one request. */
 #define REQUEST_BYTES_MAX (UINT64_C(1) << 56)
+#define BEING_MADE        UINT64_MAX
 
 static uint64_t add_saturating(uint64_t a, uint64_t b)
 {
@@ -16,11 +25,33 @@ static bool is_index(int device)
     return device >= 0 && device < PAGE_DEVICES_MAX;
 }
 
+uint64_t quota_charged(uint64_t bytes)
+{
+    uint64_t piece = bytes < LARGE_FROM_BYTES ? SMALL_PIECE_BYTES : LARGE_PIECE_BYTES;
+    return add_saturating(bytes, piece - 1) / piece * piece;
+}
+
 uint64_t quota_limit(const struct client *client, int device)
 {
     if (!is_index(device))
         return 0;
     return atomic_load_explicit(&client->limits->devices[device].quota_bytes, memory_order_relaxed);
+}
+
+/* Whether the agent's measurement has the slot's contexts in it. */
+static bool is_measured(const struct client *client, int device, uint32_t slot)
+{
+    return atomic_load(&client->ledger->context_ms[device][slot]) <
+           atomic_load_explicit(&client->limits->measured_ms[device][slot], memory_order_acquire);
+}
+
+static uint64_t held_in(const struct client *client, int device, uint32_t slot)
+{
+    uint64_t sum = atomic_load(&client->ledger->held_bytes[device][slot]);
+    if (!is_measured(client, device, slot))
+        sum = add_saturating(sum, atomic_load(&client->ledger->context_bytes[device][slot]));
+    return add_saturating(sum, atomic_load_explicit(&client->limits->overhead_bytes[device][slot],
+                                                    memory_order_relaxed));
 }
 
 uint64_t quota_held(const struct client *client, int device)
@@ -29,12 +60,23 @@ uint64_t quota_held(const struct client *client, int device)
     uint32_t slot_count = atomic_load_explicit(&client->limits->slot_count, memory_order_relaxed);
     if (!is_index(device))
         return 0;
-    for (uint32_t i = 0; i < slot_count && i < PAGE_PROCESSES_MAX; i++) {
-        sum = add_saturating(sum, atomic_load(&client->ledger->held_bytes[device][i]));
-        sum = add_saturating(sum, atomic_load_explicit(&client->limits->overhead_bytes[device][i],
-                                                       memory_order_relaxed));
-    }
+    for (uint32_t i = 0; i < PAGE_PROCESSES_MAX; i++)
+        if (i < slot_count || i == client->slot)
+            sum = add_saturating(sum, held_in(client, device, i));
     return sum;
+}
+
+uint64_t quota_held_by_process(const struct client *client, int device)
+{
+    return is_index(device) ? held_in(client, device, client->slot) : 0;
+}
+
+struct quota_view quota_view(const struct client *client, int device)
+{
+    struct quota_view view = {.limit = quota_limit(client, device)};
+    view.held = view.limit ? quota_held(client, device) : 0;
+    view.left = view.held < view.limit ? view.limit - view.held : 0;
+    return view;
 }
 
 /* The shim's own view for `describe`; the peak is over all devices. */
@@ -52,39 +94,115 @@ static void note_held(const struct client *client, int device, uint64_t held)
     }
 }
 
-static void subtract(_Atomic uint64_t *slot, uint64_t bytes)
+static void subtract(_Atomic uint64_t *word, uint64_t bytes)
 {
-    uint64_t held = atomic_load(slot);
-    while (!atomic_compare_exchange_weak(slot, &held, held > bytes ? held - bytes : 0)) {
+    uint64_t held = atomic_load(word);
+    while (!atomic_compare_exchange_weak(word, &held, held > bytes ? held - bytes : 0)) {
     }
+}
+
+/* Adds to a word of the own slot, if all then is within the limit. */
+static bool try_to_add(const struct client *client, int device, _Atomic uint64_t *word,
+                       uint64_t bytes)
+{
+    uint64_t limit = quota_limit(client, device);
+    for (int i = 0; i < TRIES; i++) {
+        if (limit && bytes > limit)
+            return false;
+        FAULT_POINT();
+        atomic_fetch_add(word, bytes);
+        FAULT_POINT();
+        if (!limit || quota_held(client, device) <= limit)
+            return true;
+        subtract(word, bytes);
+        FAULT_POINT();
+    }
+    return false;
 }
 
 bool quota_reserve(const struct client *client, int device, uint64_t bytes)
 {
     if (!is_index(device))
         return client->limits->device_count == 0;
-    if (bytes > REQUEST_BYTES_MAX)
+    _Atomic uint64_t *word = &client->ledger->held_bytes[device][client->slot];
+    if (bytes > REQUEST_BYTES_MAX || !try_to_add(client, device, word, bytes))
         return false;
-    _Atomic uint64_t *slot = &client->ledger->held_bytes[device][client->slot];
-    uint64_t limit = quota_limit(client, device);
-    for (int i = 0; i < TRIES; i++) {
-        if (limit && bytes > limit)
-            return false;
-        uint64_t held = atomic_fetch_add(slot, bytes) + bytes;
-        if (!limit || quota_held(client, device) <= limit) {
-            note_held(client, device, held);
-            return true;
-        }
-        subtract(slot, bytes);
-    }
-    return false;
+    note_held(client, device, atomic_load_explicit(word, memory_order_relaxed));
+    return true;
+}
+
+void quota_force(const struct client *client, int device, uint64_t bytes)
+{
+    if (!is_index(device) || bytes > REQUEST_BYTES_MAX)
+        return;
+    _Atomic uint64_t *word = &client->ledger->held_bytes[device][client->slot];
+    note_held(client, device, atomic_fetch_add(word, bytes) + bytes);
+    FAULT_POINT();
 }
 
 void quota_release(const struct client *client, int device, uint64_t bytes)
 {
+    if (!is_index(device) || bytes == 0)
+        return;
+    _Atomic uint64_t *word = &client->ledger->held_bytes[device][client->slot];
+    FAULT_POINT();
+    subtract(word, bytes);
+    FAULT_POINT();
+    note_held(client, device, atomic_load_explicit(word, memory_order_relaxed));
+}
+
+/* ---- contexts ---- */
+
+static uint64_t context_cost(const struct client *client, int device)
+{
+    uint64_t bytes =
+        atomic_load_explicit(&client->limits->devices[device].context_bytes, memory_order_relaxed);
+    return bytes > 0 && bytes < REQUEST_BYTES_MAX ? bytes : QUOTA_CONTEXT_BYTES;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+bool quota_begin_context(const struct client *client, int device)
+{
+    if (!is_index(device))
+        return client->limits->device_count == 0;
+    _Atomic uint64_t *bytes = &client->ledger->context_bytes[device][client->slot];
+    _Atomic uint64_t *made_ms = &client->ledger->context_ms[device][client->slot];
+    /* What is measured no longer counts; so it does not begin to, when the time changes. */
+    if (is_measured(client, device, client->slot))
+        atomic_store(bytes, 0);
+    FAULT_POINT();
+    uint64_t before_ms = atomic_exchange(made_ms, BEING_MADE);
+    if (try_to_add(client, device, bytes, context_cost(client, device)))
+        return true;
+    atomic_store(made_ms, before_ms);
+    FAULT_POINT();
+    return false;
+}
+
+void quota_end_context(const struct client *client, int device, bool is_made)
+{
     if (!is_index(device))
         return;
-    _Atomic uint64_t *slot = &client->ledger->held_bytes[device][client->slot];
-    subtract(slot, bytes);
-    note_held(client, device, atomic_load_explicit(slot, memory_order_relaxed));
+    FAULT_POINT();
+    if (!is_made)
+        subtract(&client->ledger->context_bytes[device][client->slot],
+                 context_cost(client, device));
+    FAULT_POINT();
+    atomic_store(&client->ledger->context_ms[device][client->slot], now_ms());
+    FAULT_POINT();
+}
+
+void quota_forget_context(const struct client *client, int device)
+{
+    if (!is_index(device))
+        return;
+    FAULT_POINT();
+    subtract(&client->ledger->context_bytes[device][client->slot], context_cost(client, device));
+    FAULT_POINT();
 }

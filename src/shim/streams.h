@@ -23,10 +23,6 @@ enum {
     STREAMS_CACHE = 64, /* a power of two */
 };
 
-/* The handles that are no pointers. */
-#define STREAM_LEGACY     ((CUstream)1)
-#define STREAM_PER_THREAD ((CUstream)2)
-
 struct stream {
     _Atomic uint64_t key; /* 0: the slot is free, or waits to be idle */
     CUstream handle;      /* as the driver's calls without a variant take it */

@@ -27,6 +27,7 @@
 
 enum {
     MIB = 1 << 20,
+    CONTEXT = 4096, /* bytes that a context is taken to cost */
     PATIENCE_MS = 60000,
     SEALS = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 };
@@ -96,7 +97,8 @@ static void start_agent(struct agent *agent)
     assert_int_equal(api.cuInit(0), 0);
     assert_int_equal(api.cuDeviceGetUuid_v2(&uuid, 0), 0);
     memcpy(agent->limits->devices[1].uuid, &uuid, sizeof(uuid));
-    agent->limits->devices[1].quota_bytes = 64 * MIB;
+    agent->limits->devices[1].quota_bytes = 64 * MIB + 2 * CONTEXT;
+    agent->limits->devices[1].context_bytes = CONTEXT;
 }
 
 static void stop_agent(struct agent *agent)
@@ -277,7 +279,7 @@ static void test_registers_and_obeys(void **state)
     assert_int_equal(peer.status->counters[STATUS_allocations], 1);
     assert_int_equal(peer.status->counters[STATUS_out_of_memory], 1);
     assert_int_equal(peer.status->held_bytes[1], 40 * MIB);
-    agent.limits->devices[1].quota_bytes = 128 * MIB;
+    agent.limits->devices[1].quota_bytes = 128 * MIB + CONTEXT;
     assert_int_equal(ask(&host, "alloc 41943040"), 0);
     agent.limits->overhead_bytes[1][2] = 40 * MIB;
     assert_int_equal(ask(&host, "left"), 8);
@@ -342,14 +344,14 @@ static void test_a_child_registers_anew(void **state)
     assert_int_equal(child.status->pid, child_pid);
     welcome(&agent, &child, 3);
     assert_int_equal(hear(&host), 0);
-    assert_int_equal(ask(&host, "alloc 1048576"), 0);
-    assert_int_equal(agent.ledger->held_bytes[1][3], MIB);
+    assert_int_equal(ask(&host, "alloc 2097152"), 0);
+    assert_int_equal(agent.ledger->held_bytes[1][3], 2 * MIB);
     assert_int_equal(agent.ledger->held_bytes[1][0], 0);
     tell(&host, "end");
     assert_int_equal(hear(&host), 0); /* the parent, back from its fork */
     assert_int_equal(ask(&host, "open"), 0);
-    assert_int_equal(ask(&host, "alloc 1048576"), 0);
-    assert_int_equal(agent.ledger->held_bytes[1][0], MIB);
+    assert_int_equal(ask(&host, "alloc 2097152"), 0);
+    assert_int_equal(agent.ledger->held_bytes[1][0], 2 * MIB);
     end_host(&host);
     leave(&parent);
     leave(&child);
@@ -501,8 +503,8 @@ static void test_an_unknown_device(void **state)
     tell(&host, "open");
     accept_peer(&agent, &peer);
     welcome(&agent, &peer, 0);
-    assert_int_equal(hear(&host), 0);
-    assert_int_equal(ask(&host, "alloc 1"), 2);
+    assert_int_equal(hear(&host), 2); /* a context takes memory too */
+    assert_int_equal(ask(&host, "alloc 1"), 201);
     end_host(&host);
     leave(&peer);
     stop_agent(&agent);
@@ -579,7 +581,7 @@ static void test_another_agent(void **state)
     assert_int_equal(ask(&host, "alloc 41943040"), 2);
 
     start_agent(&second);
-    second.limits->devices[1].quota_bytes = 128 * MIB;
+    second.limits->devices[1].quota_bytes = 128 * MIB + CONTEXT;
     assert_int_equal(rename(second.path, first.path), 0);
     /* It looks once a second at most, only when it launches, and waits for the answer no longer than a launch
      * may: on a busy machine this takes several times. */

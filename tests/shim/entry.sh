@@ -48,7 +48,7 @@ for runtime in libasan.so libtsan.so; do
     for command in lookups quota threads forks; do
         checks=$((checks + 1))
         # Leaks are the program's own affair; it is not instrumented.
-        said=$(ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=report_bugs=0:die_after_fork=0 GPUMUX_QUOTA_BYTES=$((64 << 20)) \
+        said=$(ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=report_bugs=0:die_after_fork=0 GPUMUX_QUOTA_BYTES=$((664 << 20)) \
             timeout 100 "${run[@]}" env LD_PRELOAD="$path $shim" "$host" $command 2>&1) && continue
         failures=$((failures + 1))
         printf '%s before the shim, %s: status %s\n%s\n' $runtime $command $? "$said"

@@ -7,7 +7,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export XDG_RUNTIME_DIR=$dir GPUMUX_EMU_DEVICES=H200:24g LD_LIBRARY_PATH=$GPUMUX_BUILD/emu
 unset GPUMUX_EMU CUDA_VISIBLE_DEVICES GPUMUX_REGISTER GPUMUX_DISABLE GPUMUX_QUOTA_BYTES GPUMUX_SHIM_DEBUG
-mib64=$((64 << 20))
+quota=$(((600 + 64) << 20)) # and a context's cost
 failures=0 checks=0
 # A sanitizer's runtime, linked into this build's programs, must stay the first library.
 runtime=$(ldd "$host" | awk '/lib(asan|tsan)\.so/ { print $3 }')
@@ -29,19 +29,19 @@ shimmed=(env LD_PRELOAD="$preload")
 expect lookups 0 "${shimmed[@]}" "$host" lookups
 expect statuses 0 "${shimmed[@]}" "$host" statuses
 expect "statuses without a shim" 1 "$host" lookups
-expect quota 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$mib64 "$host" quota
-expect "quota without a shim" 1 env GPUMUX_QUOTA_BYTES=$mib64 "$host" quota
-expect threads 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$mib64 "$host" threads
+expect quota 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$quota "$host" quota
+expect "quota without a shim" 1 env GPUMUX_QUOTA_BYTES=$quota "$host" quota
+expect threads 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$quota "$host" threads
 expect "first calls at once" 0 "${shimmed[@]}" "$host" first
-expect forks 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$mib64 "$host" forks
+expect forks 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$quota "$host" forks
 expect signals 0 "${shimmed[@]}" "$host" signals
-expect unloading 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$mib64 "$host" unloading
-expect disabled 0 "${shimmed[@]}" GPUMUX_DISABLE=1 GPUMUX_QUOTA_BYTES=$mib64 "$host" disabled
-expect "bound at start" 0 "${shimmed[@]}" LD_BIND_NOW=1 GPUMUX_QUOTA_BYTES=$mib64 "$host" quota
+expect unloading 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$quota "$host" unloading
+expect disabled 0 "${shimmed[@]}" GPUMUX_DISABLE=1 GPUMUX_QUOTA_BYTES=$quota "$host" disabled
+expect "bound at start" 0 "${shimmed[@]}" LD_BIND_NOW=1 GPUMUX_QUOTA_BYTES=$quota "$host" quota
 expect "a quota that is no number is none" 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=64m "$host" lookups
 expect "refusal" 0 "${shimmed[@]}" GPUMUX_REGISTER="$dir/nobody" "$host" refusal
 expect "the environment's limits when no agent answers" 0 \
-    "${shimmed[@]}" GPUMUX_REGISTER="$dir/nobody" GPUMUX_QUOTA_BYTES=$mib64 "$host" quota
+    "${shimmed[@]}" GPUMUX_REGISTER="$dir/nobody" GPUMUX_QUOTA_BYTES=$quota "$host" quota
 
 # Every call answers as the driver does.
 expect "results without a shim" 0 "$host" results
@@ -61,13 +61,13 @@ says() {
     echo "$1: \"$(cat "$dir/output")\", wanted \"$2\""
     failures=$((failures + 1))
 }
-expect linked 0 env GPUMUX_QUOTA_BYTES=$mib64 "$linked"
+expect linked 0 env GPUMUX_QUOTA_BYTES=$quota "$linked"
 says "linked, without a shim" "0 0 0"
-expect linked 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$mib64 "$linked"
+expect linked 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$quota "$linked"
 says linked "0 2 0"
-expect linked 0 "${shimmed[@]}" LD_BIND_NOW=1 GPUMUX_QUOTA_BYTES=$mib64 "$linked"
+expect linked 0 "${shimmed[@]}" LD_BIND_NOW=1 GPUMUX_QUOTA_BYTES=$quota "$linked"
 says "linked, bound at start" "0 2 0"
-expect linked 0 "${shimmed[@]}" GPUMUX_DISABLE=1 GPUMUX_QUOTA_BYTES=$mib64 "$linked"
+expect linked 0 "${shimmed[@]}" GPUMUX_DISABLE=1 GPUMUX_QUOTA_BYTES=$quota "$linked"
 says "linked, disabled" "0 0 0"
 
 # It says a line only when it is asked to, and nowhere but on standard error.

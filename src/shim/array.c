@@ -1,0 +1,202 @@
+/*
+ * Arrays under the quota. How the driver lays one out is its secret: what is counted are rows of whole 64
+ * bytes, by eights where there are several, and the agent measures the rest (abi/page.h).
+ */
+#include "shim/grants.h"
+
+enum {
+    FORMAT_U8 = 0x01,
+    FORMAT_U16 = 0x02,
+    FORMAT_S8 = 0x08,
+    FORMAT_S16 = 0x09,
+    FORMAT_HALF = 0x10,
+    FORMAT_NV12 = 0xb0,
+    ARRAY_LAYERED = 0x01,
+    ARRAY_WITHOUT_MEMORY = 0x40 | 0x80, /* sparse, or mapped later: what is mapped counts */
+    ROW_BYTES = 64,
+    ROWS = 8,
+};
+
+static uint64_t multiply(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t round_up(uint64_t value, uint64_t to)
+{
+    return value > UINT64_MAX - to ? UINT64_MAX : (value + to - 1) / to * to;
+}
+
+/* Of one channel, at least. */
+static uint64_t format_bytes(int format)
+{
+    switch (format) {
+    case FORMAT_U8:
+    case FORMAT_S8:
+        return 1;
+    case FORMAT_U16:
+    case FORMAT_S16:
+    case FORMAT_HALF:
+    case FORMAT_NV12:
+        return 2;
+    default:
+        return 4;
+    }
+}
+
+static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape)
+{
+    uint64_t row =
+        round_up(multiply(shape->Width, multiply(format_bytes(shape->Format), shape->NumChannels)),
+                 ROW_BYTES);
+    uint64_t rows = shape->Height > 1 ? round_up(shape->Height, ROWS) : 1;
+    return multiply(multiply(row, rows), shape->Depth > 1 ? shape->Depth : 1);
+}
+
+static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned level_count)
+{
+    enum { LEVELS_MAX = 64 };
+    CUDA_ARRAY3D_DESCRIPTOR level = *shape;
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < level_count && i < LEVELS_MAX; i++) {
+        if (__builtin_add_overflow(sum, level_bytes(&level), &sum))
+            return UINT64_MAX;
+        if (level.Width <= 1 && level.Height <= 1 && level.Depth <= 1)
+            break;
+        level.Width = level.Width > 1 ? level.Width / 2 : level.Width;
+        level.Height = level.Height > 1 ? level.Height / 2 : level.Height;
+        if (level.Depth > 1 && !(level.Flags & ARRAY_LAYERED))
+            level.Depth /= 2;
+    }
+    return quota_charged(sum);
+}
+
+/* What to reserve and where; 0, and DEVICES_NO_CONTEXT, for what the driver answers alone. */
+static uint64_t measure(struct process *p, const void *ret_array,
+                        const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned level_count, int *ret_device)
+{
+    bool has_memory = process_is_ready(p) && ret_array && shape &&
+                      !(shape->Flags & ARRAY_WITHOUT_MEMORY) && level_count > 0;
+    *ret_device = has_memory ? devices_current(p) : DEVICES_NO_CONTEXT;
+    return *ret_device == DEVICES_NO_CONTEXT ? 0 : array_bytes(shape, level_count);
+}
+
+static uint64_t key_of(const void *handle)
+{
+    return (uint64_t)(uintptr_t)handle;
+}
+
+CUresult hook_cuArray3DCreate_v2(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
+{
+    struct process *p = process_enter();
+    int device;
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    uint64_t bytes = measure(p, ret_array, shape, 1, &device);
+    if (bytes == 0)
+        return p->calls.real.cuArray3DCreate_v2(ret_array, shape);
+    if (!grants_reserve(p, device, bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = p->calls.real.cuArray3DCreate_v2(ret_array, shape);
+    return grants_end(p, r, r == CUDA_SUCCESS ? key_of(*ret_array) : 0, device, bytes);
+}
+
+CUresult hook_cuArrayCreate_v2(CUarray *ret_array, const CUDA_ARRAY_DESCRIPTOR *flat)
+{
+    struct process *p = process_enter();
+    int device;
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    CUDA_ARRAY3D_DESCRIPTOR shape = {0};
+    if (flat)
+        shape = (CUDA_ARRAY3D_DESCRIPTOR){.Width = flat->Width,
+                                          .Height = flat->Height,
+                                          .Format = flat->Format,
+                                          .NumChannels = flat->NumChannels};
+    uint64_t bytes = measure(p, ret_array, flat ? &shape : NULL, 1, &device);
+    if (bytes == 0)
+        return p->calls.real.cuArrayCreate_v2(ret_array, flat);
+    if (!grants_reserve(p, device, bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = p->calls.real.cuArrayCreate_v2(ret_array, flat);
+    return grants_end(p, r, r == CUDA_SUCCESS ? key_of(*ret_array) : 0, device, bytes);
+}
+
+CUresult hook_cuArray3DCreate(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *old)
+{
+    struct process *p = process_enter();
+    int device;
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    CUDA_ARRAY3D_DESCRIPTOR shape = {0};
+    if (old)
+        shape = (CUDA_ARRAY3D_DESCRIPTOR){old->Width,  old->Height,      old->Depth,
+                                          old->Format, old->NumChannels, old->Flags};
+    uint64_t bytes = measure(p, ret_array, old ? &shape : NULL, 1, &device);
+    if (bytes == 0)
+        return p->calls.real.cuArray3DCreate(ret_array, old);
+    if (!grants_reserve(p, device, bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = p->calls.real.cuArray3DCreate(ret_array, old);
+    return grants_end(p, r, r == CUDA_SUCCESS ? key_of(*ret_array) : 0, device, bytes);
+}
+
+CUresult hook_cuArrayCreate(CUarray *ret_array, const CUDA_ARRAY_DESCRIPTOR_v1 *old)
+{
+    struct process *p = process_enter();
+    int device;
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    CUDA_ARRAY3D_DESCRIPTOR shape = {0};
+    if (old)
+        shape = (CUDA_ARRAY3D_DESCRIPTOR){.Width = old->Width,
+                                          .Height = old->Height,
+                                          .Format = old->Format,
+                                          .NumChannels = old->NumChannels};
+    uint64_t bytes = measure(p, ret_array, old ? &shape : NULL, 1, &device);
+    if (bytes == 0)
+        return p->calls.real.cuArrayCreate(ret_array, old);
+    if (!grants_reserve(p, device, bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = p->calls.real.cuArrayCreate(ret_array, old);
+    return grants_end(p, r, r == CUDA_SUCCESS ? key_of(*ret_array) : 0, device, bytes);
+}
+
+CUresult hook_cuMipmappedArrayCreate(CUmipmappedArray *ret_array,
+                                     const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned level_count)
+{
+    struct process *p = process_enter();
+    int device;
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    uint64_t bytes = measure(p, ret_array, shape, level_count, &device);
+    if (bytes == 0)
+        return p->calls.real.cuMipmappedArrayCreate(ret_array, shape, level_count);
+    if (!grants_reserve(p, device, bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = p->calls.real.cuMipmappedArrayCreate(ret_array, shape, level_count);
+    return grants_end(p, r, r == CUDA_SUCCESS ? key_of(*ret_array) : 0, device, bytes);
+}
+
+CUresult hook_cuArrayDestroy(CUarray array)
+{
+    struct process *p = process_enter();
+    struct allocation allocation;
+    bool is_known = process_is_ready(p) && grants_begin_free(p, key_of(array), &allocation);
+    CUresult r = p->calls.real.cuArrayDestroy(array);
+    if (is_known)
+        grants_end_free(p, &allocation, r);
+    return r;
+}
+
+CUresult hook_cuMipmappedArrayDestroy(CUmipmappedArray array)
+{
+    struct process *p = process_enter();
+    struct allocation allocation;
+    bool is_known = process_is_ready(p) && grants_begin_free(p, key_of(array), &allocation);
+    CUresult r = p->calls.real.cuMipmappedArrayDestroy(array);
+    if (is_known)
+        grants_end_free(p, &allocation, r);
+    return r;
+}

@@ -1,0 +1,13 @@
+/* The contexts of the process, as far as the quota must know them (context.c). */
+#pragma once
+#include <stdatomic.h>
+
+#include "abi/page.h"
+#include "shim/cuda_types.h"
+#include "shim/lock.h"
+
+/* By index of devices.h. All zero: none. */
+struct contexts {
+    struct lock locks[PAGE_DEVICES_MAX]; /* one is made at a time */
+    _Atomic(CUcontext) primaries[PAGE_DEVICES_MAX];
+};

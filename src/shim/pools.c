@@ -1,0 +1,432 @@
+#include "shim/pools.h"
+#include "shim/capture.h"
+#include "shim/fault_point.h"
+#include "shim/graphs.h"
+#include "shim/grants.h"
+
+enum { POOL_RESERVED = 5, POOL_USED = 7, LOCATION_DEVICE = 1 };
+
+uint64_t pools_needed(uint64_t used, uint64_t reserved, uint64_t bytes)
+{
+    uint64_t wanted;
+    if (__builtin_add_overflow(used, bytes, &wanted) || wanted > UINT64_MAX - POOLS_PIECE_BYTES)
+        return UINT64_MAX;
+    if (wanted <= reserved)
+        return 0;
+    return (wanted - reserved + POOLS_PIECE_BYTES - 1) / POOLS_PIECE_BYTES * POOLS_PIECE_BYTES;
+}
+
+/* ---- which there are ---- */
+
+static struct pool *find(struct pools *pools, CUmemoryPool handle)
+{
+    uint32_t count = atomic_load_explicit(&pools->count, memory_order_acquire);
+    for (uint32_t i = 0; handle && i < count; i++) {
+        if (atomic_load_explicit(&pools->places[i].handle, memory_order_acquire) == handle &&
+            !atomic_load(&pools->places[i].is_destroyed))
+            return &pools->places[i];
+    }
+    return NULL;
+}
+
+/* NULL: there is no place. */
+static struct pool *add(struct pools *pools, CUmemoryPool handle, int device)
+{
+    lock_take(&pools->lock);
+    struct pool *pool = find(pools, handle);
+    uint32_t count = atomic_load(&pools->count), i = 0;
+    while (!pool && i < count && atomic_load(&pools->places[i].handle))
+        i++;
+    if (!pool && i < POOLS_MAX) {
+        pool = &pools->places[i];
+        pool->device = device;
+        atomic_store(&pool->counted_bytes, 0);
+        atomic_store_explicit(&pool->handle, handle, memory_order_release);
+        if (i == count)
+            atomic_store_explicit(&pools->count, count + 1, memory_order_release);
+    }
+    lock_release(&pools->lock);
+    return pool;
+}
+
+static bool has_room(struct pools *pools)
+{
+    uint32_t count = atomic_load(&pools->count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!atomic_load(&pools->places[i].handle))
+            return true;
+    }
+    return count < POOLS_MAX;
+}
+
+/* The pool that a device came with is nobody's creation: it is found when it is first used. */
+static struct pool *find_default(struct process *p, CUmemoryPool handle)
+{
+    CUmemoryPool of_device;
+    int count = 0;
+    (void)p->calls.real.cuDeviceGetCount(&count);
+    for (CUdevice i = 0; i < count; i++) {
+        if (p->calls.real.cuDeviceGetDefaultMemPool(&of_device, i) == CUDA_SUCCESS &&
+            of_device == handle)
+            return add(&p->pools, handle, devices_index(p, i));
+    }
+    return NULL;
+}
+
+void pools_reset(struct pools *pools)
+{
+    for (uint32_t i = 0; i < POOLS_MAX; i++)
+        pools->places[i] = (struct pool){0};
+    lock_init(&pools->lock);
+    atomic_store(&pools->count, 0);
+}
+
+/* ---- what they hold ---- */
+
+/* `otherwise`, if the driver does not say. */
+static uint64_t read_pool(struct process *p, const struct pool *pool, CUmemPool_attribute attribute,
+                          uint64_t otherwise)
+{
+    uint64_t bytes = 0;
+    CUmemoryPool handle = atomic_load_explicit(&pool->handle, memory_order_relaxed);
+    CUresult r = p->calls.real.cuMemPoolGetAttribute(handle, attribute, &bytes);
+    return r == CUDA_SUCCESS ? bytes : otherwise;
+}
+
+/* Under the pool's lock: the ledger has it as the driver does. `extra` is reserved besides. */
+static void commit(struct process *p, struct pool *pool, uint64_t extra)
+{
+    uint64_t before = atomic_load(&pool->counted_bytes) + extra;
+    uint64_t now = read_pool(p, pool, POOL_RESERVED, before);
+    FAULT_POINT();
+    if (now > before)
+        quota_force(&p->client, pool->device, now - before);
+    else
+        quota_release(&p->client, pool->device, before - now);
+    atomic_store(&pool->counted_bytes, now);
+}
+
+static bool is_counted(const struct pool *pool)
+{
+    return atomic_load(&pool->handle) && pool->device >= 0 && !atomic_load(&pool->is_destroyed);
+}
+
+bool pools_settle(struct process *p)
+{
+    uint32_t count = atomic_load_explicit(&p->pools.count, memory_order_acquire);
+    bool is_any = graphs_settle(p);
+    for (uint32_t i = 0; i < count; i++) {
+        struct pool *pool = &p->pools.places[i];
+        if (!is_counted(pool) || atomic_load(&pool->counted_bytes) == 0)
+            continue;
+        is_any = true;
+        lock_take(&pool->lock);
+        if (is_counted(pool))
+            commit(p, pool, 0);
+        lock_release(&pool->lock);
+    }
+    return is_any;
+}
+
+/* Under the pool's lock. */
+static void trim(struct process *p, struct pool *pool)
+{
+    CUstreamCaptureMode mode = capture_relax(p);
+    (void)p->calls.real.cuMemPoolTrimTo(atomic_load(&pool->handle), 0);
+    capture_restore(p, mode);
+    commit(p, pool, 0);
+}
+
+/* A pool whose lock is taken is in a call of its own, maybe this very one: it trims itself. */
+bool pools_let_go(struct process *p, int device)
+{
+    uint32_t count = atomic_load_explicit(&p->pools.count, memory_order_acquire);
+    bool is_any = graphs_let_go(p, device);
+    for (uint32_t i = 0; i < count; i++) {
+        struct pool *pool = &p->pools.places[i];
+        if (!is_counted(pool) || pool->device != device || atomic_load(&pool->counted_bytes) == 0 ||
+            !lock_try(&pool->lock))
+            continue;
+        is_any = true;
+        if (is_counted(pool))
+            trim(p, pool);
+        lock_release(&pool->lock);
+    }
+    return is_any;
+}
+
+/* ---- allocations ---- */
+
+struct request {
+    CUdeviceptr *ret_address;
+    size_t bytes;
+    CUmemoryPool pool; /* NULL: the device's current one */
+    CUstream stream;
+    bool is_per_thread; /* stream 0 is the thread's own */
+};
+
+static CUresult allocate(struct process *p, const struct request *r)
+{
+    const struct real_calls *real = &p->calls.real;
+    if (r->pool)
+        return r->is_per_thread
+                   ? real->cuMemAllocFromPoolAsync_ptsz(r->ret_address, r->bytes, r->pool,
+                                                        r->stream)
+                   : real->cuMemAllocFromPoolAsync(r->ret_address, r->bytes, r->pool, r->stream);
+    return r->is_per_thread ? real->cuMemAllocAsync_ptsz(r->ret_address, r->bytes, r->stream)
+                            : real->cuMemAllocAsync(r->ret_address, r->bytes, r->stream);
+}
+
+static void undo(struct process *p, const struct request *r)
+{
+    (void)(r->is_per_thread ? p->calls.real.cuMemFreeAsync_ptsz(*r->ret_address, r->stream)
+                            : p->calls.real.cuMemFreeAsync(*r->ret_address, r->stream));
+}
+
+/* The stream, as calls without a variant take it. */
+static CUstream plain_stream(const struct request *r)
+{
+    return r->stream ? r->stream : r->is_per_thread ? STREAM_PER_THREAD : STREAM_LEGACY;
+}
+
+/* NULL: not to be counted; the driver answers, or it is no memory of a device. */
+static struct pool *pool_of(struct process *p, const struct request *r)
+{
+    CUmemoryPool handle = r->pool;
+    CUdevice device;
+    if (!process_is_ready(p) || !r->ret_address || r->bytes == 0 ||
+        capture_is_open(p, plain_stream(r)))
+        return NULL;
+    if (!handle) {
+        int index = devices_of_stream(p, plain_stream(r), &device);
+        if (index == DEVICES_NO_CONTEXT ||
+            p->calls.real.cuDeviceGetMemPool(&handle, device) != CUDA_SUCCESS)
+            return NULL;
+        struct pool *pool = find(&p->pools, handle);
+        return pool ? pool : add(&p->pools, handle, index);
+    }
+    struct pool *pool = find(&p->pools, handle);
+    return pool ? pool : find_default(p, handle);
+}
+
+/* Under the pool's lock: reserves what it may need, which may be nothing. */
+static bool reserve(struct process *p, struct pool *pool, uint64_t bytes, uint64_t *ret_needed)
+{
+    for (int i = 0; i < 2; i++) {
+        uint64_t reserved = read_pool(p, pool, POOL_RESERVED, 0);
+        uint64_t used = read_pool(p, pool, POOL_USED, reserved);
+        *ret_needed = pools_needed(used, reserved, quota_charged(bytes));
+        if (*ret_needed == 0 || quota_reserve(&p->client, pool->device, *ret_needed))
+            return true;
+        (void)pools_let_go(p, pool->device);
+        trim(p, pool);
+    }
+    process_count(p, STATUS_out_of_memory, 1);
+    return false;
+}
+
+/* Of which pool it is; its bytes are the pool's affair. */
+static void record_piece(struct process *p, struct pool *pool, CUdeviceptr address)
+{
+    const struct allocation piece = {.address = address,
+                                     .value = (uint64_t)(pool - p->pools.places) + 1,
+                                     .device = pool->device};
+    process_count(p, STATUS_allocations, 1);
+    if (allocations_add(&p->allocations, &piece))
+        atomic_fetch_add(&pool->piece_count, 1);
+    else
+        process_count(p, STATUS_allocations_uncounted, 1);
+}
+
+/* Under the pool's lock: nothing of it is left. */
+static void bury(struct process *p, struct pool *pool)
+{
+    quota_release(&p->client, pool->device, atomic_exchange(&pool->counted_bytes, 0));
+    atomic_store(&pool->is_destroyed, 0);
+    atomic_store(&pool->handle, NULL);
+}
+
+void pools_end_free(struct process *p, const struct allocation *piece)
+{
+    struct pool *pool = &p->pools.places[piece->value - 1];
+    lock_take(&pool->lock);
+    uint64_t left = atomic_fetch_sub(&pool->piece_count, 1) - 1;
+    if (!atomic_load(&pool->is_destroyed))
+        commit(p, pool, 0);
+    else if (left == 0)
+        bury(p, pool);
+    lock_release(&pool->lock);
+}
+
+/* Under the pool's lock. A pool in pieces may take more than was reserved: then it must fit, or goes back. */
+static CUresult allocate_reserved(struct process *p, struct pool *pool, const struct request *q,
+                                  uint64_t needed)
+{
+    CUresult r = allocate(p, q);
+    FAULT_POINT();
+    uint64_t reserved = atomic_load(&pool->counted_bytes) + needed;
+    uint64_t now = read_pool(p, pool, POOL_RESERVED, reserved);
+    if (r == CUDA_SUCCESS && now > reserved &&
+        !quota_reserve(&p->client, pool->device, now - reserved)) {
+        undo(p, q);
+        commit(p, pool, needed);
+        trim(p, pool);
+        process_count(p, STATUS_out_of_memory, 1);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    commit(p, pool, r == CUDA_SUCCESS && now > reserved ? needed + (now - reserved) : needed);
+    if (r == CUDA_SUCCESS)
+        record_piece(p, pool, *q->ret_address);
+    return r;
+}
+
+static CUresult allocate_counted(const struct request *q)
+{
+    struct process *p = process_enter();
+    uint64_t needed;
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    struct pool *pool = pool_of(p, q);
+    if (!pool || pool->device == DEVICES_NO_CONTEXT)
+        return allocate(p, q);
+    if (pool->device < 0 && p->client.limits->device_count > 0)
+        return CUDA_ERROR_OUT_OF_MEMORY; /* a device that is none of the attempt's */
+    lock_take(&pool->lock);
+    CUresult r = reserve(p, pool, q->bytes, &needed) ? allocate_reserved(p, pool, q, needed)
+                                                     : CUDA_ERROR_OUT_OF_MEMORY;
+    lock_release(&pool->lock);
+    return r;
+}
+
+CUresult hook_cuMemAllocAsync(CUdeviceptr *ret_address, size_t bytes, CUstream stream)
+{
+    return allocate_counted(&(struct request){ret_address, bytes, NULL, stream, false});
+}
+
+CUresult hook_cuMemAllocAsync_ptsz(CUdeviceptr *ret_address, size_t bytes, CUstream stream)
+{
+    return allocate_counted(&(struct request){ret_address, bytes, NULL, stream, true});
+}
+
+static CUresult allocate_from(const struct request *q)
+{
+    struct process *p = process_enter();
+    if (q->pool)
+        return allocate_counted(q);
+    return q->is_per_thread
+               ? p->calls.real.cuMemAllocFromPoolAsync_ptsz(q->ret_address, q->bytes, NULL,
+                                                            q->stream)
+               : p->calls.real.cuMemAllocFromPoolAsync(q->ret_address, q->bytes, NULL, q->stream);
+}
+
+CUresult hook_cuMemAllocFromPoolAsync(CUdeviceptr *ret_address, size_t bytes, CUmemoryPool pool,
+                                      CUstream stream)
+{
+    return allocate_from(&(struct request){ret_address, bytes, pool, stream, false});
+}
+
+CUresult hook_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *ret_address, size_t bytes,
+                                           CUmemoryPool pool, CUstream stream)
+{
+    return allocate_from(&(struct request){ret_address, bytes, pool, stream, true});
+}
+
+/* Plain memory may be freed in the order of a stream too. */
+static void end_free(struct process *p, const struct allocation *known, CUresult r)
+{
+    if (known->address)
+        grants_end_free(p, known, r);
+    else if (r == CUDA_SUCCESS)
+        (void)pools_settle(p);
+}
+
+CUresult hook_cuMemFreeAsync(CUdeviceptr address, CUstream stream)
+{
+    struct process *p = process_enter();
+    struct allocation known = {0};
+    if (!process_is_ready(p))
+        return p->calls.real.cuMemFreeAsync(address, stream);
+    (void)grants_begin_free(p, address, &known);
+    CUresult r = p->calls.real.cuMemFreeAsync(address, stream);
+    end_free(p, &known, r);
+    return r;
+}
+
+CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream)
+{
+    struct process *p = process_enter();
+    struct allocation known = {0};
+    if (!process_is_ready(p))
+        return p->calls.real.cuMemFreeAsync_ptsz(address, stream);
+    (void)grants_begin_free(p, address, &known);
+    CUresult r = p->calls.real.cuMemFreeAsync_ptsz(address, stream);
+    end_free(p, &known, r);
+    return r;
+}
+
+/* ---- pools themselves ---- */
+
+CUresult hook_cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps *wanted)
+{
+    struct process *p = process_enter();
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    bool is_ready = process_is_ready(p) && ret_pool && wanted;
+    if (is_ready && !has_room(&p->pools))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = p->calls.real.cuMemPoolCreate(ret_pool, wanted);
+    if (r != CUDA_SUCCESS || !is_ready)
+        return r;
+    int device = wanted->location.type == LOCATION_DEVICE ? devices_index(p, wanted->location.id)
+                                                          : DEVICES_NO_CONTEXT;
+    if (!add(&p->pools, *ret_pool, device)) {
+        (void)p->calls.real.cuMemPoolDestroy(*ret_pool);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return r;
+}
+
+/* One that still lends is gone for the program, and keeps what it lent until the last piece is freed. It cannot
+ * be asked any more. */
+CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
+{
+    struct process *p = process_enter();
+    struct pool *pool = process_is_ready(p) ? find(&p->pools, handle) : NULL;
+    if (!pool)
+        return p->calls.real.cuMemPoolDestroy(handle);
+    lock_take(&pool->lock);
+    uint64_t lent = read_pool(p, pool, POOL_USED, atomic_load(&pool->counted_bytes));
+    CUresult r = p->calls.real.cuMemPoolDestroy(handle);
+    FAULT_POINT();
+    if (r == CUDA_SUCCESS) {
+        uint64_t counted = atomic_load(&pool->counted_bytes);
+        atomic_store(&pool->is_destroyed, 1);
+        if (counted > lent) {
+            quota_release(&p->client, pool->device, counted - lent);
+            atomic_store(&pool->counted_bytes, lent);
+        }
+        if (atomic_load(&pool->piece_count) == 0)
+            bury(p, pool);
+    }
+    lock_release(&pool->lock);
+    return r;
+}
+
+CUresult hook_cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes)
+{
+    struct process *p = process_enter();
+    CUresult r = p->calls.real.cuMemPoolTrimTo(handle, keep_bytes);
+    if (r == CUDA_SUCCESS && process_is_ready(p))
+        (void)pools_settle(p);
+    return r;
+}
+
+/* A lower threshold lets memory go at the next chance. */
+CUresult hook_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
+{
+    struct process *p = process_enter();
+    CUresult r = p->calls.real.cuMemPoolSetAttribute(handle, attribute, value);
+    if (r == CUDA_SUCCESS && process_is_ready(p))
+        (void)pools_settle(p);
+    return r;
+}
