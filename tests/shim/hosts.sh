@@ -1,7 +1,7 @@
 #!/bin/bash
-# hosts.sh HOST LINKED: programs of every kind with the shim preloaded, on an emulated device.
+# hosts.sh HOST LINKED MEMORY_CALLS: programs of every kind with the shim preloaded, on an emulated device.
 set -u
-host=$1 linked=$2
+host=$1 linked=$2 memory_calls=$3
 shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -42,6 +42,10 @@ expect "a quota that is no number is none" 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=
 expect "refusal" 0 "${shimmed[@]}" GPUMUX_REGISTER="$dir/nobody" "$host" refusal
 expect "the environment's limits when no agent answers" 0 \
     "${shimmed[@]}" GPUMUX_REGISTER="$dir/nobody" GPUMUX_QUOTA_BYTES=$quota "$host" quota
+
+gib=$(((600 + 1024) << 20))
+expect "every call that takes memory" 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$gib "$memory_calls"
+expect "every call that takes memory, without a shim" 1 "$memory_calls"
 
 # Every call answers as the driver does.
 expect "results without a shim" 0 "$host" results

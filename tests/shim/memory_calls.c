@@ -1,0 +1,487 @@
+/*
+ * Every call that takes or gives back device memory, with the shim, under a quota: what it costs is what
+ * cuMemGetInfo then shows. To be run with GPUMUX_QUOTA_BYTES of 1624 MiB: a context's 600, and 1 GiB. Each
+ * check is a process of its own.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shim/calls.h"
+
+enum {
+    MIB = 1 << 20,
+    CONTEXT = 600, /* MiB */
+    QUOTA = CONTEXT + 1024,
+    FULL = 1024, /* MiB that are left */
+    OUT_OF_MEMORY = 2,
+    POOL_THRESHOLD = 4,
+    HANDLE_FD = 1,
+    FORMAT_FLOAT = 0x20,
+};
+
+static struct real_calls driver;
+static int failures;
+
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                         \
+            failures++;                                                                            \
+        }                                                                                          \
+    } while (0)
+#define EXPECT_HELD(mib)                                                                           \
+    do {                                                                                           \
+        int held = held_mib();                                                                     \
+        if (held != (mib)) {                                                                       \
+            printf("%s:%d: %d MiB are held, not %d\n", __FILE__, __LINE__, held, mib);             \
+            failures++;                                                                            \
+        }                                                                                          \
+    } while (0)
+
+static void load_driver(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    EXPECT(library);
+#define HOOK(family, symbol, name, version, variant, ...)                                          \
+    *(void **)&driver.symbol = dlsym(library, #symbol);
+#define PASS(family, symbol, name, version, variant, ...)                                          \
+    *(void **)&driver.symbol = dlsym(library, #symbol);
+#define USED(symbol, name, version, variant, ...)                                                  \
+    *(void **)&driver.symbol = dlsym(library, #symbol);
+#include "api/cuda_calls.def"
+#undef HOOK
+#undef PASS
+#undef USED
+}
+
+static CUcontext open_context(void)
+{
+    CUcontext context = NULL;
+    EXPECT(driver.cuInit(0) == 0);
+    EXPECT(driver.cuDevicePrimaryCtxRetain(&context, 0) == 0);
+    EXPECT(driver.cuCtxSetCurrent(context) == 0);
+    return context;
+}
+
+/* Besides one context. */
+static int held_mib(void)
+{
+    size_t left = 0, total = 0;
+    EXPECT(driver.cuMemGetInfo_v2(&left, &total) == 0 && total == (size_t)QUOTA * MIB);
+    return FULL - (int)(left / MIB);
+}
+
+static void check_plain(void)
+{
+    CUdeviceptr a = 0, b = 0;
+    unsigned old_address = 0, old_bytes = 0;
+    size_t total = 0, pitch = 0;
+    EXPECT(driver.cuMemAlloc_v2(&a, MIB) != 0); /* no context */
+    EXPECT(driver.cuMemAllocManaged(&a, MIB, 1) != 0);
+    open_context();
+    EXPECT(driver.cuDeviceTotalMem_v2(&total, 0) == 0 && total == (size_t)QUOTA * MIB);
+    EXPECT(driver.cuDeviceTotalMem_v2(&total, 9) != 0);
+    EXPECT_HELD(0);
+    EXPECT(driver.cuMemAlloc_v2(&a, 3 * MIB) == 0);
+    EXPECT_HELD(4); /* as the driver takes it */
+    EXPECT(driver.cuMemAlloc_v2(&b, (size_t)FULL * MIB) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAlloc_v2(&b, (size_t)(FULL - 4) * MIB) == 0);
+    EXPECT(driver.cuMemAlloc_v2(&b, 1) == OUT_OF_MEMORY);
+    EXPECT_HELD(FULL);
+    EXPECT(driver.cuMemFree_v2(b) == 0);
+    EXPECT(driver.cuMemFree_v2(b) != 0);
+    EXPECT(driver.cuMemFree_v2(0x1234) != 0);
+    EXPECT(driver.cuMemFree_v2(0) == 0);
+    EXPECT_HELD(4);
+    EXPECT(driver.cuMemFree_v2(a) == 0);
+    EXPECT(driver.cuMemAllocPitch_v2(&a, &pitch, 1000, 4096, 4) == 0 && pitch >= 1000);
+    EXPECT_HELD((int)(pitch * 4096 / MIB));
+    EXPECT(driver.cuMemAllocPitch_v2(&b, &pitch, SIZE_MAX, SIZE_MAX, 4) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAllocPitch_v2(&b, &pitch, 1 << 20, 1024, 4) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAllocPitch_v2(NULL, &pitch, 1, 1, 4) == 1);
+    EXPECT(driver.cuMemAllocPitch_v2(&b, NULL, 1, 1, 4) == 1);
+    EXPECT(driver.cuMemAllocPitch_v2(&b, &pitch, 1000, 4096, 3) == 1);
+    EXPECT(driver.cuMemFree_v2(a) == 0);
+    EXPECT(driver.cuMemAllocManaged(&a, 100 * MIB, 1) == 0);
+    EXPECT_HELD(100);
+    EXPECT(driver.cuMemAllocManaged(&b, (size_t)FULL * MIB, 1) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAllocManaged(&b, MIB, 77) == 1);
+    EXPECT(driver.cuMemFree_v2(a) == 0);
+    /* Of before CUDA 3.2: the emulated driver has none of them. */
+    EXPECT(driver.cuMemAlloc(&old_address, MIB) != 0);
+    EXPECT(driver.cuMemAllocPitch(&old_address, &old_bytes, 64, 64, 4) != 0);
+    EXPECT(driver.cuMemFree(17) != 0);
+    EXPECT(driver.cuMemGetInfo(&old_bytes, &old_bytes) != 0);
+    EXPECT(driver.cuDeviceTotalMem(&old_bytes, 0) != 0);
+    EXPECT_HELD(0);
+}
+
+static void check_contexts(void)
+{
+    CUcontext primary = open_context(), own = NULL, other = NULL;
+    CUdeviceptr a = 0, b = 0;
+    EXPECT(driver.cuDevicePrimaryCtxRetain(&other, 0) == 0 && other == primary);
+    EXPECT_HELD(0); /* it is one */
+    EXPECT(driver.cuMemAlloc_v2(&a, 100 * MIB) == 0);
+    EXPECT(driver.cuCtxCreate_v2(&own, 0, 0) == 0);
+    EXPECT_HELD(100 + CONTEXT);
+    EXPECT(driver.cuCtxCreate_v2(&other, 0, 0) == OUT_OF_MEMORY);
+    EXPECT(driver.cuCtxCreate_v2(&other, 0, 7) != 0 && driver.cuCtxCreate_v2(NULL, 0, 0) == 1);
+    EXPECT(driver.cuCtxCreate_v2(&other, 0, -1) != 0);
+    EXPECT(driver.cuMemAlloc_v2(&b, 50 * MIB) == 0);
+    EXPECT_HELD(150 + CONTEXT);
+    EXPECT(driver.cuCtxDestroy_v2(own) == 0); /* with what is in it */
+    EXPECT(driver.cuCtxSetCurrent(primary) == 0);
+    EXPECT_HELD(100);
+    EXPECT(driver.cuCtxDestroy_v2(own) != 0 && driver.cuCtxDestroy_v2(NULL) != 0);
+    EXPECT(driver.cuDevicePrimaryCtxRelease_v2(0) == 0);
+    EXPECT_HELD(100); /* retained twice */
+    EXPECT(driver.cuDevicePrimaryCtxRelease_v2(0) == 0);
+    EXPECT(driver.cuDevicePrimaryCtxRetain(&primary, 0) == 0);
+    EXPECT(driver.cuCtxSetCurrent(primary) == 0);
+    EXPECT_HELD(0);
+    EXPECT(driver.cuMemAlloc_v2(&a, (size_t)FULL * MIB) == 0);
+    EXPECT(driver.cuDevicePrimaryCtxReset_v2(0) == 0);
+    EXPECT(driver.cuDevicePrimaryCtxRetain(&primary, 0) == 0);
+    EXPECT(driver.cuCtxSetCurrent(primary) == 0);
+    EXPECT_HELD(0);
+    /* The emulated driver lacks these. */
+    EXPECT(driver.cuCtxCreate(&other, 0, 0) != 0);
+    EXPECT(driver.cuCtxCreate_v3(&other, NULL, 0, 0, 99) != 0);
+    EXPECT(driver.cuCtxCreate_v4(&other, NULL, 0, 99) != 0);
+    CUgreenCtx green = NULL;
+    EXPECT(driver.cuGreenCtxCreate(&green, NULL, 0, 1) != 0);
+    EXPECT_HELD(0);
+}
+
+static void check_arrays(void)
+{
+    const CUDA_ARRAY_DESCRIPTOR flat = {4096, 4096, FORMAT_FLOAT, 1};
+    CUDA_ARRAY3D_DESCRIPTOR deep = {1024, 1024, 16, FORMAT_FLOAT, 2, 0};
+    const CUDA_ARRAY3D_DESCRIPTOR huge = {131072, 131072, 16, FORMAT_FLOAT, 4, 0};
+    const CUDA_ARRAY_DESCRIPTOR_v1 old = {64, 64, FORMAT_FLOAT, 1};
+    const CUDA_ARRAY3D_DESCRIPTOR_v1 old_deep = {64, 64, 64, FORMAT_FLOAT, 1, 0};
+    CUarray a = NULL, b = NULL;
+    CUmipmappedArray m = NULL;
+    open_context();
+    EXPECT(driver.cuArrayCreate_v2(&a, &flat) == 0);
+    EXPECT_HELD(64);
+    EXPECT(driver.cuArray3DCreate_v2(&b, &deep) == 0);
+    EXPECT_HELD(64 + 128);
+    EXPECT(driver.cuArrayDestroy(a) == 0 && driver.cuArrayDestroy(b) == 0);
+    EXPECT_HELD(0);
+    EXPECT(driver.cuMipmappedArrayCreate(&m, &deep, 3) == 0);
+    EXPECT_HELD(128 + 16 + 2);
+    EXPECT(driver.cuMipmappedArrayDestroy(m) == 0);
+    EXPECT(driver.cuArray3DCreate_v2(&a, &huge) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMipmappedArrayCreate(&m, &huge, 5) == OUT_OF_MEMORY);
+    deep.Format = 0x7777;
+    EXPECT(driver.cuArray3DCreate_v2(&a, &deep) == 1);
+    EXPECT(driver.cuArray3DCreate_v2(&a, NULL) == 1 && driver.cuArrayCreate_v2(NULL, &flat) == 1);
+    EXPECT(driver.cuArrayDestroy(NULL) != 0 && driver.cuMipmappedArrayDestroy(NULL) != 0);
+    EXPECT(driver.cuArrayCreate(&a, &old) != 0 && driver.cuArray3DCreate(&a, &old_deep) != 0);
+    EXPECT_HELD(0);
+}
+
+static CUdeviceptr reserve_addresses(size_t bytes)
+{
+    CUresult (*reserve)(CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long) =
+        (CUresult(*)(CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long))dlsym(
+            RTLD_DEFAULT, "cuMemAddressReserve");
+    CUdeviceptr address = 0;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!reserve)
+        *(void **)&reserve = dlsym(library, "cuMemAddressReserve");
+    EXPECT(reserve(&address, bytes, 0, 0, 0) == 0);
+    return address;
+}
+
+static const CUmemAllocationProp on_device = {
+    .type = 1, .requestedHandleTypes = HANDLE_FD, .location = {1, 0}};
+
+static void *create_without_context(void *ret_handle)
+{
+    EXPECT(driver.cuMemCreate(ret_handle, 32 * MIB, &on_device, 0) == 0);
+    return NULL;
+}
+
+static void check_mappings(void)
+{
+    CUmemAllocationProp elsewhere = on_device;
+    CUmemGenericAllocationHandle a = 0, b = 0, c = 0, again = 0;
+    pthread_t thread;
+    EXPECT(driver.cuMemCreate(&a, 2 * MIB, &on_device, 0) != 0); /* no context at all */
+    open_context();
+    EXPECT(driver.cuMemCreate(&a, 64 * MIB, &on_device, 0) == 0);
+    EXPECT(driver.cuMemCreate(&b, 64 * MIB, &on_device, 0) == 0);
+    EXPECT_HELD(128);
+    CUdeviceptr at = reserve_addresses(256 * MIB);
+    EXPECT(driver.cuMemMap(at, 64 * MIB, 0, a, 0) == 0);
+    EXPECT(driver.cuMemMap(at + 64 * MIB, 64 * MIB, 0, b, 0) == 0);
+    EXPECT(driver.cuMemMap(at, 64 * MIB, 0, a, 0) != 0);             /* there is something */
+    EXPECT(driver.cuMemMap(at + 128 * MIB, 64 * MIB, 0, a, 0) == 0); /* the same twice */
+    EXPECT(driver.cuMemRelease(a) == 0);
+    EXPECT_HELD(128); /* it is mapped */
+    EXPECT(driver.cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)at) == 0);
+    EXPECT(driver.cuMemUnmap(at, 32 * MIB) != 0);
+    EXPECT(driver.cuMemUnmap(at, 128 * MIB) == 0);
+    EXPECT_HELD(128); /* one by its other range, one by its handle */
+    EXPECT(driver.cuMemUnmap(at + 128 * MIB, 64 * MIB) == 0);
+    EXPECT_HELD(128);
+    EXPECT(driver.cuMemRelease(b) == 0);
+    EXPECT_HELD(64);
+    EXPECT(driver.cuMemRelease(again) == 0);
+    EXPECT_HELD(0);
+    EXPECT(driver.cuMemCreate(&a, (size_t)(FULL + 2) * MIB, &on_device, 0) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemCreate(&a, SIZE_MAX, &on_device, 0) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemCreate(&a, 2 * MIB, NULL, 0) == 1);
+    EXPECT(driver.cuMemCreate(NULL, 2 * MIB, &on_device, 0) == 1);
+    EXPECT(driver.cuMemCreate(&a, 3, &on_device, 0) == 1);
+    EXPECT(driver.cuMemRelease(0) != 0 && driver.cuMemUnmap(0, SIZE_MAX) != 0);
+    EXPECT(driver.cuMemRetainAllocationHandle(&again, NULL) != 0);
+    elsewhere.location.id = 12345; /* as one that nobody set */
+    EXPECT(driver.cuMemCreate(&a, 2 * MIB, &elsewhere, 0) != 0);
+    elsewhere.location.id = -1;
+    EXPECT(driver.cuMemCreate(&a, 2 * MIB, &elsewhere, 0) != 0);
+    elsewhere.location.type = 2; /* the host's memory is not the quota's affair */
+    EXPECT(driver.cuMemCreate(&a, (size_t)FULL * 2 * MIB, &elsewhere, 0) != OUT_OF_MEMORY);
+    EXPECT(pthread_create(&thread, NULL, create_without_context, &c) == 0);
+    pthread_join(thread, NULL);
+    EXPECT_HELD(32);
+    EXPECT(driver.cuMemRelease(c) == 0);
+    EXPECT_HELD(0);
+}
+
+/* Memory that came from elsewhere is counted there, under whatever handle. */
+static void check_imports(void)
+{
+    CUresult (*export)(void *, CUmemGenericAllocationHandle, int, unsigned long long);
+    CUmemGenericAllocationHandle made = 0, imported = 0;
+    int fd = -1;
+    open_context();
+    *(void **)&export = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemExportToShareableHandle");
+    EXPECT(driver.cuMemCreate(&made, 64 * MIB, &on_device, 0) == 0);
+    EXPECT(export(&fd, made, HANDLE_FD, 0) == 0);
+    EXPECT(driver.cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)fd, HANDLE_FD) == 0);
+    EXPECT_HELD(64);
+    CUdeviceptr at = reserve_addresses(64 * MIB);
+    EXPECT(driver.cuMemMap(at, 64 * MIB, 0, imported, 0) == 0);
+    EXPECT(driver.cuMemRelease(imported) == 0);
+    EXPECT(driver.cuMemUnmap(at, 64 * MIB) == 0);
+    EXPECT_HELD(64);
+    EXPECT(driver.cuMemRelease(made) == 0);
+    EXPECT_HELD(0);
+}
+
+static CUmemoryPool default_pool(void)
+{
+    CUmemoryPool pool = NULL;
+    EXPECT(driver.cuDeviceGetDefaultMemPool(&pool, 0) == 0);
+    return pool;
+}
+
+static void check_default_pool(void)
+{
+    CUdeviceptr a = 0, b = 0;
+    CUstream stream = NULL;
+    uint64_t keep = UINT64_MAX;
+    EXPECT(driver.cuMemAllocAsync(&a, MIB, NULL) != 0); /* no context */
+    open_context();
+    EXPECT(driver.cuStreamCreate(&stream, 1) == 0);
+    EXPECT(driver.cuMemAllocAsync(&a, 40 * MIB, stream) == 0);
+    EXPECT_HELD(40);
+    EXPECT(driver.cuMemAllocAsync_ptsz(&b, 10 * MIB, NULL) == 0);
+    EXPECT_HELD(50);
+    EXPECT(driver.cuMemFreeAsync(a, stream) == 0);
+    EXPECT(driver.cuMemFreeAsync_ptsz(b, NULL) == 0);
+    EXPECT(driver.cuCtxSynchronize() == 0);
+    EXPECT_HELD(0);
+    EXPECT(driver.cuMemAllocAsync(&a, (size_t)(FULL + 2) * MIB, stream) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAllocAsync(&a, SIZE_MAX, stream) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAllocAsync(&a, 0, stream) == 1);
+    EXPECT(driver.cuMemAllocAsync(NULL, MIB, stream) == 1);
+    EXPECT_HELD(0);
+    /* What a pool keeps counts, until it is told not to, or others need it. */
+    EXPECT(driver.cuMemPoolSetAttribute(default_pool(), POOL_THRESHOLD, &keep) == 0);
+    EXPECT(driver.cuMemAllocAsync(&a, 800 * MIB, stream) == 0);
+    EXPECT(driver.cuMemFree_v2(a) == 0); /* by the other call */
+    EXPECT_HELD(800);
+    EXPECT(driver.cuMemAllocAsync(&a, 700 * MIB, stream) == 0);
+    EXPECT_HELD(800);
+    EXPECT(driver.cuMemFreeAsync(a, stream) == 0);
+    EXPECT(driver.cuMemPoolTrimTo(default_pool(), 100 * MIB) == 0);
+    EXPECT_HELD(100);
+    EXPECT(driver.cuMemAlloc_v2(&b, (size_t)FULL * MIB) == 0);
+    EXPECT_HELD(FULL);
+    EXPECT(driver.cuMemFreeAsync(b, stream) == 0); /* plain memory, in the stream's order */
+    EXPECT(driver.cuStreamSynchronize(stream) == 0);
+    EXPECT_HELD(0);
+    EXPECT(driver.cuMemFreeAsync(0x1234, stream) != 0);
+}
+
+static void check_pools(void)
+{
+    const CUmemPoolProps wanted = {.allocType = 1, .location = {1, 0}};
+    CUmemoryPool pool = NULL, others[300];
+    CUdeviceptr a = 0, b = 0;
+    CUmemLocation here = {1, 0};
+    uint64_t keep = UINT64_MAX;
+    int count = 0;
+    open_context();
+    EXPECT(driver.cuMemPoolCreate(&pool, &wanted) == 0);
+    EXPECT(driver.cuMemPoolSetAttribute(pool, POOL_THRESHOLD, &keep) == 0);
+    EXPECT(driver.cuMemAllocFromPoolAsync(&a, 64 * MIB, pool, NULL) == 0);
+    EXPECT(driver.cuMemAllocFromPoolAsync_ptsz(&b, 64 * MIB, pool, NULL) == 0);
+    EXPECT_HELD(128);
+    EXPECT(driver.cuMemAllocFromPoolAsync(&a, (size_t)FULL * MIB, pool, NULL) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAllocFromPoolAsync(&a, MIB, NULL, NULL) != 0);
+    EXPECT(driver.cuMemFreeAsync(b, NULL) == 0);
+    EXPECT_HELD(128);
+    /* Destroyed while it lends: that stays. */
+    EXPECT(driver.cuMemPoolDestroy(pool) == 0);
+    EXPECT_HELD(64);
+    EXPECT(driver.cuMemFreeAsync(a, NULL) == 0);
+    EXPECT(driver.cuCtxSynchronize() == 0);
+    EXPECT_HELD(0);
+    EXPECT(driver.cuMemPoolCreate(&pool, &wanted) == 0);
+    EXPECT(driver.cuDeviceSetMemPool(0, pool) == 0);
+    EXPECT(driver.cuMemPoolSetAttribute(pool, POOL_THRESHOLD, &keep) == 0);
+    EXPECT(driver.cuMemAllocAsync(&a, 32 * MIB, NULL) == 0);
+    EXPECT(driver.cuMemFreeAsync(a, NULL) == 0);
+    EXPECT_HELD(32);
+    EXPECT(driver.cuMemAllocFromPoolAsync(&a, 32 * MIB, default_pool(), NULL) == 0);
+    EXPECT_HELD(64);
+    EXPECT(driver.cuMemSetMemPool(&here, 1, default_pool()) == 0);
+    EXPECT(driver.cuMemPoolDestroy(pool) == 0);
+    EXPECT(driver.cuMemFreeAsync(a, NULL) == 0);
+    EXPECT(driver.cuCtxSynchronize() == 0);
+    EXPECT_HELD(0);
+    while (count < 300 && driver.cuMemPoolCreate(&others[count], &wanted) == 0)
+        count++;
+    EXPECT(count > 200 && count < 300);
+    while (count > 0)
+        EXPECT(driver.cuMemPoolDestroy(others[--count]) == 0);
+    EXPECT(driver.cuMemPoolCreate(&pool, &wanted) == 0);
+    EXPECT(driver.cuMemPoolCreate(&pool, NULL) == 1 && driver.cuMemPoolDestroy(NULL) == 1);
+    EXPECT_HELD(0);
+}
+
+/* A graph that allocates, and keeps `kept` of its two pieces. */
+static CUgraph capture(CUstream stream, size_t bytes, int kept, CUdeviceptr *ret_pieces)
+{
+    CUgraph graph = NULL;
+    EXPECT(driver.cuStreamBeginCapture_v2(stream, 0) == 0);
+    for (int i = 0; i < 2; i++) {
+        EXPECT(driver.cuMemAllocAsync(&ret_pieces[i], bytes, stream) == 0);
+        EXPECT(i < kept || driver.cuMemFreeAsync(ret_pieces[i], stream) == 0);
+    }
+    EXPECT(driver.cuStreamEndCapture(stream, &graph) == 0);
+    return graph;
+}
+
+static void check_graphs(void)
+{
+    CUstream stream = NULL;
+    CUgraphExec ready = NULL;
+    CUdeviceptr pieces[2], a = 0;
+    open_context();
+    EXPECT(driver.cuStreamCreate(&stream, 1) == 0);
+    CUgraph graph = capture(stream, 100 * MIB, 1, pieces);
+    EXPECT_HELD(0);
+    EXPECT(driver.cuGraphInstantiateWithFlags(&ready, graph, 0) == 0);
+    EXPECT_HELD(0);
+    EXPECT(driver.cuMemAlloc_v2(&a, 960 * MIB) == 0);
+    EXPECT(driver.cuGraphLaunch(ready, stream) == OUT_OF_MEMORY);
+    EXPECT(driver.cuGraphUpload(ready, stream) == OUT_OF_MEMORY);
+    EXPECT(driver.cuGraphUpload_ptsz(ready, stream) == OUT_OF_MEMORY);
+    EXPECT_HELD(960);
+    EXPECT(driver.cuMemFree_v2(a) == 0);
+    EXPECT(driver.cuGraphUpload(ready, stream) == 0);
+    EXPECT(driver.cuGraphLaunch(ready, stream) == 0);
+    EXPECT_HELD(200);
+    EXPECT(driver.cuMemFreeAsync(pieces[0], stream) == 0);
+    EXPECT(driver.cuGraphLaunch_ptsz(ready, stream) == 0);
+    EXPECT_HELD(200);
+    EXPECT(driver.cuMemFree_v2(pieces[0]) == 0);
+    EXPECT(driver.cuDeviceGraphMemTrim(0) == 0);
+    EXPECT_HELD(0);
+    /* Kept by the graphs' pool, and let go when it is needed. */
+    EXPECT(driver.cuGraphLaunch(ready, stream) == 0);
+    EXPECT(driver.cuMemFreeAsync(pieces[0], stream) == 0);
+    EXPECT_HELD(200);
+    EXPECT(driver.cuMemAlloc_v2(&a, 1000 * MIB) == 0);
+    EXPECT_HELD(1000);
+    EXPECT(driver.cuMemFree_v2(a) == 0);
+    EXPECT(driver.cuGraphExecDestroy(ready) == 0);
+    /* One after the other they fit, together they do not. */
+    graph = capture(stream, 600 * MIB, 0, pieces);
+    EXPECT(driver.cuGraphInstantiateWithFlags(&ready, graph, 0) == 0);
+    EXPECT(driver.cuGraphLaunch(ready, stream) == 0);
+    EXPECT_HELD(600);
+    EXPECT(driver.cuGraphExecDestroy(ready) == 0);
+    EXPECT(driver.cuDeviceGraphMemTrim(0) == 0);
+    EXPECT_HELD(0);
+}
+
+/* One process opens what another has made. */
+static void check_ipc(void)
+{
+    CUresult (*get_handle)(CUipcMemHandle *, CUdeviceptr);
+    int to_child[2], to_parent[2];
+    CUipcMemHandle handle;
+    CUdeviceptr memory = 0;
+    char done;
+    EXPECT(pipe(to_child) == 0 && pipe(to_parent) == 0);
+    pid_t child = fork();
+    open_context();
+    if (child == 0) {
+        EXPECT(read(to_child[0], &handle, sizeof(handle)) == (ssize_t)sizeof(handle));
+        EXPECT(driver.cuIpcOpenMemHandle_v2(&memory, handle, 1) == 0);
+        EXPECT_HELD(0);
+        EXPECT(driver.cuIpcCloseMemHandle(memory) == 0);
+        EXPECT_HELD(0);
+        fflush(stdout);
+        EXPECT(write(to_parent[1], "x", 1) == 1);
+        _exit(failures != 0);
+    }
+    *(void **)&get_handle = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuIpcGetMemHandle");
+    EXPECT(driver.cuMemAlloc_v2(&memory, 64 * MIB) == 0);
+    EXPECT(get_handle(&handle, memory) == 0);
+    EXPECT(write(to_child[1], &handle, sizeof(handle)) == (ssize_t)sizeof(handle));
+    EXPECT(read(to_parent[0], &done, 1) == 1);
+    int status = -1;
+    EXPECT(waitpid(child, &status, 0) == child && status == 0);
+    EXPECT_HELD(64);
+}
+
+int main(void)
+{
+    static void (*const checks[])(void) = {
+        check_plain,        check_contexts, check_arrays, check_mappings, check_imports,
+        check_default_pool, check_pools,    check_graphs, check_ipc,
+    };
+    int failed = 0;
+    load_driver();
+    for (size_t i = 0; i < sizeof(checks) / sizeof(*checks); i++) {
+        int status = -1;
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            checks[i]();
+            fflush(stdout);
+            _exit(failures != 0);
+        }
+        if (waitpid(child, &status, 0) != child || status != 0) {
+            printf("check %zu ended with status %d\n", i, status);
+            failed++;
+        }
+    }
+    return failed != 0;
+}
