@@ -138,8 +138,10 @@ static void flush_sends(struct cluster *c, struct workload *w)
     int attempt = w->status.attempts_total;
     if (grant) {
         struct cluster_action *a = send_to(c, w->node, CLUSTER_SEND_GRANT, w->id, attempt);
-        if (a)
+        if (a) {
             a->placed = workload_status_attempt(&w->status);
+            a->suspect = w->needs.suspect;
+        }
     } else {
         action_send_stop(c, w->node, w->id, attempt, w->forgotten ? 0 : w->stop_grace_ms);
     }

@@ -152,8 +152,10 @@ static void record_exit(struct cluster *c, struct workload *w, const struct atte
         a->started_wall_ms = w->status.started_wall_ms = report->started_wall_ms;
     a->ended_wall_ms = report->ended_wall_ms ? report->ended_wall_ms : c->now.wall_ms;
     a->failure = report->failure;
-    if (w->needs.kind == WORKLOAD_SERVICE && !report->never_ran && !report->signal &&
-        report->failure == FAILURE_NONE)
+    if (report->verdict != VERDICT_OWN)
+        a->failure = report->verdict == VERDICT_GUILTY ? FAILURE_FAULT : FAILURE_NONE;
+    else if (w->needs.kind == WORKLOAD_SERVICE && !report->never_ran && !report->signal &&
+             report->failure == FAILURE_NONE)
         a->failure = FAILURE_EXIT; /* a service that ends has failed, whatever its code */
     a->exit_code = report->never_ran ? -1 : report->exit_code;
     a->signal = report->signal;
@@ -163,6 +165,24 @@ static void record_exit(struct cluster *c, struct workload *w, const struct atte
     action_log(c, event_exited, w->id, a->number, w->node->info.name, "attempt %d: %s%s%s",
                a->number, a->failure == FAILURE_NONE ? "ended" : failure_reason_name(a->failure),
                a->text[0] ? ": " : "", a->text);
+}
+
+/* Its device ended it. One that faulted by itself too often is not tried again. */
+static void device_ended(struct cluster *c, struct workload *w, const struct attempt_report *report)
+{
+    if (report->verdict == VERDICT_MOVED) {
+        requeue(c, w, report->text);
+        return;
+    }
+    if (report->verdict == VERDICT_GUILTY)
+        w->status.faults++;
+    if (w->status.faults >= c->config.faults_max) {
+        workload_set_text(w, "GPU fault %d of its own: %.150s", w->status.faults, report->text);
+        workload_end(c, w, WORKLOAD_FAILED, FAILURE_FAULT);
+        return;
+    }
+    workload_set_suspect(c, w, true);
+    requeue(c, w, report->text);
 }
 
 static void attempt_exited(struct cluster *c, struct workload *w,
@@ -179,6 +199,8 @@ static void attempt_exited(struct cluster *c, struct workload *w,
         cancel(c, w);
     } else if (w->status.stop == STOP_REQUEUE) {
         requeue(c, w, "requeued at a user's word");
+    } else if (report->verdict != VERDICT_OWN) {
+        device_ended(c, w, report);
     } else if (report->never_ran && a->failure == FAILURE_NONE) {
         requeue(c, w, "its node forgot it");
     } else if (a->failure == FAILURE_NONE && a->signal) {
@@ -198,6 +220,10 @@ static void attempt_progress(struct cluster *c, struct workload *w,
 {
     struct attempt *a = workload_status_attempt(&w->status);
     bool newer = w->phase == ATTEMPT_PHASE_END || report->phase > w->phase;
+    if (report->cleared && w->needs.suspect) {
+        workload_set_suspect(c, w, false);
+        action_log(c, event_cleared, w->id, a->number, w->node->info.name, "attempt %d", a->number);
+    }
     if (!newer)
         return;
     w->phase = report->phase;

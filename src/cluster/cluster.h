@@ -53,6 +53,7 @@ struct cluster_config {
     int64_t margin_ms; /* added for good measure before a task is called lost */
     int64_t resend_ms; /* unconfirmed grants and stops are repeated after this */
     int64_t backoff_min_ms, backoff_max_ms; /* between restarts of a service, and between retries */
+    int faults_max;                         /* GPU faults of a workload's own, then it has failed */
     int64_t keep_finished_ms;               /* retention of finished workloads, by age … */
     size_t keep_finished_max;               /* … and by count */
     uint64_t seed;
@@ -114,12 +115,17 @@ struct cluster_event {
             size_t count;
             const struct attempt_report
                 *attempts; /* every one that it has not been told to settle */
+            size_t health_count;
+            const struct device_health *health; /* of devices that it watches */
         } hello;
         struct {
             const char *node;
             uint64_t session;
             const struct attempt_report *report; /* REPORT only */
             uint64_t beat;                       /* BEAT only: its number, repeated in the answer */
+            size_t health_count, note_count;     /* BEAT only */
+            const struct device_health *health;
+            const struct device_note *notes;
         } node;
     };
 };
@@ -156,6 +162,7 @@ struct cluster_action {
     const struct node_info *info; /* STORE_NODE; valid until the next step */
     uint64_t session, sequence;   /* SEND_*; sequence 0 for WELCOME and BEAT */
     int attempt;                  /* SEND_GRANT/STOP/SETTLE, EVENT_LOG */
+    bool suspect;                 /* SEND_GRANT */
     const struct attempt *placed; /* SEND_GRANT: where; valid until the next step */
     int64_t grace_ms;             /* SEND_STOP */
     uint64_t beat;                /* SEND_BEAT */
@@ -242,6 +249,9 @@ bool cluster_node_connected(const struct cluster *c, const char *node);
 /* The devices with what is booked on them, for `nodes`, `top` and metrics; valid until the next
  * step. */
 void cluster_inventory(const struct cluster *c, struct policy_snapshot *ret);
+/* What the node last said of this device; NULL: there is no such. Valid until the next step. */
+const struct device_health *cluster_device_health(const struct cluster *c, const char *node,
+                                                  const char *uuid);
 /* Ids of the workloads with an open attempt on this device, oldest attempt first. Returns how many
  * were written (≤ room). */
 size_t cluster_device_workloads(const struct cluster *c, const char *node, const char *uuid,

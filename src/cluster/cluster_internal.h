@@ -90,8 +90,9 @@ struct workload {
 };
 
 struct node {
-    struct node_info info; /* labels owned */
-    size_t index;          /* in cluster.nodes */
+    struct node_info info;                         /* labels owned */
+    struct device_health health[NODE_DEVICES_MAX]; /* same index as info.devices */
+    size_t index;                                  /* in cluster.nodes */
     bool drained, connected, lost;
     uint64_t session, sequence;
     int64_t heard_boot_ms;
@@ -160,6 +161,8 @@ void workload_set_text(struct workload *w, const char *format, ...)
 void workload_touch(struct cluster *c, struct workload *w);
 void workload_send_grant(struct cluster *c, struct workload *w);
 void workload_send_stop(struct cluster *c, struct workload *w);
+/* Whether it may have caused a fault: with whom it may share a device depends on it. */
+void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect);
 /* Ends it for ever; its attempt must be closed. Its dependents are told later in the step. */
 void workload_end(struct cluster *c, struct workload *w, enum workload_state state,
                   enum failure_reason failure);
@@ -251,6 +254,9 @@ void node_hello(struct cluster *c, const struct cluster_event *event);
 void node_message(struct cluster *c, const struct cluster_event *event);
 void node_drain(struct cluster *c, const struct cluster_event *event);
 void node_tick(struct cluster *c, struct node *n);
+/* The node's word on its devices. */
+void node_health(struct cluster *c, struct node *n, const struct device_health *health,
+                 size_t count);
 /* Sets the timer for what happens next if nothing is heard. */
 void node_set_timer(struct cluster *c, struct node *n);
 

@@ -83,6 +83,7 @@ int inventory_rebuild(struct cluster *c)
                 (struct policy_device){.uuid = n->info.devices[d].uuid,
                                        .model = n->info.devices[d].model,
                                        .node = i,
+                                       .admits = n->health[d].admits,
                                        .memory_bytes = n->info.devices[d].memory_bytes};
         list_for_each (it, &n->open)
             inventory_book(c, list_entry(it, struct workload, on_node));

@@ -113,8 +113,9 @@ int cluster_load_workload(struct cluster *c, const struct cluster_stored *stored
         return r;
     if (workload_state_is_terminal(stored->status->state))
         return load_finished(c, stored, key);
-    struct workload *w =
-        workload_add(c, stored->id, stored->uid, stored->needs, stored->node_labels);
+    struct workload_needs needs = *stored->needs;
+    needs.suspect = stored->status->suspect;
+    struct workload *w = workload_add(c, stored->id, stored->uid, &needs, stored->node_labels);
     if (!w)
         return -ERR_NO_MEMORY;
     w->key = key;

@@ -63,6 +63,9 @@ int node_set_info(struct node *n, const struct node_info *info)
     labels_free(&n->info.labels);
     n->info = *info;
     n->info.labels = labels;
+    /* A node that watches its devices says how they are; of one that does not, nothing is known. */
+    for (int i = 0; i < info->device_count; i++)
+        n->health[i] = (struct device_health){.state = DEVICE_HEALTHY, .admits = ADMIT_ALL};
     return 0;
 }
 
@@ -82,6 +85,60 @@ static bool info_equal(const struct node_info *a, const struct node_info *b)
         if (!device_equal(&a->devices[i], &b->devices[i]))
             return false;
     return true;
+}
+
+static int find_device(const struct node *n, const char *uuid)
+{
+    for (int i = 0; i < n->info.device_count; i++)
+        if (strcmp(n->info.devices[i].uuid, uuid) == 0)
+            return i;
+    return -1;
+}
+
+/* The index that a node gives its device says more to people than a UUID. */
+static void log_state(struct cluster *c, const struct node *n, int index,
+                      const struct device_health *health)
+{
+    action_log(c, event_device_state, 0, 0, n->info.name, "device %d (%s) is %s%s%s",
+               n->info.devices[index].index, health->uuid, device_state_name(health->state),
+               health->cause[0] ? ": " : "", health->cause);
+}
+
+void node_health(struct cluster *c, struct node *n, const struct device_health *health,
+                 size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int d = find_device(n, health[i].uuid);
+        if (d < 0)
+            continue;
+        enum device_admission before = n->health[d].admits;
+        if (n->health[d].state != health[i].state)
+            log_state(c, n, d, &health[i]);
+        n->health[d] = health[i];
+        c->policy_devices[c->policy_nodes[n->index].first_device + (size_t)d].admits =
+            health[i].admits;
+        if (health[i].admits < before)
+            queue_room_appeared(c);
+    }
+}
+
+const struct device_health *cluster_device_health(const struct cluster *c, const char *node,
+                                                  const char *uuid)
+{
+    const struct node *n = node_find(c, node);
+    int d = n ? find_device(n, uuid) : -1;
+    return d < 0 ? NULL : &n->health[d];
+}
+
+static void log_notes(struct cluster *c, const struct node *n, const struct cluster_event *event)
+{
+    for (size_t i = 0; i < event->node.note_count; i++) {
+        const struct device_note *note = &event->node.notes[i];
+        int d = find_device(n, note->uuid);
+        if (d >= 0)
+            action_log(c, note->alarm ? event_device_alarm : event_device_note, 0, 0, n->info.name,
+                       "device %d (%s): %s", n->info.devices[d].index, note->uuid, note->text);
+    }
 }
 
 static int64_t service_lost_boot_ms(const struct cluster *c, const struct node *n)
@@ -235,6 +292,7 @@ void node_hello(struct cluster *c, const struct cluster_event *event)
     update_info(c, n, info, is_new);
     if (c->failed)
         return;
+    node_health(c, n, event->hello.health, event->hello.health_count);
     open_session(c, n, event->request);
     list_for_each (it, &n->open)
         list_entry(it, struct workload, on_node)->listed = false;
@@ -263,6 +321,8 @@ void node_message(struct cluster *c, const struct cluster_event *event)
         attempt_report(c, n, event->node.report);
         return;
     }
+    node_health(c, n, event->node.health, event->node.health_count);
+    log_notes(c, n, event);
     struct cluster_action *a = action_add(c, CLUSTER_SEND_BEAT);
     if (!a)
         return;

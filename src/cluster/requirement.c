@@ -43,6 +43,8 @@ bool labels_equal(const struct pairs *a, const struct pairs *b)
 static void placement_needs(const struct workload_needs *needs, struct workload_needs *ret)
 {
     memset(ret, 0, sizeof *ret);
+    ret->kind = needs->kind;
+    ret->suspect = needs->suspect;
     ret->devices = needs->devices;
     ret->quota_bytes = needs->quota_bytes;
     ret->share_min_percent = needs->share_min_percent;

@@ -19,6 +19,7 @@ void cluster_config_default(struct cluster_config *config)
         .resend_ms = 2 * 1000,
         .backoff_min_ms = 1000,
         .backoff_max_ms = 5 * 60 * 1000,
+        .faults_max = 3,
         .keep_finished_ms = INT64_C(30) * 24 * 3600 * 1000,
         .keep_finished_max = 200000,
     };
@@ -179,6 +180,28 @@ void workload_send_stop(struct cluster *c, struct workload *w)
 {
     w->stop_due = true;
     touch(c, w);
+}
+
+void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect)
+{
+    assert(!w->queued.position);
+    if (w->needs.suspect == suspect)
+        return;
+    if (w->node)
+        inventory_release(c, w);
+    w->status.suspect = w->needs.suspect = suspect;
+    if (w->node)
+        inventory_book(c, w);
+    struct requirement *before = w->requirement;
+    struct requirement *after = requirement_get(c, &w->needs, &before->node_labels);
+    if (!after) {
+        c->failed = true;
+        return;
+    }
+    w->requirement = after;
+    requirement_put(c, before);
+    workload_touch(c, w);
+    queue_room_appeared(c);
 }
 
 void workload_end(struct cluster *c, struct workload *w, enum workload_state state,

@@ -424,6 +424,7 @@ static void configure(struct control *c)
     k->resend_ms = config->resend_ms;
     k->backoff_min_ms = config->backoff_min_ms;
     k->backoff_max_ms = config->backoff_max_ms;
+    k->faults_max = (int)config->faults_max;
     k->keep_finished_ms = config->keep_finished_ms;
     k->keep_finished_max = (size_t)config->keep_finished_max;
 }

@@ -221,10 +221,13 @@ static int on_hello(struct node_link *link, const struct nodemsg *msg)
     }
     str_copy(link->node, sizeof link->node, msg->node->name);
     str_copy(link->instance, sizeof link->instance, msg->node->instance);
-    struct cluster_event event = {
-        .kind = CLUSTER_NODE_HELLO,
-        .request = link->request,
-        .hello = {.info = msg->node, .count = msg->attempt_count, .attempts = msg->attempts}};
+    struct cluster_event event = {.kind = CLUSTER_NODE_HELLO,
+                                  .request = link->request,
+                                  .hello = {.info = msg->node,
+                                            .count = msg->attempt_count,
+                                            .attempts = msg->attempts,
+                                            .health_count = msg->health_count,
+                                            .health = msg->health}};
     return control_step(c, &event);
 }
 
@@ -300,6 +303,10 @@ static bool on_message(struct node_link *link, const struct nodemsg *msg)
         keep_usage(link, msg);
         event.kind = CLUSTER_NODE_BEAT;
         event.node.beat = msg->beat;
+        event.node.health_count = msg->health_count;
+        event.node.health = msg->health;
+        event.node.note_count = msg->note_count;
+        event.node.notes = msg->notes;
         break;
     case NODEMSG_LOG:
     case NODEMSG_DONE:
@@ -548,6 +555,7 @@ void links_send(struct control *c, const struct deferred *d)
         msg.type = NODEMSG_GRANT;
         msg.grant.workload = a->workload;
         msg.grant.attempt = a->attempt;
+        msg.grant.suspect = a->suspect;
         msg.grant.device_count = a->placed->device_count;
         for (int i = 0; i < a->placed->device_count; i++)
             msg.grant.devices[i] = a->placed->devices[i];

@@ -112,6 +112,8 @@ static void put_status(struct json_writer *w, const struct store_workload *row,
     put_number_or_null(json_key(w, "signal"), status->signal > 0, status->signal);
     json_put_int(json_key(w, "attempt"), status->attempts_total);
     json_put_int(json_key(w, "failures"), status->failures);
+    json_put_int(json_key(w, "faults"), status->faults);
+    json_put_bool(json_key(w, "suspect"), status->suspect);
     json_put_time(json_key(w, "submitted"), status->submitted_wall_ms);
     json_put_time(json_key(w, "started"), status->started_wall_ms);
     json_put_time(json_key(w, "ended"), status->ended_wall_ms);
@@ -265,6 +267,13 @@ static const struct policy_device *find_booked(const struct policy_snapshot *inv
     return NULL;
 }
 
+static void put_health(struct json_writer *w, const struct device_health *health)
+{
+    json_put_string(json_key(w, "state"), health ? device_state_name(health->state) : NULL);
+    json_put_string(json_key(w, "admits"), health ? device_admission_name(health->admits) : NULL);
+    json_put_string(json_key(w, "cause"), health ? health->cause : NULL);
+}
+
 void show_node(struct control *c, struct str *out, const char *name, bool drained,
                const struct node_info *info)
 {
@@ -291,6 +300,7 @@ void show_node(struct control *c, struct str *out, const char *name, bool draine
         json_put_uint(json_key(&w, "memory_bytes"), d->memory_bytes);
         json_put_int(json_key(&w, "sm_count"), d->sm_count);
         json_put_bool(json_key(&w, "emulated"), d->emulated);
+        put_health(&w, c->cluster ? cluster_device_health(c->cluster, name, d->uuid) : NULL);
         put_booked(json_key(&w, "booked"), find_booked(&inventory, d->uuid));
         put_device_usage(json_key(&w, "usage"), link_device_usage(link, d->uuid));
         put_device_workloads(json_key(&w, "workloads"), c, name, d->uuid);

@@ -37,8 +37,8 @@ enum device_state {
 const char *device_state_name(enum device_state state);
 int device_state_parse(const char *text, enum device_state *ret);
 
-/* What may be started on a device now. */
-enum device_admission { ADMIT_NONE, ADMIT_SERVICES, ADMIT_ALL, ADMISSION_END };
+/* What may be started on a device now: less and less. */
+enum device_admission { ADMIT_ALL, ADMIT_SERVICES, ADMIT_NONE, ADMISSION_END };
 const char *device_admission_name(enum device_admission admission);
 int device_admission_parse(const char *text, enum device_admission *ret);
 
@@ -52,6 +52,21 @@ enum attempt_verdict {
 };
 const char *attempt_verdict_name(enum attempt_verdict verdict);
 int attempt_verdict_parse(const char *text, enum attempt_verdict *ret);
+
+/* A node's word on one device. */
+struct device_health {
+    char uuid[DEVICE_UUID_MAX];
+    enum device_state state;
+    enum device_admission admits;
+    char cause[WORKLOAD_TEXT_MAX]; /* "" where there is nothing to say */
+};
+
+/* Something that happened on a device, for people. */
+struct device_note {
+    char uuid[DEVICE_UUID_MAX];
+    bool alarm; /* somebody must look */
+    char text[WORKLOAD_TEXT_MAX];
+};
 
 /* What a device was doing over the last second. Percentages 0…100, -1: the device does not say. */
 struct device_usage {
@@ -90,10 +105,12 @@ struct attempt_report {
     int attempt;
     enum attempt_phase phase;
     int64_t started_wall_ms, ended_wall_ms; /* 0: not yet */
+    bool cleared; /* it was a suspect, and ran long enough without a fault */
     /* of ATTEMPT_EXITED: */
     enum failure_reason failure; /* FAILURE_NONE: exit code 0; or, with a signal, the node ended it
                                     (its lease, a reboot), which is not the workload's fault */
     int exit_code, signal;
     bool never_ran; /* the process was never exec'ed, and never will be */
+    enum attempt_verdict verdict;
     char text[WORKLOAD_TEXT_MAX];
 };

@@ -137,6 +137,7 @@ struct workload_needs {
     int64_t time_limit_ms; /* of one attempt; 0: none */
     enum on_node_lost on_node_lost;
     char model[DEVICE_MODEL_MAX]; /* device model wanted, or "" */
+    bool suspect; /* never of a spec: it may have caused a fault, and shares its fate with nobody */
 };
 
 struct workload_spec {
@@ -197,6 +198,8 @@ struct workload_status {
     int signal;
     int attempts_total; /* ever opened; the open or last one has this number */
     int failures;       /* own failures so far, against `retries` */
+    int faults;         /* GPU faults of its own so far */
+    bool suspect;       /* a fault may have been its: it is started where its faults are its own */
     int64_t backoff_ms; /* a service's last restart delay */
     int64_t submitted_wall_ms, started_wall_ms, ended_wall_ms;
     int attempts_kept;        /* in `attempts`, oldest first */

@@ -152,6 +152,13 @@ static void say_misfit(enum policy_misfit misfit, size_t count, int max_neighbou
         say(s, "%zu %s too little free share (%d%% asked, at most %d%% free)", count, have,
             needs->share_min_percent, survey->share_max_free_percent);
         break;
+    case POLICY_UNHEALTHY:
+        say(s, "%zu %s new %ss now", count, count == 1 ? "takes no" : "take no",
+            workload_kind_name(needs->kind));
+        break;
+    case POLICY_SUSPECT:
+        say(s, "%zu %s another suspect of a GPU fault", count, have);
+        break;
     case POLICY_NEIGHBOURS:
         if (max_neighbours == 1 || needs->quota_bytes == 0)
             say(s, "%zu in use", count);

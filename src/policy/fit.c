@@ -55,6 +55,11 @@ enum policy_misfit policy_device_fit(const struct policy_snapshot *snapshot,
         return misfit;
     if (needs->model[0] && !policy_model_matches(device->model, needs->model))
         return POLICY_WRONG_MODEL;
+    if (device->admits == ADMIT_NONE ||
+        (device->admits == ADMIT_SERVICES && needs->kind != WORKLOAD_SERVICE))
+        return POLICY_UNHEALTHY;
+    if (needs->suspect && device->suspects > 0)
+        return POLICY_SUSPECT;
     if (device->exclusive || device->neighbours >= max_neighbours)
         return POLICY_NEIGHBOURS;
     if (needs->quota_bytes == 0)
@@ -78,6 +83,7 @@ void policy_device_take(struct policy_device *device, const struct workload_need
     device->quota_bytes += quota_on(device, needs);
     device->share_min_percent += needs->share_min_percent;
     device->neighbours++;
+    device->suspects += needs->suspect;
     device->exclusive = device->exclusive || needs->quota_bytes == 0;
 }
 
@@ -86,6 +92,7 @@ void policy_device_release(struct policy_device *device, const struct workload_n
     device->quota_bytes -= quota_on(device, needs);
     device->share_min_percent -= needs->share_min_percent;
     device->neighbours--;
+    device->suspects -= needs->suspect;
     if (needs->quota_bytes == 0)
         device->exclusive = false;
 }

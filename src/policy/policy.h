@@ -26,7 +26,9 @@ struct policy_device {
     uint64_t quota_bytes;
     int share_min_percent;
     int neighbours;
+    int suspects;
     bool exclusive; /* one of them takes the whole device (no quota was said) */
+    enum device_admission admits;
 };
 
 struct policy_waiting {
@@ -80,6 +82,8 @@ enum policy_misfit {
     POLICY_WRONG_LABELS,
     POLICY_NO_MEMORY,  /* Σ quotas would pass the device's memory */
     POLICY_NO_SHARE,   /* Σ share.min would pass 100 */
+    POLICY_UNHEALTHY,  /* the device takes no workload of this kind now */
+    POLICY_SUSPECT,    /* a suspect may go there only when no other is there */
     POLICY_NEIGHBOURS, /* max_neighbours reached, or held by one that shares with nobody */
     POLICY_MISFIT_END
 };

@@ -5,9 +5,9 @@
  * version may add some); missing or mistyped known keys break the connection. Binary data is base64.
  *
  * node → control:
- *   hello    protocol, version, node, attempts
+ *   hello    protocol, version, node, attempts, health of devices
  *   report   session, one attempt_report
- *   beat     session, number, usage of devices and attempts
+ *   beat     session, number, usage of devices and attempts, health of devices and notes
  *   log      answers read: request, result, text, offset, data, end
  *   done     answers signal and input: request, result, text
  *   renew    csr: asks for a new certificate, before the old one expires
@@ -22,6 +22,7 @@
  *   read     request, workload, attempt, offset, wait, max
  *   signal   request, workload, attempt, signal
  *   input    request, workload, attempt, offset, data, end
+ *   device   request, uuid, enable: an operator's word; answered with done
  *   certificate  answers renew: the certificate, and when to renew that
  *   refuse   text; then it closes
  */
@@ -38,6 +39,7 @@ enum {
     NODEMSG_DATA_MAX = 256 << 10, /* bytes of log or input in one message */
     NODEMSG_ATTEMPTS_MAX = 4096,
     NODEMSG_PEM_MAX = 16 << 10,
+    NODEMSG_NOTES_MAX = 256,
 };
 
 enum nodemsg_type {
@@ -53,6 +55,7 @@ enum nodemsg_type {
     NODEMSG_READ,
     NODEMSG_SIGNAL,
     NODEMSG_INPUT,
+    NODEMSG_DEVICE,
     NODEMSG_RENEW,
     NODEMSG_CERTIFICATE,
     NODEMSG_REFUSE,
@@ -70,6 +73,7 @@ struct grant {
     const char *user;
     int device_count;
     const char *devices[WORKLOAD_DEVICES_MAX];
+    bool suspect;                     /* it is started where its faults are its own */
     const struct workload_spec *spec; /* when parsed; in the message's arena */
     const char *spec_json;            /* when written: put in as it is */
 };
@@ -93,6 +97,12 @@ struct nodemsg {
     uint64_t beat;                         /* beat, both ways */
     size_t device_usage_count;
     const struct device_usage *device_usage; /* beat of a node */
+    size_t health_count;
+    const struct device_health *health; /* hello, beat */
+    size_t note_count;
+    const struct device_note *notes; /* beat */
+    const char *uuid;                /* device */
+    bool enable;
     size_t attempt_usage_count;
     const struct attempt_usage *attempt_usage;
     struct grant grant;

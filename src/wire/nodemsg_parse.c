@@ -23,8 +23,56 @@ static int take_report(struct error *e, struct arena *arena, json_t *json,
     json_take_int(&r, "exit_code", INT_MIN, INT_MAX, &ret->exit_code);
     json_take_int(&r, "signal", 0, INT_MAX, &ret->signal);
     json_take_bool(&r, "never_ran", &ret->never_ran);
+    if (json_has(&r, "cleared"))
+        json_take_bool(&r, "cleared", &ret->cleared);
+    if (json_has(&r, "verdict"))
+        json_take_name(&r, "verdict", attempt_verdict_parse, &ret->verdict);
     json_take_buffer(&r, "text", ret->text, sizeof ret->text);
     return r.result;
+}
+
+static int take_device_health(struct json_reader *outer, json_t *json, struct device_health *ret)
+{
+    struct json_reader r;
+    json_reader_init(&r, outer->e, ERR_PROTOCOL, outer->arena, json);
+    json_take_buffer(&r, "uuid", ret->uuid, sizeof ret->uuid);
+    json_take_name(&r, "state", device_state_parse, &ret->state);
+    json_take_name(&r, "admits", device_admission_parse, &ret->admits);
+    json_take_buffer(&r, "cause", ret->cause, sizeof ret->cause);
+    return r.result;
+}
+
+static int take_note(struct json_reader *outer, json_t *json, struct device_note *ret)
+{
+    struct json_reader r;
+    json_reader_init(&r, outer->e, ERR_PROTOCOL, outer->arena, json);
+    json_take_buffer(&r, "uuid", ret->uuid, sizeof ret->uuid);
+    json_take_bool(&r, "alarm", &ret->alarm);
+    json_take_buffer(&r, "text", ret->text, sizeof ret->text);
+    return r.result;
+}
+
+static void take_health(struct json_reader *r, struct nodemsg *msg)
+{
+    if (json_has(r, "health")) {
+        json_t *list = json_take_array(r, "health", NODE_DEVICES_MAX);
+        size_t count = json_array_size(list);
+        struct device_health *health = json_alloc(r, count, sizeof *health);
+        for (size_t i = 0; i < count && r->result == 0; i++)
+            json_fail_inner(r, "health", (int)i,
+                            take_device_health(r, json_array_get(list, i), &health[i]));
+        msg->health = health;
+        msg->health_count = count;
+    }
+    if (json_has(r, "notes")) {
+        json_t *list = json_take_array(r, "notes", NODEMSG_NOTES_MAX);
+        size_t count = json_array_size(list);
+        struct device_note *notes = json_alloc(r, count, sizeof *notes);
+        for (size_t i = 0; i < count && r->result == 0; i++)
+            json_fail_inner(r, "notes", (int)i, take_note(r, json_array_get(list, i), &notes[i]));
+        msg->notes = notes;
+        msg->note_count = count;
+    }
 }
 
 static void take_protocol(struct json_reader *r, struct nodemsg *msg)
@@ -49,6 +97,7 @@ static void take_hello(struct json_reader *r, struct nodemsg *msg)
                         take_report(r->e, r->arena, json_array_get(list, i), &reports[i]));
     msg->attempts = reports;
     msg->attempt_count = count;
+    take_health(r, msg);
 }
 
 static void take_report_message(struct json_reader *r, struct nodemsg *msg)
@@ -95,6 +144,7 @@ static void take_beat(struct json_reader *r, struct nodemsg *msg)
 {
     json_take_uint(r, "session", &msg->session);
     json_take_uint(r, "number", &msg->beat);
+    take_health(r, msg);
     if (json_has(r, "devices")) {
         json_t *list = json_take_array(r, "devices", NODE_DEVICES_MAX);
         size_t count = json_array_size(list);
@@ -187,6 +237,8 @@ static void take_grant(struct json_reader *r, struct nodemsg *msg)
         str_copy(copy, strlen(uuid) + 1, uuid);
         grant->devices[grant->device_count++] = copy;
     }
+    if (json_has(r, "suspect"))
+        json_take_bool(r, "suspect", &grant->suspect);
     take_spec(r, grant);
     msg->workload = grant->workload;
     msg->attempt = grant->attempt;
@@ -250,6 +302,13 @@ static void take_answer(struct json_reader *r, struct nodemsg *msg)
     json_take_bool(r, "end", &msg->end);
 }
 
+static void take_device(struct json_reader *r, struct nodemsg *msg)
+{
+    json_take_uint(r, "request", &msg->request);
+    json_take_text(r, "uuid", &msg->uuid);
+    json_take_bool(r, "enable", &msg->enable);
+}
+
 static void take_refuse(struct json_reader *r, struct nodemsg *msg)
 {
     json_take_text(r, "text", &msg->text);
@@ -258,13 +317,21 @@ static void take_refuse(struct json_reader *r, struct nodemsg *msg)
 static void take_message(struct json_reader *r, struct nodemsg *msg)
 {
     static void (*const takers[NODEMSG_TYPE_END])(struct json_reader *, struct nodemsg *) = {
-        [NODEMSG_HELLO] = take_hello,    [NODEMSG_REPORT] = take_report_message,
-        [NODEMSG_BEAT] = take_beat,      [NODEMSG_LOG] = take_answer,
-        [NODEMSG_DONE] = take_answer,    [NODEMSG_WELCOME] = take_welcome,
-        [NODEMSG_GRANT] = take_grant,    [NODEMSG_STOP] = take_order,
-        [NODEMSG_SETTLE] = take_order,   [NODEMSG_READ] = take_request,
-        [NODEMSG_SIGNAL] = take_request, [NODEMSG_INPUT] = take_request,
-        [NODEMSG_RENEW] = take_renew,    [NODEMSG_CERTIFICATE] = take_certificate,
+        [NODEMSG_HELLO] = take_hello,
+        [NODEMSG_REPORT] = take_report_message,
+        [NODEMSG_BEAT] = take_beat,
+        [NODEMSG_LOG] = take_answer,
+        [NODEMSG_DONE] = take_answer,
+        [NODEMSG_WELCOME] = take_welcome,
+        [NODEMSG_GRANT] = take_grant,
+        [NODEMSG_STOP] = take_order,
+        [NODEMSG_SETTLE] = take_order,
+        [NODEMSG_READ] = take_request,
+        [NODEMSG_SIGNAL] = take_request,
+        [NODEMSG_INPUT] = take_request,
+        [NODEMSG_DEVICE] = take_device,
+        [NODEMSG_RENEW] = take_renew,
+        [NODEMSG_CERTIFICATE] = take_certificate,
         [NODEMSG_REFUSE] = take_refuse,
     };
     const char *name = json_borrow_text(r, "type");

@@ -19,6 +19,8 @@ struct parts {
     struct attempt_report reports[LIST_MAX];
     struct device_usage device_usage[LIST_MAX];
     struct attempt_usage attempt_usage[LIST_MAX];
+    struct device_health health[LIST_MAX];
+    struct device_note notes[LIST_MAX];
     unsigned char data[300];
 };
 
@@ -47,6 +49,8 @@ static struct attempt_report random_report(struct rng *rng)
         .exit_code = (int)rng_below(rng, 257) - 1,
         .signal = (int)rng_below(rng, 65),
         .never_ran = rng_below(rng, 2),
+        .cleared = rng_below(rng, 2),
+        .verdict = (enum attempt_verdict)rng_below(rng, VERDICT_END),
     };
     snprintf(r.text, sizeof r.text, "no \"%d\"\n\x01", (int)rng_below(rng, 100));
     return r;
@@ -64,6 +68,14 @@ static void random_usage(struct rng *rng, struct parts *p)
             .temperature_celsius = 1e-7 * rng_double(rng),
         };
         snprintf(p->device_usage[i].uuid, DEVICE_UUID_MAX, "GPU-%d", (int)i);
+        p->health[i] = (struct device_health){
+            .uuid = "GPU-h",
+            .state = (enum device_state)rng_below(rng, DEVICE_STATE_END),
+            .admits = (enum device_admission)rng_below(rng, ADMISSION_END),
+            .cause = "\"why\"",
+        };
+        p->notes[i] =
+            (struct device_note){.uuid = "GPU-n", .alarm = rng_below(rng, 2), .text = "Xid 79"};
         p->attempt_usage[i] = (struct attempt_usage){
             .workload = rng_u64(rng),
             .attempt = positive(rng),
@@ -85,6 +97,7 @@ static struct grant random_grant(struct rng *rng)
         .name = "sweep[3]",
         .uid = (uint32_t)rng_u64(rng),
         .user = "me",
+        .suspect = rng_below(rng, 2),
         .device_count = (int)rng_below(rng, WORKLOAD_DEVICES_MAX + 1),
         .spec_json = spec_json,
     };
@@ -123,6 +136,12 @@ static struct nodemsg random_message(struct rng *rng, struct parts *p)
         .device_usage = p->device_usage,
         .attempt_usage_count = rng_below(rng, LIST_MAX + 1),
         .attempt_usage = p->attempt_usage,
+        .health_count = rng_below(rng, LIST_MAX + 1),
+        .health = p->health,
+        .note_count = rng_below(rng, LIST_MAX + 1),
+        .notes = p->notes,
+        .uuid = "GPU-d",
+        .enable = rng_below(rng, 2),
         .request = rng_u64(rng),
         .result = -(int)rng_below(rng, ERR_END),
         .text = rng_below(rng, 2) ? "why\xc3\xa4" : NULL,
@@ -153,7 +172,30 @@ static void assert_reports_equal(const struct nodemsg *a, const struct nodemsg *
         assert_int_equal(x->exit_code, y->exit_code);
         assert_int_equal(x->signal, y->signal);
         assert_int_equal(x->never_ran, y->never_ran);
+        assert_int_equal(x->cleared, y->cleared);
+        assert_int_equal(x->verdict, y->verdict);
         assert_string_equal(x->text, y->text);
+    }
+}
+
+static void assert_health_equal(const struct nodemsg *a, const struct nodemsg *b)
+{
+    assert_int_equal(a->health_count, b->health_count);
+    for (size_t i = 0; i < a->health_count; i++) {
+        assert_string_equal(a->health[i].uuid, b->health[i].uuid);
+        assert_int_equal(a->health[i].state, b->health[i].state);
+        assert_int_equal(a->health[i].admits, b->health[i].admits);
+        assert_string_equal(a->health[i].cause, b->health[i].cause);
+    }
+}
+
+static void assert_notes_equal(const struct nodemsg *a, const struct nodemsg *b)
+{
+    assert_int_equal(a->note_count, b->note_count);
+    for (size_t i = 0; i < a->note_count; i++) {
+        assert_string_equal(a->notes[i].uuid, b->notes[i].uuid);
+        assert_int_equal(a->notes[i].alarm, b->notes[i].alarm);
+        assert_string_equal(a->notes[i].text, b->notes[i].text);
     }
 }
 
@@ -161,6 +203,8 @@ static void assert_beats_equal(const struct nodemsg *a, const struct nodemsg *b)
 {
     assert_int_equal(a->session, b->session);
     assert_int_equal(a->beat, b->beat);
+    assert_health_equal(a, b);
+    assert_notes_equal(a, b);
     assert_int_equal(a->device_usage_count, b->device_usage_count);
     for (size_t i = 0; i < a->device_usage_count; i++) {
         const struct device_usage *x = &a->device_usage[i], *y = &b->device_usage[i];
@@ -193,6 +237,7 @@ static void assert_grants_equal(const struct nodemsg *a, const struct nodemsg *b
     assert_string_equal(x->name, y->name);
     assert_int_equal(x->uid, y->uid);
     assert_string_equal(x->user, y->user);
+    assert_int_equal(x->suspect, y->suspect);
     assert_int_equal(x->device_count, y->device_count);
     for (int i = 0; i < x->device_count; i++)
         assert_string_equal(x->devices[i], y->devices[i]);
@@ -264,6 +309,12 @@ static void assert_messages_equal(const struct nodemsg *a, const struct nodemsg 
         assert_string_equal(a->node->name, b->node->name);
         assert_int_equal(a->node->devices[0].memory_bytes, b->node->devices[0].memory_bytes);
         assert_reports_equal(a, b);
+        assert_health_equal(a, b);
+        break;
+    case NODEMSG_DEVICE:
+        assert_int_equal(a->request, b->request);
+        assert_string_equal(a->uuid, b->uuid);
+        assert_int_equal(a->enable, b->enable);
         break;
     case NODEMSG_REPORT:
         assert_int_equal(a->session, b->session);

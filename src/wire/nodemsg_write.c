@@ -5,13 +5,11 @@
 #include "wire/record_internal.h"
 
 const char *const nodemsg_type_names[NODEMSG_TYPE_END] = {
-    [NODEMSG_HELLO] = "hello",   [NODEMSG_REPORT] = "report",
-    [NODEMSG_BEAT] = "beat",     [NODEMSG_LOG] = "log",
-    [NODEMSG_DONE] = "done",     [NODEMSG_WELCOME] = "welcome",
-    [NODEMSG_GRANT] = "grant",   [NODEMSG_STOP] = "stop",
-    [NODEMSG_SETTLE] = "settle", [NODEMSG_READ] = "read",
-    [NODEMSG_SIGNAL] = "signal", [NODEMSG_INPUT] = "input",
-    [NODEMSG_RENEW] = "renew",   [NODEMSG_CERTIFICATE] = "certificate",
+    [NODEMSG_HELLO] = "hello",   [NODEMSG_REPORT] = "report", [NODEMSG_BEAT] = "beat",
+    [NODEMSG_LOG] = "log",       [NODEMSG_DONE] = "done",     [NODEMSG_WELCOME] = "welcome",
+    [NODEMSG_GRANT] = "grant",   [NODEMSG_STOP] = "stop",     [NODEMSG_SETTLE] = "settle",
+    [NODEMSG_READ] = "read",     [NODEMSG_SIGNAL] = "signal", [NODEMSG_INPUT] = "input",
+    [NODEMSG_DEVICE] = "device", [NODEMSG_RENEW] = "renew",   [NODEMSG_CERTIFICATE] = "certificate",
     [NODEMSG_REFUSE] = "refuse",
 };
 
@@ -27,6 +25,10 @@ static void put_report(struct json_writer *w, const struct attempt_report *repor
     json_put_int(json_key(w, "exit_code"), report->exit_code);
     json_put_int(json_key(w, "signal"), report->signal);
     json_put_bool(json_key(w, "never_ran"), report->never_ran);
+    if (report->cleared)
+        json_put_bool(json_key(w, "cleared"), true);
+    if (report->verdict != VERDICT_OWN)
+        json_put_string(json_key(w, "verdict"), attempt_verdict_name(report->verdict));
     json_put_string(json_key(w, "text"), report->text);
     json_end_object(w);
 }
@@ -35,6 +37,40 @@ static void put_protocol(struct json_writer *w, const struct nodemsg *msg)
 {
     json_put_int(json_key(w, "protocol"), msg->protocol);
     json_put_string(json_key(w, "version"), msg->version ? msg->version : "");
+}
+
+static void put_health(struct json_writer *w, const struct nodemsg *msg)
+{
+    if (!msg->health_count)
+        return;
+    json_key(w, "health");
+    json_begin_array(w);
+    for (size_t i = 0; i < msg->health_count; i++) {
+        const struct device_health *health = &msg->health[i];
+        json_begin_object(w);
+        json_put_string(json_key(w, "uuid"), health->uuid);
+        json_put_string(json_key(w, "state"), device_state_name(health->state));
+        json_put_string(json_key(w, "admits"), device_admission_name(health->admits));
+        json_put_string(json_key(w, "cause"), health->cause);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
+static void put_notes(struct json_writer *w, const struct nodemsg *msg)
+{
+    if (!msg->note_count)
+        return;
+    json_key(w, "notes");
+    json_begin_array(w);
+    for (size_t i = 0; i < msg->note_count; i++) {
+        json_begin_object(w);
+        json_put_string(json_key(w, "uuid"), msg->notes[i].uuid);
+        json_put_bool(json_key(w, "alarm"), msg->notes[i].alarm);
+        json_put_string(json_key(w, "text"), msg->notes[i].text);
+        json_end_object(w);
+    }
+    json_end_array(w);
 }
 
 static void put_hello(struct json_writer *w, const struct nodemsg *msg)
@@ -46,6 +82,7 @@ static void put_hello(struct json_writer *w, const struct nodemsg *msg)
     for (size_t i = 0; i < msg->attempt_count; i++)
         put_report(w, &msg->attempts[i]);
     json_end_array(w);
+    put_health(w, msg);
 }
 
 static void put_device_usage(struct json_writer *w, const struct device_usage *usage)
@@ -92,6 +129,8 @@ static void put_beat(struct json_writer *w, const struct nodemsg *msg)
             put_attempt_usage(w, &msg->attempt_usage[i]);
         json_end_array(w);
     }
+    put_health(w, msg);
+    put_notes(w, msg);
 }
 
 static void put_welcome(struct json_writer *w, const struct nodemsg *msg)
@@ -122,6 +161,8 @@ static void put_grant(struct json_writer *w, const struct nodemsg *msg)
     for (int i = 0; i < grant->device_count; i++)
         json_put_string(w, grant->devices[i]);
     json_end_array(w);
+    if (grant->suspect)
+        json_put_bool(json_key(w, "suspect"), true);
     json_put_raw(json_key(w, "spec"), grant->spec_json);
 }
 
@@ -203,6 +244,11 @@ static void put_members(struct json_writer *w, const struct nodemsg *msg)
     case NODEMSG_SIGNAL:
     case NODEMSG_INPUT:
         put_request(w, msg);
+        break;
+    case NODEMSG_DEVICE:
+        json_put_uint(json_key(w, "request"), msg->request);
+        json_put_string(json_key(w, "uuid"), msg->uuid);
+        json_put_bool(json_key(w, "enable"), msg->enable);
         break;
     case NODEMSG_RENEW:
         json_put_string(json_key(w, "csr"), msg->pem);

@@ -41,6 +41,8 @@ int record_write_status(const struct workload_status *status, struct str *out)
     json_put_int(json_key(&w, "signal"), status->signal);
     json_put_int(json_key(&w, "attempts_total"), status->attempts_total);
     json_put_int(json_key(&w, "failures"), status->failures);
+    json_put_int(json_key(&w, "faults"), status->faults);
+    json_put_bool(json_key(&w, "suspect"), status->suspect);
     json_put_int(json_key(&w, "backoff_ms"), status->backoff_ms);
     json_put_int(json_key(&w, "submitted_ms"), status->submitted_wall_ms);
     json_put_int(json_key(&w, "started_ms"), status->started_wall_ms);
@@ -151,6 +153,10 @@ int record_parse_status(struct error *e, struct arena *arena, const char *text,
     json_take_int(&r, "signal", 0, INT_MAX, &status.signal);
     json_take_int(&r, "attempts_total", 0, INT_MAX, &status.attempts_total);
     json_take_int(&r, "failures", 0, INT_MAX, &status.failures);
+    if (json_has(&r, "faults"))
+        json_take_int(&r, "faults", 0, INT_MAX, &status.faults);
+    if (json_has(&r, "suspect"))
+        json_take_bool(&r, "suspect", &status.suspect);
     json_take_int64(&r, "backoff_ms", 0, INT64_MAX, &status.backoff_ms);
     json_take_int64(&r, "submitted_ms", 0, INT64_MAX, &status.submitted_wall_ms);
     json_take_int64(&r, "started_ms", 0, INT64_MAX, &status.started_wall_ms);

@@ -54,6 +54,8 @@ static struct workload_status random_status(struct rng *rng, struct attempt *att
         .signal = (int)rng_below(rng, 65),
         .attempts_total = (int)rng_below(rng, 1000),
         .failures = (int)rng_below(rng, 1000),
+        .faults = (int)rng_below(rng, 10),
+        .suspect = rng_below(rng, 2) == 1,
         .backoff_ms = random_time(rng),
         .submitted_wall_ms = random_time(rng),
         .started_wall_ms = random_time(rng),
@@ -109,6 +111,8 @@ static void statuses_read_back_equal(void **state)
         assert_int_equal(a.signal, b.signal);
         assert_int_equal(a.attempts_total, b.attempts_total);
         assert_int_equal(a.failures, b.failures);
+        assert_int_equal(a.faults, b.faults);
+        assert_int_equal(a.suspect, b.suspect);
         assert_int_equal(a.backoff_ms, b.backoff_ms);
         assert_int_equal(a.submitted_wall_ms, b.submitted_wall_ms);
         assert_int_equal(a.started_wall_ms, b.started_wall_ms);

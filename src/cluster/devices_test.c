@@ -1,0 +1,186 @@
+/* What a node says of its devices, and what that does to workloads. */
+#include "cluster/cluster_fixture.h"
+
+static void say_health(struct fixture *f, uint64_t session, const char *uuid,
+                       enum device_state state, enum device_admission admits)
+{
+    struct device_health health = {.state = state, .admits = admits};
+    (void)snprintf(health.uuid, sizeof health.uuid, "%s", uuid);
+    if (state != DEVICE_HEALTHY)
+        (void)snprintf(health.cause, sizeof health.cause, "a cause");
+    struct cluster_event event = {.kind = CLUSTER_NODE_BEAT};
+    event.node.node = "a";
+    event.node.session = session;
+    event.node.beat = 1;
+    event.node.health = &health;
+    event.node.health_count = 1;
+    step(f, &event);
+}
+
+static void end_with(struct fixture *f, uint64_t session, uint64_t id, int attempt,
+                     enum attempt_verdict verdict)
+{
+    struct attempt_report report = {.workload = id,
+                                    .attempt = attempt,
+                                    .phase = ATTEMPT_EXITED,
+                                    .failure = FAILURE_EXIT,
+                                    .exit_code = 1,
+                                    .verdict = verdict,
+                                    .text = "what happened"};
+    struct cluster_event event = {.kind = CLUSTER_NODE_REPORT};
+    event.node.node = "a";
+    event.node.session = session;
+    event.node.report = &report;
+    step(f, &event);
+}
+
+static void test_an_unhealthy_device_takes_services_alone(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    say_health(&f, session, "a-0", DEVICE_UNHEALTHY, ADMIT_SERVICES);
+    assert_true(logged(&f, "device_state"));
+    uint64_t task = submit_task(&f);
+    assert_int_equal(state_of(&f, task), WORKLOAD_QUEUED);
+    assert_non_null(strstr(cluster_live_status(f.cluster, task)->text, "1 takes no new tasks now"));
+    struct workload_needs needs = task_needs();
+    needs.kind = WORKLOAD_SERVICE;
+    uint64_t service = submit(&f, &needs);
+    assert_int_equal(state_of(&f, service), WORKLOAD_PLACED);
+    say_health(&f, session, "a-0", DEVICE_UNHEALTHY, ADMIT_SERVICES);
+    assert_false(logged(&f, "device_state")); /* only changes are told */
+    say_health(&f, session, "a-0", DEVICE_HEALTHY, ADMIT_ALL);
+    assert_int_equal(state_of(&f, task), WORKLOAD_PLACED);
+    assert_int_equal(cluster_device_health(f.cluster, "a", "a-0")->state, DEVICE_HEALTHY);
+    assert_null(cluster_device_health(f.cluster, "a", "a-1"));
+    fixture_close(&f);
+}
+
+static void test_what_a_device_ended_is_queued_again_uncounted(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t id = submit_task(&f);
+    report(&f, "a", session, id, 1, ATTEMPT_RUNNING);
+    end_with(&f, session, id, 1, VERDICT_MOVED);
+    const struct workload_status *status = cluster_live_status(f.cluster, id);
+    assert_int_equal(status->state, WORKLOAD_PLACED); /* there is room: at once */
+    assert_int_equal(status->failures, 0);
+    assert_int_equal(status->attempts_total, 2);
+    assert_int_equal(status->attempts[0].failure, FAILURE_NONE);
+    assert_string_equal(status->attempts[0].text, "what happened");
+    assert_false(status->suspect);
+    assert_false(find(&f, CLUSTER_SEND_GRANT)->suspect);
+    fixture_close(&f);
+}
+
+static void test_suspects_come_one_at_a_time_until_cleared(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t one = submit_task(&f), two = submit_task(&f);
+    report(&f, "a", session, one, 1, ATTEMPT_RUNNING);
+    report(&f, "a", session, two, 1, ATTEMPT_RUNNING);
+    say_health(&f, session, "a-0", DEVICE_HEALTHY, ADMIT_NONE);
+    end_with(&f, session, one, 1, VERDICT_SUSPECT);
+    end_with(&f, session, two, 1, VERDICT_SUSPECT);
+    assert_int_equal(state_of(&f, one), WORKLOAD_QUEUED);
+    assert_true(cluster_live_status(f.cluster, one)->suspect);
+    say_health(&f, session, "a-0", DEVICE_HEALTHY, ADMIT_ALL);
+    assert_int_equal(state_of(&f, one), WORKLOAD_PLACED);
+    assert_true(find(&f, CLUSTER_SEND_GRANT)->suspect);
+    assert_int_equal(state_of(&f, two), WORKLOAD_QUEUED);
+    assert_non_null(strstr(cluster_live_status(f.cluster, two)->text, "another suspect"));
+    /* One that nobody suspects may come beside it. */
+    assert_int_equal(state_of(&f, submit_task(&f)), WORKLOAD_PLACED);
+    struct attempt_report runs = {
+        .workload = one, .attempt = 2, .phase = ATTEMPT_RUNNING, .cleared = true};
+    struct cluster_event event = {.kind = CLUSTER_NODE_REPORT};
+    event.node.node = "a";
+    event.node.session = session;
+    event.node.report = &runs;
+    step(&f, &event);
+    assert_true(logged(&f, "cleared"));
+    assert_false(cluster_live_status(f.cluster, one)->suspect);
+    assert_int_equal(state_of(&f, two), WORKLOAD_PLACED);
+    fixture_close(&f);
+}
+
+static void test_the_third_fault_is_the_last(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t id = submit_task(&f);
+    for (int attempt = 1; attempt <= 2; attempt++) {
+        report(&f, "a", session, id, attempt, ATTEMPT_RUNNING);
+        end_with(&f, session, id, attempt, VERDICT_GUILTY);
+        const struct workload_status *status = cluster_live_status(f.cluster, id);
+        assert_int_equal(status->faults, attempt);
+        assert_int_equal(status->failures, 0);
+        assert_int_equal(status->attempts[attempt - 1].failure, FAILURE_FAULT);
+    }
+    end_with(&f, session, id, 3, VERDICT_GUILTY);
+    const struct workload_status *status = find(&f, CLUSTER_STORE_STATUS)->status;
+    assert_int_equal(status->state, WORKLOAD_FAILED);
+    assert_int_equal(status->failure, FAILURE_FAULT);
+    assert_non_null(strstr(status->text, "what happened"));
+    fixture_close(&f);
+}
+
+static void test_cancel_counts_more_than_an_eviction(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t id = submit_task(&f);
+    report(&f, "a", session, id, 1, ATTEMPT_RUNNING);
+    struct cluster_event event = {.kind = CLUSTER_CANCEL};
+    event.stop.workload = id;
+    event.stop.grace_ms = -1;
+    step(&f, &event);
+    end_with(&f, session, id, 1, VERDICT_MOVED);
+    assert_int_equal(find(&f, CLUSTER_STORE_STATUS)->status->state, WORKLOAD_CANCELLED);
+    fixture_close(&f);
+}
+
+static void test_notes_are_events(void **state)
+{
+    struct fixture f;
+    struct device_note notes[] = {{.uuid = "a-0", .text = "Xid 62"},
+                                  {.uuid = "a-0", .alarm = true, .text = "Xid 79"},
+                                  {.uuid = "b-0", .text = "not ours"}};
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    struct cluster_event event = {.kind = CLUSTER_NODE_BEAT};
+    event.node.node = "a";
+    event.node.session = session;
+    event.node.notes = notes;
+    event.node.note_count = 3;
+    step(&f, &event);
+    assert_true(logged(&f, "device_note") && logged(&f, "device_alarm"));
+    assert_int_equal(count_of(&f, CLUSTER_EVENT_LOG), 2);
+    fixture_close(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_unhealthy_device_takes_services_alone),
+        cmocka_unit_test(test_what_a_device_ended_is_queued_again_uncounted),
+        cmocka_unit_test(test_suspects_come_one_at_a_time_until_cleared),
+        cmocka_unit_test(test_the_third_fault_is_the_last),
+        cmocka_unit_test(test_cancel_counts_more_than_an_eviction),
+        cmocka_unit_test(test_notes_are_events),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
