@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "shim/calls.h"
+#include "shim/nvml.h"
 #include "shim/process.h"
 #include "shim/resolve.h"
 #include "shim/text.h"
@@ -273,6 +274,8 @@ struct calls_route calls_route(void *handle, const char *name, const char *versi
 {
     if (text_starts(name, "dl"))
         return route_entry(handle, name, caller, real);
+    if (text_starts(name, "nvml"))
+        return nvml_route(handle, name, version, real);
     const struct call_row *row = find_row(name);
     if (!row || process_is_disabled())
         return (struct calls_route){.jump = real};

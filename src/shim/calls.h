@@ -129,7 +129,7 @@ struct calls_route {
     void *value;
 };
 /* For entry.c: dlsym(handle, name) or dlvsym(handle, name, version), asked by the code at `caller`, of
- * which only calls of the driver and the two functions themselves are of interest. `real` is the function
+ * which only calls of the driver, of NVML (nvml.h) and the two functions themselves are of interest. `real` is the function
  * behind the entry. */
 struct calls_route calls_route(void *handle, const char *name, const char *version,
                                const void *caller, void *real);

@@ -5,22 +5,33 @@
 
 enum { PLACE_UNKNOWN = 255 };
 
+static bool read_uuid(struct process *p, CUdevice device, CUuuid *ret_uuid)
+{
+    return (p->calls.has[CALL_cuDeviceGetUuid_v2]
+                ? p->calls.real.cuDeviceGetUuid_v2(ret_uuid, device)
+                : p->calls.real.cuDeviceGetUuid(ret_uuid, device)) == CUDA_SUCCESS;
+}
+
+/* In a list of devices. */
+static int find_listed(const struct limits_page *limits, const void *uuid)
+{
+    for (uint32_t i = 0; i < limits->device_count && i < PAGE_DEVICES_MAX; i++) {
+        if (memcmp(limits->devices[i].uuid, uuid, sizeof(CUuuid)) == 0)
+            return (int)i;
+    }
+    return DEVICES_UNKNOWN;
+}
+
 static uint8_t find_place(struct process *p, CUdevice device)
 {
     const struct limits_page *limits = p->client.limits;
     CUuuid uuid;
     if (limits->device_count == 0)
         return device < PAGE_DEVICES_MAX ? (uint8_t)(device + 1) : PLACE_UNKNOWN;
-    CUresult r = p->calls.has[CALL_cuDeviceGetUuid_v2]
-                     ? p->calls.real.cuDeviceGetUuid_v2(&uuid, device)
-                     : p->calls.real.cuDeviceGetUuid(&uuid, device);
-    if (r != CUDA_SUCCESS)
+    if (!read_uuid(p, device, &uuid))
         return 0; /* the driver is not ready, or has no such device: its own calls say so */
-    for (uint32_t i = 0; i < limits->device_count && i < PAGE_DEVICES_MAX; i++) {
-        if (memcmp(limits->devices[i].uuid, &uuid, sizeof(uuid)) == 0)
-            return (uint8_t)(i + 1);
-    }
-    return PLACE_UNKNOWN;
+    int index = find_listed(limits, &uuid);
+    return index < 0 ? PLACE_UNKNOWN : (uint8_t)(index + 1);
 }
 
 int devices_index(struct process *p, CUdevice device)
@@ -35,6 +46,21 @@ int devices_index(struct process *p, CUdevice device)
         atomic_store_explicit(&p->devices.places[device], place, memory_order_relaxed);
     }
     return place == PLACE_UNKNOWN ? DEVICES_UNKNOWN : place - 1;
+}
+
+int devices_by_uuid(struct process *p, const uint8_t uuid[16])
+{
+    CUuuid found;
+    int count = 0;
+    if (p->client.limits->device_count > 0)
+        return find_listed(p->client.limits, uuid);
+    if (p->calls.real.cuDeviceGetCount(&count) != CUDA_SUCCESS)
+        return 0; /* nothing is held yet, and the limits are the same for all */
+    for (CUdevice i = 0; i < count; i++) {
+        if (read_uuid(p, i, &found) && memcmp(&found, uuid, sizeof(found)) == 0)
+            return devices_index(p, i);
+    }
+    return DEVICES_UNKNOWN;
 }
 
 int devices_of_stream(struct process *p, CUstream stream, CUdevice *ret_device)

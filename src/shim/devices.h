@@ -21,5 +21,7 @@ struct devices {
 /* The index in limits_page.devices and in the ledger; or a negative constant. */
 int devices_current(struct process *p);
 int devices_index(struct process *p, CUdevice device);
+/* The same by its UUID, also before the driver has started. */
+int devices_by_uuid(struct process *p, const uint8_t uuid[16]);
 /* Of the stream's context; of the thread's for the streams that are no pointers. */
 int devices_of_stream(struct process *p, CUstream stream, CUdevice *ret_device);

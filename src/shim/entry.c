@@ -64,7 +64,8 @@ struct calls_route entry_route(void *handle, const char *name, const char *versi
         real = resolve_next(functions[number]);
         atomic_store_explicit(&the_process.behind_entry[number], real, memory_order_relaxed);
     }
-    if (real && name && (text_starts(name, "cu") || text_starts(name, "dl")))
+    if (real && name &&
+        (text_starts(name, "cu") || text_starts(name, "dl") || text_starts(name, "nvml")))
         return calls_route(handle, name, number == 1 ? version : NULL, caller, real);
     return (struct calls_route){.jump = real};
 }

@@ -27,6 +27,7 @@
 #include "shim/graphs.h"
 #include "shim/launch.h"
 #include "shim/mappings.h"
+#include "shim/nvml.h"
 #include "shim/pools.h"
 
 enum process_state {
@@ -53,6 +54,7 @@ struct process {
     struct mappings mappings;
     struct pools pools;
     struct graphs graphs;
+    struct nvml nvml;
 };
 
 extern struct process the_process __attribute__((visibility("hidden")));

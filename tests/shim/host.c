@@ -431,6 +431,23 @@ static void serve(void)
     obey();
 }
 
+/* A program that looks at the device and never uses it. */
+static void check_nvml_alone(void)
+{
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW), *device = NULL;
+    uint64_t memory[3] = {0}; /* total, free, used */
+    int (*init)(void) = (int (*)(void))dlsym(library, "nvmlInit_v2");
+    int (*by_index)(unsigned, void **) =
+        (int (*)(unsigned, void **))dlsym(library, "nvmlDeviceGetHandleByIndex_v2");
+    int (*read_memory)(void *, uint64_t *) =
+        (int (*)(void *, uint64_t *))dlsym(library, "nvmlDeviceGetMemoryInfo");
+    EXPECT(is_hook((void *)read_memory) && is_of("libnvidia-ml.so", (void *)init));
+    EXPECT(dlsym(RTLD_NEXT, "nvmlDeviceGetMemoryInfo") == (void *)read_memory);
+    EXPECT(!dlsym(library, "nvmlNoSuchCall"));
+    EXPECT(init() == 0 && by_index(0, &device) == 0);
+    EXPECT(read_memory(device, memory) == 0 && memory[0] == 664 << 20 && memory[1] == 664 << 20);
+}
+
 static double now_us(void)
 {
     struct timespec now;
@@ -453,19 +470,13 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } commands[] = {
-        {"lookups", check_lookups},
-        {"statuses", check_statuses},
-        {"disabled", check_disabled},
-        {"results", print_results},
-        {"quota", check_quota},
-        {"threads", check_threads},
-        {"first", check_first_calls},
-        {"forks", check_forks},
-        {"signals", check_signals},
-        {"unloading", check_unloading},
-        {"refusal", check_refusal},
-        {"start", print_start},
-        {"serve", serve},
+        {"lookups", check_lookups},   {"statuses", check_statuses},
+        {"disabled", check_disabled}, {"results", print_results},
+        {"quota", check_quota},       {"threads", check_threads},
+        {"first", check_first_calls}, {"forks", check_forks},
+        {"signals", check_signals},   {"unloading", check_unloading},
+        {"refusal", check_refusal},   {"nvml", check_nvml_alone},
+        {"start", print_start},       {"serve", serve},
     };
     for (size_t i = 0; argc == 2 && i < sizeof(commands) / sizeof(*commands); i++) {
         if (strcmp(commands[i].name, argv[1]) == 0) {

@@ -43,6 +43,7 @@ expect "refusal" 0 "${shimmed[@]}" GPUMUX_REGISTER="$dir/nobody" "$host" refusal
 expect "the environment's limits when no agent answers" 0 \
     "${shimmed[@]}" GPUMUX_REGISTER="$dir/nobody" GPUMUX_QUOTA_BYTES=$quota "$host" quota
 
+expect "NVML alone" 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$quota "$host" nvml
 gib=$(((600 + 1024) << 20))
 expect "every call that takes memory" 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$gib "$memory_calls"
 expect "every call that takes memory, without a shim" 1 "$memory_calls"

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "shim/calls.h"
+#include "shim/nvml.h"
 
 enum {
     MIB = 1 << 20,
@@ -461,11 +462,69 @@ static void check_ipc(void)
     EXPECT_HELD(64);
 }
 
+/* NVML says the same. */
+static void check_nvml(void)
+{
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW), *device = NULL;
+    int (*init)(void), (*by_index)(unsigned, void **);
+    struct nvmls {
+#define HOOK(symbol, ...) int(*symbol) CALL_PARAMETERS(__VA_ARGS__);
+#define USED(symbol, ...) int(*symbol) CALL_PARAMETERS(__VA_ARGS__);
+#include "api/nvml_calls.def"
+#undef HOOK
+#undef USED
+    } nvml;
+    nvmlMemory_t memory = {0};
+    nvmlMemory_v2_t memory_2 = {.version = sizeof(memory_2) | 2 << 24};
+    nvmlProcessInfo_v1_t processes_1[8];
+    nvmlProcessInfo_v2_t processes[8];
+    unsigned count = 8;
+    CUdeviceptr a = 0;
+    *(void **)&init = dlsym(library, "nvmlInit_v2");
+    *(void **)&by_index = dlsym(library, "nvmlDeviceGetHandleByIndex_v2");
+#define HOOK(symbol, ...) *(void **)&nvml.symbol = dlsym(library, #symbol);
+#define USED(symbol, ...) *(void **)&nvml.symbol = dlsym(library, #symbol);
+#include "api/nvml_calls.def"
+#undef HOOK
+#undef USED
+    EXPECT(init() == 0 && by_index(0, &device) == 0);
+    EXPECT(nvml.nvmlDeviceGetMemoryInfo(device, &memory) == 0);
+    EXPECT(memory.total == (size_t)QUOTA * MIB && memory.used == 0);
+    open_context();
+    EXPECT(driver.cuMemAlloc_v2(&a, 100 * MIB) == 0);
+    EXPECT(nvml.nvmlDeviceGetMemoryInfo(device, &memory) == 0);
+    EXPECT(memory.total == (size_t)QUOTA * MIB && memory.used == (CONTEXT + 100) * (size_t)MIB);
+    EXPECT(memory.free == (size_t)(FULL - 100) * MIB);
+    EXPECT(nvml.nvmlDeviceGetMemoryInfo_v2(device, &memory_2) == 0);
+    EXPECT(memory_2.total == memory.total && memory_2.used == memory.used);
+    EXPECT(memory_2.free == memory.free && memory_2.reserved == 0);
+    memory_2.version = 1;
+    EXPECT(nvml.nvmlDeviceGetMemoryInfo_v2(device, &memory_2) != 0);
+    EXPECT(nvml.nvmlDeviceGetMemoryInfo(device, NULL) != 0);
+    EXPECT(nvml.nvmlDeviceGetMemoryInfo(NULL, &memory) != 0);
+    EXPECT(nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, &count, processes) == 0);
+    EXPECT(count == 1 && processes[0].pid == (unsigned)getpid());
+    EXPECT(processes[0].usedGpuMemory == memory.used);
+    count = 8;
+    EXPECT(nvml.nvmlDeviceGetComputeRunningProcesses_v2(device, &count, processes) == 0);
+    EXPECT(count == 1 && processes[0].usedGpuMemory == memory.used);
+    count = 8;
+    EXPECT(nvml.nvmlDeviceGetComputeRunningProcesses(device, &count, processes_1) == 0);
+    EXPECT(count == 1 && processes_1[0].usedGpuMemory == memory.used);
+    count = 0;
+    EXPECT(nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, &count, NULL) != 0 && count == 1);
+    count = 8;
+    EXPECT(nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3(device, &count, processes) == 0);
+    EXPECT(count == 0);
+    EXPECT(nvml.nvmlDeviceGetMPSComputeRunningProcesses_v2(device, &count, processes) == 0);
+    EXPECT(nvml.nvmlDeviceGetMPSComputeRunningProcesses(device, &count, processes_1) == 0);
+}
+
 int main(void)
 {
     static void (*const checks[])(void) = {
         check_plain,        check_contexts, check_arrays, check_mappings, check_imports,
-        check_default_pool, check_pools,    check_graphs, check_ipc,
+        check_default_pool, check_pools,    check_graphs, check_ipc,      check_nvml,
     };
     int failed = 0;
     load_driver();

@@ -34,7 +34,10 @@ done
 # Exports: dlsym and dlvsym without a version, and every intercepted call as one that dlsym cannot find.
 objdump -T "$shim" | awk '$4 == ".text" && $6 == "Base" { print $7 }' | sort > "$dir/plain"
 printf '%s\n' dlsym dlvsym | diff - "$dir/plain" || fail "other plain exports"
-sed -nE 's/^(HOOK|PASS)\([a-z_]+, ([A-Za-z0-9_]+),.*/\2/p' "$GPUMUX_SOURCE/api/cuda_calls.def" | sort > "$dir/listed"
+{
+    sed -nE 's/^(HOOK|PASS)\([a-z_]+, ([A-Za-z0-9_]+),.*/\2/p' "$GPUMUX_SOURCE/api/cuda_calls.def"
+    sed -nE 's/^HOOK\(([A-Za-z0-9_]+),.*/\1/p' "$GPUMUX_SOURCE/api/nvml_calls.def"
+} | sort > "$dir/listed"
 objdump -T "$shim" | awk '$6 == "(GPUMUX_CUDA)" { print $7 }' | sort | diff "$dir/listed" - \
     || fail "the exports are not the intercepted calls"
 all=$(nm -D --defined-only "$shim" | grep -vc ' A GPUMUX_CUDA$')

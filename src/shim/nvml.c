@@ -1,0 +1,188 @@
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "shim/nvml.h"
+#include "shim/process.h"
+#include "shim/quota.h"
+#include "shim/resolve.h"
+#include "shim/text.h"
+
+#define NVML_SONAME   "libnvidia-ml.so.1"
+#define DRIVER_SONAME "libcuda.so.1"
+
+enum { UUID_TEXT_MAX = 96, UUID_BYTES = 16 };
+
+static const struct nvml_row {
+    const char *symbol;
+    void *hook; /* NULL for USED */
+} rows[NVML_CALLS] = {
+#define HOOK(symbol, ...) {#symbol, (void *)hook_##symbol},
+#define USED(symbol, ...) {#symbol, NULL},
+#include "../../api/nvml_calls.def"
+#undef HOOK
+#undef USED
+};
+
+/* ---- its functions ---- */
+
+struct search {
+    const char *symbol;
+    void *address;
+};
+
+static void find_in_library(void *argument)
+{
+    struct search *search = argument;
+    const struct link_map *library = resolve_library(NVML_SONAME);
+    search->address = library ? resolve_symbol(library, search->symbol) : NULL;
+}
+
+static void *look_up(enum nvml_call call)
+{
+    struct search search = {.symbol = rows[call].symbol};
+    resolve_locked(find_in_library, &search);
+    atomic_store_explicit(&the_process.nvml.real[call], search.address, memory_order_release);
+    return search.address;
+}
+
+static void *real_of(enum nvml_call call)
+{
+    void *known = atomic_load_explicit(&the_process.nvml.real[call], memory_order_acquire);
+    return known ? known : look_up(call);
+}
+
+struct calls_route nvml_route(void *handle, const char *name, const char *version, void *real)
+{
+    int call = 0;
+    while (call < NVML_CALLS && !text_equals(rows[call].symbol, name))
+        call++;
+    if (call == NVML_CALLS || !rows[call].hook || process_is_disabled())
+        return (struct calls_route){.jump = real};
+    void *expected = look_up((enum nvml_call)call); /* the library may have come and gone */
+    if (handle == RTLD_DEFAULT || handle == RTLD_NEXT)
+        return expected ? (struct calls_route){.value = rows[call].hook}
+                        : (struct calls_route){.jump = real};
+    void *address =
+        version ? ((void *(*)(void *, const char *, const char *))real)(handle, name, version)
+                : ((void *(*)(void *, const char *))real)(handle, name);
+    return (struct calls_route){.value =
+                                    address && address == expected ? rows[call].hook : address};
+}
+
+/* ---- which device ---- */
+
+/* A program that uses NVML alone has the same limits. Where they are told, the driver is wanted too. */
+static struct process *enter(void)
+{
+    struct process *p = process_enter();
+    if (process_is_ready(p) || p->calls.is_loaded ||
+        !(getenv("GPUMUX_REGISTER") || getenv("GPUMUX_QUOTA_BYTES")) || process_is_disabled())
+        return p;
+    void *(*open)(const char *, int) = (void *(*)(const char *, int))resolve_next("dlopen");
+    return open && open(DRIVER_SONAME, RTLD_LAZY | RTLD_NODELETE) ? process_enter() : p;
+}
+
+static int digit_of(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* "GPU-", and 16 bytes in digits and dashes. */
+static bool parse_uuid(const char *text, uint8_t ret_uuid[UUID_BYTES])
+{
+    if (!text_starts(text, "GPU-"))
+        return false;
+    text += 4;
+    for (int i = 0; i < UUID_BYTES; i++) {
+        if (*text == '-')
+            text++;
+        int high = digit_of(text[0]), low = high < 0 ? -1 : digit_of(text[1]);
+        if (low < 0)
+            return false;
+        ret_uuid[i] = (uint8_t)(high << 4 | low);
+        text += 2;
+    }
+    return *text == '\0';
+}
+
+/* What is to be shown of it; a limit of 0: what NVML says itself. */
+static struct quota_view view_of(struct process *p, nvmlDevice_t device, int *ret_index)
+{
+    int (*get_uuid)(nvmlDevice_t, char *, unsigned) =
+        (int (*)(nvmlDevice_t, char *, unsigned))real_of(NVML_nvmlDeviceGetUUID);
+    char text[UUID_TEXT_MAX] = "";
+    uint8_t uuid[UUID_BYTES];
+    if (!process_is_ready(p) || !get_uuid || get_uuid(device, text, sizeof(text)) != NVML_SUCCESS ||
+        !parse_uuid(text, uuid))
+        return (struct quota_view){0};
+    *ret_index = devices_by_uuid(p, uuid);
+    (void)pools_settle(p);
+    return quota_view(&p->client, *ret_index);
+}
+
+/* ---- calls ---- */
+
+static void show(struct process *p, nvmlDevice_t device, unsigned long long *total,
+                 unsigned long long *available, unsigned long long *used)
+{
+    int index;
+    struct quota_view view = view_of(p, device, &index);
+    if (view.limit == 0 || *total <= view.limit)
+        return;
+    *total = view.limit;
+    *used = view.held < view.limit ? view.held : view.limit;
+    *available = *available < view.left ? *available : view.left;
+}
+
+int hook_nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *ret_memory)
+{
+    struct process *p = enter();
+    int (*real)(nvmlDevice_t, nvmlMemory_t *) =
+        (int (*)(nvmlDevice_t, nvmlMemory_t *))real_of(NVML_nvmlDeviceGetMemoryInfo);
+    int r = real ? real(device, ret_memory) : NVML_ERROR_FUNCTION_NOT_FOUND;
+    if (r == NVML_SUCCESS && ret_memory)
+        show(p, device, &ret_memory->total, &ret_memory->free, &ret_memory->used);
+    return r;
+}
+
+int hook_nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *ret_memory)
+{
+    struct process *p = enter();
+    int (*real)(nvmlDevice_t, nvmlMemory_v2_t *) =
+        (int (*)(nvmlDevice_t, nvmlMemory_v2_t *))real_of(NVML_nvmlDeviceGetMemoryInfo_v2);
+    int r = real ? real(device, ret_memory) : NVML_ERROR_FUNCTION_NOT_FOUND;
+    if (r != NVML_SUCCESS || !ret_memory)
+        return r;
+    unsigned long long total = ret_memory->total;
+    show(p, device, &ret_memory->total, &ret_memory->free, &ret_memory->used);
+    if (ret_memory->total != total)
+        ret_memory->reserved = 0; /* the device's own is no part of the quota */
+    return r;
+}
+
+/* What this process holds is what the ledger says; of others NVML knows better. */
+#define SHOW_PROCESSES(symbol, type)                                                               \
+    int hook_##symbol(nvmlDevice_t device, unsigned *count, type *ret_processes)                   \
+    {                                                                                              \
+        struct process *p = enter();                                                               \
+        int (*real)(nvmlDevice_t, unsigned *, type *) =                                            \
+            (int (*)(nvmlDevice_t, unsigned *, type *))real_of(NVML_##symbol);                     \
+        int index, r = real ? real(device, count, ret_processes) : NVML_ERROR_FUNCTION_NOT_FOUND;  \
+        if (r != NVML_SUCCESS || !count || *count == 0 || !ret_processes ||                        \
+            view_of(p, device, &index).limit == 0)                                                 \
+            return r;                                                                              \
+        for (unsigned i = 0; i < *count; i++) {                                                    \
+            if (ret_processes[i].pid == (unsigned)sys_getpid())                                    \
+                ret_processes[i].usedGpuMemory = quota_held_by_process(&p->client, index);         \
+        }                                                                                          \
+        return r;                                                                                  \
+    }
+SHOW_PROCESSES(nvmlDeviceGetComputeRunningProcesses, nvmlProcessInfo_v1_t)
+SHOW_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v2, nvmlProcessInfo_v2_t)
+SHOW_PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, nvmlProcessInfo_v2_t)
+SHOW_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t)
+SHOW_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t)
+SHOW_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_v2_t)
