@@ -56,7 +56,7 @@ uint64_t gate_hold(struct gate *gate, const struct gate_wait *wait, bool *ret_pa
     uint64_t seen =
         atomic_exchange_explicit(&gate->moved[wait->device], first.sum, memory_order_relaxed);
     *ret_passed = false;
-    if (view.busy == 0 && (seen == view.sum || wait->linger_ns == 0))
+    if (view.busy == 0 && (seen == 0 || seen == view.sum || wait->linger_ns == 0))
         return 0;
 
     uint64_t start_ns = clock_now_ns(), now_ns = start_ns, idle_ns = start_ns;
@@ -75,6 +75,7 @@ uint64_t gate_hold(struct gate *gate, const struct gate_wait *wait, bool *ret_pa
             break;
         }
         clock_relax(now_ns - start_ns);
+        wait->listen(wait->argument);
         view = gate_look(gate, wait->neighbours, wait->device);
         has_moved |= view.sum != first.sum;
         now_ns = clock_now_ns();

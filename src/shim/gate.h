@@ -16,7 +16,7 @@
 struct gate {
     _Atomic uint64_t
         ignored[REGISTER_NEIGHBOURS_MAX];     /* the sum of marks at which it is not waited for */
-    _Atomic uint64_t moved[PAGE_DEVICES_MAX]; /* the sum of marks last seen */
+    _Atomic uint64_t moved[PAGE_DEVICES_MAX]; /* the sum of marks last seen; 0: never looked */
 };
 
 /* What the services of a device do. */
@@ -33,6 +33,7 @@ struct gate_wait {
     uint64_t most_ns, linger_ns;
     uint64_t short_ns; /* instead of most_ns while is_short(argument) says so */
     bool (*is_short)(void *argument);
+    void (*listen)(void *argument); /* called again and again: neighbours may go meanwhile */
     void *argument;
 };
 /* Waits as said above, and returns the time that it took. ret_passed: a service is still busy. */

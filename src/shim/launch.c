@@ -155,6 +155,14 @@ static void mark_all(const struct hold *hold)
     }
 }
 
+/* The longest hold at the window, after so much of it. */
+static uint64_t window_hold_ns_max(struct hold *hold, uint64_t window_ns, uint64_t waited_ns)
+{
+    uint64_t most_ns = WINDOW_HOLD_TIMES * window_ns;
+    bool is_long = most_ns > LAUNCH_COLLECTIVE_HOLD_NS && waited_ns >= LAUNCH_COLLECTIVE_HOLD_NS;
+    return is_long && is_short(hold) ? LAUNCH_COLLECTIVE_HOLD_NS : most_ns;
+}
+
 static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t window_ns)
 {
     struct process *p = hold->p;
@@ -162,25 +170,36 @@ static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t window
     struct window *window = &hold->device->window;
     const struct status_page *status = p->client.status;
     uint64_t slots = atomic_load_explicit(&hold->device->slots, RELAXED);
-    if (window_fits(window_ns, window_look(window, status, streams, slots), cost_ns))
+    uint64_t outstanding_ns = window_look(window, status, streams, slots);
+    if (window_fits(window_ns, outstanding_ns, outstanding_ns, cost_ns))
         return;
     mark_all(hold);
-    uint64_t start_ns = clock_now_ns(), waited_ns = 0;
-    while (!window_fits(window_ns, window_look(window, status, streams, slots), cost_ns)) {
-        uint64_t most_ns = WINDOW_HOLD_TIMES * window_ns;
-        if (most_ns > LAUNCH_COLLECTIVE_HOLD_NS && waited_ns >= LAUNCH_COLLECTIVE_HOLD_NS &&
-            is_short(hold))
-            most_ns = LAUNCH_COLLECTIVE_HOLD_NS;
-        if (waited_ns >= most_ns) {
+    uint64_t start_ns = clock_now_ns(), now_ns = start_ns, progress_ns = start_ns;
+    for (;;) {
+        uint64_t seen_ns = window_look(window, status, streams, slots);
+        if (seen_ns != outstanding_ns)
+            progress_ns = now_ns;
+        outstanding_ns = seen_ns;
+        uint64_t done_ns = now_ns - progress_ns;
+        uint64_t left_ns = outstanding_ns > done_ns ? outstanding_ns - done_ns : 0;
+        if (window_fits(window_ns, outstanding_ns, left_ns, cost_ns))
+            break;
+        if (now_ns - start_ns >= window_hold_ns_max(hold, window_ns, now_ns - start_ns)) {
             process_count(p, STATUS_passes_window, 1);
             window_give_up(status, streams, slots);
             break;
         }
-        clock_relax(waited_ns);
-        waited_ns = clock_now_ns() - start_ns;
+        clock_relax(now_ns - start_ns);
+        now_ns = clock_now_ns();
     }
     process_count(p, STATUS_holds_window, 1);
-    process_count(p, STATUS_held_window_ns, waited_ns);
+    process_count(p, STATUS_held_window_ns, now_ns - start_ns);
+}
+
+static void listen(void *argument)
+{
+    const struct hold *hold = argument;
+    client_poll(&hold->p->client, 1);
 }
 
 static void hold_for_gate(struct hold *hold, uint64_t gate_ns)
@@ -193,6 +212,7 @@ static void hold_for_gate(struct hold *hold, uint64_t gate_ns)
         .linger_ns = atomic_load_explicit(&hold->device->linger_ns, RELAXED),
         .short_ns = LAUNCH_COLLECTIVE_HOLD_NS,
         .is_short = is_short,
+        .listen = listen,
         .argument = hold,
     };
     bool is_passed;

@@ -1,8 +1,10 @@
 /*
  * The window: how much GPU time a task may have outstanding on a device. Each launch is charged its
  * cost, and the marks (marks.h) say what of that is done. A launch fits if all that is outstanding stays within the
- * window; or if so little is outstanding that the device would run dry before it comes, for else a kernel longer
- * than the window could never be launched, and one about as long would leave gaps.
+ * window. It also does if so little is left to be done that the device would run dry before it comes: else a kernel
+ * longer than the window could never be launched, and one about as long would leave gaps. How much is left between
+ * two marks is estimated from the time since the last; a wrong estimate lets one launch in too early, never two,
+ * because what is outstanding without it must be within the window.
  *
  * The usual case reads nothing that the device writes: what is outstanding is at most what was charged since
  * someone looked, and one looks when that is no longer enough to know.
@@ -34,12 +36,15 @@ uint64_t window_outstanding(const struct status_page *status, const struct strea
 /* Stops waiting for what is outstanding there. */
 void window_give_up(const struct status_page *status, struct streams *streams, uint64_t slots);
 
-static inline bool window_fits(uint64_t window_ns, uint64_t outstanding_ns, uint64_t cost_ns)
+/* left_ns: what is estimated to be left of what is outstanding. */
+static inline bool window_fits(uint64_t window_ns, uint64_t outstanding_ns, uint64_t left_ns,
+                               uint64_t cost_ns)
 {
     uint64_t dry_ns = window_ns / WINDOW_DRY_PARTS;
     if (dry_ns > WINDOW_DRY_NS)
         dry_ns = WINDOW_DRY_NS;
-    return outstanding_ns + cost_ns <= window_ns || outstanding_ns <= dry_ns;
+    return outstanding_ns + cost_ns <= window_ns ||
+           (outstanding_ns <= window_ns && left_ns <= dry_ns);
 }
 
 /* Without looking: false means that one must look. */
@@ -48,7 +53,8 @@ static inline bool window_surely_fits(const struct window *window, uint64_t wind
 {
     uint64_t charged = atomic_load_explicit(&window->charged_ns, memory_order_relaxed);
     uint64_t done = atomic_load_explicit(&window->done_ns, memory_order_relaxed);
-    return window_fits(window_ns, charged > done ? charged - done : 0, cost_ns);
+    uint64_t outstanding = charged > done ? charged - done : 0;
+    return window_fits(window_ns, outstanding, outstanding, cost_ns);
 }
 
 static inline void window_charge(struct window *window, uint64_t cost_ns)

@@ -7,7 +7,7 @@
  *             [--share-percent N] [--quota-bytes N] [--lease-ms N]
  *
  * A process belongs to the attempt that its GPUMUX_MARK names; one that begins with "service" is a service, any
- * other a task, and the limits above are the tasks'. All devices are one: number 0 of each process.
+ * other a task, and the limits above are the tasks', but for the lease. All devices are one: number 0 of each process.
  * Commands on standard input, a line each: any option without its dashes (`window-us 100`, `lease-ms 0`: no lease),
  * `show`: a line for every process with its counters, then `end`, and `quit`. On SIGTERM it shows and ends.
  */
@@ -113,8 +113,8 @@ static void apply(const struct registrar *registrar, struct attempt *attempt)
             device->quota_bytes = options[QUOTA];
             device->mode = options[GATE] ? LIMITS_TIME : LIMITS_ALONE;
         }
-        limits->lease_deadline_ms = options[LEASE];
     }
+    limits->lease_deadline_ms = options[LEASE];
     limits->sequence++;
 }
 
@@ -291,11 +291,16 @@ static void show(const struct registrar *registrar)
         const struct peer *peer = &registrar->peers[i];
         if (!peer->attempt)
             continue;
-        uint64_t busy = 0;
-        for (int slot = 0; slot < PAGE_STREAMS_MAX; slot++)
-            busy += peer->status->started[slot] != peer->status->completed[slot];
-        printf("process mark=%s pid=%d ended=%d state=%u busy_streams=%llu", peer->attempt->mark,
-               peer->pid, peer->has_ended, peer->status->state, (unsigned long long)busy);
+        uint64_t busy = 0, outstanding_ns = 0;
+        for (int slot = 0; slot < PAGE_STREAMS_MAX; slot++) {
+            uint64_t completed = peer->status->completed[slot];
+            uint64_t started = peer->status->started[slot];
+            busy += started != completed;
+            outstanding_ns += started - completed;
+        }
+        printf("process mark=%s pid=%d ended=%d state=%u busy_streams=%llu outstanding_ns=%llu",
+               peer->attempt->mark, peer->pid, peer->has_ended, peer->status->state,
+               (unsigned long long)busy, (unsigned long long)outstanding_ns);
         for (int j = 0; j < STATUS_COUNTER_COUNT; j++)
             printf(" %s=%llu", names[j], (unsigned long long)peer->status->counters[j]);
         printf("\n");
