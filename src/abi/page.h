@@ -88,7 +88,7 @@ struct limits_device {
     _Atomic uint32_t rate_permille;   /* of the device's time; 0: no limit */
     _Atomic uint32_t share_percent;   /* granted part of the SMs, for the record; 0: all */
     _Atomic uint32_t neighbour_count; /* services on the device whose status this attempt gets */
-    _Atomic uint32_t linger_us;       /* the gate stays shut so long after a service has become idle:
+    _Atomic uint32_t linger_us; /* the gate stays shut so long after a service has become idle:
                                        * its next request may be waiting */
     uint8_t reserved[68];
     /* What a context is taken to cost before it is made, until it is measured. 0: 600 MiB. */
