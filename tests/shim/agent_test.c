@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <fcntl.h>
-#include <link.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -23,233 +22,10 @@
 
 #include "abi/page.h"
 #include "abi/register.h"
-#include "tests/emu/driver_api.h"
+#include "tests/shim/test_agent.h"
 
-enum {
-    MIB = 1 << 20,
-    CONTEXT = 4096, /* bytes that a context is taken to cost */
-    PATIENCE_MS = 60000,
-    SEALS = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
-};
-
-static const char *host_path;
-static char preload[8192];
+static struct program serve;
 static struct driver_api api;
-
-struct agent {
-    char dir[64], path[96];
-    int listener;
-    int limits_fd, ledger_fd;
-    struct limits_page *limits;
-    struct ledger_page *ledger;
-};
-
-/* A program with the shim, and both ends of its pipes. */
-struct host {
-    pid_t pid;
-    FILE *to, *from;
-};
-
-/* What an agent has of a process. */
-struct peer {
-    int socket, status_fd;
-    int ledger_fd; /* -1: it sent none */
-    struct register_hello hello;
-    pid_t pid;
-    const struct status_page *status;
-};
-
-static void *make_page(const char *name, uint32_t magic, size_t bytes, size_t file_bytes,
-                       int *ret_fd)
-{
-    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    assert_true(fd >= 0);
-    assert_int_equal(ftruncate(fd, (off_t)file_bytes), 0);
-    void *page = mmap(NULL, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    assert_ptr_not_equal(page, MAP_FAILED);
-    struct page_header *header = page;
-    header->magic = magic;
-    header->version = PAGE_VERSION;
-    header->size_bytes = (uint32_t)bytes;
-    *ret_fd = fd;
-    return page;
-}
-
-static void start_agent(struct agent *agent)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    *agent = (struct agent){.dir = "/tmp/gpumux-agent-XXXXXX"};
-    assert_non_null(mkdtemp(agent->dir));
-    snprintf(agent->path, sizeof(agent->path), "%s/register", agent->dir);
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s", agent->path);
-    agent->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(agent->listener, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(listen(agent->listener, 16), 0);
-    agent->limits = make_page("limits", PAGE_LIMITS, sizeof(struct limits_page),
-                              sizeof(struct limits_page), &agent->limits_fd);
-    agent->ledger = make_page("ledger", PAGE_LEDGER, sizeof(struct ledger_page),
-                              sizeof(struct ledger_page), &agent->ledger_fd);
-    agent->limits->header.features = LIMITS_HAS_QUOTA | LIMITS_HAS_OVERHEAD;
-    agent->limits->kind = LIMITS_TASK;
-    agent->limits->slot_count = 4;
-    agent->limits->device_count = 2;
-    struct cuda_uuid uuid;
-    assert_int_equal(api.cuInit(0), 0);
-    assert_int_equal(api.cuDeviceGetUuid_v2(&uuid, 0), 0);
-    memcpy(agent->limits->devices[1].uuid, &uuid, sizeof(uuid));
-    agent->limits->devices[1].quota_bytes = 64 * MIB + 2 * CONTEXT;
-    agent->limits->devices[1].context_bytes = CONTEXT;
-}
-
-static void stop_agent(struct agent *agent)
-{
-    munmap(agent->limits, sizeof(*agent->limits));
-    munmap(agent->ledger, sizeof(*agent->ledger));
-    close(agent->limits_fd);
-    close(agent->ledger_fd);
-    close(agent->listener);
-    unlink(agent->path);
-    rmdir(agent->dir);
-}
-
-static void start_host(const struct agent *agent, struct host *ret_host)
-{
-    int to[2], from[2];
-    assert_int_equal(pipe2(to, O_CLOEXEC), 0);
-    assert_int_equal(pipe2(from, O_CLOEXEC), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        dup2(to[0], 0);
-        dup2(from[1], 1);
-        setenv("LD_PRELOAD", preload, 1);
-        setenv("GPUMUX_REGISTER", agent->path, 1);
-        setenv("GPUMUX_MARK", "here/7.1", 1);
-        execl(host_path, host_path, "serve", (char *)NULL);
-        _exit(127);
-    }
-    assert_true(pid > 0);
-    close(to[0]);
-    close(from[1]);
-    *ret_host = (struct host){pid, fdopen(to[1], "w"), fdopen(from[0], "r")};
-}
-
-static void tell(const struct host *host, const char *line)
-{
-    fprintf(host->to, "%s\n", line);
-    fflush(host->to);
-}
-
-static int hear(const struct host *host)
-{
-    char line[64] = "";
-    assert_non_null(fgets(line, sizeof(line), host->from));
-    return (int)strtol(line, NULL, 10);
-}
-
-static int ask(const struct host *host, const char *line)
-{
-    tell(host, line);
-    return hear(host);
-}
-
-static void end_host(const struct host *host)
-{
-    int status = -1;
-    tell(host, "end");
-    fclose(host->to);
-    assert_int_equal(waitpid(host->pid, &status, 0), host->pid);
-    assert_int_equal(status, 0);
-    fclose(host->from);
-}
-
-static void await(int fd)
-{
-    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-    assert_int_equal(poll(&poll_fd, 1, PATIENCE_MS), 1);
-}
-
-static void accept_peer(const struct agent *agent, struct peer *ret_peer)
-{
-    struct peer peer = {.ledger_fd = -1};
-    int fds[2] = {-1, -1};
-    struct ucred credentials;
-    socklen_t size = sizeof(credentials);
-    char control[CMSG_SPACE(sizeof(fds))] = {0};
-    struct iovec part = {&peer.hello, sizeof(peer.hello)};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control,
-                             .msg_controllen = sizeof(control)};
-    await(agent->listener);
-    peer.socket = accept4(agent->listener, NULL, NULL, SOCK_CLOEXEC);
-    await(peer.socket);
-    assert_int_equal(recvmsg(peer.socket, &message, MSG_CMSG_CLOEXEC), sizeof(peer.hello));
-    assert_non_null(CMSG_FIRSTHDR(&message));
-    memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)),
-           CMSG_FIRSTHDR(&message)->cmsg_len - CMSG_LEN(0));
-    peer.status_fd = fds[0];
-    peer.ledger_fd = fds[1];
-    assert_int_equal(getsockopt(peer.socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size), 0);
-    peer.pid = credentials.pid;
-    /* One that comes again has been sealed before. */
-    assert_int_equal(fcntl(peer.status_fd, F_ADD_SEALS, SEALS), peer.hello.again ? -1 : 0);
-    assert_int_equal(fcntl(peer.status_fd, F_GET_SEALS), SEALS);
-    peer.status = mmap(NULL, sizeof(*peer.status), PROT_READ, MAP_SHARED, peer.status_fd, 0);
-    assert_ptr_not_equal(peer.status, MAP_FAILED);
-    *ret_peer = peer;
-}
-
-static bool try_to_send(const struct peer *peer, const void *packet, size_t bytes, int fd_count,
-                        const int *fds)
-{
-    char control[CMSG_SPACE(2 * sizeof(int))] = {0};
-    struct iovec part = {(void *)(uintptr_t)packet, bytes};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    if (fd_count > 0) {
-        message.msg_control = control;
-        message.msg_controllen = CMSG_SPACE((size_t)fd_count * sizeof(int));
-        struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN((size_t)fd_count * sizeof(int));
-        memcpy(CMSG_DATA(rights), fds, (size_t)fd_count * sizeof(int));
-    }
-    return sendmsg(peer->socket, &message, MSG_NOSIGNAL) == (ssize_t)bytes;
-}
-
-static void send_packet(const struct peer *peer, const void *packet, size_t bytes, int fd_count,
-                        const int *fds)
-{
-    assert_true(try_to_send(peer, packet, bytes, fd_count, fds));
-}
-
-static struct register_header header_of(int kind, size_t bytes)
-{
-    return (struct register_header){.magic = REGISTER_MAGIC,
-                                    .version = REGISTER_VERSION,
-                                    .kind = (uint16_t)kind,
-                                    .size_bytes = (uint32_t)bytes};
-}
-
-static void welcome(const struct agent *agent, const struct peer *peer, uint32_t slot)
-{
-    const struct register_welcome packet = {.header = header_of(REGISTER_WELCOME, sizeof(packet)),
-                                            .page_version = PAGE_VERSION,
-                                            .slot = slot};
-    const int fds[] = {agent->limits_fd, agent->ledger_fd};
-    send_packet(peer, &packet, sizeof(packet), 2, fds);
-}
-
-static void leave(struct peer *peer)
-{
-    munmap((void *)(uintptr_t)peer->status, sizeof(*peer->status));
-    close(peer->status_fd);
-    if (peer->ledger_fd >= 0)
-        close(peer->ledger_fd);
-    if (peer->socket >= 0)
-        close(peer->socket);
-    peer->socket = -1;
-}
 
 static void test_registers_and_obeys(void **state)
 {
@@ -257,8 +33,8 @@ static void test_registers_and_obeys(void **state)
     struct host host;
     struct peer peer;
     (void)state;
-    start_agent(&agent);
-    start_host(&agent, &host);
+    start_agent(&agent, &api);
+    start_host(&agent, &serve, &host);
     tell(&host, "open");
     accept_peer(&agent, &peer);
     assert_int_equal(peer.pid, host.pid);
@@ -296,9 +72,9 @@ static void test_processes_share_a_quota(void **state)
     struct host hosts[2];
     struct peer peers[2];
     (void)state;
-    start_agent(&agent);
+    start_agent(&agent, &api);
     for (uint32_t i = 0; i < 2; i++) {
-        start_host(&agent, &hosts[i]);
+        start_host(&agent, &serve, &hosts[i]);
         tell(&hosts[i], "open");
         accept_peer(&agent, &peers[i]);
         welcome(&agent, &peers[i], i);
@@ -330,8 +106,8 @@ static void test_a_child_registers_anew(void **state)
     struct host host;
     struct peer parent, child;
     (void)state;
-    start_agent(&agent);
-    start_host(&agent, &host);
+    start_agent(&agent, &api);
+    start_host(&agent, &serve, &host);
     tell(&host, "left");
     accept_peer(&agent, &parent);
     welcome(&agent, &parent, 0);
@@ -366,10 +142,10 @@ static void test_an_older_agent(void **state)
     struct peer peer;
     const size_t known = offsetof(struct limits_page, overhead_bytes);
     (void)state;
-    start_agent(&agent);
+    start_agent(&agent, &api);
     agent.limits->header.size_bytes = (uint32_t)known;
     assert_int_equal(ftruncate(agent.limits_fd, (off_t)known), 0);
-    start_host(&agent, &host);
+    start_host(&agent, &serve, &host);
     tell(&host, "open");
     accept_peer(&agent, &peer);
     welcome(&agent, &peer, 0);
@@ -395,12 +171,12 @@ static void test_a_newer_agent(void **state)
                             .slot = 1}};
     const struct register_header unknown = header_of(99, sizeof(unknown));
     (void)state;
-    start_agent(&agent);
+    start_agent(&agent, &api);
     agent.limits->header.size_bytes += 8192;
     agent.limits->header.features = UINT64_MAX;
     assert_int_equal(ftruncate(agent.limits_fd, sizeof(*agent.limits) + 8192), 0);
     const int fds[] = {agent.limits_fd, agent.ledger_fd};
-    start_host(&agent, &host);
+    start_host(&agent, &serve, &host);
     tell(&host, "open");
     accept_peer(&agent, &peer);
     send_packet(&peer, &unknown, sizeof(unknown), 1, fds);
@@ -420,8 +196,8 @@ static void check_refusal(void (*answer)(struct agent *, const struct peer *))
     struct agent agent;
     struct host host;
     struct peer peer;
-    start_agent(&agent);
-    start_host(&agent, &host);
+    start_agent(&agent, &api);
+    start_host(&agent, &serve, &host);
     tell(&host, "open");
     accept_peer(&agent, &peer);
     answer(&agent, &peer);
@@ -497,9 +273,9 @@ static void test_an_unknown_device(void **state)
     struct host host;
     struct peer peer;
     (void)state;
-    start_agent(&agent);
+    start_agent(&agent, &api);
     agent.limits->devices[1].uuid[0] ^= 1;
-    start_host(&agent, &host);
+    start_host(&agent, &serve, &host);
     tell(&host, "open");
     accept_peer(&agent, &peer);
     welcome(&agent, &peer, 0);
@@ -508,16 +284,6 @@ static void test_an_unknown_device(void **state)
     end_host(&host);
     leave(&peer);
     stop_agent(&agent);
-}
-
-/* A sanitizer's runtime that this program is linked with must be the first library of the host too. */
-static int add_runtime(struct dl_phdr_info *info, size_t size, void *argument)
-{
-    (void)size;
-    (void)argument;
-    if (strstr(info->dlpi_name, "/libasan.so") || strstr(info->dlpi_name, "/libtsan.so"))
-        snprintf(preload, sizeof(preload), "%s:", info->dlpi_name);
-    return 0;
 }
 
 /* Pages of neighbours come, go, and come again under the same number. */
@@ -532,10 +298,10 @@ static void test_neighbours(void **state)
     const struct register_gone gone = {.header = header_of(REGISTER_GONE, sizeof(gone)),
                                        .number = 5};
     (void)state;
-    start_agent(&agent);
+    start_agent(&agent, &api);
     void *page = make_page("status", PAGE_STATUS, sizeof(struct status_page),
                            sizeof(struct status_page), &page_fd);
-    start_host(&agent, &host);
+    start_host(&agent, &serve, &host);
     tell(&host, "open");
     accept_peer(&agent, &peer);
     welcome(&agent, &peer, 0);
@@ -566,8 +332,8 @@ static void test_another_agent(void **state)
     struct peer peer, again = {.socket = -1};
     struct stat kept, brought;
     (void)state;
-    start_agent(&first);
-    start_host(&first, &host);
+    start_agent(&first, &api);
+    start_host(&first, &serve, &host);
     tell(&host, "open");
     accept_peer(&first, &peer);
     welcome(&first, &peer, 2);
@@ -580,7 +346,7 @@ static void test_another_agent(void **state)
     assert_int_equal(ask(&host, "launch 5000"), 0);
     assert_int_equal(ask(&host, "alloc 41943040"), 2);
 
-    start_agent(&second);
+    start_agent(&second, &api);
     second.limits->devices[1].quota_bytes = 128 * MIB + CONTEXT;
     assert_int_equal(rename(second.path, first.path), 0);
     /* It looks once a second at most, only when it launches, and waits for the answer no longer than a launch
@@ -634,10 +400,7 @@ int main(int argc, char **argv)
     };
     if (argc != 3)
         return 2;
-    host_path = argv[1];
-    dl_iterate_phdr(add_runtime, NULL);
-    size_t length = strlen(preload);
-    snprintf(preload + length, sizeof(preload) - length, "%s", argv[2]);
+    init_program(&serve, argv[1], "serve", argv[2]);
     signal(SIGPIPE, SIG_IGN);
     driver_api_load(&api);
     driver_api_make_devices("H200:24g", 1, 0);

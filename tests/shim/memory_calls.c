@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shim/calls.h"
 #include "shim/nvml.h"
+#include "tests/shim/driver_calls.h"
 
 enum {
     MIB = 1 << 20,
@@ -45,22 +45,6 @@ static int failures;
             failures++;                                                                            \
         }                                                                                          \
     } while (0)
-
-static void load_driver(void)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    EXPECT(library);
-#define HOOK(family, symbol, name, version, variant, ...)                                          \
-    *(void **)&driver.symbol = dlsym(library, #symbol);
-#define PASS(family, symbol, name, version, variant, ...)                                          \
-    *(void **)&driver.symbol = dlsym(library, #symbol);
-#define USED(symbol, name, version, variant, ...)                                                  \
-    *(void **)&driver.symbol = dlsym(library, #symbol);
-#include "api/cuda_calls.def"
-#undef HOOK
-#undef PASS
-#undef USED
-}
 
 static CUcontext open_context(void)
 {
@@ -527,7 +511,7 @@ int main(void)
         check_default_pool, check_pools,    check_graphs, check_ipc,      check_nvml,
     };
     int failed = 0;
-    load_driver();
+    driver_calls_load(&driver);
     for (size_t i = 0; i < sizeof(checks) / sizeof(*checks); i++) {
         int status = -1;
         fflush(stdout);

@@ -1,0 +1,77 @@
+/*
+ * An agent for tests of the shim: the other side of abi/register.h, step by step, and programs with the shim
+ * preloaded that do what they are told. For tests by cmocka: what fails here fails the test.
+ */
+#pragma once
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "abi/page.h"
+#include "abi/register.h"
+#include "tests/emu/driver_api.h"
+
+enum {
+    MIB = 1 << 20,
+    CONTEXT = 4096, /* bytes that a context is taken to cost */
+    PATIENCE_MS = 60000,
+    SEALS = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+};
+
+struct agent {
+    char dir[64], path[96];
+    int listener;
+    int limits_fd, ledger_fd;
+    struct limits_page *limits;
+    struct ledger_page *ledger;
+};
+
+/* What to run with the shim. */
+struct program {
+    const char *path, *argument;
+    char preload[8192];
+    const char *fault_at; /* GPUMUX_FAULT_AT; NULL: not set */
+};
+
+/* A program with the shim, and both ends of its pipes. */
+struct host {
+    pid_t pid;
+    FILE *to, *from;
+};
+
+/* What an agent has of a process. */
+struct peer {
+    int socket, status_fd;
+    int ledger_fd; /* -1: it sent none */
+    struct register_hello hello;
+    pid_t pid;
+    const struct status_page *status;
+};
+
+/* Finds what to preload before the shim: a sanitizer's runtime must be the first library. */
+void init_program(struct program *program, const char *path, const char *argument,
+                  const char *shim);
+/* A page as an agent makes them, of a file that is maybe longer or shorter. */
+void *make_page(const char *name, uint32_t magic, size_t bytes, size_t file_bytes, int *ret_fd);
+/* With limits of 64 MiB for device 0, which is index 1, and of two small contexts. */
+void start_agent(struct agent *agent, struct driver_api *api);
+void stop_agent(struct agent *agent);
+void start_host(const struct agent *agent, const struct program *program, struct host *ret_host);
+void tell(const struct host *host, const char *line);
+int hear(const struct host *host);
+/* Tells a line, and hears its answer. */
+int ask(const struct host *host, const char *line);
+void end_host(const struct host *host);
+/* The next process that comes, when it has said hello. */
+void accept_peer(const struct agent *agent, struct peer *ret_peer);
+/* False if the other side has gone. */
+bool try_to_send(const struct peer *peer, const void *packet, size_t bytes, int fd_count,
+                 const int *fds);
+void send_packet(const struct peer *peer, const void *packet, size_t bytes, int fd_count,
+                 const int *fds);
+struct register_header header_of(int kind, size_t bytes);
+void welcome(const struct agent *agent, const struct peer *peer, uint32_t slot);
+void leave(struct peer *peer);
