@@ -191,6 +191,8 @@ void burn_device_close(struct burn_device *device)
         return;
     if (device->is_open) {
         (void)device->cuCtxSynchronize();
+        if (device->graph)
+            (void)device->cuGraphExecDestroy(device->graph);
         (void)device->cuDevicePrimaryCtxRelease(0);
     }
     free(device);
