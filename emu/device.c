@@ -1,6 +1,8 @@
 #include "emu/device.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -11,6 +13,9 @@
 enum {
     REAP_INTERVAL_NS = 10 * 1000 * 1000, /* real time between two looks for dead clients */
     SLEEP_NS_MIN = 50 * 1000, /* a shorter sleep costs more than the lateness that it saves */
+    LOCK_YIELDS = 8,          /* most hold the lock for some microseconds */
+    LOCK_PAUSE_NS_MIN = 20 * 1000,
+    LOCK_PAUSE_NS_MAX = 320 * 1000,
 };
 enum { STREAM_PRIORITIES = 1 + CUDA_PRIORITY_LEAST - CUDA_PRIORITY_GREATEST };
 #define UTILISATION_WINDOW_NS UINT64_C(200000000)
@@ -43,10 +48,30 @@ void device_save_core(struct device *device)
     device_save(device, from, (size_t)(to - from));
 }
 
+/* Looks again and again instead of waiting to be woken: who gives a robust lock back and is killed
+ * before it has woken the next, or was woken and is killed before it has taken it, takes the wake-up
+ * with it if a third has the lock by then, and those behind would sleep for ever. */
+static int take_lock(pthread_mutex_t *lock)
+{
+    struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS_MIN};
+    int r = pthread_mutex_trylock(lock);
+    for (unsigned tries = 1; r == EBUSY; tries++) {
+        if (tries <= LOCK_YIELDS) {
+            sched_yield();
+        } else {
+            nanosleep(&pause, NULL);
+            if (pause.tv_nsec < LOCK_PAUSE_NS_MAX)
+                pause.tv_nsec *= 2;
+        }
+        r = pthread_mutex_trylock(lock);
+    }
+    return r;
+}
+
 void device_lock(struct device *device)
 {
     struct emu_device *state = device->state;
-    int r = pthread_mutex_lock(&state->lock);
+    int r = take_lock(&state->lock);
     if (r == EOWNERDEAD) {
         undo_roll_back(&state->undo, device->mapping->file);
         r = pthread_mutex_consistent(&state->lock);

@@ -17,6 +17,8 @@
 #include "emu/boot_id.h"
 
 enum { PATH_BYTES_MAX = 256 };
+/* Whoever raises an alarm may be killed between counting it and waking anybody. */
+#define SLEEP_NS_MAX UINT64_C(200000000)
 
 static int check_header(struct error *e, const char *path, const struct emu_file *header)
 {
@@ -132,12 +134,16 @@ struct emu_device *mapping_device(const struct mapping *mapping, unsigned index)
     return (struct emu_device *)(void *)(first + index * mapping->file->device_bytes);
 }
 
-uint64_t mapping_now_ns(const struct mapping *mapping)
+static uint64_t mono_now_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t mono_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-    unsigned __int128 elapsed = mono_ns - mapping->file->started_mono_ns;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t mapping_now_ns(const struct mapping *mapping)
+{
+    unsigned __int128 elapsed = mono_now_ns() - mapping->file->started_mono_ns;
     return (uint64_t)(elapsed * mapping->file->speed_q20 >> 20);
 }
 
@@ -160,6 +166,9 @@ void mapping_alarm(const struct mapping *mapping)
 
 void mapping_sleep(const struct mapping *mapping, uint32_t alarms, uint64_t until_mono_ns)
 {
+    uint64_t latest_ns = mono_now_ns() + SLEEP_NS_MAX;
+    if (until_mono_ns > latest_ns)
+        until_mono_ns = latest_ns;
     struct timespec until = {
         .tv_sec = (time_t)(until_mono_ns / 1000000000u),
         .tv_nsec = (long)(until_mono_ns % 1000000000u),
