@@ -80,6 +80,37 @@ static bool may_run(const struct contention_device *device, const struct content
     return kernel->party == device->turn_party && device->switch_left_ns == 0;
 }
 
+/* What it costs a kernel to begin, with those of other clients that have. */
+static uint64_t beginning_ns(const struct contention_device *device,
+                             const struct contention_kernel *kernels, size_t count,
+                             const struct contention_kernel *kernel)
+{
+    uint64_t ns = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct contention_kernel *other = &kernels[i];
+        if (other->client == kernel->client || !other->has_begun || other->sm_demand == 0 ||
+            other->priority > kernel->priority || !may_run(device, other))
+            continue;
+        if (other->priority < kernel->priority)
+            return CONTENTION_BELOW_NS;
+        ns = CONTENTION_BESIDE_NS;
+    }
+    return ns;
+}
+
+static void begin_kernels(const struct contention_device *device, struct contention_kernel *kernels,
+                          size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct contention_kernel *kernel = &kernels[i];
+        if (kernel->has_begun || !may_run(device, kernel))
+            continue;
+        kernel->has_begun = 1;
+        if (kernel->work > 0 && kernel->sm_demand > 0)
+            kernel->work += beginning_ns(device, kernels, count, kernel) << CONTENTION_RATE_BITS;
+    }
+}
+
 /* The kernels whose turn it is, in one look. */
 struct survey {
     unsigned free_sms;    /* that nobody holds */
@@ -274,6 +305,7 @@ uint64_t contention_plan(struct contention_device *device, struct contention_ker
         return CONTENTION_NEVER;
     }
     choose_turn(device, kernels, count);
+    begin_kernels(device, kernels, count);
     divide_sms(device, kernels, count);
     divide_dram(kernels, count, rate_by_sms(device, kernels, count));
 

@@ -23,6 +23,10 @@
  * that it holds. A kernel that lacks SMs while less urgent ones hold some gets those as their blocks
  * end: with h SMs in blocks of b ns, staggered, that takes b·x/h for all x of them.
  *
+ * Beginning, within a party. Kernels are dealt out to the SMs in turns, also where there is room for
+ * all: one that begins while other clients' are there takes CONTENTION_BESIDE_NS longer, or, if one of
+ * those is more urgent, CONTENTION_BELOW_NS. Less urgent ones cost it nothing.
+ *
  * DRAM bandwidth is divided in proportion to demand when the sum is above 1000 permille.
  */
 #pragma once
@@ -33,6 +37,8 @@ enum { CONTENTION_FULL_PERMILLE = 1000, CONTENTION_CLIENTS_MAX = 256 };
 enum { CONTENTION_RATE_BITS = 20, CONTENTION_RATE_ONE = 1 << CONTENTION_RATE_BITS };
 #define CONTENTION_SLICE_NS  UINT64_C(2000000)
 #define CONTENTION_SWITCH_NS UINT64_C(150000)
+#define CONTENTION_BESIDE_NS UINT64_C(400)
+#define CONTENTION_BELOW_NS  UINT64_C(15000)
 /* The longest kernel, about 2.4 hours: its work still fits 64 bits. */
 #define CONTENTION_DURATION_NS_MAX (UINT64_C(1) << 43)
 /* What contention_plan answers when nothing will ever change. */
@@ -62,6 +68,7 @@ struct contention_kernel {
     uint16_t sm_demand, dram_demand; /* permille */
     uint16_t sm_share, priority;
     uint16_t sm_used, dram_used; /* set by contention_plan: what it gets of each, permille */
+    uint16_t has_begun;          /* likewise: 1: it has had a turn */
 };
 
 struct contention_device {

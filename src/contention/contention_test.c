@@ -139,7 +139,7 @@ static void small_kernels_overlap_when_shared(void **state)
         set_add_shared(&set, launch_of(i, i, 5 * MS + i, 300, 200));
     set_run(&set);
     for (unsigned i = 0; i < 3; i++)
-        assert_int_equal(set.end_ns[i], 5 * MS + i);
+        assert_int_equal(set.end_ns[i], 5 * MS + i + (i > 0 ? CONTENTION_BESIDE_NS : 0));
 }
 
 static void a_full_kernel_starves_the_later_one(void **state)
@@ -151,7 +151,7 @@ static void a_full_kernel_starves_the_later_one(void **state)
     set_add_shared(&set, launch_of(2, 1, MS, 300, 50));
     set_run(&set);
     assert_int_equal(set.end_ns[0], 70 * MS);
-    assert_int_equal(set.end_ns[1], 71 * MS);
+    assert_int_equal(set.end_ns[1], 71 * MS + CONTENTION_BESIDE_NS);
 }
 
 static void what_is_left_of_the_sms_slows_the_later_one(void **state)
@@ -163,7 +163,7 @@ static void what_is_left_of_the_sms_slows_the_later_one(void **state)
     set_add_shared(&set, launch_of(2, 1, 10 * MS, 500, 0));
     set_run(&set);
     assert_int_equal(set.end_ns[0], 100 * MS);
-    assert_int_equal(set.end_ns[1], 20 * MS);
+    assert_int_equal(set.end_ns[1], 20 * MS + 2 * CONTENTION_BESIDE_NS);
 }
 
 /* A short kernel behind a long one of a stream that always has the next: each waits for a whole one
@@ -178,14 +178,40 @@ static void freed_sms_go_to_who_waits_longest(void **state)
     set_add_shared(&set, launch_of(2, 1, MS, 400, 0));
     set_run_until(&set, 10 * MS);
     set_add_shared(&set, launch_of(1, 2, 10 * MS, 1000, 0));
-    set_run_until(&set, 11 * MS);
-    assert_int_equal(set.end_ns[1], 11 * MS); /* it went first */
+    set_run_until(&set, 11 * MS + CONTENTION_BESIDE_NS);
+    assert_int_equal(set.end_ns[1], 11 * MS + CONTENTION_BESIDE_NS); /* it went first */
     set_add_shared(&set, launch_of(2, 3, MS, 400, 0));
     set_run_until(&set, 12 * MS);
     assert_int_equal(set.kernels[0].sm_used, 1000); /* what it left went to the long one */
     set_run(&set);
-    assert_in_range(set.end_ns[2], 20 * MS + 400000, 20 * MS + 400002); /* rates are cut */
-    assert_int_equal(set.end_ns[3], set.end_ns[2] + MS);
+    uint64_t end_ns = 20 * MS + 400000 + CONTENTION_BESIDE_NS * 14 / 10;
+    assert_in_range(set.end_ns[2], end_ns, end_ns + 2); /* rates are cut */
+    assert_int_equal(set.end_ns[3], set.end_ns[2] + MS + CONTENTION_BESIDE_NS);
+}
+
+/* How long a kernel of 1 ms takes, of client 1, beside a longer one of the given client. */
+static uint64_t beside_ns(unsigned client, unsigned priority)
+{
+    struct set set;
+    set_init(&set);
+    struct contention_launch other = launch_of(client, 0, 100 * MS, 300, 0);
+    other.priority = (uint16_t)priority;
+    struct contention_launch launch = launch_of(1, 1, MS, 300, 0);
+    launch.priority = 1;
+    set_add_shared(&set, other);
+    set_run_until(&set, MS);
+    set_add_shared(&set, launch);
+    set_run(&set);
+    return set.end_ns[1] - MS;
+}
+
+static void beginning_beside_others_takes_time(void **state)
+{
+    (void)state;
+    assert_int_equal(beside_ns(1, 1), MS);
+    assert_int_equal(beside_ns(2, 2), MS);
+    assert_int_equal(beside_ns(2, 1), MS + CONTENTION_BESIDE_NS);
+    assert_int_equal(beside_ns(2, 0), MS + CONTENTION_BELOW_NS);
 }
 
 static void dram_is_divided_by_demand(void **state)
@@ -231,7 +257,7 @@ static void a_share_bounds_a_client_and_leaves_the_rest_to_others(void **state)
     assert_int_equal(set.kernels[1].sm_used, 100);
     assert_int_equal(set.kernels[2].sm_used, 500);
     set_run(&set);
-    assert_int_equal(set.end_ns[2], 10 * MS);
+    assert_int_equal(set.end_ns[2], 10 * MS + CONTENTION_BESIDE_NS);
 }
 
 /* How long a kernel of 1 ms on 40 % of the SMs takes that arrives behind one of 100 ms on all. */
@@ -257,7 +283,7 @@ static void an_urgent_kernel_goes_first_as_blocks_end(void **state)
     (void)state;
     uint64_t other_ns;
     /* Not more urgent: behind the whole kernel. */
-    assert_int_equal(urgent_end_ns(1, 50000, &other_ns), 100 * MS);
+    assert_int_equal(urgent_end_ns(1, 50000, &other_ns), 100 * MS + CONTENTION_BESIDE_NS);
     assert_int_equal(other_ns, 100 * MS);
     /* Two fifths of the SMs come free in two fifths of a block: never within one. */
     uint64_t end_ns = urgent_end_ns(0, 50000, &other_ns);
@@ -305,7 +331,7 @@ static void kernels_of_one_party_overlap_within_its_turn(void **state)
     struct set set;
     set_init(&set);
     set_add(&set, launch_of(1, 0, 10 * MS, 400, 0));
-    struct contention_launch launch = launch_of(3, 1, 10 * MS, 400, 0);
+    struct contention_launch launch = launch_of(3, 1, 10 * MS - CONTENTION_BESIDE_NS, 400, 0);
     launch.party = 1;
     set_add(&set, launch);
     set_add(&set, launch_of(2, 2, 10 * MS, 400, 0));
@@ -389,7 +415,7 @@ static void work_is_conserved_for_random_kernels(void **state)
         uint64_t shared_ns = set_run(&shared);
         assert_true(shared_ns >= longest_ns);
         /* Rates are cut to 2^-20: a little is lost at every change. */
-        assert_true(shared_ns <= sum_ns + sum_ns / 1000 + 3 * count);
+        assert_true(shared_ns <= sum_ns + sum_ns / 1000 + (3 + CONTENTION_BELOW_NS) * count);
     }
 }
 
@@ -452,6 +478,7 @@ int main(void)
         cmocka_unit_test(a_full_kernel_starves_the_later_one),
         cmocka_unit_test(what_is_left_of_the_sms_slows_the_later_one),
         cmocka_unit_test(freed_sms_go_to_who_waits_longest),
+        cmocka_unit_test(beginning_beside_others_takes_time),
         cmocka_unit_test(dram_is_divided_by_demand),
         cmocka_unit_test(shares_are_whole_pairs_of_sms),
         cmocka_unit_test(a_share_bounds_a_client_and_leaves_the_rest_to_others),
