@@ -172,10 +172,21 @@ static void forget(struct process *p, CUcontext context, int device)
     (void)pools_settle(p);
 }
 
+/* Whoever waits for the context's work must not be found with it. NULL: whichever. */
+static struct process *end_begin(CUcontext context)
+{
+    struct process *p = process_enter();
+    if (process_is_ready(p)) {
+        exit_hold(p);
+        busy_forget(&p->busy, context);
+    }
+    return p;
+}
+
 #define DESTROYING(call)                                                                           \
     CUresult hook_##call(CUcontext context)                                                        \
     {                                                                                              \
-        struct process *p = process_enter();                                                       \
+        struct process *p = end_begin(context);                                                    \
         struct allocation made;                                                                    \
         bool is_known = process_is_ready(p) &&                                                     \
                         allocations_take(&p->allocations, (uint64_t)(uintptr_t)context, &made);    \
@@ -194,7 +205,7 @@ DESTROYING(cuCtxDetach)
 #define RELEASING(call)                                                                            \
     CUresult hook_##call(CUdevice device)                                                          \
     {                                                                                              \
-        struct process *p = process_enter();                                                       \
+        struct process *p = end_begin(NULL);                                                       \
         bool was_there = process_is_ready(p) && is_primary_there(p, device);                       \
         CUresult r = p->calls.real.call(device);                                                   \
         int index = was_there && !is_primary_there(p, device) ? devices_index(p, device)           \
@@ -209,3 +220,8 @@ RELEASING(cuDevicePrimaryCtxRelease)
 RELEASING(cuDevicePrimaryCtxRelease_v2)
 RELEASING(cuDevicePrimaryCtxReset)
 RELEASING(cuDevicePrimaryCtxReset_v2)
+
+CUresult hook_cuGreenCtxDestroy(CUgreenCtx context)
+{
+    return end_begin(NULL)->calls.real.cuGreenCtxDestroy(context);
+}

@@ -59,6 +59,7 @@ static struct process *begin(enum direction direction, uint64_t bytes, CUstream 
     process_count(p, STATUS_copied_to_device_bytes + direction, bytes);
     if (process_guards_launches(p))
         launch_copy(p, bytes, stream, is_per_thread, direction == TO_DEVICE);
+    exit_hold(p);
     return p;
 }
 _Static_assert(STATUS_copies_other - STATUS_copies_to_device == (int)OTHER &&

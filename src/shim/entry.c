@@ -10,6 +10,7 @@
 #include "shim/calls.h"
 #include "shim/process.h"
 #include "shim/resolve.h"
+#include "shim/signals.h"
 #include "shim/text.h"
 
 /* Each also has a hidden name: the other one may, for this library too, be that of a library before it.
@@ -67,5 +68,7 @@ struct calls_route entry_route(void *handle, const char *name, const char *versi
     if (real && name &&
         (text_starts(name, "cu") || text_starts(name, "dl") || text_starts(name, "nvml")))
         return calls_route(handle, name, number == 1 ? version : NULL, caller, real);
+    if (real && name && signals_has(name))
+        return signals_route(handle, name, number == 1 ? version : NULL, real);
     return (struct calls_route){.jump = real};
 }

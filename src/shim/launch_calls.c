@@ -28,10 +28,13 @@
     if (!process_is_ready(p))                                                                      \
         return p->calls.real.call;                                                                 \
     client_poll(&p->client, process_count(p, counter, 1));                                         \
-    if (!process_guards_launches(p))                                                               \
+    if (!process_guards_launches(p)) {                                                             \
+        exit_check(p);                                                                             \
         return p->calls.real.call;                                                                 \
+    }                                                                                              \
     struct launch_ticket ticket;                                                                   \
     launch_begin(p, &what, stream, is_per_thread, &ticket);                                        \
+    exit_check(p);                                                                                 \
     CUresult r = p->calls.real.call;                                                               \
     launch_end(p, &ticket);                                                                        \
     return r

@@ -20,15 +20,18 @@
 
 #include "abi/page.h"
 #include "shim/allocations.h"
+#include "shim/busy.h"
 #include "shim/calls.h"
 #include "shim/client.h"
 #include "shim/context.h"
 #include "shim/devices.h"
+#include "shim/exit.h"
 #include "shim/graphs.h"
 #include "shim/launch.h"
 #include "shim/mappings.h"
 #include "shim/nvml.h"
 #include "shim/pools.h"
+#include "shim/signals.h"
 
 enum process_state {
     PROCESS_NEW = 0,
@@ -55,6 +58,9 @@ struct process {
     struct pools pools;
     struct graphs graphs;
     struct nvml nvml;
+    struct busy busy;
+    struct signals signals;
+    struct exit exit;
 };
 
 extern struct process the_process __attribute__((visibility("hidden")));

@@ -157,6 +157,18 @@ void *resolve_next(const char *name)
     return NULL;
 }
 
+void *resolve_first(const char *name)
+{
+    int bound = LIBRARIES_MAX;
+    for (const struct link_map *library = first_library(); library && --bound > 0;
+         library = library->l_next) {
+        void *address = is_self(library) ? NULL : resolve_symbol(library, name);
+        if (address)
+            return address;
+    }
+    return NULL;
+}
+
 static const char *read_soname(const struct link_map *library)
 {
     struct tables t;

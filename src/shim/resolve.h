@@ -17,6 +17,8 @@ void *resolve_symbol(const struct link_map *library, const char *name);
 /* The same in the first library behind this one, in the order in which the dynamic linker looks: what
  * would be found without the shim. */
 void *resolve_next(const char *name);
+/* The same in the first of all libraries: what a program would be given. Not this library's own. */
+void *resolve_first(const char *name);
 /* The first library with this soname, or whose file name starts with it. NULL. */
 const struct link_map *resolve_library(const char *soname);
 /* Whether the code at the address belongs to a library (or the program) before this one. */

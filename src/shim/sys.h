@@ -57,6 +57,22 @@ static inline int sys_munmap(const void *address, size_t bytes)
     return (int)sys_call(SYS_munmap, (long)address, (long)bytes, 0, 0, 0, 0);
 }
 
+/* Every signal but those by which the C library makes all threads change their user, or cancels one: these
+ * are waited for. Returns what was blocked before. */
+static inline uint64_t sys_block_signals(void)
+{
+    const uint64_t internal = UINT64_C(7) << 31; /* 32, 33 and 34 */
+    uint64_t all = ~internal, before = 0;
+    (void)sys_call(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&all, (long)&before, sizeof(all),
+                   0, 0);
+    return before;
+}
+
+static inline void sys_restore_signals(uint64_t before)
+{
+    (void)sys_call(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&before, 0, sizeof(before), 0, 0);
+}
+
 static inline int sys_futex(_Atomic uint32_t *word, int operation, uint32_t value,
                             const void *timeout)
 {

@@ -1,0 +1,49 @@
+#include "shim/busy.h"
+#include "shim/process.h"
+
+/* No lock: a place is taken and left by exchanges, and two threads with the same new context may take one each. */
+static void add(struct busy *busy, CUcontext context)
+{
+    for (int i = 0; i < BUSY_MAX; i++) {
+        CUcontext there = atomic_load_explicit(&busy->places[i], memory_order_relaxed);
+        if (there == context)
+            return;
+    }
+    for (int i = 0; i < BUSY_MAX; i++) {
+        CUcontext none = NULL;
+        if (atomic_compare_exchange_strong(&busy->places[i], &none, context))
+            return;
+    }
+}
+
+void busy_note(struct process *p)
+{
+    CUcontext context = NULL;
+    if (p->calls.real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context ||
+        context == atomic_load_explicit(&p->busy.last, memory_order_relaxed))
+        return;
+    add(&p->busy, context);
+    atomic_store_explicit(&p->busy.last, context, memory_order_relaxed);
+}
+
+void busy_forget(struct busy *busy, CUcontext context)
+{
+    atomic_store(&busy->last, NULL);
+    for (int i = 0; i < BUSY_MAX; i++) {
+        CUcontext there = atomic_load(&busy->places[i]);
+        if (there && (!context || there == context))
+            atomic_compare_exchange_strong(&busy->places[i], &there, NULL);
+    }
+}
+
+void busy_synchronize(struct process *p)
+{
+    const struct real_calls *real = &p->calls.real;
+    for (int i = 0; i < BUSY_MAX; i++) {
+        CUcontext context = atomic_load(&p->busy.places[i]), popped;
+        if (!context || real->cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+            continue;
+        (void)real->cuCtxSynchronize();
+        (void)real->cuCtxPopCurrent_v2(&popped);
+    }
+}

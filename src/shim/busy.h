@@ -1,0 +1,24 @@
+/*
+ * The contexts that the process has launched into: where work may be outstanding. A context is there from its first
+ * launch on, until it is destroyed; with the primary ones, which are counted, until one who holds it lets go.
+ */
+#pragma once
+#include <stdatomic.h>
+
+#include "shim/cuda_types.h"
+
+struct process;
+
+enum { BUSY_MAX = 64 }; /* work in contexts beyond them is not waited for */
+
+struct busy {
+    _Atomic(CUcontext) last; /* that was launched into */
+    _Atomic(CUcontext) places[BUSY_MAX];
+};
+
+/* At every launch. */
+void busy_note(struct process *p);
+/* Before it is destroyed. NULL: whichever may be. */
+void busy_forget(struct busy *busy, CUcontext context);
+/* Waits until they have nothing left to do. Not in a handler of a signal. */
+void busy_synchronize(struct process *p);

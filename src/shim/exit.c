@@ -1,0 +1,259 @@
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include "shim/clock.h"
+#include "shim/process.h"
+#include "shim/resolve.h"
+#include "shim/sys.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+enum { INIT_PROCESS = 1 };
+
+/* What exit and quick_exit keep of those to be called. musl lacks the second. */
+extern int __cxa_atexit(void (*call)(void *), void *argument, void *library)
+    __attribute__((visibility("default")));
+extern int __cxa_at_quick_exit(void (*call)(void *), void *library)
+    __attribute__((weak, visibility("default")));
+
+static uint64_t now_ms(void)
+{
+    return clock_now_ns() / CLOCK_MS_NS;
+}
+
+static void wake_all(_Atomic uint32_t *word)
+{
+    (void)sys_futex(word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
+}
+
+/* Until the word is no longer `value`, or the time has come. */
+static void wait_while(_Atomic uint32_t *word, uint32_t value, uint64_t until_ms)
+{
+    for (uint64_t now = now_ms(); atomic_load(word) == value && now < until_ms; now = now_ms()) {
+        uint64_t left = until_ms - now;
+        const struct timespec time = {.tv_sec = (time_t)(left / 1000),
+                                      .tv_nsec = (long)(left % 1000) * CLOCK_MS_NS};
+        (void)sys_futex(word, FUTEX_WAIT_PRIVATE, value, &time);
+    }
+}
+
+static void ask(struct exit *exit)
+{
+    atomic_fetch_add(&exit->asked, 1);
+    wake_all(&exit->asked);
+}
+
+/* ---- the signal's handler ---- */
+
+static void close_by_signal(int number)
+{
+    struct exit *exit = &the_process.exit;
+    if (atomic_load(&exit->process) != sys_getpid() ||
+        atomic_exchange(&exit->signal, (uint32_t)number) != 0)
+        signals_die(number);
+    atomic_store(&exit->state, EXIT_CLOSING);
+    ask(exit);
+    clock_sleep_ns((uint64_t)EXIT_PAUSE_MS * CLOCK_MS_NS);
+}
+
+/* ---- the thread ---- */
+
+/* If the driver does not come back in time, this does: the signal again, to this thread, which makes it a second one. */
+static void set_alarm(int number)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = number};
+    const struct itimerspec time = {.it_value = {.tv_sec = EXIT_DRAIN_MS / 1000,
+                                                 .tv_nsec = EXIT_DRAIN_MS % 1000 * CLOCK_MS_NS}};
+    const uint64_t mask = UINT64_C(1) << (number - 1);
+    int timer = -1;
+    event._sigev_un._tid = sys_gettid();
+    if (sys_call(SYS_timer_create, CLOCK_MONOTONIC, (long)&event, (long)&timer, 0, 0, 0) < 0)
+        return;
+    (void)sys_call(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&mask, 0, sizeof(mask), 0, 0);
+    (void)sys_call(SYS_timer_settime, timer, 0, (long)&time, 0, 0, 0);
+}
+
+/* A thread may be on its way into the driver with a launch that was not held any more, and one may wait there for
+ * room: so a second time. */
+static void drain(struct process *p)
+{
+    atomic_store(&p->client.status->state, STATUS_CLOSING);
+    for (int i = 0; i < 2; i++) {
+        clock_sleep_ns(CLOCK_MS_NS);
+        busy_synchronize(p);
+    }
+}
+
+static void *run_thread(void *argument)
+{
+    struct process *p = argument;
+    struct exit *exit = &p->exit;
+    (void)sys_call(SYS_prctl, 15 /* PR_SET_NAME */, (long)"gpumux-exit", 0, 0, 0, 0);
+    for (;;) {
+        uint32_t asked = atomic_load(&exit->asked);
+        if (asked == atomic_load(&exit->done)) {
+            (void)sys_futex(&exit->asked, FUTEX_WAIT_PRIVATE, asked, NULL);
+            continue;
+        }
+        int number = (int)atomic_load(&exit->signal);
+        if (number != 0)
+            set_alarm(number);
+        drain(p);
+        if (number != 0) {
+            signals_freeze(&p->signals);
+            signals_die(number);
+        }
+        atomic_store(&exit->done, asked);
+        wake_all(&exit->done);
+    }
+    return NULL;
+}
+
+/* Where they are differs between C libraries; and whoever has taken one over, as sanitizers do, must see it called. */
+struct thread_calls {
+    int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    int (*init_attributes)(pthread_attr_t *);
+    int (*get_stack_size)(const pthread_attr_t *, size_t *);
+    int (*set_stack_size)(pthread_attr_t *, size_t);
+    int (*set_detached)(pthread_attr_t *, int);
+};
+
+static void find_thread_calls(void *argument)
+{
+    struct thread_calls *calls = argument;
+    *(void **)&calls->create = resolve_first("pthread_create");
+    *(void **)&calls->init_attributes = resolve_first("pthread_attr_init");
+    *(void **)&calls->get_stack_size = resolve_first("pthread_attr_getstacksize");
+    *(void **)&calls->set_stack_size = resolve_first("pthread_attr_setstacksize");
+    *(void **)&calls->set_detached = resolve_first("pthread_attr_setdetachstate");
+}
+
+static bool start_thread(struct process *p)
+{
+    struct thread_calls calls = {0};
+    pthread_attr_t attributes;
+    pthread_t thread;
+    size_t usual_bytes = 0;
+    resolve_locked(find_thread_calls, &calls);
+    if (!calls.create || !calls.init_attributes || !calls.get_stack_size || !calls.set_stack_size ||
+        !calls.set_detached || calls.init_attributes(&attributes) != 0 ||
+        calls.set_detached(&attributes, PTHREAD_CREATE_DETACHED) != 0)
+        return false;
+    uint64_t mask = sys_block_signals();
+    int r = calls.get_stack_size(&attributes, &usual_bytes);
+    r = r ? r : calls.set_stack_size(&attributes, EXIT_STACK_BYTES);
+    r = r ? r : calls.create(&thread, &attributes, run_thread, p);
+    /* The program's thread-local variables take their part of it, and may take it all. */
+    if (r != 0 && calls.set_stack_size(&attributes, usual_bytes) == 0)
+        r = calls.create(&thread, &attributes, run_thread, p);
+    sys_restore_signals(mask);
+    return r == 0;
+}
+
+/* ---- exit ---- */
+
+/* Safe in a handler, from which programs do exit. */
+static void drain_at_exit(void)
+{
+    struct exit *exit = &the_process.exit;
+    uint32_t open = EXIT_OPEN, draining = EXIT_DRAINING;
+    if (atomic_load(&exit->process) != sys_getpid())
+        return;
+    uint64_t until_ms = now_ms() + EXIT_DRAIN_MS;
+    atomic_compare_exchange_strong(&exit->state, &open, EXIT_DRAINING);
+    uint32_t done = atomic_load(&exit->done);
+    ask(exit);
+    wait_while(&exit->done, done, until_ms);
+    atomic_compare_exchange_strong(&exit->state, &draining, EXIT_OPEN);
+    wake_all(&exit->state);
+    if (atomic_load(&exit->signal) != 0)
+        clock_sleep_ns((uint64_t)EXIT_DRAIN_MS *
+                       CLOCK_MS_NS); /* the signal came first, and is what the process ends by */
+}
+
+static void at_exit(void *argument)
+{
+    (void)argument;
+    drain_at_exit();
+}
+
+/* Behind the driver's own handlers, which are called in the opposite order. */
+static void register_with_exit(struct exit *exit)
+{
+    uint32_t no = 0;
+    if (!atomic_compare_exchange_strong(&exit->is_registered, &no, 1))
+        return;
+    (void)__cxa_atexit(at_exit, NULL, NULL);
+    if (&__cxa_at_quick_exit)
+        (void)__cxa_at_quick_exit(at_exit, NULL);
+}
+
+static void end_process(const char *function, int status)
+{
+    drain_at_exit();
+    void (*real)(int) = (void (*)(int))resolve_next(function);
+    if (real)
+        real(status);
+    for (;;)
+        (void)sys_call(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+EXPORTED void _exit(int status)
+{
+    end_process("_exit", status);
+    __builtin_unreachable();
+}
+
+EXPORTED void _Exit(int status)
+{
+    end_process("_Exit", status);
+    __builtin_unreachable();
+}
+
+/* ---- launches ---- */
+
+static void start(struct process *p)
+{
+    struct exit *exit = &p->exit;
+    if (!start_thread(p)) {
+        atomic_store(&exit->state, EXIT_OFF);
+        return;
+    }
+    register_with_exit(exit);
+    atomic_store(&exit->state, EXIT_OPEN);
+    atomic_store(&exit->process, sys_getpid());
+    /* The kernel spares the first process of a namespace signals that would end it. */
+    if (sys_getpid() != INIT_PROCESS)
+        signals_start(&p->signals, close_by_signal);
+}
+
+void exit_hold(struct process *p)
+{
+    uint32_t state = atomic_load(&p->exit.state);
+    if (state == EXIT_DRAINING || state == EXIT_CLOSING)
+        wait_while(&p->exit.state, state, now_ms() + (uint64_t)2 * EXIT_DRAIN_MS);
+}
+
+void exit_check(struct process *p)
+{
+    uint32_t state = atomic_load_explicit(&p->exit.state, memory_order_acquire);
+    if (__builtin_expect(state != EXIT_OPEN, 0)) {
+        if (state == EXIT_NEW &&
+            atomic_compare_exchange_strong(&p->exit.state, &state, EXIT_STARTING))
+            start(p);
+        exit_hold(p);
+    }
+    busy_note(p);
+}
+
+void exit_reset(struct exit *exit)
+{
+    atomic_store(&exit->process, 0);
+    atomic_store(&exit->signal, 0);
+    atomic_store(&exit->asked, 0);
+    atomic_store(&exit->done, 0);
+    atomic_store(&exit->state, EXIT_NEW);
+}

@@ -1,0 +1,417 @@
+/*
+ * exit_program HOW [KERNELS KERNEL_US]: queues kernels, says "ready", and ends or is ended as its first argument says
+ * (the table at the end). For exit_test.c, with the shim and without.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/emu/driver_api.h"
+
+static struct driver_api api;
+static unsigned kernels, kernel_us;
+static int failures;
+
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
+            failures++;                                                                            \
+        }                                                                                          \
+    } while (0)
+
+static int launch(void)
+{
+    return driver_api_burn(&api, NULL, 100, 0, kernel_us * UINT64_C(1000));
+}
+
+static void say(const char *line)
+{
+    EXPECT(write(1, line, strlen(line)) == (ssize_t)strlen(line));
+}
+
+static void queue(void)
+{
+    for (unsigned i = 0; i < kernels; i++)
+        EXPECT(launch() == 0);
+}
+
+static void queue_and_say(void)
+{
+    queue();
+    say("ready\n");
+}
+
+static void wait_forever(void)
+{
+    queue_and_say();
+    for (;;)
+        pause();
+}
+
+/* A signal that ends a program is not seen to come back from here. */
+static void wait_once(void)
+{
+    queue_and_say();
+    pause();
+}
+
+static void end_by_exit(void)
+{
+    queue_and_say();
+    exit(7);
+}
+
+static void end_by_return(void)
+{
+    queue_and_say();
+    failures = 7;
+}
+
+static void end_by_quick_exit(void)
+{
+    queue_and_say();
+    quick_exit(7);
+}
+
+static void end_at_once(void)
+{
+    queue_and_say();
+    _exit(7);
+}
+
+static void end_by_abort(void)
+{
+    queue_and_say();
+    abort();
+}
+
+/* ---- handlers of its own ---- */
+
+static uint64_t memory;
+
+/* With the device, in the handler: not what one should do, but what is done. */
+static void save_and_exit(int number)
+{
+    unsigned checkpoint = 0;
+    (void)number;
+    EXPECT(launch() == 0);
+    EXPECT(api.cuMemcpyDtoH_v2(&checkpoint, memory, sizeof(checkpoint)) == 0);
+    say(checkpoint == 4711 ? "saved\n" : "not saved\n");
+    exit(failures ? 1 : 7);
+}
+
+static void save_and_raise(int number)
+{
+    unsigned checkpoint = 0;
+    EXPECT(launch() == 0);
+    EXPECT(api.cuMemcpyDtoH_v2(&checkpoint, memory, sizeof(checkpoint)) == 0);
+    say(checkpoint == 4711 ? "saved\n" : "not saved\n");
+    queue();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void handle_by(void (*handler)(int))
+{
+    EXPECT(api.cuMemAlloc_v2(&memory, 4096) == 0);
+    EXPECT(api.cuMemsetD32_v2(memory, 4711, 1024) == 0);
+    signal(SIGTERM, handler);
+    queue_and_say();
+    for (;;)
+        pause();
+}
+
+static void handle_and_exit(void)
+{
+    handle_by(save_and_exit);
+}
+
+static void handle_and_raise(void)
+{
+    handle_by(save_and_raise);
+}
+
+/* ---- threads inside the driver ---- */
+
+static void *launch_without_end(void *context)
+{
+    sigset_t signals;
+    EXPECT(api.cuCtxSetCurrent(context) == 0);
+    queue();
+    sigfillset(&signals);
+    pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+    say("ready\n");
+    while (launch() == 0)
+        ;
+    return NULL;
+}
+
+/* The only thread that takes signals is the one that launches more than there is room for. */
+static void wait_for_launches(void)
+{
+    sigset_t signals;
+    pthread_t thread;
+    void *context = NULL;
+    sigfillset(&signals);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    EXPECT(api.cuCtxGetCurrent(&context) == 0);
+    EXPECT(pthread_create(&thread, NULL, launch_without_end, context) == 0);
+    pthread_join(thread, NULL);
+}
+
+static void wait_in_driver(void)
+{
+    queue_and_say();
+    for (;;)
+        EXPECT(api.cuCtxSynchronize() == 0 && launch() == 0);
+}
+
+/* It would wait for a thread that launches. */
+static pthread_t launcher;
+static atomic_bool is_over;
+
+static void *launch_until_over(void *context)
+{
+    EXPECT(api.cuCtxSetCurrent(context) == 0);
+    while (!is_over)
+        EXPECT(launch() == 0 && api.cuCtxSynchronize() == 0);
+    return NULL;
+}
+
+static void join_launcher(void)
+{
+    is_over = true;
+    pthread_join(launcher, NULL);
+}
+
+static void end_by_joining(void)
+{
+    void *context = NULL;
+    EXPECT(api.cuCtxGetCurrent(&context) == 0);
+    atexit(join_launcher);
+    queue_and_say();
+    EXPECT(pthread_create(&launcher, NULL, launch_until_over, context) == 0);
+    exit(7);
+}
+
+/* ---- signals that are not for the shim ---- */
+
+static void read_signals(void)
+{
+    struct signalfd_siginfo info;
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    EXPECT(sigprocmask(SIG_BLOCK, &signals, NULL) == 0);
+    int fd = signalfd(-1, &signals, SFD_CLOEXEC);
+    EXPECT(fd >= 0);
+    queue_and_say();
+    EXPECT(read(fd, &info, sizeof(info)) == sizeof(info) && info.ssi_signo == SIGTERM);
+    EXPECT(launch() == 0);
+    exit(failures ? 1 : 7);
+}
+
+static void await_signals(void)
+{
+    sigset_t signals;
+    int number = 0;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    queue();
+    EXPECT(pthread_sigmask(SIG_BLOCK, &signals, NULL) == 0);
+    say("ready\n");
+    EXPECT(sigwait(&signals, &number) == 0 && number == SIGTERM);
+    EXPECT(launch() == 0);
+    exit(failures ? 1 : 7);
+}
+
+static void on_usr1(int number)
+{
+    (void)number;
+}
+
+/* SIGTERM is ignored; the next is SIGUSR1. */
+static void ignore(void)
+{
+    signal(SIGUSR1, on_usr1);
+    signal(SIGTERM, SIG_IGN);
+    queue_and_say();
+    pause();
+    EXPECT(signal(SIGTERM, SIG_DFL) == SIG_IGN);
+    EXPECT(launch() == 0);
+    exit(failures ? 1 : 7);
+}
+
+/* ---- what it sees ---- */
+
+static void own_handler(int number)
+{
+    (void)number;
+}
+
+/* ThreadSanitizer has its own idea of flags, with and without the shim. */
+static bool is_set(int number, void (*handler)(int), int flags)
+{
+    struct sigaction action;
+#ifdef __SANITIZE_THREAD__
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == handler;
+#endif
+    memset(&action, 0xff, sizeof(action));
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == handler &&
+           (action.sa_flags & (SA_RESTART | SA_NODEFER | SA_ONSTACK | SA_SIGINFO)) == flags;
+}
+
+static void check_one(int number)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL, .sa_flags = SA_NODEFER}, both;
+    struct sigaction *volatile same = &both; /* as some programs do */
+    EXPECT(is_set(number, SIG_DFL, 0));
+    EXPECT(signal(number, own_handler) == SIG_DFL);
+    EXPECT(is_set(number, own_handler, SA_RESTART));
+    EXPECT(sigaction(number, &action, &both) == 0 && both.sa_handler == own_handler);
+    EXPECT(is_set(number, SIG_DFL, SA_NODEFER));
+    both = (struct sigaction){.sa_handler = own_handler};
+    EXPECT(sigaction(number, same, &both) == 0 && both.sa_handler == SIG_DFL &&
+           (both.sa_flags & SA_NODEFER));
+    EXPECT(sigaction(number, same, &both) == 0 && both.sa_handler == own_handler);
+    EXPECT(signal(number, SIG_IGN) == SIG_DFL);
+    EXPECT(is_set(number, SIG_IGN, SA_RESTART));
+    EXPECT(signal(number, SIG_DFL) == SIG_IGN);
+    EXPECT(signal(number, SIG_DFL) == SIG_DFL);
+#ifndef __SANITIZE_THREAD__
+    EXPECT(signal(number, SIG_ERR) == SIG_ERR && errno == EINVAL);
+#endif
+    EXPECT(sigaction(number, NULL, NULL) == 0);
+    action.sa_flags = 0;
+    EXPECT(sigaction(number, &action, NULL) == 0);
+}
+
+static int status_of(pid_t child)
+{
+    int status = -1;
+    return waitpid(child, &status, 0) == child ? status : -1;
+}
+
+/* A child is not ended by its parent's shim, and its parent not by its child's signal. */
+static void check_children(int number)
+{
+    char text[16];
+    snprintf(text, sizeof(text), "%d", number);
+    pid_t child = fork();
+    if (child == 0) {
+        check_one(number);
+        raise(number);
+        _exit(failures != 0);
+    }
+    int status = status_of(child);
+    EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == number);
+    child = vfork();
+    if (child == 0) {
+        raise(number);
+        _exit(0);
+    }
+    status = status_of(child);
+    EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == number);
+    child = fork();
+    if (child == 0) {
+        char *const nothing[] = {NULL};
+        execle("/bin/sh", "sh", "-c", "kill -$0 $$; exit 3", text, (char *)NULL, nothing);
+        _exit(127);
+    }
+    status = status_of(child);
+    EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == number);
+    EXPECT(launch() == 0);
+}
+
+static void check_view(void)
+{
+    static const int numbers[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+        check_one(numbers[i]);
+    EXPECT(launch() == 0);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+        check_one(numbers[i]);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers) - 1; i++)
+        check_children(numbers[i]);
+    EXPECT(signal(SIGKILL, SIG_DFL) == SIG_ERR);
+    EXPECT(system("exit 0") == 0 && is_set(SIGINT, SIG_DFL, 0));
+    exit(failures ? 1 : 7);
+}
+
+/* Actions are set by many threads at a time, and signals come meanwhile. */
+static void *the_context;
+
+static void *set_often(void *argument)
+{
+    int number = *(int *)argument;
+    EXPECT(api.cuCtxSetCurrent(the_context) == 0);
+    for (int i = 0; i < 2000; i++) {
+        void (*old)(int) = signal(number, own_handler);
+        EXPECT(old == SIG_IGN);
+        raise(number);
+        EXPECT(signal(number, SIG_IGN) == own_handler);
+        EXPECT(i % 100 != 0 || launch() == 0);
+    }
+    return NULL;
+}
+
+static void check_threads(void)
+{
+    int numbers[] = {SIGHUP, SIGINT, SIGTERM};
+    pthread_t threads[3];
+    EXPECT(api.cuCtxGetCurrent(&the_context) == 0 && launch() == 0);
+    for (int i = 0; i < 3; i++) {
+        EXPECT(signal(numbers[i], SIG_IGN) == SIG_DFL);
+        EXPECT(pthread_create(&threads[i], NULL, set_often, &numbers[i]) == 0);
+    }
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    exit(failures ? 1 : 7);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } ways[] = {
+        {"wait", wait_forever},
+        {"wait-once", wait_once},
+        {"exit", end_by_exit},
+        {"return", end_by_return},
+        {"quick_exit", end_by_quick_exit},
+        {"_exit", end_at_once},
+        {"abort", end_by_abort},
+        {"save-exit", handle_and_exit},
+        {"save-raise", handle_and_raise},
+        {"launching", wait_for_launches},
+        {"synchronising", wait_in_driver},
+        {"joining", end_by_joining},
+        {"signalfd", read_signals},
+        {"sigwait", await_signals},
+        {"ignore", ignore},
+        {"view", check_view},
+        {"threads", check_threads},
+    };
+    kernels = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
+    kernel_us = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1;
+    for (size_t i = 0; argc > 1 && i < sizeof(ways) / sizeof(*ways); i++) {
+        if (strcmp(ways[i].name, argv[1]) == 0) {
+            driver_api_load(&api);
+            driver_api_open_device(&api);
+            ways[i].run();
+            return failures;
+        }
+    }
+    fprintf(stderr, "usage: exit_program HOW [KERNELS KERNEL_US]\n");
+    return 2;
+}

@@ -1,0 +1,353 @@
+/*
+ * How programs with a deep queue end, beside a neighbour on the same MPS server: with the shim the neighbour lives
+ * on, and whoever waits for the program sees it end as it would have without.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <fcntl.h>
+#include <link.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/emu/emu_party.h"
+
+enum {
+    STEP_US = 2000,
+    PATIENCE_MS = 60000,
+    STATUS = 7, /* of programs that end by themselves */
+};
+#define DEEP     "30", "20000"   /* 0.6 s: drained in time, and deadly to the neighbour if not */
+#define ENDLESS  "12", "5000000" /* a minute: never drained */
+#define HARMLESS "4", "20000"
+
+static const char *program_path, *python_path;
+static char preload[8192];
+static struct driver_api api;
+static struct party_client neighbour;
+
+struct task {
+    pid_t pid;
+    FILE *output;
+};
+
+static int set_up(void **state)
+{
+    static const char *const background[] = {"-d", NULL};
+    char output[256];
+    (void)state;
+    driver_api_make_devices("H200:24g", 1, 0);
+    party_make_directories();
+    assert_int_equal(
+        party_program("nvidia-cuda-mps-control", background, NULL, output, sizeof(output)), 0);
+    neighbour = party_start(&api, STEP_US, 64 << 20);
+    assert_int_equal(party_opened(&neighbour), CUDA_SUCCESS);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    char output[256];
+    (void)state;
+    party_end(&neighbour, SIGKILL);
+    party_control("quit -t 0", output, sizeof(output));
+    party_remove_directories();
+    driver_api_remove_devices();
+    return 0;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static struct task start(bool has_shim, const char *const *command)
+{
+    int output[2];
+    assert_int_equal(pipe2(output, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(output[1], 1);
+        if (has_shim)
+            setenv("LD_PRELOAD", preload, 1);
+        execv(command[0], (char *const *)(uintptr_t)command);
+        _exit(127);
+    }
+    assert_true(pid > 0);
+    close(output[1]);
+    return (struct task){pid, fdopen(output[0], "r")};
+}
+
+static void expect_line(const struct task *task, const char *wanted)
+{
+    char line[64] = "";
+    struct pollfd ready = {.fd = fileno(task->output), .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, PATIENCE_MS), 1);
+    assert_non_null(fgets(line, sizeof(line), task->output));
+    assert_string_equal(line, wanted);
+}
+
+/* Starts the program and waits until it has its queue. */
+static struct task start_ready(bool has_shim, const char *how, const char *kernels,
+                               const char *kernel_us)
+{
+    const char *const command[] = {program_path, how, kernels, kernel_us, NULL};
+    struct task task = start(has_shim, command);
+    expect_line(&task, "ready\n");
+    return task;
+}
+
+/* Its wait status. */
+static int await_end(struct task *task)
+{
+    int status = -1;
+    for (int64_t until = now_ms() + PATIENCE_MS; waitpid(task->pid, &status, WNOHANG) == 0;) {
+        assert_true(now_ms() < until);
+        usleep(1000);
+    }
+    fclose(task->output);
+    return status;
+}
+
+static void expect_end_by(struct task *task, int number)
+{
+    int status = await_end(task);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), number);
+}
+
+static void expect_exit(struct task *task)
+{
+    int status = await_end(task);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), STATUS);
+}
+
+static void expect_neighbour(void)
+{
+    assert_true(party_makes_progress(&neighbour));
+    assert_int_equal(neighbour.report->error, 0);
+}
+
+static const int graceful[] = {SIGTERM, SIGINT, SIGHUP};
+
+static void test_default_actions(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(graceful) / sizeof(*graceful); i++) {
+        struct task task = start_ready(true, i == 0 ? "wait-once" : "wait", DEEP);
+        kill(task.pid, graceful[i]);
+        expect_end_by(&task, graceful[i]);
+        expect_neighbour();
+    }
+}
+
+static void test_own_ends(void **state)
+{
+    static const char *const ways[] = {"exit", "return", "quick_exit", "_exit", "joining"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+        struct task task = start_ready(true, ways[i], DEEP);
+        expect_exit(&task);
+        expect_neighbour();
+    }
+}
+
+/* What the other tests are about. */
+static void test_without_the_shim_a_neighbour_is_lost(void **state)
+{
+    (void)state;
+    struct task task = start_ready(false, "wait", DEEP);
+    kill(task.pid, SIGTERM);
+    expect_end_by(&task, SIGTERM);
+    assert_int_equal(party_error(&neighbour), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+static void test_a_crash_stays_one(void **state)
+{
+    (void)state;
+    struct task task = start_ready(true, "abort", HARMLESS);
+    expect_end_by(&task, SIGABRT);
+    expect_neighbour();
+}
+
+static void test_a_short_queue_may_be_killed(void **state)
+{
+    (void)state;
+    struct task task = start_ready(true, "wait", HARMLESS);
+    kill(task.pid, SIGKILL);
+    expect_end_by(&task, SIGKILL);
+    expect_neighbour();
+}
+
+static void test_handlers_that_save(void **state)
+{
+    (void)state;
+    struct task task = start_ready(true, "save-exit", DEEP);
+    kill(task.pid, SIGTERM);
+    expect_line(&task, "saved\n");
+    expect_exit(&task);
+    expect_neighbour();
+    task = start_ready(true, "save-raise", DEEP);
+    kill(task.pid, SIGTERM);
+    expect_line(&task, "saved\n");
+    expect_end_by(&task, SIGTERM);
+    expect_neighbour();
+}
+
+/* 0.5 s of a queue that is full, and a thread in the driver that wants to add to it. */
+static void test_threads_inside_the_driver(void **state)
+{
+    (void)state;
+    struct task task = start_ready(true, "launching", "500", "1000");
+    kill(task.pid, SIGTERM);
+    expect_end_by(&task, SIGTERM);
+    expect_neighbour();
+    task = start_ready(true, "synchronising", DEEP);
+    kill(task.pid, SIGTERM);
+    expect_end_by(&task, SIGTERM);
+    expect_neighbour();
+}
+
+static void test_signals_that_are_waited_for(void **state)
+{
+    static const char *const ways[] = {"signalfd", "sigwait"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+        struct task task = start_ready(true, ways[i], DEEP);
+        kill(task.pid, SIGTERM);
+        expect_exit(&task);
+        expect_neighbour();
+    }
+}
+
+static void test_ignored_signals(void **state)
+{
+    (void)state;
+    struct task task = start_ready(true, "ignore", DEEP);
+    kill(task.pid, SIGTERM);
+    usleep(10000);
+    kill(task.pid, SIGUSR1);
+    expect_exit(&task);
+    expect_neighbour();
+}
+
+static void test_what_a_program_sees(void **state)
+{
+    static const char *const ways[] = {"view", "threads"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+        const char *const command[] = {program_path, ways[i], NULL};
+        struct task task = start(true, command);
+        expect_exit(&task);
+        task = start(false, command); /* it is right about what it wants to see */
+        expect_exit(&task);
+    }
+}
+
+static void test_python(void **state)
+{
+    const char *const command[] = {"/usr/bin/python3", python_path, DEEP, NULL};
+    (void)state;
+    struct task task = start(true, command);
+    expect_line(&task, "ready\n");
+    kill(task.pid, SIGINT);
+    expect_line(&task, "interrupted\n");
+    expect_exit(&task);
+    expect_neighbour();
+    task = start(true, command);
+    expect_line(&task, "ready\n");
+    kill(task.pid, SIGTERM);
+    expect_end_by(&task, SIGTERM);
+    expect_neighbour();
+}
+
+/* The neighbour is of no interest where more is queued than can be waited for. */
+static void test_a_signal_does_not_wait_for_long(void **state)
+{
+    (void)state;
+    struct task task = start_ready(true, "wait", ENDLESS);
+    int64_t begin = now_ms();
+    kill(task.pid, SIGTERM);
+    expect_end_by(&task, SIGTERM);
+    assert_in_range(now_ms() - begin, 1400, PATIENCE_MS / 2);
+}
+
+static void test_an_exit_does_not_wait_for_long(void **state)
+{
+    (void)state;
+    int64_t begin = now_ms();
+    struct task task = start_ready(true, "exit", ENDLESS);
+    expect_exit(&task);
+    assert_in_range(now_ms() - begin, 1400, PATIENCE_MS / 2);
+}
+
+/* The fastest of some: the machine may be slow once. */
+static void test_a_second_signal_ends_at_once(void **state)
+{
+    int64_t fastest = PATIENCE_MS;
+    for (int i = 0; i < 5 && fastest > 1000; i++) {
+        if (i > 0) {
+            tear_down(state);
+            set_up(state);
+        }
+        struct task task = start_ready(true, "wait", ENDLESS);
+        int64_t begin = now_ms();
+        kill(task.pid, SIGTERM);
+        usleep(20000);
+        kill(task.pid, SIGTERM);
+        expect_end_by(&task, SIGTERM);
+        fastest = now_ms() - begin < fastest ? now_ms() - begin : fastest;
+    }
+    assert_in_range(fastest, 0, 1000);
+}
+
+/* A sanitizer's runtime that this program is linked with must be the first library of the others too. */
+static int add_runtime(struct dl_phdr_info *info, size_t size, void *argument)
+{
+    (void)size;
+    (void)argument;
+    if (strstr(info->dlpi_name, "/libasan.so") || strstr(info->dlpi_name, "/libtsan.so"))
+        snprintf(preload, sizeof(preload), "%s:", info->dlpi_name);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_default_actions),
+        TEST(test_own_ends),
+        TEST(test_without_the_shim_a_neighbour_is_lost),
+        TEST(test_a_crash_stays_one),
+        TEST(test_a_short_queue_may_be_killed),
+        TEST(test_handlers_that_save),
+        TEST(test_threads_inside_the_driver),
+        TEST(test_signals_that_are_waited_for),
+        TEST(test_ignored_signals),
+        TEST(test_what_a_program_sees),
+        TEST(test_python),
+        TEST(test_a_signal_does_not_wait_for_long),
+        TEST(test_an_exit_does_not_wait_for_long),
+        TEST(test_a_second_signal_ends_at_once),
+    };
+    if (argc != 4)
+        return 2;
+    program_path = argv[1];
+    python_path = argv[3];
+    dl_iterate_phdr(add_runtime, NULL);
+    size_t length = strlen(preload);
+    snprintf(preload + length, sizeof(preload) - length, "%s", argv[2]);
+    driver_api_load(&api);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
