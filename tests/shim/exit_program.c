@@ -168,6 +168,16 @@ static void wait_for_launches(void)
     pthread_join(thread, NULL);
 }
 
+/* Kernels that the shim has come to know. */
+static void launch_known(void)
+{
+    for (unsigned i = 0; i < kernels; i++)
+        EXPECT(launch() == 0 && launch() == 0 && api.cuCtxSynchronize() == 0);
+    queue_and_say();
+    while (launch() == 0)
+        ;
+}
+
 static void wait_in_driver(void)
 {
     queue_and_say();
@@ -343,7 +353,6 @@ static void check_view(void)
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers) - 1; i++)
         check_children(numbers[i]);
     EXPECT(signal(SIGKILL, SIG_DFL) == SIG_ERR);
-    EXPECT(system("exit 0") == 0 && is_set(SIGINT, SIG_DFL, 0));
     exit(failures ? 1 : 7);
 }
 
@@ -395,6 +404,7 @@ int main(int argc, char **argv)
         {"save-raise", handle_and_raise},
         {"launching", wait_for_launches},
         {"synchronising", wait_in_driver},
+        {"known", launch_known},
         {"joining", end_by_joining},
         {"signalfd", read_signals},
         {"sigwait", await_signals},

@@ -190,6 +190,19 @@ static void test_a_short_queue_may_be_killed(void **state)
     expect_neighbour();
 }
 
+/* It would be deadly if it were not for the window: the program launches as fast as it may, kernels that are known to
+ * be long. */
+static void test_a_kill_beneath_the_window(void **state)
+{
+    (void)state;
+    setenv("GPUMUX_WINDOW_US", "20000", 1);
+    struct task task = start_ready(true, "known", "100", "5000");
+    unsetenv("GPUMUX_WINDOW_US");
+    kill(task.pid, SIGKILL);
+    expect_end_by(&task, SIGKILL);
+    expect_neighbour();
+}
+
 static void test_handlers_that_save(void **state)
 {
     (void)state;
@@ -331,6 +344,7 @@ int main(int argc, char **argv)
         TEST(test_without_the_shim_a_neighbour_is_lost),
         TEST(test_a_crash_stays_one),
         TEST(test_a_short_queue_may_be_killed),
+        TEST(test_a_kill_beneath_the_window),
         TEST(test_handlers_that_save),
         TEST(test_threads_inside_the_driver),
         TEST(test_signals_that_are_waited_for),
