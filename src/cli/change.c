@@ -1,4 +1,4 @@
-/* gpumux cancel, requeue, drain, undrain: one request for each operand. */
+/* gpumux cancel, requeue, drain, undrain, enable, disable: one request for each operand. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,4 +69,14 @@ int drain_command(const struct invocation *in)
 int undrain_command(const struct invocation *in)
 {
     return change_each(in, "nodes", "/undrain", NULL);
+}
+
+int enable_command(const struct invocation *in)
+{
+    return change_each(in, "devices", "/enable", NULL);
+}
+
+int disable_command(const struct invocation *in)
+{
+    return change_each(in, "devices", "/disable", NULL);
 }

@@ -6,3 +6,5 @@ int cancel_command(const struct invocation *in);
 int requeue_command(const struct invocation *in);
 int drain_command(const struct invocation *in);
 int undrain_command(const struct invocation *in);
+int enable_command(const struct invocation *in);
+int disable_command(const struct invocation *in);

@@ -293,6 +293,28 @@ static const struct command commands[] = {
         .run = undrain_command,
     },
     {
+        .name = "disable",
+        .operands = "UUID…",
+        .summary = "take devices out of use",
+        .description = "What runs there is ended, with its grace period, and queued again; nothing "
+                       "new comes until the device is enabled. For administrators.",
+        .options = socket_options,
+        .operands_least = 1,
+        .operands_most = COMMAND_OPERANDS_ANY,
+        .run = disable_command,
+    },
+    {
+        .name = "enable",
+        .operands = "UUID…",
+        .summary = "use devices again that were disabled",
+        .description = "By an operator, or because the device reported an error that ends its use. "
+                       "For administrators.",
+        .options = socket_options,
+        .operands_least = 1,
+        .operands_most = COMMAND_OPERANDS_ANY,
+        .run = enable_command,
+    },
+    {
         .name = "events",
         .operands = "[WORKLOAD]",
         .summary = "tell what happened",

@@ -156,6 +156,11 @@ static void show(const json_t *w)
              (long long)json_number(w, "attempt", 0), (long long)json_number(w, "failures", 0),
              (long long)json_number(spec, "retries", 0));
     field("Attempts", line);
+    if (json_number(w, "faults", 0) > 0 || json_is_true(json_object_get(w, "suspect"))) {
+        snprintf(line, sizeof line, "%lld of its own%s", (long long)json_number(w, "faults", 0),
+                 json_is_true(json_object_get(w, "suspect")) ? ", and it is a suspect" : "");
+        field("GPU faults", line);
+    }
     show_after(json_object_get(w, "after"));
     field_json("Labels", json_object_get(w, "labels"));
     field_json("Wants", json_object_get(spec, "node_labels"));

@@ -23,6 +23,15 @@ static void add_percent(struct output_table *t, const json_t *usage, const char 
         output_cell(t, OUTPUT_PLAIN, "%.0f%%", value);
 }
 
+/* The device's own state. */
+static void add_health(struct output_table *t, const json_t *device)
+{
+    const char *state = json_text(device, "state", "-"), *admits = json_text(device, "admits", "");
+    bool is_well = strcmp(state, "healthy") == 0;
+    output_cell(t, is_well ? OUTPUT_GREEN : OUTPUT_YELLOW, "%s%s", state,
+                is_well && strcmp(admits, "all") != 0 ? " (repair)" : "");
+}
+
 static void add_device(struct output_table *t, const json_t *node, const json_t *device, bool wide)
 {
     char used[SHOW_TEXT_MAX], all[SHOW_TEXT_MAX];
@@ -31,6 +40,7 @@ static void add_device(struct output_table *t, const json_t *node, const json_t 
     const char *state = node_state(node), *uuid = json_text(device, "uuid", "?");
     output_cell(t, OUTPUT_BOLD, "%s", json_text(node, "name", "?"));
     output_cell(t, strcmp(state, "ready") == 0 ? OUTPUT_GREEN : OUTPUT_YELLOW, "%s", state);
+    add_health(t, device);
     output_cell(t, OUTPUT_PLAIN, "%lld", (long long)json_number(device, "index", 0));
     output_cell(t, OUTPUT_PLAIN, "%s%s", json_text(device, "model", "?"),
                 json_is_true(json_object_get(device, "emulated")) ? " (emulated)" : "");
@@ -51,6 +61,8 @@ static void add_device(struct output_table *t, const json_t *node, const json_t 
             output_cell(t, OUTPUT_FAINT, "-");
         output_cell(t, OUTPUT_PLAIN, "%lld", (long long)json_number(device, "sm_count", 0));
         output_cell(t, OUTPUT_PLAIN, "%s", json_text(node, "version", ""));
+        output_cell(t, OUTPUT_PLAIN, "%s",
+                    json_text(device, "cause", "")[0] ? json_text(device, "cause", "") : "-");
     }
     output_cell(t, OUTPUT_PLAIN, "%s", uuid);
 }
@@ -66,11 +78,12 @@ static void add_bare_node(struct output_table *t, const json_t *node)
 
 static int show(const json_t *nodes, bool wide)
 {
-    static const char *const narrow_titles[] = {"NODE", "STATE",     "INDEX",  "MODEL", "MEMORY",
-                                                "SM",   "WORKLOADS", "BOOKED", "UUID",  NULL};
-    static const char *const wide_titles[] = {"NODE",  "STATE",     "INDEX",   "MODEL", "MEMORY",
-                                              "SM",    "WORKLOADS", "BOOKED",  "SHARE", "DRAM",
-                                              "POWER", "SMS",       "VERSION", "UUID",  NULL};
+    static const char *const narrow_titles[] = {"NODE",   "STATE",  "HEALTH", "INDEX",
+                                                "MODEL",  "MEMORY", "SM",     "WORKLOADS",
+                                                "BOOKED", "UUID",   NULL};
+    static const char *const wide_titles[] = {
+        "NODE",  "STATE", "HEALTH", "INDEX", "MODEL",   "MEMORY", "SM",   "WORKLOADS", "BOOKED",
+        "SHARE", "DRAM",  "POWER",  "SMS",   "VERSION", "CAUSE",  "UUID", NULL};
     struct output_table t;
     output_table_init(&t, wide ? wide_titles : narrow_titles);
     for (size_t i = 0; i < json_array_size(nodes); i++) {

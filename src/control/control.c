@@ -42,6 +42,8 @@ static const struct http_route routes[] = {
     {HTTP_GET, "/v1/nodes/{name}", handle_node, HTTP_VIEWER},
     {HTTP_POST, "/v1/nodes/{name}/drain", handle_drain, HTTP_ADMIN},
     {HTTP_POST, "/v1/nodes/{name}/undrain", handle_undrain, HTTP_ADMIN},
+    {HTTP_POST, "/v1/devices/{uuid}/enable", handle_enable, HTTP_ADMIN},
+    {HTTP_POST, "/v1/devices/{uuid}/disable", handle_disable, HTTP_ADMIN},
     {HTTP_POST, "/v1/join", handle_join, HTTP_ANYBODY},
     {HTTP_GET, "/v1/tokens", handle_tokens, HTTP_ADMIN},
     {HTTP_POST, "/v1/tokens", handle_token_create, HTTP_ADMIN},

@@ -208,6 +208,8 @@ void handle_nodes(void *context, struct http_request *r);
 void handle_node(void *context, struct http_request *r);
 void handle_drain(void *context, struct http_request *r);
 void handle_undrain(void *context, struct http_request *r);
+void handle_enable(void *context, struct http_request *r);
+void handle_disable(void *context, struct http_request *r);
 void handle_version(void *context, struct http_request *r);
 void handle_healthz(void *context, struct http_request *r);
 void handle_readyz(void *context, struct http_request *r);

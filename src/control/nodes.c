@@ -154,6 +154,71 @@ void handle_undrain(void *context, struct http_request *r)
     drain(context, r, false);
 }
 
+/* ---- devices ---- */
+
+static void on_device_answer(struct waiter *w, const struct nodemsg *msg)
+{
+    struct http_request *r = w->http;
+    waiter_free(w);
+    struct error e;
+    if (msg && msg->result == 0) {
+        http_answer_text(r, 204, NULL, "", 0);
+        return;
+    }
+    if (msg)
+        error_set(&e, (enum error_code) - msg->result, "%s", msg->text ? msg->text : "refused");
+    else
+        error_set(&e, ERR_UNAVAILABLE, "its node did not answer; try again");
+    http_answer_error(r, &e);
+}
+
+/* The name of the node that has the device, or NULL. */
+static const char *node_of_device(struct control *c, const char *uuid)
+{
+    struct policy_snapshot inventory = {0};
+    if (c->cluster)
+        cluster_inventory(c->cluster, &inventory);
+    for (size_t i = 0; i < inventory.device_count; i++)
+        if (strcmp(inventory.devices[i].uuid, uuid) == 0)
+            return inventory.nodes[inventory.devices[i].node].name;
+    return NULL;
+}
+
+static void set_enabled(struct control *c, struct http_request *r, bool enable)
+{
+    struct error e = {0};
+    const char *uuid = http_request_part(r, "uuid");
+    if (!no_query(r))
+        return;
+    const char *node = node_of_device(c, uuid);
+    struct node_link *link = node ? links_find(c, node) : NULL;
+    struct waiter *w = link ? waiter_new(c, r) : NULL;
+    if (!w) {
+        if (!node)
+            error_set(&e, ERR_NOT_FOUND, "there is no device '%s'", uuid);
+        else if (!link)
+            error_set(&e, ERR_UNAVAILABLE, "node '%s' is not connected; try again", node);
+        else
+            error_set(&e, ERR_NO_MEMORY, "out of memory");
+        http_answer_error(r, &e);
+        return;
+    }
+    struct nodemsg msg = {.type = NODEMSG_DEVICE, .uuid = uuid, .enable = enable};
+    w->on_answer = on_device_answer;
+    if (link_ask(link, w, &msg) < 0)
+        on_device_answer(w, NULL);
+}
+
+void handle_enable(void *context, struct http_request *r)
+{
+    set_enabled(context, r, true);
+}
+
+void handle_disable(void *context, struct http_request *r)
+{
+    set_enabled(context, r, false);
+}
+
 /* ---- gpumux itself ---- */
 
 void handle_version(void *context, struct http_request *r)
@@ -249,6 +314,7 @@ static void metrics_of_devices(struct control *c, struct str *out)
         {"gpumux_device_memory_used_bytes", "Memory in use on the device"},
         {"gpumux_device_sm_activity_ratio", "Part of its SMs that is active, 0 to 1"},
         {"gpumux_device_power_watts", "Power it draws"},
+        {"gpumux_device_usable", "1: it takes tasks and services, 0.5: services alone, 0: nothing"},
     };
     const struct device_usage **usage = usage_of_devices(c, &inventory);
     for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
@@ -261,7 +327,10 @@ static void metrics_of_devices(struct control *c, struct str *out)
                                      d->neighbours,
                                      u ? (double)u->memory_used_bytes : -1,
                                      u ? u->sm_percent / 100 : -1,
-                                     u ? u->power_watts : -1};
+                                     u ? u->power_watts : -1,
+                                     d->admits == ADMIT_ALL        ? 1
+                                     : d->admits == ADMIT_SERVICES ? 0.5
+                                                                   : 0};
             if (values[f] >= 0)
                 metrics_sample(out, families[f].name, values[f], "node",
                                inventory.nodes[d->node].name, "uuid", d->uuid, "model", d->model,

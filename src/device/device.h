@@ -184,8 +184,7 @@ void device_step(struct device_monitor *d, const struct device_event *event,
 /* ---- questions; they change nothing ---- */
 
 enum device_state device_state(const struct device_monitor *d);
-/* Why it is in that state, or being repaired; "" where there is nothing to say. Valid until the next
- * step. */
+/* Why it is in that state, or being repaired; "" at first. Valid until the next step. */
 const char *device_cause(const struct device_monitor *d);
 enum device_admission device_admission(const struct device_monitor *d);
 /* Whose the end of this tenant is, if it has ended now, by its exit status in failure or not;
@@ -193,6 +192,8 @@ enum device_admission device_admission(const struct device_monitor *d);
  * step; "" for VERDICT_OWN. */
 enum attempt_verdict device_verdict(const struct device_monitor *d, uint64_t workload, int attempt,
                                     bool failed, const char **ret_why);
+/* Disabled by its own word or an operator's: only an operator enables it again. */
+bool device_needs_operator(const struct device_monitor *d);
 size_t device_tenant_count(const struct device_monitor *d);
 /* What an Xid is: a workload's own fault, the end of a device, or only worth telling. */
 enum device_xid_kind { XID_NOTE, XID_FAULT, XID_FATAL };

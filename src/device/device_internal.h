@@ -69,13 +69,13 @@ bool tenant_is_task(const struct tenant *t);
 size_t tenants_tasks(const struct device_monitor *d);
 /* Those that are clients of MPS, or (isolated) are not, and that no fault has been put down to yet. */
 size_t tenants_unblamed(const struct device_monitor *d, bool isolated);
-struct device_action *action_add(struct device_monitor *d, enum device_action_kind kind);
-void action_say(struct device_monitor *d, enum device_action_kind kind, const char *format, ...)
+struct device_action *device_act(struct device_monitor *d, enum device_action_kind kind);
+void device_say(struct device_monitor *d, enum device_action_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* limits.c */
 void limits_sample(struct device_monitor *d, const struct device_sample *sample);
-void state_change(struct device_monitor *d, enum device_state to, const char *format, ...)
+void device_change(struct device_monitor *d, enum device_state to, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* repair.c */

@@ -27,7 +27,7 @@ void ending_begin(struct device_monitor *d, struct tenant *t, int64_t grace_ms,
         return;
     t->ending = ENDING_ASKED;
     t->ending_next_ms = d->now_ms + grace_ms;
-    struct device_action *a = action_add(d, DEVICE_ACT_END);
+    struct device_action *a = device_act(d, DEVICE_ACT_END);
     a->workload = t->info.workload;
     a->attempt = t->info.attempt;
     a->grace_ms = grace_ms;
@@ -49,7 +49,7 @@ static void next_stage(struct device_monitor *d, struct tenant *t)
     bool can_terminate = t->ending == ENDING_ASKED && !t->info.isolated && !d->mps_lost;
     if (can_terminate && somebody_starts(d, t) && d->now_ms < t->ending_next_ms + STARTING_MS_MAX)
         return;
-    struct device_action *a = action_add(d, can_terminate ? DEVICE_ACT_TERMINATE : DEVICE_ACT_KILL);
+    struct device_action *a = device_act(d, can_terminate ? DEVICE_ACT_TERMINATE : DEVICE_ACT_KILL);
     a->workload = t->info.workload;
     a->attempt = t->info.attempt;
     t->ending = can_terminate ? ENDING_TERMINATED : ENDING_KILLED;

@@ -134,7 +134,7 @@ static void throttle(struct device_monitor *d)
     if (d->rate_permille < DEVICE_RATE_LEAST_PERMILLE)
         d->rate_permille = DEVICE_RATE_LEAST_PERMILLE;
     d->throttled_ms = d->now_ms;
-    action_add(d, DEVICE_ACT_THROTTLE)->rate_permille = d->rate_permille;
+    device_act(d, DEVICE_ACT_THROTTLE)->rate_permille = d->rate_permille;
 }
 
 static void release(struct device_monitor *d)
@@ -142,7 +142,7 @@ static void release(struct device_monitor *d)
     if (d->rate_permille == DEVICE_RATE_ALL_PERMILLE)
         return;
     d->rate_permille = DEVICE_RATE_ALL_PERMILLE;
-    action_add(d, DEVICE_ACT_RELEASE)->rate_permille = d->rate_permille;
+    device_act(d, DEVICE_ACT_RELEASE)->rate_permille = d->rate_permille;
 }
 
 static void enter_overlimit(struct device_monitor *d)
@@ -156,17 +156,16 @@ static void enter_overlimit(struct device_monitor *d)
                          "evicted: %.100s", d->cause);
 }
 
-void state_change(struct device_monitor *d, enum device_state to, const char *format, ...)
+void device_change(struct device_monitor *d, enum device_state to, const char *format, ...)
 {
-    struct device_action *a = action_add(d, DEVICE_ACT_STATE);
+    struct device_action *a = device_act(d, DEVICE_ACT_STATE);
     a->from = d->state;
     a->to = to;
     va_list args;
     va_start(args, format);
     (void)vsnprintf(a->text, sizeof a->text, format, args);
     va_end(args);
-    bool is_well = to == DEVICE_INIT || to == DEVICE_HEALTHY;
-    (void)snprintf(d->cause, sizeof d->cause, "%s", is_well ? "" : a->text);
+    (void)snprintf(d->cause, sizeof d->cause, "%s", a->text);
     d->state = to;
     d->state_since_ms = d->calm_since_ms = d->now_ms;
     d->outside_ms = 0;
@@ -183,7 +182,7 @@ static void in_init(struct device_monitor *d, const struct finding *f)
 {
     d->valid_samples = f->level == WITHIN ? d->valid_samples + 1 : 0;
     if (d->valid_samples >= d->config.valid_samples)
-        state_change(d, DEVICE_HEALTHY, "%d samples within limits", d->valid_samples);
+        device_change(d, DEVICE_HEALTHY, "%d samples within limits", d->valid_samples);
 }
 
 static void in_healthy(struct device_monitor *d, const struct finding *f)
@@ -191,9 +190,9 @@ static void in_healthy(struct device_monitor *d, const struct finding *f)
     if (d->hold_ms && d->now_ms - d->state_since_ms >= d->config.hold_reset_ms)
         d->hold_ms = 0;
     if (f->level == HARD)
-        state_change(d, DEVICE_OVERLIMIT, "%s", f->cause);
+        device_change(d, DEVICE_OVERLIMIT, "%s", f->cause);
     else if (f->level == SOFT)
-        state_change(d, DEVICE_UNHEALTHY, "%s", f->cause);
+        device_change(d, DEVICE_UNHEALTHY, "%s", f->cause);
 }
 
 static void in_unhealthy(struct device_monitor *d, const struct finding *f, int64_t passed_ms)
@@ -203,13 +202,13 @@ static void in_unhealthy(struct device_monitor *d, const struct finding *f, int6
         d->calm_since_ms = d->now_ms;
     }
     if (d->now_ms - d->calm_since_ms >= d->config.calm_ms)
-        state_change(d, DEVICE_HEALTHY, "within limits for %lld s",
-                     (long long)(d->config.calm_ms / 1000));
+        device_change(d, DEVICE_HEALTHY, "within limits for %lld s",
+                      (long long)(d->config.calm_ms / 1000));
     else if (f->level == HARD)
-        state_change(d, DEVICE_OVERLIMIT, "%s", f->cause);
+        device_change(d, DEVICE_OVERLIMIT, "%s", f->cause);
     else if (d->outside_ms >= d->config.outside_ms)
-        state_change(d, DEVICE_OVERLIMIT, "throttling did not help: %.90s",
-                     f->level == WITHIN ? d->cause : f->cause);
+        device_change(d, DEVICE_OVERLIMIT, "throttling did not help: %.90s",
+                      f->level == WITHIN ? d->cause : f->cause);
     else if (d->now_ms - d->throttled_ms >= HALVE_MS &&
              d->rate_permille > DEVICE_RATE_LEAST_PERMILLE)
         throttle(d);
@@ -220,7 +219,8 @@ static void in_overlimit(struct device_monitor *d, const struct finding *f)
     if (f->level != WITHIN)
         d->calm_since_ms = d->now_ms;
     else if (d->now_ms - d->calm_since_ms >= d->hold_ms)
-        state_change(d, DEVICE_HEALTHY, "within limits for %lld s", (long long)(d->hold_ms / 1000));
+        device_change(d, DEVICE_HEALTHY, "within limits for %lld s",
+                      (long long)(d->hold_ms / 1000));
 }
 
 void limits_sample(struct device_monitor *d, const struct device_sample *sample)

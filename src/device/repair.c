@@ -170,7 +170,7 @@ static void end_all(struct device_monitor *d, bool own_grace, const char *why)
 static void disable(struct device_monitor *d, const char *why)
 {
     if (d->state != DEVICE_DISABLED)
-        state_change(d, DEVICE_DISABLED, "%s", why);
+        device_change(d, DEVICE_DISABLED, "%s", why);
     else
         (void)snprintf(d->cause, sizeof d->cause, "%s", why);
 }
@@ -185,15 +185,15 @@ void repair_xid(struct device_monitor *d, int xid)
         cleaning_up = cleaning_up || d->tenants[i].ending != ENDING_NO;
     switch (device_xid_kind(xid)) {
     case XID_NOTE:
-        action_say(d, DEVICE_ACT_NOTE, "%s", cause);
+        device_say(d, DEVICE_ACT_NOTE, "%s", cause);
         break;
     case XID_FAULT:
-        action_say(d, DEVICE_ACT_NOTE, "%s", cause);
+        device_say(d, DEVICE_ACT_NOTE, "%s", cause);
         if (!cleaning_up)
             repair_fault(d, cause);
         break;
     case XID_FATAL:
-        action_say(d, DEVICE_ACT_ALARM, "%s", cause);
+        device_say(d, DEVICE_ACT_ALARM, "%s", cause);
         d->broken = true;
         disable(d, cause);
         end_all(d, false, cause);
@@ -212,7 +212,7 @@ void repair_operator(struct device_monitor *d, bool enable, const char *why)
     }
     d->by_operator = d->broken = false;
     if (d->state == DEVICE_DISABLED && !d->mps_lost)
-        state_change(d, DEVICE_INIT, "enabled by an operator");
+        device_change(d, DEVICE_INIT, "enabled by an operator");
 }
 
 /* ---- MPS ---- */
@@ -221,7 +221,7 @@ static void lose_mps(struct device_monitor *d, const char *cause)
 {
     d->mps_lost = true;
     d->replaced_in_vain = false;
-    action_say(d, DEVICE_ACT_ALARM, "%s", cause);
+    device_say(d, DEVICE_ACT_ALARM, "%s", cause);
     begin(d, REPAIR_REPLACING, "%s", cause);
     d->repair_until_ms = d->now_ms + LEAVE_MS;
     if (d->state != DEVICE_DISABLED)
@@ -270,7 +270,7 @@ void repair_mps(struct device_monitor *d, enum device_mps mps)
         } else if (d->repair == REPAIR_REPLACING && d->repair_asked_ms >= 0) {
             begin(d, REPAIR_TESTING, NULL);
             d->repair_asked_ms = d->now_ms;
-            action_add(d, DEVICE_ACT_SELF_TEST);
+            device_act(d, DEVICE_ACT_SELF_TEST);
         }
         break;
     }
@@ -281,14 +281,14 @@ void repair_self_tested(struct device_monitor *d, bool passed)
     if (d->repair != REPAIR_TESTING)
         return;
     if (!passed) {
-        action_say(d, DEVICE_ACT_ALARM, "the self-test of the device failed");
+        device_say(d, DEVICE_ACT_ALARM, "the self-test of the device failed");
         replace_again_later(d);
         return;
     }
     d->mps_lost = false;
     finish(d);
     if (!d->by_operator && !d->broken)
-        state_change(d, DEVICE_INIT, "MPS was replaced, and the self-test passed");
+        device_change(d, DEVICE_INIT, "MPS was replaced, and the self-test passed");
 }
 
 /* ---- time ---- */
@@ -298,7 +298,7 @@ static void ask_mps(struct device_monitor *d)
     if (d->repair_asked_ms >= 0 && d->now_ms - d->repair_asked_ms < ASK_AGAIN_MS)
         return;
     d->repair_asked_ms = d->now_ms;
-    action_add(d, DEVICE_ACT_MPS_CHECK);
+    device_act(d, DEVICE_ACT_MPS_CHECK);
 }
 
 /* Clients of the lost one go first, but one that does not go is not waited for; what was tried in vain is
@@ -309,7 +309,7 @@ static void replace_mps(struct device_monitor *d)
     if (d->repair_asked_ms >= 0 || (waits && d->now_ms < d->repair_until_ms))
         return;
     d->repair_asked_ms = d->now_ms;
-    action_add(d, DEVICE_ACT_MPS_REPLACE);
+    device_act(d, DEVICE_ACT_MPS_REPLACE);
 }
 
 void repair_tick(struct device_monitor *d)

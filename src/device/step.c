@@ -48,7 +48,7 @@ void device_monitor_free(struct device_monitor *d)
 
 /* ---- actions ---- */
 
-struct device_action *action_add(struct device_monitor *d, enum device_action_kind kind)
+struct device_action *device_act(struct device_monitor *d, enum device_action_kind kind)
 {
     /* The bound counts every action that a step can have; see each tenant's stages. */
     assert(d->actions->count < DEVICE_ACTIONS_MAX);
@@ -57,9 +57,9 @@ struct device_action *action_add(struct device_monitor *d, enum device_action_ki
     return a;
 }
 
-void action_say(struct device_monitor *d, enum device_action_kind kind, const char *format, ...)
+void device_say(struct device_monitor *d, enum device_action_kind kind, const char *format, ...)
 {
-    struct device_action *a = action_add(d, kind);
+    struct device_action *a = device_act(d, kind);
     va_list args;
     va_start(args, format);
     (void)vsnprintf(a->text, sizeof a->text, format, args);
@@ -109,7 +109,7 @@ static void tenant_came(struct device_monitor *d, const struct device_tenant_inf
     if (tenant_find(d, info->workload, info->attempt))
         return;
     if (d->tenant_count == DEVICE_TENANTS_MAX) {
-        struct device_action *a = action_add(d, DEVICE_ACT_END);
+        struct device_action *a = device_act(d, DEVICE_ACT_END);
         a->workload = info->workload;
         a->attempt = info->attempt;
         (void)snprintf(a->text, sizeof a->text, "%d workloads are on the device already",
@@ -156,7 +156,7 @@ static void clear_suspects(struct device_monitor *d)
             d->now_ms - t->runs_since_ms < d->config.probation_ms)
             continue;
         t->info.suspect = false;
-        struct device_action *a = action_add(d, DEVICE_ACT_CLEAR);
+        struct device_action *a = device_act(d, DEVICE_ACT_CLEAR);
         a->workload = t->info.workload;
         a->attempt = t->info.attempt;
     }
@@ -244,6 +244,11 @@ enum attempt_verdict device_verdict(const struct device_monitor *d, uint64_t wor
     if (ret_why)
         *ret_why = "";
     return VERDICT_OWN;
+}
+
+bool device_needs_operator(const struct device_monitor *d)
+{
+    return d->by_operator || d->broken;
 }
 
 size_t device_tenant_count(const struct device_monitor *d)

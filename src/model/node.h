@@ -58,7 +58,7 @@ struct device_health {
     char uuid[DEVICE_UUID_MAX];
     enum device_state state;
     enum device_admission admits;
-    char cause[WORKLOAD_TEXT_MAX]; /* "" where there is nothing to say */
+    char cause[WORKLOAD_TEXT_MAX]; /* why it is so; "" at first */
 };
 
 /* Something that happened on a device, for people. */

@@ -131,6 +131,8 @@ static int start(struct error *e, struct agent *a)
     if (r == 0)
         r = describe_node(e, a);
     if (r == 0)
+        r = monitor_open(e, a);
+    if (r == 0)
         r = adopt_all(e, a);
     if (r == 0)
         r = retention_new(e, a->base, a->finished_fd, &limits, &a->retention);
@@ -201,6 +203,7 @@ void agent_free(struct agent *a)
     list_for_each_safe (it, &a->runs)
         run_free(list_entry(it, struct run, link));
     retention_free(a->retention);
+    monitor_close(a);
     sampler_free(a->sampler);
     gpu_close(a->gpu);
     lease_close(&a->lease);

@@ -11,6 +11,7 @@
  *   mailbox.c    commands to one supervisor, and its answers
  *   reader.c     requests for output, waiting ones included
  *   usage.c      what attempts use
+ *   monitor.c    how the devices are, and what follows for attempts (device/device.h)
  *
  * Everything here runs on the loop's thread.
  */
@@ -29,6 +30,7 @@
 #include "node/control_socket.h"
 #include "node/credentials.h"
 #include "node/lease.h"
+#include "node/monitor.h"
 #include "node/sampler.h"
 #include "wire/nodemsg.h"
 
@@ -86,8 +88,9 @@ struct run {
     struct mailbox mailbox;
     uint64_t cpu_ticks; /* at the last beat, for usage */
     int64_t cpu_at_ms;
-    double samples_per_s; /* as its supervisor last said */
-    int64_t speed_at_ms;  /* 0: it never did */
+    struct tenancy tenancy; /* see monitor.h */
+    double samples_per_s;   /* as its supervisor last said */
+    int64_t speed_at_ms;    /* 0: it never did */
 };
 
 /* A request for output that waits for more. */
@@ -147,6 +150,7 @@ struct agent {
     struct node_info info;
     struct gpu *gpu;
     struct sampler *sampler;
+    struct monitor *monitor; /* NULL: there are no devices */
     struct lease lease;
     struct list runs;
     size_t run_count;
@@ -212,6 +216,8 @@ int link_start(struct error *e, struct agent *a);
 void link_stop(struct agent *a);
 /* Dropped when there is no session: hello will say it all. */
 void link_send(struct agent *a, const struct nodemsg *msg);
+/* Tells control at once what it would hear with the next beat. */
+void link_beat(struct agent *a);
 /* Answers a request with a result. */
 void link_done(struct agent *a, uint64_t request, int result, const char *text);
 

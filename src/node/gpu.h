@@ -15,6 +15,7 @@ enum { GPU_PROCESSES_MAX = 1024 };
 
 struct gpu_process {
     pid_t pid;
+    int device; /* index in gpu_sample.devices */
     uint64_t memory_used_bytes;
 };
 
@@ -33,5 +34,16 @@ int gpu_open(struct error *e, const char *emulate, const char *libraries, struct
 void gpu_close(struct gpu *g);
 /* Fills devices; returns how many (at most NODE_DEVICES_MAX). */
 int gpu_inventory(struct gpu *g, struct device *devices);
+/* The processes alone, at any time; the rest of *ret stays. */
+void gpu_sample_processes(struct gpu *g, struct gpu_sample *ret);
+/* How a device is, in one look. */
+struct gpu_reading {
+    bool valid; /* it answered */
+    uint64_t memory_used_bytes, memory_bytes;
+    uint64_t slowdown; /* reasons for slow clocks, bits as NVML has them */
+};
+void gpu_read(struct gpu *g, int device, struct gpu_reading *ret);
+/* Waits for the driver to tell of an Xid, at most that long. True: there was one. */
+bool gpu_wait_xid(struct gpu *g, int timeout_ms, int *ret_device, int *ret_xid);
 /* What happened since the last call, which must be more than 100 ms ago. */
 void gpu_sample(struct gpu *g, struct gpu_sample *ret);

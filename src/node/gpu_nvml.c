@@ -11,13 +11,16 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/str.h"
 
 enum {
     NVML_SUCCESS = 0,
+    NVML_ERROR_TIMEOUT = 10,
     NVML_TEMPERATURE_GPU = 0,
+    EVENT_XID = 8,
     GPM_VERSION = 1,
     GPM_SM_ACTIVITY = 2,
     GPM_DRAM_ACTIVITY = 10,
@@ -37,6 +40,12 @@ struct nvml_utilization {
 struct nvml_process {
     unsigned int pid;
     unsigned long long used_bytes;
+    unsigned int gpu_instance, compute_instance;
+};
+
+struct nvml_event {
+    void *device;
+    unsigned long long type, data;
     unsigned int gpu_instance, compute_instance;
 };
 
@@ -76,6 +85,12 @@ struct nvml_gpm_support {
     CALL(false, temperature, nvmlDeviceGetTemperature, (void *, int, unsigned int *))              \
     CALL(false, processes, nvmlDeviceGetComputeRunningProcesses_v3,                                \
          (void *, unsigned int *, struct nvml_process *))                                          \
+    CALL(false, slowdown, nvmlDeviceGetCurrentClocksThrottleReasons,                               \
+         (void *, unsigned long long *))                                                           \
+    CALL(false, event_set_create, nvmlEventSetCreate, (void **))                                   \
+    CALL(false, event_set_free, nvmlEventSetFree, (void *))                                        \
+    CALL(false, event_register, nvmlDeviceRegisterEvents, (void *, unsigned long long, void *))    \
+    CALL(false, event_wait, nvmlEventSetWait_v2, (void *, struct nvml_event *, unsigned int))      \
     CALL(false, gpm_support, nvmlGpmQueryDeviceSupport, (void *, struct nvml_gpm_support *))       \
     CALL(false, gpm_alloc, nvmlGpmSampleAlloc, (void **))                                          \
     CALL(false, gpm_free, nvmlGpmSampleFree, (void *))                                             \
@@ -101,6 +116,8 @@ struct gpu {
     void *library;
     struct nvml nvml;
     bool initialised, emulated;
+    void *xids; /* set of events; NULL: none was asked for, or there are none */
+    bool xids_tried;
     int device_count;
     struct gpu_device devices[NODE_DEVICES_MAX];
     struct nvml_gpm_metrics metrics; /* large: not on a thread's stack */
@@ -164,7 +181,8 @@ int gpu_open(struct error *e, const char *emulate, const char *libraries, struct
         snprintf(path, sizeof path, "%s/libnvidia-ml.so.1", libraries) >= (int)sizeof path)
         return error_set(e, ERR_INVALID, "the path of the emulated libraries is too long");
     /* The emulated library finds its devices by this, as a workload's does. */
-    if (emulate && setenv("GPUMUX_EMU", emulate, 1) < 0)
+    if (emulate && !str_equal(getenv("GPUMUX_EMU"), emulate) &&
+        setenv("GPUMUX_EMU", emulate, 1) < 0)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     struct gpu *g = calloc(1, sizeof *g);
     if (!g)
@@ -194,6 +212,8 @@ void gpu_close(struct gpu *g)
         for (int k = 0; k < 2; k++)
             if (g->devices[i].gpm_samples[k])
                 g->nvml.gpm_free(g->devices[i].gpm_samples[k]);
+    if (g->xids)
+        g->nvml.event_set_free(g->xids);
     if (g->initialised)
         g->nvml.shutdown();
     if (g->library)
@@ -303,8 +323,9 @@ static void sample_device(struct gpu *g, struct gpu_device *d, struct device_usa
         usage->temperature_celsius = celsius;
 }
 
-static void sample_processes(struct gpu *g, const struct gpu_device *d, struct gpu_sample *sample)
+static void sample_processes(struct gpu *g, int device, struct gpu_sample *sample)
 {
+    const struct gpu_device *d = &g->devices[device];
     unsigned int count = PROCESSES_OF_DEVICE_MAX;
     if (!g->nvml.processes || g->nvml.processes(d->handle, &count, g->processes) != NVML_SUCCESS)
         return;
@@ -312,16 +333,81 @@ static void sample_processes(struct gpu *g, const struct gpu_device *d, struct g
         const struct nvml_process *p = &g->processes[i];
         bool known = p->used_bytes != ULLONG_MAX; /* else the driver does not say */
         sample->processes[sample->process_count++] = (struct gpu_process){
-            .pid = (pid_t)p->pid, .memory_used_bytes = known ? p->used_bytes : 0};
+            .pid = (pid_t)p->pid, .device = device, .memory_used_bytes = known ? p->used_bytes : 0};
     }
+}
+
+void gpu_sample_processes(struct gpu *g, struct gpu_sample *ret)
+{
+    ret->process_count = 0;
+    for (int i = 0; i < g->device_count; i++)
+        sample_processes(g, i, ret);
 }
 
 void gpu_sample(struct gpu *g, struct gpu_sample *ret)
 {
     ret->device_count = (size_t)g->device_count;
-    ret->process_count = 0;
-    for (int i = 0; i < g->device_count; i++) {
+    for (int i = 0; i < g->device_count; i++)
         sample_device(g, &g->devices[i], &ret->devices[i]);
-        sample_processes(g, &g->devices[i], ret);
+    gpu_sample_processes(g, ret);
+}
+
+void gpu_read(struct gpu *g, int device, struct gpu_reading *ret)
+{
+    const struct gpu_device *d = &g->devices[device];
+    struct nvml_memory memory = {0};
+    unsigned long long reasons = 0;
+    bool valid = g->nvml.memory(d->handle, &memory) == NVML_SUCCESS;
+    if (!g->nvml.slowdown || g->nvml.slowdown(d->handle, &reasons) != NVML_SUCCESS)
+        reasons = 0;
+    *ret = (struct gpu_reading){.valid = valid,
+                                .memory_used_bytes = memory.used,
+                                .memory_bytes = memory.total,
+                                .slowdown = reasons};
+}
+
+static void sleep_ms(int64_t ms)
+{
+    const struct timespec wait = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&wait, NULL);
+}
+
+/* A device that tells of no Xids is left out; who has none at all, waits in vain. */
+static void open_xids(struct gpu *g)
+{
+    g->xids_tried = true;
+    if (!g->nvml.event_set_create || !g->nvml.event_set_free || !g->nvml.event_register ||
+        !g->nvml.event_wait || g->nvml.event_set_create(&g->xids) != NVML_SUCCESS) {
+        g->xids = NULL;
+        return;
     }
+    for (int i = 0; i < g->device_count; i++)
+        (void)g->nvml.event_register(g->devices[i].handle, EVENT_XID, g->xids);
+}
+
+bool gpu_wait_xid(struct gpu *g, int timeout_ms, int *ret_device, int *ret_xid)
+{
+    struct nvml_event event = {0};
+    if (!g->xids_tried)
+        open_xids(g);
+    if (!g->xids) {
+        sleep_ms(timeout_ms);
+        return false;
+    }
+    int64_t before_ms = clock_boot_ms();
+    int r = g->nvml.event_wait(g->xids, &event, (unsigned int)timeout_ms);
+    if (r != NVML_SUCCESS || event.type != EVENT_XID) {
+        /* An error that comes at once must not make a loop of it. */
+        int64_t left_ms = timeout_ms - (clock_boot_ms() - before_ms);
+        if (r != NVML_ERROR_TIMEOUT && left_ms > 0)
+            sleep_ms(left_ms);
+        return false;
+    }
+    for (int i = 0; i < g->device_count; i++)
+        if (g->devices[i].handle == event.device) {
+            *ret_device = i;
+            *ret_xid = (int)event.data;
+            return true;
+        }
+    return false;
 }

@@ -316,9 +316,12 @@ static int prepare_and_start(struct error *e, struct agent *a, const struct gran
     if (run) {
         run->granted = true;
         run_report(run);
+        monitor_came(run, grant);
         r = start_supervisor(e, run, account, arena, lock_fd);
-        if (r < 0)
+        if (r < 0) {
+            monitor_left(run, true);
             run_free(run);
+        }
     } else {
         r = error_set(e, ERR_NO_MEMORY, "out of memory");
     }
@@ -328,7 +331,8 @@ static int prepare_and_start(struct error *e, struct agent *a, const struct gran
 
 /* A fresh directory of ours with an exit record in it: nothing was run, nothing will be. */
 static void make_tombstone(struct agent *a, uint64_t workload, int attempt,
-                           enum failure_reason failure, const char *text)
+                           enum failure_reason failure, enum attempt_verdict verdict,
+                           const char *text)
 {
     char name[ATTEMPT_NAME_MAX];
     struct error e = {0};
@@ -338,16 +342,18 @@ static void make_tombstone(struct agent *a, uint64_t workload, int attempt,
     struct run *r = NULL;
     if (make_directory(&e, a, name, &fd) == 0)
         r = run_new(a, workload, attempt, fd);
-    if (r)
+    if (r) {
+        r->tenancy.verdict = verdict;
+        str_copy(r->tenancy.why, sizeof r->tenancy.why, text);
         run_bury(r, failure, 0, true, text);
-    else /* control asks again; then there may be room */
+    } else /* control asks again; then there may be room */
         log_write(a->log, LOG_WARN, "cannot record that an attempt never ran",
                   "attempt=%s error=\"%s\"", name, e.text);
 }
 
 void launch_tombstone(struct agent *a, uint64_t workload, int attempt, const char *text)
 {
-    make_tombstone(a, workload, attempt, FAILURE_NONE, text);
+    make_tombstone(a, workload, attempt, FAILURE_NONE, VERDICT_OWN, text);
 }
 
 void launch(struct agent *a, const struct grant *grant)
@@ -355,11 +361,16 @@ void launch(struct agent *a, const struct grant *grant)
     struct error e = {0};
     struct account account;
     struct arena arena;
+    char why[WORKLOAD_TEXT_MAX];
+    if (!monitor_admits(a, grant, why)) {
+        make_tombstone(a, grant->workload, grant->attempt, FAILURE_NONE, VERDICT_MOVED, why);
+        return;
+    }
     arena_init(&arena, LAUNCH_ARENA_BYTES);
     int r = check_grant(&e, a, grant, &account);
     if (r == 0)
         r = prepare_and_start(&e, a, grant, &account, &arena);
     arena_done(&arena);
     if (r < 0)
-        make_tombstone(a, grant->workload, grant->attempt, FAILURE_START, e.text);
+        make_tombstone(a, grant->workload, grant->attempt, FAILURE_START, VERDICT_OWN, e.text);
 }

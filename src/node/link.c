@@ -165,12 +165,16 @@ static void say_hello(struct agent *a)
     size_t count = 0;
     list_for_each (it, &a->runs)
         attempts[count++] = list_entry(it, struct run, link)->report;
+    const struct device_health *health;
+    size_t health_count = monitor_health(a, &health);
     const struct nodemsg hello = {.type = NODEMSG_HELLO,
                                   .protocol = NODEMSG_PROTOCOL,
                                   .version = GPUMUX_VERSION,
                                   .node = &a->info,
                                   .attempt_count = count,
-                                  .attempts = attempts};
+                                  .attempts = attempts,
+                                  .health_count = health_count,
+                                  .health = health};
     a->link.hello_sent_ms = clock_boot_ms();
     send_line(a, &hello);
     free(attempts);
@@ -184,19 +188,33 @@ static void send_beat(struct agent *a)
     if (sample && usage) {
         sampler_read(a->sampler, sample);
         size_t count = usage_measure(a, sample, usage, a->run_count);
+        const struct device_health *health;
+        const struct device_note *notes;
+        size_t health_count = monitor_health(a, &health);
+        size_t note_count = l->welcomed ? monitor_notes(a, &notes) : 0;
         const struct nodemsg beat = {.type = NODEMSG_BEAT,
                                      .session = l->session,
                                      .beat = ++l->beat,
                                      .device_usage_count = sample->device_count,
                                      .device_usage = sample->devices,
                                      .attempt_usage_count = count,
-                                     .attempt_usage = usage};
+                                     .attempt_usage = usage,
+                                     .health_count = health_count,
+                                     .health = health,
+                                     .note_count = note_count,
+                                     .notes = note_count ? notes : NULL};
         l->beats[l->beat % AGENT_BEATS_KEPT] =
             (struct beat_sent){.number = l->beat, .sent_ms = clock_boot_ms()};
         link_send(a, &beat);
     }
     free(sample);
     free(usage);
+}
+
+void link_beat(struct agent *a)
+{
+    if (a->link.welcomed)
+        send_beat(a);
 }
 
 static void beat_after(struct control_link *l, int64_t ms)

@@ -96,6 +96,7 @@ static void forward(struct agent *a, const struct nodemsg *msg)
 void orders_obey(struct agent *a, const struct nodemsg *msg)
 {
     struct run *r;
+    int result;
     switch (msg->type) {
     case NODEMSG_GRANT:
         if (is_current(a, msg))
@@ -116,6 +117,10 @@ void orders_obey(struct agent *a, const struct nodemsg *msg)
     case NODEMSG_SIGNAL:
     case NODEMSG_INPUT:
         forward(a, msg);
+        break;
+    case NODEMSG_DEVICE:
+        result = monitor_enable(a, msg->uuid, msg->enable);
+        link_done(a, msg->request, result, result < 0 ? "it has no such device" : "");
         break;
     default: /* a node's own messages, and those of a newer control */
         break;

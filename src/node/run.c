@@ -142,6 +142,11 @@ static void announce_end(struct run *r)
 {
     event_del(r->look);
     mailbox_done(r);
+    monitor_left(r, r->report.failure != FAILURE_NONE);
+    if (r->tenancy.verdict != VERDICT_OWN) {
+        r->report.verdict = r->tenancy.verdict;
+        str_copy(r->report.text, sizeof r->report.text, r->tenancy.why);
+    }
     log_write(r->agent->log, LOG_INFO, "attempt ended",
               "attempt=%s failure=%s exit_code=%d signal=%d", r->name,
               failure_reason_name(r->report.failure), r->report.exit_code, r->report.signal);
@@ -225,7 +230,7 @@ static void look_at_the_dead(struct run *r)
     bool told = read_exit(r);
     struct attempt_report exit = r->report;
     r->report = before; /* until nothing of it lives */
-    if (!clean_up(r, !told)) {
+    if (!clean_up(r, !told) || (told && monitor_doubts(r, exit.failure != FAILURE_NONE))) {
         look_later(r);
         return;
     }
@@ -256,6 +261,7 @@ void run_look(struct run *r)
         run_report(r);
     else
         r->report.phase = before;
+    monitor_alive(r);
     /* While it starts, the pipe that it inherited tells when to look again. */
     if (r->mailbox.fd < 0 && r->started_fd < 0 && !mailbox_connect(r))
         look_later(r);

@@ -1,0 +1,480 @@
+#include "node/monitor.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/durable.h"
+#include "device/device.h"
+#include "node/agent_internal.h"
+#include "node/process.h"
+#include "node/watch.h"
+
+enum {
+    /* From a process's failure until the driver must have told of the fault behind it. */
+    DOUBT_MS = 2 * WATCH_EVERY_MS + 100,
+    DISABLED_FILE_MAX = NODE_DEVICES_MAX * (DEVICE_UUID_MAX + WORKLOAD_TEXT_MAX),
+    /* The supervisor's own patience, beyond the device's: terminate_client comes first. */
+    SUPERVISOR_MORE_MS = 5000,
+};
+
+struct monitor {
+    struct agent *agent;
+    struct gpu *gpu;
+    struct watch *watch;
+    struct event *readable;
+    int count;
+    struct device_monitor *devices[NODE_DEVICES_MAX]; /* same index as agent.info.devices */
+    struct device_health health[NODE_DEVICES_MAX];
+    bool changed;      /* control should hear of it soon */
+    size_t note_count; /* not told yet */
+    struct device_note notes[NODEMSG_NOTES_MAX];
+    struct device_actions actions;
+    struct watch_news news;
+};
+
+/* ---- what the devices ask for ---- */
+
+static void stop_run(struct run *r, int64_t grace_ms)
+{
+    bool news = r->stop_grace_ms < 0 || grace_ms < r->stop_grace_ms;
+    const struct control_command stop = {.kind = CONTROL_STOP, .grace_ms = grace_ms};
+    if (run_is_alive(r) && news && mailbox_post(r, 0, &stop) == 0)
+        r->stop_grace_ms = grace_ms;
+}
+
+static void note(struct monitor *m, int device, bool alarm, const char *text)
+{
+    const char *uuid = m->agent->info.devices[device].uuid;
+    log_write(m->agent->log, alarm ? LOG_ERROR : LOG_WARN,
+              alarm ? "a device needs attention" : "a device told something",
+              "device=%s text=\"%s\"", uuid, text);
+    if (m->note_count == NODEMSG_NOTES_MAX)
+        return; /* nobody listens, and the log has it */
+    struct device_note *n = &m->notes[m->note_count++];
+    *n = (struct device_note){.alarm = alarm};
+    str_copy(n->uuid, sizeof n->uuid, uuid);
+    str_copy(n->text, sizeof n->text, text);
+    m->changed = true;
+}
+
+static void write_disabled(struct monitor *m)
+{
+    struct str text;
+    struct error e = {0};
+    str_init(&text, DISABLED_FILE_MAX);
+    for (int i = 0; i < m->count; i++)
+        if (device_needs_operator(m->devices[i]))
+            str_printf(&text, "%s %s\n", m->agent->info.devices[i].uuid,
+                       device_cause(m->devices[i]));
+    if (durable_replace(&e, m->agent->directory_fd, "disabled", str_text(&text), text.length) < 0)
+        log_write(m->agent->log, LOG_ERROR, "cannot record which devices are disabled",
+                  "error=\"%s\"", e.text);
+    str_done(&text);
+}
+
+static void act_on_run(struct monitor *m, const struct device_action *action)
+{
+    struct run *r = run_find(m->agent, action->workload, action->attempt);
+    if (!r)
+        return;
+    switch (action->kind) {
+    case DEVICE_ACT_END:
+        log_write(m->agent->log, LOG_WARN, "attempt is ended by its device",
+                  "attempt=%s why=\"%s\"", r->name, action->text);
+        stop_run(r, action->grace_ms + (action->grace_ms ? SUPERVISOR_MORE_MS : 0));
+        break;
+    case DEVICE_ACT_KILL:
+        stop_run(r, 0);
+        break;
+    case DEVICE_ACT_CLEAR:
+        r->report.cleared = true;
+        run_report(r);
+        break;
+    default:
+        break;
+    }
+}
+
+static void act(struct monitor *m, int device, const struct device_action *action)
+{
+    switch (action->kind) {
+    case DEVICE_ACT_STATE:
+        log_write(m->agent->log, action->to == DEVICE_HEALTHY ? LOG_INFO : LOG_WARN,
+                  "device changed its state", "device=%s from=%s to=%s why=\"%s\"",
+                  m->agent->info.devices[device].uuid, device_state_name(action->from),
+                  device_state_name(action->to), action->text);
+        if (action->to == DEVICE_DISABLED || action->from == DEVICE_DISABLED)
+            write_disabled(m);
+        break;
+    case DEVICE_ACT_NOTE:
+    case DEVICE_ACT_ALARM:
+        note(m, device, action->kind == DEVICE_ACT_ALARM, action->text);
+        break;
+    default:
+        act_on_run(m, action);
+        break;
+    }
+}
+
+static void refresh_health(struct monitor *m, int device)
+{
+    const struct device_monitor *d = m->devices[device];
+    struct device_health *h = &m->health[device];
+    enum device_state state = device_state(d);
+    enum device_admission admits = device_admission(d);
+    m->changed = m->changed || h->state != state || h->admits != admits;
+    h->state = state;
+    h->admits = admits;
+    str_copy(h->cause, sizeof h->cause, device_cause(d));
+}
+
+static void step(struct monitor *m, int device, struct device_event event)
+{
+    event.now_ms = clock_boot_ms();
+    device_step(m->devices[device], &event, &m->actions);
+    for (size_t i = 0; i < m->actions.count; i++)
+        act(m, device, &m->actions.items[i]);
+    refresh_health(m, device);
+}
+
+/* After steps: what control should know, it knows now. */
+static void tell_control(struct monitor *m)
+{
+    if (!m->changed)
+        return;
+    m->changed = false;
+    link_beat(m->agent);
+}
+
+/* ---- what the watch sees ---- */
+
+static bool is_on(const struct run *r, int device)
+{
+    for (int i = 0; i < r->tenancy.device_count; i++)
+        if (r->tenancy.there && r->tenancy.devices[i] == device)
+            return true;
+    return false;
+}
+
+static uint64_t held_by(struct process_table *table, const struct run *r,
+                        const struct gpu_sample *sample, int device)
+{
+    uint64_t bytes = 0;
+    process_table_mark_tree(table, r->recorded ? r->record.supervisor_pid : 0);
+    for (size_t i = 0; i < sample->process_count; i++)
+        for (size_t k = 0; k < table->count && sample->processes[i].device == device; k++)
+            if (table->items[k].member && table->items[k].pid == sample->processes[i].pid)
+                bytes += sample->processes[i].memory_used_bytes;
+    return bytes;
+}
+
+static void sample_device(struct monitor *m, int device, struct process_table *table)
+{
+    const struct gpu_reading *reading = &m->news.readings[device];
+    struct device_tenant_sample tenants[DEVICE_TENANTS_MAX];
+    struct device_sample sample = {.valid = reading->valid,
+                                   .memory_used_bytes = reading->memory_used_bytes,
+                                   .memory_bytes = reading->memory_bytes,
+                                   .slowdown = reading->slowdown,
+                                   .tenants = tenants};
+    list_for_each (it, &m->agent->runs) {
+        struct run *r = list_entry(it, struct run, link);
+        if (!table || !is_on(r, device) || sample.tenant_count == DEVICE_TENANTS_MAX)
+            continue;
+        tenants[sample.tenant_count++] = (struct device_tenant_sample){
+            .workload = r->workload, .memory_bytes = held_by(table, r, &m->news.processes, device)};
+    }
+    step(m, device, (struct device_event){.kind = DEVICE_SAMPLE, .sample = &sample});
+}
+
+static void on_news(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct monitor *m = arg;
+    struct process_table table;
+    watch_read(m->watch, &m->news);
+    for (size_t i = 0; i < m->news.xid_count; i++)
+        step(m, m->news.xids[i].device,
+             (struct device_event){.kind = DEVICE_XID, .xid = m->news.xids[i].xid});
+    bool has_table = m->news.looked && m->news.has_processes && process_table_read(&table) == 0;
+    for (int i = 0; i < m->count && m->news.looked; i++)
+        sample_device(m, i, has_table ? &table : NULL);
+    if (has_table)
+        process_table_done(&table);
+    tell_control(m);
+}
+
+/* ---- attempts ---- */
+
+static int find_device(const struct agent *a, const char *uuid, size_t length)
+{
+    for (int i = 0; i < a->info.device_count; i++)
+        if (strlen(a->info.devices[i].uuid) == length &&
+            memcmp(a->info.devices[i].uuid, uuid, length) == 0)
+            return i;
+    return -1;
+}
+
+bool monitor_admits(struct agent *a, const struct grant *grant, char why[WORKLOAD_TEXT_MAX])
+{
+    for (int i = 0; a->monitor && i < grant->device_count; i++) {
+        int d = find_device(a, grant->devices[i], strlen(grant->devices[i]));
+        if (d < 0)
+            continue;
+        const struct device_monitor *device = a->monitor->devices[d];
+        enum device_admission admits = device_admission(device);
+        if (admits == ADMIT_ALL ||
+            (admits == ADMIT_SERVICES && grant->spec->needs.kind == WORKLOAD_SERVICE))
+            continue;
+        (void)snprintf(why, WORKLOAD_TEXT_MAX, "its device is %s%s%.120s",
+                       device_state_name(device_state(device)), device_cause(device)[0] ? ": " : "",
+                       device_cause(device));
+        return false;
+    }
+    return true;
+}
+
+static void come(struct run *r, const struct device_tenant_info *info)
+{
+    struct monitor *m = r->agent->monitor;
+    r->tenancy.there = true;
+    for (int i = 0; i < r->tenancy.device_count; i++)
+        step(m, r->tenancy.devices[i],
+             (struct device_event){.kind = DEVICE_TENANT_CAME, .came = info});
+    tell_control(m);
+}
+
+void monitor_came(struct run *r, const struct grant *grant)
+{
+    struct tenancy *t = &r->tenancy;
+    for (int i = 0; r->agent->monitor && i < grant->device_count; i++) {
+        int d = find_device(r->agent, grant->devices[i], strlen(grant->devices[i]));
+        if (d >= 0)
+            t->devices[t->device_count++] = d;
+    }
+    if (t->device_count == 0)
+        return;
+    const struct device_tenant_info info = {.workload = r->workload,
+                                            .attempt = r->attempt,
+                                            .kind = grant->spec->needs.kind,
+                                            .grace_ms = grant->spec->needs.grace_ms,
+                                            .isolated = true, /* no attempt is a client of MPS */
+                                            .suspect = grant->suspect};
+    come(r, &info);
+}
+
+/* "GPU-a,GPU-b", as the attempt has it in its environment. */
+static void take_devices(struct run *r, const char *list)
+{
+    struct tenancy *t = &r->tenancy;
+    while (*list && t->device_count < WORKLOAD_DEVICES_MAX) {
+        size_t length = strcspn(list, ",");
+        int d = find_device(r->agent, list, length);
+        if (d >= 0)
+            t->devices[t->device_count++] = d;
+        list += length + (list[length] == ',');
+    }
+}
+
+void monitor_adopted(struct run *r)
+{
+    static const char variable[] = "CUDA_VISIBLE_DEVICES=";
+    struct str text;
+    struct arena arena;
+    struct attempt_grant grant;
+    if (!r->agent->monitor || !run_is_alive(r))
+        return;
+    str_init(&text, ATTEMPT_FILE_MAX);
+    arena_init(&arena, ATTEMPT_FILE_MAX);
+    if (durable_read(NULL, r->directory_fd, "grant.json", r->uid, &text) == 0 &&
+        attempt_grant_parse(NULL, &arena, str_text(&text), text.length, &grant) == 0) {
+        for (size_t i = 0; i < grant.environment.count; i++)
+            if (str_starts_with(grant.environment.items[i], variable))
+                take_devices(r, grant.environment.items[i] + sizeof variable - 1);
+        const struct device_tenant_info info = {.workload = r->workload,
+                                                .attempt = r->attempt,
+                                                .kind = grant.service ? WORKLOAD_SERVICE
+                                                                      : WORKLOAD_TASK,
+                                                .grace_ms = grant.grace_ms,
+                                                .isolated = true,
+                                                .adopted = true};
+        if (r->tenancy.device_count > 0)
+            come(r, &info);
+    }
+    arena_done(&arena);
+    str_done(&text);
+}
+
+void monitor_alive(struct run *r)
+{
+    if (!r->tenancy.there || r->tenancy.told_running || r->report.phase < ATTEMPT_RUNNING)
+        return;
+    r->tenancy.told_running = true;
+    for (int i = 0; i < r->tenancy.device_count; i++)
+        step(r->agent->monitor, r->tenancy.devices[i],
+             (struct device_event){.kind = DEVICE_TENANT_RUNS,
+                                   .tenant = {.workload = r->workload, .attempt = r->attempt}});
+}
+
+/* Of several devices the gravest word counts. */
+static void judge(struct run *r, bool failed)
+{
+    for (int i = 0; r->tenancy.there && i < r->tenancy.device_count; i++) {
+        const char *why;
+        enum attempt_verdict verdict =
+            device_verdict(r->agent->monitor->devices[r->tenancy.devices[i]], r->workload,
+                           r->attempt, failed, &why);
+        if (verdict <= r->tenancy.verdict)
+            continue;
+        r->tenancy.verdict = verdict;
+        str_copy(r->tenancy.why, sizeof r->tenancy.why, why);
+    }
+}
+
+bool monitor_doubts(struct run *r, bool failed)
+{
+    judge(r, failed);
+    /* What was told to stop is expected to fail. */
+    if (!r->tenancy.there || !failed || r->tenancy.verdict != VERDICT_OWN || r->stop_grace_ms >= 0)
+        return false;
+    int64_t now_ms = clock_boot_ms();
+    if (r->tenancy.doubt_until_ms == 0)
+        r->tenancy.doubt_until_ms = now_ms + DOUBT_MS;
+    return now_ms < r->tenancy.doubt_until_ms;
+}
+
+void monitor_left(struct run *r, bool failed)
+{
+    if (!r->tenancy.there)
+        return;
+    judge(r, failed);
+    r->tenancy.there = false;
+    for (int i = 0; i < r->tenancy.device_count; i++)
+        step(r->agent->monitor, r->tenancy.devices[i],
+             (struct device_event){
+                 .kind = DEVICE_TENANT_LEFT,
+                 .tenant = {.workload = r->workload, .attempt = r->attempt, .failed = failed}});
+    tell_control(r->agent->monitor);
+}
+
+/* ---- what control hears and says ---- */
+
+size_t monitor_health(struct agent *a, const struct device_health **ret)
+{
+    *ret = a->monitor ? a->monitor->health : NULL;
+    return a->monitor ? (size_t)a->monitor->count : 0;
+}
+
+size_t monitor_notes(struct agent *a, const struct device_note **ret)
+{
+    struct monitor *m = a->monitor;
+    *ret = m ? m->notes : NULL;
+    if (!m)
+        return 0;
+    size_t count = m->note_count;
+    m->note_count = 0; /* the array stays as it is until the next note */
+    return count;
+}
+
+int monitor_enable(struct agent *a, const char *uuid, bool enable)
+{
+    int d = a->monitor ? find_device(a, uuid, strlen(uuid)) : -1;
+    if (d < 0)
+        return -ERR_NOT_FOUND;
+    step(a->monitor, d,
+         (struct device_event){.kind = DEVICE_OPERATOR, .operator_says = {.enable = enable}});
+    write_disabled(a->monitor);
+    tell_control(a->monitor);
+    return 0;
+}
+
+/* ---- life ---- */
+
+static void read_disabled(struct monitor *m)
+{
+    struct str text;
+    char *rest = NULL;
+    str_init(&text, DISABLED_FILE_MAX);
+    if (durable_read(NULL, m->agent->directory_fd, "disabled", geteuid(), &text) == 0)
+        rest = text.data;
+    while (rest && *rest) {
+        char *line = strsep(&rest, "\n");
+        size_t length = strcspn(line, " ");
+        int d = find_device(m->agent, line, length);
+        if (d >= 0)
+            step(m, d,
+                 (struct device_event){
+                     .kind = DEVICE_OPERATOR,
+                     .operator_says = {.why = line[length] ? line + length + 1 : NULL}});
+    }
+    str_done(&text);
+}
+
+static void configure(const struct config *c, struct device_config *ret)
+{
+    device_config_default(ret);
+    ret->memory_soft_percent = (int)c->monitor_memory_soft;
+    ret->memory_hard_percent = (int)c->monitor_memory_hard;
+    ret->latency_soft_percent = (int)c->monitor_latency_soft;
+    ret->latency_hard_percent = (int)c->monitor_latency_hard;
+    ret->latency_requests_least = c->monitor_requests;
+    ret->calm_ms = c->monitor_calm_ms;
+    ret->outside_ms = c->monitor_outside_ms;
+    ret->hold_min_ms = c->monitor_hold_min_ms;
+    ret->hold_max_ms = c->monitor_hold_max_ms;
+    ret->hold_reset_ms = c->monitor_hold_max_ms;
+    ret->probation_ms = c->fault_probation_ms;
+}
+
+int monitor_open(struct error *e, struct agent *a)
+{
+    if (a->info.device_count == 0)
+        return 0;
+    struct monitor *m = calloc(1, sizeof *m);
+    if (!m)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    a->monitor = m;
+    m->agent = a;
+    struct device_config config;
+    configure(a->config, &config);
+    int full_percent = config.memory_soft_percent < config.memory_hard_percent
+                           ? config.memory_soft_percent
+                           : config.memory_hard_percent;
+    for (; m->count < a->info.device_count; m->count++) {
+        if (device_monitor_new(&config, &m->devices[m->count]) < 0)
+            return error_set(e, ERR_NO_MEMORY, "out of memory");
+        str_copy(m->health[m->count].uuid, DEVICE_UUID_MAX, a->info.devices[m->count].uuid);
+        refresh_health(m, m->count);
+    }
+    read_disabled(m);
+    /* A library of its own: the sampler's thread is in the other. */
+    int r = gpu_open(e, a->emulate, a->emulate_libraries, &m->gpu);
+    if (r == 0)
+        r = watch_new(e, m->gpu, m->count, full_percent, &m->watch);
+    if (r < 0)
+        return r;
+    m->readable = event_new(a->base, watch_fd(m->watch), EV_READ | EV_PERSIST, on_news, m);
+    if (!m->readable || event_add(m->readable, NULL) < 0)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    return 0;
+}
+
+void monitor_close(struct agent *a)
+{
+    struct monitor *m = a->monitor;
+    if (!m)
+        return;
+    if (m->readable)
+        event_free(m->readable);
+    watch_free(m->watch);
+    gpu_close(m->gpu);
+    for (int i = 0; i < NODE_DEVICES_MAX; i++)
+        device_monitor_free(m->devices[i]);
+    free(m);
+    a->monitor = NULL;
+}

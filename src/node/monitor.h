@@ -1,0 +1,51 @@
+/*
+ * The devices of this node under watch: feeds device_step with what watch.h sees and with the attempts
+ * that come and go, and carries out what it answers. On the loop's thread.
+ *
+ * A device that was disabled by its own word or an operator's stays so over restarts of the agent: the
+ * file `disabled` in the state directory lists them, one a line, with the cause.
+ */
+#pragma once
+#include <stdbool.h>
+
+#include "model/node.h"
+#include "wire/nodemsg.h"
+
+struct agent;
+struct run;
+struct monitor;
+
+/* What the monitor keeps with each run. */
+struct tenancy {
+    int device_count; /* 0: none of its concern */
+    int devices[WORKLOAD_DEVICES_MAX];
+    bool there;        /* it is a tenant of them */
+    bool told_running; /* and they know that it runs */
+    int64_t
+        doubt_until_ms; /* its failure may be a device's: nothing is said until then; 0: not yet */
+    enum attempt_verdict verdict;
+    char why[WORKLOAD_TEXT_MAX]; /* of a verdict that is not its own */
+};
+
+/* Does nothing on a node without devices. */
+int monitor_open(struct error *e, struct agent *a);
+void monitor_close(struct agent *a);
+
+/* Whether a grant may start on its devices now; if not, why. */
+bool monitor_admits(struct agent *a, const struct grant *grant, char why[WORKLOAD_TEXT_MAX]);
+/* Before it is started; and an attempt that was found running, after its record was read. */
+void monitor_came(struct run *r, const struct grant *grant);
+void monitor_adopted(struct run *r);
+/* It was looked at, and is alive. */
+void monitor_alive(struct run *r);
+/* It ended, in failure or not. True: ask again, the devices may have more to say about it. */
+bool monitor_doubts(struct run *r, bool failed);
+/* Nothing of it is left: it is no tenant any more, and r->tenancy has the verdict. */
+void monitor_left(struct run *r, bool failed);
+
+/* For hello and beat: valid until the loop runs on. */
+size_t monitor_health(struct agent *a, const struct device_health **ret);
+/* Notes that were not told yet; told from now on. */
+size_t monitor_notes(struct agent *a, const struct device_note **ret);
+/* An operator's word. -ERR_NOT_FOUND. */
+int monitor_enable(struct agent *a, const char *uuid, bool enable);

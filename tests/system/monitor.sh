@@ -1,0 +1,97 @@
+#!/bin/bash
+# Devices that are watched: limits, Xids, broken ones, and what becomes of workloads there.
+. "$(dirname "$0")/lib.sh"
+emu=$GPUMUX_BUILD/emu/bin
+burn=$GPUMUX_BUILD/workloads/gpumux-burn
+device() { api GET /v1/nodes | jq -r ".nodes[0].devices[$1].$2"; }
+device_is() { [ "$(device "$1" "$2")" = "$3" ]; }
+fault() { GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$@"; }
+told() { "$gpumux" events | grep "$1"; }
+task() { submit "{\"devices\": 1, \"quota\": \"8g\", \"command\": [\"$burn\", \"--step-ms\", \"5\", \"--sm\", \"30\", \"--memory\", \"$1\", \"--steps\", \"1000000\"]}"; }
+on() { field "$1" 'devices[0]'; }
+start --emulate 2xH200:10g --set monitor_hold_min=1s --set monitor_memory_soft=60 --set monitor_memory_hard=65
+
+echo "-- healthy, and told so"
+for d in 0 1; do wait_until "device $d is healthy" device_is $d state healthy; done
+wait_until "an event" told "device_state.*healthy"
+
+echo "-- memory above the hard limit: the task is evicted and queued again"
+small=$(task 1g)
+wait_field "$small" state running
+big=$(task 8g)
+evicted() { show "$1" | jq -e '.attempts[] | select(.text | startswith("evicted"))'; }
+wait_until "it is evicted" evicted "$big"
+wait_until "the state is told" told "device_state.*overlimit"
+has "$big" failures 0 || fail "an eviction was counted"
+cancel "$big"
+ends "$big" cancelled
+cancel "$small"
+ends "$small" cancelled
+for d in 0 1; do wait_until "device $d is healthy again" device_is $d state healthy; done
+
+echo "-- slowed clocks: overlimit while a task is there"
+id=$(task 1g)
+wait_field "$id" state running
+hot=$(api GET /v1/nodes | jq -r --arg u "$(on "$id")" '.nodes[0].devices[] | select(.uuid == $u).index')
+fault "$hot" thermal 50
+wait_until "overlimit" told "device $hot .*overlimit: its clocks are slowed"
+fault "$hot" thermal 0
+wait_until "it runs elsewhere, or again" has "$id" state running
+cancel "$id"
+ends "$id" cancelled
+
+echo "-- an Xid that says nothing of a workload is an event"
+fault 0 xid 62
+wait_until "an event" told "device_note.*Xid 62"
+
+echo "-- a fault of its own: found, tried again as a suspect, failed at the third"
+id=$(task 1g)
+for attempt in 1 2 3; do
+    at() { [ "$(field "$id" attempt)" = "$attempt" ] && has "$id" state running; }
+    wait_until "attempt $attempt runs" at
+    index=$(api GET /v1/nodes | jq -r --arg u "$(on "$id")" '.nodes[0].devices[] | select(.uuid == $u).index')
+    pid=$(pgrep -f "^$burn" | head -n 1)
+    fault "$index" illegal-address "$pid"
+    wait_until "it is blamed" eval "[ \"\$(field $id faults)\" = $attempt ]"
+done
+ends "$id" failed fault
+[[ $(field "$id" text) == *"Xid 31"* ]] || fail "the reason is not kept: $(field "$id" text)"
+
+echo "-- ECC: disabled, and what was there goes on elsewhere"
+for d in 0 1; do wait_until "device $d is healthy" device_is $d state healthy; done
+id=$(task 1g)
+wait_field "$id" state running
+bad=$(on "$id")
+index=$(api GET /v1/nodes | jq -r --arg u "$bad" '.nodes[0].devices[] | select(.uuid == $u).index')
+fault "$index" ecc
+wait_until "disabled" device_is "$index" state disabled
+moved() { has "$id" state running && [ "$(on "$id")" != "$bad" ]; }
+wait_until "it runs on the other device" moved
+has "$id" failures 0 || fail "the device's failure was counted as the task's"
+wait_until "an operator is told" told "device_alarm.*ECC"
+"$gpumux" nodes -o wide | grep "$bad" | grep "disabled.*Xid" > /dev/null || fail "$("$gpumux" nodes -o wide)"
+
+echo "-- that lasts over a restart of the agent, until an operator enables it"
+crash
+start --emulate 2xH200:10g --set monitor_hold_min=1s
+wait_until "still disabled" device_is "$index" state disabled
+[[ $(device "$index" cause) == *Xid* ]] || fail "the cause was lost: $(device "$index" cause)"
+fault "$index" reset
+"$gpumux" enable "$bad"
+wait_until "healthy" device_is "$index" state healthy
+
+echo "-- an operator disables a device in use"
+other=$(on "$id")
+index=$((1 - index))
+"$gpumux" disable "$other"
+wait_until "disabled" device_is "$index" state disabled
+away() { has "$id" state running && [ "$(on "$id")" = "$bad" ]; }
+wait_until "it moved" away
+expect_status 404 POST /v1/devices/GPU-none/enable
+cancel "$id"
+ends "$id" cancelled
+curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | grep "^gpumux_device_usable.*$other" | grep ' 0$' > /dev/null \
+    || fail "the metric does not say that it takes nothing"
+"$gpumux" enable "$other"
+wait_until "healthy" device_is "$index" state healthy
+stop
