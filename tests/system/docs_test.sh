@@ -87,7 +87,7 @@ script_of() {
         inside { print }
         inside && /^gpumux up/ { starts = "await" }
         inside && /^gpumux control --.*&$/ { starts = "await control_ready" }
-        inside && /--state node.*&$/ { starts = "await nodes_ready " ++nodes }' "$1"
+        inside && /--state node.*&$/ { starts = "await nodes_ready " (/^gpumux node/ ? nodes : ++nodes) }' "$1"
 }
 
 for page in $pages; do

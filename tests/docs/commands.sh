@@ -1,0 +1,97 @@
+#!/bin/bash
+# commands.sh ROOT: every command in the pages for administrators is run by a test.
+#
+# A block is ```sh run, which system/docs_PAGE runs, or ```sh below a mark that says who runs it (follow.sh).
+# That test exists, is registered, and makes sure that it leaves no such block out. A command inside a sentence or a
+# table is one that stands in such a block; words in capitals there, and …, are whatever the block has.
+set -euo pipefail
+cd "$1"
+. tests/docs/follow.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work" "$FOLLOWED_BLOCKS"' EXIT
+pages=(docs/install.md docs/first-cluster.md docs/operate.md docs/security.md docs/troubleshooting.md)
+failed=0
+complain() { echo "$*"; failed=1; }
+
+# fences PAGE: of each block "LINE LANGUAGE|RUNNER", the runner as its mark says.
+fences() {
+    awk '
+        /^```/ && inside { inside = 0; before = ""; next }
+        /^```/ {
+            inside = 1
+            runner = before ~ /^<!-- run by .* -->$/ ? substr(before, 13, length(before) - 16) : ""
+            print FNR " " substr($0, 4) "|" runner
+        }
+        { before = $0 }' "$1"
+}
+
+# runs_all RUNNER: whether it is a test that takes its commands from the pages, and all of them.
+runs_all() {
+    local script
+    case $1 in
+    system/*)
+        script=tests/$1.sh
+        grep -qE "^gpumux_script_test\($1 |^ +gpumux_script_test\($1 " tests/system/CMakeLists.txt || return 1
+        ;;
+    "make "*)
+        script=scripts/${1#make }
+        grep -qE "^${1#make }:" Makefile || return 1
+        ;;
+    *) return 1 ;;
+    esac
+    [ -f "$script" ] && grep -qxF "runner='$1'" "$script" && grep -q '^ *all_followed "$runner" ' "$script" \
+        && grep -q 'page_block "$runner"' "$script"
+}
+
+for page in "${pages[@]}"; do
+    name=$(basename "$page" .md)
+    while read -r line rest; do
+        language=${rest%|*} runner=${rest##*|}
+        case $language in
+        ini) ;;
+        "sh run") [ -z "$runner" ] || complain "$page:$line: run by system/docs_$name, and by $runner?" ;;
+        sh)
+            if [ -z "$runner" ]; then
+                complain "$page:$line: commands that no test runs"
+            elif ! runs_all "$runner"; then
+                complain "$page:$line: '$runner' is no test that runs all commands that are marked so"
+            fi
+            ;;
+        *) complain "$page:$line: a block of '$language': commands are in blocks of sh" ;;
+        esac
+    done < <(fences "$page")
+done
+
+# What is run: the lines of all blocks, without comments.
+for page in "${pages[@]}"; do
+    awk '/^```/ && inside { inside = 0; next } /^```sh/ { inside = 1; next } inside' "$page"
+done | sed -E 's/ +# .*//' > "$work/run"
+
+# inline PAGE: "LINE COMMAND" for what stands between `` outside of blocks and begins as a command does.
+mapfile -t subcommands < <(grep -oE '\.name = "[a-z]+"' src/cli/commands.c | cut -d '"' -f 2)
+[ ${#subcommands[@]} -gt 10 ] || complain "src/cli/commands.c: the commands are not found in it"
+programs='gpumux|gpumux-burn|systemctl|systemd-analyze|journalctl|make|apt|apt-get|dpkg|curl|sqlite3|install|mv|cp|rm|tar'
+programs+='|chmod|chown|ldconfig|date|kill|cat|echo|podman|docker|groupadd|useradd|mkdir|openssl|ss|nc|ping|tail|grep|sh|sudo'
+inline() {
+    awk -v programs="^($programs)( |\$)" -v names="^($(IFS='|'; echo "${subcommands[*]}")) (-|[A-Z][A-Z]|init|create|list|revoke|check|default|export)" '
+        /^```/ { inside = !inside; next }
+        inside { next }
+        # A sentence may break inside of one.
+        { line = carry $0; carry = "" }
+        { if (gsub(/`/, "`", line) % 2) { carry = line " "; next } }
+        {
+            n = split(line, part, "`")
+            for (i = 2; i <= n; i += 2) {
+                if (part[i] ~ programs && part[i] ~ / |^(ldconfig|date)$/) print FNR " " part[i]
+                else if (part[i] ~ names) print FNR " gpumux " part[i]
+            }
+        }' "$1"
+}
+for page in "${pages[@]}"; do
+    while read -r line command; do
+        # shellcheck disable=SC2001
+        pattern=$(sed -E 's/[][().*+?^${}|\\]/\\&/g; s/…/.*/g; s/\b[A-Z]{2,}(:[A-Z]+)?\b/[^ ]+/g' <<< "$command")
+        grep -qE "(^|[ (\"])$pattern( |\$|[)\";])" "$work/run" || complain "$page:$line: a command that no test runs: $command"
+    done < <(inline "$page")
+done
+exit $failed
