@@ -317,5 +317,8 @@ int tls_stream_error(struct error *e, struct bufferevent *stream)
     SSL *ssl = bufferevent_openssl_get_ssl(stream);
     if (!code && (!ssl || SSL_get_verify_result(ssl) == X509_V_OK))
         return error_set(e, ERR_UNAVAILABLE, "the connection broke");
+    /* Not a code of OpenSSL: so libevent says that the socket failed, be it while connecting. */
+    if (code == SSL_ERROR_SYSCALL)
+        return error_set(e, ERR_UNAVAILABLE, "the connection failed");
     return explain(e, ssl, code);
 }
