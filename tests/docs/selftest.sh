@@ -5,7 +5,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-copied=(README.md ARCHITECTURE.md CONTRIBUTING.md LICENSE Makefile api data docs emu scripts src tests workloads)
+copied=(README.md ARCHITECTURE.md CONTRIBUTING.md LICENSE Makefile api data deploy docs emu scripts src tests workloads)
 failed=0
 
 fresh() {
@@ -28,6 +28,7 @@ notices() {
 fresh
 "$here/tables.sh" "$work/tree" || { echo "the tree itself does not pass"; exit 1; }
 "$here/links.sh" "$work/tree" || { echo "the tree itself does not pass"; exit 1; }
+"$here/commands.sh" "$work/tree" || { echo "the tree itself does not pass"; exit 1; }
 notices tables 's/^SPEC_KEY\("retries"/SPEC_KEY("tries"/' src/wire/spec_schema.def
 notices tables 's/"lease", "60s"/"lease", "61s"/' src/wire/config.def
 notices tables '/^CONFIG_PAIRS/d' src/wire/config.def
@@ -43,4 +44,17 @@ notices tables '/^\| `gpumux_uptime_seconds/d' docs/operate.md
 notices tables 's/`on_node_lost`/`node_lost`/' docs/submit.md
 notices links 's/\(docs\/submit.md\)/(docs\/submitting.md)/' README.md
 notices links 's/docs\/states.md/docs\/submit.md/g' README.md
+# Commands that no test runs: a block, a language, a sentence, a row; a test that is none, leaves blocks out, or is
+# not registered.
+notices commands '0,/^```sh run/s/^```sh run/```sh/' docs/security.md
+notices commands '0,/^```sh run/s/^```sh run/```/' docs/first-cluster.md
+notices commands '0,/^<!-- run by system.machine -->/s///' docs/install.md
+notices commands '0,/^<!-- run by .*/s//<!-- run by system\/lifecycle -->/' docs/install.md
+notices commands '0,/^<!-- run by .*/s//<!-- run by make demo -->/' docs/install.md
+notices commands '$s/$/ Or `gpumux top --interval 2`./' docs/security.md
+notices commands '$s/$/ Or `token revoke --force`./' docs/operate.md
+notices commands 's/`gpumux logs ID --stderr`/`gpumux logs ID --tail`/' docs/troubleshooting.md
+notices commands '/all_followed/d' tests/system/machine.sh
+notices commands '/page_block/d' scripts/deb-test
+notices commands '/system.machine/d' tests/system/CMakeLists.txt
 exit $failed

@@ -7,7 +7,6 @@
 command -v openssl > /dev/null || skip "openssl is not installed"
 command -v sqlite3 > /dev/null || skip "sqlite3 is not installed"
 page=$GPUMUX_SOURCE/docs/troubleshooting.md
-deadline_s=10
 tried=$work/tried
 mkdir "$work/bin"
 ln -s "$gpumux" "$work/bin/gpumux"
@@ -122,7 +121,7 @@ url=https://localhost:$(sed -nE 's/^  network .* port ([0-9]+)$/\1/p' "$work/oth
 sees "the other side's certificate is not accepted" "$work/n2.log"
 kill_node n2
 url=https://localhost:1 start_node n2
-sleep 2; cat $work/n2.log; sees 'cannot connect to HOST:PORT' "$work/n2.log"
+sees 'the connection failed' "$work/n2.log"
 kill_node n2
 # Another machine takes n2's place, with what the row advises.
 does 'there is a node of the name … already' NAME=n2
@@ -138,15 +137,14 @@ trusted=$fingerprint
 token= told ps
 sees 'show a token' "$work/said"
 told ps
-sees 'show a token`, `this token is not known' <(sed 's/.*this token is not known.*/show a token`, `this token is not known/' "$work/said")
+says "$work/said" 'this token is not known'
 does 'show a token' NAME=ghost
 token=$(grep -o 'gmx_[0-9a-f]*' "$work/did")
 id=$(GPUMUX_URL=$url GPUMUX_TOKEN=$token GPUMUX_CA=$trusted "$gpumux" submit -q -C / -d 0 -- true)
 ends "$id" failed start
 described "$id"
 sees "there is no user '…' on this node" "$work/said"
-told nodes -q > /dev/null 2>&1 || true
-token=$token told token list
+told token list
 sees 'this takes the role …' "$work/said"
 install -m 644 <(echo "$token") "$work/token"
 refused env -u GPUMUX_TOKEN GPUMUX_TOKEN_FILE="$work/token" GPUMUX_URL="$url" GPUMUX_CA="$trusted" "$gpumux" ps
@@ -170,7 +168,7 @@ grep -q dying "$work/did" || fail "the output is not shown: $(cat "$work/did")"
 id=$(submit '{"name": "nothing", "command": ["no-such-command"]}')
 ends "$id" failed start
 described "$id"
-sees '`start`' <(sed 's/start/`start`/' "$work/said")
+sees 'start' "$work/said"
 grep -q no-such-command "$work/said" || fail "the command is not named: $(cat "$work/said")"
 id=$(submit '{"command": ["true"], "after": ["nothing"]}')
 ends "$id" failed dependency
