@@ -40,6 +40,7 @@ static struct pool *add(struct pools *pools, CUmemoryPool handle, int device)
     if (!pool && i < POOLS_MAX) {
         pool = &pools->places[i];
         pool->device = device;
+        pool->used_bytes_max = 0;
         atomic_store(&pool->counted_bytes, 0);
         atomic_store_explicit(&pool->handle, handle, memory_order_release);
         if (i == count)
@@ -93,17 +94,24 @@ static uint64_t read_pool(struct process *p, const struct pool *pool, CUmemPool_
     return r == CUDA_SUCCESS ? bytes : otherwise;
 }
 
-/* Under the pool's lock: the ledger has it as the driver does. `extra` is reserved besides. */
-static void commit(struct process *p, struct pool *pool, uint64_t extra)
+/* Under the pool's lock: the ledger has it as the driver does. `extra` is reserved besides, `now` the driver's
+ * word. */
+static void commit_as(struct process *p, struct pool *pool, uint64_t extra, uint64_t now)
 {
     uint64_t before = atomic_load(&pool->counted_bytes) + extra;
-    uint64_t now = read_pool(p, pool, POOL_RESERVED, before);
     FAULT_POINT();
     if (now > before)
         quota_force(&p->client, pool->device, now - before);
-    else
+    else if (now < before)
         quota_release(&p->client, pool->device, before - now);
     atomic_store(&pool->counted_bytes, now);
+    FAULT_POINT();
+}
+
+static void commit(struct process *p, struct pool *pool)
+{
+    uint64_t counted = atomic_load(&pool->counted_bytes);
+    commit_as(p, pool, 0, read_pool(p, pool, POOL_RESERVED, counted));
 }
 
 static bool is_counted(const struct pool *pool)
@@ -122,7 +130,7 @@ bool pools_settle(struct process *p)
         is_any = true;
         lock_take(&pool->lock);
         if (is_counted(pool))
-            commit(p, pool, 0);
+            commit(p, pool);
         lock_release(&pool->lock);
     }
     return is_any;
@@ -134,7 +142,7 @@ static void trim(struct process *p, struct pool *pool)
     CUstreamCaptureMode mode = capture_relax(p);
     (void)p->calls.real.cuMemPoolTrimTo(atomic_load(&pool->handle), 0);
     capture_restore(p, mode);
-    commit(p, pool, 0);
+    commit(p, pool);
 }
 
 /* A pool whose lock is taken is in a call of its own, maybe this very one: it trims itself. */
@@ -209,17 +217,26 @@ static struct pool *pool_of(struct process *p, const struct request *r)
     return pool ? pool : find_default(p, handle);
 }
 
-/* Under the pool's lock: reserves what it may need, which may be nothing. */
+/*
+ * Under the pool's lock: reserves what it may need, which mostly is nothing. What was counted last is reserved for
+ * the pool, also if it holds less by now; and what it lends is at most what was read last and all that was
+ * lent since. So the driver is asked only when these two do not suffice.
+ */
 static bool reserve(struct process *p, struct pool *pool, uint64_t bytes, uint64_t *ret_needed)
 {
-    for (int i = 0; i < 2; i++) {
-        uint64_t reserved = read_pool(p, pool, POOL_RESERVED, 0);
-        uint64_t used = read_pool(p, pool, POOL_USED, reserved);
-        *ret_needed = pools_needed(used, reserved, quota_charged(bytes));
-        if (*ret_needed == 0 || quota_reserve(&p->client, pool->device, *ret_needed))
+    enum { KNOWN, ASKED, TRIMMED };
+    for (int i = KNOWN; i <= TRIMMED; i++) {
+        if (i == TRIMMED) {
+            (void)pools_let_go(p, pool->device);
+            trim(p, pool);
+        }
+        uint64_t counted = atomic_load(&pool->counted_bytes);
+        if (i != KNOWN)
+            pool->used_bytes_max = read_pool(p, pool, POOL_USED, counted);
+        *ret_needed = pools_needed(pool->used_bytes_max, counted, bytes);
+        if (*ret_needed == 0 ||
+            (i != KNOWN && quota_reserve(&p->client, pool->device, *ret_needed)))
             return true;
-        (void)pools_let_go(p, pool->device);
-        trim(p, pool);
     }
     process_count(p, STATUS_out_of_memory, 1);
     return false;
@@ -250,10 +267,7 @@ void pools_end_free(struct process *p, const struct allocation *piece)
 {
     struct pool *pool = &p->pools.places[piece->value - 1];
     lock_take(&pool->lock);
-    uint64_t left = atomic_fetch_sub(&pool->piece_count, 1) - 1;
-    if (!atomic_load(&pool->is_destroyed))
-        commit(p, pool, 0);
-    else if (left == 0)
+    if (atomic_fetch_sub(&pool->piece_count, 1) == 1 && atomic_load(&pool->is_destroyed))
         bury(p, pool);
     lock_release(&pool->lock);
 }
@@ -266,17 +280,19 @@ static CUresult allocate_reserved(struct process *p, struct pool *pool, const st
     FAULT_POINT();
     uint64_t reserved = atomic_load(&pool->counted_bytes) + needed;
     uint64_t now = read_pool(p, pool, POOL_RESERVED, reserved);
-    if (r == CUDA_SUCCESS && now > reserved &&
-        !quota_reserve(&p->client, pool->device, now - reserved)) {
+    bool is_more = r == CUDA_SUCCESS && now > reserved;
+    if (is_more && !quota_reserve(&p->client, pool->device, now - reserved)) {
         undo(p, q);
-        commit(p, pool, needed);
+        commit_as(p, pool, needed, now);
         trim(p, pool);
         process_count(p, STATUS_out_of_memory, 1);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    commit(p, pool, r == CUDA_SUCCESS && now > reserved ? needed + (now - reserved) : needed);
-    if (r == CUDA_SUCCESS)
+    commit_as(p, pool, is_more ? needed + (now - reserved) : needed, now);
+    if (r == CUDA_SUCCESS) {
+        pool->used_bytes_max += quota_charged(q->bytes);
         record_piece(p, pool, *q->ret_address);
+    }
     return r;
 }
 
@@ -292,8 +308,9 @@ static CUresult allocate_counted(const struct request *q)
     if (pool->device < 0 && p->client.limits->device_count > 0)
         return CUDA_ERROR_OUT_OF_MEMORY; /* a device that is none of the attempt's */
     lock_take(&pool->lock);
-    CUresult r = reserve(p, pool, q->bytes, &needed) ? allocate_reserved(p, pool, q, needed)
-                                                     : CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult r = reserve(p, pool, quota_charged(q->bytes), &needed)
+                     ? allocate_reserved(p, pool, q, needed)
+                     : CUDA_ERROR_OUT_OF_MEMORY;
     lock_release(&pool->lock);
     return r;
 }

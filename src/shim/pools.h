@@ -1,6 +1,7 @@
 /*
  * Memory pools under the quota. A pool holds memory of its own and lends pieces of it; what counts is what it
- * holds, which only the driver knows: it is asked after every call that may have changed it. Before an
+ * holds, which only the driver knows. It is asked after an allocation, which may have made that more, and
+ * where it may have become less: when the program synchronises, asks what is free, or runs out. Before an
  * allocation, what the pool may have to take from the device for it is reserved, in the driver's
  * pieces of 32 MiB. Graphs allocate from a hidden pool a device, which is treated the same (graphs.h).
  */
@@ -23,7 +24,8 @@ struct pool {
     _Atomic(CUmemoryPool) handle; /* NULL: a free place */
     int device; /* index of devices.h; negative: it is on no device, and not counted */
     _Atomic uint64_t counted_bytes;
-    _Atomic uint64_t piece_count;  /* that it lends */
+    uint64_t used_bytes_max;      /* that it lends: under the lock, and read anew when it matters */
+    _Atomic uint64_t piece_count; /* that it lends */
     _Atomic uint32_t is_destroyed; /* by the program; it stays until the last piece is freed */
 };
 

@@ -19,7 +19,11 @@
 
 enum {
     RACERS = 8,
+#ifdef __SANITIZE_THREAD__
+    ROUNDS = 1000, /* the emulated driver is watched too, and slow */
+#else
     ROUNDS = 10000,
+#endif
     QUOTA = 256 * MIB,
     DEVICE = 1, /* index in the limits */
     DEATHS = 48,
