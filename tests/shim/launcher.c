@@ -28,6 +28,8 @@
     CALL(cuGraphGetNodes, (void *, void **, size_t *))                                             \
     CALL(cuGraphInstantiateWithFlags, (void **, void *, uint64_t))                                 \
     CALL(cuGraphLaunch, (void *, void *))                                                          \
+    CALL(cuGraphDestroy, (void *))                                                                 \
+    CALL(cuGraphExecDestroy, (void *))                                                             \
     CALL(cuMemAlloc_v2, (uint64_t *, size_t))                                                      \
     CALL(cuMemcpyHtoD_v2, (uint64_t, const void *, size_t))                                        \
     CALL(cuMemcpyDtoH_v2, (void *, uint64_t, size_t))                                              \
@@ -145,11 +147,21 @@ static int launch_in_threads(const struct launcher *l, unsigned us, unsigned cou
     return failures ? -1 : (int)(now_us() - start_us);
 }
 
+static void drop_graph(struct launcher *l)
+{
+    if (l->graph_exec)
+        (void)l->cuGraphExecDestroy(l->graph_exec);
+    if (l->graph)
+        (void)l->cuGraphDestroy(l->graph);
+    l->graph = l->graph_exec = NULL;
+}
+
 /* A graph of `count` kernels, by capture; the answer is how many nodes it has. */
 static int capture(struct launcher *l, unsigned us, unsigned count)
 {
     void *stream = l->streams[l->stream];
     size_t nodes = 0;
+    drop_graph(l);
     int r = l->cuStreamBeginCapture_v2(stream, 0);
     for (unsigned i = 0; r == 0 && i < count; i++)
         r = burn(l, stream, us);
@@ -239,5 +251,6 @@ int main(int argc, char **argv)
             printf("%d\n", obey(&launcher, word, a, b, argv[1]));
         fflush(stdout);
     }
+    drop_graph(&launcher);
     return 0;
 }

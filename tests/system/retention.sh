@@ -5,8 +5,10 @@ start --emulate 1xT4 --set keep_finished_max=5 --set keep_logs_max=3
 
 running=$(submit '{"name": "stays", "command": ["sleep", "1000"]}')
 wait_field "$running" state running
+# One after another: who ended first is forgotten first.
 for i in $(seq 12); do
     ends_soon=$(submit "{\"name\": \"n$i\", \"command\": \"echo out $i\"}")
+    ends "$ends_soon" succeeded
 done
 finished() { api GET '/v1/workloads?state=succeeded,failed,cancelled' | jq '.workloads | length'; }
 settled() { [ "$(finished)" = "$1" ] && ! api GET "/v1/workloads?state=queued,placed,starting" | jq -e '.workloads[0]'; }

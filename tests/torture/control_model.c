@@ -152,9 +152,8 @@ void control_receive(struct world *w, const struct message *m)
     event.node.beat = m->beat;
     if (m->type == MESSAGE_HELLO) {
         event.kind = CLUSTER_NODE_HELLO;
-        event.hello.info = &from->info;
-        event.hello.count = m->run_count;
-        event.hello.attempts = reports;
+        event.hello = (__typeof__(event.hello)){
+            .info = &from->info, .count = m->run_count, .attempts = reports};
         w->control_connection[m->node] = m->connection;
     } else if (m->type == MESSAGE_REPORT) {
         event.kind = CLUSTER_NODE_REPORT;
