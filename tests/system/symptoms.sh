@@ -194,6 +194,7 @@ grep -q 'drained' "$work/said" || fail "no word on the drain: $(cat "$work/said"
 does 'nodes that are drained, full or not connected' NODE=n1
 ends "$id" succeeded
 elsewhere 'error `store`' tests/system/trouble.sh 'problem:store'
+elsewhere 'takes no new tasks now' tests/system/monitor.sh '"\$gpumux" enable'
 elsewhere 'libgpumux.so.0: cannot open shared object file' scripts/deb-test 'cannot open shared object file'
 elsewhere 'a service stays `starting`' tests/system/services.sh 'state starting'
 stop
