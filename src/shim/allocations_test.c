@@ -52,6 +52,30 @@ static void test_an_address_again_replaces(void **state)
     assert_null(allocations.places);
 }
 
+static void test_those_of_a_context(void **state)
+{
+    struct allocations allocations = {0};
+    struct allocation found;
+    size_t cursor = 0;
+    unsigned taken = 0;
+    (void)state;
+    assert_false(allocations_take_of(&allocations, 1, &cursor, &found));
+    assert_false(allocations_find(&allocations, 512, &found));
+    for (unsigned i = 0; i < COUNT; i++) {
+        struct allocation a = {.address = address_of(0, i), .context = 1 + i % 3};
+        assert_true(allocations_add(&allocations, &a));
+    }
+    assert_false(allocations_add(&allocations, &(struct allocation){.bytes = 1})); /* no address */
+    for (cursor = 0; allocations_take_of(&allocations, 2, &cursor, &found); taken++)
+        assert_int_equal(found.context, 2);
+    assert_int_equal(taken, COUNT / 3 + (COUNT % 3 > 1));
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_int_equal(allocations_find(&allocations, address_of(0, i), &found), i % 3 != 1);
+        assert_true(i % 3 == 1 || found.context == 1 + i % 3);
+    }
+    allocations_reset(&allocations);
+}
+
 struct user {
     struct allocations *allocations;
     unsigned number;
@@ -96,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grows_and_shrinks),
         cmocka_unit_test(test_an_address_again_replaces),
+        cmocka_unit_test(test_those_of_a_context),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

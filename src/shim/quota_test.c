@@ -89,6 +89,63 @@ static void test_devices(void **state)
     assert_int_equal(quota_limit(&client, DEVICES_UNKNOWN), 0);
 }
 
+static void test_contexts(void **state)
+{
+    struct client a = client_of(0), b = client_of(1);
+    (void)state;
+    limits.devices[0].context_bytes = 600;
+    assert_true(quota_begin_context(&a, 0));
+    assert_int_equal(quota_held(&b, 0), 600); /* before it is made */
+    assert_false(quota_begin_context(&b, 0));
+    assert_int_equal(quota_held(&a, 0), 600);
+    quota_end_context(&a, 0, true);
+    assert_int_equal(quota_held_by_process(&a, 0), 600);
+    assert_int_equal(quota_held_by_process(&b, 0), 0);
+    assert_false(quota_reserve(&b, 0, 401));
+    /* The agent has measured: that counts, and no longer what was assumed. */
+    limits.overhead_bytes[0][0] = 450;
+    limits.measured_ms[0][0] =
+        ledger.context_ms[0][0]; /* at that very moment: it may have been half made */
+    assert_int_equal(quota_held(&a, 0), 1050);
+    limits.measured_ms[0][0] = ledger.context_ms[0][0] + 1;
+    assert_int_equal(quota_held(&a, 0), 450);
+    /* Another one, that fails, and leaves what it found. */
+    limits.devices[0].context_bytes = 500;
+    assert_true(quota_begin_context(&a, 0));
+    assert_int_equal(quota_held(&a, 0), 950);
+    quota_end_context(&a, 0, false);
+    assert_int_equal(quota_held(&a, 0), 450);
+    assert_true(quota_begin_context(&a, 0));
+    quota_end_context(&a, 0, true);
+    quota_forget_context(&a, 0);
+    quota_forget_context(&a, 0);
+    assert_int_equal(quota_held(&a, 0), 450);
+    limits.devices[0].context_bytes = 0;
+    assert_false(quota_begin_context(&b, 0)); /* 600 MiB, if nobody says */
+    limits.devices[0].quota_bytes = QUOTA_CONTEXT_BYTES + 450;
+    assert_true(quota_begin_context(&b, 0));
+}
+
+static void test_what_the_driver_has_counts(void **state)
+{
+    struct client client = client_of(0);
+    struct quota_view view;
+    (void)state;
+    quota_force(&client, 0, QUOTA + 500);
+    view = quota_view(&client, 0);
+    assert_true(view.limit == QUOTA && view.held == QUOTA + 500 && view.left == 0);
+    assert_false(quota_reserve(&client, 0, 1));
+    quota_release(&client, 0, QUOTA);
+    assert_int_equal(quota_view(&client, 0).left, QUOTA - 500);
+    view = quota_view(&client, 1); /* no limit there */
+    assert_true(view.limit == 0 && view.held == 0 && view.left == 0);
+    assert_int_equal(quota_charged(1), 4096);
+    assert_int_equal(quota_charged(4096), 4096);
+    assert_int_equal(quota_charged(1 << 20), 2 << 20);
+    assert_int_equal(quota_charged((2 << 20) + 1), 4 << 20);
+    assert_true(quota_charged(UINT64_MAX) > UINT64_MAX - (2 << 20));
+}
+
 static void *race(void *argument)
 {
     struct client client = client_of((uint32_t)(uintptr_t)argument);
@@ -127,6 +184,8 @@ int main(void)
         cmocka_unit_test_setup(test_all_processes_count, reset),
         cmocka_unit_test_setup(test_a_ledger_full_of_nonsense, reset),
         cmocka_unit_test_setup(test_devices, reset),
+        cmocka_unit_test_setup(test_contexts, reset),
+        cmocka_unit_test_setup(test_what_the_driver_has_counts, reset),
         cmocka_unit_test_setup(test_races_never_over_grant, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,6 +134,33 @@ static void test_a_child_registers_anew(void **state)
     stop_agent(&agent);
 }
 
+/* What a context is taken to cost counts until the agent has measured it. */
+static void test_a_context_is_measured(void **state)
+{
+    struct agent agent;
+    struct host host;
+    struct peer peer;
+    (void)state;
+    start_agent(&agent, &api);
+    agent.limits->devices[1].context_bytes = 0; /* not said */
+    start_host(&agent, &serve, &host);
+    tell(&host, "open");
+    accept_peer(&agent, &peer);
+    welcome(&agent, &peer, 2);
+    assert_int_equal(hear(&host), 2);
+    agent.limits->devices[1].quota_bytes = UINT64_C(664) * MIB;
+    assert_int_equal(ask(&host, "open"), 0);
+    assert_int_equal(agent.ledger->context_bytes[1][2], UINT64_C(600) * MIB);
+    assert_int_equal(ask(&host, "left"), 64);
+    agent.limits->overhead_bytes[1][2] = 264 * MIB;
+    agent.limits->measured_ms[1][2] = agent.ledger->context_ms[1][2] + 1;
+    assert_int_equal(ask(&host, "left"), 400);
+    assert_int_equal(agent.ledger->held_bytes[1][2], 0);
+    end_host(&host);
+    leave(&peer);
+    stop_agent(&agent);
+}
+
 /* An older agent's pages end sooner; what they lack is as if it did not exist. */
 static void test_an_older_agent(void **state)
 {
@@ -391,6 +418,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_registers_and_obeys),
         cmocka_unit_test(test_processes_share_a_quota),
         cmocka_unit_test(test_a_child_registers_anew),
+        cmocka_unit_test(test_a_context_is_measured),
         cmocka_unit_test(test_an_older_agent),
         cmocka_unit_test(test_a_newer_agent),
         cmocka_unit_test(test_refusals),

@@ -45,7 +45,8 @@ expect "the environment's limits when no agent answers" 0 \
 
 expect "NVML alone" 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$quota "$host" nvml
 gib=$(((600 + 1024) << 20))
-expect "every call that takes memory" 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$gib "$memory_calls"
+expect "every call that takes memory" 0 "${shimmed[@]}" GPUMUX_EMU_DEVICES=2xH200:24g GPUMUX_QUOTA_BYTES=$gib \
+    "$memory_calls"
 expect "every call that takes memory, without a shim" 1 "$memory_calls"
 
 # Every call answers as the driver does.

@@ -1,6 +1,6 @@
 /*
  * Every call that takes or gives back device memory, with the shim, under a quota: what it costs is what
- * cuMemGetInfo then shows. To be run with GPUMUX_QUOTA_BYTES of 1624 MiB: a context's 600, and 1 GiB. Each
+ * cuMemGetInfo then shows. To be run with GPUMUX_QUOTA_BYTES of 1624 MiB, a context's 600 and 1 GiB, on two devices. Each
  * check is a process of its own.
  */
 #include <dlfcn.h>
@@ -504,11 +504,51 @@ static void check_nvml(void)
     EXPECT(nvml.nvmlDeviceGetMPSComputeRunningProcesses(device, &count, processes_1) == 0);
 }
 
+/* Each device has a quota of its own, wherever the thread is. */
+static void check_devices(void)
+{
+    CUmemAllocationProp on_second = on_device;
+    CUmemPoolProps pool_there = {.allocType = 1, .location = {1, 1}};
+    CUcontext first = open_context(), second = NULL;
+    CUmemGenericAllocationHandle handle = 0;
+    CUmemoryPool pool = NULL;
+    CUdeviceptr a = 0, b = 0;
+    CUstream there = NULL;
+    int count = 0;
+    EXPECT(driver.cuDeviceGetCount(&count) == 0 && count == 2);
+    EXPECT(driver.cuDevicePrimaryCtxRetain(&second, 1) == 0);
+    EXPECT(driver.cuMemAlloc_v2(&a, (size_t)FULL * MIB) == 0);
+    on_second.location.id = 1;
+    EXPECT(driver.cuMemCreate(&handle, 100 * MIB, &on_second, 0) == 0);
+    EXPECT_HELD(FULL);
+    EXPECT(driver.cuCtxSetCurrent(second) == 0);
+    EXPECT_HELD(100);
+    EXPECT(driver.cuStreamCreate(&there, 1) == 0);
+    EXPECT(driver.cuMemPoolCreate(&pool, &pool_there) == 0);
+    EXPECT(driver.cuCtxSetCurrent(first) == 0);
+    EXPECT(driver.cuMemAllocAsync(&b, 64 * MIB, there) == 0); /* where the stream is */
+    EXPECT_HELD(FULL);
+    EXPECT(driver.cuMemAllocAsync(&b, 64 * MIB, NULL) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemFree_v2(a) == 0);
+    EXPECT_HELD(0);
+    EXPECT(driver.cuCtxSetCurrent(second) == 0);
+    EXPECT_HELD(164);
+    EXPECT(driver.cuMemFreeAsync(b, there) == 0);
+    EXPECT(driver.cuMemAllocFromPoolAsync(&b, 32 * MIB, pool, there) == 0);
+    EXPECT(driver.cuStreamSynchronize(there) == 0);
+    EXPECT_HELD(132);
+    EXPECT(driver.cuMemRelease(handle) == 0);
+    EXPECT(driver.cuDevicePrimaryCtxReset_v2(1) == 0);
+    EXPECT(driver.cuCtxSetCurrent(first) == 0);
+    EXPECT(driver.cuMemAlloc_v2(&a, (size_t)FULL * MIB) == 0);
+}
+
 int main(void)
 {
     static void (*const checks[])(void) = {
-        check_plain,        check_contexts, check_arrays, check_mappings, check_imports,
-        check_default_pool, check_pools,    check_graphs, check_ipc,      check_nvml,
+        check_plain,   check_contexts,     check_arrays,  check_mappings,
+        check_imports, check_default_pool, check_pools,   check_graphs,
+        check_ipc,     check_nvml,         check_devices,
     };
     int failed = 0;
     driver_calls_load(&driver);

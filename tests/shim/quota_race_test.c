@@ -110,7 +110,7 @@ static void test_races(void **state)
     start_race_agent(&agent);
     for (uint32_t i = 0; i < RACERS; i++) {
         struct program racer;
-        snprintf(argument, sizeof(argument), "%d:%u", ROUNDS, seed + i);
+        snprintf(argument, sizeof(argument), "%d:%u:%u", ROUNDS, seed + i, 1 + i % 3);
         init_program(&racer, racer_path, argument, shim_path);
         start_racer(&agent, &racer, i, &hosts[i], &peers[i]);
         assert_int_equal(hear(&hosts[i]), 0);
@@ -185,12 +185,12 @@ static void let_some_die(const struct agent *agent, int round, int *deaths, int 
     struct host hosts[DYING + 1];
     struct peer peers[DYING + 1];
     char argument[64], fault_at[32];
-    snprintf(argument, sizeof(argument), "50:%u", seed + (unsigned)round);
+    snprintf(argument, sizeof(argument), "50:%u:1", seed + (unsigned)round);
     init_program(&program, racer_path, argument, faults_path);
     start_racer(agent, &program, DYING, &hosts[DYING], &peers[DYING]);
     assert_int_equal(hear(&hosts[DYING]), 0);
     for (uint32_t i = 0; i < DYING; i++) {
-        snprintf(argument, sizeof(argument), "200:%u", seed + 1000 * i + (unsigned)round);
+        snprintf(argument, sizeof(argument), "200:%u:%u", seed + 1000 * i + (unsigned)round, 1 + i);
         /* The first points of all in turn, and others by chance. */
         int point = i == 0 ? round + 1 : 1 + rand_r(&seed) % FAULT_POINTS;
         snprintf(fault_at, sizeof(fault_at), "%d", point);

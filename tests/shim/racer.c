@@ -1,8 +1,9 @@
 /*
- * racer ROUNDS:SEED, for quota_race_test.c. Takes and gives back device memory of every kind, as much as it
+ * racer ROUNDS:SEED:THREADS, for quota_race_test.c. Takes and gives back device memory of every kind, as much as it
  * gets. After each of these steps it says how many answers so far were neither a grant nor out of memory, and waits
  * for a line: it has a context; it has raced, and keeps what was granted last; it has given back all.
  */
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,7 +13,8 @@
 
 enum {
     MIB = 1 << 20,
-    PIECES = 6,   /* held at most */
+    THREADS_MAX = 4,
+    PIECES = 6,   /* held at most by a thread */
     LARGEST = 48, /* MiB */
     OUT_OF_MEMORY = 2,
     FORMAT_FLOAT = 0x20,
@@ -99,23 +101,53 @@ static void say(int wrong)
     while (c != '\n' && c != EOF);
 }
 
+struct thread {
+    pthread_t thread;
+    struct piece pieces[PIECES];
+    CUcontext context;
+    long rounds;
+    unsigned seed;
+    int wrong;
+};
+
+static void *run(void *argument)
+{
+    struct thread *t = argument;
+    t->wrong = driver.cuCtxSetCurrent(t->context) != 0;
+    t->wrong += race(t->pieces, t->rounds, t->seed);
+    return NULL;
+}
+
+static int race_threads(struct thread threads[THREADS_MAX], int count)
+{
+    int wrong = 0;
+    for (int i = 0; i < count; i++)
+        wrong += pthread_create(&threads[i].thread, NULL, run, &threads[i]) != 0;
+    for (int i = 0; i < count; i++)
+        wrong += pthread_join(threads[i].thread, NULL) != 0 || threads[i].wrong;
+    return wrong + (driver.cuCtxSynchronize() != 0);
+}
+
 int main(int argc, char **argv)
 {
-    struct piece pieces[PIECES] = {0};
-    CUcontext context;
-    char *end = NULL;
-    if (argc != 2)
+    struct thread threads[THREADS_MAX] = {0};
+    CUcontext context = NULL;
+    long rounds, count;
+    unsigned seed;
+    if (argc != 2 || sscanf(argv[1], "%ld:%u:%ld", &rounds, &seed, &count) != 3 || count < 1 ||
+        count > THREADS_MAX)
         return 2;
-    long rounds = strtol(argv[1], &end, 10);
     driver_calls_load(&driver);
     int wrong = driver.cuInit(0) != 0 || driver.cuDevicePrimaryCtxRetain(&context, 0) != 0 ||
                 driver.cuCtxSetCurrent(context) != 0;
     say(wrong);
-    wrong += race(pieces, rounds, (unsigned)strtoul(end + 1, NULL, 10));
-    wrong += driver.cuCtxSynchronize() != 0;
+    for (int i = 0; i < count; i++)
+        threads[i] = (struct thread){
+            .context = context, .rounds = rounds / count, .seed = seed + 7919 * (unsigned)i};
+    wrong += race_threads(threads, (int)count);
     say(wrong);
-    for (int i = 0; i < PIECES; i++)
-        wrong += give_back(&pieces[i]) != 0;
+    for (int i = 0; i < count * PIECES; i++)
+        wrong += give_back(&threads[i / PIECES].pieces[i % PIECES]) != 0;
     wrong += driver.cuCtxSynchronize() != 0;
     say(wrong);
     return 0;
