@@ -28,13 +28,13 @@ enum {
 
 struct observer {
     pthread_mutex_t lock;
-    unsigned references;
+    _Atomic unsigned references; /* changed under the lock */
     struct mapping mapping;
     struct device devices[EMU_DEVICES_MAX];
     unsigned device_count;
 };
 
-/* Calls read it without the lock: NVML demands that nvmlShutdown is not called beside them. */
+/* Calls read it without the lock: NVML demands that the last nvmlShutdown is not called beside them. */
 static struct observer observer = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 int nvml_ready(void)
