@@ -51,12 +51,18 @@ static void ask(struct exit *exit)
 static void close_by_signal(int number)
 {
     struct exit *exit = &the_process.exit;
-    if (atomic_load(&exit->process) != sys_getpid() ||
-        atomic_exchange(&exit->signal, (uint32_t)number) != 0)
+    uint64_t never = 0, now = now_ms();
+    if (atomic_load(&exit->process) != sys_getpid())
         signals_die(number);
+    if (!atomic_compare_exchange_strong(&exit->signal_ms, &never, now)) {
+        if (now - never >= EXIT_SAME_MS)
+            signals_die(number);
+        return;
+    }
+    atomic_store(&exit->signal, (uint32_t)number);
     atomic_store(&exit->state, EXIT_CLOSING);
     ask(exit);
-    clock_sleep_ns((uint64_t)EXIT_PAUSE_MS * CLOCK_MS_NS);
+    wait_while(&exit->state, EXIT_CLOSING, now + EXIT_PAUSE_MS);
 }
 
 /* ---- the thread ---- */
@@ -253,6 +259,7 @@ void exit_reset(struct exit *exit)
 {
     atomic_store(&exit->process, 0);
     atomic_store(&exit->signal, 0);
+    atomic_store(&exit->signal_ms, 0);
     atomic_store(&exit->asked, 0);
     atomic_store(&exit->done, 0);
     atomic_store(&exit->state, EXIT_NEW);

@@ -6,7 +6,8 @@
  *   a signal's default action   The shim's handler stands in for it (signals.h). It says that the process is closing,
  *                               wakes the shim's thread and waits a moment: that is the end, unless it interrupted
  *                               the thread inside the driver, which must then go on. The thread drains, and raises
- *                               the signal again with its default action. A second signal ends the process at once.
+ *                               the signal again with its default action. A second signal ends the process at once; one that
+ *                               comes with the first, as when a group and its leader are sent one each, is no second.
  *   the program's own handler   runs at once, and may launch: it is the program's.
  *   exit, quick_exit, _exit     wait for the thread to drain. Launches of other threads are held meanwhile and not
  *                               afterwards: the program may be waiting for these threads.
@@ -25,6 +26,7 @@ struct process;
 enum {
     EXIT_DRAIN_MS = 1500,
     EXIT_PAUSE_MS = 100,         /* of a handler that may have interrupted a driver's lock */
+    EXIT_SAME_MS = 100,          /* signals within are one */
     EXIT_STACK_BYTES = 256 << 10 /* of the thread: the driver's calls need some */
 };
 
@@ -42,6 +44,7 @@ struct exit {
     _Atomic int32_t process;        /* whose thread there is; 0: none */
     _Atomic uint32_t asked, done;   /* drains: those whom it may concern wait for these to change */
     _Atomic uint32_t signal;        /* that ends it; 0: none */
+    _Atomic uint64_t signal_ms;     /* when it came */
     _Atomic uint32_t is_registered; /* with the C library, to be called by exit */
 };
 

@@ -2,6 +2,7 @@
  * exit_program HOW [KERNELS KERNEL_US]: queues kernels, says "ready", and ends or is ended as its first argument says
  * (the table at the end). For exit_test.c, with the shim and without.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -342,6 +343,28 @@ static void check_children(int number)
     EXPECT(launch() == 0);
 }
 
+/* Every way to set an action, by any way to the function. */
+static void check_functions(void)
+{
+    static const char *const names[] = {"signal",      "bsd_signal",    "ssignal",
+                                        "sysv_signal", "__sysv_signal", "sigset"};
+    void *libc = dlopen("libc.so.6", RTLD_NOW);
+    void *handles[] = {libc, RTLD_DEFAULT};
+    EXPECT(libc);
+    for (size_t i = 0; i < 2 * sizeof(names) / sizeof(*names); i++) {
+        void (*(*set)(int, void (*)(int)))(int) =
+            (void (*(*)(int, void (*)(int)))(int))dlsym(handles[i % 2], names[i / 2]);
+        if (!set)
+            continue; /* the C library lacks it */
+        EXPECT(set(SIGTERM, own_handler) == SIG_DFL && set(SIGTERM, SIG_DFL) == own_handler);
+        EXPECT(set(SIGTERM, SIG_DFL) == SIG_DFL);
+    }
+    int (*act)(int, const struct sigaction *, struct sigaction *) =
+        (int (*)(int, const struct sigaction *, struct sigaction *))dlsym(libc, "sigaction");
+    struct sigaction action;
+    EXPECT(act(SIGTERM, NULL, &action) == 0 && action.sa_handler == SIG_DFL);
+}
+
 static void check_view(void)
 {
     static const int numbers[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -352,7 +375,9 @@ static void check_view(void)
         check_one(numbers[i]);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers) - 1; i++)
         check_children(numbers[i]);
+    check_functions();
     EXPECT(signal(SIGKILL, SIG_DFL) == SIG_ERR);
+    EXPECT(setuid(getuid()) == 0); /* all threads take part in it, the shim's too */
     exit(failures ? 1 : 7);
 }
 

@@ -152,6 +152,20 @@ static void test_default_actions(void **state)
     }
 }
 
+/* To a process and its group, say. */
+static void test_two_signals_at_once(void **state)
+{
+    (void)state;
+    struct task task = start_ready(true, "wait", DEEP);
+    kill(task.pid, SIGTERM);
+    kill(task.pid, SIGHUP);
+    kill(task.pid, SIGTERM);
+    int status = await_end(&task);
+    assert_true(WIFSIGNALED(status));
+    assert_true(WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGHUP);
+    expect_neighbour();
+}
+
 static void test_own_ends(void **state)
 {
     static const char *const ways[] = {"exit", "return", "quick_exit", "_exit", "joining"};
@@ -317,7 +331,7 @@ static void test_a_second_signal_ends_at_once(void **state)
         struct task task = start_ready(true, "wait", ENDLESS);
         int64_t begin = now_ms();
         kill(task.pid, SIGTERM);
-        usleep(20000);
+        usleep(200000);
         kill(task.pid, SIGTERM);
         expect_end_by(&task, SIGTERM);
         fastest = now_ms() - begin < fastest ? now_ms() - begin : fastest;
@@ -340,6 +354,7 @@ int main(int argc, char **argv)
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_default_actions),
+        TEST(test_two_signals_at_once),
         TEST(test_own_ends),
         TEST(test_without_the_shim_a_neighbour_is_lost),
         TEST(test_a_crash_stays_one),
