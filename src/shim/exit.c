@@ -51,11 +51,12 @@ static void ask(struct exit *exit)
 static void close_by_signal(int number)
 {
     struct exit *exit = &the_process.exit;
-    uint64_t never = 0, now = now_ms();
+    uint64_t first = 0, now = now_ms();
     if (atomic_load(&exit->process) != sys_getpid())
         signals_die(number);
-    if (!atomic_compare_exchange_strong(&exit->signal_ms, &never, now)) {
-        if (now - never >= EXIT_SAME_MS)
+    if (!atomic_compare_exchange_strong(&exit->signal_ms, &first, now)) {
+        /* This one may be the older, interrupted before it could say so. */
+        if (now >= first + EXIT_SAME_MS)
             signals_die(number);
         return;
     }
