@@ -30,9 +30,14 @@ static void end_period(struct rate *rate, uint64_t now_ns, int64_t granted,
     rate->is_held = false;
 }
 
+static int64_t burst_ns(int64_t granted)
+{
+    return (int64_t)RATE_BURST_MS * MS_NS * granted / RATE_FULL;
+}
+
 static void fill(struct rate *rate, uint64_t now_ns, int64_t granted)
 {
-    const int64_t most_ns = (int64_t)RATE_BURST_MS * MS_NS * granted / RATE_FULL;
+    const int64_t most_ns = burst_ns(granted);
     uint64_t elapsed_ns = now_ns - rate->filled_ns;
     if (elapsed_ns > (uint64_t)RATE_DEBT_MS_MAX * MS_NS)
         elapsed_ns = (uint64_t)RATE_DEBT_MS_MAX * MS_NS;
@@ -50,6 +55,7 @@ uint64_t rate_charge(struct rate *rate, uint64_t now_ns, uint64_t cost_ns,
     if (rate->filled_ns == 0 || now_ns < rate->filled_ns) {
         rate->filled_ns = rate->period_ns = now_ns;
         rate->speed = (uint64_t)granted;
+        rate->budget_ns = burst_ns(granted);
     }
     if (now_ns - rate->period_ns >= (uint64_t)RATE_PERIOD_MS * MS_NS)
         end_period(rate, now_ns, granted, ret_report);

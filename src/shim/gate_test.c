@@ -1,0 +1,202 @@
+/* The gate and the window, by themselves: pages that the test writes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shim/gate.h"
+#include "shim/window.h"
+
+enum { MS_NS = 1000000, US = 1000 };
+
+static bool is_never_short(void *argument)
+{
+    (void)argument;
+    return false;
+}
+
+static bool is_always_short(void *argument)
+{
+    (void)argument;
+    return true;
+}
+
+static void listen_to_nobody(void *argument)
+{
+    (void)argument;
+}
+
+struct scene {
+    struct gate gate;
+    struct neighbours neighbours;
+    struct status_page *service;
+    struct gate_wait wait;
+};
+
+static void set_scene(struct scene *scene)
+{
+    memset(scene, 0, sizeof(*scene));
+    scene->service = calloc(1, sizeof(*scene->service));
+    assert_non_null(scene->service);
+    scene->neighbours.pages[3] = scene->service;
+    scene->neighbours.devices[3] = 1;
+    scene->neighbours.present = 1 << 3;
+    scene->wait = (struct gate_wait){
+        .neighbours = &scene->neighbours,
+        .device = 1,
+        .most_ns = 20 * MS_NS,
+        .short_ns = 2 * MS_NS,
+        .is_short = is_never_short,
+        .listen = listen_to_nobody,
+    };
+}
+
+static uint64_t hold(struct scene *scene, bool *ret_passed)
+{
+    return gate_hold(&scene->gate, &scene->wait, ret_passed);
+}
+
+static void test_looks_at_open_streams_of_its_device(void **state)
+{
+    struct scene scene;
+    bool is_passed;
+    (void)state;
+    set_scene(&scene);
+    scene.service->started[7] = 1;
+    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1).busy, 0); /* it is not open */
+    scene.service->open_streams = 1 << 7;
+    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1).busy, 1 << 3);
+    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 0).busy, 0);
+    scene.service->completed[7] = 1;
+    assert_int_equal(hold(&scene, &is_passed), 0);
+    assert_false(is_passed);
+    scene.neighbours.present = 0;
+    scene.service->started[7] = 2;
+    assert_int_equal(hold(&scene, &is_passed), 0);
+    free(scene.service);
+}
+
+static void test_passes_after_its_maximum_and_once_for_what_is_stuck(void **state)
+{
+    struct scene scene;
+    bool is_passed;
+    (void)state;
+    set_scene(&scene);
+    scene.service->open_streams = 1;
+    scene.service->started[0] = 5;
+    assert_true(hold(&scene, &is_passed) >= 20 * MS_NS);
+    assert_true(is_passed);
+    assert_int_equal(hold(&scene, &is_passed), 0);
+    assert_false(is_passed);
+    scene.service->started[0] = 6;
+    assert_true(hold(&scene, &is_passed) >= 20 * MS_NS);
+    assert_true(is_passed);
+    /* Cut short it was not watched for long enough to be called stuck. */
+    scene.service->started[0] = 7;
+    scene.wait.is_short = is_always_short;
+    scene.wait.most_ns = UINT64_C(600000) * MS_NS;
+    for (int i = 0; i < 2; i++) {
+        uint64_t held_ns = hold(&scene, &is_passed);
+        assert_true(is_passed && held_ns >= 2 * MS_NS);
+    }
+    free(scene.service);
+}
+
+static void *complete_soon(void *argument)
+{
+    struct status_page *service = argument;
+    usleep(30 * US);
+    service->completed[0] = 1;
+    usleep(5 * US);
+    service->started[0] = 2; /* the next request, within the linger */
+    usleep(30 * US);
+    service->completed[0] = 2;
+    return NULL;
+}
+
+static void test_waits_for_the_next_request(void **state)
+{
+    struct scene scene;
+    pthread_t thread;
+    bool is_passed;
+    (void)state;
+    set_scene(&scene);
+    scene.wait.most_ns = UINT64_C(60000) * MS_NS;
+    scene.wait.linger_ns = UINT64_C(2000) * MS_NS;
+    scene.service->open_streams = 1;
+    scene.service->started[0] = 1;
+    assert_int_equal(pthread_create(&thread, NULL, complete_soon, scene.service), 0);
+    assert_true(hold(&scene, &is_passed) >= (uint64_t)(30 + 5 + 30 + 2000) * MS_NS);
+    assert_false(is_passed);
+    pthread_join(thread, NULL);
+    /* It was idle all the time since. */
+    assert_int_equal(hold(&scene, &is_passed), 0);
+    /* It has come and gone unseen: the next may follow. */
+    scene.wait.linger_ns = 10 * MS_NS;
+    scene.service->started[0] = scene.service->completed[0] = 3;
+    assert_true(hold(&scene, &is_passed) >= 10 * MS_NS);
+    free(scene.service);
+}
+
+static void test_what_fits_a_window(void **state)
+{
+    const uint64_t window = 250 * US;
+    (void)state;
+    assert_true(window_fits(window, 0, 0, 250 * US));
+    assert_true(window_fits(window, 200 * US, 200 * US, 50 * US));
+    assert_false(window_fits(window, 200 * US, 200 * US, 51 * US));
+    /* At least one launch, however long. */
+    assert_true(window_fits(window, 0, 0, UINT32_MAX));
+    assert_false(window_fits(window, 100 * US, 100 * US, UINT32_MAX));
+    /* The device is about to run dry; but never twice on an estimate. */
+    assert_true(window_fits(window, 100 * US, 10 * US, UINT32_MAX));
+    assert_false(window_fits(window, 251 * US, 0, 50 * US));
+    assert_false(window_fits(40 * US, 30 * US, 11 * US, 20 * US));
+}
+
+static void test_what_is_outstanding(void **state)
+{
+    struct status_page *status = calloc(1, sizeof(*status));
+    struct streams *streams = calloc(1, sizeof(*streams));
+    struct window window = {0};
+    (void)state;
+    assert_true(status && streams);
+    status->started[2] = 500;
+    status->completed[2] = 100;
+    status->started[40] = 1000;
+    status->completed[40] = 1000;
+    status->started[5] = 77; /* of another device */
+    const uint64_t slots = UINT64_C(1) << 2 | UINT64_C(1) << 40;
+    assert_int_equal(window_outstanding(status, streams, slots), 400);
+    window_charge(&window, 1500);
+    assert_false(window_surely_fits(&window, 1000, 1));
+    assert_int_equal(window_look(&window, status, streams, slots), 400);
+    assert_true(window_surely_fits(&window, 1000, 600));
+    window_charge(&window, 600);
+    assert_false(window_surely_fits(&window, 1000, 1));
+    /* What is given up does not come back when it completes after all. */
+    window_give_up(status, streams, slots);
+    assert_int_equal(window_outstanding(status, streams, slots), 0);
+    status->completed[2] = 400;
+    assert_int_equal(window_outstanding(status, streams, slots), 0);
+    status->started[2] = 600;
+    assert_int_equal(window_outstanding(status, streams, slots), 100);
+    free(status);
+    free(streams);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_looks_at_open_streams_of_its_device),
+        cmocka_unit_test(test_passes_after_its_maximum_and_once_for_what_is_stuck),
+        cmocka_unit_test(test_waits_for_the_next_request),
+        cmocka_unit_test(test_what_fits_a_window),
+        cmocka_unit_test(test_what_is_outstanding),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,88 @@
+/* The rate's controller on a clock of the test's own: exact, and as fast as the processor. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdint.h>
+
+#include "shim/rate.h"
+
+enum { MS_NS = 1000000 };
+
+/* A task that always has the next launch ready: what part of the time it got, in permille. Every wait is
+ * `late_ns` longer than asked for, and costs are charged at cost_percent of the truth. */
+static uint64_t run(uint32_t granted_permille, uint64_t cost_ns, uint64_t late_ns,
+                    uint32_t cost_percent, uint64_t *ret_mean_error)
+{
+    struct rate rate = {0};
+    struct rate_report report;
+    uint64_t now_ns = 1, used_ns = 0, periods = 0, error = 0, busy_until_ns = 0;
+    while (now_ns < UINT64_C(20000) * MS_NS) {
+        uint64_t wait_ns =
+            rate_charge(&rate, now_ns, cost_ns * cost_percent / 100, granted_permille, &report);
+        periods += report.periods;
+        error += report.error_permille;
+        now_ns += wait_ns + (wait_ns ? late_ns : 0);
+        /* The window: no more than one launch ahead of the device. */
+        busy_until_ns = (busy_until_ns > now_ns ? busy_until_ns : now_ns) + cost_ns;
+        used_ns += cost_ns;
+        if (busy_until_ns - now_ns > 2 * cost_ns)
+            now_ns = busy_until_ns - 2 * cost_ns;
+        now_ns += 1000;
+    }
+    *ret_mean_error = periods ? error / periods : 1000;
+    return used_ns * 1000 / now_ns;
+}
+
+static void test_tracks_its_target(void **state)
+{
+    static const uint32_t targets[] = {50, 200, 500, 800};
+    static const uint64_t costs[] = {10000, 1 * MS_NS, 30 * MS_NS};
+    (void)state;
+    for (size_t i = 0; i < sizeof(targets) / sizeof(*targets); i++) {
+        for (size_t j = 0; j < sizeof(costs) / sizeof(*costs); j++) {
+            uint64_t error, got = run(targets[i], costs[j], 60000, 100, &error);
+            assert_in_range(got, targets[i] - targets[i] / 10, targets[i] + targets[i] / 10);
+            if (costs[j] <= MS_NS)
+                assert_in_range(error, 0, 50);
+        }
+    }
+}
+
+/* One that asks for less than it is granted is not held, and saves up for a burst and no more. */
+static void test_a_modest_task_is_not_held(void **state)
+{
+    struct rate rate = {0};
+    struct rate_report report;
+    uint64_t now_ns = 1;
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(rate_charge(&rate, now_ns, MS_NS, 500, &report), 0);
+        assert_int_equal(report.periods, 0);
+        now_ns += 10 * MS_NS;
+    }
+    uint64_t free_ns = 0;
+    while (rate_charge(&rate, now_ns, MS_NS / 10, 500, &report) == 0)
+        free_ns += MS_NS / 10;
+    assert_in_range(free_ns, 1, RATE_BURST_MS * MS_NS);
+}
+
+/* A launch of a minute is not paid for with minutes. */
+static void test_debt_is_bounded(void **state)
+{
+    struct rate rate = {0};
+    struct rate_report report;
+    (void)state;
+    uint64_t wait_ns = rate_charge(&rate, 1, UINT64_C(60000) * MS_NS, 100, &report);
+    assert_in_range(wait_ns, 1, UINT64_C(2) * RATE_DEBT_MS_MAX * MS_NS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tracks_its_target),
+        cmocka_unit_test(test_a_modest_task_is_not_held),
+        cmocka_unit_test(test_debt_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
