@@ -318,6 +318,9 @@ CUresult hook_cuGraphExecDestroy(CUgraphExec graph)
     bool is_ready = process_is_ready(p) && atomic_load(&p->graphs.devices);
     for (int i = 0; is_ready && i < PAGE_DEVICES_MAX; i++)
         (void)allocations_take(&p->graphs.needs, key_of(graph, i), &need);
+    const struct cost_launch launch = {.function = graph, .is_graph = true};
+    if (process_is_ready(p))
+        cost_forget(&p->launch->costs, cost_key(&launch));
     CUresult r = p->calls.real.cuGraphExecDestroy(graph);
     if (is_ready)
         (void)graphs_settle(p);
