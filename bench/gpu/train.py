@@ -1,0 +1,59 @@
+"""A training task of the benchmarks: eager PyTorch on the default stream.
+
+Writes one line a window of --window seconds to standard output: `t SECONDS samples/s N`, with t on
+CLOCK_MONOTONIC, so that a reader can cut out the time in which something else ran beside it.
+"""
+
+import argparse
+import sys
+import time
+
+import torch
+from torch import nn
+
+from models import example
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="resnet50")
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--window", type=float, default=1)
+    options = parser.parse_args()
+
+    torch.backends.cudnn.benchmark = True
+    net, data = example(options.model, options.batch, "cuda")
+    labels = torch.randint(0, 1000, (options.batch,), device="cuda")
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    loss_of = nn.CrossEntropyLoss()
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = loss_of(net(data), labels)
+        loss.backward()
+        optimizer.step()
+
+    for _ in range(10):
+        step()
+    torch.cuda.synchronize()
+    print("ready", file=sys.stderr, flush=True)
+    end = time.monotonic() + options.seconds
+    while True:
+        start, steps = time.monotonic(), 0
+        if start >= end:
+            break
+        while time.monotonic() - start < options.window:
+            for _ in range(4):
+                step()
+            steps += 4
+            # As a loop that logs its loss does: the host is never far ahead of the device.
+            torch.cuda.current_stream().synchronize()
+        spent = time.monotonic() - start
+        print(f"t {start:.3f} {start + spent:.3f} samples/s {steps * options.batch / spent:.1f}",
+              flush=True)
+
+
+if __name__ == "__main__":
+    main()
