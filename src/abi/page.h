@@ -164,9 +164,16 @@ struct status_page {
 
 /* ---- ledger: what the attempt's processes hold ---- */
 
+enum ledger_feature {
+    LEDGER_HAS_OWNERS = 1 << 0,
+};
+
 struct ledger_page {
     struct page_header header;
-    uint8_t reserved[4032];
+    /* Who has the slot: pid << 32 | the low 32 bits of its start time, as /proc has both. Written by
+     * the agent, for one after it, which finds the page and knows nobody. 0: nobody. */
+    _Atomic uint64_t owners[PAGE_PROCESSES_MAX];
+    uint8_t reserved[1984];
     /* Device memory held, by device, then by slot. A process adds to its own slot before it
      * allocates, and takes away after it freed; the sum over the slots never misses anything
      * that is held. The agent sets a dead process's slots to 0 once the device shows its memory gone. */
@@ -188,6 +195,7 @@ _Static_assert(offsetof(struct status_page, counters) == 256, "a page's layout")
 _Static_assert(offsetof(struct status_page, open_streams) == 4096, "a page's layout");
 _Static_assert(offsetof(struct status_page, completed) == 8192, "a page's layout");
 _Static_assert(sizeof(struct status_page) == 12288, "a page's layout");
+_Static_assert(offsetof(struct ledger_page, owners) == 64, "a page's layout");
 _Static_assert(offsetof(struct ledger_page, held_bytes) == 4096, "a page's layout");
 _Static_assert(offsetof(struct ledger_page, context_bytes) == 36864, "a page's layout");
 _Static_assert(sizeof(struct ledger_page) == 102400, "a page's layout");

@@ -77,5 +77,6 @@
      "user"},                                                                                      \
     {"ready", 0, "started|client|port:N|command:TEXT", "when a service counts as running",         \
      "ready"},                                                                                     \
-    {"on-node-lost", 0, "requeue|wait", "what follows when its node is lost", "on_node_lost"}
+    {"on-node-lost", 0, "requeue|wait", "what follows when its node is lost", "on_node_lost"}, \
+    {"protection", 0, "on|off", "off: nothing holds it to its quota and share (administrators)", "protection"}
 /* clang-format on */

@@ -285,16 +285,19 @@ static int start_agent(struct error *e, struct daemon *d, const struct invocatio
             return r;
     }
     bool networked = d->control_address.port[0];
-    struct agent_options options = {.directory = directory,
-                                    .control_socket = networked ? NULL : d->node_socket,
-                                    .control_host = d->control_address.host,
-                                    .control_port = d->control_address.port,
-                                    .emulate = emulation.device_file,
-                                    .emulate_libraries = emulation.libraries,
-                                    .config = &d->config,
-                                    .log = &d->log,
-                                    .on_link = on_link,
-                                    .on_link_arg = d};
+    struct agent_options options = {
+        .directory = directory,
+        .control_socket = networked ? NULL : d->node_socket,
+        .control_host = d->control_address.host,
+        .control_port = d->control_address.port,
+        .emulate = emulation.device_file,
+        .emulate_libraries = emulation.libraries,
+        .shim = paths_shim(&d->arena),
+        .mps_control = paths_mps_control(&d->arena, d->config.mps_control, emulation.libraries),
+        .config = &d->config,
+        .log = &d->log,
+        .on_link = on_link,
+        .on_link_arg = d};
     int r = agent_new(e, d->base, &options, &d->agent);
     if (r < 0)
         return r;

@@ -68,6 +68,39 @@ static void show_after(const json_t *after)
     str_done(&text);
 }
 
+/* What its processes count, but for what never happened. */
+static void show_counters(const json_t *counters)
+{
+    const char *name;
+    json_t *value;
+    struct str line;
+    str_init(&line, LINE_MAX_BYTES);
+    json_object_foreach((json_t *)(uintptr_t)counters, name, value)
+    {
+        if (json_integer_value(value) == 0)
+            continue;
+        str_printf(&line, "%s%s %" JSON_INTEGER_FORMAT, line.length ? ", " : "", name,
+                   json_integer_value(value));
+    }
+    field("Counts", str_text(&line));
+    str_done(&line);
+}
+
+static void show_protection(const json_t *usage)
+{
+    const json_t *protection = json_object_get(usage, "protection");
+    char counted[SHOW_TEXT_MAX], peak[SHOW_TEXT_MAX], beyond[SHOW_TEXT_MAX];
+    char line[SHOW_TEXT_MAX * 4];
+    if (!json_is_object(protection))
+        return;
+    snprintf(line, sizeof line, "%s by its own account, at most %s so far, %s not counted",
+             show_bytes(json_fraction(protection, "counted_bytes", 0), counted),
+             show_bytes(json_fraction(protection, "peak_bytes", 0), peak),
+             show_bytes(json_fraction(protection, "uncounted_bytes", 0), beyond));
+    field("Holds", line);
+    show_counters(json_object_get(protection, "counters"));
+}
+
 static void show_usage(const json_t *w)
 {
     const json_t *usage = json_object_get(w, "usage");
@@ -84,6 +117,7 @@ static void show_usage(const json_t *w)
         snprintf(line + length, sizeof line - (size_t)length, ", speed %s samples",
                  show_speed(samples_per_s, speed));
     field("Uses", line);
+    show_protection(usage);
 }
 
 static void show_attempts(const json_t *w)

@@ -93,3 +93,38 @@ int paths_make_state(struct error *e, struct arena *arena, const char *given, co
         *ret = state;
     return r;
 }
+
+/* Installed, as Debian does it, and in a build tree. */
+const char *paths_shim(struct arena *arena)
+{
+    static const char *const places[] = {"../lib/gpumux", "../lib/x86_64-linux-gnu/gpumux",
+                                         "../../lib"};
+    const char *own = paths_own_directory(arena);
+    for (size_t i = 0; own && i < sizeof places / sizeof places[0]; i++) {
+        const char *path = arena_printf(arena, "%s/%s/libgpumux-cuda.so", own, places[i]);
+        char *whole = path ? realpath(path, NULL) : NULL;
+        if (!whole)
+            continue;
+        const char *found = arena_strdup(arena, whole);
+        free(whole);
+        return found;
+    }
+    return NULL;
+}
+
+const char *paths_mps_control(struct arena *arena, const char *given, const char *emulated)
+{
+    static const char *const places[] = {"/usr/bin", "/usr/local/bin", "/opt/nvidia/bin"};
+    if (given[0])
+        return given;
+    const char *own =
+        emulated ? arena_printf(arena, "%s/bin/nvidia-cuda-mps-control", emulated) : NULL;
+    if (emulated)
+        return own && access(own, X_OK) == 0 ? own : NULL;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        const char *path = arena_printf(arena, "%s/nvidia-cuda-mps-control", places[i]);
+        if (path && access(path, X_OK) == 0)
+            return path;
+    }
+    return NULL;
+}

@@ -15,5 +15,10 @@ int paths_make_state(struct error *e, struct arena *arena, const char *given, co
  * off. NULL: no memory.
  */
 const char *paths_api_socket(struct arena *arena, const char *given);
+/* libgpumux-cuda.so of this installation, from where this executable lies; NULL: it is not there. */
+const char *paths_shim(struct arena *arena);
+/* nvidia-cuda-mps-control: `given` if it is not empty, with emulated devices their own, else the driver's. NULL:
+ * there is none. */
+const char *paths_mps_control(struct arena *arena, const char *given, const char *emulated);
 /* The directory of this executable; NULL if the system does not say. */
 const char *paths_own_directory(struct arena *arena);

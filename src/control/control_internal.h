@@ -177,6 +177,11 @@ void links_send(struct control *c, const struct deferred *d);
 void links_refuse(struct control *c, const struct cluster_action *reply);
 /* The open connection of a node, or NULL. */
 struct node_link *links_find(struct control *c, const char *node);
+/* What every attempt used when its node last said. */
+void links_visit_usage(const struct control *c,
+                       void (*visit)(void *arg, const char *node,
+                                     const struct attempt_usage *usage),
+                       void *arg);
 /* Sends a question for which w awaits the answer; -ERR_UNAVAILABLE if it cannot be sent. */
 int link_ask(struct node_link *link, struct waiter *w, struct nodemsg *msg);
 const struct device_usage *link_device_usage(const struct node_link *link, const char *uuid);

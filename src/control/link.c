@@ -602,3 +602,15 @@ const struct attempt_usage *link_attempt_usage(const struct node_link *link, uin
             return &link->attempt_usage[i];
     return NULL;
 }
+
+void links_visit_usage(const struct control *c,
+                       void (*visit)(void *arg, const char *node,
+                                     const struct attempt_usage *usage),
+                       void *arg)
+{
+    list_for_each (it, &c->links) {
+        const struct node_link *link = list_entry(it, struct node_link, link);
+        for (size_t i = 0; i < link->attempt_usage_count; i++)
+            visit(arg, link->node, &link->attempt_usage[i]);
+    }
+}

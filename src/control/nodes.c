@@ -1,10 +1,13 @@
 /* The routes of nodes, and those about gpumux itself: version, health, metrics. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/version.h"
 #include "control/control_internal.h"
 #include "endpoint/metrics.h"
+#include "wire/counters.h"
 #include "wire/json_writer.h"
 #include "wire/record.h"
 #include "wire/spec.h"
@@ -340,6 +343,66 @@ static void metrics_of_devices(struct control *c, struct str *out)
     free(usage);
 }
 
+/* One family of what attempts count, while it is being written. */
+struct usage_family {
+    struct str *out;
+    const char *name;
+    size_t offset; /* of its number in struct attempt_usage */
+};
+
+/* Many attempts with many counters must not crowd out all else. */
+static bool has_room(const struct str *out)
+{
+    return out->length < HTTP_BODY_MAX / 2;
+}
+
+static void put_usage_number(void *arg, const char *node, const struct attempt_usage *usage)
+{
+    const struct usage_family *family = arg;
+    uint64_t value;
+    char id[24];
+    memcpy(&value, (const char *)usage + family->offset, sizeof value);
+    (void)snprintf(id, sizeof id, "%" PRIu64, usage->workload);
+    if (usage->is_counted && has_room(family->out))
+        metrics_sample(family->out, family->name, (double)value, "node", node, "workload", id,
+                       NULL);
+}
+
+static void put_usage_counters(void *arg, const char *node, const struct attempt_usage *usage)
+{
+    const struct usage_family *family = arg;
+    char id[24];
+    (void)snprintf(id, sizeof id, "%" PRIu64, usage->workload);
+    for (size_t i = 0; usage->is_counted && counter_name(i) && has_room(family->out); i++)
+        if (usage->counters[i])
+            metrics_sample(family->out, family->name, (double)usage->counters[i], "node", node,
+                           "workload", id, "counter", counter_name(i), NULL);
+}
+
+static void metrics_of_attempts(struct control *c, struct str *out)
+{
+    static const struct {
+        const char *name, *help;
+        size_t offset;
+    } gauges[] = {
+        {"gpumux_workload_counted_bytes", "Device memory by the account of its processes",
+         offsetof(struct attempt_usage, counted_bytes)},
+        {"gpumux_workload_peak_bytes", "The most of that in this attempt",
+         offsetof(struct attempt_usage, peak_bytes)},
+        {"gpumux_workload_uncounted_bytes", "Device memory beyond that account",
+         offsetof(struct attempt_usage, uncounted_bytes)},
+    };
+    for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++) {
+        struct usage_family family = {out, gauges[i].name, gauges[i].offset};
+        metrics_family(out, gauges[i].name, METRIC_GAUGE, gauges[i].help);
+        links_visit_usage(c, put_usage_number, &family);
+    }
+    struct usage_family counters = {.out = out, .name = "gpumux_workload_counter_total"};
+    metrics_family(out, counters.name, METRIC_COUNTER,
+                   "What its processes count in this attempt, by counter");
+    links_visit_usage(c, put_usage_counters, &counters);
+}
+
 static void metrics_of_service(struct control *c, struct str *out)
 {
     struct store_counters store;
@@ -396,6 +459,7 @@ void handle_metrics(void *context, struct http_request *r)
     metrics_of_cluster(c, &out);
     metrics_of_devices(c, &out);
     metrics_of_service(c, &out);
+    metrics_of_attempts(c, &out);
     http_answer_text(r, 200, "text/plain; version=0.0.4", str_text(&out), out.length);
     str_done(&out);
 }

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "control/control_internal.h"
+#include "wire/counters.h"
 #include "wire/json_writer.h"
 #include "wire/record.h"
 #include "wire/spec.h"
@@ -74,11 +75,30 @@ static void put_attempt(struct json_writer *w, const struct attempt *a)
     json_end_object(w);
 }
 
+static const struct attempt_usage *find_usage(struct control *c, const struct store_workload *row,
+                                              const struct attempt *a)
+{
+    struct node_link *link = a && !a->ended_wall_ms ? links_find(c, a->node) : NULL;
+    return link ? link_attempt_usage(link, row->id, a->number) : NULL;
+}
+
+static void put_protection(struct json_writer *w, const struct attempt_usage *usage)
+{
+    json_begin_object(w);
+    json_put_uint(json_key(w, "counted_bytes"), usage->counted_bytes);
+    json_put_uint(json_key(w, "peak_bytes"), usage->peak_bytes);
+    json_put_uint(json_key(w, "uncounted_bytes"), usage->uncounted_bytes);
+    json_begin_object(json_key(w, "counters"));
+    for (size_t i = 0; counter_name(i); i++)
+        json_put_uint(json_key(w, counter_name(i)), usage->counters[i]);
+    json_end_object(w);
+    json_end_object(w);
+}
+
 static void put_usage(struct json_writer *w, struct control *c, const struct store_workload *row,
                       const struct attempt *a)
 {
-    struct node_link *link = a && !a->ended_wall_ms ? links_find(c, a->node) : NULL;
-    const struct attempt_usage *usage = link ? link_attempt_usage(link, row->id, a->number) : NULL;
+    const struct attempt_usage *usage = find_usage(c, row, a);
     if (!usage) {
         json_put_null(w);
         return;
@@ -90,6 +110,11 @@ static void put_usage(struct json_writer *w, struct control *c, const struct sto
     json_key(w, "samples_per_s");
     if (usage->samples_per_s >= 0)
         json_put_real(w, usage->samples_per_s);
+    else
+        json_put_null(w);
+    json_key(w, "protection");
+    if (usage->is_counted)
+        put_protection(w, usage);
     else
         json_put_null(w);
     json_end_object(w);
@@ -145,6 +170,20 @@ static int put_spec(struct error *e, struct json_writer *w, const struct store_w
     return 0;
 }
 
+/* While it runs its node says; before and after there is nothing to hold. */
+static const char *enforcement_of(struct control *c, const struct store_workload *row,
+                                  const struct workload_spec *spec, const struct attempt *a)
+{
+    const struct attempt_usage *usage = find_usage(c, row, a);
+    if (usage && usage->enforcement[0])
+        return usage->enforcement;
+    if (spec->needs.devices == 0)
+        return "it has no device";
+    if (spec->protection == PROTECTION_OFF)
+        return "quota and share are not enforced: protection was turned off for it";
+    return "quota and share are enforced by its node while it runs";
+}
+
 static int put_detail(struct error *e, struct json_writer *w, const struct store_workload *row,
                       const struct workload_status *status, bool secrets)
 {
@@ -154,8 +193,6 @@ static int put_detail(struct error *e, struct json_writer *w, const struct store
         put_attempt(w, &status->attempts[i]);
     json_end_array(w);
     json_put_raw(json_key(w, "after"), row->after);
-    json_put_string(json_key(w, "enforcement"),
-                    "quota and share are admission limits, not enforced");
     return r;
 }
 
@@ -189,6 +226,8 @@ int show_workload(struct error *e, struct control *c, struct str *out,
         json_put_uint(json_key(&w, "group"), row->group);
         put_pairs(json_key(&w, "labels"), &spec->labels);
         put_usage(json_key(&w, "usage"), c, row, a);
+        if (options->detail)
+            json_put_string(json_key(&w, "enforcement"), enforcement_of(c, row, spec, a));
         if (options->detail)
             r = put_detail(e, &w, row, &status, options->secrets);
         json_end_object(&w);

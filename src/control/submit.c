@@ -66,6 +66,9 @@ static int check_user(struct error *e, struct control *c, struct http_request *r
         return error_set_field(e, ERR_DENIED, "user",
                                "workloads may not run as root: name another user, or set "
                                "allow_root: true in the configuration");
+    if (spec->protection == PROTECTION_OFF && !control_is_admin(c, r))
+        return error_set_field(e, ERR_DENIED, "protection",
+                               "only an administrator may run a workload without protection");
     if (geteuid() != 0 && target != geteuid() && !remote)
         return error_set_field(e, ERR_DENIED, "user",
                                "this gpumux does not run as root, so it runs workloads only as the "

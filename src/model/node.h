@@ -4,7 +4,12 @@
 
 #include "model/workload.h"
 
-enum { NODE_DEVICES_MAX = 64, NODE_INSTANCE_MAX = 40, NODE_VERSION_MAX = 32 };
+enum {
+    NODE_DEVICES_MAX = 64,
+    NODE_INSTANCE_MAX = 40,
+    NODE_VERSION_MAX = 32,
+    USAGE_COUNTERS_MAX = 128
+};
 
 struct device {
     char uuid[DEVICE_UUID_MAX];
@@ -86,6 +91,13 @@ struct attempt_usage {
     double cpu_percent;
     uint64_t resident_bytes;
     double samples_per_s; /* by its own word; -1: it does not say */
+    /* What holds it to its quota and share, for people; "": its node does not say. */
+    char enforcement[WORKLOAD_TEXT_MAX];
+    bool is_counted;          /* its processes count for themselves, and what follows is known */
+    uint64_t counted_bytes;   /* device memory by their account */
+    uint64_t peak_bytes;      /* the most of it so far */
+    uint64_t uncounted_bytes; /* device memory that they hold beyond their account */
+    uint64_t counters[USAGE_COUNTERS_MAX]; /* since the attempt began; wire/counters.h names them */
 };
 
 /* How far an attempt has come on its node. Only ever grows. */

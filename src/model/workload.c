@@ -29,6 +29,11 @@ static const char *const node_lost_names[ON_NODE_LOST_END] = {
     [ON_NODE_LOST_WAIT] = "wait",
 };
 
+static const char *const protection_names[PROTECTION_END] = {
+    [PROTECTION_ON] = "on",
+    [PROTECTION_OFF] = "off",
+};
+
 static const char *const ready_names[READY_END] = {
     [READY_STARTED] = "started",
     [READY_COMMAND] = "command",
@@ -74,6 +79,7 @@ NAMED_ENUM(workload_kind, workload_kind, kind_names, WORKLOAD_KIND_END)
 NAMED_ENUM(workload_state, workload_state, state_names, WORKLOAD_STATE_END)
 NAMED_ENUM(failure_reason, failure_reason, failure_names, FAILURE_END)
 NAMED_ENUM(on_node_lost, on_node_lost, node_lost_names, ON_NODE_LOST_END)
+NAMED_ENUM(protection, protection, protection_names, PROTECTION_END)
 NAMED_ENUM(ready_kind, ready_kind, ready_names, READY_END)
 NAMED_ENUM(stop_cause, stop_cause, stop_names, STOP_CAUSE_END)
 

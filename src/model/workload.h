@@ -69,6 +69,7 @@ enum failure_reason {
 };
 
 enum on_node_lost { ON_NODE_LOST_REQUEUE, ON_NODE_LOST_WAIT, ON_NODE_LOST_END };
+enum protection { PROTECTION_ON, PROTECTION_OFF, PROTECTION_END };
 enum ready_kind { READY_STARTED, READY_COMMAND, READY_PORT, READY_CLIENT, READY_END };
 
 /* Names as users write them ("task", "queued", "exit", …); parse answers -ERR_INVALID. */
@@ -77,11 +78,13 @@ const char *workload_state_name(enum workload_state state);
 const char *failure_reason_name(enum failure_reason reason);
 const char *on_node_lost_name(enum on_node_lost what);
 const char *ready_kind_name(enum ready_kind kind);
+const char *protection_name(enum protection protection);
 int workload_kind_parse(const char *text, enum workload_kind *ret);
 int workload_state_parse(const char *text, enum workload_state *ret);
 int failure_reason_parse(const char *text, enum failure_reason *ret);
 int on_node_lost_parse(const char *text, enum on_node_lost *ret);
 int ready_kind_parse(const char *text, enum ready_kind *ret);
+int protection_parse(const char *text, enum protection *ret);
 static inline bool workload_state_is_terminal(enum workload_state state)
 {
     return state >= WORKLOAD_SUCCEEDED;
@@ -154,6 +157,7 @@ struct workload_spec {
     double slo_percentile, slo_latency_ms;                     /* 0: none */
     double expected_samples;
     int64_t expected_duration_ms;
+    enum protection protection; /* off: nothing is put between it and the driver */
     enum ready_kind ready;
     struct words ready_command;
     int ready_port;

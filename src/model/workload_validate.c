@@ -379,6 +379,8 @@ int workload_spec_validate(struct error *e, struct arena *arena, struct workload
         r = validate_expectations(e, spec);
     if (r == 0)
         r = validate_ready(e, spec);
+    if (r == 0 && spec->protection >= PROTECTION_END)
+        r = error_set_field(e, ERR_INVALID, "protection", "it is on or off");
     if (r == 0)
         r = validate_after(e, spec);
     if (r == 0)

@@ -41,6 +41,8 @@ static int adopt_one(struct error *e, struct agent *a, const char *name)
     if (!r)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     run_look(r);
+    if (run_is_alive(r))
+        protect_adopt(r);
     monitor_adopted(r);
     return 0;
 }

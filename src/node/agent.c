@@ -63,6 +63,10 @@ static int open_state(struct error *e, struct agent *a)
     if (r == 0)
         r = open_directory(e, a->directory_fd, "locks", 0700, &a->locks_fd);
     if (r == 0)
+        r = open_directory(e, a->directory_fd, "terms", 0700, &a->terms_fd);
+    if (r == 0)
+        r = open_directory(e, a->directory_fd, "register", 0711, &a->register_fd);
+    if (r == 0)
         r = lease_open(e, a->directory_fd, &a->lease);
     if (r < 0)
         return r;
@@ -131,9 +135,13 @@ static int start(struct error *e, struct agent *a)
     if (r == 0)
         r = describe_node(e, a);
     if (r == 0)
+        r = protect_open(e, a);
+    if (r == 0)
         r = monitor_open(e, a);
     if (r == 0)
         r = adopt_all(e, a);
+    if (r == 0)
+        protect_start(a);
     if (r == 0)
         r = retention_new(e, a->base, a->finished_fd, &limits, &a->retention);
     if (r == 0)
@@ -153,7 +161,8 @@ static int copy_options(struct error *e, struct agent *a, const struct agent_opt
         !copy_option(options->control_socket, &a->control_socket) ||
         !copy_option(options->control_host, &a->control_host) ||
         !copy_option(options->control_port, &a->control_port) ||
-        !copy_option(options->emulate, &a->emulate) ||
+        !copy_option(options->emulate, &a->emulate) || !copy_option(options->shim, &a->shim) ||
+        !copy_option(options->mps_control, &a->mps_control) ||
         !copy_option(options->emulate_libraries, &a->emulate_libraries))
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     a->networked = !a->control_socket;
@@ -177,7 +186,7 @@ int agent_new(struct error *e, struct event_base *base, const struct agent_optio
     a->on_link = options->on_link;
     a->on_link_arg = options->on_link_arg;
     a->directory_fd = a->attempts_fd = a->finished_fd = a->locks_fd = a->lock_fd = -1;
-    a->executable_fd = a->cgroup_fd = -1;
+    a->executable_fd = a->cgroup_fd = a->register_fd = a->terms_fd = -1;
     list_init(&a->runs);
     list_init(&a->readers);
     credentials_init(&a->credentials);
@@ -200,16 +209,18 @@ void agent_free(struct agent *a)
     link_stop(a);
     credentials_done(&a->credentials);
     reader_done(a);
+    registrar_leave(a->registrar);
     list_for_each_safe (it, &a->runs)
         run_free(list_entry(it, struct run, link));
+    protect_close(a);
     retention_free(a->retention);
     monitor_close(a);
     sampler_free(a->sampler);
     gpu_close(a->gpu);
     lease_close(&a->lease);
     cgroup_close(a->cgroup_fd, a->info.instance);
-    const int fds[] = {a->executable_fd, a->locks_fd, a->finished_fd,
-                       a->attempts_fd,   a->lock_fd,  a->directory_fd};
+    const int fds[] = {a->executable_fd, a->locks_fd,     a->finished_fd, a->attempts_fd,
+                       a->lock_fd,       a->directory_fd, a->register_fd, a->terms_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             close(fds[i]);
@@ -218,6 +229,8 @@ void agent_free(struct agent *a)
     free(a->control_host);
     free(a->control_port);
     free(a->emulate);
+    free(a->shim);
+    free(a->mps_control);
     free(a->emulate_libraries);
     free(a);
 }

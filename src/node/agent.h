@@ -9,6 +9,9 @@
  *   lease          8 bytes: boot-clock ms until which tasks may run; mapped by supervisors
  *   locks/W.A      flock held by the supervisor of attempt A of workload W while it lives
  *   attempts/W.A/  owned by the user it runs as; see supervisor.h. Here until control has settled it
+ *   terms/W.A      on which terms it runs: terms.h
+ *   mps/UUID/      pipes and logs of a device's MPS daemon: mps.h
+ *   register/W.A   the socket where its processes register: registrar.h
  *   finished/W.A/  the same, afterwards: its output can be read until retention deletes it
  *
  * An attempt whose lock is free and that has no exit record was ended with its supervisor: a failed
@@ -31,7 +34,9 @@ struct agent_options {
     const char *control_host, *control_port; /* … where control listens with TLS */
     const char *emulate; /* emulated devices' state file, or NULL: real ones through NVML */
     const char
-        *emulate_libraries; /* directory with the emulated libcuda.so.1 and libnvidia-ml.so.1 */
+        *emulate_libraries;  /* directory with the emulated libcuda.so.1 and libnvidia-ml.so.1 */
+    const char *shim;        /* path of libgpumux-cuda.so; NULL: it is not there */
+    const char *mps_control; /* nvidia-cuda-mps-control; NULL: workloads do without MPS */
     const struct config *config;
     const struct log *log;
     /* Told when control has welcomed this node, and when it is lost again. May be NULL. */

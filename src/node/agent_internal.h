@@ -12,6 +12,7 @@
  *   reader.c     requests for output, waiting ones included
  *   usage.c      what attempts use
  *   monitor.c    how the devices are, and what follows for attempts (device/device.h)
+ *   protect.c    what keeps attempts from hurting each other: registrar.h
  *
  * Everything here runs on the loop's thread.
  */
@@ -31,6 +32,8 @@
 #include "node/credentials.h"
 #include "node/lease.h"
 #include "node/monitor.h"
+#include "node/mps.h"
+#include "node/registrar.h"
 #include "node/sampler.h"
 #include "wire/nodemsg.h"
 
@@ -65,6 +68,12 @@ struct mailbox {
     bool waiting; /* the first letter was sent and not answered yet */
 };
 
+/* A supervisor that is started when its device's MPS daemon is ready, or cannot be. */
+struct pending_start {
+    struct account account;
+    int lock_fd;
+};
+
 /* One attempt on this node that is not settled. */
 struct run {
     struct list link; /* in agent.runs */
@@ -89,8 +98,15 @@ struct run {
     uint64_t cpu_ticks; /* at the last beat, for usage */
     int64_t cpu_at_ms;
     struct tenancy tenancy; /* see monitor.h */
-    double samples_per_s;   /* as its supervisor last said */
-    int64_t speed_at_ms;    /* 0: it never did */
+    struct pending_start *pending; /* waits for MPS; NULL: it does not */
+    struct event *terminate;       /* ends its GPU work before it is killed */
+    bool uses_mps;
+    int64_t doubt_ms; /* since when its failure is in doubt; 0: it is not */
+    char lost_text
+        [WORKLOAD_TEXT_MAX]; /* why this node ended it, through no fault of its own; or "" */
+    struct ward *ward;       /* NULL: it has no devices, or has ended */
+    double samples_per_s;    /* as its supervisor last said */
+    int64_t speed_at_ms;     /* 0: it never did */
 };
 
 /* A request for output that waits for more. */
@@ -140,7 +156,8 @@ struct agent {
     const struct log *log;
     void (*on_link)(void *arg, bool joined);
     void *on_link_arg;
-    char *directory, *control_socket, *control_host, *control_port, *emulate, *emulate_libraries;
+    char *directory, *control_socket, *control_host, *control_port, *emulate, *emulate_libraries,
+        *shim, *mps_control;
     char control_name[AGENT_CONTROL_NAME_MAX]; /* for people: the socket, or HOST:PORT */
     bool networked;                            /* control is reached by TLS, not by a unix socket */
     struct credentials credentials;            /* then */
@@ -151,6 +168,11 @@ struct agent {
     struct gpu *gpu;
     struct sampler *sampler;
     struct monitor *monitor; /* NULL: there are no devices */
+    struct registrar *registrar;
+    struct mps *mps;             /* NULL: this node does without */
+    int register_fd, terms_fd;   /* directories */
+    struct event *measure;       /* what processes hold */
+    struct gpu_sample *measured; /* scratch of that */
     struct lease lease;
     struct list runs;
     size_t run_count;
@@ -175,6 +197,8 @@ void run_bury(struct run *r, enum failure_reason failure, int signal, bool never
               const char *text);
 void run_report(struct run *r);
 bool run_is_alive(const struct run *r);
+/* Is this process, seen from here, one of the attempt's? */
+bool run_owns(struct run *r, pid_t pid);
 /* Settled: its directory goes to the finished ones; r is gone afterwards. */
 void run_settle(struct run *r);
 
@@ -182,6 +206,9 @@ void run_settle(struct run *r);
 
 /* Starts the supervisor of a grant. Always leaves a run: one that could not start has ended. */
 void launch(struct agent *a, const struct grant *grant);
+/* Goes on with a start that waited. */
+void launch_pending(struct run *r);
+void pending_free(struct run *r);
 /* A run that never ran and never will. */
 void launch_tombstone(struct agent *a, uint64_t workload, int attempt, const char *text);
 
@@ -220,6 +247,34 @@ void link_send(struct agent *a, const struct nodemsg *msg);
 void link_beat(struct agent *a);
 /* Answers a request with a result. */
 void link_done(struct agent *a, uint64_t request, int result, const char *text);
+
+/* ---- protect.c ---- */
+
+int protect_open(struct error *e, struct agent *a);
+/* Members of what runs keep what they have. */
+void protect_close(struct agent *a);
+/* On which terms it runs here. */
+void protect_decide(const struct agent *a, const struct grant *grant, struct terms *ret);
+/* Before its supervisor is started. */
+int protect_begin(struct error *e, struct run *r, const struct terms *terms);
+/* It failed, and that may not be its own fault: nobody knows yet whether its MPS daemon is well. */
+bool protect_doubts(struct run *r, const struct attempt_report *exit);
+/* Its device's MPS daemon is not ready yet: its start waits. */
+bool protect_must_wait(const struct run *r);
+/* Everything that runs is known: MPS daemons that nobody needs are ended. */
+void protect_start(struct agent *a);
+/* It was told to stop, and will be killed after grace_ms: its GPU work is ended just before, if that could harm
+ * its neighbours. Returns the grace that this takes at least. */
+int64_t protect_stop(struct run *r, int64_t grace_ms);
+/* An attempt that an agent before us started. */
+void protect_adopt(struct run *r);
+/* Nothing of it runs any more. */
+void protect_end(struct run *r);
+/* This agent goes, or the run does: what protects the attempt is left as it is. */
+void protect_forget(struct run *r);
+int protect_ledger_fd(const struct run *r);
+/* Of the daemon of a device. False: too long. */
+bool protect_mps_path(const struct agent *a, const char *uuid, char *path, size_t size);
 
 /* ---- usage.c ---- */
 

@@ -153,6 +153,21 @@ static bool is_populated(int attempt_fd)
     return strstr(text, "populated 1") != NULL;
 }
 
+bool cgroup_holds(const char *instance, const char *name, pid_t pid)
+{
+    char path[64], wanted[NAME_MAX], line[LINE_MAX_BYTES];
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
+    if (snprintf(wanted, sizeof wanted, "/gpumux-%s/%s/", instance, name) >= (int)sizeof wanted)
+        return false;
+    FILE *file = fopen(path, "re");
+    while (file && !found && fgets(line, sizeof line, file))
+        found = str_starts_with(line, "0::") && strstr(line, wanted);
+    if (file)
+        fclose(file);
+    return found;
+}
+
 bool cgroup_end(int node_fd, const char *name)
 {
     int fd = node_fd < 0 ? -1 : openat(node_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

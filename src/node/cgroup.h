@@ -20,5 +20,7 @@ void cgroup_close(int node_fd, const char *instance);
 int cgroup_make(int node_fd, const char *name, uid_t uid, gid_t gid);
 /* Moves the calling process into the supervisor's part. For use between vfork and exec. */
 void cgroup_enter(int attempt_fd);
+/* Is the process in the group of this attempt of this node? */
+bool cgroup_holds(const char *instance, const char *name, pid_t pid);
 /* Kills whatever is in the group and removes it. False: something still lives in it, ask again. */
 bool cgroup_end(int node_fd, const char *name);

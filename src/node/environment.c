@@ -40,6 +40,38 @@ static bool fill_emulated(struct arena *arena, const struct grant *grant,
     return values[VARIABLE_LD_LIBRARY_PATH] != NULL;
 }
 
+/* A user's own libraries come first: what they put around the driver is around ours as well. */
+static bool fill_protection(struct arena *arena, const struct grant *grant,
+                            const struct environment_node *node, const char *values[VARIABLE_END])
+{
+    if (!node->shim)
+        return true;
+    const char *preload = pairs_get(&grant->spec->environment, "LD_PRELOAD");
+    values[VARIABLE_GPUMUX_REGISTER] = node->register_path;
+    values[VARIABLE_LD_PRELOAD] =
+        preload && *preload ? arena_printf(arena, "%s:%s", preload, node->shim) : node->shim;
+    return values[VARIABLE_LD_PRELOAD] != NULL;
+}
+
+/* The share is the cap: less is not taken from a client that runs. */
+static bool fill_mps(struct arena *arena, const struct grant *grant,
+                     const struct environment_node *node, const char *values[VARIABLE_END])
+{
+    const struct workload_needs *needs = &grant->spec->needs;
+    if (!node->mps_directory)
+        return true;
+    values[VARIABLE_CUDA_MPS_PIPE_DIRECTORY] = node->mps_directory;
+    values[VARIABLE_CUDA_MPS_LOG_DIRECTORY] = node->mps_directory;
+    values[VARIABLE_CUDA_MPS_CLIENT_PRIORITY] = needs->kind == WORKLOAD_SERVICE ? "0" : "1";
+    if (needs->share_max_percent < 100 &&
+        !(values[VARIABLE_CUDA_MPS_ACTIVE_THREAD_PERCENTAGE] =
+              arena_printf(arena, "%d", needs->share_max_percent)))
+        return false;
+    uint64_t mib = (needs->quota_bytes + (1 << 20) - 1) >> 20;
+    return needs->quota_bytes == 0 || (values[VARIABLE_CUDA_MPS_PINNED_DEVICE_MEM_LIMIT] =
+                                           arena_printf(arena, "0=%" PRIu64 "M", mib));
+}
+
 static bool fill_batch(struct arena *arena, const struct workload_spec *spec,
                        const char *values[VARIABLE_END])
 {
@@ -78,7 +110,8 @@ static bool fill(struct arena *arena, const struct grant *grant,
     if (grant->array_index >= 0 &&
         !(values[VARIABLE_GPUMUX_ARRAY_INDEX] = arena_printf(arena, "%d", grant->array_index)))
         return false;
-    return fill_batch(arena, grant->spec, values) && fill_emulated(arena, grant, node, values);
+    return fill_batch(arena, grant->spec, values) && fill_protection(arena, grant, node, values) &&
+           fill_mps(arena, grant, node, values) && fill_emulated(arena, grant, node, values);
 }
 
 static bool is_ours(const char *key, const char *const values[VARIABLE_END])

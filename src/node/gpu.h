@@ -20,6 +20,7 @@ struct gpu_process {
 };
 
 struct gpu_sample {
+    int64_t taken_ms; /* boot clock, before the processes were asked for; 0: never */
     size_t device_count;
     struct device_usage devices[NODE_DEVICES_MAX];
     size_t process_count; /* over all devices; a process on two of them is there twice */
@@ -47,3 +48,5 @@ void gpu_read(struct gpu *g, int device, struct gpu_reading *ret);
 bool gpu_wait_xid(struct gpu *g, int timeout_ms, int *ret_device, int *ret_xid);
 /* What happened since the last call, which must be more than 100 ms ago. */
 void gpu_sample(struct gpu *g, struct gpu_sample *ret);
+/* The processes alone, at any time; the rest of *ret stays. */
+void gpu_sample_processes(struct gpu *g, struct gpu_sample *ret);

@@ -339,6 +339,7 @@ static void sample_processes(struct gpu *g, int device, struct gpu_sample *sampl
 
 void gpu_sample_processes(struct gpu *g, struct gpu_sample *ret)
 {
+    ret->taken_ms = clock_boot_ms();
     ret->process_count = 0;
     for (int i = 0; i < g->device_count; i++)
         sample_processes(g, i, ret);

@@ -21,7 +21,7 @@
 enum {
     LAUNCH_ARENA_BYTES = ATTEMPT_FILE_MAX,
     INHERITED_FIRST = SUPERVISOR_LOCK_FD,
-    INHERITED_END = SUPERVISOR_STARTED_FD + 1,
+    INHERITED_END = SUPERVISOR_LEDGER_FD + 1,
     PARKED_FD = 32, /* above all that are inherited */
     PASSED_VARIABLES = 4,
 };
@@ -129,16 +129,23 @@ static char **supervisor_environment(struct arena *arena)
 }
 
 static int make_grant(struct error *e, struct agent *a, struct arena *arena,
-                      const struct grant *grant, struct attempt_grant *ret)
+                      const struct grant *grant, const struct terms *terms,
+                      struct attempt_grant *ret)
 {
     const struct workload_spec *spec = grant->spec;
-    char name[ATTEMPT_NAME_MAX];
+    char name[ATTEMPT_NAME_MAX], mps_path[PATH_MAX] = "";
+    if (terms->has_mps)
+        protect_mps_path(a, terms->devices[0], mps_path, sizeof mps_path);
     const struct environment_node node = {
         .name = a->info.name,
         .instance = a->info.instance,
         .control_path =
             arena_printf(arena, "%s/attempts/%s/%s", a->directory,
                          attempt_name(grant->workload, grant->attempt, name), CONTROL_SOCKET_NAME),
+        .shim = terms->is_protected ? a->shim : NULL,
+        .register_path = arena_printf(arena, "%s/register/%s", a->directory,
+                                      attempt_name(grant->workload, grant->attempt, name)),
+        .mps_directory = terms->has_mps ? mps_path : NULL,
         .emulate = a->emulate,
         .emulate_libraries = a->emulate_libraries,
         .emulate_speed = getenv("GPUMUX_EMU_SPEED")};
@@ -159,7 +166,8 @@ static int make_grant(struct error *e, struct agent *a, struct arena *arena,
                                   .ready_command = spec->ready_command,
                                   .ready_port = spec->ready_port,
                                   .wants_stdin = spec->wants_stdin};
-    if (!node.control_path || environment_make(arena, grant, &node, &ret->environment) < 0)
+    if (!node.control_path || !node.register_path ||
+        environment_make(arena, grant, &node, &ret->environment) < 0)
         return error_set(e, ERR_NO_MEMORY, "its environment is too large");
     return 0;
 }
@@ -270,7 +278,8 @@ static int start_supervisor(struct error *e, struct run *r, const struct account
                               .inherited = {[SUPERVISOR_LOCK_FD] = lock_fd,
                                             [SUPERVISOR_LEASE_FD] = a->lease.read_fd,
                                             [SUPERVISOR_CGROUP_FD] = cgroup_fd,
-                                            [SUPERVISOR_STARTED_FD] = started[1]},
+                                            [SUPERVISOR_STARTED_FD] = started[1],
+                                            [SUPERVISOR_LEDGER_FD] = protect_ledger_fd(r)},
                               .arguments = (char *const *)(uintptr_t)arguments,
                               .environment = supervisor_environment(arena)};
     pid_t pid = null_fd < 0 || !plan.environment ? -1 : spawn(&plan);
@@ -293,14 +302,52 @@ static int start_supervisor(struct error *e, struct run *r, const struct account
     return 0;
 }
 
+static int postpone(struct error *e, struct run *r, const struct account *account, int lock_fd)
+{
+    struct pending_start *pending = calloc(1, sizeof *pending);
+    int fd = pending ? fcntl(lock_fd, F_DUPFD_CLOEXEC, PARKED_FD) : -1;
+    if (fd < 0) {
+        free(pending);
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    }
+    *pending = (struct pending_start){.account = *account, .lock_fd = fd};
+    r->pending = pending;
+    return 0;
+}
+
+void pending_free(struct run *r)
+{
+    if (!r->pending)
+        return;
+    close(r->pending->lock_fd);
+    free(r->pending);
+    r->pending = NULL;
+}
+
+void launch_pending(struct run *r)
+{
+    struct error e = {0};
+    struct arena arena;
+    if (!r->pending)
+        return;
+    arena_init(&arena, LAUNCH_ARENA_BYTES);
+    int result = start_supervisor(&e, r, &r->pending->account, &arena, r->pending->lock_fd);
+    arena_done(&arena);
+    pending_free(r);
+    if (result < 0)
+        run_bury(r, FAILURE_START, 0, true, e.text);
+}
+
 static int prepare_and_start(struct error *e, struct agent *a, const struct grant *grant,
                              const struct account *account, struct arena *arena)
 {
     char name[ATTEMPT_NAME_MAX];
     attempt_name(grant->workload, grant->attempt, name);
     struct attempt_grant resolved;
+    struct terms terms;
+    protect_decide(a, grant, &terms);
     int directory_fd = -1, lock_fd = -1;
-    int r = make_grant(e, a, arena, grant, &resolved);
+    int r = make_grant(e, a, arena, grant, &terms, &resolved);
     if (r == 0)
         r = make_directory(e, a, name, &directory_fd);
     if (r < 0)
@@ -316,10 +363,15 @@ static int prepare_and_start(struct error *e, struct agent *a, const struct gran
     if (run) {
         run->granted = true;
         run_report(run);
-        monitor_came(run, grant);
-        r = start_supervisor(e, run, account, arena, lock_fd);
+        monitor_came(run, grant, terms.has_mps);
+        r = protect_begin(e, run, &terms);
+        if (r == 0 && protect_must_wait(run))
+            r = postpone(e, run, account, lock_fd);
+        else if (r == 0)
+            r = start_supervisor(e, run, account, arena, lock_fd);
         if (r < 0) {
             monitor_left(run, true);
+            protect_end(run);
             run_free(run);
         }
     } else {

@@ -232,6 +232,13 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
     send_beat(a);
 }
 
+/* From when we last spoke and were heard. */
+static void extend_lease(struct agent *a, int64_t spoken_ms)
+{
+    lease_extend(&a->lease, spoken_ms + a->link.lease_ms);
+    registrar_extend_lease(a->registrar, atomic_load(a->lease.deadline_ms));
+}
+
 static void welcome(struct agent *a, const struct nodemsg *msg)
 {
     struct control_link *l = &a->link;
@@ -251,7 +258,7 @@ static void welcome(struct agent *a, const struct nodemsg *msg)
     l->lease_ms = msg->lease_ms;
     l->fence_ms = msg->fence_ms;
     l->drain_ms = msg->drain_ms;
-    lease_extend(&a->lease, l->hello_sent_ms + l->lease_ms);
+    extend_lease(a, l->hello_sent_ms);
     l->beat_ms = a->config->beat_ms;
     if (l->beat_ms > l->lease_ms / BEATS_A_LEASE)
         l->beat_ms = l->lease_ms / BEATS_A_LEASE;
@@ -275,7 +282,7 @@ static void beat_answered(struct agent *a, uint64_t number)
 {
     const struct beat_sent *sent = &a->link.beats[number % AGENT_BEATS_KEPT];
     if (a->link.welcomed && number && sent->number == number)
-        lease_extend(&a->lease, sent->sent_ms + a->link.lease_ms);
+        extend_lease(a, sent->sent_ms);
 }
 
 static void take_message(struct agent *a, const struct nodemsg *msg)

@@ -69,7 +69,8 @@ static void obey_stop(struct agent *a, const struct nodemsg *msg)
     bool news = r->stop_grace_ms < 0 || grace_ms < r->stop_grace_ms;
     if (!run_is_alive(r) || !news)
         return;
-    const struct control_command stop = {.kind = CONTROL_STOP, .grace_ms = grace_ms};
+    const struct control_command stop = {.kind = CONTROL_STOP,
+                                         .grace_ms = protect_stop(r, grace_ms)};
     if (mailbox_post(r, 0, &stop) == 0) /* else control repeats it */
         r->stop_grace_ms = grace_ms;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STAT_MAX = 1024, ENVIRONMENT_BLOCK = 64 << 10, PATH_BYTES = 64 };
+enum { GENERATIONS_MAX = 4096, STAT_MAX = 1024, ENVIRONMENT_BLOCK = 64 << 10, PATH_BYTES = 64 };
 
 /* The whole of a small file; the length, or -1. */
 static ssize_t read_small(const char *path, char *text, size_t size)
@@ -138,6 +138,19 @@ uint64_t process_start(pid_t pid)
 {
     struct process process;
     return read_stat(pid, &process) ? process.start : 0;
+}
+
+bool process_descends(pid_t pid, pid_t root)
+{
+    struct process process;
+    for (int i = 0; i < GENERATIONS_MAX && pid > 1; i++) {
+        if (!read_stat(pid, &process))
+            return false;
+        if (process.parent == root)
+            return true;
+        pid = process.parent;
+    }
+    return false;
 }
 
 bool process_boot_id(char ret_id[BOOT_ID_MAX])

@@ -58,6 +58,8 @@ void run_free(struct run *r)
 {
     if (!r)
         return;
+    pending_free(r);
+    protect_forget(r);
     mailbox_done(r);
     if (r->started)
         event_free(r->started);
@@ -143,9 +145,15 @@ static void announce_end(struct run *r)
     event_del(r->look);
     mailbox_done(r);
     monitor_left(r, r->report.failure != FAILURE_NONE);
+    protect_end(r);
     if (r->tenancy.verdict != VERDICT_OWN) {
         r->report.verdict = r->tenancy.verdict;
         str_copy(r->report.text, sizeof r->report.text, r->tenancy.why);
+    } else if (r->lost_text[0]) { /* not its own failure: see struct attempt_report */
+        r->report.failure = FAILURE_NONE;
+        r->report.exit_code = -1;
+        r->report.signal = SIGKILL;
+        str_copy(r->report.text, sizeof r->report.text, r->lost_text);
     }
     log_write(r->agent->log, LOG_INFO, "attempt ended",
               "attempt=%s failure=%s exit_code=%d signal=%d", r->name,
@@ -230,7 +238,8 @@ static void look_at_the_dead(struct run *r)
     bool told = read_exit(r);
     struct attempt_report exit = r->report;
     r->report = before; /* until nothing of it lives */
-    if (!clean_up(r, !told) || (told && monitor_doubts(r, exit.failure != FAILURE_NONE))) {
+    if (!clean_up(r, !told) || (told && (monitor_doubts(r, exit.failure != FAILURE_NONE) ||
+                                         protect_doubts(r, &exit)))) {
         look_later(r);
         return;
     }
@@ -246,6 +255,8 @@ void run_look(struct run *r)
     struct stat st;
     if (!run_is_alive(r))
         return;
+    if (r->pending)
+        return; /* its lock is ours, until it is started */
     if (lock_is_free(r)) {
         look_at_the_dead(r);
         return;
@@ -267,6 +278,14 @@ void run_look(struct run *r)
         look_later(r);
     else if (r->mailbox.fd >= 0)
         r->look_ms = LOOK_FIRST_MS;
+}
+
+bool run_owns(struct run *r, pid_t pid)
+{
+    read_record(r);
+    return cgroup_holds(r->agent->info.instance, r->name, pid) ||
+           (r->recorded && process_start(r->record.supervisor_pid) == r->record.supervisor_start &&
+            process_descends(pid, r->record.supervisor_pid));
 }
 
 void run_settle(struct run *r)

@@ -11,35 +11,49 @@ struct sampler {
     pthread_t thread;
     bool running; /* the thread was started */
     pthread_mutex_t mutex;
-    pthread_cond_t stopped;
-    bool stop;                /* under the mutex, as all below */
+    pthread_cond_t stopped;   /* or in a hurry */
+    bool stop, hurry;         /* under the mutex, as all below */
     struct gpu_sample newest; /* what readers get */
     struct gpu_sample next;   /* the thread's own */
 };
 
-/* True once it is time to stop; else a second has passed. */
-static bool wait_or_stop(struct sampler *s)
+enum next { NEXT_SAMPLE, NEXT_PROCESSES, NEXT_STOP };
+
+static bool is_over(const struct timespec *until)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += SAMPLE_EVERY_S;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec > until->tv_sec ||
+           (now.tv_sec == until->tv_sec && now.tv_nsec >= until->tv_nsec);
+}
+
+static enum next wait_for_next(struct sampler *s, const struct timespec *until)
+{
     pthread_mutex_lock(&s->mutex);
-    while (!s->stop && pthread_cond_timedwait(&s->stopped, &s->mutex, &until) == 0)
+    while (!s->stop && !s->hurry && pthread_cond_timedwait(&s->stopped, &s->mutex, until) == 0)
         ;
-    bool stop = s->stop;
+    enum next next = s->stop ? NEXT_STOP : is_over(until) ? NEXT_SAMPLE : NEXT_PROCESSES;
+    s->hurry = false;
     pthread_mutex_unlock(&s->mutex);
-    return stop;
+    return next;
 }
 
 static void *sample_loop(void *arg)
 {
     struct sampler *s = arg;
-    do {
-        gpu_sample(s->gpu, &s->next);
+    struct timespec until;
+    for (enum next next = NEXT_SAMPLE; next != NEXT_STOP; next = wait_for_next(s, &until)) {
+        if (next == NEXT_SAMPLE) {
+            clock_gettime(CLOCK_MONOTONIC, &until);
+            until.tv_sec += SAMPLE_EVERY_S;
+            gpu_sample(s->gpu, &s->next);
+        } else {
+            gpu_sample_processes(s->gpu, &s->next);
+        }
         pthread_mutex_lock(&s->mutex);
         s->newest = s->next;
         pthread_mutex_unlock(&s->mutex);
-    } while (!wait_or_stop(s));
+    }
     return NULL;
 }
 
@@ -85,5 +99,13 @@ void sampler_read(struct sampler *s, struct gpu_sample *ret)
 {
     pthread_mutex_lock(&s->mutex);
     *ret = s->newest;
+    pthread_mutex_unlock(&s->mutex);
+}
+
+void sampler_hurry(struct sampler *s)
+{
+    pthread_mutex_lock(&s->mutex);
+    s->hurry = true;
+    pthread_cond_signal(&s->stopped);
     pthread_mutex_unlock(&s->mutex);
 }

@@ -582,6 +582,7 @@ int supervisor_main(const char *directory)
     s->lease_fd = inherited(SUPERVISOR_LEASE_FD);
     s->cgroup_fd = inherited(SUPERVISOR_CGROUP_FD);
     s->started_fd = inherited(SUPERVISOR_STARTED_FD);
+    inherited(SUPERVISOR_LEDGER_FD); /* kept open for as long as the attempt */
     s->time_limit_at_ms = s->kill_at_ms = s->unkillable_at_ms = INT64_MAX;
     s->readiness.next_ms = INT64_MAX;
     arena_init(&s->arena, ATTEMPT_FILE_MAX);

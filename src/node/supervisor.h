@@ -12,7 +12,8 @@
  *
  * Inherited descriptors: 3 the attempt's lock (flock), 4 the lease file, 5 the cgroup's directory
  * (with a child `task` for the task), 6 the write end of a pipe, closed once control.sock answers;
- * if that never comes to be, a sentence in it says why. Any of them may be closed.
+ * if that never comes to be, a sentence in it says why, 7 the ledger of its processes (abi/page.h), held for
+ * an agent that comes later. Any of them may be closed.
  *
  * It is a subreaper, so that what its task leaves behind comes to it and ends with it. It enforces
  * the time limit, the grace period and (tasks only) the lease. SIGTERM asks it to stop its task
@@ -26,6 +27,7 @@ enum {
     SUPERVISOR_LEASE_FD = 4,
     SUPERVISOR_CGROUP_FD = 5,
     SUPERVISOR_STARTED_FD = 6,
+    SUPERVISOR_LEDGER_FD = 7,
 };
 
 /* The whole life of one supervisor; returns the process's exit code. */

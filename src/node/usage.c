@@ -1,3 +1,4 @@
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -15,6 +16,21 @@ static uint64_t device_memory(const struct process_table *table, const struct gp
     return bytes;
 }
 
+static void measure_protection(struct run *r, struct attempt_usage *usage)
+{
+    struct ward_usage ward;
+    if (!r->ward)
+        return;
+    terms_describe(ward_terms(r->ward), usage->enforcement);
+    usage->is_counted = ward_terms(r->ward)->is_protected;
+    ward_measure(r->ward, &ward);
+    usage->counted_bytes = ward.counted_bytes;
+    usage->peak_bytes = ward.peak_bytes;
+    if (usage->memory_used_bytes > ward.counted_bytes)
+        usage->uncounted_bytes = usage->memory_used_bytes - ward.counted_bytes;
+    memcpy(usage->counters, ward.counters, sizeof usage->counters);
+}
+
 static void measure_run(struct run *r, struct process_table *table, const struct gpu_sample *sample,
                         struct attempt_usage *usage)
 {
@@ -30,6 +46,7 @@ static void measure_run(struct run *r, struct process_table *table, const struct
         usage->resident_bytes += p->resident_bytes;
     }
     usage->memory_used_bytes = device_memory(table, sample);
+    measure_protection(r, usage);
     int64_t now_ms = clock_boot_ms();
     /* A process that ended takes its ticks along where nobody waited for it: never negative. */
     if (r->cpu_at_ms && now_ms > r->cpu_at_ms && ticks > r->cpu_ticks)

@@ -3,6 +3,7 @@
 
 #include "base/str.h"
 #include "wire/base64.h"
+#include "wire/counters.h"
 #include "wire/json_reader.h"
 #include "wire/nodemsg_internal.h"
 #include "wire/record_internal.h"
@@ -125,6 +126,34 @@ static int take_device_usage(struct json_reader *outer, json_t *json, struct dev
     return r.result;
 }
 
+/* What a newer node counts besides is passed over. */
+static void take_counters(struct json_reader *outer, struct attempt_usage *usage)
+{
+    struct json_reader r;
+    const char *name;
+    json_t *value, *counters = json_take_object(outer, "counters");
+    json_reader_init(&r, outer->e, ERR_PROTOCOL, outer->arena, counters);
+    json_object_foreach(counters, name, value)
+    {
+        int index = counter_find(name);
+        if (index >= 0)
+            json_take_uint(&r, name, &usage->counters[index]);
+    }
+    json_fail_inner(outer, "counters", -1, r.result);
+}
+
+static void take_protection(struct json_reader *r, struct attempt_usage *usage)
+{
+    json_take_buffer(r, "enforcement", usage->enforcement, sizeof usage->enforcement);
+    usage->is_counted = json_has(r, "counters");
+    if (!usage->is_counted)
+        return;
+    json_take_uint(r, "counted_bytes", &usage->counted_bytes);
+    json_take_uint(r, "peak_bytes", &usage->peak_bytes);
+    json_take_uint(r, "uncounted_bytes", &usage->uncounted_bytes);
+    take_counters(r, usage);
+}
+
 static int take_attempt_usage(struct json_reader *outer, json_t *json, struct attempt_usage *ret)
 {
     struct json_reader r;
@@ -137,6 +166,8 @@ static int take_attempt_usage(struct json_reader *outer, json_t *json, struct at
     ret->samples_per_s = -1;
     if (json_has(&r, "samples_per_s"))
         json_take_real(&r, "samples_per_s", &ret->samples_per_s);
+    if (json_has(&r, "enforcement")) /* a node of version 0.1 has none */
+        take_protection(&r, ret);
     return r.result;
 }
 

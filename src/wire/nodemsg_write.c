@@ -1,5 +1,6 @@
 /* Messages to JSON: written straight, without a tree, since grants and beats are frequent. */
 #include "base/str.h"
+#include "wire/counters.h"
 #include "wire/json_writer.h"
 #include "wire/nodemsg_internal.h"
 #include "wire/record_internal.h"
@@ -98,6 +99,22 @@ static void put_device_usage(struct json_writer *w, const struct device_usage *u
     json_end_object(w);
 }
 
+/* Counters that are 0 are left out: most are, most of the time. */
+static void put_protection(struct json_writer *w, const struct attempt_usage *usage)
+{
+    json_put_string(json_key(w, "enforcement"), usage->enforcement);
+    if (!usage->is_counted)
+        return;
+    json_put_uint(json_key(w, "counted_bytes"), usage->counted_bytes);
+    json_put_uint(json_key(w, "peak_bytes"), usage->peak_bytes);
+    json_put_uint(json_key(w, "uncounted_bytes"), usage->uncounted_bytes);
+    json_begin_object(json_key(w, "counters"));
+    for (size_t i = 0; counter_name(i); i++)
+        if (usage->counters[i])
+            json_put_uint(json_key(w, counter_name(i)), usage->counters[i]);
+    json_end_object(w);
+}
+
 static void put_attempt_usage(struct json_writer *w, const struct attempt_usage *usage)
 {
     json_begin_object(w);
@@ -108,6 +125,8 @@ static void put_attempt_usage(struct json_writer *w, const struct attempt_usage 
     json_put_uint(json_key(w, "resident_bytes"), usage->resident_bytes);
     if (usage->samples_per_s >= 0)
         json_put_real(json_key(w, "samples_per_s"), usage->samples_per_s);
+    if (usage->enforcement[0])
+        put_protection(w, usage);
     json_end_object(w);
 }
 

@@ -24,6 +24,7 @@
  *   retries: 2
  *   grace: 30s
  *   on_node_lost: requeue      # or wait
+ *   protection: on             # or off
  *   ready: started             # or {command: […]}, {port: 8000}, client
  *   labels: {team: vision}
  *   after: [prepare, "17:ended"]

@@ -267,6 +267,7 @@ static const char *scalar_text(const struct tree *value)
 
 ENUM_TYPE(kind, workload_kind, "it is task or service")
 ENUM_TYPE(node_lost, on_node_lost, "it is requeue or wait")
+ENUM_TYPE(protection, protection, "it is on or off")
 
 static int read_flag(struct spec_reader *r, const struct tree *value, void *member)
 {
@@ -655,6 +656,7 @@ TYPE(REAL, read_real, NULL, real_said, write_real);
 TYPE(LATENCY, read_latency, NULL, real_said, write_latency);
 TYPE(DURATION, read_duration, NULL, int64_said, write_duration);
 TYPE(NODE_LOST, read_node_lost, NULL, node_lost_said, write_node_lost);
+TYPE(PROTECTION, read_protection, NULL, protection_said, write_protection);
 TYPE(READY, read_ready, NULL, ready_said, write_ready);
 TYPE(READY_COMMAND, read_ready_command, NULL, ready_command_said, write_words);
 TYPE(READY_PORT, read_ready_port, NULL, ready_port_said, write_int);

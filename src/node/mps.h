@@ -1,0 +1,66 @@
+/*
+ * MPS on this node: one daemon a device, in a directory of its own, for as long as attempts use it.
+ * A daemon that an agent before this one started is found there and taken over; one that nobody
+ * needs is ended. Each has a thread that talks to it, because such talk may take a second or hang; the
+ * loop is told when something changed.
+ *
+ *   off → starting → ready → silent → broken → starting → …
+ *                      └→ draining → off        nobody uses it
+ */
+#pragma once
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "model/node.h"
+
+struct event_base;
+struct mps;
+
+enum {
+    MPS_CLIENTS_MAX = 64, /* in one word to the daemon; an H200 takes 48 */
+    MPS_TEXT_MAX = 160,
+};
+
+enum mps_state {
+    MPS_OFF,
+    MPS_STARTING,
+    MPS_READY,
+    MPS_SILENT, /* it did not answer in a second; it may have been slow */
+    MPS_BROKEN, /* gone, or silent again: its clients are lost, a new one is on its way */
+    MPS_FAILED, /* it cannot be started: its device is time-sliced; tried again for the next attempt */
+    MPS_DRAINING,
+};
+const char *mps_state_name(enum mps_state state);
+
+struct mps_options {
+    struct event_base *base;
+    const struct log *log;
+    const char *program;                     /* nvidia-cuda-mps-control */
+    const char *directory;                   /* where every daemon has one of its own */
+    const char *emulate, *emulate_libraries; /* as in agent_options */
+    /* On the loop's thread. text: why, "" if there is nothing to say. */
+    void (*on_change)(void *arg, const char *uuid, enum mps_state state, const char *text);
+    void *arg;
+};
+
+int mps_new(struct error *e, const struct mps_options *options, struct mps **ret);
+/* Ends the daemons that nobody uses; others run on, for the next agent. NULL is fine. */
+void mps_free(struct mps *m);
+/* Daemons of these devices that somebody left: those that nobody has asked for by now are ended. */
+void mps_sweep(struct mps *m, const struct device *devices, int count);
+
+/* An attempt may use the device from now on: the daemon is started, or stays. Each use is ended by a
+ * release. -ERR_NO_MEMORY, -ERR_TOO_LARGE. */
+int mps_use(struct error *e, struct mps *m, const char *uuid);
+void mps_release(struct mps *m, const char *uuid);
+enum mps_state mps_state_of(const struct mps *m, const char *uuid);
+/* The directory that a client finds its daemon by. False: too long for a socket. */
+bool mps_directory(const char *directory, const char *uuid, char *path, size_t size);
+
+/* The daemon answered for all it has after this moment (boot clock); or there is none. Else it is asked soon. */
+bool mps_is_well_since(struct mps *m, const char *uuid, int64_t since_ms);
+
+/* Ends the GPU work of these processes, so that killing them harms nobody else. Done soon. */
+void mps_terminate(struct mps *m, const char *uuid, const pid_t *pids, size_t count);

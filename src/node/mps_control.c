@@ -1,0 +1,246 @@
+#include "node/mps_control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "node/process.h"
+
+#define PID_FILE "nvidia-cuda-mps-control.pid"
+
+enum { BLOCK = 4096, PID_TEXT_MAX = 32, VARIABLE_MAX = MPS_PATH_MAX + 64, KILL_MS = 2000 };
+
+/* ---- running the program ---- */
+
+struct environment {
+    char text[MPS_ENVIRONMENT_MAX][VARIABLE_MAX];
+    char *words[MPS_ENVIRONMENT_MAX + 1];
+    size_t count;
+};
+
+static void put(struct environment *environment, const char *key, const char *value)
+{
+    if (!value || environment->count == MPS_ENVIRONMENT_MAX)
+        return;
+    char *text = environment->text[environment->count];
+    if (snprintf(text, VARIABLE_MAX, "%s=%s", key, value) < VARIABLE_MAX)
+        environment->words[environment->count++] = text;
+}
+
+/* Nothing of ours: a daemon that outlives us must not have what we happened to have. */
+static void make_environment(const struct mps_control *c, struct environment *ret)
+{
+    *ret = (struct environment){0};
+    put(ret, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    put(ret, "CUDA_MPS_PIPE_DIRECTORY", c->directory);
+    put(ret, "CUDA_MPS_LOG_DIRECTORY", c->directory);
+    put(ret, "CUDA_VISIBLE_DEVICES", c->uuid);
+    put(ret, "GPUMUX_EMU", c->emulate);
+    put(ret, "LD_LIBRARY_PATH", c->emulate ? c->libraries : NULL);
+    put(ret, "ASAN_OPTIONS", getenv("ASAN_OPTIONS"));
+    put(ret, "TSAN_OPTIONS", getenv("TSAN_OPTIONS"));
+}
+
+static int spawn(const struct mps_control *c, char *const *arguments, int in_fd, int out_fd,
+                 pid_t *ret_pid)
+{
+    struct environment environment;
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    make_environment(c, &environment);
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_adddup2(&files, in_fd, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&files, out_fd, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&files, out_fd, STDERR_FILENO);
+    posix_spawn_file_actions_addchdir_np(&files, "/");
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    int failed =
+        posix_spawn(ret_pid, c->program, &files, &attributes, arguments, environment.words);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&files);
+    return failed;
+}
+
+static void take_output(int fd, struct str *out)
+{
+    char block[BLOCK];
+    ssize_t n;
+    while ((n = read(fd, block, sizeof block)) > 0)
+        if (out)
+            str_append_bytes(out, block, (size_t)n);
+}
+
+/* Until the process has ended; what it started may keep the pipe open. False: not in time, it was
+ * killed. */
+static bool await_end(pid_t pid, int out_fd, int64_t until_ms, struct str *out, int *ret_status)
+{
+    int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    bool ended = false;
+    while (pid_fd >= 0 && !ended && clock_boot_ms() < until_ms) {
+        struct pollfd polled[] = {{.fd = pid_fd, .events = POLLIN},
+                                  {.fd = out_fd, .events = POLLIN}};
+        if (poll(polled, 2, (int)(until_ms - clock_boot_ms())) < 0 && errno != EINTR)
+            break;
+        take_output(out_fd, out);
+        ended = polled[0].revents != 0;
+        if (polled[1].revents & POLLHUP)
+            poll(polled, 1, (int)(until_ms - clock_boot_ms() > 0 ? until_ms - clock_boot_ms() : 0));
+        ended = ended || polled[0].revents != 0;
+    }
+    if (pid_fd >= 0)
+        close(pid_fd);
+    if (!ended)
+        kill(pid, SIGKILL);
+    while (waitpid(pid, ret_status, 0) < 0 && errno == EINTR)
+        ;
+    take_output(out_fd, out);
+    return ended;
+}
+
+static int run(const struct mps_control *c, char *const *arguments, const char *input, int limit_ms,
+               struct str *out)
+{
+    int64_t until_ms = clock_boot_ms() + limit_ms;
+    int in[2] = {-1, -1}, from[2] = {-1, -1}, status = -1;
+    pid_t pid;
+    int failed = pipe2(in, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC | O_NONBLOCK) < 0;
+    if (!failed && input && write(in[1], input, strlen(input)) < 0) /* far less than a pipe takes */
+        failed = errno;
+    if (!failed)
+        failed = spawn(c, arguments, in[0], from[1], &pid);
+    for (int i = 0; i < 2; i++)
+        if (in[i] >= 0)
+            close(in[i]);
+    if (from[1] >= 0)
+        close(from[1]);
+    bool ended = !failed && await_end(pid, from[0], until_ms, out, &status);
+    if (from[0] >= 0)
+        close(from[0]);
+    if (failed)
+        return -ERR_UNAVAILABLE;
+    if (!ended)
+        return -ERR_TIMEOUT;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ERR_UNAVAILABLE;
+}
+
+/* ---- what it is asked ---- */
+
+static int start(const struct mps_control *c, bool is_multiuser, int limit_ms, struct str *said)
+{
+    static const char *const arguments[] = {"nvidia-cuda-mps-control", "-d", NULL};
+    static const char *const for_all[] = {"nvidia-cuda-mps-control", "-d", "-multiuser-server",
+                                          NULL};
+    return run(c, (char *const *)(uintptr_t)(is_multiuser ? for_all : arguments), NULL, limit_ms,
+               said);
+}
+
+int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms)
+{
+    struct str said;
+    str_init(&said, MPS_ANSWER_MAX);
+    int r = start(c, c->is_multiuser, limit_ms, &said);
+    if (r == -ERR_UNAVAILABLE && c->is_multiuser) { /* a driver that has no such server */
+        str_clear(&said);
+        r = start(c, false, limit_ms, &said);
+    }
+    if (r == 0)
+        r = mps_control_ask(c, "get_server_list", limit_ms, NULL);
+    if (r < 0) {
+        char line[128];
+        str_copy(line, sizeof line, str_text(&said));
+        line[strcspn(line, "\n")] = '\0';
+        r = error_set(e, ERR_UNAVAILABLE, "%s does not start: %s", c->program,
+                      line[0] ? line : "it does not answer");
+    }
+    str_done(&said);
+    return r;
+}
+
+int mps_control_ask(const struct mps_control *c, const char *line, int limit_ms, struct str *out)
+{
+    static const char *const arguments[] = {"nvidia-cuda-mps-control", NULL};
+    char input[128];
+    if (snprintf(input, sizeof input, "%s\n", line) >= (int)sizeof input)
+        return -ERR_INVALID;
+    return run(c, (char *const *)(uintptr_t)arguments, input, limit_ms, out);
+}
+
+/* The number may be another process's by now. */
+static bool is_of_mps(pid_t pid)
+{
+    char path[PID_TEXT_MAX], name[PID_TEXT_MAX] = "";
+    snprintf(path, sizeof path, "/proc/%d/comm", pid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    (void)!fgets(name, sizeof name, file);
+    fclose(file);
+    return str_starts_with(name, "nvidia-cuda-mps");
+}
+
+pid_t mps_control_pid(const struct mps_control *c)
+{
+    char path[MPS_PATH_MAX + sizeof PID_FILE + 1], text[PID_TEXT_MAX] = "";
+    snprintf(path, sizeof path, "%s/" PID_FILE, c->directory);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    (void)!fgets(text, sizeof text, file);
+    fclose(file);
+    long pid = strtol(text, NULL, 10);
+    return pid > 1 && pid <= INT32_MAX && is_of_mps((pid_t)pid) ? (pid_t)pid : 0;
+}
+
+void mps_control_kill_servers(const pid_t *pids, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_of_mps(pids[i]))
+            (void)kill(pids[i], SIGKILL);
+}
+
+/* Its servers are its children; a daemon that hangs cannot be asked for them. */
+void mps_control_kill(const struct mps_control *c)
+{
+    pid_t pid = mps_control_pid(c);
+    if (pid == 0)
+        return;
+    int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    (void)process_signal_descendants(pid, SIGKILL, NULL);
+    (void)kill(pid, SIGKILL);
+    struct pollfd end = {.fd = pid_fd, .events = POLLIN};
+    if (pid_fd >= 0) {
+        (void)poll(&end, 1, KILL_MS);
+        close(pid_fd);
+    }
+}
+
+size_t mps_control_parse_pids(const char *answer, pid_t *ret_pids, size_t max)
+{
+    size_t count = 0;
+    char *end;
+    for (const char *at = answer; *at && count < max; at = *end ? end + 1 : end) {
+        long pid = strtol(at, &end, 10);
+        if (end == at) {
+            end = (char *)(uintptr_t)(at + strcspn(at, "\n"));
+            continue;
+        }
+        if (pid > 0 && pid <= INT32_MAX)
+            ret_pids[count++] = (pid_t)pid;
+    }
+    return count;
+}

@@ -1,0 +1,40 @@
+/*
+ * One word with an MPS daemon, through NVIDIA's own program: its protocol is not documented. Every call
+ * here may take as long as it is allowed to, so none is made on the loop's thread.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+enum {
+    MPS_PATH_MAX = 256,
+    MPS_ANSWER_MAX = 64 << 10,
+    MPS_SERVERS_MAX = 16,
+    MPS_ENVIRONMENT_MAX = 8,
+};
+
+struct mps_control {
+    const char *program;             /* nvidia-cuda-mps-control */
+    char directory[MPS_PATH_MAX];    /* of its pipes and logs */
+    char uuid[64];                   /* of the device that it is for */
+    bool is_multiuser;               /* its server takes clients of all users */
+    const char *emulate, *libraries; /* as in agent_options; or NULL */
+};
+
+/* Starts the daemon; it answers afterwards. -ERR_UNAVAILABLE with a sentence. */
+int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms);
+/* Says a line and adds the answer to *out (may be NULL). -ERR_UNAVAILABLE: no daemon; -ERR_TIMEOUT: no answer in
+ * time. */
+int mps_control_ask(const struct mps_control *c, const char *line, int limit_ms, struct str *out);
+/* The daemon's process, by its own file; 0: none that is alive. */
+pid_t mps_control_pid(const struct mps_control *c);
+/* Ends the daemon and its servers at once, whatever they do. */
+void mps_control_kill(const struct mps_control *c);
+/* Ends servers that a daemon left behind. */
+void mps_control_kill_servers(const pid_t *pids, size_t count);
+/* Pids in an answer: those of get_server_list and get_client_list. Returns how many of `max`. */
+size_t mps_control_parse_pids(const char *answer, pid_t *ret_pids, size_t max);

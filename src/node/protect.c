@@ -1,0 +1,374 @@
+/* The agent's part in protection: which attempts are wards of the registrar, and on which terms. */
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/durable.h"
+#include "node/agent_internal.h"
+#include "node/process.h"
+#include "node/supervisor.h"
+
+enum {
+    MEASURE_MS = 1000,
+    MEASURE_SOON_MS = 20, /* while somebody's memory is not known to be free */
+    SOCKET_PATH_MAX = 108,
+    DOUBT_MS_MAX = 10000,
+    TERMINATE_BEFORE_MS = 500, /* before it is killed */
+};
+
+static void measure_after(struct agent *a, int ms)
+{
+    const struct timeval wait = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+    event_add(a->measure, &wait);
+}
+
+static void on_measure(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct agent *a = arg;
+    sampler_read(a->sampler, a->measured);
+    registrar_measure(a->registrar, a->measured);
+    bool waits = registrar_waits(a->registrar);
+    if (waits)
+        sampler_hurry(a->sampler);
+    measure_after(a, waits ? MEASURE_SOON_MS : MEASURE_MS);
+}
+
+static void on_death(void *arg)
+{
+    struct agent *a = arg;
+    sampler_hurry(a->sampler);
+    measure_after(a, MEASURE_SOON_MS);
+}
+
+/* ---- MPS ---- */
+
+bool protect_mps_path(const struct agent *a, const char *uuid, char *path, size_t size)
+{
+    char directory[PATH_MAX];
+    return snprintf(directory, sizeof directory, "%s/mps", a->directory) < (int)sizeof directory &&
+           mps_directory(directory, uuid, path, size);
+}
+
+static bool is_on(const struct run *r, const char *uuid)
+{
+    return r->ward && r->uses_mps && str_equal(ward_terms(r->ward)->devices[0], uuid);
+}
+
+/* All its clients have lost their memory and their work: they can only begin again. */
+static void end_clients(struct agent *a, const char *uuid, const char *why)
+{
+    const struct control_command kill = {.kind = CONTROL_KILL};
+    list_for_each (it, &a->runs) {
+        struct run *r = list_entry(it, struct run, link);
+        if (!is_on(r, uuid) || !run_is_alive(r) || r->pending)
+            continue;
+        snprintf(r->lost_text, sizeof r->lost_text, "the MPS daemon of its device was lost: %.80s",
+                 why);
+        (void)mailbox_post(r, 0, &kill);
+    }
+}
+
+static void start_waiting(struct agent *a, const char *uuid)
+{
+    list_for_each_safe (it, &a->runs) {
+        struct run *r = list_entry(it, struct run, link);
+        if (r->pending && is_on(r, uuid))
+            launch_pending(r);
+    }
+}
+
+/* They run all the same, in turns: what they were told to find is not there. */
+static void do_without(struct agent *a, const char *uuid, const char *why)
+{
+    list_for_each (it, &a->runs) {
+        struct run *r = list_entry(it, struct run, link);
+        if (r->pending && is_on(r, uuid))
+            ward_lose_mps(r->ward, why);
+    }
+    start_waiting(a, uuid);
+}
+
+static void on_mps(void *arg, const char *uuid, enum mps_state state, const char *text)
+{
+    struct agent *a = arg;
+    bool bad = state == MPS_SILENT || state == MPS_BROKEN || state == MPS_FAILED;
+    log_write(a->log, bad ? LOG_WARN : LOG_INFO, "MPS", "device=%s state=%s text=\"%s\"", uuid,
+              mps_state_name(state), text);
+    if (state == MPS_READY)
+        start_waiting(a, uuid);
+    else if (state == MPS_BROKEN)
+        end_clients(a, uuid, text);
+    else if (state == MPS_FAILED)
+        do_without(a, uuid, text);
+}
+
+static int open_mps(struct error *e, struct agent *a)
+{
+    char directory[PATH_MAX];
+    if (!a->mps_control || str_equal(a->config->mps, "off"))
+        return 0;
+    if (snprintf(directory, sizeof directory, "%s/mps", a->directory) >= (int)sizeof directory ||
+        (mkdirat(a->directory_fd, "mps", 0711) < 0 && errno != EEXIST))
+        return error_set(e, ERR_IO, "the directory mps cannot be made");
+    const struct mps_options options = {.base = a->base,
+                                        .log = a->log,
+                                        .program = a->mps_control,
+                                        .directory = directory,
+                                        .emulate = a->emulate,
+                                        .emulate_libraries = a->emulate_libraries,
+                                        .on_change = on_mps,
+                                        .arg = a};
+    return mps_new(e, &options, &a->mps);
+}
+
+static const char *why_without_mps(const struct agent *a, const struct grant *grant)
+{
+    char path[PATH_MAX];
+    if (str_equal(a->config->mps, "off"))
+        return "MPS is off on this node";
+    if (!a->mps)
+        return "MPS is not installed";
+    if (!a->config->protection || grant->spec->protection == PROTECTION_OFF)
+        return "protection is off";
+    if (grant->device_count != 1)
+        return "it has several devices";
+    if (grant->spec->needs.quota_bytes == 0)
+        return "it has its device to itself";
+    if (!protect_mps_path(a, grant->devices[0], path, sizeof path))
+        return "the path of the node's state is too long for a socket";
+    return NULL;
+}
+
+static int use_mps(struct error *e, struct run *r)
+{
+    const struct terms *terms = ward_terms(r->ward);
+    if (!terms->has_mps || !r->agent->mps)
+        return 0;
+    int result = mps_use(e, r->agent->mps, terms->devices[0]);
+    r->uses_mps = result == 0;
+    return result;
+}
+
+bool protect_must_wait(const struct run *r)
+{
+    enum mps_state state =
+        r->uses_mps ? mps_state_of(r->agent->mps, ward_terms(r->ward)->devices[0]) : MPS_READY;
+    return state != MPS_READY && state != MPS_FAILED;
+}
+
+bool protect_doubts(struct run *r, const struct attempt_report *exit)
+{
+    if (!r->uses_mps || exit->failure == FAILURE_NONE || r->lost_text[0])
+        return false;
+    if (r->doubt_ms == 0)
+        r->doubt_ms = clock_boot_ms();
+    return clock_boot_ms() - r->doubt_ms < DOUBT_MS_MAX &&
+           !mps_is_well_since(r->agent->mps, ward_terms(r->ward)->devices[0], r->doubt_ms);
+}
+
+void protect_start(struct agent *a)
+{
+    if (a->mps)
+        mps_sweep(a->mps, a->info.devices, a->info.device_count);
+}
+
+/* ---- ending ---- */
+
+static void on_terminate(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct run *r = arg;
+    pid_t pids[MPS_CLIENTS_MAX];
+    if (!r->ward || !r->uses_mps)
+        return;
+    size_t count = ward_pids(r->ward, pids, MPS_CLIENTS_MAX);
+    mps_terminate(r->agent->mps, ward_terms(r->ward)->devices[0], pids, count);
+}
+
+int64_t protect_stop(struct run *r, int64_t grace_ms)
+{
+    if (!r->uses_mps || !r->ward)
+        return grace_ms;
+    if (!r->terminate)
+        r->terminate = evtimer_new(r->agent->base, on_terminate, r);
+    if (!r->terminate)
+        return grace_ms;
+    if (grace_ms < TERMINATE_BEFORE_MS)
+        grace_ms = TERMINATE_BEFORE_MS;
+    int64_t wait_ms = grace_ms - TERMINATE_BEFORE_MS;
+    const struct timeval wait = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
+    event_add(r->terminate, &wait);
+    return grace_ms;
+}
+
+/* ---- wards ---- */
+
+int protect_open(struct error *e, struct agent *a)
+{
+    char directory[PATH_MAX];
+    if (snprintf(directory, sizeof directory, "%s/register", a->directory) >= (int)sizeof directory)
+        return error_set(e, ERR_INVALID, "the path of the state directory is too long");
+    a->measured = calloc(1, sizeof *a->measured);
+    a->measure = evtimer_new(a->base, on_measure, a);
+    if (!a->measured || !a->measure)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    const struct registrar_options options = {.base = a->base,
+                                              .log = a->log,
+                                              .directory = directory,
+                                              .directory_fd = a->register_fd,
+                                              .window_us = (uint32_t)a->config->window_us,
+                                              .gate_us_max = (uint32_t)a->config->gate_us_max,
+                                              .on_death = on_death,
+                                              .arg = a};
+    int r = registrar_new(e, &options, &a->registrar);
+    if (r == 0)
+        r = open_mps(e, a);
+    if (r < 0)
+        return r;
+    registrar_extend_lease(a->registrar, atomic_load(a->lease.deadline_ms));
+    measure_after(a, MEASURE_MS);
+    return 0;
+}
+
+void protect_close(struct agent *a)
+{
+    if (a->measure)
+        event_free(a->measure);
+    mps_free(a->mps);
+    registrar_free(a->registrar);
+    free(a->measured);
+}
+
+/* Why the shim is not put into it; NULL: it is. */
+static const char *why_unprotected(const struct agent *a, const struct grant *grant)
+{
+    char name[ATTEMPT_NAME_MAX], path[SOCKET_PATH_MAX];
+    char directory[PATH_MAX];
+    attempt_name(grant->workload, grant->attempt, name);
+    if (!a->config->protection)
+        return "protection is off on this node";
+    if (grant->spec->protection == PROTECTION_OFF)
+        return "protection was turned off for it";
+    if (!a->shim)
+        return "libgpumux-cuda.so is not installed";
+    if (strpbrk(a->shim, " :"))
+        return "the path of libgpumux-cuda.so has a space or a colon in it";
+    if (snprintf(directory, sizeof directory, "%s/register", a->directory) >=
+            (int)sizeof directory ||
+        !registrar_socket_path(directory, name, path, sizeof path))
+        return "the path of the node's state is too long for a socket";
+    return NULL;
+}
+
+void protect_decide(const struct agent *a, const struct grant *grant, struct terms *ret)
+{
+    const struct workload_needs *needs = &grant->spec->needs;
+    *ret = (struct terms){.kind = needs->kind,
+                          .device_count = grant->device_count,
+                          .quota_bytes = needs->quota_bytes,
+                          .share_min_percent = needs->share_min_percent,
+                          .share_max_percent = needs->share_max_percent};
+    for (int i = 0; i < grant->device_count; i++)
+        str_copy(ret->devices[i], sizeof ret->devices[i], grant->devices[i]);
+    const char *why = grant->device_count > 0 ? why_unprotected(a, grant) : "it has no device";
+    ret->is_protected = !why;
+    str_copy(ret->unprotected, sizeof ret->unprotected, why ? why : "");
+    const char *without = why_without_mps(a, grant);
+    ret->has_mps = !without;
+    str_copy(ret->without_mps, sizeof ret->without_mps, without ? without : "");
+}
+
+static bool owns(void *arg, pid_t pid)
+{
+    return run_owns(arg, pid);
+}
+
+static int make_ward(struct error *e, struct run *r, const struct terms *terms, int ledger_fd)
+{
+    const struct ward_options options = {.name = r->name,
+                                         .uid = r->uid,
+                                         .terms = terms,
+                                         .ledger_fd = ledger_fd,
+                                         .belongs = owns,
+                                         .arg = r};
+    int result = ward_new(e, r->agent->registrar, &options, &r->ward);
+    return result < 0 ? result : use_mps(e, r);
+}
+
+int protect_begin(struct error *e, struct run *r, const struct terms *terms)
+{
+    struct str text;
+    if (terms->device_count == 0)
+        return 0;
+    str_init(&text, TERMS_FILE_MAX);
+    int result = terms_write(terms, &text);
+    if (result < 0)
+        error_set(e, ERR_TOO_LARGE, "its terms are too large");
+    else
+        result = durable_replace(e, r->agent->terms_fd, r->name, str_text(&text), text.length);
+    str_done(&text);
+    return result < 0 ? result : make_ward(e, r, terms, -1);
+}
+
+/* In the supervisor, which keeps it for us. */
+static int find_ledger(const struct run *r)
+{
+    char path[64];
+    if (!r->recorded || process_start(r->record.supervisor_pid) != r->record.supervisor_start)
+        return -1;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", r->record.supervisor_pid, SUPERVISOR_LEDGER_FD);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
+void protect_adopt(struct run *r)
+{
+    struct agent *a = r->agent;
+    struct str text;
+    struct terms terms;
+    struct error e = {0};
+    str_init(&text, TERMS_FILE_MAX);
+    int result = durable_read(&e, a->terms_fd, r->name, geteuid(), &text);
+    if (result == 0)
+        result = terms_parse(&e, str_text(&text), text.length, &terms);
+    str_done(&text);
+    if (result == -ERR_NOT_FOUND)
+        return; /* it has no device, or was started before there was protection */
+    if (result == 0)
+        result = make_ward(&e, r, &terms, find_ledger(r));
+    if (result < 0)
+        log_write(a->log, LOG_ERROR, "an attempt runs on without being looked after",
+                  "attempt=%s error=\"%s\"", r->name, e.text);
+}
+
+void protect_forget(struct run *r)
+{
+    if (r->terminate)
+        event_free(r->terminate);
+    r->terminate = NULL;
+    ward_free(r->ward);
+    r->ward = NULL;
+}
+
+void protect_end(struct run *r)
+{
+    if (r->uses_mps)
+        mps_release(r->agent->mps, ward_terms(r->ward)->devices[0]);
+    r->uses_mps = false;
+    protect_forget(r);
+    unlinkat(r->agent->terms_fd, r->name, 0);
+}
+
+int protect_ledger_fd(const struct run *r)
+{
+    return r->ward ? ward_ledger_fd(r->ward) : -1;
+}

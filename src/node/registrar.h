@@ -1,0 +1,93 @@
+/*
+ * Where the processes of attempts register (abi/register.h), and what follows from that: each gets the
+ * limits of its attempt and a place in its ledger, tasks get to see the services beside them, and
+ * a process that has ended leaves nothing behind.
+ *
+ * A ward is an attempt with devices. It has one socket, DIRECTORY/W.A, which only its user can reach,
+ * and on which only processes of the attempt are heard. A member is one of them. Whatever a member
+ * writes is its own claim: it can mislead its own attempt, and nobody else.
+ *
+ * A new agent finds the ledger of an attempt in its supervisor, and in it who has which slot: so it
+ * knows its members before they speak. They notice by themselves that the agent they knew is
+ * gone, and register again; until then they keep to the limits that they have.
+ *
+ * On the loop's thread.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "abi/page.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "node/gpu.h"
+#include "node/terms.h"
+
+struct event_base;
+struct registrar;
+struct ward;
+
+enum {
+    REGISTRAR_MEMBERS_MAX = 8192, /* of all attempts of the node */
+};
+
+struct registrar_options {
+    struct event_base *base;
+    const struct log *log;
+    const char *directory; /* of the sockets, absolute */
+    int directory_fd;      /* the same; stays the caller's */
+    uint32_t window_us;    /* of GPU time that a task may have outstanding beside a service */
+    uint32_t gate_us_max;  /* longest hold of a task for a busy service */
+    /* A process ended that held device memory: somebody should look soon whether that is free. */
+    void (*on_death)(void *arg);
+    void *arg;
+};
+
+int registrar_new(struct error *e, const struct registrar_options *options, struct registrar **ret);
+/* No ward is left. */
+void registrar_free(struct registrar *r);
+/* This agent goes, and its wards live on: nobody is told anything from now on, all keep what they have. */
+void registrar_leave(struct registrar *r);
+
+/* Until when (boot clock) tasks may launch without a word from control. */
+void registrar_extend_lease(struct registrar *r, uint64_t deadline_ms);
+/* What the devices say: what processes hold beyond their own account, and that what the dead held is
+ * free. */
+void registrar_measure(struct registrar *r, const struct gpu_sample *sample);
+/* Somebody died, and what it held is not known to be free yet. */
+bool registrar_waits(const struct registrar *r);
+
+struct ward_options {
+    const char *name; /* "W.A" */
+    uid_t uid;        /* whose processes may come */
+    const struct terms *terms;
+    int ledger_fd; /* that an agent before this one made; -1: none. The ward's from now on */
+    /* Is this process one of the attempt's? */
+    bool (*belongs)(void *arg, pid_t pid);
+    void *arg;
+};
+
+/* An attempt that may use its devices from now on. Without protection it is only known to be there. */
+int ward_new(struct error *e, struct registrar *r, const struct ward_options *options,
+             struct ward **ret);
+/* It has ended. NULL is fine. */
+void ward_free(struct ward *w);
+const struct terms *ward_terms(const struct ward *w);
+/* It runs without MPS after all. */
+void ward_lose_mps(struct ward *w, const char *why);
+/* Its processes; returns how many of `max`. */
+size_t ward_pids(const struct ward *w, pid_t *ret_pids, size_t max);
+/* To be kept open by its supervisor; -1: without protection. */
+int ward_ledger_fd(const struct ward *w);
+/* Of the socket that a ward of this name has. False: it does not fit into a socket's address. */
+bool registrar_socket_path(const char *directory, const char *name, char *path, size_t size);
+
+/* What its processes have counted since the attempt began, or this agent. */
+struct ward_usage {
+    size_t members;
+    uint64_t counted_bytes; /* device memory by their own account, context and all */
+    uint64_t peak_bytes;    /* the largest of that, as far as it was seen */
+    uint64_t counters[PAGE_COUNTERS_MAX];
+};
+void ward_measure(struct ward *w, struct ward_usage *ret);

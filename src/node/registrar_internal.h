@@ -1,0 +1,140 @@
+/*
+ * registrar.c   sockets, and who may speak on them
+ * ward.c        attempts, their slots and limits
+ * ward_measure.c  what they hold, by the devices' word and by their own
+ * neighbours.c  which services a task's processes are shown
+ */
+#pragma once
+#include "abi/register.h"
+#include "base/list.h"
+#include "node/pages.h"
+#include "node/registrar.h"
+
+struct event;
+
+#define SHOWN_UNKNOWN UINT32_MAX
+/* More than any device has: no process's claim spoils a sum. */
+#define CLAIM_MAX (UINT64_C(1) << 56)
+
+static inline uint64_t claims_add(uint64_t sum, uint64_t claim)
+{
+    return claim < CLAIM_MAX && sum + claim < CLAIM_MAX ? sum + claim : CLAIM_MAX;
+}
+
+enum {
+    APPLICANTS_MAX = 64, /* of one ward that have not said hello yet */
+    HELLO_MS = 2000,
+    ACCEPTED_AT_ONCE = 32,
+    BACKLOG = 256,
+    /* Stable readings of what a process holds beyond its account: the smaller of two counts. */
+    READINGS = 2,
+};
+
+/* One process. */
+struct member {
+    struct list link; /* in ward.members */
+    struct ward *ward;
+    pid_t pid;
+    int pid_fd;
+    struct event *ended;
+    int fd; /* its socket; -1: it has not come to this agent yet, or has closed it */
+    struct event *readable, *writable;
+    uint32_t slot;
+    struct status_mapping status; /* fd -1: not seen yet */
+    /* Generation of what it was last told of each number; 0: nothing, SHOWN_UNKNOWN: what another agent
+     * told it. */
+    uint32_t shown[REGISTER_NEIGHBOURS_MAX];
+    uint64_t read_bytes[PAGE_DEVICES_MAX]; /* its account at the last measurement */
+    uint64_t beyond_bytes[PAGE_DEVICES_MAX][READINGS];
+};
+
+/* A connection without a hello. */
+struct applicant {
+    struct list link; /* in ward.applicants */
+    struct ward *ward;
+    int fd;
+    struct event *readable;
+};
+
+enum slot_state { SLOT_FREE, SLOT_TAKEN, SLOT_DRAINING };
+
+struct slot {
+    enum slot_state state;
+    pid_t pid;
+    int64_t died_ms; /* of a draining one */
+};
+
+/* A service's process, as the members of a task's ward know it. */
+struct neighbour {
+    struct member *service; /* NULL: the number is free */
+    uint32_t device;        /* index in the ward's own limits */
+    uint32_t generation;    /* of this entry; 0: it was never used */
+};
+
+struct ward {
+    struct list link; /* in registrar.wards */
+    struct registrar *registrar;
+    char name[64];
+    struct terms terms;
+    bool (*belongs)(void *arg, pid_t pid);
+    void *arg;
+    int listen_fd; /* -1: without protection */
+    struct event *listening;
+    struct limits_mapping limits;
+    struct ledger_mapping ledger;
+    struct list members, applicants;
+    size_t member_count, applicant_count;
+    struct slot slots[PAGE_PROCESSES_MAX];
+    size_t draining_count;
+    struct neighbour neighbours[REGISTER_NEIGHBOURS_MAX];
+    uint32_t generation;
+    uint64_t ended_counters[PAGE_COUNTERS_MAX]; /* of members that are no more */
+    uint64_t peak_bytes;
+};
+
+struct registrar {
+    struct registrar_options options;
+    char *directory;
+    struct list wards;
+    size_t member_count;
+    uint64_t lease_deadline_ms;
+    int64_t measured_ms; /* when accounts were last read */
+    bool is_leaving;
+};
+
+/* ---- registrar.c ---- */
+
+int registrar_listen(struct error *e, struct ward *w, uid_t uid);
+void registrar_unlisten(struct ward *w);
+/* Sends one packet with at most one descriptor (-1: none). False: not now. */
+bool member_send(struct member *m, const void *packet, size_t bytes, int fd);
+struct register_header register_header_of(enum register_kind kind, size_t bytes);
+/* Asks to be called when its socket takes more. */
+void member_await_room(struct member *m);
+
+/* ---- ward.c ---- */
+
+/* A new member in a slot of the ledger; owns pid_fd from now on, also on failure. NULL: no room. */
+struct member *member_new(struct ward *w, pid_t pid, int pid_fd, int wanted_slot);
+/* It has ended, or is another program now: nothing of it may hold up those who live. Its slot is free once
+ * the device says so. */
+void member_end(struct member *m);
+/* Forgets it; what it holds and shows is left as it is. */
+void member_free(struct member *m);
+/* Nobody has it any more, and nothing is held in it. */
+void ward_clear_slot(struct ward *w, uint32_t slot);
+/* Takes the members that an agent before this one had. */
+void ward_adopt_members(struct ward *w);
+/* Which wards share which devices has changed. */
+void wards_update_limits(struct registrar *r);
+void limits_changed(struct ward *w);
+
+/* ---- neighbours.c ---- */
+
+/* A service's process is there and has a status page: tasks beside it get to see it. */
+void neighbours_show(struct member *service);
+void neighbours_withdraw(struct member *service);
+/* A new task's ward: services that are there already. */
+void neighbours_find(struct ward *task);
+/* Tells a member what it does not know yet. */
+void neighbours_tell(struct member *m);

@@ -1,0 +1,90 @@
+#include "node/terms.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "wire/json_writer.h"
+
+int terms_write(const struct terms *terms, struct str *out)
+{
+    struct json_writer w;
+    json_writer_init(&w, out);
+    json_begin_object(&w);
+    json_put_string(json_key(&w, "kind"), workload_kind_name(terms->kind));
+    json_begin_array(json_key(&w, "devices"));
+    for (int i = 0; i < terms->device_count; i++)
+        json_put_string(&w, terms->devices[i]);
+    json_end_array(&w);
+    json_put_uint(json_key(&w, "quota_bytes"), terms->quota_bytes);
+    json_put_int(json_key(&w, "share_min"), terms->share_min_percent);
+    json_put_int(json_key(&w, "share_max"), terms->share_max_percent);
+    json_put_bool(json_key(&w, "protected"), terms->is_protected);
+    json_put_string(json_key(&w, "unprotected"), terms->unprotected);
+    json_put_bool(json_key(&w, "mps"), terms->has_mps);
+    json_put_string(json_key(&w, "without_mps"), terms->without_mps);
+    json_end_object(&w);
+    str_append_char(out, '\n');
+    return str_failed(out) ? -ERR_TOO_LARGE : 0;
+}
+
+static bool take_devices(const json_t *list, struct terms *terms)
+{
+    size_t count = json_array_size(list);
+    if (!json_is_array(list) || count > WORKLOAD_DEVICES_MAX)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const char *uuid = json_string_value(json_array_get(list, i));
+        if (!uuid || !str_copy(terms->devices[i], DEVICE_UUID_MAX, uuid))
+            return false;
+    }
+    terms->device_count = (int)count;
+    return true;
+}
+
+int terms_parse(struct error *e, const char *text, size_t length, struct terms *ret)
+{
+    struct terms terms = {0};
+    json_error_t problem;
+    json_t *devices, *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &problem);
+    json_int_t quota;
+    const char *kind, *unprotected, *without_mps;
+    int is_protected, has_mps;
+    if (!root || json_unpack_ex(root, &problem, 0, "{ss so sI si si sb ss sb ss}", "kind", &kind,
+                                "devices", &devices, "quota_bytes", &quota, "share_min",
+                                &terms.share_min_percent, "share_max", &terms.share_max_percent,
+                                "protected", &is_protected, "unprotected", &unprotected, "mps",
+                                &has_mps, "without_mps", &without_mps) < 0) {
+        json_decref(root);
+        return error_set(e, ERR_CORRUPT, "%s", problem.text);
+    }
+    bool good = workload_kind_parse(kind, &terms.kind) == 0 && take_devices(devices, &terms) &&
+                quota >= 0 && str_copy(terms.unprotected, sizeof terms.unprotected, unprotected) &&
+                str_copy(terms.without_mps, sizeof terms.without_mps, without_mps);
+    json_decref(root);
+    if (!good)
+        return error_set(e, ERR_CORRUPT, "these are not the terms of an attempt");
+    terms.quota_bytes = (uint64_t)quota;
+    terms.is_protected = is_protected;
+    terms.has_mps = has_mps;
+    *ret = terms;
+    return 0;
+}
+
+char *terms_describe(const struct terms *terms, char text[WORKLOAD_TEXT_MAX])
+{
+    bool capped = terms->share_max_percent < 100;
+    if (!terms->is_protected && !terms->has_mps)
+        snprintf(text, WORKLOAD_TEXT_MAX, "quota and share are not enforced: %.100s",
+                 terms->unprotected);
+    else if (!terms->is_protected)
+        snprintf(text, WORKLOAD_TEXT_MAX, "quota and share are enforced by MPS alone: %.100s",
+                 terms->unprotected);
+    else if (terms->has_mps)
+        snprintf(text, WORKLOAD_TEXT_MAX, "quota and share are enforced, through MPS");
+    else
+        snprintf(text, WORKLOAD_TEXT_MAX, "quota is enforced, share %s: time-sliced, %.100s",
+                 capped && terms->kind == WORKLOAD_TASK ? "by the rate of its launches"
+                                                        : "is not limited",
+                 terms->without_mps);
+    return text;
+}

@@ -1,0 +1,30 @@
+/*
+ * On which terms an attempt runs on its devices: what protects its neighbours from it, and it from
+ * them. Fixed when it starts. Kept in a file of the agent's own (terms/W.A), because what lies in the
+ * attempt's directory belongs to its user.
+ */
+#pragma once
+#include "base/error.h"
+#include "base/str.h"
+#include "model/workload.h"
+
+enum { TERMS_FILE_MAX = 8192, TERMS_WHY_MAX = 128 };
+
+struct terms {
+    enum workload_kind kind;
+    int device_count;
+    char devices[WORKLOAD_DEVICES_MAX][DEVICE_UUID_MAX];
+    uint64_t quota_bytes; /* on each device; 0: the whole device */
+    int share_min_percent, share_max_percent;
+    bool is_protected;               /* the shim is in its processes */
+    char unprotected[TERMS_WHY_MAX]; /* why not, if not */
+    bool has_mps;                    /* it shares its device through MPS */
+    char without_mps[TERMS_WHY_MAX]; /* why not, if not */
+};
+
+int terms_write(const struct terms *terms, struct str *out);
+/* -ERR_CORRUPT on anything that is not written so. */
+int terms_parse(struct error *e, const char *text, size_t length, struct terms *ret);
+
+/* For people: what holds the attempt to its quota and its share, and what does not. */
+char *terms_describe(const struct terms *terms, char text[WORKLOAD_TEXT_MAX]);

@@ -1,0 +1,111 @@
+/* What the devices say against what the processes say. */
+#include "base/clock.h"
+#include "base/str.h"
+#include "node/process.h"
+#include "node/registrar_internal.h"
+
+static uint64_t used_by(const struct gpu_sample *sample, pid_t pid, const char *uuid)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sample->process_count; i++) {
+        const struct gpu_process *p = &sample->processes[i];
+        if (p->pid == pid && (!uuid || str_equal(sample->devices[p->device].uuid, uuid)))
+            bytes += p->memory_used_bytes;
+    }
+    return bytes;
+}
+
+/*
+ * What a process holds beyond its account. The device and the account are not read at the same moment, so a
+ * reading counts only if the account stood still around the device's, and of two such readings
+ * the smaller: else memory that was freed in between would be charged to it.
+ */
+static void measure_beyond(struct member *m, const struct gpu_sample *sample, bool is_between)
+{
+    const struct ward *w = m->ward;
+    for (int i = 0; i < w->terms.device_count; i++) {
+        uint64_t account = claims_add(0, w->ledger.page->held_bytes[i][m->slot]);
+        bool stood_still = is_between && account == m->read_bytes[i];
+        m->read_bytes[i] = account;
+        if (!stood_still)
+            continue;
+        uint64_t used = used_by(sample, m->pid, w->terms.devices[i]);
+        uint64_t *readings = m->beyond_bytes[i];
+        readings[0] = readings[1];
+        readings[1] = used > account ? used - account : 0;
+        atomic_store(&w->limits.page->overhead_bytes[i][m->slot],
+                     readings[0] < readings[1] ? readings[0] : readings[1]);
+    }
+}
+
+/* A pid that lives again is another process. */
+static bool is_free_again(const struct slot *slot, const struct gpu_sample *sample)
+{
+    if (sample->taken_ms <= slot->died_ms)
+        return false;
+    return used_by(sample, slot->pid, NULL) == 0 || process_start(slot->pid) != 0;
+}
+
+static void drain(struct ward *w, const struct gpu_sample *sample)
+{
+    for (uint32_t i = 0; w->draining_count > 0 && i < PAGE_PROCESSES_MAX; i++)
+        if (w->slots[i].state == SLOT_DRAINING && is_free_again(&w->slots[i], sample))
+            ward_clear_slot(w, i);
+}
+
+static uint64_t count_held(const struct ward *w)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < w->terms.device_count; i++)
+        for (uint32_t k = 0; k < PAGE_PROCESSES_MAX; k++)
+            if (w->slots[k].state != SLOT_FREE)
+                sum = claims_add(sum, w->ledger.page->held_bytes[i][k]);
+    return sum;
+}
+
+void registrar_measure(struct registrar *r, const struct gpu_sample *sample)
+{
+    bool is_between = sample->taken_ms > r->measured_ms;
+    if (!is_between && r->measured_ms)
+        return;
+    r->measured_ms = clock_boot_ms();
+    list_for_each (it, &r->wards) {
+        struct ward *w = list_entry(it, struct ward, link);
+        if (!w->limits.page)
+            continue;
+        list_for_each (at, &w->members)
+            measure_beyond(list_entry(at, struct member, link), sample, is_between);
+        drain(w, sample);
+        uint64_t held = count_held(w);
+        if (held > w->peak_bytes)
+            w->peak_bytes = held;
+    }
+}
+
+bool registrar_waits(const struct registrar *r)
+{
+    list_for_each (it, &r->wards)
+        if (list_entry(it, struct ward, link)->draining_count > 0)
+            return true;
+    return false;
+}
+
+void ward_measure(struct ward *w, struct ward_usage *ret)
+{
+    *ret = (struct ward_usage){.members = w->member_count};
+    if (!w->limits.page)
+        return;
+    ret->counted_bytes = count_held(w);
+    if (ret->counted_bytes > w->peak_bytes)
+        w->peak_bytes = ret->counted_bytes;
+    ret->peak_bytes = w->peak_bytes;
+    for (int i = 0; i < PAGE_COUNTERS_MAX; i++) {
+        uint64_t sum = w->ended_counters[i];
+        list_for_each (it, &w->members) {
+            const struct member *m = list_entry(it, struct member, link);
+            if (m->status.page)
+                sum = claims_add(sum, m->status.page->counters[i]);
+        }
+        ret->counters[i] = sum;
+    }
+}

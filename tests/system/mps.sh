@@ -1,0 +1,101 @@
+#!/bin/bash
+# The MPS daemons of a node: one a device while it is used, taken over, replaced when it hangs or ends, never left
+# behind. On emulated devices.
+. "$(dirname "$0")/lib.sh"
+burn=$GPUMUX_BUILD/workloads/gpumux-burn
+up() { start --emulate 2xH200:24g "$@"; }
+gpus() { jq -c '{devices: 1, quota: "4g", command: ["'"$burn"'", "--step-ms", "5", "--memory", "1g", "--steps", "1000000"]} + .' <<< "$1"; }
+directories() { ls "$state/node/mps"; }
+daemon_of() { cat "$state/node/mps/$1/nvidia-cuda-mps-control.pid" 2> /dev/null; }
+alive() { [ -n "$1" ] && grep -q . "/proc/$1/cmdline" 2> /dev/null; } # and not a corpse
+our_burns() { for p in /proc/[0-9]*; do grep -qzxF "GPUMUX_EMU=$state/emu/devices" "$p/environ" 2> /dev/null && grep -qa gpumux-burn "$p/cmdline" && echo "${p#/proc/}"; done; true; }
+at_attempt() { [ "$(field "$1" attempt)" -ge "$2" ]; }
+fault() {
+    GPUMUX_EMU=$state/emu/devices CUDA_MPS_PIPE_DIRECTORY=$state/node/mps/$part \
+        "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" 0 "$@"
+}
+
+echo "-- the first that shares starts it, the next joins it, with shares and priorities"
+up
+first=$(submit "$(gpus '{"share": 30}')")
+wait_field "$first" state running
+part=$(directories)
+[ "$(wc -w <<< "$part")" = 1 ] || fail "daemons of $part"
+pid=$(daemon_of "$part")
+alive "$pid" || fail "no daemon"
+[[ $(field "$first" 'devices[0]') == GPU-$part-* ]] || fail "$part is not of its device"
+cat > "$work/variables" <<'END'
+CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30
+CUDA_MPS_CLIENT_PRIORITY=1
+CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1024M
+END
+"$gpumux" run --quota 1g --share 30 -- env | grep -E '^CUDA_MPS_(ACT|CLI|PIN)' | sort | cmp - "$work/variables"
+"$gpumux" run -d 2 --quota 1g -- env | grep CUDA_MPS && fail "MPS over several devices"
+clients() {
+    echo "get_client_list $(echo get_server_list | CUDA_MPS_PIPE_DIRECTORY=$state/node/mps/$part "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control")" \
+        | CUDA_MPS_PIPE_DIRECTORY=$state/node/mps/$part "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control"
+}
+wait_until "it is a client" eval '[ "$(clients | wc -l)" = 1 ]'
+
+echo "-- an agent that crashes leaves it, the next takes it over"
+crash
+up
+[ "$(daemon_of "$part")" = "$pid" ] || fail "it was started anew"
+has "$first" state running || fail "$(show "$first")"
+"$gpumux" run --quota 1g -- "$burn" --step-ms 5 --memory 512m --steps 3
+[ "$(daemon_of "$part")" = "$pid" ] || fail "it was started anew"
+
+echo "-- one that ends is replaced; its clients begin again, and none is to blame"
+fault mps-control-crash
+wait_until "another runs" eval 'alive "$(daemon_of "$part")" && [ "$(daemon_of "$part")" != "$pid" ]'
+wait_until "it is tried again" at_attempt "$first" 2
+wait_field "$first" state running
+has "$first" failures 0 || fail "$(show "$first")"
+
+echo "-- one that hangs too"
+pid=$(daemon_of "$part")
+fault mps-control-hang
+wait_until "another runs" eval 'alive "$(daemon_of "$part")" && [ "$(daemon_of "$part")" != "$pid" ]'
+wait_until "it is tried again" at_attempt "$first" 3
+wait_field "$first" state running
+has "$first" failures 0 || fail "$(show "$first")"
+alive "$pid" && fail "the old one is still there"
+
+echo "-- a server that hangs too"
+pid=$(daemon_of "$part")
+wait_until "it is a client" eval '[ "$(clients | wc -l)" = 1 ]'
+fault mps-server-hang
+wait_until "another runs" eval 'alive "$(daemon_of "$part")" && [ "$(daemon_of "$part")" != "$pid" ]'
+wait_until "it is tried again" at_attempt "$first" 4
+wait_field "$first" state running
+
+echo "-- nobody uses it: it ends"
+cancel "$first"
+ends "$first" cancelled
+pid=$(daemon_of "$part")
+wait_until "it has ended" eval '! alive "$pid"'
+
+echo "-- left by an agent and used by nobody: it ends with the next"
+first=$(submit "$(gpus '{}')")
+wait_field "$first" state running
+part=$(basename "$(dirname "$(ls "$state"/node/mps/*/nvidia-cuda-mps-control.pid)")")
+pid=$(daemon_of "$part")
+crash
+# shellcheck disable=SC2046
+kill -KILL $(our_burns)
+up
+ends_or_runs() { [ "$(field "$first" state)" != placed ]; }
+wait_until "its end was noticed" ends_or_runs
+cancel "$first"
+wait_until "it has ended" eval '! alive "$pid"'
+stop
+alive "$pid" && fail "left behind"
+
+echo "-- without a program that starts it: in turns, and it says so"
+up --set mps_control=/bin/false
+first=$(submit "$(gpus '{"share": 30}')")
+wait_field "$first" state running
+wait_until "it says so" eval '[[ $(field "$first" enforcement) == *time-sliced* ]]'
+cancel "$first"
+ends "$first" cancelled
+stop

@@ -1,0 +1,72 @@
+#!/bin/bash
+# Protection, from the command line to the device: what an attempt may not do, who is told, and what remains
+# of a process that is gone. On emulated devices.
+. "$(dirname "$0")/lib.sh"
+burn=$GPUMUX_BUILD/workloads/gpumux-burn
+up() { start --emulate 2xH200:24g "$@"; }
+gpus() { jq -c '{devices: 1, command: ["'"$burn"'", "--step-ms", "5"]} + .' <<< "$1"; }
+usage() { field "$1" "usage.$2"; }
+enforcement() { field "$1" enforcement; }
+
+echo "-- a task over its quota is told that memory is out; its neighbour does not notice"
+up
+neighbour=$(submit "$(gpus '{"quota": "4g"}' | jq -c '.command += ["--memory", "2g", "--steps", "100000"]')")
+wait_field "$neighbour" state running
+! "$gpumux" run --quota 1g -- "$burn" --step-ms 5 --memory 2g --steps 3 > "$work/out" 2>&1 || fail "$(cat "$work/out")"
+grep -qi 'memory' "$work/out" || fail "$(cat "$work/out")"
+"$gpumux" run --quota 3g --share 30 -- "$burn" --step-ms 5 --memory 2g --steps 3
+has "$neighbour" state running || fail "$(show "$neighbour")"
+
+echo "-- it says what holds it"
+wait_until "it says so" eval '[[ $(enforcement "$neighbour") == *enforced* ]]'
+"$gpumux" describe "$neighbour" | grep -q 'quota and share are enforced, through MPS' || fail "$("$gpumux" describe "$neighbour")"
+cancel "$neighbour"
+ends "$neighbour" cancelled
+
+echo "-- memory of a killed process is its workload's again; the others run on"
+pair=$(submit "$(gpus '{"quota": "5g"}' | jq -c '.command = ["sh", "-c", "'"$burn"' --step-ms 5 --memory 2g --steps 100000 & echo $! > '"$work"'/first; '"$burn"' --step-ms 5 --memory 1g --steps 100000 & wait"]')")
+counted() { usage "$1" protection.counted_bytes; }
+gib=$((1 << 30))
+wait_until "both hold their memory" eval '[ "$(counted "$pair")" -ge $((3 * gib)) ]'
+kill -KILL "$(cat "$work/first")"
+wait_until "one gave it back" eval '[ "$(counted "$pair")" -lt $((2 * gib)) ]'
+[ "$(counted "$pair")" -ge "$gib" ] || fail "$(show "$pair")"
+[ "$(usage "$pair" protection.peak_bytes)" -ge $((3 * gib)) ] || fail "$(show "$pair")"
+
+echo "-- a task sees the services beside it"
+service=$(submit "$(gpus '{"kind": "service", "quota": "2g"}' | jq -c '.command = ["'"$burn"'", "--service", "--rate", "50", "--kernel-ms", "1", "--memory", "1g"]')")
+wait_field "$service" state running
+device_of() { field "$1" 'devices[0]'; }
+[ "$(device_of "$service")" = "$(device_of "$pair")" ] || fail "the two are not on one device"
+wait_until "the task has its page" eval '[ "$(usage "$pair" protection.counters.neighbours)" -ge 1 ]'
+
+echo "-- an agent that crashes leaves all to the next one"
+crash
+up
+has "$pair" state running || fail "$(show "$pair")"
+wait_until "the account is as before" eval '[ "$(counted "$pair")" -ge "$gib" ] && [ "$(counted "$pair")" -lt $((2 * gib)) ]'
+wait_until "its process came to the new agent" eval '[ "$(usage "$pair" protection.counters.rejoins)" -ge 1 ]'
+"$gpumux" run --quota 1g -- "$burn" --step-ms 5 --memory 512m --steps 3
+has "$service" state running || fail "$(show "$service")"
+cancel "$pair"
+cancel "$service"
+ends "$pair" cancelled
+ends "$service" cancelled
+
+echo "-- two hundred starts at once: all register, none is over the quota of all"
+stop
+up --set mps=off # which takes 48 clients at most
+many=$(submit "$(gpus '{"quota": "20g"}' | jq -c '.command = ["sh", "-c", "for i in $(seq 200); do '"$burn"' --step-ms 1 --memory 64m --steps 2 || touch '"$work"'/refused & done; wait"]')")
+ends "$many" succeeded
+[ ! -e "$work/refused" ] || fail "a process was refused: $("$gpumux" logs "$many" | tail -n 3)"
+
+echo "-- without protection, for administrators alone"
+off=$(submit "$(gpus '{"quota": "1g", "protection": "off"}' | jq -c '.command += ["--memory", "2g", "--steps", "100000"]')")
+wait_field "$off" state running
+[[ $(enforcement "$off") == *"not enforced: protection was turned off"* ]] || fail "$(enforcement "$off")"
+cancel "$off"
+ends "$off" cancelled
+stop
+up --set protection=false
+"$gpumux" run --quota 1g -- "$burn" --step-ms 5 --memory 2g --steps 3
+stop
