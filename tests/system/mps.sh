@@ -84,9 +84,7 @@ crash
 # shellcheck disable=SC2046
 kill -KILL $(our_burns)
 up
-ends_or_runs() { [ "$(field "$first" state)" != placed ]; }
-wait_until "its end was noticed" ends_or_runs
-cancel "$first"
+ends "$first" failed
 wait_until "it has ended" eval '! alive "$pid"'
 stop
 alive "$pid" && fail "left behind"
