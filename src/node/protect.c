@@ -227,6 +227,7 @@ int protect_open(struct error *e, struct agent *a)
                                               .directory = directory,
                                               .directory_fd = a->register_fd,
                                               .window_us = (uint32_t)a->config->window_us,
+                                              .linger_us = (uint32_t)a->config->linger_us,
                                               .gate_us_max = (uint32_t)a->config->gate_us_max,
                                               .on_death = on_death,
                                               .arg = a};

@@ -38,6 +38,7 @@ struct registrar_options {
     const char *directory; /* of the sockets, absolute */
     int directory_fd;      /* the same; stays the caller's */
     uint32_t window_us;    /* of GPU time that a task may have outstanding beside a service */
+    uint32_t linger_us;    /* that the gate stays shut after a service has become idle */
     uint32_t gate_us_max;  /* longest hold of a task for a busy service */
     /* A process ended that held device memory: somebody should look soon whether that is free. */
     void (*on_death)(void *arg);
@@ -52,6 +53,8 @@ void registrar_leave(struct registrar *r);
 
 /* Until when (boot clock) tasks may launch without a word from control. */
 void registrar_extend_lease(struct registrar *r, uint64_t deadline_ms);
+/* Tasks on this device get the smallest window, and at most this part of its time; 0: as they were granted. */
+void registrar_throttle(struct registrar *r, const char *uuid, uint32_t rate_permille);
 /* What the devices say: what processes hold beyond their own account, and that what the dead held is
  * free. */
 void registrar_measure(struct registrar *r, const struct gpu_sample *sample);

@@ -30,6 +30,12 @@ enum {
     READINGS = 2,
 };
 
+/* What a process held on a device beyond its account. */
+struct reading {
+    int64_t taken_ms; /* 0: none */
+    uint64_t bytes;
+};
+
 /* One process. */
 struct member {
     struct list link; /* in ward.members */
@@ -44,8 +50,8 @@ struct member {
     /* Generation of what it was last told of each number; 0: nothing, SHOWN_UNKNOWN: what another agent
      * told it. */
     uint32_t shown[REGISTER_NEIGHBOURS_MAX];
-    uint64_t read_bytes[PAGE_DEVICES_MAX]; /* its account at the last measurement */
-    uint64_t beyond_bytes[PAGE_DEVICES_MAX][READINGS];
+    uint64_t read_bytes[PAGE_DEVICES_MAX];               /* its account at the last measurement */
+    struct reading readings[PAGE_DEVICES_MAX][READINGS]; /* the older one first */
 };
 
 /* A connection without a hello. */
@@ -100,6 +106,11 @@ struct registrar {
     uint64_t lease_deadline_ms;
     int64_t measured_ms; /* when accounts were last read */
     bool is_leaving;
+    struct {
+        char uuid[DEVICE_UUID_MAX];
+        uint32_t rate_permille; /* 0: none */
+    } throttles[NODE_DEVICES_MAX];
+    size_t throttle_count;
 };
 
 /* ---- registrar.c ---- */

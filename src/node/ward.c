@@ -37,11 +37,14 @@ static void update_slot_count(struct ward *w)
         atomic_store(&w->limits.page->slot_count, count);
 }
 
+/* Contexts included, also one that is being made. */
 static uint64_t held_in(const struct ward *w, uint32_t slot)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < w->terms.device_count; i++)
+    for (int i = 0; i < w->terms.device_count; i++) {
         sum = claims_add(sum, atomic_load(&w->ledger.page->held_bytes[i][slot]));
+        sum = claims_add(sum, atomic_load(&w->ledger.page->context_bytes[i][slot]));
+    }
     return sum;
 }
 
@@ -49,7 +52,10 @@ void ward_clear_slot(struct ward *w, uint32_t slot)
 {
     for (int i = 0; i < PAGE_DEVICES_MAX; i++) {
         atomic_store(&w->ledger.page->held_bytes[i][slot], 0);
+        atomic_store(&w->ledger.page->context_bytes[i][slot], 0);
+        atomic_store(&w->ledger.page->context_ms[i][slot], 0);
         atomic_store(&w->limits.page->overhead_bytes[i][slot], 0);
+        atomic_store(&w->limits.page->measured_ms[i][slot], 0);
     }
     atomic_store(&w->ledger.page->owners[slot], 0);
     if (w->slots[slot].state == SLOT_DRAINING)
@@ -242,6 +248,14 @@ static uint32_t rate_of(const struct terms *terms)
     return by_rate ? (uint32_t)terms->share_max_percent * PERMILLE_OF_PERCENT : 0;
 }
 
+static uint32_t throttled_to(const struct registrar *r, const char *uuid)
+{
+    for (size_t i = 0; i < r->throttle_count; i++)
+        if (str_equal(r->throttles[i].uuid, uuid))
+            return r->throttles[i].rate_permille;
+    return 0;
+}
+
 /* Services are never held; a task is polite beside one, and safe to kill everywhere. */
 static void update_limits(struct ward *w)
 {
@@ -250,12 +264,16 @@ static void update_limits(struct ward *w)
     for (int i = 0; w->limits.page && i < w->terms.device_count; i++) {
         struct limits_device *device = &w->limits.page->devices[i];
         bool beside = is_task && has_service(w->registrar, w->terms.devices[i]);
+        uint32_t rate = rate_of(&w->terms);
+        uint32_t throttle = throttled_to(w->registrar, w->terms.devices[i]);
+        if (throttle && (rate == 0 || throttle < rate))
+            rate = throttle;
         atomic_store(&device->mode, beside ? LIMITS_TIME : LIMITS_ALONE);
-        atomic_store(&device->window_us, beside    ? options->window_us
-                                         : is_task ? WINDOW_ALONE_US
-                                                   : 0);
+        uint32_t window_us = beside || throttle ? options->window_us : WINDOW_ALONE_US;
+        atomic_store(&device->window_us, is_task ? window_us : 0);
         atomic_store(&device->gate_us_max, beside ? options->gate_us_max : 0);
-        atomic_store(&device->rate_permille, is_task ? rate_of(&w->terms) : 0);
+        atomic_store(&device->linger_us, beside ? options->linger_us : 0);
+        atomic_store(&device->rate_permille, is_task ? rate : 0);
     }
     if (w->limits.page)
         limits_changed(w);
@@ -267,6 +285,19 @@ void wards_update_limits(struct registrar *r)
         return;
     list_for_each (it, &r->wards)
         update_limits(list_entry(it, struct ward, link));
+}
+
+void registrar_throttle(struct registrar *r, const char *uuid, uint32_t rate_permille)
+{
+    size_t i = 0;
+    while (i < r->throttle_count && !str_equal(r->throttles[i].uuid, uuid))
+        i++;
+    if (i == NODE_DEVICES_MAX)
+        return;
+    if (i == r->throttle_count)
+        str_copy(r->throttles[r->throttle_count++].uuid, DEVICE_UUID_MAX, uuid);
+    r->throttles[i].rate_permille = rate_permille;
+    wards_update_limits(r);
 }
 
 static void fill_limits(struct ward *w)

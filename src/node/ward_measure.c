@@ -30,11 +30,16 @@ static void measure_beyond(struct member *m, const struct gpu_sample *sample, bo
         if (!stood_still)
             continue;
         uint64_t used = used_by(sample, m->pid, w->terms.devices[i]);
-        uint64_t *readings = m->beyond_bytes[i];
+        struct reading *readings = m->readings[i];
         readings[0] = readings[1];
-        readings[1] = used > account ? used - account : 0;
-        atomic_store(&w->limits.page->overhead_bytes[i][m->slot],
-                     readings[0] < readings[1] ? readings[0] : readings[1]);
+        readings[1] = (struct reading){.taken_ms = sample->taken_ms,
+                                       .bytes = used > account ? used - account : 0};
+        if (readings[0].taken_ms == 0)
+            continue;
+        struct limits_page *limits = w->limits.page;
+        atomic_store(&limits->overhead_bytes[i][m->slot],
+                     readings[0].bytes < readings[1].bytes ? readings[0].bytes : readings[1].bytes);
+        atomic_store(&limits->measured_ms[i][m->slot], (uint64_t)readings[0].taken_ms);
     }
 }
 

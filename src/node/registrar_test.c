@@ -1,0 +1,578 @@
+/* Registration as a shim sees it: who is let in, what it gets, and what remains when it has gone. */
+#include "node/registrar.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "abi/register.h"
+#include "base/clock.h"
+#include "base/str.h"
+
+#define UUID "GPU-00112233-4455-6677-8899-aabbccddeeff"
+
+enum {
+    MIB = 1 << 20,
+    PATIENCE_MS = 60000,
+    SEALS_OF_SIZE = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+    SEALS = SEALS_OF_SIZE | F_SEAL_FUTURE_WRITE,
+    WINDOW_US = 250,
+};
+
+struct fixture {
+    char directory[64];
+    int directory_fd;
+    struct event_base *base;
+    struct registrar *registrar;
+    int deaths;
+    pid_t stranger; /* that belongs to nobody */
+};
+
+/* One process's side of a registration. */
+struct client {
+    int fd;
+    int status_fd;
+    struct status_page *status;
+    uint32_t slot;
+    int limits_fd, ledger_fd;
+    const struct limits_page *limits;
+    struct ledger_page *ledger;
+};
+
+union packet {
+    struct register_header header;
+    struct register_welcome welcome;
+    struct register_refused refused;
+    struct register_neighbour neighbour;
+    struct register_gone gone;
+};
+
+/* ---- the agent's side ---- */
+
+static void on_death(void *arg)
+{
+    ((struct fixture *)arg)->deaths++;
+}
+
+static bool belongs(void *arg, pid_t pid)
+{
+    return pid != ((struct fixture *)arg)->stranger;
+}
+
+static void open_registrar(struct fixture *f)
+{
+    const struct registrar_options options = {.base = f->base,
+                                              .directory = f->directory,
+                                              .directory_fd = f->directory_fd,
+                                              .window_us = WINDOW_US,
+                                              .gate_us_max = 20000,
+                                              .on_death = on_death,
+                                              .arg = f};
+    assert_int_equal(registrar_new(NULL, &options, &f->registrar), 0);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    str_copy(f->directory, sizeof f->directory, "/tmp/gpumux-reg-XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    f->directory_fd = open(f->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    f->base = event_base_new();
+    assert_non_null(f->base);
+    f->stranger = -1;
+    open_registrar(f);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    registrar_free(f->registrar);
+    event_base_free(f->base);
+    close(f->directory_fd);
+    rmdir(f->directory);
+    free(f);
+    return 0;
+}
+
+static struct terms terms_of(enum workload_kind kind, uint64_t quota_bytes)
+{
+    struct terms terms = {.kind = kind,
+                          .device_count = 1,
+                          .devices = {UUID},
+                          .quota_bytes = quota_bytes,
+                          .share_max_percent = 100,
+                          .is_protected = true};
+    return terms;
+}
+
+static struct ward *make_ward(struct fixture *f, const char *name, const struct terms *terms,
+                              int ledger_fd)
+{
+    const struct ward_options options = {.name = name,
+                                         .uid = geteuid(),
+                                         .terms = terms,
+                                         .ledger_fd = ledger_fd,
+                                         .belongs = belongs,
+                                         .arg = f};
+    struct ward *w;
+    assert_int_equal(ward_new(NULL, f->registrar, &options, &w), 0);
+    return w;
+}
+
+static void turn(struct fixture *f)
+{
+    event_base_loop(f->base, EVLOOP_NONBLOCK);
+}
+
+/* ---- the process's side ---- */
+
+static int connect_to(const struct fixture *f, const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", f->directory, name);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+static struct register_hello hello_of(bool again, uint32_t slot)
+{
+    return (struct register_hello){.header = {.magic = REGISTER_MAGIC,
+                                              .version = REGISTER_VERSION,
+                                              .kind = REGISTER_HELLO,
+                                              .size_bytes = sizeof(struct register_hello)},
+                                   .page_version = PAGE_VERSION,
+                                   .again = again,
+                                   .slot = slot};
+}
+
+static void send_with(int fd, const void *packet, size_t bytes, size_t count, const int *fds)
+{
+    union {
+        char bytes[CMSG_SPACE(REGISTER_FDS_MAX * sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct iovec part = {(void *)(uintptr_t)packet, bytes};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (count > 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(rights), fds, count * sizeof(int));
+    }
+    assert_int_equal(sendmsg(fd, &message, MSG_NOSIGNAL), bytes);
+}
+
+/* What the agent says next; turns its loop until then. False: it hung up. */
+static bool receive(struct fixture *f, int fd, union packet *ret, int fds[2])
+{
+    union {
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec part = {ret, sizeof *ret};
+    int64_t until_ms = clock_boot_ms() + PATIENCE_MS;
+    fds[0] = fds[1] = -1;
+    for (;;) {
+        struct msghdr message = {.msg_iov = &part,
+                                 .msg_iovlen = 1,
+                                 .msg_control = control.bytes,
+                                 .msg_controllen = sizeof control.bytes};
+        turn(f);
+        ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        if (n == 0)
+            return false;
+        if (n > 0) {
+            struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+            if (rights)
+                memcpy(fds, CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
+            return true;
+        }
+        assert_int_equal(errno, EAGAIN);
+        assert_true(clock_boot_ms() < until_ms);
+    }
+}
+
+static void make_status(struct client *c)
+{
+    c->status_fd = memfd_create("gpumux-status", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(c->status_fd, sizeof *c->status), 0);
+    c->status = mmap(NULL, sizeof *c->status, PROT_READ | PROT_WRITE, MAP_SHARED, c->status_fd, 0);
+    assert_ptr_not_equal(c->status, MAP_FAILED);
+    c->status->header = (struct page_header){
+        .magic = PAGE_STATUS, .version = PAGE_VERSION, .size_bytes = sizeof *c->status};
+}
+
+static void map_welcome(struct client *c, uint32_t slot, const int fds[2])
+{
+    c->slot = slot;
+    c->status->slot = slot;
+    c->limits_fd = fds[0];
+    c->ledger_fd = fds[1];
+    c->limits = mmap(NULL, sizeof *c->limits, PROT_READ, MAP_SHARED, fds[0], 0);
+    c->ledger = mmap(NULL, sizeof *c->ledger, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+    assert_ptr_not_equal(c->limits, MAP_FAILED);
+    assert_ptr_not_equal(c->ledger, MAP_FAILED);
+}
+
+static void join(struct fixture *f, const char *name, struct client *c)
+{
+    union packet packet;
+    int fds[2];
+    const struct register_hello hello = hello_of(false, 0);
+    *c = (struct client){0};
+    make_status(c);
+    c->fd = connect_to(f, name);
+    send_with(c->fd, &hello, sizeof hello, 1, &c->status_fd);
+    assert_true(receive(f, c->fd, &packet, fds));
+    assert_int_equal(packet.header.kind, REGISTER_WELCOME);
+    map_welcome(c, packet.welcome.slot, fds);
+}
+
+static void leave(struct client *c)
+{
+    munmap((void *)(uintptr_t)c->limits, sizeof *c->limits);
+    munmap(c->ledger, sizeof *c->ledger);
+    munmap(c->status, sizeof *c->status);
+    close(c->limits_fd);
+    close(c->ledger_fd);
+    close(c->status_fd);
+    close(c->fd);
+}
+
+/* A process that registers by the agent in its parent, holds so much, and waits to be killed. */
+static pid_t start_holder(struct fixture *f, const char *name, uint64_t bytes, struct client *view)
+{
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    *view = (struct client){0};
+    make_status(view);
+    pid_t pid = fork();
+    if (pid == 0) {
+        /* Connected by this process, spoken on by the other: the kernel tells who connected. */
+        int fd = connect_to(f, name);
+        send_with(pair[1], "x", 1, 1, &fd);
+        for (;;)
+            pause();
+    }
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    char byte;
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    assert_int_equal(recvmsg(pair[0], &message, MSG_CMSG_CLOEXEC), 1);
+    memcpy(&view->fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof view->fd);
+    close(pair[0]);
+    close(pair[1]);
+    const struct register_hello hello = hello_of(false, 0);
+    union packet packet;
+    int fds[2];
+    send_with(view->fd, &hello, sizeof hello, 1, &view->status_fd);
+    assert_true(receive(f, view->fd, &packet, fds));
+    assert_int_equal(packet.header.kind, REGISTER_WELCOME);
+    map_welcome(view, packet.welcome.slot, fds);
+    view->ledger->held_bytes[0][view->slot] = bytes;
+    return pid;
+}
+
+static void end_process(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* ---- tests ---- */
+
+static void test_pages_and_seals(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    terms.share_max_percent = 30;
+    registrar_extend_lease(f->registrar, 12345);
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct client c;
+    char path[64];
+    join(f, "7.1", &c);
+    static const uint8_t uuid[16] = {0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77,
+                                     0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff};
+    assert_int_equal(c.limits->header.magic, PAGE_LIMITS);
+    assert_int_equal(c.limits->device_count, 1);
+    assert_memory_equal(c.limits->devices[0].uuid, uuid, sizeof uuid);
+    assert_int_equal(c.limits->devices[0].quota_bytes, 64 * MIB);
+    assert_int_equal(c.limits->devices[0].rate_permille, 300); /* there is no MPS to keep it */
+    assert_int_equal(c.limits->devices[0].mode, LIMITS_ALONE);
+    assert_int_equal(c.limits->lease_deadline_ms, 12345);
+    assert_int_equal(c.limits->slot_count, 1);
+    assert_int_equal(fcntl(c.limits_fd, F_GET_SEALS), SEALS);
+    assert_int_equal(fcntl(c.ledger_fd, F_GET_SEALS), SEALS_OF_SIZE);
+    assert_int_equal(fcntl(c.status_fd, F_GET_SEALS), SEALS);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", c.limits_fd);
+    int again = open(path, O_RDWR | O_CLOEXEC);
+    assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0), MAP_FAILED);
+    close(again);
+    assert_int_equal((pid_t)(c.ledger->owners[0] >> 32), getpid());
+    registrar_extend_lease(f->registrar, 23456);
+    assert_int_equal(c.limits->lease_deadline_ms, 23456);
+    uint64_t before = c.limits->sequence;
+    registrar_throttle(f->registrar, UUID, 100);
+    assert_int_equal(c.limits->devices[0].rate_permille, 100);
+    assert_int_equal(c.limits->devices[0].window_us, WINDOW_US);
+    assert_true(c.limits->sequence > before);
+    registrar_throttle(f->registrar, UUID, 0);
+    assert_int_equal(c.limits->devices[0].rate_permille, 300);
+    ward_free(w);
+    leave(&c);
+}
+
+/* Sends a hello and expects this refusal. */
+static void expect_refusal(struct fixture *f, const struct register_hello *hello, size_t count,
+                           int status_fd, enum register_refusal reason)
+{
+    union packet packet;
+    int fds[2];
+    int fd = connect_to(f, "7.1");
+    send_with(fd, hello, sizeof *hello, count, &status_fd);
+    assert_true(receive(f, fd, &packet, fds));
+    assert_int_equal(packet.header.kind, REGISTER_REFUSED);
+    assert_int_equal(packet.refused.reason, reason);
+    assert_false(receive(f, fd, &packet, fds));
+    close(fd);
+}
+
+static void test_refusals(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, MIB);
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct client c = {0};
+    struct register_hello hello = hello_of(false, 0);
+    make_status(&c);
+    expect_refusal(f, &hello, 0, -1, REGISTER_BROKEN);
+    int small = memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(small, 4096), 0);
+    expect_refusal(f, &hello, 1, small, REGISTER_BROKEN);
+    close(small);
+    int unsealable = memfd_create("unsealable", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(unsealable, sizeof(struct status_page)), 0);
+    expect_refusal(f, &hello, 1, unsealable, REGISTER_BROKEN);
+    close(unsealable);
+    hello.header.version = REGISTER_VERSION + 1;
+    expect_refusal(f, &hello, 1, c.status_fd, REGISTER_UNKNOWN_VERSION);
+    hello = hello_of(true, 3); /* without the ledger that it would have */
+    expect_refusal(f, &hello, 1, c.status_fd, REGISTER_BROKEN);
+    hello = hello_of(false, 0);
+    f->stranger = getpid();
+    expect_refusal(f, &hello, 1, c.status_fd, REGISTER_STRANGER);
+    f->stranger = -1;
+    c.status->header.magic = 0; /* by its own mapping, which it keeps */
+    expect_refusal(f, &hello, 1, c.status_fd, REGISTER_BROKEN);
+    munmap(c.status, sizeof *c.status);
+    close(c.status_fd);
+    ward_free(w);
+}
+
+static void test_death(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct client with, without;
+    struct gpu_sample *sample = calloc(1, sizeof *sample);
+    pid_t holds = start_holder(f, "7.1", 8 * MIB, &with);
+    pid_t holds_none = start_holder(f, "7.1", 0, &without);
+    assert_int_equal(without.slot, 1);
+    with.status->counters[STATUS_launches_kernel] = 5;
+    with.status->open_streams = 1;
+    with.status->started[0] = 3;
+    end_process(holds);
+    end_process(holds_none);
+    struct ward_usage usage;
+    int64_t until_ms = clock_boot_ms() + PATIENCE_MS;
+    do {
+        turn(f);
+        ward_measure(w, &usage);
+        assert_true(clock_boot_ms() < until_ms);
+    } while (usage.members > 0);
+    assert_int_equal(f->deaths, 1);
+    assert_true(registrar_waits(f->registrar));
+    assert_int_equal(usage.counters[STATUS_launches_kernel], 5);
+    assert_int_equal(with.status->open_streams, 0);
+    assert_int_equal(with.status->started[0], 0);
+    assert_int_equal(with.limits->slot_count, 1); /* the other's is free at once */
+    assert_int_equal(with.ledger->held_bytes[0][0], 8 * MIB);
+    /* A sample of before its death says nothing, nor does one that still shows its memory. */
+    *sample = (struct gpu_sample){.taken_ms = 1, .device_count = 1};
+    str_copy(sample->devices[0].uuid, sizeof sample->devices[0].uuid, UUID);
+    registrar_measure(f->registrar, sample);
+    assert_int_equal(with.ledger->held_bytes[0][0], 8 * MIB);
+    sample->taken_ms = clock_boot_ms() + 1000;
+    sample->process_count = 1;
+    sample->processes[0] = (struct gpu_process){.pid = holds, .memory_used_bytes = 8 * MIB};
+    registrar_measure(f->registrar, sample);
+    assert_int_equal(with.ledger->held_bytes[0][0], 8 * MIB);
+    sample->taken_ms += 1000;
+    sample->process_count = 0;
+    registrar_measure(f->registrar, sample);
+    assert_int_equal(with.ledger->held_bytes[0][0], 0);
+    assert_int_equal(with.ledger->owners[0], 0);
+    assert_int_equal(with.limits->slot_count, 0);
+    assert_false(registrar_waits(f->registrar));
+    ward_measure(w, &usage);
+    assert_int_equal(usage.peak_bytes, 8 * MIB);
+    ward_free(w);
+    leave(&with);
+    leave(&without);
+    free(sample);
+}
+
+static void test_neighbours(void **state)
+{
+    struct fixture *f = *state;
+    struct terms task = terms_of(WORKLOAD_TASK, MIB), service = terms_of(WORKLOAD_SERVICE, MIB);
+    struct ward *w = make_ward(f, "7.1", &task, -1);
+    struct client c, shown;
+    union packet packet;
+    int fds[2];
+    join(f, "7.1", &c);
+    assert_int_equal(c.limits->devices[0].mode, LIMITS_ALONE);
+    struct ward *s = make_ward(f, "8.1", &service, -1);
+    assert_int_equal(c.limits->devices[0].mode, LIMITS_TIME);
+    assert_int_equal(c.limits->devices[0].window_us, WINDOW_US);
+    pid_t pid = start_holder(f, "8.1", 0, &shown);
+    assert_true(receive(f, c.fd, &packet, fds));
+    assert_int_equal(packet.header.kind, REGISTER_NEIGHBOUR);
+    assert_int_equal(packet.neighbour.device, 0);
+    assert_int_equal(c.limits->messages, 1);
+    assert_int_equal(c.limits->devices[0].neighbour_count, 1);
+    struct stat a, b;
+    assert_int_equal(fstat(fds[0], &a), 0);
+    assert_int_equal(fstat(shown.status_fd, &b), 0);
+    assert_int_equal(a.st_ino, b.st_ino);
+    assert_int_equal(fcntl(fds[0], F_GET_SEALS), SEALS);
+    close(fds[0]);
+    uint32_t number = packet.neighbour.number;
+    end_process(pid);
+    assert_true(receive(f, c.fd, &packet, fds));
+    assert_int_equal(packet.header.kind, REGISTER_GONE);
+    assert_int_equal(packet.gone.number, number);
+    assert_int_equal(c.limits->messages, 2);
+    assert_int_equal(c.limits->devices[0].neighbour_count, 0);
+    ward_free(s);
+    assert_int_equal(c.limits->devices[0].mode, LIMITS_ALONE);
+    ward_free(w);
+    leave(&c);
+    leave(&shown);
+}
+
+/* A new agent knows the members from the ledger, and takes them up again when they come. */
+static void test_another_agent(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct client c, dead;
+    union packet packet;
+    int fds[2];
+    pid_t pid = start_holder(f, "7.1", 4 * MIB, &dead);
+    join(f, "7.1", &c);
+    assert_int_equal(c.slot, 1);
+    c.ledger->held_bytes[0][1] = 2 * MIB;
+    int ledger_fd = fcntl(c.ledger_fd, F_DUPFD_CLOEXEC, 0);
+    registrar_leave(f->registrar);
+    ward_free(w);
+    registrar_free(f->registrar);
+    assert_int_equal(c.ledger->held_bytes[0][1], 2 * MIB);
+    assert_false(receive(f, c.fd, &packet, fds)); /* it notices */
+    end_process(pid);                             /* and nobody is there to see this */
+    open_registrar(f);
+    w = make_ward(f, "7.1", &terms, ledger_fd);
+    struct ward_usage usage;
+    ward_measure(w, &usage);
+    assert_int_equal(usage.members, 1);
+    assert_int_equal(usage.counted_bytes, 6 * MIB); /* the dead one's is not known to be free */
+    assert_true(registrar_waits(f->registrar));
+    close(c.fd);
+    c.fd = connect_to(f, "7.1");
+    const struct register_hello hello = hello_of(true, 1);
+    send_with(c.fd, &hello, sizeof hello, 2, (const int[]){c.status_fd, c.ledger_fd});
+    assert_true(receive(f, c.fd, &packet, fds));
+    assert_int_equal(packet.header.kind, REGISTER_WELCOME);
+    assert_int_equal(packet.welcome.slot, 1);
+    close(fds[0]);
+    close(fds[1]);
+    /* What the other agent showed it is taken back, number by number. */
+    for (uint32_t i = 0; i < REGISTER_NEIGHBOURS_MAX; i++) {
+        assert_true(receive(f, c.fd, &packet, fds));
+        assert_int_equal(packet.header.kind, REGISTER_GONE);
+        assert_int_equal(packet.gone.number, i);
+    }
+    ward_measure(w, &usage);
+    assert_int_equal(usage.members, 1);
+    ward_free(w);
+    leave(&c);
+    leave(&dead);
+}
+
+/* Device memory beyond the account is charged when it was seen twice, and the account stood still. */
+static void test_overhead(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct client c;
+    struct gpu_sample *sample = calloc(1, sizeof *sample);
+    join(f, "7.1", &c);
+    *sample = (struct gpu_sample){.device_count = 1, .process_count = 1};
+    str_copy(sample->devices[0].uuid, sizeof sample->devices[0].uuid, UUID);
+    sample->processes[0] = (struct gpu_process){.pid = getpid(), .memory_used_bytes = 9 * MIB};
+    int64_t first_ms = clock_boot_ms() + 1000;
+    const uint64_t held[] = {4 * MIB, 1 * MIB, 1 * MIB, 1 * MIB};
+    const uint64_t expected[] = {0, 0, 0, 8 * MIB};
+    for (int i = 0; i < 4; i++) {
+        c.ledger->held_bytes[0][c.slot] = held[i];
+        sample->taken_ms = first_ms + 1000 * i;
+        registrar_measure(f->registrar, sample);
+        assert_int_equal(c.limits->overhead_bytes[0][c.slot], expected[i]);
+    }
+    assert_int_equal(c.limits->measured_ms[0][c.slot], first_ms + 2000);
+    ward_free(w);
+    leave(&c);
+    free(sample);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(test_pages_and_seals), CASE(test_refusals),      CASE(test_death),
+        CASE(test_neighbours),      CASE(test_another_agent), CASE(test_overhead),
+    };
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
