@@ -213,6 +213,15 @@ int64_t protect_stop(struct run *r, int64_t grace_ms)
 
 /* ---- wards ---- */
 
+/* On an emulated device a context costs what the devices were made with: often nothing, which is not said by
+ * 0. */
+static uint64_t context_bytes(const struct agent *a)
+{
+    const char *mib = getenv("GPUMUX_EMU_CONTEXT_MIB");
+    uint64_t bytes = a->emulate && mib ? strtoull(mib, NULL, 10) << 20 : 0;
+    return a->emulate && bytes == 0 ? 1 : bytes;
+}
+
 int protect_open(struct error *e, struct agent *a)
 {
     char directory[PATH_MAX];
@@ -226,6 +235,7 @@ int protect_open(struct error *e, struct agent *a)
                                               .log = a->log,
                                               .directory = directory,
                                               .directory_fd = a->register_fd,
+                                              .context_bytes = context_bytes(a),
                                               .window_us = (uint32_t)a->config->window_us,
                                               .linger_us = (uint32_t)a->config->linger_us,
                                               .gate_us_max = (uint32_t)a->config->gate_us_max,

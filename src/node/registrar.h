@@ -35,11 +35,12 @@ enum {
 struct registrar_options {
     struct event_base *base;
     const struct log *log;
-    const char *directory; /* of the sockets, absolute */
-    int directory_fd;      /* the same; stays the caller's */
-    uint32_t window_us;    /* of GPU time that a task may have outstanding beside a service */
-    uint32_t linger_us;    /* that the gate stays shut after a service has become idle */
-    uint32_t gate_us_max;  /* longest hold of a task for a busy service */
+    const char *directory;  /* of the sockets, absolute */
+    int directory_fd;       /* the same; stays the caller's */
+    uint64_t context_bytes; /* what a context is taken to cost until it is measured; 0: as usual */
+    uint32_t window_us;     /* of GPU time that a task may have outstanding beside a service */
+    uint32_t linger_us;     /* that the gate stays shut after a service has become idle */
+    uint32_t gate_us_max;   /* longest hold of a task for a busy service */
     /* A process ended that held device memory: somebody should look soon whether that is free. */
     void (*on_death)(void *arg);
     void *arg;

@@ -311,6 +311,7 @@ static void fill_limits(struct ward *w)
         struct limits_device *device = &page->devices[i];
         (void)pages_parse_uuid(w->terms.devices[i], device->uuid);
         atomic_store(&device->quota_bytes, w->terms.quota_bytes);
+        atomic_store(&device->context_bytes, w->registrar->options.context_bytes);
         atomic_store(&device->share_percent, (uint32_t)w->terms.share_max_percent);
     }
 }
