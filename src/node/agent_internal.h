@@ -97,7 +97,7 @@ struct run {
     struct mailbox mailbox;
     uint64_t cpu_ticks; /* at the last beat, for usage */
     int64_t cpu_at_ms;
-    struct tenancy tenancy; /* see monitor.h */
+    struct tenancy tenancy;        /* see monitor.h */
     struct pending_start *pending; /* waits for MPS; NULL: it does not */
     struct event *terminate;       /* ends its GPU work before it is killed */
     bool uses_mps;
@@ -266,6 +266,8 @@ void protect_start(struct agent *a);
 /* It was told to stop, and will be killed after grace_ms: its GPU work is ended just before, if that could harm
  * its neighbours. Returns the grace that this takes at least. */
 int64_t protect_stop(struct run *r, int64_t grace_ms);
+/* Ends the GPU work of its processes, if they are clients of MPS. */
+void protect_terminate(struct run *r);
 /* An attempt that an agent before us started. */
 void protect_adopt(struct run *r);
 /* Nothing of it runs any more. */

@@ -32,6 +32,7 @@ struct monitor {
     bool changed;      /* control should hear of it soon */
     size_t note_count; /* not told yet */
     struct device_note notes[NODEMSG_NOTES_MAX];
+    int64_t mps_asked_ms[NODE_DEVICES_MAX]; /* how MPS is, somebody wants to know; 0: nobody */
     struct device_actions actions;
     struct watch_news news;
 };
@@ -87,6 +88,9 @@ static void act_on_run(struct monitor *m, const struct device_action *action)
                   "attempt=%s why=\"%s\"", r->name, action->text);
         stop_run(r, action->grace_ms + (action->grace_ms ? SUPERVISOR_MORE_MS : 0));
         break;
+    case DEVICE_ACT_TERMINATE:
+        protect_terminate(r);
+        break;
     case DEVICE_ACT_KILL:
         stop_run(r, 0);
         break;
@@ -113,6 +117,17 @@ static void act(struct monitor *m, int device, const struct device_action *actio
     case DEVICE_ACT_NOTE:
     case DEVICE_ACT_ALARM:
         note(m, device, action->kind == DEVICE_ACT_ALARM, action->text);
+        break;
+    case DEVICE_ACT_THROTTLE:
+        registrar_throttle(m->agent->registrar, m->agent->info.devices[device].uuid,
+                           (uint32_t)action->rate_permille);
+        break;
+    case DEVICE_ACT_RELEASE:
+        registrar_throttle(m->agent->registrar, m->agent->info.devices[device].uuid, 0);
+        break;
+    case DEVICE_ACT_MPS_CHECK:
+    case DEVICE_ACT_MPS_REPLACE: /* mps.h replaces what is broken by itself */
+        m->mps_asked_ms[device] = clock_boot_ms();
         break;
     default:
         act_on_run(m, action);
@@ -191,6 +206,17 @@ static void sample_device(struct monitor *m, int device, struct process_table *t
     step(m, device, (struct device_event){.kind = DEVICE_SAMPLE, .sample = &sample});
 }
 
+static void answer_for_mps(struct monitor *m, int device)
+{
+    const struct agent *a = m->agent;
+    int64_t asked_ms = m->mps_asked_ms[device];
+    if (asked_ms == 0 ||
+        (a->mps && !mps_is_well_since(a->mps, a->info.devices[device].uuid, asked_ms)))
+        return;
+    m->mps_asked_ms[device] = 0;
+    step(m, device, (struct device_event){.kind = DEVICE_MPS, .mps = DEVICE_MPS_READY});
+}
+
 static void on_news(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -206,6 +232,8 @@ static void on_news(evutil_socket_t fd, short what, void *arg)
         sample_device(m, i, has_table ? &table : NULL);
     if (has_table)
         process_table_done(&table);
+    for (int i = 0; i < m->count; i++)
+        answer_for_mps(m, i);
     tell_control(m);
 }
 
@@ -249,7 +277,7 @@ static void come(struct run *r, const struct device_tenant_info *info)
     tell_control(m);
 }
 
-void monitor_came(struct run *r, const struct grant *grant)
+void monitor_came(struct run *r, const struct grant *grant, bool has_mps)
 {
     struct tenancy *t = &r->tenancy;
     for (int i = 0; r->agent->monitor && i < grant->device_count; i++) {
@@ -263,7 +291,7 @@ void monitor_came(struct run *r, const struct grant *grant)
                                             .attempt = r->attempt,
                                             .kind = grant->spec->needs.kind,
                                             .grace_ms = grant->spec->needs.grace_ms,
-                                            .isolated = true, /* no attempt is a client of MPS */
+                                            .isolated = !has_mps,
                                             .suspect = grant->suspect};
     come(r, &info);
 }
@@ -301,7 +329,7 @@ void monitor_adopted(struct run *r)
                                                 .kind = grant.service ? WORKLOAD_SERVICE
                                                                       : WORKLOAD_TASK,
                                                 .grace_ms = grant.grace_ms,
-                                                .isolated = true,
+                                                .isolated = !r->uses_mps,
                                                 .adopted = true};
         if (r->tenancy.device_count > 0)
             come(r, &info);

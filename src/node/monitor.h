@@ -34,7 +34,7 @@ void monitor_close(struct agent *a);
 /* Whether a grant may start on its devices now; if not, why. */
 bool monitor_admits(struct agent *a, const struct grant *grant, char why[WORKLOAD_TEXT_MAX]);
 /* Before it is started; and an attempt that was found running, after its record was read. */
-void monitor_came(struct run *r, const struct grant *grant);
+void monitor_came(struct run *r, const struct grant *grant, bool has_mps);
 void monitor_adopted(struct run *r);
 /* It was looked at, and is alive. */
 void monitor_alive(struct run *r);

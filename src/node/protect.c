@@ -139,6 +139,8 @@ static const char *why_without_mps(const struct agent *a, const struct grant *gr
         return "MPS is not installed";
     if (!a->config->protection || grant->spec->protection == PROTECTION_OFF)
         return "protection is off";
+    if (grant->suspect)
+        return "it is suspected of a GPU fault, which must be its own";
     if (grant->device_count != 1)
         return "it has several devices";
     if (grant->spec->needs.quota_bytes == 0)
@@ -183,16 +185,20 @@ void protect_start(struct agent *a)
 
 /* ---- ending ---- */
 
-static void on_terminate(evutil_socket_t fd, short what, void *arg)
+void protect_terminate(struct run *r)
 {
-    (void)fd;
-    (void)what;
-    struct run *r = arg;
     pid_t pids[MPS_CLIENTS_MAX];
     if (!r->ward || !r->uses_mps)
         return;
     size_t count = ward_pids(r->ward, pids, MPS_CLIENTS_MAX);
     mps_terminate(r->agent->mps, ward_terms(r->ward)->devices[0], pids, count);
+}
+
+static void on_terminate(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    protect_terminate(arg);
 }
 
 int64_t protect_stop(struct run *r, int64_t grace_ms)

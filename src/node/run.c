@@ -238,8 +238,8 @@ static void look_at_the_dead(struct run *r)
     bool told = read_exit(r);
     struct attempt_report exit = r->report;
     r->report = before; /* until nothing of it lives */
-    if (!clean_up(r, !told) || (told && (monitor_doubts(r, exit.failure != FAILURE_NONE) ||
-                                         protect_doubts(r, &exit)))) {
+    if (!clean_up(r, !told) ||
+        (told && (monitor_doubts(r, exit.failure != FAILURE_NONE) || protect_doubts(r, &exit)))) {
         look_later(r);
         return;
     }
