@@ -150,6 +150,7 @@ static bool is_used(const struct graphs *graphs, int device)
            atomic_load_explicit(&graphs->devices, memory_order_relaxed) & UINT32_C(1) << device;
 }
 
+/* Where the lock is taken a launch is under way, which may be held for long; it counts at its end. */
 bool graphs_settle(struct process *p)
 {
     bool is_any = false;
@@ -157,7 +158,8 @@ bool graphs_settle(struct process *p)
         if (!is_used(&p->graphs, i))
             continue;
         is_any = true;
-        lock_take(&p->graphs.on[i].lock);
+        if (!lock_try(&p->graphs.on[i].lock))
+            continue;
         commit(p, i, 0);
         lock_release(&p->graphs.on[i].lock);
     }
