@@ -25,8 +25,8 @@ struct process;
 
 enum {
     EXIT_DRAIN_MS = 1500,
-    EXIT_PAUSE_MS = 100,         /* of a handler that may have interrupted a driver's lock */
-    EXIT_SAME_MS = 100,          /* signals within are one */
+    EXIT_PAUSE_MS = 100, /* of a handler that may have interrupted a driver's lock */
+    EXIT_SAME_MS = 300, /* signals within are one; a handler may have to wait for another's pause */
     EXIT_STACK_BYTES = 256 << 10 /* of the thread: the driver's calls need some */
 };
 
