@@ -471,6 +471,16 @@ static const struct command commands[] = {
         .operands_most = 1,
         .run = supervise_command,
     },
+    {
+        .name = "self-test",
+        .operands = "",
+        .summary = "use the first visible device once",
+        .description = "Whether a device is of use; started by a node for one that was repaired. "
+                       "Prints nothing; its exit status is 0 if it is.",
+        .options = no_options,
+        .hidden = true,
+        .run = self_test_command,
+    },
     {0},
 };
 

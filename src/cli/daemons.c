@@ -24,6 +24,7 @@
 #include "control/control.h"
 #include "node/agent.h"
 #include "node/join.h"
+#include "node/self_test.h"
 #include "node/supervisor.h"
 #include "tls/fingerprint.h"
 #include "wire/address.h"
@@ -406,4 +407,10 @@ int supervise_command(const struct invocation *in)
 {
     (void)in;
     return supervisor_main(".");
+}
+
+int self_test_command(const struct invocation *in)
+{
+    (void)in;
+    return self_test_run() == 0 ? COMMAND_OK : COMMAND_FAILED;
 }

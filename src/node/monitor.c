@@ -1,6 +1,7 @@
 #include "node/monitor.h"
 
 #include <event2/event.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "device/device.h"
 #include "node/agent_internal.h"
 #include "node/process.h"
+#include "node/self_test.h"
 #include "node/watch.h"
 
 enum {
@@ -29,8 +31,10 @@ struct monitor {
     int count;
     struct device_monitor *devices[NODE_DEVICES_MAX]; /* same index as agent.info.devices */
     struct device_health health[NODE_DEVICES_MAX];
-    bool changed;      /* control should hear of it soon */
-    size_t note_count; /* not told yet */
+    struct self_test tests[NODE_DEVICES_MAX];
+    bool test_failed[NODE_DEVICES_MAX]; /* it could not even be started */
+    bool changed;                       /* control should hear of it soon */
+    size_t note_count;                  /* not told yet */
     struct device_note notes[NODEMSG_NOTES_MAX];
     int64_t mps_asked_ms[NODE_DEVICES_MAX]; /* how MPS is, somebody wants to know; 0: nobody */
     struct device_actions actions;
@@ -103,6 +107,20 @@ static void act_on_run(struct monitor *m, const struct device_action *action)
     }
 }
 
+static void start_self_test(struct monitor *m, int device)
+{
+    const struct agent *a = m->agent;
+    char mps_path[PATH_MAX];
+    bool has_mps =
+        a->mps && protect_mps_path(a, a->info.devices[device].uuid, mps_path, sizeof mps_path);
+    const struct self_test_place place = {.uuid = a->info.devices[device].uuid,
+                                          .emulate = a->emulate,
+                                          .emulate_libraries = a->emulate_libraries,
+                                          .mps_directory = has_mps ? mps_path : NULL};
+    self_test_cancel(&m->tests[device]);
+    m->test_failed[device] = self_test_start(&m->tests[device], &place) < 0;
+}
+
 static void act(struct monitor *m, int device, const struct device_action *action)
 {
     switch (action->kind) {
@@ -128,6 +146,9 @@ static void act(struct monitor *m, int device, const struct device_action *actio
     case DEVICE_ACT_MPS_CHECK:
     case DEVICE_ACT_MPS_REPLACE: /* mps.h replaces what is broken by itself */
         m->mps_asked_ms[device] = clock_boot_ms();
+        break;
+    case DEVICE_ACT_SELF_TEST:
+        start_self_test(m, device);
         break;
     default:
         act_on_run(m, action);
@@ -217,6 +238,20 @@ static void answer_for_mps(struct monitor *m, int device)
     step(m, device, (struct device_event){.kind = DEVICE_MPS, .mps = DEVICE_MPS_READY});
 }
 
+static void look_at_self_test(struct monitor *m, int device)
+{
+    enum self_test_result result = SELF_TEST_RUNS;
+    if (m->tests[device].pid != 0)
+        result = self_test_look(&m->tests[device]);
+    else if (m->test_failed[device])
+        result = SELF_TEST_FAILED;
+    if (result == SELF_TEST_RUNS)
+        return;
+    m->test_failed[device] = false;
+    step(m, device,
+         (struct device_event){.kind = DEVICE_SELF_TESTED, .passed = result == SELF_TEST_PASSED});
+}
+
 static void on_news(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -230,6 +265,8 @@ static void on_news(evutil_socket_t fd, short what, void *arg)
     bool has_table = m->news.looked && m->news.has_processes && process_table_read(&table) == 0;
     for (int i = 0; i < m->count && m->news.looked; i++)
         sample_device(m, i, has_table ? &table : NULL);
+    for (int i = 0; i < m->count; i++)
+        look_at_self_test(m, i);
     if (has_table)
         process_table_done(&table);
     for (int i = 0; i < m->count; i++)
@@ -501,8 +538,10 @@ void monitor_close(struct agent *a)
         event_free(m->readable);
     watch_free(m->watch);
     gpu_close(m->gpu);
-    for (int i = 0; i < NODE_DEVICES_MAX; i++)
+    for (int i = 0; i < NODE_DEVICES_MAX; i++) {
+        self_test_cancel(&m->tests[i]);
         device_monitor_free(m->devices[i]);
+    }
     free(m);
     a->monitor = NULL;
 }

@@ -15,6 +15,11 @@ echo "-- healthy, and told so"
 for d in 0 1; do wait_until "device $d is healthy" device_is $d state healthy; done
 wait_until "an event" told "device_state.*healthy"
 
+echo "-- a device can be tested"
+self_test() { CUDA_VISIBLE_DEVICES=$1 GPUMUX_EMU=$state/emu/devices LD_LIBRARY_PATH=$GPUMUX_BUILD/emu "$gpumux" self-test; }
+self_test 0 || fail "a good device does not pass"
+self_test 7 && fail "one that is not there passes"
+
 echo "-- memory above the hard limit: the task is evicted and queued again"
 small=$(task 1g)
 wait_field "$small" state running
