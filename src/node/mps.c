@@ -19,7 +19,8 @@
 #include "node/mps_control.h"
 
 enum {
-    ANSWER_MS = 1000, /* longer is silence */
+    ANSWER_MS = 1000,  /* longer is silence */
+    PACE_MS_MAX = 100, /* for a program that only prints its version */
     START_MS = 10000,
     WATCH_MS = 250,
     LINGER_MS = 3000, /* after its last attempt: the next one often comes soon */
@@ -208,6 +209,12 @@ static int look(struct mps_daemon *d)
     return r;
 }
 
+/* Where nothing gets its turn, silence says nothing: ending a daemon that is well would end its clients. */
+static bool is_machine_slow(struct mps_daemon *d)
+{
+    return mps_control_pace_ms(&d->control, ANSWER_MS) > PACE_MS_MAX;
+}
+
 /* Until it is not needed, or lost. True: it was lost. */
 static bool watch(struct mps_daemon *d)
 {
@@ -221,8 +228,9 @@ static bool watch(struct mps_daemon *d)
             if (silent)
                 set_state(d, MPS_READY, "it answers again");
             silent = false;
-        } else if (r == -ERR_TIMEOUT && !silent) {
-            set_state(d, MPS_SILENT, "it has not answered for a second");
+        } else if (r == -ERR_TIMEOUT && (!silent || is_machine_slow(d))) {
+            if (!silent)
+                set_state(d, MPS_SILENT, "it has not answered for a second");
             silent = true;
         } else {
             lose(d, r == -ERR_TIMEOUT ? "it hangs" : "it has ended");

@@ -180,6 +180,14 @@ int mps_control_ask(const struct mps_control *c, const char *line, int limit_ms,
     return run(c, (char *const *)(uintptr_t)arguments, input, limit_ms, out);
 }
 
+int64_t mps_control_pace_ms(const struct mps_control *c, int limit_ms)
+{
+    static const char *const arguments[] = {"nvidia-cuda-mps-control", "-v", NULL};
+    int64_t begun_ms = clock_boot_ms();
+    (void)run(c, (char *const *)(uintptr_t)arguments, NULL, limit_ms, NULL);
+    return clock_boot_ms() - begun_ms;
+}
+
 /* The number may be another process's by now. */
 static bool is_of_mps(pid_t pid)
 {

@@ -5,6 +5,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/error.h"
@@ -30,6 +31,8 @@ int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms
 /* Says a line and adds the answer to *out (may be NULL). -ERR_UNAVAILABLE: no daemon; -ERR_TIMEOUT: no answer in
  * time. */
 int mps_control_ask(const struct mps_control *c, const char *line, int limit_ms, struct str *out);
+/* How long the program takes to start and end here, daemon or not: what silence is measured against. */
+int64_t mps_control_pace_ms(const struct mps_control *c, int limit_ms);
 /* The daemon's process, by its own file; 0: none that is alive. */
 pid_t mps_control_pid(const struct mps_control *c);
 /* Ends the daemon and its servers at once, whatever they do. */
