@@ -36,7 +36,10 @@ machine() {
     mount --rbind /sys "$root/sys"
     mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
     mount -t tmpfs tmpfs "$root/run"
-    [ -e "$root$GPUMUX_SOURCE/Makefile" ] || mount --bind "$GPUMUX_SOURCE" "$root$GPUMUX_SOURCE"
+    if [ ! -e "$root$GPUMUX_SOURCE/Makefile" ]; then
+        mkdir -p "$root$GPUMUX_SOURCE" # in a /tmp that is the machine's own
+        mount --bind "$GPUMUX_SOURCE" "$root$GPUMUX_SOURCE"
+    fi
     rm -rf "$root/var/lib/gpumux" "$root/etc/gpumux" "$root/usr/local" "$root/opt/gpumux"
     mkdir -p "$root/usr/local/sbin" "$root/usr/local/bin" "$root/var/backups"
     install -m 755 tests/system/systemctl.pl "$root/usr/local/sbin/systemctl"

@@ -50,13 +50,15 @@ fault 0 xid 62
 wait_until "an event" told "device_note.*Xid 62"
 
 echo "-- a fault of its own: found, tried again as a suspect, failed at the third"
+# Its process, among those on our devices; fails until that has a context.
+client() { for p in $(pgrep -f "^$burn"); do grep -qzxF "GPUMUX_EMU=$state/emu/devices" "/proc/$p/environ" && echo "$p"; done; }
+hit() { fault "$index" illegal-address "$(client | head -n 1)"; }
 id=$(task 1g)
 for attempt in 1 2 3; do
     at() { [ "$(field "$id" attempt)" = "$attempt" ] && has "$id" state running; }
     wait_until "attempt $attempt runs" at
     index=$(api GET /v1/nodes | jq -r --arg u "$(on "$id")" '.nodes[0].devices[] | select(.uuid == $u).index')
-    pid=$(pgrep -f "^$burn" | head -n 1)
-    fault "$index" illegal-address "$pid"
+    wait_until "it faults" hit
     wait_until "it is blamed" eval "[ \"\$(field $id faults)\" = $attempt ]"
 done
 ends "$id" failed fault
