@@ -113,7 +113,8 @@ line_of() { echo "s/sha256:…/$(grep -o 'sha256:[0-9a-f]*' "$work/said" | tail 
 for name in deciding gpus; do machine $name && install_gpumux $name; done
 follow deciding docs/install.md 'control init'
 follow gpus docs/install.md '--join-only' "$(line_of)"
-said 'joined control'
+joined() { on gpus 'systemctl status gpumux-node' > "$work/said" 2>&1 && grep -q 'joined control' "$work/said"; }
+wait_until "the service says that it joined control" joined
 follow deciding docs/install.md 'token create'
 said '^gpus .*ready'
 id=$(on deciding "gpumux submit -q -d 0 -- sleep 1000")
