@@ -112,8 +112,8 @@ static void *complete_soon(void *argument)
     usleep(30 * US);
     service->completed[0] = 1;
     usleep(5 * US);
-    service->started[0] = 2; /* the next request, within the linger */
-    usleep(30 * US);
+    service->started[0] = 2; /* the next request, within the linger, and longer than it */
+    usleep(2500 * US);
     service->completed[0] = 2;
     return NULL;
 }
@@ -126,11 +126,12 @@ static void test_waits_for_the_next_request(void **state)
     (void)state;
     set_scene(&scene);
     scene.wait.most_ns = UINT64_C(60000) * MS_NS;
-    scene.wait.linger_ns = UINT64_C(2000) * MS_NS;
+    scene.wait.linger_ns = UINT64_C(1500) * MS_NS;
     scene.service->open_streams = 1;
     scene.service->started[0] = 1;
     assert_int_equal(pthread_create(&thread, NULL, complete_soon, scene.service), 0);
-    assert_true(hold(&scene, &is_passed) >= (uint64_t)(30 + 5 + 30 + 2000) * MS_NS);
+    /* About 2500 + 1500; had it not seen the next request, about 30 + 1500. */
+    assert_true(hold(&scene, &is_passed) >= (uint64_t)2500 * MS_NS);
     assert_false(is_passed);
     pthread_join(thread, NULL);
     /* It was idle all the time since. */
