@@ -46,7 +46,7 @@ has "$first" state running || fail "$(show "$first")"
 [ "$(daemon_of "$part")" = "$pid" ] || fail "it was started anew"
 
 echo "-- one that ends is replaced; its clients begin again, and none is to blame"
-fault mps-control-crash
+wait_until "it does" fault mps-control-crash
 wait_until "another runs" eval 'alive "$(daemon_of "$part")" && [ "$(daemon_of "$part")" != "$pid" ]'
 wait_until "it is tried again" at_attempt "$first" 2
 wait_field "$first" state running
@@ -54,7 +54,7 @@ has "$first" failures 0 || fail "$(show "$first")"
 
 echo "-- one that hangs too"
 pid=$(daemon_of "$part")
-fault mps-control-hang
+wait_until "it does" fault mps-control-hang
 wait_until "another runs" eval 'alive "$(daemon_of "$part")" && [ "$(daemon_of "$part")" != "$pid" ]'
 wait_until "it is tried again" at_attempt "$first" 3
 wait_field "$first" state running
@@ -64,7 +64,7 @@ alive "$pid" && fail "the old one is still there"
 echo "-- a server that hangs too"
 pid=$(daemon_of "$part")
 wait_until "it is a client" eval '[ "$(clients | wc -l)" = 1 ]'
-fault mps-server-hang
+wait_until "it does" fault mps-server-hang
 wait_until "another runs" eval 'alive "$(daemon_of "$part")" && [ "$(daemon_of "$part")" != "$pid" ]'
 wait_until "it is tried again" at_attempt "$first" 4
 wait_field "$first" state running
