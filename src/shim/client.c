@@ -18,7 +18,7 @@
 enum {
     RETRY_MS = 20,
     ANSWER_MS = 200, /* beyond the wait, for an agent that was reached at its end */
-    AGAIN_MS = 100,  /* for one that was found again: a launch waits for it */
+    AGAIN_MS = 500,  /* for one that was found again: a launch waits for it */
     REJOIN_MS = 1000,
     MS_NS = 1000000,
 };
