@@ -54,7 +54,8 @@ int mps_join(const struct mapping *mapping, struct mps_welcome *ret_welcome)
 {
     struct mps_welcome welcome = {.percentage = MPS_PERCENTAGE_FULL,
                                   .priority = EMU_PRIORITY_NORMAL};
-    int fd = connect_to_daemon();
+    /* Clients that overlap without a server (GPUMUX_EMU_MODE=shared) need none. */
+    int fd = mapping_device(mapping, 0)->mps.is_implied ? -1 : connect_to_daemon();
     if (fd < 0) {
         visible_among_all(mapping, &welcome.served);
         *ret_welcome = welcome;
