@@ -115,7 +115,7 @@ void send_part(struct fixture *f, const struct nodemsg *msg, size_t bytes)
     str_done(&line);
 }
 
-static void send_welcome(struct fixture *f)
+void send_welcome(struct fixture *f)
 {
     f->session++;
     f->sequence = 0;

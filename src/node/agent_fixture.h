@@ -53,6 +53,8 @@ void kill_agent(struct fixture *f);
 /* As a daemon is told to stop; it must end well. */
 void stop_agent(struct fixture *f);
 pid_t fork_agent(struct fixture *f, int error_fd);
+/* Answers a hello. */
+void send_welcome(struct fixture *f);
 void join(struct fixture *f);
 /* Ends the connection; the agent will make another. */
 void hang_up(struct fixture *f);

@@ -368,7 +368,14 @@ static void test_silent_control(void **state)
     hang_up(f);
     join(f);
     grant(f, 1, "exit 3", "");
-    wait_phase(f, 1, ATTEMPT_EXITED);
+    /* On a busy machine the agent may have left the connection on which it was welcomed. */
+    do {
+        assert_true(receive(f, DEADLINE_MS));
+        if (f->msg.type == NODEMSG_HELLO) {
+            send_welcome(f);
+            grant(f, 1, "exit 3", "");
+        }
+    } while (f->msg.type != NODEMSG_REPORT || f->msg.attempts[0].phase != ATTEMPT_EXITED);
     f->silent = true;
     receive_type(f, NODEMSG_HELLO);
     assert_int_equal(f->msg.attempt_count, 1);
