@@ -72,111 +72,113 @@ static uint64_t array_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned level
     return quota_charged(sum);
 }
 
-/* What to reserve and where; 0, and DEVICES_NO_CONTEXT, for what the driver answers alone. */
-static uint64_t measure(struct process *p, const void *ret_array,
-                        const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned level_count, int *ret_device)
-{
-    bool has_memory = process_is_ready(p) && ret_array && shape &&
-                      !(shape->Flags & ARRAY_WITHOUT_MEMORY) && level_count > 0;
-    *ret_device = has_memory ? devices_current(p) : DEVICES_NO_CONTEXT;
-    return *ret_device == DEVICES_NO_CONTEXT ? 0 : array_bytes(shape, level_count);
-}
-
 static uint64_t key_of(const void *handle)
 {
     return (uint64_t)(uintptr_t)handle;
 }
 
+/* What was reserved for an array, and where; 0 bytes for what the driver answers alone. */
+struct reserve {
+    uint64_t bytes;
+    int device;
+};
+
+/* CUDA_SUCCESS: the driver is to be called, and end() with what it said. */
+static CUresult begin(struct process *p, const void *ret_array,
+                      const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned level_count,
+                      struct reserve *ret_reserve)
+{
+    *ret_reserve = (struct reserve){.device = DEVICES_NO_CONTEXT};
+    if (process_is_refused(p))
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+    if (!process_is_ready(p) || !ret_array || !shape || (shape->Flags & ARRAY_WITHOUT_MEMORY) ||
+        level_count == 0)
+        return CUDA_SUCCESS;
+    int device = devices_current(p);
+    uint64_t bytes = device == DEVICES_NO_CONTEXT ? 0 : array_bytes(shape, level_count);
+    if (bytes > 0 && !grants_reserve(p, device, bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *ret_reserve = (struct reserve){.bytes = bytes, .device = device};
+    return CUDA_SUCCESS;
+}
+
+static CUresult end(struct process *p, CUresult r, void *const *array,
+                    const struct reserve *reserve)
+{
+    if (reserve->bytes == 0)
+        return r;
+    return grants_end(p, r, r == CUDA_SUCCESS ? key_of(*array) : 0, reserve->device,
+                      reserve->bytes);
+}
+
+/* ---- the calls ---- */
+
 CUresult hook_cuArray3DCreate_v2(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
 {
     struct process *p = process_enter();
-    int device;
-    if (process_is_refused(p))
-        return CUDA_ERROR_SYSTEM_NOT_READY;
-    uint64_t bytes = measure(p, ret_array, shape, 1, &device);
-    if (bytes == 0)
-        return p->calls.real.cuArray3DCreate_v2(ret_array, shape);
-    if (!grants_reserve(p, device, bytes))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = p->calls.real.cuArray3DCreate_v2(ret_array, shape);
-    return grants_end(p, r, r == CUDA_SUCCESS ? key_of(*ret_array) : 0, device, bytes);
+    struct reserve reserve;
+    CUresult r = begin(p, ret_array, shape, 1, &reserve);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return end(p, p->calls.real.cuArray3DCreate_v2(ret_array, shape), (void **)ret_array, &reserve);
 }
 
 CUresult hook_cuArrayCreate_v2(CUarray *ret_array, const CUDA_ARRAY_DESCRIPTOR *flat)
 {
     struct process *p = process_enter();
-    int device;
-    if (process_is_refused(p))
-        return CUDA_ERROR_SYSTEM_NOT_READY;
+    struct reserve reserve;
     CUDA_ARRAY3D_DESCRIPTOR shape = {0};
     if (flat)
         shape = (CUDA_ARRAY3D_DESCRIPTOR){.Width = flat->Width,
                                           .Height = flat->Height,
                                           .Format = flat->Format,
                                           .NumChannels = flat->NumChannels};
-    uint64_t bytes = measure(p, ret_array, flat ? &shape : NULL, 1, &device);
-    if (bytes == 0)
-        return p->calls.real.cuArrayCreate_v2(ret_array, flat);
-    if (!grants_reserve(p, device, bytes))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = p->calls.real.cuArrayCreate_v2(ret_array, flat);
-    return grants_end(p, r, r == CUDA_SUCCESS ? key_of(*ret_array) : 0, device, bytes);
+    CUresult r = begin(p, ret_array, flat ? &shape : NULL, 1, &reserve);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return end(p, p->calls.real.cuArrayCreate_v2(ret_array, flat), (void **)ret_array, &reserve);
 }
 
 CUresult hook_cuArray3DCreate(CUarray *ret_array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *old)
 {
     struct process *p = process_enter();
-    int device;
-    if (process_is_refused(p))
-        return CUDA_ERROR_SYSTEM_NOT_READY;
+    struct reserve reserve;
     CUDA_ARRAY3D_DESCRIPTOR shape = {0};
     if (old)
         shape = (CUDA_ARRAY3D_DESCRIPTOR){old->Width,  old->Height,      old->Depth,
                                           old->Format, old->NumChannels, old->Flags};
-    uint64_t bytes = measure(p, ret_array, old ? &shape : NULL, 1, &device);
-    if (bytes == 0)
-        return p->calls.real.cuArray3DCreate(ret_array, old);
-    if (!grants_reserve(p, device, bytes))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = p->calls.real.cuArray3DCreate(ret_array, old);
-    return grants_end(p, r, r == CUDA_SUCCESS ? key_of(*ret_array) : 0, device, bytes);
+    CUresult r = begin(p, ret_array, old ? &shape : NULL, 1, &reserve);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return end(p, p->calls.real.cuArray3DCreate(ret_array, old), (void **)ret_array, &reserve);
 }
 
 CUresult hook_cuArrayCreate(CUarray *ret_array, const CUDA_ARRAY_DESCRIPTOR_v1 *old)
 {
     struct process *p = process_enter();
-    int device;
-    if (process_is_refused(p))
-        return CUDA_ERROR_SYSTEM_NOT_READY;
+    struct reserve reserve;
     CUDA_ARRAY3D_DESCRIPTOR shape = {0};
     if (old)
         shape = (CUDA_ARRAY3D_DESCRIPTOR){.Width = old->Width,
                                           .Height = old->Height,
                                           .Format = old->Format,
                                           .NumChannels = old->NumChannels};
-    uint64_t bytes = measure(p, ret_array, old ? &shape : NULL, 1, &device);
-    if (bytes == 0)
-        return p->calls.real.cuArrayCreate(ret_array, old);
-    if (!grants_reserve(p, device, bytes))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = p->calls.real.cuArrayCreate(ret_array, old);
-    return grants_end(p, r, r == CUDA_SUCCESS ? key_of(*ret_array) : 0, device, bytes);
+    CUresult r = begin(p, ret_array, old ? &shape : NULL, 1, &reserve);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return end(p, p->calls.real.cuArrayCreate(ret_array, old), (void **)ret_array, &reserve);
 }
 
 CUresult hook_cuMipmappedArrayCreate(CUmipmappedArray *ret_array,
                                      const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned level_count)
 {
     struct process *p = process_enter();
-    int device;
-    if (process_is_refused(p))
-        return CUDA_ERROR_SYSTEM_NOT_READY;
-    uint64_t bytes = measure(p, ret_array, shape, level_count, &device);
-    if (bytes == 0)
-        return p->calls.real.cuMipmappedArrayCreate(ret_array, shape, level_count);
-    if (!grants_reserve(p, device, bytes))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = p->calls.real.cuMipmappedArrayCreate(ret_array, shape, level_count);
-    return grants_end(p, r, r == CUDA_SUCCESS ? key_of(*ret_array) : 0, device, bytes);
+    struct reserve reserve;
+    CUresult r = begin(p, ret_array, shape, level_count, &reserve);
+    if (r != CUDA_SUCCESS)
+        return r;
+    return end(p, p->calls.real.cuMipmappedArrayCreate(ret_array, shape, level_count),
+               (void **)ret_array, &reserve);
 }
 
 CUresult hook_cuArrayDestroy(CUarray array)
