@@ -51,6 +51,20 @@ static bool become_user(const struct account *account)
            syscall(SYS_setresuid, account->uid, account->uid, account->uid) == 0;
 }
 
+/*
+ * Raw again: ThreadSanitizer keeps one record of open files for a memory, and would take a number
+ * that this child closes for one that another thread of the parent has in use.
+ */
+static void child_close(int fd)
+{
+    syscall(SYS_close, fd);
+}
+
+static bool child_dup2(int from, int to)
+{
+    return syscall(SYS_dup2, from, to) >= 0;
+}
+
 /* Nothing of what it does outlives the exec but the process itself. */
 static __attribute__((noinline)) void run_child(const struct child_plan *plan)
 {
@@ -69,12 +83,12 @@ static __attribute__((noinline)) void run_child(const struct child_plan *plan)
     int executable_fd = fcntl(plan->executable_fd, F_DUPFD_CLOEXEC, PARKED_FD);
     int null_fd = fcntl(plan->null_fd, F_DUPFD_CLOEXEC, PARKED_FD);
     for (int i = 0; i < INHERITED_FIRST; i++)
-        if (dup2(null_fd, i) < 0)
+        if (!child_dup2(null_fd, i))
             return;
     for (int i = INHERITED_FIRST; i < INHERITED_END; i++) {
         if (parked[i] < 0)
-            close(i);
-        else if (dup2(parked[i], i) < 0)
+            child_close(i);
+        else if (!child_dup2(parked[i], i))
             return;
     }
     if (close_range(INHERITED_END, ~0U, CLOSE_RANGE_CLOEXEC) < 0 || !become_user(plan->account))
