@@ -1,0 +1,142 @@
+#include "learn/linear.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* Two numbers that the processor adds at once. */
+typedef double pair __attribute__((vector_size(16)));
+
+static inline pair load(const double *from)
+{
+    pair v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+double linear_dot(const double *a, const double *b, size_t count)
+{
+    pair even = {0, 0}, odd = {0, 0};
+    size_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        even += load(a + i) * load(b + i);
+        odd += load(a + i + 2) * load(b + i + 2);
+    }
+    even += odd;
+    double sum = even[0] + even[1];
+    for (; i < count; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+bool linear_cholesky(double *a, size_t n, size_t stride)
+{
+    for (size_t i = 0; i < n; i++) {
+        double *row = a + i * stride;
+        for (size_t j = 0; j < i; j++)
+            row[j] = (row[j] - linear_dot(row, a + j * stride, j)) / a[j * stride + j];
+        double square = row[i] - linear_dot(row, row, i);
+        if (!(square > 0) || !isfinite(square))
+            return false;
+        row[i] = sqrt(square);
+    }
+    return true;
+}
+
+void linear_solve_lower(const double *l, size_t n, size_t stride, double *b)
+{
+    for (size_t i = 0; i < n; i++)
+        b[i] = (b[i] - linear_dot(l + i * stride, b, i)) / l[i * stride + i];
+}
+
+void linear_solve_lower_transposed(const double *l, size_t n, size_t stride, double *b)
+{
+    for (size_t i = n; i-- > 0;) {
+        const double *row = l + i * stride;
+        b[i] /= row[i];
+        for (size_t j = 0; j < i; j++)
+            b[j] -= row[j] * b[i];
+    }
+}
+
+void linear_invert_lower(const double *l, size_t n, size_t stride, double *ret_rows)
+{
+    for (size_t j = 0; j < n; j++) {
+        double *column = ret_rows + j * stride;
+        column[j] = 1 / l[j * stride + j];
+        for (size_t i = j + 1; i < n; i++) {
+            const double *row = l + i * stride;
+            column[i] = -linear_dot(row + j, column + j, i - j) / row[i];
+        }
+    }
+}
+
+/* Least squares over the columns in `chosen`, the others 0, from the normal equations. false when
+ * these columns depend on each other. */
+static bool solve_subset(const double *normal, const double *right, size_t columns, unsigned chosen,
+                         double *ret_c)
+{
+    double part[LINEAR_COLUMNS_MAX * LINEAR_COLUMNS_MAX], c[LINEAR_COLUMNS_MAX];
+    size_t index[LINEAR_COLUMNS_MAX], count = 0;
+    for (size_t j = 0; j < columns; j++)
+        if (chosen & 1u << j)
+            index[count++] = j;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j <= i; j++)
+            part[i * count + j] = normal[index[i] * columns + index[j]];
+        /* Columns equal but for rounding must not pass for independent ones. */
+        part[i * count + i] *= 1 + 1e-13;
+        c[i] = right[index[i]];
+    }
+    if (!linear_cholesky(part, count, count))
+        return false;
+    linear_solve_lower(part, count, count, c);
+    linear_solve_lower_transposed(part, count, count, c);
+    memset(ret_c, 0, columns * sizeof *ret_c);
+    for (size_t i = 0; i < count; i++)
+        ret_c[index[i]] = c[i];
+    return true;
+}
+
+static double squared_error(const double *a, const double *y, size_t rows, size_t columns,
+                            const double *c)
+{
+    double sum = 0;
+    for (size_t i = 0; i < rows; i++) {
+        double error = linear_dot(a + i * columns, c, columns) - y[i];
+        sum += error * error;
+    }
+    return sum;
+}
+
+/* The problem is convex: its answer is the best of those that some subset of the columns gives and
+ * the signs allow. With four columns there are sixteen, so all are tried. */
+double linear_least_squares(const double *a, const double *y, size_t rows, size_t columns,
+                            unsigned unbounded, double *ret_c)
+{
+    double normal[LINEAR_COLUMNS_MAX * LINEAR_COLUMNS_MAX] = {0}, right[LINEAR_COLUMNS_MAX] = {0};
+    assert(columns <= LINEAR_COLUMNS_MAX);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < columns; j++) {
+            const double *row = a + i * columns;
+            right[j] += row[j] * y[i];
+            for (size_t k = 0; k < columns; k++)
+                normal[j * columns + k] += row[j] * row[k];
+        }
+    memset(ret_c, 0, columns * sizeof *ret_c);
+    double best = squared_error(a, y, rows, columns, ret_c);
+    for (unsigned chosen = 1; chosen < 1u << columns; chosen++) {
+        double c[LINEAR_COLUMNS_MAX];
+        if (!solve_subset(normal, right, columns, chosen, c))
+            continue;
+        bool allowed = true;
+        for (size_t j = 0; j < columns; j++)
+            allowed &= c[j] >= 0 || (unbounded & 1u << j) != 0;
+        double error = allowed ? squared_error(a, y, rows, columns, c) : INFINITY;
+        if (error < best) {
+            best = error;
+            memcpy(ret_c, c, columns * sizeof *c);
+        }
+    }
+    return best;
+}

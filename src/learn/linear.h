@@ -1,0 +1,29 @@
+/*
+ * Small dense linear algebra. Matrices are row-major with a stride of their own; sums have a fixed
+ * order, so that every machine computes the same bits.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+double linear_dot(const double *a, const double *b, size_t count);
+
+/* Replaces the lower triangle of the symmetric `a` (n × n) by L with L·Lᵀ = a; the upper one is not
+ * read. false when it is not positive definite: `a` is then spoiled. */
+bool linear_cholesky(double *a, size_t n, size_t stride);
+/* Replaces b by the x of L·x = b, or of Lᵀ·x = b. */
+void linear_solve_lower(const double *l, size_t n, size_t stride, double *b);
+void linear_solve_lower_transposed(const double *l, size_t n, size_t stride, double *b);
+/* The rows of ret_rows (n × n, same stride) become the columns of L⁻¹: row j begins at its j-th
+ * number, what is before that is not written. */
+void linear_invert_lower(const double *l, size_t n, size_t stride, double *ret_rows);
+
+enum { LINEAR_COLUMNS_MAX = 4 };
+
+/*
+ * The c that makes |a·c − y|² smallest, with c[j] ≥ 0 unless bit j of `unbounded` is set; `a` is
+ * rows × columns without gaps, columns ≤ LINEAR_COLUMNS_MAX. Columns that say nothing get 0.
+ * Returns that smallest sum of squares.
+ */
+double linear_least_squares(const double *a, const double *y, size_t rows, size_t columns,
+                            unsigned unbounded, double *ret_c);

@@ -1,0 +1,40 @@
+/* Any bytes as a saved memory model, then as the payload of a well-sealed one. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "learn/memory.h"
+#include "learn/stored.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void load(const void *bytes, size_t length)
+{
+    struct memory_model m, again;
+    struct error e = {0};
+    if (memory_load(&e, bytes, length, &m) < 0)
+        return;
+    for (uint32_t batch = 1; batch < UINT32_MAX / 3; batch *= 3)
+        if (m.count > 0 && memory_booking(&m, batch) < memory_predict(&m, batch))
+            abort();
+    struct str saved;
+    str_init(&saved, MEMORY_STORED_MAX);
+    memory_save(&m, &saved);
+    if (str_failed(&saved) || memory_load(&e, saved.data, saved.length, &again) < 0 ||
+        memory_booking(&again, 7) != memory_booking(&m, 7))
+        abort();
+    str_done(&saved);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct str sealed;
+    load(data, size);
+    str_init(&sealed, 2 * MEMORY_STORED_MAX);
+    size_t start = stored_begin(&sealed, "memo", 1);
+    str_append_bytes(&sealed, data, size);
+    stored_end(&sealed, start);
+    if (!str_failed(&sealed))
+        load(sealed.data, sealed.length);
+    str_done(&sealed);
+    return 0;
+}
