@@ -145,22 +145,38 @@ CUDA_API int cuMemAllocPitch_v2(uint64_t *ret_address, size_t *ret_pitch, size_t
     return r;
 }
 
-/* Takes the allocation that starts at `address` out of the table. ret_bytes: what is then to be
- * given back to the device. */
-static int take_out(struct process *process, uint64_t address, struct context **ret_context,
-                    uint64_t *ret_bytes)
+/* What is still to be given back to the device, in the order of a stream. */
+struct later {
+    uint64_t bytes;
+    struct pool *pool; /* that it leaves; NULL: none */
+};
+
+/*
+ * Takes the allocation that starts at `address` out of the table, and gives its memory back to the
+ * device: at once, so that no thread sees a pool smaller before the device has the memory, or where
+ * the stream has come so far.
+ */
+static int take_out(struct process *process, uint64_t address, const struct stream *stream,
+                    struct later *ret_later)
 {
     int r = CUDA_SUCCESS;
+    struct later later = {0};
     pthread_mutex_lock(&process->lock);
     struct allocation *found = allocations_find(&process->allocations, address, 0);
     if (!found || found->address != address || found->kind == ALLOCATION_MAPPED ||
         found->graph_memory || found->import_count > 0) {
         r = CUDA_ERROR_INVALID_VALUE;
     } else {
-        *ret_context = found->context;
-        *ret_bytes =
-            found->pool ? pool_take_back(found->pool, found->charged_bytes) : found->charged_bytes;
+        struct visible_device *visible = found->context->visible;
+        bool is_later = stream && stream->context->visible == visible;
+        later.bytes = found->charged_bytes;
+        if (found->pool)
+            later.bytes = pool_take_back(found->pool, found->charged_bytes,
+                                         is_later ? stream : NULL, &later.pool);
+        if (!is_later)
+            memory_discharge(visible, later.bytes);
         allocations_remove(&process->allocations, found);
+        *ret_later = is_later ? later : (struct later){0};
     }
     pthread_mutex_unlock(&process->lock);
     return r;
@@ -169,8 +185,8 @@ static int take_out(struct process *process, uint64_t address, struct context **
 CUDA_API int cuMemFree_v2(uint64_t address);
 CUDA_API int cuMemFree_v2(uint64_t address)
 {
-    struct context *context, *owner;
-    uint64_t bytes;
+    struct context *context;
+    struct later later;
     int r = context_current(&context);
     if (r != CUDA_SUCCESS || address == 0)
         return r;
@@ -180,10 +196,7 @@ CUDA_API int cuMemFree_v2(uint64_t address)
     struct graph_memory *of_graph = graph_memory_find(context->process, address);
     if (of_graph)
         return graph_memory_free(of_graph);
-    r = take_out(context->process, address, &owner, &bytes);
-    if (r == CUDA_SUCCESS)
-        memory_discharge(owner->visible, bytes);
-    return r;
+    return take_out(context->process, address, NULL, &later);
 }
 
 /* Memory is there at once, as if the pool had it; what counts is that it comes back in the order of
@@ -241,16 +254,21 @@ CUDA_API int cuMemFreeAsync(uint64_t address, struct stream *handle)
     struct graph_memory *of_graph = graph_memory_find(stream->context->process, address);
     if (of_graph)
         return graph_memory_free(of_graph);
-    struct context *owner;
-    struct emu_entry entry = {.operation = EMU_FREE};
-    r = take_out(stream->context->process, address, &owner, &entry.value);
-    if (r != CUDA_SUCCESS || entry.value == 0)
+    struct process *process = stream->context->process;
+    struct later later;
+    uint64_t position = 0;
+    r = take_out(process, address, stream, &later);
+    if (r != CUDA_SUCCESS || later.bytes == 0)
         return r;
-    if (owner->visible != stream->context->visible) {
-        memory_discharge(owner->visible, entry.value);
-        return CUDA_SUCCESS;
-    }
-    return stream_push(stream, &entry, NULL);
+    const struct emu_entry entry = {.operation = EMU_FREE, .value = later.bytes};
+    r = stream_push(stream, &entry, &position);
+    pthread_mutex_lock(&process->lock);
+    if (r != CUDA_SUCCESS)
+        memory_discharge(stream->context->visible, later.bytes);
+    if (later.pool)
+        pool_left(later.pool, stream, position);
+    pthread_mutex_unlock(&process->lock);
+    return r;
 }
 
 void memory_discard_all(struct context *context)
@@ -261,9 +279,9 @@ void memory_discard_all(struct context *context)
         if (allocation->context != context)
             continue;
         memory_discharge(context->visible,
-                         allocation->pool
-                             ? pool_take_back(allocation->pool, allocation->charged_bytes)
-                             : allocation->charged_bytes);
+                         allocation->pool ? pool_take_back(allocation->pool,
+                                                           allocation->charged_bytes, NULL, NULL)
+                                          : allocation->charged_bytes);
         allocations_remove(allocations, allocation);
     }
 }

@@ -30,6 +30,12 @@ struct pool {
     uint64_t used_bytes;     /* of them, in allocations */
     uint64_t reserved_high_bytes, used_high_bytes;
     uint64_t threshold_bytes;
+    /* What goes back to the device when a stream has come so far, by the stream's index. */
+    struct {
+        uint64_t bytes, position;
+        unsigned unplaced; /* frees whose position is not known yet */
+    } leaving[EMU_STREAMS_MAX];
+    unsigned unplaced;                  /* over all streams */
     int reuse[POOL_REUSE_INTERNAL + 1]; /* by attribute; kept, without effect */
 };
 
@@ -46,6 +52,8 @@ static void refresh(struct pool *pool)
     pool->opened = pool->visible->opened;
     pool->reserved_bytes = pool->used_bytes = 0;
     pool->reserved_high_bytes = pool->used_high_bytes = 0;
+    for (unsigned i = 0; i < EMU_STREAMS_MAX; i++)
+        pool->leaving[i].bytes = 0;
 }
 
 /* Takes what is beyond `keep_bytes` and not in use out of the pool. */
@@ -66,14 +74,52 @@ static void free_pool(struct pool *pool)
     free(pool);
 }
 
-uint64_t pool_take_back(struct pool *pool, uint64_t charged_bytes)
+static void free_if_unused(struct pool *pool)
+{
+    if (pool->destroyed && pool->used_bytes == 0 && pool->unplaced == 0)
+        free_pool(pool);
+}
+
+uint64_t pool_take_back(struct pool *pool, uint64_t charged_bytes, const struct stream *stream,
+                        struct pool **ret_leaving)
 {
     refresh(pool);
     pool->used_bytes -= charged_bytes;
     uint64_t back_bytes = shrink(pool, pool->destroyed ? 0 : pool->threshold_bytes);
-    if (pool->destroyed && pool->used_bytes == 0)
-        free_pool(pool);
+    if (stream && back_bytes > 0) {
+        pool->leaving[stream->index].bytes += back_bytes;
+        pool->leaving[stream->index].unplaced++;
+        pool->unplaced++;
+        *ret_leaving = pool;
+    }
+    free_if_unused(pool);
     return back_bytes;
+}
+
+void pool_left(struct pool *pool, const struct stream *stream, uint64_t position)
+{
+    pool->leaving[stream->index].unplaced--;
+    pool->leaving[stream->index].position = larger(pool->leaving[stream->index].position, position);
+    pool->unplaced--;
+    free_if_unused(pool);
+}
+
+/* Under process.lock: what the pool has no more, and the device does not have back yet. */
+static uint64_t leaving_bytes(struct pool *pool)
+{
+    struct device *device = &pool->visible->device;
+    uint64_t sum = 0;
+    if (pool->visible->context_count == 0)
+        return 0;
+    device_lock_now(device);
+    const struct emu_client *client = &device->state->clients[device->own_slot];
+    for (unsigned i = 0; i < EMU_STREAMS_MAX; i++) {
+        if (pool->leaving[i].unplaced == 0 && client->streams[i].head >= pool->leaving[i].position)
+            pool->leaving[i].bytes = 0;
+        sum += pool->leaving[i].bytes;
+    }
+    device_unlock(device);
+    return sum;
 }
 
 /* Under process.lock. */
@@ -290,11 +336,9 @@ CUDA_API int cuMemPoolDestroy(struct pool *pool)
     refresh(pool);
     if (visible->current_pool == pool)
         visible->current_pool = NULL;
-    uint64_t back_bytes = shrink(pool, 0);
+    memory_discharge(visible, shrink(pool, 0));
     pool->destroyed = true;
-    if (pool->used_bytes == 0)
-        free_pool(pool);
-    memory_discharge(visible, back_bytes);
+    free_if_unused(pool);
     pthread_mutex_unlock(&process->lock);
     return CUDA_SUCCESS;
 }
@@ -350,7 +394,7 @@ CUDA_API int cuMemPoolGetAttribute(struct pool *pool, int attribute, void *ret_v
     pthread_mutex_lock(&process->lock);
     refresh(pool);
     if (number)
-        *(uint64_t *)ret_value = *number;
+        *(uint64_t *)ret_value = *number + (attribute == POOL_RESERVED ? leaving_bytes(pool) : 0);
     else
         *(int *)ret_value = pool->reuse[attribute];
     pthread_mutex_unlock(&process->lock);

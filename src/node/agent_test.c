@@ -398,6 +398,9 @@ static void test_orders_that_are_cut(void **state)
         assert_int_equal(f->msg.attempt_count, 0);
         grant(f, workload, "echo ran >> $TOP/ran; sleep 1000", "");
         assert_int_equal(wait_phase(f, workload, ATTEMPT_RUNNING)->phase, ATTEMPT_RUNNING);
+        /* It runs before its first command did: a stop may come between. */
+        char ran[256];
+        wait_until(read_file(f, "ran", ran) && strlen(ran) >= strlen("ran\n") * workload);
 
         msg = make_order(f, NODEMSG_STOP, workload, 0);
         send_part(f, &msg, cuts[i]);

@@ -79,12 +79,17 @@ struct quota_view quota_view(const struct client *client, int device)
     return view;
 }
 
-/* The shim's own view for `describe`; the peak is over all devices. */
-static void note_held(const struct client *client, int device, uint64_t held)
+/* The shim's own view for `describe`; the peak is over all devices. Of threads that change the word at once, the
+ * last to note it has what it is now. */
+static void note_held(const struct client *client, int device)
 {
+    const _Atomic uint64_t *word = &client->ledger->held_bytes[device][client->slot];
     struct status_page *status = client->status;
-    uint64_t all = 0;
-    atomic_store_explicit(&status->held_bytes[device], held, memory_order_relaxed);
+    uint64_t all = 0, held;
+    do {
+        held = atomic_load(word);
+        atomic_store(&status->held_bytes[device], held);
+    } while (atomic_load(word) != held);
     for (int i = 0; i < PAGE_DEVICES_MAX; i++)
         all =
             add_saturating(all, atomic_load_explicit(&status->held_bytes[i], memory_order_relaxed));
@@ -127,7 +132,7 @@ bool quota_reserve(const struct client *client, int device, uint64_t bytes)
     _Atomic uint64_t *word = &client->ledger->held_bytes[device][client->slot];
     if (bytes > REQUEST_BYTES_MAX || !try_to_add(client, device, word, bytes))
         return false;
-    note_held(client, device, atomic_load_explicit(word, memory_order_relaxed));
+    note_held(client, device);
     return true;
 }
 
@@ -135,8 +140,8 @@ void quota_force(const struct client *client, int device, uint64_t bytes)
 {
     if (!is_index(device) || bytes > REQUEST_BYTES_MAX)
         return;
-    _Atomic uint64_t *word = &client->ledger->held_bytes[device][client->slot];
-    note_held(client, device, atomic_fetch_add(word, bytes) + bytes);
+    atomic_fetch_add(&client->ledger->held_bytes[device][client->slot], bytes);
+    note_held(client, device);
     FAULT_POINT();
 }
 
@@ -148,7 +153,7 @@ void quota_release(const struct client *client, int device, uint64_t bytes)
     FAULT_POINT();
     subtract(word, bytes);
     FAULT_POINT();
-    note_held(client, device, atomic_load_explicit(word, memory_order_relaxed));
+    note_held(client, device);
 }
 
 /* ---- contexts ---- */
