@@ -1,5 +1,6 @@
 /* Questions about devices: cuDeviceGet… */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -206,7 +207,15 @@ static const struct attribute_row attributes_of_all[] = {
     {CUDA_ATTRIBUTE_COOPERATIVE_LAUNCH, 1},
     {CUDA_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT, 1},
     {CUDA_ATTRIBUTE_MEMORY_POOLS, 1},
+    {CUDA_ATTRIBUTE_STREAM_WAIT_NOR, 1},
 };
+
+/* Some devices cannot: whoever goes by this must do without. */
+static int has_stream_words(void)
+{
+    const char *value = getenv("GPUMUX_EMU_STREAM_WORDS");
+    return !value || strcmp(value, "0") != 0;
+}
 
 CUDA_API int cuDeviceGetAttribute(int *ret_value, int attribute, int ordinal);
 CUDA_API int cuDeviceGetAttribute(int *ret_value, int attribute, int ordinal)
@@ -219,6 +228,10 @@ CUDA_API int cuDeviceGetAttribute(int *ret_value, int attribute, int ordinal)
         return CUDA_ERROR_INVALID_VALUE;
     if (attribute_of_model(visible, attribute, ret_value))
         return CUDA_SUCCESS;
+    if (attribute == CUDA_ATTRIBUTE_64_BIT_STREAM_WORDS) {
+        *ret_value = has_stream_words();
+        return CUDA_SUCCESS;
+    }
     for (size_t i = 0; i < sizeof(attributes_of_all) / sizeof(*attributes_of_all); i++) {
         if (attributes_of_all[i].attribute == attribute) {
             *ret_value = attributes_of_all[i].value;

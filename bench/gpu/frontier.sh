@@ -1,89 +1,271 @@
 #!/bin/bash
-# frontier.sh [--part N] [--requests N] [--out DIR]: a service beside a training task on a real GPU.
+# frontier.sh: a service beside a training task on a real GPU, point by point.
 #
-# The setting: ResNet-50 inference (fp16, batch 8, a CUDA graph) at Poisson 150 requests/s, latency from
-# the due time; ResNet-50 training (batch 128, bf16 autocast) beside it, both under the shim, tests/shim/registrar
-# as their agent. Every line of DIR/frontier-N.jsonl is one point: p50 and p99 of the service, and the part
-# of its own speed that the task kept while the service ran.
+# The setting: ResNet-50 inference (fp16, batch 8, a CUDA graph) at Poisson RATE requests/s, latency from
+# the due time; a training task beside it, both under the shim, tests/shim/registrar as their agent. Both run all the
+# time; the registrar changes the limits, and the task rests while the service is measured alone. Every line of
+# OUT/frontier-NAME.jsonl is one point, written when it is measured: what is cut off keeps what it has.
 #
-#   part 1  under MPS with client priorities: alone, no gate, windows of 100, 250, 500, 1000 us
-#   part 2  without MPS: the same windows
+#   WINDOWS="250 100 500 1000"  us of the task's work between two waits of its streams, in the order measured
+#   REQUESTS=3000 RATE=150      of a point
+#   MODEL=resnet50              what the task trains: resnet50, bert, lstm
+#   MPS=1                       0: without, time-sliced
+#   GATE=device                 host: threads wait for the service, not streams; both: one such point more
+#   LINGER=0                    us that the task still waits after a service has become idle
+#   BUDGET_S=450                no point is begun that would end later
+#   CHECK=1                     at the end, tasks are killed while their streams are shut; the service must live
+#   NAME=...                    of the result
 #
-# Needs PyTorch, a C compiler, SHIM=PATH of libgpumux-cuda.so. Changes no setting of the card.
+# Points by importance: the task alone, without limits; the service alone; the windows; the task beside an idle
+# service, with all that the first window costs; the service alone again; the gate on the host; no limits at all.
+# Needs PyTorch and a C compiler, and the library: SHIM, or as `make` and `make bundle` leave it. Changes no
+# setting of the card.
 set -Eeuo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
-part=1 requests=6000 out=${OUT:-$PWD} rate=150 windows=${WINDOWS:-100 250 500 1000}
-while [ $# -gt 0 ]; do
-    case $1 in
-    --part) part=$2 ;;
-    --requests) requests=$2 ;;
-    --out) out=$2 ;;
-    *) echo "usage: frontier.sh [--part N] [--requests N] [--out DIR]" >&2; exit 2 ;;
-    esac
-    shift 2
-done
-: "${SHIM:?set it to the path of libgpumux-cuda.so}"
+windows=${WINDOWS:-250 100 500 1000} requests=${REQUESTS:-3000} rate=${RATE:-150} model=${MODEL:-resnet50}
+mps=${MPS:-1} gate=${GATE:-device} linger=${LINGER:-0} budget_s=${BUDGET_S:-450} out=${OUT:-$PWD}
+name=${NAME:-$model-$rate-mps$mps} python=${PYTHON:-python3}
+settle_s=${SETTLE_S:-2} alone_s=${ALONE_S:-8} gate_us=20000
 work=$(mktemp -d /tmp/gmf.XXXXXX)
-result=$out/frontier-$part.jsonl
-: > "$result"
-cc -O2 -D_GNU_SOURCE -I"$here/src" "$here/tests/shim/registrar.c" -o "$work/registrar"
-cd "$here/bench/gpu"
+result=$out/frontier-$name.jsonl
+declare -A to from pids
 
+die() { echo "frontier: $*" >&2; exit 1; }
 finish() {
     trap - EXIT
-    kill $(jobs -p) 2> /dev/null || true
-    [ "$part" != 1 ] || echo quit | nvidia-cuda-mps-control > /dev/null 2>&1 || true
+    for program in "${!pids[@]}"; do kill -TERM "${pids[$program]}" 2> /dev/null || true; done
+    sleep 1
+    [ "$mps" = 0 ] || echo quit | nvidia-cuda-mps-control > /dev/null 2>&1 || true
+    tail -n 3 "$work"/*.err >&2 2> /dev/null || true
     rm -rf "$work"
 }
 trap finish EXIT
-if [ "$part" = 1 ]; then
+
+find_shim() {
+    local bundle
+    for shim in "${SHIM:-}" "$here/build/release/lib/libgpumux-cuda.so"; do
+        [ ! -f "$shim" ] || { realpath "$shim"; return; }
+    done
+    bundle=$(ls "$here"/dist/gpumux-*.tar.gz 2> /dev/null | tail -n 1) || true
+    [ -n "$bundle" ] || die "no libgpumux-cuda.so: set SHIM, or make"
+    tar -C "$work" -xzf "$bundle"
+    ls "$work"/gpumux-*/lib/gpumux/libgpumux-cuda.so
+}
+
+# ---- programs ----
+
+begin() { # begin PROGRAM COMMAND...: with pipes to tell it lines and hear its answers
+    local program=$1 in out_fd
+    shift
+    mkfifo "$work/$program.in" "$work/$program.out"
+    exec {in}<> "$work/$program.in" {out_fd}<> "$work/$program.out"
+    "$@" < "$work/$program.in" > "$work/$program.out" 2> "$work/$program.err" &
+    pids[$program]=$! to[$program]=$in from[$program]=$out_fd
+}
+end() { # end PROGRAM [SIGNAL]; the answer is how it ended
+    local status=0 fd_in=${to[$1]} fd_out=${from[$1]}
+    kill "-${2:-TERM}" "${pids[$1]}" 2> /dev/null || true
+    wait "${pids[$1]}" 2> /dev/null || status=$?
+    exec {fd_in}>&- {fd_out}>&-
+    rm -f "$work/$1.in" "$work/$1.out"
+    unset "pids[$1]" "to[$1]" "from[$1]"
+    return "$status"
+}
+tell() { echo "${*:2}" >&"${to[$1]}"; }
+hear() { local line; read -r -t "${2:-120}" line <&"${from[$1]}" && echo "$line"; }
+ask() { tell "$@"; hear "$1"; }
+with_shim() { # with_shim MARK PRIORITY COMMAND...
+    local mark=$1 priority=$2
+    shift 2
+    env GPUMUX_MARK="$mark" GPUMUX_REGISTER="$work/socket" CUDA_MPS_CLIENT_PRIORITY="$priority" \
+        LD_PRELOAD="$shim" "$@"
+}
+begin_with_shim() { # begin_with_shim PROGRAM MARK PRIORITY COMMAND...
+    local program=$1 mark=$2 priority=$3
+    shift 3
+    begin "$program" env GPUMUX_MARK="$mark" GPUMUX_REGISTER="$work/socket" \
+        CUDA_MPS_CLIENT_PRIORITY="$priority" LD_PRELOAD="$shim" "$@"
+}
+begin_agent() {
+    begin agent "$work/registrar" --socket "$work/socket" "$@"
+    [ "$(hear agent)" = ready ] || die "the registrar does not start"
+}
+counters() { # counters FILE: what all processes have counted
+    tell agent show
+    local line
+    : > "$1"
+    while line=$(hear agent 10) && [ "$line" != end ]; do echo "$line" >> "$1"; done
+}
+difference() { # difference BEFORE AFTER MARK: of the last process with it, as JSON; what did not change is left out
+    awk -v mark="mark=$3" '
+        { found = 0; for (i = 1; i <= NF; i++) found += $i == mark }
+        !found { next }
+        FNR == NR { for (i = 2; i <= NF; i++) { split($i, f, "="); before[f[1]] = f[2] } next }
+        { text = ""
+          for (i = 2; i <= NF; i++) { split($i, f, "=")
+            if (f[1] !~ /^(mark|pid|ended|state|outstanding_ns|shut)$/ && f[2] != before[f[1]])
+                text = text sprintf("%s\"%s\": %.0f", text == "" ? "" : ", ", f[1], f[2] - before[f[1]]) } }
+        END { print "{" text "}" }' "$1" "$2"
+}
+say() { echo "$1" | tee -a "$result"; }
+
+# ---- points ----
+
+fits() { # fits SECONDS NAME
+    [ $((SECONDS + $1 + 10)) -le "$budget_s" ] && return
+    echo "frontier: no time left for \"$2\"" >&2
+    return 1
+}
+limit() { # limit WINDOW GATE PLACE
+    tell agent "gate-place $3"
+    tell agent "linger-us $linger"
+    tell agent "window-us $1"
+    tell agent "gate-us $2"
+}
+pause() { touch "$work/pause"; until [ "$(tail -n 1 "$work/train.log")" = paused ]; do sleep 0.05; done; }
+resume() { rm -f "$work/pause"; }
+now() { awk '$1 == "t" { t = $3 } END { print t + 0 }' "$work/train.log"; } # as the task knows it
+speed_between() { # speed_between START END: of the task, over its windows that lie inside
+    awk -v from="$1" -v to="$2" '$1 == "t" && $2 >= from && $3 <= to { samples += $5 * ($3 - $2); s += $3 - $2 }
+        END { printf "%.1f", s ? samples / s : 0 }' "$work/train.log"
+}
+ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.3f", b ? a / b : 0 }'; }
+field() { sed -E "s/.*\"$1\": ([0-9.]+).*/\\1/" <<< "$2"; }
+serve() { # a round; the service has waited long enough if it takes twice its time
+    tell service "$requests $rate"
+    hear service $((requests * 2 / rate + 60)) || die "the service has ended"
+}
+round_s=$(((requests + 150) / rate + 1))
+
+task_point() { # task_point NAME: the task, with no request beside it
+    local speed start
+    fits "$alone_s" "$1" || return 0
+    sleep "$settle_s"
+    counters "$work/before"
+    start=$(now)
+    sleep "$alone_s"
+    counters "$work/after"
+    speed=$(speed_between "$start" "$(now)")
+    [ "$1" != "task alone" ] || task_alone=$speed
+    say "{\"point\": \"$1\", \"task_samples_per_s\": $speed, \"task_kept\": $(ratio "$speed" "$task_alone"), \
+\"task\": $(difference "$work/before" "$work/after" task)}"
+}
+service_point() { # the service, while the task rests
+    local served
+    fits $((round_s + 1)) "service alone" || return 0
+    pause
+    served=$(serve)
+    resume
+    p99_alone=$(field p99_ms "$served")
+    say "{\"point\": \"service alone\", \"service\": $served}"
+}
+pair_point() { # pair_point NAME: both, under the limits that are set
+    local served speed
+    fits $((round_s + settle_s)) "$1" || return 0
+    sleep "$settle_s"
+    counters "$work/before"
+    served=$(serve)
+    counters "$work/after"
+    speed=$(speed_between "$(field start "$served")" "$(field end "$served")")
+    say "{\"point\": \"$1\", \"p99_over_alone\": $(ratio "$(field p99_ms "$served")" "$p99_alone"), \
+\"task_kept\": $(ratio "$speed" "$task_alone"), \"task_samples_per_s\": $speed, \"service\": $served, \
+\"task\": $(difference "$work/before" "$work/after" task), \
+\"service_counters\": $(difference "$work/before" "$work/after" service)}"
+}
+window_point() { # window_point WINDOW PLACE
+    limit "$1" "$gate_us" "$2"
+    pair_point "window $1 us, gate on the $([ "$2" = 0 ] && echo device || echo host)"
+}
+
+# ---- tasks that end while their streams are shut ----
+
+end_while_shut() { # end_while_shut SIGNAL ROUNDS
+    local lost=0 shut=0 round worst_ms=0 began ms
+    fits $(($2 * 3)) "$1 while shut" || return 0
+    for ((round = 0; round < $2; round++)); do
+        begin_with_shim victim task 1 "$work/launcher" "$here/workloads/burn.ptx"
+        [ "$(ask victim open)" = 0 ] || die "the victim has no device"
+        for _ in 1 2 3 4 5 6 7 8; do
+            ask victim "kernels 1000 3" > /dev/null
+            ask victim synchronize > /dev/null
+        done
+        ask burner "kernels 100000 8" > /dev/null
+        ask victim "kernels 1000 15" > /dev/null
+        sleep 0.05
+        counters "$work/after"
+        ! grep " mark=task " "$work/after" | tail -n 1 | grep -q " shut=1 " || shut=$((shut + 1))
+        began=$(date +%s%N)
+        end victim "$1" || true
+        ms=$((($(date +%s%N) - began) / 1000000))
+        [ "$ms" -le "$worst_ms" ] || worst_ms=$ms
+        if [ "$(ask burner synchronize)" != 0 ] || [ "$(ask burner "kernels 1000 8")" -lt 0 ] ||
+            [ "$(ask burner synchronize)" != 0 ]; then
+            lost=$((lost + 1))
+            end burner KILL || true
+            begin_burner
+        fi
+    done
+    say "{\"check\": \"$1 while shut\", \"rounds\": $2, \"shut\": $shut, \"neighbours_lost\": $lost, \
+\"slowest_end_ms\": $worst_ms}"
+}
+begin_burner() {
+    begin_with_shim burner service-burner 0 "$work/launcher" "$here/workloads/burn.ptx"
+    [ "$(ask burner open)" = 0 ] || die "the burner has no device"
+    ask burner "kernels 1000 8" > /dev/null
+    ask burner synchronize > /dev/null
+}
+check_ends() {
+    begin_agent --window-us 250 --gate-us 5000000
+    begin_burner
+    end_while_shut KILL 5
+    end_while_shut TERM 5
+    end burner || true
+    end agent || true
+}
+
+# ---- all of it ----
+
+mkdir -p "$out"
+: > "$result"
+shim=$(find_shim)
+cc -O2 -D_GNU_SOURCE -I"$here/src" "$here/tests/shim/registrar.c" -o "$work/registrar"
+cc -O2 -D_GNU_SOURCE "$here/tests/shim/launcher.c" -o "$work/launcher" -ldl -lpthread
+if [ "$mps" != 0 ]; then
     export CUDA_MPS_PIPE_DIRECTORY=$work/pipe CUDA_MPS_LOG_DIRECTORY=$work/log
     mkdir "$work/pipe" "$work/log"
     nvidia-cuda-mps-control -d
 fi
-
-agent() { # agent OPTIONS...: a registrar with these limits
-    rm -f "$work/socket"
-    "$work/registrar" --socket "$work/socket" "$@" < <(sleep infinity) > "$work/registrar.log" 2>&1 &
-    agent_pid=$!
-    until [ -S "$work/socket" ]; do sleep 0.05; done
-}
-end_agent() { kill -TERM "$agent_pid"; wait "$agent_pid" 2> /dev/null || true; }
-with_shim() { # with_shim MARK PRIORITY COMMAND...; becomes it: in a subshell, or in the background
-    local mark=$1 priority=$2
-    shift 2
-    exec env GPUMUX_MARK="$mark" GPUMUX_REGISTER="$work/socket" CUDA_MPS_CLIENT_PRIORITY="$priority" \
-        LD_PRELOAD="$SHIM" "$@"
-}
-speed_between() { # speed_between FILE START END: mean of the task's windows that lie inside
-    awk -v from="$2" -v to="$3" '$1 == "t" && $2 >= from && $3 <= to { sum += $5; n++ } END { print n ? sum / n : 0 }' "$1"
-}
-point() { # point NAME TASK_ALONE_SPEED OPTIONS...: the service beside the task
-    local name=$1 alone=$2 served from to speed
-    shift 2
-    agent "$@"
-    with_shim task 1 python3 train.py --seconds 600 > "$work/train.log" 2> "$work/train.err" &
-    local task=$!
-    until grep -q ready "$work/train.err"; do kill -0 $task; sleep 0.1; done
-    served=$(with_shim service 0 python3 serve.py --requests "$requests" --rate "$rate" 2> /dev/null)
-    from=$(sed -E 's/.*"start": ([0-9.]+).*/\1/' <<< "$served")
-    to=$(sed -E 's/.*"end": ([0-9.]+).*/\1/' <<< "$served")
-    kill -TERM $task
-    wait $task 2> /dev/null || true
-    speed=$(speed_between "$work/train.log" "$from" "$to")
-    end_agent
-    printf '{"point": "%s", "service": %s, "task_samples_per_s": %s, "task_kept": %s, "counters": "%s"}\n' "$name" "$served" "$speed" \
-        "$(awk -v a="$speed" -v b="$alone" 'BEGIN { printf "%.3f", a / b }')" "$(grep '^process' "$work/registrar.log" | tr '"\n' "' ")" | tee -a "$result"
-}
-
-agent
-served=$(with_shim service 0 python3 serve.py --requests "$requests" --rate "$rate" 2> /dev/null)
-printf '{"point": "service alone", "service": %s}\n' "$served" | tee -a "$result"
-(with_shim task 1 python3 train.py --seconds 6 > "$work/alone.log" 2> /dev/null)
-alone=$(speed_between "$work/alone.log" 0 1e18)
-printf '{"point": "task alone", "task_samples_per_s": %s}\n' "$alone" | tee -a "$result"
-end_agent
-[ -n "${SKIP_OPEN:-}" ] || point "no gate, no window" "$alone"
-for window in $windows; do
-    point "window $window us" "$alone" --window-us "$window" --gate-us 20000 ${AGENT_OPTIONS:-}
-done
+cd "$here/bench/gpu"
+if [ "${CHECK:-1}" != only ]; then
+    begin_agent
+    begin_with_shim service service 0 "$python" serve.py --rounds
+    : > "$work/train.log"
+    with_shim task 1 "$python" train.py --model "$model" --seconds 3600 --window 0.5 --pause "$work/pause" \
+        > "$work/train.log" 2> "$work/train.err" &
+    pids[task]=$!
+    for program in service train; do
+        until grep -qs ready "$work/$program.err"; do sleep 0.1; kill -0 "${pids[task]}" "${pids[service]}"; done
+    done
+    task_alone=0 p99_alone=0 place=0
+    [ "$gate" != host ] || place=1
+    limit 0 0 0
+    task_point "task alone"
+    service_point
+    first=${windows%% *}
+    for window in $windows; do
+        window_point "$window" "$place"
+        if [ "$window" = "$first" ]; then
+            task_point "task beside an idle service, window $window us"
+        fi
+    done
+    service_point
+    [ "$gate" != both ] || window_point "$first" 1
+    limit 0 0 0
+    pair_point "no gate, no window"
+    kill -TERM "${pids[task]}"
+    wait "${pids[task]}" 2> /dev/null || true
+    unset "pids[task]"
+    end service || true
+    end agent || true
+fi
+[ "${CHECK:-1}" = 0 ] || check_ends

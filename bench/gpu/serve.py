@@ -1,7 +1,11 @@
 """An inference service of the benchmarks: ResNet-50, fp16, batch 8, one CUDA graph a request.
 
 Requests are due at the times of a Poisson process; latency counts from the due time, so a late
-start is not forgiven. Prints one JSON object: requests, p50, p95 and p99 in milliseconds.
+start is not forgiven. The first --warm requests of a round are not measured. Prints one JSON object
+a round: requests, percentiles in milliseconds, and the worst requests with the second they were due,
+by which one long stall can be told from many slow requests.
+
+With --rounds it reads `REQUESTS RATE` from standard input, a line a round, until its end.
 """
 
 import argparse
@@ -19,13 +23,43 @@ def percentile(values, part):
     return values[min(len(values) - 1, int(part * len(values)))]
 
 
+def serve(graph, stream, requests, rate, warm, seed):
+    draw = random.Random(seed)
+    latencies, due = [], time.monotonic() + 0.1
+    started = due
+    for number in range(warm + requests):
+        due += draw.expovariate(rate)
+        while time.monotonic() < due:
+            if due - time.monotonic() > 0.0005:
+                time.sleep(0.0002)
+        if number == warm:
+            started = due
+        graph.replay()
+        stream.synchronize()
+        if number >= warm:
+            latencies.append(((time.monotonic() - due) * 1000, round(due - started, 3)))
+    ended = time.monotonic()
+    latencies.sort()
+    values = [latency for latency, _ in latencies]
+    print(json.dumps({
+        "requests": len(values), "rate": rate, "start": started, "end": ended,
+        "p50_ms": round(percentile(values, 0.50), 3),
+        "p95_ms": round(percentile(values, 0.95), 3),
+        "p99_ms": round(percentile(values, 0.99), 3),
+        "mean_ms": round(sum(values) / len(values), 3),
+        "over_10ms": sum(value > 10 for value in values),
+        "worst_ms_at_s": [[round(ms, 2), at] for ms, at in latencies[-5:]]}), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="resnet50")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--rate", type=float, default=150)
     parser.add_argument("--requests", type=int, default=6000)
+    parser.add_argument("--warm", type=int, default=150)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", action="store_true")
     options = parser.parse_args()
 
     torch.backends.cudnn.benchmark = True
@@ -44,25 +78,12 @@ def main():
         stream.synchronize()
     print("ready", file=sys.stderr, flush=True)
 
-    draw = random.Random(options.seed)
-    latencies, due = [], time.monotonic() + 0.1
-    started = due
     with torch.no_grad(), torch.cuda.stream(stream):
-        for _ in range(options.requests):
-            due += draw.expovariate(options.rate)
-            while time.monotonic() < due:
-                if due - time.monotonic() > 0.0005:
-                    time.sleep(0.0002)
-            graph.replay()
-            stream.synchronize()
-            latencies.append((time.monotonic() - due) * 1000)
-    ended = time.monotonic()
-    latencies.sort()
-    print(json.dumps({
-        "requests": len(latencies), "rate": options.rate, "start": started, "end": ended,
-        "p50_ms": round(percentile(latencies, 0.50), 3),
-        "p95_ms": round(percentile(latencies, 0.95), 3),
-        "p99_ms": round(percentile(latencies, 0.99), 3)}), flush=True)
+        if not options.rounds:
+            serve(graph, stream, options.requests, options.rate, options.warm, options.seed)
+        for line in sys.stdin if options.rounds else ():
+            requests, rate = line.split()
+            serve(graph, stream, int(requests), float(rate), options.warm, options.seed)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """A training task of the benchmarks: eager PyTorch on the default stream.
 
 Writes one line a window of --window seconds to standard output: `t SECONDS samples/s N`, with t on
-CLOCK_MONOTONIC, so that a reader can cut out the time in which something else ran beside it.
+CLOCK_MONOTONIC, so that a reader can cut out the time in which something else ran beside it. While
+the file --pause is there it does nothing, from the end of a window on, and says `paused` once.
 """
 
 import argparse
+import os
 import sys
 import time
 
@@ -13,18 +15,22 @@ from torch import nn
 
 from models import example
 
+BATCHES = {"resnet50": 128, "bert": 32, "lstm": 64}
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="resnet50")
-    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--batch", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--window", type=float, default=1)
+    parser.add_argument("--pause", default="")
     options = parser.parse_args()
 
     torch.backends.cudnn.benchmark = True
-    net, data = example(options.model, options.batch, "cuda")
-    labels = torch.randint(0, 1000, (options.batch,), device="cuda")
+    batch = options.batch or BATCHES[options.model]
+    net, data = example(options.model, batch, "cuda")
+    labels = torch.randint(0, 1000, (batch,), device="cuda")
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
     loss_of = nn.CrossEntropyLoss()
 
@@ -35,12 +41,19 @@ def main():
         loss.backward()
         optimizer.step()
 
+    def rest():
+        if options.pause and os.path.exists(options.pause):
+            print("paused", flush=True)
+            while os.path.exists(options.pause):
+                time.sleep(0.02)
+
     for _ in range(10):
         step()
     torch.cuda.synchronize()
     print("ready", file=sys.stderr, flush=True)
     end = time.monotonic() + options.seconds
     while True:
+        rest()
         start, steps = time.monotonic(), 0
         if start >= end:
             break
@@ -51,7 +64,7 @@ def main():
             # As a loop that logs its loss does: the host is never far ahead of the device.
             torch.cuda.current_stream().synchronize()
         spent = time.monotonic() - start
-        print(f"t {start:.3f} {start + spent:.3f} samples/s {steps * options.batch / spent:.1f}",
+        print(f"t {start:.3f} {start + spent:.3f} samples/s {steps * batch / spent:.1f}",
               flush=True)
 
 

@@ -68,9 +68,16 @@ enum limits_feature {
     LIMITS_HAS_RATE = 1 << 2,
     LIMITS_HAS_LEASE = 1 << 3,
     LIMITS_HAS_OVERHEAD = 1 << 4,
+    LIMITS_HAS_GATE_PLACE = 1 << 5,
 };
 
 enum limits_kind { LIMITS_TASK = 1, LIMITS_SERVICE = 2 };
+
+/* What waits for a busy service, where both are possible. */
+enum limits_gate_place {
+    LIMITS_GATE_DEVICE = 0, /* the attempt's streams, on the device: its threads run ahead */
+    LIMITS_GATE_HOST = 1,   /* the threads that launch */
+};
 
 /* How an attempt shares a device with a service. */
 enum limits_mode {
@@ -88,9 +95,10 @@ struct limits_device {
     _Atomic uint32_t rate_permille;   /* of the device's time; 0: no limit */
     _Atomic uint32_t share_percent;   /* granted part of the SMs, for the record; 0: all */
     _Atomic uint32_t neighbour_count; /* services on the device whose status this attempt gets */
-    _Atomic uint32_t linger_us; /* the gate stays shut so long after a service has become idle:
+    _Atomic uint32_t linger_us;  /* the gate stays shut so long after a service has become idle:
                                        * its next request may be waiting */
-    uint8_t reserved[68];
+    _Atomic uint32_t gate_place; /* enum limits_gate_place */
+    uint8_t reserved[64];
     /* What a context is taken to cost before it is made, until it is measured. 0: 600 MiB. */
     _Atomic uint64_t context_bytes;
 };
@@ -122,6 +130,7 @@ struct limits_page {
 
 enum status_feature {
     STATUS_HAS_MARKS = 1 << 0, /* open_streams, started, completed */
+    STATUS_HAS_SHUT = 1 << 1,
 };
 
 enum status_state {
@@ -159,7 +168,9 @@ struct status_page {
     _Atomic uint64_t started[PAGE_STREAMS_MAX];
     uint8_t reserved_started[4096 - 64 - 8 * PAGE_STREAMS_MAX];
     _Atomic uint64_t completed[PAGE_STREAMS_MAX];
-    uint8_t reserved_completed[4096 - 8 * PAGE_STREAMS_MAX];
+    /* By device: 1 while the process's streams wait there for a busy service. The GPU reads it. */
+    _Atomic uint32_t shut[PAGE_DEVICES_MAX];
+    uint8_t reserved_completed[4096 - 8 * PAGE_STREAMS_MAX - 4 * PAGE_DEVICES_MAX];
 };
 
 /* ---- ledger: what the attempt's processes hold ---- */
@@ -194,6 +205,7 @@ _Static_assert(sizeof(struct limits_page) == 67840, "a page's layout");
 _Static_assert(offsetof(struct status_page, counters) == 256, "a page's layout");
 _Static_assert(offsetof(struct status_page, open_streams) == 4096, "a page's layout");
 _Static_assert(offsetof(struct status_page, completed) == 8192, "a page's layout");
+_Static_assert(offsetof(struct status_page, shut) == 8704, "a page's layout");
 _Static_assert(sizeof(struct status_page) == 12288, "a page's layout");
 _Static_assert(offsetof(struct ledger_page, owners) == 64, "a page's layout");
 _Static_assert(offsetof(struct ledger_page, held_bytes) == 4096, "a page's layout");

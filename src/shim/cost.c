@@ -49,6 +49,7 @@ struct cost_entry *cost_find(struct process *p, uint64_t key, const struct cost_
     atomic_store_explicit(&set->keys[way], 0, memory_order_release);
     atomic_store(&entry->cost_ns, COST_UNSEEN_NS);
     atomic_store(&entry->samples, 0);
+    atomic_store(&entry->tries, 0);
     atomic_store(&entry->is_coarse, 0);
     atomic_store(&entry->is_collective,
                  launch->is_graph ? collective_is_captured(&p->launch->collectives)
@@ -65,11 +66,15 @@ static uint32_t next_period(struct costs *costs)
     return COST_PERIOD - PERIOD_SPREAD / 2 + (random >> 16) % PERIOD_SPREAD;
 }
 
-bool cost_is_due(struct costs *costs, const struct cost_entry *entry, bool is_graph)
+bool cost_is_due(struct costs *costs, struct cost_entry *entry, bool is_graph)
 {
     uint32_t left = atomic_load_explicit(&costs->launches_left, memory_order_relaxed);
     bool is_new = atomic_load_explicit(&entry->samples, memory_order_relaxed) < COST_SAMPLES_NEW;
     bool is_due = left == 0 || (is_new && (is_graph || left + COST_PERIOD_NEW <= COST_PERIOD));
+    if (__builtin_expect(!cost_is_known(entry), 0)) {
+        atomic_fetch_add_explicit(&entry->tries, 1, memory_order_relaxed);
+        is_due = true;
+    }
     atomic_store_explicit(&costs->launches_left, is_due ? next_period(costs) : left - 1,
                           memory_order_relaxed);
     return is_due;
@@ -81,7 +86,7 @@ void cost_take(struct process *p, struct cost_entry *entry, uint64_t ns, uint64_
                bool is_dry)
 {
     uint32_t old = atomic_load_explicit(&entry->cost_ns, memory_order_relaxed);
-    uint16_t samples = atomic_load_explicit(&entry->samples, memory_order_relaxed);
+    uint8_t samples = atomic_load_explicit(&entry->samples, memory_order_relaxed);
     uint32_t cost = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
     bool is_bound = is_dry && host_ns * DRY_PARTS > ns;
     process_count(p, STATUS_launches_timed, 1);
@@ -91,8 +96,8 @@ void cost_take(struct process *p, struct cost_entry *entry, uint64_t ns, uint64_
         cost = 1;
     if (ns > COST_COARSE_NS && !atomic_exchange(&entry->is_coarse, 1))
         process_count(p, STATUS_launches_coarse, 1);
-    if (samples < UINT16_MAX)
-        atomic_store_explicit(&entry->samples, samples + 1, memory_order_relaxed);
+    if (samples < UINT8_MAX)
+        atomic_store_explicit(&entry->samples, (uint8_t)(samples + 1), memory_order_relaxed);
     if (is_bound) {
         if (cost < old)
             atomic_store_explicit(&entry->cost_ns, cost, memory_order_relaxed);

@@ -1,6 +1,7 @@
 /*
  * What launches cost: the time that a kernel of one grid and block, or a graph, takes on the device. Known
- * from events around a launch now and then; not known yet is COST_UNSEEN_NS.
+ * from events around a launch now and then; not known yet is COST_UNSEEN_NS. Launches are measured at once until it is
+ * known; what cannot be measured is taken for that after COST_TRIES.
  *
  * A measurement counts in full if the stream had work until the launch was in it. If not, the host's own time is in
  * the interval: it is then an upper bound, and a measurement only where that time is a small part.
@@ -29,11 +30,13 @@ enum {
     COST_PERIOD_NEW = 8, /* the same while a kernel of few measurements is launched */
     COST_SAMPLES_NEW = 4,
     COST_TIMINGS = 8, /* under way at the same time */
+    COST_TRIES = 64,  /* launches after which one that cannot be measured passes for measured */
 };
 
 struct cost_entry {
     _Atomic uint32_t cost_ns;
-    _Atomic uint16_t samples;
+    _Atomic uint8_t samples;
+    _Atomic uint8_t tries; /* launches before the first sample was there */
     _Atomic uint8_t is_collective, is_coarse;
 };
 
@@ -84,8 +87,14 @@ static inline uint64_t cost_key(const struct cost_launch *launch)
 
 /* The launch's entry, made if there is none. */
 struct cost_entry *cost_find(struct process *p, uint64_t key, const struct cost_launch *launch);
+static inline bool cost_is_known(const struct cost_entry *entry)
+{
+    return atomic_load_explicit(&entry->samples, memory_order_relaxed) > 0 ||
+           atomic_load_explicit(&entry->tries, memory_order_relaxed) >= COST_TRIES;
+}
+
 /* Whether this launch is to be measured. */
-bool cost_is_due(struct costs *costs, const struct cost_entry *entry, bool is_graph);
+bool cost_is_due(struct costs *costs, struct cost_entry *entry, bool is_graph);
 /* Around a launch that is measured. NULL: it cannot be. */
 struct cost_timing *cost_begin(struct process *p, const struct stream *stream, uint64_t key);
 void cost_end(struct process *p, const struct stream *stream, struct cost_timing *timing);

@@ -1,5 +1,4 @@
 #include <linux/futex.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include "shim/process.h"
 #include "shim/resolve.h"
 #include "shim/sys.h"
+#include "shim/thread.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -54,6 +54,7 @@ static void close_by_signal(int number)
     uint64_t first = 0, now = now_ms();
     if (atomic_load(&exit->process) != sys_getpid())
         signals_die(number);
+    keeper_open(&the_process);
     if (!atomic_compare_exchange_strong(&exit->signal_ms, &first, now)) {
         /* This one may be the older, interrupted before it could say so. */
         if (now >= first + EXIT_SAME_MS)
@@ -88,6 +89,7 @@ static void set_alarm(int number)
 static void drain(struct process *p)
 {
     atomic_store(&p->client.status->state, STATUS_CLOSING);
+    keeper_open(p);
     for (int i = 0; i < 2; i++) {
         clock_sleep_ns(CLOCK_MS_NS);
         busy_synchronize(p);
@@ -117,47 +119,6 @@ static void *run_thread(void *argument)
         wake_all(&exit->done);
     }
     return NULL;
-}
-
-/* Where they are differs between C libraries; and whoever has taken one over, as sanitizers do, must see it called. */
-struct thread_calls {
-    int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    int (*init_attributes)(pthread_attr_t *);
-    int (*get_stack_size)(const pthread_attr_t *, size_t *);
-    int (*set_stack_size)(pthread_attr_t *, size_t);
-    int (*set_detached)(pthread_attr_t *, int);
-};
-
-static void find_thread_calls(void *argument)
-{
-    struct thread_calls *calls = argument;
-    *(void **)&calls->create = resolve_first("pthread_create");
-    *(void **)&calls->init_attributes = resolve_first("pthread_attr_init");
-    *(void **)&calls->get_stack_size = resolve_first("pthread_attr_getstacksize");
-    *(void **)&calls->set_stack_size = resolve_first("pthread_attr_setstacksize");
-    *(void **)&calls->set_detached = resolve_first("pthread_attr_setdetachstate");
-}
-
-static bool start_thread(struct process *p)
-{
-    struct thread_calls calls = {0};
-    pthread_attr_t attributes;
-    pthread_t thread;
-    size_t usual_bytes = 0;
-    resolve_locked(find_thread_calls, &calls);
-    if (!calls.create || !calls.init_attributes || !calls.get_stack_size || !calls.set_stack_size ||
-        !calls.set_detached || calls.init_attributes(&attributes) != 0 ||
-        calls.set_detached(&attributes, PTHREAD_CREATE_DETACHED) != 0)
-        return false;
-    uint64_t mask = sys_block_signals();
-    int r = calls.get_stack_size(&attributes, &usual_bytes);
-    r = r ? r : calls.set_stack_size(&attributes, EXIT_STACK_BYTES);
-    r = r ? r : calls.create(&thread, &attributes, run_thread, p);
-    /* The program's thread-local variables take their part of it, and may take it all. */
-    if (r != 0 && calls.set_stack_size(&attributes, usual_bytes) == 0)
-        r = calls.create(&thread, &attributes, run_thread, p);
-    sys_restore_signals(mask);
-    return r == 0;
 }
 
 /* ---- exit ---- */
@@ -225,7 +186,7 @@ EXPORTED void _Exit(int status)
 static void start(struct process *p)
 {
     struct exit *exit = &p->exit;
-    if (!start_thread(p)) {
+    if (!thread_start(run_thread, p)) {
         atomic_store(&exit->state, EXIT_OFF);
         return;
     }

@@ -27,7 +27,6 @@ enum {
     EXIT_DRAIN_MS = 1500,
     EXIT_PAUSE_MS = 100, /* of a handler that may have interrupted a driver's lock */
     EXIT_SAME_MS = 300, /* signals within are one; a handler may have to wait for another's pause */
-    EXIT_STACK_BYTES = 256 << 10 /* of the thread: the driver's calls need some */
 };
 
 enum exit_state {

@@ -39,8 +39,7 @@ struct gate_view gate_look(const struct gate *gate, const struct neighbours *nei
 
 /* ---- holding ---- */
 
-/* The neighbours that were busy all the time without moving. */
-static void ignore_stuck(struct gate *gate, const struct neighbours *neighbours, uint64_t stuck)
+void gate_ignore(struct gate *gate, const struct neighbours *neighbours, uint64_t stuck)
 {
     for (; stuck; stuck &= stuck - 1) {
         int number = __builtin_ctzll(stuck);
@@ -81,7 +80,7 @@ uint64_t gate_hold(struct gate *gate, const struct gate_wait *wait, bool *ret_pa
         now_ns = clock_now_ns();
     }
     if (*ret_passed && !has_moved && now_ns - start_ns >= wait->most_ns)
-        ignore_stuck(gate, wait->neighbours, view.busy);
+        gate_ignore(gate, wait->neighbours, view.busy);
     atomic_store_explicit(&gate->moved[wait->device], view.sum, memory_order_relaxed);
     return now_ns - start_ns;
 }

@@ -27,6 +27,9 @@ struct gate_view {
 struct gate_view gate_look(const struct gate *gate, const struct neighbours *neighbours,
                            int device);
 
+/* The neighbours of the bits are not waited for again until they move. */
+void gate_ignore(struct gate *gate, const struct neighbours *neighbours, uint64_t stuck);
+
 struct gate_wait {
     const struct neighbours *neighbours;
     int device;

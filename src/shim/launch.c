@@ -20,6 +20,8 @@ static bool read_device(struct launch_device *device, const struct limits_device
     atomic_store_explicit(&device->linger_ns,
                           (uint64_t)atomic_load_explicit(&limits->linger_us, RELAXED) * CLOCK_US_NS,
                           RELAXED);
+    atomic_store_explicit(&device->gate_place, atomic_load_explicit(&limits->gate_place, RELAXED),
+                          RELAXED);
     atomic_store_explicit(&device->rate_permille, rate < 1000 ? rate : 0, RELAXED);
     atomic_store_explicit(&device->share_permille, share > 0 && share < 100 ? share * 10 : 1000,
                           RELAXED);
@@ -101,23 +103,25 @@ struct hold {
     bool may_be_collective; /* a graph that may have one */
 };
 
-/* A collective waits for other processes, which may wait for what would be held here. */
-static bool is_short(void *argument)
+bool launch_has_collective(struct process *p, int device)
 {
-    const struct hold *hold = argument;
-    const struct status_page *status = hold->p->client.status;
-    uint64_t slots = atomic_load_explicit(&hold->device->slots, RELAXED);
-    if (hold->may_be_collective)
-        return true;
+    const struct status_page *status = p->client.status;
+    uint64_t slots = atomic_load_explicit(&p->launch->devices[device].slots, RELAXED);
     for (; slots; slots &= slots - 1) {
         int slot = __builtin_ctzll(slots);
-        const struct stream *stream = &hold->p->launch->streams.slots[slot];
+        const struct stream *stream = &p->launch->streams.slots[slot];
         uint64_t collective = atomic_load_explicit(&stream->collective, RELAXED);
         if (collective > atomic_load_explicit(&status->completed[slot], memory_order_acquire) &&
             collective > atomic_load_explicit(&stream->given_up, RELAXED))
             return true;
     }
     return false;
+}
+
+static bool is_short(void *argument)
+{
+    const struct hold *hold = argument;
+    return hold->may_be_collective || launch_has_collective(hold->p, hold->stream->device);
 }
 
 static void hold_for_rate(struct hold *hold, uint64_t cost_ns, uint32_t rate_permille)
@@ -174,7 +178,7 @@ static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t window
     if (window_fits(window_ns, outstanding_ns, outstanding_ns, cost_ns))
         return;
     mark_all(hold);
-    uint64_t start_ns = clock_now_ns(), now_ns = start_ns, progress_ns = start_ns;
+    uint64_t start_ns = clock_now_ns(), now_ns = start_ns, progress_ns = start_ns, shut_ns = 0;
     for (;;) {
         uint64_t seen_ns = window_look(window, status, streams, slots);
         if (seen_ns != outstanding_ns)
@@ -184,13 +188,19 @@ static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t window
         uint64_t left_ns = outstanding_ns > done_ns ? outstanding_ns - done_ns : 0;
         if (window_fits(window_ns, outstanding_ns, left_ns, cost_ns))
             break;
-        if (now_ns - start_ns >= window_hold_ns_max(hold, window_ns, now_ns - start_ns)) {
+        uint64_t held_ns = now_ns - start_ns;
+        if (held_ns >= window_hold_ns_max(hold, window_ns, held_ns) + shut_ns) {
             process_count(p, STATUS_passes_window, 1);
             window_give_up(status, streams, slots);
             break;
         }
-        clock_relax(now_ns - start_ns);
+        bool is_shut = atomic_load(&status->shut[hold->stream->device]) != 0;
+        clock_relax(held_ns);
+        uint64_t then_ns = now_ns;
         now_ns = clock_now_ns();
+        /* What the device does not do for a service's sake is no sign that marks are lost. */
+        if (is_shut)
+            shut_ns += now_ns - then_ns;
     }
     process_count(p, STATUS_holds_window, 1);
     process_count(p, STATUS_held_window_ns, now_ns - start_ns);
@@ -225,24 +235,48 @@ static void hold_for_gate(struct hold *hold, uint64_t gate_ns)
         process_count(p, STATUS_passes_gate, 1);
 }
 
+/* Whether the device's streams wait for services, and not this thread. */
+static bool is_kept(struct process *p, const struct launch_device *device)
+{
+    uint64_t window_ns = atomic_load_explicit(&device->window.window_ns, RELAXED);
+    return window_ns > 0 && window_ns < LAUNCH_AHEAD_NS &&
+           atomic_load_explicit(&device->gate_ns, RELAXED) > 0 &&
+           atomic_load_explicit(&device->gate_place, RELAXED) == LIMITS_GATE_DEVICE &&
+           atomic_load_explicit(&p->client.neighbours.present, RELAXED) != 0 &&
+           keeper_is_there(p, &p->launch->keeper);
+}
+
+/* What counts against the window: a kernel that was never measured may take all of it. */
+static uint64_t charge_of(const struct launch_ticket *ticket, const struct cost_entry *entry)
+{
+    bool is_measured = (ticket->is_collective && !ticket->is_graph) || cost_is_known(entry);
+    return is_measured || ticket->cost_ns > ticket->window_ns ? ticket->cost_ns : ticket->window_ns;
+}
+
 /* A task's launch, until it may go to the driver. */
-static void hold_launch(struct process *p, struct stream *stream, uint64_t cost_ns,
-                        const struct launch_ticket *ticket)
+static void hold_launch(struct process *p, struct stream *stream, const struct cost_entry *entry,
+                        struct launch_ticket *ticket)
 {
     struct launch_device *device = &p->launch->devices[stream->device];
     struct hold hold = {p, device, stream, ticket->is_graph && ticket->is_collective};
     uint32_t rate_permille = atomic_load_explicit(&device->rate_permille, RELAXED);
     uint64_t window_ns = atomic_load_explicit(&device->window.window_ns, RELAXED);
     uint64_t gate_ns = atomic_load_explicit(&device->gate_ns, RELAXED);
+    bool is_guarded = is_kept(p, device);
+    ticket->window_ns = is_guarded ? LAUNCH_AHEAD_NS : window_ns;
+    ticket->charge_ns = charge_of(ticket, entry);
     uint64_t coarse_ns = clock_coarse_ns();
     if (coarse_ns >= atomic_load_explicit(&p->launch->tick_ns, RELAXED))
         tick(p, coarse_ns);
     if (ticket->is_collective && !ticket->is_graph)
         return;
     if (rate_permille > 0)
-        hold_for_rate(&hold, cost_ns, rate_permille);
-    if (window_ns > 0 && !window_surely_fits(&device->window, window_ns, cost_ns))
-        hold_for_window(&hold, cost_ns, window_ns);
+        hold_for_rate(&hold, ticket->cost_ns, rate_permille);
+    if (ticket->window_ns > 0 &&
+        !window_surely_fits(&device->window, ticket->window_ns, ticket->charge_ns))
+        hold_for_window(&hold, ticket->charge_ns, ticket->window_ns);
+    if (is_guarded && keeper_guard(p, stream, ticket->charge_ns, window_ns))
+        return;
     if (gate_ns > 0 && atomic_load_explicit(&p->client.neighbours.present, RELAXED))
         hold_for_gate(&hold, gate_ns);
 }
@@ -294,11 +328,12 @@ void launch_begin(struct process *p, const struct cost_launch *launch, CUstream 
     bool is_charged = !ticket.is_collective || ticket.is_graph;
     ticket.stream = stream;
     ticket.cost_ns = is_charged ? atomic_load_explicit(&entry->cost_ns, RELAXED) : 1;
+    ticket.charge_ns = ticket.cost_ns;
     if (!atomic_load_explicit(&p->launch->is_service, RELAXED) && stream->device >= 0) {
-        hold_launch(p, stream, ticket.cost_ns, &ticket);
-        window_charge(&p->launch->devices[stream->device].window, ticket.cost_ns);
+        hold_launch(p, stream, entry, &ticket);
+        window_charge(&p->launch->devices[stream->device].window, ticket.charge_ns);
     }
-    atomic_fetch_add(&p->client.status->started[stream->slot], ticket.cost_ns);
+    atomic_fetch_add(&p->client.status->started[stream->slot], ticket.charge_ns);
     if (is_charged && cost_is_due(&p->launch->costs, entry, ticket.is_graph))
         ticket.timing = cost_begin(p, stream, key);
     *ret_ticket = ticket;
@@ -315,10 +350,7 @@ static bool is_mark_due(struct process *p, struct stream *stream,
         atomic_store_explicit(&p->launch->marks.due, 1, RELAXED);
         return false;
     }
-    if (stream->device < 0)
-        return false;
-    const struct window *window = &p->launch->devices[stream->device].window;
-    uint64_t window_ns = atomic_load_explicit(&window->window_ns, RELAXED);
+    uint64_t window_ns = ticket->window_ns;
     uint64_t unmarked_ns = launched - atomic_load_explicit(&stream->marked, RELAXED);
     return window_ns > 0 && (ticket->is_collective || unmarked_ns * WINDOW_MARKS >= window_ns);
 }
@@ -331,8 +363,8 @@ void launch_end(struct process *p, struct launch_ticket *ticket)
     if (ticket->timing)
         cost_end(p, stream, ticket->timing);
     uint64_t launched =
-        atomic_fetch_add_explicit(&stream->launched, ticket->cost_ns, memory_order_release) +
-        ticket->cost_ns;
+        atomic_fetch_add_explicit(&stream->launched, ticket->charge_ns, memory_order_release) +
+        ticket->charge_ns;
     if (ticket->is_collective) {
         process_count(p, STATUS_launches_collective, 1);
         atomic_store_explicit(&stream->collective, launched, RELAXED);
@@ -369,7 +401,8 @@ void launch_copy(struct process *p, uint64_t bytes, CUstream handle, bool is_per
     uint64_t gate_ns = atomic_load_explicit(&device->gate_ns, RELAXED);
     if (is_service)
         begin_service_copy(p, stream);
-    else if (gate_ns > 0)
+    else if (gate_ns > 0 &&
+             !(is_kept(p, device) && keeper_guard(p, stream, LAUNCH_AHEAD_NS, LAUNCH_AHEAD_NS)))
         hold_for_gate(&hold, gate_ns);
 }
 
@@ -398,6 +431,7 @@ void launch_reset(struct launch *launch)
     streams_reset(&launch->streams);
     marks_reset(&launch->marks);
     launch->gate = (struct gate){0};
+    keeper_reset(&launch->keeper);
     cost_reset(&launch->costs);
     launch->collectives = (struct collectives){0};
 }

@@ -1,7 +1,9 @@
 /*
  * Launches: what happens around each. A service's are marked (marks.h), so that tasks beside it see when it
  * is busy. A task's are held as its limits say, in this order: lease, rate, window, gate; then charged, and marked
- * for the window. Nothing happens, but for counting, where limits ask for nothing.
+ * for the window. Beside a service the gate is on the device where that is possible (keeper.h): the small window is then
+ * what lies between two waits of a stream, and threads are held by one of LAUNCH_AHEAD_NS. Nothing happens, but for
+ * counting, where limits ask for nothing.
  *
  * Into a stream that captures nothing is launched: such calls pass.
  */
@@ -14,6 +16,7 @@
 #include "shim/collective.h"
 #include "shim/cost.h"
 #include "shim/gate.h"
+#include "shim/keeper.h"
 #include "shim/marks.h"
 #include "shim/rate.h"
 #include "shim/streams.h"
@@ -22,6 +25,7 @@
 struct process;
 
 enum {
+    LAUNCH_AHEAD_NS = 20000000, /* outstanding: what is harmless when the process is killed */
     LAUNCH_COLLECTIVE_HOLD_NS = 2000000, /* the longest hold while a collective is outstanding */
     LAUNCH_LEASE_GRACE_MS = 30000,       /* from a lease's end to SIGTERM */
     LAUNCH_TICK_NS = 100000000,
@@ -32,6 +36,7 @@ enum {
 struct launch_device {
     _Atomic uint64_t slots; /* of the status page: its streams */
     _Atomic uint64_t gate_ns, linger_ns;
+    _Atomic uint32_t gate_place;     /* enum limits_gate_place */
     _Atomic uint32_t rate_permille;  /* 0: no limit */
     _Atomic uint32_t share_permille; /* of the SMs; its GPU time counts for so much */
     struct window window;
@@ -49,6 +54,7 @@ struct launch {
     struct streams streams;
     struct marks marks;
     struct gate gate;
+    struct keeper keeper;
     struct collectives collectives;
     struct costs costs;
 };
@@ -57,7 +63,9 @@ struct launch {
 struct launch_ticket {
     struct stream *stream; /* NULL: nothing is to be done at its end */
     struct cost_timing *timing;
-    uint64_t cost_ns;
+    uint64_t cost_ns;   /* as far as it is known */
+    uint64_t charge_ns; /* to the window: at least all of it while the cost is not known */
+    uint64_t window_ns; /* that holds threads; 0: none */
     bool is_graph, is_collective;
 };
 
@@ -72,6 +80,8 @@ void launch_copy(struct process *p, uint64_t bytes, CUstream handle, bool is_per
                  bool is_to_device);
 /* Before the program waits for the device, or can learn that it is done. */
 void launch_wait(struct process *p);
+/* A collective waits for other processes, which may wait for what would be held here: one is outstanding there. */
+bool launch_has_collective(struct process *p, int device);
 /* GPU time outstanding on all devices, as far as there are marks for it: 0 is all done. */
 uint64_t launch_outstanding_ns(struct process *p);
 /* In a child. */

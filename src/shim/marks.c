@@ -7,6 +7,7 @@ enum {
     HOST_REGISTER_PORTABLE = 1,
     HOST_REGISTER_DEVICEMAP = 2,
     CAPTURE_RELAXED = 2,
+    WAIT_UNTIL_EQUAL = 1,
 };
 
 /* Around calls of the shim's own that the driver forbids while something is captured. */
@@ -138,6 +139,32 @@ bool marks_write(struct process *p, struct stream *stream)
     lock_release(&stream->lock);
     return r == CUDA_SUCCESS;
 }
+
+/* ---- waits ---- */
+
+bool marks_are_by_device(struct process *p)
+{
+    return way_of(p) == MARKS_BY_DEVICE;
+}
+
+bool marks_await_zero(struct process *p, const struct stream *stream, const _Atomic uint32_t *word)
+{
+    struct marks *marks = &p->launch->marks;
+    size_t place = (size_t)((const char *)word - (const char *)completed_page(p));
+    int mode = atomic_load(&p->launch->streams.captures) > 0 ? relax(p) : -1;
+    CUresult r = CUDA_ERROR_STUB_LIBRARY;
+    for (int i = 0; i < 2 && r != CUDA_SUCCESS && marks_are_by_device(p); i++) {
+        r = p->calls.real.cuStreamWaitValue32_v2(
+            stream->handle, atomic_load_explicit(&marks->address, memory_order_relaxed) + place, 0,
+            WAIT_UNTIL_EQUAL);
+        if (r != CUDA_SUCCESS)
+            atomic_store(&marks->way, MARKS_UNKNOWN);
+    }
+    restore(p, mode);
+    return r == CUDA_SUCCESS;
+}
+
+/* ---- all streams ---- */
 
 /* A default stream can only be named where its context is current, and a thread's own by that thread. */
 static bool is_reachable(struct process *p, const struct stream *stream)

@@ -46,5 +46,10 @@ bool marks_write(struct process *p, struct stream *stream);
 bool marks_write_if_possible(struct process *p, struct stream *stream);
 /* Puts marks into all streams that lack one: of a service, before it can learn that work is done. */
 void marks_flush(struct process *p);
+/* Whether the device writes them, and can read the page. Where the calling thread has a context. */
+bool marks_are_by_device(struct process *p);
+/* What is launched into the stream after this starts when the word, of the page of `completed`, is 0. False if the driver
+ * refused. Not if the stream captures. */
+bool marks_await_zero(struct process *p, const struct stream *stream, const _Atomic uint32_t *word);
 /* In a child. */
 void marks_reset(struct marks *marks);

@@ -34,6 +34,7 @@ struct stream {
     _Atomic uint64_t marked;       /* the last value that the device was told to write */
     _Atomic uint64_t collective;   /* `launched` with the last collective in it; 0: never one */
     _Atomic uint64_t given_up;     /* counts as completed: waiting for it took too long */
+    _Atomic uint64_t unguarded_ns; /* launched since the last wait of keeper.h; 0: there was none */
     _Atomic uint32_t unmarked;     /* launches since the last mark */
     _Atomic uint32_t is_capturing; /* begun on this stream, and not ended */
 } __attribute__((aligned(64)));

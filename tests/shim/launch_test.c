@@ -209,6 +209,7 @@ static void test_captures_are_untouched(void **state)
     }
     assert_int_equal(number_of(&registrar, "task", "marks_failed"), 0);
     assert_int_equal(number_of(&registrar, "service", "marks_failed"), 0);
+    assert_true(number_of(&registrar, "task", "waits_gate") > 0);
     assert_int_equal(finish(&task, "end"), 0);
     assert_int_equal(finish(&service, "end"), 0);
     finish(&registrar, "quit");
@@ -363,6 +364,245 @@ static void test_collectives_are_never_held(void **state)
     finish(&registrar, "quit");
 }
 
+/* ---- the gate on the device ---- */
+
+/* A service, and a task whose kernels of 1 ms are known and whose streams wait for the service's. */
+static void start_pair(struct program *ret_service, struct program *ret_task,
+                       const struct program *registrar)
+{
+    start_launcher(ret_service, "service");
+    assert_true(ask(ret_service, "kernels 10 8") >= 0);
+    assert_int_equal(ask(ret_service, "synchronize"), 0);
+    start_launcher(ret_task, "task");
+    while (number_of(registrar, "task", "launches_timed") < 6 ||
+           number_of(registrar, "task", "waits_gate") == 0) {
+        assert_true(ask(ret_task, "kernels 1000 2") >= 0);
+        assert_int_equal(ask(ret_task, "synchronize"), 0);
+    }
+}
+
+/* Makes the service busy for a second or more, and shuts the task's streams. */
+static void shut(const struct program *registrar, const struct program *service,
+                 const struct program *task)
+{
+    assert_true(ask(service, "kernels 200000 8") >= 0);
+    assert_int_equal(number_of(registrar, "service", "busy_streams"), 1);
+    assert_true(ask(task, "kernels 1000 2") >= 0);
+    PARTY_WAIT(number_of(registrar, "task", "shut") == 1);
+}
+
+static void test_the_device_waits_and_not_the_host(void **state)
+{
+    struct program registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    uint64_t held_ns = number_of(&registrar, "task", "held_gate_ns");
+    shut(&registrar, &service, &task);
+    assert_true(ask(&task, "kernels 1000 12") >= 0);
+    /* The host was here first: what it launched is still to be done, beside a service that is busy. */
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
+    assert_true(number_of(&registrar, "task", "outstanding_ns") >= 5 * MS_US * 1000);
+    assert_int_equal(number_of(&registrar, "task", "shut"), 1);
+    /* It is done only when the service is idle. */
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
+    assert_int_equal(number_of(&registrar, "task", "shut"), 0);
+    assert_true(number_of(&registrar, "task", "shuts_gate") >= 1);
+    assert_true(number_of(&registrar, "task", "held_gate_ns") - held_ns >= UINT64_C(200000000));
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 0);
+    assert_int_equal(number_of(&registrar, "task", "passes_gate"), 0);
+    /* A large copy waits there too, and the host for it, for that copy is no other's. */
+    assert_true(ask(&service, "kernels 100000 8") >= 0);
+    assert_int_equal(ask(&task, "upload 2000000"), 0);
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
+    /* With the agent's word it is the host that waits. */
+    tell(&registrar, "gate-place 1");
+    assert_int_equal(number_of(&registrar, "task", "ended"), 0);
+    assert_true(ask(&service, "kernels 100000 8") >= 0);
+    assert_true(ask(&task, "kernels 1000 1") >= 100 * MS_US);
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 1);
+    assert_int_equal(finish(&task, "end"), 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* Where a device's streams cannot wait, threads do; and marks are written by host functions. */
+static void test_a_device_that_cannot_wait(void **state)
+{
+    struct program registrar, service, task;
+    (void)state;
+    setenv("GPUMUX_EMU_STREAM_WORDS", "0", 1);
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_launcher(&service, "service");
+    start_launcher(&task, "task");
+    unsetenv("GPUMUX_EMU_STREAM_WORDS");
+    assert_true(ask(&task, "kernels 1000 4") >= 0);
+    assert_true(ask(&service, "kernels 100000 8") >= 0);
+    assert_true(ask(&task, "kernels 1000 1") >= 100 * MS_US);
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 1);
+    assert_int_equal(number_of(&registrar, "task", "waits_gate"), 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* As far ahead as a kill is harmless, and not further. */
+static void test_a_host_is_not_ahead_without_bound(void **state)
+{
+    struct program registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    shut(&registrar, &service, &task);
+    tell(&task, "kernels 1000 60");
+    PARTY_WAIT(number_of(&registrar, "task", "outstanding_ns") >= 15 * MS_US * 1000);
+    while (number_of(&registrar, "service", "busy_streams") == 1)
+        assert_true(number_of(&registrar, "task", "outstanding_ns") <= 30 * MS_US * 1000);
+    assert_true(hear(&task) >= 0);
+    assert_true(number_of(&registrar, "task", "holds_window") > 0);
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+static void test_a_device_is_not_shut_for_long(void **state)
+{
+    struct program registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "20000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    uint64_t held_ns = number_of(&registrar, "task", "held_gate_ns");
+    assert_true(ask(&service, "kernels 100000000 8") >= 0);
+    assert_true(ask(&task, "kernels 1000 5") >= 0);
+    PARTY_WAIT(number_of(&registrar, "task", "passes_gate") == 1);
+    assert_int_equal(number_of(&registrar, "task", "shut"), 0);
+    assert_true(number_of(&registrar, "task", "held_gate_ns") - held_ns >= 20 * MS_US * 1000);
+    /* Nothing has moved there since: it is not waited for again. */
+    assert_true(ask(&task, "kernels 1000 5") >= 0);
+    assert_int_equal(number_of(&registrar, "task", "shut"), 0);
+    assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
+    /* More of the same service is. */
+    assert_true(ask(&service, "kernels 1000 1") >= 0);
+    assert_true(ask(&task, "kernels 1000 5") >= 0);
+    PARTY_WAIT(number_of(&registrar, "task", "passes_gate") == 2);
+    kill(service.pid, SIGKILL);
+    finish(&service, "");
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* Streams that wait for a service go on when it dies, and when it has gone nothing waits any more. */
+static void test_a_dead_service_shuts_nobody(void **state)
+{
+    struct program registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    shut(&registrar, &service, &task);
+    tell(&task, "synchronize");
+    kill(service.pid, SIGKILL);
+    finish(&service, "");
+    assert_int_equal(hear(&task), 0);
+    assert_int_equal(number_of(&registrar, "task", "shut"), 0);
+    uint64_t waits = number_of(&registrar, "task", "waits_gate");
+    assert_true(ask(&task, "kernels 1000 20") >= 0);
+    assert_int_equal(number_of(&registrar, "task", "waits_gate"), waits);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+static void test_collectives_are_not_shut_in(void **state)
+{
+    struct program registrar, service, task;
+    char grid[32];
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    assert_true(ask(&service, "kernels 100000000 8") >= 0);
+    assert_true(ask(&task, "kernels 1000 2") >= 0);
+    PARTY_WAIT(number_of(&registrar, "task", "shut") == 1);
+    assert_int_equal(ask(&task, "kernel ncclDevKernel_AllReduce"), 0);
+    snprintf(grid, sizeof(grid), "grid %d", COLLECTIVE_GRID);
+    assert_int_equal(ask(&task, grid), 0);
+    assert_true(ask(&task, "kernels 0 1") >= 0);
+    /* Behind kernels that wait: they go on, and the collective with them. */
+    PARTY_WAIT(number_of(&registrar, "task", "passes_gate") >= 1);
+    kill(service.pid, SIGKILL);
+    finish(&service, "");
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* A child has a page and a keeper of its own. The driver is its parent's alone if that has used it; it then
+ * leaves what its parent waits for as it is. */
+static void test_a_child_waits_by_itself(void **state)
+{
+    struct program registrar, service, task, other;
+    const char *const arguments[] = {launcher_path, own_ptx, NULL};
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    start(&other, arguments, "task-other");
+    shut(&registrar, &service, &task);
+    int status = ask(&task, "fork-through 1000");
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == CUDA_ERROR_NOT_INITIALIZED);
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
+    assert_int_equal(ask(&other, "fork-through 1000"), 0);
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
+    assert_true(number_of(&registrar, "task-other", "waits_gate") >= 1);
+    assert_true(number_of(&registrar, "task-other", "shuts_gate") >= 1);
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_int_equal(finish(&other, "end"), 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* However a task ends whose streams are shut, under MPS: its neighbours live on. */
+static void end_while_shut(int number)
+{
+    struct program registrar, service, task;
+    char output[256];
+    const char *const background[] = {"-d", NULL};
+    party_make_directories();
+    assert_int_equal(
+        party_program("nvidia-cuda-mps-control", background, NULL, output, sizeof(output)), 0);
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    struct party_client neighbour = party_start(&api, 1000, 0);
+    assert_int_equal(party_opened(&neighbour), 0);
+    shut(&registrar, &service, &task);
+    assert_true(ask(&task, "kernels 1000 12") >= 0);
+    if (number != 0)
+        kill(task.pid, number);
+    int status = finish(&task, "end");
+    if (number != 0)
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == number);
+    else
+        assert_int_equal(status, 0);
+    assert_true(party_makes_progress(&neighbour));
+    assert_int_equal(ask(&service, "synchronize"), 0);
+    assert_true(ask(&service, "kernels 10 8") >= 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    party_end(&neighbour, SIGKILL);
+    finish(&registrar, "quit");
+    party_control("quit -t 0", output, sizeof(output));
+    party_remove_directories();
+}
+
+static void test_ends_while_shut(void **state)
+{
+    (void)state;
+    end_while_shut(SIGTERM);
+    end_while_shut(SIGKILL);
+    end_while_shut(0);
+}
+
 /* ---- rate and lease ---- */
 
 static void test_a_rate_is_not_exceeded(void **state)
@@ -433,7 +673,7 @@ static void test_a_child_is_held_too(void **state)
 }
 
 /* Under MPS a client that is killed with a deep queue takes its neighbours along. One within its window does not. */
-static void kill_a_client(const char *window_us, bool is_harmless)
+static void kill_a_client(const char *window_us, uint64_t launches, bool is_harmless)
 {
     struct program registrar, task;
     char output[256];
@@ -445,11 +685,9 @@ static void kill_a_client(const char *window_us, bool is_harmless)
     struct party_client neighbour = party_start(&api, 1000, 0);
     assert_int_equal(party_opened(&neighbour), 0);
     start_launcher(&task, "task");
-    if (is_harmless)
-        learn_cost(&registrar, &task);
-    uint64_t before = number_of(&registrar, "task", "launches_kernel");
+    /* Also while nobody knows what they cost. */
     tell(&task, "kernels 10000 300");
-    PARTY_WAIT(number_of(&registrar, "task", "launches_kernel") >= before + 20);
+    PARTY_WAIT(number_of(&registrar, "task", "launches_kernel") >= launches);
     kill(task.pid, SIGKILL);
     finish(&task, "");
     if (is_harmless)
@@ -465,8 +703,9 @@ static void kill_a_client(const char *window_us, bool is_harmless)
 static void test_a_window_makes_kills_harmless(void **state)
 {
     (void)state;
-    kill_a_client("40000", true);
-    kill_a_client("0", false);
+    kill_a_client("40000", 2, true);
+    kill_a_client("40000", 20, true);
+    kill_a_client("0", 20, false);
 }
 
 /* ---- */
@@ -534,6 +773,14 @@ int main(int argc, char **argv)
         TEST(test_a_gate_opens_after_its_maximum),
         TEST(test_a_dead_service_is_forgotten),
         TEST(test_collectives_are_never_held),
+        TEST(test_the_device_waits_and_not_the_host),
+        TEST(test_a_device_that_cannot_wait),
+        TEST(test_a_host_is_not_ahead_without_bound),
+        TEST(test_a_device_is_not_shut_for_long),
+        TEST(test_a_dead_service_shuts_nobody),
+        TEST(test_collectives_are_not_shut_in),
+        TEST(test_a_child_waits_by_itself),
+        cmocka_unit_test_setup_teardown(test_ends_while_shut, set_up_sliced, tear_down),
         TEST(test_a_rate_is_not_exceeded),
         TEST(test_a_lease_fences_tasks_alone),
         TEST(test_a_child_is_held_too),

@@ -199,6 +199,19 @@ static int run_child(struct launcher *l, const char *ptx_path, unsigned at_least
     return child > 0 && waitpid(child, &status, 0) == child ? status : -1;
 }
 
+/* The same, for a child that launches and waits for it: the driver's result. */
+static int run_child_through(struct launcher *l, const char *ptx_path, unsigned us)
+{
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        int r = open_device(l, ptx_path);
+        r = r ? r : launch_many(l, us, 2) < 0;
+        _exit(r ? r : l->cuCtxSynchronize());
+    }
+    return child > 0 && waitpid(child, &status, 0) == child ? status : -1;
+}
+
 static int choose_stream(struct launcher *l, unsigned number)
 {
     if (number >= STREAMS)
@@ -233,6 +246,8 @@ static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, co
         return l->cuMemcpyDtoH_v2(l->host, l->memory, a);
     if (strcmp(word, "fork") == 0)
         return run_child(l, ptx_path, a);
+    if (strcmp(word, "fork-through") == 0)
+        return run_child_through(l, ptx_path, a);
     return -1000;
 }
 

@@ -4,7 +4,7 @@
  * only: cc -D_GNU_SOURCE -Isrc tests/shim/registrar.c -o registrar
  *
  *   registrar --socket PATH [--window-us N] [--gate-us N] [--linger-us N] [--rate-permille N]
- *             [--share-percent N] [--quota-bytes N] [--lease-ms N]
+ *             [--share-percent N] [--quota-bytes N] [--lease-ms N] [--gate-place 0|1]
  *
  * A process belongs to the attempt that its GPUMUX_MARK names; one that begins with "service" is a service, any
  * other a task, and the limits above are the tasks', but for the lease. All devices are one: number 0 of each process.
@@ -34,10 +34,10 @@
 enum { ATTEMPTS_MAX = 64, PEERS_MAX = 256, MS_NS = 1000000 };
 
 /* What --options set, by enum option. */
-enum option { WINDOW, GATE, LINGER, RATE, SHARE, QUOTA, LEASE, OPTIONS };
+enum option { WINDOW, GATE, LINGER, RATE, SHARE, QUOTA, LEASE, PLACE, OPTIONS };
 static const char *const option_names[OPTIONS] = {
     "window-us",     "gate-us",     "linger-us", "rate-permille",
-    "share-percent", "quota-bytes", "lease-ms",
+    "share-percent", "quota-bytes", "lease-ms",  "gate-place",
 };
 
 struct attempt {
@@ -108,6 +108,7 @@ static void apply(const struct registrar *registrar, struct attempt *attempt)
             device->window_us = (uint32_t)options[WINDOW];
             device->gate_us_max = (uint32_t)options[GATE];
             device->linger_us = (uint32_t)options[LINGER];
+            device->gate_place = (uint32_t)options[PLACE];
             device->rate_permille = (uint32_t)options[RATE];
             device->share_percent = (uint32_t)options[SHARE];
             device->quota_bytes = options[QUOTA];
@@ -138,8 +139,8 @@ static struct attempt *find_attempt(struct registrar *registrar, const char *mar
     struct ledger_page *ledger =
         make_page("ledger", PAGE_LEDGER, sizeof(*ledger), ledger_seals, &attempt->ledger_fd);
     munmap(ledger, sizeof(*ledger));
-    attempt->limits->header.features =
-        LIMITS_HAS_QUOTA | LIMITS_HAS_WINDOW | LIMITS_HAS_RATE | LIMITS_HAS_LEASE;
+    attempt->limits->header.features = LIMITS_HAS_QUOTA | LIMITS_HAS_WINDOW | LIMITS_HAS_RATE |
+                                       LIMITS_HAS_LEASE | LIMITS_HAS_GATE_PLACE;
     attempt->limits->kind = attempt->is_service ? LIMITS_SERVICE : LIMITS_TASK;
     apply(registrar, attempt);
     return attempt;
@@ -298,9 +299,10 @@ static void show(const struct registrar *registrar)
             busy += started != completed;
             outstanding_ns += started - completed;
         }
-        printf("process mark=%s pid=%d ended=%d state=%u busy_streams=%llu outstanding_ns=%llu",
+        printf("process mark=%s pid=%d ended=%d state=%u busy_streams=%llu outstanding_ns=%llu "
+               "shut=%u",
                peer->attempt->mark, peer->pid, peer->has_ended, peer->status->state,
-               (unsigned long long)busy, (unsigned long long)outstanding_ns);
+               (unsigned long long)busy, (unsigned long long)outstanding_ns, peer->status->shut[0]);
         for (int j = 0; j < STATUS_COUNTER_COUNT; j++)
             printf(" %s=%llu", names[j], (unsigned long long)peer->status->counters[j]);
         printf("\n");
@@ -416,7 +418,7 @@ int main(int argc, char **argv)
     if (!path || argc % 2 == 0) {
         fprintf(stderr, "usage: registrar --socket PATH [--window-us N] [--gate-us N] "
                         "[--linger-us N] [--rate-permille N] [--share-percent N] "
-                        "[--quota-bytes N] [--lease-ms N]\n");
+                        "[--quota-bytes N] [--lease-ms N] [--gate-place 0|1]\n");
         return 2;
     }
     setvbuf(stdin, NULL, _IONBF, 0);

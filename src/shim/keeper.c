@@ -1,0 +1,178 @@
+#include "shim/keeper.h"
+
+#include "shim/clock.h"
+#include "shim/process.h"
+#include "shim/thread.h"
+
+enum {
+    NAP_NS = 10 * CLOCK_US_NS,
+    REST_NS = 50 * CLOCK_MS_NS, /* without a launch: what was launched before has gone by */
+    PASS_NS_MIN = 100 * CLOCK_US_NS,
+    PR_SET_NAME_ = 15,
+    PR_SET_TIMERSLACK_ = 29,
+};
+
+/* ---- the word ---- */
+
+static void tell_device(struct process *p, int device, bool is_shut)
+{
+    _Atomic uint32_t *word = &p->client.status->shut[device];
+    atomic_store(word, is_shut);
+    /* Whoever ends the process says so first, and opens then. */
+    if (is_shut && atomic_load(&p->launch->keeper.is_over))
+        atomic_store(word, 0);
+}
+
+void keeper_open(struct process *p)
+{
+    if (!p->launch || !p->client.status)
+        return;
+    atomic_store(&p->launch->keeper.is_over, 1);
+    for (int i = 0; i < PAGE_DEVICES_MAX; i++)
+        atomic_store(&p->client.status->shut[i], 0);
+}
+
+/* ---- the thread ---- */
+
+static struct latch_terms terms_of(const struct launch_device *device)
+{
+    uint64_t window_ns = atomic_load_explicit(&device->window.window_ns, memory_order_relaxed);
+    return (struct latch_terms){
+        .most_ns = atomic_load_explicit(&device->gate_ns, memory_order_relaxed),
+        .short_ns = LAUNCH_COLLECTIVE_HOLD_NS,
+        .linger_ns = atomic_load_explicit(&device->linger_ns, memory_order_relaxed),
+        .pass_ns = window_ns > PASS_NS_MIN ? window_ns : PASS_NS_MIN,
+    };
+}
+
+/* Looks once. Returns since when the device's streams are shut; 0: they are open. */
+static uint64_t watch(struct process *p, int device)
+{
+    struct latch *latch = &p->launch->keeper.latches[device];
+    struct gate *gate = &p->launch->gate;
+    const struct neighbours *neighbours = &p->client.neighbours;
+    const struct latch_terms terms = terms_of(&p->launch->devices[device]);
+    const struct gate_view nobody = {0};
+    const struct latch_look look = {
+        .now_ns = clock_now_ns(),
+        .view = terms.most_ns > 0 ? gate_look(gate, neighbours, device) : nobody,
+        .is_short = latch->is_shut && launch_has_collective(p, device),
+    };
+    uint64_t shut_ns = latch->is_shut ? look.now_ns - latch->turn_ns : 0;
+    enum latch_turn turn = latch_take(latch, &terms, &look);
+    if (turn == LATCH_STAYS)
+        return latch->is_shut ? latch->turn_ns : 0;
+    tell_device(p, device, latch->is_shut);
+    process_count(p, STATUS_held_gate_ns, shut_ns);
+    if (turn == LATCH_SHUTS)
+        process_count(p, STATUS_shuts_gate, 1);
+    if (turn == LATCH_PASSES || turn == LATCH_GIVES_UP)
+        process_count(p, STATUS_passes_gate, 1);
+    if (turn == LATCH_GIVES_UP)
+        gate_ignore(gate, neighbours, look.view.busy);
+    return latch->is_shut ? latch->turn_ns : 0;
+}
+
+/* Looks at all devices; returns since when one is shut, the latest; 0: none. */
+static uint64_t watch_all(struct process *p)
+{
+    uint64_t devices = atomic_load_explicit(&p->launch->keeper.devices, memory_order_acquire);
+    uint64_t latest_ns = 0;
+    for (; devices; devices &= devices - 1) {
+        uint64_t since_ns = watch(p, __builtin_ctzll(devices));
+        if (since_ns > latest_ns)
+            latest_ns = since_ns;
+    }
+    return latest_ns;
+}
+
+/* Until a wait is put into a stream. */
+static void rest(struct keeper *keeper, uint64_t asked)
+{
+    atomic_store(&keeper->state, KEEPER_ASLEEP);
+    while (atomic_load(&keeper->asked) == asked && atomic_load(&keeper->state) == KEEPER_ASLEEP)
+        (void)sys_futex(&keeper->state, FUTEX_WAIT_PRIVATE, KEEPER_ASLEEP, NULL);
+    atomic_store(&keeper->state, KEEPER_AWAKE);
+}
+
+static void *keep(void *argument)
+{
+    struct process *p = argument;
+    struct keeper *keeper = &p->launch->keeper;
+    uint64_t asked = 0, asked_ns = clock_now_ns();
+    (void)sys_call(SYS_prctl, PR_SET_NAME_, (long)"gpumux-gate", 0, 0, 0, 0);
+    (void)sys_call(SYS_prctl, PR_SET_TIMERSLACK_, 1, 0, 0, 0, 0);
+    for (;;) {
+        uint64_t since_ns = watch_all(p), now_ns = clock_now_ns();
+        uint64_t seen = atomic_load(&keeper->asked);
+        bool has_neighbours = atomic_load(&p->client.neighbours.present) != 0;
+        if (seen != asked) {
+            asked = seen;
+            asked_ns = now_ns;
+        }
+        if (since_ns == 0 && (!has_neighbours || now_ns - asked_ns >= REST_NS)) {
+            rest(keeper, asked);
+            continue;
+        }
+        /* What is shut waits for a microsecond's answer; what is open can do with the rest of a nap. */
+        if (since_ns > 0)
+            clock_relax(now_ns - since_ns);
+        else
+            clock_sleep_ns(NAP_NS);
+        client_poll(&p->client, 1);
+        (void)process_guards_launches(p);
+    }
+    return NULL;
+}
+
+/* ---- launches ---- */
+
+bool keeper_is_there_slowly(struct process *p)
+{
+    struct keeper *keeper = &p->launch->keeper;
+    uint32_t state = KEEPER_NEW;
+    if (atomic_load(&keeper->state) != KEEPER_NEW)
+        return false;
+    bool can_wait = p->calls.has[CALL_cuStreamWaitValue32_v2] && marks_are_by_device(p);
+    if (!atomic_compare_exchange_strong(&keeper->state, &state, KEEPER_STARTING))
+        return false;
+    bool is_started = can_wait && thread_start(keep, p);
+    uint32_t starting = KEEPER_STARTING; /* the thread may have said more since */
+    atomic_compare_exchange_strong(&keeper->state, &starting,
+                                   is_started ? KEEPER_AWAKE : KEEPER_OFF);
+    return is_started;
+}
+
+static void ask(struct keeper *keeper, int device)
+{
+    uint32_t asleep = KEEPER_ASLEEP;
+    if (!(atomic_load_explicit(&keeper->devices, memory_order_relaxed) >> device & 1))
+        atomic_fetch_or(&keeper->devices, UINT64_C(1) << device);
+    atomic_fetch_add(&keeper->asked, 1);
+    if (atomic_load(&keeper->state) == KEEPER_ASLEEP &&
+        atomic_compare_exchange_strong(&keeper->state, &asleep, KEEPER_AWAKE))
+        (void)sys_futex(&keeper->state, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+bool keeper_guard(struct process *p, struct stream *stream, uint64_t cost_ns, uint64_t window_ns)
+{
+    struct keeper *keeper = &p->launch->keeper;
+    uint64_t launched_ns = atomic_load_explicit(&stream->unguarded_ns, memory_order_relaxed);
+    bool is_due = launched_ns == 0 || launched_ns + cost_ns > window_ns ||
+                  atomic_load_explicit(&keeper->state, memory_order_relaxed) == KEEPER_ASLEEP;
+    if (!is_due) {
+        atomic_fetch_add_explicit(&stream->unguarded_ns, cost_ns, memory_order_relaxed);
+        return true;
+    }
+    ask(keeper, stream->device);
+    if (!marks_await_zero(p, stream, &p->client.status->shut[stream->device]))
+        return false;
+    process_count(p, STATUS_waits_gate, 1);
+    atomic_store_explicit(&stream->unguarded_ns, cost_ns, memory_order_relaxed);
+    return true;
+}
+
+void keeper_reset(struct keeper *keeper)
+{
+    *keeper = (struct keeper){0};
+}

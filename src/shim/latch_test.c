@@ -1,0 +1,138 @@
+/* The latch, by itself: looks that the test makes up. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "shim/latch.h"
+
+enum { US = 1000, MS = 1000 * US };
+
+static const struct latch_terms usual = {
+    .most_ns = 20 * MS, .short_ns = 2 * MS, .linger_ns = 0, .pass_ns = 100 * US};
+
+/* A look at `us`, with one service that is busy or not and has such a sum of marks. */
+static enum latch_turn look(struct latch *latch, const struct latch_terms *terms, uint64_t us,
+                            bool is_busy, uint64_t sum)
+{
+    const struct latch_look look = {.now_ns = us * US, .view = {.busy = is_busy, .sum = sum}};
+    return latch_take(latch, terms, &look);
+}
+
+static void test_shut_while_a_service_is_busy(void **state)
+{
+    struct latch latch = {0};
+    (void)state;
+    assert_int_equal(look(&latch, &usual, 10, false, 5), LATCH_STAYS);
+    assert_false(latch.is_shut);
+    assert_int_equal(look(&latch, &usual, 20, true, 6), LATCH_SHUTS);
+    assert_true(latch.is_shut);
+    assert_int_equal(look(&latch, &usual, 30, true, 6), LATCH_STAYS);
+    assert_int_equal(look(&latch, &usual, 19000, true, 7), LATCH_STAYS);
+    assert_int_equal(look(&latch, &usual, 19010, false, 9), LATCH_OPENS);
+    assert_false(latch.is_shut);
+    /* It came and went between two looks: without a linger that is past. */
+    assert_int_equal(look(&latch, &usual, 19020, false, 13), LATCH_STAYS);
+}
+
+static void test_it_lingers(void **state)
+{
+    struct latch_terms terms = usual;
+    struct latch latch = {0};
+    (void)state;
+    terms.linger_ns = 100 * US;
+    assert_int_equal(look(&latch, &terms, 10, false, 5), LATCH_STAYS);
+    assert_int_equal(look(&latch, &terms, 20, true, 6), LATCH_SHUTS);
+    assert_int_equal(look(&latch, &terms, 30, false, 7), LATCH_STAYS);
+    assert_int_equal(look(&latch, &terms, 110, true, 8), LATCH_STAYS);
+    assert_int_equal(look(&latch, &terms, 120, false, 9), LATCH_STAYS);
+    assert_int_equal(look(&latch, &terms, 209, false, 9), LATCH_STAYS);
+    assert_int_equal(look(&latch, &terms, 210, false, 9), LATCH_OPENS);
+    assert_int_equal(look(&latch, &terms, 300, false, 9), LATCH_STAYS);
+    assert_int_equal(look(&latch, &terms, 310, false, 13), LATCH_SHUTS);
+    assert_int_equal(look(&latch, &terms, 410, false, 13), LATCH_OPENS);
+}
+
+/* What was done before the first look says nothing about now. */
+static void test_a_first_look_is_no_move(void **state)
+{
+    struct latch_terms terms = usual;
+    struct latch latch = {0};
+    (void)state;
+    terms.linger_ns = 100 * US;
+    assert_int_equal(look(&latch, &terms, 10, false, 500), LATCH_STAYS);
+}
+
+static void test_it_passes_after_the_most(void **state)
+{
+    struct latch latch = {0};
+    (void)state;
+    assert_int_equal(look(&latch, &usual, 1, true, 6), LATCH_SHUTS);
+    assert_int_equal(look(&latch, &usual, 20000, true, 7), LATCH_STAYS);
+    assert_int_equal(look(&latch, &usual, 20001, true, 7), LATCH_PASSES);
+    assert_false(latch.is_shut);
+    /* Some work goes by, however busy the service; then the same again. */
+    assert_int_equal(look(&latch, &usual, 20100, true, 8), LATCH_STAYS);
+    assert_int_equal(look(&latch, &usual, 20101, true, 8), LATCH_SHUTS);
+    assert_int_equal(look(&latch, &usual, 40101, true, 9), LATCH_PASSES);
+    /* Once it is idle, nothing of the pass is left. */
+    assert_int_equal(look(&latch, &usual, 40301, false, 9), LATCH_STAYS);
+    assert_int_equal(look(&latch, &usual, 40302, true, 10), LATCH_SHUTS);
+}
+
+static void test_a_stuck_service_is_given_up(void **state)
+{
+    struct latch latch = {0};
+    (void)state;
+    assert_int_equal(look(&latch, &usual, 1, true, 6), LATCH_SHUTS);
+    assert_int_equal(look(&latch, &usual, 10000, true, 6), LATCH_STAYS);
+    assert_int_equal(look(&latch, &usual, 20001, true, 6), LATCH_GIVES_UP);
+    assert_false(latch.is_shut);
+}
+
+/* At the end of the most with the service idle, but lingering, it is no pass. */
+static void test_a_linger_that_ends_with_the_most(void **state)
+{
+    struct latch_terms terms = usual;
+    struct latch latch = {0};
+    (void)state;
+    terms.linger_ns = 5 * MS;
+    assert_int_equal(look(&latch, &terms, 1, true, 6), LATCH_SHUTS);
+    assert_int_equal(look(&latch, &terms, 19000, true, 6), LATCH_STAYS);
+    assert_int_equal(look(&latch, &terms, 20001, false, 7), LATCH_OPENS);
+}
+
+static void test_a_collective_is_not_kept_long(void **state)
+{
+    struct latch latch = {0};
+    struct latch_look at = {.now_ns = 1 * US, .view = {.busy = 1, .sum = 6}, .is_short = true};
+    struct latch_terms terms = usual;
+    (void)state;
+    assert_int_equal(latch_take(&latch, &usual, &at), LATCH_SHUTS);
+    at.now_ns = 2000 * US;
+    assert_int_equal(latch_take(&latch, &usual, &at), LATCH_STAYS);
+    at.now_ns = 2001 * US;
+    /* Nothing has moved, but that is no time to be sure. */
+    assert_int_equal(latch_take(&latch, &usual, &at), LATCH_PASSES);
+    /* It never makes a hold longer. */
+    terms.most_ns = 1 * MS;
+    latch = (struct latch){0};
+    at.now_ns = 0;
+    assert_int_equal(latch_take(&latch, &terms, &at), LATCH_SHUTS);
+    at.now_ns = 1000 * US;
+    assert_int_equal(latch_take(&latch, &terms, &at), LATCH_GIVES_UP);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shut_while_a_service_is_busy),
+        cmocka_unit_test(test_it_lingers),
+        cmocka_unit_test(test_a_first_look_is_no_move),
+        cmocka_unit_test(test_it_passes_after_the_most),
+        cmocka_unit_test(test_a_stuck_service_is_given_up),
+        cmocka_unit_test(test_a_linger_that_ends_with_the_most),
+        cmocka_unit_test(test_a_collective_is_not_kept_long),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
