@@ -53,9 +53,10 @@ static uint64_t watch(struct process *p, int device)
     const struct neighbours *neighbours = &p->client.neighbours;
     const struct latch_terms terms = terms_of(&p->launch->devices[device]);
     const struct gate_view nobody = {0};
+    bool is_gated = terms.most_ns > 0 && !atomic_load(&p->launch->keeper.is_over);
     const struct latch_look look = {
         .now_ns = clock_now_ns(),
-        .view = terms.most_ns > 0 ? gate_look(gate, neighbours, device) : nobody,
+        .view = is_gated ? gate_look(gate, neighbours, device) : nobody,
         .is_short = latch->is_shut && launch_has_collective(p, device),
     };
     uint64_t shut_ns = latch->is_shut ? look.now_ns - latch->turn_ns : 0;
