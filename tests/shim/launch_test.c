@@ -570,8 +570,7 @@ static void end_while_shut(int number)
     char output[256];
     const char *const background[] = {"-d", NULL};
     party_make_directories();
-    assert_int_equal(
-        party_program("nvidia-cuda-mps-control", background, NULL, output, sizeof(output)), 0);
+    assert_int_equal(party_program("nvidia-cuda-mps-control", background, NULL, output, 256), 0);
     start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
     start_pair(&service, &task, &registrar);
     struct party_client neighbour = party_start(&api, 1000, 0);
