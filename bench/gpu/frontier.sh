@@ -74,12 +74,6 @@ end() { # end PROGRAM [SIGNAL]; the answer is how it ended
 tell() { echo "${*:2}" >&"${to[$1]}"; }
 hear() { local line; read -r -t "${2:-120}" line <&"${from[$1]}" && echo "$line"; }
 ask() { tell "$@"; hear "$1"; }
-with_shim() { # with_shim MARK PRIORITY COMMAND...
-    local mark=$1 priority=$2
-    shift 2
-    env GPUMUX_MARK="$mark" GPUMUX_REGISTER="$work/socket" CUDA_MPS_CLIENT_PRIORITY="$priority" \
-        LD_PRELOAD="$shim" "$@"
-}
 begin_with_shim() { # begin_with_shim PROGRAM MARK PRIORITY COMMAND...
     local program=$1 mark=$2 priority=$3
     shift 3
@@ -122,7 +116,10 @@ limit() { # limit WINDOW GATE PLACE
     tell agent "window-us $1"
     tell agent "gate-us $2"
 }
-pause() { touch "$work/pause"; until [ "$(tail -n 1 "$work/train.log")" = paused ]; do sleep 0.05; done; }
+pause() {
+    touch "$work/pause"
+    until [ "$(tail -n 1 "$work/train.log")" = paused ]; do sleep 0.05; kill -0 "${pids[task]}"; done
+}
 resume() { rm -f "$work/pause"; }
 now() { awk '$1 == "t" { t = $3 } END { print t + 0 }' "$work/train.log"; } # as the task knows it
 speed_between() { # speed_between START END: of the task, over its windows that lie inside
@@ -240,7 +237,8 @@ if [ "${CHECK:-1}" != only ]; then
     begin_agent
     begin_with_shim service service 0 "$python" serve.py --rounds
     : > "$work/train.log"
-    with_shim task 1 "$python" train.py --model "$model" --seconds 3600 --window 0.5 --pause "$work/pause" \
+    env GPUMUX_MARK=task GPUMUX_REGISTER="$work/socket" CUDA_MPS_CLIENT_PRIORITY=1 LD_PRELOAD="$shim" \
+        "$python" train.py --model "$model" --seconds 3600 --window 0.5 --pause "$work/pause" \
         > "$work/train.log" 2> "$work/train.err" &
     pids[task]=$!
     for program in service train; do
