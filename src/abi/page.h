@@ -93,7 +93,7 @@ struct limits_device {
     _Atomic uint32_t window_us;       /* GPU time outstanding at most; 0: no limit */
     _Atomic uint32_t gate_us_max;     /* longest hold for a busy service; 0: no gate */
     _Atomic uint32_t rate_permille;   /* of the device's time; 0: no limit */
-    _Atomic uint32_t share_percent;   /* granted part of the SMs, for the record; 0: all */
+    _Atomic uint32_t share_percent;   /* of the SMs: so much its GPU time counts for; 0: all */
     _Atomic uint32_t neighbour_count; /* services on the device whose status this attempt gets */
     _Atomic uint32_t linger_us;  /* the gate stays shut so long after a service has become idle:
                                        * its next request may be waiting */

@@ -326,6 +326,7 @@ static void test_pages_and_seals(void **state)
     assert_memory_equal(c.limits->devices[0].uuid, uuid, sizeof uuid);
     assert_int_equal(c.limits->devices[0].quota_bytes, 64 * MIB);
     assert_int_equal(c.limits->devices[0].rate_permille, 300); /* there is no MPS to keep it */
+    assert_int_equal(c.limits->devices[0].share_percent, 0); /* nor to give it a part of the SMs */
     assert_int_equal(c.limits->devices[0].mode, LIMITS_ALONE);
     assert_int_equal(c.limits->lease_deadline_ms, 12345);
     assert_int_equal(c.limits->slot_count, 1);

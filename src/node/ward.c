@@ -274,6 +274,9 @@ static void update_limits(struct ward *w)
         atomic_store(&device->gate_us_max, beside ? options->gate_us_max : 0);
         atomic_store(&device->linger_us, beside ? options->linger_us : 0);
         atomic_store(&device->rate_permille, is_task ? rate : 0);
+        /* Without MPS it has all SMs while it runs: its GPU time counts in full. */
+        atomic_store(&device->share_percent,
+                     w->terms.has_mps ? (uint32_t)w->terms.share_max_percent : 0);
     }
     if (w->limits.page)
         limits_changed(w);
@@ -312,7 +315,6 @@ static void fill_limits(struct ward *w)
         (void)pages_parse_uuid(w->terms.devices[i], device->uuid);
         atomic_store(&device->quota_bytes, w->terms.quota_bytes);
         atomic_store(&device->context_bytes, w->registrar->options.context_bytes);
-        atomic_store(&device->share_percent, (uint32_t)w->terms.share_max_percent);
     }
 }
 
