@@ -11,14 +11,15 @@ static int64_t clamp(int64_t value, int64_t least, int64_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* The controller. It learns only from periods in which the rate, and not the task, was the limit. */
+/* The controller. It learns only from periods in which the rate, and not the task, was the limit; and from those in
+ * which too much was used without a hold, else a speed that was set too high would stay. */
 static void end_period(struct rate *rate, uint64_t now_ns, int64_t granted,
                        struct rate_report *report)
 {
     int64_t length_ns = (int64_t)(now_ns - rate->period_ns);
     int64_t used = (int64_t)((double)rate->used_ns / (double)length_ns * RATE_FULL);
     int64_t error = granted - used;
-    if (rate->is_held) {
+    if (rate->is_held || error < 0) {
         rate->integral = clamp(rate->integral + error / INTEGRAL_PARTS, -granted / 2, granted / 2);
         rate->speed = (uint64_t)clamp(granted + rate->integral + error / PROPORTIONAL_PARTS,
                                       granted / 2, granted + granted / 2);
