@@ -54,6 +54,7 @@ static const char help[] =
     "For tests:\n"
     "  --crash-after N       abort after N steps\n"
     "  --exit CODE           end with this exit status instead of 0\n"
+    "  --leave-queue         a service: end without waiting for what the device still has to do\n"
     "\n"
     "Prints a line of progress a second, and reports it to gpumux if that runs it. SIGTERM and\n"
     "SIGINT end it after the step at hand, with exit status 143. Other exit statuses: 1 the "
@@ -82,6 +83,7 @@ enum option_id {
     OPTION_REQUESTS,
     OPTION_SEED,
     OPTION_SLIP,
+    OPTION_LEAVE,
     OPTION_CRASH,
     OPTION_EXIT,
     OPTION_HELP,
@@ -109,6 +111,7 @@ static const struct option long_options[] = {
     {"requests", required_argument, NULL, OPTION_REQUESTS},
     {"seed", required_argument, NULL, OPTION_SEED},
     {"slip", no_argument, NULL, OPTION_SLIP},
+    {"leave-queue", no_argument, NULL, OPTION_LEAVE},
     {"crash-after", required_argument, NULL, OPTION_CRASH},
     {"exit", required_argument, NULL, OPTION_EXIT},
     {"help", no_argument, NULL, OPTION_HELP},
@@ -118,7 +121,7 @@ static const struct option long_options[] = {
 /* What the command line says; values[] is NAN where it says nothing. */
 struct arguments {
     const char *profile, *model, *kernel_list;
-    bool is_service, slips, wants_help;
+    bool is_service, slips, leaves_queue, wants_help;
     double values[OPTION_END - OPTION_PROFILE];
 };
 
@@ -212,6 +215,9 @@ static int parse_arguments(struct error *e, int argc, char **argv, struct argume
         case OPTION_SLIP:
             a->slips = true;
             break;
+        case OPTION_LEAVE:
+            a->leaves_queue = true;
+            break;
         case OPTION_HELP:
             a->wants_help = true;
             break;
@@ -289,6 +295,7 @@ static int plan_service(struct error *e, const struct arguments *a, struct gpumu
             },
         .requests = (uint64_t)value_or(a, OPTION_REQUESTS, 0),
         .slips = a->slips,
+        .leaves_queue = a->leaves_queue,
         .seed = (uint64_t)value_or(a, OPTION_SEED, 1),
     };
     if (s->rate == 0 || (s->kernel.duration_ms == 0) == !a->kernel_list)
@@ -341,7 +348,10 @@ static int run(struct error *e, const struct arguments *a, struct gpumux *gpumux
         r = burn_train_list(e, device, &training, &stop_requested);
     else
         r = burn_train(e, device, &training, &stop_requested);
-    burn_device_close(device);
+    if (a->leaves_queue && r == 0)
+        burn_device_abandon(device);
+    else
+        burn_device_close(device);
     return r;
 }
 

@@ -198,6 +198,11 @@ void burn_device_close(struct burn_device *device)
     free(device);
 }
 
+void burn_device_abandon(struct burn_device *device)
+{
+    free(device);
+}
+
 double burn_device_speed(const struct burn_device *device)
 {
     return device->speed;

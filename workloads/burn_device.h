@@ -19,6 +19,8 @@ struct burn_device;
  * and ends it with burn_device_close(). -ERR_NO_DEVICE, -ERR_NO_MEMORY, -ERR_UNSUPPORTED. */
 int burn_device_open(struct error *e, size_t memory_bytes, struct burn_device **ret_device);
 void burn_device_close(struct burn_device *device);
+/* In its place when the process ends next: the device is asked nothing, whatever it has still to do. */
+void burn_device_abandon(struct burn_device *device);
 double burn_device_speed(const struct burn_device *device);
 
 /* Queues a kernel, in as many waves of blocks as it has. -ERR_IO when the driver refuses. */

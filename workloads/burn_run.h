@@ -26,7 +26,8 @@ struct burn_service {
     struct burn_kernel kernel;          /* each */
     const struct burn_kernels *kernels; /* each is these, as a graph, instead; not owned; or NULL */
     uint64_t requests;                  /* 0: no end */
-    bool slips; /* a late host puts requests off instead of adding to their latency */
+    bool slips;        /* a late host puts requests off instead of adding to their latency */
+    bool leaves_queue; /* does not wait for its last requests */
     uint64_t seed;
     struct gpumux
         *gpumux; /* who is told that it is ready, and of requests; not owned; NULL: nobody */

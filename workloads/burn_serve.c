@@ -139,7 +139,7 @@ static int serve(struct error *e, struct serving *s, const struct burn_service *
             printed_ms = burn_host_ms();
         }
     }
-    while (r == 0 && s->answered < s->launched)
+    while (r == 0 && !service->leaves_queue && s->answered < s->launched)
         r = collect(e, s, true);
     return r;
 }

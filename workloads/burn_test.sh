@@ -54,6 +54,7 @@ expect 2 'number from 0 to 100' --step-ms 1 --sm 101
 expect 2 'needs a unit' --step-ms 1 --memory 100
 expect 2 'needs --rate' --service
 expect 2 'is no option' --step-ms 1 surplus
+expect 0 '^requests=0 .* done$' --service --rate 1000 --kernel-ms 3000000 --requests 3 --leave-queue
 expect 1 'out of device memory: 25600 MiB wanted, 24576 MiB free' --step-ms 1 --memory 25g
 CUDA_VISIBLE_DEVICES='' expect 1 'CUDA_VISIBLE_DEVICES' --step-ms 1
 GPUMUX_WORKLOAD_ID=1 GPUMUX_ATTEMPT=1 GPUMUX_CONTROL=$work/none GPUMUX_BATCH_SIZE=256 expect 0 '^step=4 samples=1024 .* done$' --profile "$profile" --model vgg16 --batch 512 --samples 1024
