@@ -1,7 +1,7 @@
 #!/bin/bash
 # fetch_debian.sh SUITE ARCHITECTURE DIR PACKAGE...: unpacks packages of any Debian release into DIR, from the
 # mirror that this machine itself uses, with nothing of the machine's own packages touched. A DIR that is there
-# is kept. Exits with 77, after a line that says why, when the packages are not to be had.
+# is kept. DEBIAN_COMPONENTS names others than main. Exits with 77, after a line that says why, when the packages are not to be had.
 set -u
 suite=$1 architecture=$2 dir=$3
 shift 3
@@ -27,7 +27,7 @@ rm -rf "$work"
 mkdir -p "$work"/{lists/partial,cache/archives/partial,packages,root}
 keys=/usr/share/keyrings/debian-archive-keyring.gpg
 [ -f $keys ] && options="[signed-by=$keys] " || options=
-echo "deb $options$mirror $suite main" > "$work/sources.list"
+echo "deb $options$mirror $suite ${DEBIAN_COMPONENTS:-main}" > "$work/sources.list"
 apt=(apt-get -qq -o "Dir::Etc::SourceList=$work/sources.list" -o Dir::Etc::SourceParts=/dev/null
     -o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work/cache" -o "Dir::State::status=/dev/null"
     -o "APT::Architecture=$architecture" -o "APT::Architectures::=$architecture"

@@ -1,0 +1,73 @@
+"""merge.py FILE JSON...: one result of the parts' results; prints its bars."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import measure_frontier
+
+
+def commit_of(tree):
+    try:
+        done = subprocess.run(["git", "-C", str(tree), "rev-parse", "--short", "HEAD"], capture_output=True, text=True,
+                              timeout=10, check=False)
+        return done.stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def read(path):
+    return json.loads(Path(path).read_text())
+
+
+class Bars:
+    """Takes the bars of several runs in the place of a part."""
+
+    def __init__(self):
+        self.found = []
+
+    def bar(self, what, limit, measured, held, **more):
+        self.found.append({"bar": what, "limit": limit, "measured": measured, "held": held, **more})
+
+
+def bars_of(parts):
+    """Of each part's runs together where their medians count; else of each run."""
+    runs = {}
+    for part in parts:
+        runs.setdefault(part["part"], []).append(part)
+    found = []
+    for name, group in runs.items():
+        if len(group) > 1 and "frontier" in group[0]:
+            together = Bars()
+            measure_frontier.judge(together, [p for part in group for p in part["points"]], group[0]["frontier"])
+            found += [{"part": name, "runs": len(group), **bar} for bar in together.found]
+        else:
+            found += [{"part": name, **bar} for part in group for bar in part.get("bars", [])]
+    return found
+
+
+def main():
+    target, *paths = sys.argv[1:]
+    parts = [read(path) for path in paths]
+    first = parts[0]
+    bars = bars_of(parts)
+    merged = {
+        "what": "the bars of protection on a real GPU",
+        "date": first.get("date", time.strftime("%Y-%m-%d"))[:10], "commit": commit_of(Path(__file__).parent),
+        "gpu": first.get("gpu", ""), "machine": first.get("machine", ""),
+        "held": sum(bar["held"] is True for bar in bars), "missed": sum(bar["held"] is False for bar in bars),
+        "undecided": sum(bar["held"] is None for bar in bars), "bars": bars,
+        "incomplete": [p["part"] for p in parts if not p.get("complete", True)],
+        "untested": [{"part": p["part"], **item} for p in parts for item in p.get("untested", [])],
+        "parts": [{k: v for k, v in p.items() if k not in ("bars", "untested", "gpu", "machine")} for p in parts]}
+    Path(target).write_text(json.dumps(merged, indent=1) + "\n")
+    for bar in bars:
+        held = {True: "yes", False: "NO", None: "?"}[bar["held"]]
+        print(f"{bar['part']}: {bar['bar']}: {bar['limit']}; measured {bar['measured']}; held {held}")
+    print(f"{merged['held']} bars held, {merged['missed']} missed, {merged['undecided']} undecided; {Path(target).name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+#!/bin/bash
+# protection.sh --list | --part PART [--run N] [--bundle TARBALL|DIR] [--out DIR] | --merge FILE JSON...
+#
+# The bars of protection on a real GPU, in parts of at most eight minutes. --list names them with the seconds that
+# each takes and what it measures. Each part writes DIR/protection-PART.json ($OUT, else the current folder) after
+# every point, so that one that is cut off keeps what it has, prints a line for every bar, and exits with 1 if a
+# bar was missed. --run 2 and 3 write protection-PART-2.json and so on; --merge makes one file of the parts' files, and
+# of several runs of a frontier it takes the median of each point.
+#
+# Needs python3 (3.9) and cc; nvcc for `calls` and `fault`; PyTorch for `steps`, `endings-torch`, `rate` and the
+# frontier; nothing is downloaded or installed. The bundle defaults to the newest in dist/. Changes no setting of
+# the card, and leaves nothing behind: MPS daemons, tasks and folders end with it.
+# GPUMUX_EMULATE=1 rehearses a part on an emulated device; its numbers mean nothing.
+set -Eeuo pipefail
+here=$(cd "$(dirname "$0")/../.." && pwd)
+
+# name|seconds expected|limit|what|command
+parts() {
+    cat <<'LIST'
+calls|100|300|price of single calls, native and shimmed alternating, without and with MPS|measure_calls.py
+steps|170|420|ResNet-50 and BERT training step alone, native and under gpumux alternating|measure_steps.py
+endings-signals|200|460|gpumux-burn ended 200 times each by SIGTERM, SIGINT, SIGHUP, deep queue, neighbours under MPS|measure_endings.py burn SIGTERM SIGINT SIGHUP --name endings-signals
+endings-kills|230|460|the same by SIGKILL, cancel, the out-of-memory killer, its own exit|measure_endings.py burn SIGKILL cancel oom exit --name endings-kills
+endings-torch|150|460|PyTorch ended 5 times each in all seven ways|measure_endings.py torch SIGTERM SIGINT SIGHUP SIGKILL cancel oom exit --name endings-torch
+fault|60|240|an illegal address: the service back, the device back, the guilty task found|measure_faults.py fault
+monitor|40|180|a crossed hard memory limit: until the task has stopped|measure_faults.py monitor
+rate|150|420|the rate loop without MPS at 20, 50 and 80 %|measure_rate.py
+frontier|360|480|a service at 150/s beside ResNet-50 training, MPS, windows of 100 to 1000 us|measure_frontier.py --name frontier --table RATE=150 REQUESTS=6000 CHECK=0
+frontier-turns|360|480|the same without MPS|measure_frontier.py --name frontier-turns MPS=0 RATE=150 REQUESTS=6000 CHECK=0
+frontier-50|420|480|at 50/s, MPS|measure_frontier.py --name frontier-50 RATE=50 REQUESTS=6000 CHECK=0
+frontier-300|220|480|at 300/s, MPS|measure_frontier.py --name frontier-300 RATE=300 REQUESTS=6000 CHECK=0
+frontier-450|180|480|at 450/s, MPS|measure_frontier.py --name frontier-450 RATE=450 REQUESTS=6000 CHECK=0
+frontier-bert|360|480|at 150/s beside BERT, MPS|measure_frontier.py --name frontier-bert MODEL=bert RATE=150 REQUESTS=6000 CHECK=0
+frontier-lstm|360|480|at 150/s beside an LSTM, MPS|measure_frontier.py --name frontier-lstm MODEL=lstm RATE=150 REQUESTS=6000 CHECK=0
+LIST
+}
+usage() { echo "usage: protection.sh --list | --part PART [--run N] [--bundle TARBALL|DIR] [--out DIR] | --merge FILE JSON..." >&2; exit 2; }
+
+bundle= out=${OUT:-$PWD} part=
+[ $# -gt 0 ] || usage
+while [ $# -gt 0 ]; do
+    case $1 in
+    --list)
+        parts | awk -F '|' '{ printf "%2d  %-22s about %3d s, at most %3d  %s\n", NR, $1, $2, $3, $4 }'
+        exit
+        ;;
+    --merge)
+        shift
+        [ $# -ge 2 ] || usage
+        exec python3 "$here/bench/gpu/merge.py" "$@"
+        ;;
+    --part) part=${2:?} ;;
+    --run) export GPUMUX_RUN=${2:?} ;;
+    --bundle) bundle=${2:?} ;;
+    --out) out=${2:?} ;;
+    *) usage ;;
+    esac
+    shift 2
+done
+IFS='|' read -r part _ limit _ command <<< "$(parts | awk -F '|' -v p="$part" '$1 == p || NR == p')"
+[ -n "$part" ] || usage
+
+# shellcheck disable=SC2012
+[ -n "$bundle" ] || bundle=$(ls -t "$here"/dist/gpumux-*.tar.gz 2> /dev/null | head -n 1)
+[ -e "$bundle" ] || { echo "protection: no bundle: run make bundle, or give --bundle" >&2; exit 2; }
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+work=$(mktemp -d /tmp/gmb.XXXXXX)
+# What a part that was killed has left: daemons of MPS, tasks.
+finish() {
+    local status=$?
+    trap - EXIT
+    [ ! -d "$work/w" ] || GPUMUX_WORK=$work/w timeout -k 5 60 python3 "$here/bench/gpu/lab.py" || true
+    rm -rf "$work"
+    exit $status
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+mkdir "$work/w"
+if [ -d "$bundle" ]; then
+    root=$(cd "$bundle" && pwd)
+else
+    tar -C "$work" -xzf "$bundle"
+    root=$(echo "$work"/gpumux-*)
+fi
+export GPUMUX_WORK=$work/w GPUMUX_ROOT=$root GPUMUX_TREE=$here GPUMUX_OUT=$out GPUMUX_LIMIT=${GPUMUX_LIMIT:-$limit} PYTHONUNBUFFERED=1
+echo "protection: part $part, at most $GPUMUX_LIMIT s, into protection-$part.json"
+# What does not end by its own clock is asked to, and cleans up; then it is made to.
+status=0
+# shellcheck disable=SC2086
+timeout -k 30 "$GPUMUX_LIMIT" python3 "$here"/bench/gpu/$command || status=$?
+echo "protection: part $part ended with status $status after $SECONDS s"
+exit $status

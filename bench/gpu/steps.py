@@ -1,0 +1,58 @@
+"""A training task that makes as many steps as it is told to, and says how long they took.
+
+Reads `steps N` lines from standard input; answers each with one JSON object. `--fake` needs no PyTorch.
+"""
+
+import argparse
+import json
+import sys
+import time
+
+
+def make_step(model, batch):
+    import torch
+    from torch import nn
+
+    from models import example
+
+    torch.manual_seed(1)
+    net, data = example(model, batch, "cuda")
+    labels = torch.randint(0, 1000, (batch,), device="cuda")
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    loss_of = nn.CrossEntropyLoss()
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = loss_of(net(data), labels)
+        loss.backward()
+        optimizer.step()
+
+    return step, torch.cuda.synchronize
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="resnet50")
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--fake", action="store_true")
+    options = parser.parse_args()
+    if options.fake:
+        step, synchronize = lambda: time.sleep(0.001), lambda: None
+    else:
+        step, synchronize = make_step(options.model, options.batch)
+    for _ in range(12):
+        step()
+    synchronize()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        steps = int(line.split()[1])
+        start = time.perf_counter()
+        for _ in range(steps):
+            step()
+        synchronize()
+        print(json.dumps({"steps": steps, "ms": (time.perf_counter() - start) * 1000 / steps}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+#!/bin/bash
+# protection.sh [--bundle TARBALL|DIR] [--out DIR] [--only TEXT] [--setting mps|turns|both] | --fetch
+#
+# Unmodified programs on a real GPU, each natively and under `gpumux run --quota`: PyTorch (caching allocator,
+# expandable_segments, cudaMallocAsync, CUDA graphs, torch.compile, DataLoader workers, two processes, shared
+# tensors), JAX, CuPy, Triton, ONNX Runtime, CUDA as nvcc builds it with its runtime static and shared, the driver's
+# interface alone, and the runtime of CUDA 11.8. See frameworks.py for what must be true of each. About three
+# minutes, at most eight. Writes DIR/protection-frameworks.json after every case ($OUT, else the current folder);
+# what was not tried is in it as untested.
+#
+# Needs python3 and cc, and whatever of the frameworks is there. The bundle defaults to the newest in dist/.
+# --fetch, on a machine with a Debian mirror, puts the runtime of CUDA 11.8 into dist/cudart11, to be taken along.
+# GPUMUX_EMULATE=1 tries the script itself on a machine without a GPU.
+set -Eeuo pipefail
+here=$(cd "$(dirname "$0")/../.." && pwd)
+bundle= out=${OUT:-$PWD} options=()
+while [ $# -gt 0 ]; do
+    case $1 in
+    --fetch)
+        DEBIAN_COMPONENTS='main contrib non-free' exec "$here/tests/shim/fetch_debian.sh" bookworm amd64 \
+            "$here/dist/cudart11" libcudart11.0
+        ;;
+    --bundle) bundle=$2 ;;
+    --out) out=$2 ;;
+    --only | --setting) options+=("$1" "$2") ;;
+    *) sed -n 's/^# \(protection.sh .*\)/usage: \1/p' "$0" >&2; exit 2 ;;
+    esac
+    shift 2
+done
+# shellcheck disable=SC2012
+[ -n "$bundle" ] || bundle=$(ls -t "$here"/dist/gpumux-*.tar.gz 2> /dev/null | head -n 1)
+[ -e "$bundle" ] || { echo "protection: no bundle: run make bundle, or give --bundle" >&2; exit 2; }
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+work=$(mktemp -d /tmp/gmt.XXXXXX)
+# What a part that was killed has left: daemons of MPS, tasks.
+finish() {
+    local status=$?
+    trap - EXIT
+    [ ! -d "$work/w" ] || GPUMUX_WORK=$work/w timeout -k 5 60 python3 "$here/bench/gpu/lab.py" || true
+    rm -rf "$work"
+    exit $status
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+mkdir "$work/w"
+if [ -d "$bundle" ]; then
+    root=$(cd "$bundle" && pwd)
+else
+    tar -C "$work" -xzf "$bundle"
+    root=$(echo "$work"/gpumux-*)
+fi
+export GPUMUX_WORK=$work/w GPUMUX_ROOT=$root GPUMUX_TREE=$here GPUMUX_OUT=$out GPUMUX_LIMIT=${GPUMUX_LIMIT:-470} PYTHONUNBUFFERED=1
+status=0
+timeout -k 30 "$GPUMUX_LIMIT" python3 "$here/tests/gpu/frameworks.py" ${options[@]+"${options[@]}"} || status=$?
+echo "protection: ended with status $status after $SECONDS s, written to protection-frameworks.json"
+exit $status
