@@ -4,41 +4,19 @@
 #include <math.h>
 #include <string.h>
 
-/* Two numbers that the processor adds at once. */
-typedef double pair __attribute__((vector_size(16)));
-
-static inline pair load(const double *from)
-{
-    pair v;
-    memcpy(&v, from, sizeof v);
-    return v;
-}
-
-double linear_dot(const double *a, const double *b, size_t count)
-{
-    pair even = {0, 0}, odd = {0, 0};
-    size_t i = 0;
-    for (; i + 4 <= count; i += 4) {
-        even += load(a + i) * load(b + i);
-        odd += load(a + i + 2) * load(b + i + 2);
-    }
-    even += odd;
-    double sum = even[0] + even[1];
-    for (; i < count; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-
 bool linear_cholesky(double *a, size_t n, size_t stride)
 {
+    double reciprocals[LINEAR_ROWS_MAX];
+    assert(n <= LINEAR_ROWS_MAX);
     for (size_t i = 0; i < n; i++) {
         double *row = a + i * stride;
         for (size_t j = 0; j < i; j++)
-            row[j] = (row[j] - linear_dot(row, a + j * stride, j)) / a[j * stride + j];
+            row[j] = (row[j] - linear_dot(row, a + j * stride, j)) * reciprocals[j];
         double square = row[i] - linear_dot(row, row, i);
         if (!(square > 0) || !isfinite(square))
             return false;
         row[i] = sqrt(square);
+        reciprocals[i] = 1 / row[i];
     }
     return true;
 }
@@ -61,13 +39,14 @@ void linear_solve_lower_transposed(const double *l, size_t n, size_t stride, dou
 
 void linear_invert_lower(const double *l, size_t n, size_t stride, double *ret_rows)
 {
-    for (size_t j = 0; j < n; j++) {
-        double *column = ret_rows + j * stride;
-        column[j] = 1 / l[j * stride + j];
-        for (size_t i = j + 1; i < n; i++) {
-            const double *row = l + i * stride;
-            column[i] = -linear_dot(row + j, column + j, i - j) / row[i];
+    for (size_t i = 0; i < n; i++) {
+        const double *row = l + i * stride;
+        double reciprocal = 1 / row[i];
+        for (size_t j = 0; j < i; j++) {
+            double *column = ret_rows + j * stride;
+            column[i] = -linear_dot(row + j, column + j, i - j) * reciprocal;
         }
+        ret_rows[i * stride + i] = reciprocal;
     }
 }
 
