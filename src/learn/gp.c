@@ -1,4 +1,4 @@
-#include "learn/gp.h"
+#include "learn/gp_internal.h"
 
 #include <assert.h>
 #include <math.h>
@@ -11,24 +11,6 @@
 
 enum { N = GP_POINTS_MAX, D = GP_DIMENSIONS_MAX };
 static const double log_two_pi = 1.8378770664093454836;
-
-struct gp {
-    size_t dimensions;
-    size_t count;       /* points that were added */
-    size_t conditioned; /* of them, those that the posterior knows */
-    double points[N][D];
-    double values[N], extra_noise[N];
-
-    struct gp_kernel kernel;
-    double factor[N][N]; /* lower triangle: Cholesky factor of their covariance */
-    double weights[N];   /* covariance⁻¹ · values */
-
-    /* What the likelihood works with. */
-    double inverse[N][N];
-    double slope[N][N]; /* −∂k/∂(r²)·2 */
-    double covariance[N][N];
-    double trial[N][N], trial_weights[N];
-};
 
 struct gp *gp_new(size_t dimensions)
 {
@@ -68,38 +50,15 @@ int gp_add(struct gp *g, const double *point, double value, double extra_noise)
     return 0;
 }
 
-/* k(a, b), and 5/3 · variance · (1 + √5·r) · exp(−√5·r): times ((a_d − b_d) / length_d)² this is the
- * derivative of k by the logarithm of length_d. */
-static inline double covariance(const struct gp_kernel *kernel, const double *inverse_lengths,
-                                const double *a, const double *b, size_t dimensions,
-                                double *ret_slope)
-{
-    double square = 0;
-    for (size_t d = 0; d < dimensions; d++) {
-        double along = (a[d] - b[d]) * inverse_lengths[d];
-        square += along * along;
-    }
-    square *= 5;
-    double r = sqrt(square), decay = kernel->variance * exp(-r);
-    *ret_slope = 5.0 / 3.0 * decay * (1 + r);
-    return decay * (1 + r + square / 3);
-}
-
-static void invert_lengths(const struct gp *g, const struct gp_kernel *kernel, double *ret_inverse)
-{
-    for (size_t d = 0; d < g->dimensions; d++)
-        ret_inverse[d] = 1 / kernel->lengths[d];
-}
-
 /* Lower triangles of the covariance and of the slopes. */
 static void fill_covariance(struct gp *g, const struct gp_kernel *kernel)
 {
     double inverse_lengths[D];
-    invert_lengths(g, kernel, inverse_lengths);
+    gp_invert_lengths(kernel, g->dimensions, inverse_lengths);
     for (size_t i = 0; i < g->count; i++) {
         for (size_t j = 0; j < i; j++)
-            g->covariance[i][j] = covariance(kernel, inverse_lengths, g->points[i], g->points[j],
-                                             g->dimensions, &g->slope[i][j]);
+            g->covariance[i][j] = gp_covariance(kernel, inverse_lengths, g->points[i], g->points[j],
+                                                g->dimensions, &g->slope[i][j]);
         g->covariance[i][i] = kernel->variance;
     }
 }
@@ -125,6 +84,7 @@ int gp_condition(struct gp *g, const struct gp_kernel *kernel)
     g->conditioned = 0;
     if (!factorise(g, kernel, g->factor, g->weights))
         return -ERR_INVALID;
+    memcpy(g->whitened, g->weights, g->count * sizeof *g->weights);
     linear_solve_lower_transposed(g->factor[0], g->count, N, g->weights);
     g->conditioned = g->count;
     return 0;
@@ -134,9 +94,10 @@ void gp_predict(const struct gp *g, const double *point, double *ret_mean, doubl
 {
     double k[N], inverse_lengths[D], unused;
     size_t n = g->conditioned;
-    invert_lengths(g, &g->kernel, inverse_lengths);
+    gp_invert_lengths(&g->kernel, g->dimensions, inverse_lengths);
     for (size_t i = 0; i < n; i++)
-        k[i] = covariance(&g->kernel, inverse_lengths, g->points[i], point, g->dimensions, &unused);
+        k[i] =
+            gp_covariance(&g->kernel, inverse_lengths, g->points[i], point, g->dimensions, &unused);
     *ret_mean = linear_dot(k, g->weights, n);
     linear_solve_lower(g->factor[0], n, N, k);
     *ret_variance = fmax(0, g->kernel.variance - linear_dot(k, k, n));

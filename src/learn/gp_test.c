@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
-#include "learn/gp.h"
+#include "learn/gp_field.h"
 
 static struct gp_kernel kernel_of(double variance, double a, double b, double noise)
 {
@@ -159,6 +159,49 @@ static void test_posterior_properties(void **state)
     gp_free(g);
 }
 
+/* Points that come one by one, places that come later, another kernel, other values. */
+static void test_field_is_what_is_predicted(void **state)
+{
+    (void)state;
+    enum { PLACES = 37 };
+    struct gp *g = gp_new(2);
+    struct gp_field *f = gp_field_new(2, PLACES);
+    struct gp_kernel kernel = kernel_of(1.5, 1, 2, 0.01);
+    double places[PLACES][2];
+    size_t place_count = 0;
+    struct rng r;
+    assert_true(g && f);
+    rng_seed(&r, 8);
+    for (size_t round = 0; round < 20; round++) {
+        for (size_t more = 0; more < 3 && place_count < PLACES; more++) {
+            double *x = places[place_count++];
+            x[0] = 4 * rng_double(&r) - 2;
+            x[1] = 4 * rng_double(&r) - 2;
+            gp_field_add(f, x);
+        }
+        if (round == 12)
+            kernel.lengths[1] = 0.7;
+        gp_clear(g);
+        for (size_t i = 0; i <= round; i++) {
+            double x[2] = {sin((double)(3 * i)), cos((double)(5 * i))};
+            if (round == 16 && i == 4)
+                x[0] = 0; /* one of the old points is another now */
+            assert_int_equal(gp_add(g, x, surface(x) + 0.1 * (double)round, i == 2 ? 0.2 : 0), 0);
+        }
+        assert_int_equal(gp_condition(g, &kernel), 0);
+        gp_field_update(f, g);
+        for (size_t i = 0; i < place_count; i++) {
+            double mean, variance, field_mean, field_variance;
+            gp_predict(g, places[i], &mean, &variance);
+            gp_field_at(f, i, &field_mean, &field_variance);
+            assert_true(fabs(mean - field_mean) < 1e-9);
+            assert_true(fabs(variance - field_variance) < 1e-9);
+        }
+    }
+    gp_free(g);
+    gp_field_free(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +210,7 @@ int main(void)
         cmocka_unit_test(test_search_climbs_from_every_start),
         cmocka_unit_test(test_bounds_hold),
         cmocka_unit_test(test_posterior_properties),
+        cmocka_unit_test(test_field_is_what_is_predicted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

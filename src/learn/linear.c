@@ -4,6 +4,18 @@
 #include <math.h>
 #include <string.h>
 
+void linear_add_scaled(double *to, const double *from, double factor, size_t count)
+{
+    linear_pair both = {factor, factor};
+    size_t i = 0;
+    for (; i + 2 <= count; i += 2) {
+        linear_pair sum = linear_load(to + i) + both * linear_load(from + i);
+        memcpy(to + i, &sum, sizeof sum);
+    }
+    if (i < count)
+        to[i] += factor * from[i];
+}
+
 bool linear_cholesky(double *a, size_t n, size_t stride)
 {
     double reciprocals[LINEAR_ROWS_MAX];

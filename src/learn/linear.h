@@ -37,6 +37,9 @@ static inline double linear_dot(const double *a, const double *b, size_t count)
     return count & 1 ? sum + a[i] * b[i] : sum;
 }
 
+/* to[i] += factor · from[i]. */
+void linear_add_scaled(double *to, const double *from, double factor, size_t count);
+
 /* Replaces the lower triangle of the symmetric `a` (n × n) by L with L·Lᵀ = a; the upper one is not
  * read. false when it is not positive definite: `a` is then spoiled. */
 bool linear_cholesky(double *a, size_t n, size_t stride);

@@ -14,7 +14,7 @@
 static const size_t learn_at[] = {3, 5, 8, 13, 20};
 
 /* In octaves of batch size and in log PD. */
-static const double length_min = 0.5, length_max = 16, length_start = 2;
+static const double length_min = 1, length_max = 16, length_start = 4;
 static const double deviation_min = 0.03, deviation_max = 2, deviation_start = 0.3;
 static const double noise_min = 0.01, noise_max = 0.15, noise_start = 0.05;
 
@@ -103,7 +103,8 @@ int tuner_new(struct error *e, const struct tuner_task *tasks, size_t task_count
     t->gp = gp_new(task_count);
     t->candidates.points = calloc(TUNER_CANDIDATES_MAX, sizeof *t->candidates.points);
     t->candidates.priors = calloc(TUNER_CANDIDATES_MAX, sizeof *t->candidates.priors);
-    if (!t->gp || !t->candidates.points || !t->candidates.priors) {
+    t->candidates.field = gp_field_new(task_count, TUNER_CANDIDATES_MAX);
+    if (!t->gp || !t->candidates.points || !t->candidates.priors || !t->candidates.field) {
         tuner_free(t);
         return error_set(e, ERR_NO_MEMORY, "no memory for a search of batch sizes");
     }
@@ -122,31 +123,18 @@ void tuner_free(struct tuner *t)
     gp_free(t->gp);
     free(t->candidates.points);
     free(t->candidates.priors);
+    gp_field_free(t->candidates.field);
     free(t);
-}
-
-static void coordinates(const struct tuner *t, const struct tuner_point *p, double *ret_x)
-{
-    for (size_t i = 0; i < t->task_count; i++)
-        ret_x[i] = t->coordinates[i][p->choices[i]];
-}
-
-static double posterior(const struct tuner *t, const struct tuner_point *p, double prior,
-                        double *ret_deviation)
-{
-    double x[TUNER_TASKS_MAX], mean, variance;
-    coordinates(t, p, x);
-    gp_predict(t->gp, x, &mean, &variance);
-    *ret_deviation = sqrt(variance);
-    return mean + t->level + prior;
 }
 
 /* Log PD where it was measured. */
 static double posterior_measured(const struct tuner *t, size_t measurement)
 {
     const struct tuner_measurement *m = &t->measurements[measurement];
-    double deviation;
-    return posterior(t, &m->point, m->prior, &deviation);
+    double x[TUNER_TASKS_MAX], mean, variance;
+    tuner_point_coordinates(t, &m->point, x);
+    gp_predict(t->gp, x, &mean, &variance);
+    return mean + t->level + m->prior;
 }
 
 /* The mean of a run of measurements above the prior. */
@@ -175,7 +163,7 @@ static void believe(struct tuner *t)
     for (size_t i = 0; i < t->recall_count + t->round_count; i++) {
         const struct tuner_measurement *m = &t->measurements[i];
         double x[TUNER_TASKS_MAX];
-        coordinates(t, &m->point, x);
+        tuner_point_coordinates(t, &m->point, x);
         double level = i < t->recall_count ? recalled_level : t->level;
         (void)gp_add(t->gp, x, m->log_pd - m->prior - level, m->distrust * m->distrust);
     }
@@ -216,11 +204,13 @@ static double choose_next(struct tuner *t)
                   log((double)t->candidates.count * round * round * M_PI * M_PI /
                       (6 * t->options.failure_probability));
     double width = sqrt(fmax(beta, 0));
+    gp_field_update(t->candidates.field, t->gp);
     for (size_t i = 0; i < t->candidates.count; i++) {
-        double deviation,
-            mean = posterior(t, &t->candidates.points[i], t->candidates.priors[i], &deviation);
-        if (mean - width * deviation < least) {
-            least = mean - width * deviation;
+        double mean, variance;
+        gp_field_at(t->candidates.field, i, &mean, &variance);
+        double bound = mean + t->level + t->candidates.priors[i] - width * sqrt(variance);
+        if (bound < least) {
+            least = bound;
             t->next = t->candidates.points[i];
         }
     }

@@ -5,6 +5,12 @@
 #include <math.h>
 #include <string.h>
 
+void tuner_point_coordinates(const struct tuner *t, const struct tuner_point *p, double *ret_x)
+{
+    for (size_t i = 0; i < t->task_count; i++)
+        ret_x[i] = t->coordinates[i][p->choices[i]];
+}
+
 double tuner_point_prior(const struct tuner *t, const struct tuner_point *p)
 {
     uint32_t batches[TUNER_TASKS_MAX];
@@ -52,6 +58,9 @@ bool tuner_point_fits(const struct tuner *t, const struct tuner_point *p)
 static void append(struct tuner *t, const struct tuner_point *p)
 {
     struct tuner_candidates *c = &t->candidates;
+    double x[TUNER_TASKS_MAX];
+    tuner_point_coordinates(t, p, x);
+    gp_field_add(c->field, x);
     c->priors[c->count] = tuner_point_prior(t, p);
     c->points[c->count++] = *p;
 }

@@ -1,5 +1,6 @@
 /* What the parts of the tuner share: the search itself, its candidates, and its saved form. */
 #pragma once
+#include "learn/gp_field.h"
 #include "learn/tuner.h"
 
 enum {
@@ -14,8 +15,9 @@ struct tuner_point {
 };
 
 struct tuner_candidates {
-    struct tuner_point *points; /* both with room for TUNER_CANDIDATES_MAX; owned */
+    struct tuner_point *points; /* these two with room for TUNER_CANDIDATES_MAX; owned */
     double *priors;
+    struct gp_field *field; /* a place for every point; owned */
     size_t count;
 };
 
@@ -48,6 +50,7 @@ struct tuner {
     bool done;
 };
 
+void tuner_point_coordinates(const struct tuner *t, const struct tuner_point *p, double *ret_x);
 /* What the prior says of it; 0 without one. */
 double tuner_point_prior(const struct tuner *t, const struct tuner_point *p);
 void tuner_point_batches(const struct tuner *t, const struct tuner_point *p, uint32_t *ret_batches);
