@@ -6,6 +6,7 @@
 #include "emu/capture.h"
 #include "emu/client.h"
 #include "emu/driver.h"
+#include "emu/memory.h"
 
 int context_error(const struct context *context)
 {
@@ -452,7 +453,7 @@ CUDA_API int cuCtxSynchronize(void)
 {
     struct context *context;
     int r = context_current(&context);
-    return r == CUDA_SUCCESS ? context_wait(context) : r;
+    return r == CUDA_SUCCESS ? pool_synchronized(context, context_wait(context)) : r;
 }
 
 /* Parameters ask for a part of the device, or for sharing it with graphics: not emulated. */

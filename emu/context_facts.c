@@ -1,5 +1,6 @@
 /* Limits, flags and other facts about contexts, most of them kept and without effect. */
 #include "emu/driver.h"
+#include "emu/memory.h"
 
 enum {
     LIMIT_STACK = 0,
@@ -104,7 +105,7 @@ CUDA_API int cuCtxSynchronize_v2(struct context *context);
 CUDA_API int cuCtxSynchronize_v2(struct context *context)
 {
     int r = context_resolve(&context);
-    return r == CUDA_SUCCESS ? context_wait(context) : r;
+    return r == CUDA_SUCCESS ? pool_synchronized(context, context_wait(context)) : r;
 }
 
 /* There is no cache to reset. */

@@ -4,6 +4,7 @@
 
 #include "emu/capture.h"
 #include "emu/ipc.h"
+#include "emu/memory.h"
 
 int event_resolve(const struct event *event)
 {
@@ -240,7 +241,8 @@ CUDA_API int cuEventSynchronize(struct event *event)
         return event_share_wait(event);
     if (r != CUDA_SUCCESS || event->records == 0)
         return r;
-    return stream_wait(event->context, event->stream, event->stream_position);
+    return pool_synchronized(event->context,
+                             stream_wait(event->context, event->stream, event->stream_position));
 }
 
 CUDA_API int cuEventElapsedTime(float *ret_ms, struct event *start, struct event *end);

@@ -145,22 +145,15 @@ CUDA_API int cuMemAllocPitch_v2(uint64_t *ret_address, size_t *ret_pitch, size_t
     return r;
 }
 
-/* What is still to be given back to the device, in the order of a stream. */
-struct later {
-    uint64_t bytes;
-    struct pool *pool; /* that it leaves; NULL: none */
-};
-
 /*
- * Takes the allocation that starts at `address` out of the table, and gives its memory back to the
- * device: at once, so that no thread sees a pool smaller before the device has the memory, or where
- * the stream has come so far.
+ * Takes the allocation that starts at `address` out of the table. Without a stream the device has its
+ * memory back at once. With one, *ret_later is what it is to have back when the stream has come so
+ * far; memory of a pool stays in the pool, for the next allocation or until someone synchronizes.
  */
 static int take_out(struct process *process, uint64_t address, const struct stream *stream,
-                    struct later *ret_later)
+                    uint64_t *ret_later)
 {
     int r = CUDA_SUCCESS;
-    struct later later = {0};
     pthread_mutex_lock(&process->lock);
     struct allocation *found = allocations_find(&process->allocations, address, 0);
     if (!found || found->address != address || found->kind == ALLOCATION_MAPPED ||
@@ -169,14 +162,14 @@ static int take_out(struct process *process, uint64_t address, const struct stre
     } else {
         struct visible_device *visible = found->context->visible;
         bool is_later = stream && stream->context->visible == visible;
-        later.bytes = found->charged_bytes;
+        *ret_later = is_later && !found->pool ? found->charged_bytes : 0;
         if (found->pool)
-            later.bytes = pool_take_back(found->pool, found->charged_bytes,
-                                         is_later ? stream : NULL, &later.pool);
-        if (!is_later)
-            memory_discharge(visible, later.bytes);
+            pool_take_back(found->pool, found->charged_bytes, is_later ? stream : NULL);
+        else if (!is_later)
+            memory_discharge(visible, found->charged_bytes);
         allocations_remove(&process->allocations, found);
-        *ret_later = is_later ? later : (struct later){0};
+        if (!stream)
+            pool_shrink_all(process, visible);
     }
     pthread_mutex_unlock(&process->lock);
     return r;
@@ -186,7 +179,7 @@ CUDA_API int cuMemFree_v2(uint64_t address);
 CUDA_API int cuMemFree_v2(uint64_t address)
 {
     struct context *context;
-    struct later later;
+    uint64_t later;
     int r = context_current(&context);
     if (r != CUDA_SUCCESS || address == 0)
         return r;
@@ -254,21 +247,9 @@ CUDA_API int cuMemFreeAsync(uint64_t address, struct stream *handle)
     struct graph_memory *of_graph = graph_memory_find(stream->context->process, address);
     if (of_graph)
         return graph_memory_free(of_graph);
-    struct process *process = stream->context->process;
-    struct later later;
-    uint64_t position = 0;
-    r = take_out(process, address, stream, &later);
-    if (r != CUDA_SUCCESS || later.bytes == 0)
-        return r;
-    const struct emu_entry entry = {.operation = EMU_FREE, .value = later.bytes};
-    r = stream_push(stream, &entry, &position);
-    pthread_mutex_lock(&process->lock);
-    if (r != CUDA_SUCCESS)
-        memory_discharge(stream->context->visible, later.bytes);
-    if (later.pool)
-        pool_left(later.pool, stream, position);
-    pthread_mutex_unlock(&process->lock);
-    return r;
+    struct emu_entry entry = {.operation = EMU_FREE};
+    r = take_out(stream->context->process, address, stream, &entry.value);
+    return r == CUDA_SUCCESS && entry.value > 0 ? stream_push(stream, &entry, NULL) : r;
 }
 
 void memory_discard_all(struct context *context)
@@ -278,12 +259,13 @@ void memory_discard_all(struct context *context)
         struct allocation *allocation = &allocations->sorted[i - 1];
         if (allocation->context != context)
             continue;
-        memory_discharge(context->visible,
-                         allocation->pool ? pool_take_back(allocation->pool,
-                                                           allocation->charged_bytes, NULL, NULL)
-                                          : allocation->charged_bytes);
+        if (allocation->pool)
+            pool_take_back(allocation->pool, allocation->charged_bytes, NULL);
+        else
+            memory_discharge(context->visible, allocation->charged_bytes);
         allocations_remove(allocations, allocation);
     }
+    pool_shrink_all(context->process, context->visible);
 }
 
 CUDA_API int cuMemGetInfo_v2(size_t *ret_free_bytes, size_t *ret_total_bytes);

@@ -15,14 +15,14 @@ void memory_discharge(struct visible_device *visible, uint64_t bytes);
 /* memory.c: an allocation in a stream that captures becomes a node. */
 int memory_capture_allocation(struct stream *stream, size_t bytes, uint64_t *ret_address);
 
-/* pool.c. Under process.lock: an allocation of a pool goes; returns how many bytes the pool gives
- * back to the device for it, which the caller discharges. With a stream of that device it does so in
- * the stream's order: the pool counts them as reserved until then, and *ret_leaving, if not NULL, is
- * to be told by pool_left where in the stream that is. */
-uint64_t pool_take_back(struct pool *pool, uint64_t charged_bytes, const struct stream *stream,
-                        struct pool **ret_leaving);
-/* Under process.lock. position: as of stream_push; 0: they are back already. */
-void pool_left(struct pool *pool, const struct stream *stream, uint64_t position);
+/* pool.c. Under process.lock: an allocation of a pool goes, in the order of that stream of the
+ * device, or at once. */
+void pool_take_back(struct pool *pool, uint64_t charged_bytes, const struct stream *stream);
+/* Under process.lock: the device's pools give back what they hold beyond their thresholds, as they do
+ * whenever the program synchronizes. */
+void pool_shrink_all(struct process *process, struct visible_device *visible);
+/* The same, at the end of a wait for the context's work; returns the wait's result. */
+int pool_synchronized(struct context *context, int result);
 /* The pool that cuMemAllocAsync uses in a context. */
 struct pool *pool_of_context(struct context *context);
 int pool_allocate(struct context *context, struct pool *pool, size_t bytes, uint64_t *ret_address);

@@ -4,6 +4,7 @@
  * than its release threshold.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "emu/capture.h"
 #include "emu/memory.h"
@@ -30,12 +31,10 @@ struct pool {
     uint64_t used_bytes;     /* of them, in allocations */
     uint64_t reserved_high_bytes, used_high_bytes;
     uint64_t threshold_bytes;
-    /* What goes back to the device when a stream has come so far, by the stream's index. */
+    /* By the stream's index: what was freed in it and may still be used before `position`. */
     struct {
         uint64_t bytes, position;
-        unsigned unplaced; /* frees whose position is not known yet */
-    } leaving[EMU_STREAMS_MAX];
-    unsigned unplaced;                  /* over all streams */
+    } freed[EMU_STREAMS_MAX];
     int reuse[POOL_REUSE_INTERNAL + 1]; /* by attribute; kept, without effect */
 };
 
@@ -53,18 +52,39 @@ static void refresh(struct pool *pool)
     pool->reserved_bytes = pool->used_bytes = 0;
     pool->reserved_high_bytes = pool->used_high_bytes = 0;
     for (unsigned i = 0; i < EMU_STREAMS_MAX; i++)
-        pool->leaving[i].bytes = 0;
+        pool->freed[i].bytes = 0;
 }
 
-/* Takes what is beyond `keep_bytes` and not in use out of the pool. */
-static uint64_t shrink(struct pool *pool, uint64_t keep_bytes)
+/* What was freed in streams that have not come so far. */
+static uint64_t freed_bytes(struct pool *pool)
+{
+    struct device *device = &pool->visible->device;
+    uint64_t sum = 0;
+    if (pool->visible->context_count == 0)
+        return 0;
+    device_lock_now(device);
+    const struct emu_client *client = &device->state->clients[device->own_slot];
+    for (unsigned i = 0; i < EMU_STREAMS_MAX; i++) {
+        if (client->streams[i].head >= pool->freed[i].position)
+            pool->freed[i].bytes = 0;
+        sum += pool->freed[i].bytes;
+    }
+    device_unlock(device);
+    return sum;
+}
+
+/* Gives what is beyond `keep_bytes` and not in use back to the device. */
+static void shrink(struct pool *pool, uint64_t keep_bytes)
 {
     uint64_t stay_bytes = larger(pool->used_bytes, keep_bytes);
     if (pool->reserved_bytes <= stay_bytes)
-        return 0;
+        return;
+    stay_bytes = larger(pool->used_bytes + freed_bytes(pool), keep_bytes);
+    if (pool->reserved_bytes <= stay_bytes)
+        return;
     uint64_t excess_bytes = pool->reserved_bytes - stay_bytes;
     pool->reserved_bytes = stay_bytes;
-    return excess_bytes;
+    memory_discharge(pool->visible, excess_bytes);
 }
 
 static void free_pool(struct pool *pool)
@@ -74,52 +94,47 @@ static void free_pool(struct pool *pool)
     free(pool);
 }
 
-static void free_if_unused(struct pool *pool)
+/* One that the program destroyed has nothing to keep: all goes with the last allocation. */
+static void shrink_destroyed(struct pool *pool)
 {
-    if (pool->destroyed && pool->used_bytes == 0 && pool->unplaced == 0)
+    if (pool->used_bytes == 0)
+        memset(pool->freed, 0, sizeof(pool->freed));
+    shrink(pool, 0);
+    if (pool->used_bytes == 0)
         free_pool(pool);
 }
 
-uint64_t pool_take_back(struct pool *pool, uint64_t charged_bytes, const struct stream *stream,
-                        struct pool **ret_leaving)
+void pool_take_back(struct pool *pool, uint64_t charged_bytes, const struct stream *stream)
 {
     refresh(pool);
     pool->used_bytes -= charged_bytes;
-    uint64_t back_bytes = shrink(pool, pool->destroyed ? 0 : pool->threshold_bytes);
-    if (stream && back_bytes > 0) {
-        pool->leaving[stream->index].bytes += back_bytes;
-        pool->leaving[stream->index].unplaced++;
-        pool->unplaced++;
-        *ret_leaving = pool;
+    if (stream) {
+        pool->freed[stream->index].bytes += charged_bytes;
+        pool->freed[stream->index].position = stream_tail(stream);
     }
-    free_if_unused(pool);
-    return back_bytes;
+    if (pool->destroyed)
+        shrink_destroyed(pool);
 }
 
-void pool_left(struct pool *pool, const struct stream *stream, uint64_t position)
+void pool_shrink_all(struct process *process, struct visible_device *visible)
 {
-    pool->leaving[stream->index].unplaced--;
-    pool->leaving[stream->index].position = larger(pool->leaving[stream->index].position, position);
-    pool->unplaced--;
-    free_if_unused(pool);
+    list_for_each (it, &process->pools) {
+        struct pool *pool = list_entry(it, struct pool, link);
+        if (pool->visible != visible)
+            continue;
+        refresh(pool);
+        shrink(pool, pool->threshold_bytes);
+    }
 }
 
-/* Under process.lock: what the pool has no more, and the device does not have back yet. */
-static uint64_t leaving_bytes(struct pool *pool)
+int pool_synchronized(struct context *context, int result)
 {
-    struct device *device = &pool->visible->device;
-    uint64_t sum = 0;
-    if (pool->visible->context_count == 0)
-        return 0;
-    device_lock_now(device);
-    const struct emu_client *client = &device->state->clients[device->own_slot];
-    for (unsigned i = 0; i < EMU_STREAMS_MAX; i++) {
-        if (pool->leaving[i].unplaced == 0 && client->streams[i].head >= pool->leaving[i].position)
-            pool->leaving[i].bytes = 0;
-        sum += pool->leaving[i].bytes;
-    }
-    device_unlock(device);
-    return sum;
+    if (result != CUDA_SUCCESS)
+        return result;
+    pthread_mutex_lock(&context->process->lock);
+    pool_shrink_all(context->process, context->visible);
+    pthread_mutex_unlock(&context->process->lock);
+    return result;
 }
 
 /* Under process.lock. */
@@ -178,7 +193,7 @@ static int enter(struct context *context, struct pool *pool, size_t bytes, uint6
         return r;
     pool->reserved_bytes += more_bytes;
     if (allocations_add(&context->process->allocations, &added, ret_address) < 0) {
-        memory_discharge(pool->visible, shrink(pool, pool->threshold_bytes));
+        shrink(pool, pool->threshold_bytes);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     pool->used_bytes = needed_bytes;
@@ -336,9 +351,8 @@ CUDA_API int cuMemPoolDestroy(struct pool *pool)
     refresh(pool);
     if (visible->current_pool == pool)
         visible->current_pool = NULL;
-    memory_discharge(visible, shrink(pool, 0));
     pool->destroyed = true;
-    free_if_unused(pool);
+    shrink_destroyed(pool);
     pthread_mutex_unlock(&process->lock);
     return CUDA_SUCCESS;
 }
@@ -352,7 +366,7 @@ CUDA_API int cuMemPoolTrimTo(struct pool *pool, size_t keep_bytes)
         return r;
     pthread_mutex_lock(&process->lock);
     refresh(pool);
-    memory_discharge(pool->visible, shrink(pool, keep_bytes));
+    shrink(pool, keep_bytes);
     pthread_mutex_unlock(&process->lock);
     return CUDA_SUCCESS;
 }
@@ -394,7 +408,7 @@ CUDA_API int cuMemPoolGetAttribute(struct pool *pool, int attribute, void *ret_v
     pthread_mutex_lock(&process->lock);
     refresh(pool);
     if (number)
-        *(uint64_t *)ret_value = *number + (attribute == POOL_RESERVED ? leaving_bytes(pool) : 0);
+        *(uint64_t *)ret_value = *number;
     else
         *(int *)ret_value = pool->reuse[attribute];
     pthread_mutex_unlock(&process->lock);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "emu/capture.h"
+#include "emu/memory.h"
 
 enum stream_attribute {
     STREAM_ACCESS_POLICY = 1,
@@ -310,7 +311,8 @@ CUDA_API int cuStreamSynchronize(struct stream *handle)
     int r = stream_resolve(handle, &stream);
     if (r != CUDA_SUCCESS)
         return r;
-    return stream_wait(stream->context, stream->index, stream_tail(stream));
+    return pool_synchronized(stream->context,
+                             stream_wait(stream->context, stream->index, stream_tail(stream)));
 }
 
 CUDA_API int cuStreamQuery(struct stream *handle);

@@ -79,30 +79,28 @@ struct quota_view quota_view(const struct client *client, int device)
     return view;
 }
 
-/* The shim's own view for `describe`; the peak is over all devices. Of threads that change the word at once, the
- * last to note it has what it is now. */
-static void note_held(const struct client *client, int device)
+static void subtract(_Atomic uint64_t *word, uint64_t bytes)
 {
-    const _Atomic uint64_t *word = &client->ledger->held_bytes[device][client->slot];
+    uint64_t held = atomic_load(word);
+    while (!atomic_compare_exchange_weak(word, &held, held > bytes ? held - bytes : 0)) {
+    }
+}
+
+/*
+ * The shim's own view for `describe`; the peak is over all devices. What was granted comes here after the ledger,
+ * and goes before it: the view never has more than that, and nothing of what another thread is just refused.
+ */
+static void note_granted(const struct client *client, int device, uint64_t bytes)
+{
     struct status_page *status = client->status;
-    uint64_t all = 0, held;
-    do {
-        held = atomic_load(word);
-        atomic_store(&status->held_bytes[device], held);
-    } while (atomic_load(word) != held);
+    uint64_t all = 0;
+    atomic_fetch_add(&status->held_bytes[device], bytes);
     for (int i = 0; i < PAGE_DEVICES_MAX; i++)
         all =
             add_saturating(all, atomic_load_explicit(&status->held_bytes[i], memory_order_relaxed));
     uint64_t peak = atomic_load_explicit(&status->counters[STATUS_held_peak], memory_order_relaxed);
     while (all > peak &&
            !atomic_compare_exchange_weak(&status->counters[STATUS_held_peak], &peak, all)) {
-    }
-}
-
-static void subtract(_Atomic uint64_t *word, uint64_t bytes)
-{
-    uint64_t held = atomic_load(word);
-    while (!atomic_compare_exchange_weak(word, &held, held > bytes ? held - bytes : 0)) {
     }
 }
 
@@ -132,7 +130,7 @@ bool quota_reserve(const struct client *client, int device, uint64_t bytes)
     _Atomic uint64_t *word = &client->ledger->held_bytes[device][client->slot];
     if (bytes > REQUEST_BYTES_MAX || !try_to_add(client, device, word, bytes))
         return false;
-    note_held(client, device);
+    note_granted(client, device, bytes);
     return true;
 }
 
@@ -141,7 +139,7 @@ void quota_force(const struct client *client, int device, uint64_t bytes)
     if (!is_index(device) || bytes > REQUEST_BYTES_MAX)
         return;
     atomic_fetch_add(&client->ledger->held_bytes[device][client->slot], bytes);
-    note_held(client, device);
+    note_granted(client, device, bytes);
     FAULT_POINT();
 }
 
@@ -151,9 +149,9 @@ void quota_release(const struct client *client, int device, uint64_t bytes)
         return;
     _Atomic uint64_t *word = &client->ledger->held_bytes[device][client->slot];
     FAULT_POINT();
+    subtract(&client->status->held_bytes[device], bytes);
     subtract(word, bytes);
     FAULT_POINT();
-    note_held(client, device);
 }
 
 /* ---- contexts ---- */
