@@ -356,8 +356,9 @@ def mps():
     try:
         yield variables
     finally:
-        subprocess.run([mps_control()], input=b"quit\n", env=plain_environment(**variables), timeout=20,
-                       check=False, stdout=subprocess.DEVNULL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run([mps_control()], input=b"quit\n", env=plain_environment(**variables), timeout=20,
+                           check=False, stdout=subprocess.DEVNULL)
 
 
 class Agent:

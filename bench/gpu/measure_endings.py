@@ -26,6 +26,7 @@ LIMIT_MS = 2000
 COUNT = {"burn": 200, "torch": 5}
 VICTIMS = {"burn": 12, "torch": 5}  # at a time
 DEEP = {"burn": 4, "torch": 40}  # launches after which its queue is full, and it has begun to be held
+DEEP_S_MAX = {"burn": 20, "torch": 60}
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -150,7 +151,7 @@ class Endings:
         self.node, self.program, self.kind, self.group = node, program, kind, group
         self.lock = threading.Lock()
         self.times_ms, self.problems, self.how = [], [], kind
-        self.left = 0
+        self.left = self.ended = 0
 
     def is_deep(self, number):
         return self.node.counters(number).get("launches_kernel", 0) >= DEEP["burn" if lab.EMULATED else self.program]
@@ -165,10 +166,18 @@ class Endings:
     def end_one(self):
         victim = lab.Workload(self.node, ["--quota", "8g" if self.program == "torch" else "2g"],
                               victim_command(self.program, self.kind))
-        watch = lab.Stopwatch(victim.pid())
+        try:
+            watch = lab.Stopwatch(victim.pid())
+        except ProcessLookupError:
+            if self.kind != "exit":
+                raise
+            with self.lock:
+                self.ended += 1  # before anybody could look
+            return
         try:
             if self.kind != "exit":
-                lab.wait_until(f"the queue of {victim.id} is deep", lambda: self.is_deep(victim.id), 60)
+                lab.wait_until(f"the queue of {victim.id} is deep", lambda: self.is_deep(victim.id),
+                               DEEP_S_MAX[self.program])
                 time.sleep(random.uniform(0, 0.8))
             begun = time.monotonic()
             if self.kind == "cancel":
@@ -186,6 +195,7 @@ class Endings:
                 raise TimeoutError(f"workload {victim.id} does not end")
             spent_ms = self.since_last_word_ms(victim) if self.kind == "exit" else (time.monotonic() - begun) * 1000
             with self.lock:
+                self.ended += 1
                 self.times_ms.append(spent_ms)
         finally:
             watch.close()
@@ -218,14 +228,14 @@ def measure_kind(part, node, neighbours, program, kind, setting, count, group):
     time.sleep(0.3)
     lost = neighbours.count_lost()
     times = sorted(endings.times_ms)
-    part.point(program=program, kind=kind, how=endings.how, setting=setting, ended=len(times),
+    part.point(program=program, kind=kind, how=endings.how, setting=setting, ended=endings.ended,
                neighbours=len(neighbours.members), neighbours_lost=len(lost), lost=lost,
                median_ms=lab.median(times) if times else None,
                max_ms=times[-1] if times else None,
                over_2_s=sum(t > LIMIT_MS for t in times),
                problems=endings.problems[:5], problem_count=len(endings.problems),
                seconds=round(time.monotonic() - begun, 1))
-    return len(times), len(lost), times if kind in GRACEFUL else [], len(endings.problems)
+    return endings.ended, len(lost), times if kind in GRACEFUL else [], len(endings.problems)
 
 
 def measure(part, program, kinds, count):
