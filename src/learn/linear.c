@@ -16,14 +16,56 @@ void linear_add_scaled(double *to, const double *from, double factor, size_t cou
         to[i] += factor * from[i];
 }
 
+/* Two sums with one factor in common: Σ a[i]·c[i] and Σ b[i]·c[i], as linear_dot() has them. */
+static inline linear_pair dot_both(const double *a, const double *b, const double *c, size_t count)
+{
+    linear_pair a_even = {0, 0}, a_odd = {0, 0}, b_even = {0, 0}, b_odd = {0, 0};
+    size_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        linear_pair even = linear_load(c + i), odd = linear_load(c + i + 2);
+        a_even += linear_load(a + i) * even;
+        b_even += linear_load(b + i) * even;
+        a_odd += linear_load(a + i + 2) * odd;
+        b_odd += linear_load(b + i + 2) * odd;
+    }
+    if (count & 2) {
+        a_odd += linear_load(a + i) * linear_load(c + i);
+        b_odd += linear_load(b + i) * linear_load(c + i);
+        i += 2;
+    }
+    a_even += a_odd;
+    b_even += b_odd;
+    linear_pair sums = {a_even[0] + a_even[1], b_even[0] + b_even[1]};
+    if (count & 1)
+        sums += (linear_pair){a[i], b[i]} * c[i];
+    return sums;
+}
+
+/* Numbers [from, to) of a row of the factor, given those before them and the rows above. */
+static void finish_row(const double *a, size_t stride, const double *reciprocals, size_t from,
+                       size_t to, double *row)
+{
+    for (size_t j = from; j < to; j++)
+        row[j] = (row[j] - linear_dot(row, a + j * stride, j)) * reciprocals[j];
+}
+
 bool linear_cholesky(double *a, size_t n, size_t stride)
 {
     double reciprocals[LINEAR_ROWS_MAX];
     assert(n <= LINEAR_ROWS_MAX);
+    /* A number of a row waits for the one before it: two rows at a time wait together. */
     for (size_t i = 0; i < n; i++) {
-        double *row = a + i * stride;
-        for (size_t j = 0; j < i; j++)
-            row[j] = (row[j] - linear_dot(row, a + j * stride, j)) * reciprocals[j];
+        double *row = a + i * stride, *next = row + stride;
+        if (i % 2 == 1)
+            finish_row(a, stride, reciprocals, i - 1, i, row);
+        else if (i + 1 == n)
+            finish_row(a, stride, reciprocals, 0, i, row);
+        else
+            for (size_t j = 0; j < i; j++) {
+                linear_pair sums = dot_both(row, next, a + j * stride, j);
+                row[j] = (row[j] - sums[0]) * reciprocals[j];
+                next[j] = (next[j] - sums[1]) * reciprocals[j];
+            }
         double square = row[i] - linear_dot(row, row, i);
         if (!(square > 0) || !isfinite(square))
             return false;
