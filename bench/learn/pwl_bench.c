@@ -23,10 +23,10 @@ int main(int argc, char **argv)
             }
         struct timespec a, b;
         struct pwl_curve c;
-        clock_gettime(CLOCK_MONOTONIC, &a);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
         if (pwl_fit(samples, count, &c) < 0)
             return 1;
-        clock_gettime(CLOCK_MONOTONIC, &b);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
         us += (double)(b.tv_sec - a.tv_sec) * 1e6 + (double)(b.tv_nsec - a.tv_nsec) / 1e3;
         curves++;
         printf("%.17g %.17g %.17g %.17g\n", c.knee_share, c.knee_latency, c.left_slope,
