@@ -132,11 +132,18 @@ static void flush_sends(struct cluster *c, struct workload *w)
 {
     bool grant = w->grant_due && w->node && w->status.state == WORKLOAD_PLACED;
     bool stop = w->stop_due && w->node && (w->status.state == WORKLOAD_STOPPING || w->forgotten);
-    w->grant_due = w->stop_due = false;
-    if ((!grant && !stop) || !w->node->connected)
+    bool suspend = w->turn_due && w->node && w->status.state == WORKLOAD_SUSPENDING;
+    bool resume = w->turn_due && w->node && w->status.state == WORKLOAD_RESUMING;
+    w->grant_due = w->stop_due = w->turn_due = false;
+    if ((!grant && !stop && !suspend && !resume) || !w->node->connected)
         return;
     int attempt = w->status.attempts_total;
-    if (grant) {
+    if (suspend || resume) {
+        struct cluster_action *a = send_to(
+            c, w->node, suspend ? CLUSTER_SEND_SUSPEND : CLUSTER_SEND_RESUME, w->id, attempt);
+        if (a)
+            a->turn = w->status.turn;
+    } else if (grant) {
         struct cluster_action *a = send_to(c, w->node, CLUSTER_SEND_GRANT, w->id, attempt);
         if (a) {
             a->placed = workload_status_attempt(&w->status);

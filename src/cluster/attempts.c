@@ -30,7 +30,8 @@ void attempt_attach(struct cluster *c, struct workload *w, struct node *n)
     w->node = n;
     list_append(&n->open, &w->on_node);
     n->open_count++;
-    inventory_book(c, w);
+    if (!w->status.off_device)
+        inventory_book(c, w);
     inventory_refresh_node(c, n);
 }
 
@@ -66,7 +67,11 @@ static void detach(struct cluster *c, struct workload *w)
     list_remove(&w->on_node);
     w->node = NULL;
     n->open_count--;
-    w->grant_due = w->stop_due = w->forgotten = false;
+    list_remove(&w->held);
+    w->grant_due = w->stop_due = w->turn_due = w->forgotten = false;
+    w->status.hold = HOLD_NONE;
+    w->status.off_device = false;
+    w->resume_again_ms = 0;
     timer_clear(c, &w->timer);
     inventory_refresh_node(c, n);
     queue_room_appeared(c);
@@ -224,8 +229,10 @@ static void attempt_progress(struct cluster *c, struct workload *w,
         workload_set_suspect(c, w, false);
         action_log(c, event_cleared, w->id, a->number, w->node->info.name, "attempt %d", a->number);
     }
-    if (!newer)
+    if (!newer) {
+        suspend_report(c, w, report);
         return;
+    }
     w->phase = report->phase;
     if (w->status.state == WORKLOAD_PLACED)
         timer_clear(c, &w->timer); /* the grant arrived */
@@ -242,7 +249,8 @@ static void attempt_progress(struct cluster *c, struct workload *w,
         workload_set_state(c, w, WORKLOAD_STARTING);
         action_log(c, event_starting, w->id, a->number, w->node->info.name, "attempt %d",
                    a->number);
-    } else if (report->phase == ATTEMPT_RUNNING && w->status.state != WORKLOAD_RUNNING) {
+    } else if (report->phase == ATTEMPT_RUNNING &&
+               (w->status.state == WORKLOAD_PLACED || w->status.state == WORKLOAD_STARTING)) {
         workload_set_state(c, w, WORKLOAD_RUNNING);
         action_log(c, event_running, w->id, a->number, w->node->info.name, "attempt %d", a->number);
     }
@@ -293,7 +301,9 @@ void workload_tick(struct cluster *c, struct workload *w)
         queue_consider(c, w);
     } else if (w->status.state == WORKLOAD_PLACED) {
         workload_send_grant(c, w);
-    } else {
+    } else if (w->status.state == WORKLOAD_STOPPING || w->forgotten) {
         workload_send_stop(c, w);
+    } else {
+        suspend_tick(c, w);
     }
 }

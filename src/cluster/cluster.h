@@ -21,6 +21,8 @@
  * What the caller owes: of two connections of one node the one accepted later counts, and a hello
  * that is read from the older one afterwards is not passed on. What a node owes:
  *   - of two WELCOMEs on one connection, the larger session holds; a new connection starts anew;
+ *   - of SUSPEND and RESUME the one with the largest `turn` counts, others are answered with a report; a
+ *     report shows the newest that came, and is sent when that is taken up and when it is done;
  *   - a STOP for an attempt that it does not know is answered with an exited report (never_ran),
  *     and that attempt is never started afterwards;
  *   - nothing is started while its lease has run out, and what runs then is ended in time; what it
@@ -67,6 +69,8 @@ enum cluster_event_kind {
     CLUSTER_SUBMIT,
     CLUSTER_CANCEL,
     CLUSTER_REQUEUE,
+    CLUSTER_SUSPEND,
+    CLUSTER_RESUME,
     CLUSTER_DRAIN, /* or undrain: `on` */
     CLUSTER_NODE_HELLO,
     CLUSTER_NODE_REPORT,
@@ -104,8 +108,8 @@ struct cluster_event {
         } submit;
         struct {
             uint64_t workload;
-            int64_t grace_ms; /* -1: the workload's own */
-        } stop;               /* CANCEL, REQUEUE */
+            int64_t grace_ms; /* -1: the workload's own; of CANCEL and REQUEUE */
+        } stop;               /* CANCEL, REQUEUE, SUSPEND, RESUME */
         struct {
             const char *node;
             bool on;
@@ -144,6 +148,8 @@ enum cluster_action_kind {
     CLUSTER_SEND_WELCOME, /* answers the hello that `request` marks: opens the session */
     CLUSTER_SEND_GRANT,   /* start this attempt */
     CLUSTER_SEND_STOP,    /* end this attempt */
+    CLUSTER_SEND_SUSPEND, /* move its device memory to the host's */
+    CLUSTER_SEND_RESUME,  /* and back */
     CLUSTER_SEND_SETTLE,  /* its end is stored: stop reporting it */
     CLUSTER_SEND_BEAT,    /* answers a beat: the lease holds from when that beat was sent */
     CLUSTER_ACTION_END
@@ -161,7 +167,8 @@ struct cluster_action {
     bool drained;
     const struct node_info *info; /* STORE_NODE; valid until the next step */
     uint64_t session, sequence;   /* SEND_*; sequence 0 for WELCOME and BEAT */
-    int attempt;                  /* SEND_GRANT/STOP/SETTLE, EVENT_LOG */
+    int attempt;                  /* SEND_GRANT/STOP/SUSPEND/RESUME/SETTLE, EVENT_LOG */
+    int turn;                     /* SEND_SUSPEND/RESUME: a report with this number answers it */
     bool suspect;                 /* SEND_GRANT */
     const struct attempt *placed; /* SEND_GRANT: where; valid until the next step */
     int64_t grace_ms;             /* SEND_STOP */

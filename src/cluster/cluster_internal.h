@@ -76,16 +76,19 @@ struct workload {
     struct node *node; /* NULL: none is open */
     struct list on_node;
     enum attempt_phase phase; /* as last reported; ATTEMPT_PHASE_END: not confirmed at all */
+    bool booked;              /* on its devices, in the inventory */
     bool forgotten;           /* its node did not list it: asked to end what may be left of it */
     bool listed;              /* scratch of a hello */
     int64_t running_boot_ms;  /* since when it runs, 0: not */
     int64_t stop_grace_ms;
+    struct list held;        /* in cluster.held */
+    int64_t resume_again_ms; /* after the last failure to resume it; 0: there was none */
 
     struct timer timer; /* back-off, or repeating what is unconfirmed */
 
     /* what the end of this step has to do for it: */
     struct list touched;
-    bool is_new, store_due, grant_due, stop_due;
+    bool is_new, store_due, grant_due, stop_due, turn_due;
     size_t item; /* of its submission; with is_new */
 };
 
@@ -129,6 +132,8 @@ struct cluster {
     struct list ended;    /* ended in this step, dependents not yet told */
     struct list buried;   /* ended; freed by the next step */
     struct list unlinked; /* loaded, dependencies not yet linked */
+    struct list held;     /* suspended ones that come back when there is room */
+    bool held_due;        /* there may be */
     struct hash_map keys; /* submit_key.hash → submit_key */
     struct finished_rows finished;
     size_t by_state[WORKLOAD_STATE_END];
@@ -161,6 +166,8 @@ void workload_set_text(struct workload *w, const char *format, ...)
 void workload_touch(struct cluster *c, struct workload *w);
 void workload_send_grant(struct cluster *c, struct workload *w);
 void workload_send_stop(struct cluster *c, struct workload *w);
+/* To suspend it, or to resume it: as its state says. */
+void workload_send_turn(struct cluster *c, struct workload *w);
 /* Whether it may have caused a fault: with whom it may share a device depends on it. */
 void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect);
 /* Ends it for ever; its attempt must be closed. Its dependents are told later in the step. */
@@ -230,8 +237,21 @@ void attempt_attach(struct cluster *c, struct workload *w, struct node *n);
 void workload_tick(struct cluster *c, struct workload *w);
 
 /* stop.c */
+/* The live workload that the event speaks of; NULL after a reply that says why there is none. */
+struct workload *stop_target(struct cluster *c, const struct cluster_event *event);
 void stop_cancel(struct cluster *c, const struct cluster_event *event);
 void stop_requeue(struct cluster *c, const struct cluster_event *event);
+
+/* suspend.c */
+void suspend_user(struct cluster *c, const struct cluster_event *event);
+void resume_user(struct cluster *c, const struct cluster_event *event);
+/* What a report says of it being suspended. */
+void suspend_report(struct cluster *c, struct workload *w, const struct attempt_report *report);
+void suspend_tick(struct cluster *c, struct workload *w);
+/* A loaded one. */
+void suspend_load(struct cluster *c, struct workload *w);
+/* Brings back what fits. Before the queue is served: what has begun goes first. */
+void suspend_run(struct cluster *c);
 
 /* submit.c */
 void submit_handle(struct cluster *c, const struct cluster_event *event);
@@ -265,8 +285,9 @@ void node_set_timer(struct cluster *c, struct node *n);
 int inventory_rebuild(struct cluster *c);
 /* After a node's connection, drained mark or number of attempts changed. */
 void inventory_refresh_node(struct cluster *c, struct node *n);
-void inventory_book(struct cluster *c, const struct workload *w);
-void inventory_release(struct cluster *c, const struct workload *w);
+void inventory_book(struct cluster *c, struct workload *w);
+/* No-op for one that is not booked. */
+void inventory_release(struct cluster *c, struct workload *w);
 
 /* finished.c */
 void finished_init(struct finished_rows *f);

@@ -19,14 +19,17 @@ static void for_each_device(struct cluster *c, const struct workload *w,
                 fn(&c->policy_devices[d], &w->needs);
 }
 
-void inventory_book(struct cluster *c, const struct workload *w)
+void inventory_book(struct cluster *c, struct workload *w)
 {
     for_each_device(c, w, policy_device_take);
+    w->booked = true;
 }
 
-void inventory_release(struct cluster *c, const struct workload *w)
+void inventory_release(struct cluster *c, struct workload *w)
 {
-    for_each_device(c, w, policy_device_release);
+    if (w->booked)
+        for_each_device(c, w, policy_device_release);
+    w->booked = false;
 }
 
 static bool is_usable(const struct node *n)
@@ -86,7 +89,8 @@ int inventory_rebuild(struct cluster *c)
                                        .admits = n->health[d].admits,
                                        .memory_bytes = n->info.devices[d].memory_bytes};
         list_for_each (it, &n->open)
-            inventory_book(c, list_entry(it, struct workload, on_node));
+            if (list_entry(it, struct workload, on_node)->booked)
+                inventory_book(c, list_entry(it, struct workload, on_node));
     }
     queue_room_appeared(c);
     return 0;
@@ -119,7 +123,7 @@ size_t cluster_device_workloads(const struct cluster *c, const char *node, const
         return 0;
     list_for_each (it, &n->open) {
         const struct workload *w = list_entry(it, struct workload, on_node);
-        if (count < room && attempt_is_on(workload_status_attempt(&w->status), uuid))
+        if (count < room && w->booked && attempt_is_on(workload_status_attempt(&w->status), uuid))
             ret_ids[count++] = w->id;
     }
     return count;

@@ -82,6 +82,9 @@ static enum attempt_phase phase_of(const struct workload_status *status)
     case WORKLOAD_STARTING:
         return ATTEMPT_STARTING;
     case WORKLOAD_RUNNING:
+    case WORKLOAD_SUSPENDING:
+    case WORKLOAD_SUSPENDED:
+    case WORKLOAD_RESUMING:
         return ATTEMPT_RUNNING;
     default:
         return ATTEMPT_PHASE_END;
@@ -132,8 +135,9 @@ int cluster_load_workload(struct cluster *c, const struct cluster_stored *stored
 static void resume_workload(struct cluster *c, struct workload *w)
 {
     w->queued_boot_ms = c->now.boot_ms;
-    if (w->status.state == WORKLOAD_RUNNING)
+    if (phase_of(&w->status) == ATTEMPT_RUNNING)
         w->running_boot_ms = c->now.boot_ms;
+    suspend_load(c, w);
     depend_link(c, w);
     if (w->dependency_failed && w->status.state == WORKLOAD_QUEUED)
         timer_set(c, &w->timer, c->now.boot_ms);

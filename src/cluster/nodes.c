@@ -255,7 +255,7 @@ static void reconcile(struct cluster *c, struct node *n)
         if (w->status.state == WORKLOAD_STOPPING) {
             workload_send_stop(c, w);
         } else if (listed) {
-            continue;
+            suspend_tick(c, w);
         } else if (w->status.state == WORKLOAD_PLACED) {
             w->phase = ATTEMPT_PHASE_END;
             workload_send_grant(c, w);

@@ -66,6 +66,7 @@ void queue_consider(struct cluster *c, struct workload *w)
 
 void queue_room_appeared(struct cluster *c)
 {
+    c->held_due = true;
     list_for_each_safe (it, &c->refused) {
         struct requirement *r = list_entry(it, struct requirement, refused);
         list_remove(it);

@@ -44,6 +44,7 @@ int cluster_new(const struct cluster_config *config, struct cluster **ret)
     list_init(&c->buried);
     list_init(&c->unlinked);
     list_init(&c->refused);
+    list_init(&c->held);
     hash_map_init(&c->live);
     hash_map_init(&c->keys);
     hash_map_init(&c->requirements);
@@ -118,6 +119,7 @@ struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
     list_init(&w->dependents);
     list_init(&w->on_node);
     list_init(&w->touched);
+    list_init(&w->held);
     w->requirement = requirement_get(c, needs, labels);
     if (!w->requirement || hash_map_put(&c->live, id, w) < 0) {
         workload_free(c, w);
@@ -132,6 +134,7 @@ void workload_free(struct cluster *c, struct workload *w)
     depend_unlink(w);
     list_remove(&w->touched);
     list_remove(&w->on_node);
+    list_remove(&w->held);
     timer_clear(c, &w->timer);
     if (w->requirement) {
         queue_leave(c, w);
@@ -182,15 +185,21 @@ void workload_send_stop(struct cluster *c, struct workload *w)
     touch(c, w);
 }
 
+void workload_send_turn(struct cluster *c, struct workload *w)
+{
+    w->turn_due = true;
+    touch(c, w);
+}
+
 void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect)
 {
     assert(!w->queued.position);
     if (w->needs.suspect == suspect)
         return;
-    if (w->node)
-        inventory_release(c, w);
+    bool booked = w->booked;
+    inventory_release(c, w);
     w->status.suspect = w->needs.suspect = suspect;
-    if (w->node)
+    if (booked)
         inventory_book(c, w);
     struct requirement *before = w->requirement;
     struct requirement *after = requirement_get(c, &w->needs, &before->node_labels);
@@ -218,7 +227,7 @@ void workload_end(struct cluster *c, struct workload *w, enum workload_state sta
     queue_leave(c, w);
     timer_clear(c, &w->timer);
     depend_unlink(w);
-    w->grant_due = w->stop_due = false;
+    w->grant_due = w->stop_due = w->turn_due = false;
     action_log(c, word, w->id, w->status.attempts_total, NULL, "%s", w->status.text);
     (void)hash_map_remove(&c->live, w->id);
     struct finished row = {

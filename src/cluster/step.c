@@ -13,6 +13,12 @@ static void handle(struct cluster *c, const struct cluster_event *event)
     case CLUSTER_REQUEUE:
         stop_requeue(c, event);
         break;
+    case CLUSTER_SUSPEND:
+        suspend_user(c, event);
+        break;
+    case CLUSTER_RESUME:
+        resume_user(c, event);
+        break;
     case CLUSTER_DRAIN:
         node_drain(c, event);
         break;
@@ -79,6 +85,7 @@ int cluster_step(struct cluster *c, const struct cluster_event *event,
     run_timers(c);
     do {
         depend_settle(c);
+        suspend_run(c);
         queue_run(c);
     } while (!list_empty(&c->ended));
     actions_flush(c);

@@ -1,8 +1,7 @@
 /* A user's word: cancel and requeue. */
 #include "cluster/cluster_internal.h"
 
-/* The live workload that the event speaks of; NULL after a reply that says why there is none. */
-static struct workload *stop_target(struct cluster *c, const struct cluster_event *event)
+struct workload *stop_target(struct cluster *c, const struct cluster_event *event)
 {
     uint64_t id = event->stop.workload;
     struct workload *w = workload_find(c, id);

@@ -28,6 +28,13 @@ static const char *const verdict_names[VERDICT_END] = {
     [VERDICT_GUILTY] = "guilty",
 };
 
+static const char *const suspension_names[SUSPENSION_END] = {
+    [SUSPENSION_NONE] = "none",
+    [SUSPENSION_LEAVING] = "suspending",
+    [SUSPENSION_DONE] = "suspended",
+    [SUSPENSION_RETURNING] = "resuming",
+};
+
 /* The index of text among names; -ERR_INVALID. */
 static int find_name(const char *const *names, unsigned int count, const char *text)
 {
@@ -90,5 +97,19 @@ int attempt_verdict_parse(const char *text, enum attempt_verdict *ret)
     if (i < 0)
         return i;
     *ret = (enum attempt_verdict)i;
+    return 0;
+}
+
+const char *suspension_name(enum suspension suspension)
+{
+    return suspension < SUSPENSION_END ? suspension_names[suspension] : "?";
+}
+
+int suspension_parse(const char *text, enum suspension *ret)
+{
+    int i = find_name(suspension_names, SUSPENSION_END, text);
+    if (i < 0)
+        return i;
+    *ret = (enum suspension)i;
     return 0;
 }

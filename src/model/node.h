@@ -88,6 +88,7 @@ struct attempt_usage {
     uint64_t workload;
     int attempt;
     uint64_t memory_used_bytes; /* device memory over all its processes */
+    uint64_t suspended_bytes;   /* of it that lies in the host's memory, while it is suspended */
     double cpu_percent;
     uint64_t resident_bytes;
     double samples_per_s; /* by its own word; -1: it does not say */
@@ -111,6 +112,17 @@ enum attempt_phase {
 const char *attempt_phase_name(enum attempt_phase phase);
 int attempt_phase_parse(const char *text, enum attempt_phase *ret);
 
+/* Where the memory of an attempt is that is told to leave its devices, and to come back. */
+enum suspension {
+    SUSPENSION_NONE, /* on its devices */
+    SUSPENSION_LEAVING,
+    SUSPENSION_DONE, /* in the host's memory */
+    SUSPENSION_RETURNING,
+    SUSPENSION_END
+};
+const char *suspension_name(enum suspension suspension);
+int suspension_parse(const char *text, enum suspension *ret);
+
 /* A node's word on one attempt: the whole truth every time, never a difference. */
 struct attempt_report {
     uint64_t workload;
@@ -118,6 +130,12 @@ struct attempt_report {
     enum attempt_phase phase;
     int64_t started_wall_ms, ended_wall_ms; /* 0: not yet */
     bool cleared; /* it was a suspect, and ran long enough without a fault */
+    /* Of the newest order to suspend or to resume it, 0: none came. One that is neither under way
+     * nor shows in `suspension` could not be carried out; `text` says why. */
+    int turn;
+    enum suspension suspension;
+    bool
+        evicted; /* its device wants it off, and that could be done by suspending it; `text`: why */
     /* of ATTEMPT_EXITED: */
     enum failure_reason failure; /* FAILURE_NONE: exit code 0; or, with a signal, the node ended it
                                     (its lease, a reboot), which is not the workload's fault */

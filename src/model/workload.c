@@ -15,7 +15,8 @@ static const char *const state_names[WORKLOAD_STATE_END] = {
     [WORKLOAD_STARTING] = "starting",   [WORKLOAD_RUNNING] = "running",
     [WORKLOAD_STOPPING] = "stopping",   [WORKLOAD_SUSPENDED] = "suspended",
     [WORKLOAD_SUCCEEDED] = "succeeded", [WORKLOAD_FAILED] = "failed",
-    [WORKLOAD_CANCELLED] = "cancelled",
+    [WORKLOAD_CANCELLED] = "cancelled", [WORKLOAD_SUSPENDING] = "suspending",
+    [WORKLOAD_RESUMING] = "resuming",
 };
 
 static const char *const failure_names[FAILURE_END] = {
@@ -45,6 +46,12 @@ static const char *const stop_names[STOP_CAUSE_END] = {
     [STOP_NONE] = "none",
     [STOP_CANCEL] = "cancel",
     [STOP_REQUEUE] = "requeue",
+};
+
+static const char *const hold_names[HOLD_END] = {
+    [HOLD_NONE] = "none",
+    [HOLD_USER] = "user",
+    [HOLD_ROOM] = "room",
 };
 
 static const char *name_in(const char *const names[], int count, int value)
@@ -82,6 +89,7 @@ NAMED_ENUM(on_node_lost, on_node_lost, node_lost_names, ON_NODE_LOST_END)
 NAMED_ENUM(protection, protection, protection_names, PROTECTION_END)
 NAMED_ENUM(ready_kind, ready_kind, ready_names, READY_END)
 NAMED_ENUM(stop_cause, stop_cause, stop_names, STOP_CAUSE_END)
+NAMED_ENUM(hold, hold, hold_names, HOLD_END)
 
 static int compare_keys(const void *a, const void *b)
 {

@@ -42,17 +42,21 @@ enum {
 
 enum workload_kind { WORKLOAD_TASK, WORKLOAD_SERVICE, WORKLOAD_KIND_END };
 
-/* queued → placed → starting → running → stopping → one of the terminal three. */
+/* queued → placed → starting → running → stopping → one of the terminal three; a task may go
+ * running → suspending → suspended → resuming → running in between. Their numbers are stored: a new one
+ * goes to the end. */
 enum workload_state {
     WORKLOAD_QUEUED,   /* no attempt is open */
     WORKLOAD_PLACED,   /* an attempt with devices is stored, its node not yet heard of it */
     WORKLOAD_STARTING, /* its supervisor lives; the process is not there (or not ready) yet */
     WORKLOAD_RUNNING,
     WORKLOAD_STOPPING,  /* told to end */
-    WORKLOAD_SUSPENDED, /* reserved */
+    WORKLOAD_SUSPENDED, /* it lives, and has nothing on its devices */
     WORKLOAD_SUCCEEDED,
     WORKLOAD_FAILED,
     WORKLOAD_CANCELLED,
+    WORKLOAD_SUSPENDING, /* its device memory goes to the host's */
+    WORKLOAD_RESUMING,   /* and comes back */
     WORKLOAD_STATE_END
 };
 
@@ -87,7 +91,7 @@ int ready_kind_parse(const char *text, enum ready_kind *ret);
 int protection_parse(const char *text, enum protection *ret);
 static inline bool workload_state_is_terminal(enum workload_state state)
 {
-    return state >= WORKLOAD_SUCCEEDED;
+    return state >= WORKLOAD_SUCCEEDED && state <= WORKLOAD_CANCELLED;
 }
 
 struct words {
@@ -191,6 +195,16 @@ enum stop_cause {
 const char *stop_cause_name(enum stop_cause cause);
 int stop_cause_parse(const char *text, enum stop_cause *ret);
 
+/* Why a task is off its devices, or about to be, and so when it comes back. */
+enum hold {
+    HOLD_NONE,
+    HOLD_USER, /* a user's word: until another */
+    HOLD_ROOM, /* it was evicted, or a user has resumed it: as soon as its own devices have room */
+    HOLD_END
+};
+const char *hold_name(enum hold hold);
+int hold_parse(const char *text, enum hold *ret);
+
 /* What has become of a workload. Stored at every change; what the API shows. */
 struct workload_status {
     enum workload_state state;
@@ -204,6 +218,9 @@ struct workload_status {
     int failures;       /* own failures so far, against `retries` */
     int faults;         /* GPU faults of its own so far */
     bool suspect;       /* a fault may have been its: it is started where its faults are its own */
+    enum hold hold;     /* of an open attempt, as the next two */
+    bool off_device;    /* suspended: its devices' memory and shares are others' */
+    int turn;           /* number of the last order to suspend or to resume it; grows for ever */
     int64_t backoff_ms; /* a service's last restart delay */
     int64_t submitted_wall_ms, started_wall_ms, ended_wall_ms;
     int attempts_kept;        /* in `attempts`, oldest first */

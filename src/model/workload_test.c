@@ -366,10 +366,14 @@ static void names_of_values_are_read_back(void **state)
     READS_BACK(on_node_lost, on_node_lost, ON_NODE_LOST_END);
     READS_BACK(ready_kind, ready_kind, READY_END);
     READS_BACK(stop_cause, stop_cause, STOP_CAUSE_END);
+    READS_BACK(hold, hold, HOLD_END);
+    READS_BACK(suspension, suspension, SUSPENSION_END);
     READS_BACK(attempt_phase, attempt_phase, ATTEMPT_PHASE_END);
 #undef READS_BACK
     assert_true(workload_state_is_terminal(WORKLOAD_CANCELLED));
     assert_false(workload_state_is_terminal(WORKLOAD_SUSPENDED));
+    assert_false(workload_state_is_terminal(WORKLOAD_SUSPENDING));
+    assert_false(workload_state_is_terminal(WORKLOAD_RESUMING));
 }
 
 static void newest_attempt_is_the_last_kept(void **state)

@@ -55,6 +55,12 @@ enum policy_misfit policy_device_fit(const struct policy_snapshot *snapshot,
         return misfit;
     if (needs->model[0] && !policy_model_matches(device->model, needs->model))
         return POLICY_WRONG_MODEL;
+    return policy_device_room(device, needs, max_neighbours);
+}
+
+enum policy_misfit policy_device_room(const struct policy_device *device,
+                                      const struct workload_needs *needs, int max_neighbours)
+{
     if (device->admits == ADMIT_NONE ||
         (device->admits == ADMIT_SERVICES && needs->kind != WORKLOAD_SERVICE))
         return POLICY_UNHEALTHY;

@@ -92,6 +92,9 @@ enum policy_misfit policy_node_fit(const struct policy_node *node,
 enum policy_misfit policy_device_fit(const struct policy_snapshot *snapshot,
                                      const struct policy_device *device,
                                      const struct policy_waiting *waiting, int max_neighbours);
+/* Is there room for `needs` on the device, wherever that is? For one that comes back to it, too. */
+enum policy_misfit policy_device_room(const struct policy_device *device,
+                                      const struct workload_needs *needs, int max_neighbours);
 /* Does a device of this model satisfy the wish? A part of the name, whatever the case, spaces and
  * dashes; the empty wish takes any. */
 bool policy_model_matches(const char *model, const char *wanted);

@@ -40,8 +40,9 @@ static const char *const reader_sql[READER_STATEMENT_END] = {
     [READER_GROUP] = "SELECT id FROM workloads INDEXED BY workloads_by_base"
                      " WHERE base = ?1 AND id BETWEEN ?2 AND ?3 AND group_id = ?2"
                      " ORDER BY id LIMIT ?4",
-    [READER_LOAD] = "SELECT " ROW "CASE WHEN w.state < ?1 THEN w.status END,"
-                    " CASE WHEN w.state < ?1 THEN (SELECT json FROM specs WHERE id = w.spec_id) END"
+    [READER_LOAD] = "SELECT " ROW "CASE WHEN w.state NOT BETWEEN ?1 AND ?2 THEN w.status END,"
+                    " CASE WHEN w.state NOT BETWEEN ?1 AND ?2 THEN (SELECT json FROM specs WHERE "
+                    "id = w.spec_id) END"
                     " FROM workloads w NOT INDEXED ORDER BY w.id",
     [READER_LAST_ID] = "SELECT max(value, ifnull((SELECT max(id) FROM workloads), 0))"
                        " FROM meta WHERE key = 'last_id'",
@@ -424,7 +425,8 @@ int sqlite_tokens(struct error *e, struct store *base, store_token_fn fn, void *
 static int load_workloads(struct error *e, struct sqlite_store *s, store_workload_fn fn, void *arg)
 {
     sqlite3_stmt *q = s->read[READER_LOAD];
-    bind_integer(q, 1, WORKLOAD_SUCCEEDED); /* the first of the terminal states */
+    bind_integer(q, 1, WORKLOAD_SUCCEEDED); /* the first and the last of the terminal states */
+    bind_integer(q, 2, WORKLOAD_CANCELLED);
     int code, r = 0;
     while (r == 0 && (code = sqlite3_step(q)) != SQLITE_DONE)
         r = code == SQLITE_ROW ? hand_out(q, fn, arg) : failed(e, s, code);

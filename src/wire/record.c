@@ -43,6 +43,12 @@ int record_write_status(const struct workload_status *status, struct str *out)
     json_put_int(json_key(&w, "failures"), status->failures);
     json_put_int(json_key(&w, "faults"), status->faults);
     json_put_bool(json_key(&w, "suspect"), status->suspect);
+    if (status->hold != HOLD_NONE)
+        json_put_string(json_key(&w, "hold"), hold_name(status->hold));
+    if (status->off_device)
+        json_put_bool(json_key(&w, "off_device"), true);
+    if (status->turn)
+        json_put_int(json_key(&w, "turn"), status->turn);
     json_put_int(json_key(&w, "backoff_ms"), status->backoff_ms);
     json_put_int(json_key(&w, "submitted_ms"), status->submitted_wall_ms);
     json_put_int(json_key(&w, "started_ms"), status->started_wall_ms);
@@ -135,6 +141,16 @@ static void take_attempts(struct json_reader *r, struct workload_status *status)
     }
 }
 
+static void take_hold(struct json_reader *r, struct workload_status *status)
+{
+    if (json_has(r, "hold"))
+        json_take_name(r, "hold", hold_parse, &status->hold);
+    if (json_has(r, "off_device"))
+        json_take_bool(r, "off_device", &status->off_device);
+    if (json_has(r, "turn"))
+        json_take_int(r, "turn", 0, INT_MAX, &status->turn);
+}
+
 int record_parse_status(struct error *e, struct arena *arena, const char *text,
                         struct workload_status *ret)
 {
@@ -157,6 +173,7 @@ int record_parse_status(struct error *e, struct arena *arena, const char *text,
         json_take_int(&r, "faults", 0, INT_MAX, &status.faults);
     if (json_has(&r, "suspect"))
         json_take_bool(&r, "suspect", &status.suspect);
+    take_hold(&r, &status);
     json_take_int64(&r, "backoff_ms", 0, INT64_MAX, &status.backoff_ms);
     json_take_int64(&r, "submitted_ms", 0, INT64_MAX, &status.submitted_wall_ms);
     json_take_int64(&r, "started_ms", 0, INT64_MAX, &status.started_wall_ms);

@@ -143,8 +143,11 @@ static void stop(struct world *w, enum cluster_event_kind kind, uint64_t id, int
     struct cluster_event event = {.kind = kind};
     event.stop.workload = id;
     event.stop.grace_ms = grace_ms;
-    world_trace(w, "%s %llu", kind == CLUSTER_CANCEL ? "cancel" : "requeue",
-                (unsigned long long)id);
+    static const char *const words[CLUSTER_EVENT_END] = {[CLUSTER_CANCEL] = "cancel",
+                                                         [CLUSTER_REQUEUE] = "requeue",
+                                                         [CLUSTER_SUSPEND] = "suspend",
+                                                         [CLUSTER_RESUME] = "resume"};
+    world_trace(w, "%s %llu", words[kind], (unsigned long long)id);
     control_step(w, &event, NULL, NULL);
 }
 
@@ -152,6 +155,18 @@ static void stop_any(struct world *w, enum cluster_event_kind kind)
 {
     uint64_t recent = 1 + w->last_id - world_below(w, w->last_id < 30 ? w->last_id + 1 : 30);
     stop(w, kind, recent, world_chance(w, 50) ? -1 : (int64_t)world_below(w, 300));
+}
+
+/* One that has begun, so that there is something to suspend. */
+static void turn_any(struct world *w)
+{
+    uint64_t id = 1 + world_below(w, w->last_id + 1);
+    for (uint64_t tries = 0; tries < w->last_id; tries++, id = id % w->last_id + 1) {
+        enum workload_state state = w->rows[id].status.state;
+        if (state == WORKLOAD_RUNNING || state == WORKLOAD_SUSPENDED)
+            break;
+    }
+    stop(w, world_chance(w, 60) ? CLUSTER_SUSPEND : CLUSTER_RESUME, id, -1);
 }
 
 static void drain(struct world *w, int node, bool on)
@@ -256,12 +271,14 @@ static void one_event(struct world *w)
         } else {
             machine_speak(w, node);
         }
-    } else if (lot < 93)
+    } else if (lot < 92)
         pass_some_time(w);
-    else if (lot < 95)
+    else if (lot < 94)
         stop_any(w, CLUSTER_CANCEL);
-    else if (lot < 96)
+    else if (lot < 95)
         stop_any(w, CLUSTER_REQUEUE);
+    else if (lot < 96)
+        turn_any(w);
     else
         fault(w);
 }
@@ -297,6 +314,8 @@ static void calm_down(struct world *w)
         if (!workload_state_is_terminal(row->status.state) &&
             (row->needs.kind == WORKLOAD_SERVICE || row->never_fits))
             stop(w, CLUSTER_CANCEL, id, 0);
+        else if (row->status.hold == HOLD_USER)
+            stop(w, CLUSTER_RESUME, id, 0);
     }
 }
 

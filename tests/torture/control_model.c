@@ -134,7 +134,10 @@ static struct attempt_report report_of(const struct run *r)
                                    .failure = r->failure,
                                    .exit_code = r->exit_code,
                                    .signal = r->signal,
-                                   .never_ran = r->never_ran};
+                                   .never_ran = r->never_ran,
+                                   .turn = r->turn,
+                                   .suspension = r->suspension,
+                                   .evicted = r->evicted};
 }
 
 void control_receive(struct world *w, const struct message *m)

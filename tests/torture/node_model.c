@@ -114,6 +114,48 @@ static void finish(struct world *w, struct run *r)
         end(w, r, lot == 8 ? FAILURE_SIGNAL : FAILURE_TIMEOUT, 0, 11);
 }
 
+bool machine_uses_device(struct world *w, int node, uint64_t workload, int attempt)
+{
+    const struct run *r = find_run(&w->machines[node], workload, attempt);
+    return r && is_alive(r) && r->suspension != SUSPENSION_DONE;
+}
+
+/* Its memory has moved, or could not be. */
+static void move(struct world *w, struct run *r)
+{
+    bool fails = !w->calm && world_chance(w, 20);
+    bool leaves = r->suspension == SUSPENSION_LEAVING;
+    if (r->suspension == SUSPENSION_DONE)
+        return;
+    r->suspension = leaves != fails ? SUSPENSION_DONE : SUSPENSION_NONE;
+    r->evicted = false;
+    bool is_off = r->suspension == SUSPENSION_DONE;
+    if (!fails && is_off != r->wants_off) /* another order came meanwhile */
+        r->suspension = is_off ? SUSPENSION_RETURNING : SUSPENSION_LEAVING;
+}
+
+static void turn_run(struct run *r, int turn, bool off)
+{
+    if (turn <= r->turn)
+        return;
+    r->turn = turn;
+    r->wants_off = off;
+    if (off && r->suspension == SUSPENSION_NONE)
+        r->suspension = SUSPENSION_LEAVING;
+    else if (!off && r->suspension == SUSPENSION_DONE)
+        r->suspension = SUSPENSION_RETURNING;
+}
+
+static void run_on(struct world *w, struct run *r)
+{
+    if (r->suspension != SUSPENSION_NONE)
+        move(w, r);
+    else if (r->service ? !w->calm && world_chance(w, 20) : w->calm || world_chance(w, 40))
+        finish(w, r);
+    else if (!r->service && !w->calm && world_chance(w, 30))
+        r->evicted = true;
+}
+
 void machine_progress(struct world *w, int node)
 {
     struct machine *m = &w->machines[node];
@@ -131,8 +173,7 @@ void machine_progress(struct world *w, int node)
         r->phase = ATTEMPT_RUNNING;
         break;
     case ATTEMPT_RUNNING:
-        if (r->service ? !w->calm && world_chance(w, 20) : w->calm || world_chance(w, 40))
-            finish(w, r);
+        run_on(w, r);
         break;
     case ATTEMPT_EXITED:
     case ATTEMPT_PHASE_END:
@@ -257,6 +298,9 @@ void machine_receive(struct world *w, const struct message *m)
             (void)add_run(w, to, m);
     } else if (m->type == MESSAGE_STOP) {
         stop_run(w, to, m);
+    } else if (m->type == MESSAGE_SUSPEND || m->type == MESSAGE_RESUME) {
+        if (r && is_alive(r))
+            turn_run(r, m->turn, m->type == MESSAGE_SUSPEND);
     } else if (m->type == MESSAGE_SETTLE && r && r->phase == ATTEMPT_EXITED) {
         remove_run(to, r);
     }

@@ -31,6 +31,10 @@ static enum message_type message_of(enum cluster_action_kind kind)
         return MESSAGE_GRANT;
     case CLUSTER_SEND_STOP:
         return MESSAGE_STOP;
+    case CLUSTER_SEND_SUSPEND:
+        return MESSAGE_SUSPEND;
+    case CLUSTER_SEND_RESUME:
+        return MESSAGE_RESUME;
     case CLUSTER_SEND_SETTLE:
         return MESSAGE_SETTLE;
     default:
@@ -51,6 +55,7 @@ static void keep_message(struct world *w, struct pending *p, const struct cluste
                                   .beat = a->beat,
                                   .workload = a->workload,
                                   .attempt = a->attempt,
+                                  .turn = a->turn,
                                   .grace_ms = a->grace_ms};
 }
 
@@ -113,7 +118,8 @@ void store_keep(struct world *w, const struct row *fresh)
 static void book(struct world *w, const struct row *row, int sign)
 {
     const struct attempt *a = workload_status_attempt(&row->status);
-    if (!a || row->status.state == WORKLOAD_QUEUED || workload_state_is_terminal(row->status.state))
+    if (!a || row->status.off_device || row->status.state == WORKLOAD_QUEUED ||
+        workload_state_is_terminal(row->status.state))
         return;
     for (int i = 0; i < a->device_count; i++) {
         struct booking *b = &w->bookings[a->devices[i][0] - '0'][a->devices[i][1] - '0'];
@@ -161,6 +167,20 @@ static void commit_new(struct world *w, struct pending *p)
     w->keys[row->uid][row->key].count = row->submitted;
 }
 
+/* What is others' from now on must not be in use. */
+static void check_off_device(struct world *w, const struct row *row, uint64_t id)
+{
+    const struct attempt *a = workload_status_attempt(&row->status);
+    if (!row->status.off_device)
+        return;
+    world_check(w, a && row->needs.kind == WORKLOAD_TASK && row->status.hold != HOLD_NONE,
+                "workload %llu is off its device for no reason", (unsigned long long)id);
+    if (a)
+        world_check(w, !machine_uses_device(w, node_of(a->node), id, a->number),
+                    "workload %llu is on the device that was given to others",
+                    (unsigned long long)id);
+}
+
 static void commit_status(struct world *w, struct pending *p)
 {
     struct row *row = &w->rows[p->id];
@@ -174,6 +194,7 @@ static void commit_status(struct world *w, struct pending *p)
     row->status = p->status;
     p->status.attempts = NULL;
     book(w, row, 1);
+    check_off_device(w, row, p->id);
     if (!workload_state_is_terminal(row->status.state))
         return;
     w->live_rows--;

@@ -34,6 +34,9 @@ struct run {
     enum failure_reason failure;
     int exit_code, signal;
     int64_t stop_at_ms; /* ends at the latest then; INT64_MAX: nobody asked */
+    int turn;
+    bool wants_off, evicted;
+    enum suspension suspension;
 };
 
 enum message_type {
@@ -44,6 +47,8 @@ enum message_type {
     MESSAGE_WELCOME,
     MESSAGE_GRANT,
     MESSAGE_STOP,
+    MESSAGE_SUSPEND,
+    MESSAGE_RESUME,
     MESSAGE_SETTLE,
     MESSAGE_BEAT_ANSWER
 };
@@ -54,7 +59,7 @@ struct message {
     uint64_t connection; /* what comes on a node's former one is not read by it */
     uint64_t session, sequence, beat;
     uint64_t workload;
-    int attempt;
+    int attempt, turn;
     int64_t grace_ms, not_before_ms;
     bool service;
     size_t run_count;
@@ -186,6 +191,8 @@ void machine_done(struct world *w);
 void machine_time_passed(struct world *w, int node);
 /* An attempt comes one phase further. */
 void machine_progress(struct world *w, int node);
+/* Has the attempt memory there, by the node's own knowledge? */
+bool machine_uses_device(struct world *w, int node, uint64_t workload, int attempt);
 /* The agent speaks: connects, says hello, beats, reports. */
 void machine_speak(struct world *w, int node);
 void machine_receive(struct world *w, const struct message *m);

@@ -1,0 +1,293 @@
+/* Tasks that leave their devices for their host's memory, and come back. */
+#include "cluster/cluster_fixture.h"
+
+static struct workload_needs whole_device(void)
+{
+    struct workload_needs needs = task_needs();
+    needs.quota_bytes = 0;
+    return needs;
+}
+
+static uint64_t run_task(struct fixture *f, uint64_t session)
+{
+    struct workload_needs needs = whole_device();
+    uint64_t id = submit(f, &needs);
+    report(f, "a", session, id, 1, ATTEMPT_RUNNING);
+    assert_int_equal(state_of(f, id), WORKLOAD_RUNNING);
+    return id;
+}
+
+static void say(struct fixture *f, uint64_t session, uint64_t id, int turn,
+                enum suspension suspension)
+{
+    struct attempt_report report = {.workload = id,
+                                    .attempt = 1,
+                                    .phase = ATTEMPT_RUNNING,
+                                    .turn = turn,
+                                    .suspension = suspension,
+                                    .text = "what the node says"};
+    report_full(f, "a", session, &report);
+}
+
+/* Suspended at a user's word, by order 1. */
+static uint64_t suspend_one(struct fixture *f, uint64_t session)
+{
+    uint64_t id = run_task(f, session);
+    assert_int_equal(stop(f, CLUSTER_SUSPEND, id, -1)->result, 0);
+    assert_int_equal(state_of(f, id), WORKLOAD_SUSPENDING);
+    assert_int_equal(find(f, CLUSTER_SEND_SUSPEND)->turn, 1);
+    say(f, session, id, 1, SUSPENSION_LEAVING);
+    assert_int_equal(state_of(f, id), WORKLOAD_SUSPENDING);
+    say(f, session, id, 1, SUSPENSION_DONE);
+    assert_int_equal(state_of(f, id), WORKLOAD_SUSPENDED);
+    assert_true(logged(f, "suspended"));
+    return id;
+}
+
+static void test_its_device_is_others_while_it_is_suspended(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t id = suspend_one(&f, session);
+    uint64_t other = run_task(&f, session);
+    uint64_t ids[4];
+    assert_int_equal(cluster_device_workloads(f.cluster, "a", "a-0", ids, 4), 1);
+    assert_int_equal(ids[0], other);
+
+    assert_int_equal(stop(&f, CLUSTER_RESUME, id, -1)->result, 0);
+    assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDED);
+    assert_string_equal(cluster_live_status(f.cluster, id)->text,
+                        "waits to resume: its device is in use");
+
+    struct workload_needs needs = whole_device();
+    uint64_t third = submit(&f, &needs);
+    assert_int_equal(state_of(&f, third), WORKLOAD_QUEUED);
+    report(&f, "a", session, other, 1, ATTEMPT_EXITED);
+    assert_int_equal(state_of(&f, id), WORKLOAD_RESUMING); /* before what has not begun */
+    assert_int_equal(state_of(&f, third), WORKLOAD_QUEUED);
+    assert_int_equal(find(&f, CLUSTER_SEND_RESUME)->turn, 2);
+    say(&f, session, id, 2, SUSPENSION_RETURNING);
+    say(&f, session, id, 2, SUSPENSION_NONE);
+    assert_int_equal(state_of(&f, id), WORKLOAD_RUNNING);
+    assert_true(logged(&f, "resumed"));
+    fixture_close(&f);
+}
+
+static void test_an_order_is_repeated_until_it_arrived(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t id = run_task(&f, session);
+    (void)stop(&f, CLUSTER_SUSPEND, id, -1);
+    tick_after(&f, f.config.resend_ms);
+    assert_int_equal(find(&f, CLUSTER_SEND_SUSPEND)->turn, 1);
+    say(&f, session, id, 1, SUSPENSION_LEAVING);
+    tick_after(&f, f.config.resend_ms);
+    assert_null(find(&f, CLUSTER_SEND_SUSPEND));
+    fixture_close(&f);
+}
+
+static void test_one_that_cannot_be_suspended_runs_on(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t id = run_task(&f, session);
+    (void)stop(&f, CLUSTER_SUSPEND, id, -1);
+    say(&f, session, id, 0, SUSPENSION_NONE); /* of before the order: says nothing */
+    assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDING);
+    say(&f, session, id, 1, SUSPENSION_NONE);
+    assert_int_equal(state_of(&f, id), WORKLOAD_RUNNING);
+    assert_true(logged(&f, "suspend_failed"));
+    assert_string_equal(cluster_live_status(f.cluster, id)->text,
+                        "it could not be suspended: what the node says");
+    (void)stop(&f, CLUSTER_SUSPEND, id, -1);
+    say(&f, session, id, 1, SUSPENSION_NONE); /* the first again: says nothing of the second */
+    assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDING);
+    fixture_close(&f);
+}
+
+static void test_one_that_cannot_be_resumed_is_tried_again(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t id = suspend_one(&f, session);
+    (void)stop(&f, CLUSTER_RESUME, id, -1);
+    assert_int_equal(state_of(&f, id), WORKLOAD_RESUMING);
+    say(&f, session, id, 2, SUSPENSION_DONE);
+    assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDED);
+    assert_true(logged(&f, "resume_failed"));
+    assert_true(cluster_live_status(f.cluster, id)->off_device);
+    tick_after(&f, f.config.backoff_min_ms);
+    assert_int_equal(state_of(&f, id), WORKLOAD_RESUMING);
+    assert_int_equal(find(&f, CLUSTER_SEND_RESUME)->turn, 3);
+    fixture_close(&f);
+}
+
+static void test_an_evicted_one_comes_back_by_itself(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t id = run_task(&f, session);
+    struct attempt_report evicted = {.workload = id,
+                                     .attempt = 1,
+                                     .phase = ATTEMPT_RUNNING,
+                                     .evicted = true,
+                                     .text = "evicted: too hot"};
+    report_full(&f, "a", session, &evicted);
+    assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDING);
+    assert_string_equal(cluster_live_status(f.cluster, id)->text, "evicted: too hot");
+    struct device_health health = {
+        .uuid = "a-0", .state = DEVICE_OVERLIMIT, .admits = ADMIT_SERVICES, .cause = "too hot"};
+    struct cluster_event event = {.kind = CLUSTER_NODE_BEAT};
+    event.node.node = "a";
+    event.node.session = session;
+    event.node.health = &health;
+    event.node.health_count = 1;
+    step(&f, &event);
+    say(&f, session, id, 1, SUSPENSION_DONE);
+    assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDED);
+    assert_string_equal(cluster_live_status(f.cluster, id)->text,
+                        "waits to resume: its device is overlimit: too hot");
+    health.state = DEVICE_HEALTHY;
+    health.admits = ADMIT_ALL;
+    step(&f, &event);
+    assert_int_equal(state_of(&f, id), WORKLOAD_RESUMING);
+    /* A user's word in between: it goes back, and stays. */
+    assert_int_equal(stop(&f, CLUSTER_SUSPEND, id, -1)->result, 0);
+    assert_int_equal(find(&f, CLUSTER_SEND_SUSPEND)->turn, 3);
+    say(&f, session, id, 3, SUSPENSION_DONE);
+    assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDED);
+    assert_int_equal(cluster_live_status(f.cluster, id)->hold, HOLD_USER);
+    fixture_close(&f);
+}
+
+static void test_one_that_is_not_wanted_when_it_is_back_leaves_again(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t id = suspend_one(&f, session);
+    (void)stop(&f, CLUSTER_RESUME, id, -1);
+    struct attempt_report back = {.workload = id,
+                                  .attempt = 1,
+                                  .phase = ATTEMPT_RUNNING,
+                                  .turn = 2,
+                                  .evicted = true,
+                                  .text = "evicted: too hot"};
+    report_full(&f, "a", session, &back);
+    assert_true(logged(&f, "resumed"));
+    assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDING);
+    assert_int_equal(find(&f, CLUSTER_SEND_SUSPEND)->turn, 3);
+    assert_int_equal(cluster_live_status(f.cluster, id)->hold, HOLD_ROOM);
+    fixture_close(&f);
+}
+
+static void test_a_suspended_one_can_be_ended(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t id = suspend_one(&f, session);
+    uint64_t other = run_task(&f, session);
+    assert_int_equal(stop(&f, CLUSTER_CANCEL, id, -1)->result, 0);
+    assert_int_equal(state_of(&f, id), WORKLOAD_STOPPING);
+    assert_non_null(find(&f, CLUSTER_SEND_STOP));
+    assert_int_equal(stop(&f, CLUSTER_SUSPEND, id, -1)->result, -ERR_CONFLICT);
+    report(&f, "a", session, id, 1, ATTEMPT_EXITED);
+    assert_null(cluster_live_status(f.cluster, id));
+    uint64_t ids[4]; /* what it did not have is not given back a second time */
+    assert_int_equal(cluster_device_workloads(f.cluster, "a", "a-0", ids, 4), 1);
+    struct workload_needs needs = whole_device();
+    uint64_t third = submit(&f, &needs);
+    assert_int_equal(state_of(&f, third), WORKLOAD_QUEUED);
+    report(&f, "a", session, other, 1, ATTEMPT_EXITED);
+    assert_int_equal(state_of(&f, third), WORKLOAD_PLACED);
+    fixture_close(&f);
+}
+
+static void test_what_cannot_be_suspended_is_refused(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    struct workload_needs needs = task_needs();
+    needs.kind = WORKLOAD_SERVICE;
+    uint64_t service = submit(&f, &needs);
+    needs = task_needs();
+    needs.devices = 0;
+    uint64_t deviceless = submit(&f, &needs);
+    uint64_t id = submit_task(&f);
+    assert_int_equal(stop(&f, CLUSTER_SUSPEND, service, -1)->result, -ERR_CONFLICT);
+    assert_int_equal(stop(&f, CLUSTER_SUSPEND, deviceless, -1)->result, -ERR_CONFLICT);
+    assert_int_equal(stop(&f, CLUSTER_SUSPEND, id, -1)->result, -ERR_CONFLICT);
+    assert_int_equal(stop(&f, CLUSTER_SUSPEND, 99, -1)->result, -ERR_NOT_FOUND);
+    report(&f, "a", session, id, 1, ATTEMPT_RUNNING);
+    assert_int_equal(stop(&f, CLUSTER_RESUME, id, -1)->result, -ERR_CONFLICT);
+    assert_int_equal(stop(&f, CLUSTER_SUSPEND, id, -1)->result, 0);
+    assert_int_equal(stop(&f, CLUSTER_SUSPEND, id, -1)->result, 0);
+    assert_null(find(&f, CLUSTER_SEND_SUSPEND)); /* once is enough */
+    fixture_close(&f);
+}
+
+static void test_one_that_came_back_by_itself_is_suspended_again(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t id = suspend_one(&f, session);
+    say(&f, session, id, 1, SUSPENSION_NONE);
+    assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDING);
+    assert_int_equal(find(&f, CLUSTER_SEND_SUSPEND)->turn, 2);
+    assert_false(cluster_live_status(f.cluster, id)->off_device);
+    say(&f, session, id, 2, SUSPENSION_DONE);
+    assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDED);
+    assert_int_equal(cluster_live_status(f.cluster, id)->hold, HOLD_USER);
+    fixture_close(&f);
+}
+
+static void test_one_on_a_lost_node_begins_again(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t id = suspend_one(&f, session);
+    gone(&f, "a", session);
+    tick_after(&f, LOST_MS);
+    const struct workload_status *status = cluster_live_status(f.cluster, id);
+    assert_int_equal(status->state, WORKLOAD_QUEUED);
+    assert_int_equal(status->hold, HOLD_NONE);
+    assert_false(status->off_device);
+    fixture_close(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_its_device_is_others_while_it_is_suspended),
+        cmocka_unit_test(test_an_order_is_repeated_until_it_arrived),
+        cmocka_unit_test(test_one_that_cannot_be_suspended_runs_on),
+        cmocka_unit_test(test_one_that_cannot_be_resumed_is_tried_again),
+        cmocka_unit_test(test_an_evicted_one_comes_back_by_itself),
+        cmocka_unit_test(test_one_that_is_not_wanted_when_it_is_back_leaves_again),
+        cmocka_unit_test(test_a_suspended_one_can_be_ended),
+        cmocka_unit_test(test_what_cannot_be_suspended_is_refused),
+        cmocka_unit_test(test_one_that_came_back_by_itself_is_suspended_again),
+        cmocka_unit_test(test_one_on_a_lost_node_begins_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
