@@ -19,6 +19,9 @@
  *                its own, and one at a time. Who faults alone is guilty; who runs long enough
  *                without is cleared.
  *
+ * A task that is evicted for a limit loses its work, unless it can be suspended: then it leaves alive,
+ * and comes again as a tenant of the same number when it resumes.
+ *
  * A tenant is one attempt on this device. It is there from TENANT_CAME to TENANT_LEFT, and
  * device_verdict() says before TENANT_LEFT whose its end is.
  *
@@ -54,6 +57,7 @@ struct device_config {
     int64_t terminate_ms;      /* after terminate_client, before a kill */
     int64_t server_ms;         /* for an MPS server to be ready when its clients have left */
     int64_t services_first_ms; /* after a repair, before tasks are admitted */
+    int64_t suspend_ms;        /* for one that is evicted to be suspended; then it is ended */
     int64_t probation_ms;      /* a suspect that ran that long alone is cleared */
     int64_t self_test_again_ms;
 };
@@ -91,9 +95,10 @@ struct device_tenant_info {
     int attempt;
     enum workload_kind kind;
     int64_t grace_ms;
-    bool isolated; /* no client of MPS: its faults are its own */
-    bool suspect;  /* on probation */
-    bool adopted;  /* was there before us: no state but Disabled refuses it */
+    bool isolated;    /* no client of MPS: its faults are its own */
+    bool suspect;     /* on probation */
+    bool suspendable; /* a task that is suspended when it is evicted, instead of being ended */
+    bool adopted;     /* was there before us: no state but Disabled refuses it */
 };
 
 enum device_mps {
@@ -103,15 +108,16 @@ enum device_mps {
 };
 
 enum device_event_kind {
-    DEVICE_SAMPLE,      /* every 200 ms: also how time passes */
-    DEVICE_XID,         /* the driver's word */
-    DEVICE_FAULT,       /* a process was answered with a fatal error of the device */
-    DEVICE_MPS,         /* the word of its watch, or the answer to MPS_CHECK and MPS_REPLACE */
-    DEVICE_SELF_TESTED, /* the answer to SELF_TEST */
-    DEVICE_OPERATOR,    /* enables or disables it */
-    DEVICE_TENANT_CAME, /* before it is started */
-    DEVICE_TENANT_RUNS, /* it has begun: it is not "starting" any more */
-    DEVICE_TENANT_LEFT, /* nothing of it is left */
+    DEVICE_SAMPLE,       /* every 200 ms: also how time passes */
+    DEVICE_XID,          /* the driver's word */
+    DEVICE_FAULT,        /* a process was answered with a fatal error of the device */
+    DEVICE_MPS,          /* the word of its watch, or the answer to MPS_CHECK and MPS_REPLACE */
+    DEVICE_SELF_TESTED,  /* the answer to SELF_TEST */
+    DEVICE_OPERATOR,     /* enables or disables it */
+    DEVICE_TENANT_CAME,  /* before it is started */
+    DEVICE_TENANT_RUNS,  /* it has begun: it is not "starting" any more */
+    DEVICE_TENANT_LEFT,  /* nothing of it is left; or it was suspended, and comes again to resume */
+    DEVICE_TENANT_STAYS, /* it could not be suspended */
     DEVICE_EVENT_END
 };
 
@@ -131,7 +137,8 @@ struct device_event {
         struct {
             uint64_t workload;
             int attempt;
-            bool failed; /* LEFT: by its own exit status */
+            bool failed;     /* LEFT: by its own exit status */
+            const char *why; /* STAYS */
         } tenant;
     };
 };
@@ -139,11 +146,12 @@ struct device_event {
 /* ---- actions ---- */
 
 enum device_action_kind {
-    DEVICE_ACT_STATE,     /* the state changed: `from`, `to`, `text` is the cause */
-    DEVICE_ACT_NOTE,      /* an event for people, nothing else: `text` */
-    DEVICE_ACT_ALARM,     /* the same, and an operator must look */
-    DEVICE_ACT_THROTTLE,  /* all tasks: smallest window, `rate_permille` */
-    DEVICE_ACT_RELEASE,   /* all tasks: as granted */
+    DEVICE_ACT_STATE,    /* the state changed: `from`, `to`, `text` is the cause */
+    DEVICE_ACT_NOTE,     /* an event for people, nothing else: `text` */
+    DEVICE_ACT_ALARM,    /* the same, and an operator must look */
+    DEVICE_ACT_THROTTLE, /* all tasks: smallest window, `rate_permille` */
+    DEVICE_ACT_RELEASE,  /* all tasks: as granted */
+    DEVICE_ACT_SUSPEND, /* this task must leave, into the host's memory: LEFT or STAYS answers; `text`: why */
     DEVICE_ACT_END,       /* this tenant must leave: gracefully, within grace_ms; `text`: why */
     DEVICE_ACT_TERMINATE, /* it did not: MPS's terminate_client for its processes */
     DEVICE_ACT_KILL,      /* nor then */

@@ -2,7 +2,7 @@
 #pragma once
 #include "device/device.h"
 
-enum ending { ENDING_NO, ENDING_ASKED, ENDING_TERMINATED, ENDING_KILLED };
+enum ending { ENDING_NO, ENDING_SUSPENDS, ENDING_ASKED, ENDING_TERMINATED, ENDING_KILLED };
 
 struct tenant {
     struct device_tenant_info info;
@@ -96,4 +96,8 @@ bool repair_explains(const struct device_monitor *d, const struct tenant *t, boo
 void ending_begin(struct device_monitor *d, struct tenant *t, int64_t grace_ms,
                   enum attempt_verdict verdict, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+/* A task must leave because of a limit: suspended if it can be, else ended. */
+void ending_evict(struct device_monitor *d, struct tenant *t);
+/* It could not be suspended. */
+void ending_stays(struct device_monitor *d, struct tenant *t, const char *why);
 void ending_tick(struct device_monitor *d);

@@ -1,6 +1,7 @@
 /*
  * How a tenant that must leave is ended: it is asked; if it does not answer in its grace period, MPS ends
- * its work (terminate_client: its neighbours survive that), and only then it is killed.
+ * its work (terminate_client: its neighbours survive that), and only then it is killed. A task that is evicted
+ * is suspended first, where that can be done, and ended if it could not.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ void ending_begin(struct device_monitor *d, struct tenant *t, int64_t grace_ms,
         va_end(args);
         t->verdict = verdict;
     }
-    if (t->ending != ENDING_NO)
+    if (t->ending > ENDING_SUSPENDS)
         return;
     t->ending = ENDING_ASKED;
     t->ending_next_ms = d->now_ms + grace_ms;
@@ -32,6 +33,28 @@ void ending_begin(struct device_monitor *d, struct tenant *t, int64_t grace_ms,
     a->attempt = t->info.attempt;
     a->grace_ms = grace_ms;
     (void)snprintf(a->text, sizeof a->text, "%s", t->why);
+}
+
+void ending_evict(struct device_monitor *d, struct tenant *t)
+{
+    if (!t->info.suspendable || !t->runs || t->ending != ENDING_NO) {
+        if (t->ending == ENDING_NO)
+            ending_begin(d, t, t->info.grace_ms, VERDICT_MOVED, "evicted: %.100s", d->cause);
+        return;
+    }
+    t->ending = ENDING_SUSPENDS;
+    t->ending_next_ms = d->now_ms + d->config.suspend_ms;
+    struct device_action *a = device_act(d, DEVICE_ACT_SUSPEND);
+    a->workload = t->info.workload;
+    a->attempt = t->info.attempt;
+    (void)snprintf(a->text, sizeof a->text, "evicted: %.100s", d->cause);
+}
+
+void ending_stays(struct device_monitor *d, struct tenant *t, const char *why)
+{
+    if (t->ending == ENDING_SUSPENDS)
+        ending_begin(d, t, t->info.grace_ms, VERDICT_MOVED,
+                     "evicted, and it could not be suspended: %.70s", why);
 }
 
 static bool somebody_starts(const struct device_monitor *d, const struct tenant *but)
@@ -46,6 +69,10 @@ static bool somebody_starts(const struct device_monitor *d, const struct tenant 
 
 static void next_stage(struct device_monitor *d, struct tenant *t)
 {
+    if (t->ending == ENDING_SUSPENDS) {
+        ending_stays(d, t, "it took too long");
+        return;
+    }
     bool can_terminate = t->ending == ENDING_ASKED && !t->info.isolated && !d->mps_lost;
     if (can_terminate && somebody_starts(d, t) && d->now_ms < t->ending_next_ms + STARTING_MS_MAX)
         return;

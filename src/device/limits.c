@@ -152,8 +152,7 @@ static void enter_overlimit(struct device_monitor *d)
     d->hold_ms = d->hold_ms ? doubled : d->config.hold_min_ms;
     for (size_t i = 0; i < d->tenant_count; i++)
         if (tenant_is_task(&d->tenants[i]))
-            ending_begin(d, &d->tenants[i], d->tenants[i].info.grace_ms, VERDICT_MOVED,
-                         "evicted: %.100s", d->cause);
+            ending_evict(d, &d->tenants[i]);
 }
 
 void device_change(struct device_monitor *d, enum device_state to, const char *format, ...)

@@ -386,6 +386,65 @@ static void test_terminate_waits_for_who_starts(void **state)
     fixture_close(&f);
 }
 
+/* ---- suspending instead of ending ---- */
+
+static void suspendable_came(struct fixture *f, uint64_t workload)
+{
+    const struct device_tenant_info info = {.workload = workload,
+                                            .attempt = 1,
+                                            .kind = WORKLOAD_TASK,
+                                            .grace_ms = 10000,
+                                            .isolated = true,
+                                            .suspendable = true};
+    step(f, &(struct device_event){.kind = DEVICE_TENANT_CAME, .now_ms = f->now_ms, .came = &info});
+    step(f, &(struct device_event){.kind = DEVICE_TENANT_RUNS,
+                                   .now_ms = f->now_ms,
+                                   .tenant = {.workload = workload, .attempt = 1}});
+}
+
+static void test_what_can_be_suspended_is_not_ended(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    suspendable_came(&f, 1);
+    f.sample.slowdown = DEVICE_SLOWDOWN_HARDWARE;
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
+    assert_non_null(find_action(&f, DEVICE_ACT_SUSPEND, 1));
+    assert_int_equal(f.counts[DEVICE_ACT_END], 0);
+    assert_int_equal(verdict(&f, 1, true), VERDICT_OWN); /* if it ends now, that is its own doing */
+    left(&f, 1, false);
+    f.sample.slowdown = 0;
+    pass(&f, 11000);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    suspendable_came(&f, 1); /* it resumes, and is a tenant like any other */
+    assert_int_equal(device_tenant_count(f.d), 1);
+    assert_int_equal(f.counts[DEVICE_ACT_END], 0);
+    fixture_close(&f);
+}
+
+static void test_what_could_not_be_suspended_is_ended(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    suspendable_came(&f, 1);
+    suspendable_came(&f, 2);
+    f.sample.slowdown = DEVICE_SLOWDOWN_HARDWARE;
+    sample(&f);
+    step(&f, &(struct device_event){.kind = DEVICE_TENANT_STAYS,
+                                    .now_ms = f.now_ms,
+                                    .tenant = {.workload = 1, .attempt = 1, .why = "no"}});
+    const struct device_action *end = find_action(&f, DEVICE_ACT_END, 1);
+    assert_non_null(end);
+    assert_int_equal(end->grace_ms, 10000);
+    assert_int_equal(verdict(&f, 1, true), VERDICT_MOVED);
+    pass(&f, 900000); /* nobody speaks of the other: it is ended in the end, too */
+    assert_int_equal(f.counts[DEVICE_ACT_END], 2);
+    fixture_close(&f);
+}
+
 /* ---- Disabled ---- */
 
 static void test_operator_disables_and_enables(void **state)
@@ -437,6 +496,8 @@ int main(void)
         cmocka_unit_test(test_overlimit_refuses_tasks),
         cmocka_unit_test(test_who_does_not_leave_is_terminated_then_killed),
         cmocka_unit_test(test_terminate_waits_for_who_starts),
+        cmocka_unit_test(test_what_can_be_suspended_is_not_ended),
+        cmocka_unit_test(test_what_could_not_be_suspended_is_ended),
         cmocka_unit_test(test_operator_disables_and_enables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

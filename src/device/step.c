@@ -25,6 +25,7 @@ void device_config_default(struct device_config *config)
                                      .terminate_ms = 1000,
                                      .server_ms = 5000,
                                      .services_first_ms = 3000,
+                                     .suspend_ms = 900000,
                                      .probation_ms = 60000,
                                      .self_test_again_ms = 10000};
 }
@@ -147,6 +148,13 @@ static void tenant_runs(struct device_monitor *d, uint64_t workload, int attempt
     t->runs_since_ms = d->now_ms;
 }
 
+static void tenant_stays(struct device_monitor *d, uint64_t workload, int attempt, const char *why)
+{
+    struct tenant *t = tenant_find(d, workload, attempt);
+    if (t)
+        ending_stays(d, t, why);
+}
+
 /* A suspect that ran long enough by itself did not do it. */
 static void clear_suspects(struct device_monitor *d)
 {
@@ -198,6 +206,9 @@ void device_step(struct device_monitor *d, const struct device_event *event,
         break;
     case DEVICE_TENANT_LEFT:
         tenant_left(d, event->tenant.workload, event->tenant.attempt, event->tenant.failed);
+        break;
+    case DEVICE_TENANT_STAYS:
+        tenant_stays(d, event->tenant.workload, event->tenant.attempt, event->tenant.why);
         break;
     case DEVICE_EVENT_END:
         break;

@@ -18,7 +18,7 @@
 enum { STEPS = 4000, TENANTS = 12, CALM_MS = 1300000, GIB = 1 << 30 };
 
 struct inmate {
-    bool there, told, stubborn;
+    bool there, told, stubborn, suspends;
     struct device_tenant_info info;
 };
 
@@ -90,6 +90,17 @@ static void check_end(struct world *w, const struct device_action *a)
         check(w, unblamed(w, m->info.isolated) == 0, "one is blamed that was not alone");
 }
 
+static void check_suspend(struct world *w, const struct device_action *a)
+{
+    struct inmate *m = find(w, a->workload);
+    check(w, m != NULL && m->info.suspendable && !m->told && !m->suspends && a->text[0],
+          "one is suspended that cannot be, or twice, or without a cause");
+    check(w, device_state(w->d) == DEVICE_OVERLIMIT, "a task is suspended on a healthy device");
+    check(w, device_verdict(w->d, a->workload, m->info.attempt, false, NULL) == VERDICT_OWN,
+          "the end of one that is only suspended is not its own");
+    m->suspends = true;
+}
+
 static void carry_out(struct world *w)
 {
     for (size_t i = 0; i < w->actions.count; i++) {
@@ -99,6 +110,8 @@ static void carry_out(struct world *w)
                     (uint64_t)a->rate_permille + hash_string(a->text);
         if (a->kind == DEVICE_ACT_END)
             check_end(w, a);
+        else if (a->kind == DEVICE_ACT_SUSPEND)
+            check_suspend(w, a);
         else if (a->kind == DEVICE_ACT_KILL && find(w, a->workload))
             find(w, a->workload)->stubborn = false;
         else if (a->kind == DEVICE_ACT_CLEAR && find(w, a->workload))
@@ -139,6 +152,7 @@ static void come(struct world *w)
                  .isolated = suspect || chance(w, 5),
                  .suspect = suspect,
                  .adopted = chance(w, 10)}};
+    m->info.suspendable = m->info.kind == WORKLOAD_TASK && m->info.isolated && chance(w, 2);
     step(w, (struct device_event){.kind = DEVICE_TENANT_CAME, .came = &m->info});
     if (!chance(w, 6))
         step(w, (struct device_event){
@@ -154,6 +168,19 @@ static void leave(struct world *w, struct inmate *m)
                                   .tenant = {.workload = info.workload,
                                              .attempt = info.attempt,
                                              .failed = chance(w, 2)}});
+}
+
+/* The driver has moved its memory, or could not. */
+static void end_suspending(struct world *w, struct inmate *m)
+{
+    m->suspends = false;
+    if (chance(w, 3))
+        step(w, (struct device_event){.kind = DEVICE_TENANT_STAYS,
+                                      .tenant = {.workload = m->info.workload,
+                                                 .attempt = m->info.attempt,
+                                                 .why = "it cannot"}});
+    else
+        leave(w, m);
 }
 
 static void fill_sample(struct world *w)
@@ -212,6 +239,8 @@ static void time_passes(struct world *w)
         struct inmate *m = &w->inmates[i];
         if (m->there && m->told && !m->stubborn && chance(w, 4))
             leave(w, m);
+        else if (m->there && m->suspends && chance(w, 4))
+            end_suspending(w, m);
     }
     fill_sample(w);
     step(w, (struct device_event){.kind = DEVICE_SAMPLE, .sample = &w->sample});
@@ -270,6 +299,7 @@ static void settle(struct world *w)
     for (size_t i = 0; i < TENANTS; i++) {
         check(w, !w->inmates[i].there || !w->inmates[i].info.suspect, "a suspect is never cleared");
         check(w, !w->inmates[i].there || !w->inmates[i].told, "one that was told to leave stays");
+        check(w, !w->inmates[i].there || !w->inmates[i].suspends, "one is suspending for ever");
     }
 }
 
