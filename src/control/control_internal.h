@@ -205,6 +205,8 @@ void handle_list(void *context, struct http_request *r);
 void handle_get(void *context, struct http_request *r);
 void handle_cancel(void *context, struct http_request *r);
 void handle_requeue(void *context, struct http_request *r);
+void handle_suspend(void *context, struct http_request *r);
+void handle_resume(void *context, struct http_request *r);
 void handle_signal(void *context, struct http_request *r);
 void handle_input(void *context, struct http_request *r);
 void handle_logs(void *context, struct http_request *r);

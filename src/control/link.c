@@ -539,6 +539,7 @@ void links_send(struct control *c, const struct deferred *d)
                           .workload = a->workload,
                           .attempt = a->attempt,
                           .grace_ms = a->grace_ms,
+                          .turn = a->turn,
                           .beat = a->beat};
     switch (a->kind) {
     case CLUSTER_SEND_WELCOME:
@@ -567,6 +568,12 @@ void links_send(struct control *c, const struct deferred *d)
     }
     case CLUSTER_SEND_STOP:
         msg.type = NODEMSG_STOP;
+        break;
+    case CLUSTER_SEND_SUSPEND:
+        msg.type = NODEMSG_SUSPEND;
+        break;
+    case CLUSTER_SEND_RESUME:
+        msg.type = NODEMSG_RESUME;
         break;
     case CLUSTER_SEND_SETTLE:
         msg.type = NODEMSG_SETTLE;

@@ -270,9 +270,10 @@ static void metrics_of_cluster(struct control *c, struct str *out)
         cluster_count(c->cluster, &counts);
     metrics_family(out, "gpumux_workloads", METRIC_GAUGE,
                    "Workloads that are not finished, by state");
-    for (int i = 0; i < WORKLOAD_SUCCEEDED; i++)
-        metrics_sample(out, "gpumux_workloads", (double)counts.by_state[i], "state",
-                       workload_state_name((enum workload_state)i), NULL);
+    for (enum workload_state i = 0; i < WORKLOAD_STATE_END; i++)
+        if (!workload_state_is_terminal(i))
+            metrics_sample(out, "gpumux_workloads", (double)counts.by_state[i], "state",
+                           workload_state_name(i), NULL);
     metrics_family(out, "gpumux_workloads_finished", METRIC_GAUGE,
                    "Finished workloads that are kept");
     metrics_sample(out, "gpumux_workloads_finished", (double)counts.finished, NULL);
@@ -347,7 +348,8 @@ static void metrics_of_devices(struct control *c, struct str *out)
 struct usage_family {
     struct str *out;
     const char *name;
-    size_t offset; /* of its number in struct attempt_usage */
+    size_t offset;   /* of its number in struct attempt_usage */
+    bool of_counted; /* only where processes count for themselves */
 };
 
 /* Many attempts with many counters must not crowd out all else. */
@@ -363,7 +365,7 @@ static void put_usage_number(void *arg, const char *node, const struct attempt_u
     char id[24];
     memcpy(&value, (const char *)usage + family->offset, sizeof value);
     (void)snprintf(id, sizeof id, "%" PRIu64, usage->workload);
-    if (usage->is_counted && has_room(family->out))
+    if ((usage->is_counted || !family->of_counted) && has_room(family->out))
         metrics_sample(family->out, family->name, (double)value, "node", node, "workload", id,
                        NULL);
 }
@@ -384,16 +386,19 @@ static void metrics_of_attempts(struct control *c, struct str *out)
     static const struct {
         const char *name, *help;
         size_t offset;
+        bool of_counted;
     } gauges[] = {
         {"gpumux_workload_counted_bytes", "Device memory by the account of its processes",
-         offsetof(struct attempt_usage, counted_bytes)},
+         offsetof(struct attempt_usage, counted_bytes), true},
         {"gpumux_workload_peak_bytes", "The most of that in this attempt",
-         offsetof(struct attempt_usage, peak_bytes)},
+         offsetof(struct attempt_usage, peak_bytes), true},
         {"gpumux_workload_uncounted_bytes", "Device memory beyond that account",
-         offsetof(struct attempt_usage, uncounted_bytes)},
+         offsetof(struct attempt_usage, uncounted_bytes), true},
+        {"gpumux_workload_suspended_bytes", "Device memory that lies in its host's memory",
+         offsetof(struct attempt_usage, suspended_bytes), false},
     };
     for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++) {
-        struct usage_family family = {out, gauges[i].name, gauges[i].offset};
+        struct usage_family family = {out, gauges[i].name, gauges[i].offset, gauges[i].of_counted};
         metrics_family(out, gauges[i].name, METRIC_GAUGE, gauges[i].help);
         links_visit_usage(c, put_usage_number, &family);
     }

@@ -105,6 +105,7 @@ static void put_usage(struct json_writer *w, struct control *c, const struct sto
     }
     json_begin_object(w);
     json_put_uint(json_key(w, "memory_used_bytes"), usage->memory_used_bytes);
+    json_put_uint(json_key(w, "suspended_bytes"), usage->suspended_bytes);
     json_put_real(json_key(w, "cpu_percent"), usage->cpu_percent);
     json_put_uint(json_key(w, "resident_bytes"), usage->resident_bytes);
     json_key(w, "samples_per_s");

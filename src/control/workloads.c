@@ -241,7 +241,7 @@ void handle_get(void *context, struct http_request *r)
         answer_workload(c, r, id, 200, true);
 }
 
-/* ---- cancel and requeue ---- */
+/* ---- cancel, requeue, suspend and resume ---- */
 
 static void on_stopped(struct waiter *w, const struct cluster_action *a)
 {
@@ -351,6 +351,16 @@ void handle_cancel(void *context, struct http_request *r)
 void handle_requeue(void *context, struct http_request *r)
 {
     stop(context, r, CLUSTER_REQUEUE);
+}
+
+void handle_suspend(void *context, struct http_request *r)
+{
+    stop(context, r, CLUSTER_SUSPEND);
+}
+
+void handle_resume(void *context, struct http_request *r)
+{
+    stop(context, r, CLUSTER_RESUME);
 }
 
 /* ---- signal and input: passed on to the node ---- */

@@ -17,6 +17,8 @@
  *   welcome  protocol, version, session, lease, fence, drain, and when to renew its certificate
  *   grant    session, sequence, workload, attempt, spec, …
  *   stop     session, sequence, workload, attempt, grace
+ *   suspend  session, sequence, workload, attempt, turn
+ *   resume   the same
  *   settle   session, sequence, workload, attempt
  *   beat     session, number
  *   read     request, workload, attempt, offset, wait, max
@@ -51,6 +53,8 @@ enum nodemsg_type {
     NODEMSG_WELCOME,
     NODEMSG_GRANT,
     NODEMSG_STOP,
+    NODEMSG_SUSPEND,
+    NODEMSG_RESUME,
     NODEMSG_SETTLE,
     NODEMSG_READ,
     NODEMSG_SIGNAL,
@@ -91,6 +95,7 @@ struct nodemsg {
     uint64_t workload;
     int attempt;
     int64_t grace_ms;
+    int turn;                              /* suspend, resume */
     const struct node_info *node;          /* hello */
     size_t attempt_count;                  /* hello */
     const struct attempt_report *attempts; /* hello: all; report: one */

@@ -28,6 +28,12 @@ static int take_report(struct error *e, struct arena *arena, json_t *json,
         json_take_bool(&r, "cleared", &ret->cleared);
     if (json_has(&r, "verdict"))
         json_take_name(&r, "verdict", attempt_verdict_parse, &ret->verdict);
+    if (json_has(&r, "turn"))
+        json_take_int(&r, "turn", 1, INT_MAX, &ret->turn);
+    if (json_has(&r, "suspension"))
+        json_take_name(&r, "suspension", suspension_parse, &ret->suspension);
+    if (json_has(&r, "evicted"))
+        json_take_bool(&r, "evicted", &ret->evicted);
     json_take_buffer(&r, "text", ret->text, sizeof ret->text);
     return r.result;
 }
@@ -161,6 +167,8 @@ static int take_attempt_usage(struct json_reader *outer, json_t *json, struct at
     json_take_uint(&r, "workload", &ret->workload);
     json_take_int(&r, "attempt", 1, INT_MAX, &ret->attempt);
     json_take_uint(&r, "memory_used_bytes", &ret->memory_used_bytes);
+    if (json_has(&r, "suspended_bytes"))
+        json_take_uint(&r, "suspended_bytes", &ret->suspended_bytes);
     json_take_real(&r, "cpu_percent", &ret->cpu_percent);
     json_take_uint(&r, "resident_bytes", &ret->resident_bytes);
     ret->samples_per_s = -1;
@@ -283,6 +291,8 @@ static void take_order(struct json_reader *r, struct nodemsg *msg)
     json_take_int(r, "attempt", 1, INT_MAX, &msg->attempt);
     if (msg->type == NODEMSG_STOP)
         json_take_int64(r, "grace_ms", -1, WORKLOAD_TIME_MS_MAX, &msg->grace_ms);
+    if (msg->type == NODEMSG_SUSPEND || msg->type == NODEMSG_RESUME)
+        json_take_int(r, "turn", 1, INT_MAX, &msg->turn);
 }
 
 static void take_data(struct json_reader *r, struct nodemsg *msg)
@@ -356,6 +366,8 @@ static void take_message(struct json_reader *r, struct nodemsg *msg)
         [NODEMSG_WELCOME] = take_welcome,
         [NODEMSG_GRANT] = take_grant,
         [NODEMSG_STOP] = take_order,
+        [NODEMSG_SUSPEND] = take_order,
+        [NODEMSG_RESUME] = take_order,
         [NODEMSG_SETTLE] = take_order,
         [NODEMSG_READ] = take_request,
         [NODEMSG_SIGNAL] = take_request,

@@ -51,6 +51,9 @@ static struct attempt_report random_report(struct rng *rng)
         .never_ran = rng_below(rng, 2),
         .cleared = rng_below(rng, 2),
         .verdict = (enum attempt_verdict)rng_below(rng, VERDICT_END),
+        .turn = (int)rng_below(rng, 3),
+        .suspension = (enum suspension)rng_below(rng, SUSPENSION_END),
+        .evicted = rng_below(rng, 2),
     };
     snprintf(r.text, sizeof r.text, "no \"%d\"\n\x01", (int)rng_below(rng, 100));
     return r;
@@ -129,6 +132,7 @@ static struct nodemsg random_message(struct rng *rng, struct parts *p)
         .workload = rng_u64(rng),
         .attempt = positive(rng),
         .grace_ms = random_ms(rng),
+        .turn = positive(rng),
         .node = &p->node,
         .attempts = p->reports,
         .beat = rng_u64(rng),
@@ -174,6 +178,9 @@ static void assert_reports_equal(const struct nodemsg *a, const struct nodemsg *
         assert_int_equal(x->never_ran, y->never_ran);
         assert_int_equal(x->cleared, y->cleared);
         assert_int_equal(x->verdict, y->verdict);
+        assert_int_equal(x->turn, y->turn);
+        assert_int_equal(x->suspension, y->suspension);
+        assert_int_equal(x->evicted, y->evicted);
         assert_string_equal(x->text, y->text);
     }
 }
@@ -278,6 +285,8 @@ static void assert_orders_equal(const struct nodemsg *a, const struct nodemsg *b
     assert_attempt_equal(a, b);
     if (a->type == NODEMSG_STOP)
         assert_int_equal(a->grace_ms, b->grace_ms);
+    if (a->type == NODEMSG_SUSPEND || a->type == NODEMSG_RESUME)
+        assert_int_equal(a->turn, b->turn);
 }
 
 static void assert_requests_equal(const struct nodemsg *a, const struct nodemsg *b)
@@ -340,6 +349,8 @@ static void assert_messages_equal(const struct nodemsg *a, const struct nodemsg 
         break;
     case NODEMSG_GRANT:
     case NODEMSG_STOP:
+    case NODEMSG_SUSPEND:
+    case NODEMSG_RESUME:
     case NODEMSG_SETTLE:
         assert_orders_equal(a, b);
         break;

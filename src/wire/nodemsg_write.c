@@ -6,11 +6,23 @@
 #include "wire/record_internal.h"
 
 const char *const nodemsg_type_names[NODEMSG_TYPE_END] = {
-    [NODEMSG_HELLO] = "hello",   [NODEMSG_REPORT] = "report", [NODEMSG_BEAT] = "beat",
-    [NODEMSG_LOG] = "log",       [NODEMSG_DONE] = "done",     [NODEMSG_WELCOME] = "welcome",
-    [NODEMSG_GRANT] = "grant",   [NODEMSG_STOP] = "stop",     [NODEMSG_SETTLE] = "settle",
-    [NODEMSG_READ] = "read",     [NODEMSG_SIGNAL] = "signal", [NODEMSG_INPUT] = "input",
-    [NODEMSG_DEVICE] = "device", [NODEMSG_RENEW] = "renew",   [NODEMSG_CERTIFICATE] = "certificate",
+    [NODEMSG_HELLO] = "hello",
+    [NODEMSG_REPORT] = "report",
+    [NODEMSG_BEAT] = "beat",
+    [NODEMSG_LOG] = "log",
+    [NODEMSG_DONE] = "done",
+    [NODEMSG_WELCOME] = "welcome",
+    [NODEMSG_GRANT] = "grant",
+    [NODEMSG_STOP] = "stop",
+    [NODEMSG_SETTLE] = "settle",
+    [NODEMSG_SUSPEND] = "suspend",
+    [NODEMSG_RESUME] = "resume",
+    [NODEMSG_READ] = "read",
+    [NODEMSG_SIGNAL] = "signal",
+    [NODEMSG_INPUT] = "input",
+    [NODEMSG_DEVICE] = "device",
+    [NODEMSG_RENEW] = "renew",
+    [NODEMSG_CERTIFICATE] = "certificate",
     [NODEMSG_REFUSE] = "refuse",
 };
 
@@ -30,6 +42,12 @@ static void put_report(struct json_writer *w, const struct attempt_report *repor
         json_put_bool(json_key(w, "cleared"), true);
     if (report->verdict != VERDICT_OWN)
         json_put_string(json_key(w, "verdict"), attempt_verdict_name(report->verdict));
+    if (report->turn)
+        json_put_int(json_key(w, "turn"), report->turn);
+    if (report->suspension != SUSPENSION_NONE)
+        json_put_string(json_key(w, "suspension"), suspension_name(report->suspension));
+    if (report->evicted)
+        json_put_bool(json_key(w, "evicted"), true);
     json_put_string(json_key(w, "text"), report->text);
     json_end_object(w);
 }
@@ -121,6 +139,8 @@ static void put_attempt_usage(struct json_writer *w, const struct attempt_usage 
     json_put_uint(json_key(w, "workload"), usage->workload);
     json_put_int(json_key(w, "attempt"), usage->attempt);
     json_put_uint(json_key(w, "memory_used_bytes"), usage->memory_used_bytes);
+    if (usage->suspended_bytes)
+        json_put_uint(json_key(w, "suspended_bytes"), usage->suspended_bytes);
     json_put_real(json_key(w, "cpu_percent"), usage->cpu_percent);
     json_put_uint(json_key(w, "resident_bytes"), usage->resident_bytes);
     if (usage->samples_per_s >= 0)
@@ -185,7 +205,7 @@ static void put_grant(struct json_writer *w, const struct nodemsg *msg)
     json_put_raw(json_key(w, "spec"), grant->spec_json);
 }
 
-/* Of stop and settle; of read, signal and input. */
+/* Of stop, suspend, resume and settle; of read, signal and input. */
 static void put_attempt(struct json_writer *w, const struct nodemsg *msg)
 {
     json_put_uint(json_key(w, "workload"), msg->workload);
@@ -199,6 +219,8 @@ static void put_order(struct json_writer *w, const struct nodemsg *msg)
     put_attempt(w, msg);
     if (msg->type == NODEMSG_STOP)
         json_put_int(json_key(w, "grace_ms"), msg->grace_ms);
+    if (msg->type == NODEMSG_SUSPEND || msg->type == NODEMSG_RESUME)
+        json_put_int(json_key(w, "turn"), msg->turn);
 }
 
 static void put_request(struct json_writer *w, const struct nodemsg *msg)
@@ -256,6 +278,8 @@ static void put_members(struct json_writer *w, const struct nodemsg *msg)
         put_grant(w, msg);
         break;
     case NODEMSG_STOP:
+    case NODEMSG_SUSPEND:
+    case NODEMSG_RESUME:
     case NODEMSG_SETTLE:
         put_order(w, msg);
         break;

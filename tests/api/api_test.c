@@ -483,6 +483,41 @@ static void output(void **state)
     GET(409, "/v1/workloads/waits/logs");
 }
 
+/* One that has memory on a device of its own, and so can be suspended. */
+static void submit_mover(struct fixture *f)
+{
+    char spec[1024];
+    snprintf(spec, sizeof spec,
+             "{\"name\":\"mover\",\"directory\":\"/\",\"command\":"
+             "[\"%s/workloads/gpumux-burn\",\"--step-ms\",\"5\",\"--memory\",\"64m\"]}",
+             getenv("GPUMUX_BUILD"));
+    POST(201, "/v1/workloads", spec);
+    wait_for(f, "/v1/workloads/mover", "\"samples_per_s\"");
+    wait_until(f, "/v1/workloads/mover", "\"samples_per_s\":null", false);
+}
+
+static void suspending_and_resuming(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const words[] = {"suspend", "resume"};
+    submit_mover(f);
+    for (size_t i = 0; i < 2; i++) {
+        char target[64];
+        snprintf(target, sizeof target, "/v1/workloads/mover/%s", words[i]);
+        POST(202, target, NULL);
+        wait_for(f, "/v1/workloads/mover",
+                 i == 0 ? "\"state\":\"suspended\"" : "\"state\":\"running\"");
+        deny(f, "POST", target, NULL);
+        snprintf(target, sizeof target, "/v1/workloads/mover/%s?x=1", words[i]);
+        POST(400, target, NULL);
+        snprintf(target, sizeof target, "/v1/workloads/nothing/%s", words[i]);
+        POST(404, target, NULL);
+        snprintf(target, sizeof target, "/v1/workloads/once/%s", words[i]);
+        POST(409, target, NULL);
+    }
+    POST(202, "/v1/workloads/mover/cancel", "{\"grace\":\"0s\"}");
+}
+
 static void requeueing_and_cancelling(void **state)
 {
     struct fixture *f = *state;
@@ -645,6 +680,7 @@ int main(void)
         cmocka_unit_test(reading),
         cmocka_unit_test(signals_and_input),
         cmocka_unit_test(output),
+        cmocka_unit_test(suspending_and_resuming),
         cmocka_unit_test(requeueing_and_cancelling),
         cmocka_unit_test(events),
         cmocka_unit_test(forgotten_events),

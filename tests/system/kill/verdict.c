@@ -87,10 +87,11 @@ int verdict_wait(const struct scenario *s, int64_t deadline_boot_ms)
     struct http_client *client = http_client_new(socket);
     bool over = false;
     while (client && !over && clock_boot_ms() < deadline_boot_ms) {
-        struct http_call call = {
-            .method = "GET",
-            .target = "/v1/workloads?state=queued,placed,starting,running,stopping&limit=1",
-            .timeout_ms = CALL_MS};
+        struct http_call call = {.method = "GET",
+                                 .target = "/v1/"
+                                           "workloads?state=queued,placed,starting,running,"
+                                           "suspending,suspended,resuming,stopping&limit=1",
+                                 .timeout_ms = CALL_MS};
         if (http_client_call(NULL, client, &call) == 0 && http_client_status(client) == 200) {
             size_t length = 0;
             const char *body = http_client_body(client, &length);
