@@ -75,6 +75,7 @@ static void fill_slot(struct device *device, unsigned slot, const struct client_
     client->memory_limit_bytes = terms->memory_limit_bytes;
     atomic_store_explicit(&client->sticky_error, 0, memory_order_relaxed);
     atomic_store_explicit(&client->checkpoint_state, 0, memory_order_relaxed);
+    atomic_store_explicit(&client->is_unmovable, 0, memory_order_relaxed);
     client->checkpoint_bytes = 0;
     client->memory_bytes = state->context_bytes;
     state->memory_used_bytes += state->context_bytes;
@@ -133,4 +134,10 @@ void client_release(struct device *device)
     device->own_slot = DEVICE_NO_SLOT;
     claim_drop(device, slot);
     device_unlock(device);
+}
+
+void client_pin_down(struct device *device)
+{
+    atomic_store_explicit(&device->state->clients[device->own_slot].is_unmovable, 1,
+                          memory_order_relaxed);
 }

@@ -24,6 +24,8 @@ struct client_terms {
 int client_take(struct device *device, const struct client_terms *terms);
 /* Under no lock: gives device->own_slot back with all it holds: memory, streams, queued work. */
 void client_release(struct device *device);
+/* No checkpoint is made of this process from now on (checkpoint.c). */
+void client_pin_down(struct device *device);
 /* Under the device's lock: notices processes that have ended, the MPS server's too. */
 void client_reap(struct device *device);
 /* Under the device's lock, after device_save_core(), without commit: what the client has running

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "emu/client.h"
 #include "emu/memory.h"
 
 enum handle_kind { HANDLE_MEMORY = 0x4d43504d, HANDLE_EVENT = 0x4543504d };
@@ -94,6 +95,8 @@ CUDA_API int cuIpcGetMemHandle(struct cuda_ipc_handle *ret_handle, uint64_t addr
         r = make_handle(&handle, ret_handle);
     }
     pthread_mutex_unlock(&process->lock);
+    if (r == CUDA_SUCCESS)
+        client_pin_down(&context->visible->device);
     return r;
 }
 
@@ -152,6 +155,8 @@ static int open_memory(const struct cuda_ipc_handle *given, unsigned flags, bool
         }
     }
     pthread_mutex_unlock(&process->lock);
+    if (r == CUDA_SUCCESS)
+        client_pin_down(&context->visible->device);
     return r;
 }
 

@@ -3,6 +3,7 @@
  * only what prefetching has said. It takes device memory as far as it was prefetched there.
  */
 #include "emu/capture.h"
+#include "emu/client.h"
 #include "emu/memory.h"
 
 enum { ATTACH_GLOBAL = 1, ATTACH_HOST = 2, LEGACY_HOST_DEVICE = -1 };
@@ -36,6 +37,8 @@ CUDA_API int cuMemAllocManaged(uint64_t *ret_address, size_t bytes, unsigned fla
     if (allocations_add(&context->process->allocations, &added, ret_address) < 0)
         r = CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_unlock(&context->process->lock);
+    if (r == CUDA_SUCCESS)
+        client_pin_down(&context->visible->device);
     return r;
 }
 

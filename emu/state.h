@@ -31,7 +31,7 @@
 #define EMU_STATE_MAGIC UINT64_C(0x554d4558554d5047) /* "GPMUXEMU" */
 
 enum {
-    EMU_STATE_VERSION = 5,
+    EMU_STATE_VERSION = 6,
     EMU_HEADER_BYTES = 4096, /* devices start behind the header, each on a page */
     EMU_CLIENTS_MAX = 256,   /* processes on a device */
     EMU_STREAMS_MAX = 32,    /* streams of a client on a device, the legacy one included */
@@ -131,6 +131,9 @@ struct emu_client {
     /* 0: it runs; else its calls wait (enum cuda_process_state). Set by any process under the lock,
      * after undo_save(); read by the owner without lock. */
     _Atomic uint32_t checkpoint_state;
+    /* 1: it has had managed memory, or memory in common with another process, and no checkpoint is
+     * made of it. Set by the owner without lock, and never taken back. */
+    _Atomic uint32_t is_unmovable;
     uint64_t checkpoint_bytes; /* of memory that a checkpoint has taken off the device */
     uint64_t memory_bytes;
     uint64_t memory_limit_bytes; /* of an MPS client: what memory_bytes may not pass; 0: none */
