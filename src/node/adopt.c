@@ -41,9 +41,13 @@ static int adopt_one(struct error *e, struct agent *a, const char *name)
     if (!r)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     run_look(r);
-    if (run_is_alive(r))
-        protect_adopt(r);
-    monitor_adopted(r);
+    if (!run_is_alive(r))
+        return 0;
+    protect_adopt(r);
+    bool suspended = suspend_adopt(r);
+    monitor_adopted(r, suspended);
+    if (suspended)
+        suspend_continue(r);
     return 0;
 }
 

@@ -65,6 +65,8 @@ static int open_state(struct error *e, struct agent *a)
     if (r == 0)
         r = open_directory(e, a->directory_fd, "terms", 0700, &a->terms_fd);
     if (r == 0)
+        r = open_directory(e, a->directory_fd, "suspended", 0700, &a->suspended_fd);
+    if (r == 0)
         r = open_directory(e, a->directory_fd, "register", 0711, &a->register_fd);
     if (r == 0)
         r = lease_open(e, a->directory_fd, &a->lease);
@@ -186,7 +188,7 @@ int agent_new(struct error *e, struct event_base *base, const struct agent_optio
     a->on_link = options->on_link;
     a->on_link_arg = options->on_link_arg;
     a->directory_fd = a->attempts_fd = a->finished_fd = a->locks_fd = a->lock_fd = -1;
-    a->executable_fd = a->cgroup_fd = a->register_fd = a->terms_fd = -1;
+    a->executable_fd = a->cgroup_fd = a->register_fd = a->terms_fd = a->suspended_fd = -1;
     list_init(&a->runs);
     list_init(&a->readers);
     credentials_init(&a->credentials);
@@ -219,8 +221,8 @@ void agent_free(struct agent *a)
     gpu_close(a->gpu);
     lease_close(&a->lease);
     cgroup_close(a->cgroup_fd, a->info.instance);
-    const int fds[] = {a->executable_fd, a->locks_fd,     a->finished_fd, a->attempts_fd,
-                       a->lock_fd,       a->directory_fd, a->register_fd, a->terms_fd};
+    const int fds[] = {a->executable_fd, a->locks_fd,    a->finished_fd, a->attempts_fd, a->lock_fd,
+                       a->directory_fd,  a->register_fd, a->terms_fd,    a->suspended_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             close(fds[i]);

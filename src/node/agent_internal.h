@@ -12,6 +12,7 @@
  *   reader.c     requests for output, waiting ones included
  *   usage.c      what attempts use
  *   monitor.c    how the devices are, and what follows for attempts (device/device.h)
+ *   suspend.c    moving an attempt's device memory to the host's, and back
  *   protect.c    what keeps attempts from hurting each other: registrar.h
  *
  * Everything here runs on the loop's thread.
@@ -35,6 +36,7 @@
 #include "node/mps.h"
 #include "node/registrar.h"
 #include "node/sampler.h"
+#include "node/suspend.h"
 #include "wire/nodemsg.h"
 
 struct event;
@@ -46,6 +48,7 @@ enum {
     AGENT_READERS_MAX = 1024,
     AGENT_BEATS_KEPT = 16,
     AGENT_CONTROL_NAME_MAX = 300,
+    AGENT_MOVERS_MAX = 64,    /* ended processes of suspend.c that are not waited for yet */
     MAILBOX_LETTERS_MAX = 64, /* waiting commands of one attempt */
 };
 
@@ -97,7 +100,8 @@ struct run {
     struct mailbox mailbox;
     uint64_t cpu_ticks; /* at the last beat, for usage */
     int64_t cpu_at_ms;
-    struct tenancy tenancy;        /* see monitor.h */
+    struct tenancy tenancy; /* see monitor.h */
+    struct run_suspension suspension;
     struct pending_start *pending; /* waits for MPS; NULL: it does not */
     struct event *terminate;       /* ends its GPU work before it is killed */
     bool uses_mps;
@@ -169,10 +173,12 @@ struct agent {
     struct sampler *sampler;
     struct monitor *monitor; /* NULL: there are no devices */
     struct registrar *registrar;
-    struct mps *mps;             /* NULL: this node does without */
-    int register_fd, terms_fd;   /* directories */
-    struct event *measure;       /* what processes hold */
-    struct gpu_sample *measured; /* scratch of that */
+    struct mps *mps;                         /* NULL: this node does without */
+    int register_fd, terms_fd, suspended_fd; /* directories */
+    struct event *measure;                   /* what processes hold */
+    struct gpu_sample *measured;             /* scratch of that */
+    size_t mover_count;
+    pid_t movers[AGENT_MOVERS_MAX];
     struct lease lease;
     struct list runs;
     size_t run_count;

@@ -377,7 +377,7 @@ static int prepare_and_start(struct error *e, struct agent *a, const struct gran
     if (run) {
         run->granted = true;
         run_report(run);
-        monitor_came(run, grant, terms.has_mps);
+        monitor_came(run, grant, &terms);
         r = protect_begin(e, run, &terms);
         if (r == 0 && protect_must_wait(run))
             r = postpone(e, run, account, lock_fd);

@@ -45,6 +45,8 @@ struct monitor {
 
 static void stop_run(struct run *r, int64_t grace_ms)
 {
+    if (suspend_is_on_the_way(r))
+        grace_ms = 0; /* it stands still */
     bool news = r->stop_grace_ms < 0 || grace_ms < r->stop_grace_ms;
     const struct control_command stop = {.kind = CONTROL_STOP, .grace_ms = grace_ms};
     if (run_is_alive(r) && news && mailbox_post(r, 0, &stop) == 0)
@@ -87,6 +89,11 @@ static void act_on_run(struct monitor *m, const struct device_action *action)
     if (!r)
         return;
     switch (action->kind) {
+    case DEVICE_ACT_SUSPEND:
+        log_write(m->agent->log, LOG_WARN, "attempt is suspended by its device",
+                  "attempt=%s why=\"%s\"", r->name, action->text);
+        suspend_evict(r, action->text);
+        break;
     case DEVICE_ACT_END:
         log_write(m->agent->log, LOG_WARN, "attempt is ended by its device",
                   "attempt=%s why=\"%s\"", r->name, action->text);
@@ -285,36 +292,83 @@ static int find_device(const struct agent *a, const char *uuid, size_t length)
     return -1;
 }
 
+static bool device_admits(const struct device_monitor *device, enum workload_kind kind,
+                          char why[WORKLOAD_TEXT_MAX])
+{
+    enum device_admission admits = device_admission(device);
+    if (admits == ADMIT_ALL || (admits == ADMIT_SERVICES && kind == WORKLOAD_SERVICE))
+        return true;
+    (void)snprintf(why, WORKLOAD_TEXT_MAX, "its device is %s%s%.120s",
+                   device_state_name(device_state(device)), device_cause(device)[0] ? ": " : "",
+                   device_cause(device));
+    return false;
+}
+
 bool monitor_admits(struct agent *a, const struct grant *grant, char why[WORKLOAD_TEXT_MAX])
 {
     for (int i = 0; a->monitor && i < grant->device_count; i++) {
         int d = find_device(a, grant->devices[i], strlen(grant->devices[i]));
-        if (d < 0)
-            continue;
-        const struct device_monitor *device = a->monitor->devices[d];
-        enum device_admission admits = device_admission(device);
-        if (admits == ADMIT_ALL ||
-            (admits == ADMIT_SERVICES && grant->spec->needs.kind == WORKLOAD_SERVICE))
-            continue;
-        (void)snprintf(why, WORKLOAD_TEXT_MAX, "its device is %s%s%.120s",
-                       device_state_name(device_state(device)), device_cause(device)[0] ? ": " : "",
-                       device_cause(device));
-        return false;
+        if (d >= 0 && !device_admits(a->monitor->devices[d], grant->spec->needs.kind, why))
+            return false;
     }
     return true;
 }
 
-static void come(struct run *r, const struct device_tenant_info *info)
+bool monitor_readmits(const struct run *r, char why[WORKLOAD_TEXT_MAX])
+{
+    const struct tenancy *t = &r->tenancy;
+    for (int i = 0; i < t->device_count; i++)
+        if (!device_admits(r->agent->monitor->devices[t->devices[i]], t->info.kind, why))
+            return false;
+    return true;
+}
+
+static void come(struct run *r)
 {
     struct monitor *m = r->agent->monitor;
     r->tenancy.there = true;
     for (int i = 0; i < r->tenancy.device_count; i++)
         step(m, r->tenancy.devices[i],
-             (struct device_event){.kind = DEVICE_TENANT_CAME, .came = info});
+             (struct device_event){.kind = DEVICE_TENANT_CAME, .came = &r->tenancy.info});
     tell_control(m);
 }
 
-void monitor_came(struct run *r, const struct grant *grant, bool has_mps)
+void monitor_returns(struct run *r)
+{
+    if (r->tenancy.device_count > 0 && !r->tenancy.there)
+        come(r);
+}
+
+static void tell_devices(struct run *r, enum device_event_kind kind, bool failed, const char *why)
+{
+    for (int i = 0; i < r->tenancy.device_count; i++)
+        step(r->agent->monitor, r->tenancy.devices[i],
+             (struct device_event){.kind = kind,
+                                   .tenant = {.workload = r->workload,
+                                              .attempt = r->attempt,
+                                              .failed = failed,
+                                              .why = why}});
+}
+
+void monitor_suspended(struct run *r)
+{
+    if (!r->tenancy.there)
+        return;
+    r->tenancy.there = r->tenancy.told_running = false;
+    r->tenancy.info.adopted = false;
+    tell_devices(r, DEVICE_TENANT_LEFT, false, NULL);
+    tell_control(r->agent->monitor);
+}
+
+void monitor_stays(struct run *r, const char *why)
+{
+    if (!r->tenancy.there)
+        return;
+    tell_devices(r, DEVICE_TENANT_STAYS, false, why);
+    tell_control(r->agent->monitor);
+}
+
+void monitor_came(struct run *r, const struct grant *grant, const struct terms *terms)
 {
     struct tenancy *t = &r->tenancy;
     for (int i = 0; r->agent->monitor && i < grant->device_count; i++) {
@@ -324,13 +378,14 @@ void monitor_came(struct run *r, const struct grant *grant, bool has_mps)
     }
     if (t->device_count == 0)
         return;
-    const struct device_tenant_info info = {.workload = r->workload,
-                                            .attempt = r->attempt,
-                                            .kind = grant->spec->needs.kind,
-                                            .grace_ms = grant->spec->needs.grace_ms,
-                                            .isolated = !has_mps,
-                                            .suspect = grant->suspect};
-    come(r, &info);
+    t->info = (struct device_tenant_info){.workload = r->workload,
+                                          .attempt = r->attempt,
+                                          .kind = grant->spec->needs.kind,
+                                          .grace_ms = grant->spec->needs.grace_ms,
+                                          .isolated = !terms->has_mps,
+                                          .suspendable = terms->suspendable,
+                                          .suspect = grant->suspect};
+    come(r);
 }
 
 /* "GPU-a,GPU-b", as the attempt has it in its environment. */
@@ -346,13 +401,13 @@ static void take_devices(struct run *r, const char *list)
     }
 }
 
-void monitor_adopted(struct run *r)
+void monitor_adopted(struct run *r, bool suspended)
 {
     static const char variable[] = "CUDA_VISIBLE_DEVICES=";
     struct str text;
     struct arena arena;
     struct attempt_grant grant;
-    if (!r->agent->monitor || !run_is_alive(r))
+    if (!r->agent->monitor)
         return;
     str_init(&text, ATTEMPT_FILE_MAX);
     arena_init(&arena, ATTEMPT_FILE_MAX);
@@ -361,15 +416,16 @@ void monitor_adopted(struct run *r)
         for (size_t i = 0; i < grant.environment.count; i++)
             if (str_starts_with(grant.environment.items[i], variable))
                 take_devices(r, grant.environment.items[i] + sizeof variable - 1);
-        const struct device_tenant_info info = {.workload = r->workload,
-                                                .attempt = r->attempt,
-                                                .kind = grant.service ? WORKLOAD_SERVICE
-                                                                      : WORKLOAD_TASK,
-                                                .grace_ms = grant.grace_ms,
-                                                .isolated = !r->uses_mps,
-                                                .adopted = true};
-        if (r->tenancy.device_count > 0)
-            come(r, &info);
+        r->tenancy.info =
+            (struct device_tenant_info){.workload = r->workload,
+                                        .attempt = r->attempt,
+                                        .kind = grant.service ? WORKLOAD_SERVICE : WORKLOAD_TASK,
+                                        .grace_ms = grant.grace_ms,
+                                        .isolated = !r->uses_mps,
+                                        .suspendable = r->ward && ward_terms(r->ward)->suspendable,
+                                        .adopted = true};
+        if (r->tenancy.device_count > 0 && !suspended)
+            come(r);
     }
     arena_done(&arena);
     str_done(&text);
@@ -380,10 +436,7 @@ void monitor_alive(struct run *r)
     if (!r->tenancy.there || r->tenancy.told_running || r->report.phase < ATTEMPT_RUNNING)
         return;
     r->tenancy.told_running = true;
-    for (int i = 0; i < r->tenancy.device_count; i++)
-        step(r->agent->monitor, r->tenancy.devices[i],
-             (struct device_event){.kind = DEVICE_TENANT_RUNS,
-                                   .tenant = {.workload = r->workload, .attempt = r->attempt}});
+    tell_devices(r, DEVICE_TENANT_RUNS, false, NULL);
 }
 
 /* Of several devices the gravest word counts. */
@@ -419,11 +472,7 @@ void monitor_left(struct run *r, bool failed)
         return;
     judge(r, failed);
     r->tenancy.there = false;
-    for (int i = 0; i < r->tenancy.device_count; i++)
-        step(r->agent->monitor, r->tenancy.devices[i],
-             (struct device_event){
-                 .kind = DEVICE_TENANT_LEFT,
-                 .tenant = {.workload = r->workload, .attempt = r->attempt, .failed = failed}});
+    tell_devices(r, DEVICE_TENANT_LEFT, failed, NULL);
     tell_control(r->agent->monitor);
 }
 

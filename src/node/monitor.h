@@ -8,7 +8,9 @@
 #pragma once
 #include <stdbool.h>
 
+#include "device/device.h"
 #include "model/node.h"
+#include "node/terms.h"
 #include "wire/nodemsg.h"
 
 struct agent;
@@ -19,6 +21,7 @@ struct monitor;
 struct tenancy {
     int device_count; /* 0: none of its concern */
     int devices[WORKLOAD_DEVICES_MAX];
+    struct device_tenant_info info;
     bool there;        /* it is a tenant of them */
     bool told_running; /* and they know that it runs */
     int64_t
@@ -34,14 +37,24 @@ void monitor_close(struct agent *a);
 /* Whether a grant may start on its devices now; if not, why. */
 bool monitor_admits(struct agent *a, const struct grant *grant, char why[WORKLOAD_TEXT_MAX]);
 /* Before it is started; and an attempt that was found running, after its record was read. */
-void monitor_came(struct run *r, const struct grant *grant, bool has_mps);
-void monitor_adopted(struct run *r);
+void monitor_came(struct run *r, const struct grant *grant, const struct terms *terms);
+/* suspended: it is none now, but may come back. */
+void monitor_adopted(struct run *r, bool suspended);
 /* It was looked at, and is alive. */
 void monitor_alive(struct run *r);
 /* It ended, in failure or not. True: ask again, the devices may have more to say about it. */
 bool monitor_doubts(struct run *r, bool failed);
 /* Nothing of it is left: it is no tenant any more, and r->tenancy has the verdict. */
 void monitor_left(struct run *r, bool failed);
+
+/* It was suspended: it is no tenant until it returns. */
+void monitor_suspended(struct run *r);
+/* Its device wanted it off, and it could not be suspended. */
+void monitor_stays(struct run *r, const char *why);
+/* Whether it may return to its devices now; if not, why. */
+bool monitor_readmits(const struct run *r, char why[WORKLOAD_TEXT_MAX]);
+/* Before it does. No-op for one that is there. */
+void monitor_returns(struct run *r);
 
 /* For hello and beat: valid until the loop runs on. */
 size_t monitor_health(struct agent *a, const struct device_health **ret);

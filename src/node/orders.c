@@ -69,8 +69,9 @@ static void obey_stop(struct agent *a, const struct nodemsg *msg)
     bool news = r->stop_grace_ms < 0 || grace_ms < r->stop_grace_ms;
     if (!run_is_alive(r) || !news)
         return;
-    const struct control_command stop = {.kind = CONTROL_STOP,
-                                         .grace_ms = protect_stop(r, grace_ms)};
+    /* One that stands still answers to nothing but a kill. */
+    const struct control_command stop = {
+        .kind = CONTROL_STOP, .grace_ms = suspend_is_on_the_way(r) ? 0 : protect_stop(r, grace_ms)};
     if (mailbox_post(r, 0, &stop) == 0) /* else control repeats it */
         r->stop_grace_ms = grace_ms;
 }
@@ -106,6 +107,12 @@ void orders_obey(struct agent *a, const struct nodemsg *msg)
     case NODEMSG_STOP:
         if (is_current(a, msg))
             obey_stop(a, msg);
+        break;
+    case NODEMSG_SUSPEND:
+    case NODEMSG_RESUME:
+        r = is_current(a, msg) ? run_find(a, msg->workload, msg->attempt) : NULL;
+        if (r)
+            suspend_obey(r, msg->turn, msg->type == NODEMSG_SUSPEND);
         break;
     case NODEMSG_SETTLE:
         r = is_current(a, msg) ? run_find(a, msg->workload, msg->attempt) : NULL;

@@ -34,6 +34,7 @@ static void on_measure(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct agent *a = arg;
+    suspend_reap(a);
     sampler_read(a->sampler, a->measured);
     registrar_measure(a->registrar, a->measured);
     bool waits = registrar_waits(a->registrar);
@@ -303,6 +304,8 @@ void protect_decide(const struct agent *a, const struct grant *grant, struct ter
     const char *without = why_without_mps(a, grant);
     ret->has_mps = !without;
     str_copy(ret->without_mps, sizeof ret->without_mps, without ? without : "");
+    ret->suspendable =
+        needs->kind == WORKLOAD_TASK && !ret->has_mps && grant->spec->resume.count == 0;
 }
 
 static bool owns(void *arg, pid_t pid)

@@ -291,6 +291,10 @@ static int enrol(struct ward *w, struct packet *packet, pid_t pid, int pid_fd, s
     struct member *before = find_member(w, pid);
     if (before)
         member_end(before);
+    if (w->rests) {
+        close(pid_fd);
+        return REGISTER_FULL; /* its devices are others' now */
+    }
     *ret = member_new(w, pid, pid_fd, -1);
     return *ret ? 0 : REGISTER_FULL;
 }

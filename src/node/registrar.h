@@ -80,6 +80,9 @@ void ward_free(struct ward *w);
 const struct terms *ward_terms(const struct ward *w);
 /* It runs without MPS after all. */
 void ward_lose_mps(struct ward *w, const char *why);
+/* Its device memory lies in the host's, or is on its way there or back: meanwhile nobody new may come to its
+ * devices, and what they show says nothing of it. NULL is fine. */
+void ward_rest(struct ward *w, bool rests);
 /* Its processes; returns how many of `max`. */
 size_t ward_pids(const struct ward *w, pid_t *ret_pids, size_t max);
 /* To be kept open by its supervisor; -1: without protection. */

@@ -95,6 +95,8 @@ struct ward {
     struct neighbour neighbours[REGISTER_NEIGHBOURS_MAX];
     uint32_t generation;
     uint64_t ended_counters[PAGE_COUNTERS_MAX]; /* of members that are no more */
+    bool rests;                                 /* see ward_rest */
+    int64_t rested_ms; /* readings of the devices from before then are not about it */
     uint64_t peak_bytes;
 };
 

@@ -49,6 +49,7 @@ struct run *run_new(struct agent *a, uint64_t workload, int attempt, int directo
     r->started_fd = -1;
     r->look_ms = LOOK_FIRST_MS;
     mailbox_init(&r->mailbox);
+    suspend_init(r);
     list_append(&a->runs, &r->link);
     a->run_count++;
     return r;
@@ -59,6 +60,7 @@ void run_free(struct run *r)
     if (!r)
         return;
     pending_free(r);
+    suspend_forget(r);
     protect_forget(r);
     mailbox_done(r);
     if (r->started)
@@ -144,6 +146,7 @@ static void announce_end(struct run *r)
 {
     event_del(r->look);
     mailbox_done(r);
+    suspend_end(r);
     monitor_left(r, r->report.failure != FAILURE_NONE);
     protect_end(r);
     if (r->tenancy.verdict != VERDICT_OWN) {

@@ -22,6 +22,7 @@ int terms_write(const struct terms *terms, struct str *out)
     json_put_string(json_key(&w, "unprotected"), terms->unprotected);
     json_put_bool(json_key(&w, "mps"), terms->has_mps);
     json_put_string(json_key(&w, "without_mps"), terms->without_mps);
+    json_put_bool(json_key(&w, "suspendable"), terms->suspendable);
     json_end_object(&w);
     str_append_char(out, '\n');
     return str_failed(out) ? -ERR_TOO_LARGE : 0;
@@ -48,12 +49,13 @@ int terms_parse(struct error *e, const char *text, size_t length, struct terms *
     json_t *devices, *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &problem);
     json_int_t quota;
     const char *kind, *unprotected, *without_mps;
-    int is_protected, has_mps;
-    if (!root || json_unpack_ex(root, &problem, 0, "{ss so sI si si sb ss sb ss}", "kind", &kind,
-                                "devices", &devices, "quota_bytes", &quota, "share_min",
-                                &terms.share_min_percent, "share_max", &terms.share_max_percent,
-                                "protected", &is_protected, "unprotected", &unprotected, "mps",
-                                &has_mps, "without_mps", &without_mps) < 0) {
+    int is_protected, has_mps, suspendable = 0;
+    if (!root ||
+        json_unpack_ex(root, &problem, 0, "{ss so sI si si sb ss sb ss s?b}", "kind", &kind,
+                       "devices", &devices, "quota_bytes", &quota, "share_min",
+                       &terms.share_min_percent, "share_max", &terms.share_max_percent, "protected",
+                       &is_protected, "unprotected", &unprotected, "mps", &has_mps, "without_mps",
+                       &without_mps, "suspendable", &suspendable) < 0) {
         json_decref(root);
         return error_set(e, ERR_CORRUPT, "%s", problem.text);
     }
@@ -66,6 +68,7 @@ int terms_parse(struct error *e, const char *text, size_t length, struct terms *
     terms.quota_bytes = (uint64_t)quota;
     terms.is_protected = is_protected;
     terms.has_mps = has_mps;
+    terms.suspendable = suspendable;
     *ret = terms;
     return 0;
 }

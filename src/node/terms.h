@@ -20,6 +20,7 @@ struct terms {
     char unprotected[TERMS_WHY_MAX]; /* why not, if not */
     bool has_mps;                    /* it shares its device through MPS */
     char without_mps[TERMS_WHY_MAX]; /* why not, if not */
+    bool suspendable; /* a task without a resume command: evicted, it is suspended if that can be */
 };
 
 int terms_write(const struct terms *terms, struct str *out);

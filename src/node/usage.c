@@ -24,10 +24,10 @@ static void measure_protection(struct run *r, struct attempt_usage *usage)
     terms_describe(ward_terms(r->ward), usage->enforcement);
     usage->is_counted = ward_terms(r->ward)->is_protected;
     ward_measure(r->ward, &ward);
-    usage->counted_bytes = ward.counted_bytes;
+    usage->counted_bytes = usage->suspended_bytes ? 0 : ward.counted_bytes;
     usage->peak_bytes = ward.peak_bytes;
-    if (usage->memory_used_bytes > ward.counted_bytes)
-        usage->uncounted_bytes = usage->memory_used_bytes - ward.counted_bytes;
+    if (usage->memory_used_bytes > usage->counted_bytes)
+        usage->uncounted_bytes = usage->memory_used_bytes - usage->counted_bytes;
     memcpy(usage->counters, ward.counters, sizeof usage->counters);
 }
 
@@ -46,6 +46,7 @@ static void measure_run(struct run *r, struct process_table *table, const struct
         usage->resident_bytes += p->resident_bytes;
     }
     usage->memory_used_bytes = device_memory(table, sample);
+    usage->suspended_bytes = suspend_bytes(r);
     measure_protection(r, usage);
     int64_t now_ms = clock_boot_ms();
     /* A process that ended takes its ticks along where nobody waited for it: never negative. */

@@ -411,6 +411,14 @@ void ward_lose_mps(struct ward *w, const char *why)
     update_limits(w);
 }
 
+void ward_rest(struct ward *w, bool rests)
+{
+    if (!w || w->rests == rests)
+        return;
+    w->rests = rests;
+    w->rested_ms = clock_boot_ms();
+}
+
 size_t ward_pids(const struct ward *w, pid_t *ret_pids, size_t max)
 {
     size_t count = 0;

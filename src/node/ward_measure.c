@@ -78,8 +78,10 @@ void registrar_measure(struct registrar *r, const struct gpu_sample *sample)
         struct ward *w = list_entry(it, struct ward, link);
         if (!w->limits.page)
             continue;
+        bool is_about_it = !w->rests && sample->taken_ms > w->rested_ms;
         list_for_each (at, &w->members)
-            measure_beyond(list_entry(at, struct member, link), sample, is_between);
+            if (is_about_it)
+                measure_beyond(list_entry(at, struct member, link), sample, is_between);
         drain(w, sample);
         uint64_t held = count_held(w);
         if (held > w->peak_bytes)
@@ -100,9 +102,10 @@ void ward_measure(struct ward *w, struct ward_usage *ret)
     *ret = (struct ward_usage){.members = w->member_count};
     if (!w->limits.page)
         return;
-    ret->counted_bytes = count_held(w);
-    if (ret->counted_bytes > w->peak_bytes)
-        w->peak_bytes = ret->counted_bytes;
+    uint64_t held = count_held(w);
+    ret->counted_bytes = held;
+    if (held > w->peak_bytes)
+        w->peak_bytes = held;
     ret->peak_bytes = w->peak_bytes;
     for (int i = 0; i < PAGE_COUNTERS_MAX; i++) {
         uint64_t sum = w->ended_counters[i];
