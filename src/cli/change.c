@@ -1,15 +1,21 @@
-/* gpumux cancel, requeue, drain, undrain, enable, disable: one request for each operand. */
+/* gpumux cancel, requeue, suspend, resume, drain, undrain, enable, disable: one request for each operand. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/changing.h"
 #include "cli/client.h"
 #include "cli/reference.h"
 
+enum { LOOK_AGAIN_NS = 100 * 1000 * 1000 };
+
+/* What is to be done with the answer to a request; an error is that operand's. NULL: nothing. */
+typedef int (*change_follow)(struct error *e, struct client *c, const json_t *answer);
+
 /* All are tried; the answer is the first failure's exit code. Each is harmless to repeat. */
 static int change_each(const struct invocation *in, const char *collection, const char *suffix,
-                       const char *body)
+                       const char *body, change_follow follow)
 {
     struct client c;
     int status = client_init(&c, in);
@@ -27,6 +33,8 @@ static int change_each(const struct invocation *in, const char *collection, cons
         e = (struct error){0};
         const char *path = client_path(&c, collection, list.items[i], suffix);
         int r = client_request(&e, &c, "POST", path, body, CLIENT_RETRY_MS, &answer);
+        if (r == 0 && follow)
+            r = follow(&e, &c, answer);
         if (r < 0) {
             if (!e.field[0])
                 (void)str_copy(e.field, sizeof e.field, list.items[i]);
@@ -43,7 +51,7 @@ int cancel_command(const struct invocation *in)
 {
     const char *grace = option_value(in, "grace");
     if (!grace)
-        return change_each(in, "workloads", "/cancel", NULL);
+        return change_each(in, "workloads", "/cancel", NULL, NULL);
     json_t *body = json_pack("{s:s}", "grace", grace);
     char *text = body ? json_dumps(body, 0) : NULL;
     json_decref(body);
@@ -51,32 +59,64 @@ int cancel_command(const struct invocation *in)
         fprintf(stderr, "gpumux: cancel: --grace takes a time such as 5s\n");
         return COMMAND_USAGE;
     }
-    int status = change_each(in, "workloads", "/cancel", text);
+    int status = change_each(in, "workloads", "/cancel", text, NULL);
     free(text);
     return status;
 }
 
 int requeue_command(const struct invocation *in)
 {
-    return change_each(in, "workloads", "/requeue", NULL);
+    return change_each(in, "workloads", "/requeue", NULL, NULL);
+}
+
+/* Moving its memory takes seconds, and only its node knows whether it can be done. */
+static int await_suspended(struct error *e, struct client *c, const json_t *answer)
+{
+    char reference[24];
+    snprintf(reference, sizeof reference, "%lld", (long long)json_number(answer, "id", 0));
+    const char *path = client_path(c, "workloads", reference, "");
+    for (;;) {
+        json_t *workload = NULL;
+        int r = client_get(e, c, path, &workload);
+        if (r < 0)
+            return r;
+        const char *state = json_text(workload, "state", "");
+        bool waits = strcmp(state, "suspending") == 0;
+        if (!waits && strcmp(state, "suspended") != 0)
+            r = error_set(e, ERR_CONFLICT, "it is %s: %s", state, json_text(workload, "text", ""));
+        json_decref(workload);
+        if (!waits)
+            return r;
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_AGAIN_NS}, NULL);
+    }
+}
+
+int suspend_command(const struct invocation *in)
+{
+    return change_each(in, "workloads", "/suspend", NULL, await_suspended);
+}
+
+int resume_command(const struct invocation *in)
+{
+    return change_each(in, "workloads", "/resume", NULL, NULL);
 }
 
 int drain_command(const struct invocation *in)
 {
-    return change_each(in, "nodes", "/drain", NULL);
+    return change_each(in, "nodes", "/drain", NULL, NULL);
 }
 
 int undrain_command(const struct invocation *in)
 {
-    return change_each(in, "nodes", "/undrain", NULL);
+    return change_each(in, "nodes", "/undrain", NULL, NULL);
 }
 
 int enable_command(const struct invocation *in)
 {
-    return change_each(in, "devices", "/enable", NULL);
+    return change_each(in, "devices", "/enable", NULL, NULL);
 }
 
 int disable_command(const struct invocation *in)
 {
-    return change_each(in, "devices", "/disable", NULL);
+    return change_each(in, "devices", "/disable", NULL, NULL);
 }

@@ -238,6 +238,34 @@ static const struct command commands[] = {
         .run = requeue_command,
     },
     {
+        .name = "suspend",
+        .operands = "TASK…",
+        .summary = "move tasks off their devices, into the memory of their hosts",
+        .description = "Moves a task's device memory to its host's and lets it stand still; its "
+                       "devices are free for others meanwhile. Waits until that is done, which "
+                       "takes a second for some GiB. Not for clients of MPS: what cannot be "
+                       "suspended runs on.",
+        .options = socket_options,
+        .examples = EXAMPLES({"gpumux suspend train", "make room"},
+                             {"gpumux resume train", "go on from there, when there is room"}),
+        .completes = "ids",
+        .operands_least = 1,
+        .operands_most = COMMAND_OPERANDS_ANY,
+        .run = suspend_command,
+    },
+    {
+        .name = "resume",
+        .operands = "TASK…",
+        .summary = "bring suspended tasks back to their devices",
+        .description = "Moves the memory of suspended tasks back as soon as their devices have "
+                       "room for them; ps says what they wait for.",
+        .options = socket_options,
+        .completes = "ids",
+        .operands_least = 1,
+        .operands_most = COMMAND_OPERANDS_ANY,
+        .run = resume_command,
+    },
+    {
         .name = "wait",
         .operands = "WORKLOAD…",
         .summary = "wait until workloads have ended",
@@ -470,6 +498,17 @@ static const struct command commands[] = {
         .operands_least = 1,
         .operands_most = 1,
         .run = supervise_command,
+    },
+    {
+        .name = "checkpoint",
+        .operands = "off|back LOCK [PID…]",
+        .summary = "move the device memory of processes to the host's, or back",
+        .description = "Started by a node to suspend and resume tasks. Prints done, or why not.",
+        .options = no_options,
+        .hidden = true,
+        .operands_least = 2,
+        .operands_most = COMMAND_OPERANDS_ANY,
+        .run = checkpoint_command,
     },
     {
         .name = "self-test",

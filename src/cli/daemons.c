@@ -23,6 +23,7 @@
 #include "cli/paths.h"
 #include "control/control.h"
 #include "node/agent.h"
+#include "node/checkpoint.h"
 #include "node/join.h"
 #include "node/self_test.h"
 #include "node/supervisor.h"
@@ -413,4 +414,12 @@ int self_test_command(const struct invocation *in)
 {
     (void)in;
     return self_test_run() == 0 ? COMMAND_OK : COMMAND_FAILED;
+}
+
+int checkpoint_command(const struct invocation *in)
+{
+    bool off = strcmp(in->operands[0], "off") == 0;
+    return checkpoint_run(off, in->operands[1], in->operands + 2, in->operand_count - 2) == 0
+               ? COMMAND_OK
+               : COMMAND_FAILED;
 }

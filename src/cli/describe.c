@@ -113,6 +113,11 @@ static void show_usage(const json_t *w)
                           show_bytes(json_fraction(usage, "memory_used_bytes", 0), device),
                           json_fraction(usage, "cpu_percent", 0),
                           show_bytes(json_fraction(usage, "resident_bytes", 0), host));
+    double suspended_bytes = json_fraction(usage, "suspended_bytes", 0);
+    if (suspended_bytes > 0)
+        length +=
+            snprintf(line + length, sizeof line - (size_t)length,
+                     ", suspended in its host's memory %s", show_bytes(suspended_bytes, device));
     if (samples_per_s >= 0)
         snprintf(line + length, sizeof line - (size_t)length, ", speed %s samples",
                  show_speed(samples_per_s, speed));

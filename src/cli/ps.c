@@ -10,7 +10,8 @@
 
 enum { PAGE = 500, RECENT_SHOWN = 20, TARGET_MAX = 2048 };
 
-static const char live_states[] = "queued,placed,starting,running,stopping,suspended";
+static const char live_states[] =
+    "queued,placed,starting,running,suspending,suspended,resuming,stopping";
 static const char ended_states[] = "succeeded,failed,cancelled";
 
 static void append_filter(struct str *target, const char *key, const char *value)

@@ -126,9 +126,10 @@ enum output_colour show_state_colour(const char *state)
         const char *state;
         enum output_colour colour;
     } colours[] = {
-        {"queued", OUTPUT_YELLOW},   {"placed", OUTPUT_BLUE},     {"starting", OUTPUT_BLUE},
-        {"running", OUTPUT_GREEN},   {"stopping", OUTPUT_YELLOW}, {"failed", OUTPUT_RED},
-        {"succeeded", OUTPUT_FAINT}, {"cancelled", OUTPUT_FAINT},
+        {"queued", OUTPUT_YELLOW},    {"placed", OUTPUT_BLUE},     {"starting", OUTPUT_BLUE},
+        {"running", OUTPUT_GREEN},    {"stopping", OUTPUT_YELLOW}, {"failed", OUTPUT_RED},
+        {"succeeded", OUTPUT_FAINT},  {"cancelled", OUTPUT_FAINT}, {"suspending", OUTPUT_BLUE},
+        {"suspended", OUTPUT_YELLOW}, {"resuming", OUTPUT_BLUE},
     };
     for (size_t i = 0; i < sizeof colours / sizeof colours[0]; i++)
         if (strcmp(colours[i].state, state) == 0)

@@ -35,7 +35,8 @@ static int fetch(struct error *e, struct client *c, int64_t retry_ms, struct new
     struct news fresh = {0};
     char target[160];
     snprintf(target, sizeof target,
-             "/v1/workloads?limit=%d&state=queued,placed,starting,running,stopping",
+             "/v1/workloads?limit=%d&state=queued,placed,starting,running,"
+             "suspending,suspended,resuming,stopping",
              WORKLOADS_SHOWN);
     int r = client_get_pages(e, c, "/v1/nodes", "nodes", retry_ms, &fresh.nodes);
     if (r == 0)

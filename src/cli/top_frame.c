@@ -194,8 +194,9 @@ static void draw_devices(struct pen *p)
 
 static int state_rank(const json_t *w)
 {
-    static const char *const order[] = {"running", "starting", "stopping",  "placed",
-                                        "queued",  "failed",   "cancelled", "succeeded"};
+    static const char *const order[] = {"running",  "resuming",  "suspending", "starting",
+                                        "stopping", "suspended", "placed",     "queued",
+                                        "failed",   "cancelled", "succeeded"};
     const char *state = json_text(w, "state", "");
     size_t i = 0;
     while (i < sizeof order / sizeof order[0] && strcmp(order[i], state) != 0)
