@@ -1,0 +1,171 @@
+#!/bin/bash
+# Tasks that are suspended: off their device, into the host's memory, and back. At a user's word, and because the
+# device wants it. On emulated devices.
+. "$(dirname "$0")/lib.sh"
+emu=$GPUMUX_BUILD/emu/bin
+burn=$GPUMUX_BUILD/workloads/gpumux-burn
+gib=$((1 << 30))
+up() { start --emulate 1xH200:24g --set monitor_hold_min=2s "$@"; }
+# task QUOTA MEMORY [JSON]
+task() {
+    submit "$(jq -c '{devices: 1, quota: "'"$1"'", command: ["'"$burn"'", "--step-ms", "5", "--memory", "'"$2"'", "--steps", "10000000"]} + .' <<< "${3:-{\}}")"
+}
+samples() { "$gpumux" logs "$1" | grep -o 'samples=[0-9]*' | tail -n 1 | cut -d= -f2; }
+ran_past() { [ "$(samples "$1")" -gt "$2" ]; }
+device_used() { api GET /v1/nodes | jq -r '.nodes[0].devices[0].usage.memory_used_bytes'; }
+told() { "$gpumux" events "$1" | grep -E "$2"; }
+fault() { GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$@"; }
+metric() { curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | grep "^$1"; }
+healthy() { [ "$(api GET /v1/nodes | jq -r '.nodes[0].devices[0].state')" = healthy ]; }
+says_suspended() { [ "$(field "$1" usage.suspended_bytes)" -ge $((2 * gib)) ]; }
+up --set mps=off
+
+echo "-- suspended: it lives, and has nothing on its device"
+first=$(task 20g 2g)
+wait_field "$first" state running
+wait_until "it trains" ran_past "$first" 10
+pid=$(pgrep -f "^$burn --step-ms 5 --memory 2g --steps 10000000" | head -n 1)
+"$gpumux" suspend "$first"
+has "$first" state suspended || fail "$(show "$first")"
+kill -0 "$pid" || fail "its process is gone"
+wait_until "its device is empty" eval '[ "$(device_used)" = 0 ]'
+wait_until "its memory is the host's" says_suspended "$first"
+has "$first" usage.memory_used_bytes 0 || fail "$(show "$first")"
+has "$first" usage.protection.counted_bytes 0 || fail "$(show "$first")"
+"$gpumux" ps | grep -E "^ *$first .*suspended" || fail "$("$gpumux" ps)"
+"$gpumux" describe "$first" | grep 'suspended in its host' || fail "$("$gpumux" describe "$first")"
+told "$first" 'suspended .*GiB in' || fail "$("$gpumux" events "$first")"
+metric "gpumux_workload_suspended_bytes.*workload=\"$first\"" | grep -qv ' 0$' || fail "no metric"
+metric 'gpumux_workloads{state="suspended"} 1' || fail "no metric"
+stood=$(samples "$first")
+
+echo "-- what would not fit beside it runs in its place"
+second=$(task 20g 3g)
+wait_field "$second" state running
+wait_until "it trains" ran_past "$second" 10
+"$gpumux" resume "$first"
+wait_until "it says what it waits for" eval '[[ $(field "$first" text) == "waits to resume: its device has too little free memory"* ]]'
+has "$first" state suspended || fail "$(show "$first")"
+[ "$(samples "$first")" = "$stood" ] || fail "it went on"
+
+echo "-- and back on its device, where it goes on"
+cancel "$second"
+ends "$second" cancelled
+wait_field "$first" state running
+wait_until "it goes on" ran_past "$first" $((stood + 100))
+[ "$(pgrep -f "^$burn --step-ms 5 --memory 2g --steps 10000000" | head -n 1)" = "$pid" ] || fail "another process"
+has "$first" attempt 1 || fail "$(show "$first")"
+told "$first" resumed || fail "$("$gpumux" events "$first")"
+wait_until "its memory is there" eval '[ "$(device_used)" -ge $((2 * gib)) ]'
+expect_status 409 POST "/v1/workloads/$first/resume"
+
+echo "-- an agent that comes later finds it suspended, and brings it back"
+"$gpumux" suspend "$first"
+crash
+up --set mps=off
+has "$first" state suspended || fail "$(show "$first")"
+wait_until "its memory is the host's" says_suspended "$first"
+stood=$(samples "$first")
+"$gpumux" resume "$first"
+wait_field "$first" state running
+wait_until "it goes on" ran_past "$first" $((stood + 100))
+has "$first" attempt 1 || fail "$(show "$first")"
+
+echo "-- an agent that is killed in between does not leave it there"
+api POST "/v1/workloads/$first/suspend" > /dev/null
+wait_until "it has begun" eval 'ls "$state"/node/suspended/*.lock'
+crash
+up --set mps=off
+wait_field "$first" state suspended
+api POST "/v1/workloads/$first/resume" > /dev/null
+wait_until "it comes back" has "$first" state resuming
+crash
+up --set mps=off
+wait_field "$first" state running
+stood=$(samples "$first")
+wait_until "it goes on" ran_past "$first" $((stood + 100))
+has "$first" attempt 1 || fail "$(show "$first")"
+[ -z "$(ls "$state/node/suspended")" ] || fail "left: $(ls "$state/node/suspended")"
+
+echo "-- a suspended one can be ended"
+"$gpumux" suspend "$first"
+cancel "$first"
+ends "$first" cancelled
+! kill -0 "$pid" 2> /dev/null || fail "its process is still there"
+[ -z "$(ls "$state/node/suspended")" ] || fail "left: $(ls "$state/node/suspended")"
+
+echo "-- a device that must get rid of its tasks suspends them; they come back by themselves"
+wait_until "the device is healthy" healthy
+id=$(task 8g 2g)
+wait_field "$id" state running
+wait_until "it trains" ran_past "$id" 10
+fault 0 thermal 50
+wait_until "it was evicted" told "$id" 'suspending .*evicted: its clocks are slowed'
+wait_field "$id" state suspended
+wait_until "it says what it waits for" eval '[[ $(field "$id" text) == "waits to resume: its device is overlimit"* ]]'
+fault 0 thermal 0
+wait_field "$id" state running
+stood=$(samples "$id")
+wait_until "it goes on" ran_past "$id" $((stood + 100))
+has "$id" attempt 1 || fail "$(show "$id")"
+cancel "$id"
+ends "$id" cancelled
+
+echo "-- one that has a command to resume with is ended, as it can begin there"
+wait_until "the device is healthy" healthy
+id=$(task 8g 2g '{"resume": ["sleep", "1000"]}')
+wait_field "$id" state running
+wait_until "it trains" ran_past "$id" 10
+fault 0 thermal 50
+wait_until "it is evicted" eval '[ "$(show "$id" | jq -r ".attempts[0].text")" = "evicted: its clocks are slowed: too hot (hardware)" ] || show "$id" | jq -e ".attempts[0].text | startswith(\"evicted\")"'
+fault 0 thermal 0
+wait_until "it begins again" has "$id" attempt 2
+cancel "$id"
+ends "$id" cancelled
+
+echo "-- what the driver cannot move: it says so, and it runs on"
+wait_until "the device is healthy" healthy
+id=$(submit "{\"devices\": 1, \"quota\": \"1g\", \"command\": [\"$GPUMUX_BUILD/tests/system/managed_program\"]}")
+wait_field "$id" state running
+wait_until "it works" ran_past "$id" 3
+! "$gpumux" suspend "$id" 2> "$work/err" || fail "it went"
+grep -q 'the driver cannot do it for process' "$work/err" || fail "$(cat "$work/err")"
+stood=$(samples "$id")
+wait_until "it goes on" ran_past "$id" $((stood + 10))
+has "$id" attempt 1 || fail "$(show "$id")"
+
+echo "-- and if its device wants it off all the same, it is ended and queued again"
+fault 0 thermal 50
+wait_until "it was evicted" eval 'show "$id" | jq -e ".attempts[0].text | startswith(\"evicted, and it could not be suspended\")"'
+fault 0 thermal 0
+wait_until "it begins again" has "$id" attempt 2
+cancel "$id"
+ends "$id" cancelled
+
+echo "-- more than the host has room for: refused, and it runs on"
+stop
+up --set mps=off --set suspend_reserve=100
+id=$(task 8g 2g)
+wait_field "$id" state running
+wait_until "it trains" ran_past "$id" 10
+! "$gpumux" suspend "$id" 2> "$work/err" || fail "it went"
+grep -q 'its host has room for' "$work/err" || fail "$(cat "$work/err")"
+has "$id" state running || fail "$(show "$id")"
+told "$id" suspend_failed || fail "$("$gpumux" events "$id")"
+stood=$(samples "$id")
+wait_until "it goes on" ran_past "$id" $((stood + 100))
+cancel "$id"
+ends "$id" cancelled
+stop
+
+echo "-- a client of MPS cannot be: it says so, and runs on"
+rm -rf "$state/emu"
+up
+id=$(task 8g 1g)
+wait_field "$id" state running
+! "$gpumux" suspend "$id" 2> "$work/err" || fail "it went"
+grep -q 'MPS' "$work/err" || fail "$(cat "$work/err")"
+has "$id" state running || fail "$(show "$id")"
+cancel "$id"
+ends "$id" cancelled
+stop
