@@ -48,14 +48,20 @@ trap 'echo "$0:$LINENO: failed: $BASH_COMMAND" >&2' ERR
 fail() { echo "$0:${BASH_LINENO[0]}: $*" >&2; exit 1; }
 skip() { echo "$*"; exit 77; }
 
+# look_again LOOKS: a pause after so many looks. Who looks every 20 ms for long keeps a core busy, and slows down
+# what it waits for.
+look_again() {
+    if [ "$1" -lt 10 ]; then sleep 0.02; elif [ "$1" -lt 20 ]; then sleep 0.1; else sleep 0.2; fi
+}
+
 # wait_until WHAT COMMAND...: until the command succeeds; WHAT is said if it never does. What the
 # command says is not shown, so it must not fail().
 wait_until() {
-    local what=$1 end=$((SECONDS + deadline_s))
+    local what=$1 end=$((SECONDS + deadline_s)) looks=0
     shift
     until "$@" > /dev/null 2>&1; do
         [ $SECONDS -lt $end ] || fail "waited $deadline_s s in vain: $what"
-        sleep 0.02
+        look_again $((looks++))
     done
 }
 
@@ -113,18 +119,18 @@ field() { show "$1" | jq -r ".$2"; }
 has() { [ "$(field "$1" "$2")" = "$3" ]; }
 # wait_field ID FIELD VALUE
 wait_field() {
-    local end=$((SECONDS + deadline_s)) now=
+    local end=$((SECONDS + deadline_s)) now= looks=0
     until now=$(field "$1" "$2") && [ "$now" = "$3" ]; do
         [ $SECONDS -lt $end ] || fail "workload $1: $2 is $now, not $3: $(show "$1" | jq -c .)"
-        sleep 0.02
+        look_again $((looks++))
     done
 }
 # ends ID STATE [FAILURE]: waits for its end, which must be this one.
 ends() {
-    local end=$((SECONDS + deadline_s)) now=
+    local end=$((SECONDS + deadline_s)) now= looks=0
     until now=$(field "$1" state) && [[ $now == succeeded || $now == failed || $now == cancelled ]]; do
         [ $SECONDS -lt $end ] || fail "workload $1 is still $now: $(show "$1" | jq -c .)"
-        sleep 0.02
+        look_again $((looks++))
     done
     [ "$now" = "$2" ] || fail "workload $1 ended as $now, not $2: $(show "$1" | jq -c .)"
     [ $# -lt 3 ] || has "$1" failure "$3" || fail "workload $1: failure is not $3: $(show "$1" | jq -c .)"

@@ -8,7 +8,7 @@ gib=$((1 << 30))
 up() { start --emulate 1xH200:24g --set monitor_hold_min=2s "$@"; }
 # task QUOTA MEMORY [JSON]
 task() {
-    submit "$(jq -c '{devices: 1, quota: "'"$1"'", command: ["'"$burn"'", "--step-ms", "5", "--memory", "'"$2"'", "--steps", "10000000"]} + .' <<< "${3:-{\}}")"
+    submit "$(jq -c '{devices: 1, quota: "'"$1"'", command: ["'"$burn"'", "--step-ms", "20", "--memory", "'"$2"'", "--steps", "10000000"]} + .' <<< "${3:-{\}}")"
 }
 samples() { "$gpumux" logs "$1" | grep -o 'samples=[0-9]*' | tail -n 1 | cut -d= -f2; }
 ran_past() { [ "$(samples "$1")" -gt "$2" ]; }
@@ -24,7 +24,7 @@ echo "-- suspended: it lives, and has nothing on its device"
 first=$(task 20g 2g)
 wait_field "$first" state running
 wait_until "it trains" ran_past "$first" 10
-pid=$(pgrep -f "^$burn --step-ms 5 --memory 2g --steps 10000000" | head -n 1)
+pid=$(pgrep -f "^$burn --step-ms 20 --memory 2g --steps 10000000" | head -n 1)
 "$gpumux" suspend "$first"
 has "$first" state suspended || fail "$(show "$first")"
 kill -0 "$pid" || fail "its process is gone"
@@ -53,7 +53,7 @@ cancel "$second"
 ends "$second" cancelled
 wait_field "$first" state running
 wait_until "it goes on" ran_past "$first" $((stood + 100))
-[ "$(pgrep -f "^$burn --step-ms 5 --memory 2g --steps 10000000" | head -n 1)" = "$pid" ] || fail "another process"
+[ "$(pgrep -f "^$burn --step-ms 20 --memory 2g --steps 10000000" | head -n 1)" = "$pid" ] || fail "another process"
 has "$first" attempt 1 || fail "$(show "$first")"
 told "$first" resumed || fail "$("$gpumux" events "$first")"
 wait_until "its memory is there" eval '[ "$(device_used)" -ge $((2 * gib)) ]'
