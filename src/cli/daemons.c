@@ -222,8 +222,11 @@ static void daemon_done(struct daemon *d)
     for (size_t i = 0; i < STOP_SIGNALS; i++)
         if (d->signals[i])
             event_free(d->signals[i]);
-    if (d->base)
+    if (d->base) {
+        /* A stream with a callback put off to the loop's next turn is freed in that turn. */
+        (void)event_base_loop(d->base, EVLOOP_NONBLOCK);
         event_base_free(d->base);
+    }
     notify_done(&d->notifier);
     arena_done(&d->arena);
 }

@@ -57,6 +57,7 @@ static int run_agent(int argc, char **argv)
     event_base_dispatch(base);
     agent_free(agent);
     event_free(stop);
+    (void)event_base_loop(base, EVLOOP_NONBLOCK); /* frees streams that wait for the next turn */
     event_base_free(base);
     arena_done(&arena);
     return 0;
