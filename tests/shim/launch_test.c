@@ -696,8 +696,9 @@ static void kill_a_client(const char *window_us, uint64_t launches, bool is_harm
 static void test_a_window_makes_kills_harmless(void **state)
 {
     (void)state;
-    kill_a_client("40000", 2, true);
-    kill_a_client("40000", 20, true);
+    /* As agents set it: a neighbour that runs beside may double what is outstanding. */
+    kill_a_client("20000", 2, true);
+    kill_a_client("20000", 20, true);
     kill_a_client("0", 20, false);
 }
 
