@@ -4,7 +4,7 @@ A part (class Part) is one JSON file, written anew after each point, so that one
 has. A Node is `gpumux up` in a fresh directory, an Agent is tests/shim/registrar.c, which gives processes their
 limits without a node. Whatever is started ends with the program. Nothing here changes a setting of the card.
 
-The environment says where things are; bench/gpu/protection.sh sets it:
+The environment says where things are; bench/gpu/lab.sh and the scripts that source it set it:
   GPUMUX_ROOT    the unpacked bundle
   GPUMUX_TREE    the source tree
   GPUMUX_OUT     where results go

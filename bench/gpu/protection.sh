@@ -60,31 +60,8 @@ done
 IFS='|' read -r part _ limit _ command <<< "$(parts | awk -F '|' -v p="$part" '$1 == p || NR == p')"
 [ -n "$part" ] || usage
 
-# shellcheck disable=SC2012
-[ -n "$bundle" ] || bundle=$(ls -t "$here"/dist/gpumux-*.tar.gz 2> /dev/null | head -n 1)
-[ -e "$bundle" ] || { echo "protection: no bundle: run make bundle, or give --bundle" >&2; exit 2; }
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
-work=$(mktemp -d /tmp/gmb.XXXXXX)
-# What a part that was killed has left: daemons of MPS, tasks.
-finish() {
-    local status=$?
-    trap - EXIT
-    [ ! -d "$work/w" ] || GPUMUX_WORK=$work/w timeout -k 5 60 python3 "$here/bench/gpu/lab.py" || true
-    rm -rf "$work"
-    exit $status
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-mkdir "$work/w"
-if [ -d "$bundle" ]; then
-    root=$(cd "$bundle" && pwd)
-else
-    tar -C "$work" -xzf "$bundle"
-    root=$(echo "$work"/gpumux-*)
-fi
-export GPUMUX_WORK=$work/w GPUMUX_ROOT=$root GPUMUX_TREE=$here GPUMUX_OUT=$out GPUMUX_LIMIT=${GPUMUX_LIMIT:-$limit} PYTHONUNBUFFERED=1
+. "$here/bench/gpu/lab.sh"
+export GPUMUX_LIMIT=${GPUMUX_LIMIT:-$limit}
 echo "protection: part $part, at most $GPUMUX_LIMIT s, into protection-$part.json"
 # What does not end by its own clock is asked to, and cleans up; then it is made to.
 status=0

@@ -27,31 +27,8 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
-# shellcheck disable=SC2012
-[ -n "$bundle" ] || bundle=$(ls -t "$here"/dist/gpumux-*.tar.gz 2> /dev/null | head -n 1)
-[ -e "$bundle" ] || { echo "protection: no bundle: run make bundle, or give --bundle" >&2; exit 2; }
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
-work=$(mktemp -d /tmp/gmt.XXXXXX)
-# What a part that was killed has left: daemons of MPS, tasks.
-finish() {
-    local status=$?
-    trap - EXIT
-    [ ! -d "$work/w" ] || GPUMUX_WORK=$work/w timeout -k 5 60 python3 "$here/bench/gpu/lab.py" || true
-    rm -rf "$work"
-    exit $status
-}
-trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-mkdir "$work/w"
-if [ -d "$bundle" ]; then
-    root=$(cd "$bundle" && pwd)
-else
-    tar -C "$work" -xzf "$bundle"
-    root=$(echo "$work"/gpumux-*)
-fi
-export GPUMUX_WORK=$work/w GPUMUX_ROOT=$root GPUMUX_TREE=$here GPUMUX_OUT=$out GPUMUX_LIMIT=${GPUMUX_LIMIT:-470} PYTHONUNBUFFERED=1
+. "$here/bench/gpu/lab.sh"
+export GPUMUX_LIMIT=${GPUMUX_LIMIT:-470}
 status=0
 timeout -k 30 "$GPUMUX_LIMIT" python3 "$here/tests/gpu/frameworks.py" ${options[@]+"${options[@]}"} || status=$?
 echo "protection: ended with status $status after $SECONDS s, written to protection-frameworks.json"
