@@ -60,6 +60,10 @@ sed -nE 's/^CONFIG_PAIRS\([a-z_]+, "([^"]*)",.*/\1 {}/p
 environment=src/node/environment.def
 sed -nE 's/^ENVIRONMENT\(([A-Z_]+),.*/\1/p' $environment | compare docs/environment.md $environment 1
 
+# What the shim's tests alone set is no user's business.
+shim=src/shim
+find $shim -name '*.c' ! -name fault_point.c -exec grep -ohE '"GPUMUX_[A-Z_]+"' {} + | tr -d '"' | sort -u | compare docs/internals.md $shim 1
+
 events=src/cluster/events.def
 sed -nE 's/^EVENT\(([a-z_]+),.*/\1/p' $events | compare docs/states.md $events 1
 
