@@ -42,8 +42,9 @@ function(gpumux_test_properties name labels timeout environment)
     if(NOT timeout)
         set(timeout 120)
     endif()
+    # The longest begin first (COST), so that none of them is left alone at the end.
     set_tests_properties(${name} PROPERTIES
-        LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77
+        LABELS "${labels}" TIMEOUT ${timeout} COST ${timeout} SKIP_RETURN_CODE 77
         ENVIRONMENT "GPUMUX_BUILD=${CMAKE_BINARY_DIR};GPUMUX_SOURCE=${CMAKE_SOURCE_DIR};${environment}")
 endfunction()
 

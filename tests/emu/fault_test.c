@@ -169,8 +169,9 @@ static void any_xid_can_be_reported(void **state)
     party_end(&client, SIGKILL);
 }
 
-/* In a child: how long a kernel of 20 ms takes, emulated. */
-static double kernel_ms(void)
+/* In a child: how long a kernel of 20 ms takes, emulated. It waits behind another, so that the host's own pauses, which
+ * come between an event and what follows it on an idle device, do not count. */
+static double kernel_once_ms(void)
 {
     int ends[2];
     float ms = -1;
@@ -181,6 +182,7 @@ static double kernel_ms(void)
         void *start_event, *end_event;
         driver_api_open_device(&api);
         if (api.cuEventCreate(&start_event, 0) != 0 || api.cuEventCreate(&end_event, 0) != 0 ||
+            driver_api_burn(&api, NULL, 1000, 0, 50000000) != 0 ||
             api.cuEventRecord(start_event, NULL) != 0 ||
             driver_api_burn(&api, NULL, 1000, 0, 20000000) != 0 ||
             api.cuEventRecord(end_event, NULL) != 0 || api.cuCtxSynchronize() != 0 ||
@@ -196,6 +198,18 @@ static double kernel_ms(void)
     close(ends[0]);
     close(ends[1]);
     return (double)ms;
+}
+
+/* A pause longer than the kernel in front only adds. */
+static double kernel_ms(void)
+{
+    double least_ms = kernel_once_ms();
+    for (int i = 0; i < 2; i++) {
+        double ms = kernel_once_ms();
+        if (ms < least_ms)
+            least_ms = ms;
+    }
+    return least_ms;
 }
 
 static void lower_clocks_are_seen_and_felt(void **state)
