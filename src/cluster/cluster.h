@@ -47,6 +47,8 @@ enum { CLUSTER_NODE_ATTEMPTS_MAX = 1024 };
 
 struct cluster_config {
     const struct policy *policy;
+    const struct forecast *forecast; /* borrowed; NULL: there is none */
+    struct policy_options options;
     int max_neighbours;
     size_t queue_max;  /* live workloads */
     int64_t lease_ms;  /* a node's attempts run on that long without us */
@@ -72,6 +74,7 @@ enum cluster_event_kind {
     CLUSTER_SUSPEND,
     CLUSTER_RESUME,
     CLUSTER_DRAIN, /* or undrain: `on` */
+    CLUSTER_LEARN, /* something was learnt of a workload; no reply */
     CLUSTER_NODE_HELLO,
     CLUSTER_NODE_REPORT,
     CLUSTER_NODE_BEAT,
@@ -93,6 +96,7 @@ struct cluster_submission {
     const struct pairs *node_labels;
     size_t after_count;
     const struct cluster_after *after;
+    struct policy_known known;
 };
 
 struct cluster_event {
@@ -114,6 +118,10 @@ struct cluster_event {
             const char *node;
             bool on;
         } drain;
+        struct {
+            uint64_t workload;
+            struct policy_known known; /* as of now; it replaces what was known */
+        } learn;
         struct {
             const struct node_info *info;
             size_t count;
@@ -215,6 +223,7 @@ struct cluster_stored {
     size_t after_count;
     const struct cluster_after *after; /* all by id */
     const struct workload_status *status;
+    struct policy_known known; /* live ones only */
 };
 int cluster_load_workload(struct cluster *c, const struct cluster_stored *stored);
 /* Ids continue after `last_id`, whatever was deleted meanwhile. */

@@ -37,6 +37,7 @@ struct requirement {
     size_t references;
     struct workload_needs needs; /* only what placement looks at; the rest is zero */
     struct pairs node_labels;    /* owned */
+    uint32_t kind;               /* of the forecast */
     bool explained;              /* text is about the present refusal */
     char text[WORKLOAD_TEXT_MAX];
 };
@@ -60,6 +61,7 @@ struct workload {
     uint64_t id;
     uint32_t uid;
     struct workload_needs needs;
+    struct policy_known known; /* alone_ms: when it was placed or last learnt of */
     struct requirement *requirement;
     struct workload_status status; /* attempts owned */
     struct submit_key *key;        /* or NULL */
@@ -157,7 +159,10 @@ struct cluster {
 struct workload *workload_find(const struct cluster *c, uint64_t id);
 /* Adds a live workload; the caller fills in what it knows. NULL: out of memory. */
 struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
-                              const struct workload_needs *needs, const struct pairs *labels);
+                              const struct workload_needs *needs, const struct pairs *labels,
+                              const struct policy_known *known);
+/* Something was learnt of one. */
+void workload_learn(struct cluster *c, const struct cluster_event *event);
 void workload_free(struct cluster *c, struct workload *w);
 void workload_set_state(struct cluster *c, struct workload *w, enum workload_state state);
 void workload_set_text(struct workload *w, const char *format, ...)
@@ -198,7 +203,7 @@ void actions_flush(struct cluster *c);
 /* requirement.c */
 /* The one for these needs, with one reference more. NULL: out of memory. */
 struct requirement *requirement_get(struct cluster *c, const struct workload_needs *needs,
-                                    const struct pairs *labels);
+                                    const struct pairs *labels, uint32_t kind);
 void requirement_put(struct cluster *c, struct requirement *r);
 /* Deep copy that the caller frees with labels_free; -ERR_NO_MEMORY. */
 int labels_copy(const struct pairs *from, struct pairs *ret);

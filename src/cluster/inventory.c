@@ -103,6 +103,8 @@ void cluster_inventory(const struct cluster *c, struct policy_snapshot *ret)
                                     .devices = c->policy_devices,
                                     .device_count = c->device_count,
                                     .max_neighbours = c->config.max_neighbours,
+                                    .forecast = c->config.forecast,
+                                    .options = c->config.options,
                                     .seed = c->config.seed};
 }
 

@@ -89,7 +89,8 @@ static struct policy_waiting waiting_of(const struct cluster *c, const struct wo
     return (struct policy_waiting){.workload = w->id,
                                    .needs = &w->needs,
                                    .node_labels = &w->requirement->node_labels,
-                                   .waited_ms = c->now.boot_ms - w->queued_boot_ms};
+                                   .waited_ms = c->now.boot_ms - w->queued_boot_ms,
+                                   .known = w->known};
 }
 
 /* The text of the present refusal, made when somebody needs it. */

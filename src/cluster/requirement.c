@@ -51,9 +51,10 @@ static void placement_needs(const struct workload_needs *needs, struct workload_
     (void)str_copy(ret->model, sizeof ret->model, needs->model);
 }
 
-static uint64_t hash_of(const struct workload_needs *needs, const struct pairs *labels)
+static uint64_t hash_of(const struct workload_needs *needs, const struct pairs *labels,
+                        uint32_t kind)
 {
-    uint64_t hash = hash_bytes(needs, sizeof *needs, 0);
+    uint64_t hash = hash_bytes(needs, sizeof *needs, kind);
     for (size_t i = 0; i < labels->count; i++) {
         hash = hash_bytes(labels->items[i].key, strlen(labels->items[i].key), hash);
         hash = hash_bytes(labels->items[i].value, strlen(labels->items[i].value), hash);
@@ -63,13 +64,14 @@ static uint64_t hash_of(const struct workload_needs *needs, const struct pairs *
 
 static struct requirement *requirement_new(struct cluster *c, uint64_t hash,
                                            const struct workload_needs *needs,
-                                           const struct pairs *labels)
+                                           const struct pairs *labels, uint32_t kind)
 {
     struct requirement *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
     r->hash = hash;
     r->needs = *needs;
+    r->kind = kind;
     r->next = hash_map_get(&c->requirements, hash);
     list_init(&r->refused);
     heap_init(&r->queue, queue_workload_before);
@@ -82,20 +84,20 @@ static struct requirement *requirement_new(struct cluster *c, uint64_t hash,
 }
 
 struct requirement *requirement_get(struct cluster *c, const struct workload_needs *needs,
-                                    const struct pairs *labels)
+                                    const struct pairs *labels, uint32_t kind)
 {
     static const struct pairs none = {0};
     struct workload_needs wanted;
     if (!labels)
         labels = &none;
     placement_needs(needs, &wanted);
-    uint64_t hash = hash_of(&wanted, labels);
+    uint64_t hash = hash_of(&wanted, labels, kind);
     struct requirement *r = hash_map_get(&c->requirements, hash);
-    while (r && (memcmp(&r->needs, &wanted, sizeof wanted) != 0 ||
+    while (r && (r->kind != kind || memcmp(&r->needs, &wanted, sizeof wanted) != 0 ||
                  !labels_equal(&r->node_labels, labels)))
         r = r->next;
     if (!r)
-        r = requirement_new(c, hash, &wanted, labels);
+        r = requirement_new(c, hash, &wanted, labels, kind);
     if (r)
         r->references++;
     return r;

@@ -104,7 +104,8 @@ struct workload *workload_find(const struct cluster *c, uint64_t id)
 }
 
 struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
-                              const struct workload_needs *needs, const struct pairs *labels)
+                              const struct workload_needs *needs, const struct pairs *labels,
+                              const struct policy_known *known)
 {
     struct workload *w = calloc(1, sizeof *w);
     if (!w)
@@ -112,6 +113,7 @@ struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
     w->id = id;
     w->uid = uid;
     w->needs = *needs;
+    w->known = *known;
     w->timer.owner = TIMER_WORKLOAD;
     w->queued_boot_ms = c->now.boot_ms;
     w->status.exit_code = -1;
@@ -120,7 +122,7 @@ struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
     list_init(&w->on_node);
     list_init(&w->touched);
     list_init(&w->held);
-    w->requirement = requirement_get(c, needs, labels);
+    w->requirement = requirement_get(c, needs, labels, known->kind);
     if (!w->requirement || hash_map_put(&c->live, id, w) < 0) {
         workload_free(c, w);
         return NULL;
@@ -202,7 +204,7 @@ void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect)
     if (booked)
         inventory_book(c, w);
     struct requirement *before = w->requirement;
-    struct requirement *after = requirement_get(c, &w->needs, &before->node_labels);
+    struct requirement *after = requirement_get(c, &w->needs, &before->node_labels, w->known.kind);
     if (!after) {
         c->failed = true;
         return;
@@ -211,6 +213,36 @@ void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect)
     requirement_put(c, before);
     workload_touch(c, w);
     queue_room_appeared(c);
+}
+
+/* Puts it among those that are like it, where it may be the first. */
+static void change_kind(struct cluster *c, struct workload *w, uint32_t kind)
+{
+    struct requirement *before = w->requirement;
+    struct requirement *after = requirement_get(c, &w->needs, &before->node_labels, kind);
+    if (!after) {
+        c->failed = true;
+        return;
+    }
+    queue_leave(c, w);
+    w->known.kind = kind;
+    w->requirement = after;
+    requirement_put(c, before);
+    queue_consider(c, w);
+}
+
+void workload_learn(struct cluster *c, const struct cluster_event *event)
+{
+    struct workload *w = workload_find(c, event->learn.workload);
+    if (!w)
+        return;
+    bool booked = w->booked;
+    inventory_release(c, w);
+    if (w->known.kind != event->learn.known.kind)
+        change_kind(c, w, event->learn.known.kind);
+    w->known = event->learn.known;
+    if (booked)
+        inventory_book(c, w);
 }
 
 void workload_end(struct cluster *c, struct workload *w, enum workload_state state,

@@ -22,6 +22,9 @@ static void handle(struct cluster *c, const struct cluster_event *event)
     case CLUSTER_DRAIN:
         node_drain(c, event);
         break;
+    case CLUSTER_LEARN:
+        workload_learn(c, event);
+        break;
     case CLUSTER_NODE_HELLO:
         node_hello(c, event);
         break;

@@ -113,7 +113,7 @@ static void accept(struct cluster *c, const struct cluster_event *event, size_t 
 {
     const struct cluster_submission *item = &event->submit.items[i];
     struct workload *w =
-        workload_add(c, first + i, event->submit.uid, item->needs, item->node_labels);
+        workload_add(c, first + i, event->submit.uid, item->needs, item->node_labels, &item->known);
     if (!w) {
         c->failed = true;
         return;

@@ -10,6 +10,7 @@
 
 #include "model/node.h"
 #include "model/workload.h"
+#include "policy/forecast.h"
 
 struct policy_node {
     const char *name;
@@ -31,11 +32,40 @@ struct policy_device {
     enum device_admission admits;
 };
 
+/* What is known of a workload beyond what it asks for. All zero: nothing. */
+struct policy_known {
+    uint32_t kind;    /* of the forecast */
+    double alone_ms;  /* time that it has left to run, alone at its user's batch; 0: not known */
+    bool checkpoints; /* it can go on elsewhere from where it was */
+};
+
 struct policy_waiting {
     uint64_t workload;
     const struct workload_needs *needs;
     const struct pairs *node_labels;
     int64_t waited_ms;
+    struct policy_known known;
+    size_t ahead; /* workloads that wait as well and come before it, as far as they were counted */
+};
+
+/* Parts of a policy that can be left out, to see what they are worth. */
+#define POLICY_PARTS(X)                                                                            \
+    X(TUNER, "tuner")         /* batch sizes stay their users' */                                  \
+    X(PREDICTOR, "predictor") /* devices are chosen without knowing who slows whom */              \
+    X(OPTIMIZER, "optimizer") /* what fits is placed at once, however slow it would be */          \
+    X(MATCHING, "matching")   /* one decision at a time, no rounds */                              \
+    X(GATE, "gate")           /* tasks are not held while a service is busy */
+enum policy_part {
+#define X(name, text) POLICY_PART_##name,
+    POLICY_PARTS(X)
+#undef X
+        POLICY_PART_END
+};
+const char *policy_part_name(enum policy_part part);
+int policy_part_parse(const char *text, enum policy_part *ret_part);
+
+struct policy_options {
+    bool without[POLICY_PART_END];
 };
 
 struct policy_snapshot {
@@ -45,8 +75,10 @@ struct policy_snapshot {
     size_t device_count;
     const struct policy_waiting *waiting; /* in the order in which they should be served */
     size_t waiting_count;
-    int max_neighbours; /* workloads on one device */
-    uint64_t seed;      /* for policies that draw lots */
+    int max_neighbours;              /* workloads on one device */
+    uint64_t seed;                   /* for policies that draw lots */
+    const struct forecast *forecast; /* NULL: there is none */
+    struct policy_options options;
 };
 
 struct policy_decision {

@@ -7,6 +7,24 @@ static const struct policy *const policies[] = {&policy_firstfit, &policy_exclus
 
 enum { POLICY_COUNT = sizeof policies / sizeof policies[0] };
 
+const char *policy_part_name(enum policy_part part)
+{
+#define X(name, text) text,
+    static const char *const names[] = {POLICY_PARTS(X)};
+#undef X
+    return names[part];
+}
+
+int policy_part_parse(const char *text, enum policy_part *ret_part)
+{
+    for (int p = 0; p < POLICY_PART_END; p++)
+        if (strcmp(policy_part_name((enum policy_part)p), text) == 0) {
+            *ret_part = (enum policy_part)p;
+            return 0;
+        }
+    return -ERR_INVALID;
+}
+
 const struct policy *policy_at(size_t index)
 {
     return index < POLICY_COUNT ? policies[index] : NULL;
