@@ -1,0 +1,42 @@
+/* SHIPPED_FOLDER is data/ of the source tree, at build time. */
+#include "sim/shipped.h"
+
+#include "base/str.h"
+
+/* The bytes of a file as read-only data, between two symbols. */
+#define INCLUDE_FILE(symbol, file)                                                                 \
+    __asm__(".pushsection .rodata\n"                                                               \
+            ".balign 16\n"                                                                         \
+            "shipped_" #symbol ":\n"                                                               \
+            ".incbin \"" SHIPPED_FOLDER "/" file "\"\n"                                            \
+            "shipped_" #symbol "_end:\n"                                                           \
+            ".popsection\n");                                                                      \
+    extern const char shipped_##symbol[], shipped_##symbol##_end[]
+
+INCLUDE_FILE(solo, "h200_train_solo.csv");
+INCLUDE_FILE(pairs, "h200_train_pairs.csv");
+
+struct shipped {
+    const char *name, *start, *end;
+};
+
+static const struct shipped files[] = {
+    {"h200_train_solo.csv", shipped_solo, shipped_solo_end},
+    {"h200_train_pairs.csv", shipped_pairs, shipped_pairs_end},
+};
+
+const char *shipped_name(size_t index)
+{
+    return index < sizeof files / sizeof *files ? files[index].name : NULL;
+}
+
+const char *shipped_find(const char *name, size_t *ret_length)
+{
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (!str_equal(files[i].name, name))
+            continue;
+        *ret_length = (size_t)(files[i].end - files[i].start);
+        return files[i].start;
+    }
+    return NULL;
+}
