@@ -37,7 +37,7 @@ struct result_workload {
 
 /* One workload on one device for a time. */
 struct result_span {
-    uint32_t device;   /* index, in the order of the fleet */
+    uint32_t device;   /* index, in the order of the hardware */
     uint32_t workload; /* index into result.workloads */
     double from_s, to_s;
 };

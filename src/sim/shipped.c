@@ -16,6 +16,10 @@
 INCLUDE_FILE(solo, "h200_train_solo.csv");
 INCLUDE_FILE(pairs, "h200_train_pairs.csv");
 
+INCLUDE_FILE(noise, "noise_scales.csv");
+INCLUDE_FILE(philly, "philly.csv");
+INCLUDE_FILE(tasks, "tasks_300.csv");
+
 struct shipped {
     const char *name, *start, *end;
 };
@@ -23,6 +27,9 @@ struct shipped {
 static const struct shipped files[] = {
     {"h200_train_solo.csv", shipped_solo, shipped_solo_end},
     {"h200_train_pairs.csv", shipped_pairs, shipped_pairs_end},
+    {"noise_scales.csv", shipped_noise, shipped_noise_end},
+    {"philly.csv", shipped_philly, shipped_philly_end},
+    {"tasks_300.csv", shipped_tasks, shipped_tasks_end},
 };
 
 const char *shipped_name(size_t index)

@@ -186,6 +186,26 @@ int tables_add_pairs(struct error *e, const char *text, size_t length, struct ta
     return r;
 }
 
+int tables_add_noise_scales(struct error *e, const char *text, size_t length, struct tables *t)
+{
+    static const struct number_column scale = {"noise_scale", 0, 1e15, 1,
+                                               offsetof(struct table_model, noise_scale)};
+    struct csv c;
+    int r = csv_open(e, text, length, &c);
+    int column = r < 0 ? r : csv_column_required(e, &c, "model");
+    if (column < 0)
+        return column;
+    while ((r = csv_next(e, &c)) == 1) {
+        char name[TABLES_NAME_MAX];
+        if ((r = csv_text(e, &c, column, name, sizeof name)) < 0)
+            return r;
+        int model = tables_find(t, name);
+        if (model >= 0 && (r = read_numbers(e, &c, &scale, 1, &t->models[model])) < 0)
+            return r;
+    }
+    return r;
+}
+
 void tables_done(struct tables *t)
 {
     free(t->pairs);

@@ -30,6 +30,7 @@ struct table_size {
 struct table_model {
     char name[TABLES_NAME_MAX];
     double parameters;
+    double noise_scale; /* of its gradients, in samples; 0: not known */
     size_t size_count;
     struct table_size sizes[TABLES_SIZES_MAX]; /* by batch, ascending, each once */
 };
@@ -52,6 +53,8 @@ int tables_add_solo(struct error *e, const char *text, size_t length, struct tab
  * counted in *ret_unknown (may be NULL: they are an error). -ERR_NO_MEMORY too. */
 int tables_add_pairs(struct error *e, const char *text, size_t length, struct tables *t,
                      size_t *ret_unknown);
+/* Takes noise scales (noise_scales.csv) of models that are known; others are ignored. -ERR_SYNTAX. */
+int tables_add_noise_scales(struct error *e, const char *text, size_t length, struct tables *t);
 void tables_done(struct tables *t);
 /* -1: there is none of that name. */
 int tables_find(const struct tables *t, const char *name);

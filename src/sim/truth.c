@@ -35,6 +35,11 @@ const struct tables *truth_tables(const struct truth *t)
     return &t->tables;
 }
 
+double truth_noise(const struct truth *t)
+{
+    return t->noise;
+}
+
 static struct pressure_task reference_task(const struct tables *t, size_t model, double batch)
 {
     struct table_size size = tables_at(&t->models[model], batch);
@@ -108,10 +113,10 @@ void truth_free(struct truth *t)
     free(t);
 }
 
-struct table_size truth_alone(const struct truth *t, const struct fleet_gpu *gpu, size_t model,
+struct table_size truth_alone(const struct truth *t, const struct hardware_gpu *gpu, size_t model,
                               double batch)
 {
-    const struct fleet_gpu *measured = fleet_gpu_at(0);
+    const struct hardware_gpu *measured = hardware_gpu_at(0);
     struct table_size size = tables_at(&t->tables.models[model], batch);
     if (gpu->is_measured)
         return size;
@@ -160,7 +165,7 @@ static double normal_of(uint64_t seed, uint64_t a, uint64_t b)
     return sqrt(-2 * log(u)) * cos(2 * M_PI * v);
 }
 
-void truth_slowdowns(const struct truth *t, const struct fleet_gpu *gpu,
+void truth_slowdowns(const struct truth *t, const struct hardware_gpu *gpu,
                      const struct truth_resident *residents, size_t count, double *ret_slowdowns)
 {
     struct pressure_task tasks[TRUTH_RESIDENTS_MAX];
@@ -177,12 +182,32 @@ void truth_slowdowns(const struct truth *t, const struct fleet_gpu *gpu,
             double pair = 1 + pressure_delay(&t->pressure, &tasks[i], &tasks[j]);
             if (gpu->is_measured)
                 pair *= exp(correction(t, &residents[i], &residents[j]));
-            if (t->noise > 0)
+            if (t->noise > 0 && residents[i].id && residents[j].id)
                 pair *= exp(t->noise * normal_of(t->seed, residents[i].id, residents[j].id));
             ret_slowdowns[i] += (fmax(pair, slowdown_least) - 1) * residents[j].speed;
         }
         ret_slowdowns[i] = fmax(ret_slowdowns[i], slowdown_least);
     }
+}
+
+double truth_pd(const struct truth *t, const struct hardware_gpu *gpu, size_t model, double batch,
+                double user_batch, double slowdown)
+{
+    double scale = t->tables.models[model].noise_scale;
+    if (batch == user_batch)
+        return slowdown;
+    double alone_ms = truth_alone(t, gpu, model, batch).iter_ms;
+    double user_ms = truth_alone(t, gpu, model, user_batch).iter_ms;
+    double throughput_drop = user_batch / user_ms / (batch / alone_ms);
+    double efficiency = (scale + user_batch) / (scale + batch);
+    return slowdown * throughput_drop / efficiency;
+}
+
+uint64_t truth_booking_bytes(const struct truth *t, size_t model, double batch)
+{
+    static const double margin = 1.1, context_bytes = 600 * 0x1p20;
+    return (uint64_t)(tables_at(&t->tables.models[model], batch).memory_bytes * margin +
+                      context_bytes);
 }
 
 /* ---- validation ---- */

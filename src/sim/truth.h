@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "sim/fleet.h"
+#include "sim/hardware.h"
 #include "sim/pressure.h"
 #include "sim/tables.h"
 
@@ -29,22 +29,33 @@ int truth_new(struct error *e, struct tables *tables, double noise, uint64_t see
               struct truth **ret_truth);
 void truth_free(struct truth *t);
 const struct tables *truth_tables(const struct truth *t);
+double truth_noise(const struct truth *t);
 
 /* A task alone at this batch size on that GPU. */
-struct table_size truth_alone(const struct truth *t, const struct fleet_gpu *gpu, size_t model,
+struct table_size truth_alone(const struct truth *t, const struct hardware_gpu *gpu, size_t model,
                               double batch);
 
 /* A task on a device. */
 struct truth_resident {
-    uint64_t id; /* for the noise */
+    uint64_t id; /* for the noise; 0: without */
     size_t model;
     double batch;
     double
         speed; /* in: part of the time in which it may run (1: all); a gate or a throttle lessens it */
 };
 /* Time of an iteration of each beside the others, relative to alone at the same batch. */
-void truth_slowdowns(const struct truth *t, const struct fleet_gpu *gpu,
+void truth_slowdowns(const struct truth *t, const struct hardware_gpu *gpu,
                      const struct truth_resident *residents, size_t count, double *ret_slowdowns);
+
+/*
+ * PD, time per unit of progress relative to alone at the user's batch: of a task that runs at `batch`
+ * and whose iterations take `slowdown` times as long as alone. Progress per sample lessens as the batch
+ * grows, by the gradients' noise scale.
+ */
+double truth_pd(const struct truth *t, const struct hardware_gpu *gpu, size_t model, double batch,
+                double user_batch, double slowdown);
+/* The memory that is booked for a task at a batch size: what it reserves, a tenth more, and a context. */
+uint64_t truth_booking_bytes(const struct truth *t, size_t model, double batch);
 
 /* How far the contention model is from a table that it was not fitted to. */
 struct truth_validation {

@@ -35,7 +35,7 @@ static void says_what_was_measured(void **state)
 {
     (void)state;
     struct truth *t = make_truth(0, 0);
-    const struct fleet_gpu *gpu = fleet_gpu_at(0);
+    const struct hardware_gpu *gpu = hardware_gpu_at(0);
     struct truth_resident pair[2] = {resident(t, "vgg16", 512), resident(t, "squeezenet", 512)};
     double slowdowns[3];
     struct table_size alone = truth_alone(t, gpu, pair[0].model, 512);
@@ -52,7 +52,7 @@ static void a_third_neighbour_slows_more(void **state)
 {
     (void)state;
     struct truth *t = make_truth(0, 0);
-    const struct fleet_gpu *gpu = fleet_gpu_at(0);
+    const struct hardware_gpu *gpu = hardware_gpu_at(0);
     struct truth_resident three[3] = {resident(t, "bert", 8), resident(t, "yolo", 32),
                                       resident(t, "resnet18", 100)};
     double two[3], all[3];
@@ -69,7 +69,7 @@ static void is_continuous_in_the_batch(void **state)
 {
     (void)state;
     struct truth *t = make_truth(0, 0);
-    const struct fleet_gpu *gpu = fleet_gpu_at(0);
+    const struct hardware_gpu *gpu = hardware_gpu_at(0);
     double before = 0;
     for (double batch = 64; batch < 2048; batch *= 1.02) {
         struct truth_resident pair[2] = {resident(t, "vgg16", batch), resident(t, "lstm", 256)};
@@ -85,7 +85,7 @@ static void noise_is_the_seeds(void **state)
 {
     (void)state;
     struct truth *a = make_truth(0.05, 1), *b = make_truth(0.05, 1), *c = make_truth(0.05, 2);
-    const struct fleet_gpu *gpu = fleet_gpu_at(0);
+    const struct hardware_gpu *gpu = hardware_gpu_at(0);
     struct truth_resident pair[2] = {resident(a, "yolo", 32), resident(a, "bert", 8)};
     double of_a[2], of_b[2], of_c[2];
     truth_slowdowns(a, gpu, pair, 2, of_a);
@@ -103,9 +103,9 @@ static void lesser_devices_are_slower(void **state)
     (void)state;
     struct truth *t = make_truth(0, 0);
     struct truth_resident task = resident(t, "vgg16", 512);
-    double measured_ms = truth_alone(t, fleet_gpu_at(0), task.model, 512).iter_ms;
-    for (size_t i = 1; fleet_gpu_at(i); i++) {
-        const struct fleet_gpu *gpu = fleet_gpu_at(i);
+    double measured_ms = truth_alone(t, hardware_gpu_at(0), task.model, 512).iter_ms;
+    for (size_t i = 1; hardware_gpu_at(i); i++) {
+        const struct hardware_gpu *gpu = hardware_gpu_at(i);
         struct table_size size = truth_alone(t, gpu, task.model, 512);
         assert_false(gpu->is_measured);
         if (gpu->sm_count < 132)
@@ -151,22 +151,22 @@ static void refuses_tables_without_pairs(void **state)
 static void reads_nodes(void **state)
 {
     (void)state;
-    struct fleet f;
+    struct hardware f;
     struct error e;
-    assert_int_equal(fleet_parse(&e, "5x4xH200:24g", &f), 0);
+    assert_int_equal(hardware_parse(&e, "5x4xH200:24g", &f), 0);
     assert_int_equal(f.device_count, 20);
     assert_int_equal(f.node_count, 5);
     assert_true(f.groups[0].memory_bytes == UINT64_C(24) << 30);
-    assert_int_equal(fleet_parse(&e, "2500x8xH200,2xT4,a100", &f), 0);
+    assert_int_equal(hardware_parse(&e, "2500x8xH200,2xT4,a100", &f), 0);
     assert_int_equal(f.device_count, 20003);
     assert_int_equal(f.groups[1].devices_per_node, 2);
-    assert_int_equal(fleet_parse(&e, "", &f), -ERR_INVALID);
-    assert_int_equal(fleet_parse(&e, "4xH300", &f), -ERR_INVALID);
-    assert_int_equal(fleet_parse(&e, "4xT4:17g", &f), -ERR_INVALID);
-    assert_int_equal(fleet_parse(&e, "0x4xT4", &f), -ERR_INVALID);
-    assert_int_equal(fleet_parse(&e, "1x65xT4", &f), -ERR_INVALID);
-    assert_int_equal(fleet_parse(&e, "4xT4,", &f), -ERR_INVALID);
-    assert_int_equal(fleet_parse(&e, "99999x64xT4", &f), -ERR_TOO_LARGE);
+    assert_int_equal(hardware_parse(&e, "", &f), -ERR_INVALID);
+    assert_int_equal(hardware_parse(&e, "4xH300", &f), -ERR_INVALID);
+    assert_int_equal(hardware_parse(&e, "4xT4:17g", &f), -ERR_INVALID);
+    assert_int_equal(hardware_parse(&e, "0x4xT4", &f), -ERR_INVALID);
+    assert_int_equal(hardware_parse(&e, "1x65xT4", &f), -ERR_INVALID);
+    assert_int_equal(hardware_parse(&e, "4xT4,", &f), -ERR_INVALID);
+    assert_int_equal(hardware_parse(&e, "99999x64xT4", &f), -ERR_TOO_LARGE);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-#include "sim/fleet.h"
+#include "sim/hardware.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { GROUP_TEXT_MAX = 64 };
 
-static const struct fleet_gpu gpus[] = {
+static const struct hardware_gpu gpus[] = {
     {"H200", "NVIDIA H200", 132, 4800, 141, true},
     {"H100", "NVIDIA H100", 132, 3350, 80, false},
     {"B200", "NVIDIA B200", 148, 8000, 180, false},
@@ -22,15 +22,15 @@ static const struct fleet_gpu gpus[] = {
     {"RTX3090", "NVIDIA GeForce RTX 3090", 82, 936, 24, false},
 };
 
-const struct fleet_gpu *fleet_gpu_at(size_t index)
+const struct hardware_gpu *hardware_gpu_at(size_t index)
 {
     return index < sizeof gpus / sizeof *gpus ? &gpus[index] : NULL;
 }
 
-static const struct fleet_gpu *find_gpu(const char *name)
+static const struct hardware_gpu *find_gpu(const char *name)
 {
-    const struct fleet_gpu *gpu = gpus;
-    for (size_t i = 0; (gpu = fleet_gpu_at(i)) != NULL; i++)
+    const struct hardware_gpu *gpu = gpus;
+    for (size_t i = 0; (gpu = hardware_gpu_at(i)) != NULL; i++)
         if (strcasecmp(gpu->name, name) == 0)
             return gpu;
     return NULL;
@@ -49,7 +49,7 @@ static long take_count(const char **text)
     return count;
 }
 
-static int parse_group(struct error *e, char *text, struct fleet_group *ret)
+static int parse_group(struct error *e, char *text, struct hardware_group *ret)
 {
     const char *at = text;
     char *colon = strchr(text, ':');
@@ -58,10 +58,10 @@ static int parse_group(struct error *e, char *text, struct fleet_group *ret)
     long first = take_count(&at);
     bool has_two = *at >= '0' && *at <= '9';
     long second = take_count(&at);
-    struct fleet_group group = {.gpu = find_gpu(at),
-                                .node_count = has_two ? (size_t)first : 1,
-                                .devices_per_node = (int)(has_two ? second : first)};
-    if (first < 1 || second < 1 || first > FLEET_DEVICES_MAX ||
+    struct hardware_group group = {.gpu = find_gpu(at),
+                                   .node_count = has_two ? (size_t)first : 1,
+                                   .devices_per_node = (int)(has_two ? second : first)};
+    if (first < 1 || second < 1 || first > HARDWARE_DEVICES_MAX ||
         group.devices_per_node > NODE_DEVICES_MAX)
         return error_set(e, ERR_INVALID,
                          "nodes are written NODESxDEVICESxMODEL[:MEMORY], such as 5x4xH200:24g; at "
@@ -85,30 +85,30 @@ static int parse_group(struct error *e, char *text, struct fleet_group *ret)
     return 0;
 }
 
-int fleet_parse(struct error *e, const char *text, struct fleet *ret_fleet)
+int hardware_parse(struct error *e, const char *text, struct hardware *ret_hardware)
 {
-    struct fleet fleet = {0};
+    struct hardware hardware = {0};
     for (const char *at = text;; at++) {
         char part[GROUP_TEXT_MAX];
         size_t length = strcspn(at, ",");
         if (length == 0 || length >= sizeof part)
             return error_set(e, ERR_INVALID, "'%s' is no list of nodes", text);
-        if (fleet.group_count == FLEET_GROUPS_MAX)
-            return error_set(e, ERR_TOO_LARGE, "more than %d groups of nodes", FLEET_GROUPS_MAX);
+        if (hardware.group_count == HARDWARE_GROUPS_MAX)
+            return error_set(e, ERR_TOO_LARGE, "more than %d groups of nodes", HARDWARE_GROUPS_MAX);
         memcpy(part, at, length);
         part[length] = '\0';
-        struct fleet_group *group = &fleet.groups[fleet.group_count++];
+        struct hardware_group *group = &hardware.groups[hardware.group_count++];
         int r = parse_group(e, part, group);
         if (r < 0)
             return r;
-        fleet.node_count += group->node_count;
-        fleet.device_count += group->node_count * (size_t)group->devices_per_node;
-        if (fleet.device_count > FLEET_DEVICES_MAX)
-            return error_set(e, ERR_TOO_LARGE, "more than %d devices", FLEET_DEVICES_MAX);
+        hardware.node_count += group->node_count;
+        hardware.device_count += group->node_count * (size_t)group->devices_per_node;
+        if (hardware.device_count > HARDWARE_DEVICES_MAX)
+            return error_set(e, ERR_TOO_LARGE, "more than %d devices", HARDWARE_DEVICES_MAX);
         at += length;
         if (!*at)
             break;
     }
-    *ret_fleet = fleet;
+    *ret_hardware = hardware;
     return 0;
 }

@@ -1,0 +1,333 @@
+#include "sim/belief.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/str.h"
+
+enum {
+    SEEN_ENOUGH = 3, /* a set answers with its own mean */
+    OCTAVE_PARTS = 4,
+    GRID = 4 * OCTAVE_PARTS + 1, /* batch sizes from a quarter to four times the user's */
+    SWEEPS = 3,
+};
+
+/* What is remembered of a set of kinds on devices of one group. */
+struct set_memory {
+    size_t count, seen;
+    uint32_t kinds[FORECAST_MEMBERS_MAX];
+    double pds[FORECAST_MEMBERS_MAX];     /* means */
+    double batches[FORECAST_MEMBERS_MAX]; /* of a true belief */
+};
+
+struct belief {
+    const struct truth *truth;
+    const struct hardware *hardware;
+    bool is_true;
+    struct forecast forecast;
+    struct belief_kind *kinds;
+    size_t kind_count, kind_capacity;
+    struct forecast_device types[HARDWARE_GROUPS_MAX];
+    struct forecast_profile *profiles; /* of a group, of a kind: group · BELIEF_KINDS_MAX + kind */
+    struct hash_map sets;              /* hash → set_memory; owned */
+};
+
+static uint64_t set_hash(size_t group, const uint32_t *kinds, size_t count)
+{
+    return hash_bytes(kinds, count * sizeof *kinds, hash_u64(group + 1));
+}
+
+static struct set_memory *find_set(const struct belief *b, size_t group, const uint32_t *kinds,
+                                   size_t count)
+{
+    struct set_memory *m = hash_map_get(&b->sets, set_hash(group, kinds, count));
+    bool is_it = m && m->count == count && memcmp(m->kinds, kinds, count * sizeof *kinds) == 0;
+    return is_it ? m : NULL;
+}
+
+/* One that is not there yet. NULL: out of memory, or (once in 2^64) another has its place. */
+static struct set_memory *add_set(struct belief *b, size_t group, const uint32_t *kinds,
+                                  size_t count)
+{
+    uint64_t hash = set_hash(group, kinds, count);
+    if (hash_map_get(&b->sets, hash))
+        return NULL;
+    struct set_memory *m = calloc(1, sizeof *m);
+    if (!m || hash_map_put(&b->sets, hash, m) < 0) {
+        free(m);
+        return NULL;
+    }
+    m->count = count;
+    memcpy(m->kinds, kinds, count * sizeof *kinds);
+    return m;
+}
+
+static size_t group_of(const struct belief *b, const struct forecast_device *device)
+{
+    for (size_t i = 0; i < b->hardware->group_count; i++)
+        if (b->types[i].hash == device->hash)
+            return i;
+    return 0;
+}
+
+static const struct forecast_profile *profile(void *context, const struct forecast_device *device,
+                                              uint32_t kind)
+{
+    const struct belief *b = context;
+    if (kind == FORECAST_KIND_UNKNOWN || kind > b->kind_count)
+        return NULL;
+    return &b->profiles[group_of(b, device) * BELIEF_KINDS_MAX + kind - 1];
+}
+
+/* ---- the truth ---- */
+
+static void true_pds(const struct belief *b, size_t group, const uint32_t *kinds, size_t count,
+                     const double *batches, double *ret_pds)
+{
+    const struct hardware_gpu *gpu = b->hardware->groups[group].gpu;
+    struct truth_resident residents[FORECAST_MEMBERS_MAX] = {0};
+    for (size_t i = 0; i < count; i++)
+        residents[i] = (struct truth_resident){
+            .model = b->kinds[kinds[i] - 1].model, .batch = batches[i], .speed = 1};
+    truth_slowdowns(b->truth, gpu, residents, count, ret_pds);
+    for (size_t i = 0; i < count; i++)
+        ret_pds[i] = truth_pd(b->truth, gpu, residents[i].model, batches[i],
+                              b->kinds[kinds[i] - 1].batch, ret_pds[i]);
+}
+
+static double sum_of(const double *values, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += values[i];
+    return sum;
+}
+
+static bool fits(const struct belief *b, size_t group, const uint32_t *kinds, size_t count,
+                 const double *batches)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += truth_booking_bytes(b->truth, b->kinds[kinds[i] - 1].model, batches[i]);
+    return bytes <= b->hardware->groups[group].memory_bytes;
+}
+
+/* One batch size after the other, on the tuner's grid, as long as that makes the mean PD smaller. */
+static void search_best(const struct belief *b, size_t group, const uint32_t *kinds, size_t count,
+                        double *ret_batches, double *ret_pds)
+{
+    double tried[FORECAST_MEMBERS_MAX] = {0}, pds[FORECAST_MEMBERS_MAX];
+    for (size_t i = 0; i < count; i++)
+        tried[i] = b->kinds[kinds[i] - 1].batch;
+    true_pds(b, group, kinds, count, tried, ret_pds);
+    double best = sum_of(ret_pds, count);
+    memcpy(ret_batches, tried, count * sizeof *tried);
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        double before = best;
+        for (size_t i = 0; i < count; i++) {
+            memcpy(tried, ret_batches, count * sizeof *tried);
+            for (int step = 0; step < GRID; step++) {
+                double octaves = (double)(step - GRID / 2) / OCTAVE_PARTS;
+                tried[i] = fmax(1, round(b->kinds[kinds[i] - 1].batch * exp2(octaves)));
+                if (!fits(b, group, kinds, count, tried))
+                    continue;
+                true_pds(b, group, kinds, count, tried, pds);
+                if (sum_of(pds, count) >= best)
+                    continue;
+                best = sum_of(pds, count);
+                memcpy(ret_batches, tried, count * sizeof *tried);
+                memcpy(ret_pds, pds, count * sizeof *pds);
+            }
+        }
+        if (best == before)
+            break;
+    }
+}
+
+void belief_best(struct belief *b, size_t group, const uint32_t *kinds, size_t count,
+                 double *ret_batches, double *ret_pds)
+{
+    struct set_memory *m = find_set(b, group, kinds, count);
+    if (!m || !m->batches[0]) {
+        search_best(b, group, kinds, count, ret_batches, ret_pds);
+        if (!m)
+            m = add_set(b, group, kinds, count);
+        if (!m)
+            return;
+        memcpy(m->batches, ret_batches, count * sizeof *ret_batches);
+        memcpy(m->pds, ret_pds, count * sizeof *ret_pds);
+    }
+    memcpy(ret_batches, m->batches, count * sizeof *ret_batches);
+    memcpy(ret_pds, m->pds, count * sizeof *ret_pds);
+}
+
+/* ---- what was learnt ---- */
+
+/* The PD of the first of two kinds beside the second. */
+static double believed_pair(const struct belief *b, size_t group, uint32_t kind, uint32_t other,
+                            double solo)
+{
+    uint32_t pair[2] = {kind < other ? kind : other, kind < other ? other : kind};
+    const struct set_memory *m = find_set(b, group, pair, 2);
+    if (m && m->seen > 0)
+        return m->pds[kind > other];
+    const struct forecast_profile *x = &b->profiles[group * BELIEF_KINDS_MAX + kind - 1];
+    const struct forecast_profile *y = &b->profiles[group * BELIEF_KINDS_MAX + other - 1];
+    double crowd = fmax(x->sm_activity + y->sm_activity, x->dram_rate + y->dram_rate);
+    return solo * fmax(1, crowd);
+}
+
+static void believed(const struct belief *b, size_t group, const uint32_t *kinds, size_t count,
+                     double *ret_pds)
+{
+    const struct set_memory *m = find_set(b, group, kinds, count);
+    if (m && m->seen >= (count <= 2 ? 1 : SEEN_ENOUGH)) {
+        memcpy(ret_pds, m->pds, count * sizeof *ret_pds);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct set_memory *alone = find_set(b, group, &kinds[i], 1);
+        double solo = alone && alone->seen > 0 ? alone->pds[0] : 1;
+        ret_pds[i] = solo;
+        for (size_t j = 0; j < count; j++)
+            if (j != i)
+                ret_pds[i] += fmax(0, believed_pair(b, group, kinds[i], kinds[j], solo) - solo);
+    }
+}
+
+int belief_observe(struct belief *b, size_t group, const uint32_t *kinds, size_t count,
+                   const double *pds)
+{
+    if (b->is_true || count == 0 || count > FORECAST_MEMBERS_MAX)
+        return 0;
+    struct set_memory *m = find_set(b, group, kinds, count);
+    if (!m)
+        m = add_set(b, group, kinds, count);
+    if (!m)
+        return -ERR_NO_MEMORY;
+    m->seen++;
+    for (size_t i = 0; i < count; i++)
+        m->pds[i] += (pds[i] - m->pds[i]) / (double)m->seen;
+    b->forecast.version++;
+    return 0;
+}
+
+/* Kinds of which nothing is known have a PD of 1 and slow nobody. */
+static void together(void *context, const struct forecast_set *set,
+                     struct forecast_answer *ret_answer)
+{
+    struct belief *b = context;
+    uint32_t kinds[FORECAST_MEMBERS_MAX] = {0};
+    double pds[FORECAST_MEMBERS_MAX] = {0}, batches[FORECAST_MEMBERS_MAX];
+    size_t known = 0, unknown = 0, group = group_of(b, set->device);
+    while (unknown < set->count && set->kinds[unknown] == FORECAST_KIND_UNKNOWN)
+        unknown++;
+    for (size_t i = unknown; i < set->count; i++)
+        kinds[known++] = set->kinds[i];
+    if (b->is_true && known > 0)
+        belief_best(b, group, kinds, known, batches, pds);
+    else
+        believed(b, group, kinds, known, pds);
+    for (size_t i = 0; i < set->count; i++) {
+        ret_answer->pd[i] = i < unknown ? 1 : pds[i - unknown];
+        ret_answer->p99_ms[i] = 0;
+    }
+}
+
+/* ---- life ---- */
+
+int belief_new(const struct truth *truth, const struct hardware *hardware, bool is_true,
+               struct belief **ret_belief)
+{
+    struct belief *b = calloc(1, sizeof *b);
+    if (!b)
+        return -ERR_NO_MEMORY;
+    *b = (struct belief){.truth = truth, .hardware = hardware, .is_true = is_true};
+    b->forecast =
+        (struct forecast){.context = b, .version = 1, .profile = profile, .together = together};
+    hash_map_init(&b->sets);
+    b->profiles = calloc(hardware->group_count * BELIEF_KINDS_MAX, sizeof *b->profiles);
+    if (!b->profiles) {
+        belief_free(b);
+        return -ERR_NO_MEMORY;
+    }
+    for (size_t i = 0; i < hardware->group_count; i++) {
+        const struct hardware_group *group = &hardware->groups[i];
+        struct device device = {.memory_bytes = group->memory_bytes,
+                                .sm_count = group->gpu->sm_count};
+        (void)str_copy(device.model, sizeof device.model, group->gpu->model);
+        forecast_device_make(&device, &b->types[i]);
+    }
+    *ret_belief = b;
+    return 0;
+}
+
+void belief_free(struct belief *b)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *value;
+    if (!b)
+        return;
+    while (hash_map_next(&b->sets, &cursor, &key, &value))
+        free(value);
+    hash_map_done(&b->sets);
+    free(b->profiles);
+    free(b->kinds);
+    free(b);
+}
+
+const struct forecast *belief_forecast(const struct belief *b)
+{
+    return &b->forecast;
+}
+
+const struct belief_kind *belief_kind(const struct belief *b, uint32_t number)
+{
+    return &b->kinds[number - 1];
+}
+
+static void make_profiles(struct belief *b, const struct belief_kind *kind, size_t index)
+{
+    for (size_t i = 0; i < b->hardware->group_count; i++) {
+        struct table_size size =
+            truth_alone(b->truth, b->hardware->groups[i].gpu, kind->model, kind->batch);
+        b->profiles[i * BELIEF_KINDS_MAX + index] = (struct forecast_profile){
+            .name = truth_tables(b->truth)->models[kind->model].name,
+            .kind = WORKLOAD_TASK,
+            .batch_reference = (uint32_t)kind->batch,
+            .batch = (uint32_t)kind->batch,
+            .iteration_ms = size.iter_ms,
+            .sm_activity = size.sm,
+            .dram_rate = size.dram,
+            .noise_scale = truth_tables(b->truth)->models[kind->model].noise_scale,
+            .memory_bytes = truth_booking_bytes(b->truth, kind->model, kind->batch),
+        };
+    }
+}
+
+int belief_kind_of(struct belief *b, const struct belief_kind *kind, uint32_t *ret_number)
+{
+    for (size_t i = 0; i < b->kind_count; i++) {
+        if (b->kinds[i].model == kind->model && b->kinds[i].batch == kind->batch) {
+            *ret_number = (uint32_t)i + 1;
+            return 0;
+        }
+    }
+    if (b->kind_count == BELIEF_KINDS_MAX)
+        return -ERR_TOO_LARGE;
+    if (b->kind_count == b->kind_capacity) {
+        size_t capacity = b->kind_capacity ? 2 * b->kind_capacity : 16;
+        struct belief_kind *kinds = realloc(b->kinds, capacity * sizeof *kinds);
+        if (!kinds)
+            return -ERR_NO_MEMORY;
+        b->kinds = kinds;
+        b->kind_capacity = capacity;
+    }
+    b->kinds[b->kind_count] = *kind;
+    make_profiles(b, kind, b->kind_count);
+    *ret_number = (uint32_t)++b->kind_count;
+    return 0;
+}

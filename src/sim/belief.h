@@ -1,0 +1,44 @@
+/*
+ * What a policy is told to expect (policy/forecast.h) in a simulated run.
+ *
+ * Learnt: a set of kinds that ran together is remembered with the PD that each had, and answers with
+ * the mean. Of a set that was never seen, the pairs' slow-downs are added up; of a pair that was
+ * never seen, PD = max(1, Σ SM activity, Σ DRAM rate), what a policy knows that has measured each
+ * alone. Not the truth, and none of its parameters: what is believed comes from what happened.
+ *
+ * True (`oracle`): the PD that the set really has, at the batch sizes that are best for it.
+ */
+#pragma once
+#include <stdint.h>
+
+#include "policy/forecast.h"
+#include "sim/hardware.h"
+#include "sim/truth.h"
+
+enum { BELIEF_KINDS_MAX = 4096 };
+
+/* What a task runs: kind number 1 + index. */
+struct belief_kind {
+    uint32_t model;
+    double batch; /* its user's */
+};
+
+struct belief;
+
+/* Everything borrowed. -ERR_NO_MEMORY. */
+int belief_new(const struct truth *truth, const struct hardware *hardware, bool is_true,
+               struct belief **ret_belief);
+void belief_free(struct belief *b);
+/* Borrowed, as long as the belief. */
+const struct forecast *belief_forecast(const struct belief *b);
+
+/* The number of this kind; -ERR_TOO_LARGE, -ERR_NO_MEMORY. */
+int belief_kind_of(struct belief *b, const struct belief_kind *kind, uint32_t *ret_number);
+const struct belief_kind *belief_kind(const struct belief *b, uint32_t number);
+
+/* A set (group: index into hardware.groups) ran with these PD, in the order of its kinds. */
+int belief_observe(struct belief *b, size_t group, const uint32_t *kinds, size_t count,
+                   const double *pds);
+/* The best batch sizes of the set by the truth, and their PD. */
+void belief_best(struct belief *b, size_t group, const uint32_t *kinds, size_t count,
+                 double *ret_batches, double *ret_pds);

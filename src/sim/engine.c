@@ -1,0 +1,596 @@
+/* The loop: what happens next, and the conversation with the cluster. */
+#include "sim/engine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "sim/engine_internal.h"
+
+/* Nobody is ever silent here: what nodes say comes at once, and no beats are simulated. */
+#define FOR_EVER_MS (INT64_C(1000) * 365 * 24 * 3600 * 1000)
+/* Nothing runs, nothing comes, and for that long nothing was placed: what waits waits for ever. */
+#define HOPELESS_MS (INT64_C(24) * 3600 * 1000)
+enum { UUID_PREFIX = 4, NODE_PREFIX = 1 }; /* "GPU-17", "n3" */
+
+void engine_config_default(struct engine_config *config)
+{
+    *config = (struct engine_config){
+        .max_neighbours = 4, .estimate_error = 0.3, .start_s = 5, .keeps_spans = true};
+}
+
+static bool event_before(const struct heap_member *a, const struct heap_member *b)
+{
+    const struct engine_event *x = list_entry(a, const struct engine_event, member);
+    const struct engine_event *y = list_entry(b, const struct engine_event, member);
+    return x->due_ms != y->due_ms ? x->due_ms < y->due_ms : x->order < y->order;
+}
+
+void engine_schedule(struct engine *g, struct engine_event *event, int64_t due_ms)
+{
+    event->due_ms = due_ms;
+    event->order = ++g->event_count;
+    if (event->member.position)
+        heap_moved(&g->events, &event->member);
+    else if (heap_insert(&g->events, &event->member) < 0)
+        g->failed = -ERR_NO_MEMORY;
+}
+
+void engine_unschedule(struct engine *g, struct engine_event *event)
+{
+    heap_remove(&g->events, &event->member);
+}
+
+static struct clock_now clock_of(const struct engine *g)
+{
+    return (struct clock_now){.boot_ms = g->now_ms, .wall_ms = g->now_ms};
+}
+
+/* ---- the cluster's words ---- */
+
+static struct task *task_of(struct engine *g, uint64_t id)
+{
+    return &g->tasks[g->task_of_id[id - 1]];
+}
+
+static void remember(struct engine *g, const struct cluster_action *a, bool is_stop)
+{
+    if (g->granted_count == g->granted_capacity) {
+        size_t capacity = g->granted_capacity ? 2 * g->granted_capacity : 64;
+        struct granted *granted = realloc(g->granted, capacity * sizeof *granted);
+        if (!granted) {
+            g->failed = -ERR_NO_MEMORY;
+            return;
+        }
+        g->granted = granted;
+        g->granted_capacity = capacity;
+    }
+    struct granted *to = &g->granted[g->granted_count++];
+    *to = (struct granted){.id = a->workload,
+                           .session = a->session,
+                           .attempt = a->attempt,
+                           .is_stop = is_stop,
+                           .node = (uint32_t)strtoul(a->node + NODE_PREFIX, NULL, 10)};
+    if (is_stop)
+        return;
+    to->device_count = a->placed->device_count;
+    for (int i = 0; i < to->device_count; i++)
+        to->sites[i] = (uint32_t)strtoul(a->placed->devices[i] + UUID_PREFIX, NULL, 10);
+}
+
+/* A step; what nodes have to answer is remembered. */
+static void step(struct engine *g, const struct cluster_event *event)
+{
+    g->actions.count = 0;
+    if (g->failed == 0)
+        g->failed = cluster_step(g->cluster, event, &g->actions);
+    for (size_t i = 0; g->failed == 0 && i < g->actions.count; i++) {
+        const struct cluster_action *a = &g->actions.items[i];
+        if (a->kind == CLUSTER_SEND_GRANT)
+            remember(g, a, false);
+        else if (a->kind == CLUSTER_SEND_STOP)
+            remember(g, a, true);
+        else if (a->kind == CLUSTER_SEND_WELCOME)
+            g->sessions[strtoul(a->node + NODE_PREFIX, NULL, 10)] = a->session;
+    }
+}
+
+static void report(struct engine *g, uint32_t node, const struct attempt_report *said)
+{
+    char name[NODE_NAME_MAX];
+    struct cluster_event event = {.kind = CLUSTER_NODE_REPORT, .now = clock_of(g)};
+    (void)snprintf(name, sizeof name, "n%u", node);
+    event.node.node = name;
+    event.node.session = g->sessions[node];
+    event.node.report = said;
+    step(g, &event);
+}
+
+/* ---- tasks ---- */
+
+static size_t index_of(const struct engine *g, const struct task *t)
+{
+    return (size_t)(t - g->tasks);
+}
+
+static struct result_workload *row_of(const struct engine *g, const struct task *t)
+{
+    return &g->result->workloads[index_of(g, t)];
+}
+
+static void set_phase(struct engine *g, struct task *t, enum task_phase phase)
+{
+    g->waiting_count -= t->phase == TASK_WAITING;
+    g->running_count -= t->phase == TASK_STARTING || t->phase == TASK_RUNNING;
+    t->phase = phase;
+    g->waiting_count += t->phase == TASK_WAITING;
+    g->running_count += t->phase == TASK_STARTING || t->phase == TASK_RUNNING;
+    g->course.now.waiting = (double)g->waiting_count;
+    g->course.now.running = (double)g->running_count;
+    if (phase != TASK_OVER)
+        return;
+    g->over_count++;
+    if (g->config->ended)
+        atomic_store_explicit(g->config->ended, g->over_count, memory_order_relaxed);
+}
+
+static int part_devices(const struct engine *g, const struct task *t)
+{
+    (void)g;
+    return (int)(t->slot_count / t->part_count);
+}
+
+/* All its devices are there. */
+static void start(struct engine *g, struct task *t)
+{
+    struct result_workload *row = row_of(g, t);
+    double now_s = engine_seconds(g->now_ms);
+    task_advance(g, t);
+    t->batch = t->item->batch;
+    set_phase(g, t, TASK_STARTING);
+    row->attempts++;
+    if (row->start_s < 0)
+        row->start_s = now_s;
+    for (uint32_t i = 0; i < t->slot_count; i++) {
+        t->slots[i].from_s = now_s;
+        site_add(g, t->slots[i].site,
+                 (struct resident){.task = (uint32_t)index_of(g, t), .slot = i});
+    }
+    engine_schedule(g, &t->event, g->now_ms + (int64_t)(g->config->start_s * 1000));
+    g->result->summary.placements++;
+    g->placed_ms = g->now_ms;
+}
+
+/* Off its devices. */
+static void leave(struct engine *g, struct task *t, enum task_phase phase)
+{
+    double now_s = engine_seconds(g->now_ms);
+    engine_unschedule(g, &t->event);
+    task_advance(g, t);
+    row_of(g, t)->batch_last = t->batch;
+    set_phase(g, t, phase);
+    for (uint32_t i = 0; i < t->slot_count; i++) {
+        struct task_slot *slot = &t->slots[i];
+        struct result_span span = {.device = slot->site,
+                                   .workload = (uint32_t)index_of(g, t),
+                                   .from_s = slot->from_s,
+                                   .to_s = now_s};
+        site_remove(g, slot->site, (struct resident){.task = (uint32_t)index_of(g, t), .slot = i});
+        slot->site = SITE_NONE;
+        if (g->config->keeps_spans && result_add_span(g->result, &span) < 0)
+            g->failed = -ERR_NO_MEMORY;
+    }
+    t->parts_granted = 0;
+}
+
+static void submit_gang(struct engine *g);
+
+static void answer_grant(struct engine *g, const struct granted *said)
+{
+    struct task *t = task_of(g, said->id);
+    uint32_t part = (uint32_t)said->id - t->first_id;
+    struct attempt_report running = {.workload = said->id,
+                                     .attempt = said->attempt,
+                                     .phase = ATTEMPT_RUNNING,
+                                     .started_wall_ms = g->now_ms + 1};
+    for (int i = 0; i < said->device_count; i++)
+        t->slots[(int)part * part_devices(g, t) + i].site = said->sites[i];
+    t->parts_granted++;
+    if (t->parts_granted == t->part_count) {
+        bool was_gathering = t->part_count > 1 && g->is_gathering;
+        start(g, t);
+        if (was_gathering) {
+            g->is_gathering = false;
+            submit_gang(g);
+        }
+    }
+    report(g, said->node, &running);
+}
+
+/* The cluster wants it off: to be queued again, somewhere else. Its progress is in a checkpoint. */
+static void answer_stop(struct engine *g, const struct granted *said)
+{
+    struct task *t = task_of(g, said->id);
+    struct attempt_report stopped = {.workload = said->id,
+                                     .attempt = said->attempt,
+                                     .phase = ATTEMPT_EXITED,
+                                     .started_wall_ms = g->now_ms + 1,
+                                     .ended_wall_ms = g->now_ms + 1,
+                                     .signal = 15};
+    if (t->phase == TASK_STARTING || t->phase == TASK_RUNNING) {
+        leave(g, t, TASK_WAITING);
+        row_of(g, t)->evictions++;
+    }
+    report(g, said->node, &stopped);
+}
+
+static void answer_all(struct engine *g)
+{
+    for (size_t i = 0; g->failed == 0 && i < g->granted_count; i++) {
+        struct granted said = g->granted[i]; /* what it does may move the array */
+        if (said.is_stop)
+            answer_stop(g, &said);
+        else
+            answer_grant(g, &said);
+    }
+    g->granted_count = 0;
+}
+
+static void finish(struct engine *g, struct task *t)
+{
+    struct result_workload *row = row_of(g, t);
+    uint32_t nodes[TRACE_DEVICES_MAX];
+    for (uint32_t p = 0; p < t->part_count; p++)
+        nodes[p] = g->sites[t->slots[(int)p * part_devices(g, t)].site].node;
+    leave(g, t, TASK_OVER);
+    row->state = WORKLOAD_SUCCEEDED;
+    row->end_s = engine_seconds(g->now_ms);
+    row->wait_s = row->end_s - row->submit_s - t->running_s;
+    row->pd = t->running_s / row->alone_s;
+    for (uint32_t p = 0; p < t->part_count; p++)
+        report(g, nodes[p],
+               &(struct attempt_report){.workload = t->first_id + p,
+                                        .attempt = row->attempts,
+                                        .phase = ATTEMPT_EXITED,
+                                        .started_wall_ms = g->now_ms,
+                                        .ended_wall_ms = g->now_ms + 1});
+    free(t->slots);
+    t->slots = NULL;
+}
+
+static void begin(struct engine *g, struct task *t)
+{
+    task_advance(g, t);
+    set_phase(g, t, TASK_RUNNING);
+    for (uint32_t i = 0; i < t->slot_count; i++)
+        site_began(g, t->slots[i].site);
+}
+
+/* ---- submission ---- */
+
+static int reserve_ids(struct engine *g, size_t count, uint32_t task)
+{
+    if (g->id_count + count > g->id_capacity) {
+        size_t capacity = 2 * (g->id_count + count);
+        uint32_t *ids = realloc(g->task_of_id, capacity * sizeof *ids);
+        if (!ids)
+            return -ERR_NO_MEMORY;
+        g->task_of_id = ids;
+        g->id_capacity = capacity;
+    }
+    for (size_t i = 0; i < count; i++)
+        g->task_of_id[g->id_count++] = task;
+    return 0;
+}
+
+/* How long it says that it will take alone. */
+static double stated_ms(const struct engine *g, const struct task *t)
+{
+    struct rng rng;
+    rng_seed(&rng, hash_u64(g->config->seed) ^ (index_of(g, t) + 1));
+    double u = 1 - rng_double(&rng), v = rng_double(&rng);
+    double normal = sqrt(-2 * log(u)) * cos(2 * M_PI * v);
+    double error = g->is_true ? 0 : g->config->estimate_error * normal;
+    return t->item->duration_s * 1000 * exp(error);
+}
+
+static void submit_task(struct engine *g, struct task *t)
+{
+    struct workload_needs needs = {.kind = WORKLOAD_TASK,
+                                   .devices = part_devices(g, t),
+                                   .share_max_percent = 100,
+                                   .grace_ms = 10000};
+    if (t->part_count == 1) /* whole nodes are nobody else's */
+        needs.quota_bytes = truth_booking_bytes(g->config->truth, t->item->model, t->item->batch);
+    struct cluster_submission item = {
+        .name = "task",
+        .needs = &needs,
+        .known = {.kind = t->kind, .alone_ms = stated_ms(g, t), .checkpoints = true}};
+    t->slots = calloc(t->slot_count, sizeof *t->slots);
+    t->first_id = (uint32_t)g->id_count + 1;
+    if (!t->slots || reserve_ids(g, t->part_count, (uint32_t)index_of(g, t)) < 0) {
+        g->failed = -ERR_NO_MEMORY;
+        return;
+    }
+    set_phase(g, t, TASK_WAITING);
+    for (uint32_t p = 0; p < t->part_count; p++) {
+        struct cluster_event event = {.kind = CLUSTER_SUBMIT, .now = clock_of(g)};
+        event.submit.count = 1;
+        event.submit.items = &item;
+        step(g, &event);
+    }
+}
+
+static void submit_gang(struct engine *g)
+{
+    if (g->is_gathering || g->gang_first == g->gang_count)
+        return;
+    g->is_gathering = true;
+    submit_task(g, &g->tasks[g->gangs[g->gang_first++]]);
+}
+
+/* The nodes with at least so many devices. */
+static size_t nodes_of(const struct hardware *h, int devices)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < h->group_count; i++)
+        if (h->groups[i].devices_per_node >= devices)
+            count += h->groups[i].node_count;
+    return count;
+}
+
+static int largest_node(const struct hardware *h)
+{
+    int largest = 1;
+    for (size_t i = 0; i < h->group_count; i++)
+        if (h->groups[i].devices_per_node > largest)
+            largest = h->groups[i].devices_per_node;
+    return largest < WORKLOAD_DEVICES_MAX ? largest : WORKLOAD_DEVICES_MAX;
+}
+
+static void arrive(struct engine *g, struct task *t)
+{
+    const struct hardware *h = g->config->hardware;
+    struct belief_kind kind = {.model = t->item->model, .batch = t->item->batch};
+    int node_devices = largest_node(h);
+    int r = belief_kind_of(g->belief, &kind, &t->kind);
+    if (r < 0) {
+        g->failed = r;
+        return;
+    }
+    t->remaining_s = t->item->duration_s;
+    t->part_count = (uint32_t)((t->item->devices + node_devices - 1) / node_devices);
+    t->slot_count =
+        t->part_count == 1 ? (uint32_t)t->item->devices : t->part_count * (uint32_t)node_devices;
+    if (t->part_count > nodes_of(h, part_devices(g, t))) {
+        row_of(g, t)->state = WORKLOAD_FAILED; /* larger than the cluster */
+        set_phase(g, t, TASK_OVER);
+    } else if (t->part_count == 1) {
+        submit_task(g, t);
+    } else {
+        row_of(g, t)->is_split = true;
+        g->gangs[g->gang_count++] = (uint32_t)index_of(g, t);
+        submit_gang(g);
+    }
+}
+
+/* ---- the loop ---- */
+
+static int64_t next_submit_ms(const struct engine *g)
+{
+    if (g->next_task == g->task_count)
+        return INT64_MAX;
+    return (int64_t)llround(g->tasks[g->next_task].item->submit_s * 1000);
+}
+
+static void happen(struct engine *g, struct engine_event *event)
+{
+    engine_unschedule(g, event);
+    if (event->kind == ENGINE_TUNE) {
+        site_tune(g, list_entry(event, struct site, event));
+        return;
+    }
+    struct task *t = list_entry(event, struct task, event);
+    if (t->phase == TASK_STARTING)
+        begin(g, t);
+    else
+        finish(g, t);
+}
+
+static bool is_hopeless(const struct engine *g, int64_t next_ms)
+{
+    return g->running_count == 0 && g->next_task == g->task_count &&
+           next_ms - g->placed_ms > HOPELESS_MS;
+}
+
+/* One event. false: nothing is left to happen. */
+static bool advance(struct engine *g)
+{
+    struct heap_member *first = heap_first(&g->events);
+    int64_t event_ms = first ? list_entry(first, struct engine_event, member)->due_ms : INT64_MAX;
+    int64_t submit_ms = next_submit_ms(g), tick_ms = cluster_next_tick(g->cluster);
+    int64_t next_ms = event_ms < submit_ms ? event_ms : submit_ms;
+    if (tick_ms < next_ms)
+        next_ms = tick_ms;
+    if (g->over_count == g->task_count || next_ms == INT64_MAX || is_hopeless(g, next_ms))
+        return false;
+    if (next_ms > g->now_ms) {
+        course_pass(&g->course, engine_seconds(next_ms));
+        g->now_ms = next_ms;
+    }
+    if (event_ms <= next_ms)
+        happen(g, list_entry(first, struct engine_event, member));
+    else if (submit_ms <= next_ms)
+        arrive(g, &g->tasks[g->next_task++]);
+    else
+        step(g, &(struct cluster_event){.kind = CLUSTER_TICK, .now = clock_of(g)});
+    answer_all(g);
+    return g->failed == 0;
+}
+
+/* ---- life ---- */
+
+static void describe_node(const struct hardware_group *group, uint32_t node, uint32_t first_site,
+                          struct node_info *ret)
+{
+    *ret = (struct node_info){.device_count = group->devices_per_node};
+    (void)snprintf(ret->name, sizeof ret->name, "n%u", node);
+    (void)snprintf(ret->instance, sizeof ret->instance, "n%u", node);
+    (void)snprintf(ret->version, sizeof ret->version, "sim");
+    for (int d = 0; d < group->devices_per_node; d++) {
+        struct device *device = &ret->devices[d];
+        (void)snprintf(device->uuid, sizeof device->uuid, "GPU-%u", first_site + (uint32_t)d);
+        (void)str_copy(device->model, sizeof device->model, group->gpu->model);
+        device->index = d;
+        device->memory_bytes = group->memory_bytes;
+        device->sm_count = group->gpu->sm_count;
+        device->emulated = true;
+    }
+}
+
+static void join_nodes(struct engine *g)
+{
+    const struct hardware *h = g->config->hardware;
+    struct node_info info;
+    uint32_t node = 0, site = 0;
+    for (size_t i = 0; i < h->group_count; i++) {
+        for (size_t n = 0; g->failed == 0 && n < h->groups[i].node_count; n++, node++) {
+            describe_node(&h->groups[i], node, site, &info);
+            site += (uint32_t)h->groups[i].devices_per_node;
+            struct cluster_event event = {
+                .kind = CLUSTER_NODE_HELLO, .now = clock_of(g), .request = 1};
+            event.hello.info = &info;
+            step(g, &event);
+        }
+    }
+}
+
+static void init_tasks(struct engine *g)
+{
+    for (size_t i = 0; i < g->task_count; i++) {
+        const struct trace_item *item = &g->config->trace->items[i];
+        g->tasks[i].item = item;
+        g->tasks[i].event.kind = ENGINE_TASK;
+        g->result->workloads[i] = (struct result_workload){.id = i + 1,
+                                                           .kind = WORKLOAD_TASK,
+                                                           .state = WORKLOAD_QUEUED,
+                                                           .model = item->model,
+                                                           .devices = item->devices,
+                                                           .submit_s = item->submit_s,
+                                                           .start_s = -1,
+                                                           .end_s = -1,
+                                                           .alone_s = item->duration_s,
+                                                           .batch_user = item->batch,
+                                                           .batch_last = item->batch};
+    }
+}
+
+/* Whose system tunes batch sizes. */
+static bool policy_tunes(const struct engine_config *config)
+{
+    static const char *const names[] = {"gpumux", "iadeep", "oracle"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (str_equal(config->policy->name, names[i]))
+            return !config->options.without[POLICY_PART_TUNER];
+    return false;
+}
+
+static int open_engine(struct engine *g, const struct engine_config *config, struct result *result)
+{
+    struct cluster_config cluster;
+    *g = (struct engine){.config = config, .result = result, .task_count = config->trace->count};
+    g->is_true = str_equal(config->policy->name, "oracle");
+    g->tunes = policy_tunes(config);
+    hash_map_init(&g->tuned);
+    heap_init(&g->events, event_before);
+    cluster_actions_init(&g->actions);
+    course_init(&g->course);
+    rng_seed(&g->rng, config->seed);
+    g->tasks = calloc(g->task_count, sizeof *g->tasks);
+    g->gangs = calloc(g->task_count, sizeof *g->gangs);
+    g->sessions = calloc(config->hardware->node_count, sizeof *g->sessions);
+    result->workloads = calloc(g->task_count, sizeof *result->workloads);
+    result->workload_count = g->task_count;
+    if (!g->tasks || !g->gangs || !g->sessions || !result->workloads || site_init_all(g) < 0)
+        return -ERR_NO_MEMORY;
+    init_tasks(g);
+    int r = belief_new(config->truth, config->hardware, g->is_true, &g->belief);
+    if (r < 0)
+        return r;
+    cluster_config_default(&cluster);
+    cluster.policy = config->policy;
+    cluster.options = config->options;
+    cluster.forecast = belief_forecast(g->belief);
+    cluster.max_neighbours = config->max_neighbours;
+    cluster.queue_max = (size_t)TRACE_ITEMS_MAX + TRACE_DEVICES_MAX;
+    cluster.lease_ms = cluster.keep_finished_ms = FOR_EVER_MS;
+    cluster.keep_finished_max = SIZE_MAX;
+    cluster.seed = config->seed;
+    return cluster_new(&cluster, &g->cluster);
+}
+
+static void close_engine(struct engine *g)
+{
+    for (size_t i = 0; g->tasks && i < g->task_count; i++)
+        free(g->tasks[i].slots);
+    site_done_all(g);
+    cluster_free(g->cluster);
+    cluster_actions_done(&g->actions);
+    belief_free(g->belief);
+    heap_done(&g->events);
+    free(g->tasks);
+    free(g->gangs);
+    free(g->sessions);
+    free(g->task_of_id);
+    free(g->granted);
+}
+
+static void fill_result(struct engine *g, struct result *r)
+{
+    const struct hardware *h = g->config->hardware;
+    double end_s = 0;
+    (void)str_copy(r->policy, sizeof r->policy, g->config->policy->name);
+    for (enum policy_part part = 0; part < POLICY_PART_END; part++)
+        if (g->config->options.without[part])
+            (void)snprintf(r->policy + strlen(r->policy), sizeof r->policy - strlen(r->policy),
+                           " without %s", policy_part_name(part));
+    r->seed = g->config->seed;
+    r->load = trace_load(g->config->trace, h->device_count);
+    r->node_count = h->node_count;
+    r->device_count = h->device_count;
+    for (size_t i = 0; i < h->group_count; i++)
+        r->is_extrapolated |= !h->groups[i].gpu->is_measured;
+    for (size_t i = 0; i < r->workload_count; i++)
+        end_s = fmax(end_s, r->workloads[i].end_s);
+    course_finish(&g->course, end_s, h->device_count, r);
+}
+
+int engine_run(struct error *e, const struct engine_config *config, struct result *ret_result)
+{
+    struct engine *g = calloc(1, sizeof *g);
+    struct result result = {0};
+    if (!g)
+        return error_set(e, ERR_NO_MEMORY, "no memory to simulate");
+    g->failed = open_engine(g, config, &result);
+    if (g->failed == 0)
+        join_nodes(g);
+    while (g->failed == 0 && advance(g))
+        if (config->stop && atomic_load_explicit(config->stop, memory_order_relaxed))
+            g->failed = -ERR_UNAVAILABLE;
+    if (g->failed == 0)
+        fill_result(g, &result);
+    int r = g->failed;
+    close_engine(g);
+    free(g);
+    if (r == 0)
+        r = result_finish(&result);
+    if (r < 0) {
+        result_done(&result);
+        return error_set(e, (enum error_code) - r, "%s",
+                         r == -ERR_UNAVAILABLE ? "it was stopped" : error_title(r));
+    }
+    *ret_result = result;
+    return 0;
+}

@@ -1,0 +1,41 @@
+/*
+ * One policy on one trace: a cluster without machines. cluster_step decides, unchanged; the engine plays
+ * the nodes (a grant is answered by reports), and true speeds (truth.h) say when a task ends. Events
+ * only, no steps of time: what a device does is computed when who is there changes.
+ *
+ * What a policy believes is learnt from what ran (belief.h), but for `oracle`, which is told the truth.
+ * A task larger than a node is several workloads to the cluster, one a node; it runs when all of them
+ * do, and one such task at a time is gathered.
+ *
+ * Everything random comes from the seed: the same configuration gives the same result.
+ */
+#pragma once
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "policy/policy.h"
+#include "sim/hardware.h"
+#include "sim/result.h"
+#include "sim/trace.h"
+#include "sim/truth.h"
+
+/* All borrowed for the run. */
+struct engine_config {
+    const struct truth *truth;
+    const struct hardware *hardware;
+    const struct trace *trace;
+    const struct policy *policy;
+    struct policy_options options;
+    uint64_t seed;
+    int max_neighbours;
+    double
+        estimate_error; /* of the durations that tasks say: standard deviation of the logarithm */
+    double start_s;     /* from a grant to the first iteration */
+    bool keeps_spans;   /* who was where: for a report; else the result has none */
+    _Atomic size_t *ended; /* workloads that have ended so far, for whoever watches; may be NULL */
+    const _Atomic bool *stop; /* gives up when it becomes true; may be NULL */
+};
+void engine_config_default(struct engine_config *config);
+
+/* -ERR_NO_MEMORY; -ERR_UNAVAILABLE when it was stopped. The caller calls result_done(). */
+int engine_run(struct error *e, const struct engine_config *config, struct result *ret_result);

@@ -1,0 +1,362 @@
+/* Devices: who is there, how fast, at which batch size. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "sim/engine_internal.h"
+
+/* An interval shorter than this says nothing about who slows whom. */
+#define OBSERVE_MS 60000
+/* Of the mean PD that a round of a search measures; standard deviation of the logarithm. */
+#define MEASURE_NOISE 0.05
+/* A round: batch sizes change, then at least so long and so many iterations. */
+#define ROUND_SETTLE_MS  1000
+#define ROUND_MS         1000
+#define ROUND_ITERATIONS 5
+
+static struct task *task_at(const struct engine *g, const struct site *s, size_t i)
+{
+    return &g->tasks[s->residents[i].task];
+}
+
+static struct task_slot *slot_at(const struct engine *g, const struct site *s, size_t i)
+{
+    return &task_at(g, s, i)->slots[s->residents[i].slot];
+}
+
+static const struct hardware_group *group_of(const struct engine *g, const struct site *s)
+{
+    return &g->config->hardware->groups[s->group];
+}
+
+/* Ranks of one task keep the same batch size: it stays the user's. */
+static bool is_tunable(const struct task *t)
+{
+    return t->slot_count == 1;
+}
+
+void task_advance(struct engine *g, struct task *t)
+{
+    double passed_s = engine_seconds(g->now_ms - t->advanced_ms);
+    t->advanced_ms = g->now_ms;
+    if (t->phase != TASK_RUNNING)
+        return;
+    t->remaining_s = fmax(0, t->remaining_s - passed_s * t->speed);
+    t->running_s += passed_s;
+}
+
+void task_reschedule(struct engine *g, struct task *t)
+{
+    if (t->phase != TASK_RUNNING)
+        return;
+    t->speed = INFINITY;
+    for (uint32_t i = 0; i < t->slot_count; i++)
+        t->speed = fmin(t->speed, t->slots[i].speed);
+    engine_schedule(g, &t->event, g->now_ms + (int64_t)ceil(t->remaining_s / t->speed * 1000));
+}
+
+/* How much faster than the first group's the devices of this group run it alone. */
+static double group_speed(const struct engine *g, const struct site *s, const struct task *t)
+{
+    const struct hardware_group *groups = g->config->hardware->groups;
+    const struct trace_item *item = t->item;
+    if (groups[0].gpu == groups[s->group].gpu)
+        return 1;
+    return truth_alone(g->config->truth, groups[0].gpu, item->model, item->batch).iter_ms /
+           truth_alone(g->config->truth, groups[s->group].gpu, item->model, item->batch).iter_ms;
+}
+
+/* Speeds of all that are there, after a change; and what the device is doing. */
+static void refresh(struct engine *g, struct site *s)
+{
+    const struct hardware_gpu *gpu = group_of(g, s)->gpu;
+    const struct truth *truth = g->config->truth;
+    struct truth_resident residents[SITE_RESIDENTS_MAX] = {0};
+    double slowdowns[SITE_RESIDENTS_MAX], sm = 0, dram = 0, memory = 0;
+    for (size_t i = 0; i < s->resident_count; i++) {
+        const struct task *t = task_at(g, s, i);
+        residents[i] = (struct truth_resident){.id = hash_u64(g->config->seed ^ hash_u64(s->residents[i].task + 1)) | 1,
+                                               .model = t->item->model,
+                                               .batch = t->batch,
+                                               .speed = t->phase == TASK_RUNNING ? 1 : 0};
+    }
+    truth_slowdowns(truth, gpu, residents, s->resident_count, slowdowns);
+    for (size_t i = 0; i < s->resident_count; i++) {
+        struct task *t = task_at(g, s, i);
+        struct task_slot *slot = slot_at(g, s, i);
+        task_advance(g, t);
+        slot->pd = truth_pd(truth, gpu, t->item->model, t->batch, t->item->batch, slowdowns[i]);
+        slot->speed = group_speed(g, s, t) / slot->pd;
+        task_reschedule(g, t);
+        struct table_size size = truth_alone(truth, gpu, t->item->model, t->batch);
+        sm += residents[i].speed * size.sm / slowdowns[i];
+        dram += residents[i].speed * size.dram / slowdowns[i];
+        memory += (double)truth_booking_bytes(truth, t->item->model, t->batch);
+    }
+    sm = fmin(sm, 1);
+    dram = fmin(dram, 1);
+    memory = fmin(1, memory / (double)group_of(g, s)->memory_bytes);
+    g->course.now.sm += sm - s->sm;
+    g->course.now.dram += dram - s->dram;
+    g->course.now.memory += memory - s->memory;
+    s->sm = sm;
+    s->dram = dram;
+    s->memory = memory;
+    s->steady_ms = g->now_ms;
+}
+
+/* Before who is there changes: what ran long enough teaches the belief. */
+static void observe(struct engine *g, const struct site *s)
+{
+    uint32_t kinds[SITE_RESIDENTS_MAX];
+    double pds[SITE_RESIDENTS_MAX];
+    if (s->resident_count == 0 || s->tuner || g->now_ms - s->steady_ms < OBSERVE_MS)
+        return;
+    for (size_t i = 0; i < s->resident_count; i++) {
+        if (task_at(g, s, i)->phase != TASK_RUNNING)
+            return;
+        kinds[i] = task_at(g, s, i)->kind;
+        pds[i] = slot_at(g, s, i)->pd;
+    }
+    if (belief_observe(g->belief, s->group, kinds, s->resident_count, pds) < 0)
+        g->failed = -ERR_NO_MEMORY;
+}
+
+/* ---- batch sizes ---- */
+
+/* What a search depends on: kinds, which of them have a batch size of their own, and the device. */
+static uint64_t set_hash(const struct engine *g, const struct site *s)
+{
+    uint64_t hash = hash_u64(s->group + 1);
+    for (size_t i = 0; i < s->resident_count; i++)
+        hash =
+            hash_u64(hash ^ (2 * (uint64_t)task_at(g, s, i)->kind + is_tunable(task_at(g, s, i))));
+    return hash;
+}
+
+static size_t tunable_count(const struct engine *g, const struct site *s)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < s->resident_count; i++)
+        count += is_tunable(task_at(g, s, i));
+    return count;
+}
+
+/* NULL: the users' own. */
+static void apply(struct engine *g, struct site *s, const uint32_t *batches)
+{
+    size_t tunable = 0;
+    for (size_t i = 0; i < s->resident_count; i++) {
+        struct task *t = task_at(g, s, i);
+        if (is_tunable(t)) {
+            task_advance(g, t);
+            t->batch = batches ? batches[tunable] : t->item->batch;
+            tunable++;
+        }
+    }
+    refresh(g, s);
+}
+
+static void end_search(struct engine *g, struct site *s)
+{
+    engine_unschedule(g, &s->event);
+    tuner_free(s->tuner);
+    s->tuner = NULL;
+}
+
+static void schedule_round(struct engine *g, struct site *s)
+{
+    double iterations_ms = 0;
+    for (size_t i = 0; i < s->resident_count; i++) {
+        const struct task *t = task_at(g, s, i);
+        double alone_ms =
+            truth_alone(g->config->truth, group_of(g, s)->gpu, t->item->model, t->batch).iter_ms;
+        iterations_ms =
+            fmax(iterations_ms, ROUND_ITERATIONS * alone_ms * fmax(1, slot_at(g, s, i)->pd));
+    }
+    engine_schedule(g, &s->event,
+                    g->now_ms + ROUND_SETTLE_MS + (int64_t)fmax(ROUND_MS, iterations_ms));
+}
+
+static int make_choices(const struct engine *g, const struct task *t, struct tuner_task *ret)
+{
+    const struct truth *truth = g->config->truth;
+    uint32_t user = (uint32_t)t->item->batch;
+    const struct tuner_limits limits = {
+        .batch_min = user >= 4 ? user / 4 : 1, .batch_max = 4 * user, .batch_step = 1};
+    struct memory_model memory = {0};
+    /* What a profile of its memory has: four sizes. */
+    for (double batch = t->item->batch / 2; batch <= 4 * t->item->batch; batch *= 2)
+        (void)memory_observe(&memory, (uint32_t)fmax(1, batch),
+                             truth_booking_bytes(truth, t->item->model, batch));
+    return tuner_task_make(user, &limits, &memory,
+                           truth_booking_bytes(truth, t->item->model, t->item->batch), ret);
+}
+
+static void begin_search(struct engine *g, struct site *s)
+{
+    struct tuner_task tasks[TUNER_TASKS_MAX];
+    struct tuner_options options = TUNER_OPTIONS_DEFAULT;
+    uint32_t batches[TUNER_TASKS_MAX];
+    uint64_t fixed_bytes = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < s->resident_count; i++) {
+        const struct task *t = task_at(g, s, i);
+        if (!is_tunable(t))
+            fixed_bytes += truth_booking_bytes(g->config->truth, t->item->model, t->batch);
+        else if (make_choices(g, t, &tasks[count++]) < 0)
+            return;
+    }
+    uint64_t memory_bytes = group_of(g, s)->memory_bytes;
+    options.memory_bytes = memory_bytes > fixed_bytes ? memory_bytes - fixed_bytes : 0;
+    /* Where not even the users' own sizes fit with their margins, they stay. */
+    if (tuner_new(NULL, tasks, count, &options, NULL, &s->tuner) < 0)
+        return;
+    if (!tuner_ask(s->tuner, batches)) {
+        end_search(g, s);
+        return;
+    }
+    apply(g, s, batches);
+    schedule_round(g, s);
+}
+
+/* After who is there has changed, or one of them has begun. */
+static void choose_batches(struct engine *g, struct site *s)
+{
+    double best[SITE_RESIDENTS_MAX], pds[SITE_RESIDENTS_MAX];
+    uint32_t kinds[SITE_RESIDENTS_MAX], batches[SITE_RESIDENTS_MAX];
+    size_t tunable = tunable_count(g, s);
+    if (s->tuner)
+        end_search(g, s);
+    if (!g->tunes || tunable == 0 || tunable > TUNER_TASKS_MAX) {
+        apply(g, s, NULL);
+        return;
+    }
+    for (size_t i = 0; i < s->resident_count; i++) {
+        if (task_at(g, s, i)->phase != TASK_RUNNING) {
+            apply(g, s, NULL); /* when it has begun we come again */
+            return;
+        }
+        kinds[i] = task_at(g, s, i)->kind;
+    }
+    if (g->is_true && tunable == s->resident_count) {
+        belief_best(g->belief, s->group, kinds, s->resident_count, best, pds);
+        for (size_t i = 0; i < s->resident_count; i++)
+            batches[i] = (uint32_t)best[i];
+        apply(g, s, batches);
+        return;
+    }
+    const struct tuned *known = hash_map_get(&g->tuned, set_hash(g, s));
+    apply(g, s, known ? known->batches : NULL);
+    if (!known)
+        begin_search(g, s);
+}
+
+static double draw_normal(struct rng *rng)
+{
+    double u = 1 - rng_double(rng), v = rng_double(rng);
+    return sqrt(-2 * log(u)) * cos(2 * M_PI * v);
+}
+
+void site_tune(struct engine *g, struct site *s)
+{
+    double sum = 0;
+    uint32_t batches[TUNER_TASKS_MAX];
+    for (size_t i = 0; i < s->resident_count; i++)
+        sum += slot_at(g, s, i)->pd;
+    double measured = sum / s->resident_count * exp(MEASURE_NOISE * draw_normal(&g->rng));
+    if (tuner_tell(s->tuner, measured) == 0 && tuner_ask(s->tuner, batches)) {
+        apply(g, s, batches);
+        schedule_round(g, s);
+        return;
+    }
+    struct tuned *found = calloc(1, sizeof *found);
+    double pd;
+    if (found && tuner_best(s->tuner, found->batches, &pd)) {
+        uint64_t hash = set_hash(g, s);
+        end_search(g, s);
+        apply(g, s, found->batches);
+        void *before = hash_map_get(&g->tuned, hash);
+        if (hash_map_put(&g->tuned, hash, found) == 0) {
+            free(before);
+            return;
+        }
+    }
+    free(found);
+    g->failed = -ERR_NO_MEMORY;
+}
+
+/* ---- who is there ---- */
+
+static bool comes_before(const struct engine *g, struct resident a, struct resident b)
+{
+    const struct task *x = &g->tasks[a.task], *y = &g->tasks[b.task];
+    if (x->kind != y->kind)
+        return x->kind < y->kind;
+    if (is_tunable(x) != is_tunable(y))
+        return is_tunable(x);
+    return a.task < b.task;
+}
+
+void site_add(struct engine *g, uint32_t site, struct resident resident)
+{
+    struct site *s = &g->sites[site];
+    size_t at = s->resident_count;
+    observe(g, s);
+    while (at > 0 && comes_before(g, resident, s->residents[at - 1])) {
+        s->residents[at] = s->residents[at - 1];
+        at--;
+    }
+    s->residents[at] = resident;
+    s->resident_count++;
+    choose_batches(g, s);
+}
+
+void site_remove(struct engine *g, uint32_t site, struct resident resident)
+{
+    struct site *s = &g->sites[site];
+    size_t at = 0;
+    observe(g, s);
+    while (at < s->resident_count && s->residents[at].task != resident.task)
+        at++;
+    if (at == s->resident_count)
+        return;
+    memmove(&s->residents[at], &s->residents[at + 1],
+            (s->resident_count - at - 1) * sizeof *s->residents);
+    s->resident_count--;
+    choose_batches(g, s);
+}
+
+void site_began(struct engine *g, uint32_t site)
+{
+    choose_batches(g, &g->sites[site]);
+}
+
+int site_init_all(struct engine *g)
+{
+    const struct hardware *hardware = g->config->hardware;
+    uint32_t site = 0, node = 0;
+    g->sites = calloc(hardware->device_count, sizeof *g->sites);
+    if (!g->sites)
+        return -ERR_NO_MEMORY;
+    for (size_t group = 0; group < hardware->group_count; group++)
+        for (size_t n = 0; n < hardware->groups[group].node_count; n++, node++)
+            for (int d = 0; d < hardware->groups[group].devices_per_node; d++)
+                g->sites[site++] = (struct site){
+                    .group = (uint16_t)group, .node = node, .event.kind = ENGINE_TUNE};
+    return 0;
+}
+
+void site_done_all(struct engine *g)
+{
+    size_t cursor = 0;
+    uint64_t key;
+    void *value;
+    for (size_t i = 0; g->sites && i < g->config->hardware->device_count; i++)
+        tuner_free(g->sites[i].tuner);
+    while (hash_map_next(&g->tuned, &cursor, &key, &value))
+        free(value);
+    hash_map_done(&g->tuned);
+    free(g->sites);
+}
