@@ -88,6 +88,37 @@ static const struct option man_options[] = {
     {"all", 0, "DIR", "write every page into this directory", NULL}, OPTIONS_END};
 static const struct option doctor_options[] = {STATE_OPTION, CONNECTION_OPTIONS, OPTIONS_END};
 
+static const struct option sim_options[] = {
+    {"trace", 0, "FILE",
+     "who comes when: a table, '-' is standard input; or philly, tasks-300 (default), poisson, "
+     "bursty, diurnal",
+     NULL},
+    {"nodes", 0, "NxMxMODEL[:MEM]",
+     "N nodes of M devices, such as 5x4xH200:24g (default); several "
+     "separated by commas; models H200, H100, B200, A100, A10, L4, V100, T4, RTX4090, RTX3090",
+     NULL},
+    {"policy", 0, "NAME,…", "policies to compare, or all; NAME-PART: without that part of it",
+     NULL},
+    {"without", 0, "PART,…",
+     "all policies without these parts: tuner, predictor, optimizer, matching, gate", NULL},
+    {"jobs", 0, "N", "the first N of the trace, which begins again after its end", NULL},
+    {"rate", 0, "X,…", "arrivals so many times as fast as in the trace (default 1)", NULL},
+    {"load", 0, "X,…",
+     "instead: arrivals so fast that X times the devices would be busy, if nobody shared", NULL},
+    {"mix", 0, "MODEL[:BATCH]=WEIGHT,…",
+     "which models come how often, where the trace does not say", NULL},
+    {"seed", 0, "N", "of everything random (default 1)", NULL},
+    {"seeds", 0, "N", "N runs with the seeds that follow, and their means", NULL},
+    {"noise", 0, "X", "of slow-downs, about this part of them (default 0.05)", NULL},
+    {"estimate-error", 0, "X", "of the durations that tasks say of themselves (default 0.3)", NULL},
+    {"max-neighbours", 0, "N", "workloads on one device (default 4)", NULL},
+    {"threads", 0, "N", "runs at a time (default: one a core)", NULL},
+    {"out", 0, "DIR", "keep every workload, course and device there as CSV, and resume from it",
+     NULL},
+    {"json", 0, NULL, "print JSON instead of a table", NULL},
+    {"validate", 0, "TABLE",
+     "simulate nothing: how far the model of contention is from measured pairs", NULL},
+    OPTIONS_END};
 static const struct option token_options[] = {
     {"role", 0, "viewer|user|admin|node",
      "viewer reads; user submits, and changes what is its account's; admin does everything; node "
@@ -401,6 +432,28 @@ static const struct command commands[] = {
         .operands_least = 1,
         .operands_most = 1,
         .run = state_command,
+    },
+    {
+        .name = "sim",
+        .operands = "",
+        .summary = "try policies on a cluster that is not there",
+        .description =
+            "Runs policies, with the code that runs a real cluster, on nodes that are only played, "
+            "and "
+            "compares them. How fast tasks are beside each other was measured on an H200, where it "
+            "was; "
+            "else it comes from a model that was fitted to that. Devices of other models are "
+            "scaled "
+            "by SMs and bandwidth, and called extrapolated.\n\n"
+            "The same seed gives the same bytes, whatever the number of threads. A run that was "
+            "stopped goes on with the same command, if it has --out.",
+        .options = sim_options,
+        .examples = EXAMPLES(
+            {"gpumux sim --policy exclusive,firstfit --load 2", "300 tasks for twice 20 devices"},
+            {"gpumux sim --trace philly --jobs 2000 --nodes 50x8xA100 --load 0.9",
+             "part of Philly"},
+            {"gpumux sim --validate h200_train_pairs.csv", "how good is the model?"}),
+        .run = sim_command,
     },
     {
         .name = "doctor",

@@ -25,7 +25,8 @@ struct campaign {
     _Atomic size_t *ended;     /* workloads, of each run; owned */
     _Atomic size_t next_run;
     _Atomic bool stop;
-    pthread_mutex_t lock; /* of error and failed */
+    _Atomic size_t working; /* threads */
+    pthread_mutex_t lock;   /* of error and failed */
     int failed;
     struct error error;
     size_t thread_count;
@@ -59,7 +60,8 @@ int campaign_variant_parse(struct error *e, const char *text, struct campaign_va
     str_init(&names, ERROR_TEXT_MAX / 2);
     for (size_t i = 0; policy_at(i); i++)
         str_printf(&names, "%s%s", i > 0 ? ", " : "", policy_at(i)->name);
-    int r = error_set(e, ERR_INVALID, "there is no policy '%s'; there are %s", name, str_text(&names));
+    int r =
+        error_set(e, ERR_INVALID, "there is no policy '%s'; there are %s", name, str_text(&names));
     str_done(&names);
     return r;
 }
@@ -83,7 +85,8 @@ static uint64_t fingerprint_of(const struct campaign *c, const struct campaign_r
     const struct engine_config *engine = &c->config.engine;
     const struct tables *tables = truth_tables(engine->truth);
     uint64_t hash = hash_u64(VERSION + (engine->keeps_spans ? 1000 : 0));
-    hash = hash_bytes(c->config.trace->items, c->config.trace->count * sizeof(struct trace_item), hash);
+    hash = hash_bytes(c->config.trace->items, c->config.trace->count * sizeof(struct trace_item),
+                      hash);
     hash = hash_bytes(tables->models, sizeof tables->models, hash);
     hash = hash_bytes(tables->pairs, tables->pair_count * sizeof *tables->pairs, hash);
     for (size_t i = 0; i < engine->hardware->group_count; i++) {
@@ -91,7 +94,8 @@ static uint64_t fingerprint_of(const struct campaign *c, const struct campaign_r
         uint64_t numbers[] = {g->memory_bytes, g->node_count, (uint64_t)g->devices_per_node};
         hash = hash_bytes(numbers, sizeof numbers, hash ^ hash_string(g->gpu->name));
     }
-    double numbers[] = {run->rate, engine->estimate_error, engine->start_s, truth_noise(engine->truth)};
+    double numbers[] = {run->rate, engine->estimate_error, engine->start_s,
+                        truth_noise(engine->truth)};
     hash = hash_bytes(numbers, sizeof numbers, hash + (uint64_t)engine->max_neighbours);
     return hash_bytes(run->name, strlen(run->name), hash);
 }
@@ -213,10 +217,12 @@ static void *work(void *arg)
     for (;;) {
         size_t index = atomic_fetch_add(&c->next_run, 1);
         if (index >= c->run_count || atomic_load(&c->stop))
-            return NULL;
+            break;
         if (!c->runs[index].is_done)
             run_one(c, index);
     }
+    atomic_fetch_sub(&c->working, 1);
+    return NULL;
 }
 
 int campaign_new(struct error *e, const struct campaign_config *config, struct campaign **ret)
@@ -259,9 +265,11 @@ int campaign_start(struct error *e, struct campaign *c)
     size_t wanted = (size_t)c->config.thread_count;
     if (wanted > c->run_count)
         wanted = c->run_count;
+    atomic_store(&c->working, wanted);
     while (c->thread_count < wanted &&
            pthread_create(&c->threads[c->thread_count], NULL, work, c) == 0)
         c->thread_count++;
+    atomic_fetch_sub(&c->working, wanted - c->thread_count);
     return c->thread_count > 0 ? 0 : error_set(e, ERR_UNAVAILABLE, "no thread can be started");
 }
 
@@ -271,6 +279,11 @@ double campaign_progress(const struct campaign *c)
     for (size_t i = 0; i < c->run_count; i++)
         sum += (double)atomic_load_explicit(&c->ended[i], memory_order_relaxed);
     return sum / ((double)c->run_count * (double)c->config.trace->count);
+}
+
+bool campaign_is_running(const struct campaign *c)
+{
+    return atomic_load(&c->working) > 0;
 }
 
 void campaign_stop(struct campaign *c)

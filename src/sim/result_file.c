@@ -14,12 +14,12 @@ void result_write_workloads(const struct result *r, struct str *out)
                     "batch_last,attempts,evictions,split,requests,late_requests\n");
     for (size_t i = 0; i < r->workload_count; i++) {
         const struct result_workload *w = &r->workloads[i];
-        str_printf(out, "%llu,%s,%.3f,%.3f,%d,%s,%.0f,%s,%.3f,%.3f,%.3f,%.4f,%.0f,%d,%d,%d,%.0f,%.0f\n",
-                   (unsigned long long)w->id, workload_kind_name(w->kind), w->submit_s, w->alone_s,
-                   w->devices, w->model < r->model_count ? r->models[w->model] : "-", w->batch_user,
-                   workload_state_name(w->state), w->start_s, w->end_s, w->wait_s, w->pd,
-                   w->batch_last, w->attempts, w->evictions, w->is_split, w->requests,
-                   w->late_requests);
+        str_printf(
+            out, "%llu,%s,%.3f,%.3f,%d,%s,%.0f,%s,%.3f,%.3f,%.3f,%.4f,%.0f,%d,%d,%d,%.0f,%.0f\n",
+            (unsigned long long)w->id, workload_kind_name(w->kind), w->submit_s, w->alone_s,
+            w->devices, w->model < r->model_count ? r->models[w->model] : "-", w->batch_user,
+            workload_state_name(w->state), w->start_s, w->end_s, w->wait_s, w->pd, w->batch_last,
+            w->attempts, w->evictions, w->is_split, w->requests, w->late_requests);
     }
 }
 
@@ -45,11 +45,11 @@ void result_write_spans(const struct result *r, struct str *out)
 
 void result_write_summary_head(struct str *out)
 {
-    str_append(out,
-               "policy,seed,rate,load,devices,extrapolated,submitted,succeeded,failed,unfinished,"
-               "completion_mean_s,completion_p50_s,completion_p95_s,completion_p99_s,"
-               "completion_single_mean_s,waiting_mean_s,waiting_p95_s,makespan_s,pd_mean,speed_mean,"
-               "sm_mean,memory_mean,multi,split,evictions,placements,requests,late_requests\n");
+    str_append(
+        out, "policy,seed,rate,load,devices,extrapolated,submitted,succeeded,failed,unfinished,"
+             "completion_mean_s,completion_p50_s,completion_p95_s,completion_p99_s,"
+             "completion_single_mean_s,waiting_mean_s,waiting_p95_s,makespan_s,pd_mean,speed_mean,"
+             "sm_mean,memory_mean,multi,split,evictions,placements,requests,late_requests\n");
 }
 
 void result_write_summary(const struct result *r, struct str *out)
@@ -98,10 +98,9 @@ static void pass_size(struct pass *p, size_t *value, size_t max)
 
 static void pass_workload(struct pass *p, struct result_workload *w)
 {
-    double *const doubles[] = {&w->submit_s,   &w->start_s,    &w->end_s,
-                               &w->alone_s,    &w->wait_s,     &w->pd,
-                               &w->batch_user, &w->batch_last, &w->requests,
-                               &w->late_requests};
+    double *const doubles[] = {&w->submit_s, &w->start_s,      &w->end_s,      &w->alone_s,
+                               &w->wait_s,   &w->pd,           &w->batch_user, &w->batch_last,
+                               &w->requests, &w->late_requests};
     PASS_NUMBER(p, w->id, SIZE_MAX);
     PASS_NUMBER(p, w->kind, WORKLOAD_KIND_END - 1);
     PASS_NUMBER(p, w->state, WORKLOAD_STATE_END - 1);
@@ -142,9 +141,9 @@ static void pass_times(struct pass *p, struct result_times *t)
 
 static void pass_summary(struct pass *p, struct result_summary *s)
 {
-    size_t *const sizes[] = {&s->submitted,   &s->succeeded, &s->failed, &s->unfinished,
-                             &s->multi_count, &s->split_count, &s->evictions, &s->faults,
-                             &s->placements};
+    size_t *const sizes[] = {&s->submitted,  &s->succeeded,   &s->failed,
+                             &s->unfinished, &s->multi_count, &s->split_count,
+                             &s->evictions,  &s->faults,      &s->placements};
     double *const doubles[] = {&s->makespan_s,  &s->speed_mean, &s->pd_mean,      &s->sm_mean,
                                &s->memory_mean, &s->requests,   &s->late_requests};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)

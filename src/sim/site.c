@@ -76,10 +76,11 @@ static void refresh(struct engine *g, struct site *s)
     double slowdowns[SITE_RESIDENTS_MAX], sm = 0, dram = 0, memory = 0;
     for (size_t i = 0; i < s->resident_count; i++) {
         const struct task *t = task_at(g, s, i);
-        residents[i] = (struct truth_resident){.id = hash_u64(g->config->seed ^ hash_u64(s->residents[i].task + 1)) | 1,
-                                               .model = t->item->model,
-                                               .batch = t->batch,
-                                               .speed = t->phase == TASK_RUNNING ? 1 : 0};
+        residents[i] = (struct truth_resident){
+            .id = hash_u64(g->config->seed ^ hash_u64(s->residents[i].task + 1)) | 1,
+            .model = t->item->model,
+            .batch = t->batch,
+            .speed = t->phase == TASK_RUNNING ? 1 : 0};
     }
     truth_slowdowns(truth, gpu, residents, s->resident_count, slowdowns);
     for (size_t i = 0; i < s->resident_count; i++) {

@@ -33,8 +33,9 @@ static void read_trace(const char *text, size_t length, const struct tables *t)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char solo[] = "model,batch,iter_ms,mem_mib,params,gr_active_pct,sm_active_pct,"
-                               "sm_occupancy_pct,tensor_pct,dram_pct\nvgg16,512,70,3866,1,99,93,72,2,6\n";
+    static const char solo[] =
+        "model,batch,iter_ms,mem_mib,params,gr_active_pct,sm_active_pct,"
+        "sm_occupancy_pct,tensor_pct,dram_pct\nvgg16,512,70,3866,1,99,93,72,2,6\n";
     struct tables tables = {0};
     struct hardware hardware;
     struct trace_mix mix;
