@@ -53,6 +53,8 @@ void attempt_open(struct cluster *c, struct workload *w, const struct policy_dec
     w->forgotten = false;
     w->running_boot_ms = 0;
     w->status.text[0] = '\0';
+    if (!w->known.checkpoints)
+        w->left_ms = w->known.alone_ms;
     attempt_attach(c, w, n);
     workload_set_state(c, w, WORKLOAD_PLACED);
     workload_send_grant(c, w);

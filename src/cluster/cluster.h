@@ -50,6 +50,7 @@ struct cluster_config {
     const struct forecast *forecast; /* borrowed; NULL: there is none */
     struct policy_options options;
     int max_neighbours;
+    int64_t ageing_ms; /* so much waiting counts as one point of priority */
     size_t queue_max;  /* live workloads */
     int64_t lease_ms;  /* a node's attempts run on that long without us */
     int64_t fence_ms;  /* then, after this, their supervisors ask them to end */
@@ -248,7 +249,7 @@ struct cluster_preview {
     char devices[WORKLOAD_DEVICES_MAX][DEVICE_UUID_MAX];
     char text[WORKLOAD_TEXT_MAX];
 };
-int cluster_preview(const struct cluster *c, const struct workload_needs *needs,
+int cluster_preview(struct cluster *c, const struct workload_needs *needs,
                     const struct pairs *node_labels, struct cluster_preview *ret);
 /* NULL if it is not live. Valid until the next step. */
 const struct workload_status *cluster_live_status(const struct cluster *c, uint64_t workload);

@@ -19,8 +19,9 @@
 #include "base/list.h"
 #include "cluster/cluster.h"
 #include "cluster/heap.h"
+#include "policy/place.h"
 
-enum timer_owner { TIMER_WORKLOAD, TIMER_NODE, TIMER_RETENTION };
+enum timer_owner { TIMER_WORKLOAD, TIMER_NODE, TIMER_RETENTION, TIMER_REQUIREMENT, TIMER_ROUND };
 
 struct timer {
     struct heap_member member;
@@ -38,6 +39,8 @@ struct requirement {
     struct workload_needs needs; /* only what placement looks at; the rest is zero */
     struct pairs node_labels;    /* owned */
     uint32_t kind;               /* of the forecast */
+    bool could;                  /* it was refused where it could have gone: waiting is better */
+    struct timer timer;          /* when it is placed even so */
     bool explained;              /* text is about the present refusal */
     char text[WORKLOAD_TEXT_MAX];
 };
@@ -61,7 +64,9 @@ struct workload {
     uint64_t id;
     uint32_t uid;
     struct workload_needs needs;
-    struct policy_known known; /* alone_ms: when it was placed or last learnt of */
+    struct policy_known known; /* alone_ms: from its beginning, or since it was last learnt */
+    double left_ms;            /* of that, when it was last booked or released; 0: not known */
+    int64_t booked_boot_ms;
     struct requirement *requirement;
     struct workload_status status; /* attempts owned */
     struct submit_key *key;        /* or NULL */
@@ -72,6 +77,7 @@ struct workload {
     struct dependency *dependencies; /* owned */
     struct list dependents;          /* dependencies of others on this one */
     int64_t queued_boot_ms;          /* since when it waits */
+    double rank_ms;                  /* smaller goes first; as it was when it came to the queue */
     bool dependency_failed;          /* found while loading; told at the first tick */
 
     /* with an open attempt: */
@@ -151,6 +157,12 @@ struct cluster {
     struct policy_node *policy_nodes; /* same index as nodes */
     struct policy_device *policy_devices, *scratch;
     size_t device_count, device_capacity;
+    struct forecast cold; /* config.forecast's, if the predictor is left out */
+    struct fleet fleet;   /* of policies that judge */
+    bool judges;          /* the policy does: there is a fleet */
+    bool fleet_stale;     /* devices came or went: it is made anew before it is used */
+    struct timer round_timer;
+    bool round_due;
 
     struct heap timers;
 };
@@ -218,6 +230,12 @@ void queue_leave(struct cluster *c, struct workload *w);
 void queue_room_appeared(struct cluster *c);
 /* Places what fits. */
 void queue_run(struct cluster *c);
+/* Asks the policy about snapshot->waiting[0]. */
+enum policy_verdict queue_decide(struct cluster *c, const struct policy_snapshot *snapshot,
+                                 struct place_outcome *ret_outcome);
+#define QUEUE_WAITS_TEXT "it would end later beside what runs now than if it waits for a device"
+/* It may be placed where it was better to wait. */
+void queue_requirement_tick(struct cluster *c, struct requirement *r);
 /* Why it waits, for its stored status. */
 void queue_explain(struct cluster *c, struct workload *w);
 bool queue_requirement_before(const struct heap_member *a, const struct heap_member *b);
@@ -293,6 +311,10 @@ void inventory_refresh_node(struct cluster *c, struct node *n);
 void inventory_book(struct cluster *c, struct workload *w);
 /* No-op for one that is not booked. */
 void inventory_release(struct cluster *c, struct workload *w);
+/* What is said of this device has changed. */
+void inventory_device_changed(struct cluster *c, size_t device);
+/* Everything that a policy sees but who waits; the fleet is up to date. */
+void inventory_snapshot(struct cluster *c, struct policy_snapshot *ret);
 
 /* finished.c */
 void finished_init(struct finished_rows *f);

@@ -5,31 +5,83 @@
 #include "base/str.h"
 #include "cluster/cluster_internal.h"
 
-/* Calls take or release for every device of w's open attempt that its node still has. */
-static void for_each_device(struct cluster *c, const struct workload *w,
-                            void (*fn)(struct policy_device *, const struct workload_needs *))
+enum { ATTEMPT_DEVICES_FOUND_MAX = WORKLOAD_DEVICES_MAX };
+
+/* The devices of w's open attempt that its node still has. */
+static size_t devices_of(const struct cluster *c, const struct workload *w,
+                         size_t ret_devices[ATTEMPT_DEVICES_FOUND_MAX])
 {
     const struct attempt *a = workload_status_attempt(&w->status);
+    size_t count = 0;
     if (w->node->index >= c->node_count || !c->policy_nodes)
-        return;
+        return 0;
     const struct policy_node *n = &c->policy_nodes[w->node->index];
     for (int i = 0; i < a->device_count; i++)
         for (size_t d = n->first_device; d < n->first_device + n->device_count; d++)
-            if (strcmp(c->policy_devices[d].uuid, a->devices[i]) == 0)
-                fn(&c->policy_devices[d], &w->needs);
+            if (count < ATTEMPT_DEVICES_FOUND_MAX &&
+                strcmp(c->policy_devices[d].uuid, a->devices[i]) == 0)
+                ret_devices[count++] = d;
+    return count;
+}
+
+static void fleet_book(struct cluster *c, const struct workload *w, size_t device)
+{
+    struct policy_snapshot snapshot;
+    struct fleet_member member = {.workload = w->id,
+                                  .needs = &w->needs,
+                                  .node_labels = &w->requirement->node_labels,
+                                  .kind = w->known.kind,
+                                  .checkpoints = w->known.checkpoints,
+                                  .is_known = w->left_ms > 0,
+                                  .alone_ms = w->left_ms,
+                                  .begun_ms = w->booked_boot_ms};
+    cluster_inventory(c, &snapshot);
+    if (fleet_take(&c->fleet, &snapshot, device, &member, c->now.boot_ms) < 0)
+        c->failed = true;
+}
+
+static void book(struct cluster *c, struct workload *w)
+{
+    size_t devices[ATTEMPT_DEVICES_FOUND_MAX], count = devices_of(c, w, devices);
+    for (size_t i = 0; i < count; i++) {
+        policy_device_take(&c->policy_devices[devices[i]], &w->needs);
+        if (c->judges && !c->fleet_stale)
+            fleet_book(c, w, devices[i]);
+    }
 }
 
 void inventory_book(struct cluster *c, struct workload *w)
 {
-    for_each_device(c, w, policy_device_take);
+    w->booked_boot_ms = c->now.boot_ms;
+    book(c, w);
     w->booked = true;
 }
 
 void inventory_release(struct cluster *c, struct workload *w)
 {
-    if (w->booked)
-        for_each_device(c, w, policy_device_release);
+    size_t devices[ATTEMPT_DEVICES_FOUND_MAX], count;
+    struct policy_snapshot snapshot;
+    if (!w->booked)
+        return;
+    cluster_inventory(c, &snapshot);
+    count = devices_of(c, w, devices);
+    for (size_t i = 0; i < count; i++) {
+        policy_device_release(&c->policy_devices[devices[i]], &w->needs);
+        if (c->judges && !c->fleet_stale &&
+            fleet_release(&c->fleet, &snapshot, devices[i], w->id, c->now.boot_ms, &w->left_ms) < 0)
+            c->failed = true;
+    }
     w->booked = false;
+}
+
+void inventory_device_changed(struct cluster *c, size_t device)
+{
+    struct policy_snapshot snapshot;
+    if (!c->judges || c->fleet_stale)
+        return;
+    cluster_inventory(c, &snapshot);
+    if (fleet_update(&c->fleet, &snapshot, device) < 0)
+        c->failed = true;
 }
 
 static bool is_usable(const struct node *n)
@@ -42,6 +94,8 @@ void inventory_refresh_node(struct cluster *c, struct node *n)
     struct policy_node *p = &c->policy_nodes[n->index];
     bool was = p->usable;
     p->usable = is_usable(n);
+    for (size_t d = 0; p->usable != was && d < p->device_count; d++)
+        inventory_device_changed(c, p->first_device + d);
     if (p->usable && !was)
         queue_room_appeared(c);
 }
@@ -66,9 +120,59 @@ static int reserve(struct cluster *c, size_t device_count)
     return 0;
 }
 
+/* What the fleet knows of the time that workloads have left goes back to them. */
+static void fleet_give_up(struct cluster *c)
+{
+    if (!c->judges || c->fleet_stale)
+        return;
+    for (size_t d = 0; d < c->fleet.device_count; d++)
+        for (size_t i = 0; i < c->fleet.devices[d].member_count; i++) {
+            const struct fleet_member *m = &c->fleet.devices[d].members[i];
+            struct workload *w = workload_find(c, m->workload);
+            if (w && m->is_known)
+                w->left_ms = fleet_remaining_ms(&c->fleet, d, i, c->now.boot_ms);
+        }
+    c->fleet_stale = true;
+}
+
+static void fleet_make(struct cluster *c)
+{
+    struct policy_snapshot snapshot;
+    const struct device **specs = malloc((c->device_count + 1) * sizeof(*specs));
+    size_t count = 0;
+    if (!specs) {
+        c->failed = true;
+        return;
+    }
+    cluster_inventory(c, &snapshot);
+    for (size_t i = 0; i < c->node_count; i++)
+        for (int d = 0; d < c->nodes[i]->info.device_count; d++)
+            specs[count++] = &c->nodes[i]->info.devices[d];
+    if (fleet_reset(&c->fleet, &snapshot, specs) < 0)
+        c->failed = true;
+    free(specs);
+    c->fleet_stale = false;
+    for (size_t i = 0; !c->failed && i < c->node_count; i++)
+        list_for_each (it, &c->nodes[i]->open) {
+            size_t devices[ATTEMPT_DEVICES_FOUND_MAX];
+            const struct workload *w = list_entry(it, const struct workload, on_node);
+            size_t found = w->booked ? devices_of(c, w, devices) : 0;
+            for (size_t k = 0; !c->failed && k < found; k++)
+                fleet_book(c, w, devices[k]);
+        }
+}
+
+void inventory_snapshot(struct cluster *c, struct policy_snapshot *ret)
+{
+    if (c->judges && c->fleet_stale)
+        fleet_make(c);
+    cluster_inventory(c, ret);
+}
+
 int inventory_rebuild(struct cluster *c)
 {
     size_t device_count = 0;
+    fleet_give_up(c);
     for (size_t i = 0; i < c->node_count; i++)
         device_count += (size_t)c->nodes[i]->info.device_count;
     if (reserve(c, device_count) < 0)
@@ -90,7 +194,7 @@ int inventory_rebuild(struct cluster *c)
                                        .memory_bytes = n->info.devices[d].memory_bytes};
         list_for_each (it, &n->open)
             if (list_entry(it, struct workload, on_node)->booked)
-                inventory_book(c, list_entry(it, struct workload, on_node));
+                book(c, list_entry(it, struct workload, on_node));
     }
     queue_room_appeared(c);
     return 0;
@@ -103,8 +207,9 @@ void cluster_inventory(const struct cluster *c, struct policy_snapshot *ret)
                                     .devices = c->policy_devices,
                                     .device_count = c->device_count,
                                     .max_neighbours = c->config.max_neighbours,
-                                    .forecast = c->config.forecast,
                                     .options = c->config.options,
+                                    .fleet = c->judges && !c->fleet_stale ? &c->fleet : NULL,
+                                    .now_ms = c->now.boot_ms,
                                     .seed = c->config.seed};
 }
 
@@ -131,30 +236,35 @@ size_t cluster_device_workloads(const struct cluster *c, const char *node, const
     return count;
 }
 
-int cluster_preview(const struct cluster *c, const struct workload_needs *needs,
+static void preview_decision(const struct cluster *c, const struct policy_decision *decision,
+                             struct cluster_preview *ret)
+{
+    (void)str_copy(ret->node, sizeof ret->node, c->nodes[decision->node]->info.name);
+    ret->device_count = (int)decision->device_count;
+    for (size_t i = 0; i < decision->device_count; i++)
+        (void)str_copy(ret->devices[i], sizeof ret->devices[i],
+                       c->policy_devices[decision->devices[i]].uuid);
+}
+
+int cluster_preview(struct cluster *c, const struct workload_needs *needs,
                     const struct pairs *node_labels, struct cluster_preview *ret)
 {
     struct policy_waiting waiting = {.needs = needs, .node_labels = node_labels};
     struct policy_snapshot snapshot;
-    struct policy_decision decision;
-    struct policy_device *scratch = malloc((c->device_count + 1) * sizeof *scratch);
-    if (!scratch)
+    enum policy_verdict verdict;
+    struct place_outcome outcome;
+    inventory_snapshot(c, &snapshot);
+    if (c->failed)
         return -ERR_NO_MEMORY;
-    if (c->device_count > 0)
-        memcpy(scratch, c->policy_devices, c->device_count * sizeof *scratch);
-    cluster_inventory(c, &snapshot);
     snapshot.waiting = &waiting;
     snapshot.waiting_count = 1;
+    verdict = queue_decide(c, &snapshot, &outcome);
     *ret = (struct cluster_preview){0};
-    if (c->config.policy->decide(&snapshot, scratch, &decision) == 0) {
+    if (verdict == POLICY_PLACES)
+        preview_decision(c, &outcome.decision, ret);
+    else if (verdict == POLICY_WAITS)
+        (void)str_copy(ret->text, sizeof ret->text, QUEUE_WAITS_TEXT);
+    else
         policy_explain_misfit(&snapshot, &waiting, c->config.policy, ret->text);
-    } else {
-        (void)str_copy(ret->node, sizeof ret->node, c->nodes[decision.node]->info.name);
-        ret->device_count = (int)decision.device_count;
-        for (size_t i = 0; i < decision.device_count; i++)
-            (void)str_copy(ret->devices[i], sizeof ret->devices[i],
-                           c->policy_devices[decision.devices[i]].uuid);
-    }
-    free(scratch);
     return 0;
 }

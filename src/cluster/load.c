@@ -135,7 +135,7 @@ int cluster_load_workload(struct cluster *c, const struct cluster_stored *stored
 /* Times restart from now: the boot clock may be another boot's. */
 static void resume_workload(struct cluster *c, struct workload *w)
 {
-    w->queued_boot_ms = c->now.boot_ms;
+    w->queued_boot_ms = w->booked_boot_ms = c->now.boot_ms;
     if (phase_of(&w->status) == ATTEMPT_RUNNING)
         w->running_boot_ms = c->now.boot_ms;
     suspend_load(c, w);
@@ -151,6 +151,8 @@ static void resume_workload(struct cluster *c, struct workload *w)
 void cluster_load_done(struct cluster *c, uint64_t last_id, struct clock_now now)
 {
     c->now = now;
+    if (inventory_rebuild(c) < 0)
+        c->failed = true; /* what runs was booked before the time was known */
     if (last_id > c->last_id)
         c->last_id = last_id;
     if (finished_sort(c) < 0)

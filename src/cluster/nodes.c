@@ -117,6 +117,7 @@ void node_health(struct cluster *c, struct node *n, const struct device_health *
         n->health[d] = health[i];
         c->policy_devices[c->policy_nodes[n->index].first_device + (size_t)d].admits =
             health[i].admits;
+        inventory_device_changed(c, c->policy_nodes[n->index].first_device + (size_t)d);
         if (health[i].admits < before)
             queue_room_appeared(c);
     }

@@ -8,15 +8,21 @@
 
 #include "cluster/cluster_internal.h"
 
-/* Heads of the queue whose stored text is brought up to date in one step. */
-enum { EXPLANATIONS_MAX = 8 };
+enum {
+    EXPLANATIONS_MAX = 8, /* heads of the queue whose stored text is brought up to date in a step */
+    AHEAD_MAX = 1024,     /* workloads that are counted before another */
+    AHEAD_OF_ONE_MAX = 64,              /* of one requirement */
+    LENGTH_UNKNOWN_MS = 10 * 60 * 1000, /* how long one is taken to be that does not say */
+};
+/* Under shortest first, time that one has left counts so much more than time that it has waited. */
+#define LENGTH_WEIGHT 10.0
 
 bool queue_workload_before(const struct heap_member *a, const struct heap_member *b)
 {
     const struct workload *x = list_entry(a, const struct workload, queued);
     const struct workload *y = list_entry(b, const struct workload, queued);
-    if (x->needs.priority != y->needs.priority)
-        return x->needs.priority > y->needs.priority;
+    if (x->rank_ms < y->rank_ms || x->rank_ms > y->rank_ms)
+        return x->rank_ms < y->rank_ms;
     return x->id < y->id;
 }
 
@@ -52,6 +58,20 @@ void queue_leave(struct cluster *c, struct workload *w)
     make_ready(c, r);
 }
 
+/*
+ * When it is its turn, as if a time. Waiting counts for all alike, and a point of priority as much as
+ * `ageing_ms` of it: so none that comes later goes first for ever. A policy may take those first that
+ * have little left; that is a time, too, so it is outweighed in time as well.
+ */
+static double rank_ms(const struct cluster *c, const struct workload *w)
+{
+    double rank = (double)w->status.submitted_wall_ms -
+                  (double)w->needs.priority * (double)c->config.ageing_ms;
+    if (c->config.policy->shortest_first)
+        rank += LENGTH_WEIGHT * (w->left_ms > 0 ? w->left_ms : LENGTH_UNKNOWN_MS);
+    return rank;
+}
+
 void queue_consider(struct cluster *c, struct workload *w)
 {
     struct requirement *r = w->requirement;
@@ -59,6 +79,7 @@ void queue_consider(struct cluster *c, struct workload *w)
         w->queued.position)
         return;
     heap_remove(&c->ready, &r->ready);
+    w->rank_ms = rank_ms(c, w);
     if (heap_insert(&r->queue, &w->queued) < 0)
         c->failed = true;
     make_ready(c, r);
@@ -77,26 +98,63 @@ void queue_room_appeared(struct cluster *c)
 static struct policy_snapshot snapshot_of(struct cluster *c, const struct policy_waiting *waiting)
 {
     struct policy_snapshot snapshot;
-    cluster_inventory(c, &snapshot);
+    inventory_snapshot(c, &snapshot);
     snapshot.waiting = waiting;
     snapshot.waiting_count = 1;
     snapshot.seed = hash_u64(c->config.seed + ++c->round);
     return snapshot;
 }
 
+/* How many of those that were refused come before it. */
+static size_t count_ahead(const struct cluster *c, const struct workload *w)
+{
+    size_t ahead = 0;
+    if (!c->config.policy->waits)
+        return 0;
+    list_for_each (it, &c->refused) {
+        const struct requirement *r = list_entry(it, const struct requirement, refused);
+        for (size_t i = 0; i < r->queue.count && i < AHEAD_OF_ONE_MAX; i++)
+            ahead += queue_workload_before(r->queue.members[i], &w->queued);
+        if (ahead >= AHEAD_MAX)
+            break;
+    }
+    return ahead;
+}
+
 static struct policy_waiting waiting_of(const struct cluster *c, const struct workload *w)
 {
-    return (struct policy_waiting){.workload = w->id,
-                                   .needs = &w->needs,
-                                   .node_labels = &w->requirement->node_labels,
-                                   .waited_ms = c->now.boot_ms - w->queued_boot_ms,
-                                   .known = w->known};
+    struct policy_waiting waiting = {.workload = w->id,
+                                     .needs = &w->needs,
+                                     .node_labels = &w->requirement->node_labels,
+                                     .waited_ms = c->now.boot_ms - w->queued_boot_ms,
+                                     .known = w->known};
+    if (w->known.checkpoints)
+        waiting.known.alone_ms = w->left_ms;
+    return waiting;
+}
+
+enum policy_verdict queue_decide(struct cluster *c, const struct policy_snapshot *snapshot,
+                                 struct place_outcome *ret_outcome)
+{
+    *ret_outcome = (struct place_outcome){.verdict = POLICY_REFUSES};
+    if (c->judges) {
+        policy_place(c->config.policy, snapshot, &snapshot->waiting[0], ret_outcome);
+        return ret_outcome->verdict;
+    }
+    if (c->device_count > 0)
+        memcpy(c->scratch, c->policy_devices, c->device_count * sizeof *c->scratch);
+    if (c->config.policy->decide(snapshot, c->scratch, &ret_outcome->decision) > 0)
+        ret_outcome->verdict = POLICY_PLACES;
+    return ret_outcome->verdict;
 }
 
 /* The text of the present refusal, made when somebody needs it. */
 static const char *refusal_text(struct cluster *c, struct requirement *r)
 {
-    if (!r->explained) {
+    if (!r->explained && r->could) {
+        (void)snprintf(r->text, sizeof r->text, "%s", QUEUE_WAITS_TEXT);
+        r->explained = true;
+    } else if (!r->explained) {
         struct policy_waiting waiting = {.needs = &r->needs, .node_labels = &r->node_labels};
         struct policy_snapshot snapshot = snapshot_of(c, &waiting);
         policy_explain_misfit(&snapshot, &waiting, c->config.policy, r->text);
@@ -105,16 +163,28 @@ static const char *refusal_text(struct cluster *c, struct requirement *r)
     return r->text;
 }
 
-static void refuse(struct cluster *c, struct requirement *r, struct workload *first)
+static void refuse(struct cluster *c, struct requirement *r, struct workload *first,
+                   const struct place_outcome *outcome)
 {
     heap_remove(&c->ready, &r->ready);
     list_append(&c->refused, &r->refused);
     r->explained = false;
+    r->could = outcome->verdict == POLICY_WAITS;
+    if (r->could)
+        timer_set(c, &r->timer, c->now.boot_ms + outcome->retry_ms);
     if (first->store_due || c->explanations_left == 0)
         return;
     c->explanations_left--;
     if (strcmp(first->status.text, refusal_text(c, r)) != 0)
         workload_touch(c, first);
+}
+
+void queue_requirement_tick(struct cluster *c, struct requirement *r)
+{
+    if (!is_refused(r))
+        return;
+    list_remove(&r->refused);
+    make_ready(c, r);
 }
 
 void queue_run(struct cluster *c)
@@ -126,15 +196,17 @@ void queue_run(struct cluster *c)
         struct workload *w = list_entry(heap_first(&r->queue), struct workload, queued);
         struct policy_waiting waiting = waiting_of(c, w);
         struct policy_snapshot snapshot = snapshot_of(c, &waiting);
-        struct policy_decision decision;
-        if (c->device_count > 0)
-            memcpy(c->scratch, c->policy_devices, c->device_count * sizeof *c->scratch);
-        if (c->config.policy->decide(&snapshot, c->scratch, &decision) == 0) {
-            refuse(c, r, w);
+        struct place_outcome outcome;
+        if (c->failed)
+            return;
+        waiting.ahead = count_ahead(c, w);
+        timer_clear(c, &r->timer);
+        if (queue_decide(c, &snapshot, &outcome) != POLICY_PLACES) {
+            refuse(c, r, w, &outcome);
             continue;
         }
         queue_leave(c, w);
-        attempt_open(c, w, &decision);
+        attempt_open(c, w, &outcome.decision);
     }
 }
 

@@ -72,6 +72,7 @@ static struct requirement *requirement_new(struct cluster *c, uint64_t hash,
     r->hash = hash;
     r->needs = *needs;
     r->kind = kind;
+    r->timer.owner = TIMER_REQUIREMENT;
     r->next = hash_map_get(&c->requirements, hash);
     list_init(&r->refused);
     heap_init(&r->queue, queue_workload_before);
@@ -120,6 +121,7 @@ void requirement_put(struct cluster *c, struct requirement *r)
     }
     heap_remove(&c->ready, &r->ready);
     list_remove(&r->refused);
+    timer_clear(c, &r->timer);
     heap_done(&r->queue);
     labels_free(&r->node_labels);
     free(r);

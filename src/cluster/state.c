@@ -11,6 +11,7 @@ void cluster_config_default(struct cluster_config *config)
     *config = (struct cluster_config){
         .policy = policy_find("firstfit"),
         .max_neighbours = 4,
+        .ageing_ms = 10 * 60 * 1000,
         .queue_max = 100000,
         .lease_ms = 60 * 1000,
         .fence_ms = 30 * 1000,
@@ -29,6 +30,15 @@ static bool timer_before(const struct heap_member *a, const struct heap_member *
 {
     return list_entry(a, const struct timer, member)->due_boot_ms <
            list_entry(b, const struct timer, member)->due_boot_ms;
+}
+
+static const struct forecast *forecast_of(struct cluster *c)
+{
+    const struct forecast *known = c->config.forecast ? c->config.forecast : &forecast_blind;
+    if (!c->config.forecast || !c->config.options.without[POLICY_PART_PREDICTOR])
+        return known;
+    forecast_cold_make(known, &c->cold);
+    return &c->cold;
 }
 
 int cluster_new(const struct cluster_config *config, struct cluster **ret)
@@ -52,6 +62,10 @@ int cluster_new(const struct cluster_config *config, struct cluster **ret)
     heap_init(&c->ready, queue_requirement_before);
     heap_init(&c->timers, timer_before);
     finished_init(&c->finished);
+    c->round_timer.owner = TIMER_ROUND;
+    c->judges = config->policy->judge != NULL;
+    c->fleet_stale = true;
+    fleet_init(&c->fleet, forecast_of(c));
     *ret = c;
     return 0;
 }
@@ -92,6 +106,7 @@ void cluster_free(struct cluster *c)
     heap_done(&c->ready);
     heap_done(&c->timers);
     free(c->nodes);
+    fleet_done(&c->fleet);
     free(c->policy_nodes);
     free(c->policy_devices);
     free(c->scratch);
@@ -114,6 +129,7 @@ struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
     w->uid = uid;
     w->needs = *needs;
     w->known = *known;
+    w->left_ms = known->alone_ms;
     w->timer.owner = TIMER_WORKLOAD;
     w->queued_boot_ms = c->now.boot_ms;
     w->status.exit_code = -1;
@@ -241,6 +257,7 @@ void workload_learn(struct cluster *c, const struct cluster_event *event)
     if (w->known.kind != event->learn.known.kind)
         change_kind(c, w, event->learn.known.kind);
     w->known = event->learn.known;
+    w->left_ms = w->known.alone_ms;
     if (booked)
         inventory_book(c, w);
 }

@@ -60,6 +60,12 @@ static void run_timers(struct cluster *c)
         case TIMER_RETENTION:
             prune = true;
             break;
+        case TIMER_REQUIREMENT:
+            queue_requirement_tick(c, list_entry(t, struct requirement, timer));
+            break;
+        case TIMER_ROUND:
+            c->round_due = true;
+            break;
         }
     }
     /* Set again by the pruning at the end of the step. */

@@ -7,6 +7,10 @@
 #include "base/hash.h"
 #include "base/str.h"
 
+#define BLIND_SLOWDOWN 0.5
+/* Of the SMs, by one whose profile does not say. */
+#define UNKNOWN_ACTIVITY 0.75
+
 void forecast_device_make(const struct device *device, struct forecast_device *ret_device)
 {
     struct forecast_device d = {.memory_bytes = device->memory_bytes, .sm_count = device->sm_count};
@@ -31,6 +35,57 @@ void forecast_set_remove(struct forecast_set *set, size_t position)
     set->count--;
     memmove(&set->kinds[position], &set->kinds[position + 1],
             (set->count - position) * sizeof set->kinds[0]);
+}
+
+static const struct forecast_profile *
+blind_profile(void *context, const struct forecast_device *device, uint32_t kind)
+{
+    (void)context;
+    (void)device;
+    (void)kind;
+    return NULL;
+}
+
+static void blind_together(void *context, const struct forecast_set *set,
+                           struct forecast_answer *ret_answer)
+{
+    (void)context;
+    for (size_t i = 0; i < set->count; i++) {
+        ret_answer->pd[i] = 1 + BLIND_SLOWDOWN * (double)(set->count - 1);
+        ret_answer->p99_ms[i] = 0;
+    }
+}
+
+const struct forecast forecast_blind = {.profile = blind_profile, .together = blind_together};
+
+static const struct forecast_profile *
+cold_profile(void *context, const struct forecast_device *device, uint32_t kind)
+{
+    const struct forecast *known = context;
+    return known->profile(known->context, device, kind);
+}
+
+static void cold_together(void *context, const struct forecast_set *set,
+                          struct forecast_answer *ret_answer)
+{
+    double sm = 0, dram = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct forecast_profile *p = cold_profile(context, set->device, set->kinds[i]);
+        sm += p && p->sm_activity > 0 ? p->sm_activity : UNKNOWN_ACTIVITY;
+        dram += p ? p->dram_rate : 0;
+    }
+    for (size_t i = 0; i < set->count; i++) {
+        const struct forecast_profile *p = cold_profile(context, set->device, set->kinds[i]);
+        bool is_service = p && p->kind == WORKLOAD_SERVICE;
+        ret_answer->pd[i] = is_service || set->count == 1 ? 1 : fmax(1, fmax(sm, dram));
+        ret_answer->p99_ms[i] = 0;
+    }
+}
+
+void forecast_cold_make(const struct forecast *known, struct forecast *ret_forecast)
+{
+    *ret_forecast = (struct forecast){
+        .context = (void *)(uintptr_t)known, .profile = cold_profile, .together = cold_together};
 }
 
 static void remove_ended(struct forecast_set *set, double *left_ms, size_t position)

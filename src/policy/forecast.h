@@ -82,6 +82,13 @@ struct forecast {
 size_t forecast_set_add(struct forecast_set *set, uint32_t kind);
 void forecast_set_remove(struct forecast_set *set, size_t position);
 
+/* Knows nothing: any workload that shares a device slows each other by half of its speed alone. For
+ * where there is no other. */
+extern const struct forecast forecast_blind;
+/* The forecast of a cold start: by the profiles of another one alone, max(1, ΣSM, ΣDRAM). `known` is
+ * borrowed. */
+void forecast_cold_make(const struct forecast *known, struct forecast *ret_forecast);
+
 /*
  * F(S): the sum of the times at which the members of a set end, if none comes, by stepping through
  * their departures: what is left runs on at the speed it has among those left. remaining_ms is

@@ -12,6 +12,8 @@
 #include "model/workload.h"
 #include "policy/forecast.h"
 
+struct fleet;
+
 struct policy_node {
     const char *name;
     const struct pairs *labels;
@@ -75,10 +77,11 @@ struct policy_snapshot {
     size_t device_count;
     const struct policy_waiting *waiting; /* in the order in which they should be served */
     size_t waiting_count;
-    int max_neighbours;              /* workloads on one device */
-    uint64_t seed;                   /* for policies that draw lots */
-    const struct forecast *forecast; /* NULL: there is none */
+    int max_neighbours; /* workloads on one device */
+    uint64_t seed;      /* for policies that draw lots */
     struct policy_options options;
+    const struct fleet *fleet; /* of the same devices; NULL: for policies that do not judge */
+    int64_t now_ms;            /* boot clock */
 };
 
 struct policy_decision {
@@ -88,9 +91,85 @@ struct policy_decision {
     size_t devices[WORKLOAD_DEVICES_MAX]; /* indices into snapshot->devices, all of that node */
 };
 
+/* Why there is no room for a workload. */
+enum policy_misfit {
+    POLICY_FITS,
+    POLICY_NODE_UNUSABLE,
+    POLICY_WRONG_MODEL,
+    POLICY_WRONG_LABELS,
+    POLICY_NO_MEMORY,  /* Σ quotas would pass the device's memory */
+    POLICY_NO_SHARE,   /* Σ share.min would pass 100 */
+    POLICY_UNHEALTHY,  /* the device takes no workload of this kind now */
+    POLICY_SUSPECT,    /* a suspect may go there only when no other is there */
+    POLICY_NEIGHBOURS, /* max_neighbours reached, or held by one that shares with nobody */
+    POLICY_MISFIT_END
+};
+
+/* Why a policy does not want a workload where there would be room. */
+#define POLICY_OBJECTIONS(X)                                                                       \
+    X(NONE, "")                                                                                    \
+    X(SLO, "a service would miss its SLO")                                                         \
+    X(SLOW, "together they would do too little more than one alone")                               \
+    X(GANG, "it has a task of several devices already")                                            \
+    X(SERVICES, "it has a service already")                                                        \
+    X(TASKS, "it has as many tasks as may share a device")                                         \
+    X(UTILISATION, "its SMs would be wanted by more than there are")                               \
+    X(ROUND, "it shares a device only as a round of matching says")
+enum policy_objection {
+#define X(name, text) POLICY_OBJECTS_##name,
+    POLICY_OBJECTIONS(X)
+#undef X
+        POLICY_OBJECTION_END
+};
+const char *policy_objection_text(enum policy_objection objection);
+
+/* One class of devices, considered for one workload. */
+struct policy_candidate {
+    size_t class_index;                 /* of the fleet */
+    enum policy_misfit misfit;          /* POLICY_FITS, or there is no room */
+    enum policy_objection objection;    /* if there is room */
+    double score;                       /* larger is better; if neither stands against it */
+    double pd;                          /* its own there */
+    double speed_before, speed_after;   /* sum over the tasks, without and with it */
+    double pd_sum_before, pd_sum_after; /* the same of PD */
+    double p99_ms, slo_ms;              /* of the service that is nearest to its SLO; 0: none */
+};
+
+/* What becomes of a workload, by a policy that judges. */
+enum policy_verdict {
+    POLICY_PLACES,
+    POLICY_REFUSES, /* nowhere now */
+    POLICY_WAITS,   /* somewhere, but it ends sooner if it waits */
+};
+
+/* What a matching round wants: a decision for one that waits, or to move one that runs. */
+struct policy_move {
+    uint64_t workload;
+    size_t from, to; /* devices */
+};
+struct policy_round {
+    size_t decision_count, move_count;
+    struct policy_decision *decisions; /* room for waiting_count */
+    struct policy_move *moves;         /* room for POLICY_MOVES_MAX */
+};
+enum { POLICY_MOVES_MAX = 256 };
+
 struct policy {
     const char *name, *summary;
-    bool one_a_device; /* never shares */
+    bool one_a_device;   /* never shares */
+    bool shortest_first; /* who has little left goes before who has much */
+    bool waits; /* waits for a better device where that ends sooner (IADeep's optimization 2) */
+    int64_t round_ms; /* between rounds; 0: there are none */
+    /*
+     * Policies that use a forecast have this instead of `decide`: it completes what it thinks of the
+     * candidate, for which there is room and whose forecast is filled in, by score or objection.
+     * See policy/place.h.
+     */
+    void (*judge)(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
+                  struct policy_candidate *candidate);
+    /* Matches the waiting, all of them with one device and a task, to devices. May be NULL.
+     * -ERR_NO_MEMORY. */
+    int (*round)(const struct policy_snapshot *snapshot, struct policy_round *ret_round);
     /*
      * Fills `out` (room for waiting_count decisions) and returns how many. `scratch` is a private
      * copy of snapshot->devices that the policy may change to account for its own decisions.
@@ -107,18 +186,6 @@ const struct policy *policy_find(const char *name);
 const struct policy *policy_at(size_t index);
 
 /* fit.c: what policies share. */
-enum policy_misfit {
-    POLICY_FITS,
-    POLICY_NODE_UNUSABLE,
-    POLICY_WRONG_MODEL,
-    POLICY_WRONG_LABELS,
-    POLICY_NO_MEMORY,  /* Σ quotas would pass the device's memory */
-    POLICY_NO_SHARE,   /* Σ share.min would pass 100 */
-    POLICY_UNHEALTHY,  /* the device takes no workload of this kind now */
-    POLICY_SUSPECT,    /* a suspect may go there only when no other is there */
-    POLICY_NEIGHBOURS, /* max_neighbours reached, or held by one that shares with nobody */
-    POLICY_MISFIT_END
-};
 enum policy_misfit policy_node_fit(const struct policy_node *node,
                                    const struct policy_waiting *waiting);
 enum policy_misfit policy_device_fit(const struct policy_snapshot *snapshot,

@@ -77,7 +77,7 @@ static void test_registry(void **state)
         assert_ptr_equal(policy_find(p->name), p);
         assert_true(strlen(p->summary) > 0);
     }
-    assert_int_equal(count, 3);
+    assert_int_equal(count, 12);
     assert_null(policy_find("nonsense"));
     assert_null(policy_find(""));
 }

@@ -2,8 +2,11 @@
 
 #include "policy/policy_internal.h"
 
-static const struct policy *const policies[] = {&policy_firstfit, &policy_exclusive,
-                                                &policy_random};
+static const struct policy *const policies[] = {
+    &policy_gpumux,   &policy_iadeep,    &policy_mudi,   &policy_muxflow,
+    &policy_firstfit, &policy_exclusive, &policy_random, &policy_antman,
+    &policy_mps,      &policy_kernelest, &policy_gslice, &policy_oracle,
+};
 
 enum { POLICY_COUNT = sizeof policies / sizeof policies[0] };
 

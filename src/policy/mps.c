@@ -1,0 +1,20 @@
+/*
+ * mps: sharing by MPS alone, as Tencent's sharing is a baseline of IADeep.
+ *
+ * Devices are packed by memory, the fullest that still has room first; their workloads get equal
+ * shares and nothing is tuned or predicted.
+ */
+#include "policy/policy_internal.h"
+
+static void judge(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
+                  struct policy_candidate *candidate)
+{
+    (void)waiting;
+    candidate->score = policy_fullness(snapshot, &snapshot->fleet->classes[candidate->class_index]);
+}
+
+const struct policy policy_mps = {
+    .name = "mps",
+    .summary = "packs devices by memory (sharing by MPS alone)",
+    .judge = judge,
+};

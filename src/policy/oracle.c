@@ -1,0 +1,14 @@
+/*
+ * oracle: the search of `gpumux`, for a simulator that passes in true speeds and true durations as the
+ * forecast. A strong reference, not a proof of what is possible: the better of its runs with and
+ * without matching is what others are compared with.
+ */
+#include "policy/policy_internal.h"
+
+const struct policy policy_oracle = {
+    .name = "oracle",
+    .summary = "as gpumux, of a forecast that is the truth; for simulations",
+    .shortest_first = true,
+    .waits = true,
+    .judge = policy_judge_gain,
+};
