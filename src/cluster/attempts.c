@@ -87,7 +87,8 @@ static void requeue(struct cluster *c, struct workload *w, const char *why)
     workload_set_text(w, "%s", why);
     workload_set_state(c, w, WORKLOAD_QUEUED);
     action_log(c, event_requeued, w->id, w->status.attempts_total, NULL, "%s", why);
-    queue_consider(c, w);
+    if (!rounds_place_wished(c, w))
+        queue_consider(c, w);
 }
 
 static void cancel(struct cluster *c, struct workload *w)
@@ -205,7 +206,9 @@ static void attempt_exited(struct cluster *c, struct workload *w,
     if (w->status.stop == STOP_CANCEL) {
         cancel(c, w);
     } else if (w->status.stop == STOP_REQUEUE) {
-        requeue(c, w, "requeued at a user's word");
+        requeue(c, w,
+                w->wish_node ? "moved to a device that suits it better"
+                             : "requeued at a user's word");
     } else if (report->verdict != VERDICT_OWN) {
         device_ended(c, w, report);
     } else if (report->never_ran && a->failure == FAILURE_NONE) {

@@ -91,6 +91,8 @@ struct workload {
     int64_t stop_grace_ms;
     struct list held;        /* in cluster.held */
     int64_t resume_again_ms; /* after the last failure to resume it; 0: there was none */
+    struct node *wish_node;  /* it is stopped to be moved there, to that device of it; or NULL */
+    size_t wish_device;
 
     struct timer timer; /* back-off, or repeating what is unconfirmed */
 
@@ -230,6 +232,8 @@ void queue_leave(struct cluster *c, struct workload *w);
 void queue_room_appeared(struct cluster *c);
 /* Places what fits. */
 void queue_run(struct cluster *c);
+/* As a policy sees it. */
+struct policy_waiting queue_waiting(const struct cluster *c, const struct workload *w);
 /* Asks the policy about snapshot->waiting[0]. */
 enum policy_verdict queue_decide(struct cluster *c, const struct policy_snapshot *snapshot,
                                  struct place_outcome *ret_outcome);
@@ -240,6 +244,15 @@ void queue_requirement_tick(struct cluster *c, struct requirement *r);
 void queue_explain(struct cluster *c, struct workload *w);
 bool queue_requirement_before(const struct heap_member *a, const struct heap_member *b);
 bool queue_workload_before(const struct heap_member *a, const struct heap_member *b);
+
+/* rounds.c */
+bool rounds_are_held(const struct cluster *c);
+/* Sets the time of the next round, if there is to be one. */
+void rounds_arm(struct cluster *c);
+/* No-op unless it is due. */
+void rounds_run(struct cluster *c);
+/* One that was stopped to be moved: where it should go, if there is room. */
+bool rounds_place_wished(struct cluster *c, struct workload *w);
 
 /* depend.c */
 /* Takes over the array. */
@@ -264,6 +277,8 @@ void workload_tick(struct cluster *c, struct workload *w);
 struct workload *stop_target(struct cluster *c, const struct cluster_event *event);
 void stop_cancel(struct cluster *c, const struct cluster_event *event);
 void stop_requeue(struct cluster *c, const struct cluster_event *event);
+/* Ends a running one, to start it again elsewhere. */
+void stop_move(struct cluster *c, struct workload *w);
 
 /* suspend.c */
 void suspend_user(struct cluster *c, const struct cluster_event *event);

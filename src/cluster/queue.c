@@ -83,6 +83,7 @@ void queue_consider(struct cluster *c, struct workload *w)
     if (heap_insert(&r->queue, &w->queued) < 0)
         c->failed = true;
     make_ready(c, r);
+    rounds_arm(c);
 }
 
 void queue_room_appeared(struct cluster *c)
@@ -121,7 +122,7 @@ static size_t count_ahead(const struct cluster *c, const struct workload *w)
     return ahead;
 }
 
-static struct policy_waiting waiting_of(const struct cluster *c, const struct workload *w)
+struct policy_waiting queue_waiting(const struct cluster *c, const struct workload *w)
 {
     struct policy_waiting waiting = {.workload = w->id,
                                      .needs = &w->needs,
@@ -148,18 +149,33 @@ enum policy_verdict queue_decide(struct cluster *c, const struct policy_snapshot
     return ret_outcome->verdict;
 }
 
+/* There is room, and the policy has a reason not to use it. */
+static bool explain_objection(const struct policy_snapshot *snapshot, const struct cluster *c,
+                              struct requirement *r)
+{
+    struct policy_candidate best;
+    if (!c->judges || r->needs.devices == 0 ||
+        policy_candidates(c->config.policy, snapshot, snapshot->waiting, &best, 1) == 0 ||
+        best.misfit != POLICY_FITS || best.objection == POLICY_OBJECTS_NONE)
+        return false;
+    (void)snprintf(r->text, sizeof r->text, "where there is room: %s",
+                   policy_objection_text(best.objection));
+    return true;
+}
+
 /* The text of the present refusal, made when somebody needs it. */
 static const char *refusal_text(struct cluster *c, struct requirement *r)
 {
-    if (!r->explained && r->could) {
+    if (r->explained)
+        return r->text;
+    struct policy_waiting waiting = {
+        .needs = &r->needs, .node_labels = &r->node_labels, .known = {.kind = r->kind}};
+    struct policy_snapshot snapshot = snapshot_of(c, &waiting);
+    r->explained = true;
+    if (r->could)
         (void)snprintf(r->text, sizeof r->text, "%s", QUEUE_WAITS_TEXT);
-        r->explained = true;
-    } else if (!r->explained) {
-        struct policy_waiting waiting = {.needs = &r->needs, .node_labels = &r->node_labels};
-        struct policy_snapshot snapshot = snapshot_of(c, &waiting);
+    else if (c->failed || !explain_objection(&snapshot, c, r))
         policy_explain_misfit(&snapshot, &waiting, c->config.policy, r->text);
-        r->explained = true;
-    }
     return r->text;
 }
 
@@ -194,7 +210,7 @@ void queue_run(struct cluster *c)
     while (!c->failed && (top = heap_first(&c->ready)) != NULL) {
         struct requirement *r = list_entry(top, struct requirement, ready);
         struct workload *w = list_entry(heap_first(&r->queue), struct workload, queued);
-        struct policy_waiting waiting = waiting_of(c, w);
+        struct policy_waiting waiting = queue_waiting(c, w);
         struct policy_snapshot snapshot = snapshot_of(c, &waiting);
         struct place_outcome outcome;
         if (c->failed)

@@ -95,6 +95,7 @@ int cluster_step(struct cluster *c, const struct cluster_event *event,
     do {
         depend_settle(c);
         suspend_run(c);
+        rounds_run(c);
         queue_run(c);
     } while (!list_empty(&c->ended));
     actions_flush(c);

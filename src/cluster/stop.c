@@ -31,7 +31,10 @@ static void begin_stopping(struct cluster *c, struct workload *w, enum stop_caus
 {
     w->status.stop = cause;
     w->stop_grace_ms = grace_ms;
-    workload_set_text(w, "%s", cause == STOP_CANCEL ? "being cancelled" : "being requeued");
+    workload_set_text(w, "%s",
+                      cause == STOP_CANCEL ? "being cancelled"
+                      : w->wish_node       ? "being moved to a device that suits it better"
+                                           : "being requeued");
     if (w->status.state == WORKLOAD_STOPPING)
         workload_touch(c, w);
     else
@@ -42,6 +45,11 @@ static void begin_stopping(struct cluster *c, struct workload *w, enum stop_caus
         attempt_lose(c, w); /* nobody is left to ask */
     else
         workload_send_stop(c, w);
+}
+
+void stop_move(struct cluster *c, struct workload *w)
+{
+    begin_stopping(c, w, STOP_REQUEUE, w->needs.grace_ms);
 }
 
 void stop_cancel(struct cluster *c, const struct cluster_event *event)

@@ -107,7 +107,7 @@ static void set_departure(struct fleet *f, size_t device, double at_ms)
 struct class_key {
     uint64_t type, labels, quota_bytes;
     int share_min_percent, neighbours;
-    uint8_t usable, admits, exclusive, suspects, gang, services;
+    uint8_t usable, admits, exclusive, suspects, gang, services, members;
     uint32_t kinds[FORECAST_MEMBERS_MAX];
 };
 
@@ -138,6 +138,7 @@ static uint64_t class_hash(const struct fleet *f, const struct policy_snapshot *
     key.admits = (uint8_t)p->admits;
     key.exclusive = p->exclusive;
     key.suspects = p->suspects > 0;
+    key.members = (uint8_t)d->member_count;
     for (size_t i = 0; i < d->member_count; i++) {
         key.gang = key.gang || fleet_member_is_gang(&d->members[i]);
         key.services = (uint8_t)(key.services + fleet_member_is_service(&d->members[i]));

@@ -10,7 +10,9 @@
  * Departs from all three: the measure is speed gained, not PD, latency or utilisation; who has little
  * left to run goes before who has much, by as much as age does not outweigh.
  */
+#include "policy/place.h"
 #include "policy/policy_internal.h"
+#include "policy/rounds.h"
 
 /* Less than this part of a task's speed alone is not worth slowing others for. */
 #define GAIN_MIN 0.05
@@ -30,10 +32,31 @@ void policy_judge_gain(const struct policy_snapshot *snapshot, const struct poli
         candidate->objection = POLICY_OBJECTS_SLOW;
 }
 
+/* What is matched and would end sooner if it waited, waits: as if it were placed alone. */
+int policy_round_gain(const struct policy_snapshot *snapshot, struct policy_round *ret_round)
+{
+    struct policy_round round = *ret_round;
+    int result = policy_match_round(&policy_gpumux, snapshot, true, &round);
+    size_t kept = 0;
+    if (result < 0)
+        return result;
+    for (size_t i = 0; i < round.decision_count; i++) {
+        const struct policy_decision *d = &round.decisions[i];
+        if (!policy_should_wait(&policy_gpumux, snapshot, &snapshot->waiting[d->waiting],
+                                d->devices[0]))
+            round.decisions[kept++] = *d;
+    }
+    round.decision_count = kept;
+    *ret_round = round;
+    return 0;
+}
+
 const struct policy policy_gpumux = {
     .name = "gpumux",
     .summary = "where it adds most to the work done a second, within the SLOs of services",
     .shortest_first = true,
     .waits = true,
+    .round_ms = POLICY_ROUND_MS,
     .judge = policy_judge_gain,
+    .round = policy_round_gain,
 };

@@ -13,7 +13,7 @@
 #include "policy/policy_internal.h"
 #include "policy/rounds.h"
 
-enum { ROUND_MS = 60 * 1000, TASKS_BESIDE_SERVICE = 1, TASKS_ALONE = 2 };
+enum { TASKS_BESIDE_SERVICE = 1, TASKS_ALONE = 2 };
 
 /* Apart from when: where it may go at all. */
 static void judge_pair(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
@@ -54,7 +54,7 @@ static int match_all(const struct policy_snapshot *snapshot, struct policy_round
 const struct policy policy_muxflow = {
     .name = "muxflow",
     .summary = "one task beside a service, matched in rounds by predicted speed (MuxFlow)",
-    .round_ms = ROUND_MS,
+    .round_ms = POLICY_ROUND_MS,
     .judge = judge,
     .round = match_all,
 };

@@ -10,5 +10,7 @@ const struct policy policy_oracle = {
     .summary = "as gpumux, of a forecast that is the truth; for simulations",
     .shortest_first = true,
     .waits = true,
+    .round_ms = POLICY_ROUND_MS,
     .judge = policy_judge_gain,
+    .round = policy_round_gain,
 };

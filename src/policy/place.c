@@ -82,6 +82,9 @@ void policy_consider(const struct policy *policy, const struct policy_snapshot *
             candidate.objection = POLICY_OBJECTS_GANG;
         else
             policy->judge(snapshot, waiting, &candidate);
+        /* Nothing better than an empty device will ever come. */
+        if (c->set.count == 0)
+            candidate.objection = POLICY_OBJECTS_NONE;
     }
     *ret_candidate = candidate;
 }
@@ -213,6 +216,23 @@ static double least_waited_ms(const struct policy *policy, const struct policy_s
     return least;
 }
 
+static bool compares(const struct policy *policy, const struct policy_snapshot *snapshot,
+                     const struct policy_waiting *waiting, const struct fleet_class *c)
+{
+    return policy->waits && !snapshot->options.without[POLICY_PART_OPTIMIZER] &&
+           waiting->needs->kind == WORKLOAD_TASK && c->set.count > 0;
+}
+
+bool policy_should_wait(const struct policy *policy, const struct policy_snapshot *snapshot,
+                        const struct policy_waiting *waiting, size_t device)
+{
+    const struct fleet *fleet = snapshot->fleet;
+    if (!compares(policy, snapshot, waiting, &fleet->classes[fleet->devices[device].class_index]))
+        return false;
+    return policy_added_ms(snapshot, waiting, device) >
+           least_waited_ms(policy, snapshot, waiting) + (double)waiting->waited_ms;
+}
+
 /* The device of a class where ΔCT is least: they differ in how long their workloads run yet. */
 static size_t choose_device(const struct policy_snapshot *snapshot,
                             const struct policy_waiting *waiting, size_t class_index,
@@ -240,14 +260,13 @@ static void place_one(const struct policy *policy, const struct policy_snapshot 
         return;
     const struct fleet_class *c = &snapshot->fleet->classes[best.class_index];
     size_t device = c->first;
-    bool compares = policy->waits && !snapshot->options.without[POLICY_PART_OPTIMIZER] &&
-                    waiting->needs->kind == WORKLOAD_TASK && c->set.count > 0;
-    if (compares) {
+    bool compared = compares(policy, snapshot, waiting, c);
+    if (compared) {
         device = choose_device(snapshot, waiting, best.class_index, &o->now_ms);
         o->wait_ms = least_waited_ms(policy, snapshot, waiting);
     }
     o->class_index = best.class_index;
-    if (compares && o->now_ms > o->wait_ms + (double)waiting->waited_ms) {
+    if (compared && o->now_ms > o->wait_ms + (double)waiting->waited_ms) {
         double more_ms = o->now_ms - o->wait_ms - (double)waiting->waited_ms;
         o->verdict = POLICY_WAITS;
         o->retry_ms = more_ms < INT32_MAX ? (int64_t)ceil(more_ms) : INT32_MAX;

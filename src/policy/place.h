@@ -38,6 +38,10 @@ void policy_consider(const struct policy *policy, const struct policy_snapshot *
                      const struct policy_waiting *waiting, size_t class_index,
                      struct policy_candidate *ret_candidate);
 
+/* Would it end sooner if it waited than on this device, by the rule above? false where the policy does
+ * not wait. */
+bool policy_should_wait(const struct policy *policy, const struct policy_snapshot *snapshot,
+                        const struct policy_waiting *waiting, size_t device);
 /* ΔCT(now) of one more on this device. */
 double policy_added_ms(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
                        size_t device);

@@ -24,6 +24,9 @@ static inline double policy_fullness(const struct policy_snapshot *snapshot,
     return d->memory_bytes ? (double)d->quota_bytes / (double)d->memory_bytes : 0;
 }
 
+enum { POLICY_ROUND_MS = 60 * 1000 };
+
 /* gpumux.c: by the speed that it adds. */
+int policy_round_gain(const struct policy_snapshot *snapshot, struct policy_round *ret_round);
 void policy_judge_gain(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
                        struct policy_candidate *candidate);

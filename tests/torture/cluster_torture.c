@@ -90,6 +90,22 @@ static struct row random_row(struct world *w)
     return row;
 }
 
+static struct policy_known random_known(struct world *w)
+{
+    return (struct policy_known){.kind = (uint32_t)world_below(w, FORECAST_MODEL_KINDS),
+                                 .alone_ms =
+                                     (double)world_below(w, 2) * (double)world_below(w, 500),
+                                 .checkpoints = world_chance(w, 50)};
+}
+
+static void learn(struct world *w)
+{
+    struct cluster_event event = {.kind = CLUSTER_LEARN};
+    event.learn.workload = 1 + world_below(w, w->last_id + 1);
+    event.learn.known = random_known(w);
+    control_step(w, &event, NULL, NULL);
+}
+
 static void add_dependencies(struct world *w, struct row *row, size_t index)
 {
     row->after_count = world_chance(w, 20) ? 1 + world_below(w, WORLD_AFTER_MAX) : 0;
@@ -129,7 +145,8 @@ static void submit(struct world *w)
                                                .needs = &fresh[i].needs,
                                                .node_labels = fresh[i].labelled ? &labels : NULL,
                                                .after_count = fresh[i].after_count,
-                                               .after = fresh[i].after};
+                                               .after = fresh[i].after,
+                                               .known = random_known(w)};
     }
     event.submit.uid = request.uid;
     event.submit.count = count;
@@ -277,6 +294,8 @@ static void one_event(struct world *w)
         stop_any(w, CLUSTER_CANCEL);
     else if (lot < 95)
         stop_any(w, CLUSTER_REQUEUE);
+    else if (lot < 96 && world_chance(w, 50))
+        learn(w);
     else if (lot < 96)
         turn_any(w);
     else
@@ -336,6 +355,14 @@ static void calm_round(struct world *w, int round)
 
 /* ---- one seed ---- */
 
+static const struct policy *random_policy(struct world *w)
+{
+    size_t count = 0;
+    while (policy_at(count))
+        count++;
+    return policy_at(world_below(w, count));
+}
+
 static void world_init(struct world *w, uint64_t seed, bool verbose)
 {
     memset(w->keys, 0, sizeof w->keys);
@@ -352,7 +379,10 @@ static void world_init(struct world *w, uint64_t seed, bool verbose)
     w->now_ms = 1000000;
     w->wall_offset_ms = 1700000000000;
     cluster_config_default(&w->config);
-    w->config.policy = policy_at(world_below(w, 3));
+    w->config.policy = random_policy(w);
+    w->config.forecast = world_chance(w, 80) ? &forecast_model : NULL;
+    for (int p = 0; p < POLICY_PART_END; p++)
+        w->config.options.without[p] = world_chance(w, 20);
     w->config.max_neighbours = 2 + (int)world_below(w, 3);
     w->config.queue_max = 10 + world_below(w, 60);
     w->config.lease_ms = 1000;

@@ -176,6 +176,10 @@ bool world_chance(struct world *w, unsigned percent);
 uint64_t world_below(struct world *w, uint64_t bound);
 struct clock_now world_control_clock(const struct world *w);
 
+/* forecast_model.c: what control believes of kinds 0 … FORECAST_MODEL_KINDS - 1. */
+enum { FORECAST_MODEL_KINDS = 6 };
+extern const struct forecast forecast_model;
+
 /* store_model.c */
 /* Copies what the last step decided; `fresh` are the rows of a submission. */
 void store_keep(struct world *w, const struct row *fresh);
