@@ -30,6 +30,7 @@ void attempt_attach(struct cluster *c, struct workload *w, struct node *n)
     w->node = n;
     list_append(&n->open, &w->on_node);
     n->open_count++;
+    w->booked_boot_ms = c->now.boot_ms;
     if (!w->status.off_device)
         inventory_book(c, w);
     inventory_refresh_node(c, n);

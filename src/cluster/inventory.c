@@ -52,7 +52,6 @@ static void book(struct cluster *c, struct workload *w)
 
 void inventory_book(struct cluster *c, struct workload *w)
 {
-    w->booked_boot_ms = c->now.boot_ms;
     book(c, w);
     w->booked = true;
 }

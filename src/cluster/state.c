@@ -258,8 +258,10 @@ void workload_learn(struct cluster *c, const struct cluster_event *event)
         change_kind(c, w, event->learn.known.kind);
     w->known = event->learn.known;
     w->left_ms = w->known.alone_ms;
-    if (booked)
+    if (booked) {
         inventory_book(c, w);
+        queue_room_appeared(c); /* others may be better off beside it, or waiting */
+    }
 }
 
 void workload_end(struct cluster *c, struct workload *w, enum workload_state state,

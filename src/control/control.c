@@ -420,6 +420,7 @@ static void configure(struct control *c)
     struct cluster_config *k = &c->cluster_config;
     cluster_config_default(k);
     k->max_neighbours = (int)config->max_neighbours;
+    k->ageing_ms = config->ageing_ms;
     k->queue_max = (size_t)config->queue_max;
     k->lease_ms = config->lease_ms;
     k->fence_ms = config->fence_ms;
@@ -448,9 +449,32 @@ static int policy_choose(struct error *e, struct control *c)
     return r;
 }
 
+/* "tuner,gate": parts of the policy that are left out. */
+static int parts_choose(struct error *e, struct control *c)
+{
+    const char *text = c->config->without;
+    while (*text) {
+        char word[32] = "";
+        enum policy_part part;
+        size_t length = strcspn(text, ",");
+        if (length < sizeof word)
+            memcpy(word, text, length);
+        if (policy_part_parse(word, &part) < 0)
+            return error_set_field(e, ERR_INVALID, "without",
+                                   "a policy has no part '%.*s'; there are: tuner, predictor, "
+                                   "optimizer, matching, gate",
+                                   (int)length, text);
+        c->cluster_config.options.without[part] = true;
+        text += length + (text[length] == ',');
+    }
+    return 0;
+}
+
 static int control_open(struct error *e, struct control *c, const struct control_options *o)
 {
     int r = policy_choose(e, c);
+    if (r == 0)
+        r = parts_choose(e, c);
     if (r == 0)
         r = store_open_sqlite(e, o->directory, &c->store);
     if (r == 0)

@@ -161,6 +161,8 @@ void waiter_free(struct waiter *w);
 
 /* load.c */
 int control_load_cluster(struct error *e, struct control *c, struct cluster **ret);
+/* What a spec says that policies want to know. */
+struct policy_known control_known(const struct workload_spec *spec);
 
 /* link.c */
 struct node_link;

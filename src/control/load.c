@@ -64,7 +64,14 @@ static int load_live(struct loading *l, struct arena *arena, const struct store_
         return r;
     stored->needs = &specs.items[0].needs;
     stored->node_labels = &specs.items[0].node_labels;
+    stored->known = control_known(&specs.items[0]);
     return 0;
+}
+
+struct policy_known control_known(const struct workload_spec *spec)
+{
+    return (struct policy_known){.alone_ms = (double)spec->expected_duration_ms,
+                                 .checkpoints = spec->resume.count > 0};
 }
 
 static int load_workload(void *arg, const struct store_workload *row)

@@ -302,7 +302,8 @@ static int step_submit(struct error *e, struct control *c, struct http_request *
                                                .needs = &s->items[i].spec->needs,
                                                .node_labels = &s->items[i].spec->node_labels,
                                                .after_count = s->items[i].after_count,
-                                               .after = s->items[i].after};
+                                               .after = s->items[i].after,
+                                               .known = control_known(s->items[i].spec)};
     w->on_reply = on_submitted;
     w->arg = s;
     struct cluster_event event = {

@@ -1,0 +1,208 @@
+/* The queue under policies that judge: who goes first, who waits and how long, who is moved. */
+#include "cluster/cluster_fixture.h"
+
+enum { MINUTE_MS = 60 * 1000, TASK_KIND = 1 };
+
+static const struct forecast_profile task_profile = {.name = "task", .sm_activity = 0.9};
+
+static const struct forecast_profile *profile(void *context, const struct forecast_device *device,
+                                              uint32_t kind)
+{
+    (void)context;
+    (void)device;
+    return kind == TASK_KIND ? &task_profile : NULL;
+}
+
+/* Two run at 5/8 of their speed each, more not at all well. */
+static void together(void *context, const struct forecast_set *set,
+                     struct forecast_answer *ret_answer)
+{
+    (void)context;
+    for (size_t i = 0; i < set->count; i++) {
+        ret_answer->pd[i] = set->count == 1 ? 1 : set->count == 2 ? 1.6 : 4;
+        ret_answer->p99_ms[i] = 0;
+    }
+}
+
+static const struct forecast forecast = {.profile = profile, .together = together};
+
+static void open_with(struct fixture *f, const char *policy)
+{
+    *f = (struct fixture){0};
+    cluster_config_default(&f->config);
+    f->config.policy = policy_find(policy);
+    f->config.forecast = &forecast;
+    f->config.lease_ms = 24 * 60 * MINUTE_MS; /* nobody beats here */
+    f->now = (struct clock_now){.wall_ms = 1700000000000, .boot_ms = 5000};
+    cluster_actions_init(&f->actions);
+    assert_int_equal(cluster_new(&f->config, &f->cluster), 0);
+    cluster_load_done(f->cluster, 0, f->now);
+}
+
+static uint64_t submit_known(struct fixture *f, int priority, double alone_ms, bool checkpoints)
+{
+    struct workload_needs needs = task_needs();
+    struct cluster_submission item = {
+        .name = "w",
+        .needs = &needs,
+        .known = {.kind = TASK_KIND, .alone_ms = alone_ms, .checkpoints = checkpoints}};
+    needs.priority = priority;
+    return submit_all(f, &item, 1, NULL)->first;
+}
+
+static void end(struct fixture *f, uint64_t session, uint64_t id, int attempt)
+{
+    struct attempt_report r = {.workload = id, .attempt = attempt, .phase = ATTEMPT_EXITED};
+    report_full(f, "a", session, &r);
+}
+
+/* It would slow the other for all of its short life, which will be over soon: it waits, until then or
+ * until it has waited enough. */
+static void test_waits_for_a_departure(void **state)
+{
+    struct fixture f;
+    (void)state;
+    for (int departs = 0; departs < 2; departs++) {
+        open_with(&f, "iadeep");
+        uint64_t session = hello(&f, "a");
+        uint64_t first = submit_known(&f, 0, 10000, false);
+        uint64_t second = submit_known(&f, 0, 600000, false);
+        assert_int_equal(state_of(&f, first), WORKLOAD_PLACED);
+        assert_int_equal(state_of(&f, second), WORKLOAD_QUEUED);
+        const struct workload_status *status = cluster_live_status(f.cluster, second);
+        assert_non_null(strstr(status->text, "if it waits"));
+        if (departs) {
+            end(&f, session, first, 1);
+        } else {
+            int64_t due_ms = cluster_next_tick(f.cluster) - f.now.boot_ms;
+            assert_true(due_ms > 0 && due_ms < 10 * MINUTE_MS);
+            for (int i = 0; i < 100 && state_of(&f, second) == WORKLOAD_QUEUED; i++)
+                tick_after(&f, 1000);
+        }
+        assert_int_equal(state_of(&f, second), WORKLOAD_PLACED);
+        fixture_close(&f);
+    }
+}
+
+/* Under every policy: urgent ones that never end coming do not keep an old one from its turn. */
+static void test_nothing_starves(void **state)
+{
+    (void)state;
+    for (size_t p = 0; policy_at(p); p++) {
+        struct fixture f;
+        struct workload_needs whole = task_needs();
+        uint64_t running, old, next;
+        int rounds = 0;
+        open_with(&f, policy_at(p)->name);
+        uint64_t session = hello(&f, "a");
+        whole.quota_bytes = 0; /* one at a time, whatever the policy */
+        struct cluster_submission item = {
+            .name = "w", .needs = &whole, .known = {.kind = TASK_KIND, .alone_ms = MINUTE_MS}};
+        whole.priority = 5;
+        running = submit_all(&f, &item, 1, NULL)->first;
+        whole.priority = 0;
+        item.known.alone_ms = 10 * MINUTE_MS;
+        old = submit_all(&f, &item, 1, NULL)->first;
+        whole.priority = 5;
+        item.known.alone_ms = MINUTE_MS;
+        while (state_of(&f, old) == WORKLOAD_QUEUED && rounds++ < 500) {
+            next = submit_all(&f, &item, 1, NULL)->first;
+            tick_after(&f, MINUTE_MS);
+            assert_int_equal(state_of(&f, running), WORKLOAD_PLACED);
+            end(&f, session, running, 1);
+            running = next;
+        }
+        assert_in_range(rounds, 10, 499); /* it has to wait, and not for ever */
+        fixture_close(&f);
+    }
+}
+
+static void test_shortest_first(void **state)
+{
+    struct fixture f;
+    (void)state;
+    for (int shortest = 0; shortest < 2; shortest++) {
+        struct workload_needs whole = task_needs();
+        open_with(&f, shortest ? "gpumux" : "iadeep");
+        uint64_t session = hello(&f, "a"), ids[3];
+        whole.quota_bytes = 0;
+        for (int i = 0; i < 3; i++) {
+            struct cluster_submission item = {
+                .name = "w",
+                .needs = &whole,
+                .known = {.kind = TASK_KIND, .alone_ms = (i == 1 ? 60 : 1) * MINUTE_MS}};
+            ids[i] = submit_all(&f, &item, 1, NULL)->first;
+        }
+        end(&f, session, ids[0], 1);
+        assert_int_equal(state_of(&f, ids[shortest ? 2 : 1]), WORKLOAD_PLACED);
+        assert_int_equal(state_of(&f, ids[shortest ? 1 : 2]), WORKLOAD_QUEUED);
+        fixture_close(&f);
+    }
+}
+
+/* Two that share a device, and then another device comes: the round moves one, if it can go on from
+ * where it is. */
+static void test_a_round_moves_who_has_a_checkpoint(void **state)
+{
+    (void)state;
+    for (int checkpoints = 0; checkpoints < 2; checkpoints++) {
+        struct fixture f;
+        open_with(&f, "gpumux");
+        f.config.forecast = &forecast;
+        uint64_t session = hello(&f, "a"), ids[2];
+        for (int i = 0; i < 2; i++)
+            ids[i] = submit_known(&f, 0, 100.0 * MINUTE_MS, checkpoints);
+        for (int i = 0; i < 30 && state_of(&f, ids[1]) == WORKLOAD_QUEUED; i++)
+            tick_after(&f, 5 * MINUTE_MS);
+        for (int i = 0; i < 2; i++)
+            report(&f, "a", session, ids[i], 1, ATTEMPT_RUNNING);
+        uint64_t other = hello(&f, "b");
+        assert_true(other > 0);
+        const struct cluster_action *stop = NULL;
+        for (int i = 0; i < 5 && !stop; i++) {
+            tick_after(&f, MINUTE_MS);
+            stop = find(&f, CLUSTER_SEND_STOP);
+        }
+        assert_int_equal(stop != NULL, checkpoints);
+        if (stop) {
+            uint64_t moved = stop->workload;
+            assert_int_equal(state_of(&f, moved), WORKLOAD_STOPPING);
+            end(&f, session, moved, 1);
+            assert_int_equal(state_of(&f, moved), WORKLOAD_PLACED);
+            const struct workload_status *status = cluster_live_status(f.cluster, moved);
+            assert_string_equal(workload_status_attempt(status)->node, "b");
+        }
+        fixture_close(&f);
+    }
+}
+
+static void test_what_is_learnt_counts(void **state)
+{
+    struct fixture f;
+    (void)state;
+    open_with(&f, "iadeep");
+    (void)hello(&f, "a");
+    uint64_t first = submit_known(&f, 0, 10000, false);
+    uint64_t second = submit_known(&f, 0, 600000, false);
+    assert_int_equal(state_of(&f, second), WORKLOAD_QUEUED);
+    struct cluster_event event = {.kind = CLUSTER_LEARN};
+    event.learn.workload = first; /* it will take ten days: waiting is no use */
+    event.learn.known = (struct policy_known){.kind = TASK_KIND, .alone_ms = 864e6};
+    step(&f, &event);
+    assert_int_equal(state_of(&f, second), WORKLOAD_PLACED);
+    event.learn.workload = 12345;
+    step(&f, &event);
+    fixture_close(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_waits_for_a_departure),
+        cmocka_unit_test(test_nothing_starves),
+        cmocka_unit_test(test_shortest_first),
+        cmocka_unit_test(test_a_round_moves_who_has_a_checkpoint),
+        cmocka_unit_test(test_what_is_learnt_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
