@@ -100,7 +100,8 @@ double forecast_finish_sum(const struct forecast *f, const struct forecast_set *
 {
     struct forecast_set now = *set;
     double left_ms[FORECAST_MEMBERS_MAX], clock_ms = 0, sum_ms = 0, first_ms = INFINITY;
-    memcpy(left_ms, remaining_ms, set->count * sizeof left_ms[0]);
+    for (size_t i = 0; i < set->count; i++)
+        left_ms[i] = remaining_ms[i];
     for (;;) {
         struct forecast_answer answer;
         size_t next = 0;
