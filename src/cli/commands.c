@@ -230,6 +230,23 @@ static const struct command commands[] = {
         .run = describe_command,
     },
     {
+        .name = "explain",
+        .operands = "WORKLOAD…",
+        .summary = "tell why workloads go where they go, or wait",
+        .description =
+            "Shows what the policy thinks of every device for a workload now, the best first; "
+            "devices "
+            "that are alike stand in one line. Speed and PD (time per unit of progress, against "
+            "running alone) are its own there, gain is its speed less what its neighbours would "
+            "lose, P99 is that of the service there that is nearest to its SLO. One that runs is "
+            "looked at as if it came anew.",
+        .options = describe_options,
+        .completes = "ids",
+        .operands_least = 1,
+        .operands_most = COMMAND_OPERANDS_ANY,
+        .run = explain_command,
+    },
+    {
         .name = "logs",
         .operands = "WORKLOAD",
         .summary = "print a workload's output",

@@ -4,6 +4,7 @@
 
 int ps_command(const struct invocation *in);
 int describe_command(const struct invocation *in);
+int explain_command(const struct invocation *in);
 int logs_command(const struct invocation *in);
 int wait_command(const struct invocation *in);
 int events_command(const struct invocation *in);

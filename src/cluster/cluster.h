@@ -251,6 +251,27 @@ struct cluster_preview {
 };
 int cluster_preview(struct cluster *c, const struct workload_needs *needs,
                     const struct pairs *node_labels, struct cluster_preview *ret);
+/* Devices that are alike, as the policy sees them for a workload now. */
+struct cluster_candidate {
+    char node[NODE_NAME_MAX], device[DEVICE_UUID_MAX], model[DEVICE_MODEL_MAX]; /* of one of them */
+    size_t devices, neighbours;
+    bool chosen, here;     /* here: it is on one of them */
+    bool judged;           /* what follows is known */
+    double speed, pd;      /* its own there, by the forecast */
+    double gain;           /* its own speed, less what the neighbours lose */
+    double p99_ms, slo_ms; /* of the service that is nearest to its SLO; 0: there is none */
+    char reason[WORKLOAD_TEXT_MAX]; /* why it is, or is not */
+};
+enum { CLUSTER_CANDIDATES_MAX = 64 };
+struct cluster_explanation {
+    char text[WORKLOAD_TEXT_MAX]; /* the decision */
+    size_t count;
+    struct cluster_candidate candidates[CLUSTER_CANDIDATES_MAX]; /* the best first */
+};
+/* What would become of a live workload if it were placed now: where it runs is as if it were not
+ * there. -ERR_NOT_FOUND, -ERR_NO_MEMORY. */
+int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explanation *ret);
+
 /* NULL if it is not live. Valid until the next step. */
 const struct workload_status *cluster_live_status(const struct cluster *c, uint64_t workload);
 

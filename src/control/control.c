@@ -32,6 +32,7 @@ static const struct http_route routes[] = {
     {HTTP_POST, "/v1/workloads", handle_submit, HTTP_USER},
     {HTTP_GET, "/v1/workloads", handle_list, HTTP_VIEWER},
     {HTTP_GET, "/v1/workloads/{ref}", handle_get, HTTP_VIEWER},
+    {HTTP_GET, "/v1/workloads/{ref}/explain", handle_explain, HTTP_VIEWER},
     {HTTP_POST, "/v1/workloads/{ref}/cancel", handle_cancel, HTTP_USER},
     {HTTP_POST, "/v1/workloads/{ref}/requeue", handle_requeue, HTTP_USER},
     {HTTP_POST, "/v1/workloads/{ref}/suspend", handle_suspend, HTTP_USER},

@@ -205,6 +205,7 @@ int64_t network_renew_ms(const struct control *c, int64_t until_wall_ms);
 void handle_submit(void *context, struct http_request *r);
 void handle_list(void *context, struct http_request *r);
 void handle_get(void *context, struct http_request *r);
+void handle_explain(void *context, struct http_request *r);
 void handle_cancel(void *context, struct http_request *r);
 void handle_requeue(void *context, struct http_request *r);
 void handle_suspend(void *context, struct http_request *r);

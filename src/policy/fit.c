@@ -34,6 +34,22 @@ bool policy_model_matches(const char *model, const char *wanted)
     return false;
 }
 
+const char *policy_misfit_text(enum policy_misfit misfit)
+{
+    static const char *const texts[POLICY_MISFIT_END] = {
+        [POLICY_FITS] = "",
+        [POLICY_NODE_UNUSABLE] = "its node is drained, full or not connected",
+        [POLICY_WRONG_MODEL] = "another model is asked for",
+        [POLICY_WRONG_LABELS] = "its node has not the labels that are asked for",
+        [POLICY_NO_MEMORY] = "too little memory is free",
+        [POLICY_NO_SHARE] = "too little of its share is free",
+        [POLICY_UNHEALTHY] = "it takes nothing of the kind now",
+        [POLICY_SUSPECT] = "it has another suspect of a GPU fault",
+        [POLICY_NEIGHBOURS] = "it is in use",
+    };
+    return texts[misfit];
+}
+
 enum policy_misfit policy_node_fit(const struct policy_node *node,
                                    const struct policy_waiting *waiting)
 {

@@ -9,8 +9,8 @@
  * constant. PD divides by statistical efficiency, where the published code multiplies. Services count
  * by the SMs that they take, as the paper knows none.
  *
- * Without the predictor a device is chosen by its free memory, and optimization 2 uses the forecast of
- * a cold start; without the optimizer what fits is placed at once.
+ * Without the predictor devices are packed by memory, as the scheduler does that IADeep extends, and
+ * optimization 2 uses the forecast of a cold start; without the optimizer what fits is placed at once.
  */
 #include "policy/policy_internal.h"
 
@@ -20,10 +20,9 @@ static void judge(const struct policy_snapshot *snapshot, const struct policy_wa
                   struct policy_candidate *candidate)
 {
     const struct fleet_class *c = &snapshot->fleet->classes[candidate->class_index];
-    const struct policy_device *d = &snapshot->devices[c->first];
     (void)waiting;
     if (snapshot->options.without[POLICY_PART_PREDICTOR])
-        candidate->score = (double)(d->memory_bytes - d->quota_bytes);
+        candidate->score = policy_fullness(snapshot, c);
     else
         candidate->score = candidate->pd_sum_before - candidate->pd_sum_after;
     if (!snapshot->options.without[POLICY_PART_OPTIMIZER] && candidate->speed_before > 0 &&

@@ -186,6 +186,8 @@ const struct policy *policy_find(const char *name);
 const struct policy *policy_at(size_t index);
 
 /* fit.c: what policies share. */
+/* A few words; "" of POLICY_FITS. */
+const char *policy_misfit_text(enum policy_misfit misfit);
 enum policy_misfit policy_node_fit(const struct policy_node *node,
                                    const struct policy_waiting *waiting);
 enum policy_misfit policy_device_fit(const struct policy_snapshot *snapshot,

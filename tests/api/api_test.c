@@ -518,6 +518,16 @@ static void suspending_and_resuming(void **state)
     POST(202, "/v1/workloads/mover/cancel", "{\"grace\":\"0s\"}");
 }
 
+static void explaining(void **state)
+{
+    struct fixture *f = *state;
+    GET(200, "/v1/workloads/sleeper/explain");
+    GET(200, "/v1/workloads/waits/explain");
+    GET(400, "/v1/workloads/sleeper/explain?x=1");
+    GET(404, "/v1/workloads/nothing/explain");
+    GET(409, "/v1/workloads/once/explain");
+}
+
 static void requeueing_and_cancelling(void **state)
 {
     struct fixture *f = *state;
@@ -681,6 +691,7 @@ int main(void)
         cmocka_unit_test(signals_and_input),
         cmocka_unit_test(output),
         cmocka_unit_test(suspending_and_resuming),
+        cmocka_unit_test(explaining),
         cmocka_unit_test(requeueing_and_cancelling),
         cmocka_unit_test(events),
         cmocka_unit_test(forgotten_events),

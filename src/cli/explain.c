@@ -1,0 +1,77 @@
+/* gpumux explain: why a workload goes where it goes, or waits. */
+#include <stdio.h>
+
+#include "cli/client.h"
+#include "cli/output.h"
+#include "cli/reference.h"
+#include "cli/watching.h"
+
+/* "-" for what is not known. */
+static void number_cell(struct output_table *t, const json_t *candidate, const char *key,
+                        int decimals, const char *unit)
+{
+    const json_t *value = json_object_get(candidate, key);
+    if (json_is_number(value))
+        output_cell(t, OUTPUT_PLAIN, "%.*f%s", decimals, json_number_value(value), unit);
+    else
+        output_cell(t, OUTPUT_PLAIN, "-");
+}
+
+static int show(const json_t *answer)
+{
+    static const char *const titles[] = {"DEVICE", "NODE", "MODEL", "ALIKE", "NEIGHBOURS", "SPEED",
+                                         "PD",     "GAIN", "P99",   "SLO",   "WHY",        NULL};
+    struct output_table t;
+    const json_t *candidates = json_object_get(answer, "candidates");
+    printf("%lld, by policy %s: %s\n", (long long)json_number(answer, "id", 0),
+           json_text(answer, "policy", ""), json_text(answer, "text", ""));
+    output_table_init(&t, titles);
+    for (size_t i = 0; i < json_array_size(candidates); i++) {
+        const json_t *c = json_array_get(candidates, i);
+        bool chosen = json_is_true(json_object_get(c, "chosen"));
+        bool here = json_is_true(json_object_get(c, "here"));
+        output_cell(&t, chosen ? OUTPUT_GREEN : OUTPUT_PLAIN, "%s", json_text(c, "device", ""));
+        output_cell(&t, OUTPUT_PLAIN, "%s", json_text(c, "node", ""));
+        output_cell(&t, OUTPUT_PLAIN, "%s", json_text(c, "model", ""));
+        output_cell(&t, OUTPUT_PLAIN, "%lld", (long long)json_number(c, "alike", 1));
+        output_cell(&t, OUTPUT_PLAIN, "%lld", (long long)json_number(c, "neighbours", 0));
+        number_cell(&t, c, "speed", 2, "");
+        number_cell(&t, c, "pd", 2, "");
+        number_cell(&t, c, "gain", 2, "");
+        number_cell(&t, c, "p99_ms", 0, " ms");
+        number_cell(&t, c, "slo_ms", 0, " ms");
+        output_cell(&t, OUTPUT_PLAIN, "%s%s", here ? "it runs here; " : "",
+                    json_text(c, "reason", ""));
+    }
+    int status = output_table_print(&t);
+    output_table_done(&t);
+    return status;
+}
+
+int explain_command(const struct invocation *in)
+{
+    struct client c;
+    int status = client_init(&c, in);
+    if (status != COMMAND_OK)
+        return status;
+    enum output_format format = output_format(in);
+    struct error e = {0};
+    struct references list = {0};
+    if (references_expand(&e, &c, in->operand_count, in->operands, ARRAY_LIVE, &list) < 0)
+        status = client_fail(&c, &e);
+    for (size_t i = 0; i < list.count; i++) {
+        json_t *answer = NULL;
+        e = (struct error){0};
+        int r =
+            client_get(&e, &c, client_path(&c, "workloads", list.items[i], "/explain"), &answer);
+        if (r < 0)
+            status = client_fail(&c, &e);
+        else if (format == OUTPUT_JSON || format == OUTPUT_YAML)
+            status = output_value(format, answer);
+        else
+            status = show(answer);
+        json_decref(answer);
+    }
+    client_done(&c);
+    return status;
+}

@@ -1,0 +1,157 @@
+/* Why a workload would go where it would go, or nowhere: every candidate, and what speaks against it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "cluster/cluster_internal.h"
+
+struct explaining {
+    struct cluster *cluster;
+    const struct workload *workload;
+    struct policy_snapshot snapshot;
+    struct place_outcome outcome;
+    struct cluster_explanation *ret;
+};
+
+static bool is_on(const struct workload *w, const char *uuid)
+{
+    const struct attempt *a = w->node ? workload_status_attempt(&w->status) : NULL;
+    for (int i = 0; a && i < a->device_count; i++)
+        if (strcmp(a->devices[i], uuid) == 0)
+            return true;
+    return false;
+}
+
+static bool is_chosen(const struct explaining *x, size_t device)
+{
+    for (size_t i = 0; i < x->outcome.decision.device_count; i++)
+        if (x->outcome.verdict == POLICY_PLACES && x->outcome.decision.devices[i] == device)
+            return true;
+    return false;
+}
+
+static struct cluster_candidate *add(struct explaining *x, size_t device)
+{
+    struct cluster_candidate *to = &x->ret->candidates[x->ret->count++];
+    const struct policy_device *d = &x->snapshot.devices[device];
+    *to = (struct cluster_candidate){.devices = 1,
+                                     .neighbours = (size_t)d->neighbours,
+                                     .here = is_on(x->workload, d->uuid),
+                                     .chosen = is_chosen(x, device)};
+    (void)str_copy(to->node, sizeof to->node, x->snapshot.nodes[d->node].name);
+    (void)str_copy(to->device, sizeof to->device, d->uuid);
+    (void)str_copy(to->model, sizeof to->model, d->model);
+    return to;
+}
+
+/* The one of a class to show: the chosen, else where it is, else any. */
+static size_t shown_device(const struct explaining *x, const struct fleet_class *c)
+{
+    size_t shown = c->first;
+    for (size_t d = c->first; d != FLEET_NONE; d = x->snapshot.fleet->devices[d].next) {
+        if (is_chosen(x, d))
+            return d;
+        if (is_on(x->workload, x->snapshot.devices[d].uuid))
+            shown = d;
+    }
+    return shown;
+}
+
+static void give_reason(const struct explaining *x, const struct policy_candidate *judged,
+                        struct cluster_candidate *to)
+{
+    if (to->chosen)
+        (void)snprintf(to->reason, sizeof to->reason, "chosen");
+    else if (judged->misfit != POLICY_FITS)
+        (void)snprintf(to->reason, sizeof to->reason, "%s", policy_misfit_text(judged->misfit));
+    else if (judged->objection != POLICY_OBJECTS_NONE)
+        (void)snprintf(to->reason, sizeof to->reason, "%s",
+                       policy_objection_text(judged->objection));
+    else if (x->outcome.verdict == POLICY_WAITS)
+        (void)snprintf(to->reason, sizeof to->reason,
+                       "waiting for a device to become free ends sooner, by %.0f s",
+                       (x->outcome.now_ms - x->outcome.wait_ms) / 1000);
+    else if (x->outcome.verdict == POLICY_REFUSES)
+        (void)snprintf(to->reason, sizeof to->reason, "too few of its node would do");
+    else
+        (void)snprintf(to->reason, sizeof to->reason, "%s is better by this policy",
+                       x->ret->candidates[0].device);
+}
+
+static void explain_judged(struct explaining *x)
+{
+    struct policy_candidate all[CLUSTER_CANDIDATES_MAX];
+    size_t count = policy_candidates(x->cluster->config.policy, &x->snapshot, x->snapshot.waiting,
+                                     all, CLUSTER_CANDIDATES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        const struct fleet_class *c = &x->snapshot.fleet->classes[all[i].class_index];
+        struct cluster_candidate *to = add(x, shown_device(x, c));
+        to->devices = c->device_count;
+        to->judged = all[i].misfit == POLICY_FITS;
+        to->pd = all[i].pd;
+        to->speed = to->judged ? 1 / all[i].pd : 0;
+        to->gain = all[i].speed_after - all[i].speed_before;
+        to->p99_ms = all[i].p99_ms;
+        to->slo_ms = all[i].slo_ms;
+        give_reason(x, &all[i], to);
+    }
+}
+
+static void explain_plain(struct explaining *x)
+{
+    const struct policy *policy = x->cluster->config.policy;
+    int most = policy->one_a_device ? 1 : x->snapshot.max_neighbours;
+    for (size_t d = 0; d < x->snapshot.device_count && x->ret->count < CLUSTER_CANDIDATES_MAX;
+         d++) {
+        struct policy_candidate judged = {.misfit = policy_device_fit(&x->snapshot,
+                                                                      &x->snapshot.devices[d],
+                                                                      x->snapshot.waiting, most)};
+        struct cluster_candidate *to = add(x, d);
+        if (!to->chosen && judged.misfit == POLICY_FITS && x->outcome.verdict == POLICY_PLACES)
+            (void)snprintf(to->reason, sizeof to->reason, "another was taken");
+        else
+            give_reason(x, &judged, to);
+    }
+}
+
+static void explain_outcome(struct explaining *x)
+{
+    const struct policy_decision *d = &x->outcome.decision;
+    struct cluster_explanation *ret = x->ret;
+    if (x->outcome.verdict == POLICY_PLACES)
+        (void)snprintf(ret->text, sizeof ret->text, "it would go to %s",
+                       x->snapshot.nodes[d->node].name);
+    else if (x->outcome.verdict == POLICY_WAITS)
+        (void)snprintf(ret->text, sizeof ret->text, "%s", QUEUE_WAITS_TEXT);
+    else
+        policy_explain_misfit(&x->snapshot, x->snapshot.waiting, x->cluster->config.policy,
+                              ret->text);
+    if (x->workload->unmet_count > 0)
+        (void)snprintf(ret->text, sizeof ret->text, "it waits for another workload to end");
+}
+
+int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explanation *ret)
+{
+    struct workload *w = workload_find(c, workload);
+    struct explaining x = {.cluster = c, .workload = w, .ret = ret};
+    if (!w)
+        return -ERR_NOT_FOUND;
+    bool booked = w->booked;
+    inventory_release(c, w);
+    struct policy_waiting waiting = queue_waiting(c, w);
+    inventory_snapshot(c, &x.snapshot);
+    if (!c->failed) {
+        *ret = (struct cluster_explanation){0};
+        x.snapshot.waiting = &waiting;
+        x.snapshot.waiting_count = 1;
+        (void)queue_decide(c, &x.snapshot, &x.outcome);
+        if (c->judges && w->needs.devices > 0)
+            explain_judged(&x);
+        else
+            explain_plain(&x);
+        explain_outcome(&x);
+    }
+    if (booked)
+        inventory_book(c, w);
+    return c->failed ? -ERR_NO_MEMORY : 0;
+}

@@ -1,0 +1,81 @@
+/* GET /v1/workloads/{ref}/explain: what the policy thinks of every device, for one workload, now. */
+#include <stdlib.h>
+
+#include "control/control_internal.h"
+#include "wire/json_writer.h"
+
+static void put_known(struct json_writer *w, bool known, double number)
+{
+    if (known)
+        json_put_real(w, number);
+    else
+        json_put_null(w);
+}
+
+static void put_candidate(struct json_writer *w, const struct cluster_candidate *c)
+{
+    json_begin_object(w);
+    json_put_string(json_key(w, "node"), c->node);
+    json_put_string(json_key(w, "device"), c->device);
+    json_put_string(json_key(w, "model"), c->model);
+    json_put_uint(json_key(w, "alike"), c->devices);
+    json_put_uint(json_key(w, "neighbours"), c->neighbours);
+    json_put_bool(json_key(w, "chosen"), c->chosen);
+    json_put_bool(json_key(w, "here"), c->here);
+    put_known(json_key(w, "speed"), c->judged, c->speed);
+    put_known(json_key(w, "pd"), c->judged, c->pd);
+    put_known(json_key(w, "gain"), c->judged, c->gain);
+    put_known(json_key(w, "p99_ms"), c->slo_ms > 0, c->p99_ms);
+    put_known(json_key(w, "slo_ms"), c->slo_ms > 0, c->slo_ms);
+    json_put_string(json_key(w, "reason"), c->reason);
+    json_end_object(w);
+}
+
+static int explain(struct error *e, struct control *c, uint64_t id, struct str *out)
+{
+    if (!c->cluster)
+        return error_set(e, ERR_UNAVAILABLE, "the state is being read back; try again in a moment");
+    struct cluster_explanation *x = malloc(sizeof *x);
+    if (!x)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    int r = cluster_explain(c->cluster, id, x);
+    if (r == -ERR_NOT_FOUND) {
+        r = error_set(e, ERR_CONFLICT, "it has ended: nothing is to be decided of it");
+    } else if (r < 0) {
+        r = error_set(e, ERR_NO_MEMORY, "out of memory");
+    } else {
+        struct json_writer w;
+        json_writer_init(&w, out);
+        json_begin_object(&w);
+        json_put_uint(json_key(&w, "id"), id);
+        json_put_string(json_key(&w, "policy"), c->cluster_config.policy->name);
+        json_put_string(json_key(&w, "text"), x->text);
+        json_begin_array(json_key(&w, "candidates"));
+        for (size_t i = 0; i < x->count; i++)
+            put_candidate(&w, &x->candidates[i]);
+        json_end_array(&w);
+        json_end_object(&w);
+    }
+    free(x);
+    return r;
+}
+
+void handle_explain(void *context, struct http_request *r)
+{
+    static const char *const queries[] = {NULL};
+    struct control *c = context;
+    struct error e = {0};
+    struct str json;
+    uint64_t id;
+    str_init(&json, HTTP_BODY_MAX);
+    int result = http_request_check_query(&e, r, queries);
+    if (result == 0)
+        result = control_resolve(&e, c, r, &id);
+    if (result == 0)
+        result = explain(&e, c, id, &json);
+    if (result < 0)
+        http_answer_error(r, &e);
+    else
+        http_answer_json(r, 200, str_text(&json), json.length);
+    str_done(&json);
+}
