@@ -64,11 +64,12 @@ for _ in 1 2 3; do "$gpumux" submit -d 0 --array 200 --name many --after hold --
 exits 0 "$gpumux" cancel "$hold" --grace 0s
 exits 1 "$gpumux" wait -q many --timeout 60s
 exits 0 "$gpumux" describe "$id"
-exits 1 "$gpumux" explain "$id"
 said 'it has no device'
 said 'exit 0'
 exits 3 "$gpumux" describe nobody
 exits 3 "$gpumux" explain nobody
+exits 1 "$gpumux" explain "$id"
+said "it has ended"
 exits 3 "$gpumux" logs 999999
 [ "$("$gpumux" logs "$id" 2> /dev/null)" = hello ] || fail "logs"
 [ "$("$gpumux" logs --stderr "$id" 2>&1)" = oops ] || fail "logs --stderr"
@@ -85,7 +86,6 @@ exits 0 "$gpumux" top --once
 said 'RAN  *SPEED  *SHARE'
 said ' burning .* running .* [0-9.]\+k\?/s '
 exits 0 "$gpumux" describe burning
-exits 0 "$gpumux" explain burning
 "$gpumux" explain burning | grep -q "it runs here" || fail "explain says where it runs"
 said 'Uses.*, speed [0-9.]\+k\?/s samples'
 mute=$("$gpumux" submit -d 0 --name mute -- sleep 1000)
