@@ -84,6 +84,7 @@ static void detach(struct cluster *c, struct workload *w)
 static void requeue(struct cluster *c, struct workload *w, const char *why)
 {
     w->status.stop = STOP_NONE;
+    w->reclaimed = false;
     w->queued_boot_ms = c->now.boot_ms;
     workload_set_text(w, "%s", why);
     workload_set_state(c, w, WORKLOAD_QUEUED);
@@ -208,8 +209,9 @@ static void attempt_exited(struct cluster *c, struct workload *w,
         cancel(c, w);
     } else if (w->status.stop == STOP_REQUEUE) {
         requeue(c, w,
-                w->wish_node ? "moved to a device that suits it better"
-                             : "requeued at a user's word");
+                w->wish_node   ? "moved to a device that suits it better"
+                : w->reclaimed ? "its device was another's by allowance"
+                               : "requeued at a user's word");
     } else if (report->verdict != VERDICT_OWN) {
         device_ended(c, w, report);
     } else if (report->never_ran && a->failure == FAILURE_NONE) {

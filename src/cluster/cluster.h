@@ -45,18 +45,27 @@ struct cluster;
 /* Open attempts on one node at most, so that a hello stays bounded; past it, the node is full. */
 enum { CLUSTER_NODE_ATTEMPTS_MAX = 1024 };
 
+/* What the workloads of a user or a group may hold at a time, in percent of a device. */
+struct cluster_allowance {
+    char name[USER_NAME_MAX];
+    int64_t guaranteed_percent; /* up to this they go before all who borrow */
+    int64_t most_percent;       /* and beyond this they wait */
+};
+
 struct cluster_config {
     const struct policy *policy;
     const struct forecast *forecast; /* borrowed; NULL: there is none */
     struct policy_options options;
     int max_neighbours;
     int64_t ageing_ms; /* so much waiting counts as one point of priority */
-    size_t queue_max;  /* live workloads */
-    int64_t lease_ms;  /* a node's attempts run on that long without us */
-    int64_t fence_ms;  /* then, after this, their supervisors ask them to end */
-    int64_t drain_ms;  /* and after this end them by force */
-    int64_t margin_ms; /* added for good measure before a task is called lost */
-    int64_t resend_ms; /* unconfirmed grants and stops are repeated after this */
+    const struct cluster_allowance *allowances; /* borrowed */
+    size_t allowance_count; /* 0: there is no such thing; else who has none borrows all */
+    size_t queue_max;       /* live workloads */
+    int64_t lease_ms;       /* a node's attempts run on that long without us */
+    int64_t fence_ms;       /* then, after this, their supervisors ask them to end */
+    int64_t drain_ms;       /* and after this end them by force */
+    int64_t margin_ms;      /* added for good measure before a task is called lost */
+    int64_t resend_ms;      /* unconfirmed grants and stops are repeated after this */
     int64_t backoff_min_ms, backoff_max_ms; /* between restarts of a service, and between retries */
     int faults_max;                         /* GPU faults of a workload's own, then it has failed */
     int64_t keep_finished_ms;               /* retention of finished workloads, by age … */
@@ -98,6 +107,7 @@ struct cluster_submission {
     size_t after_count;
     const struct cluster_after *after;
     struct policy_known known;
+    uint32_t allowance; /* 1 + index of it in the configuration; 0: none */
 };
 
 struct cluster_event {
@@ -224,7 +234,8 @@ struct cluster_stored {
     size_t after_count;
     const struct cluster_after *after; /* all by id */
     const struct workload_status *status;
-    struct policy_known known; /* live ones only */
+    struct policy_known known; /* live ones only, as the next */
+    uint32_t allowance;
 };
 int cluster_load_workload(struct cluster *c, const struct cluster_stored *stored);
 /* Ids continue after `last_id`, whatever was deleted meanwhile. */

@@ -39,6 +39,8 @@ struct requirement {
     struct workload_needs needs; /* only what placement looks at; the rest is zero */
     struct pairs node_labels;    /* owned */
     uint32_t kind;               /* of the forecast */
+    uint32_t allowance;          /* 0: none */
+    bool borrows;                /* its next would be beyond what is guaranteed */
     bool could;                  /* it was refused where it could have gone: waiting is better */
     struct timer timer;          /* when it is placed even so */
     bool explained;              /* text is about the present refusal */
@@ -85,6 +87,7 @@ struct workload {
     struct list on_node;
     enum attempt_phase phase; /* as last reported; ATTEMPT_PHASE_END: not confirmed at all */
     bool booked;              /* on its devices, in the inventory */
+    int64_t charged_percent;  /* of its allowance */
     bool forgotten;           /* its node did not list it: asked to end what may be left of it */
     bool listed;              /* scratch of a hello */
     int64_t running_boot_ms;  /* since when it runs, 0: not */
@@ -93,6 +96,7 @@ struct workload {
     int64_t resume_again_ms; /* after the last failure to resume it; 0: there was none */
     struct node *wish_node;  /* it is stopped to be moved there, to that device of it; or NULL */
     size_t wish_device;
+    bool reclaimed; /* it is stopped because it borrowed */
 
     struct timer timer; /* back-off, or repeating what is unconfirmed */
 
@@ -151,6 +155,7 @@ struct cluster {
     struct hash_map requirements; /* hash → chain */
     struct heap ready;
     struct list refused;
+    int64_t *allowance_used;  /* in percent, by number; [0]: of those without one */
     size_t explanations_left; /* of waiting heads, in this step */
 
     struct node **nodes;
@@ -159,10 +164,11 @@ struct cluster {
     struct policy_node *policy_nodes; /* same index as nodes */
     struct policy_device *policy_devices, *scratch;
     size_t device_count, device_capacity;
-    struct forecast cold; /* config.forecast's, if the predictor is left out */
-    struct fleet fleet;   /* of policies that judge */
-    bool judges;          /* the policy does: there is a fleet */
-    bool fleet_stale;     /* devices came or went: it is made anew before it is used */
+    uint64_t memory_max_bytes; /* of the largest */
+    struct forecast cold;      /* config.forecast's, if the predictor is left out */
+    struct fleet fleet;        /* of policies that judge */
+    bool judges;               /* the policy does: there is a fleet */
+    bool fleet_stale;          /* devices came or went: it is made anew before it is used */
     struct timer round_timer;
     bool round_due;
 
@@ -174,7 +180,7 @@ struct workload *workload_find(const struct cluster *c, uint64_t id);
 /* Adds a live workload; the caller fills in what it knows. NULL: out of memory. */
 struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
                               const struct workload_needs *needs, const struct pairs *labels,
-                              const struct policy_known *known);
+                              const struct policy_known *known, uint32_t allowance);
 /* Something was learnt of one. */
 void workload_learn(struct cluster *c, const struct cluster_event *event);
 void workload_free(struct cluster *c, struct workload *w);
@@ -217,7 +223,7 @@ void actions_flush(struct cluster *c);
 /* requirement.c */
 /* The one for these needs, with one reference more. NULL: out of memory. */
 struct requirement *requirement_get(struct cluster *c, const struct workload_needs *needs,
-                                    const struct pairs *labels, uint32_t kind);
+                                    const struct pairs *labels, uint32_t kind, uint32_t allowance);
 void requirement_put(struct cluster *c, struct requirement *r);
 /* Deep copy that the caller frees with labels_free; -ERR_NO_MEMORY. */
 int labels_copy(const struct pairs *from, struct pairs *ret);
@@ -244,6 +250,23 @@ void queue_requirement_tick(struct cluster *c, struct requirement *r);
 void queue_explain(struct cluster *c, struct workload *w);
 bool queue_requirement_before(const struct heap_member *a, const struct heap_member *b);
 bool queue_workload_before(const struct heap_member *a, const struct heap_member *b);
+
+/* Those with this allowance may have come to stand elsewhere in the order. */
+void queue_order_changed(struct cluster *c, uint32_t allowance);
+
+/* allowance.c */
+/* What one with these needs holds. */
+int64_t allowance_percent(const struct cluster *c, const struct workload_needs *needs);
+/* Would the next of these be beyond what is guaranteed? */
+bool allowance_borrows(const struct cluster *c, const struct requirement *r);
+/* Or beyond what it may have at all? Then text says so. */
+bool allowance_is_spent(const struct cluster *c, const struct requirement *r, char *text,
+                        size_t room);
+void allowance_charge(struct cluster *c, struct workload *w);
+void allowance_discharge(struct cluster *c, struct workload *w);
+/* It found no room: if that is guaranteed to it, a borrower makes some. */
+void allowance_reclaim(struct cluster *c, const struct policy_snapshot *snapshot,
+                       const struct policy_waiting *waiting, const struct requirement *r);
 
 /* rounds.c */
 bool rounds_are_held(const struct cluster *c);
@@ -279,6 +302,8 @@ void stop_cancel(struct cluster *c, const struct cluster_event *event);
 void stop_requeue(struct cluster *c, const struct cluster_event *event);
 /* Ends a running one, to start it again elsewhere. */
 void stop_move(struct cluster *c, struct workload *w);
+/* Ends one that borrowed. */
+void stop_reclaim(struct cluster *c, struct workload *w);
 
 /* suspend.c */
 void suspend_user(struct cluster *c, const struct cluster_event *event);
@@ -324,6 +349,9 @@ int inventory_rebuild(struct cluster *c);
 /* After a node's connection, drained mark or number of attempts changed. */
 void inventory_refresh_node(struct cluster *c, struct node *n);
 void inventory_book(struct cluster *c, struct workload *w);
+/* The devices of its open attempt that its node still has; returns how many. */
+size_t inventory_devices(const struct cluster *c, const struct workload *w,
+                         size_t ret_devices[WORKLOAD_DEVICES_MAX]);
 /* No-op for one that is not booked. */
 void inventory_release(struct cluster *c, struct workload *w);
 /* What is said of this device has changed. */

@@ -5,11 +5,8 @@
 #include "base/str.h"
 #include "cluster/cluster_internal.h"
 
-enum { ATTEMPT_DEVICES_FOUND_MAX = WORKLOAD_DEVICES_MAX };
-
-/* The devices of w's open attempt that its node still has. */
-static size_t devices_of(const struct cluster *c, const struct workload *w,
-                         size_t ret_devices[ATTEMPT_DEVICES_FOUND_MAX])
+size_t inventory_devices(const struct cluster *c, const struct workload *w,
+                         size_t ret_devices[WORKLOAD_DEVICES_MAX])
 {
     const struct attempt *a = workload_status_attempt(&w->status);
     size_t count = 0;
@@ -18,7 +15,7 @@ static size_t devices_of(const struct cluster *c, const struct workload *w,
     const struct policy_node *n = &c->policy_nodes[w->node->index];
     for (int i = 0; i < a->device_count; i++)
         for (size_t d = n->first_device; d < n->first_device + n->device_count; d++)
-            if (count < ATTEMPT_DEVICES_FOUND_MAX &&
+            if (count < WORKLOAD_DEVICES_MAX &&
                 strcmp(c->policy_devices[d].uuid, a->devices[i]) == 0)
                 ret_devices[count++] = d;
     return count;
@@ -42,7 +39,7 @@ static void fleet_book(struct cluster *c, const struct workload *w, size_t devic
 
 static void book(struct cluster *c, struct workload *w)
 {
-    size_t devices[ATTEMPT_DEVICES_FOUND_MAX], count = devices_of(c, w, devices);
+    size_t devices[WORKLOAD_DEVICES_MAX], count = inventory_devices(c, w, devices);
     for (size_t i = 0; i < count; i++) {
         policy_device_take(&c->policy_devices[devices[i]], &w->needs);
         if (c->judges && !c->fleet_stale)
@@ -54,16 +51,17 @@ void inventory_book(struct cluster *c, struct workload *w)
 {
     book(c, w);
     w->booked = true;
+    allowance_charge(c, w);
 }
 
 void inventory_release(struct cluster *c, struct workload *w)
 {
-    size_t devices[ATTEMPT_DEVICES_FOUND_MAX], count;
+    size_t devices[WORKLOAD_DEVICES_MAX], count;
     struct policy_snapshot snapshot;
     if (!w->booked)
         return;
     cluster_inventory(c, &snapshot);
-    count = devices_of(c, w, devices);
+    count = inventory_devices(c, w, devices);
     for (size_t i = 0; i < count; i++) {
         policy_device_release(&c->policy_devices[devices[i]], &w->needs);
         if (c->judges && !c->fleet_stale &&
@@ -71,6 +69,7 @@ void inventory_release(struct cluster *c, struct workload *w)
             c->failed = true;
     }
     w->booked = false;
+    allowance_discharge(c, w);
 }
 
 void inventory_device_changed(struct cluster *c, size_t device)
@@ -153,9 +152,9 @@ static void fleet_make(struct cluster *c)
     c->fleet_stale = false;
     for (size_t i = 0; !c->failed && i < c->node_count; i++)
         list_for_each (it, &c->nodes[i]->open) {
-            size_t devices[ATTEMPT_DEVICES_FOUND_MAX];
+            size_t devices[WORKLOAD_DEVICES_MAX];
             const struct workload *w = list_entry(it, const struct workload, on_node);
-            size_t found = w->booked ? devices_of(c, w, devices) : 0;
+            size_t found = w->booked ? inventory_devices(c, w, devices) : 0;
             for (size_t k = 0; !c->failed && k < found; k++)
                 fleet_book(c, w, devices[k]);
         }
@@ -177,6 +176,7 @@ int inventory_rebuild(struct cluster *c)
     if (reserve(c, device_count) < 0)
         return -ERR_NO_MEMORY;
     c->device_count = 0;
+    c->memory_max_bytes = 0;
     for (size_t i = 0; i < c->node_count; i++) {
         const struct node *n = c->nodes[i];
         c->policy_nodes[i] = (struct policy_node){.name = n->info.name,
@@ -184,13 +184,16 @@ int inventory_rebuild(struct cluster *c)
                                                   .usable = is_usable(n),
                                                   .first_device = c->device_count,
                                                   .device_count = (size_t)n->info.device_count};
-        for (int d = 0; d < n->info.device_count; d++)
+        for (int d = 0; d < n->info.device_count; d++) {
+            if (n->info.devices[d].memory_bytes > c->memory_max_bytes)
+                c->memory_max_bytes = n->info.devices[d].memory_bytes;
             c->policy_devices[c->device_count++] =
                 (struct policy_device){.uuid = n->info.devices[d].uuid,
                                        .model = n->info.devices[d].model,
                                        .node = i,
                                        .admits = n->health[d].admits,
                                        .memory_bytes = n->info.devices[d].memory_bytes};
+        }
         list_for_each (it, &n->open)
             if (list_entry(it, struct workload, on_node)->booked)
                 book(c, list_entry(it, struct workload, on_node));

@@ -28,9 +28,24 @@ bool queue_workload_before(const struct heap_member *a, const struct heap_member
 
 bool queue_requirement_before(const struct heap_member *a, const struct heap_member *b)
 {
-    return queue_workload_before(
-        heap_first(&list_entry(a, const struct requirement, ready)->queue),
-        heap_first(&list_entry(b, const struct requirement, ready)->queue));
+    const struct requirement *x = list_entry(a, const struct requirement, ready);
+    const struct requirement *y = list_entry(b, const struct requirement, ready);
+    if (x->borrows != y->borrows)
+        return y->borrows;
+    return queue_workload_before(heap_first(&x->queue), heap_first(&y->queue));
+}
+
+void queue_order_changed(struct cluster *c, uint32_t allowance)
+{
+    size_t cursor = 0;
+    void *value;
+    while (hash_map_next(&c->requirements, &cursor, NULL, &value))
+        for (struct requirement *r = value; r; r = r->next) {
+            if (r->allowance != allowance || r->borrows == allowance_borrows(c, r))
+                continue;
+            r->borrows = !r->borrows;
+            heap_moved(&c->ready, &r->ready);
+        }
 }
 
 static bool is_refused(const struct requirement *r)
@@ -79,6 +94,7 @@ void queue_consider(struct cluster *c, struct workload *w)
         w->queued.position)
         return;
     heap_remove(&c->ready, &r->ready);
+    r->borrows = allowance_borrows(c, r);
     w->rank_ms = rank_ms(c, w);
     if (heap_insert(&r->queue, &w->queued) < 0)
         c->failed = true;
@@ -172,6 +188,8 @@ static const char *refusal_text(struct cluster *c, struct requirement *r)
         .needs = &r->needs, .node_labels = &r->node_labels, .known = {.kind = r->kind}};
     struct policy_snapshot snapshot = snapshot_of(c, &waiting);
     r->explained = true;
+    if (allowance_is_spent(c, r, r->text, sizeof r->text))
+        return r->text;
     if (r->could)
         (void)snprintf(r->text, sizeof r->text, "%s", QUEUE_WAITS_TEXT);
     else if (c->failed || !explain_objection(&snapshot, c, r))
@@ -217,7 +235,14 @@ void queue_run(struct cluster *c)
             return;
         waiting.ahead = count_ahead(c, w);
         timer_clear(c, &r->timer);
+        if (allowance_is_spent(c, r, r->text, sizeof r->text)) {
+            outcome = (struct place_outcome){.verdict = POLICY_REFUSES};
+            refuse(c, r, w, &outcome);
+            continue;
+        }
         if (queue_decide(c, &snapshot, &outcome) != POLICY_PLACES) {
+            if (outcome.verdict == POLICY_REFUSES)
+                allowance_reclaim(c, &snapshot, &waiting, r);
             refuse(c, r, w, &outcome);
             continue;
         }

@@ -52,9 +52,9 @@ static void placement_needs(const struct workload_needs *needs, struct workload_
 }
 
 static uint64_t hash_of(const struct workload_needs *needs, const struct pairs *labels,
-                        uint32_t kind)
+                        uint32_t kind, uint32_t allowance)
 {
-    uint64_t hash = hash_bytes(needs, sizeof *needs, kind);
+    uint64_t hash = hash_bytes(needs, sizeof *needs, (uint64_t)allowance << 32 | kind);
     for (size_t i = 0; i < labels->count; i++) {
         hash = hash_bytes(labels->items[i].key, strlen(labels->items[i].key), hash);
         hash = hash_bytes(labels->items[i].value, strlen(labels->items[i].value), hash);
@@ -64,7 +64,8 @@ static uint64_t hash_of(const struct workload_needs *needs, const struct pairs *
 
 static struct requirement *requirement_new(struct cluster *c, uint64_t hash,
                                            const struct workload_needs *needs,
-                                           const struct pairs *labels, uint32_t kind)
+                                           const struct pairs *labels, uint32_t kind,
+                                           uint32_t allowance)
 {
     struct requirement *r = calloc(1, sizeof *r);
     if (!r)
@@ -72,6 +73,7 @@ static struct requirement *requirement_new(struct cluster *c, uint64_t hash,
     r->hash = hash;
     r->needs = *needs;
     r->kind = kind;
+    r->allowance = allowance;
     r->timer.owner = TIMER_REQUIREMENT;
     r->next = hash_map_get(&c->requirements, hash);
     list_init(&r->refused);
@@ -85,20 +87,21 @@ static struct requirement *requirement_new(struct cluster *c, uint64_t hash,
 }
 
 struct requirement *requirement_get(struct cluster *c, const struct workload_needs *needs,
-                                    const struct pairs *labels, uint32_t kind)
+                                    const struct pairs *labels, uint32_t kind, uint32_t allowance)
 {
     static const struct pairs none = {0};
     struct workload_needs wanted;
     if (!labels)
         labels = &none;
     placement_needs(needs, &wanted);
-    uint64_t hash = hash_of(&wanted, labels, kind);
+    uint64_t hash = hash_of(&wanted, labels, kind, allowance);
     struct requirement *r = hash_map_get(&c->requirements, hash);
-    while (r && (r->kind != kind || memcmp(&r->needs, &wanted, sizeof wanted) != 0 ||
+    while (r && (r->kind != kind || r->allowance != allowance ||
+                 memcmp(&r->needs, &wanted, sizeof wanted) != 0 ||
                  !labels_equal(&r->node_labels, labels)))
         r = r->next;
     if (!r)
-        r = requirement_new(c, hash, &wanted, labels, kind);
+        r = requirement_new(c, hash, &wanted, labels, kind, allowance);
     if (r)
         r->references++;
     return r;

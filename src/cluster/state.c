@@ -64,6 +64,11 @@ int cluster_new(const struct cluster_config *config, struct cluster **ret)
     finished_init(&c->finished);
     c->round_timer.owner = TIMER_ROUND;
     c->judges = config->policy->judge != NULL;
+    c->allowance_used = calloc(config->allowance_count + 1, sizeof *c->allowance_used);
+    if (!c->allowance_used) {
+        cluster_free(c);
+        return -ERR_NO_MEMORY;
+    }
     c->fleet_stale = true;
     fleet_init(&c->fleet, forecast_of(c));
     *ret = c;
@@ -107,6 +112,7 @@ void cluster_free(struct cluster *c)
     heap_done(&c->timers);
     free(c->nodes);
     fleet_done(&c->fleet);
+    free(c->allowance_used);
     free(c->policy_nodes);
     free(c->policy_devices);
     free(c->scratch);
@@ -120,7 +126,7 @@ struct workload *workload_find(const struct cluster *c, uint64_t id)
 
 struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
                               const struct workload_needs *needs, const struct pairs *labels,
-                              const struct policy_known *known)
+                              const struct policy_known *known, uint32_t allowance)
 {
     struct workload *w = calloc(1, sizeof *w);
     if (!w)
@@ -138,7 +144,9 @@ struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
     list_init(&w->on_node);
     list_init(&w->touched);
     list_init(&w->held);
-    w->requirement = requirement_get(c, needs, labels, known->kind);
+    if (allowance > c->config.allowance_count)
+        allowance = 0;
+    w->requirement = requirement_get(c, needs, labels, known->kind, allowance);
     if (!w->requirement || hash_map_put(&c->live, id, w) < 0) {
         workload_free(c, w);
         return NULL;
@@ -220,7 +228,8 @@ void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect)
     if (booked)
         inventory_book(c, w);
     struct requirement *before = w->requirement;
-    struct requirement *after = requirement_get(c, &w->needs, &before->node_labels, w->known.kind);
+    struct requirement *after =
+        requirement_get(c, &w->needs, &before->node_labels, w->known.kind, before->allowance);
     if (!after) {
         c->failed = true;
         return;
@@ -235,7 +244,8 @@ void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect)
 static void change_kind(struct cluster *c, struct workload *w, uint32_t kind)
 {
     struct requirement *before = w->requirement;
-    struct requirement *after = requirement_get(c, &w->needs, &before->node_labels, kind);
+    struct requirement *after =
+        requirement_get(c, &w->needs, &before->node_labels, kind, before->allowance);
     if (!after) {
         c->failed = true;
         return;

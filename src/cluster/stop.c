@@ -34,6 +34,7 @@ static void begin_stopping(struct cluster *c, struct workload *w, enum stop_caus
     workload_set_text(w, "%s",
                       cause == STOP_CANCEL ? "being cancelled"
                       : w->wish_node       ? "being moved to a device that suits it better"
+                      : w->reclaimed       ? "its device is another's by allowance"
                                            : "being requeued");
     if (w->status.state == WORKLOAD_STOPPING)
         workload_touch(c, w);
@@ -49,6 +50,12 @@ static void begin_stopping(struct cluster *c, struct workload *w, enum stop_caus
 
 void stop_move(struct cluster *c, struct workload *w)
 {
+    begin_stopping(c, w, STOP_REQUEUE, w->needs.grace_ms);
+}
+
+void stop_reclaim(struct cluster *c, struct workload *w)
+{
+    w->reclaimed = true;
     begin_stopping(c, w, STOP_REQUEUE, w->needs.grace_ms);
 }
 

@@ -112,8 +112,8 @@ static void accept(struct cluster *c, const struct cluster_event *event, size_t 
                    struct submit_key *key)
 {
     const struct cluster_submission *item = &event->submit.items[i];
-    struct workload *w =
-        workload_add(c, first + i, event->submit.uid, item->needs, item->node_labels, &item->known);
+    struct workload *w = workload_add(c, first + i, event->submit.uid, item->needs,
+                                      item->node_labels, &item->known, item->allowance);
     if (!w) {
         c->failed = true;
         return;

@@ -477,6 +477,8 @@ static int control_open(struct error *e, struct control *c, const struct control
     if (r == 0)
         r = parts_choose(e, c);
     if (r == 0)
+        r = allowances_load(e, c);
+    if (r == 0)
         r = store_open_sqlite(e, o->directory, &c->store);
     if (r == 0)
         r = tokens_load(e, c);
@@ -575,6 +577,7 @@ void control_free(struct control *c)
     network_done(c);
     auth_free(c->auth);
     tokens_done(c);
+    free(c->allowances);
     links_close_all(c);
     if (c->node_listener)
         evconnlistener_free(c->node_listener);

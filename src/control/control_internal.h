@@ -95,7 +95,8 @@ struct control {
     const struct config *config;
     char directory[CONTROL_PATH_MAX];
     struct cluster_config cluster_config;
-    struct cluster *cluster; /* NULL: could not be rebuilt yet; nothing is accepted */
+    struct cluster_allowance *allowances; /* of cluster_config; owned */
+    struct cluster *cluster;              /* NULL: could not be rebuilt yet; nothing is accepted */
     struct cluster_actions actions;
     struct store *store;
     struct committer *committer;
@@ -161,6 +162,10 @@ void waiter_free(struct waiter *w);
 
 /* load.c */
 int control_load_cluster(struct error *e, struct control *c, struct cluster **ret);
+/* Reads them from the configuration, into the cluster's. */
+int allowances_load(struct error *e, struct control *c);
+/* The number of this user's, or of one of his groups'; 0: he has none. */
+uint32_t allowances_find(const struct control *c, const char *user);
 /* What a spec says that policies want to know. */
 struct policy_known control_known(const struct workload_spec *spec);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/str.h"
 #include "control/control_internal.h"
 #include "wire/record.h"
 #include "wire/spec.h"
@@ -12,6 +13,8 @@ struct loading {
     struct control *control;
     struct cluster *cluster;
     struct error *error;
+    char user[USER_NAME_MAX]; /* whose allowance was last looked up */
+    uint32_t allowance;
 };
 
 static int load_node(void *arg, const char *name, bool drained, const char *json)
@@ -65,6 +68,11 @@ static int load_live(struct loading *l, struct arena *arena, const struct store_
     stored->needs = &specs.items[0].needs;
     stored->node_labels = &specs.items[0].node_labels;
     stored->known = control_known(&specs.items[0]);
+    if (strcmp(l->user, row->user) != 0) {
+        l->allowance = allowances_find(l->control, row->user);
+        (void)str_copy(l->user, sizeof l->user, row->user);
+    }
+    stored->allowance = l->allowance;
     return 0;
 }
 

@@ -297,13 +297,15 @@ static int step_submit(struct error *e, struct control *c, struct http_request *
     struct waiter *w = items ? waiter_new(c, r) : NULL;
     if (!w)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
+    uint32_t allowance = allowances_find(c, s->user);
     for (size_t i = 0; i < s->count; i++)
         items[i] = (struct cluster_submission){.name = s->items[i].name,
                                                .needs = &s->items[i].spec->needs,
                                                .node_labels = &s->items[i].spec->node_labels,
                                                .after_count = s->items[i].after_count,
                                                .after = s->items[i].after,
-                                               .known = control_known(s->items[i].spec)};
+                                               .known = control_known(s->items[i].spec),
+                                               .allowance = allowance};
     w->on_reply = on_submitted;
     w->arg = s;
     struct cluster_event event = {

@@ -63,6 +63,14 @@ static bool user_is_in_group(const char *user, gid_t primary, const char *group)
     return false;
 }
 
+bool auth_user_is_in_group(const char *user, const char *group)
+{
+    char record[RECORD_BYTES];
+    struct passwd entry, *found = NULL;
+    return getpwnam_r(user, &entry, record, sizeof record, &found) == 0 && found &&
+           user_is_in_group(user, found->pw_gid, group);
+}
+
 static const struct account *account_of(struct auth *a, uid_t uid)
 {
     struct account *kept = &a->accounts[uid % AUTH_CACHE_MAX];

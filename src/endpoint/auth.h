@@ -21,5 +21,7 @@ void auth_free(struct auth *a);
 bool auth_is_admin(struct auth *a, const struct http_peer *peer);
 /* The account's name, or the number as text if there is none. Valid until the next call. */
 const char *auth_user_name(struct auth *a, uid_t uid);
+/* Not kept: asks the system every time. */
+bool auth_user_is_in_group(const char *user, const char *group);
 /* The uid of an account, given by name or as a number that has an account. -ERR_NOT_FOUND. */
 int auth_find_user(struct error *e, const char *name, uid_t *ret_uid);

@@ -9,8 +9,9 @@
  * constant. PD divides by statistical efficiency, where the published code multiplies. Services count
  * by the SMs that they take, as the paper knows none.
  *
- * Without the predictor devices are packed by memory, as the scheduler does that IADeep extends, and
- * optimization 2 uses the forecast of a cold start; without the optimizer what fits is placed at once.
+ * Without the predictor all that is known is the forecast of a cold start. Without the optimizer what
+ * fits is placed at once. Without both nobody asks who slows whom: devices are packed by memory, as the
+ * scheduler does that IADeep extends.
  */
 #include "policy/policy_internal.h"
 
@@ -21,7 +22,8 @@ static void judge(const struct policy_snapshot *snapshot, const struct policy_wa
 {
     const struct fleet_class *c = &snapshot->fleet->classes[candidate->class_index];
     (void)waiting;
-    if (snapshot->options.without[POLICY_PART_PREDICTOR])
+    if (snapshot->options.without[POLICY_PART_PREDICTOR] &&
+        snapshot->options.without[POLICY_PART_OPTIMIZER])
         candidate->score = policy_fullness(snapshot, c);
     else
         candidate->score = candidate->pd_sum_before - candidate->pd_sum_after;

@@ -15,6 +15,13 @@ exits 5 "$gpumux" ps
 said 'gpumux up'
 exits 5 "$gpumux" submit -- true
 exits 1 "$gpumux" up --state "$state" --emulate nonsense
+exits 1 "$gpumux" up --state "$state" --emulate 2xT4 --policy nonsense
+said 'gpumux, iadeep, mudi'
+exits 1 "$gpumux" up --state "$state" --emulate 2xT4 --set without=tuner,nonsense
+said "no part 'nonsense'"
+printf 'allowances: {alice: 2, bob: 0.5+1, "@students": 4+x}\n' > "$work/allowances.yaml"
+exits 1 "$gpumux" up --state "$state" --emulate 2xT4 --config "$work/allowances.yaml"
+said "'4+x' of @students"
 if ! [ -e /proc/driver/nvidia/version ]; then
     exits 1 "$gpumux" up --state "$state"
     said '--emulate'

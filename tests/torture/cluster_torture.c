@@ -146,7 +146,8 @@ static void submit(struct world *w)
                                                .node_labels = fresh[i].labelled ? &labels : NULL,
                                                .after_count = fresh[i].after_count,
                                                .after = fresh[i].after,
-                                               .known = random_known(w)};
+                                               .known = random_known(w),
+                                               .allowance = 1 + request.uid};
     }
     event.submit.uid = request.uid;
     event.submit.count = count;
@@ -355,6 +356,12 @@ static void calm_round(struct world *w, int round)
 
 /* ---- one seed ---- */
 
+/* Of the two users. Each may have the largest workload there is. */
+static const struct cluster_allowance allowances[] = {
+    {.name = "zero", .guaranteed_percent = 150, .most_percent = 300},
+    {.name = "one", .guaranteed_percent = 0, .most_percent = 100000},
+};
+
 static const struct policy *random_policy(struct world *w)
 {
     size_t count = 0;
@@ -381,6 +388,8 @@ static void world_init(struct world *w, uint64_t seed, bool verbose)
     cluster_config_default(&w->config);
     w->config.policy = random_policy(w);
     w->config.forecast = world_chance(w, 80) ? &forecast_model : NULL;
+    w->config.allowances = allowances;
+    w->config.allowance_count = world_chance(w, 40) ? 2 : 0;
     for (int p = 0; p < POLICY_PART_END; p++)
         w->config.options.without[p] = world_chance(w, 20);
     w->config.max_neighbours = 2 + (int)world_below(w, 3);

@@ -1,0 +1,71 @@
+/* Allowances as the configuration has them: "alice: 2", "bob: 0.5+1", "@students: 0+4". */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "control/control_internal.h"
+
+enum { DEVICES_MAX = 1000000 };
+
+/* A number of devices at *text, which is moved behind it. */
+static bool parse_devices(const char **text, double *ret)
+{
+    char *end;
+    double value = strtod(*text, &end);
+    if (end == *text || !isfinite(value) || value < 0 || value > DEVICES_MAX)
+        return false;
+    *text = end;
+    *ret = value;
+    return true;
+}
+
+static int parse_allowance(struct error *e, const struct pair *pair, struct cluster_allowance *ret)
+{
+    const char *text = pair->value;
+    double guaranteed, borrowed = DEVICES_MAX;
+    bool good = parse_devices(&text, &guaranteed);
+    if (good && *text == '+') {
+        text++;
+        good = parse_devices(&text, &borrowed);
+    }
+    if (!good || *text)
+        return error_set_field(e, ERR_INVALID, "allowances",
+                               "'%s' of %s is not a number of devices, such as 2 or 2+1",
+                               pair->value, pair->key);
+    *ret = (struct cluster_allowance){.guaranteed_percent = llround(guaranteed * 100),
+                                      .most_percent = llround((guaranteed + borrowed) * 100)};
+    if (!str_copy(ret->name, sizeof ret->name, pair->key))
+        return error_set_field(e, ERR_INVALID, "allowances", "the name '%s' is too long",
+                               pair->key);
+    return 0;
+}
+
+int allowances_load(struct error *e, struct control *c)
+{
+    const struct pairs *pairs = &c->config->allowances;
+    c->allowances = calloc(pairs->count + 1, sizeof *c->allowances);
+    if (!c->allowances)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < pairs->count; i++) {
+        int r = parse_allowance(e, &pairs->items[i], &c->allowances[i]);
+        if (r < 0)
+            return r;
+    }
+    c->cluster_config.allowances = c->allowances;
+    c->cluster_config.allowance_count = pairs->count;
+    return 0;
+}
+
+uint32_t allowances_find(const struct control *c, const char *user)
+{
+    size_t count = c->cluster_config.allowance_count;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(c->allowances[i].name, user) == 0)
+            return (uint32_t)i + 1;
+    for (size_t i = 0; i < count; i++)
+        if (c->allowances[i].name[0] == '@' &&
+            auth_user_is_in_group(user, c->allowances[i].name + 1))
+            return (uint32_t)i + 1;
+    return 0;
+}
