@@ -225,8 +225,6 @@ void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect)
     bool booked = w->booked;
     inventory_release(c, w);
     w->status.suspect = w->needs.suspect = suspect;
-    if (booked)
-        inventory_book(c, w);
     struct requirement *before = w->requirement;
     struct requirement *after =
         requirement_get(c, &w->needs, &before->node_labels, w->known.kind, before->allowance);
@@ -235,6 +233,9 @@ void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect)
         return;
     }
     w->requirement = after;
+    /* Only then: what is booked borrows the labels of its requirement. */
+    if (booked)
+        inventory_book(c, w);
     requirement_put(c, before);
     workload_touch(c, w);
     queue_room_appeared(c);
