@@ -157,7 +157,7 @@ static int open_scenario(struct error *e, const struct invocation *in, uint64_t 
 
 static int read_numbers(struct error *e, const struct invocation *in, struct campaign_config *c)
 {
-    double seeds = 1, neighbours = c->engine.max_neighbours;
+    double seeds = 1, services = 0, neighbours = c->engine.max_neighbours;
     double threads = (double)sysconf(_SC_NPROCESSORS_ONLN);
     int r = number_option(e, in, "seeds", 1, CAMPAIGN_SEEDS_MAX, &seeds);
     if (r == 0)
@@ -165,8 +165,13 @@ static int read_numbers(struct error *e, const struct invocation *in, struct cam
     if (r == 0)
         r = number_option(e, in, "max-neighbours", 1, FORECAST_MEMBERS_MAX, &neighbours);
     if (r == 0)
+        r = number_option(e, in, "faults", 0, 1e4, &c->engine.faults_per_device_day);
+    if (r == 0)
+        r = number_option(e, in, "services", 0, HARDWARE_DEVICES_MAX, &services);
+    if (r == 0)
         r = number_option(e, in, "estimate-error", 0, 3, &c->engine.estimate_error);
     c->seed_count = (size_t)seeds;
+    c->engine.service_count = (size_t)services;
     c->thread_count = threads < 1 ? 1 : (int)fmin(threads, CAMPAIGN_THREADS_MAX);
     c->engine.max_neighbours = (int)neighbours;
     return r;
@@ -267,9 +272,9 @@ static size_t unit_for(double seconds)
 
 static int show_table(const struct campaign_config *c, const struct campaign_run *runs)
 {
-    static const char *const titles[] = {"LOAD",   "POLICY",  "COMPLETION", "P50", "P95",
-                                         "P99",    "WAITING", "MAKESPAN",   "PD",  "SM",
-                                         "MEMORY", "EVICTED", "NOT DONE",   NULL};
+    static const char *const titles[] = {"LOAD",   "POLICY",  "COMPLETION", "P50",      "P95",
+                                         "P99",    "WAITING", "MAKESPAN",   "PD",       "SM",
+                                         "MEMORY", "EVICTED", "LATE",       "NOT DONE", NULL};
     struct output_table t;
     size_t variants = c->variant_count;
     size_t unit = unit_for(runs[0].result.summary.completion.mean_s);
@@ -291,6 +296,10 @@ static int show_table(const struct campaign_config *c, const struct campaign_run
             output_cell(&t, OUTPUT_PLAIN, "%.0f %%", 100 * l.sm);
             output_cell(&t, OUTPUT_PLAIN, "%.0f %%", 100 * l.memory);
             output_cell(&t, OUTPUT_PLAIN, "%.0f", l.evictions);
+            if (l.first->summary.requests > 0)
+                output_cell(&t, OUTPUT_PLAIN, "%.2f %%", 100 * l.late);
+            else
+                output_cell(&t, OUTPUT_PLAIN, "-");
             output_cell(&t, OUTPUT_PLAIN, "%.0f", l.unfinished);
         }
     int status = output_table_print(&t);
@@ -335,6 +344,7 @@ static void put_run(struct json_writer *w, const struct campaign_run *run)
     json_put_real(json_key(w, "sm"), s->sm_mean);
     json_put_real(json_key(w, "memory"), s->memory_mean);
     json_put_uint(json_key(w, "evictions"), s->evictions);
+    json_put_uint(json_key(w, "faults"), s->faults);
     json_put_uint(json_key(w, "placements"), s->placements);
     json_put_real(json_key(w, "requests"), s->requests);
     json_put_real(json_key(w, "late_requests"), s->late_requests);
@@ -406,6 +416,7 @@ static int simulate(const struct invocation *in, const struct scenario *s, uint6
     engine_config_default(&config.engine);
     config.engine.truth = s->truth;
     config.engine.hardware = &s->hardware;
+    config.engine.serving = s->serving;
     config.directory = option_value(in, "out");
     int r = read_policies(&e, in, &config);
     if (r == 0)

@@ -25,6 +25,8 @@ struct set_memory {
 struct belief {
     const struct truth *truth;
     const struct hardware *hardware;
+    const struct serving *serving; /* or NULL */
+    struct serving_ways ways;
     bool is_true;
     struct forecast forecast;
     struct belief_kind *kinds;
@@ -214,6 +216,85 @@ int belief_observe(struct belief *b, size_t group, const uint32_t *kinds, size_t
     return 0;
 }
 
+/* ---- services ---- */
+
+/* Plans are for more than the mean rate: it rises and falls over the day. */
+static const double plan_rate = 1.5;
+
+/* The members of a set that are tasks of known kinds, as residents at their users' batch sizes. */
+static size_t residents_of(const struct belief *b, const struct forecast_set *set,
+                           struct truth_resident *ret)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct belief_kind *kind = set->kinds[i] ? &b->kinds[set->kinds[i] - 1] : NULL;
+        if (kind && !kind->is_service)
+            ret[count++] =
+                (struct truth_resident){.model = kind->model, .batch = kind->batch, .speed = 1};
+    }
+    return count;
+}
+
+/* The part of the SMs that the services of a set but one keep busy. */
+static double crowd_of(const struct belief *b, const struct forecast_set *set, size_t but)
+{
+    double crowd = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct belief_kind *kind = set->kinds[i] ? &b->kinds[set->kinds[i] - 1] : NULL;
+        if (i == but || !kind || !kind->is_service)
+            continue;
+        const struct serving_profile *p = &b->serving->profiles[kind->service];
+        crowd += p->width * serving_at(p, plan_rate * p->rate_per_s, 1, 1, 0).busy;
+    }
+    return crowd;
+}
+
+/* Fills in the p99 of services, and what they take from the tasks. */
+static void serve(const struct belief *b, const struct forecast_set *set, size_t group,
+                  struct forecast_answer *answer)
+{
+    const struct hardware_gpu *gpu = b->hardware->groups[group].gpu;
+    struct truth_resident tasks[FORECAST_MEMBERS_MAX] = {0};
+    size_t task_count = residents_of(b, set, tasks);
+    for (size_t i = 0; i < set->count; i++) {
+        const struct belief_kind *kind = set->kinds[i] ? &b->kinds[set->kinds[i] - 1] : NULL;
+        if (!kind || !kind->is_service)
+            continue;
+        const struct serving_profile *p = &b->serving->profiles[kind->service];
+        struct serving_device d =
+            serving_choose(b->truth, gpu, p, plan_rate * p->rate_per_s, &b->ways, tasks, task_count,
+                           1, crowd_of(b, set, i));
+        answer->p99_ms[i] = fmin(d.state.p99_ms, 1e6);
+        for (size_t j = 0; j < set->count; j++) {
+            const struct belief_kind *other = set->kinds[j] ? &b->kinds[set->kinds[j] - 1] : NULL;
+            if (!other || other->is_service)
+                continue;
+            struct table_size alone = truth_alone(b->truth, gpu, other->model, other->batch);
+            answer->pd[j] *= d.mode == SERVING_SPACE ? serving_squeeze(&alone, d.available)
+                                                     : 1 / fmax(d.available, 0.01);
+        }
+    }
+}
+
+static bool curve(void *context, const struct forecast_set *beside, uint32_t service,
+                  uint32_t batch, struct pwl_curve *ret_curve)
+{
+    const struct belief *b = context;
+    struct truth_resident tasks[FORECAST_MEMBERS_MAX] = {0};
+    const struct belief_kind *kind =
+        service && service <= b->kind_count ? &b->kinds[service - 1] : NULL;
+    if (!kind || !kind->is_service)
+        return false;
+    size_t task_count = residents_of(b, beside, tasks);
+    double slower =
+        task_count == 0
+            ? 1
+            : serving_beside(b->truth, b->hardware->groups[group_of(b, beside->device)].gpu, tasks,
+                             task_count);
+    serving_curve(&b->serving->profiles[kind->service], batch, slower, ret_curve);
+    return true;
+}
+
 /* Kinds of which nothing is known have a PD of 1 and slow nobody. */
 static void together(void *context, const struct forecast_set *set,
                      struct forecast_answer *ret_answer)
@@ -221,32 +302,44 @@ static void together(void *context, const struct forecast_set *set,
     struct belief *b = context;
     uint32_t kinds[FORECAST_MEMBERS_MAX] = {0};
     double pds[FORECAST_MEMBERS_MAX] = {0}, batches[FORECAST_MEMBERS_MAX];
-    size_t known = 0, unknown = 0, group = group_of(b, set->device);
-    while (unknown < set->count && set->kinds[unknown] == FORECAST_KIND_UNKNOWN)
-        unknown++;
-    for (size_t i = unknown; i < set->count; i++)
-        kinds[known++] = set->kinds[i];
+    size_t known = 0, group = group_of(b, set->device);
+    bool has_service = false;
+    for (size_t i = 0; i < set->count; i++) {
+        bool is_known = set->kinds[i] != FORECAST_KIND_UNKNOWN;
+        if (is_known && b->kinds[set->kinds[i] - 1].is_service)
+            has_service = true;
+        else if (is_known)
+            kinds[known++] = set->kinds[i];
+    }
     if (b->is_true && known > 0)
         belief_best(b, group, kinds, known, batches, pds);
     else
         believed(b, group, kinds, known, pds);
-    for (size_t i = 0; i < set->count; i++) {
-        ret_answer->pd[i] = i < unknown ? 1 : pds[i - unknown];
+    for (size_t i = 0, task = 0; i < set->count; i++) {
+        bool is_task = task < known && set->kinds[i] == kinds[task];
+        ret_answer->pd[i] = is_task ? pds[task++] : 1;
         ret_answer->p99_ms[i] = 0;
     }
+    if (has_service)
+        serve(b, set, group, ret_answer);
 }
 
 /* ---- life ---- */
 
-int belief_new(const struct truth *truth, const struct hardware *hardware, bool is_true,
+int belief_new(const struct truth *truth, const struct hardware *hardware,
+               const struct serving *serving, const struct serving_ways *ways, bool is_true,
                struct belief **ret_belief)
 {
     struct belief *b = calloc(1, sizeof *b);
     if (!b)
         return -ERR_NO_MEMORY;
-    *b = (struct belief){.truth = truth, .hardware = hardware, .is_true = is_true};
-    b->forecast =
-        (struct forecast){.context = b, .version = 1, .profile = profile, .together = together};
+    *b = (struct belief){.truth = truth,
+                         .hardware = hardware,
+                         .serving = serving,
+                         .ways = *ways,
+                         .is_true = is_true};
+    b->forecast = (struct forecast){
+        .context = b, .version = 1, .profile = profile, .together = together, .curve = curve};
     hash_map_init(&b->sets);
     b->profiles = calloc(hardware->group_count * BELIEF_KINDS_MAX, sizeof *b->profiles);
     if (!b->profiles) {
@@ -289,9 +382,32 @@ const struct belief_kind *belief_kind(const struct belief *b, uint32_t number)
     return &b->kinds[number - 1];
 }
 
+static struct forecast_profile service_profile(const struct serving_profile *p)
+{
+    return (struct forecast_profile){
+        .name = p->name,
+        .kind = WORKLOAD_SERVICE,
+        .batch_reference = 1,
+        .batch = 1,
+        .iteration_ms = p->base_ms + p->request_ms,
+        .sm_activity = fmin(1, p->width * p->rate_per_s * (p->base_ms + p->request_ms) / 1000),
+        .dram_rate = fmin(1, p->dram * p->rate_per_s * (p->base_ms + p->request_ms) / 1000),
+        .memory_bytes = (uint64_t)p->memory_bytes,
+        .slo_ms = p->slo_ms,
+        .rate_per_s = p->rate_per_s,
+        .service_batch_count = SERVING_BATCHES,
+        .service_batches = serving_batches,
+    };
+}
+
 static void make_profiles(struct belief *b, const struct belief_kind *kind, size_t index)
 {
     for (size_t i = 0; i < b->hardware->group_count; i++) {
+        if (kind->is_service) {
+            b->profiles[i * BELIEF_KINDS_MAX + index] =
+                service_profile(&b->serving->profiles[kind->service]);
+            continue;
+        }
         struct table_size size =
             truth_alone(b->truth, b->hardware->groups[i].gpu, kind->model, kind->batch);
         b->profiles[i * BELIEF_KINDS_MAX + index] = (struct forecast_profile){
@@ -311,7 +427,8 @@ static void make_profiles(struct belief *b, const struct belief_kind *kind, size
 int belief_kind_of(struct belief *b, const struct belief_kind *kind, uint32_t *ret_number)
 {
     for (size_t i = 0; i < b->kind_count; i++) {
-        if (b->kinds[i].model == kind->model && b->kinds[i].batch == kind->batch) {
+        if (b->kinds[i].model == kind->model && b->kinds[i].batch == kind->batch &&
+            b->kinds[i].is_service == kind->is_service && b->kinds[i].service == kind->service) {
             *ret_number = (uint32_t)i + 1;
             return 0;
         }

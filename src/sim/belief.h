@@ -6,6 +6,9 @@
  * never seen, PD = max(1, Σ SM activity, Σ DRAM rate), what a policy knows that has measured each
  * alone. Not the truth, and none of its parameters: what is believed comes from what happened.
  *
+ * Of a service its latency over the share, its rate and what is left beside it are known, as a profile
+ * has them; plans are made for half as many requests again as come on average.
+ *
  * True (`oracle`): the PD that the set really has, at the batch sizes that are best for it.
  */
 #pragma once
@@ -13,20 +16,24 @@
 
 #include "policy/forecast.h"
 #include "sim/hardware.h"
+#include "sim/serving.h"
 #include "sim/truth.h"
 
 enum { BELIEF_KINDS_MAX = 4096 };
 
-/* What a task runs: kind number 1 + index. */
+/* What a workload runs: kind number 1 + index. */
 struct belief_kind {
-    uint32_t model;
-    double batch; /* its user's */
+    uint32_t model; /* of a task */
+    double batch;   /* its user's */
+    bool is_service;
+    uint32_t service; /* index of its profile */
 };
 
 struct belief;
 
-/* Everything borrowed. -ERR_NO_MEMORY. */
-int belief_new(const struct truth *truth, const struct hardware *hardware, bool is_true,
+/* Everything borrowed; serving may be NULL. -ERR_NO_MEMORY. */
+int belief_new(const struct truth *truth, const struct hardware *hardware,
+               const struct serving *serving, const struct serving_ways *ways, bool is_true,
                struct belief **ret_belief);
 void belief_free(struct belief *b);
 /* Borrowed, as long as the belief. */
@@ -36,7 +43,7 @@ const struct forecast *belief_forecast(const struct belief *b);
 int belief_kind_of(struct belief *b, const struct belief_kind *kind, uint32_t *ret_number);
 const struct belief_kind *belief_kind(const struct belief *b, uint32_t number);
 
-/* A set (group: index into hardware.groups) ran with these PD, in the order of its kinds. */
+/* A set of tasks (group: index into hardware.groups) ran with these PD, in the order of its kinds. */
 int belief_observe(struct belief *b, size_t group, const uint32_t *kinds, size_t count,
                    const double *pds);
 /* The best batch sizes of the set by the truth, and their PD. */

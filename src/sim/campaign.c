@@ -18,7 +18,8 @@ enum { VERSION = 1 }; /* of what a run computes: older results are not taken up 
 
 struct campaign {
     struct campaign_config config;
-    const char *models[TABLES_MODELS_MAX];
+    const char *models[TABLES_MODELS_MAX + SERVING_PROFILES_MAX]; /* and services */
+    size_t model_count;
     int directory_fd; /* -1: none */
     size_t run_count;
     struct campaign_run *runs; /* owned */
@@ -94,8 +95,14 @@ static uint64_t fingerprint_of(const struct campaign *c, const struct campaign_r
         uint64_t numbers[] = {g->memory_bytes, g->node_count, (uint64_t)g->devices_per_node};
         hash = hash_bytes(numbers, sizeof numbers, hash ^ hash_string(g->gpu->name));
     }
-    double numbers[] = {run->rate, engine->estimate_error, engine->start_s,
-                        truth_noise(engine->truth)};
+    if (engine->service_count > 0)
+        hash = hash_bytes(engine->serving, sizeof *engine->serving, hash);
+    double numbers[] = {run->rate,
+                        engine->estimate_error,
+                        engine->start_s,
+                        truth_noise(engine->truth),
+                        (double)engine->service_count,
+                        engine->faults_per_device_day};
     hash = hash_bytes(numbers, sizeof numbers, hash + (uint64_t)engine->max_neighbours);
     return hash_bytes(run->name, strlen(run->name), hash);
 }
@@ -147,7 +154,7 @@ static int keep(struct error *e, const struct campaign *c, const struct campaign
 static void name_models(const struct campaign *c, struct result *r)
 {
     r->models = c->models;
-    r->model_count = truth_tables(c->config.engine.truth)->model_count;
+    r->model_count = c->model_count;
 }
 
 /* One that is there from before, and was made from the same. */
@@ -235,7 +242,9 @@ int campaign_new(struct error *e, const struct campaign_config *config, struct c
     c->directory_fd = -1;
     pthread_mutex_init(&c->lock, NULL);
     for (size_t i = 0; i < tables->model_count; i++)
-        c->models[i] = tables->models[i].name;
+        c->models[c->model_count++] = tables->models[i].name;
+    for (size_t i = 0; config->engine.serving && i < config->engine.serving->profile_count; i++)
+        c->models[c->model_count++] = config->engine.serving->profiles[i].name;
     c->run_count = config->rate_count * config->seed_count * config->variant_count;
     c->runs = calloc(c->run_count, sizeof *c->runs);
     c->ended = calloc(c->run_count, sizeof *c->ended);

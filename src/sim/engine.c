@@ -11,6 +11,8 @@
 
 /* Nobody is ever silent here: what nodes say comes at once, and no beats are simulated. */
 #define FOR_EVER_MS (INT64_C(1000) * 365 * 24 * 3600 * 1000)
+/* Between two checkpoints of a task. */
+#define CHECKPOINT_S 600
 /* Nothing runs, nothing comes, and for that long nothing was placed: what waits waits for ever. */
 #define HOPELESS_MS (INT64_C(24) * 3600 * 1000)
 enum { UUID_PREFIX = 4, NODE_PREFIX = 1 }; /* "GPU-17", "n3" */
@@ -72,12 +74,24 @@ static void remember(struct engine *g, const struct cluster_action *a, bool is_s
                            .session = a->session,
                            .attempt = a->attempt,
                            .is_stop = is_stop,
+                           .is_suspect = a->suspect,
                            .node = (uint32_t)strtoul(a->node + NODE_PREFIX, NULL, 10)};
     if (is_stop)
         return;
     to->device_count = a->placed->device_count;
     for (int i = 0; i < to->device_count; i++)
         to->sites[i] = (uint32_t)strtoul(a->placed->devices[i] + UUID_PREFIX, NULL, 10);
+}
+
+static void set_phase(struct engine *g, struct task *t, enum task_phase phase);
+
+/* The cluster has given it up. */
+static void give_up(struct engine *g, struct task *t)
+{
+    if (t->phase != TASK_WAITING)
+        return;
+    g->result->workloads[t - g->tasks].state = WORKLOAD_FAILED;
+    set_phase(g, t, TASK_OVER);
 }
 
 /* A step; what nodes have to answer is remembered. */
@@ -92,6 +106,8 @@ static void step(struct engine *g, const struct cluster_event *event)
             remember(g, a, false);
         else if (a->kind == CLUSTER_SEND_STOP)
             remember(g, a, true);
+        else if (a->kind == CLUSTER_STORE_STATUS && a->status->state == WORKLOAD_FAILED)
+            give_up(g, task_of(g, a->workload));
         else if (a->kind == CLUSTER_SEND_WELCOME)
             g->sessions[strtoul(a->node + NODE_PREFIX, NULL, 10)] = a->session;
     }
@@ -122,6 +138,10 @@ static struct result_workload *row_of(const struct engine *g, const struct task 
 
 static void set_phase(struct engine *g, struct task *t, enum task_phase phase)
 {
+    if (task_is_service(t)) {
+        t->phase = phase;
+        return;
+    }
     g->waiting_count -= t->phase == TASK_WAITING;
     g->running_count -= t->phase == TASK_STARTING || t->phase == TASK_RUNNING;
     t->phase = phase;
@@ -168,6 +188,7 @@ static void leave(struct engine *g, struct task *t, enum task_phase phase)
 {
     double now_s = engine_seconds(g->now_ms);
     engine_unschedule(g, &t->event);
+    engine_unschedule(g, &t->clearing);
     task_advance(g, t);
     row_of(g, t)->batch_last = t->batch;
     set_phase(g, t, phase);
@@ -197,6 +218,7 @@ static void answer_grant(struct engine *g, const struct granted *said)
                                      .started_wall_ms = g->now_ms + 1};
     for (int i = 0; i < said->device_count; i++)
         t->slots[(int)part * part_devices(g, t) + i].site = said->sites[i];
+    t->attempt = said->attempt;
     t->parts_granted++;
     if (t->parts_granted == t->part_count) {
         bool was_gathering = t->part_count > 1 && g->is_gathering;
@@ -207,6 +229,22 @@ static void answer_grant(struct engine *g, const struct granted *said)
         }
     }
     report(g, said->node, &running);
+    if (said->is_suspect) {
+        struct device_config device;
+        device_config_default(&device);
+        engine_schedule(g, &t->clearing, g->now_ms + device.probation_ms);
+    }
+}
+
+/* It was a suspect, and ran long enough without a fault. */
+static void clear(struct engine *g, struct task *t)
+{
+    struct attempt_report cleared = {.workload = t->first_id,
+                                     .attempt = t->attempt,
+                                     .phase = ATTEMPT_RUNNING,
+                                     .started_wall_ms = g->now_ms,
+                                     .cleared = true};
+    report(g, g->sites[t->slots[0].site].node, &cleared);
 }
 
 /* The cluster wants it off: to be queued again, somewhere else. Its progress is in a checkpoint. */
@@ -252,7 +290,7 @@ static void finish(struct engine *g, struct task *t)
     for (uint32_t p = 0; p < t->part_count; p++)
         report(g, nodes[p],
                &(struct attempt_report){.workload = t->first_id + p,
-                                        .attempt = row->attempts,
+                                        .attempt = t->attempt,
                                         .phase = ATTEMPT_EXITED,
                                         .started_wall_ms = g->now_ms,
                                         .ended_wall_ms = g->now_ms + 1});
@@ -266,6 +304,58 @@ static void begin(struct engine *g, struct task *t)
     set_phase(g, t, TASK_RUNNING);
     for (uint32_t i = 0; i < t->slot_count; i++)
         site_began(g, t->slots[i].site);
+    if (task_is_service(t))
+        engine_schedule(g, &t->event, g->now_ms + SERVING_STEP_S * 1000);
+}
+
+/* The rate of a service's requests changes. */
+static void change_rate(struct engine *g, struct task *t)
+{
+    site_refresh(g, &g->sites[t->slots[0].site]);
+    engine_schedule(g, &t->event, g->now_ms + SERVING_STEP_S * 1000);
+}
+
+/* A fault takes what was done since the last checkpoint. */
+static void lose_work(struct engine *g, struct task *t)
+{
+    double done_s = t->item->duration_s - t->remaining_s;
+    t->remaining_s += fmin(done_s, CHECKPOINT_S * rng_double(&g->fault_rng));
+}
+
+void engine_evict(struct engine *g, uint64_t id, enum attempt_verdict verdict, const char *why)
+{
+    struct task *t = task_of(g, id);
+    struct attempt_report moved = {.workload = id,
+                                   .phase = ATTEMPT_EXITED,
+                                   .attempt = t->attempt,
+                                   .started_wall_ms = g->now_ms + 1,
+                                   .ended_wall_ms = g->now_ms + 1,
+                                   .signal = 15,
+                                   .verdict = verdict};
+    if (t->phase != TASK_STARTING && t->phase != TASK_RUNNING)
+        return;
+    uint32_t node = g->sites[t->slots[0].site].node;
+    (void)str_copy(moved.text, sizeof moved.text, why);
+    leave(g, t, TASK_WAITING);
+    row_of(g, t)->evictions++;
+    if (verdict != VERDICT_MOVED && !task_is_service(t))
+        lose_work(g, t);
+    report(g, node, &moved);
+}
+
+void engine_say_health(struct engine *g, const struct site *s)
+{
+    char name[NODE_NAME_MAX];
+    struct device_health health = {.state = device_state(s->monitor),
+                                   .admits = device_admission(s->monitor)};
+    struct cluster_event event = {.kind = CLUSTER_NODE_BEAT, .now = clock_of(g)};
+    (void)snprintf(health.uuid, sizeof health.uuid, "GPU-%u", (unsigned)(s - g->sites));
+    (void)snprintf(name, sizeof name, "n%u", s->node);
+    event.node.node = name;
+    event.node.session = g->sessions[s->node];
+    event.node.health = &health;
+    event.node.health_count = 1;
+    step(g, &event);
 }
 
 /* ---- submission ---- */
@@ -289,7 +379,7 @@ static int reserve_ids(struct engine *g, size_t count, uint32_t task)
 static double stated_ms(const struct engine *g, const struct task *t)
 {
     struct rng rng;
-    rng_seed(&rng, hash_u64(g->config->seed) ^ (index_of(g, t) + 1));
+    rng_seed(&rng, hash_u64(g->config->seed) ^ (index_of(g, t) + 1 - g->config->service_count));
     double u = 1 - rng_double(&rng), v = rng_double(&rng);
     double normal = sqrt(-2 * log(u)) * cos(2 * M_PI * v);
     double error = g->is_true ? 0 : g->config->estimate_error * normal;
@@ -298,16 +388,20 @@ static double stated_ms(const struct engine *g, const struct task *t)
 
 static void submit_task(struct engine *g, struct task *t)
 {
-    struct workload_needs needs = {.kind = WORKLOAD_TASK,
+    bool is_service = task_is_service(t);
+    struct workload_needs needs = {.kind = is_service ? WORKLOAD_SERVICE : WORKLOAD_TASK,
                                    .devices = part_devices(g, t),
                                    .share_max_percent = 100,
                                    .grace_ms = 10000};
-    if (t->part_count == 1) /* whole nodes are nobody else's */
+    if (is_service)
+        needs.quota_bytes = (uint64_t)t->service->memory_bytes;
+    else if (t->part_count == 1) /* whole nodes are nobody else's */
         needs.quota_bytes = truth_booking_bytes(g->config->truth, t->item->model, t->item->batch);
-    struct cluster_submission item = {
-        .name = "task",
-        .needs = &needs,
-        .known = {.kind = t->kind, .alone_ms = stated_ms(g, t), .checkpoints = true}};
+    struct cluster_submission item = {.name = "task",
+                                      .needs = &needs,
+                                      .known = {.kind = t->kind,
+                                                .alone_ms = is_service ? 0 : stated_ms(g, t),
+                                                .checkpoints = !is_service}};
     t->slots = calloc(t->slot_count, sizeof *t->slots);
     t->first_id = (uint32_t)g->id_count + 1;
     if (!t->slots || reserve_ids(g, t->part_count, (uint32_t)index_of(g, t)) < 0) {
@@ -354,6 +448,10 @@ static void arrive(struct engine *g, struct task *t)
 {
     const struct hardware *h = g->config->hardware;
     struct belief_kind kind = {.model = t->item->model, .batch = t->item->batch};
+    if (task_is_service(t)) {
+        kind.is_service = true;
+        kind.service = (uint32_t)(t->service - g->config->serving->profiles);
+    }
     int node_devices = largest_node(h);
     int r = belief_kind_of(g->belief, &kind, &t->kind);
     if (r < 0) {
@@ -376,6 +474,34 @@ static void arrive(struct engine *g, struct task *t)
     }
 }
 
+/* ---- faults ---- */
+
+static void schedule_fault(struct engine *g)
+{
+    double devices = (double)g->config->hardware->device_count;
+    double gap_s =
+        -log(1 - rng_double(&g->fault_rng)) * 86400 / (g->config->faults_per_device_day * devices);
+    engine_schedule(g, &g->fault, g->now_ms + (int64_t)(gap_s * 1000) + 1);
+}
+
+static bool has_gang(const struct engine *g, const struct site *s)
+{
+    for (size_t i = 0; i < s->resident_count; i++)
+        if (g->tasks[s->residents[i].task].part_count > 1)
+            return true;
+    return false;
+}
+
+static void strike(struct engine *g)
+{
+    struct site *s = &g->sites[rng_below(&g->fault_rng, g->config->hardware->device_count)];
+    if (s->resident_count > 0 && !has_gang(g, s)) {
+        g->result->summary.faults++;
+        watch_fault(g, s);
+    }
+    schedule_fault(g);
+}
+
 /* ---- the loop ---- */
 
 static int64_t next_submit_ms(const struct engine *g)
@@ -388,13 +514,19 @@ static int64_t next_submit_ms(const struct engine *g)
 static void happen(struct engine *g, struct engine_event *event)
 {
     engine_unschedule(g, event);
-    if (event->kind == ENGINE_TUNE) {
+    struct task *t = list_entry(event, struct task, event); /* of ENGINE_TASK */
+    if (event->kind == ENGINE_TUNE)
         site_tune(g, list_entry(event, struct site, event));
-        return;
-    }
-    struct task *t = list_entry(event, struct task, event);
-    if (t->phase == TASK_STARTING)
+    else if (event->kind == ENGINE_WATCH)
+        watch_sample(g, list_entry(event, struct site, watch));
+    else if (event->kind == ENGINE_FAULT)
+        strike(g);
+    else if (event->kind == ENGINE_CLEAR)
+        clear(g, list_entry(event, struct task, clearing));
+    else if (t->phase == TASK_STARTING)
         begin(g, t);
+    else if (task_is_service(t))
+        change_rate(g, t);
     else
         finish(g, t);
 }
@@ -414,7 +546,8 @@ static bool advance(struct engine *g)
     int64_t next_ms = event_ms < submit_ms ? event_ms : submit_ms;
     if (tick_ms < next_ms)
         next_ms = tick_ms;
-    if (g->over_count == g->task_count || next_ms == INT64_MAX || is_hopeless(g, next_ms))
+    if (g->over_count + g->config->service_count == g->task_count || next_ms == INT64_MAX ||
+        is_hopeless(g, next_ms))
         return false;
     if (next_ms > g->now_ms) {
         course_pass(&g->course, engine_seconds(next_ms));
@@ -467,12 +600,42 @@ static void join_nodes(struct engine *g)
     }
 }
 
+/* Services come first, all at once, of each kind in turn. */
+static void init_services(struct engine *g)
+{
+    const struct serving *serving = g->config->serving;
+    size_t models = truth_tables(g->config->truth)->model_count;
+    for (size_t i = 0; i < g->config->service_count; i++) {
+        size_t profile = i % serving->profile_count;
+        g->service_items[i] =
+            (struct trace_item){.devices = 1,
+                                .batch = 1,
+                                .duration_s = 1,
+                                .model = (uint32_t)serving->profiles[profile].like};
+        g->tasks[i].service = &serving->profiles[profile];
+        g->tasks[i].item = &g->service_items[i];
+        g->tasks[i].event.kind = ENGINE_TASK;
+        g->tasks[i].clearing.kind = ENGINE_CLEAR;
+        g->result->workloads[i] = (struct result_workload){.id = i + 1,
+                                                           .kind = WORKLOAD_SERVICE,
+                                                           .state = WORKLOAD_QUEUED,
+                                                           .model = (uint32_t)(models + profile),
+                                                           .devices = 1,
+                                                           .start_s = -1,
+                                                           .end_s = -1,
+                                                           .batch_user = 1,
+                                                           .batch_last = 1};
+    }
+}
+
 static void init_tasks(struct engine *g)
 {
-    for (size_t i = 0; i < g->task_count; i++) {
-        const struct trace_item *item = &g->config->trace->items[i];
+    size_t services = g->config->service_count;
+    for (size_t i = services; i < g->task_count; i++) {
+        const struct trace_item *item = &g->config->trace->items[i - services];
         g->tasks[i].item = item;
         g->tasks[i].event.kind = ENGINE_TASK;
+        g->tasks[i].clearing.kind = ENGINE_CLEAR;
         g->result->workloads[i] = (struct result_workload){.id = i + 1,
                                                            .kind = WORKLOAD_TASK,
                                                            .state = WORKLOAD_QUEUED,
@@ -497,10 +660,32 @@ static bool policy_tunes(const struct engine_config *config)
     return false;
 }
 
+/* What a policy's system does for services. */
+static struct serving_ways policy_ways(const struct engine_config *config)
+{
+    static const struct {
+        const char *policy;
+        struct serving_ways ways;
+    } all[] = {{"gpumux", {.time = true, .space = true}},
+               {"oracle", {.time = true, .space = true}},
+               {"muxflow", {.time = true}},
+               {"mudi", {.space = true}},
+               {"gslice", {.space = true}}};
+    struct serving_ways ways = {0};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (str_equal(config->policy->name, all[i].policy))
+            ways = all[i].ways;
+    ways.time = ways.time && !config->options.without[POLICY_PART_GATE];
+    return ways;
+}
+
 static int open_engine(struct engine *g, const struct engine_config *config, struct result *result)
 {
     struct cluster_config cluster;
-    *g = (struct engine){.config = config, .result = result, .task_count = config->trace->count};
+    *g = (struct engine){.config = config,
+                         .result = result,
+                         .task_count = config->service_count + config->trace->count};
+    g->ways = policy_ways(config);
     g->is_true = str_equal(config->policy->name, "oracle");
     g->tunes = policy_tunes(config);
     hash_map_init(&g->tuned);
@@ -508,15 +693,22 @@ static int open_engine(struct engine *g, const struct engine_config *config, str
     cluster_actions_init(&g->actions);
     course_init(&g->course);
     rng_seed(&g->rng, config->seed);
+    rng_seed(&g->fault_rng, config->seed + 1);
+    g->fault.kind = ENGINE_FAULT;
     g->tasks = calloc(g->task_count, sizeof *g->tasks);
     g->gangs = calloc(g->task_count, sizeof *g->gangs);
+    g->service_items = calloc(config->service_count + 1, sizeof *g->service_items);
+    g->device_actions = calloc(1, sizeof *g->device_actions);
     g->sessions = calloc(config->hardware->node_count, sizeof *g->sessions);
     result->workloads = calloc(g->task_count, sizeof *result->workloads);
     result->workload_count = g->task_count;
-    if (!g->tasks || !g->gangs || !g->sessions || !result->workloads || site_init_all(g) < 0)
+    if (!g->tasks || !g->gangs || !g->service_items || !g->device_actions || !g->sessions ||
+        !result->workloads || site_init_all(g) < 0)
         return -ERR_NO_MEMORY;
+    init_services(g);
     init_tasks(g);
-    int r = belief_new(config->truth, config->hardware, g->is_true, &g->belief);
+    int r = belief_new(config->truth, config->hardware, config->serving, &g->ways, g->is_true,
+                       &g->belief);
     if (r < 0)
         return r;
     cluster_config_default(&cluster);
@@ -542,6 +734,8 @@ static void close_engine(struct engine *g)
     heap_done(&g->events);
     free(g->tasks);
     free(g->gangs);
+    free(g->service_items);
+    free(g->device_actions);
     free(g->sessions);
     free(g->task_of_id);
     free(g->granted);
@@ -564,6 +758,11 @@ static void fill_result(struct engine *g, struct result *r)
         r->is_extrapolated |= !h->groups[i].gpu->is_measured;
     for (size_t i = 0; i < r->workload_count; i++)
         end_s = fmax(end_s, r->workloads[i].end_s);
+    for (size_t i = 0; i < g->config->service_count; i++) {
+        task_advance(g, &g->tasks[i]);
+        if (g->tasks[i].phase == TASK_RUNNING)
+            r->workloads[i].state = WORKLOAD_RUNNING;
+    }
     course_finish(&g->course, end_s, h->device_count, r);
 }
 
@@ -576,6 +775,8 @@ int engine_run(struct error *e, const struct engine_config *config, struct resul
     g->failed = open_engine(g, config, &result);
     if (g->failed == 0)
         join_nodes(g);
+    if (g->failed == 0 && config->faults_per_device_day > 0)
+        schedule_fault(g);
     while (g->failed == 0 && advance(g))
         if (config->stop && atomic_load_explicit(config->stop, memory_order_relaxed))
             g->failed = -ERR_UNAVAILABLE;

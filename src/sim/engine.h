@@ -7,6 +7,11 @@
  * A task larger than a node is several workloads to the cluster, one a node; it runs when all of them
  * do, and one such task at a time is gathered.
  *
+ * Services come first and stay. A policy whose system protects them (gpumux, muxflow, mudi, gslice) has that:
+ * tasks are gated, or squeezed into what is left, and where a p99 comes near its SLO all the same, the
+ * device's own state machine (device_step, unchanged) throttles and evicts. With others, tasks and
+ * services simply share.
+ *
  * Everything random comes from the seed: the same configuration gives the same result.
  */
 #pragma once
@@ -16,6 +21,7 @@
 #include "policy/policy.h"
 #include "sim/hardware.h"
 #include "sim/result.h"
+#include "sim/serving.h"
 #include "sim/trace.h"
 #include "sim/truth.h"
 
@@ -24,6 +30,8 @@ struct engine_config {
     const struct truth *truth;
     const struct hardware *hardware;
     const struct trace *trace;
+    const struct serving *serving; /* NULL: there are no services */
+    size_t service_count;          /* that are there from the beginning to the end */
     const struct policy *policy;
     struct policy_options options;
     uint64_t seed;
@@ -31,7 +39,10 @@ struct engine_config {
     double
         estimate_error; /* of the durations that tasks say: standard deviation of the logarithm */
     double start_s;     /* from a grant to the first iteration */
-    bool keeps_spans;   /* who was where: for a report; else the result has none */
+    /* GPU faults: each ends all that share the device, as the state machine of the device says. Tasks of
+     * several nodes are spared. */
+    double faults_per_device_day;
+    bool keeps_spans;      /* who was where: for a report; else the result has none */
     _Atomic size_t *ended; /* workloads that have ended so far, for whoever watches; may be NULL */
     const _Atomic bool *stop; /* gives up when it becomes true; may be NULL */
 };

@@ -1,6 +1,6 @@
 /*
  * Inside the engine. engine.c: the loop and the conversation with the cluster; site.c: who is on which
- * device, how fast, at which batch size.
+ * device, how fast, at which batch size; watch.c: services that come near their SLO.
  *
  *   task     a workload of the trace; to the cluster it is `part_count` workloads, one but for a task
  *            that is larger than a node. It has a slot for every device
@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "cluster/cluster.h"
 #include "cluster/heap.h"
+#include "device/device.h"
 #include "learn/tuner.h"
 #include "sim/belief.h"
 #include "sim/course.h"
@@ -23,7 +24,7 @@ enum {
 };
 
 /* Something that will happen. */
-enum engine_event_kind { ENGINE_TASK, ENGINE_TUNE };
+enum engine_event_kind { ENGINE_TASK, ENGINE_TUNE, ENGINE_WATCH, ENGINE_FAULT, ENGINE_CLEAR };
 struct engine_event {
     struct heap_member member;
     int64_t due_ms;
@@ -41,9 +42,14 @@ struct task_slot {
 };
 
 struct task {
-    struct engine_event event; /* it begins, or ends */
+    struct engine_event event;    /* it begins, or ends; of a service: its rate changes */
+    struct engine_event clearing; /* it was a suspect, and has run long enough */
     const struct trace_item *item;
+    const struct serving_profile *service; /* NULL: a task */
+    struct serving_state serving;          /* of a service that runs */
+    double rate_per_s;
     enum task_phase phase;
+    int attempt;       /* as the cluster counts */
     uint32_t kind;     /* of the belief */
     uint32_t first_id; /* of its first part at the cluster; 0: not submitted */
     uint32_t part_count, parts_granted, parts_over;
@@ -68,6 +74,10 @@ struct site {
     struct tuner *tuner; /* the search under way, or NULL; owned */
     int64_t steady_ms;   /* since when nothing has changed there */
     double sm, dram, memory;
+    /* Where a service comes near its SLO beside tasks: */
+    struct engine_event watch;
+    struct device_monitor *monitor; /* NULL: all is well; owned */
+    double throttle;                /* part of their time that tasks may use */
 };
 
 /* Batch sizes that a search ended with. */
@@ -82,7 +92,7 @@ struct granted {
     uint32_t node;
     int device_count;
     uint32_t sites[WORKLOAD_DEVICES_MAX];
-    bool is_stop;
+    bool is_stop, is_suspect;
 };
 
 struct engine {
@@ -100,8 +110,14 @@ struct engine {
     int failed; /* the first error, or 0 */
 
     struct task *tasks;
-    size_t task_count, next_task, over_count, running_count, waiting_count;
-    uint32_t *task_of_id; /* cluster ids from 1 on → task index */
+    size_t task_count, next_task, over_count, running_count,
+        waiting_count;                /* count: with services */
+    struct trace_item *service_items; /* what services are in place of a trace's; owned */
+    struct serving_ways ways;
+    struct engine_event fault; /* the next one */
+    struct rng fault_rng;
+    struct device_actions *device_actions; /* of one step; owned */
+    uint32_t *task_of_id;                  /* cluster ids from 1 on → task index */
     size_t id_count, id_capacity;
     struct site *sites;
     uint64_t *sessions; /* of nodes */
@@ -123,6 +139,10 @@ static inline double engine_seconds(int64_t ms)
 }
 
 /* engine.c */
+/* Its device ends it, by that verdict. */
+void engine_evict(struct engine *g, uint64_t id, enum attempt_verdict verdict, const char *why);
+/* What a device's monitor says of it, to the cluster. */
+void engine_say_health(struct engine *g, const struct site *s);
 void engine_schedule(struct engine *g, struct engine_event *event, int64_t due_ms);
 void engine_unschedule(struct engine *g, struct engine_event *event);
 
@@ -134,9 +154,23 @@ void site_add(struct engine *g, uint32_t site, struct resident resident);
 void site_remove(struct engine *g, uint32_t site, struct resident resident);
 /* One there has begun. */
 void site_began(struct engine *g, uint32_t site);
+/* All speeds there, after something has changed: a rate, a throttle. */
+void site_refresh(struct engine *g, struct site *s);
 /* A round of its search is over. */
 void site_tune(struct engine *g, struct site *s);
 /* Its progress up to now, at the speed that it had. */
 void task_advance(struct engine *g, struct task *t);
 /* When it ends, at the speed that it has now. */
 void task_reschedule(struct engine *g, struct task *t);
+bool task_is_service(const struct task *t);
+
+/* watch.c */
+/* After speeds changed: whether this device must be watched. */
+void watch_consider(struct engine *g, struct site *s);
+/* A fault that ends whoever is there. */
+void watch_fault(struct engine *g, struct site *s);
+/* A fifth of a second has passed. */
+void watch_sample(struct engine *g, struct site *s);
+/* Of a device that is watched; else nothing. */
+void watch_came(struct engine *g, struct site *s, const struct task *t);
+void watch_left(struct engine *g, struct site *s, const struct task *t);

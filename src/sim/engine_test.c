@@ -8,38 +8,24 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "sim/shipped.h"
+#include "sim/scenario.h"
 
 struct fixture {
-    struct truth *truth;
-    struct hardware hardware;
-    struct trace trace;
+    struct scenario scenario;
+    struct trace trace; /* of a test's own */
     struct engine_config config;
 };
 
-static const char *shipped(const char *name, size_t *ret_length)
-{
-    const char *text = shipped_find(name, ret_length);
-    assert_non_null(text);
-    return text;
-}
-
 static void open_fixture(struct fixture *f, const char *nodes, const char *policy)
 {
-    struct tables tables = {0};
-    size_t length;
-    const char *text = shipped("h200_train_solo.csv", &length);
-    assert_int_equal(tables_add_solo(NULL, text, length, &tables), 0);
-    text = shipped("h200_train_pairs.csv", &length);
-    assert_int_equal(tables_add_pairs(NULL, text, length, &tables, NULL), 0);
-    text = shipped("noise_scales.csv", &length);
-    assert_int_equal(tables_add_noise_scales(NULL, text, length, &tables), 0);
-    assert_int_equal(truth_new(NULL, &tables, 0, 1, &f->truth), 0);
-    assert_int_equal(hardware_parse(NULL, nodes, &f->hardware), 0);
+    const struct scenario_words words = {.nodes = nodes, .trace = "tasks-300", .seed = 1};
+    assert_int_equal(scenario_open(NULL, &words, &f->scenario), 0);
+    f->trace = (struct trace){0};
     engine_config_default(&f->config);
-    f->config.truth = f->truth;
-    f->config.hardware = &f->hardware;
-    f->config.trace = &f->trace;
+    f->config.truth = f->scenario.truth;
+    f->config.hardware = &f->scenario.hardware;
+    f->config.serving = f->scenario.serving;
+    f->config.trace = &f->scenario.trace;
     f->config.policy = policy_find(policy);
     f->config.seed = 1;
     assert_non_null(f->config.policy);
@@ -49,15 +35,17 @@ static void read_trace(struct fixture *f, const char *text)
 {
     struct trace_mix mix;
     struct error e = {0};
-    trace_mix_default(truth_tables(f->truth), &mix);
+    trace_mix_default(truth_tables(f->scenario.truth), &mix);
     assert_int_equal(
-        trace_parse(&e, text, strlen(text), truth_tables(f->truth), &mix, 1, &f->trace), 0);
+        trace_parse(&e, text, strlen(text), truth_tables(f->scenario.truth), &mix, 1, &f->trace),
+        0);
+    f->config.trace = &f->trace;
 }
 
 static void close_fixture(struct fixture *f)
 {
     trace_done(&f->trace);
-    truth_free(f->truth);
+    scenario_done(&f->scenario);
 }
 
 static void alone_it_takes_what_it_takes(void **state)
@@ -114,17 +102,17 @@ static void larger_than_a_node(void **state)
     close_fixture(&f);
 }
 
-static void run_tasks(const char *policy, struct result *ret)
+/* The first of the 300 tasks, twice as many as the devices alone could do. */
+enum { TASKS = 40 };
+static void run_tasks(const char *policy, size_t services, double faults, struct result *ret)
 {
     struct fixture f;
-    struct trace_mix mix;
-    size_t length;
-    open_fixture(&f, "5x4xH200:24g", policy);
-    const char *text = shipped("tasks_300.csv", &length);
-    trace_mix_default(truth_tables(f.truth), &mix);
-    assert_int_equal(trace_parse(NULL, text, length, truth_tables(f.truth), &mix, 1, &f.trace), 0);
-    trace_hasten(&f.trace, 2 / trace_load(&f.trace, f.hardware.device_count));
-    assert_true(fabs(trace_load(&f.trace, f.hardware.device_count) - 2) < 1e-9);
+    open_fixture(&f, "1x4xH200:24g", policy);
+    assert_int_equal(trace_resize(&f.scenario.trace, TASKS), 0);
+    double load = trace_load(&f.scenario.trace, f.scenario.hardware.device_count);
+    trace_hasten(&f.scenario.trace, 2 / load);
+    f.config.service_count = services;
+    f.config.faults_per_device_day = faults;
     assert_int_equal(engine_run(NULL, &f.config, ret), 0);
     close_fixture(&f);
 }
@@ -135,12 +123,12 @@ static void policies_are_repeatable(void **state)
     (void)state;
     for (size_t i = 0; policy_at(i); i++) {
         struct result a, b;
-        run_tasks(policy_at(i)->name, &a);
-        run_tasks(policy_at(i)->name, &b);
-        assert_int_equal(a.summary.succeeded, 300);
+        run_tasks(policy_at(i)->name, 0, 0, &a);
+        run_tasks(policy_at(i)->name, 0, 0, &b);
+        assert_int_equal(a.summary.succeeded, TASKS);
         assert_int_equal(a.workload_count, b.workload_count);
         assert_memory_equal(&a.summary, &b.summary, sizeof a.summary);
-        assert_memory_equal(a.workloads, b.workloads, 300 * sizeof *a.workloads);
+        assert_memory_equal(a.workloads, b.workloads, TASKS * sizeof *a.workloads);
         assert_memory_equal(a.points, b.points, a.point_count * sizeof *a.points);
         assert_true(a.summary.sm_mean > 0.1 && a.summary.sm_mean <= 1);
         result_done(&a);
@@ -152,7 +140,7 @@ static void conserves_work(void **state)
 {
     (void)state;
     struct result r;
-    run_tasks("exclusive", &r);
+    run_tasks("exclusive", 0, 0, &r);
     double busy_s = 0, wanted_s = 0;
     for (size_t i = 0; i < r.span_count; i++)
         busy_s += r.spans[i].to_s - r.spans[i].from_s - 5;
@@ -160,6 +148,63 @@ static void conserves_work(void **state)
         wanted_s += r.workloads[i].alone_s;
     assert_true(fabs(busy_s / wanted_s - 1) < 1e-3);
     result_done(&r);
+}
+
+/* The order that the papers and common sense have. */
+static void sharing_pays(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"oracle", "gpumux", "kernelest", "exclusive"};
+    double before_s = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct result r;
+        run_tasks(names[i], 0, 0, &r);
+        assert_true(r.summary.completion.mean_s > before_s);
+        before_s = r.summary.completion.mean_s;
+        result_done(&r);
+    }
+}
+
+static void services_are_kept_well(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"gpumux", "mudi", "muxflow", "mps"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct result r;
+        run_tasks(names[i], 2, 0, &r);
+        assert_int_equal(r.workload_count, TASKS + 2);
+        assert_int_equal(r.summary.succeeded, TASKS);
+        for (size_t w = 0; w < 2; w++) {
+            assert_int_equal(r.workloads[w].kind, WORKLOAD_SERVICE);
+            assert_int_equal(r.workloads[w].state, WORKLOAD_RUNNING);
+            assert_true(r.workloads[w].requests > r.workloads[w].late_requests);
+        }
+        if (i < 3)
+            assert_true(r.summary.late_requests <= 0.012 * r.summary.requests);
+        result_done(&r);
+    }
+}
+
+static void faults_are_survived(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"exclusive", "firstfit", "muxflow"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct result calm, a, b;
+        run_tasks(names[i], 1, 0, &calm);
+        run_tasks(names[i], 1, 80, &a);
+        run_tasks(names[i], 1, 80, &b);
+        assert_true(a.summary.faults > 10 && a.summary.evictions > calm.summary.evictions);
+        assert_int_equal(a.summary.unfinished, 0);
+        assert_int_equal(a.summary.succeeded + a.summary.failed, TASKS);
+        assert_true(a.summary.failed <= 10); /* by three faults alone */
+        if (i == 0)                          /* alone: what was lost is done again */
+            assert_true(a.summary.pd_mean > calm.summary.pd_mean + 0.01);
+        assert_memory_equal(&a.summary, &b.summary, sizeof a.summary);
+        result_done(&calm);
+        result_done(&a);
+        result_done(&b);
+    }
 }
 
 int main(void)
@@ -170,6 +215,9 @@ int main(void)
         cmocka_unit_test(larger_than_a_node),
         cmocka_unit_test(policies_are_repeatable),
         cmocka_unit_test(conserves_work),
+        cmocka_unit_test(sharing_pays),
+        cmocka_unit_test(services_are_kept_well),
+        cmocka_unit_test(faults_are_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

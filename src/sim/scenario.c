@@ -1,6 +1,7 @@
 #include "sim/scenario.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "base/str.h"
 #include "sim/shipped.h"
@@ -84,6 +85,19 @@ static int open_trace(struct error *e, const struct scenario_words *words, struc
     return r;
 }
 
+static int open_services(struct error *e, struct scenario *s)
+{
+    size_t services_length, rates_length;
+    const char *services = shipped_find("services.csv", &services_length);
+    const char *rates = shipped_find("request_rates.csv", &rates_length);
+    assert(services && rates);
+    s->serving = calloc(1, sizeof *s->serving);
+    if (!s->serving)
+        return error_set(e, ERR_NO_MEMORY, "no memory for services");
+    return serving_load(e, truth_tables(s->truth), services, services_length, rates, rates_length,
+                        s->serving);
+}
+
 int scenario_open(struct error *e, const struct scenario_words *words,
                   struct scenario *ret_scenario)
 {
@@ -91,6 +105,8 @@ int scenario_open(struct error *e, const struct scenario_words *words,
     int r = hardware_parse(e, words->nodes, &s.hardware);
     if (r == 0)
         r = scenario_truth(e, words->noise, words->seed, &s.truth);
+    if (r == 0)
+        r = open_services(e, &s);
     if (r == 0)
         r = open_trace(e, words, &s);
     if (r < 0) {
@@ -105,5 +121,7 @@ void scenario_done(struct scenario *s)
 {
     trace_done(&s->trace);
     truth_free(s->truth);
+    free(s->serving);
+    s->serving = NULL;
     s->truth = NULL;
 }

@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "sim/hardware.h"
+#include "sim/serving.h"
 #include "sim/trace.h"
 #include "sim/truth.h"
 
@@ -12,7 +13,8 @@ enum { SCENARIO_TEXT_MAX = 64 << 20 }; /* bytes of a trace */
 struct scenario {
     struct truth *truth;
     struct hardware hardware;
-    struct trace trace; /* at rate 1 */
+    struct trace trace;      /* at rate 1 */
+    struct serving *serving; /* the shipped services */
 };
 
 /* All text; NULL what is not said. */

@@ -19,6 +19,8 @@ INCLUDE_FILE(pairs, "h200_train_pairs.csv");
 INCLUDE_FILE(noise, "noise_scales.csv");
 INCLUDE_FILE(philly, "philly.csv");
 INCLUDE_FILE(tasks, "tasks_300.csv");
+INCLUDE_FILE(services, "services.csv");
+INCLUDE_FILE(rates, "request_rates.csv");
 
 struct shipped {
     const char *name, *start, *end;
@@ -30,6 +32,8 @@ static const struct shipped files[] = {
     {"noise_scales.csv", shipped_noise, shipped_noise_end},
     {"philly.csv", shipped_philly, shipped_philly_end},
     {"tasks_300.csv", shipped_tasks, shipped_tasks_end},
+    {"services.csv", shipped_services, shipped_services_end},
+    {"request_rates.csv", shipped_rates, shipped_rates_end},
 };
 
 const char *shipped_name(size_t index)

@@ -30,10 +30,32 @@ static const struct hardware_group *group_of(const struct engine *g, const struc
     return &g->config->hardware->groups[s->group];
 }
 
+bool task_is_service(const struct task *t)
+{
+    return t->service != NULL;
+}
+
 /* Ranks of one task keep the same batch size: it stays the user's. */
 static bool is_tunable(const struct task *t)
 {
-    return t->slot_count == 1;
+    return t->slot_count == 1 && !task_is_service(t);
+}
+
+/* The memory that is booked for it on each of its devices. */
+static uint64_t booking_bytes(const struct engine *g, const struct task *t)
+{
+    if (task_is_service(t))
+        return (uint64_t)t->service->memory_bytes;
+    return truth_booking_bytes(g->config->truth, t->item->model, t->batch);
+}
+
+static void count_requests(struct engine *g, const struct task *t, double passed_s)
+{
+    struct result_workload *row = &g->result->workloads[t - g->tasks];
+    double requests = t->rate_per_s * passed_s, late = requests * t->serving.late;
+    row->requests += requests;
+    row->late_requests += late;
+    course_count_requests(&g->course, requests, late);
 }
 
 void task_advance(struct engine *g, struct task *t)
@@ -42,13 +64,17 @@ void task_advance(struct engine *g, struct task *t)
     t->advanced_ms = g->now_ms;
     if (t->phase != TASK_RUNNING)
         return;
+    if (task_is_service(t)) {
+        count_requests(g, t, passed_s);
+        return;
+    }
     t->remaining_s = fmax(0, t->remaining_s - passed_s * t->speed);
     t->running_s += passed_s;
 }
 
 void task_reschedule(struct engine *g, struct task *t)
 {
-    if (t->phase != TASK_RUNNING)
+    if (t->phase != TASK_RUNNING || task_is_service(t))
         return;
     t->speed = INFINITY;
     for (uint32_t i = 0; i < t->slot_count; i++)
@@ -67,44 +93,118 @@ static double group_speed(const struct engine *g, const struct site *s, const st
            truth_alone(g->config->truth, groups[s->group].gpu, item->model, item->batch).iter_ms;
 }
 
-/* Speeds of all that are there, after a change; and what the device is doing. */
-static void refresh(struct engine *g, struct site *s)
+/* The tasks that are there, without services. */
+static size_t gather_tasks(const struct engine *g, const struct site *s,
+                           struct truth_resident *ret_residents, size_t *ret_places)
 {
-    const struct hardware_gpu *gpu = group_of(g, s)->gpu;
-    const struct truth *truth = g->config->truth;
-    struct truth_resident residents[SITE_RESIDENTS_MAX] = {0};
-    double slowdowns[SITE_RESIDENTS_MAX], sm = 0, dram = 0, memory = 0;
+    size_t count = 0;
     for (size_t i = 0; i < s->resident_count; i++) {
         const struct task *t = task_at(g, s, i);
-        residents[i] = (struct truth_resident){
+        if (task_is_service(t))
+            continue;
+        ret_places[count] = i;
+        ret_residents[count++] = (struct truth_resident){
             .id = hash_u64(g->config->seed ^ hash_u64(s->residents[i].task + 1)) | 1,
             .model = t->item->model,
             .batch = t->batch,
             .speed = t->phase == TASK_RUNNING ? 1 : 0};
     }
-    truth_slowdowns(truth, gpu, residents, s->resident_count, slowdowns);
+    return count;
+}
+
+/* What a device is doing. */
+struct doing {
+    double sm, dram, memory;
+};
+
+/* The part of the SMs that services other than this one keep busy. */
+static double crowd_of(const struct engine *g, const struct site *s, size_t but)
+{
+    double crowd = 0;
+    for (size_t i = 0; i < s->resident_count; i++) {
+        const struct task *t = task_at(g, s, i);
+        if (i != but && task_is_service(t) && t->phase == TASK_RUNNING)
+            crowd += t->service->width * serving_at(t->service, t->rate_per_s, 1, 1, 0).busy;
+    }
+    return crowd;
+}
+
+/* Services first: they take what they need. Multiplies `slowdowns` of the tasks by what that costs. */
+static void serve(struct engine *g, struct site *s, const struct truth_resident *tasks,
+                  size_t task_count, double *slowdowns, struct doing *doing)
+{
+    const struct hardware_gpu *gpu = group_of(g, s)->gpu;
     for (size_t i = 0; i < s->resident_count; i++) {
         struct task *t = task_at(g, s, i);
-        struct task_slot *slot = slot_at(g, s, i);
+        if (!task_is_service(t))
+            continue;
         task_advance(g, t);
-        slot->pd = truth_pd(truth, gpu, t->item->model, t->batch, t->item->batch, slowdowns[i]);
-        slot->speed = group_speed(g, s, t) / slot->pd;
-        task_reschedule(g, t);
-        struct table_size size = truth_alone(truth, gpu, t->item->model, t->batch);
-        sm += residents[i].speed * size.sm / slowdowns[i];
-        dram += residents[i].speed * size.dram / slowdowns[i];
-        memory += (double)truth_booking_bytes(truth, t->item->model, t->batch);
+        t->rate_per_s =
+            serving_rate(g->config->serving, (size_t)(t->service - g->config->serving->profiles),
+                         s->residents[i].task ^ g->config->seed << 20, engine_seconds(g->now_ms));
+        struct serving_device d =
+            serving_choose(g->config->truth, gpu, t->service, t->rate_per_s, &g->ways, tasks,
+                           task_count, s->throttle, crowd_of(g, s, i));
+        t->serving = d.state;
+        slot_at(g, s, i)->pd = 1;
+        for (size_t j = 0; j < task_count; j++) {
+            struct table_size alone =
+                truth_alone(g->config->truth, gpu, tasks[j].model, tasks[j].batch);
+            slowdowns[j] *= d.mode == SERVING_SPACE ? serving_squeeze(&alone, d.available)
+                                                    : 1 / fmax(d.available, 0.01);
+        }
+        doing->sm += t->service->width * d.state.busy;
+        doing->dram += t->service->dram * d.state.busy;
+        doing->memory += t->service->memory_bytes;
     }
-    sm = fmin(sm, 1);
-    dram = fmin(dram, 1);
-    memory = fmin(1, memory / (double)group_of(g, s)->memory_bytes);
+}
+
+static void set_doing(struct engine *g, struct site *s, const struct doing *doing)
+{
+    double sm = fmin(doing->sm, 1), dram = fmin(doing->dram, 1);
+    double memory = fmin(1, doing->memory / (double)group_of(g, s)->memory_bytes);
     g->course.now.sm += sm - s->sm;
     g->course.now.dram += dram - s->dram;
     g->course.now.memory += memory - s->memory;
     s->sm = sm;
     s->dram = dram;
     s->memory = memory;
+}
+
+/* Speeds of all that are there, after a change. */
+static void refresh(struct engine *g, struct site *s)
+{
+    const struct hardware_gpu *gpu = group_of(g, s)->gpu;
+    const struct truth *truth = g->config->truth;
+    struct truth_resident residents[SITE_RESIDENTS_MAX] = {0};
+    size_t places[SITE_RESIDENTS_MAX];
+    double slowdowns[SITE_RESIDENTS_MAX];
+    struct doing doing = {0};
+    size_t count = gather_tasks(g, s, residents, places);
+    truth_slowdowns(truth, gpu, residents, count, slowdowns);
+    if (count < s->resident_count)
+        serve(g, s, residents, count, slowdowns, &doing);
+    for (size_t i = 0; i < count; i++) {
+        struct task *t = task_at(g, s, places[i]);
+        struct task_slot *slot = slot_at(g, s, places[i]);
+        task_advance(g, t);
+        slot->pd = truth_pd(truth, gpu, t->item->model, t->batch, t->item->batch, slowdowns[i]);
+        slot->speed = group_speed(g, s, t) / slot->pd;
+        task_reschedule(g, t);
+        struct table_size size = truth_alone(truth, gpu, t->item->model, t->batch);
+        doing.sm += residents[i].speed * size.sm / slowdowns[i];
+        doing.dram += residents[i].speed * size.dram / slowdowns[i];
+        doing.memory += (double)booking_bytes(g, t);
+    }
+    set_doing(g, s, &doing);
     s->steady_ms = g->now_ms;
+    if (count > 0 && count < s->resident_count)
+        watch_consider(g, s);
+}
+
+void site_refresh(struct engine *g, struct site *s)
+{
+    refresh(g, s);
 }
 
 /* Before who is there changes: what ran long enough teaches the belief. */
@@ -115,8 +215,8 @@ static void observe(struct engine *g, const struct site *s)
     if (s->resident_count == 0 || s->tuner || g->now_ms - s->steady_ms < OBSERVE_MS)
         return;
     for (size_t i = 0; i < s->resident_count; i++) {
-        if (task_at(g, s, i)->phase != TASK_RUNNING)
-            return;
+        if (task_at(g, s, i)->phase != TASK_RUNNING || task_is_service(task_at(g, s, i)))
+            return; /* what a service takes is no neighbour's doing */
         kinds[i] = task_at(g, s, i)->kind;
         pds[i] = slot_at(g, s, i)->pd;
     }
@@ -171,6 +271,8 @@ static void schedule_round(struct engine *g, struct site *s)
     double iterations_ms = 0;
     for (size_t i = 0; i < s->resident_count; i++) {
         const struct task *t = task_at(g, s, i);
+        if (task_is_service(t))
+            continue;
         double alone_ms =
             truth_alone(g->config->truth, group_of(g, s)->gpu, t->item->model, t->batch).iter_ms;
         iterations_ms =
@@ -205,7 +307,7 @@ static void begin_search(struct engine *g, struct site *s)
     for (size_t i = 0; i < s->resident_count; i++) {
         const struct task *t = task_at(g, s, i);
         if (!is_tunable(t))
-            fixed_bytes += truth_booking_bytes(g->config->truth, t->item->model, t->batch);
+            fixed_bytes += booking_bytes(g, t);
         else if (make_choices(g, t, &tasks[count++]) < 0)
             return;
     }
@@ -262,11 +364,15 @@ static double draw_normal(struct rng *rng)
 
 void site_tune(struct engine *g, struct site *s)
 {
-    double sum = 0;
+    double sum = 0, count = 0;
     uint32_t batches[TUNER_TASKS_MAX];
-    for (size_t i = 0; i < s->resident_count; i++)
+    for (size_t i = 0; i < s->resident_count; i++) {
+        if (task_is_service(task_at(g, s, i)))
+            continue;
         sum += slot_at(g, s, i)->pd;
-    double measured = sum / s->resident_count * exp(MEASURE_NOISE * draw_normal(&g->rng));
+        count++;
+    }
+    double measured = sum / count * exp(MEASURE_NOISE * draw_normal(&g->rng));
     if (tuner_tell(s->tuner, measured) == 0 && tuner_ask(s->tuner, batches)) {
         apply(g, s, batches);
         schedule_round(g, s);
@@ -311,6 +417,7 @@ void site_add(struct engine *g, uint32_t site, struct resident resident)
     }
     s->residents[at] = resident;
     s->resident_count++;
+    watch_came(g, s, &g->tasks[resident.task]);
     choose_batches(g, s);
 }
 
@@ -326,6 +433,7 @@ void site_remove(struct engine *g, uint32_t site, struct resident resident)
     memmove(&s->residents[at], &s->residents[at + 1],
             (s->resident_count - at - 1) * sizeof *s->residents);
     s->resident_count--;
+    watch_left(g, s, &g->tasks[resident.task]);
     choose_batches(g, s);
 }
 
@@ -344,8 +452,11 @@ int site_init_all(struct engine *g)
     for (size_t group = 0; group < hardware->group_count; group++)
         for (size_t n = 0; n < hardware->groups[group].node_count; n++, node++)
             for (int d = 0; d < hardware->groups[group].devices_per_node; d++)
-                g->sites[site++] = (struct site){
-                    .group = (uint16_t)group, .node = node, .event.kind = ENGINE_TUNE};
+                g->sites[site++] = (struct site){.group = (uint16_t)group,
+                                                 .node = node,
+                                                 .event.kind = ENGINE_TUNE,
+                                                 .watch.kind = ENGINE_WATCH,
+                                                 .throttle = 1};
     return 0;
 }
 
@@ -354,8 +465,10 @@ void site_done_all(struct engine *g)
     size_t cursor = 0;
     uint64_t key;
     void *value;
-    for (size_t i = 0; g->sites && i < g->config->hardware->device_count; i++)
+    for (size_t i = 0; g->sites && i < g->config->hardware->device_count; i++) {
         tuner_free(g->sites[i].tuner);
+        device_monitor_free(g->sites[i].monitor);
+    }
     while (hash_map_next(&g->tuned, &cursor, &key, &value))
         free(value);
     hash_map_done(&g->tuned);
