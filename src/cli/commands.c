@@ -118,6 +118,8 @@ static const struct option sim_options[] = {
     {"out", 0, "DIR", "keep every workload, course and device there as CSV, and resume from it",
      NULL},
     {"json", 0, NULL, "print JSON instead of a table", NULL},
+    {"explain", 0, "N",
+     "print what the first policy thinks of every class of devices when workload N comes", NULL},
     {"validate", 0, "TABLE",
      "simulate nothing: how far the model of contention is from measured pairs", NULL},
     OPTIONS_END};

@@ -270,6 +270,18 @@ static size_t unit_for(double seconds)
     return unit;
 }
 
+/* To standard error: it is the machine's doing, and differs from run to run. */
+static void show_pace(const struct campaign_run *runs, size_t count, int64_t elapsed_ms)
+{
+    double decisions = 0;
+    for (size_t i = 0; i < count; i++)
+        decisions += runs[i].is_resumed ? 0 : (double)runs[i].result.summary.decisions;
+    if (isatty(STDERR_FILENO) && decisions > 0 && elapsed_ms > 0)
+        fprintf(stderr,
+                "%.0f decisions in %.1f s: %.0f a second, with all that is simulated around them\n",
+                decisions, (double)elapsed_ms / 1000, decisions * 1000 / (double)elapsed_ms);
+}
+
 static int show_table(const struct campaign_config *c, const struct campaign_run *runs)
 {
     static const char *const titles[] = {"LOAD",   "POLICY",  "COMPLETION", "P50",      "P95",
@@ -346,6 +358,7 @@ static void put_run(struct json_writer *w, const struct campaign_run *run)
     json_put_uint(json_key(w, "evictions"), s->evictions);
     json_put_uint(json_key(w, "faults"), s->faults);
     json_put_uint(json_key(w, "placements"), s->placements);
+    json_put_uint(json_key(w, "decisions"), s->decisions);
     json_put_real(json_key(w, "requests"), s->requests);
     json_put_real(json_key(w, "late_requests"), s->late_requests);
     json_end_object(w);
@@ -408,6 +421,71 @@ static int validate(const struct invocation *in, const char *path)
     return COMMAND_OK;
 }
 
+/* ---- why ---- */
+
+static int show_explanation(const char *policy, const struct cluster_explanation *x)
+{
+    static const char *const titles[] = {"DEVICE", "MODEL", "ALIKE", "NEIGHBOURS", "SPEED", "PD",
+                                         "GAIN",   "P99",   "SLO",   "WHY",        NULL};
+    struct output_table t;
+    printf("by policy %s: %s\n", policy, x->text);
+    output_table_init(&t, titles);
+    for (size_t i = 0; i < x->count; i++) {
+        const struct cluster_candidate *c = &x->candidates[i];
+        output_cell(&t, c->chosen ? OUTPUT_GREEN : OUTPUT_PLAIN, "%s", c->device);
+        output_cell(&t, OUTPUT_PLAIN, "%s", c->model);
+        output_cell(&t, OUTPUT_PLAIN, "%zu", c->devices);
+        output_cell(&t, OUTPUT_PLAIN, "%zu", c->neighbours);
+        const double numbers[] = {c->speed, c->pd, c->gain};
+        for (size_t n = 0; n < 3; n++)
+            if (c->judged)
+                output_cell(&t, OUTPUT_PLAIN, "%.2f", numbers[n]);
+            else
+                output_cell(&t, OUTPUT_PLAIN, "-");
+        const double latencies[] = {c->p99_ms, c->slo_ms};
+        for (size_t n = 0; n < 2; n++)
+            if (c->judged && c->slo_ms > 0)
+                output_cell(&t, OUTPUT_PLAIN, "%.1f ms", latencies[n]);
+            else
+                output_cell(&t, OUTPUT_PLAIN, "-");
+        output_cell(&t, OUTPUT_PLAIN, "%s", c->reason);
+    }
+    int status = output_table_print(&t);
+    output_table_done(&t);
+    return status;
+}
+
+/* One run of the first policy, until the workload comes and to the end: what it was decided by. */
+static int explain(struct campaign_config *c, const struct scenario *s, uint64_t workload)
+{
+    struct error e = {0};
+    struct result result = {0};
+    struct trace trace = s->trace;
+    struct cluster_explanation *explanation = calloc(1, sizeof *explanation);
+    size_t most = trace.count + c->engine.service_count;
+    int status = COMMAND_FAILED;
+    if (!explanation) {
+        (void)error_set(&e, ERR_NO_MEMORY, "out of memory");
+    } else if (workload < 1 || workload > most) {
+        (void)error_set(&e, ERR_INVALID, "workloads are numbered from 1 to %zu", most);
+    } else {
+        trace_hasten(&trace, c->rates[0]);
+        c->engine.trace = &trace;
+        c->engine.policy = c->variants[0].policy;
+        c->engine.options = c->variants[0].options;
+        c->engine.seed = c->seed;
+        c->engine.explain = workload;
+        c->engine.explanation = explanation;
+        if (engine_run(&e, &c->engine, &result) == 0)
+            status = show_explanation(result.policy, explanation);
+    }
+    if (e.code)
+        status = fail(&e);
+    result_done(&result);
+    free(explanation);
+    return status;
+}
+
 static int simulate(const struct invocation *in, const struct scenario *s, uint64_t seed)
 {
     struct error e = {0};
@@ -423,8 +501,14 @@ static int simulate(const struct invocation *in, const struct scenario *s, uint6
         r = read_rates(&e, in, s, &config);
     if (r == 0)
         r = read_numbers(&e, in, &config);
+    double workload = 0;
+    if (r == 0)
+        r = number_option(&e, in, "explain", 1, TRACE_ITEMS_MAX, &workload);
+    if (r == 0 && workload > 0)
+        return explain(&config, s, (uint64_t)workload);
     if (r == 0)
         r = campaign_new(&e, &config, &campaign);
+    int64_t begun_ms = clock_boot_ms();
     if (r == 0)
         r = run_campaign(&e, campaign);
     int status = COMMAND_OK;
@@ -438,6 +522,7 @@ static int simulate(const struct invocation *in, const struct scenario *s, uint6
         size_t count;
         const struct campaign_run *runs = campaign_runs(campaign, &count);
         status = option_given(in, "json") ? show_json(runs, count) : show_table(&config, runs);
+        show_pace(runs, count, clock_boot_ms() - begun_ms);
     }
     campaign_free(campaign);
     return status;

@@ -291,6 +291,7 @@ const char *cluster_event_word(size_t index, const char **ret_help);
 
 struct cluster_counts {
     size_t live, finished, by_state[WORKLOAD_STATE_END], nodes_connected, nodes_known;
+    uint64_t decisions; /* of the policy since this cluster was made, refusals included */
 };
 void cluster_count(const struct cluster *c, struct cluster_counts *ret);
 /* Is the node's session open? */

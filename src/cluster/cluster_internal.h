@@ -140,6 +140,7 @@ struct cluster {
     struct clock_now now;
     struct cluster_actions *actions; /* of the step under way */
     uint64_t last_id, last_session, round;
+    uint64_t decisions; /* that the policy has made, refusals included */
 
     struct hash_map live; /* id → workload */
     struct list touched;  /* workloads with something due at the end of the step */

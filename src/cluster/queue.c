@@ -240,6 +240,7 @@ void queue_run(struct cluster *c)
             refuse(c, r, w, &outcome);
             continue;
         }
+        c->decisions++;
         if (queue_decide(c, &snapshot, &outcome) != POLICY_PLACES) {
             if (outcome.verdict == POLICY_REFUSES)
                 allowance_reclaim(c, &snapshot, &waiting, r);

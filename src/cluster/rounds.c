@@ -51,6 +51,7 @@ static struct workload **gather(struct cluster *c, size_t *ret_count)
 static void place_all(struct cluster *c, struct workload *const *all,
                       const struct policy_snapshot *snapshot, const struct policy_round *round)
 {
+    c->decisions += round->decision_count;
     for (size_t i = 0; !c->failed && i < round->decision_count; i++) {
         const struct policy_decision *d = &round->decisions[i];
         /* Those before it may have filled its node. */

@@ -323,8 +323,10 @@ const struct workload_status *cluster_live_status(const struct cluster *c, uint6
 
 void cluster_count(const struct cluster *c, struct cluster_counts *ret)
 {
-    *ret = (struct cluster_counts){
-        .live = c->live.count, .finished = c->finished.count, .nodes_known = c->node_count};
+    *ret = (struct cluster_counts){.live = c->live.count,
+                                   .finished = c->finished.count,
+                                   .nodes_known = c->node_count,
+                                   .decisions = c->decisions};
     for (int s = 0; s < WORKLOAD_STATE_END; s++)
         ret->by_state[s] = c->by_state[s];
     for (size_t i = 0; i < c->node_count; i++)

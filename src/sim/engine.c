@@ -45,7 +45,7 @@ void engine_unschedule(struct engine *g, struct engine_event *event)
     heap_remove(&g->events, &event->member);
 }
 
-static struct clock_now clock_of(const struct engine *g)
+struct clock_now engine_clock(const struct engine *g)
 {
     return (struct clock_now){.boot_ms = g->now_ms, .wall_ms = g->now_ms};
 }
@@ -95,7 +95,7 @@ static void give_up(struct engine *g, struct task *t)
 }
 
 /* A step; what nodes have to answer is remembered. */
-static void step(struct engine *g, const struct cluster_event *event)
+void engine_step(struct engine *g, const struct cluster_event *event)
 {
     g->actions.count = 0;
     if (g->failed == 0)
@@ -116,12 +116,12 @@ static void step(struct engine *g, const struct cluster_event *event)
 static void report(struct engine *g, uint32_t node, const struct attempt_report *said)
 {
     char name[NODE_NAME_MAX];
-    struct cluster_event event = {.kind = CLUSTER_NODE_REPORT, .now = clock_of(g)};
+    struct cluster_event event = {.kind = CLUSTER_NODE_REPORT, .now = engine_clock(g)};
     (void)snprintf(name, sizeof name, "n%u", node);
     event.node.node = name;
     event.node.session = g->sessions[node];
     event.node.report = said;
-    step(g, &event);
+    engine_step(g, &event);
 }
 
 /* ---- tasks ---- */
@@ -348,14 +348,14 @@ void engine_say_health(struct engine *g, const struct site *s)
     char name[NODE_NAME_MAX];
     struct device_health health = {.state = device_state(s->monitor),
                                    .admits = device_admission(s->monitor)};
-    struct cluster_event event = {.kind = CLUSTER_NODE_BEAT, .now = clock_of(g)};
+    struct cluster_event event = {.kind = CLUSTER_NODE_BEAT, .now = engine_clock(g)};
     (void)snprintf(health.uuid, sizeof health.uuid, "GPU-%u", (unsigned)(s - g->sites));
     (void)snprintf(name, sizeof name, "n%u", s->node);
     event.node.node = name;
     event.node.session = g->sessions[s->node];
     event.node.health = &health;
     event.node.health_count = 1;
-    step(g, &event);
+    engine_step(g, &event);
 }
 
 /* ---- submission ---- */
@@ -410,11 +410,13 @@ static void submit_task(struct engine *g, struct task *t)
     }
     set_phase(g, t, TASK_WAITING);
     for (uint32_t p = 0; p < t->part_count; p++) {
-        struct cluster_event event = {.kind = CLUSTER_SUBMIT, .now = clock_of(g)};
+        struct cluster_event event = {.kind = CLUSTER_SUBMIT, .now = engine_clock(g)};
         event.submit.count = 1;
         event.submit.items = &item;
-        step(g, &event);
+        engine_step(g, &event);
     }
+    if (g->config->explain == index_of(g, t) + 1 && g->failed == 0)
+        g->failed = cluster_explain(g->cluster, t->first_id, g->config->explanation);
 }
 
 static void submit_gang(struct engine *g)
@@ -558,126 +560,12 @@ static bool advance(struct engine *g)
     else if (submit_ms <= next_ms)
         arrive(g, &g->tasks[g->next_task++]);
     else
-        step(g, &(struct cluster_event){.kind = CLUSTER_TICK, .now = clock_of(g)});
+        engine_step(g, &(struct cluster_event){.kind = CLUSTER_TICK, .now = engine_clock(g)});
     answer_all(g);
     return g->failed == 0;
 }
 
 /* ---- life ---- */
-
-static void describe_node(const struct hardware_group *group, uint32_t node, uint32_t first_site,
-                          struct node_info *ret)
-{
-    *ret = (struct node_info){.device_count = group->devices_per_node};
-    (void)snprintf(ret->name, sizeof ret->name, "n%u", node);
-    (void)snprintf(ret->instance, sizeof ret->instance, "n%u", node);
-    (void)snprintf(ret->version, sizeof ret->version, "sim");
-    for (int d = 0; d < group->devices_per_node; d++) {
-        struct device *device = &ret->devices[d];
-        (void)snprintf(device->uuid, sizeof device->uuid, "GPU-%u", first_site + (uint32_t)d);
-        (void)str_copy(device->model, sizeof device->model, group->gpu->model);
-        device->index = d;
-        device->memory_bytes = group->memory_bytes;
-        device->sm_count = group->gpu->sm_count;
-        device->emulated = true;
-    }
-}
-
-static void join_nodes(struct engine *g)
-{
-    const struct hardware *h = g->config->hardware;
-    struct node_info info;
-    uint32_t node = 0, site = 0;
-    for (size_t i = 0; i < h->group_count; i++) {
-        for (size_t n = 0; g->failed == 0 && n < h->groups[i].node_count; n++, node++) {
-            describe_node(&h->groups[i], node, site, &info);
-            site += (uint32_t)h->groups[i].devices_per_node;
-            struct cluster_event event = {
-                .kind = CLUSTER_NODE_HELLO, .now = clock_of(g), .request = 1};
-            event.hello.info = &info;
-            step(g, &event);
-        }
-    }
-}
-
-/* Services come first, all at once, of each kind in turn. */
-static void init_services(struct engine *g)
-{
-    const struct serving *serving = g->config->serving;
-    size_t models = truth_tables(g->config->truth)->model_count;
-    for (size_t i = 0; i < g->config->service_count; i++) {
-        size_t profile = i % serving->profile_count;
-        g->service_items[i] =
-            (struct trace_item){.devices = 1,
-                                .batch = 1,
-                                .duration_s = 1,
-                                .model = (uint32_t)serving->profiles[profile].like};
-        g->tasks[i].service = &serving->profiles[profile];
-        g->tasks[i].item = &g->service_items[i];
-        g->tasks[i].event.kind = ENGINE_TASK;
-        g->tasks[i].clearing.kind = ENGINE_CLEAR;
-        g->result->workloads[i] = (struct result_workload){.id = i + 1,
-                                                           .kind = WORKLOAD_SERVICE,
-                                                           .state = WORKLOAD_QUEUED,
-                                                           .model = (uint32_t)(models + profile),
-                                                           .devices = 1,
-                                                           .start_s = -1,
-                                                           .end_s = -1,
-                                                           .batch_user = 1,
-                                                           .batch_last = 1};
-    }
-}
-
-static void init_tasks(struct engine *g)
-{
-    size_t services = g->config->service_count;
-    for (size_t i = services; i < g->task_count; i++) {
-        const struct trace_item *item = &g->config->trace->items[i - services];
-        g->tasks[i].item = item;
-        g->tasks[i].event.kind = ENGINE_TASK;
-        g->tasks[i].clearing.kind = ENGINE_CLEAR;
-        g->result->workloads[i] = (struct result_workload){.id = i + 1,
-                                                           .kind = WORKLOAD_TASK,
-                                                           .state = WORKLOAD_QUEUED,
-                                                           .model = item->model,
-                                                           .devices = item->devices,
-                                                           .submit_s = item->submit_s,
-                                                           .start_s = -1,
-                                                           .end_s = -1,
-                                                           .alone_s = item->duration_s,
-                                                           .batch_user = item->batch,
-                                                           .batch_last = item->batch};
-    }
-}
-
-/* Whose system tunes batch sizes. */
-static bool policy_tunes(const struct engine_config *config)
-{
-    static const char *const names[] = {"gpumux", "iadeep", "oracle"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (str_equal(config->policy->name, names[i]))
-            return !config->options.without[POLICY_PART_TUNER];
-    return false;
-}
-
-/* What a policy's system does for services. */
-static struct serving_ways policy_ways(const struct engine_config *config)
-{
-    static const struct {
-        const char *policy;
-        struct serving_ways ways;
-    } all[] = {{"gpumux", {.time = true, .space = true}},
-               {"oracle", {.time = true, .space = true}},
-               {"muxflow", {.time = true}},
-               {"mudi", {.space = true}},
-               {"gslice", {.space = true}}};
-    struct serving_ways ways = {0};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (str_equal(config->policy->name, all[i].policy))
-            ways = all[i].ways;
-    ways.time = ways.time && !config->options.without[POLICY_PART_GATE];
-    return ways;
-}
 
 static int open_engine(struct engine *g, const struct engine_config *config, struct result *result)
 {
@@ -685,9 +573,7 @@ static int open_engine(struct engine *g, const struct engine_config *config, str
     *g = (struct engine){.config = config,
                          .result = result,
                          .task_count = config->service_count + config->trace->count};
-    g->ways = policy_ways(config);
-    g->is_true = str_equal(config->policy->name, "oracle");
-    g->tunes = policy_tunes(config);
+    prepare_system(g);
     hash_map_init(&g->tuned);
     heap_init(&g->events, event_before);
     cluster_actions_init(&g->actions);
@@ -705,8 +591,7 @@ static int open_engine(struct engine *g, const struct engine_config *config, str
     if (!g->tasks || !g->gangs || !g->service_items || !g->device_actions || !g->sessions ||
         !result->workloads || site_init_all(g) < 0)
         return -ERR_NO_MEMORY;
-    init_services(g);
-    init_tasks(g);
+    prepare_tasks(g);
     int r = belief_new(config->truth, config->hardware, config->serving, &g->ways, g->is_true,
                        &g->belief);
     if (r < 0)
@@ -745,6 +630,9 @@ static void fill_result(struct engine *g, struct result *r)
 {
     const struct hardware *h = g->config->hardware;
     double end_s = 0;
+    struct cluster_counts counts;
+    cluster_count(g->cluster, &counts);
+    r->summary.decisions = counts.decisions;
     (void)str_copy(r->policy, sizeof r->policy, g->config->policy->name);
     for (enum policy_part part = 0; part < POLICY_PART_END; part++)
         if (g->config->options.without[part])
@@ -774,7 +662,7 @@ int engine_run(struct error *e, const struct engine_config *config, struct resul
         return error_set(e, ERR_NO_MEMORY, "no memory to simulate");
     g->failed = open_engine(g, config, &result);
     if (g->failed == 0)
-        join_nodes(g);
+        prepare_nodes(g);
     if (g->failed == 0 && config->faults_per_device_day > 0)
         schedule_fault(g);
     while (g->failed == 0 && advance(g))

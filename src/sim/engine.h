@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "cluster/cluster.h"
 #include "policy/policy.h"
 #include "sim/hardware.h"
 #include "sim/result.h"
@@ -42,7 +43,9 @@ struct engine_config {
     /* GPU faults: each ends all that share the device, as the state machine of the device says. Tasks of
      * several nodes are spared. */
     double faults_per_device_day;
-    bool keeps_spans;      /* who was where: for a report; else the result has none */
+    bool keeps_spans; /* who was where: for a report; else the result has none */
+    uint64_t explain; /* what is thought of this workload when it comes; 0: of none … */
+    struct cluster_explanation *explanation; /* … into here; untouched if it never comes */
     _Atomic size_t *ended; /* workloads that have ended so far, for whoever watches; may be NULL */
     const _Atomic bool *stop; /* gives up when it becomes true; may be NULL */
 };

@@ -1,5 +1,5 @@
 /*
- * Inside the engine. engine.c: the loop and the conversation with the cluster; site.c: who is on which
+ * Inside the engine. prepare.c: who is there; engine.c: the loop and the conversation with the cluster; site.c: who is on which
  * device, how fast, at which batch size; watch.c: services that come near their SLO.
  *
  *   task     a workload of the trace; to the cluster it is `part_count` workloads, one but for a task
@@ -138,7 +138,16 @@ static inline double engine_seconds(int64_t ms)
     return (double)ms / 1000;
 }
 
+/* prepare.c */
+void prepare_system(struct engine *g);
+void prepare_tasks(struct engine *g);
+/* All nodes join. */
+void prepare_nodes(struct engine *g);
+
 /* engine.c */
+/* A step of the cluster; what nodes have to answer is remembered. */
+void engine_step(struct engine *g, const struct cluster_event *event);
+struct clock_now engine_clock(const struct engine *g);
 /* Its device ends it, by that verdict. */
 void engine_evict(struct engine *g, uint64_t id, enum attempt_verdict verdict, const char *why);
 /* What a device's monitor says of it, to the cluster. */

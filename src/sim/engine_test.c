@@ -185,6 +185,24 @@ static void services_are_kept_well(void **state)
     }
 }
 
+static void explains_a_decision(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct result r;
+    static struct cluster_explanation explanation;
+    open_fixture(&f, "1x4xH200:24g", "gpumux");
+    assert_int_equal(trace_resize(&f.scenario.trace, 10), 0);
+    f.config.explain = 7;
+    f.config.explanation = &explanation;
+    assert_int_equal(engine_run(NULL, &f.config, &r), 0);
+    assert_true(explanation.count > 0 && explanation.text[0]);
+    assert_true(explanation.candidates[0].judged && explanation.candidates[0].pd > 0);
+    assert_true(r.summary.decisions >= 10);
+    result_done(&r);
+    close_fixture(&f);
+}
+
 static void faults_are_survived(void **state)
 {
     (void)state;
@@ -218,6 +236,7 @@ int main(void)
         cmocka_unit_test(sharing_pays),
         cmocka_unit_test(services_are_kept_well),
         cmocka_unit_test(faults_are_survived),
+        cmocka_unit_test(explains_a_decision),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
