@@ -152,7 +152,7 @@ void belief_best(struct belief *b, size_t group, const uint32_t *kinds, size_t c
                  double *ret_batches, double *ret_pds)
 {
     struct set_memory *m = find_set(b, group, kinds, count);
-    if (!m || !m->batches[0]) {
+    if (!m || m->batches[0] == 0) {
         search_best(b, group, kinds, count, ret_batches, ret_pds);
         if (!m)
             m = add_set(b, group, kinds, count);
