@@ -21,6 +21,9 @@
 #include "cluster/heap.h"
 #include "policy/place.h"
 
+/* Devices that are remembered as changed in a step; with more, all are looked at. */
+enum { CHANGED_DEVICES_MAX = 64 };
+
 enum timer_owner { TIMER_WORKLOAD, TIMER_NODE, TIMER_RETENTION, TIMER_REQUIREMENT, TIMER_ROUND };
 
 struct timer {
@@ -41,9 +44,11 @@ struct requirement {
     uint32_t kind;               /* of the forecast */
     uint32_t allowance;          /* 0: none */
     bool borrows;                /* its next would be beyond what is guaranteed */
-    bool could;                  /* it was refused where it could have gone: waiting is better */
-    struct timer timer;          /* when it is placed even so */
-    bool explained;              /* text is about the present refusal */
+    bool asked;         /* the policy was, of all devices: what changed since may be enough */
+    double best_score;  /* of what it found then; −INFINITY: nothing */
+    bool could;         /* it was refused where it could have gone: waiting is better */
+    struct timer timer; /* when it is placed even so */
+    bool explained;     /* text is about the present refusal */
     char text[WORKLOAD_TEXT_MAX];
 };
 
@@ -165,11 +170,13 @@ struct cluster {
     struct policy_node *policy_nodes; /* same index as nodes */
     struct policy_device *policy_devices, *scratch;
     size_t device_count, device_capacity;
-    uint64_t memory_max_bytes; /* of the largest */
-    struct forecast cold;      /* config.forecast's, if the predictor is left out */
-    struct fleet fleet;        /* of policies that judge */
-    bool judges;               /* the policy does: there is a fleet */
-    bool fleet_stale;          /* devices came or went: it is made anew before it is used */
+    uint64_t memory_max_bytes;           /* of the largest */
+    struct forecast cold;                /* config.forecast's, if the predictor is left out */
+    struct fleet fleet;                  /* of policies that judge */
+    bool judges;                         /* the policy does: there is a fleet */
+    size_t changed[CHANGED_DEVICES_MAX]; /* since all that wait were last asked about */
+    size_t changed_count;                /* CHANGED_DEVICES_MAX: these are not all */
+    bool fleet_stale; /* devices came or went: it is made anew before it is used */
     struct timer round_timer;
     bool round_due;
 

@@ -21,6 +21,16 @@ size_t inventory_devices(const struct cluster *c, const struct workload *w,
     return count;
 }
 
+/* Who was refused need not look at the others again. */
+static void note_change(struct cluster *c, size_t device)
+{
+    for (size_t i = 0; i < c->changed_count; i++)
+        if (c->changed[i] == device)
+            return;
+    if (c->changed_count < CHANGED_DEVICES_MAX)
+        c->changed[c->changed_count++] = device;
+}
+
 static void fleet_book(struct cluster *c, const struct workload *w, size_t device)
 {
     struct policy_snapshot snapshot;
@@ -33,6 +43,7 @@ static void fleet_book(struct cluster *c, const struct workload *w, size_t devic
                                   .alone_ms = w->left_ms,
                                   .begun_ms = w->booked_boot_ms};
     cluster_inventory(c, &snapshot);
+    note_change(c, device);
     if (fleet_take(&c->fleet, &snapshot, device, &member, c->now.boot_ms) < 0)
         c->failed = true;
 }
@@ -64,6 +75,7 @@ void inventory_release(struct cluster *c, struct workload *w)
     count = inventory_devices(c, w, devices);
     for (size_t i = 0; i < count; i++) {
         policy_device_release(&c->policy_devices[devices[i]], &w->needs);
+        note_change(c, devices[i]);
         if (c->judges && !c->fleet_stale &&
             fleet_release(&c->fleet, &snapshot, devices[i], w->id, c->now.boot_ms, &w->left_ms) < 0)
             c->failed = true;
@@ -78,6 +90,7 @@ void inventory_device_changed(struct cluster *c, size_t device)
     if (!c->judges || c->fleet_stale)
         return;
     cluster_inventory(c, &snapshot);
+    note_change(c, device);
     if (fleet_update(&c->fleet, &snapshot, device) < 0)
         c->failed = true;
 }
@@ -150,6 +163,7 @@ static void fleet_make(struct cluster *c)
         c->failed = true;
     free(specs);
     c->fleet_stale = false;
+    c->changed_count = CHANGED_DEVICES_MAX;
     for (size_t i = 0; !c->failed && i < c->node_count; i++)
         list_for_each (it, &c->nodes[i]->open) {
             size_t devices[WORKLOAD_DEVICES_MAX];

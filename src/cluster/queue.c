@@ -204,6 +204,8 @@ static void refuse(struct cluster *c, struct requirement *r, struct workload *fi
     list_append(&c->refused, &r->refused);
     r->explained = false;
     r->could = outcome->verdict == POLICY_WAITS;
+    r->asked = c->judges && r->needs.devices > 0;
+    r->best_score = outcome->score;
     if (r->could)
         timer_set(c, &r->timer, c->now.boot_ms + outcome->retry_ms);
     if (first->store_due || c->explanations_left == 0)
@@ -217,8 +219,33 @@ void queue_requirement_tick(struct cluster *c, struct requirement *r)
 {
     if (!is_refused(r))
         return;
+    r->asked = false; /* time counts, too */
     list_remove(&r->refused);
     make_ready(c, r);
+}
+
+/* It was refused, and of what changed since nothing is better than what there was. */
+static bool is_refused_still(const struct cluster *c, const struct policy_snapshot *snapshot,
+                             const struct requirement *r)
+{
+    if (!r->asked || c->changed_count == CHANGED_DEVICES_MAX)
+        return false;
+    for (size_t i = 0; i < c->changed_count; i++) {
+        struct policy_candidate now;
+        policy_consider(c->config.policy, snapshot, snapshot->waiting,
+                        c->fleet.devices[c->changed[i]].class_index, &now);
+        if (now.misfit == POLICY_FITS && now.objection == POLICY_OBJECTS_NONE &&
+            now.score >= r->best_score)
+            return false;
+    }
+    return true;
+}
+
+static void refuse_still(struct cluster *c, struct requirement *r)
+{
+    heap_remove(&c->ready, &r->ready);
+    list_append(&c->refused, &r->refused);
+    r->explained = r->explained && r->could;
 }
 
 void queue_run(struct cluster *c)
@@ -233,11 +260,16 @@ void queue_run(struct cluster *c)
         struct place_outcome outcome;
         if (c->failed)
             return;
+        if (is_refused_still(c, &snapshot, r)) {
+            refuse_still(c, r);
+            continue;
+        }
         waiting.ahead = count_ahead(c, w);
         timer_clear(c, &r->timer);
         if (allowance_is_spent(c, r, r->text, sizeof r->text)) {
             outcome = (struct place_outcome){.verdict = POLICY_REFUSES};
             refuse(c, r, w, &outcome);
+            r->asked = false; /* nobody was */
             continue;
         }
         c->decisions++;
@@ -247,9 +279,11 @@ void queue_run(struct cluster *c)
             refuse(c, r, w, &outcome);
             continue;
         }
+        r->asked = false;
         queue_leave(c, w);
         attempt_open(c, w, &outcome.decision);
     }
+    c->changed_count = 0;
 }
 
 void queue_explain(struct cluster *c, struct workload *w)

@@ -266,6 +266,7 @@ static void place_one(const struct policy *policy, const struct policy_snapshot 
         o->wait_ms = least_waited_ms(policy, snapshot, waiting);
     }
     o->class_index = best.class_index;
+    o->score = best.score;
     if (compared && o->now_ms > o->wait_ms + (double)waiting->waited_ms) {
         double more_ms = o->now_ms - o->wait_ms - (double)waiting->waited_ms;
         o->verdict = POLICY_WAITS;
@@ -324,7 +325,7 @@ static void place_gang(const struct policy *policy, const struct policy_snapshot
         double score;
         if (!best_of_node(snapshot, &snapshot->nodes[n], wanted, devices, &score) || score <= best)
             continue;
-        best = score;
+        best = o->score = score;
         o->verdict = POLICY_PLACES;
         o->class_index = fleet->devices[devices[0]].class_index;
         o->decision.node = n;
@@ -348,8 +349,11 @@ static void place_without_device(const struct policy_snapshot *snapshot,
 void policy_place(const struct policy *policy, const struct policy_snapshot *snapshot,
                   const struct policy_waiting *waiting, struct place_outcome *ret_outcome)
 {
-    *ret_outcome = (struct place_outcome){
-        .verdict = POLICY_REFUSES, .class_index = FLEET_NONE, .now_ms = 0, .wait_ms = INFINITY};
+    *ret_outcome = (struct place_outcome){.verdict = POLICY_REFUSES,
+                                          .class_index = FLEET_NONE,
+                                          .score = -INFINITY,
+                                          .now_ms = 0,
+                                          .wait_ms = INFINITY};
     if (waiting->needs->devices == 0)
         place_without_device(snapshot, waiting, ret_outcome);
     else if (waiting->needs->devices == 1)

@@ -19,6 +19,7 @@ struct place_outcome {
     enum policy_verdict verdict;
     struct policy_decision decision; /* of POLICY_PLACES */
     size_t class_index;              /* of its first device; of POLICY_PLACES and POLICY_WAITS */
+    double score;                    /* of that; −INFINITY if there is none */
     double now_ms, wait_ms;          /* ΔCT; INFINITY and 0 where they were not compared */
     int64_t retry_ms;                /* POLICY_WAITS: after that long it is placed there even so */
 };

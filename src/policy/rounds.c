@@ -154,8 +154,11 @@ static int add_movers(struct round *r)
 {
     const struct fleet *fleet = r->snapshot->fleet;
     size_t most = r->waiting_rows + ROUNDS_MOVERS_MAX;
+    size_t most_groups = r->group_count + ROUNDS_MOVER_GROUPS_MAX;
     for (size_t d = 0; d < fleet->device_count; d++)
-        for (size_t i = 0; i < fleet->devices[d].member_count && r->row_count < most; i++) {
+        for (size_t i = 0; i < fleet->devices[d].member_count && r->row_count < most &&
+                           r->group_count < most_groups;
+             i++) {
             int result = add_mover(r, d, i);
             if (result < 0)
                 return result;

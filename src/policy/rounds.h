@@ -19,7 +19,8 @@ enum {
     ROUNDS_BEST = 32,
     ROUNDS_RANDOM = 32,
     ROUNDS_GROUPS_MAX = 512, /* of rows that are alike; what is beyond waits for the next round */
-    ROUNDS_MOVERS_MAX = 1024,
+    ROUNDS_MOVERS_MAX = 256,
+    ROUNDS_MOVER_GROUPS_MAX = 64, /* that are only for running tasks */
     ROUNDS_RESTART_MS = 30 * 1000,
 };
 #define ROUNDS_GAP 0.01
