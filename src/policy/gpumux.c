@@ -57,6 +57,9 @@ const struct policy policy_gpumux = {
     .shortest_first = true,
     .waits = true,
     .round_ms = POLICY_ROUND_MS,
+    .tunes = true,
+    .gates = true,
+    .shares = true,
     .judge = policy_judge_gain,
     .round = policy_round_gain,
 };

@@ -66,5 +66,6 @@ static void judge(const struct policy_snapshot *snapshot, const struct policy_wa
 const struct policy policy_gslice = {
     .name = "gslice",
     .summary = "services by their own latency curve, tasks where most is left (GSLICE)",
+    .shares = true,
     .judge = judge,
 };

@@ -36,5 +36,6 @@ const struct policy policy_iadeep = {
     .name = "iadeep",
     .summary = "where the slowdown of all tasks grows least, or later (IADeep)",
     .waits = true,
+    .tunes = true,
     .judge = judge,
 };

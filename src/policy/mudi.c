@@ -90,5 +90,6 @@ static void judge(const struct policy_snapshot *snapshot, const struct policy_wa
 const struct policy policy_mudi = {
     .name = "mudi",
     .summary = "beside the service whose latency it touches least (Mudi)",
+    .shares = true,
     .judge = judge,
 };

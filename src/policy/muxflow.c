@@ -55,6 +55,7 @@ const struct policy policy_muxflow = {
     .name = "muxflow",
     .summary = "one task beside a service, matched in rounds by predicted speed (MuxFlow)",
     .round_ms = POLICY_ROUND_MS,
+    .gates = true,
     .judge = judge,
     .round = match_all,
 };

@@ -11,6 +11,9 @@ const struct policy policy_oracle = {
     .shortest_first = true,
     .waits = true,
     .round_ms = POLICY_ROUND_MS,
+    .tunes = true,
+    .gates = true,
+    .shares = true,
     .judge = policy_judge_gain,
     .round = policy_round_gain,
 };

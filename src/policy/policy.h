@@ -160,6 +160,10 @@ struct policy {
     bool shortest_first; /* who has little left goes before who has much */
     bool waits; /* waits for a better device where that ends sooner (IADeep's optimization 2) */
     int64_t round_ms; /* between rounds; 0: there are none */
+    /* What its system does on a device, apart from placing, for whoever plays devices: */
+    bool tunes;  /* searches for the batch sizes of tasks */
+    bool gates;  /* holds tasks while a service is busy */
+    bool shares; /* divides the SMs between a service and tasks */
     /*
      * Policies that use a forecast have this instead of `decide`: it completes what it thinks of the
      * candidate, for which there is room and whose forecast is filled in, by score or objection.

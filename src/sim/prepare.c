@@ -95,38 +95,12 @@ void prepare_tasks(struct engine *g)
     prepare_trace(g);
 }
 
-/* Whose system tunes batch sizes. */
-static bool policy_tunes(const struct engine_config *config)
-{
-    static const char *const names[] = {"gpumux", "iadeep", "oracle"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (str_equal(config->policy->name, names[i]))
-            return !config->options.without[POLICY_PART_TUNER];
-    return false;
-}
-
-/* What a policy's system does for services. */
-static struct serving_ways policy_ways(const struct engine_config *config)
-{
-    static const struct {
-        const char *policy;
-        struct serving_ways ways;
-    } all[] = {{"gpumux", {.time = true, .space = true}},
-               {"oracle", {.time = true, .space = true}},
-               {"muxflow", {.time = true}},
-               {"mudi", {.space = true}},
-               {"gslice", {.space = true}}};
-    struct serving_ways ways = {0};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (str_equal(config->policy->name, all[i].policy))
-            ways = all[i].ways;
-    ways.time = ways.time && !config->options.without[POLICY_PART_GATE];
-    return ways;
-}
-
 void prepare_system(struct engine *g)
 {
-    g->is_true = str_equal(g->config->policy->name, "oracle");
-    g->tunes = policy_tunes(g->config);
-    g->ways = policy_ways(g->config);
+    const struct policy *policy = g->config->policy;
+    const bool *without = g->config->options.without;
+    g->is_true = str_equal(policy->name, "oracle");
+    g->tunes = policy->tunes && !without[POLICY_PART_TUNER];
+    g->ways = (struct serving_ways){.time = policy->gates && !without[POLICY_PART_GATE],
+                                    .space = policy->shares};
 }

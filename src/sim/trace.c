@@ -107,7 +107,7 @@ static void draw_model(const struct trace_mix *mix, struct rng *rng, struct trac
 }
 
 struct trace_columns {
-    int submit, gap, duration, devices, model, batch;
+    int submit, gap, duration, devices, model, batch, kind;
 };
 
 static int find_columns(struct error *e, const struct csv *c, struct trace_columns *ret)
@@ -117,7 +117,8 @@ static int find_columns(struct error *e, const struct csv *c, struct trace_colum
                                   .duration = csv_column_required(e, c, "duration_s"),
                                   .devices = csv_column(c, "gpus"),
                                   .model = csv_column(c, "model"),
-                                  .batch = csv_column(c, "batch")};
+                                  .batch = csv_column(c, "batch"),
+                                  .kind = csv_column(c, "kind")};
     if (ret->submit < 0 && ret->gap < 0)
         return error_set(e, ERR_SYNTAX, "there is neither a column 'submit_s' nor 'gap_s'");
     return ret->duration < 0 ? ret->duration : 0;
@@ -192,6 +193,14 @@ static void settle(struct trace *t)
         t->items[i].submit_s -= first_s;
 }
 
+/* A run's services are listed with its tasks; who wants them again says so. */
+static bool is_service(const struct csv *c, const struct trace_columns *columns)
+{
+    char kind[CSV_CELL_MAX];
+    return columns->kind >= 0 && csv_text(NULL, c, columns->kind, kind, sizeof kind) == 0 &&
+           str_equal(kind, "service");
+}
+
 int trace_parse(struct error *e, const char *text, size_t length, const struct tables *t,
                 const struct trace_mix *mix, uint64_t seed, struct trace *ret_trace)
 {
@@ -208,6 +217,9 @@ int trace_parse(struct error *e, const char *text, size_t length, const struct t
     while (r == 0 && (r = csv_next(e, &c)) == 1) {
         struct trace_item item;
         memset(&item, 0, sizeof item);
+        r = 0;
+        if (is_service(&c, &columns))
+            continue;
         r = read_item(e, &c, &columns, t, before_s, &item);
         before_s = item.submit_s;
         if (r == 0 && columns.model < 0)

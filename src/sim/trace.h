@@ -8,10 +8,10 @@
  *   gpus                 devices; 1 where the column is missing
  *   model, batch         what it trains; drawn from the mix where the column is missing
  *
- * and any others, which are ignored: Philly's lists are traces as they are, and so is the workloads.csv
- * that a run writes. Or a trace is generated: "poisson", "bursty" (the gaps' coefficient of
- * variation is 2.8, as in Philly) or "diurnal" (the rate is three times as high at noon as at
- * midnight), with durations like those of tasks that people wait for.
+ * and any others, which are ignored; rows of the `kind` service are left out. So Philly's lists are traces
+ * as they are, and so is the workloads.csv that a run writes. Or a trace is generated: "poisson",
+ * "bursty" (the gaps' coefficient of variation is 2.8, as in Philly) or "diurnal" (the rate is three
+ * times as high at noon as at midnight), with durations like those of tasks that people wait for.
  */
 #pragma once
 #include <stdbool.h>

@@ -46,6 +46,10 @@ static void reads_phillys_lists(void **state)
     assert_int_equal(t.items[0].devices, 1);
     assert_true(t.items[0].duration_s == 1);
     trace_done(&t);
+    assert_int_equal(read(&f, "kind,gap_s,duration_s,model\nservice,0,0,yolos\ntask,3,5,gin\n", &t),
+                     0);
+    assert_int_equal(t.count, 1);
+    trace_done(&t);
     assert_int_equal(read(&f, "duration_s\n3\n", &t), -ERR_SYNTAX);
     assert_int_equal(read(&f, "gap_s,duration_s\n", &t), -ERR_INVALID);
     assert_int_equal(read(&f, "gap_s,duration_s,model\n1,2,gpt\n", &t), -ERR_SYNTAX);

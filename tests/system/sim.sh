@@ -1,0 +1,56 @@
+#!/bin/bash
+# gpumux sim as a command: what it refuses, that threads change no byte, and that what was stopped is resumed.
+. "$(dirname "$0")/lib.sh"
+command -v jq > /dev/null || skip "jq is not installed"
+
+exits() {
+    local wanted=$1 got=0
+    "${@:2}" > "$work/out" 2> "$work/err" || got=$?
+    [ "$got" = "$wanted" ] || fail "exit code $got instead of $wanted: ${*:2}: $(cat "$work/out" "$work/err")"
+}
+said() { grep -q -- "$1" "$work/out" "$work/err" || fail "'$1' was not said: $(cat "$work/out" "$work/err")"; }
+
+for wrong in '--policy nonsense' '--policy gpumux-wings' '--nodes 4xH300' '--jobs 0' '--rate 1 --load 1' '--mix gpt=1' \
+    '--seed -1' '--explain 301' '--without wings' '--load 1,,2'; do
+    # shellcheck disable=SC2086
+    exits 2 "$gpumux" sim $wrong
+done
+exits 1 "$gpumux" sim --trace "$work/none.csv"
+said none.csv
+printf 'submit_s,duration_s\n0,x\n' > "$work/bad.csv"
+exits 2 "$gpumux" sim --trace "$work/bad.csv"
+said 'line 2'
+
+# A table, from standard input, and what comes of it as JSON.
+printf 'submit_s,duration_s,gpus,model\n0,100,1,gin\n5,200,2,bert\n' \
+    | "$gpumux" sim --trace - --nodes 2xH200 --policy exclusive --json > "$work/json"
+jq -e '.runs[0] | .succeeded == 2 and .makespan_s > 300 and .makespan_s < 320' "$work/json" > /dev/null \
+    || fail "not what two tasks one after the other take: $(cat "$work/json")"
+"$gpumux" sim --validate h200_train_pairs.csv --json | jq -e '.error_mean <= 0.08' > /dev/null || fail 'the model is off'
+
+campaign=(--policy exclusive,firstfit,kernelest,gpumux --jobs 30 --load 1,3 --seeds 2 --services 2 --faults 5 --nodes 1x4xH200:24g)
+"$gpumux" sim "${campaign[@]}" --threads 1 --out "$work/one" > "$work/one.txt"
+"$gpumux" sim "${campaign[@]}" --threads 3 --out "$work/three" > "$work/three.txt"
+cmp "$work/one.txt" "$work/three.txt"
+diff -r "$work/one" "$work/three" > /dev/null || fail 'the number of threads changes what is written'
+[ "$(find "$work/one" -name '*.workloads.csv' | wc -l)" = 16 ] || fail 'not every run has its workloads'
+
+# Stopped once some runs are there, then resumed.
+"$gpumux" sim "${campaign[@]}" --threads 1 --out "$work/cut" > "$work/cut.txt" 2> "$work/err" &
+cut=$!
+until ls "$work/cut"/*.result > /dev/null 2>&1 || ! kill -0 $cut 2> /dev/null; do sleep 0.01; done
+kill -INT $cut 2> /dev/null || true
+wait $cut || true
+"$gpumux" sim "${campaign[@]}" --threads 2 --out "$work/cut" > "$work/cut.txt"
+cmp "$work/one.txt" "$work/cut.txt"
+diff -r "$work/one" "$work/cut" > /dev/null || fail 'what was resumed differs'
+
+# A result that is damaged is made again.
+first=$(find "$work/cut" -name 'gpumux*.result' | sort | head -n 1)
+printf 'x' | dd of="$first" bs=1 seek=200 conv=notrunc 2> /dev/null
+"$gpumux" sim "${campaign[@]}" --out "$work/cut" > "$work/cut.txt"
+diff -r "$work/one" "$work/cut" > /dev/null || fail 'a damaged result was taken up'
+
+# A run's workloads are a trace.
+"$gpumux" sim --trace "$work/one/exclusive_load-1_seed-1.workloads.csv" --nodes 4xT4 --policy firstfit > "$work/out"
+said extrapolated
