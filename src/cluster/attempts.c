@@ -31,6 +31,7 @@ void attempt_attach(struct cluster *c, struct workload *w, struct node *n)
     list_append(&n->open, &w->on_node);
     n->open_count++;
     w->booked_boot_ms = c->now.boot_ms;
+    w->misplaced_since_ms = 0;
     if (!w->status.off_device)
         inventory_book(c, w);
     inventory_refresh_node(c, n);
@@ -84,7 +85,7 @@ static void detach(struct cluster *c, struct workload *w)
 static void requeue(struct cluster *c, struct workload *w, const char *why)
 {
     w->status.stop = STOP_NONE;
-    w->reclaimed = false;
+    w->reclaimed = w->misplaced = false;
     w->queued_boot_ms = c->now.boot_ms;
     workload_set_text(w, "%s", why);
     workload_set_state(c, w, WORKLOAD_QUEUED);
@@ -211,6 +212,7 @@ static void attempt_exited(struct cluster *c, struct workload *w,
         requeue(c, w,
                 w->wish_node   ? "moved to a device that suits it better"
                 : w->reclaimed ? "its device was another's by allowance"
+                : w->misplaced ? "it was much slower there than expected"
                                : "requeued at a user's word");
     } else if (report->verdict != VERDICT_OWN) {
         device_ended(c, w, report);

@@ -84,7 +84,8 @@ enum cluster_event_kind {
     CLUSTER_SUSPEND,
     CLUSTER_RESUME,
     CLUSTER_DRAIN, /* or undrain: `on` */
-    CLUSTER_LEARN, /* something was learnt of a workload; no reply */
+    CLUSTER_LEARN, /* something was learnt of a workload; no reply. One that can go on elsewhere, and is
+                      for long much slower than was expected where it is, is queued again */
     CLUSTER_NODE_HELLO,
     CLUSTER_NODE_REPORT,
     CLUSTER_NODE_BEAT,

@@ -101,7 +101,9 @@ struct workload {
     int64_t resume_again_ms; /* after the last failure to resume it; 0: there was none */
     struct node *wish_node;  /* it is stopped to be moved there, to that device of it; or NULL */
     size_t wish_device;
-    bool reclaimed; /* it is stopped because it borrowed */
+    bool reclaimed;             /* it is stopped because it borrowed */
+    bool misplaced;             /* or because it is much slower than expected */
+    int64_t misplaced_since_ms; /* 0: it is not */
 
     struct timer timer; /* back-off, or repeating what is unconfirmed */
 
@@ -310,6 +312,8 @@ void stop_cancel(struct cluster *c, const struct cluster_event *event);
 void stop_requeue(struct cluster *c, const struct cluster_event *event);
 /* Ends a running one, to start it again elsewhere. */
 void stop_move(struct cluster *c, struct workload *w);
+/* Ends one that is much slower than expected. */
+void stop_misplaced(struct cluster *c, struct workload *w);
 /* Ends one that borrowed. */
 void stop_reclaim(struct cluster *c, struct workload *w);
 

@@ -195,6 +195,37 @@ static void test_what_is_learnt_counts(void **state)
     fixture_close(&f);
 }
 
+/* Measured to be slow for a minute, and able to go on elsewhere: it is queued again. */
+static void test_a_bad_placement_is_undone(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) {
+        struct fixture f;
+        bool checkpoints = kind > 0, recovers = kind > 1;
+        open_with(&f, "gpumux");
+        uint64_t session = hello(&f, "a");
+        uint64_t id = submit_known(&f, 0, 6e6, checkpoints);
+        report(&f, "a", session, id, 1, ATTEMPT_RUNNING);
+        struct cluster_event event = {.kind = CLUSTER_LEARN};
+        size_t stops = 0;
+        event.learn.workload = id;
+        event.learn.known =
+            (struct policy_known){.kind = TASK_KIND, .alone_ms = 6e6, .checkpoints = checkpoints};
+        for (int second = 0; second < 70 && stops == 0; second += 10) {
+            event.learn.known.pd = recovers && second == 30 ? 1.1 : 1.7; /* expected: 1 */
+            f.now.boot_ms += 10000;
+            step(&f, &event);
+            stops += count_of(&f, CLUSTER_SEND_STOP);
+        }
+        assert_int_equal(stops, checkpoints && !recovers);
+        if (stops) {
+            end(&f, session, id, 1);
+            assert_true(logged(&f, "requeued"));
+        }
+        fixture_close(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +234,7 @@ int main(void)
         cmocka_unit_test(test_shortest_first),
         cmocka_unit_test(test_a_round_moves_who_has_a_checkpoint),
         cmocka_unit_test(test_what_is_learnt_counts),
+        cmocka_unit_test(test_a_bad_placement_is_undone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

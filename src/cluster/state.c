@@ -1,10 +1,15 @@
 /* The cluster's life, and what every part does to a workload. */
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cluster/cluster_internal.h"
+
+/* A task that is so much slower than expected, for that long, is queued again. */
+#define MISPLACED_PD 1.5
+enum { MISPLACED_MS = 60 * 1000 };
 
 void cluster_config_default(struct cluster_config *config)
 {
@@ -258,6 +263,37 @@ static void change_kind(struct cluster *c, struct workload *w, uint32_t kind)
     queue_consider(c, w);
 }
 
+/* What was expected of it where it runs; 0: nothing. */
+static double expected_pd(struct cluster *c, const struct workload *w)
+{
+    size_t devices[WORKLOAD_DEVICES_MAX];
+    struct policy_snapshot snapshot;
+    double pd = 0;
+    inventory_snapshot(c, &snapshot);
+    size_t count = snapshot.fleet && w->booked ? inventory_devices(c, w, devices) : 0;
+    for (size_t k = 0; k < count; k++) {
+        const struct fleet_device *d = &c->fleet.devices[devices[k]];
+        for (size_t i = 0; i < d->member_count; i++)
+            if (d->members[i].workload == w->id)
+                pd = fmax(pd, c->fleet.classes[d->class_index].answer.pd[i]);
+    }
+    return pd;
+}
+
+/* A placement that turns out bad is undone. */
+static void judge_placement(struct cluster *c, struct workload *w)
+{
+    double expected = expected_pd(c, w);
+    bool is_bad = expected > 0 && w->known.checkpoints && w->status.state == WORKLOAD_RUNNING &&
+                  w->known.pd > MISPLACED_PD * expected;
+    if (!is_bad)
+        w->misplaced_since_ms = 0;
+    else if (!w->misplaced_since_ms)
+        w->misplaced_since_ms = c->now.boot_ms;
+    else if (c->now.boot_ms - w->misplaced_since_ms >= MISPLACED_MS)
+        stop_misplaced(c, w);
+}
+
 void workload_learn(struct cluster *c, const struct cluster_event *event)
 {
     struct workload *w = workload_find(c, event->learn.workload);
@@ -272,6 +308,7 @@ void workload_learn(struct cluster *c, const struct cluster_event *event)
     if (booked) {
         inventory_book(c, w);
         queue_room_appeared(c); /* others may be better off beside it, or waiting */
+        judge_placement(c, w);
     }
 }
 

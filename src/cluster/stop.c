@@ -35,6 +35,7 @@ static void begin_stopping(struct cluster *c, struct workload *w, enum stop_caus
                       cause == STOP_CANCEL ? "being cancelled"
                       : w->wish_node       ? "being moved to a device that suits it better"
                       : w->reclaimed       ? "its device is another's by allowance"
+                      : w->misplaced       ? "being moved: it is much slower there than expected"
                                            : "being requeued");
     if (w->status.state == WORKLOAD_STOPPING)
         workload_touch(c, w);
@@ -50,6 +51,12 @@ static void begin_stopping(struct cluster *c, struct workload *w, enum stop_caus
 
 void stop_move(struct cluster *c, struct workload *w)
 {
+    begin_stopping(c, w, STOP_REQUEUE, w->needs.grace_ms);
+}
+
+void stop_misplaced(struct cluster *c, struct workload *w)
+{
+    w->misplaced = true;
     begin_stopping(c, w, STOP_REQUEUE, w->needs.grace_ms);
 }
 

@@ -39,6 +39,7 @@ struct policy_known {
     uint32_t kind;    /* of the forecast */
     double alone_ms;  /* time that it has left to run, alone at its user's batch; 0: not known */
     bool checkpoints; /* it can go on elsewhere from where it was */
+    double pd;        /* measured where it runs; 0: not */
 };
 
 struct policy_waiting {

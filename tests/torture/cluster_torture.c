@@ -95,7 +95,8 @@ static struct policy_known random_known(struct world *w)
     return (struct policy_known){.kind = (uint32_t)world_below(w, FORECAST_MODEL_KINDS),
                                  .alone_ms =
                                      (double)world_below(w, 2) * (double)world_below(w, 500),
-                                 .checkpoints = world_chance(w, 50)};
+                                 .checkpoints = world_chance(w, 50),
+                                 .pd = (double)world_below(w, 4)};
 }
 
 static void learn(struct world *w)
