@@ -156,9 +156,8 @@ static void set_phase(struct engine *g, struct task *t, enum task_phase phase)
         atomic_store_explicit(g->config->ended, g->over_count, memory_order_relaxed);
 }
 
-static int part_devices(const struct engine *g, const struct task *t)
+static int part_devices(const struct task *t)
 {
-    (void)g;
     return (int)(t->slot_count / t->part_count);
 }
 
@@ -217,7 +216,7 @@ static void answer_grant(struct engine *g, const struct granted *said)
                                      .phase = ATTEMPT_RUNNING,
                                      .started_wall_ms = g->now_ms + 1};
     for (int i = 0; i < said->device_count; i++)
-        t->slots[(int)part * part_devices(g, t) + i].site = said->sites[i];
+        t->slots[(int)part * part_devices(t) + i].site = said->sites[i];
     t->attempt = said->attempt;
     t->parts_granted++;
     if (t->parts_granted == t->part_count) {
@@ -281,7 +280,7 @@ static void finish(struct engine *g, struct task *t)
     struct result_workload *row = row_of(g, t);
     uint32_t nodes[TRACE_DEVICES_MAX];
     for (uint32_t p = 0; p < t->part_count; p++)
-        nodes[p] = g->sites[t->slots[(int)p * part_devices(g, t)].site].node;
+        nodes[p] = g->sites[t->slots[(int)p * part_devices(t)].site].node;
     leave(g, t, TASK_OVER);
     row->state = WORKLOAD_SUCCEEDED;
     row->end_s = engine_seconds(g->now_ms);
@@ -390,7 +389,7 @@ static void submit_task(struct engine *g, struct task *t)
 {
     bool is_service = task_is_service(t);
     struct workload_needs needs = {.kind = is_service ? WORKLOAD_SERVICE : WORKLOAD_TASK,
-                                   .devices = part_devices(g, t),
+                                   .devices = part_devices(t),
                                    .share_max_percent = 100,
                                    .grace_ms = 10000};
     if (is_service)
@@ -464,7 +463,7 @@ static void arrive(struct engine *g, struct task *t)
     t->part_count = (uint32_t)((t->item->devices + node_devices - 1) / node_devices);
     t->slot_count =
         t->part_count == 1 ? (uint32_t)t->item->devices : t->part_count * (uint32_t)node_devices;
-    if (t->part_count > nodes_of(h, part_devices(g, t))) {
+    if (t->part_count > nodes_of(h, part_devices(t))) {
         row_of(g, t)->state = WORKLOAD_FAILED; /* larger than the cluster */
         set_phase(g, t, TASK_OVER);
     } else if (t->part_count == 1) {
