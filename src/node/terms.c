@@ -47,25 +47,27 @@ int terms_parse(struct error *e, const char *text, size_t length, struct terms *
     struct terms terms = {0};
     json_error_t problem;
     json_t *devices, *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &problem);
-    json_int_t quota;
+    json_int_t quota, share_min, share_max;
     const char *kind, *unprotected, *without_mps;
     int is_protected, has_mps, suspendable = 0;
-    if (!root ||
-        json_unpack_ex(root, &problem, 0, "{ss so sI si si sb ss sb ss s?b}", "kind", &kind,
-                       "devices", &devices, "quota_bytes", &quota, "share_min",
-                       &terms.share_min_percent, "share_max", &terms.share_max_percent, "protected",
-                       &is_protected, "unprotected", &unprotected, "mps", &has_mps, "without_mps",
-                       &without_mps, "suspendable", &suspendable) < 0) {
+    if (!root || json_unpack_ex(root, &problem, 0, "{ss so sI sI sI sb ss sb ss s?b}", "kind",
+                                &kind, "devices", &devices, "quota_bytes", &quota, "share_min",
+                                &share_min, "share_max", &share_max, "protected", &is_protected,
+                                "unprotected", &unprotected, "mps", &has_mps, "without_mps",
+                                &without_mps, "suspendable", &suspendable) < 0) {
         json_decref(root);
         return error_set(e, ERR_CORRUPT, "%s", problem.text);
     }
     bool good = workload_kind_parse(kind, &terms.kind) == 0 && take_devices(devices, &terms) &&
-                quota >= 0 && str_copy(terms.unprotected, sizeof terms.unprotected, unprotected) &&
+                quota >= 0 && 0 <= share_min && share_min <= share_max && share_max <= 100 &&
+                str_copy(terms.unprotected, sizeof terms.unprotected, unprotected) &&
                 str_copy(terms.without_mps, sizeof terms.without_mps, without_mps);
     json_decref(root);
     if (!good)
         return error_set(e, ERR_CORRUPT, "these are not the terms of an attempt");
     terms.quota_bytes = (uint64_t)quota;
+    terms.share_min_percent = (int)share_min;
+    terms.share_max_percent = (int)share_max;
     terms.is_protected = is_protected;
     terms.has_mps = has_mps;
     terms.suspendable = suspendable;

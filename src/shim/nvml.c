@@ -7,11 +7,12 @@
 #include "shim/quota.h"
 #include "shim/resolve.h"
 #include "shim/text.h"
+#include "shim/uuid.h"
 
 #define NVML_SONAME   "libnvidia-ml.so.1"
 #define DRIVER_SONAME "libcuda.so.1"
 
-enum { UUID_TEXT_MAX = 96, UUID_BYTES = 16 };
+enum { UUID_TEXT_MAX = 96 };
 
 static const struct nvml_row {
     const char *symbol;
@@ -83,31 +84,6 @@ static struct process *enter(void)
     return open && open(DRIVER_SONAME, RTLD_LAZY | RTLD_NODELETE) ? process_enter() : p;
 }
 
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* "GPU-", and 16 bytes in digits and dashes. */
-static bool parse_uuid(const char *text, uint8_t ret_uuid[UUID_BYTES])
-{
-    if (!text_starts(text, "GPU-"))
-        return false;
-    text += 4;
-    for (int i = 0; i < UUID_BYTES; i++) {
-        if (*text == '-')
-            text++;
-        int high = digit_of(text[0]), low = high < 0 ? -1 : digit_of(text[1]);
-        if (low < 0)
-            return false;
-        ret_uuid[i] = (uint8_t)(high << 4 | low);
-        text += 2;
-    }
-    return *text == '\0';
-}
-
 /* What is to be shown of it; a limit of 0: what NVML says itself. */
 static struct quota_view view_of(struct process *p, nvmlDevice_t device, int *ret_index)
 {
@@ -116,7 +92,7 @@ static struct quota_view view_of(struct process *p, nvmlDevice_t device, int *re
     char text[UUID_TEXT_MAX] = "";
     uint8_t uuid[UUID_BYTES];
     if (!process_is_ready(p) || !get_uuid || get_uuid(device, text, sizeof(text)) != NVML_SUCCESS ||
-        !parse_uuid(text, uuid))
+        !uuid_parse(text, uuid))
         return (struct quota_view){0};
     *ret_index = devices_by_uuid(p, uuid);
     (void)pools_settle(p);

@@ -1,0 +1,200 @@
+/* What measurements make of a kernel's cost, and when one is taken. No driver: measurements are the test's. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "shim/process.h"
+
+enum { US_NS = 1000, MS_NS = 1000000 };
+
+struct bench {
+    struct process *p;
+    struct cost_entry *entry; /* of one kernel */
+};
+
+static const struct cost_launch kernel = {
+    .function = "kernel", .grid = {8, 1, 1}, .block = {256, 1, 1}};
+
+static int set_up(void **state)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+    b->p = calloc(1, sizeof(*b->p));
+    b->p->launch = calloc(1, sizeof(*b->p->launch));
+    b->p->client.status = calloc(1, sizeof(*b->p->client.status));
+    b->entry = cost_find(b->p, cost_key(&kernel), &kernel);
+    *state = b;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct bench *b = *state;
+    free(b->p->client.status);
+    free(b->p->launch);
+    free(b->p);
+    free(b);
+    return 0;
+}
+
+static uint64_t counted(const struct bench *b, enum status_counter counter)
+{
+    return atomic_load(&b->p->client.status->counters[counter]);
+}
+
+/* The stream had work until the launch was in it. */
+static void take(struct bench *b, uint64_t ns)
+{
+    cost_take(b->p, b->entry, ns, 0, false);
+}
+
+static void take_dry(struct bench *b, uint64_t ns, uint64_t host_ns)
+{
+    cost_take(b->p, b->entry, ns, host_ns, true);
+}
+
+static uint32_t cost(const struct bench *b)
+{
+    return atomic_load(&b->entry->cost_ns);
+}
+
+static void test_the_first_measurement_is_the_cost(void **state)
+{
+    struct bench *b = *state;
+    take(b, 7 * US_NS);
+    assert_int_equal(cost(b), 7 * US_NS);
+    assert_int_equal(counted(b, STATUS_launches_timed), 1);
+    assert_int_equal(counted(b, STATUS_timings_discarded), 0);
+}
+
+static void test_later_ones_move_it_by_a_quarter(void **state)
+{
+    struct bench *b = *state;
+    take(b, 1000);
+    take(b, 2000);
+    assert_int_equal(cost(b), 1250);
+    take(b, 250);
+    assert_int_equal(cost(b), 1000);
+    for (int i = 0; i < 60; i++)
+        take(b, 400);
+    assert_in_range(cost(b), 400, 404); /* and so it follows for good */
+}
+
+static void test_an_outlier_counts_for_four_times_the_cost(void **state)
+{
+    struct bench *b = *state;
+    for (int i = 0; i < COST_SAMPLES_NEW; i++)
+        take(b, 1000);
+    take(b, 50 * MS_NS);
+    assert_int_equal(cost(b), (3 * 1000 + 4000) / 4);
+}
+
+static void test_while_it_is_new_nothing_is_an_outlier(void **state)
+{
+    struct bench *b = *state;
+    take(b, 1000); /* the first launch of a kernel may be of an empty grid */
+    take(b, MS_NS);
+    assert_int_equal(cost(b), (3 * 1000 + MS_NS) / 4);
+}
+
+static void test_an_interval_with_the_hosts_time_only_lowers_the_cost(void **state)
+{
+    struct bench *b = *state;
+    take(b, 20 * US_NS);
+    take_dry(b, 50 * US_NS, 45 * US_NS);
+    assert_int_equal(cost(b), 20 * US_NS);
+    take_dry(b, 8 * US_NS, 7 * US_NS); /* it cannot have taken longer than that */
+    assert_int_equal(cost(b), 8 * US_NS);
+    assert_int_equal(counted(b, STATUS_timings_discarded), 2);
+    assert_int_equal(counted(b, STATUS_launches_timed), 3);
+}
+
+static void test_a_dry_interval_counts_where_the_host_was_quick(void **state)
+{
+    struct bench *b = *state;
+    take(b, MS_NS);
+    take_dry(b, 2 * MS_NS, 2 * MS_NS / 8); /* an eighth */
+    assert_int_equal(cost(b), MS_NS + MS_NS / 4);
+    assert_int_equal(counted(b, STATUS_timings_discarded), 0);
+    take_dry(b, 3 * MS_NS, 3 * MS_NS / 8 + 1);
+    assert_int_equal(cost(b), MS_NS + MS_NS / 4);
+    assert_int_equal(counted(b, STATUS_timings_discarded), 1);
+}
+
+static void test_a_coarse_kernel_is_counted_once(void **state)
+{
+    struct bench *b = *state;
+    take(b, COST_COARSE_NS);
+    assert_int_equal(counted(b, STATUS_launches_coarse), 0);
+    take(b, COST_COARSE_NS + 1);
+    take(b, 2 * (uint64_t)COST_COARSE_NS);
+    assert_int_equal(counted(b, STATUS_launches_coarse), 1);
+    assert_int_equal(atomic_load(&b->entry->is_coarse), 1);
+}
+
+static void test_costs_have_bounds(void **state)
+{
+    struct bench *b = *state;
+    take(b, UINT64_C(1) << 40);
+    assert_int_equal(cost(b), UINT32_MAX);
+    take(b, UINT64_MAX);
+    assert_int_equal(cost(b), UINT32_MAX);
+    cost_forget_all(&b->p->launch->costs);
+    b->entry = cost_find(b->p, cost_key(&kernel), &kernel);
+    take(b, 0);
+    assert_int_equal(cost(b), 1); /* 0 would be a launch that never ends a window */
+}
+
+static void test_a_forgotten_kernel_is_measured_anew(void **state)
+{
+    struct bench *b = *state;
+    struct costs *costs = &b->p->launch->costs;
+    struct cost_launch other = kernel;
+    other.grid[0] = 9;
+    struct cost_entry *kept = cost_find(b->p, cost_key(&other), &other);
+    take(b, 1000);
+    cost_take(b->p, kept, 3000, 0, false);
+    assert_ptr_equal(cost_find(b->p, cost_key(&kernel), &kernel), b->entry);
+    cost_forget(costs, cost_key(&kernel));
+    b->entry = cost_find(b->p, cost_key(&kernel), &kernel);
+    assert_int_equal(atomic_load(&b->entry->samples), 0);
+    assert_ptr_equal(cost_find(b->p, cost_key(&other), &other), kept);
+    assert_int_equal(atomic_load(&kept->cost_ns), 3000);
+}
+
+static void test_one_launch_in_64_is_measured_and_new_kernels_sooner(void **state)
+{
+    enum { LAUNCHES = 64000 };
+    struct bench *b = *state;
+    struct costs *costs = &b->p->launch->costs;
+    int due = 0, due_new = 0;
+    for (int i = 0; i < LAUNCHES; i++)
+        due_new += cost_is_due(costs, b->entry, false);
+    for (int i = 0; i < COST_SAMPLES_NEW; i++)
+        take(b, 1000);
+    for (int i = 0; i < LAUNCHES; i++)
+        due += cost_is_due(costs, b->entry, false);
+    assert_in_range(due, LAUNCHES / 80, LAUNCHES / 50);
+    assert_true(due_new > 2 * due);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_first_measurement_is_the_cost),
+        TEST(test_later_ones_move_it_by_a_quarter),
+        TEST(test_an_outlier_counts_for_four_times_the_cost),
+        TEST(test_while_it_is_new_nothing_is_an_outlier),
+        TEST(test_an_interval_with_the_hosts_time_only_lowers_the_cost),
+        TEST(test_a_dry_interval_counts_where_the_host_was_quick),
+        TEST(test_a_coarse_kernel_is_counted_once),
+        TEST(test_costs_have_bounds),
+        TEST(test_a_forgotten_kernel_is_measured_anew),
+        TEST(test_one_launch_in_64_is_measured_and_new_kernels_sooner),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
