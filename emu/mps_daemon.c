@@ -23,6 +23,7 @@ enum {
     TICK_MS = 20,         /* between two looks whether a leaving server has clients */
     SEND_TIMEOUT_S = 1,   /* for one who asks and does not read */
     LAST_ANSWER_MS = 500, /* a server that is told to end and does not is killed */
+    ALONE_MS = 1000,      /* between two looks whether anybody could still ask for something */
 };
 #define LOCK_NAME   "control_lock"
 #define PID_NAME    "nvidia-cuda-mps-control.pid"
@@ -438,7 +439,7 @@ static void wait_for_work(struct mps_daemon *daemon)
     for (unsigned i = 0; i < count; i++)
         polled[OTHERS + i] = (struct pollfd){.fd = daemon->connections[i].fd, .events = POLLIN};
     bool is_leaving = server_pid != 0 && daemon->server.is_leaving;
-    if (poll(polled, OTHERS + count, is_leaving ? TICK_MS : -1) <= 0)
+    if (poll(polled, OTHERS + count, is_leaving ? TICK_MS : ALONE_MS) <= 0)
         return;
     if (server_pid != 0 && polled[1].revents != 0)
         forget_server(daemon); /* it never speaks unasked */
@@ -450,10 +451,22 @@ static void wait_for_work(struct mps_daemon *daemon)
         take_connection(daemon);
 }
 
+/* The real one would run on for ever. This one is made for tests, and their directories go with them. */
+static void quit_if_unreachable(struct mps_daemon *daemon)
+{
+    char path[PATH_MAX];
+    if (!mps_pipe_path(MPS_SOCKET_NAME, path, sizeof(path)) || access(path, F_OK) == 0 ||
+        errno != ENOENT)
+        return;
+    daemon->is_quitting = daemon->server.is_leaving = true;
+    daemon->quit_at_ms = now_ms();
+}
+
 void mps_daemon_run(struct mps_daemon *daemon)
 {
     while (!daemon->is_quitting || daemon->server.pid != 0) {
         wait_for_work(daemon);
+        quit_if_unreachable(daemon);
         end_if_left(daemon);
         serve_clients(daemon);
     }

@@ -60,6 +60,7 @@ static void add_device(struct output_table *t, const json_t *node, const json_t 
         else
             output_cell(t, OUTPUT_FAINT, "-");
         output_cell(t, OUTPUT_PLAIN, "%lld", (long long)json_number(device, "sm_count", 0));
+        output_cell(t, OUTPUT_PLAIN, "%s", json_text(device, "mps", "-"));
         output_cell(t, OUTPUT_PLAIN, "%s", json_text(node, "version", ""));
         output_cell(t, OUTPUT_PLAIN, "%s",
                     json_text(device, "cause", "")[0] ? json_text(device, "cause", "") : "-");
@@ -82,8 +83,8 @@ static int show(const json_t *nodes, bool wide)
                                                 "MODEL",  "MEMORY", "SM",     "WORKLOADS",
                                                 "BOOKED", "UUID",   NULL};
     static const char *const wide_titles[] = {
-        "NODE",  "STATE", "HEALTH", "INDEX", "MODEL",   "MEMORY", "SM",   "WORKLOADS", "BOOKED",
-        "SHARE", "DRAM",  "POWER",  "SMS",   "VERSION", "CAUSE",  "UUID", NULL};
+        "NODE",  "STATE", "HEALTH", "INDEX", "MODEL", "MEMORY",  "SM",    "WORKLOADS", "BOOKED",
+        "SHARE", "DRAM",  "POWER",  "SMS",   "MPS",   "VERSION", "CAUSE", "UUID",      NULL};
     struct output_table t;
     output_table_init(&t, wide ? wide_titles : narrow_titles);
     for (size_t i = 0; i < json_array_size(nodes); i++) {

@@ -1,10 +1,13 @@
 /* Attempts: opened by a placement, told about by their node, closed once. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "cluster/cluster_internal.h"
+
+enum { KILLS_FORGIVEN = 3 };
 
 /* Room for one more; the oldest is forgotten when there are too many. NULL: out of memory. */
 static struct attempt *append_attempt(struct workload_status *status)
@@ -129,13 +132,21 @@ static bool is_hopeless(const struct workload_status *status)
            str_equal(a->node, before->node) && str_equal(a->text, before->text);
 }
 
+/* Killed by somebody who is none of us, such as the kernel when memory is short: that is forgiven more often than
+ * what a task does itself, but not for ever. */
+static int forgiven(const struct workload *w, const struct attempt *a)
+{
+    bool killed = a->failure == FAILURE_SIGNAL && a->signal == SIGKILL;
+    return killed && w->needs.retries < KILLS_FORGIVEN ? KILLS_FORGIVEN : w->needs.retries;
+}
+
 /* Its own failure, counted. A service is started again for ever, a task as often as it may and while
  * there is hope. */
 static void own_failure(struct cluster *c, struct workload *w, int64_t ran_ms)
 {
     struct attempt *a = workload_status_attempt(&w->status);
     bool again = w->needs.kind == WORKLOAD_SERVICE ||
-                 (w->status.failures < w->needs.retries && !is_hopeless(&w->status));
+                 (w->status.failures < forgiven(w, a) && !is_hopeless(&w->status));
     w->status.failures++;
     if (w->needs.kind == WORKLOAD_SERVICE && ran_ms > c->config.backoff_max_ms)
         w->status.backoff_ms = 0;

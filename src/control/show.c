@@ -312,6 +312,7 @@ static void put_health(struct json_writer *w, const struct device_health *health
     json_put_string(json_key(w, "state"), health ? device_state_name(health->state) : NULL);
     json_put_string(json_key(w, "admits"), health ? device_admission_name(health->admits) : NULL);
     json_put_string(json_key(w, "cause"), health ? health->cause : NULL);
+    json_put_string(json_key(w, "mps"), health && health->mps[0] ? health->mps : NULL);
 }
 
 void show_node(struct control *c, struct str *out, const char *name, bool drained,

@@ -99,6 +99,10 @@ struct device_tenant_info {
     bool suspect;     /* on probation */
     bool suspendable; /* a task that is suspended when it is evicted, instead of being ended */
     bool adopted;     /* was there before us: no state but Disabled refuses it */
+    /* Of an adopted one: what it was told to leave for before we were there. It goes on leaving, and the device on
+     * being repaired. VERDICT_OWN: it was not told. */
+    enum attempt_verdict verdict;
+    char why[DEVICE_CAUSE_MAX];
 };
 
 enum device_mps {
@@ -127,7 +131,10 @@ struct device_event {
     union {
         const struct device_sample *sample;
         int xid;
-        enum device_mps mps;
+        struct {
+            enum device_mps mps;
+            const char *mps_why; /* of LOST, for people; NULL: not known */
+        };
         bool passed; /* SELF_TESTED */
         struct {
             bool enable;
@@ -202,6 +209,8 @@ enum attempt_verdict device_verdict(const struct device_monitor *d, uint64_t wor
                                     bool failed, const char **ret_why);
 /* Disabled by its own word or an operator's: only an operator enables it again. */
 bool device_needs_operator(const struct device_monitor *d);
+/* Its MPS was lost, and no self-test has passed since. */
+bool device_needs_test(const struct device_monitor *d);
 size_t device_tenant_count(const struct device_monitor *d);
 /* What an Xid is: a workload's own fault, the end of a device, or only worth telling. */
 enum device_xid_kind { XID_NOTE, XID_FAULT, XID_FATAL };

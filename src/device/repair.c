@@ -20,7 +20,7 @@
 
 enum {
     EXPLAIN_MS = 5000,
-    ANSWER_MS = 2000, /* for MPS to say whether it saw a fault */
+    ANSWER_MS = 5000, /* for MPS to say whether it saw a fault */
     ASK_AGAIN_MS = 500,
     LEAVE_MS = 5000, /* for clients of an MPS that is lost, before it is replaced all the same */
     CLEANING_UP_MS = 2000, /* after an end, when the driver tells of channels that it took away */
@@ -96,10 +96,10 @@ static void finish(struct device_monitor *d)
 
 /* ---- whose fault ---- */
 
-/* Every client of MPS leaves; alone, it did it. */
-static void blame_clients(struct device_monitor *d)
+/* Every client of MPS leaves; alone, it did it, if it is certain that a client did. */
+static void blame_clients(struct device_monitor *d, bool certain)
 {
-    bool alone = tenants_unblamed(d, false) == 1;
+    bool alone = certain && tenants_unblamed(d, false) == 1;
     begin(d, REPAIR_LEAVING, NULL);
     for (size_t i = 0; i < d->tenant_count; i++) {
         struct tenant *t = &d->tenants[i];
@@ -147,13 +147,21 @@ void repair_fault(struct device_monitor *d, const char *cause)
         return; /* it is being dealt with, or is no business of ours */
     begin(d, REPAIR_NONE, "%s", cause);
     if (isolated == 0) {
-        blame_clients(d);
+        blame_clients(d, true);
     } else if (clients == 0) {
         blame_isolated(d);
     } else {
         begin(d, REPAIR_ASKING, NULL);
         d->repair_until_ms = d->now_ms + ANSWER_MS;
     }
+}
+
+void repair_resume(struct device_monitor *d, struct tenant *t)
+{
+    bool of_all = !t->info.isolated && t->info.verdict >= VERDICT_SUSPECT;
+    if (of_all && d->repair == REPAIR_NONE && d->state != DEVICE_DISABLED)
+        begin(d, REPAIR_LEAVING, "%s", t->info.why);
+    ending_begin(d, t, d->config.fault_grace_ms, t->info.verdict, "%s", t->info.why);
 }
 
 /* ---- a device that is out of use ---- */
@@ -239,27 +247,29 @@ static void replace_again_later(struct device_monitor *d)
     d->repair_until_ms = d->now_ms + d->config.self_test_again_ms;
 }
 
-static void mps_is_lost(struct device_monitor *d)
+static void mps_is_lost(struct device_monitor *d, const char *why)
 {
+    char cause[DEVICE_CAUSE_MAX];
+    (void)snprintf(cause, sizeof cause, "MPS was lost%s%s", why ? ": " : "", why ? why : "");
     if (d->repair != REPAIR_REPLACING && d->repair != REPAIR_TESTING)
-        lose_mps(d, "MPS does not answer");
+        lose_mps(d, cause);
     else if (d->repair_asked_ms >= 0) /* the new one does not either */
         replace_again_later(d);
 }
 
-void repair_mps(struct device_monitor *d, enum device_mps mps)
+void repair_mps(struct device_monitor *d, enum device_mps mps, const char *why)
 {
     switch (mps) {
     case DEVICE_MPS_LOST:
-        mps_is_lost(d);
+        mps_is_lost(d, why);
         break;
     case DEVICE_MPS_FAULTED:
         if (d->repair == REPAIR_ASKING) {
-            blame_clients(d);
+            blame_clients(d, true);
         } else if (d->repair == REPAIR_NONE && d->state != DEVICE_DISABLED &&
                    tenants_unblamed(d, false) > 0) {
             begin(d, REPAIR_NONE, "MPS says that a client faulted");
-            blame_clients(d);
+            blame_clients(d, true);
         }
         break;
     case DEVICE_MPS_READY:
@@ -321,7 +331,7 @@ void repair_tick(struct device_monitor *d)
     switch (d->repair) {
     case REPAIR_ASKING:
         if (d->now_ms >= d->repair_until_ms)
-            blame_clients(d);
+            blame_clients(d, false);
         else
             ask_mps(d);
         break;

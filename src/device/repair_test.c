@@ -1,6 +1,7 @@
 /* Faults: who is ended, who is suspected, who is blamed, and how the device is of use again. */
 #include "device/device_fixture.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void test_a_fault_among_several_clients_blames_none(void **state)
@@ -98,16 +99,20 @@ static void test_mps_saw_the_fault_then_the_suspect_stays(void **state)
     fixture_close(&f);
 }
 
-static void test_no_word_of_mps_is_taken_for_a_fault_of_its_clients(void **state)
+static void test_without_a_word_of_mps_its_clients_leave_and_none_is_blamed(void **state)
 {
     struct fixture f;
     (void)state;
     fixture_open_healthy(&f);
-    came(&f, 1, WORKLOAD_SERVICE, false);
+    came(&f, 1, WORKLOAD_TASK, false);
     suspect_came(&f, 2);
     xid(&f, 31);
-    pass(&f, 2200);
-    assert_int_equal(verdict(&f, 1, true), VERDICT_GUILTY); /* the only client */
+    pass(&f, 4800);
+    assert_int_equal(f.counts[DEVICE_ACT_END], 0);
+    pass(&f, 400);
+    assert_int_equal(f.counts[DEVICE_ACT_END], 1);
+    assert_int_equal(verdict(&f, 1, true), VERDICT_SUSPECT); /* the only client, but was it one? */
+    assert_int_equal(verdict(&f, 2, true), VERDICT_OWN);
     fixture_close(&f);
 }
 
@@ -271,6 +276,74 @@ static void test_a_server_that_stays_faulted_is_lost(void **state)
     fixture_close(&f);
 }
 
+static void adopted(struct fixture *f, uint64_t workload, bool isolated,
+                    enum attempt_verdict verdict)
+{
+    struct device_tenant_info info = {.workload = workload,
+                                      .attempt = 1,
+                                      .kind = WORKLOAD_TASK,
+                                      .grace_ms = 10000,
+                                      .isolated = isolated,
+                                      .adopted = true,
+                                      .verdict = verdict};
+    (void)snprintf(info.why, sizeof info.why, "%s", verdict == VERDICT_OWN ? "" : "Xid 31, before");
+    step(f, &(struct device_event){.kind = DEVICE_TENANT_CAME, .now_ms = f->now_ms, .came = &info});
+}
+
+static void test_a_repair_goes_on_with_the_next_agent(void **state)
+{
+    struct fixture f;
+    const char *why;
+    (void)state;
+    fixture_open(&f);
+    adopted(&f, 1, false, VERDICT_SUSPECT);
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 1));
+    assert_int_equal(device_admission(f.d), ADMIT_NONE);
+    adopted(&f, 2, false, VERDICT_SUSPECT);
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 2));
+    adopted(&f, 3, true, VERDICT_OWN); /* no client: it has nothing to do with it */
+    assert_null(find_action(&f, DEVICE_ACT_END, 3));
+    assert_int_equal(device_verdict(f.d, 1, 1, true, &why), VERDICT_SUSPECT);
+    assert_string_equal(why, "Xid 31, before");
+    left(&f, 1, true);
+    left(&f, 2, true);
+    assert_non_null(find_action(&f, DEVICE_ACT_MPS_CHECK, 0));
+    mps(&f, DEVICE_MPS_READY);
+    assert_int_equal(device_admission(f.d), ADMIT_SERVICES);
+    fixture_close(&f);
+}
+
+static void test_one_that_was_moved_goes_on_leaving_and_nobody_else(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    adopted(&f, 1, false, VERDICT_MOVED);
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 1));
+    adopted(&f, 2, false, VERDICT_OWN);
+    assert_null(find_action(&f, DEVICE_ACT_END, 2));
+    fixture_close(&f);
+}
+
+static void test_a_lost_mps_needs_a_test_until_it_passed(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    assert_false(device_needs_test(f.d));
+    step(&f, &(struct device_event){.kind = DEVICE_MPS,
+                                    .now_ms = f.now_ms,
+                                    .mps = DEVICE_MPS_LOST,
+                                    .mps_why = "it hangs"});
+    assert_true(device_needs_test(f.d));
+    assert_string_equal(device_cause(f.d), "MPS was lost: it hangs");
+    assert_false(device_needs_operator(f.d));
+    mps(&f, DEVICE_MPS_READY);
+    self_tested(&f, true);
+    assert_false(device_needs_test(f.d));
+    fixture_close(&f);
+}
+
 static void test_an_operator_is_not_overruled(void **state)
 {
     struct fixture f;
@@ -297,7 +370,7 @@ int main(void)
         cmocka_unit_test(test_who_faults_alone_is_guilty),
         cmocka_unit_test(test_a_suspect_that_is_no_client_is_guilty_and_nobody_else_leaves),
         cmocka_unit_test(test_mps_saw_the_fault_then_the_suspect_stays),
-        cmocka_unit_test(test_no_word_of_mps_is_taken_for_a_fault_of_its_clients),
+        cmocka_unit_test(test_without_a_word_of_mps_its_clients_leave_and_none_is_blamed),
         cmocka_unit_test(test_without_mps_the_one_that_fails_did_it),
         cmocka_unit_test(test_a_suspect_is_cleared_after_its_probation),
         cmocka_unit_test(test_removed_channels_after_an_end_are_no_fault),
@@ -307,6 +380,9 @@ int main(void)
         cmocka_unit_test(test_lost_mps_is_replaced_and_tested),
         cmocka_unit_test(test_a_client_that_stays_does_not_keep_mps_from_being_replaced),
         cmocka_unit_test(test_a_server_that_stays_faulted_is_lost),
+        cmocka_unit_test(test_a_repair_goes_on_with_the_next_agent),
+        cmocka_unit_test(test_one_that_was_moved_goes_on_leaving_and_nobody_else),
+        cmocka_unit_test(test_a_lost_mps_needs_a_test_until_it_passed),
         cmocka_unit_test(test_an_operator_is_not_overruled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

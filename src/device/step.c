@@ -101,8 +101,10 @@ size_t tenants_unblamed(const struct device_monitor *d, bool isolated)
 static bool is_admitted(const struct device_monitor *d, const struct device_tenant_info *info)
 {
     enum device_admission admission = device_admission(d);
+    if (info->adopted)
+        return d->state != DEVICE_DISABLED && (info->isolated || d->repair == REPAIR_NONE);
     return admission == ADMIT_ALL ||
-           (admission == ADMIT_SERVICES && (info->adopted || info->kind == WORKLOAD_SERVICE));
+           (admission == ADMIT_SERVICES && info->kind == WORKLOAD_SERVICE);
 }
 
 static void tenant_came(struct device_monitor *d, const struct device_tenant_info *info)
@@ -121,7 +123,9 @@ static void tenant_came(struct device_monitor *d, const struct device_tenant_inf
     *t = (struct tenant){.info = *info};
     if (tenant_is_task(t))
         d->task_there_ms = d->now_ms;
-    if (!is_admitted(d, info))
+    if (info->verdict != VERDICT_OWN)
+        repair_resume(d, t);
+    else if (!is_admitted(d, info))
         ending_begin(d, t, 0, VERDICT_MOVED, "its device is %s%s%s",
                      d->repair ? "being repaired" : device_state_name(d->state),
                      d->cause[0] ? ": " : "", d->cause);
@@ -190,7 +194,7 @@ void device_step(struct device_monitor *d, const struct device_event *event,
         repair_fault(d, "a process was answered with a fatal error");
         break;
     case DEVICE_MPS:
-        repair_mps(d, event->mps);
+        repair_mps(d, event->mps, event->mps_why);
         break;
     case DEVICE_SELF_TESTED:
         repair_self_tested(d, event->passed);
@@ -260,6 +264,11 @@ enum attempt_verdict device_verdict(const struct device_monitor *d, uint64_t wor
 bool device_needs_operator(const struct device_monitor *d)
 {
     return d->by_operator || d->broken;
+}
+
+bool device_needs_test(const struct device_monitor *d)
+{
+    return d->mps_lost;
 }
 
 size_t device_tenant_count(const struct device_monitor *d)

@@ -8,6 +8,7 @@ enum {
     NODE_DEVICES_MAX = 64,
     NODE_INSTANCE_MAX = 40,
     NODE_VERSION_MAX = 32,
+    DEVICE_MPS_MAX = 16,
     USAGE_COUNTERS_MAX = 128
 };
 
@@ -64,6 +65,7 @@ struct device_health {
     enum device_state state;
     enum device_admission admits;
     char cause[WORKLOAD_TEXT_MAX]; /* why it is so; "" at first */
+    char mps[DEVICE_MPS_MAX];      /* how its MPS daemon is, in a word; "": it has none */
 };
 
 /* Something that happened on a device, for people. */

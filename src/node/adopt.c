@@ -40,6 +40,7 @@ static int adopt_one(struct error *e, struct agent *a, const char *name)
     struct run *r = run_new(a, workload, attempt, fd);
     if (!r)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
+    monitor_recall(r);
     run_look(r);
     if (!run_is_alive(r))
         return 0;

@@ -103,11 +103,12 @@ struct run {
     struct tenancy tenancy; /* see monitor.h */
     struct run_suspension suspension;
     struct pending_start *pending; /* waits for MPS; NULL: it does not */
-    struct event *terminate;       /* ends its GPU work before it is killed */
     bool uses_mps;
-    int64_t doubt_ms; /* since when its failure is in doubt; 0: it is not */
-    char lost_text
-        [WORKLOAD_TEXT_MAX]; /* why this node ended it, through no fault of its own; or "" */
+    struct event *terminate; /* ends its GPU work before it is killed */
+    bool terminated;         /* that was done */
+    bool kill_follows;       /* and then nobody else kills it */
+    int64_t join_until_ms;   /* until when that waits for others to join MPS; 0: it has not begun */
+    int64_t doubt_ms;        /* since when its failure is in doubt; 0: it is not */
     struct ward *ward;       /* NULL: it has no devices, or has ended */
     double samples_per_s;    /* as its supervisor last said */
     int64_t speed_at_ms;     /* 0: it never did */
@@ -215,6 +216,8 @@ void launch(struct agent *a, const struct grant *grant);
 /* Goes on with a start that waited. */
 void launch_pending(struct run *r);
 void pending_free(struct run *r);
+/* A start that waits does not come to pass: soon the run has ended. */
+void launch_give_up(struct run *r);
 /* A run that never ran and never will. */
 void launch_tombstone(struct agent *a, uint64_t workload, int attempt, const char *text);
 
@@ -272,8 +275,10 @@ void protect_start(struct agent *a);
 /* It was told to stop, and will be killed after grace_ms: its GPU work is ended just before, if that could harm
  * its neighbours. Returns the grace that this takes at least. */
 int64_t protect_stop(struct run *r, int64_t grace_ms);
-/* Ends the GPU work of its processes, if they are clients of MPS. */
+/* Ends the GPU work of its processes, if they are clients of MPS, as soon as nobody joins its server. */
 void protect_terminate(struct run *r);
+/* That still waits for others to join: then it is killed when it was done, and by nobody else before. */
+bool protect_will_kill(struct run *r);
 /* An attempt that an agent before us started. */
 void protect_adopt(struct run *r);
 /* Nothing of it runs any more. */

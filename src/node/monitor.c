@@ -13,12 +13,13 @@
 #include "node/agent_internal.h"
 #include "node/process.h"
 #include "node/self_test.h"
+#include "node/verdict_file.h"
 #include "node/watch.h"
 
 enum {
     /* From a process's failure until the driver must have told of the fault behind it. */
     DOUBT_MS = 2 * WATCH_EVERY_MS + 100,
-    DISABLED_FILE_MAX = NODE_DEVICES_MAX * (DEVICE_UUID_MAX + WORKLOAD_TEXT_MAX),
+    LIST_FILE_MAX = NODE_DEVICES_MAX * (DEVICE_UUID_MAX + WORKLOAD_TEXT_MAX),
     /* The supervisor's own patience, beyond the device's: terminate_client comes first. */
     SUPERVISOR_MORE_MS = 5000,
 };
@@ -37,6 +38,7 @@ struct monitor {
     size_t note_count;                  /* not told yet */
     struct device_note notes[NODEMSG_NOTES_MAX];
     int64_t mps_asked_ms[NODE_DEVICES_MAX]; /* how MPS is, somebody wants to know; 0: nobody */
+    bool mps_held[NODE_DEVICES_MAX];        /* it is there for a self-test */
     struct device_actions actions;
     struct watch_news news;
 };
@@ -68,22 +70,55 @@ static void note(struct monitor *m, int device, bool alarm, const char *text)
     m->changed = true;
 }
 
-static void write_disabled(struct monitor *m)
+static void write_list(struct monitor *m, const char *name,
+                       bool (*is_listed)(const struct device_monitor *d))
 {
     struct str text;
     struct error e = {0};
-    str_init(&text, DISABLED_FILE_MAX);
+    str_init(&text, LIST_FILE_MAX);
     for (int i = 0; i < m->count; i++)
-        if (device_needs_operator(m->devices[i]))
+        if (is_listed(m->devices[i]))
             str_printf(&text, "%s %s\n", m->agent->info.devices[i].uuid,
                        device_cause(m->devices[i]));
-    if (durable_replace(&e, m->agent->directory_fd, "disabled", str_text(&text), text.length) < 0)
-        log_write(m->agent->log, LOG_ERROR, "cannot record which devices are disabled",
-                  "error=\"%s\"", e.text);
+    if (durable_replace(&e, m->agent->directory_fd, name, str_text(&text), text.length) < 0)
+        log_write(m->agent->log, LOG_ERROR, "cannot record how the devices are",
+                  "file=%s error=\"%s\"", name, e.text);
     str_done(&text);
 }
 
-static void act_on_run(struct monitor *m, const struct device_action *action)
+static void write_lists(struct monitor *m)
+{
+    write_list(m, "disabled", device_needs_operator);
+    write_list(m, "untested", device_needs_test);
+}
+
+static void remember(struct run *r, const struct verdict *verdict)
+{
+    struct error e = {0};
+    if (verdict_save(&e, r->agent->terms_fd, r->name, verdict) < 0)
+        log_write(r->agent->log, LOG_ERROR, "cannot record why an attempt is ended",
+                  "attempt=%s error=\"%s\"", r->name, e.text);
+}
+
+/* Before it is told to leave: the next agent must know why, if this one dies. */
+static void end_run(struct monitor *m, int device, struct run *r,
+                    const struct device_action *action)
+{
+    struct verdict verdict;
+    const char *why;
+    log_write(m->agent->log, LOG_WARN, "attempt is ended by its device", "attempt=%s why=\"%s\"",
+              r->name, action->text);
+    verdict.verdict = device_verdict(m->devices[device], r->workload, r->attempt, false, &why);
+    str_copy(verdict.why, sizeof verdict.why, why);
+    if (verdict.verdict != VERDICT_OWN)
+        remember(r, &verdict);
+    if (r->pending)
+        launch_give_up(r);
+    else
+        stop_run(r, action->grace_ms + (action->grace_ms ? SUPERVISOR_MORE_MS : 0));
+}
+
+static void act_on_run(struct monitor *m, int device, const struct device_action *action)
 {
     struct run *r = run_find(m->agent, action->workload, action->attempt);
     if (!r)
@@ -95,15 +130,14 @@ static void act_on_run(struct monitor *m, const struct device_action *action)
         suspend_evict(r, action->text);
         break;
     case DEVICE_ACT_END:
-        log_write(m->agent->log, LOG_WARN, "attempt is ended by its device",
-                  "attempt=%s why=\"%s\"", r->name, action->text);
-        stop_run(r, action->grace_ms + (action->grace_ms ? SUPERVISOR_MORE_MS : 0));
+        end_run(m, device, r, action);
         break;
     case DEVICE_ACT_TERMINATE:
         protect_terminate(r);
         break;
     case DEVICE_ACT_KILL:
-        stop_run(r, 0);
+        if (!protect_will_kill(r))
+            stop_run(r, 0);
         break;
     case DEVICE_ACT_CLEAR:
         r->report.cleared = true;
@@ -128,6 +162,19 @@ static void start_self_test(struct monitor *m, int device)
     m->test_failed[device] = self_test_start(&m->tests[device], &place) < 0;
 }
 
+static void hold_mps(struct monitor *m, int device, bool hold)
+{
+    struct mps *mps = m->agent->mps;
+    const char *uuid = m->agent->info.devices[device].uuid;
+    if (!mps || m->mps_held[device] == hold)
+        return;
+    if (hold)
+        m->mps_held[device] = mps_use(NULL, mps, uuid) == 0;
+    else
+        mps_release(mps, uuid);
+    m->mps_held[device] = m->mps_held[device] && hold;
+}
+
 static void act(struct monitor *m, int device, const struct device_action *action)
 {
     switch (action->kind) {
@@ -137,7 +184,7 @@ static void act(struct monitor *m, int device, const struct device_action *actio
                   m->agent->info.devices[device].uuid, device_state_name(action->from),
                   device_state_name(action->to), action->text);
         if (action->to == DEVICE_DISABLED || action->from == DEVICE_DISABLED)
-            write_disabled(m);
+            write_lists(m);
         break;
     case DEVICE_ACT_NOTE:
     case DEVICE_ACT_ALARM:
@@ -150,15 +197,19 @@ static void act(struct monitor *m, int device, const struct device_action *actio
     case DEVICE_ACT_RELEASE:
         registrar_throttle(m->agent->registrar, m->agent->info.devices[device].uuid, 0);
         break;
+    case DEVICE_ACT_MPS_REPLACE: /* mps.h replaces what is broken by itself, if somebody uses it */
+        hold_mps(m, device, false);
+        hold_mps(m, device, true);
+        m->mps_asked_ms[device] = clock_boot_ms();
+        break;
     case DEVICE_ACT_MPS_CHECK:
-    case DEVICE_ACT_MPS_REPLACE: /* mps.h replaces what is broken by itself */
         m->mps_asked_ms[device] = clock_boot_ms();
         break;
     case DEVICE_ACT_SELF_TEST:
         start_self_test(m, device);
         break;
     default:
-        act_on_run(m, action);
+        act_on_run(m, device, action);
         break;
     }
 }
@@ -169,9 +220,11 @@ static void refresh_health(struct monitor *m, int device)
     struct device_health *h = &m->health[device];
     enum device_state state = device_state(d);
     enum device_admission admits = device_admission(d);
-    m->changed = m->changed || h->state != state || h->admits != admits;
+    const char *mps = m->agent->mps ? mps_state_name(mps_state_of(m->agent->mps, h->uuid)) : "";
+    m->changed = m->changed || h->state != state || h->admits != admits || !str_equal(h->mps, mps);
     h->state = state;
     h->admits = admits;
+    str_copy(h->mps, sizeof h->mps, mps);
     str_copy(h->cause, sizeof h->cause, device_cause(d));
 }
 
@@ -237,12 +290,15 @@ static void sample_device(struct monitor *m, int device, struct process_table *t
 static void answer_for_mps(struct monitor *m, int device)
 {
     const struct agent *a = m->agent;
+    const char *uuid = a->info.devices[device].uuid;
     int64_t asked_ms = m->mps_asked_ms[device];
-    if (asked_ms == 0 ||
-        (a->mps && !mps_is_well_since(a->mps, a->info.devices[device].uuid, asked_ms)))
+    if (asked_ms == 0 || (a->mps && !mps_is_well_since(a->mps, uuid, asked_ms)))
         return;
     m->mps_asked_ms[device] = 0;
-    step(m, device, (struct device_event){.kind = DEVICE_MPS, .mps = DEVICE_MPS_READY});
+    bool faulted = a->mps && mps_state_of(a->mps, uuid) == MPS_FAULTED;
+    step(m, device,
+         (struct device_event){.kind = DEVICE_MPS,
+                               .mps = faulted ? DEVICE_MPS_FAULTED : DEVICE_MPS_READY});
 }
 
 static void look_at_self_test(struct monitor *m, int device)
@@ -257,6 +313,8 @@ static void look_at_self_test(struct monitor *m, int device)
     m->test_failed[device] = false;
     step(m, device,
          (struct device_event){.kind = DEVICE_SELF_TESTED, .passed = result == SELF_TEST_PASSED});
+    hold_mps(m, device, false);
+    write_lists(m);
 }
 
 static void on_news(evutil_socket_t fd, short what, void *arg)
@@ -281,7 +339,7 @@ static void on_news(evutil_socket_t fd, short what, void *arg)
     tell_control(m);
 }
 
-/* ---- attempts ---- */
+/* ---- MPS ---- */
 
 static int find_device(const struct agent *a, const char *uuid, size_t length)
 {
@@ -291,6 +349,32 @@ static int find_device(const struct agent *a, const char *uuid, size_t length)
             return i;
     return -1;
 }
+
+/* What somebody must know is an event; that it starts when it is needed, ends, or is slow, is not. */
+void monitor_mps(struct agent *a, const char *uuid, enum mps_state state, const char *text)
+{
+    struct monitor *m = a->monitor;
+    int d = m ? find_device(a, uuid, strlen(uuid)) : -1;
+    char said[DEVICE_CAUSE_MAX];
+    if (d < 0)
+        return;
+    (void)snprintf(said, sizeof said, "MPS: %.100s", text);
+    if (state == MPS_FAILED)
+        (void)snprintf(said, sizeof said, "without MPS, its workloads take turns: %.80s", text);
+    if (state == MPS_FAILED || state == MPS_FAULTED)
+        note(m, d, state == MPS_FAILED, said);
+    if (state == MPS_BROKEN)
+        step(m, d,
+             (struct device_event){
+                 .kind = DEVICE_MPS, .mps = DEVICE_MPS_LOST, .mps_why = text[0] ? text : NULL});
+    else if (state == MPS_FAULTED)
+        step(m, d, (struct device_event){.kind = DEVICE_MPS, .mps = DEVICE_MPS_FAULTED});
+    else
+        refresh_health(m, d);
+    tell_control(m);
+}
+
+/* ---- attempts ---- */
 
 static bool device_admits(const struct device_monitor *device, enum workload_kind kind,
                           char why[WORKLOAD_TEXT_MAX])
@@ -401,6 +485,15 @@ static void take_devices(struct run *r, const char *list)
     }
 }
 
+void monitor_recall(struct run *r)
+{
+    struct verdict verdict;
+    if (!verdict_load(r->agent->terms_fd, r->name, &verdict))
+        return;
+    r->tenancy.verdict = verdict.verdict;
+    str_copy(r->tenancy.why, sizeof r->tenancy.why, verdict.why);
+}
+
 void monitor_adopted(struct run *r, bool suspended)
 {
     static const char variable[] = "CUDA_VISIBLE_DEVICES=";
@@ -422,8 +515,11 @@ void monitor_adopted(struct run *r, bool suspended)
                                         .kind = grant.service ? WORKLOAD_SERVICE : WORKLOAD_TASK,
                                         .grace_ms = grant.grace_ms,
                                         .isolated = !r->uses_mps,
+                                        .suspect = r->ward && ward_terms(r->ward)->is_suspect,
                                         .suspendable = r->ward && ward_terms(r->ward)->suspendable,
-                                        .adopted = true};
+                                        .adopted = true,
+                                        .verdict = r->tenancy.verdict};
+        str_copy(r->tenancy.info.why, sizeof r->tenancy.info.why, r->tenancy.why);
         if (r->tenancy.device_count > 0 && !suspended)
             come(r);
     }
@@ -470,7 +566,13 @@ void monitor_left(struct run *r, bool failed)
 {
     if (!r->tenancy.there)
         return;
+    enum attempt_verdict before = r->tenancy.verdict;
     judge(r, failed);
+    if (r->tenancy.verdict != before) {
+        struct verdict verdict = {.verdict = r->tenancy.verdict};
+        str_copy(verdict.why, sizeof verdict.why, r->tenancy.why);
+        remember(r, &verdict);
+    }
     r->tenancy.there = false;
     tell_devices(r, DEVICE_TENANT_LEFT, failed, NULL);
     tell_control(r->agent->monitor);
@@ -502,31 +604,42 @@ int monitor_enable(struct agent *a, const char *uuid, bool enable)
         return -ERR_NOT_FOUND;
     step(a->monitor, d,
          (struct device_event){.kind = DEVICE_OPERATOR, .operator_says = {.enable = enable}});
-    write_disabled(a->monitor);
+    write_lists(a->monitor);
     tell_control(a->monitor);
     return 0;
 }
 
 /* ---- life ---- */
 
-static void read_disabled(struct monitor *m)
+/* A device that is listed there: `event` with the cause that stands beside it. */
+static void read_list(struct monitor *m, const char *name,
+                      struct device_event (*event)(const char *cause))
 {
     struct str text;
     char *rest = NULL;
-    str_init(&text, DISABLED_FILE_MAX);
-    if (durable_read(NULL, m->agent->directory_fd, "disabled", geteuid(), &text) == 0)
+    str_init(&text, LIST_FILE_MAX);
+    if (durable_read(NULL, m->agent->directory_fd, name, geteuid(), &text) == 0)
         rest = text.data;
     while (rest && *rest) {
         char *line = strsep(&rest, "\n");
         size_t length = strcspn(line, " ");
         int d = find_device(m->agent, line, length);
         if (d >= 0)
-            step(m, d,
-                 (struct device_event){
-                     .kind = DEVICE_OPERATOR,
-                     .operator_says = {.why = line[length] ? line + length + 1 : NULL}});
+            step(m, d, event(line[length] ? line + length + 1 : NULL));
     }
     str_done(&text);
+}
+
+static struct device_event is_disabled(const char *cause)
+{
+    return (struct device_event){.kind = DEVICE_OPERATOR, .operator_says = {.why = cause}};
+}
+
+static struct device_event is_untested(const char *cause)
+{
+    (void)cause; /* "MPS was lost", in so many words */
+    return (struct device_event){
+        .kind = DEVICE_MPS, .mps = DEVICE_MPS_LOST, .mps_why = "no self-test has passed since"};
 }
 
 static void configure(const struct config *c, struct device_config *ret)
@@ -565,7 +678,8 @@ int monitor_open(struct error *e, struct agent *a)
         str_copy(m->health[m->count].uuid, DEVICE_UUID_MAX, a->info.devices[m->count].uuid);
         refresh_health(m, m->count);
     }
-    read_disabled(m);
+    read_list(m, "untested", is_untested);
+    read_list(m, "disabled", is_disabled);
     /* A library of its own: the sampler's thread is in the other. */
     int r = gpu_open(e, a->emulate, a->emulate_libraries, &m->gpu);
     if (r == 0)

@@ -2,14 +2,16 @@
  * The devices of this node under watch: feeds device_step with what watch.h sees and with the attempts
  * that come and go, and carries out what it answers. On the loop's thread.
  *
- * A device that was disabled by its own word or an operator's stays so over restarts of the agent: the
- * file `disabled` in the state directory lists them, one a line, with the cause.
+ * What must outlast an agent is in its state directory: `disabled` lists the devices that were disabled by their
+ * own word or an operator's, one a line with the cause, and `untested` those whose MPS was lost and that have not
+ * passed a self-test since. Of attempts, verdict_file.h.
  */
 #pragma once
 #include <stdbool.h>
 
 #include "device/device.h"
 #include "model/node.h"
+#include "node/mps.h"
 #include "node/terms.h"
 #include "wire/nodemsg.h"
 
@@ -36,6 +38,8 @@ void monitor_close(struct agent *a);
 
 /* Whether a grant may start on its devices now; if not, why. */
 bool monitor_admits(struct agent *a, const struct grant *grant, char why[WORKLOAD_TEXT_MAX]);
+/* An attempt that was found, before anything else is done with it: what its devices said of it before. */
+void monitor_recall(struct run *r);
 /* Before it is started; and an attempt that was found running, after its record was read. */
 void monitor_came(struct run *r, const struct grant *grant, const struct terms *terms);
 /* suspended: it is none now, but may come back. */
@@ -55,6 +59,8 @@ void monitor_stays(struct run *r, const char *why);
 bool monitor_readmits(const struct run *r, char why[WORKLOAD_TEXT_MAX]);
 /* Before it does. No-op for one that is there. */
 void monitor_returns(struct run *r);
+/* A device's MPS has changed. */
+void monitor_mps(struct agent *a, const char *uuid, enum mps_state state, const char *text);
 
 /* For hello and beat: valid until the loop runs on. */
 size_t monitor_health(struct agent *a, const struct device_health **ret);

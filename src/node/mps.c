@@ -19,10 +19,16 @@
 #include "node/mps_control.h"
 
 enum {
-    ANSWER_MS = 1000,  /* longer is silence */
-    PACE_MS_MAX = 100, /* for a program that only prints its version */
+    /* One that ends or hangs is known within a second: a look, and two questions that get no answer. */
+    WATCH_MS = 200,
+    ANSWER_MS = 400,
+    COMMAND_MS = 1000,
+    FIRST_ANSWER_MS = 3000, /* while it starts its first server it may answer nobody */
+    PACE_MS_MAX = 100,      /* for a program that only prints its version */
+    CROWD_PER_CPU =
+        2, /* more that want to run are a crowd, in which anybody may wait for a while */
+    CROWD_MS_MAX = 10000, /* but not for longer */
     START_MS = 10000,
-    WATCH_MS = 250,
     LINGER_MS = 3000, /* after its last attempt: the next one often comes soon */
     QUIT_MS = 3000,
     SOCKET_PATH_MAX = 108,
@@ -38,7 +44,9 @@ struct mps_daemon {
     pthread_t thread;
     int uses;            /* the loop's alone */
     enum mps_state told; /* that the loop was told; its alone */
-    unsigned losses_told;
+    unsigned losses_told, terminations_told;
+    bool
+        was_there; /* somebody has it already: if it is not there, it is lost. Set before the thread starts */
     pthread_mutex_t mutex;  /* of all below */
     pthread_cond_t changed; /* something for the thread */
     enum mps_state state;
@@ -52,6 +60,7 @@ struct mps_daemon {
     int64_t well_ms; /* when it was last asked, and answered */
     pid_t doomed[MPS_CLIENTS_MAX];
     size_t doomed_count;
+    unsigned terminations;          /* how often doomed ones were seen to */
     bool ended;                     /* the thread has */
     pid_t servers[MPS_SERVERS_MAX]; /* as last seen; the thread's alone */
     size_t server_count;
@@ -68,9 +77,9 @@ struct mps {
 const char *mps_state_name(enum mps_state state)
 {
     static const char *const names[] = {
-        [MPS_OFF] = "off",          [MPS_STARTING] = "starting", [MPS_READY] = "ready",
-        [MPS_SILENT] = "silent",    [MPS_BROKEN] = "broken",     [MPS_FAILED] = "failed",
-        [MPS_DRAINING] = "draining"};
+        [MPS_OFF] = "off",         [MPS_STARTING] = "starting", [MPS_READY] = "ready",
+        [MPS_FAULTED] = "faulted", [MPS_SILENT] = "silent",     [MPS_BROKEN] = "broken",
+        [MPS_FAILED] = "failed",   [MPS_DRAINING] = "draining"};
     return names[state];
 }
 
@@ -139,11 +148,15 @@ static bool begin_draining(struct mps_daemon *d)
 /* One that answers is ours; what is there and does not, is no more use to anybody. */
 static int start_or_adopt(struct error *e, struct mps_daemon *d)
 {
-    int r = mps_control_ask(&d->control, "get_server_list", ANSWER_MS, NULL);
+    int r = mps_control_ask(&d->control, "get_server_list", COMMAND_MS, NULL);
     if (r == -ERR_TIMEOUT)
-        r = mps_control_ask(&d->control, "get_server_list", ANSWER_MS, NULL);
+        r = mps_control_ask(&d->control, "get_server_list", COMMAND_MS, NULL);
+    bool was_lost = r < 0 && d->was_there;
+    d->was_there = false;
     if (r == 0)
         return 0;
+    if (was_lost)
+        lose(d, "it ended while nobody watched it");
     mps_control_kill(&d->control);
     return mps_control_start(e, &d->control, START_MS);
 }
@@ -151,7 +164,7 @@ static int start_or_adopt(struct error *e, struct mps_daemon *d)
 static void quit(struct mps_daemon *d)
 {
     int64_t until_ms = clock_boot_ms() + QUIT_MS;
-    (void)mps_control_ask(&d->control, "quit -t 1", ANSWER_MS, NULL);
+    (void)mps_control_ask(&d->control, "quit -t 1", COMMAND_MS, NULL);
     while (mps_control_pid(&d->control) && clock_boot_ms() < until_ms) {
         const struct timespec moment = {.tv_nsec = 10000000};
         nanosleep(&moment, NULL);
@@ -164,7 +177,7 @@ static size_t list_servers(struct mps_daemon *d, pid_t servers[MPS_SERVERS_MAX])
     struct str answer;
     str_init(&answer, MPS_ANSWER_MAX);
     size_t count = 0;
-    if (mps_control_ask(&d->control, "get_server_list", ANSWER_MS, &answer) == 0)
+    if (mps_control_ask(&d->control, "get_server_list", COMMAND_MS, &answer) == 0)
         count = mps_control_parse_pids(str_text(&answer), servers, MPS_SERVERS_MAX);
     str_done(&answer);
     return count;
@@ -183,60 +196,130 @@ static void terminate_doomed(struct mps_daemon *d)
         for (size_t k = 0; k < count; k++) {
             char line[64];
             snprintf(line, sizeof line, "terminate_client %d %d", servers[i], doomed[k]);
-            (void)mps_control_ask(&d->control, line, ANSWER_MS, NULL);
+            (void)mps_control_ask(&d->control, line, COMMAND_MS, NULL);
         }
+    if (count == 0)
+        return;
+    const uint64_t one = 1;
+    pthread_mutex_lock(&d->mutex);
+    d->terminations++;
+    pthread_mutex_unlock(&d->mutex);
+    (void)!write(d->mps->wake_fd, &one, sizeof one);
+}
+
+static bool lists(const pid_t *pids, size_t count, pid_t pid)
+{
+    for (size_t i = 0; i < count; i++)
+        if (pids[i] == pid)
+            return true;
+    return false;
+}
+
+/* A server ends only with its daemon: one that is not listed any more has crashed. */
+static bool take_servers(struct mps_daemon *d, const char *answer)
+{
+    pid_t servers[MPS_SERVERS_MAX];
+    size_t count = mps_control_parse_pids(answer, servers, MPS_SERVERS_MAX);
+    bool all_there = true;
+    for (size_t i = 0; i < d->server_count; i++)
+        all_there = all_there && lists(servers, count, d->servers[i]);
+    memcpy(d->servers, servers, count * sizeof *servers);
+    d->server_count = count;
+    return all_there;
 }
 
 /* Its servers are asked too: a daemon may answer while its server does not. */
-static int look(struct mps_daemon *d)
+static int look(struct mps_daemon *d, bool *ret_faulted)
 {
-    int64_t asked_ms = clock_boot_ms();
+    int limit_ms = d->server_count > 0 ? ANSWER_MS : FIRST_ANSWER_MS;
     struct str answer;
     char line[64];
+    bool faulted = false;
     str_init(&answer, MPS_ANSWER_MAX);
-    int r = mps_control_ask(&d->control, "get_server_list", ANSWER_MS, &answer);
-    if (r == 0)
-        d->server_count = mps_control_parse_pids(str_text(&answer), d->servers, MPS_SERVERS_MAX);
+    int r = mps_control_ask(&d->control, "get_server_list", limit_ms, &answer);
+    if (r == 0 && !take_servers(d, str_text(&answer)))
+        r = -ERR_NOT_FOUND;
     for (size_t i = 0; r == 0 && i < d->server_count; i++) {
+        str_clear(&answer);
         snprintf(line, sizeof line, "get_server_status %d", d->servers[i]);
-        r = mps_control_ask(&d->control, line, ANSWER_MS, NULL);
+        r = mps_control_ask(&d->control, line, limit_ms, &answer);
+        faulted = faulted || str_starts_with(str_text(&answer), "FAULT");
     }
     str_done(&answer);
-    pthread_mutex_lock(&d->mutex);
-    if (r == 0)
-        d->well_ms = asked_ms;
-    pthread_mutex_unlock(&d->mutex);
+    *ret_faulted = faulted;
     return r;
 }
 
-/* Where nothing gets its turn, silence says nothing: ending a daemon that is well would end its clients. */
-static bool is_machine_slow(struct mps_daemon *d)
+/* How many processes want to run now, for each processor. */
+static long crowd(void)
 {
-    return mps_control_pace_ms(&d->control, ANSWER_MS) > PACE_MS_MAX;
+    char line[128] = "";
+    FILE *file = fopen("/proc/loadavg", "re"); /* "0.20 0.18 0.12 1/80 11206": the fourth */
+    if (file) {
+        (void)!fgets(line, sizeof line, file);
+        fclose(file);
+    }
+    const char *at = line;
+    for (int i = 0; i < 3 && at; i++)
+        at = (at = strchr(at, ' ')) ? at + 1 : NULL;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return at && processors > 0 ? strtol(at, NULL, 10) / processors : 0;
+}
+
+/* Where nothing gets its turn, silence says nothing: ending a daemon that is well would end its clients. */
+static bool is_machine_slow(struct mps_daemon *d, int64_t silent_ms)
+{
+    return (crowd() >= CROWD_PER_CPU && silent_ms < CROWD_MS_MAX) ||
+           mps_control_pace_ms(&d->control, COMMAND_MS) > PACE_MS_MAX;
+}
+
+/* It answered what it was asked at that time. */
+static void note_answer(struct mps_daemon *d, int64_t asked_ms, enum mps_state before, bool faulted)
+{
+    enum mps_state now = faulted ? MPS_FAULTED : MPS_READY;
+    if (now != before)
+        set_state(d, now,
+                  faulted                 ? "a client faulted: all clients must leave"
+                  : before == MPS_FAULTED ? "all clients have left, and it takes others"
+                                          : "it answers again");
+    pthread_mutex_lock(&d->mutex);
+    d->well_ms = asked_ms;
+    pthread_mutex_unlock(&d->mutex);
+}
+
+static void give_up(struct mps_daemon *d, const char *why)
+{
+    lose(d, why);
+    mps_control_kill(&d->control);
+    mps_control_kill_servers(d->servers, d->server_count);
+    d->server_count = 0;
 }
 
 /* Until it is not needed, or lost. True: it was lost. */
 static bool watch(struct mps_daemon *d)
 {
-    bool silent = false;
-    while (pause_for(d, silent ? 1 : WATCH_MS)) {
+    enum mps_state state = MPS_READY;
+    int64_t answered_ms = clock_boot_ms();
+    while (pause_for(d, state == MPS_SILENT ? 1 : WATCH_MS)) {
+        bool faulted;
         terminate_doomed(d);
         if (is_unused(d))
             return false;
-        int r = look(d);
+        int64_t asked_ms = clock_boot_ms();
+        int r = look(d, &faulted);
         if (r == 0) {
-            if (silent)
-                set_state(d, MPS_READY, "it answers again");
-            silent = false;
-        } else if (r == -ERR_TIMEOUT && (!silent || is_machine_slow(d))) {
-            if (!silent)
-                set_state(d, MPS_SILENT, "it has not answered for a second");
-            silent = true;
+            note_answer(d, asked_ms, state, faulted);
+            answered_ms = asked_ms;
+            state = faulted ? MPS_FAULTED : MPS_READY;
+        } else if (r == -ERR_TIMEOUT &&
+                   (state != MPS_SILENT || is_machine_slow(d, asked_ms - answered_ms))) {
+            if (state != MPS_SILENT)
+                set_state(d, MPS_SILENT, "it does not answer");
+            state = MPS_SILENT;
         } else {
-            lose(d, r == -ERR_TIMEOUT ? "it hangs" : "it has ended");
-            mps_control_kill(&d->control);
-            mps_control_kill_servers(d->servers, d->server_count);
-            d->server_count = 0;
+            give_up(d, r == -ERR_TIMEOUT     ? "it hangs"
+                       : r == -ERR_NOT_FOUND ? "its server has ended"
+                                             : "it has ended");
             return true;
         }
     }
@@ -298,7 +381,8 @@ static void daemon_free(struct mps_daemon *d)
     free(d);
 }
 
-static int daemon_new(struct error *e, struct mps *m, const char *uuid, struct mps_daemon **ret)
+static int daemon_new(struct error *e, struct mps *m, const char *uuid, bool was_there,
+                      struct mps_daemon **ret)
 {
     struct mps_daemon *d = calloc(1, sizeof *d);
     pthread_condattr_t monotonic;
@@ -306,6 +390,7 @@ static int daemon_new(struct error *e, struct mps *m, const char *uuid, struct m
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     d->mps = m;
     d->wanted = true;
+    d->was_there = was_there;
     d->control = (struct mps_control){.program = m->program,
                                       .is_multiuser = geteuid() == 0,
                                       .emulate = m->emulate,
@@ -337,7 +422,7 @@ static int daemon_new(struct error *e, struct mps *m, const char *uuid, struct m
 static void restart_if_wanted(struct mps *m, const char *uuid, int uses)
 {
     struct mps_daemon *d;
-    if (uses > 0 && daemon_new(NULL, m, uuid, &d) == 0)
+    if (uses > 0 && daemon_new(NULL, m, uuid, false, &d) == 0)
         d->uses = uses;
 }
 
@@ -354,7 +439,9 @@ static void on_woken(evutil_socket_t fd, short what, void *arg)
         enum mps_state state = d->state;
         bool ended = d->ended;
         bool lost = d->losses != d->losses_told;
+        bool terminated = d->terminations != d->terminations_told || (ended && d->doomed_count > 0);
         d->losses_told = d->losses;
+        d->terminations_told = d->terminations;
         str_copy(text, sizeof text, d->text);
         str_copy(loss, sizeof loss, d->loss);
         pthread_mutex_unlock(&d->mutex);
@@ -366,6 +453,8 @@ static void on_woken(evutil_socket_t fd, short what, void *arg)
             daemon_free(d);
             restart_if_wanted(m, uuid, uses);
         }
+        if (terminated)
+            m->options.on_terminated(m->options.arg, uuid);
         if (lost && state != MPS_BROKEN)
             m->options.on_change(m->options.arg, uuid, MPS_BROKEN, loss);
         if (news)
@@ -440,16 +529,17 @@ void mps_sweep(struct mps *m, const struct device *devices, int count)
             mps_control_pid(&control) && mps_use(NULL, m, devices[i].uuid) == 0)
             mps_release(m, devices[i].uuid);
     }
+    mps_control_kill_orphans(devices, count);
 }
 
-int mps_use(struct error *e, struct mps *m, const char *uuid)
+static int use(struct error *e, struct mps *m, const char *uuid, bool was_there)
 {
     struct mps_daemon *d = find(m, uuid);
     if (d && d->told == MPS_FAILED && d->uses == 0) {
         daemon_free(d); /* it may be possible by now */
         d = NULL;
     }
-    int r = d ? 0 : daemon_new(e, m, uuid, &d);
+    int r = d ? 0 : daemon_new(e, m, uuid, was_there, &d);
     if (r < 0)
         return r;
     d->uses++;
@@ -457,6 +547,16 @@ int mps_use(struct error *e, struct mps *m, const char *uuid)
     d->wanted = true;
     pthread_mutex_unlock(&d->mutex);
     return 0;
+}
+
+int mps_use(struct error *e, struct mps *m, const char *uuid)
+{
+    return use(e, m, uuid, false);
+}
+
+int mps_use_again(struct error *e, struct mps *m, const char *uuid)
+{
+    return use(e, m, uuid, true);
 }
 
 void mps_release(struct mps *m, const char *uuid)
@@ -482,16 +582,21 @@ enum mps_state mps_state_of(const struct mps *m, const char *uuid)
     return comes_back ? MPS_STARTING : state;
 }
 
-void mps_terminate(struct mps *m, const char *uuid, const pid_t *pids, size_t count)
+bool mps_terminate(struct mps *m, const char *uuid, const pid_t *pids, size_t count)
 {
     struct mps_daemon *d = find(m, uuid);
     if (!d)
-        return;
+        return false;
     pthread_mutex_lock(&d->mutex);
+    if (d->ended) {
+        pthread_mutex_unlock(&d->mutex);
+        return false;
+    }
     for (size_t i = 0; i < count && d->doomed_count < MPS_CLIENTS_MAX; i++)
         d->doomed[d->doomed_count++] = pids[i];
     pthread_cond_signal(&d->changed);
     pthread_mutex_unlock(&d->mutex);
+    return true;
 }
 
 bool mps_is_well_since(struct mps *m, const char *uuid, int64_t since_ms)

@@ -4,8 +4,11 @@
  * needs is ended. Each has a thread that talks to it, because such talk may take a second or hang; the
  * loop is told when something changed.
  *
- *   off → starting → ready → silent → broken → starting → …
- *                      └→ draining → off        nobody uses it
+ *   off → starting → ready ⇄ faulted
+ *                      ⇅
+ *                    silent → broken → starting → …
+ *
+ * and from ready, when nobody uses it: draining → off.
  */
 #pragma once
 #include <stdbool.h>
@@ -27,8 +30,9 @@ enum mps_state {
     MPS_OFF,
     MPS_STARTING,
     MPS_READY,
-    MPS_SILENT, /* it did not answer in a second; it may have been slow */
-    MPS_BROKEN, /* gone, or silent again: its clients are lost, a new one is on its way */
+    MPS_FAULTED, /* a client faulted: it takes nobody new until all have left */
+    MPS_SILENT,  /* it did not answer in time; it may have been slow */
+    MPS_BROKEN, /* it, or its server, is gone or silent: its clients are lost, a new one is on its way */
     MPS_FAILED, /* it cannot be started: its device is time-sliced; tried again for the next attempt */
     MPS_DRAINING,
 };
@@ -42,18 +46,23 @@ struct mps_options {
     const char *emulate, *emulate_libraries; /* as in agent_options */
     /* On the loop's thread. text: why, "" if there is nothing to say. */
     void (*on_change)(void *arg, const char *uuid, enum mps_state state, const char *text);
+    /* What mps_terminate() was asked for last has been done, or cannot be. */
+    void (*on_terminated)(void *arg, const char *uuid);
     void *arg;
 };
 
 int mps_new(struct error *e, const struct mps_options *options, struct mps **ret);
 /* Ends the daemons that nobody uses; others run on, for the next agent. NULL is fine. */
 void mps_free(struct mps *m);
-/* Daemons of these devices that somebody left: those that nobody has asked for by now are ended. */
+/* Daemons of these devices that somebody left: those that nobody has asked for by now are ended, and those whose
+ * state directory is no more. */
 void mps_sweep(struct mps *m, const struct device *devices, int count);
 
 /* An attempt may use the device from now on: the daemon is started, or stays. Each use is ended by a
  * release. -ERR_NO_MEMORY, -ERR_TOO_LARGE. */
 int mps_use(struct error *e, struct mps *m, const char *uuid);
+/* The same for an attempt that runs already: if its daemon is not there any more, that is a loss. */
+int mps_use_again(struct error *e, struct mps *m, const char *uuid);
 void mps_release(struct mps *m, const char *uuid);
 enum mps_state mps_state_of(const struct mps *m, const char *uuid);
 /* The directory that a client finds its daemon by. False: too long for a socket. */
@@ -62,5 +71,6 @@ bool mps_directory(const char *directory, const char *uuid, char *path, size_t s
 /* The daemon answered for all it has after this moment (boot clock); or there is none. Else it is asked soon. */
 bool mps_is_well_since(struct mps *m, const char *uuid, int64_t since_ms);
 
-/* Ends the GPU work of these processes, so that killing them harms nobody else. Done soon. */
-void mps_terminate(struct mps *m, const char *uuid, const pid_t *pids, size_t count);
+/* Ends the GPU work of these processes, so that killing them harms nobody else. Done soon: on_terminated() follows.
+ * False: there is no daemon. */
+bool mps_terminate(struct mps *m, const char *uuid, const pid_t *pids, size_t count);

@@ -1,5 +1,6 @@
 #include "node/mps_control.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -235,6 +236,54 @@ void mps_control_kill(const struct mps_control *c)
         (void)poll(&end, 1, KILL_MS);
         close(pid_fd);
     }
+}
+
+/* The variable's value in a text of them, each with its end; NULL: none. */
+static const char *value_in(const struct str *environment, const char *name)
+{
+    size_t length = strlen(name);
+    const char *text = environment->data, *end = text + environment->length;
+    for (const char *at = text; text && at < end; at += strlen(at) + 1)
+        if (strncmp(at, name, length) == 0 && at[length] == '=')
+            return at + length + 1;
+    return NULL;
+}
+
+static bool is_orphan(pid_t pid, const struct device *devices, int count)
+{
+    char path[PID_TEXT_MAX], block[BLOCK];
+    struct str environment;
+    bool known = false;
+    snprintf(path, sizeof path, "/proc/%d/environ", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    str_init(&environment, MPS_ENVIRONMENT_MAX * VARIABLE_MAX);
+    for (ssize_t n; (n = read(fd, block, sizeof block)) > 0;)
+        str_append_bytes(&environment, block, (size_t)n);
+    close(fd);
+    const char *directory = value_in(&environment, "CUDA_MPS_PIPE_DIRECTORY");
+    const char *device = value_in(&environment, "CUDA_VISIBLE_DEVICES");
+    for (int i = 0; device && i < count; i++)
+        known = known || str_equal(devices[i].uuid, device);
+    bool orphan = known && directory && strstr(directory, "/mps/") && access(directory, F_OK) < 0 &&
+                  errno == ENOENT;
+    str_done(&environment);
+    return orphan;
+}
+
+void mps_control_kill_orphans(const struct device *devices, int count)
+{
+    DIR *directory = opendir("/proc");
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        char *end;
+        long pid = strtol(entry->d_name, &end, 10);
+        if (*end == '\0' && pid > 1 && pid <= INT32_MAX && is_of_mps((pid_t)pid) &&
+            is_orphan((pid_t)pid, devices, count))
+            (void)kill((pid_t)pid, SIGKILL);
+    }
+    if (directory)
+        closedir(directory);
 }
 
 size_t mps_control_parse_pids(const char *answer, pid_t *ret_pids, size_t max)

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "model/node.h"
 
 enum {
     MPS_PATH_MAX = 256,
@@ -39,5 +40,7 @@ pid_t mps_control_pid(const struct mps_control *c);
 void mps_control_kill(const struct mps_control *c);
 /* Ends servers that a daemon left behind. */
 void mps_control_kill_servers(const pid_t *pids, size_t count);
+/* Ends daemons that were started for one of these devices in a directory that is no more: nobody can reach them. */
+void mps_control_kill_orphans(const struct device *devices, int count);
 /* Pids in an answer: those of get_server_list and get_client_list. Returns how many of `max`. */
 size_t mps_control_parse_pids(const char *answer, pid_t *ret_pids, size_t max);

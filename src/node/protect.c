@@ -21,6 +21,8 @@ enum {
     SOCKET_PATH_MAX = 108,
     DOUBT_MS_MAX = 10000,
     TERMINATE_BEFORE_MS = 500, /* before it is killed */
+    JOIN_LOOK_MS = 20,
+    JOIN_MS_MAX = 5000, /* nobody joins for ever */
 };
 
 static void measure_after(struct agent *a, int ms)
@@ -64,20 +66,6 @@ static bool is_on(const struct run *r, const char *uuid)
     return r->ward && r->uses_mps && str_equal(ward_terms(r->ward)->devices[0], uuid);
 }
 
-/* All its clients have lost their memory and their work: they can only begin again. */
-static void end_clients(struct agent *a, const char *uuid, const char *why)
-{
-    const struct control_command kill = {.kind = CONTROL_KILL};
-    list_for_each (it, &a->runs) {
-        struct run *r = list_entry(it, struct run, link);
-        if (!is_on(r, uuid) || !run_is_alive(r) || r->pending)
-            continue;
-        snprintf(r->lost_text, sizeof r->lost_text, "the MPS daemon of its device was lost: %.80s",
-                 why);
-        (void)mailbox_post(r, 0, &kill);
-    }
-}
-
 static void start_waiting(struct agent *a, const char *uuid)
 {
     list_for_each_safe (it, &a->runs) {
@@ -104,12 +92,17 @@ static void on_mps(void *arg, const char *uuid, enum mps_state state, const char
     bool bad = state == MPS_SILENT || state == MPS_BROKEN || state == MPS_FAILED;
     log_write(a->log, bad ? LOG_WARN : LOG_INFO, "MPS", "device=%s state=%s text=\"%s\"", uuid,
               mps_state_name(state), text);
+    monitor_mps(a, uuid, state, text);
     if (state == MPS_READY)
         start_waiting(a, uuid);
-    else if (state == MPS_BROKEN)
-        end_clients(a, uuid, text);
     else if (state == MPS_FAILED)
         do_without(a, uuid, text);
+}
+
+static void on_terminated(void *arg, const char *uuid)
+{
+    struct agent *a = arg;
+    registrar_go_on(a->registrar, uuid);
 }
 
 static int open_mps(struct error *e, struct agent *a)
@@ -127,6 +120,7 @@ static int open_mps(struct error *e, struct agent *a)
                                         .emulate = a->emulate,
                                         .emulate_libraries = a->emulate_libraries,
                                         .on_change = on_mps,
+                                        .on_terminated = on_terminated,
                                         .arg = a};
     return mps_new(e, &options, &a->mps);
 }
@@ -151,12 +145,13 @@ static const char *why_without_mps(const struct agent *a, const struct grant *gr
     return NULL;
 }
 
-static int use_mps(struct error *e, struct run *r)
+static int use_mps(struct error *e, struct run *r, bool again)
 {
     const struct terms *terms = ward_terms(r->ward);
     if (!terms->has_mps || !r->agent->mps)
         return 0;
-    int result = mps_use(e, r->agent->mps, terms->devices[0]);
+    int result = again ? mps_use_again(e, r->agent->mps, terms->devices[0])
+                       : mps_use(e, r->agent->mps, terms->devices[0]);
     r->uses_mps = result == 0;
     return result;
 }
@@ -170,7 +165,7 @@ bool protect_must_wait(const struct run *r)
 
 bool protect_doubts(struct run *r, const struct attempt_report *exit)
 {
-    if (!r->uses_mps || exit->failure == FAILURE_NONE || r->lost_text[0])
+    if (!r->uses_mps || exit->failure == FAILURE_NONE || r->tenancy.verdict != VERDICT_OWN)
         return false;
     if (r->doubt_ms == 0)
         r->doubt_ms = clock_boot_ms();
@@ -186,36 +181,92 @@ void protect_start(struct agent *a)
 
 /* ---- ending ---- */
 
-void protect_terminate(struct run *r)
+/* terminate_client hurts whoever is just joining the server: it waits for them, and they for it. */
+static bool somebody_joins(const struct run *but)
+{
+    list_for_each (it, &but->agent->runs) {
+        const struct run *r = list_entry(it, struct run, link);
+        if (r != but && is_on(r, ward_terms(but->ward)->devices[0]) && ward_joins(r->ward))
+            return true;
+    }
+    return false;
+}
+
+static void look_again(struct run *r, int64_t ms)
+{
+    const struct timeval wait = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+    event_add(r->terminate, &wait);
+}
+
+static void terminate(struct run *r)
 {
     pid_t pids[MPS_CLIENTS_MAX];
-    if (!r->ward || !r->uses_mps)
-        return;
+    const char *uuid = ward_terms(r->ward)->devices[0];
     size_t count = ward_pids(r->ward, pids, MPS_CLIENTS_MAX);
-    mps_terminate(r->agent->mps, ward_terms(r->ward)->devices[0], pids, count);
+    if (count > 0 && mps_terminate(r->agent->mps, uuid, pids, count))
+        registrar_hold(r->agent->registrar, uuid);
 }
 
 static void on_terminate(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    protect_terminate(arg);
+    struct run *r = arg;
+    const struct control_command kill = {.kind = CONTROL_KILL};
+    if (!r->uses_mps || !run_is_alive(r))
+        return;
+    if (r->terminated) { /* it was asked, its work was ended, and it is still there */
+        (void)mailbox_post(r, 0, &kill);
+        return;
+    }
+    if (r->join_until_ms == 0)
+        r->join_until_ms = clock_boot_ms() + JOIN_MS_MAX;
+    if (somebody_joins(r) && clock_boot_ms() < r->join_until_ms) {
+        look_again(r, JOIN_LOOK_MS);
+        return;
+    }
+    terminate(r);
+    r->terminated = true;
+    if (r->kill_follows)
+        look_again(r, TERMINATE_BEFORE_MS);
+}
+
+static bool prepare_terminate(struct run *r)
+{
+    if (!r->uses_mps || !r->ward)
+        return false;
+    if (!r->terminate)
+        r->terminate = evtimer_new(r->agent->base, on_terminate, r);
+    return r->terminate != NULL;
+}
+
+void protect_terminate(struct run *r)
+{
+    if (!prepare_terminate(r) || r->terminated)
+        return;
+    event_del(r->terminate);
+    on_terminate(-1, 0, r);
+}
+
+bool protect_will_kill(struct run *r)
+{
+    bool waits = r->uses_mps && r->join_until_ms > 0 && !r->terminated;
+    r->kill_follows = r->kill_follows || waits;
+    return waits;
 }
 
 int64_t protect_stop(struct run *r, int64_t grace_ms)
 {
-    if (!r->uses_mps || !r->ward)
-        return grace_ms;
-    if (!r->terminate)
-        r->terminate = evtimer_new(r->agent->base, on_terminate, r);
-    if (!r->terminate)
+    if (!prepare_terminate(r))
         return grace_ms;
     if (grace_ms < TERMINATE_BEFORE_MS)
         grace_ms = TERMINATE_BEFORE_MS;
-    int64_t wait_ms = grace_ms - TERMINATE_BEFORE_MS;
-    const struct timeval wait = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
-    event_add(r->terminate, &wait);
-    return grace_ms;
+    r->kill_follows = true;
+    if (!r->terminated)
+        look_again(r, grace_ms - TERMINATE_BEFORE_MS);
+    else
+        look_again(r, grace_ms);
+    return grace_ms + JOIN_MS_MAX;
 }
 
 /* ---- wards ---- */
@@ -295,7 +346,8 @@ void protect_decide(const struct agent *a, const struct grant *grant, struct ter
                           .device_count = grant->device_count,
                           .quota_bytes = needs->quota_bytes,
                           .share_min_percent = needs->share_min_percent,
-                          .share_max_percent = needs->share_max_percent};
+                          .share_max_percent = needs->share_max_percent,
+                          .is_suspect = grant->suspect};
     for (int i = 0; i < grant->device_count; i++)
         str_copy(ret->devices[i], sizeof ret->devices[i], grant->devices[i]);
     const char *why = grant->device_count > 0 ? why_unprotected(a, grant) : "it has no device";
@@ -313,7 +365,8 @@ static bool owns(void *arg, pid_t pid)
     return run_owns(arg, pid);
 }
 
-static int make_ward(struct error *e, struct run *r, const struct terms *terms, int ledger_fd)
+static int make_ward(struct error *e, struct run *r, const struct terms *terms, int ledger_fd,
+                     bool again)
 {
     const struct ward_options options = {.name = r->name,
                                          .uid = r->uid,
@@ -322,7 +375,7 @@ static int make_ward(struct error *e, struct run *r, const struct terms *terms, 
                                          .belongs = owns,
                                          .arg = r};
     int result = ward_new(e, r->agent->registrar, &options, &r->ward);
-    return result < 0 ? result : use_mps(e, r);
+    return result < 0 ? result : use_mps(e, r, again);
 }
 
 int protect_begin(struct error *e, struct run *r, const struct terms *terms)
@@ -337,7 +390,7 @@ int protect_begin(struct error *e, struct run *r, const struct terms *terms)
     else
         result = durable_replace(e, r->agent->terms_fd, r->name, str_text(&text), text.length);
     str_done(&text);
-    return result < 0 ? result : make_ward(e, r, terms, -1);
+    return result < 0 ? result : make_ward(e, r, terms, -1, false);
 }
 
 /* In the supervisor, which keeps it for us. */
@@ -364,7 +417,7 @@ void protect_adopt(struct run *r)
     if (result == -ERR_NOT_FOUND)
         return; /* it has no device, or was started before there was protection */
     if (result == 0)
-        result = make_ward(&e, r, &terms, find_ledger(r));
+        result = make_ward(&e, r, &terms, find_ledger(r), true);
     if (result < 0)
         log_write(a->log, LOG_ERROR, "an attempt runs on without being looked after",
                   "attempt=%s error=\"%s\"", r->name, e.text);

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/str.h"
 #include "node/process.h"
 #include "node/registrar_internal.h"
@@ -20,11 +21,17 @@
 #define SO_PEERPIDFD 77
 #endif
 
+static void on_hold_over(evutil_socket_t fd, short what, void *arg);
+
 int registrar_new(struct error *e, const struct registrar_options *options, struct registrar **ret)
 {
     struct registrar *r = calloc(1, sizeof *r);
     char *directory = strdup(options->directory);
-    if (!r || !directory) {
+    if (r)
+        r->hold_over = evtimer_new(options->base, on_hold_over, r);
+    if (!r || !r->hold_over || !directory) {
+        if (r && r->hold_over)
+            event_free(r->hold_over);
         free(r);
         free(directory);
         return error_set(e, ERR_NO_MEMORY, "out of memory");
@@ -46,6 +53,7 @@ void registrar_free(struct registrar *r)
 {
     if (!r)
         return;
+    event_free(r->hold_over);
     free(r->directory);
     free(r);
 }
@@ -296,6 +304,8 @@ static int enrol(struct ward *w, struct packet *packet, pid_t pid, int pid_fd, s
         return REGISTER_FULL; /* its devices are others' now */
     }
     *ret = member_new(w, pid, pid_fd, -1);
+    if (*ret)
+        (*ret)->came_ms = clock_boot_ms();
     return *ret ? 0 : REGISTER_FULL;
 }
 
@@ -361,12 +371,78 @@ static void applicant_free(struct applicant *a)
     free(a);
 }
 
+/* ---- holding ---- */
+
+static bool is_held(const struct ward *w)
+{
+    const struct registrar *r = w->registrar;
+    for (size_t i = 0; i < r->hold_count; i++)
+        if (r->holds[i].until_ms > clock_boot_ms() && w->terms.device_count > 0 &&
+            str_equal(r->holds[i].uuid, w->terms.devices[0]))
+            return true;
+    return false;
+}
+
+void registrar_hold(struct registrar *r, const char *uuid)
+{
+    const struct timeval most = {.tv_sec = HOLD_MS / 1000, .tv_usec = HOLD_MS % 1000 * 1000};
+    size_t i = 0;
+    while (i < r->hold_count && !str_equal(r->holds[i].uuid, uuid))
+        i++;
+    if (i == NODE_DEVICES_MAX)
+        return;
+    if (i == r->hold_count)
+        str_copy(r->holds[r->hold_count++].uuid, DEVICE_UUID_MAX, uuid);
+    r->holds[i].until_ms = clock_boot_ms() + HOLD_MS;
+    event_add(r->hold_over, &most);
+}
+
+static void wake_held(struct registrar *r)
+{
+    const struct timeval patience = {.tv_sec = HELLO_MS / 1000};
+    list_for_each (it, &r->wards) {
+        struct ward *w = list_entry(it, struct ward, link);
+        if (is_held(w))
+            continue;
+        list_for_each (at, &w->applicants) {
+            struct applicant *a = list_entry(at, struct applicant, link);
+            if (a->is_held)
+                event_add(a->readable, &patience);
+            a->is_held = false;
+        }
+    }
+}
+
+void registrar_go_on(struct registrar *r, const char *uuid)
+{
+    for (size_t i = 0; i < r->hold_count; i++)
+        if (str_equal(r->holds[i].uuid, uuid))
+            r->holds[i].until_ms = 0;
+    wake_held(r);
+}
+
+/* Whoever held has not said that it is over: nobody waits for ever. */
+static void on_hold_over(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct registrar *r = arg;
+    for (size_t i = 0; i < r->hold_count; i++)
+        r->holds[i].until_ms = 0;
+    wake_held(r);
+}
+
 static void on_hello(evutil_socket_t fd, short what, void *arg)
 {
     struct applicant *a = arg;
     struct packet packet;
     if (what & EV_TIMEOUT) {
         applicant_free(a);
+        return;
+    }
+    if (is_held(a->ward)) {
+        a->is_held = true;
+        event_del(a->readable);
         return;
     }
     if (!receive(fd, &packet))

@@ -56,6 +56,10 @@ void registrar_leave(struct registrar *r);
 void registrar_extend_lease(struct registrar *r, uint64_t deadline_ms);
 /* Tasks on this device get the smallest window, and at most this part of its time; 0: as they were granted. */
 void registrar_throttle(struct registrar *r, const char *uuid, uint32_t rate_permille);
+/* Nobody is welcomed on this device until registrar_go_on(), or a second has passed: a process that joins MPS while
+ * another is taken out of it could be hurt. Processes that say hello meanwhile wait. */
+void registrar_hold(struct registrar *r, const char *uuid);
+void registrar_go_on(struct registrar *r, const char *uuid);
 /* What the devices say: what processes hold beyond their own account, and that what the dead held is
  * free. */
 void registrar_measure(struct registrar *r, const struct gpu_sample *sample);
@@ -85,6 +89,8 @@ void ward_lose_mps(struct ward *w, const char *why);
 void ward_rest(struct ward *w, bool rests);
 /* Its processes; returns how many of `max`. */
 size_t ward_pids(const struct ward *w, pid_t *ret_pids, size_t max);
+/* One of its processes has registered lately and is about to use the device, or makes a context there. */
+bool ward_joins(const struct ward *w);
 /* To be kept open by its supervisor; -1: without protection. */
 int ward_ledger_fd(const struct ward *w);
 /* Of the socket that a ward of this name has. False: it does not fit into a socket's address. */

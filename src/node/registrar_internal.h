@@ -24,6 +24,9 @@ static inline uint64_t claims_add(uint64_t sum, uint64_t claim)
 enum {
     APPLICANTS_MAX = 64, /* of one ward that have not said hello yet */
     HELLO_MS = 2000,
+    HOLD_MS = 1000, /* a hello waits for that long at most */
+    JOINING_MS_MAX =
+        5000, /* from its hello to its first context; who takes longer may never make one */
     ACCEPTED_AT_ONCE = 32,
     BACKLOG = 256,
     /* Stable readings of what a process holds beyond its account: the smaller of two counts. */
@@ -46,6 +49,7 @@ struct member {
     int fd; /* its socket; -1: it has not come to this agent yet, or has closed it */
     struct event *readable, *writable;
     uint32_t slot;
+    int64_t came_ms;              /* when it registered; 0: before this agent */
     struct status_mapping status; /* fd -1: not seen yet */
     /* Generation of what it was last told of each number; 0: nothing, SHOWN_UNKNOWN: what another agent
      * told it. */
@@ -60,6 +64,7 @@ struct applicant {
     struct ward *ward;
     int fd;
     struct event *readable;
+    bool is_held; /* its hello is read when nobody is taken out of MPS */
 };
 
 enum slot_state { SLOT_FREE, SLOT_TAKEN, SLOT_DRAINING };
@@ -113,6 +118,12 @@ struct registrar {
         uint32_t rate_permille; /* 0: none */
     } throttles[NODE_DEVICES_MAX];
     size_t throttle_count;
+    struct {
+        char uuid[DEVICE_UUID_MAX];
+        int64_t until_ms; /* boot clock; 0: not held */
+    } holds[NODE_DEVICES_MAX];
+    size_t hold_count;
+    struct event *hold_over;
 };
 
 /* ---- registrar.c ---- */

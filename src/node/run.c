@@ -14,6 +14,7 @@
 #include "node/cgroup.h"
 #include "base/durable.h"
 #include "node/process.h"
+#include "node/verdict_file.h"
 
 enum { LOOK_FIRST_MS = 2, LOOK_LAST_MS = 100 };
 
@@ -152,11 +153,6 @@ static void announce_end(struct run *r)
     if (r->tenancy.verdict != VERDICT_OWN) {
         r->report.verdict = r->tenancy.verdict;
         str_copy(r->report.text, sizeof r->report.text, r->tenancy.why);
-    } else if (r->lost_text[0]) { /* not its own failure: see struct attempt_report */
-        r->report.failure = FAILURE_NONE;
-        r->report.exit_code = -1;
-        r->report.signal = SIGKILL;
-        str_copy(r->report.text, sizeof r->report.text, r->lost_text);
     }
     log_write(r->agent->log, LOG_INFO, "attempt ended",
               "attempt=%s failure=%s exit_code=%d signal=%d", r->name,
@@ -304,5 +300,6 @@ void run_settle(struct run *r)
         return;
     }
     unlinkat(a->locks_fd, r->name, 0);
+    verdict_remove(a->terms_fd, r->name);
     run_free(r);
 }

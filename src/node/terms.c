@@ -20,6 +20,7 @@ int terms_write(const struct terms *terms, struct str *out)
     json_put_int(json_key(&w, "share_max"), terms->share_max_percent);
     json_put_bool(json_key(&w, "protected"), terms->is_protected);
     json_put_string(json_key(&w, "unprotected"), terms->unprotected);
+    json_put_bool(json_key(&w, "suspect"), terms->is_suspect);
     json_put_bool(json_key(&w, "mps"), terms->has_mps);
     json_put_string(json_key(&w, "without_mps"), terms->without_mps);
     json_put_bool(json_key(&w, "suspendable"), terms->suspendable);
@@ -49,12 +50,14 @@ int terms_parse(struct error *e, const char *text, size_t length, struct terms *
     json_t *devices, *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &problem);
     json_int_t quota, share_min, share_max;
     const char *kind, *unprotected, *without_mps;
-    int is_protected, has_mps, suspendable = 0;
-    if (!root || json_unpack_ex(root, &problem, 0, "{ss so sI sI sI sb ss sb ss s?b}", "kind",
-                                &kind, "devices", &devices, "quota_bytes", &quota, "share_min",
-                                &share_min, "share_max", &share_max, "protected", &is_protected,
-                                "unprotected", &unprotected, "mps", &has_mps, "without_mps",
-                                &without_mps, "suspendable", &suspendable) < 0) {
+    int is_protected, has_mps;
+    int is_suspect = 0, suspendable = 0; /* older files say nothing of these */
+    if (!root ||
+        json_unpack_ex(root, &problem, 0, "{ss so sI sI sI sb ss s?b sb ss s?b}", "kind", &kind,
+                       "devices", &devices, "quota_bytes", &quota, "share_min", &share_min,
+                       "share_max", &share_max, "protected", &is_protected, "unprotected",
+                       &unprotected, "suspect", &is_suspect, "mps", &has_mps, "without_mps",
+                       &without_mps, "suspendable", &suspendable) < 0) {
         json_decref(root);
         return error_set(e, ERR_CORRUPT, "%s", problem.text);
     }
@@ -69,6 +72,7 @@ int terms_parse(struct error *e, const char *text, size_t length, struct terms *
     terms.share_min_percent = (int)share_min;
     terms.share_max_percent = (int)share_max;
     terms.is_protected = is_protected;
+    terms.is_suspect = is_suspect;
     terms.has_mps = has_mps;
     terms.suspendable = suspendable;
     *ret = terms;

@@ -18,6 +18,7 @@ struct terms {
     int share_min_percent, share_max_percent;
     bool is_protected;               /* the shim is in its processes */
     char unprotected[TERMS_WHY_MAX]; /* why not, if not */
+    bool is_suspect;                 /* of a GPU fault: it is on probation */
     bool has_mps;                    /* it shares its device through MPS */
     char without_mps[TERMS_WHY_MAX]; /* why not, if not */
     bool suspendable; /* a task without a resume command: evicted, it is suspended if that can be */

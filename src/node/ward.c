@@ -427,3 +427,26 @@ size_t ward_pids(const struct ward *w, pid_t *ret_pids, size_t max)
             ret_pids[count++] = list_entry(it, struct member, link)->pid;
     return count;
 }
+
+/* What it writes into the ledger is its own claim: it can delay the end of a neighbour, for as long as that is
+ * waited for. */
+static bool joins(const struct member *m)
+{
+    const struct ward *w = m->ward;
+    bool has_context = false;
+    for (int i = 0; i < w->terms.device_count; i++) {
+        uint64_t made_ms = atomic_load(&w->ledger.page->context_ms[i][m->slot]);
+        if (made_ms == UINT64_MAX)
+            return true;
+        has_context = has_context || made_ms > 0;
+    }
+    return !has_context && m->came_ms > 0 && clock_boot_ms() - m->came_ms < JOINING_MS_MAX;
+}
+
+bool ward_joins(const struct ward *w)
+{
+    list_for_each (it, &w->members)
+        if (joins(list_entry(it, struct member, link)))
+            return true;
+    return false;
+}

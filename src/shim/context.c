@@ -1,17 +1,42 @@
 /*
  * The first call of every program, and contexts: each costs device memory of its own, reserved before it is
  * made, and takes what was allocated in it along when it ends.
+ *
+ * After a fault of one client an MPS server takes nobody until all have left, and says so with error 807. That
+ * passes: the call is made again for a while, for programs give up at the first error.
  */
 #include "shim/context.h"
+#include "shim/clock.h"
 #include "shim/fault_point.h"
 #include "shim/grants.h"
+
+enum { NOT_READY_MS_MAX = 10000, NOT_READY_AGAIN_MS = 20 };
+
+/* Whether a call that got this answer is to be made again; waits a moment before it is. *begun_ns: 0 at first. */
+static bool is_to_be_tried_again(CUresult r, uint64_t *begun_ns)
+{
+    if (__builtin_expect(r != CUDA_ERROR_MPS_SERVER_NOT_READY, 1))
+        return false;
+    uint64_t now_ns = clock_now_ns();
+    if (*begun_ns == 0)
+        *begun_ns = now_ns;
+    if (now_ns - *begun_ns > (uint64_t)NOT_READY_MS_MAX * CLOCK_MS_NS)
+        return false;
+    clock_sleep_ns((uint64_t)NOT_READY_AGAIN_MS * CLOCK_MS_NS);
+    return true;
+}
 
 CUresult hook_cuInit(unsigned flags)
 {
     struct process *p = process_enter();
+    uint64_t begun_ns = 0;
+    CUresult r;
     if (process_is_refused(p))
         return CUDA_ERROR_SYSTEM_NOT_READY;
-    return p->calls.real.cuInit(flags);
+    do
+        r = p->calls.real.cuInit(flags);
+    while (process_is_ready(p) && is_to_be_tried_again(r, &begun_ns));
+    return r;
 }
 
 /* ---- their beginning ---- */
@@ -66,8 +91,12 @@ CUresult hook_cuCtxCreate(CUcontext *ret_context, unsigned flags, CUdevice devic
         return p->calls.real.cuCtxCreate(ret_context, flags, device);
     if (!begin_making(p, index))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    return end_creation(p, p->calls.real.cuCtxCreate(ret_context, flags, device), ret_context,
-                        index);
+    uint64_t begun_ns = 0;
+    CUresult r;
+    do
+        r = p->calls.real.cuCtxCreate(ret_context, flags, device);
+    while (is_to_be_tried_again(r, &begun_ns));
+    return end_creation(p, r, ret_context, index);
 }
 
 CUresult hook_cuCtxCreate_v2(CUcontext *ret_context, unsigned flags, CUdevice device)
@@ -80,8 +109,12 @@ CUresult hook_cuCtxCreate_v2(CUcontext *ret_context, unsigned flags, CUdevice de
         return p->calls.real.cuCtxCreate_v2(ret_context, flags, device);
     if (!begin_making(p, index))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    return end_creation(p, p->calls.real.cuCtxCreate_v2(ret_context, flags, device), ret_context,
-                        index);
+    uint64_t begun_ns = 0;
+    CUresult r;
+    do
+        r = p->calls.real.cuCtxCreate_v2(ret_context, flags, device);
+    while (is_to_be_tried_again(r, &begun_ns));
+    return end_creation(p, r, ret_context, index);
 }
 
 CUresult hook_cuCtxCreate_v3(CUcontext *ret_context, CUexecAffinityParam *affinities, int count,
@@ -95,9 +128,12 @@ CUresult hook_cuCtxCreate_v3(CUcontext *ret_context, CUexecAffinityParam *affini
         return p->calls.real.cuCtxCreate_v3(ret_context, affinities, count, flags, device);
     if (!begin_making(p, index))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    return end_creation(p,
-                        p->calls.real.cuCtxCreate_v3(ret_context, affinities, count, flags, device),
-                        ret_context, index);
+    uint64_t begun_ns = 0;
+    CUresult r;
+    do
+        r = p->calls.real.cuCtxCreate_v3(ret_context, affinities, count, flags, device);
+    while (is_to_be_tried_again(r, &begun_ns));
+    return end_creation(p, r, ret_context, index);
 }
 
 CUresult hook_cuCtxCreate_v4(CUcontext *ret_context, CUctxCreateParams *parameters, unsigned flags,
@@ -111,8 +147,12 @@ CUresult hook_cuCtxCreate_v4(CUcontext *ret_context, CUctxCreateParams *paramete
         return p->calls.real.cuCtxCreate_v4(ret_context, parameters, flags, device);
     if (!begin_making(p, index))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    return end_creation(p, p->calls.real.cuCtxCreate_v4(ret_context, parameters, flags, device),
-                        ret_context, index);
+    uint64_t begun_ns = 0;
+    CUresult r;
+    do
+        r = p->calls.real.cuCtxCreate_v4(ret_context, parameters, flags, device);
+    while (is_to_be_tried_again(r, &begun_ns));
+    return end_creation(p, r, ret_context, index);
 }
 
 static bool is_primary_there(struct process *p, CUdevice device)
@@ -136,7 +176,11 @@ CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
         return CUDA_ERROR_OUT_OF_MEMORY;
     /* Another thread may have been faster. */
     bool is_first = !is_primary_there(p, device);
-    CUresult r = p->calls.real.cuDevicePrimaryCtxRetain(ret_context, device);
+    uint64_t begun_ns = 0;
+    CUresult r;
+    do
+        r = p->calls.real.cuDevicePrimaryCtxRetain(ret_context, device);
+    while (is_to_be_tried_again(r, &begun_ns));
     if (r == CUDA_SUCCESS && index >= 0)
         atomic_store(&p->contexts.primaries[index], *ret_context);
     end_making(p, index, r == CUDA_SUCCESS && is_first);
@@ -154,7 +198,11 @@ CUresult hook_cuGreenCtxCreate(CUgreenCtx *ret_context, CUdevResourceDesc resour
         return p->calls.real.cuGreenCtxCreate(ret_context, resources, device, flags);
     if (!begin_making(p, index))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult r = p->calls.real.cuGreenCtxCreate(ret_context, resources, device, flags);
+    uint64_t begun_ns = 0;
+    CUresult r;
+    do
+        r = p->calls.real.cuGreenCtxCreate(ret_context, resources, device, flags);
+    while (is_to_be_tried_again(r, &begun_ns));
     end_making(p, index, r == CUDA_SUCCESS);
     return r;
 }

@@ -76,6 +76,7 @@ static void random_usage(struct rng *rng, struct parts *p)
             .state = (enum device_state)rng_below(rng, DEVICE_STATE_END),
             .admits = (enum device_admission)rng_below(rng, ADMISSION_END),
             .cause = "\"why\"",
+            .mps = "faulted",
         };
         p->notes[i] =
             (struct device_note){.uuid = "GPU-n", .alarm = rng_below(rng, 2), .text = "Xid 79"};
@@ -193,6 +194,7 @@ static void assert_health_equal(const struct nodemsg *a, const struct nodemsg *b
         assert_int_equal(a->health[i].state, b->health[i].state);
         assert_int_equal(a->health[i].admits, b->health[i].admits);
         assert_string_equal(a->health[i].cause, b->health[i].cause);
+        assert_string_equal(a->health[i].mps, b->health[i].mps);
     }
 }
 

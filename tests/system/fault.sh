@@ -18,6 +18,7 @@ hit() { fault 0 illegal-address "$(client | head -n 1)"; }
 
 echo "-- an illegal address: nobody is blamed, the service comes back first"
 wait_until "it faults" hit
+wait_until "the repair is shown" eval '"$gpumux" nodes | grep "healthy (repair)"'
 wait_until "the service runs again" at "$service" 2
 has "$service" failures 0 || fail "the service was blamed"
 wait_until "a suspect" eval "has $guilty suspect true || has $guilty faults 1"

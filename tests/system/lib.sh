@@ -17,13 +17,13 @@ daemon_pid=
 deadline_s=60
 export GPUMUX_SOCKET=$state/api.sock
 
-# our_processes: pids that name this test's directory in their arguments or work in it. All of them
-# are this test's.
+# our_processes: pids that name this test's directory in their arguments, or in what they were started with (an MPS
+# daemon does nowhere else), or work in it. All of them are this test's.
 our_processes() {
     local process
     for process in /proc/[0-9]*; do
         [ "${process#/proc/}" != $$ ] && [ "${process#/proc/}" != "$BASHPID" ] || continue
-        if [[ $(readlink "$process/cwd") == "$work"/* ]] || tr '\0' ' ' < "$process/cmdline" | grep -qF "$work/"; then
+        if [[ $(readlink "$process/cwd") == "$work"/* ]] || grep -qsaF "$work/" "$process/cmdline" "$process/environ"; then
             echo "${process#/proc/}"
         fi
     done 2> /dev/null || true

@@ -9,10 +9,17 @@ directories() { ls "$state/node/mps"; }
 daemon_of() { cat "$state/node/mps/$1/nvidia-cuda-mps-control.pid" 2> /dev/null; }
 alive() { [ -n "$1" ] && grep -q . "/proc/$1/cmdline" 2> /dev/null; } # and not a corpse
 our_burns() { for p in /proc/[0-9]*; do grep -qzxF "GPUMUX_EMU=$state/emu/devices" "$p/environ" 2> /dev/null && grep -qa gpumux-burn "$p/cmdline" && echo "${p#/proc/}"; done; true; }
-at_attempt() { [ "$(field "$1" attempt)" -ge "$2" ]; }
+at_attempt() { [ "$(field "$1" attempt)" -ge "$2" ] && has "$1" state running; }
+# Where it runs now: its device may have been out of use for a while.
+follow() {
+    part=$(field "$1" 'devices[0]')
+    index=$(api GET /v1/nodes | jq -r --arg u "$part" '.nodes[0].devices[] | select(.uuid == $u).index')
+    part=${part#GPU-}
+    part=${part%%-*}
+}
 fault() {
     GPUMUX_EMU=$state/emu/devices CUDA_MPS_PIPE_DIRECTORY=$state/node/mps/$part \
-        "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" 0 "$@"
+        "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "${index:-0}" "$@"
 }
 
 echo "-- the first that shares starts it, the next joins it, with shares and priorities"
@@ -49,16 +56,16 @@ echo "-- one that ends is replaced; its clients begin again, and none is to blam
 wait_until "it does" fault mps-control-crash
 wait_until "another runs" eval 'alive "$(daemon_of "$part")" && [ "$(daemon_of "$part")" != "$pid" ]'
 wait_until "it is tried again" at_attempt "$first" 2
-wait_field "$first" state running
 has "$first" failures 0 || fail "$(show "$first")"
+follow "$first"
 
 echo "-- one that hangs too"
 pid=$(daemon_of "$part")
 wait_until "it does" fault mps-control-hang
 wait_until "another runs" eval 'alive "$(daemon_of "$part")" && [ "$(daemon_of "$part")" != "$pid" ]'
 wait_until "it is tried again" at_attempt "$first" 3
-wait_field "$first" state running
 has "$first" failures 0 || fail "$(show "$first")"
+follow "$first"
 alive "$pid" && fail "the old one is still there"
 
 echo "-- a server that hangs too"
@@ -67,7 +74,7 @@ wait_until "it is a client" eval '[ "$(clients | wc -l)" = 1 ]'
 wait_until "it does" fault mps-server-hang
 wait_until "another runs" eval 'alive "$(daemon_of "$part")" && [ "$(daemon_of "$part")" != "$pid" ]'
 wait_until "it is tried again" at_attempt "$first" 4
-wait_field "$first" state running
+follow "$first"
 
 echo "-- nobody uses it: it ends"
 cancel "$first"
@@ -82,10 +89,33 @@ part=$(basename "$(dirname "$(ls "$state"/node/mps/*/nvidia-cuda-mps-control.pid
 pid=$(daemon_of "$part")
 crash
 # shellcheck disable=SC2046
-kill -KILL $(our_burns)
+kill -TERM $(our_burns)
 up
 ends "$first" failed
 wait_until "it has ended" eval '! alive "$pid"'
+
+echo "-- its directory was removed: an emulated one ends by itself, and the next agent ends any other"
+first=$(submit "$(gpus '{}')")
+wait_field "$first" state running
+follow "$first"
+pid=$(daemon_of "$part")
+wait_until "it is a client" eval '[ "$(clients | wc -l)" = 1 ]'
+crash
+kill -STOP "$pid" # as one that does not look
+# shellcheck disable=SC2046
+kill -KILL $(our_burns)
+rm -r "${state:?}/node/mps"
+up
+wait_until "it has ended" eval '! alive "$pid"'
+wait_until "it is tried again" at_attempt "$first" 2
+follow "$first"
+pid=$(daemon_of "$part")
+alive "$pid" || fail "no daemon"
+crash
+rm -r "${state:?}/node/mps"
+wait_until "it has ended by itself" eval '! alive "$pid"'
+up
+ends "$first" failed
 stop
 alive "$pid" && fail "left behind"
 
@@ -94,6 +124,7 @@ up --set mps_control=/bin/false
 first=$(submit "$(gpus '{"share": 30}')")
 wait_field "$first" state running
 wait_until "it says so" eval '[[ $(field "$first" enforcement) == *time-sliced* ]]'
+wait_until "it is an event" eval '"$gpumux" events | grep "device_alarm.*without MPS, its workloads take turns"'
 cancel "$first"
 ends "$first" cancelled
 stop

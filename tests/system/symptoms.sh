@@ -195,6 +195,13 @@ does 'nodes that are drained, full or not connected' NODE=n1
 ends "$id" succeeded
 elsewhere 'error `store`' tests/system/trouble.sh 'problem:store'
 elsewhere 'takes no new tasks now' tests/system/monitor.sh '"\$gpumux" enable'
+elsewhere 'fault' tests/system/errors.sh 'ends "\$task" failed fault'
+elsewhere '… in one of all that shared the device' tests/system/errors.sh '"in one of all that shared the device"'
+elsewhere 'the cause begins with `Xid`' tests/system/errors.sh '"\$gpumux" enable'
+elsewhere 'MPS was lost: …' tests/system/errors.sh 'device_alarm\.\*MPS was lost'
+elsewhere 'the self-test of the device failed' src/device/repair.c 'the self-test of the device failed'
+elsewhere 'without MPS, its workloads take turns: …' tests/system/mps.sh 'its workloads take turns'
+elsewhere 'healthy (repair)' tests/system/fault.sh 'healthy \(repair\)'
 elsewhere 'libgpumux.so.0: cannot open shared object file' scripts/deb-test 'cannot open shared object file'
 elsewhere 'a service stays `starting`' tests/system/services.sh 'state starting'
 stop

@@ -1,0 +1,58 @@
+/*
+ * client_in_steps PREFIX: a client of the driver that waits between two steps, so that a test can do things there.
+ *
+ *   cuInit           then PREFIX.joined holds its answer
+ *   until PREFIX.go  exists
+ *   a context        then PREFIX.context holds its answer
+ *
+ * and waits to be ended. An answer other than 0 is its exit status at once.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 512, NO_DRIVER = 2 };
+
+static const char *path_of(const char *prefix, const char *step, char path[PATH_BYTES])
+{
+    (void)snprintf(path, PATH_BYTES, "%s.%s", prefix, step);
+    return path;
+}
+
+/* Whole, or not there. */
+static void tell(const char *prefix, const char *step, int answer)
+{
+    char path[PATH_BYTES], other[PATH_BYTES];
+    FILE *file = fopen(path_of(prefix, "new", other), "w");
+    if (!file)
+        return;
+    (void)fprintf(file, "%d\n", answer);
+    (void)fclose(file);
+    (void)rename(other, path_of(prefix, step, path));
+}
+
+int main(int argc, char **argv)
+{
+    char go[PATH_BYTES];
+    const struct timespec moment = {.tv_nsec = 5000000};
+    void *driver = argc == 2 ? dlopen("libcuda.so.1", RTLD_NOW) : NULL, *context;
+    if (!driver)
+        return NO_DRIVER;
+    int (*initialise)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
+    int (*create)(void **, unsigned, int) =
+        (int (*)(void **, unsigned, int))dlsym(driver, "cuCtxCreate_v2");
+    if (!initialise || !create)
+        return NO_DRIVER;
+    int answer = initialise(0);
+    tell(argv[1], "joined", answer);
+    while (answer == 0 && access(path_of(argv[1], "go", go), F_OK) < 0)
+        nanosleep(&moment, NULL);
+    if (answer == 0) {
+        answer = create(&context, 0, 0);
+        tell(argv[1], "context", answer);
+    }
+    while (answer == 0)
+        pause();
+    return answer & 0xff;
+}

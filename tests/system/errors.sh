@@ -1,0 +1,277 @@
+#!/bin/bash
+# errors.sh ROW: one thing that goes wrong with a workload or a device, and what follows, with real programs on
+# emulated devices. Each row is a test of its own; the function row_ROW says what happens.
+. "$(dirname "$0")/lib.sh"
+emu=$GPUMUX_BUILD/emu/bin
+burn=$GPUMUX_BUILD/workloads/gpumux-burn
+in_steps=$GPUMUX_BUILD/tests/system/client_in_steps
+shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
+mkdir -m 777 "$work/t"
+
+up() { start --emulate "${devices:-1xH200:24g}" "$@"; }
+device() { api GET /v1/nodes | jq -r ".nodes[0].devices[$1].$2"; }
+device_is() { [ "$(device "$1" "$2")" = "$3" ]; }
+told() { "$gpumux" events | grep "$1"; }
+at() { [ "$(field "$1" attempt)" = "$2" ] && has "$1" state running; }
+text_of() { show "$1" | jq -r ".attempts[$2].text"; }
+pipe() { local uuid; uuid=$(device "${1:-0}" uuid); uuid=${uuid#GPU-}; echo "$state/node/mps/${uuid%%-*}"; }
+fault() { GPUMUX_EMU=$state/emu/devices CUDA_MPS_PIPE_DIRECTORY=$(pipe "$1") "$emu/gpumux-emu-fault" "$@"; }
+daemon_of() { cat "$(pipe 0)/nvidia-cuda-mps-control.pid" 2> /dev/null; }
+control() { echo "$1" | CUDA_MPS_PIPE_DIRECTORY=$(pipe 0) "$emu/nvidia-cuda-mps-control"; }
+server_is() { control "get_server_status $(control get_server_list)" | grep -q "^$1"; }
+
+# spec KIND STEPS [JSON]: burns on a shared device; STEPS tells its processes from others.
+spec() {
+    jq -c --arg kind "$1" --arg steps "$2" --arg burn "$burn" \
+        '{kind: $kind, devices: 1, quota: "2g", command: [$burn, "--step-ms", "5", "--sm", "30", "--memory", "1g", "--steps", $steps]} + .' \
+        <<< "${3:-"{}"}"
+}
+# The processes that burn so many steps on our devices.
+burning() { for p in $(pgrep -f "^$burn.* $1\$"); do grep -qzxF "GPUMUX_EMU=$state/emu/devices" "/proc/$p/environ" && echo "$p"; done; }
+signal() { local pids; pids=$(burning "$2"); [ -n "$pids" ] && kill "-$1" $pids; }
+is_client() { local pid; for pid in $(burning "$1"); do fault_free_client "$pid" && return; done; return 1; }
+fault_free_client() { control "get_client_list $(control get_server_list)" | grep -qx "$1"; }
+# A process there that faults; fails until it has a context.
+hit() { fault 0 illegal-address "$(burning "$1" | head -n 1)"; }
+
+# A service and a task on one device, both clients of its MPS server.
+service_and_task() {
+    service=$(submit "$(spec service 900001)")
+    task=$(submit "$(spec task 900002 "${1:-"{}"}")")
+    wait_until "the service runs" at "$service" 1
+    wait_until "the task runs" at "$task" 1
+    wait_until "both are clients of MPS" eval 'is_client 900001 && is_client 900002'
+}
+service_is_unharmed() {
+    at "$service" 1 && has "$service" failures 0 && is_client 900001 || fail "the service: $(show "$service" | jq -c .)"
+}
+resumes() { jq -nc --arg file "$work/t/resumed" --arg burn "$burn" \
+    '{resume: ["sh", "-c", ("touch " + $file + "; exec " + $burn + " --step-ms 5 --sm 30 --memory 1g --steps 900002")]}'; }
+
+# SIGTERM or SIGINT of a task: it ends by itself, with its work done, and its neighbours live on.
+row_signal() {
+    up
+    service_and_task '{"retries": 9}'
+    local signal attempt=1
+    for signal in TERM INT; do
+        wait_until "it is told" signal "$signal" 900002
+        attempt=$((attempt + 1))
+        wait_until "it runs again" at "$task" $attempt
+        wait_until "it is a client" is_client 900002
+    done
+    [ "$(show "$task" | jq -c '[.attempts[:2][].exit_code]')" = "[143,143]" ] || fail "$(show "$task" | jq -c .)"
+    service_is_unharmed
+}
+
+# A task that must end and does not answer: MPS ends its work, then it is killed. Not while a client starts.
+row_silent() {
+    up
+    service=$(submit "$(spec service 900001)")
+    task=$(submit "$(spec task 900002 '{"grace": "500ms"}')")
+    wait_until "both are clients of MPS" eval 'is_client 900001 && is_client 900002'
+    signal STOP 900002
+    local starting begun_s
+    starting=$(submit "$(jq -nc --arg c "$in_steps" --arg f "$work/t/client" '{devices: 1, quota: "1g", command: [$c, $f]}')")
+    wait_until "a client has begun to join" test -e "$work/t/client.joined"
+    begun_s=$SECONDS
+    cancel "$task"
+    local i
+    for i in 1 2 3 4 5 6 7 8 9 10; do
+        # Who has not made a context after five seconds is not waited for.
+        ! grep -q "Cmd:terminate_client" "$(pipe 0)/control.log" || [ $((SECONDS - begun_s)) -ge 4 ] \
+            || fail "a client was ended while another was starting"
+        sleep 0.1
+    done
+    has "$task" state stopping || [ $((SECONDS - begun_s)) -ge 4 ] || fail "it was killed while a client was starting"
+    touch "$work/t/client.go"
+    wait_until "the new client has its context" test -e "$work/t/client.context"
+    [ "$(cat "$work/t/client.context")" = 0 ] || fail "it was hurt: error $(cat "$work/t/client.context")"
+    ends "$task" cancelled
+    grep -q "Cmd:terminate_client" "$(pipe 0)/control.log" || fail "it was killed, and its work was not ended before"
+    service_is_unharmed
+    has "$starting" state running || fail "the new client: $(show "$starting" | jq -c .)"
+    cancel "$starting"
+    ends "$starting" cancelled
+}
+
+# Killed by somebody else: its memory is free again, it is queued again with its resume command, and nobody else is hurt.
+row_killed() {
+    up
+    service_and_task "$(resumes)"
+    wait_until "it is killed" signal KILL 900002
+    wait_until "it runs again" at "$task" 2
+    wait_until "by its resume command" test -e "$work/t/resumed"
+    wait_until "it is a client" is_client 900002
+    [ "$(show "$task" | jq -c '[.attempts[0].signal, .failures]')" = "[9,1]" ] || fail "$(show "$task" | jq -c .)"
+    # Two processes of 1 GiB each, and nothing of the dead one.
+    wait_until "nothing of it is left on the device" eval '[ "$(device 0 usage.memory_used_bytes)" = $((2 << 30)) ]'
+    service_is_unharmed
+    # Three times, then it has failed.
+    local attempt
+    for attempt in 2 3 4; do
+        wait_until "attempt $attempt" at "$task" $attempt
+        wait_until "it is killed" signal KILL 900002
+    done
+    ends "$task" failed signal
+}
+
+# stubborn STEPS: a process that burns, under one that does not listen to SIGTERM and outlives it.
+stubborn() {
+    jq -nc --arg burn "$burn --step-ms 5 --sm 30 --memory 1g --steps $1" \
+        '{command: ["sh", "-c", ("trap \"\" TERM; " + $burn + "; while :; do sleep 0.1; done")]}'
+}
+# A client of our own beside the agent's; its answer to cuInit comes into FILE.joined.
+client_beside() {
+    GPUMUX_EMU=$state/emu/devices LD_LIBRARY_PATH=$GPUMUX_BUILD/emu CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") \
+        LD_PRELOAD="$1" "$in_steps" "$2"
+}
+
+# A fatal fault among clients of MPS: all leave, services come back first, suspects alone, and who faults there did
+# it. Error 807 is a delay and no more; an agent that is killed in the midst of it is followed by one that goes on.
+row_fault() {
+    up --set fault_probation=3s
+    service=$(submit "$(spec service 900001)")
+    task=$(submit "$(spec task 900002 "$(jq -c ". + $(resumes)" <<< "$(stubborn 900002)")")")
+    other=$(submit "$(spec task 900003 "$(stubborn 900003)")")
+    wait_until "all are clients of MPS" eval 'is_client 900001 && is_client 900002 && is_client 900003'
+    pipe 0 > "$work/pipe"
+    signal STOP 900003 # as long as it is there, so is the fault
+    wait_until "it faults" hit 900002
+    wait_until "why they leave is kept" eval 'test -s "$state/node/terms/$task.1.verdict" && test -s "$state/node/terms/$other.1.verdict"'
+    crash
+    echo "get_server_status $(echo get_server_list | CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") "$emu/nvidia-cuda-mps-control")" \
+        | CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") "$emu/nvidia-cuda-mps-control" | grep FAULT > /dev/null || fail "the server does not know of the fault"
+
+    client_beside "" "$work/t/plain" && fail "a faulted server took a client"
+    [ "$(cat "$work/t/plain.joined")" = 807 ] || fail "it answers $(cat "$work/t/plain.joined")"
+    client_beside "$shim" "$work/t/patient" 2> /dev/null &
+    local i
+    for i in 1 2 3 4 5; do
+        [ ! -e "$work/t/patient.joined" ] || fail "the shim did not wait: $(cat "$work/t/patient.joined")"
+        sleep 0.1
+    done
+    signal KILL 900003
+    wait_until "it is taken" test -e "$work/t/patient.joined"
+    [ "$(cat "$work/t/patient.joined")" = 0 ] || fail "it gave up: $(cat "$work/t/patient.joined")"
+    kill -KILL %%
+    wait %% 2> /dev/null || true
+
+    up --set fault_probation=3s
+    wait_until "the service is back" at "$service" 2
+    wait_until "a suspect runs" eval 'at "$task" 2 || at "$other" 2'
+    local id
+    for id in "$service" "$task" "$other"; do has "$id" failures 0 || fail "it was blamed: $(show "$id" | jq -c .)"; done
+    for id in "$task" "$other"; do
+        [[ $(text_of "$id" 0) == *"in one of all that shared the device" ]] || fail "$(show "$id" | jq -c .)"
+    done
+    [ "$(for id in "$task" "$other"; do has "$id" state running && has "$id" suspect true && echo; done | wc -l)" -le 1 ] \
+        || fail "two suspects at once"
+    wait_until "it runs by its resume command" test -e "$work/t/resumed"
+    local attempt
+    for attempt in 2 3 4; do
+        wait_until "attempt $attempt of the guilty one" at "$task" $attempt
+        wait_until "it faults" hit 900002
+    done
+    ends "$task" failed fault
+    [[ $(field "$task" text) == *"Xid 31"* ]] || fail "the reason is not kept: $(field "$task" text)"
+    at "$service" 2 || fail "the service was ended again: $(show "$service" | jq -c .)"
+    wait_until "the other runs, and is cleared" eval 'has "$other" state running && has "$other" suspect false'
+}
+
+# MPS that hangs or ends, daemon or server: noticed, replaced, tested; its clients begin again and none is to blame.
+row_mps() {
+    up
+    service_and_task "$(stubborn 900002)"
+    local what attempt=1
+    for what in mps-control-hang mps-control-crash mps-server-hang mps-server-crash; do
+        local before
+        before=$(daemon_of)
+        wait_until "$what" fault 0 $what
+        attempt=$((attempt + 1))
+        wait_until "the device is disabled" eval '[ "$(told "device_state.*disabled: MPS was lost" | wc -l)" = $((attempt - 1)) ]'
+        wait_until "the service runs again" at "$service" $attempt
+        wait_until "the task runs again" at "$task" $attempt
+        wait_until "both are clients of MPS" eval 'is_client 900001 && is_client 900002'
+        [ "$(told "device_state.*init: .*self-test passed" | wc -l)" = $((attempt - 1)) ] || fail "no self-test: $("$gpumux" events)"
+        [ "$(told "device_alarm.*MPS was lost" | wc -l)" = $((attempt - 1)) ] || fail "nobody was told"
+        [ "$(daemon_of)" != "$before" ] || fail "the daemon is the same"
+        ! grep -q . "/proc/$before/cmdline" 2> /dev/null || fail "the old daemon is still there"
+    done
+    has "$service" failures 0 && has "$task" failures 0 || fail "it was blamed"
+    wait_until "MPS is shown" device_is 0 mps ready
+    "$gpumux" nodes -o wide | grep ' ready ' > /dev/null || fail "$("$gpumux" nodes -o wide)"
+
+    echo "-- an agent that is killed before the test leaves that to the next"
+    wait_until "it hangs" fault 0 mps-control-hang
+    wait_until "the loss is kept" test -s "$state/node/untested"
+    crash
+    [ -s "$state/node/untested" ] || fail "the test was made already"
+    up
+    wait_until "it is known" told "disabled: MPS was lost: no self-test has passed since"
+    wait_until "the device is well" device_is 0 state healthy
+    [ ! -s "$state/node/untested" ] || fail "the device is still listed"
+    wait_until "the service runs again" at "$service" $((attempt + 1))
+
+    echo "-- a daemon that ended while no agent watched it"
+    wait_until "it is a client" is_client 900001
+    crash
+    kill -KILL "$(cat "$(ls -d "$state"/node/mps/*)/nvidia-cuda-mps-control.pid")"
+    up
+    wait_until "it is known" told "MPS was lost: it ended while nobody watched it"
+    wait_until "the service runs again" at "$service" $((attempt + 2))
+}
+
+# Errors of the hardware: the device is disabled, its workloads go on elsewhere, and an operator is told.
+row_hardware() {
+    devices=2xH200:24g
+    up
+    local xid index other
+    for xid in 48 74 94 120; do # the whole list is in device/repair_test
+        fault 1 xid $xid
+        wait_until "Xid $xid disables" device_is 1 state disabled
+        wait_until "an operator is told of Xid $xid" told "device_alarm.*Xid $xid:"
+        "$gpumux" enable "$(device 1 uuid)"
+        wait_until "it is enabled" eval '! device_is 1 state disabled'
+    done
+    for what in lost ecc; do
+        wait_until "both are well" eval 'device_is 0 state healthy && device_is 1 state healthy'
+        rm -f "$work/t/resumed"
+        task=$(submit "$(spec task 900002 "$(resumes)")")
+        wait_until "it runs" at "$task" 1
+        index=$(api GET /v1/nodes | jq -r --arg u "$(field "$task" 'devices[0]')" '.nodes[0].devices[] | select(.uuid == $u).index')
+        other=$((1 - index))
+        wait_until "it computes" eval '[ -n "$(burning 900002)" ]'
+        fault "$index" $what
+        wait_until "disabled" device_is "$index" state disabled
+        wait_until "it runs elsewhere" eval 'at "$task" 2 && [ "$(field "$task" "devices[0]")" = "$(device "$other" uuid)" ]'
+        wait_until "by its resume command" test -e "$work/t/resumed"
+        has "$task" failures 0 || fail "it was blamed: $(show "$task" | jq -c .)"
+        [[ $(text_of "$task" 0) == *"its device is disabled: Xid"* ]] || fail "$(show "$task" | jq -c .)"
+        fault "$index" reset
+        "$gpumux" enable "$(device "$index" uuid)"
+        cancel "$task"
+        ends "$task" cancelled
+    done
+    told "device_alarm.*fallen off the bus" > /dev/null || fail "nobody was told"
+}
+
+# An agent that is killed: what runs runs on under the next, and what ended meanwhile is told by it.
+row_agent() {
+    up
+    service_and_task
+    local ends pid
+    ends=$(submit "$(jq -nc --arg file "$work/t/end" '{devices: 1, quota: "1g", command: ["sh", "-c", ("while [ ! -e " + $file + " ]; do sleep 0.02; done; exit 7")]}')")
+    wait_until "it runs" at "$ends" 1
+    pid=$(burning 900002)
+    crash
+    touch "$work/t/end"
+    wait_until "it ends" test -e "$state/node/attempts/$ends.1/exit.json"
+    up
+    ends "$ends" failed exit
+    has "$ends" exit_code 7 || fail "its status was lost: $(show "$ends" | jq -c .)"
+    at "$task" 1 && [ "$(burning 900002)" = "$pid" ] || fail "the task did not run on: $(show "$task" | jq -c .)"
+    service_is_unharmed
+}
+
+"row_$1"
+[ -z "$daemon_pid" ] || stop
