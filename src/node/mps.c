@@ -27,7 +27,7 @@ enum {
     PACE_MS_MAX = 100,      /* for a program that only prints its version */
     CROWD_PER_CPU =
         2, /* more that want to run are a crowd, in which anybody may wait for a while */
-    CROWD_MS_MAX = 10000, /* but not for longer */
+    CROWD_ANSWER_MS = 10000, /* but not for longer */
     START_MS = 10000,
     LINGER_MS = 3000, /* after its last attempt: the next one often comes soon */
     QUIT_MS = 3000,
@@ -229,9 +229,10 @@ static bool take_servers(struct mps_daemon *d, const char *answer)
 }
 
 /* Its servers are asked too: a daemon may answer while its server does not. */
-static int look(struct mps_daemon *d, bool *ret_faulted)
+static int look(struct mps_daemon *d, int limit_ms, bool *ret_faulted)
 {
-    int limit_ms = d->server_count > 0 ? ANSWER_MS : FIRST_ANSWER_MS;
+    if (d->server_count == 0 && limit_ms < FIRST_ANSWER_MS)
+        limit_ms = FIRST_ANSWER_MS;
     struct str answer;
     char line[64];
     bool faulted = false;
@@ -266,10 +267,15 @@ static long crowd(void)
     return at && processors > 0 ? strtol(at, NULL, 10) / processors : 0;
 }
 
-/* Where nothing gets its turn, silence says nothing: ending a daemon that is well would end its clients. */
-static bool is_machine_slow(struct mps_daemon *d, int64_t silent_ms)
+/* Where nothing gets its turn, silence says nothing: ending a daemon that is well would end its clients. It has been
+ * silent for *limit_ms; if it may still be well, it is asked again with the limit that is there then. */
+static bool may_be_well(struct mps_daemon *d, bool was_silent, int *limit_ms)
 {
-    return (crowd() >= CROWD_PER_CPU && silent_ms < CROWD_MS_MAX) ||
+    bool is_crowded = crowd() >= CROWD_PER_CPU;
+    bool was_patient = *limit_ms >= CROWD_ANSWER_MS;
+    if (is_crowded)
+        *limit_ms = CROWD_ANSWER_MS;
+    return !was_silent || (is_crowded && !was_patient) ||
            mps_control_pace_ms(&d->control, COMMAND_MS) > PACE_MS_MAX;
 }
 
@@ -299,20 +305,19 @@ static void give_up(struct mps_daemon *d, const char *why)
 static bool watch(struct mps_daemon *d)
 {
     enum mps_state state = MPS_READY;
-    int64_t answered_ms = clock_boot_ms();
+    int limit_ms = ANSWER_MS;
     while (pause_for(d, state == MPS_SILENT ? 1 : WATCH_MS)) {
         bool faulted;
         terminate_doomed(d);
         if (is_unused(d))
             return false;
         int64_t asked_ms = clock_boot_ms();
-        int r = look(d, &faulted);
+        int r = look(d, limit_ms, &faulted);
         if (r == 0) {
             note_answer(d, asked_ms, state, faulted);
-            answered_ms = asked_ms;
+            limit_ms = ANSWER_MS;
             state = faulted ? MPS_FAULTED : MPS_READY;
-        } else if (r == -ERR_TIMEOUT &&
-                   (state != MPS_SILENT || is_machine_slow(d, asked_ms - answered_ms))) {
+        } else if (r == -ERR_TIMEOUT && may_be_well(d, state == MPS_SILENT, &limit_ms)) {
             if (state != MPS_SILENT)
                 set_state(d, MPS_SILENT, "it does not answer");
             state = MPS_SILENT;
