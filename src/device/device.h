@@ -209,6 +209,8 @@ enum attempt_verdict device_verdict(const struct device_monitor *d, uint64_t wor
                                     bool failed, const char **ret_why);
 /* Disabled by its own word or an operator's: only an operator enables it again. */
 bool device_needs_operator(const struct device_monitor *d);
+/* A fault has been seen, and MPS is being asked whose it was: nobody's end can be judged yet. */
+bool device_is_asking(const struct device_monitor *d);
 /* Its MPS was lost, and no self-test has passed since. */
 bool device_needs_test(const struct device_monitor *d);
 size_t device_tenant_count(const struct device_monitor *d);

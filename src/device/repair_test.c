@@ -73,7 +73,9 @@ static void test_a_suspect_that_is_no_client_is_guilty_and_nobody_else_leaves(vo
     xid(&f, 31);
     assert_non_null(find_action(&f, DEVICE_ACT_MPS_CHECK, 0));
     assert_int_equal(f.counts[DEVICE_ACT_END], 0);
+    assert_true(device_is_asking(f.d));
     mps(&f, DEVICE_MPS_READY);
+    assert_false(device_is_asking(f.d));
     assert_non_null(find_action(&f, DEVICE_ACT_END, 2));
     assert_int_equal(verdict(&f, 2, true), VERDICT_GUILTY);
     assert_int_equal(verdict(&f, 1, true), VERDICT_OWN);

@@ -266,6 +266,11 @@ bool device_needs_operator(const struct device_monitor *d)
     return d->by_operator || d->broken;
 }
 
+bool device_is_asking(const struct device_monitor *d)
+{
+    return d->repair == REPAIR_ASKING;
+}
+
 bool device_needs_test(const struct device_monitor *d)
 {
     return d->mps_lost;

@@ -556,6 +556,9 @@ bool monitor_doubts(struct run *r, bool failed)
     /* What was told to stop is expected to fail. */
     if (!r->tenancy.there || !failed || r->tenancy.verdict != VERDICT_OWN || r->stop_grace_ms >= 0)
         return false;
+    for (int i = 0; i < r->tenancy.device_count; i++)
+        if (device_is_asking(r->agent->monitor->devices[r->tenancy.devices[i]]))
+            return true; /* not for long: without an answer the device goes on */
     int64_t now_ms = clock_boot_ms();
     if (r->tenancy.doubt_until_ms == 0)
         r->tenancy.doubt_until_ms = now_ms + DOUBT_MS;

@@ -27,7 +27,7 @@ spec() {
         <<< "${3:-"{}"}"
 }
 # The processes that burn so many steps on our devices.
-burning() { for p in $(pgrep -f "^$burn.* $1\$"); do grep -qzxF "GPUMUX_EMU=$state/emu/devices" "/proc/$p/environ" && echo "$p"; done; }
+burning() { for p in $(pgrep -f "^$burn.* $1\$"); do grep -qszxF "GPUMUX_EMU=$state/emu/devices" "/proc/$p/environ" && echo "$p"; done; true; }
 signal() { local pids; pids=$(burning "$2"); [ -n "$pids" ] && kill "-$1" $pids; }
 is_client() { local pid; for pid in $(burning "$1"); do fault_free_client "$pid" && return; done; return 1; }
 fault_free_client() { control "get_client_list $(control get_server_list)" | grep -qx "$1"; }
