@@ -44,9 +44,9 @@ enum {
 };
 
 struct device_config {
-    int valid_samples;                              /* in Init, before it is Healthy */
+    int valid_samples;                              /* in Init, before it is anything else */
     int memory_soft_percent, memory_hard_percent;   /* of the device's memory, used */
-    int latency_soft_percent, latency_hard_percent; /* of a service's SLO, its p99 */
+    int latency_soft_percent, latency_hard_percent; /* of a service's SLO */
     int64_t latency_requests_least;                 /* fewer say nothing about a hard limit */
     int64_t calm_ms;                                /* within limits: from Unhealthy to Healthy */
     int64_t outside_ms; /* outside, in sum: from Unhealthy to Overlimit */
@@ -76,9 +76,11 @@ enum device_slowdown {
 /* What is known of one tenant at a sample. */
 struct device_tenant_sample {
     uint64_t workload;
+    bool has_memory;       /* the next is known */
     uint64_t memory_bytes; /* that it holds on this device */
     double slo_ms;         /* of a service; 0: it has none */
-    double p99_5s_ms, p99_10s_ms;
+    double slo_percentile; /* that its latencies are of; 0: 99 */
+    double latency_5s_ms, latency_10s_ms;
     int64_t requests_10s;
 };
 

@@ -37,9 +37,10 @@ struct device_monitor {
     enum device_state state;
     char cause[DEVICE_CAUSE_MAX];
     int64_t state_since_ms;
-    int64_t sampled_ms; /* the last valid sample; 0: none yet */
-    int valid_samples;  /* in Init */
-    int64_t outside_ms; /* in sum, in Unhealthy */
+    int64_t sampled_ms;  /* the last valid sample; 0: none yet */
+    int valid_samples;   /* in Init, one after the other, within limits */
+    int outside_samples; /* in Init, in sum */
+    int64_t outside_ms;  /* in sum, in Unhealthy */
     int64_t calm_since_ms;
     int64_t hold_ms; /* of the last Overlimit; 0: none lately */
     int rate_permille;

@@ -1,7 +1,8 @@
 /*
  * The state: what a sample says against the limits, and what follows.
  *
- *   Init       three valid samples within limits                   → Healthy
+ *   Init       three valid samples within limits, one after the other → Healthy
+ *              three outside, in sum: tasks that were there before us keep it so → as from Healthy
  *   Healthy    a soft limit → Unhealthy; a hard one                → Overlimit
  *   Unhealthy  calm for 5 s (looked at first)                      → Healthy
  *              a hard limit, or outside for 10 s in sum            → Overlimit
@@ -23,6 +24,8 @@ enum {
     SLOW_CLOCKS = DEVICE_SLOWDOWN_HARDWARE | DEVICE_SLOWDOWN_SOFTWARE_THERMAL |
                   DEVICE_SLOWDOWN_HARDWARE_THERMAL | DEVICE_SLOWDOWN_POWER_BRAKE,
 };
+
+static const double DEFAULT_PERCENTILE = 99;
 
 struct finding {
     enum level level;
@@ -86,8 +89,9 @@ static void judge_latency(struct device_monitor *d, struct tenant *t,
 {
     double soft_ms = s->slo_ms * d->config.latency_soft_percent / 100;
     double hard_ms = s->slo_ms * d->config.latency_hard_percent / 100;
-    bool hard = s->p99_10s_ms > hard_ms && s->requests_10s >= d->config.latency_requests_least;
-    bool soft = s->p99_5s_ms > soft_ms;
+    bool hard = s->latency_10s_ms > hard_ms && s->requests_10s >= d->config.latency_requests_least;
+    bool soft = s->latency_5s_ms > soft_ms;
+    double percentile = s->slo_percentile > 0 ? s->slo_percentile : DEFAULT_PERCENTILE;
     if (!(s->slo_ms > 0))
         return;
     if (!hard && !soft)
@@ -98,11 +102,11 @@ static void judge_latency(struct device_monitor *d, struct tenant *t,
         return;
     unsigned long long id = t->info.workload;
     if (hard)
-        find(f, HARD, "service %llu: p99 of %.1f ms over 10 s, its SLO is %.1f ms", id,
-             s->p99_10s_ms, s->slo_ms);
+        find(f, HARD, "service %llu: p%g of %.1f ms over 10 s, its SLO is %.1f ms", id, percentile,
+             s->latency_10s_ms, s->slo_ms);
     else if (soft)
-        find(f, SOFT, "service %llu: p99 of %.1f ms over 5 s, its SLO is %.1f ms", id, s->p99_5s_ms,
-             s->slo_ms);
+        find(f, SOFT, "service %llu: p%g of %.1f ms over 5 s, its SLO is %.1f ms", id, percentile,
+             s->latency_5s_ms, s->slo_ms);
 }
 
 static struct finding judge(struct device_monitor *d, const struct device_sample *sample)
@@ -116,7 +120,8 @@ static struct finding judge(struct device_monitor *d, const struct device_sample
     for (size_t i = 0; i < sample->tenant_count; i++)
         for (size_t k = 0; k < d->tenant_count; k++)
             if (d->tenants[k].info.workload == sample->tenants[i].workload) {
-                d->tenants[k].memory_bytes = sample->tenants[i].memory_bytes;
+                if (sample->tenants[i].has_memory)
+                    d->tenants[k].memory_bytes = sample->tenants[i].memory_bytes;
                 judge_latency(d, &d->tenants[k], &sample->tenants[i], tasks_gone, &f);
             }
     judge_clocks(d, sample, tasks_gone, &f);
@@ -168,7 +173,7 @@ void device_change(struct device_monitor *d, enum device_state to, const char *f
     d->state = to;
     d->state_since_ms = d->calm_since_ms = d->now_ms;
     d->outside_ms = 0;
-    d->valid_samples = 0;
+    d->valid_samples = d->outside_samples = 0;
     if (to == DEVICE_UNHEALTHY)
         throttle(d);
     else if (to != DEVICE_OVERLIMIT) /* there, whoever is leaving stays slow */
@@ -177,21 +182,27 @@ void device_change(struct device_monitor *d, enum device_state to, const char *f
         enter_overlimit(d);
 }
 
+static void cross(struct device_monitor *d, const struct finding *f)
+{
+    if (f->level != WITHIN)
+        device_change(d, f->level == HARD ? DEVICE_OVERLIMIT : DEVICE_UNHEALTHY, "%s", f->cause);
+}
+
 static void in_init(struct device_monitor *d, const struct finding *f)
 {
     d->valid_samples = f->level == WITHIN ? d->valid_samples + 1 : 0;
+    d->outside_samples += f->level != WITHIN;
     if (d->valid_samples >= d->config.valid_samples)
         device_change(d, DEVICE_HEALTHY, "%d samples within limits", d->valid_samples);
+    else if (d->outside_samples >= d->config.valid_samples)
+        cross(d, f);
 }
 
 static void in_healthy(struct device_monitor *d, const struct finding *f)
 {
     if (d->hold_ms && d->now_ms - d->state_since_ms >= d->config.hold_reset_ms)
         d->hold_ms = 0;
-    if (f->level == HARD)
-        device_change(d, DEVICE_OVERLIMIT, "%s", f->cause);
-    else if (f->level == SOFT)
-        device_change(d, DEVICE_UNHEALTHY, "%s", f->cause);
+    cross(d, f);
 }
 
 static void in_unhealthy(struct device_monitor *d, const struct finding *f, int64_t passed_ms)

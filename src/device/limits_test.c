@@ -9,6 +9,7 @@ static void use_memory(struct fixture *f, uint64_t tenant, double used_gib, doub
 {
     f->sample.memory_used_bytes = (uint64_t)(used_gib * (double)GIB);
     known(f, tenant)->memory_bytes = (uint64_t)(tenant_gib * (double)GIB);
+    known(f, tenant)->has_memory = true;
 }
 
 /* ---- Init ---- */
@@ -56,18 +57,51 @@ static void test_init_takes_no_task_but_keeps_what_was_there(void **state)
     fixture_close(&f);
 }
 
-static void test_init_stays_while_outside(void **state)
+static void adopt(struct fixture *f, uint64_t workload)
+{
+    const struct device_tenant_info adopted = {.workload = workload,
+                                               .attempt = 1,
+                                               .kind = WORKLOAD_TASK,
+                                               .grace_ms = 10000,
+                                               .adopted = true};
+    step(f,
+         &(struct device_event){.kind = DEVICE_TENANT_CAME, .now_ms = f->now_ms, .came = &adopted});
+}
+
+static void test_init_ends_outside_too(void **state)
 {
     struct fixture f;
-    const struct device_tenant_info adopted = {
-        .workload = 1, .attempt = 1, .kind = WORKLOAD_TASK, .adopted = true};
     (void)state;
     fixture_open(&f);
-    step(&f,
-         &(struct device_event){.kind = DEVICE_TENANT_CAME, .now_ms = f.now_ms, .came = &adopted});
+    adopt(&f, 1);
     use_memory(&f, 1, 9.9, 5);
-    pass(&f, 5000);
+    sample(&f);
+    sample(&f);
     assert_int_equal(device_state(f.d), DEVICE_INIT);
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
+    assert_int_equal(find_action(&f, DEVICE_ACT_END, 1)->grace_ms, 10000);
+    assert_int_equal(verdict(&f, 1, false), VERDICT_MOVED);
+    left(&f, 1, false);
+    use_memory(&f, 1, 1, 0);
+    pass(&f, 10400);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    fixture_close(&f);
+}
+
+static void test_init_ends_at_the_edge_of_a_limit(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    adopt(&f, 1);
+    for (int i = 0; i < 5; i++) { /* never three of a kind in a row */
+        assert_int_equal(device_state(f.d), DEVICE_INIT);
+        use_memory(&f, 1, i % 2 ? 9 : 9.3, 5);
+        sample(&f);
+    }
+    assert_int_equal(device_state(f.d), DEVICE_UNHEALTHY);
+    assert_int_equal(f.counts[DEVICE_ACT_END], 0);
     fixture_close(&f);
 }
 
@@ -135,11 +169,14 @@ static void test_latency_soft_and_hard(void **state)
     fixture_open_healthy(&f);
     came(&f, 1, WORKLOAD_TASK, false);
     came(&f, 2, WORKLOAD_SERVICE, false);
-    *known(&f, 2) = (struct device_tenant_sample){
-        .workload = 2, .slo_ms = 100, .p99_5s_ms = 89, .p99_10s_ms = 300, .requests_10s = 199};
+    *known(&f, 2) = (struct device_tenant_sample){.workload = 2,
+                                                  .slo_ms = 100,
+                                                  .latency_5s_ms = 89,
+                                                  .latency_10s_ms = 300,
+                                                  .requests_10s = 199};
     pass(&f, 1000);
     assert_int_equal(device_state(f.d), DEVICE_HEALTHY); /* too few requests */
-    known(&f, 2)->p99_5s_ms = 91;
+    known(&f, 2)->latency_5s_ms = 91;
     sample(&f);
     assert_int_equal(device_state(f.d), DEVICE_UNHEALTHY);
     known(&f, 2)->requests_10s = 200;
@@ -155,16 +192,19 @@ static void test_a_service_that_is_slow_alone_evicts_nobody(void **state)
     (void)state;
     fixture_open_healthy(&f);
     came(&f, 2, WORKLOAD_SERVICE, false);
-    *known(&f, 2) = (struct device_tenant_sample){
-        .workload = 2, .slo_ms = 100, .p99_5s_ms = 200, .p99_10s_ms = 200, .requests_10s = 500};
+    *known(&f, 2) = (struct device_tenant_sample){.workload = 2,
+                                                  .slo_ms = 100,
+                                                  .latency_5s_ms = 200,
+                                                  .latency_10s_ms = 200,
+                                                  .requests_10s = 500};
     pass(&f, 12000);
     came(&f, 1, WORKLOAD_TASK, false);
     pass(&f, 5000);
     assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
-    known(&f, 2)->p99_5s_ms = known(&f, 2)->p99_10s_ms =
+    known(&f, 2)->latency_5s_ms = known(&f, 2)->latency_10s_ms =
         50; /* seen good: from now on it is the tasks' */
     sample(&f);
-    known(&f, 2)->p99_10s_ms = 200;
+    known(&f, 2)->latency_10s_ms = 200;
     sample(&f);
     assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
     fixture_close(&f);
@@ -479,7 +519,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_init_needs_three_valid_samples),
         cmocka_unit_test(test_init_takes_no_task_but_keeps_what_was_there),
-        cmocka_unit_test(test_init_stays_while_outside),
+        cmocka_unit_test(test_init_ends_outside_too),
+        cmocka_unit_test(test_init_ends_at_the_edge_of_a_limit),
         cmocka_unit_test(test_healthy_soft_memory),
         cmocka_unit_test(test_healthy_hard_memory),
         cmocka_unit_test(test_a_limit_counts_only_if_tasks_would_cure_it),

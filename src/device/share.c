@@ -6,7 +6,11 @@ static const double SOLO_WEIGHT = 0.1; /* of a new sample */
 static const double SOLO_BUSY_LEAST =
     0.01; /* less busy says nothing about what it does when busy */
 static const double SPACE_BUSY_LEAST = 0.5; /* busier than this: space */
+static const double KNOWN_LEAST = 0.5;      /* of the time, or nothing is said about it */
+static const double MILLISECONDS_MAX = 1e15;
 static const double PERCENTILE = 0.95;
+
+/* ---- activity ---- */
 
 static double clip(double value, double least, double most)
 {
@@ -22,14 +26,18 @@ double share_activity_sample(struct share_activity *a, double sm_percent, double
                              bool alone)
 {
     double busy = clip(busy_fraction, 0, 1);
+    if (busy_fraction < 0)
+        return -1;
     if (alone && sm_percent >= 0) {
         double solo = busy >= SOLO_BUSY_LEAST ? clip(sm_percent / busy, 0, 100) : a->solo_percent;
         a->solo_percent =
             a->solo_percent < 0 ? solo : a->solo_percent + SOLO_WEIGHT * (solo - a->solo_percent);
         return clip(sm_percent, 0, 100);
     }
-    return a->solo_percent < 0 ? -1 : a->solo_percent * busy;
+    return (a->solo_percent < 0 ? 100 : a->solo_percent) * busy;
 }
+
+/* ---- forecast ---- */
 
 void share_forecast_init(struct share_forecast *f)
 {
@@ -81,24 +89,102 @@ int share_forecast_percent(const struct share_forecast *f, int64_t wall_ms)
     return last > yesterday ? last : yesterday;
 }
 
+/* ---- modes ---- */
+
+void share_choice_init(struct share_choice *c)
+{
+    *c = (struct share_choice){.mode = SHARE_TIME, .busy_fraction = -1};
+}
+
+bool share_choose(struct share_choice *c, int64_t wall_ms, const struct share_facts *facts)
+{
+    if (c->since_ms == 0 || wall_ms < c->since_ms) /* the first look, or the clock was set back */
+        c->since_ms = wall_ms;
+    if (facts->busy_fraction >= 0 && facts->elapsed_ms > 0) {
+        c->known_ms += (double)facts->elapsed_ms;
+        c->busy_ms += (double)facts->elapsed_ms * clip(facts->busy_fraction, 0, 1);
+    }
+    int64_t passed_ms = wall_ms - c->since_ms;
+    if (passed_ms < facts->kept_ms)
+        return false;
+    bool is_known = c->known_ms > 0 && c->known_ms >= KNOWN_LEAST * (double)passed_ms;
+    double busy = is_known ? c->busy_ms / c->known_ms : -1;
+    bool space = !facts->streams_tokens && busy >= SPACE_BUSY_LEAST;
+    enum share_mode mode = space ? SHARE_SPACE : SHARE_TIME;
+    bool has_changed = c->mode != (int32_t)mode;
+    *c = (struct share_choice){.mode = (int32_t)mode, .since_ms = wall_ms, .busy_fraction = busy};
+    return has_changed;
+}
+
+/* ---- services ---- */
+
+void share_service_init(struct share_service *s, uint64_t workload)
+{
+    *s = (struct share_service){.workload = workload};
+    share_activity_init(&s->activity);
+    share_forecast_init(&s->forecast);
+    share_choice_init(&s->choice);
+}
+
+bool share_service_is_sane(const struct share_service *s)
+{
+    const struct share_choice *c = &s->choice;
+    return s->activity.solo_percent >= -1 && s->activity.solo_percent <= 100 && s->seen_ms >= 0 &&
+           (c->mode == SHARE_TIME || c->mode == SHARE_SPACE) && c->since_ms >= 0 &&
+           c->known_ms >= 0 && c->known_ms < MILLISECONDS_MAX && c->busy_ms >= 0 &&
+           c->busy_ms <= c->known_ms && c->busy_fraction >= -1 && c->busy_fraction <= 1;
+}
+
+bool share_service_look(struct share_service *s, int64_t wall_ms, const struct share_look *look)
+{
+    double percent = share_activity_sample(&s->activity, look->sm_percent,
+                                           look->facts.busy_fraction, look->alone);
+    s->seen_ms = wall_ms;
+    if (percent >= 0)
+        share_forecast_sample(&s->forecast, wall_ms, percent);
+    return share_choose(&s->choice, wall_ms, &look->facts);
+}
+
+/* ---- a device and its tasks ---- */
+
+void share_divide(const struct share_service *const services[], size_t count, int64_t wall_ms,
+                  struct share_division *ret)
+{
+    bool space = count > 0;
+    int sum = -1;
+    for (size_t i = 0; i < count; i++) {
+        int percent = share_forecast_percent(&services[i]->forecast, wall_ms);
+        if (percent >= 0)
+            sum = (sum < 0 ? 0 : sum) + percent;
+        space = space && services[i]->choice.mode == SHARE_SPACE;
+    }
+    *ret = (struct share_division){.mode = space ? SHARE_SPACE : SHARE_TIME,
+                                   .forecast_percent = sum < 100 ? sum : 100};
+}
+
 int share_of_task_percent(int forecast_percent)
 {
     return (int)clip(100 - forecast_percent, SHARE_LEAST_PERCENT, SHARE_MOST_PERCENT);
 }
 
-void share_choice_init(struct share_choice *c)
+int share_in_whole_sms(int percent, int sm_count)
 {
-    *c = (struct share_choice){.mode = SHARE_TIME, .since_ms = -1};
+    if (sm_count <= 0)
+        return percent;
+    int sms = (percent * sm_count + 99) / 100;
+    int whole = (sms * 100 + sm_count - 1) / sm_count;
+    return whole < 100 ? whole : 100;
 }
 
-enum share_mode share_choose(struct share_choice *c, int64_t now_ms,
-                             const struct share_facts *facts)
+enum share_mode share_mode_of_task(enum share_mode mode, bool is_coarse)
 {
-    bool space =
-        facts->coarse || (!facts->streams_tokens && facts->busy_fraction >= SPACE_BUSY_LEAST);
-    enum share_mode wanted = space ? SHARE_SPACE : SHARE_TIME;
-    if (c->since_ms >= 0 && (wanted == c->mode || now_ms - c->since_ms < SHARE_MODE_KEPT_MS))
-        return c->mode;
-    *c = (struct share_choice){.mode = wanted, .since_ms = now_ms};
-    return c->mode;
+    return is_coarse ? SHARE_SPACE : mode;
+}
+
+int share_rate_permille(int forecast_percent, int started_percent)
+{
+    if (forecast_percent < 0)
+        return 0;
+    int percent = share_of_task_percent(forecast_percent);
+    return percent + SHARE_RATE_SLACK_PERCENT < started_percent ? percent * 10 : 0;
 }

@@ -1,14 +1,16 @@
 /*
- * How a task and services divide a device when no latency curve of the service is known.
+ * How tasks and services divide a device when no latency curve of the services is known.
  *
- * Time (mode T): the service may use every SM, tasks are gated and windowed around its requests. Space
- * (mode S): tasks get the SMs that the service will most likely leave. Which of them depends on how much
- * of the time the service is busy.
+ * Time (mode T): a service may use every SM, tasks are gated and windowed around its requests. Space
+ * (mode S): tasks get the SMs that it will most likely leave, and go on while it works. Which of them
+ * depends on how much of the time the service is busy.
  *
- * Plain arithmetic on plain data; times are passed in.
+ * Plain arithmetic on plain data; times are passed in, all of them of the wall clock. What is learned of a
+ * service (struct share_service) may be kept in a file and used by another process.
  */
 #pragma once
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -17,7 +19,10 @@ enum {
     SHARE_LEAST_PERCENT = 10,
     SHARE_MOST_PERCENT = 90,
     SHARE_MODE_KEPT_MS = 10 * 60 * 1000,
+    SHARE_RATE_SLACK_PERCENT = 5, /* less than that between a share and its grant is let be */
 };
+
+/* ---- one service ---- */
 
 /*
  * A service's own SM activity. While others run nobody can measure it; it is what it was alone per time
@@ -27,8 +32,9 @@ struct share_activity {
     double solo_percent; /* per busy time; < 0: it was never seen alone */
 };
 void share_activity_init(struct share_activity *a);
-/* A sample of the whole device; `alone`: the service had it for itself. Returns the service's activity in
- * percent, -1 when nothing is known of it. */
+/* A sample of the whole device (sm_percent < 0: none); `alone`: the service had it for itself. Returns the
+ * service's activity in percent; of one that was never seen alone the most that it can be. -1: its busy
+ * fraction is not known (< 0), so nothing is. */
 double share_activity_sample(struct share_activity *a, double sm_percent, double busy_fraction,
                              bool alone);
 
@@ -45,21 +51,62 @@ void share_forecast_sample(struct share_forecast *f, int64_t wall_ms, double per
  * neither. */
 int share_forecast_percent(const struct share_forecast *f, int64_t wall_ms);
 
-/* The share of a task that starts now beside services with this forecast in sum. */
-int share_of_task_percent(int forecast_percent);
-
 enum share_mode { SHARE_TIME, SHARE_SPACE };
 
+/* Which mode suits a service: looked at anew whenever the time has passed for which a mode is kept, by how busy
+ * the service was in that time. */
 struct share_choice {
-    enum share_mode mode;
-    int64_t since_ms; /* < 0: not yet chosen */
+    int32_t mode;             /* enum share_mode */
+    int64_t since_ms;         /* when this time began; 0: not yet */
+    double busy_ms, known_ms; /* in it */
+    double busy_fraction;     /* of the time before; < 0: it was not known */
 };
 struct share_facts {
-    double busy_fraction; /* of the service, 0…1 */
+    int64_t kept_ms;      /* a mode changes at most so often */
+    int64_t elapsed_ms;   /* that busy_fraction is of */
+    double busy_fraction; /* of the service, 0…1; < 0: not known */
     bool streams_tokens;  /* its requests are long streams: time is what they need */
-    bool coarse;          /* a task there has kernels too long for a gate */
 };
 void share_choice_init(struct share_choice *c);
-/* Changes at most every SHARE_MODE_KEPT_MS; answers the mode that holds. */
-enum share_mode share_choose(struct share_choice *c, int64_t now_ms,
-                             const struct share_facts *facts);
+/* True: c->mode is another one now. */
+bool share_choose(struct share_choice *c, int64_t wall_ms, const struct share_facts *facts);
+
+/* All that is learned of a service. */
+struct share_service {
+    uint64_t workload; /* 0: none */
+    int64_t seen_ms;   /* the last look at it */
+    struct share_activity activity;
+    struct share_forecast forecast;
+    struct share_choice choice;
+};
+void share_service_init(struct share_service *s, uint64_t workload);
+/* What was read from a file is of use: no number in it breaks the arithmetic. */
+bool share_service_is_sane(const struct share_service *s);
+
+struct share_look {
+    struct share_facts facts;
+    double sm_percent; /* of its device; < 0: not known */
+    bool alone;
+};
+/* True: its mode changed. */
+bool share_service_look(struct share_service *s, int64_t wall_ms, const struct share_look *look);
+
+/* ---- a device and its tasks ---- */
+
+struct share_division {
+    enum share_mode mode; /* space only if it suits every service there */
+    int forecast_percent; /* activity of all services in the coming five minutes; -1: not known */
+};
+void share_divide(const struct share_service *const services[], size_t count, int64_t wall_ms,
+                  struct share_division *ret);
+
+/* The share of a task that starts now beside services with this forecast in sum. */
+int share_of_task_percent(int forecast_percent);
+/* The least whole percentage with which the driver, who rounds down, gives as many SMs as this one rounded up.
+ * sm_count 0: not known, and the same is returned. */
+int share_in_whole_sms(int percent, int sm_count);
+/* Kernels too long for a gate: such a task shares in space whatever the others do. */
+enum share_mode share_mode_of_task(enum share_mode mode, bool is_coarse);
+/* The part of the device that a task in mode S is held to by its rate, because it started with more of the SMs
+ * (started_percent) than are left to it now. 0: nothing holds it. */
+int share_rate_permille(int forecast_percent, int started_percent);

@@ -15,7 +15,8 @@ static void test_activity_is_measured_alone_and_computed_beside_others(void **st
     struct share_activity a;
     (void)state;
     share_activity_init(&a);
-    assert_true(share_activity_sample(&a, 90, 0.5, false) < 0);
+    assert_true(share_activity_sample(&a, 90, -1, true) < 0);
+    assert_true(fabs(share_activity_sample(&a, 90, 0.5, false) - 50) < 1e-9); /* at most */
     assert_true(fabs(share_activity_sample(&a, 20, 0.5, true) - 20) < 1e-9);
     assert_true(fabs(share_activity_sample(&a, 95, 0.25, false) - 10) < 1e-9);
     for (int i = 0; i < 200; i++)
@@ -58,23 +59,135 @@ static void test_a_share_is_clipped(void **state)
     assert_int_equal(share_of_task_percent(100), 10);
 }
 
+/* The driver gives floor(percent of the SMs). */
+static void test_a_share_in_whole_sms_is_never_less(void **state)
+{
+    (void)state;
+    assert_int_equal(share_in_whole_sms(30, 132), 31); /* 39.6 SMs: 40 of them need 30.3 % */
+    assert_int_equal(share_in_whole_sms(50, 132), 50);
+    assert_int_equal(share_in_whole_sms(100, 132), 100);
+    assert_int_equal(share_in_whole_sms(65, 0), 65);
+    for (int sms = 1; sms <= 200; sms++)
+        for (int percent = 1; percent <= 100; percent++) {
+            int whole = share_in_whole_sms(percent, sms);
+            assert_true(whole >= percent && whole <= 100);
+            assert_true(whole * sms / 100 * 100 >= percent * sms || whole == 100);
+        }
+}
+
+/* Looks every 200 ms for so long; answers how often the mode changed. */
+static int choose_for(struct share_choice *c, int64_t *now_ms, int64_t ms, struct share_facts facts)
+{
+    int changes = 0;
+    facts.kept_ms = SHARE_MODE_KEPT_MS;
+    facts.elapsed_ms = 200;
+    for (int64_t end_ms = *now_ms + ms; *now_ms < end_ms; *now_ms += 200)
+        changes += share_choose(c, *now_ms, &facts);
+    return changes;
+}
+
 static void test_mode_by_busy_fraction(void **state)
 {
     struct share_choice c;
-    struct share_facts facts = {.busy_fraction = 0.49};
+    int64_t now_ms = START_MS;
     (void)state;
     share_choice_init(&c);
-    assert_int_equal(share_choose(&c, 0, &facts), SHARE_TIME);
-    facts.busy_fraction = 0.6;
-    assert_int_equal(share_choose(&c, 9 * MINUTE_MS, &facts), SHARE_TIME);
-    assert_int_equal(share_choose(&c, 10 * MINUTE_MS, &facts), SHARE_SPACE);
-    facts.busy_fraction = 0.1;
-    assert_int_equal(share_choose(&c, 19 * MINUTE_MS, &facts), SHARE_SPACE);
-    assert_int_equal(share_choose(&c, 20 * MINUTE_MS, &facts), SHARE_TIME);
-    facts = (struct share_facts){.busy_fraction = 0.9, .streams_tokens = true};
-    assert_int_equal(share_choose(&c, 60 * MINUTE_MS, &facts), SHARE_TIME);
-    facts = (struct share_facts){.busy_fraction = 0.1, .coarse = true};
-    assert_int_equal(share_choose(&c, 80 * MINUTE_MS, &facts), SHARE_SPACE);
+    assert_int_equal(
+        choose_for(&c, &now_ms, 30 * MINUTE_MS, (struct share_facts){.busy_fraction = 0.49}), 0);
+    assert_int_equal(c.mode, SHARE_TIME);
+    assert_int_equal(
+        choose_for(&c, &now_ms, 21 * MINUTE_MS, (struct share_facts){.busy_fraction = 0.6}), 1);
+    assert_int_equal(c.mode, SHARE_SPACE);
+    assert_true(fabs(c.busy_fraction - 0.6) < 0.01);
+    assert_int_equal(
+        choose_for(&c, &now_ms, 21 * MINUTE_MS, (struct share_facts){.busy_fraction = -1}), 1);
+    assert_int_equal(c.mode, SHARE_TIME); /* nothing is known of it any more */
+    const struct share_facts streams = {.busy_fraction = 0.9, .streams_tokens = true};
+    assert_int_equal(choose_for(&c, &now_ms, 30 * MINUTE_MS, streams), 0);
+}
+
+static void test_a_mode_is_kept(void **state)
+{
+    struct share_choice c;
+    int64_t now_ms = START_MS, changed_ms = 0;
+    int changes = 0;
+    (void)state;
+    share_choice_init(&c);
+    for (int i = 0; i < 120; i++) { /* a service that is busy every other minute */
+        const struct share_facts facts = {.busy_fraction = i / 10 % 2};
+        int changed = choose_for(&c, &now_ms, MINUTE_MS, facts);
+        assert_true(changed <= 1);
+        assert_true(!changed || changes == 0 || now_ms - changed_ms >= SHARE_MODE_KEPT_MS);
+        changed_ms = changed ? now_ms : changed_ms;
+        changes += changed;
+    }
+    assert_true(changes >= 5);
+    /* A clock that was set back only begins the time anew. */
+    now_ms -= DAY_MS;
+    assert_int_equal(
+        choose_for(&c, &now_ms, 9 * MINUTE_MS, (struct share_facts){.busy_fraction = 0}), 0);
+}
+
+static void test_a_service_is_looked_at(void **state)
+{
+    struct share_service s, other;
+    const struct share_service *both[] = {&s, &other};
+    struct share_division d;
+    struct share_look look = {.facts = {.kept_ms = SHARE_MODE_KEPT_MS, .elapsed_ms = 200}};
+    (void)state;
+    share_service_init(&s, 7);
+    share_service_init(&other, 8);
+    assert_true(share_service_is_sane(&s));
+    share_divide(both, 2, START_MS, &d);
+    assert_int_equal(d.mode, SHARE_TIME);
+    assert_int_equal(d.forecast_percent, -1);
+    look.facts.busy_fraction = 0.8;
+    look.sm_percent = 40;
+    look.alone = true;
+    int changes = 0;
+    for (int i = 0; i <= 5 * 601; i++) /* ten minutes, and a second */
+        changes += share_service_look(&s, START_MS + i * 200, &look);
+    int64_t now_ms = s.seen_ms;
+    assert_int_equal(changes, 1);
+    share_divide(both, 1, now_ms, &d);
+    assert_int_equal(d.mode, SHARE_SPACE);
+    assert_int_equal(d.forecast_percent, 40);
+    look = (struct share_look){
+        .facts = {.kept_ms = SHARE_MODE_KEPT_MS, .elapsed_ms = 200, .busy_fraction = 0.7},
+        .sm_percent = -1};
+    (void)share_service_look(&other, now_ms, &look);
+    share_divide(both, 2, now_ms, &d); /* the other is in time still, and may use 70 % */
+    assert_int_equal(d.mode, SHARE_TIME);
+    assert_int_equal(d.forecast_percent, 100);
+    assert_true(share_service_is_sane(&s) && share_service_is_sane(&other));
+}
+
+static void test_what_was_spoilt_is_noticed(void **state)
+{
+    struct share_service s;
+    (void)state;
+    share_service_init(&s, 7);
+    s.activity.solo_percent = NAN;
+    assert_false(share_service_is_sane(&s));
+    share_service_init(&s, 7);
+    s.choice.mode = 2;
+    assert_false(share_service_is_sane(&s));
+    share_service_init(&s, 7);
+    s.choice.busy_ms = INFINITY;
+    assert_false(share_service_is_sane(&s));
+}
+
+static void test_what_holds_a_task(void **state)
+{
+    (void)state;
+    assert_int_equal(share_mode_of_task(SHARE_TIME, false), SHARE_TIME);
+    assert_int_equal(share_mode_of_task(SHARE_TIME, true), SHARE_SPACE);
+    assert_int_equal(share_mode_of_task(SHARE_SPACE, false), SHARE_SPACE);
+    assert_int_equal(share_rate_permille(40, 100), 600);
+    assert_int_equal(share_rate_permille(40, 60), 0);
+    assert_int_equal(share_rate_permille(40, 64), 0); /* not worth it */
+    assert_int_equal(share_rate_permille(95, 60), 100);
+    assert_int_equal(share_rate_permille(-1, 100), 0);
 }
 
 int main(void)
@@ -84,7 +197,12 @@ int main(void)
         cmocka_unit_test(test_forecast_is_the_95th_percentile_of_the_last_interval),
         cmocka_unit_test(test_forecast_knows_yesterday),
         cmocka_unit_test(test_a_share_is_clipped),
+        cmocka_unit_test(test_a_share_in_whole_sms_is_never_less),
         cmocka_unit_test(test_mode_by_busy_fraction),
+        cmocka_unit_test(test_a_mode_is_kept),
+        cmocka_unit_test(test_a_service_is_looked_at),
+        cmocka_unit_test(test_what_was_spoilt_is_noticed),
+        cmocka_unit_test(test_what_holds_a_task),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static void give_sample(struct engine *g, struct site *s, int64_t now_ms, bool i
         if (!task_is_service(t) || t->phase != TASK_RUNNING || is_well)
             continue;
         tenants[i].slo_ms = t->service->slo_ms;
-        tenants[i].p99_5s_ms = tenants[i].p99_10s_ms = fmin(t->serving.p99_ms, 1e6);
+        tenants[i].latency_5s_ms = tenants[i].latency_10s_ms = fmin(t->serving.p99_ms, 1e6);
         tenants[i].requests_10s = (int64_t)(t->rate_per_s * (double)requests_window_s);
     }
     device_step(s->monitor,

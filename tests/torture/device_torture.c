@@ -196,13 +196,14 @@ static void fill_sample(struct world *w)
             continue;
         struct device_tenant_sample *s = &w->known[w->sample.tenant_count++];
         *s = (struct device_tenant_sample){.workload = m->info.workload,
+                                           .has_memory = w->calm || !chance(w, 10),
                                            .memory_bytes = (w->calm ? 1 : rng_below(&w->rng, 18)) *
                                                            (uint64_t)GIB};
         used += s->memory_bytes;
         if (m->info.kind == WORKLOAD_SERVICE && !w->calm) {
             s->slo_ms = 100;
-            s->p99_5s_ms = 40 + (double)rng_below(&w->rng, 56);
-            s->p99_10s_ms = 40 + (double)rng_below(&w->rng, 61);
+            s->latency_5s_ms = 40 + (double)rng_below(&w->rng, 56);
+            s->latency_10s_ms = 40 + (double)rng_below(&w->rng, 61);
             s->requests_10s = 500;
         }
     }
