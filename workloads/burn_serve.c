@@ -22,6 +22,7 @@ enum {
 
 struct serving {
     struct burn_device *device;
+    struct gpumux *gpumux;     /* who is told of latencies; not owned; or NULL */
     double due_ms[MARK_COUNT]; /* device time after the origin, of the requests in flight */
     uint64_t launched, answered;
     float *latencies_ms; /* LATENCIES_MAX, a ring */
@@ -69,7 +70,9 @@ static int collect(struct error *e, struct serving *s, bool wait)
         int r = burn_device_elapsed_ms(e, s->device, MARK_ORIGIN, mark, &at_ms);
         if (r < 0)
             return r;
-        s->latencies_ms[s->answered % LATENCIES_MAX] = (float)(at_ms - s->due_ms[place]);
+        double latency_ms = at_ms - s->due_ms[place];
+        s->latencies_ms[s->answered % LATENCIES_MAX] = (float)latency_ms;
+        (void)gpumux_report_latency(s->gpumux, latency_ms > 0 ? (uint64_t)(latency_ms * 1e3) : 0);
         s->answered++;
     }
     return 0;
@@ -152,6 +155,7 @@ int burn_serve(struct error *e, struct burn_device *device, const struct burn_se
     int r = -ERR_NO_MEMORY;
     if (s && latencies_ms) {
         s->device = device;
+        s->gpumux = service->gpumux;
         s->latencies_ms = latencies_ms;
         r = serve(e, s, service, stop);
         if (r == 0)

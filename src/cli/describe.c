@@ -86,6 +86,28 @@ static void show_counters(const json_t *counters)
     str_done(&line);
 }
 
+/* What holds its launches now. */
+static void show_limits(const json_t *protection)
+{
+    const char *mode = json_text(protection, "mode", "alone");
+    long long rate = json_number(protection, "rate_permille", 0);
+    struct str line;
+    str_init(&line, LINE_MAX_BYTES);
+    str_printf(&line, "%lld%% of the SMs",
+               (long long)json_number(protection, "share_percent", 100));
+    if (strcmp(mode, "time") == 0)
+        str_printf(&line, ", waits up to %lld us for a busy service",
+                   (long long)json_number(protection, "gate_us", 0));
+    else if (strcmp(mode, "space") == 0)
+        str_printf(&line, ", beside services that use the others");
+    if (json_number(protection, "window_us", 0) > 0)
+        str_printf(&line, ", window %lld us", (long long)json_number(protection, "window_us", 0));
+    if (rate > 0)
+        str_printf(&line, ", at most %lld.%lld%% of the time", rate / 10, rate % 10);
+    field("Limits", str_text(&line));
+    str_done(&line);
+}
+
 static void show_protection(const json_t *usage)
 {
     const json_t *protection = json_object_get(usage, "protection");
@@ -98,6 +120,7 @@ static void show_protection(const json_t *usage)
              show_bytes(json_fraction(protection, "peak_bytes", 0), peak),
              show_bytes(json_fraction(protection, "uncounted_bytes", 0), beyond));
     field("Holds", line);
+    show_limits(protection);
     show_counters(json_object_get(protection, "counters"));
 }
 
@@ -121,6 +144,10 @@ static void show_usage(const json_t *w)
     if (samples_per_s >= 0)
         snprintf(line + length, sizeof line - (size_t)length, ", speed %s samples",
                  show_speed(samples_per_s, speed));
+    length = (int)strlen(line);
+    double latency_ms = json_fraction(usage, "latency_ms", -1);
+    if (latency_ms >= 0)
+        snprintf(line + length, sizeof line - (size_t)length, ", latency %.2f ms", latency_ms);
     field("Uses", line);
     show_protection(usage);
 }

@@ -22,6 +22,8 @@
 enum {
     REPORT_EVERY_MS = 250, /* a supervisor measures speed over a second or more */
     COMMAND_MAX = 64,
+    LATENCY_LINE_MAX = 32, /* with two numbers, the larger of 10 digits, and a NUL */
+    LATENCY_COMMAND_MAX = 16 + CONTROL_LATENCY_PLACES * LATENCY_LINE_MAX,
 };
 
 static_assert(GPUMUX_PROGRESS_MAX == CONTROL_SAMPLES_MAX,
@@ -35,6 +37,8 @@ struct gpumux {
     const char *control_path, *workload_name, *node_name; /* in texts */
     _Atomic int64_t next_report_ms;                       /* what comes sooner is held back */
     _Atomic uint64_t done, sent;
+    _Atomic int64_t next_latency_ms;
+    _Atomic uint32_t latencies[CONTROL_LATENCY_PLACES]; /* not sent yet */
     char texts[];
 };
 
@@ -126,6 +130,41 @@ static int send_progress(struct gpumux *g, uint64_t done)
     return r;
 }
 
+/* Counts on their way; not on the stack, which may be a thread's smallest. */
+struct latency_report {
+    uint32_t taken[CONTROL_LATENCY_PLACES];
+    char command[LATENCY_COMMAND_MAX];
+};
+
+/* False: there was nothing to take. */
+static bool take_latencies(struct gpumux *g, struct latency_report *report)
+{
+    char *end = report->command;
+    bool is_any = false;
+    end += snprintf(end, LATENCY_LINE_MAX, CONTROL_WORD_LATENCY "\n");
+    for (unsigned i = 0; i < CONTROL_LATENCY_PLACES; i++) {
+        report->taken[i] = atomic_exchange(&g->latencies[i], 0);
+        if (report->taken[i] == 0)
+            continue;
+        is_any = true;
+        end += snprintf(end, LATENCY_LINE_MAX, "%" PRIu64 " %" PRIu32 "\n", control_latency_us(i),
+                        report->taken[i]);
+    }
+    return is_any;
+}
+
+static int send_latencies(struct gpumux *g)
+{
+    struct latency_report *report = malloc(sizeof *report);
+    if (!report)
+        return -ENOMEM;
+    int r = take_latencies(g, report) ? gpumux_client_send(g->control_path, report->command, 0) : 0;
+    for (unsigned i = 0; r < 0 && i < CONTROL_LATENCY_PLACES; i++)
+        atomic_fetch_add(&g->latencies[i], report->taken[i]);
+    free(report);
+    return r;
+}
+
 void gpumux_close(struct gpumux *g)
 {
     if (!g)
@@ -136,6 +175,8 @@ void gpumux_close(struct gpumux *g)
      * higher by now. */
     if (done != atomic_load(&g->sent) && g->opened_by == getpid())
         (void)send_progress(g, done);
+    if (g->opened_by == getpid())
+        (void)send_latencies(g);
     free(g);
     errno = errno_before;
 }
@@ -153,6 +194,24 @@ int gpumux_report_progress(struct gpumux *g, uint64_t done)
     if ((went_back || now_ms >= due_ms) &&
         atomic_compare_exchange_strong(&g->next_report_ms, &due_ms, now_ms + REPORT_EVERY_MS))
         r = send_progress(g, done);
+    errno = errno_before;
+    return r;
+}
+
+int gpumux_report_latency(struct gpumux *g, uint64_t latency_us)
+{
+    if (!g)
+        return 0;
+    const int errno_before = errno;
+    if (latency_us > GPUMUX_LATENCY_MAX)
+        latency_us = GPUMUX_LATENCY_MAX;
+    atomic_fetch_add_explicit(&g->latencies[control_latency_place(latency_us)], 1,
+                              memory_order_relaxed);
+    int64_t now_ms = gpumux_client_clock_ms(), due_ms = atomic_load(&g->next_latency_ms);
+    int r = 0;
+    if (now_ms >= due_ms &&
+        atomic_compare_exchange_strong(&g->next_latency_ms, &due_ms, now_ms + REPORT_EVERY_MS))
+        r = send_latencies(g);
     errno = errno_before;
     return r;
 }

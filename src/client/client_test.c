@@ -120,6 +120,7 @@ static void test_outside(void **state)
     assert_null(gpumux_open());
     errno = ENOTTY;
     assert_int_equal(gpumux_report_progress(NULL, 5), 0);
+    assert_int_equal(gpumux_report_latency(NULL, 5), 0);
     assert_int_equal(gpumux_tell_ready(NULL, 1000), 0);
     assert_int_equal(gpumux_batch_size(NULL, 64), 64);
     assert_int_equal(gpumux_batch_size_min(NULL), 0);
@@ -271,6 +272,54 @@ static void test_long_path(void **state)
     expect_packet(f, "ready");
     gpumux_close(g);
     assert_int_equal(count_open_files(), open_files);
+}
+
+/* ---- latency ---- */
+
+static void test_latency(void **state)
+{
+    struct fixture *f = *state;
+    bind_socket(f, 16);
+    int open_files = count_open_files();
+    struct gpumux *g = gpumux_open();
+    assert_int_equal(gpumux_report_latency(g, 5), 0);
+    expect_packet(f, "latency\n5 1\n");
+    /* These come too soon, or at a time of the machine's choosing: all are counted once. */
+    for (int i = 0; i < REPORTS; i++)
+        assert_int_equal(gpumux_report_latency(g, i % 2 ? 1000 : 300000000), 0);
+    gpumux_close(g);
+    unsigned fast = 0, slow = 0;
+    while (is_waited_for(f, 0)) {
+        char packet[PACKET_MAX + 1] = "";
+        unsigned counts[2] = {0};
+        int fd = accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        assert_true(recv(fd, packet, PACKET_MAX, 0) > 0);
+        close(fd);
+        if (sscanf(packet, "latency\n992 %u\n192937984 %u\n", &counts[0], &counts[1]) == 0)
+            assert_int_equal(sscanf(packet, "latency\n192937984 %u\n", &counts[1]), 1);
+        fast += counts[0];
+        slow += counts[1];
+    }
+    assert_int_equal(fast, REPORTS / 2);
+    assert_int_equal(slow, REPORTS / 2);
+    assert_int_equal(count_open_files(), open_files);
+}
+
+static void test_latency_that_was_not_heard_is_kept(void **state)
+{
+    struct fixture *f = *state;
+    setenv("GPUMUX_CONTROL", "/nowhere/control.sock", 1);
+    bind_socket(f, 16);
+    struct gpumux *g = gpumux_open();
+    char hidden[sizeof f->path + 4];
+    snprintf(hidden, sizeof hidden, "%s.x", f->path);
+    assert_int_equal(rename(f->path, hidden), 0);
+    errno = ENOTTY;
+    assert_int_equal(gpumux_report_latency(g, 7), -ENOENT);
+    assert_int_equal(errno, ENOTTY);
+    assert_int_equal(rename(hidden, f->path), 0);
+    gpumux_close(g);
+    expect_packet(f, "latency\n7 1\n");
 }
 
 /* ---- nobody hears ---- */
@@ -453,6 +502,7 @@ int main(void)
         CASE(test_outside),    CASE(test_environment_that_is_not_ours),
         CASE(test_facts),      CASE(test_facts_that_are_missing_or_wrong),
         CASE(test_progress),   CASE(test_last_count_is_sent),
+        CASE(test_latency),    CASE(test_latency_that_was_not_heard_is_kept),
         CASE(test_long_path),  CASE(test_nobody_listens),
         CASE(test_full_queue), CASE(test_connections_that_break),
         CASE(test_ready),      CASE(test_threads),

@@ -33,7 +33,7 @@ struct gpumux;
 /* NULL outside: gpumux did not start this program, or there is no memory. The caller owns what it gets
  * and ends it with gpumux_close(). */
 struct gpumux *gpumux_open(void);
-/* Sends the last count, if gpumux_report_progress() held it back. NULL is allowed. */
+/* Sends what gpumux_report_progress() and gpumux_report_latency() held back. NULL is allowed. */
 void gpumux_close(struct gpumux *g);
 
 /* ---- what is said ---- */
@@ -46,6 +46,16 @@ void gpumux_close(struct gpumux *g);
  * the measurement anew. Of several processes of a workload let one report. Outside: 0.
  * -EINVAL above GPUMUX_PROGRESS_MAX, else what stood in the way, such as -EAGAIN or -ECONNREFUSED. */
 int gpumux_report_progress(struct gpumux *g, uint64_t done);
+
+#define GPUMUX_LATENCY_MAX UINT64_C(200000000)
+
+/* A service has answered a request: how long that took, in microseconds, from when the request came. What is
+ * reported is compared with the service's SLO, and tasks beside it are held back or sent away when they slow it
+ * down. Call it for every request: most calls only count, and cost some 100 ns; a few times a second the counts are
+ * sent. Several processes of a workload may report, each for its own requests. A longer time than
+ * GPUMUX_LATENCY_MAX counts as that. Outside: 0. Else 0, or what stood in the way; then nothing is lost, the
+ * counts go with the next report. */
+int gpumux_report_latency(struct gpumux *g, uint64_t latency_us);
 
 /* The service is ready: it counts as running from now on, if it was submitted with `ready: client`.
  * Saying it again is harmless. wait_ms 0: it is sent, and that is all that 0 says. Larger: it waits that

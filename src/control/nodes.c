@@ -381,6 +381,35 @@ static void put_usage_counters(void *arg, const char *node, const struct attempt
                            "workload", id, "counter", counter_name(i), NULL);
 }
 
+static void put_usage_value(const struct usage_family *family, const char *node,
+                            const struct attempt_usage *usage, double value)
+{
+    char id[24];
+    (void)snprintf(id, sizeof id, "%" PRIu64, usage->workload);
+    if (has_room(family->out))
+        metrics_sample(family->out, family->name, value, "node", node, "workload", id, NULL);
+}
+
+static void put_usage_share(void *arg, const char *node, const struct attempt_usage *usage)
+{
+    int percent = usage->limits.share_percent;
+    if (usage->is_counted)
+        put_usage_value(arg, node, usage, percent > 0 ? percent / 100.0 : 1);
+}
+
+static void put_usage_rate(void *arg, const char *node, const struct attempt_usage *usage)
+{
+    int permille = usage->limits.rate_permille;
+    if (usage->is_counted)
+        put_usage_value(arg, node, usage, permille > 0 ? permille / 1000.0 : 1);
+}
+
+static void put_usage_latency(void *arg, const char *node, const struct attempt_usage *usage)
+{
+    if (usage->latency_ms >= 0)
+        put_usage_value(arg, node, usage, usage->latency_ms / 1000);
+}
+
 static void metrics_of_attempts(struct control *c, struct str *out)
 {
     static const struct {
@@ -402,6 +431,19 @@ static void metrics_of_attempts(struct control *c, struct str *out)
         metrics_family(out, gauges[i].name, METRIC_GAUGE, gauges[i].help);
         links_visit_usage(c, put_usage_number, &family);
     }
+    struct usage_family limits = {.out = out, .name = "gpumux_workload_share_ratio"};
+    metrics_family(out, limits.name, METRIC_GAUGE,
+                   "Part of the SMs that it was started with, 0 to 1");
+    links_visit_usage(c, put_usage_share, &limits);
+    limits.name = "gpumux_workload_rate_ratio";
+    metrics_family(
+        out, limits.name, METRIC_GAUGE,
+        "Part of a device's time that its launches are held to, 0 to 1; 1: they are not");
+    links_visit_usage(c, put_usage_rate, &limits);
+    limits.name = "gpumux_service_latency_seconds";
+    metrics_family(out, limits.name, METRIC_GAUGE,
+                   "Of its requests over 10 s, at the percentile of its SLO, by its own reports");
+    links_visit_usage(c, put_usage_latency, &limits);
     struct usage_family counters = {.out = out, .name = "gpumux_workload_counter_total"};
     metrics_family(out, counters.name, METRIC_COUNTER,
                    "What its processes count in this attempt, by counter");

@@ -88,6 +88,13 @@ static void put_protection(struct json_writer *w, const struct attempt_usage *us
     json_put_uint(json_key(w, "counted_bytes"), usage->counted_bytes);
     json_put_uint(json_key(w, "peak_bytes"), usage->peak_bytes);
     json_put_uint(json_key(w, "uncounted_bytes"), usage->uncounted_bytes);
+    json_put_string(json_key(w, "mode"), sharing_mode_name(usage->limits.mode));
+    json_put_int(json_key(w, "share_percent"),
+                 usage->limits.share_percent > 0 ? usage->limits.share_percent : 100);
+    put_number_or_null(json_key(w, "rate_permille"), usage->limits.rate_permille > 0,
+                       usage->limits.rate_permille);
+    json_put_int(json_key(w, "window_us"), usage->limits.window_us);
+    json_put_int(json_key(w, "gate_us"), usage->limits.gate_us);
     json_begin_object(json_key(w, "counters"));
     for (size_t i = 0; counter_name(i); i++)
         json_put_uint(json_key(w, counter_name(i)), usage->counters[i]);
@@ -113,6 +120,12 @@ static void put_usage(struct json_writer *w, struct control *c, const struct sto
         json_put_real(w, usage->samples_per_s);
     else
         json_put_null(w);
+    json_key(w, "latency_ms");
+    if (usage->latency_ms >= 0)
+        json_put_real(w, usage->latency_ms);
+    else
+        json_put_null(w);
+    json_put_uint(json_key(w, "requests_10s"), usage->requests_10s);
     json_key(w, "protection");
     if (usage->is_counted)
         put_protection(w, usage);

@@ -21,6 +21,9 @@ static const char *const admission_names[ADMISSION_END] = {
     [ADMIT_ALL] = "all",
 };
 
+static const char *const sharing_names[SHARING_END] = {
+    [SHARING_ALONE] = "alone", [SHARING_TIME] = "time", [SHARING_SPACE] = "space"};
+
 static const char *const verdict_names[VERDICT_END] = {
     [VERDICT_OWN] = "own",
     [VERDICT_MOVED] = "moved",
@@ -83,6 +86,20 @@ int device_admission_parse(const char *text, enum device_admission *ret)
     if (i < 0)
         return i;
     *ret = (enum device_admission)i;
+    return 0;
+}
+
+const char *sharing_mode_name(enum sharing_mode mode)
+{
+    return mode < SHARING_END ? sharing_names[mode] : "?";
+}
+
+int sharing_mode_parse(const char *text, enum sharing_mode *ret)
+{
+    int i = find_name(sharing_names, SHARING_END, text);
+    if (i < 0)
+        return i;
+    *ret = (enum sharing_mode)i;
     return 0;
 }
 

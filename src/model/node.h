@@ -85,6 +85,20 @@ struct device_usage {
     double temperature_celsius;
 };
 
+/* How a task shares its device with services. */
+enum sharing_mode { SHARING_ALONE, SHARING_TIME, SHARING_SPACE, SHARING_END };
+const char *sharing_mode_name(enum sharing_mode mode);
+int sharing_mode_parse(const char *text, enum sharing_mode *ret);
+
+/* What holds an attempt on its first device now. */
+struct usage_limits {
+    enum sharing_mode mode;
+    int share_percent; /* of the SMs that it was started with, through MPS; 0: all */
+    int rate_permille; /* of the device's time that its launches are held to; 0: not held */
+    int64_t window_us; /* of the device's time that it may have outstanding; 0: no limit */
+    int64_t gate_us;   /* that it waits at most for a busy service; 0: not at all */
+};
+
 /* What an attempt was doing. */
 struct attempt_usage {
     uint64_t workload;
@@ -94,6 +108,8 @@ struct attempt_usage {
     double cpu_percent;
     uint64_t resident_bytes;
     double samples_per_s; /* by its own word; -1: it does not say */
+    double latency_ms;    /* of a service over 10 s, at its SLO's percentile; -1: it does not say */
+    uint64_t requests_10s; /* that this is of */
     /* What holds it to its quota and share, for people; "": its node does not say. */
     char enforcement[WORKLOAD_TEXT_MAX];
     bool is_counted;          /* its processes count for themselves, and what follows is known */
@@ -101,6 +117,7 @@ struct attempt_usage {
     uint64_t peak_bytes;      /* the most of it so far */
     uint64_t uncounted_bytes; /* device memory that they hold beyond their account */
     uint64_t counters[USAGE_COUNTERS_MAX]; /* since the attempt began; wire/counters.h names them */
+    struct usage_limits limits;
 };
 
 /* How far an attempt has come on its node. Only ever grows. */

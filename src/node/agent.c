@@ -139,6 +139,8 @@ static int start(struct error *e, struct agent *a)
     if (r == 0)
         r = protect_open(e, a);
     if (r == 0)
+        r = divide_open(e, a);
+    if (r == 0)
         r = monitor_open(e, a);
     if (r == 0)
         r = adopt_all(e, a);
@@ -215,6 +217,7 @@ void agent_free(struct agent *a)
     list_for_each_safe (it, &a->runs)
         run_free(list_entry(it, struct run, link));
     protect_close(a);
+    divide_close(a);
     retention_free(a->retention);
     monitor_close(a);
     sampler_free(a->sampler);

@@ -13,6 +13,7 @@
  *   usage.c      what attempts use
  *   monitor.c    how the devices are, and what follows for attempts (device/device.h)
  *   suspend.c    moving an attempt's device memory to the host's, and back
+ *   divide.c     how services and tasks share a device (device/share.h)
  *   protect.c    what keeps attempts from hurting each other: registrar.h
  *
  * Everything here runs on the loop's thread.
@@ -31,6 +32,7 @@
 #include "node/attempt_file.h"
 #include "node/control_socket.h"
 #include "node/credentials.h"
+#include "node/divide.h"
 #include "node/lease.h"
 #include "node/monitor.h"
 #include "node/mps.h"
@@ -112,6 +114,8 @@ struct run {
     struct ward *ward;       /* NULL: it has no devices, or has ended */
     double samples_per_s;    /* as its supervisor last said */
     int64_t speed_at_ms;     /* 0: it never did */
+    struct control_latency latency; /* likewise */
+    int64_t latency_at_ms;
 };
 
 /* A request for output that waits for more. */
@@ -173,6 +177,7 @@ struct agent {
     struct gpu *gpu;
     struct sampler *sampler;
     struct monitor *monitor; /* NULL: there are no devices */
+    struct divide *divide;
     struct registrar *registrar;
     struct mps *mps;                         /* NULL: this node does without */
     int register_fd, terms_fd, suspended_fd; /* directories */

@@ -65,7 +65,7 @@ static int write_json(json_t *root, struct str *out)
 int attempt_grant_write(const struct attempt_grant *grant, struct str *out)
 {
     return write_json(
-        json_pack("{sI si sb so so ss sI sI sI sI sI sI si ss so si sb}", "workload",
+        json_pack("{sI si sb so so ss sI sI sI sI sI sI si ss so si sb sf}", "workload",
                   (json_int_t)grant->workload, "attempt", grant->attempt, "service", grant->service,
                   "command", words_to_json(&grant->command), "environment",
                   words_to_json(&grant->environment), "directory", grant->directory, "grace_ms",
@@ -75,7 +75,7 @@ int attempt_grant_write(const struct attempt_grant *grant, struct str *out)
                   (json_int_t)grant->log_file_bytes, "log_files", grant->log_files, "ready",
                   ready_kind_name(grant->ready), "ready_command",
                   words_to_json(&grant->ready_command), "ready_port", grant->ready_port, "stdin",
-                  grant->wants_stdin),
+                  grant->wants_stdin, "slo_percentile", grant->slo_percentile),
         out);
 }
 
@@ -139,7 +139,8 @@ static bool is_grant(const struct attempt_grant *g)
 {
     return g->attempt >= 1 && g->command.count > 0 && g->log_files >= 1 && g->log_file_bytes >= 1 &&
            is_time_ms(g->grace_ms) && is_time_ms(g->time_limit_ms) && is_time_ms(g->fence_ms) &&
-           is_time_ms(g->drain_ms) && g->ready_port >= 0 && g->ready_port <= PORT_MAX;
+           is_time_ms(g->drain_ms) && g->ready_port >= 0 && g->ready_port <= PORT_MAX &&
+           g->slo_percentile >= 0 && g->slo_percentile <= 100;
 }
 
 static int parse_root(struct error *e, const char *text, size_t length, json_t **ret)
@@ -165,13 +166,14 @@ int attempt_grant_parse(struct error *e, struct arena *arena, const char *text, 
     const char *directory, *ready;
     int service, wants_stdin;
     json_error_t problem;
-    if (json_unpack_ex(root, &problem, 0, "{sI si sb so so ss sI sI sI sI sI sI si ss so si sb}",
-                       "workload", &workload, "attempt", &grant.attempt, "service", &service,
-                       "command", &command, "environment", &environment, "directory", &directory,
-                       "grace_ms", &grace, "time_limit_ms", &limit, "fence_ms", &fence, "drain_ms",
-                       &drain, "begin_by_ms", &begin_by, "log_file_bytes", &file_bytes, "log_files",
-                       &grant.log_files, "ready", &ready, "ready_command", &ready_command,
-                       "ready_port", &grant.ready_port, "stdin", &wants_stdin) < 0) {
+    if (json_unpack_ex(
+            root, &problem, 0, "{sI si sb so so ss sI sI sI sI sI sI si ss so si sb s?F}",
+            "workload", &workload, "attempt", &grant.attempt, "service", &service, "command",
+            &command, "environment", &environment, "directory", &directory, "grace_ms", &grace,
+            "time_limit_ms", &limit, "fence_ms", &fence, "drain_ms", &drain, "begin_by_ms",
+            &begin_by, "log_file_bytes", &file_bytes, "log_files", &grant.log_files, "ready",
+            &ready, "ready_command", &ready_command, "ready_port", &grant.ready_port, "stdin",
+            &wants_stdin, "slo_percentile", &grant.slo_percentile) < 0) {
         json_decref(root);
         return error_set(e, ERR_CORRUPT, "%s", problem.text);
     }

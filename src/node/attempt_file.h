@@ -37,6 +37,7 @@ struct attempt_grant {
     struct words ready_command;
     int ready_port;
     bool wants_stdin;
+    double slo_percentile; /* of a service's latencies, the one that is told; 0: 99 */
 };
 
 /* record.json: which processes these are, so that a new agent can tell them from namesakes. */

@@ -22,7 +22,7 @@ static bool is_canonical(const struct control_command *command, const char *head
     char packet[HEAD_MAX];
     bare.length = 0;
     size_t length = control_command_write(&bare, packet);
-    if (command->kind == CONTROL_INPUT)
+    if (command->kind == CONTROL_INPUT || command->kind == CONTROL_LATENCY)
         length--; /* its newline */
     return length == head_length && memcmp(packet, head, length) == 0;
 }
@@ -53,6 +53,8 @@ int control_command_parse(const char *packet, size_t length, struct control_comm
     else if (sscanf(head, CONTROL_WORD_PROGRESS " %20" SCNu64, &command.samples) == 1 &&
              command.samples <= CONTROL_SAMPLES_MAX && length <= head_length + 1)
         command.kind = CONTROL_PROGRESS;
+    else if (newline && strcmp(head, CONTROL_WORD_LATENCY) == 0)
+        command.kind = CONTROL_LATENCY;
     else if (strcmp(head, "watch") == 0)
         command.kind = CONTROL_WATCH;
     else
@@ -83,20 +85,25 @@ size_t control_command_write(const struct control_command *command, char *packet
         break;
     case CONTROL_INPUT:
         n = snprintf(packet, HEAD_MAX, "input %" PRIu64 " %d\n", command->offset, command->end);
-        if (command->length)
-            memcpy(packet + n, command->data, command->length);
-        return (size_t)n + command->length;
+        break;
     case CONTROL_READY:
         n = snprintf(packet, HEAD_MAX, CONTROL_WORD_READY);
         break;
     case CONTROL_PROGRESS:
         n = snprintf(packet, HEAD_MAX, CONTROL_WORD_PROGRESS " %" PRIu64, command->samples);
         break;
+    case CONTROL_LATENCY:
+        n = snprintf(packet, HEAD_MAX, CONTROL_WORD_LATENCY "\n");
+        break;
     case CONTROL_WATCH:
         n = snprintf(packet, HEAD_MAX, "watch");
         break;
     }
-    return (size_t)n;
+    bool has_data = command->kind == CONTROL_INPUT || command->kind == CONTROL_LATENCY;
+    if (!has_data || !command->length)
+        return (size_t)n;
+    memcpy(packet + n, command->data, command->length);
+    return (size_t)n + command->length;
 }
 
 bool control_reply_parse_taken(const char *reply, uint64_t *ret_offset)
@@ -134,6 +141,27 @@ bool control_notice_parse_speed(const char *notice, double *ret_samples_per_s)
 void control_notice_write_speed(double samples_per_s, char notice[CONTROL_REPLY_MAX])
 {
     snprintf(notice, CONTROL_REPLY_MAX, "speed %.6g", samples_per_s);
+}
+
+bool control_notice_parse_latency(const char *notice, struct control_latency *ret)
+{
+    struct control_latency latency;
+    char canonical[CONTROL_REPLY_MAX];
+    if (sscanf(notice, CONTROL_WORD_LATENCY " %20" SCNu64 " %20" SCNu64 " %20" SCNu64,
+               &latency.us_5s, &latency.us_10s, &latency.requests_10s) != 3)
+        return false;
+    control_notice_write_latency(&latency, canonical);
+    if (!str_equal(canonical, notice))
+        return false;
+    *ret = latency;
+    return true;
+}
+
+void control_notice_write_latency(const struct control_latency *latency,
+                                  char notice[CONTROL_REPLY_MAX])
+{
+    snprintf(notice, CONTROL_REPLY_MAX, CONTROL_WORD_LATENCY " %" PRIu64 " %" PRIu64 " %" PRIu64,
+             latency->us_5s, latency->us_10s, latency->requests_10s);
 }
 
 /* Through /proc/self/fd: a socket's address has only 108 bytes, a state directory may be deep. */

@@ -11,8 +11,10 @@
  *                                 What was taken before is skipped, so repeating is harmless
  *   ready                         the service says that it is: abi/control.h
  *   progress SAMPLES              how many samples this attempt has done so far: see speed.h
+ *   latency\nMICROSECONDS COUNT…  how long requests took: abi/control.h, latency.h
  *   watch                         "changed" follows whenever there is something new in the directory,
- *                                 "speed SAMPLES_PER_S" whenever that was measured
+ *                                 "speed SAMPLES_PER_S" whenever that was measured, and
+ *                                 "latency US_OF_5S US_OF_10S REQUESTS_OF_10S" after reports of it
  *
  * Replies: "ok", "ok OFFSET" (input: taken up to there, perhaps not all), "error SENTENCE".
  */
@@ -40,6 +42,7 @@ enum control_kind {
     CONTROL_INPUT,
     CONTROL_READY,
     CONTROL_PROGRESS,
+    CONTROL_LATENCY,
     CONTROL_WATCH,
 };
 
@@ -67,6 +70,16 @@ void control_reply_write_taken(uint64_t offset, char reply[CONTROL_REPLY_MAX]);
 /* "speed SAMPLES_PER_S". false: it is something else, or no possible speed. */
 bool control_notice_parse_speed(const char *notice, double *ret_samples_per_s);
 void control_notice_write_speed(double samples_per_s, char notice[CONTROL_REPLY_MAX]);
+
+/* What a service's requests took, at the percentile of its SLO. */
+struct control_latency {
+    uint64_t us_5s, us_10s; /* over the last 5 and 10 s; 0: there were none */
+    uint64_t requests_10s;
+};
+/* "latency …". false: it is something else. */
+bool control_notice_parse_latency(const char *notice, struct control_latency *ret);
+void control_notice_write_latency(const struct control_latency *latency,
+                                  char notice[CONTROL_REPLY_MAX]);
 
 struct control_socket {
     int listen_fd;

@@ -5,7 +5,21 @@
 #include "base/str.h"
 #include "model/workload.h"
 #include "node/control_socket.h"
+#include "node/latency.h"
 #include "wire/fuzz_check.h"
+
+static void fuzz_latency(const struct control_command *command)
+{
+    struct latency *latency = calloc(1, sizeof *latency);
+    struct control_latency found;
+    if (latency && latency_report(latency, command->data, command->length, 1000)) {
+        latency_measure(latency, 99, 1000, &found);
+        fuzz_check(found.us_5s == found.us_10s);
+        fuzz_check(found.us_10s <= control_latency_us(CONTROL_LATENCY_PLACES));
+        fuzz_check((found.requests_10s == 0) == (found.us_10s == 0));
+    }
+    free(latency);
+}
 
 static void fuzz_command(const char *bytes, size_t length)
 {
@@ -22,9 +36,12 @@ static void fuzz_command(const char *bytes, size_t length)
     if (packet && command.length <= CONTROL_DATA_MAX) {
         size_t written = control_command_write(&command, packet);
         fuzz_check(written <= length && memcmp(packet, bytes, written) == 0);
-        fuzz_check(command.kind != CONTROL_INPUT || written == length);
+        fuzz_check((command.kind != CONTROL_INPUT && command.kind != CONTROL_LATENCY) ||
+                   written == length);
     }
     free(packet);
+    if (command.kind == CONTROL_LATENCY)
+        fuzz_latency(&command);
 }
 
 static void fuzz_reply(const char *bytes, size_t length)
@@ -38,6 +55,11 @@ static void fuzz_reply(const char *bytes, size_t length)
     double samples_per_s;
     if (control_reply_parse_taken(reply, &offset)) {
         control_reply_write_taken(offset, again);
+        fuzz_check(str_equal(reply, again));
+    }
+    struct control_latency latency;
+    if (control_notice_parse_latency(reply, &latency)) {
+        control_notice_write_latency(&latency, again);
         fuzz_check(str_equal(reply, again));
     }
     if (control_notice_parse_speed(reply, &samples_per_s)) {

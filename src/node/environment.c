@@ -53,7 +53,7 @@ static bool fill_protection(struct arena *arena, const struct grant *grant,
     return values[VARIABLE_LD_PRELOAD] != NULL;
 }
 
-/* The share is the cap: less is not taken from a client that runs. */
+/* A client that runs keeps what it started with. */
 static bool fill_mps(struct arena *arena, const struct grant *grant,
                      const struct environment_node *node, const char *values[VARIABLE_END])
 {
@@ -63,9 +63,8 @@ static bool fill_mps(struct arena *arena, const struct grant *grant,
     values[VARIABLE_CUDA_MPS_PIPE_DIRECTORY] = node->mps_directory;
     values[VARIABLE_CUDA_MPS_LOG_DIRECTORY] = node->mps_directory;
     values[VARIABLE_CUDA_MPS_CLIENT_PRIORITY] = needs->kind == WORKLOAD_SERVICE ? "0" : "1";
-    if (needs->share_max_percent < 100 &&
-        !(values[VARIABLE_CUDA_MPS_ACTIVE_THREAD_PERCENTAGE] =
-              arena_printf(arena, "%d", needs->share_max_percent)))
+    if (node->share_percent < 100 && !(values[VARIABLE_CUDA_MPS_ACTIVE_THREAD_PERCENTAGE] =
+                                           arena_printf(arena, "%d", node->share_percent)))
         return false;
     uint64_t mib = (needs->quota_bytes + (1 << 20) - 1) >> 20;
     return needs->quota_bytes == 0 || (values[VARIABLE_CUDA_MPS_PINNED_DEVICE_MEM_LIMIT] =

@@ -42,7 +42,9 @@ struct gpu_reading {
     bool valid; /* it answered */
     uint64_t memory_used_bytes, memory_bytes;
     uint64_t slowdown; /* reasons for slow clocks, bits as NVML has them */
+    double sm_percent; /* SM activity since the last look; -1: not known */
 };
+/* Looks must be more than 100 ms apart to find a new activity. */
 void gpu_read(struct gpu *g, int device, struct gpu_reading *ret);
 /* Waits for the driver to tell of an Xid, at most that long. True: there was one. */
 bool gpu_wait_xid(struct gpu *g, int timeout_ms, int *ret_device, int *ret_xid);

@@ -355,16 +355,18 @@ void gpu_sample(struct gpu *g, struct gpu_sample *ret)
 
 void gpu_read(struct gpu *g, int device, struct gpu_reading *ret)
 {
-    const struct gpu_device *d = &g->devices[device];
+    struct gpu_device *d = &g->devices[device];
     struct nvml_memory memory = {0};
     unsigned long long reasons = 0;
     bool valid = g->nvml.memory(d->handle, &memory) == NVML_SUCCESS;
     if (!g->nvml.slowdown || g->nvml.slowdown(d->handle, &reasons) != NVML_SUCCESS)
         reasons = 0;
+    sample_activity(g, d);
     *ret = (struct gpu_reading){.valid = valid,
                                 .memory_used_bytes = memory.used,
                                 .memory_bytes = memory.total,
-                                .slowdown = reasons};
+                                .slowdown = reasons,
+                                .sm_percent = d->sm_percent};
 }
 
 static void sleep_ms(int64_t ms)

@@ -160,6 +160,7 @@ static int make_grant(struct error *e, struct agent *a, struct arena *arena,
         .register_path = arena_printf(arena, "%s/register/%s", a->directory,
                                       attempt_name(grant->workload, grant->attempt, name)),
         .mps_directory = terms->has_mps ? mps_path : NULL,
+        .share_percent = terms_share_percent(terms),
         .emulate = a->emulate,
         .emulate_libraries = a->emulate_libraries,
         .emulate_speed = getenv("GPUMUX_EMU_SPEED")};
@@ -179,7 +180,8 @@ static int make_grant(struct error *e, struct agent *a, struct arena *arena,
                                   .ready = spec->ready,
                                   .ready_command = spec->ready_command,
                                   .ready_port = spec->ready_port,
-                                  .wants_stdin = spec->wants_stdin};
+                                  .wants_stdin = spec->wants_stdin,
+                                  .slo_percentile = spec->slo_percentile};
     if (!node.control_path || !node.register_path ||
         environment_make(arena, grant, &node, &ret->environment) < 0)
         return error_set(e, ERR_NO_MEMORY, "its environment is too large");

@@ -149,20 +149,24 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     struct run *r = arg;
     char reply[CONTROL_REPLY_MAX];
     ssize_t n = 0;
-    bool only_speed = true;
+    bool only_numbers = true;
     while (r->mailbox.fd >= 0 && (n = recv(fd, reply, sizeof reply - 1, MSG_DONTWAIT)) > 0) {
         reply[n] = '\0';
         if (control_notice_parse_speed(reply, &r->samples_per_s)) {
             r->speed_at_ms = clock_boot_ms();
             continue;
         }
-        only_speed = false;
+        if (control_notice_parse_latency(reply, &r->latency)) {
+            r->latency_at_ms = clock_boot_ms();
+            continue;
+        }
+        only_numbers = false;
         if (!str_equal(reply, CONTROL_CHANGED))
             take_reply(r, reply);
     }
     if (r->mailbox.fd >= 0 && (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)))
         mailbox_close(r);
-    if (!only_speed || r->mailbox.fd < 0)
+    if (!only_numbers || r->mailbox.fd < 0)
         run_look(r);
 }
 

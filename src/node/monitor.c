@@ -11,6 +11,7 @@
 #include "base/durable.h"
 #include "device/device.h"
 #include "node/agent_internal.h"
+#include "node/latency.h"
 #include "node/process.h"
 #include "node/self_test.h"
 #include "node/verdict_file.h"
@@ -68,6 +69,12 @@ static void note(struct monitor *m, int device, bool alarm, const char *text)
     str_copy(n->uuid, sizeof n->uuid, uuid);
     str_copy(n->text, sizeof n->text, text);
     m->changed = true;
+}
+
+void monitor_note(struct agent *a, int device, const char *text)
+{
+    if (a->monitor)
+        note(a->monitor, device, false, text);
 }
 
 static void write_list(struct monitor *m, const char *name,
@@ -268,6 +275,23 @@ static uint64_t held_by(struct process_table *table, const struct run *r,
     return bytes;
 }
 
+/* By its own word; what is too old says nothing. */
+static void take_latency(const struct run *r, struct device_tenant_sample *ret)
+{
+    const struct terms *terms = r->ward ? ward_terms(r->ward) : NULL;
+    int64_t age_ms = clock_boot_ms() - r->latency_at_ms;
+    if (!terms || !(terms->slo_latency_ms > 0) || r->latency_at_ms == 0)
+        return;
+    ret->slo_ms = terms->slo_latency_ms;
+    ret->slo_percentile = terms->slo_percentile;
+    if (age_ms < LATENCY_SOFT_MS)
+        ret->latency_5s_ms = (double)r->latency.us_5s / 1000;
+    if (age_ms < LATENCY_HARD_MS) {
+        ret->latency_10s_ms = (double)r->latency.us_10s / 1000;
+        ret->requests_10s = (int64_t)r->latency.requests_10s;
+    }
+}
+
 static void sample_device(struct monitor *m, int device, struct process_table *table)
 {
     const struct gpu_reading *reading = &m->news.readings[device];
@@ -279,10 +303,14 @@ static void sample_device(struct monitor *m, int device, struct process_table *t
                                    .tenants = tenants};
     list_for_each (it, &m->agent->runs) {
         struct run *r = list_entry(it, struct run, link);
-        if (!table || !is_on(r, device) || sample.tenant_count == DEVICE_TENANTS_MAX)
+        if (!is_on(r, device) || sample.tenant_count == DEVICE_TENANTS_MAX)
             continue;
-        tenants[sample.tenant_count++] = (struct device_tenant_sample){
-            .workload = r->workload, .memory_bytes = held_by(table, r, &m->news.processes, device)};
+        struct device_tenant_sample *tenant = &tenants[sample.tenant_count++];
+        *tenant =
+            (struct device_tenant_sample){.workload = r->workload, .has_memory = table != NULL};
+        if (table)
+            tenant->memory_bytes = held_by(table, r, &m->news.processes, device);
+        take_latency(r, tenant);
     }
     step(m, device, (struct device_event){.kind = DEVICE_SAMPLE, .sample = &sample});
 }
@@ -330,6 +358,8 @@ static void on_news(evutil_socket_t fd, short what, void *arg)
     bool has_table = m->news.looked && m->news.has_processes && process_table_read(&table) == 0;
     for (int i = 0; i < m->count && m->news.looked; i++)
         sample_device(m, i, has_table ? &table : NULL);
+    if (m->news.looked)
+        divide_look(m->agent, m->news.readings);
     for (int i = 0; i < m->count; i++)
         look_at_self_test(m, i);
     if (has_table)

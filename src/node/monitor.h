@@ -62,6 +62,8 @@ void monitor_returns(struct run *r);
 /* A device's MPS has changed. */
 void monitor_mps(struct agent *a, const char *uuid, enum mps_state state, const char *text);
 
+/* Something that people should know of a device of the node. */
+void monitor_note(struct agent *a, int device, const char *text);
 /* For hello and beat: valid until the loop runs on. */
 size_t monitor_health(struct agent *a, const struct device_health **ret);
 /* Notes that were not told yet; told from now on. */

@@ -347,7 +347,9 @@ void protect_decide(const struct agent *a, const struct grant *grant, struct ter
                           .quota_bytes = needs->quota_bytes,
                           .share_min_percent = needs->share_min_percent,
                           .share_max_percent = needs->share_max_percent,
-                          .is_suspect = grant->suspect};
+                          .is_suspect = grant->suspect,
+                          .slo_percentile = grant->spec->slo_percentile,
+                          .slo_latency_ms = grant->spec->slo_latency_ms};
     for (int i = 0; i < grant->device_count; i++)
         str_copy(ret->devices[i], sizeof ret->devices[i], grant->devices[i]);
     const char *why = grant->device_count > 0 ? why_unprotected(a, grant) : "it has no device";
@@ -358,6 +360,7 @@ void protect_decide(const struct agent *a, const struct grant *grant, struct ter
     str_copy(ret->without_mps, sizeof ret->without_mps, without ? without : "");
     ret->suspendable =
         needs->kind == WORKLOAD_TASK && !ret->has_mps && grant->spec->resume.count == 0;
+    divide_share(a, ret);
 }
 
 static bool owns(void *arg, pid_t pid)

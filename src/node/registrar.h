@@ -21,6 +21,7 @@
 #include "abi/page.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "device/share.h"
 #include "node/gpu.h"
 #include "node/terms.h"
 
@@ -60,6 +61,8 @@ void registrar_throttle(struct registrar *r, const char *uuid, uint32_t rate_per
  * another is taken out of it could be hurt. Processes that say hello meanwhile wait. */
 void registrar_hold(struct registrar *r, const char *uuid);
 void registrar_go_on(struct registrar *r, const char *uuid);
+/* How the tasks on this device share it with the services there. */
+void registrar_divide(struct registrar *r, const char *uuid, const struct share_division *division);
 /* What the devices say: what processes hold beyond their own account, and that what the dead held is
  * free. */
 void registrar_measure(struct registrar *r, const struct gpu_sample *sample);
@@ -91,6 +94,11 @@ void ward_rest(struct ward *w, bool rests);
 size_t ward_pids(const struct ward *w, pid_t *ret_pids, size_t max);
 /* One of its processes has registered lately and is about to use the device, or makes a context there. */
 bool ward_joins(const struct ward *w);
+/* The part of the time since the last call that it kept its devices busy, by its own marks; -1: not
+ * known. */
+double ward_busy_fraction(struct ward *w, int64_t now_us);
+/* A task whose launches are too long for a gate is not gated from now on. */
+void ward_look_for_coarse(struct ward *w);
 /* To be kept open by its supervisor; -1: without protection. */
 int ward_ledger_fd(const struct ward *w);
 /* Of the socket that a ward of this name has. False: it does not fit into a socket's address. */
@@ -102,5 +110,8 @@ struct ward_usage {
     uint64_t counted_bytes; /* device memory by their own account, context and all */
     uint64_t peak_bytes;    /* the largest of that, as far as it was seen */
     uint64_t counters[PAGE_COUNTERS_MAX];
+    /* What its first device is held to now: abi/page.h. */
+    enum limits_mode mode;
+    uint32_t share_percent, window_us, gate_us_max, rate_permille;
 };
 void ward_measure(struct ward *w, struct ward_usage *ret);

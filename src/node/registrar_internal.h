@@ -1,6 +1,8 @@
 /*
  * registrar.c   sockets, and who may speak on them
- * ward.c        attempts, their slots and limits
+ * ward.c        attempts and their slots
+ * ward_limits.c what their limits pages say
+ * ward_busy.c   how busy a service is
  * ward_measure.c  what they hold, by the devices' word and by their own
  * neighbours.c  which services a task's processes are shown
  */
@@ -56,6 +58,11 @@ struct member {
     uint32_t shown[REGISTER_NEIGHBOURS_MAX];
     uint64_t read_bytes[PAGE_DEVICES_MAX];               /* its account at the last measurement */
     struct reading readings[PAGE_DEVICES_MAX][READINGS]; /* the older one first */
+    struct {
+        uint64_t completed; /* the sum over its streams at the last look */
+        bool is_busy;
+        int64_t moved_us; /* when they were last seen to move; 0: never looked at */
+    } marks;
 };
 
 /* A connection without a hello. */
@@ -103,6 +110,15 @@ struct ward {
     bool rests;                                 /* see ward_rest */
     int64_t rested_ms; /* readings of the devices from before then are not about it */
     uint64_t peak_bytes;
+    bool is_coarse;         /* a task with launches too long for a gate */
+    int64_t busy_looked_us; /* 0: never */
+};
+
+/* What holds for the tasks of a device. */
+struct shared_device {
+    char uuid[DEVICE_UUID_MAX];
+    uint32_t throttle_permille; /* 0: none */
+    struct share_division division;
 };
 
 struct registrar {
@@ -113,11 +129,8 @@ struct registrar {
     uint64_t lease_deadline_ms;
     int64_t measured_ms; /* when accounts were last read */
     bool is_leaving;
-    struct {
-        char uuid[DEVICE_UUID_MAX];
-        uint32_t rate_permille; /* 0: none */
-    } throttles[NODE_DEVICES_MAX];
-    size_t throttle_count;
+    struct shared_device shared[NODE_DEVICES_MAX];
+    size_t shared_count;
     struct {
         char uuid[DEVICE_UUID_MAX];
         int64_t until_ms; /* boot clock; 0: not held */
@@ -149,9 +162,14 @@ void member_free(struct member *m);
 void ward_clear_slot(struct ward *w, uint32_t slot);
 /* Takes the members that an agent before this one had. */
 void ward_adopt_members(struct ward *w);
-/* Which wards share which devices has changed. */
+
+/* ---- ward_limits.c ---- */
+
+/* Which wards share which devices has changed, or how. */
 void wards_update_limits(struct registrar *r);
 void limits_changed(struct ward *w);
+/* Of a page that nobody has seen yet: what does not change. */
+void ward_fill_limits(struct ward *w);
 
 /* ---- neighbours.c ---- */
 

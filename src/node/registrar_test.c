@@ -220,8 +220,10 @@ static void make_status(struct client *c)
     assert_int_equal(ftruncate(c->status_fd, sizeof *c->status), 0);
     c->status = mmap(NULL, sizeof *c->status, PROT_READ | PROT_WRITE, MAP_SHARED, c->status_fd, 0);
     assert_ptr_not_equal(c->status, MAP_FAILED);
-    c->status->header = (struct page_header){
-        .magic = PAGE_STATUS, .version = PAGE_VERSION, .size_bytes = sizeof *c->status};
+    c->status->header = (struct page_header){.magic = PAGE_STATUS,
+                                             .version = PAGE_VERSION,
+                                             .size_bytes = sizeof *c->status,
+                                             .features = STATUS_HAS_MARKS};
 }
 
 static void map_welcome(struct client *c, uint32_t slot, const int fds[2])
@@ -491,6 +493,102 @@ static void test_neighbours(void **state)
     leave(&shown);
 }
 
+/* How a task is held beside a service follows what is decided for its device. */
+static void test_modes(void **state)
+{
+    struct fixture *f = *state;
+    struct terms task = terms_of(WORKLOAD_TASK, MIB), service = terms_of(WORKLOAD_SERVICE, MIB);
+    task.has_mps = true;
+    task.share_percent = 90;
+    struct ward *w = make_ward(f, "7.1", &task, -1), *s = make_ward(f, "8.1", &service, -1);
+    struct client c;
+    join(f, "7.1", &c);
+    const struct limits_device *limits = &c.limits->devices[0];
+    assert_int_equal(limits->mode, LIMITS_TIME); /* nothing is known */
+    assert_int_equal(limits->share_percent, 90);
+    assert_int_equal(limits->rate_permille, 0);
+    struct share_division division = {.mode = SHARE_TIME, .forecast_percent = 60};
+    registrar_divide(f->registrar, UUID, &division);
+    assert_int_equal(limits->rate_permille, 0); /* the gate does it */
+    division.mode = SHARE_SPACE;
+    registrar_divide(f->registrar, UUID, &division);
+    assert_int_equal(limits->mode, LIMITS_SPACE);
+    assert_int_equal(limits->gate_us_max, 0);
+    assert_true(limits->window_us > WINDOW_US);
+    assert_int_equal(limits->rate_permille, 400); /* it started with more than is left */
+    registrar_throttle(f->registrar, UUID, 250);
+    assert_int_equal(limits->rate_permille, 250);
+    assert_int_equal(limits->window_us, WINDOW_US);
+    registrar_throttle(f->registrar, UUID, 500);
+    assert_int_equal(limits->rate_permille, 400);
+    registrar_throttle(f->registrar, UUID, 0);
+    ward_lose_mps(w, "for a test");
+    assert_int_equal(limits->share_percent, 0); /* its time counts in full */
+    assert_int_equal(limits->rate_permille, 400);
+    division.mode = SHARE_TIME;
+    registrar_divide(f->registrar, UUID, &division);
+    assert_int_equal(limits->mode, LIMITS_TIME);
+    assert_int_equal(limits->gate_us_max, 20000);
+    ward_look_for_coarse(w);
+    assert_int_equal(limits->mode, LIMITS_TIME);
+    c.status->counters[STATUS_launches_coarse] = 1;
+    ward_look_for_coarse(w);
+    assert_int_equal(limits->mode, LIMITS_SPACE); /* whatever the others do */
+    assert_int_equal(limits->gate_us_max, 0);
+    ward_free(s);
+    assert_int_equal(limits->mode, LIMITS_ALONE);
+    ward_free(w);
+    leave(&c);
+}
+
+static void test_a_guaranteed_share_is_not_taken(void **state)
+{
+    struct fixture *f = *state;
+    struct terms task = terms_of(WORKLOAD_TASK, MIB), service = terms_of(WORKLOAD_SERVICE, MIB);
+    task.share_min_percent = 50;
+    struct ward *w = make_ward(f, "7.1", &task, -1), *s = make_ward(f, "8.1", &service, -1);
+    struct client c;
+    join(f, "7.1", &c);
+    const struct share_division division = {.mode = SHARE_SPACE, .forecast_percent = 80};
+    registrar_divide(f->registrar, UUID, &division);
+    assert_int_equal(c.limits->devices[0].rate_permille, 500);
+    ward_free(s);
+    ward_free(w);
+    leave(&c);
+}
+
+static void test_how_busy_a_service_is(void **state)
+{
+    struct fixture *f = *state;
+    struct terms service = terms_of(WORKLOAD_SERVICE, MIB);
+    struct ward *s = make_ward(f, "8.1", &service, -1);
+    struct client c;
+    int64_t now_us = 1000000;
+    assert_true(ward_busy_fraction(s, now_us) < 0); /* nobody is there */
+    join(f, "8.1", &c);
+    c.status->started[3] = c.status->completed[3] = 700;
+    assert_true(ward_busy_fraction(s, now_us += 200000) == 0); /* the first look */
+    c.status->started[3] += 50000000;
+    c.status->completed[3] += 50000000;
+    c.status->started[5] = c.status->completed[5] = 10000000;
+    double busy = ward_busy_fraction(s, now_us += 200000);
+    assert_true(busy > 0.299 && busy < 0.301);
+    assert_true(ward_busy_fraction(s, now_us += 200000) == 0);
+    c.status->started[3] += 900000000; /* one launch that takes longer than we look */
+    assert_true(ward_busy_fraction(s, now_us += 200000) == 0);
+    assert_true(ward_busy_fraction(s, now_us += 200000) == 1);
+    assert_true(ward_busy_fraction(s, now_us += 200000) == 1);
+    assert_true(ward_busy_fraction(s, now_us += 10000000) == 0); /* it hangs */
+    c.status->completed[3] = UINT64_C(1) << 60;                  /* whatever it claims */
+    assert_true(ward_busy_fraction(s, now_us += 200000) == 1);
+    c.status->completed[3] = 0;
+    c.status->started[3] = 0;
+    assert_true(ward_busy_fraction(s, now_us += 200000) == 0);
+    assert_true(ward_busy_fraction(s, now_us) < 0); /* no time has passed */
+    ward_free(s);
+    leave(&c);
+}
+
 /* A new agent knows the members from the ledger, and takes them up again when they come. */
 static void test_another_agent(void **state)
 {
@@ -571,8 +669,15 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_pages_and_seals), CASE(test_refusals),      CASE(test_death),
-        CASE(test_neighbours),      CASE(test_another_agent), CASE(test_overhead),
+        CASE(test_pages_and_seals),
+        CASE(test_refusals),
+        CASE(test_death),
+        CASE(test_neighbours),
+        CASE(test_another_agent),
+        CASE(test_overhead),
+        CASE(test_modes),
+        CASE(test_a_guaranteed_share_is_not_taken),
+        CASE(test_how_busy_a_service_is),
     };
     signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);

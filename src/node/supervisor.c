@@ -26,6 +26,7 @@
 #include "node/output.h"
 #include "node/process.h"
 #include "node/readiness.h"
+#include "node/latency.h"
 #include "node/speed.h"
 #include "node/task.h"
 
@@ -53,6 +54,7 @@ struct supervisor {
     struct control_socket control;
     struct readiness readiness;
     struct speed speed;
+    struct latency latency;
     bool executed;
     struct error start_error; /* code 0: it could be exec'ed */
     int64_t time_limit_at_ms; /* boot clock, INT64_MAX: never; so the next ones */
@@ -309,6 +311,22 @@ static void take_progress(struct supervisor *s, uint64_t samples, int64_t now_ms
     control_socket_notify(&s->control, notice);
 }
 
+static void take_latency(struct supervisor *s, const struct control_command *command,
+                         int64_t now_ms, char reply[CONTROL_REPLY_MAX])
+{
+    struct control_latency latency;
+    char notice[CONTROL_REPLY_MAX];
+    if (!latency_report(&s->latency, command->data, command->length, now_ms))
+        snprintf(reply, CONTROL_REPLY_MAX, "error these are no latencies");
+    else if (latency_is_due(&s->latency, now_ms)) {
+        double percentile = s->grant.slo_percentile;
+        latency_measure(&s->latency, percentile > 0 ? percentile : LATENCY_PERCENTILE, now_ms,
+                        &latency);
+        control_notice_write_latency(&latency, notice);
+        control_socket_notify(&s->control, notice);
+    }
+}
+
 static void obey(struct supervisor *s, int peer, const struct control_command *command,
                  int64_t now_ms)
 {
@@ -334,6 +352,9 @@ static void obey(struct supervisor *s, int peer, const struct control_command *c
         break;
     case CONTROL_PROGRESS:
         take_progress(s, command->samples, now_ms);
+        break;
+    case CONTROL_LATENCY:
+        take_latency(s, command, now_ms, reply);
         break;
     case CONTROL_WATCH:
         s->control.watches[peer] = true;

@@ -1,9 +1,15 @@
 #include "node/terms.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "wire/json_writer.h"
+
+int terms_share_percent(const struct terms *terms)
+{
+    return terms->share_percent > 0 ? terms->share_percent : terms->share_max_percent;
+}
 
 int terms_write(const struct terms *terms, struct str *out)
 {
@@ -24,6 +30,10 @@ int terms_write(const struct terms *terms, struct str *out)
     json_put_bool(json_key(&w, "mps"), terms->has_mps);
     json_put_string(json_key(&w, "without_mps"), terms->without_mps);
     json_put_bool(json_key(&w, "suspendable"), terms->suspendable);
+    json_put_int(json_key(&w, "share"), terms->share_percent);
+    json_put_string(json_key(&w, "share_why"), terms->share_why);
+    json_put_real(json_key(&w, "slo_percentile"), terms->slo_percentile);
+    json_put_real(json_key(&w, "slo_latency_ms"), terms->slo_latency_ms);
     json_end_object(&w);
     str_append_char(out, '\n');
     return str_failed(out) ? -ERR_TOO_LARGE : 0;
@@ -41,6 +51,22 @@ static bool take_devices(const json_t *list, struct terms *terms)
     }
     terms->device_count = (int)count;
     return true;
+}
+
+/* What an agent of version 0.1 did not write. */
+static bool take_newer(json_t *root, struct terms *terms)
+{
+    json_int_t share = 0;
+    const char *why = "";
+    if (json_unpack(root, "{s?I s?s s?F s?F}", "share", &share, "share_why", &why, "slo_percentile",
+                    &terms->slo_percentile, "slo_latency_ms", &terms->slo_latency_ms) < 0)
+        return false;
+    if (share < 0 || share > 100)
+        return false;
+    terms->share_percent = (int)share;
+    return str_copy(terms->share_why, sizeof terms->share_why, why) &&
+           !signbit(terms->slo_latency_ms) && !signbit(terms->slo_percentile) &&
+           terms->slo_percentile <= 100;
 }
 
 int terms_parse(struct error *e, const char *text, size_t length, struct terms *ret)
@@ -64,7 +90,8 @@ int terms_parse(struct error *e, const char *text, size_t length, struct terms *
     bool good = workload_kind_parse(kind, &terms.kind) == 0 && take_devices(devices, &terms) &&
                 quota >= 0 && 0 <= share_min && share_min <= share_max && share_max <= 100 &&
                 str_copy(terms.unprotected, sizeof terms.unprotected, unprotected) &&
-                str_copy(terms.without_mps, sizeof terms.without_mps, without_mps);
+                str_copy(terms.without_mps, sizeof terms.without_mps, without_mps) &&
+                take_newer(root, &terms);
     json_decref(root);
     if (!good)
         return error_set(e, ERR_CORRUPT, "these are not the terms of an attempt");
@@ -88,6 +115,10 @@ char *terms_describe(const struct terms *terms, char text[WORKLOAD_TEXT_MAX])
     else if (!terms->is_protected)
         snprintf(text, WORKLOAD_TEXT_MAX, "quota and share are enforced by MPS alone: %.100s",
                  terms->unprotected);
+    else if (terms->has_mps && terms->share_why[0])
+        snprintf(text, WORKLOAD_TEXT_MAX,
+                 "quota and share are enforced, through MPS: %d %% of the SMs, for %.100s",
+                 terms_share_percent(terms), terms->share_why);
     else if (terms->has_mps)
         snprintf(text, WORKLOAD_TEXT_MAX, "quota and share are enforced, through MPS");
     else

@@ -16,13 +16,19 @@ struct terms {
     char devices[WORKLOAD_DEVICES_MAX][DEVICE_UUID_MAX];
     uint64_t quota_bytes; /* on each device; 0: the whole device */
     int share_min_percent, share_max_percent;
-    bool is_protected;               /* the shim is in its processes */
-    char unprotected[TERMS_WHY_MAX]; /* why not, if not */
-    bool is_suspect;                 /* of a GPU fault: it is on probation */
-    bool has_mps;                    /* it shares its device through MPS */
-    char without_mps[TERMS_WHY_MAX]; /* why not, if not */
+    int share_percent; /* of the SMs that it starts with; 0: as much as share_max_percent */
+    char share_why[TERMS_WHY_MAX];         /* if that is less; else "" */
+    double slo_percentile, slo_latency_ms; /* of a service; 0: it has none */
+    bool is_protected;                     /* the shim is in its processes */
+    char unprotected[TERMS_WHY_MAX];       /* why not, if not */
+    bool is_suspect;                       /* of a GPU fault: it is on probation */
+    bool has_mps;                          /* it shares its device through MPS */
+    char without_mps[TERMS_WHY_MAX];       /* why not, if not */
     bool suspendable; /* a task without a resume command: evicted, it is suspended if that can be */
 };
+
+/* What it starts with, where MPS keeps it. */
+int terms_share_percent(const struct terms *terms);
 
 int terms_write(const struct terms *terms, struct str *out);
 /* -ERR_CORRUPT on anything that is not written so. */

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "node/agent_internal.h"
+#include "node/latency.h"
 #include "node/process.h"
 #include "node/speed.h"
 
@@ -14,6 +15,13 @@ static uint64_t device_memory(const struct process_table *table, const struct gp
             if (table->items[k].member && table->items[k].pid == sample->processes[i].pid)
                 bytes += sample->processes[i].memory_used_bytes;
     return bytes;
+}
+
+static enum sharing_mode sharing_of(enum limits_mode mode)
+{
+    return mode == LIMITS_TIME    ? SHARING_TIME
+           : mode == LIMITS_SPACE ? SHARING_SPACE
+                                  : SHARING_ALONE;
 }
 
 static void measure_protection(struct run *r, struct attempt_usage *usage)
@@ -29,6 +37,11 @@ static void measure_protection(struct run *r, struct attempt_usage *usage)
     if (usage->memory_used_bytes > usage->counted_bytes)
         usage->uncounted_bytes = usage->memory_used_bytes - usage->counted_bytes;
     memcpy(usage->counters, ward.counters, sizeof usage->counters);
+    usage->limits = (struct usage_limits){.mode = sharing_of(ward.mode),
+                                          .share_percent = (int)ward.share_percent,
+                                          .rate_permille = (int)ward.rate_permille,
+                                          .window_us = ward.window_us,
+                                          .gate_us = ward.gate_us_max};
 }
 
 static void measure_run(struct run *r, struct process_table *table, const struct gpu_sample *sample,
@@ -55,6 +68,9 @@ static void measure_run(struct run *r, struct process_table *table, const struct
                              (double)sysconf(_SC_CLK_TCK) / (double)(now_ms - r->cpu_at_ms);
     bool fresh = r->speed_at_ms && now_ms - r->speed_at_ms < SPEED_FRESH_MS;
     usage->samples_per_s = fresh ? r->samples_per_s : -1;
+    bool answered = r->latency_at_ms && now_ms - r->latency_at_ms < LATENCY_HARD_MS;
+    usage->latency_ms = answered ? (double)r->latency.us_10s / 1000 : -1;
+    usage->requests_10s = answered ? r->latency.requests_10s : 0;
     r->cpu_ticks = ticks;
     r->cpu_at_ms = now_ms;
 }

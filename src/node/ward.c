@@ -14,9 +14,6 @@
 #include "node/registrar_internal.h"
 
 enum {
-    WINDOW_ALONE_US = 20000, /* what a killed process may leave behind without harm to others */
-    FULL_PERCENT = 100,
-    PERMILLE_OF_PERCENT = 10,
     DESCRIPTORS_LOOKED_AT_MAX = 65536,
 };
 
@@ -224,110 +221,6 @@ void ward_adopt_members(struct ward *w)
         adopt_slot(w, i);
 }
 
-/* ---- limits ---- */
-
-void limits_changed(struct ward *w)
-{
-    atomic_fetch_add(&w->limits.page->sequence, 1);
-}
-
-static bool has_service(const struct registrar *r, const char *uuid)
-{
-    list_for_each (it, &r->wards) {
-        const struct ward *w = list_entry(it, struct ward, link);
-        for (int i = 0; w->terms.kind == WORKLOAD_SERVICE && i < w->terms.device_count; i++)
-            if (str_equal(w->terms.devices[i], uuid))
-                return true;
-    }
-    return false;
-}
-
-static uint32_t rate_of(const struct terms *terms)
-{
-    bool by_rate = !terms->has_mps && terms->share_max_percent < FULL_PERCENT;
-    return by_rate ? (uint32_t)terms->share_max_percent * PERMILLE_OF_PERCENT : 0;
-}
-
-static uint32_t throttled_to(const struct registrar *r, const char *uuid)
-{
-    for (size_t i = 0; i < r->throttle_count; i++)
-        if (str_equal(r->throttles[i].uuid, uuid))
-            return r->throttles[i].rate_permille;
-    return 0;
-}
-
-/* Services are never held; a task is polite beside one, and safe to kill everywhere. */
-static void update_limits(struct ward *w)
-{
-    const struct registrar_options *options = &w->registrar->options;
-    bool is_task = w->terms.kind == WORKLOAD_TASK;
-    for (int i = 0; w->limits.page && i < w->terms.device_count; i++) {
-        struct limits_device *device = &w->limits.page->devices[i];
-        bool beside = is_task && has_service(w->registrar, w->terms.devices[i]);
-        uint32_t rate = rate_of(&w->terms);
-        uint32_t throttle = throttled_to(w->registrar, w->terms.devices[i]);
-        if (throttle && (rate == 0 || throttle < rate))
-            rate = throttle;
-        atomic_store(&device->mode, beside ? LIMITS_TIME : LIMITS_ALONE);
-        uint32_t window_us = beside || throttle ? options->window_us : WINDOW_ALONE_US;
-        atomic_store(&device->window_us, is_task ? window_us : 0);
-        atomic_store(&device->gate_us_max, beside ? options->gate_us_max : 0);
-        atomic_store(&device->linger_us, beside ? options->linger_us : 0);
-        atomic_store(&device->rate_permille, is_task ? rate : 0);
-        /* Without MPS it has all SMs while it runs: its GPU time counts in full. */
-        atomic_store(&device->share_percent,
-                     w->terms.has_mps ? (uint32_t)w->terms.share_max_percent : 0);
-    }
-    if (w->limits.page)
-        limits_changed(w);
-}
-
-void wards_update_limits(struct registrar *r)
-{
-    if (r->is_leaving)
-        return;
-    list_for_each (it, &r->wards)
-        update_limits(list_entry(it, struct ward, link));
-}
-
-void registrar_throttle(struct registrar *r, const char *uuid, uint32_t rate_permille)
-{
-    size_t i = 0;
-    while (i < r->throttle_count && !str_equal(r->throttles[i].uuid, uuid))
-        i++;
-    if (i == NODE_DEVICES_MAX)
-        return;
-    if (i == r->throttle_count)
-        str_copy(r->throttles[r->throttle_count++].uuid, DEVICE_UUID_MAX, uuid);
-    r->throttles[i].rate_permille = rate_permille;
-    wards_update_limits(r);
-}
-
-static void fill_limits(struct ward *w)
-{
-    struct limits_page *page = w->limits.page;
-    bool is_task = w->terms.kind == WORKLOAD_TASK;
-    atomic_store(&page->kind, is_task ? LIMITS_TASK : LIMITS_SERVICE);
-    page->device_count = (uint32_t)w->terms.device_count;
-    atomic_store(&page->lease_deadline_ms, is_task ? w->registrar->lease_deadline_ms : 0);
-    for (int i = 0; i < w->terms.device_count; i++) {
-        struct limits_device *device = &page->devices[i];
-        (void)pages_parse_uuid(w->terms.devices[i], device->uuid);
-        atomic_store(&device->quota_bytes, w->terms.quota_bytes);
-        atomic_store(&device->context_bytes, w->registrar->options.context_bytes);
-    }
-}
-
-void registrar_extend_lease(struct registrar *r, uint64_t deadline_ms)
-{
-    r->lease_deadline_ms = deadline_ms;
-    list_for_each (it, &r->wards) {
-        struct ward *w = list_entry(it, struct ward, link);
-        if (w->limits.page && w->terms.kind == WORKLOAD_TASK)
-            atomic_store(&w->limits.page->lease_deadline_ms, deadline_ms);
-    }
-}
-
 /* ---- wards ---- */
 
 static int make_pages(struct error *e, struct ward *w, int ledger_fd)
@@ -343,7 +236,7 @@ static int protect(struct error *e, struct ward *w, const struct ward_options *o
     int r = make_pages(e, w, options->ledger_fd);
     if (r < 0)
         return r;
-    fill_limits(w);
+    ward_fill_limits(w);
     ward_adopt_members(w);
     return registrar_listen(e, w, options->uid);
 }
@@ -408,7 +301,7 @@ void ward_lose_mps(struct ward *w, const char *why)
 {
     w->terms.has_mps = false;
     str_copy(w->terms.without_mps, sizeof w->terms.without_mps, why);
-    update_limits(w);
+    wards_update_limits(w->registrar);
 }
 
 void ward_rest(struct ward *w, bool rests)

@@ -107,6 +107,12 @@ void ward_measure(struct ward *w, struct ward_usage *ret)
     if (held > w->peak_bytes)
         w->peak_bytes = held;
     ret->peak_bytes = w->peak_bytes;
+    const struct limits_device *device = &w->limits.page->devices[0];
+    ret->mode = (enum limits_mode)atomic_load(&device->mode);
+    ret->share_percent = atomic_load(&device->share_percent);
+    ret->window_us = atomic_load(&device->window_us);
+    ret->gate_us_max = atomic_load(&device->gate_us_max);
+    ret->rate_permille = atomic_load(&device->rate_permille);
     for (int i = 0; i < PAGE_COUNTERS_MAX; i++) {
         uint64_t sum = w->ended_counters[i];
         list_for_each (it, &w->members) {

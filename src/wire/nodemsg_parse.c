@@ -150,6 +150,18 @@ static void take_counters(struct json_reader *outer, struct attempt_usage *usage
     json_fail_inner(outer, "counters", -1, r.result);
 }
 
+static void take_limits(struct json_reader *outer, struct usage_limits *limits)
+{
+    struct json_reader r;
+    json_reader_init(&r, outer->e, ERR_PROTOCOL, outer->arena, json_take_object(outer, "limits"));
+    json_take_name(&r, "mode", sharing_mode_parse, &limits->mode);
+    json_take_int(&r, "share_percent", 0, 100, &limits->share_percent);
+    json_take_int(&r, "rate_permille", 0, 1000, &limits->rate_permille);
+    json_take_int64(&r, "window_us", 0, UINT32_MAX, &limits->window_us);
+    json_take_int64(&r, "gate_us", 0, UINT32_MAX, &limits->gate_us);
+    json_fail_inner(outer, "limits", -1, r.result);
+}
+
 static void take_protection(struct json_reader *r, struct attempt_usage *usage)
 {
     json_take_buffer(r, "enforcement", usage->enforcement, sizeof usage->enforcement);
@@ -160,6 +172,8 @@ static void take_protection(struct json_reader *r, struct attempt_usage *usage)
     json_take_uint(r, "peak_bytes", &usage->peak_bytes);
     json_take_uint(r, "uncounted_bytes", &usage->uncounted_bytes);
     take_counters(r, usage);
+    if (json_has(r, "limits"))
+        take_limits(r, &usage->limits);
 }
 
 static int take_attempt_usage(struct json_reader *outer, json_t *json, struct attempt_usage *ret)
@@ -176,6 +190,11 @@ static int take_attempt_usage(struct json_reader *outer, json_t *json, struct at
     ret->samples_per_s = -1;
     if (json_has(&r, "samples_per_s"))
         json_take_real(&r, "samples_per_s", &ret->samples_per_s);
+    ret->latency_ms = -1;
+    if (json_has(&r, "latency_ms")) {
+        json_take_real(&r, "latency_ms", &ret->latency_ms);
+        json_take_uint(&r, "requests_10s", &ret->requests_10s);
+    }
     if (json_has(&r, "enforcement")) /* a node of version 0.1 has none */
         take_protection(&r, ret);
     return r.result;

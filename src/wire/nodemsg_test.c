@@ -87,7 +87,21 @@ static void random_usage(struct rng *rng, struct parts *p)
             .cpu_percent = 6400 * rng_double(rng),
             .resident_bytes = rng_u64(rng),
             .samples_per_s = rng_below(rng, 2) ? 1e5 * rng_double(rng) : -1,
+            .latency_ms = -1,
+            .is_counted = rng_below(rng, 2),
+            .enforcement = "quota and share",
         };
+        if (rng_below(rng, 2)) {
+            p->attempt_usage[i].latency_ms = 100 * rng_double(rng);
+            p->attempt_usage[i].requests_10s = rng_u64(rng);
+        }
+        if (p->attempt_usage[i].is_counted)
+            p->attempt_usage[i].limits =
+                (struct usage_limits){.mode = (enum sharing_mode)rng_below(rng, SHARING_END),
+                                      .share_percent = (int)rng_below(rng, 101),
+                                      .rate_permille = (int)rng_below(rng, 1001),
+                                      .window_us = (int64_t)rng_below(rng, 1u << 31),
+                                      .gate_us = (int64_t)rng_below(rng, 1u << 31)};
     }
 }
 
@@ -233,6 +247,15 @@ static void assert_beats_equal(const struct nodemsg *a, const struct nodemsg *b)
         assert_true(x->cpu_percent == y->cpu_percent);
         assert_int_equal(x->resident_bytes, y->resident_bytes);
         assert_true(x->samples_per_s == y->samples_per_s);
+        assert_true(x->latency_ms == y->latency_ms);
+        assert_int_equal(x->requests_10s, y->requests_10s);
+        assert_int_equal(x->is_counted, y->is_counted);
+        assert_string_equal(x->enforcement, y->enforcement);
+        assert_int_equal(x->limits.mode, y->limits.mode);
+        assert_int_equal(x->limits.share_percent, y->limits.share_percent);
+        assert_int_equal(x->limits.rate_permille, y->limits.rate_permille);
+        assert_int_equal(x->limits.window_us, y->limits.window_us);
+        assert_int_equal(x->limits.gate_us, y->limits.gate_us);
     }
 }
 

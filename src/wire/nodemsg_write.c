@@ -132,6 +132,13 @@ static void put_protection(struct json_writer *w, const struct attempt_usage *us
         if (usage->counters[i])
             json_put_uint(json_key(w, counter_name(i)), usage->counters[i]);
     json_end_object(w);
+    json_begin_object(json_key(w, "limits"));
+    json_put_string(json_key(w, "mode"), sharing_mode_name(usage->limits.mode));
+    json_put_int(json_key(w, "share_percent"), usage->limits.share_percent);
+    json_put_int(json_key(w, "rate_permille"), usage->limits.rate_permille);
+    json_put_int(json_key(w, "window_us"), usage->limits.window_us);
+    json_put_int(json_key(w, "gate_us"), usage->limits.gate_us);
+    json_end_object(w);
 }
 
 static void put_attempt_usage(struct json_writer *w, const struct attempt_usage *usage)
@@ -146,6 +153,10 @@ static void put_attempt_usage(struct json_writer *w, const struct attempt_usage 
     json_put_uint(json_key(w, "resident_bytes"), usage->resident_bytes);
     if (usage->samples_per_s >= 0)
         json_put_real(json_key(w, "samples_per_s"), usage->samples_per_s);
+    if (usage->latency_ms >= 0) {
+        json_put_real(json_key(w, "latency_ms"), usage->latency_ms);
+        json_put_uint(json_key(w, "requests_10s"), usage->requests_10s);
+    }
     if (usage->enforcement[0])
         put_protection(w, usage);
     json_end_object(w);

@@ -43,6 +43,7 @@ static void test_registers_and_obeys(void **state)
     assert_int_equal(peer.hello.page_version, PAGE_VERSION);
     assert_string_equal(peer.hello.mark, "here/7.1");
     assert_int_equal(peer.status->header.magic, PAGE_STATUS);
+    assert_true(peer.status->header.features & STATUS_HAS_MARKS);
     assert_int_equal(peer.status->header.size_bytes, sizeof(struct status_page));
     assert_int_equal(peer.status->pid, host.pid);
     welcome(&agent, &peer, 2);

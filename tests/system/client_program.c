@@ -3,6 +3,7 @@
  *
  *   client_program facts        prints what the library knows, a line each
  *   client_program train        reports 1,000 samples a second, in ten steps, until it is ended
+ *   client_program answer FILE  answers 200 requests a second, which take the microseconds that FILE says
  *   client_program serve FILE   says that it is ready once FILE exists, prints what came of it, and waits
  */
 #include <inttypes.h>
@@ -12,7 +13,13 @@
 
 #include "client/gpumux.h"
 
-enum { STEP_US = 100000, STEP_SAMPLES = 100, LOOK_US = 20000, READY_WAIT_MS = 60000 };
+enum {
+    STEP_US = 100000,
+    STEP_SAMPLES = 100,
+    LOOK_US = 20000,
+    READY_WAIT_MS = 60000,
+    ANSWER_US = 5000
+};
 
 static void print_facts(const struct gpumux *g)
 {
@@ -36,6 +43,18 @@ static void train(struct gpumux *g)
     }
 }
 
+static void answer(struct gpumux *g, const char *path)
+{
+    for (;; usleep(ANSWER_US)) {
+        uint64_t latency_us;
+        FILE *file = fopen(path, "re");
+        if (file && fscanf(file, "%" SCNu64, &latency_us) == 1)
+            (void)gpumux_report_latency(g, latency_us);
+        if (file)
+            fclose(file);
+    }
+}
+
 static void serve(struct gpumux *g, const char *path)
 {
     while (access(path, F_OK) < 0)
@@ -53,6 +72,8 @@ int main(int argc, char **argv)
         print_facts(g);
     else if (argc == 2 && strcmp(argv[1], "train") == 0)
         train(g);
+    else if (argc == 3 && strcmp(argv[1], "answer") == 0)
+        answer(g, argv[2]);
     else if (argc == 3 && strcmp(argv[1], "serve") == 0)
         serve(g, argv[2]);
     else

@@ -101,4 +101,14 @@ curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | grep "^gpumux_de
     || fail "the metric does not say that it takes nothing"
 "$gpumux" enable "$other"
 wait_until "healthy" device_is "$index" state healthy
+
+echo "-- a task that an agent finds beyond a limit is evicted"
+id=$(task 1g)
+wait_field "$id" state running
+crash
+start --emulate 2xH200:10g --set monitor_hold_min=1s --set monitor_memory_soft=4 --set monitor_memory_hard=5
+wait_until "it is evicted" evicted "$id"
+has "$id" failures 0 || fail "an eviction was counted"
+cancel "$id"
+ends "$id" cancelled
 stop

@@ -1,0 +1,200 @@
+#include "node/divide.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "node/agent_internal.h"
+#include "node/history.h"
+
+enum {
+    SERVICES_MAX = 64,         /* of one device that are looked at */
+    FORECAST_STEP_PERCENT = 2, /* a forecast that moved by less is let be */
+};
+
+struct divide {
+    struct history *history;
+    int64_t looked_ms;                /* boot clock; 0: never */
+    uint64_t alone[NODE_DEVICES_MAX]; /* who was, at the last look; 0: nobody */
+    struct share_division divisions[NODE_DEVICES_MAX];
+};
+
+int divide_open(struct error *e, struct agent *a)
+{
+    struct divide *d = calloc(1, sizeof *d);
+    if (!d)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    a->divide = d;
+    for (int i = 0; i < NODE_DEVICES_MAX; i++)
+        d->divisions[i].forecast_percent = -1;
+    return history_open(e, a->directory_fd, &d->history);
+}
+
+void divide_close(struct agent *a)
+{
+    if (a->divide)
+        history_close(a->divide->history);
+    free(a->divide);
+    a->divide = NULL;
+}
+
+/* ---- who is there ---- */
+
+static bool is_on(const struct run *r, const char *uuid)
+{
+    const struct terms *terms = r->ward ? ward_terms(r->ward) : NULL;
+    for (int i = 0; terms && i < terms->device_count; i++)
+        if (str_equal(terms->devices[i], uuid))
+            return true;
+    return false;
+}
+
+static bool is_service(const struct run *r)
+{
+    return ward_terms(r->ward)->kind == WORKLOAD_SERVICE;
+}
+
+/* The number of the only workload on a device; 0: there is none, or more than one. */
+static uint64_t alone_on(const struct agent *a, const char *uuid)
+{
+    uint64_t alone = 0;
+    size_t count = 0;
+    list_for_each (it, &a->runs) {
+        const struct run *r = list_entry(it, struct run, link);
+        if (!is_on(r, uuid))
+            continue;
+        alone = r->workload;
+        count++;
+    }
+    return count == 1 ? alone : 0;
+}
+
+/* What is known of the services of a device; how many. */
+static size_t services_on(const struct agent *a, const char *uuid,
+                          const struct share_service *services[SERVICES_MAX])
+{
+    size_t count = 0;
+    list_for_each (it, &a->runs) {
+        const struct run *r = list_entry(it, struct run, link);
+        const struct share_service *known =
+            is_on(r, uuid) && is_service(r) ? history_find(a->divide->history, r->workload) : NULL;
+        if (known && count < SERVICES_MAX)
+            services[count++] = known;
+    }
+    return count;
+}
+
+/* ---- looking ---- */
+
+static void tell_mode(struct agent *a, int device, uint64_t workload,
+                      const struct share_choice *choice)
+{
+    char text[WORKLOAD_TEXT_MAX], busy[40] = "it is not known how busy it is";
+    if (choice->busy_fraction >= 0)
+        (void)snprintf(busy, sizeof busy, "it was busy %.0f %% of the time",
+                       100 * choice->busy_fraction);
+    (void)snprintf(text, sizeof text, "mode %s beside service %" PRIu64 ": %s",
+                   choice->mode == SHARE_SPACE ? "space" : "time", workload, busy);
+    monitor_note(a, device, text);
+}
+
+static void look_at_service(struct agent *a, struct run *r, int device, bool is_alone,
+                            double sm_percent, int64_t elapsed_ms)
+{
+    struct share_service *s = history_get(a->divide->history, r->workload);
+    const struct share_look look = {
+        .facts = {.kept_ms = a->config->mode_kept_ms,
+                  .elapsed_ms = elapsed_ms,
+                  .busy_fraction = ward_busy_fraction(r->ward, clock_boot_us())},
+        .sm_percent = sm_percent,
+        .alone = is_alone};
+    if (share_service_look(s, clock_wall_ms(), &look))
+        tell_mode(a, device, r->workload, &s->choice);
+}
+
+static void divide_device(struct agent *a, int device)
+{
+    const struct share_service *services[SERVICES_MAX];
+    struct share_division *old = &a->divide->divisions[device], division;
+    const char *uuid = a->info.devices[device].uuid;
+    share_divide(services, services_on(a, uuid, services), clock_wall_ms(), &division);
+    int moved = abs(division.forecast_percent - old->forecast_percent);
+    bool is_known = division.forecast_percent >= 0, was_known = old->forecast_percent >= 0;
+    if (division.mode == old->mode && is_known == was_known && moved < FORECAST_STEP_PERCENT)
+        return;
+    *old = division;
+    registrar_divide(a->registrar, uuid, &division);
+}
+
+static int first_device(const struct agent *a, const struct run *r)
+{
+    for (int i = 0; r->ward && i < a->info.device_count; i++)
+        if (str_equal(a->info.devices[i].uuid, ward_terms(r->ward)->devices[0]))
+            return i;
+    return -1;
+}
+
+void divide_look(struct agent *a, const struct gpu_reading *readings)
+{
+    struct divide *d = a->divide;
+    int64_t now_ms = clock_boot_ms(), elapsed_ms = d->looked_ms ? now_ms - d->looked_ms : 0;
+    uint64_t alone[NODE_DEVICES_MAX];
+    if (d->looked_ms && elapsed_ms <= 0)
+        return;
+    d->looked_ms = now_ms;
+    for (int i = 0; i < a->info.device_count; i++)
+        alone[i] = alone_on(a, a->info.devices[i].uuid);
+    list_for_each (it, &a->runs) {
+        struct run *r = list_entry(it, struct run, link);
+        int device = first_device(a, r);
+        if (device >= 0 && is_service(r))
+            look_at_service(a, r, device, alone[device] && alone[device] == d->alone[device],
+                            readings[device].sm_percent, elapsed_ms);
+        else if (device >= 0)
+            ward_look_for_coarse(r->ward);
+    }
+    for (int i = 0; i < a->info.device_count; i++) {
+        d->alone[i] = alone[i];
+        divide_device(a, i);
+    }
+}
+
+/* ---- starting ---- */
+
+static int sms_of(const struct agent *a, const char *uuid)
+{
+    for (int i = 0; i < a->info.device_count; i++)
+        if (str_equal(a->info.devices[i].uuid, uuid))
+            return a->info.devices[i].sm_count;
+    return 0;
+}
+
+void divide_share(const struct agent *a, struct terms *terms)
+{
+    const struct share_service *services[SERVICES_MAX];
+    struct share_division division;
+    if (terms->kind != WORKLOAD_TASK || !terms->has_mps || !a->config->share_by_activity)
+        return;
+    size_t count = services_on(a, terms->devices[0], services);
+    share_divide(services, count, clock_wall_ms(), &division);
+    if (division.forecast_percent < 0)
+        return;
+    int percent = share_in_whole_sms(share_of_task_percent(division.forecast_percent),
+                                     sms_of(a, terms->devices[0]));
+    if (percent > SHARE_MOST_PERCENT)
+        percent = SHARE_MOST_PERCENT;
+    if (percent < terms->share_min_percent)
+        percent = terms->share_min_percent;
+    if (percent >= terms->share_max_percent)
+        return;
+    terms->share_percent = percent;
+    if (count == 1)
+        (void)snprintf(terms->share_why, sizeof terms->share_why,
+                       "service %" PRIu64 " beside it used up to %d %% lately (p95)",
+                       services[0]->workload, division.forecast_percent);
+    else
+        (void)snprintf(terms->share_why, sizeof terms->share_why,
+                       "%zu services beside it used up to %d %% lately (p95)", count,
+                       division.forecast_percent);
+}

@@ -1,0 +1,93 @@
+#!/bin/bash
+# A device that services and tasks share: in which mode, with which share, and what a service's own word about its
+# latency does. On emulated devices.
+. "$(dirname "$0")/lib.sh"
+burn=$GPUMUX_BUILD/workloads/gpumux-burn
+up() { start --emulate 1xH200:24g --set mode_kept=2s --set monitor_calm=500ms --set monitor_hold_min=500ms --set monitor_outside=10m "$@"; }
+# service RATE KERNEL_MS, task OPTION...: ids
+service() { submit "$(jq -cn --arg b "$burn" --arg r "$1" --arg k "$2" '{kind: "service", devices: 1, quota: "2g", command: [$b, "--service", "--rate", $r, "--kernel-ms", $k, "--sm", "40", "--slip"]}')"; }
+task() { submit "$(jq -cn --arg b "$burn" '{devices: 1, quota: "2g", command: ([$b, "--steps", "1000000", "--sm", "60"] + $ARGS.positional)}' --args -- "$@")"; }
+limit() { field "$1" "usage.protection.$2"; }
+limit_is() { [ "$(limit "$1" "$2")" = "$3" ]; }
+metric() { curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | sed -n "s/^$1{.*workload=\"$2\".*} //p"; }
+told() { "$gpumux" events | grep "$1"; }
+# The share that a task which starts now gets from the driver.
+share_now() { "$gpumux" run --quota 1g -- env | sed -n 's/^CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=//p'; }
+
+echo "-- a service that says how long it takes"
+up
+little=$(service 50 1)
+wait_field "$little" state running
+answers() { show "$little" | jq -e '.usage | .latency_ms >= 0.9 and .requests_10s > 50'; }
+wait_until "its latency is known" answers
+"$gpumux" describe "$little" | grep -q 'latency [0-9.]* ms' || fail "$("$gpumux" describe "$little")"
+[ -n "$(metric gpumux_service_latency_seconds "$little")" ] || fail "no metric of its latency"
+
+echo "-- beside a service that has little to do: most of the SMs, in time"
+[ "$(share_now)" = 90 ] || fail "a share of $(share_now)"
+first=$(task --step-ms 5)
+wait_until "it waits for the service" limit_is "$first" mode time
+[ "$(limit "$first" gate_us)" -gt 0 ] || fail "no gate: $(show "$first")"
+limit_is "$first" share_percent 90 || fail "$(show "$first")"
+limit_is "$first" rate_permille null || fail "held by its rate: $(show "$first")"
+[[ $(field "$first" enforcement) == *"90 % of the SMs, for service $little"* ]] || fail "$(field "$first" enforcement)"
+"$gpumux" describe "$first" | grep -q '^Limits .*90% of the SMs, waits up to' || fail "$("$gpumux" describe "$first")"
+[ "$(metric gpumux_workload_share_ratio "$first")" = 0.9 ] || fail "the metric: $(metric gpumux_workload_share_ratio "$first")"
+
+echo "-- one whose kernels are too long to wait for: in space at once"
+coarse=$(task --step-ms 200 --kernels-per-step 1)
+wait_until "it is in space" limit_is "$coarse" mode space
+limit_is "$coarse" gate_us 0 || fail "$(show "$coarse")"
+limit_is "$first" mode time || fail "the other is too: $(show "$first")"
+cancel "$coarse"
+ends "$coarse" cancelled
+
+echo "-- beside one that is busy: in space, and what began with more is held to what is left"
+cancel "$little"
+ends "$little" cancelled
+cancel "$first"
+ends "$first" cancelled
+early=$(task --step-ms 5)
+wait_until "it is alone" limit_is "$early" mode alone
+busy=$(service 40 20)
+wait_field "$busy" state running
+wait_until "the mode is told" told "device_note.*mode space beside service $busy: it was busy"
+wait_until "it is in space" limit_is "$early" mode space
+limit_is "$early" gate_us 0 || fail "$(show "$early")"
+limit_is "$early" share_percent 100 || fail "$(show "$early")"
+wait_until "it is held by its rate" eval '[ "$(limit "$early" rate_permille)" -lt 950 ]'
+now=$(share_now)
+[ "$now" -lt 90 ] || fail "a share of $now"
+
+echo "-- an agent that crashes leaves what it has learned to the next one"
+crash
+up
+[ "$(share_now)" -lt 90 ] || fail "a share of $(share_now) instead of about $now"
+cancel "$early"
+ends "$early" cancelled
+cancel "$busy"
+ends "$busy" cancelled
+
+echo "-- a service near its SLO: the task beside it is throttled"
+echo 10000 > "$work/latency"
+slow=$(submit "$(jq -cn --arg p "$GPUMUX_BUILD/tests/system/client_program" --arg f "$work/latency" \
+    '{kind: "service", devices: 1, quota: "2g", slo: {percentile: 99, latency: "50ms"}, command: [$p, "answer", $f]}')")
+wait_field "$slow" state running
+first=$(task --step-ms 5)
+wait_field "$first" state running
+wait_until "its latency is known" eval '[ "$(field "$slow" usage.requests_10s)" -gt 100 ]'
+echo 48000 > "$work/latency"
+wait_until "the device is unhealthy" told "device_state.*unhealthy: service $slow: p99 of 4[0-9.]* ms over 5 s, its SLO is 50.0 ms"
+wait_until "the task is throttled" eval '[ "$(limit "$first" rate_permille)" -le 500 ]'
+echo 10000 > "$work/latency"
+wait_until "it is not any more" limit_is "$first" rate_permille null
+evicted() { show "$first" | jq -e '.attempts[] | select(.text | startswith("evicted"))'; }
+evicted && fail "it was ended: $(show "$first")"
+
+echo "-- a service that misses it: the task is evicted, and queued again"
+echo 200000 > "$work/latency"
+wait_until "it is evicted" evicted
+[[ $(evicted) == *"evicted: service $slow: p99 of "* ]] || fail "another reason: $(evicted)"
+has "$first" failures 0 || fail "that was counted: $(show "$first")"
+has "$slow" state running || fail "$(show "$slow")"
+stop
