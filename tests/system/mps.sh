@@ -77,9 +77,9 @@ wait_until "it is tried again" at_attempt "$first" 4
 follow "$first"
 
 echo "-- nobody uses it: it ends"
+pid=$(daemon_of "$part")
 cancel "$first"
 ends "$first" cancelled
-pid=$(daemon_of "$part")
 wait_until "it has ended" eval '! alive "$pid"'
 
 echo "-- left by an agent and used by nobody: it ends with the next"
