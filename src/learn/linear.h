@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { LINEAR_ROWS_MAX = 64 }; /* of a matrix that is factorised */
+enum { LINEAR_ROWS_MAX = 512 }; /* of a matrix that is factorised */
 
 /* Two numbers that the processor multiplies and adds at once. */
 typedef double linear_pair __attribute__((vector_size(16)));
