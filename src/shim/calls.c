@@ -1,5 +1,6 @@
 #include <dlfcn.h>
 #include <link.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "shim/calls.h"
@@ -70,8 +71,10 @@ static void add_address(struct calls *calls, void *address, size_t call)
             return;
         place = (place + 1) & (CALLS_ADDRESSES_MAX - 1);
     }
-    calls->by_address[place].address = address;
+    /* In this order: a child that is forked in between finds a free place. */
     calls->by_address[place].call = (uint16_t)call;
+    atomic_signal_fence(memory_order_release);
+    calls->by_address[place].address = address;
 }
 
 void *calls_hook(const struct calls *calls, void *address)
@@ -86,6 +89,7 @@ void *calls_hook(const struct calls *calls, void *address)
 
 struct driver_search {
     struct calls *calls;
+    bool is_found;
     char path[4096]; /* empty: not found, or too long to be kept */
 };
 
@@ -102,7 +106,7 @@ static void find_driver(void *argument)
             continue;
         real[i] = address;
         search->calls->has[i] = true;
-        search->calls->is_loaded = true;
+        search->is_found = true;
     }
     size_t length = 0;
     while (length < sizeof(search->path) && driver->l_name[length])
@@ -150,7 +154,7 @@ bool calls_load(struct calls *calls)
     if (calls->is_loaded)
         return true;
     resolve_locked(find_driver, &search);
-    if (!calls->is_loaded)
+    if (!search.is_found)
         return false;
     keep_driver_loaded(search.path);
     const void *const *real = (const void *const *)&calls->real;
@@ -159,6 +163,8 @@ bool calls_load(struct calls *calls)
             add_address(calls, (void *)(uintptr_t)real[i], i);
     }
     add_proc_addresses(calls);
+    /* Only now: a child that is forked before this does it all again. */
+    calls->is_loaded = true;
     return true;
 }
 

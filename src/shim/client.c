@@ -17,7 +17,7 @@
 
 enum {
     RETRY_MS = 20,
-    ANSWER_MS = 200, /* beyond the wait, for an agent that was reached at its end */
+    ANSWER_MS = 200, /* beyond the wait, for one that has to answer many */
     AGAIN_MS = 500,  /* for one that was found again: a launch waits for it */
     REJOIN_MS = 1000,
     MS_NS = 1000000,
@@ -161,8 +161,9 @@ static bool fill_address(const char *path, struct sockaddr_un *ret_address)
 }
 
 /* Where there is no socket yet, no listener, or too many at once, there may be one in a moment: the
- * agent starts anew, or two hundred processes do. */
-static int connect_to_agent(const char *path, int64_t deadline_ms)
+ * agent starts anew, or two hundred processes do. A socket without a listener is an agent's that will be back: it is waited
+ * for until away_deadline_ms. */
+static int connect_to_agent(const char *path, int64_t deadline_ms, int64_t away_deadline_ms)
 {
     struct sockaddr_un address;
     if (!fill_address(path, &address))
@@ -176,7 +177,7 @@ static int connect_to_agent(const char *path, int64_t deadline_ms)
         if (r == 0)
             return fd;
         (void)sys_close(fd);
-        if (now_ms() >= deadline_ms)
+        if (now_ms() >= (r == -ECONNREFUSED ? away_deadline_ms : deadline_ms))
             return r;
         sleep_ms(RETRY_MS);
     }
@@ -316,14 +317,15 @@ static bool take_welcome(struct client *client, const union packet *packet, cons
 
 static bool register_with_agent(struct client *client, const char *path, int wait_ms)
 {
-    int64_t deadline_ms = now_ms() + wait_ms;
+    int64_t away_ms = wait_ms > 0 ? CLIENT_AWAY_MS : 0;
     union packet packet;
     int fds[REGISTER_FDS_MAX];
-    int fd = make_status(client) ? connect_to_agent(path, deadline_ms) : -1;
+    int fd =
+        make_status(client) ? connect_to_agent(path, now_ms() + wait_ms, now_ms() + away_ms) : -1;
     if (fd >= 0)
         client->socket = keep_file(fd);
     client->is_registered = fd >= 0 && send_hello(client, fd, false) &&
-                            await_welcome(fd, deadline_ms + ANSWER_MS, &packet, fds) &&
+                            await_welcome(fd, now_ms() + wait_ms + ANSWER_MS, &packet, fds) &&
                             take_welcome(client, &packet, fds);
     if (!client->is_registered)
         client_leave(client);
@@ -408,7 +410,7 @@ static void rejoin(struct client *client)
     union packet packet;
     int fds[REGISTER_FDS_MAX];
     int fd = path && is_same(&client->status_file) && is_same(&client->ledger_file)
-                 ? connect_to_agent(path, 0)
+                 ? connect_to_agent(path, 0, 0)
                  : -1;
     if (fd < 0)
         return;

@@ -358,8 +358,10 @@ static bool is_mark_due(struct process *p, struct stream *stream,
 void launch_end(struct process *p, struct launch_ticket *ticket)
 {
     struct stream *stream = ticket->stream;
-    if (!stream)
+    if (!stream) {
+        process_count(p, STATUS_launches_uncharged, 1);
         return;
+    }
     if (ticket->timing)
         cost_end(p, stream, ticket->timing);
     uint64_t launched =
