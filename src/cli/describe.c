@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "cli/client.h"
 #include "cli/output.h"
+#include "cli/protection.h"
 #include "cli/reference.h"
 #include "cli/show.h"
 #include "cli/watching.h"
@@ -68,62 +69,6 @@ static void show_after(const json_t *after)
     str_done(&text);
 }
 
-/* What its processes count, but for what never happened. */
-static void show_counters(const json_t *counters)
-{
-    const char *name;
-    json_t *value;
-    struct str line;
-    str_init(&line, LINE_MAX_BYTES);
-    json_object_foreach((json_t *)(uintptr_t)counters, name, value)
-    {
-        if (json_integer_value(value) == 0)
-            continue;
-        str_printf(&line, "%s%s %" JSON_INTEGER_FORMAT, line.length ? ", " : "", name,
-                   json_integer_value(value));
-    }
-    field("Counts", str_text(&line));
-    str_done(&line);
-}
-
-/* What holds its launches now. */
-static void show_limits(const json_t *protection)
-{
-    const char *mode = json_text(protection, "mode", "alone");
-    long long rate = json_number(protection, "rate_permille", 0);
-    struct str line;
-    str_init(&line, LINE_MAX_BYTES);
-    str_printf(&line, "%lld%% of the SMs",
-               (long long)json_number(protection, "share_percent", 100));
-    if (strcmp(mode, "time") == 0)
-        str_printf(&line, ", waits up to %lld us for a busy service",
-                   (long long)json_number(protection, "gate_us", 0));
-    else if (strcmp(mode, "space") == 0)
-        str_printf(&line, ", beside services that use the others");
-    if (json_number(protection, "window_us", 0) > 0)
-        str_printf(&line, ", window %lld us", (long long)json_number(protection, "window_us", 0));
-    if (rate > 0)
-        str_printf(&line, ", at most %lld.%lld%% of the time", rate / 10, rate % 10);
-    field("Limits", str_text(&line));
-    str_done(&line);
-}
-
-static void show_protection(const json_t *usage)
-{
-    const json_t *protection = json_object_get(usage, "protection");
-    char counted[SHOW_TEXT_MAX], peak[SHOW_TEXT_MAX], beyond[SHOW_TEXT_MAX];
-    char line[SHOW_TEXT_MAX * 4];
-    if (!json_is_object(protection))
-        return;
-    snprintf(line, sizeof line, "%s by its own account, at most %s so far, %s not counted",
-             show_bytes(json_fraction(protection, "counted_bytes", 0), counted),
-             show_bytes(json_fraction(protection, "peak_bytes", 0), peak),
-             show_bytes(json_fraction(protection, "uncounted_bytes", 0), beyond));
-    field("Holds", line);
-    show_limits(protection);
-    show_counters(json_object_get(protection, "counters"));
-}
-
 static void show_usage(const json_t *w)
 {
     const json_t *usage = json_object_get(w, "usage");
@@ -149,7 +94,7 @@ static void show_usage(const json_t *w)
     if (latency_ms >= 0)
         snprintf(line + length, sizeof line - (size_t)length, ", latency %.2f ms", latency_ms);
     field("Uses", line);
-    show_protection(usage);
+    protection_print(json_object_get(usage, "protection"));
 }
 
 static void show_attempts(const json_t *w)

@@ -381,33 +381,25 @@ static void put_usage_counters(void *arg, const char *node, const struct attempt
                            "workload", id, "counter", counter_name(i), NULL);
 }
 
-static void put_usage_value(const struct usage_family *family, const char *node,
-                            const struct attempt_usage *usage, double value)
+static void put_usage_limits(void *arg, const char *node, const struct attempt_usage *usage)
 {
+    const struct usage_family *family = arg;
     char id[24];
     (void)snprintf(id, sizeof id, "%" PRIu64, usage->workload);
-    if (has_room(family->out))
-        metrics_sample(family->out, family->name, value, "node", node, "workload", id, NULL);
-}
-
-static void put_usage_share(void *arg, const char *node, const struct attempt_usage *usage)
-{
-    int percent = usage->limits.share_percent;
-    if (usage->is_counted)
-        put_usage_value(arg, node, usage, percent > 0 ? percent / 100.0 : 1);
-}
-
-static void put_usage_rate(void *arg, const char *node, const struct attempt_usage *usage)
-{
-    int permille = usage->limits.rate_permille;
-    if (usage->is_counted)
-        put_usage_value(arg, node, usage, permille > 0 ? permille / 1000.0 : 1);
+    for (int i = 0; usage->is_counted && i < usage->limit_count && has_room(family->out); i++)
+        metrics_sample(family->out, family->name, (double)usage->limits[i].value, "node", node,
+                       "workload", id, "limit", usage->limits[i].name, "reason",
+                       usage->limits[i].reason, NULL);
 }
 
 static void put_usage_latency(void *arg, const char *node, const struct attempt_usage *usage)
 {
-    if (usage->latency_ms >= 0)
-        put_usage_value(arg, node, usage, usage->latency_ms / 1000);
+    const struct usage_family *family = arg;
+    char id[24];
+    (void)snprintf(id, sizeof id, "%" PRIu64, usage->workload);
+    if (usage->latency_ms >= 0 && has_room(family->out))
+        metrics_sample(family->out, family->name, usage->latency_ms / 1000, "node", node,
+                       "workload", id, NULL);
 }
 
 static void metrics_of_attempts(struct control *c, struct str *out)
@@ -423,6 +415,8 @@ static void metrics_of_attempts(struct control *c, struct str *out)
          offsetof(struct attempt_usage, peak_bytes), true},
         {"gpumux_workload_uncounted_bytes", "Device memory beyond that account",
          offsetof(struct attempt_usage, uncounted_bytes), true},
+        {"gpumux_workload_overhead_bytes", "Of that, what is measured and counts against the quota",
+         offsetof(struct attempt_usage, overhead_bytes), true},
         {"gpumux_workload_suspended_bytes", "Device memory that lies in its host's memory",
          offsetof(struct attempt_usage, suspended_bytes), false},
     };
@@ -431,19 +425,14 @@ static void metrics_of_attempts(struct control *c, struct str *out)
         metrics_family(out, gauges[i].name, METRIC_GAUGE, gauges[i].help);
         links_visit_usage(c, put_usage_number, &family);
     }
-    struct usage_family limits = {.out = out, .name = "gpumux_workload_share_ratio"};
+    struct usage_family limits = {.out = out, .name = "gpumux_workload_limit"};
     metrics_family(out, limits.name, METRIC_GAUGE,
-                   "Part of the SMs that it was started with, 0 to 1");
-    links_visit_usage(c, put_usage_share, &limits);
-    limits.name = "gpumux_workload_rate_ratio";
-    metrics_family(
-        out, limits.name, METRIC_GAUGE,
-        "Part of a device's time that its launches are held to, 0 to 1; 1: they are not");
-    links_visit_usage(c, put_usage_rate, &limits);
-    limits.name = "gpumux_service_latency_seconds";
-    metrics_family(out, limits.name, METRIC_GAUGE,
+                   "What it is held to at the moment, by limit, which has the unit, and reason");
+    links_visit_usage(c, put_usage_limits, &limits);
+    struct usage_family latency = {.out = out, .name = "gpumux_service_latency_seconds"};
+    metrics_family(out, latency.name, METRIC_GAUGE,
                    "Of its requests over 10 s, at the percentile of its SLO, by its own reports");
-    links_visit_usage(c, put_usage_latency, &limits);
+    links_visit_usage(c, put_usage_latency, &latency);
     struct usage_family counters = {.out = out, .name = "gpumux_workload_counter_total"};
     metrics_family(out, counters.name, METRIC_COUNTER,
                    "What its processes count in this attempt, by counter");

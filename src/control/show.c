@@ -88,13 +88,17 @@ static void put_protection(struct json_writer *w, const struct attempt_usage *us
     json_put_uint(json_key(w, "counted_bytes"), usage->counted_bytes);
     json_put_uint(json_key(w, "peak_bytes"), usage->peak_bytes);
     json_put_uint(json_key(w, "uncounted_bytes"), usage->uncounted_bytes);
-    json_put_string(json_key(w, "mode"), sharing_mode_name(usage->limits.mode));
-    json_put_int(json_key(w, "share_percent"),
-                 usage->limits.share_percent > 0 ? usage->limits.share_percent : 100);
-    put_number_or_null(json_key(w, "rate_permille"), usage->limits.rate_permille > 0,
-                       usage->limits.rate_permille);
-    json_put_int(json_key(w, "window_us"), usage->limits.window_us);
-    json_put_int(json_key(w, "gate_us"), usage->limits.gate_us);
+    json_put_uint(json_key(w, "overhead_bytes"), usage->overhead_bytes);
+    json_put_string(json_key(w, "mode"), sharing_mode_name(usage->mode));
+    json_begin_array(json_key(w, "limits"));
+    for (int i = 0; i < usage->limit_count; i++) {
+        json_begin_object(w);
+        json_put_string(json_key(w, "name"), usage->limits[i].name);
+        json_put_uint(json_key(w, "value"), usage->limits[i].value);
+        json_put_string(json_key(w, "reason"), usage->limits[i].reason);
+        json_end_object(w);
+    }
+    json_end_array(w);
     json_begin_object(json_key(w, "counters"));
     for (size_t i = 0; counter_name(i); i++)
         json_put_uint(json_key(w, counter_name(i)), usage->counters[i]);

@@ -90,13 +90,13 @@ enum sharing_mode { SHARING_ALONE, SHARING_TIME, SHARING_SPACE, SHARING_END };
 const char *sharing_mode_name(enum sharing_mode mode);
 int sharing_mode_parse(const char *text, enum sharing_mode *ret);
 
-/* What holds an attempt on its first device now. */
-struct usage_limits {
-    enum sharing_mode mode;
-    int share_percent; /* of the SMs that it was started with, through MPS; 0: all */
-    int rate_permille; /* of the device's time that its launches are held to; 0: not held */
-    int64_t window_us; /* of the device's time that it may have outstanding; 0: no limit */
-    int64_t gate_us;   /* that it waits at most for a busy service; 0: not at all */
+enum { USAGE_LIMITS_MAX = 8, LIMIT_NAME_MAX = 32, LIMIT_REASON_MAX = 128 };
+
+/* A limit that an attempt is held to at the moment, where it has several devices the strictest. */
+struct attempt_limit {
+    char name[LIMIT_NAME_MAX]; /* with its unit, as a metric's label: "window_us" */
+    uint64_t value;            /* 0: none */
+    char reason[LIMIT_REASON_MAX];
 };
 
 /* What an attempt was doing. */
@@ -116,8 +116,11 @@ struct attempt_usage {
     uint64_t counted_bytes;   /* device memory by their account */
     uint64_t peak_bytes;      /* the most of it so far */
     uint64_t uncounted_bytes; /* device memory that they hold beyond their account */
+    uint64_t overhead_bytes;  /* of that, what is measured and counts against the quota */
+    enum sharing_mode mode;   /* on its first device */
+    int limit_count;
+    struct attempt_limit limits[USAGE_LIMITS_MAX];
     uint64_t counters[USAGE_COUNTERS_MAX]; /* since the attempt began; wire/counters.h names them */
-    struct usage_limits limits;
 };
 
 /* How far an attempt has come on its node. Only ever grows. */

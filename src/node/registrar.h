@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "device/share.h"
+#include "model/node.h"
 #include "node/gpu.h"
 #include "node/terms.h"
 
@@ -107,11 +108,12 @@ bool registrar_socket_path(const char *directory, const char *name, char *path, 
 /* What its processes have counted since the attempt began, or this agent. */
 struct ward_usage {
     size_t members;
-    uint64_t counted_bytes; /* device memory by their own account, context and all */
-    uint64_t peak_bytes;    /* the largest of that, as far as it was seen */
+    uint64_t counted_bytes;  /* device memory by their own account, context and all */
+    uint64_t peak_bytes;     /* the largest of that, as far as it was seen */
+    uint64_t overhead_bytes; /* beyond that, measured: contexts, code */
     uint64_t counters[PAGE_COUNTERS_MAX];
-    /* What its first device is held to now: abi/page.h. */
-    enum limits_mode mode;
-    uint32_t share_percent, window_us, gate_us_max, rate_permille;
+    enum limits_mode mode; /* on its first device */
 };
 void ward_measure(struct ward *w, struct ward_usage *ret);
+/* What it is held to at the moment, and why. Returns how many; 0: without protection. */
+int ward_limits(const struct ward *w, struct attempt_limit ret[USAGE_LIMITS_MAX]);

@@ -1,7 +1,8 @@
 /*
  * registrar.c   sockets, and who may speak on them
  * ward.c        attempts and their slots
- * ward_limits.c what their limits pages say
+ * ward_limits.c   what their limits pages say
+ * ward_reasons.c  and why, for people
  * ward_busy.c   how busy a service is
  * ward_measure.c  what they hold, by the devices' word and by their own
  * neighbours.c  which services a task's processes are shown
@@ -170,6 +171,8 @@ void wards_update_limits(struct registrar *r);
 void limits_changed(struct ward *w);
 /* Of a page that nobody has seen yet: what does not change. */
 void ward_fill_limits(struct ward *w);
+/* What the monitor lets tasks have of the device's time; 0: as they were granted. */
+uint32_t registrar_throttled_to(const struct registrar *r, const char *uuid);
 
 /* ---- neighbours.c ---- */
 

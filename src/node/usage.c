@@ -34,14 +34,12 @@ static void measure_protection(struct run *r, struct attempt_usage *usage)
     ward_measure(r->ward, &ward);
     usage->counted_bytes = usage->suspended_bytes ? 0 : ward.counted_bytes;
     usage->peak_bytes = ward.peak_bytes;
+    usage->overhead_bytes = usage->suspended_bytes ? 0 : ward.overhead_bytes;
     if (usage->memory_used_bytes > usage->counted_bytes)
         usage->uncounted_bytes = usage->memory_used_bytes - usage->counted_bytes;
     memcpy(usage->counters, ward.counters, sizeof usage->counters);
-    usage->limits = (struct usage_limits){.mode = sharing_of(ward.mode),
-                                          .share_percent = (int)ward.share_percent,
-                                          .rate_permille = (int)ward.rate_permille,
-                                          .window_us = ward.window_us,
-                                          .gate_us = ward.gate_us_max};
+    usage->mode = sharing_of(ward.mode);
+    usage->limit_count = ward_limits(r->ward, usage->limits);
 }
 
 static void measure_run(struct run *r, struct process_table *table, const struct gpu_sample *sample,

@@ -51,6 +51,11 @@ static struct shared_device *shared_get(struct registrar *r, const char *uuid)
     return d;
 }
 
+uint32_t registrar_throttled_to(const struct registrar *r, const char *uuid)
+{
+    return shared_find(r, uuid).throttle_permille;
+}
+
 void registrar_throttle(struct registrar *r, const char *uuid, uint32_t rate_permille)
 {
     struct shared_device *d = shared_get(r, uuid);

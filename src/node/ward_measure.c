@@ -68,6 +68,15 @@ static uint64_t count_held(const struct ward *w)
     return sum;
 }
 
+static uint64_t count_overhead(const struct ward *w)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < w->terms.device_count; i++)
+        for (uint32_t k = 0; k < PAGE_PROCESSES_MAX; k++)
+            sum = claims_add(sum, w->limits.page->overhead_bytes[i][k]);
+    return sum;
+}
+
 void registrar_measure(struct registrar *r, const struct gpu_sample *sample)
 {
     bool is_between = sample->taken_ms > r->measured_ms;
@@ -107,12 +116,8 @@ void ward_measure(struct ward *w, struct ward_usage *ret)
     if (held > w->peak_bytes)
         w->peak_bytes = held;
     ret->peak_bytes = w->peak_bytes;
-    const struct limits_device *device = &w->limits.page->devices[0];
-    ret->mode = (enum limits_mode)atomic_load(&device->mode);
-    ret->share_percent = atomic_load(&device->share_percent);
-    ret->window_us = atomic_load(&device->window_us);
-    ret->gate_us_max = atomic_load(&device->gate_us_max);
-    ret->rate_permille = atomic_load(&device->rate_permille);
+    ret->overhead_bytes = count_overhead(w);
+    ret->mode = (enum limits_mode)atomic_load(&w->limits.page->devices[0].mode);
     for (int i = 0; i < PAGE_COUNTERS_MAX; i++) {
         uint64_t sum = w->ended_counters[i];
         list_for_each (it, &w->members) {

@@ -42,6 +42,7 @@ enum {
     NODEMSG_ATTEMPTS_MAX = 4096,
     NODEMSG_PEM_MAX = 16 << 10,
     NODEMSG_NOTES_MAX = 256,
+    NODEMSG_LIMITS_MAX = 64, /* of an attempt, now and later */
 };
 
 enum nodemsg_type {

@@ -150,16 +150,26 @@ static void take_counters(struct json_reader *outer, struct attempt_usage *usage
     json_fail_inner(outer, "counters", -1, r.result);
 }
 
-static void take_limits(struct json_reader *outer, struct usage_limits *limits)
+static int take_limit(struct json_reader *outer, json_t *json, struct attempt_limit *ret)
 {
     struct json_reader r;
-    json_reader_init(&r, outer->e, ERR_PROTOCOL, outer->arena, json_take_object(outer, "limits"));
-    json_take_name(&r, "mode", sharing_mode_parse, &limits->mode);
-    json_take_int(&r, "share_percent", 0, 100, &limits->share_percent);
-    json_take_int(&r, "rate_permille", 0, 1000, &limits->rate_permille);
-    json_take_int64(&r, "window_us", 0, UINT32_MAX, &limits->window_us);
-    json_take_int64(&r, "gate_us", 0, UINT32_MAX, &limits->gate_us);
-    json_fail_inner(outer, "limits", -1, r.result);
+    json_reader_init(&r, outer->e, ERR_PROTOCOL, outer->arena, json);
+    json_take_buffer(&r, "name", ret->name, sizeof ret->name);
+    json_take_uint(&r, "value", &ret->value);
+    json_take_buffer(&r, "reason", ret->reason, sizeof ret->reason);
+    return r.result;
+}
+
+/* More than are known here are a newer node's. */
+static void take_limits(struct json_reader *r, struct attempt_usage *usage)
+{
+    json_t *list = json_take_array(r, "limits", NODEMSG_LIMITS_MAX);
+    size_t count = json_array_size(list);
+    for (size_t i = 0; i < count && i < USAGE_LIMITS_MAX && r->result == 0; i++) {
+        json_fail_inner(r, "limits", (int)i,
+                        take_limit(r, json_array_get(list, i), &usage->limits[i]));
+        usage->limit_count = (int)i + 1;
+    }
 }
 
 static void take_protection(struct json_reader *r, struct attempt_usage *usage)
@@ -171,9 +181,13 @@ static void take_protection(struct json_reader *r, struct attempt_usage *usage)
     json_take_uint(r, "counted_bytes", &usage->counted_bytes);
     json_take_uint(r, "peak_bytes", &usage->peak_bytes);
     json_take_uint(r, "uncounted_bytes", &usage->uncounted_bytes);
-    take_counters(r, usage);
+    if (json_has(r, "overhead_bytes")) /* an older node does not say */
+        json_take_uint(r, "overhead_bytes", &usage->overhead_bytes);
+    if (json_has(r, "mode"))
+        json_take_name(r, "mode", sharing_mode_parse, &usage->mode);
     if (json_has(r, "limits"))
-        take_limits(r, &usage->limits);
+        take_limits(r, usage);
+    take_counters(r, usage);
 }
 
 static int take_attempt_usage(struct json_reader *outer, json_t *json, struct attempt_usage *ret)

@@ -59,6 +59,22 @@ static struct attempt_report random_report(struct rng *rng)
     return r;
 }
 
+static void count_usage(struct rng *rng, struct attempt_usage *usage)
+{
+    str_copy(usage->enforcement, sizeof usage->enforcement, "quota is enforced");
+    usage->is_counted = true;
+    usage->counted_bytes = rng_u64(rng);
+    usage->peak_bytes = rng_u64(rng);
+    usage->uncounted_bytes = rng_u64(rng);
+    usage->overhead_bytes = rng_u64(rng);
+    usage->counters[rng_below(rng, 8)] = rng_u64(rng);
+    usage->mode = (enum sharing_mode)rng_below(rng, SHARING_END);
+    usage->limit_count = (int)rng_below(rng, USAGE_LIMITS_MAX + 1);
+    for (int i = 0; i < usage->limit_count; i++)
+        usage->limits[i] =
+            (struct attempt_limit){.name = "window_us", .value = rng_u64(rng), .reason = "\"why\""};
+}
+
 static void random_usage(struct rng *rng, struct parts *p)
 {
     for (size_t i = 0; i < LIST_MAX; i++) {
@@ -88,20 +104,13 @@ static void random_usage(struct rng *rng, struct parts *p)
             .resident_bytes = rng_u64(rng),
             .samples_per_s = rng_below(rng, 2) ? 1e5 * rng_double(rng) : -1,
             .latency_ms = -1,
-            .is_counted = rng_below(rng, 2),
-            .enforcement = "quota and share",
         };
         if (rng_below(rng, 2)) {
             p->attempt_usage[i].latency_ms = 100 * rng_double(rng);
             p->attempt_usage[i].requests_10s = rng_u64(rng);
         }
-        if (p->attempt_usage[i].is_counted)
-            p->attempt_usage[i].limits =
-                (struct usage_limits){.mode = (enum sharing_mode)rng_below(rng, SHARING_END),
-                                      .share_percent = (int)rng_below(rng, 101),
-                                      .rate_permille = (int)rng_below(rng, 1001),
-                                      .window_us = (int64_t)rng_below(rng, 1u << 31),
-                                      .gate_us = (int64_t)rng_below(rng, 1u << 31)};
+        if (rng_below(rng, 2))
+            count_usage(rng, &p->attempt_usage[i]);
     }
 }
 
@@ -249,13 +258,18 @@ static void assert_beats_equal(const struct nodemsg *a, const struct nodemsg *b)
         assert_true(x->samples_per_s == y->samples_per_s);
         assert_true(x->latency_ms == y->latency_ms);
         assert_int_equal(x->requests_10s, y->requests_10s);
-        assert_int_equal(x->is_counted, y->is_counted);
         assert_string_equal(x->enforcement, y->enforcement);
-        assert_int_equal(x->limits.mode, y->limits.mode);
-        assert_int_equal(x->limits.share_percent, y->limits.share_percent);
-        assert_int_equal(x->limits.rate_permille, y->limits.rate_permille);
-        assert_int_equal(x->limits.window_us, y->limits.window_us);
-        assert_int_equal(x->limits.gate_us, y->limits.gate_us);
+        assert_int_equal(x->is_counted, y->is_counted);
+        assert_int_equal(x->counted_bytes, y->counted_bytes);
+        assert_int_equal(x->overhead_bytes, y->overhead_bytes);
+        assert_memory_equal(x->counters, y->counters, sizeof x->counters);
+        assert_int_equal(x->mode, y->mode);
+        assert_int_equal(x->limit_count, y->limit_count);
+        for (int k = 0; k < x->limit_count; k++) {
+            assert_string_equal(x->limits[k].name, y->limits[k].name);
+            assert_int_equal(x->limits[k].value, y->limits[k].value);
+            assert_string_equal(x->limits[k].reason, y->limits[k].reason);
+        }
     }
 }
 

@@ -7,8 +7,11 @@ up() { start --emulate 1xH200:24g --set mode_kept=2s --set monitor_calm=500ms --
 # service RATE KERNEL_MS, task OPTION...: ids
 service() { submit "$(jq -cn --arg b "$burn" --arg r "$1" --arg k "$2" '{kind: "service", devices: 1, quota: "2g", command: [$b, "--service", "--rate", $r, "--kernel-ms", $k, "--sm", "40", "--slip"]}')"; }
 task() { submit "$(jq -cn --arg b "$burn" '{devices: 1, quota: "2g", command: ([$b, "--steps", "1000000", "--sm", "60"] + $ARGS.positional)}' --args -- "$@")"; }
-limit() { field "$1" "usage.protection.$2"; }
+mode_is() { has "$1" usage.protection.mode "$2"; }
+limit() { show "$1" | jq --arg name "$2" '.usage.protection.limits[]? | select(.name == $name).value'; }
 limit_is() { [ "$(limit "$1" "$2")" = "$3" ]; }
+# rate_below ID PERMILLE: it is held by its rate, to less than that
+rate_below() { local rate; rate=$(limit "$1" rate_permille); [ "${rate:-0}" -gt 0 ] && [ "$rate" -lt "$2" ]; }
 metric() { curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | sed -n "s/^$1{.*workload=\"$2\".*} //p"; }
 told() { "$gpumux" events | grep "$1"; }
 # The share that a task which starts now gets from the driver.
@@ -26,19 +29,22 @@ wait_until "its latency is known" answers
 echo "-- beside a service that has little to do: most of the SMs, in time"
 [ "$(share_now)" = 90 ] || fail "a share of $(share_now)"
 first=$(task --step-ms 5)
-wait_until "it waits for the service" limit_is "$first" mode time
+wait_until "it waits for the service" mode_is "$first" time
 [ "$(limit "$first" gate_us)" -gt 0 ] || fail "no gate: $(show "$first")"
 limit_is "$first" share_percent 90 || fail "$(show "$first")"
-limit_is "$first" rate_permille null || fail "held by its rate: $(show "$first")"
+limit_is "$first" rate_permille 0 || fail "held by its rate: $(show "$first")"
 [[ $(field "$first" enforcement) == *"90 % of the SMs, for service $little"* ]] || fail "$(field "$first" enforcement)"
-"$gpumux" describe "$first" | grep -q '^Limits .*90% of the SMs, waits up to' || fail "$("$gpumux" describe "$first")"
-[ "$(metric gpumux_workload_share_ratio "$first")" = 0.9 ] || fail "the metric: $(metric gpumux_workload_share_ratio "$first")"
+"$gpumux" describe "$first" > "$work/out"
+grep -q " share 90%: service $little beside it used up to" "$work/out" || fail "$(cat "$work/out")"
+grep -q ' gate 20 ms: a service is on its device' "$work/out" || fail "$(cat "$work/out")"
+api GET /metrics > "$work/out"
+grep -q "^gpumux_workload_limit{.*workload=\"$first\",limit=\"share_percent\",.*} 90\$" "$work/out" || fail "$(grep workload_limit "$work/out")"
 
 echo "-- one whose kernels are too long to wait for: in space at once"
 coarse=$(task --step-ms 200 --kernels-per-step 1)
-wait_until "it is in space" limit_is "$coarse" mode space
+wait_until "it is in space" mode_is "$coarse" space
 limit_is "$coarse" gate_us 0 || fail "$(show "$coarse")"
-limit_is "$first" mode time || fail "the other is too: $(show "$first")"
+mode_is "$first" time || fail "the other is too: $(show "$first")"
 cancel "$coarse"
 ends "$coarse" cancelled
 
@@ -48,14 +54,14 @@ ends "$little" cancelled
 cancel "$first"
 ends "$first" cancelled
 early=$(task --step-ms 5)
-wait_until "it is alone" limit_is "$early" mode alone
+wait_until "it is alone" mode_is "$early" alone
 busy=$(service 40 20)
 wait_field "$busy" state running
 wait_until "the mode is told" told "device_note.*mode space beside service $busy: it was busy"
-wait_until "it is in space" limit_is "$early" mode space
+wait_until "it is in space" mode_is "$early" space
 limit_is "$early" gate_us 0 || fail "$(show "$early")"
 limit_is "$early" share_percent 100 || fail "$(show "$early")"
-wait_until "it is held by its rate" eval '[ "$(limit "$early" rate_permille)" -lt 950 ]'
+wait_until "it is held by its rate" rate_below "$early" 950
 now=$(share_now)
 [ "$now" -lt 90 ] || fail "a share of $now"
 
@@ -78,9 +84,9 @@ wait_field "$first" state running
 wait_until "its latency is known" eval '[ "$(field "$slow" usage.requests_10s)" -gt 100 ]'
 echo 48000 > "$work/latency"
 wait_until "the device is unhealthy" told "device_state.*unhealthy: service $slow: p99 of 4[0-9.]* ms over 5 s, its SLO is 50.0 ms"
-wait_until "the task is throttled" eval '[ "$(limit "$first" rate_permille)" -le 500 ]'
+wait_until "the task is throttled" rate_below "$first" 501
 echo 10000 > "$work/latency"
-wait_until "it is not any more" limit_is "$first" rate_permille null
+wait_until "it is not any more" limit_is "$first" rate_permille 0
 evicted() { show "$first" | jq -e '.attempts[] | select(.text | startswith("evicted"))'; }
 evicted && fail "it was ended: $(show "$first")"
 
