@@ -78,29 +78,48 @@ int pages_make_ledger(struct error *e, struct ledger_mapping *ret)
     return 0;
 }
 
-/* Its size is sealed: it has at least this many bytes for ever. */
-static bool is_whole(int fd, int seals, size_t bytes)
+/* Maps zeros, and over them what there is of the file: an older writer's page ends sooner, and what it lacks is
+ * as if it did not exist. NULL: it is no file to be mapped like this. */
+static void *map(int fd, size_t bytes, int protection, size_t *ret_file_bytes)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || st.st_size < (off_t)sizeof(struct page_header) ||
+        st.st_size > FILE_BYTES_MAX)
+        return NULL;
+    size_t file_bytes = (size_t)st.st_size < bytes ? (size_t)st.st_size : bytes;
+    char *page = mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return NULL;
+    if (mmap(page, file_bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+        munmap(page, bytes);
+        return NULL;
+    }
+    *ret_file_bytes = file_bytes;
+    return page;
+}
+
+/* Its size is sealed: it has at least this many bytes for ever, and they are a page's. */
+static bool is_page(int fd, int seals, const struct page_header *header, enum page_magic magic,
+                    size_t file_bytes)
 {
     struct stat st;
     int have = fcntl(fd, F_GET_SEALS);
     return have >= 0 && (have & seals) == seals && fstat(fd, &st) == 0 &&
-           st.st_size >= (off_t)bytes && st.st_size <= FILE_BYTES_MAX;
-}
-
-static bool is_page(const struct page_header *header, enum page_magic magic, size_t bytes)
-{
-    return header->magic == magic && header->version == PAGE_VERSION && header->size_bytes >= bytes;
+           st.st_size >= (off_t)file_bytes && header->magic == magic &&
+           header->version == PAGE_VERSION && header->size_bytes <= (size_t)st.st_size;
 }
 
 int pages_take_ledger(int fd, struct ledger_mapping *ret)
 {
     const size_t bytes = sizeof *ret->page;
-    if (!is_whole(fd, F_SEAL_SHRINK, bytes))
+    size_t file_bytes;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK))
         return -ERR_PROTOCOL;
-    struct ledger_page *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (page == MAP_FAILED)
+    struct ledger_page *page = map(fd, bytes, PROT_READ | PROT_WRITE, &file_bytes);
+    if (!page)
         return -ERR_PROTOCOL;
-    if (!is_page(&page->header, PAGE_LEDGER, bytes)) {
+    if (!is_page(fd, F_SEAL_SHRINK, &page->header, PAGE_LEDGER, file_bytes)) {
         munmap(page, bytes);
         return -ERR_PROTOCOL;
     }
@@ -114,15 +133,16 @@ int pages_take_status(int fd, struct status_mapping *ret)
     /* Writable where it still can be, for what a process leaves undone; untouched until it is sealed.
      */
     int protection = PROT_READ | PROT_WRITE;
-    struct status_page *page = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
-    if (page == MAP_FAILED) {
+    size_t file_bytes;
+    struct status_page *page = map(fd, bytes, protection, &file_bytes);
+    if (!page) {
         protection = PROT_READ;
-        page = mmap(NULL, bytes, protection, MAP_SHARED, fd, 0);
+        page = map(fd, bytes, protection, &file_bytes);
     }
-    if (page == MAP_FAILED)
+    if (!page)
         return -ERR_PROTOCOL;
     (void)fcntl(fd, F_ADD_SEALS, SEALS); /* fails where that was done before: what counts follows */
-    if (!is_whole(fd, SEALS, bytes) || !is_page(&page->header, PAGE_STATUS, bytes)) {
+    if (!is_page(fd, SEALS, &page->header, PAGE_STATUS, file_bytes)) {
         munmap(page, bytes);
         return -ERR_PROTOCOL;
     }

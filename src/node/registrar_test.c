@@ -400,6 +400,174 @@ static void test_refusals(void **state)
     ward_free(w);
 }
 
+/* A page of a shim that knew less, or knows more. */
+static void make_status_of(struct client *c, size_t bytes)
+{
+    make_status(c);
+    c->status->header.size_bytes = (uint32_t)bytes;
+    c->status->header.features = bytes > sizeof *c->status ? UINT64_MAX : 0;
+    c->status->counters[STATUS_launches_kernel] = 11;
+    assert_int_equal(ftruncate(c->status_fd, (off_t)bytes), 0);
+}
+
+static void join_as(struct fixture *f, struct client *c, const void *hello, size_t bytes)
+{
+    union packet packet;
+    int fds[2];
+    c->fd = connect_to(f, "7.1");
+    send_with(c->fd, hello, bytes, 1, &c->status_fd);
+    assert_true(receive(f, c->fd, &packet, fds));
+    assert_int_equal(packet.header.kind, REGISTER_WELCOME);
+    c->limits_fd = fds[0];
+    c->ledger_fd = fds[1];
+    c->limits = mmap(NULL, sizeof *c->limits, PROT_READ, MAP_SHARED, fds[0], 0);
+    c->ledger = mmap(NULL, sizeof *c->ledger, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+    assert_ptr_not_equal(c->limits, MAP_FAILED);
+    assert_ptr_not_equal(c->ledger, MAP_FAILED);
+}
+
+static uint64_t launches_of(struct ward *w)
+{
+    struct ward_usage usage;
+    ward_measure(w, &usage);
+    return usage.counters[STATUS_launches_kernel];
+}
+
+/* What is shorter has zeros behind its end, what is longer is passed over: a shim of another age is welcome, and counts. */
+static void test_shims_of_other_ages(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, MIB);
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct client older = {0}, newer = {0};
+    struct register_hello hello = hello_of(false, 0);
+    struct {
+        struct register_hello hello;
+        char more[500];
+    } longer = {.hello = hello};
+    hello.header.size_bytes = offsetof(struct register_hello, slot);
+    longer.hello.header.size_bytes = sizeof longer;
+    longer.hello.features = UINT64_MAX;
+    make_status_of(&older, offsetof(struct status_page, open_streams));
+    join_as(f, &older, &hello, offsetof(struct register_hello, slot));
+    assert_int_equal(launches_of(w), 11);
+    make_status_of(&newer, sizeof(struct status_page) + 8192);
+    join_as(f, &newer, &longer, sizeof longer); /* the same process: it is another program now */
+    assert_int_equal(launches_of(w), 22);
+    assert_int_equal(newer.limits->header.size_bytes, sizeof *newer.limits);
+    assert_true(newer.limits->header.features & LIMITS_HAS_QUOTA);
+    leave(&older);
+    leave(&newer);
+    ward_free(w);
+}
+
+/* The page says more than there is, or is of a version that nobody here knows. */
+static void test_pages_that_are_none(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, MIB);
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct register_hello hello = hello_of(false, 0);
+    struct client c = {0}, d = {0};
+    make_status(&c);
+    c.status->header.size_bytes += 1;
+    expect_refusal(f, &hello, 1, c.status_fd, REGISTER_BROKEN);
+    make_status(&d);
+    d.status->header.version = PAGE_VERSION + 1;
+    expect_refusal(f, &hello, 1, d.status_fd, REGISTER_BROKEN);
+    hello.page_version = PAGE_VERSION + 1;
+    expect_refusal(f, &hello, 1, d.status_fd, REGISTER_UNKNOWN_VERSION);
+    munmap(c.status, sizeof *c.status);
+    munmap(d.status, sizeof *d.status);
+    close(c.status_fd);
+    close(d.status_fd);
+    ward_free(w);
+}
+
+/* Of an agent that knew neither owners nor contexts. */
+static void test_an_older_ledger(void **state)
+{
+    struct fixture *f = *state;
+    const size_t known = offsetof(struct ledger_page, context_bytes);
+    struct terms terms = terms_of(WORKLOAD_TASK, MIB);
+    struct client c;
+    struct ward_usage usage;
+    int fd = memfd_create("gpumux-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(fd, (off_t)known), 0);
+    struct ledger_page *page = mmap(NULL, known, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(page, MAP_FAILED);
+    page->header = (struct page_header){
+        .magic = PAGE_LEDGER, .version = PAGE_VERSION, .size_bytes = (uint32_t)known};
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, SEALS_OF_SIZE), 0);
+    struct ward *w = make_ward(f, "7.1", &terms, fd);
+    join(f, "7.1", &c);
+    page->held_bytes[0][c.slot] = MIB;
+    ward_measure(w, &usage);
+    assert_int_equal(usage.counted_bytes, MIB);
+    leave(&c);
+    ward_free(w);
+    munmap(page, known);
+}
+
+static const struct attempt_limit *limit_of(const struct ward *w, const char *name)
+{
+    static struct attempt_limit limits[USAGE_LIMITS_MAX];
+    int count = ward_limits(w, limits);
+    for (int i = 0; i < count; i++)
+        if (str_equal(limits[i].name, name))
+            return &limits[i];
+    fail_msg("there is no limit %s", name);
+    return NULL;
+}
+
+static void expect_limit(const struct ward *w, const char *name, uint64_t value, const char *reason)
+{
+    const struct attempt_limit *limit = limit_of(w, name);
+    assert_int_equal(limit->value, value);
+    assert_string_equal(limit->reason, reason);
+}
+
+/* Each limit has its reason, which changes with what is beside the task. */
+static void test_limits_and_reasons(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    const struct terms service_terms = terms_of(WORKLOAD_SERVICE, 0);
+    terms.share_max_percent = 30;
+    str_copy(terms.without_mps, sizeof terms.without_mps, "MPS is off on this node");
+    struct ward *task = make_ward(f, "7.1", &terms, -1);
+    expect_limit(task, "quota_bytes", 64 * MIB, "as it asked for, on each device");
+    expect_limit(task, "share_percent", 30,
+                 "as it was granted, kept by the rate of its launches: MPS is off on this node");
+    expect_limit(task, "window_us", 20000, "so that its end harms nobody");
+    expect_limit(task, "gate_us", 0, "no service is on its device");
+    expect_limit(task, "rate_permille", 300, "its share, which MPS does not keep");
+    expect_limit(task, "lease_ms", 0, "there is no lease");
+    registrar_extend_lease(f->registrar, (uint64_t)clock_boot_ms() + 600000);
+    assert_string_equal(limit_of(task, "lease_ms")->reason, "until control must be heard again");
+    assert_in_range(limit_of(task, "lease_ms")->value, 1, 600000);
+    registrar_extend_lease(f->registrar, 1);
+    expect_limit(task, "lease_ms", 0, "control was not heard in time: it launches nothing");
+
+    struct ward *service = make_ward(f, "8.1", &service_terms, -1);
+    expect_limit(task, "window_us", WINDOW_US, "a service is on its device");
+    expect_limit(task, "gate_us", 20000, "a service is on its device, and comes first");
+    expect_limit(service, "window_us", 0, "services are never held");
+    expect_limit(service, "lease_ms", 0, "services are never fenced");
+    expect_limit(service, "quota_bytes", 0, "it has its devices to itself");
+    registrar_throttle(f->registrar, UUID, 100);
+    expect_limit(task, "window_us", WINDOW_US, "its device is under pressure");
+    expect_limit(task, "rate_permille", 100, "its device is under pressure");
+    registrar_throttle(f->registrar, UUID, 0);
+    const struct share_division division = {.mode = SHARE_SPACE, .forecast_percent = 90};
+    registrar_divide(f->registrar, UUID, &division);
+    expect_limit(task, "window_us", 20000, "so that its end harms nobody");
+    expect_limit(task, "gate_us", 0, "services on its device go on beside it");
+    expect_limit(task, "rate_permille", 100, "services on its device need the rest");
+    ward_free(service);
+    ward_free(task);
+}
+
 static void test_death(void **state)
 {
     struct fixture *f = *state;
@@ -669,6 +837,10 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        CASE(test_shims_of_other_ages),
+        CASE(test_pages_that_are_none),
+        CASE(test_an_older_ledger),
+        CASE(test_limits_and_reasons),
         CASE(test_pages_and_seals),
         CASE(test_refusals),
         CASE(test_death),

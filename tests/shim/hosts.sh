@@ -1,7 +1,9 @@
 #!/bin/bash
-# hosts.sh HOST LINKED MEMORY_CALLS: programs of every kind with the shim preloaded, on an emulated device.
+# hosts.sh HOST LINKED MEMORY_CALLS WORK_CALLS EARLY: programs of every kind with the shim preloaded, on an emulated
+# device.
 set -u
-host=$1 linked=$2 memory_calls=$3
+host=$1 linked=$2 memory_calls=$3 work_calls=$4 early=$5
+ptx=$GPUMUX_SOURCE/workloads/burn.ptx
 shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -46,8 +48,33 @@ expect "the environment's limits when no agent answers" 0 \
 expect "NVML alone" 0 "${shimmed[@]}" GPUMUX_QUOTA_BYTES=$quota "$host" nvml
 gib=$(((600 + 1024) << 20))
 expect "every call that takes memory" 0 "${shimmed[@]}" GPUMUX_EMU_DEVICES=2xH200:24g GPUMUX_QUOTA_BYTES=$gib \
-    "$memory_calls"
+    "$memory_calls" "$dir/made"
 expect "every call that takes memory, without a shim" 1 "$memory_calls"
+expect "every other call" 0 "${shimmed[@]}" GPUMUX_WINDOW_US=1000 "$work_calls" "$ptx" "$dir/made"
+expect "every other call, without a shim" 0 "$work_calls" "$ptx"
+
+# These two have made every call of the table with success, or were told that the emulated driver lacks it.
+checks=$((checks + 1))
+sed -nE 's/^(HOOK|PASS)\([a-z_]+, ([A-Za-z0-9_]+),.*/\2/p' "$GPUMUX_SOURCE/api/cuda_calls.def" | sort > "$dir/listed"
+sed -nE 's/^LACK\(([A-Za-z0-9_]+),.*/\1/p' "$GPUMUX_SOURCE"/emu/{cuda,per_thread}_calls.def | sort > "$dir/lacking"
+{
+    sed -n 's/ granted$//p' "$dir/made"
+    sed -n 's/ lacked$//p' "$dir/made" | sort | comm -12 - "$dir/lacking"
+} | sort -u > "$dir/exercised"
+comm -23 "$dir/listed" "$dir/exercised" > "$dir/missing"
+if [ -s "$dir/missing" ] || [ "$(wc -l < "$dir/listed")" -lt 200 ]; then
+    echo "never called with success: $(tr '\n' ' ' < "$dir/missing")"
+    failures=$((failures + 1))
+fi
+
+# In constructors and destructors, of libraries before and behind it.
+for order in "$shim $early" "$early $shim"; do
+    expect "constructors, $order" 0 env LD_PRELOAD="$runtime${runtime:+ }$order" GPUMUX_QUOTA_BYTES=$quota /bin/true
+    [ ! -s "$dir/output" ] || { echo "constructors: $(cat "$dir/output")"; failures=$((failures + 1)); }
+    expect "constructors, $order, bound at start" 0 \
+        env LD_BIND_NOW=1 LD_PRELOAD="$runtime${runtime:+ }$order" GPUMUX_QUOTA_BYTES=$quota /bin/true
+done
+expect "constructors without a shim" 1 env LD_PRELOAD="$runtime${runtime:+ }$early" GPUMUX_QUOTA_BYTES=$quota /bin/true
 
 # Every call answers as the driver does.
 expect "results without a shim" 0 "$host" results
@@ -78,9 +105,9 @@ says "linked, disabled" "0 0 0"
 
 # It says a line only when it is asked to, and nowhere but on standard error.
 checks=$((checks + 1))
-said=$(env LD_PRELOAD="$preload" GPUMUX_SHIM_DEBUG=1 "$linked" 2>&1 > /dev/null)
-[ "$said" = "gpumux: limits from the environment, no agent" ] || {
-    echo "with GPUMUX_SHIM_DEBUG it said: $said"
+said=$(env LD_PRELOAD="$preload" GPUMUX_SHIM_DEBUG=1 "$linked" 2>&1 > "$dir/output")
+[ "$said" = "gpumux: limits from the environment, no agent" ] && [ "$(cat "$dir/output")" = "0 0 0" ] || {
+    echo "with GPUMUX_SHIM_DEBUG it said: $said, and on standard output: $(cat "$dir/output")"
     failures=$((failures + 1))
 }
 

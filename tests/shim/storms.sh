@@ -1,0 +1,97 @@
+#!/bin/bash
+# storms.sh STORM REGISTRAR WORK_CALLS: programs with the shim that fork, are interrupted or do nothing, with an agent that is
+# no more than its socket. STORM_SIZE: how many children, and signals.
+set -u
+storm=$1 registrar=$2 work_calls=$3
+shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
+ptx=$GPUMUX_SOURCE/workloads/burn.ptx
+size=${STORM_SIZE:-160}
+dir=$(mktemp -d)
+agent=
+trap '[ -z "$agent" ] || kill "$agent"; rm -rf "$dir"' EXIT
+export XDG_RUNTIME_DIR=$dir GPUMUX_EMU_DEVICES=H200:24g GPUMUX_EMU_CONTEXT_MIB=0 LD_LIBRARY_PATH=$GPUMUX_BUILD/emu
+unset GPUMUX_EMU CUDA_VISIBLE_DEVICES GPUMUX_REGISTER GPUMUX_DISABLE GPUMUX_QUOTA_BYTES GPUMUX_SHIM_DEBUG
+runtime=$(ldd "$storm" | awk '/lib(asan|tsan)\.so/ { print $3 }')
+preload="$runtime${runtime:+ }$shim"
+mkfifo "$dir/orders"
+failures=0 checks=0
+fail() {
+    echo "$*"
+    failures=$((failures + 1))
+}
+
+# with_agent OPTIONS... -- COMMAND...: runs it beside a new agent. What it prints is in $dir/output, what the agent
+# knows of processes in the end in $dir/known.
+with_agent() {
+    local options=() status=0
+    while [ "$1" != -- ]; do options+=("$1"); shift; done
+    shift
+    checks=$((checks + 1))
+    "$registrar" --socket "$dir/agent" "${options[@]}" < "$dir/orders" > "$dir/known" &
+    agent=$!
+    exec 9> "$dir/orders"
+    until grep -q ready "$dir/known"; do kill -0 "$agent" || exit 1; sleep 0.01; done
+    env GPUMUX_REGISTER="$dir/agent" GPUMUX_MARK=task LD_PRELOAD="$preload" timeout 150 "$@" \
+        9>&- > "$dir/output" 2> "$dir/errors" || status=$?
+    echo quit >&9
+    exec 9>&-
+    wait "$agent"
+    agent=
+    [ "$status" = 0 ] && [ ! -s "$dir/errors" ] && return
+    fail "$*: status $status"
+    head -n 20 "$dir/output" "$dir/errors"
+}
+processes() { grep -c '^process ' "$dir/known"; }
+# number NAME WORD: of the last command's output. sum NAME: over all processes.
+number() { sed -nE "s/(^|.* )$1=([0-9]+).*/\2/p" "$dir/output"; }
+sum() { sed -nE "s/.* $1=([0-9]+).*/\1/p" "$dir/known" | awk '{ sum += $1 } END { printf "%d", sum }'; }
+
+# Every process is one of its own, and none is met twice.
+with_agent -- "$storm" children "$ptx" "$((size / 4))"
+[ "$(processes)" = "$(number used)" ] || fail "$(number used) processes used the device, $(processes) registered"
+[ "$(sum launches_kernel)" = $((2 * $(number used))) ] || fail "$(sum launches_kernel) launches were counted"
+[ "$(sum allocations)" = "$(number used)" ] || fail "$(sum allocations) allocations were counted"
+[ "$(grep '^process ' "$dir/known" | sed -E 's/.* pid=([0-9]+) .*/\1/' | sort -u | wc -l)" = "$(processes)" ] \
+    || fail "a process registered twice"
+with_agent --window-us 2000 -- "$storm" beside "$ptx" "$((size / 4))"
+
+# Held and free alike.
+for limits in "--window-us 0" "--window-us 50 --rate-permille 900"; do
+    with_agent $limits -- "$storm" signals "$ptx" "$size"
+    [ "$(sum launches_kernel)" = "$(number kernels)" ] && [ "$(sum launches_graph)" = "$(number graphs)" ] \
+        || fail "counted $(sum launches_kernel) kernels and $(sum launches_graph) graphs of $(cat "$dir/output")"
+    [ "$(sum uncounted_bytes)$(sum frees_unknown)" = 00 ] || fail "memory was not counted: $(cat "$dir/known")"
+done
+
+# Copies are counted where they go.
+with_agent --window-us 1000 -- "$work_calls" "$ptx"
+for direction in to_device to_host on_device other; do
+    [ "$(sum copies_$direction)" = "$(number copies_$direction)" ] \
+        || fail "$(sum copies_$direction) copies $direction were counted, $(number copies_$direction) made"
+done
+
+# Who never uses the device has no thread, no descriptor and no socket of the shim's, and nobody knows of it.
+with_agent -- "$storm" idle "$ptx"
+[ "$(processes)" = 0 ] || fail "a process without CUDA registered"
+"$storm" idle "$ptx" > "$dir/plain"
+diff "$dir/plain" "$dir/output" || fail "with the shim it has more"
+grep -q thread "$dir/plain" || fail "no threads were seen"
+
+# It starts as fast as without: the ratio of many starts, one with and one without in turn.
+elapsed_us() {
+    local from=${EPOCHREALTIME/./} i
+    for ((i = 0; i < 20; i++)); do env LD_PRELOAD="$1" /bin/true; done
+    echo $((${EPOCHREALTIME/./} - from))
+}
+checks=$((checks + 1))
+for attempt in 1 2 3; do
+    plain_us=0 shimmed_us=0
+    for round in 1 2 3; do
+        plain_us=$((plain_us + $(elapsed_us "$runtime"))) shimmed_us=$((shimmed_us + $(elapsed_us "$preload")))
+    done
+    [ $shimmed_us -gt $((2 * plain_us)) ] || break
+done
+[ $shimmed_us -le $((2 * plain_us)) ] || fail "60 starts take $shimmed_us us, without the shim $plain_us us"
+
+echo "$checks checks, $failures failed"
+[ "$failures" = 0 ]
