@@ -1,0 +1,94 @@
+#!/bin/bash
+# Many processes of one attempt, and an agent that is killed under them: the quota holds, the account is exact, nobody is
+# lost. On emulated devices. STORM_ROUNDS: allocations of each racer; STORM_DEATHS: processes that are killed.
+. "$(dirname "$0")/lib.sh"
+deadline_s=180
+rounds=${STORM_ROUNDS:-4000}
+deaths=${STORM_DEATHS:-60}
+racer=$GPUMUX_BUILD/tests/shim/shim_racer
+storm=$GPUMUX_BUILD/tests/shim/shim_storm
+watcher=$GPUMUX_BUILD/tests/system/ledger_watch
+burn=$GPUMUX_BUILD/workloads/gpumux-burn
+ptx=$GPUMUX_SOURCE/workloads/burn.ptx
+mib=$((1 << 20)) quota=$((256 << 20))
+up() { start --emulate 1xH200:24g --set mps=off "$@"; }
+task() { submit "$(jq -nc --arg command "$1" '{devices: 1, quota: "256m", command: ["sh", "-c", $command]}')"; }
+usage() { field "$1" "usage.$2"; }
+
+echo "-- without gpumux, run says what to do"
+"$gpumux" run --quota 8g --share 30 -- true > "$work/out" 2>&1 && fail "it ran without gpumux"
+grep -q "'gpumux up' starts it" "$work/out" || fail "$(cat "$work/out")"
+
+echo "-- processes race for their quota while the agent is killed; some begin while there is none"
+up
+race=$(task "for i in 1 2 3 4; do $racer $rounds:\$i:2 < /dev/null & done
+    for i in 5 6 7 8; do sleep 0.5; $racer $rounds:\$i:1 < /dev/null & done; wait")
+wait_field "$race" state running
+# Whatever is seen is within the quota: by their account and by the device.
+within() {
+    local seen
+    seen=$(show "$1" | jq -r '.usage | select(. != null) | "\(.protection.counted_bytes // 0) \(.memory_used_bytes)"')
+    for bytes in $seen; do [ "$bytes" -le $quota ] || fail "$bytes bytes of $quota are held: $(show "$1")"; done
+}
+for i in 1 2 3; do
+    for _ in 1 2 3 4 5 6 7 8; do within "$race"; done
+    crash
+    up
+done
+while has "$race" state running; do within "$race"; sleep 0.05; done
+ends "$race" succeeded
+"$gpumux" logs "$race" | sort | uniq -c | awk '$2 != 0' | grep . && fail "a racer was answered neither with memory nor without"
+[ "$("$gpumux" logs "$race" | wc -l)" = 24 ] || fail "a racer did not end: $("$gpumux" logs "$race")"
+
+echo "-- killed at any moment: the ledger is exact soon after"
+# Half of them at a place of the accounting, half by the watcher. One lives on, with what it holds.
+faults=$GPUMUX_BUILD/lib/libgpumux-cuda-faults.so
+victims=$(task "$burn --step-ms 5 --memory 64m --steps 1000000 & echo \$! > $work/survivor
+    for i in 1 2 3 4; do
+        while [ ! -e $work/enough ]; do $racer 1000000:\$i:1 < /dev/null > /dev/null; done &
+        at=\$i
+        while [ ! -e $work/enough ]; do
+            at=\$(((at * 37 + 11) % 400 + 1))
+            env LD_PRELOAD=$faults GPUMUX_FAULT_AT=\$at $racer 200:\$i:1 < /dev/null > /dev/null
+        done &
+    done 2> /dev/null
+    wait")
+counted() { usage "$victims" protection.counted_bytes; }
+wait_until "the survivor has its memory" eval '[ "$(counted)" -ge $((64 * mib)) ]'
+said=$("$watcher" "$daemon_pid" "$deaths" "$(cat "$work/survivor")") || fail "$said"
+echo "   $said"
+late=$(sed -E 's/.* late=([0-9]+).*/\1/' <<< "$said") held=$(sed -E 's/.* held=([0-9]+).*/\1/' <<< "$said")
+[ "$held" -ge $((deaths / 4)) ] || fail "too few had anything: $said"
+[ $((late * 4)) -le "$deaths" ] || fail "the agent is late: $said" # on a machine with other work
+touch "$work/enough"
+exact() { [ "$(counted)" = $((64 * mib)) ] && [ "$(usage "$victims" memory_used_bytes)" = $((64 * mib)) ]; }
+for pid in $(pgrep -f "^$racer 1000000:"); do kill -KILL "$pid"; done
+wait_until "the account is the survivor's alone" exact
+cancel "$victims"
+ends "$victims" cancelled
+
+echo "-- generations of processes, each of which registers before its first call"
+"$gpumux" run --quota 20g -- "$storm" children "$ptx" 24 > "$work/out" 2>&1 || fail "$(cat "$work/out")"
+grep -q '^used=' "$work/out" || fail "$(cat "$work/out")"
+"$gpumux" run --quota 20g -- "$storm" signals "$ptx" 100 > "$work/out" 2>&1 || fail "$(cat "$work/out")"
+
+echo "-- what it counts and what holds it is shown"
+shown=$(submit "$(jq -nc --arg burn "$burn" '{devices: 1, quota: "1g", share: 30, command: [$burn, "--step-ms", "5", "--memory", "64m", "--steps", "1000000"]}')")
+wait_until "it launches" eval '[ "$(usage "$shown" protection.counters.launches_kernel)" -ge 100 ]'
+"$gpumux" describe "$shown" > "$work/out"
+for line in 'Limits +quota 1 GiB: as it asked for' 'share 30%: as it was granted, kept by the rate of its launches' \
+    'window 20 ms: so that its end harms nobody' 'gate none: no service' 'rate 30.0%: its share' 'lease .*: until control' \
+    'Holds +64 MiB by its own account' 'Memory +[0-9]+ allocations, at most 64 MiB' 'Launches +[0-9]+ kernels of .* on average' \
+    'GPU time +' 'Held +.* for its rate' 'Rate +off by'; do
+    grep -qE "$line" "$work/out" || fail "'$line' is not in: $(cat "$work/out")"
+done
+api GET /metrics > "$work/metrics"
+for sample in 'gpumux_workload_limit\{.*limit="window_us",reason="so that its end harms nobody"\} 20000' \
+    'gpumux_workload_limit\{.*limit="rate_permille".*\} 300' 'gpumux_workload_overhead_bytes\{' \
+    'gpumux_workload_counter_total\{.*counter="held_rate_ns"\}' 'gpumux_workload_counter_total\{.*counter="rate_error_permille"\}' \
+    'gpumux_workload_counter_total\{.*counter="gpu_time_kernel_ns"\}'; do
+    grep -qE "^$sample" "$work/metrics" || fail "'$sample' is not in: $(grep workload "$work/metrics")"
+done
+cancel "$shown"
+ends "$shown" cancelled
+stop
