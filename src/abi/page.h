@@ -105,8 +105,8 @@ struct limits_device {
 
 struct limits_page {
     struct page_header header;
-    /* Goes up after any other field changed: who keeps something that follows from limits looks
-     * here whether it still holds. */
+    /* Goes up after any other field changed, and from one agent to the next: who keeps something that
+     * follows from limits looks here whether it still holds. */
     _Atomic uint64_t sequence;
     /* Goes up after the agent has sent a message to any of the attempt's processes: the shim reads its socket
      * when this moves, and needs no thread for it. */
@@ -184,7 +184,10 @@ struct ledger_page {
     /* Who has the slot: pid << 32 | the low 32 bits of its start time, as /proc has both. Written by
      * the agent, for one after it, which finds the page and knows nobody. 0: nobody. */
     _Atomic uint64_t owners[PAGE_PROCESSES_MAX];
-    uint8_t reserved[1984];
+    /* As limits_page.slot_count, by whichever agent there is: limits may be those of an agent that is no
+     * more, and do not know of slots that its successor gave. Raised before the slot is given. */
+    _Atomic uint32_t slot_count;
+    uint8_t reserved[1980];
     /* Device memory held, by device, then by slot. A process adds to its own slot before it
      * allocates, and takes away after it freed; the sum over the slots never misses anything
      * that is held. The agent sets a dead process's slots to 0 once the device shows its memory gone. */
@@ -208,6 +211,7 @@ _Static_assert(offsetof(struct status_page, completed) == 8192, "a page's layout
 _Static_assert(offsetof(struct status_page, shut) == 8704, "a page's layout");
 _Static_assert(sizeof(struct status_page) == 12288, "a page's layout");
 _Static_assert(offsetof(struct ledger_page, owners) == 64, "a page's layout");
+_Static_assert(offsetof(struct ledger_page, slot_count) == 2112, "a page's layout");
 _Static_assert(offsetof(struct ledger_page, held_bytes) == 4096, "a page's layout");
 _Static_assert(offsetof(struct ledger_page, context_bytes) == 36864, "a page's layout");
 _Static_assert(sizeof(struct ledger_page) == 102400, "a page's layout");

@@ -182,6 +182,7 @@ struct agent {
     struct mps *mps;                         /* NULL: this node does without */
     int register_fd, terms_fd, suspended_fd; /* directories */
     struct event *measure;                   /* what processes hold */
+    bool measures_soon;                      /* it is set because somebody died */
     struct gpu_sample *measured;             /* scratch of that */
     size_t mover_count;
     pid_t movers[AGENT_MOVERS_MAX];

@@ -42,6 +42,7 @@ static void on_measure(evutil_socket_t fd, short what, void *arg)
     bool waits = registrar_waits(a->registrar);
     if (waits)
         sampler_hurry(a->sampler);
+    a->measures_soon = waits;
     measure_after(a, waits ? MEASURE_SOON_MS : MEASURE_MS);
 }
 
@@ -49,7 +50,9 @@ static void on_death(void *arg)
 {
     struct agent *a = arg;
     sampler_hurry(a->sampler);
-    measure_after(a, MEASURE_SOON_MS);
+    if (!a->measures_soon) /* else those who die one after the other put it off for ever */
+        measure_after(a, MEASURE_SOON_MS);
+    a->measures_soon = true;
 }
 
 /* ---- MPS ---- */

@@ -24,6 +24,14 @@ static inline uint64_t claims_add(uint64_t sum, uint64_t claim)
     return claim < CLAIM_MAX && sum + claim < CLAIM_MAX ? sum + claim : CLAIM_MAX;
 }
 
+/* Of a process's counter, to those of others: peaks are not added up. */
+static inline uint64_t counters_add(int counter, uint64_t sum, uint64_t claim)
+{
+    if (counter != STATUS_held_peak)
+        return claims_add(sum, claim);
+    return claim > sum && claim < CLAIM_MAX ? claim : sum;
+}
+
 enum {
     APPLICANTS_MAX = 64, /* of one ward that have not said hello yet */
     HELLO_MS = 2000,
@@ -57,7 +65,9 @@ struct member {
     /* Generation of what it was last told of each number; 0: nothing, SHOWN_UNKNOWN: what another agent
      * told it. */
     uint32_t shown[REGISTER_NEIGHBOURS_MAX];
-    uint64_t read_bytes[PAGE_DEVICES_MAX];               /* its account at the last measurement */
+    uint64_t
+        read_bytes[PAGE_DEVICES_MAX]; /* its account at the last measurement; CLAIM_MAX: none */
+    uint64_t read_allocations;        /* how many it had made by then */
     struct reading readings[PAGE_DEVICES_MAX][READINGS]; /* the older one first */
     struct {
         uint64_t completed; /* the sum over its streams at the last look */

@@ -32,6 +32,8 @@ static void update_slot_count(struct ward *w)
             count = i + 1;
     if (atomic_load(&w->limits.page->slot_count) != count)
         atomic_store(&w->limits.page->slot_count, count);
+    if (atomic_load(&w->ledger.page->slot_count) != count)
+        atomic_store(&w->ledger.page->slot_count, count);
 }
 
 /* Contexts included, also one that is being made. */
@@ -111,6 +113,8 @@ struct member *member_new(struct ward *w, pid_t pid, int pid_fd, int wanted_slot
     }
     *m = (struct member){
         .ward = w, .pid = pid, .pid_fd = pid_fd, .fd = -1, .slot = (uint32_t)slot, .status.fd = -1};
+    for (int i = 0; i < PAGE_DEVICES_MAX; i++)
+        m->read_bytes[i] = CLAIM_MAX;
     if (!watch_end(m)) {
         if (m->ended)
             event_free(m->ended);
@@ -153,7 +157,8 @@ void member_end(struct member *m)
     if (m->status.fd >= 0) {
         status_clear_marks(&m->status);
         for (int i = 0; i < PAGE_COUNTERS_MAX; i++)
-            w->ended_counters[i] = claims_add(w->ended_counters[i], m->status.page->counters[i]);
+            w->ended_counters[i] =
+                counters_add(i, w->ended_counters[i], m->status.page->counters[i]);
     }
     member_free(m);
     leave_slot(w, slot, pid);

@@ -1,4 +1,5 @@
 /* What the limits pages say: who shares a device with whom, and how. */
+#include "base/clock.h"
 #include "base/str.h"
 #include "node/registrar_internal.h"
 
@@ -138,6 +139,8 @@ void ward_fill_limits(struct ward *w)
 {
     struct limits_page *page = w->limits.page;
     bool is_task = w->terms.kind == WORKLOAD_TASK;
+    /* Above what the page of an agent before this one came to: who had that looks anew. */
+    atomic_store(&page->sequence, (uint64_t)clock_boot_ms());
     atomic_store(&page->kind, is_task ? LIMITS_TASK : LIMITS_SERVICE);
     page->device_count = (uint32_t)w->terms.device_count;
     atomic_store(&page->lease_deadline_ms, is_task ? w->registrar->lease_deadline_ms : 0);

@@ -17,12 +17,15 @@ static uint64_t used_by(const struct gpu_sample *sample, pid_t pid, const char *
 
 /*
  * What a process holds beyond its account. The device and the account are not read at the same moment, so a
- * reading counts only if the account stood still around the device's, and of two such readings
- * the smaller: else memory that was freed in between would be charged to it.
+ * reading counts only if the account stood still around the device's (the same bytes, and nothing allocated
+ * meanwhile), and of two such readings the smaller: else memory that was freed in between would be charged to it.
  */
 static void measure_beyond(struct member *m, const struct gpu_sample *sample, bool is_between)
 {
     const struct ward *w = m->ward;
+    uint64_t allocations = m->status.page ? m->status.page->counters[STATUS_allocations] : 0;
+    is_between = is_between && allocations == m->read_allocations;
+    m->read_allocations = allocations;
     for (int i = 0; i < w->terms.device_count; i++) {
         uint64_t account = claims_add(0, w->ledger.page->held_bytes[i][m->slot]);
         bool stood_still = is_between && account == m->read_bytes[i];
@@ -123,7 +126,7 @@ void ward_measure(struct ward *w, struct ward_usage *ret)
         list_for_each (it, &w->members) {
             const struct member *m = list_entry(it, struct member, link);
             if (m->status.page)
-                sum = claims_add(sum, m->status.page->counters[i]);
+                sum = counters_add(i, sum, m->status.page->counters[i]);
         }
         ret->counters[i] = sum;
     }

@@ -166,6 +166,8 @@ static bool fill_address(const char *path, struct sockaddr_un *ret_address)
 static int connect_to_agent(const char *path, int64_t deadline_ms, int64_t away_deadline_ms)
 {
     struct sockaddr_un address;
+    bool has_been =
+        false; /* an agent; where its successor makes its socket there is none for a moment */
     if (!fill_address(path, &address))
         return -EINVAL;
     for (;;) {
@@ -177,7 +179,8 @@ static int connect_to_agent(const char *path, int64_t deadline_ms, int64_t away_
         if (r == 0)
             return fd;
         (void)sys_close(fd);
-        if (now_ms() >= (r == -ECONNREFUSED ? away_deadline_ms : deadline_ms))
+        has_been |= r == -ECONNREFUSED;
+        if (now_ms() >= (has_been ? away_deadline_ms : deadline_ms))
             return r;
         sleep_ms(RETRY_MS);
     }
@@ -234,10 +237,16 @@ static void close_all(const int *fds)
     }
 }
 
-/* The next packet, zero behind its end; fds that did not come are -1. False, with nothing to be closed:
- * none came in time, or the other side speaks another language. */
-static bool receive(int fd, int64_t deadline_ms, union packet *ret_packet,
-                    int ret_fds[REGISTER_FDS_MAX])
+enum receipt {
+    RECEIPT_PACKET,
+    RECEIPT_NONE,    /* none came in time */
+    RECEIPT_END,     /* the other side is gone */
+    RECEIPT_FOREIGN, /* it speaks another language */
+};
+
+/* The next packet, zero behind its end; fds that did not come are -1. There is nothing to be closed if it is none. */
+static enum receipt receive(int fd, int64_t deadline_ms, union packet *ret_packet,
+                            int ret_fds[REGISTER_FDS_MAX])
 {
     union {
         char bytes[CMSG_SPACE(REGISTER_FDS_MAX * sizeof(int))];
@@ -256,7 +265,7 @@ static bool receive(int fd, int64_t deadline_ms, union packet *ret_packet,
         struct pollfd answer = {.fd = fd, .events = POLLIN};
         int64_t left_ms = deadline_ms - now_ms();
         if (left_ms <= 0)
-            return false;
+            return RECEIPT_NONE;
         (void)sys_call(SYS_poll, (long)&answer, 1, left_ms, 0, 0, 0);
     }
     for (int i = 0; i < REGISTER_FDS_MAX; i++)
@@ -267,9 +276,9 @@ static bool receive(int fd, int64_t deadline_ms, union packet *ret_packet,
     if (count >= (long)sizeof(struct register_header) &&
         ret_packet->header.magic == REGISTER_MAGIC &&
         ret_packet->header.version == REGISTER_VERSION)
-        return true;
+        return RECEIPT_PACKET;
     close_all(ret_fds);
-    return false;
+    return count > 0 ? RECEIPT_FOREIGN : RECEIPT_END;
 }
 
 static bool make_status(struct client *client)
@@ -286,21 +295,30 @@ static bool make_status(struct client *client)
     return client->status;
 }
 
-/* The next WELCOME or REFUSED, true if it is a welcome; what else an agent may say before is not for this
- * shim. The descriptors are the caller's then. */
-static bool await_welcome(int fd, int64_t deadline_ms, union packet *ret_packet,
-                          int ret_fds[REGISTER_FDS_MAX])
+enum answer {
+    ANSWER_NONE,
+    ANSWER_WELCOME,
+    ANSWER_REFUSED,
+    ANSWER_LATER, /* there is no room, or the agent has ended: another time */
+};
+
+/* The next WELCOME or REFUSED; what else an agent may say before is not for this shim. The descriptors are the
+ * caller's if it is a welcome. */
+static enum answer await_answer(int fd, int64_t deadline_ms, union packet *ret_packet,
+                                int ret_fds[REGISTER_FDS_MAX])
 {
-    while (receive(fd, deadline_ms, ret_packet, ret_fds)) {
+    enum receipt receipt;
+    while ((receipt = receive(fd, deadline_ms, ret_packet, ret_fds)) == RECEIPT_PACKET) {
         if (ret_packet->header.kind == REGISTER_WELCOME &&
             ret_packet->welcome.slot < PAGE_PROCESSES_MAX)
-            return true;
+            return ANSWER_WELCOME;
         close_all(ret_fds);
-        if (ret_packet->header.kind == REGISTER_WELCOME ||
-            ret_packet->header.kind == REGISTER_REFUSED)
-            return false;
+        if (ret_packet->header.kind == REGISTER_REFUSED)
+            return ret_packet->refused.reason == REGISTER_FULL ? ANSWER_LATER : ANSWER_REFUSED;
+        if (ret_packet->header.kind == REGISTER_WELCOME)
+            return ANSWER_REFUSED;
     }
-    return false;
+    return receipt == RECEIPT_END ? ANSWER_LATER : ANSWER_NONE;
 }
 
 static bool take_welcome(struct client *client, const union packet *packet, const int *fds)
@@ -315,21 +333,40 @@ static bool take_welcome(struct client *client, const union packet *packet, cons
     return client->limits && client->ledger;
 }
 
-static bool register_with_agent(struct client *client, const char *path, int wait_ms)
+/* Once; *client is as before client_start() unless it is welcome. */
+static enum answer try_to_register(struct client *client, const char *path, int wait_ms,
+                                   int64_t away_deadline_ms)
 {
-    int64_t away_ms = wait_ms > 0 ? CLIENT_AWAY_MS : 0;
     union packet packet;
     int fds[REGISTER_FDS_MAX];
+    enum answer answer = ANSWER_NONE;
+    *client = (struct client){.socket.fd = -1, .status_file.fd = -1, .ledger_file.fd = -1};
     int fd =
-        make_status(client) ? connect_to_agent(path, now_ms() + wait_ms, now_ms() + away_ms) : -1;
-    if (fd >= 0)
+        make_status(client) ? connect_to_agent(path, now_ms() + wait_ms, away_deadline_ms) : -1;
+    if (fd >= 0) {
         client->socket = keep_file(fd);
-    client->is_registered = fd >= 0 && send_hello(client, fd, false) &&
-                            await_welcome(fd, now_ms() + wait_ms + ANSWER_MS, &packet, fds) &&
-                            take_welcome(client, &packet, fds);
+        answer = send_hello(client, fd, false)
+                     ? await_answer(fd, now_ms() + wait_ms + ANSWER_MS, &packet, fds)
+                     : ANSWER_LATER;
+    }
+    if (answer == ANSWER_WELCOME && !take_welcome(client, &packet, fds))
+        answer = ANSWER_REFUSED;
+    client->is_registered = answer == ANSWER_WELCOME;
     if (!client->is_registered)
         client_leave(client);
-    return client->is_registered;
+    return answer;
+}
+
+/* Now or, where the agent is away or has no room left, when it is back and has. */
+static enum answer register_with_agent(struct client *client, const char *path, int wait_ms)
+{
+    int64_t away_deadline_ms = now_ms() + (wait_ms > 0 ? CLIENT_AWAY_MS : 0);
+    for (;;) {
+        enum answer answer = try_to_register(client, path, wait_ms, away_deadline_ms);
+        if (answer != ANSWER_LATER || now_ms() >= away_deadline_ms)
+            return answer;
+        sleep_ms(RETRY_MS);
+    }
 }
 
 bool client_start(struct client *client, int wait_ms)
@@ -337,9 +374,11 @@ bool client_start(struct client *client, int wait_ms)
     const char *path = getenv("GPUMUX_REGISTER");
     *client = (struct client){.socket.fd = -1, .status_file.fd = -1, .ledger_file.fd = -1};
     if (path && *path) {
-        if (register_with_agent(client, path, wait_ms))
+        enum answer answer = register_with_agent(client, path, wait_ms);
+        if (answer == ANSWER_WELCOME)
             return true;
-        if (read_number("GPUMUX_QUOTA_BYTES") == 0)
+        /* Whom an agent turned away has no quota of its own beside the one that others share. */
+        if (answer != ANSWER_NONE || read_number("GPUMUX_QUOTA_BYTES") == 0)
             return false;
     }
     return start_privately(client);
@@ -380,7 +419,8 @@ void client_listen(struct client *client)
         return;
     /* First this, then the messages: one that comes meanwhile is not missed. */
     atomic_store(&client->messages_seen, atomic_load(&client->limits->messages));
-    while (is_same(&client->socket) && receive(client->socket.fd, 0, &packet, fds)) {
+    while (is_same(&client->socket) &&
+           receive(client->socket.fd, 0, &packet, fds) == RECEIPT_PACKET) {
         take_message(client, &packet, fds);
         close_all(fds);
     }
@@ -404,7 +444,7 @@ static bool take_new_limits(struct client *client, const union packet *packet, c
     return limits && pages_replace((void *)(uintptr_t)client->limits, limits, bytes);
 }
 
-static void rejoin(struct client *client)
+static bool rejoin(struct client *client)
 {
     const char *path = getenv("GPUMUX_REGISTER");
     union packet packet;
@@ -413,8 +453,9 @@ static void rejoin(struct client *client)
                  ? connect_to_agent(path, 0, 0)
                  : -1;
     if (fd < 0)
-        return;
-    if (send_hello(client, fd, true) && await_welcome(fd, now_ms() + AGAIN_MS, &packet, fds)) {
+        return false;
+    if (send_hello(client, fd, true) &&
+        await_answer(fd, now_ms() + AGAIN_MS, &packet, fds) == ANSWER_WELCOME) {
         bool is_new = take_new_limits(client, &packet, fds);
         close_all(fds);
         if (is_new) {
@@ -422,19 +463,22 @@ static void rejoin(struct client *client)
             client->socket = keep_file(fd);
             atomic_store(&client->messages_seen, 0);
             count(client, STATUS_rejoins);
-            return;
+            return true;
         }
     }
     (void)sys_close(fd);
+    return false;
 }
 
-void client_check(struct client *client)
+bool client_check(struct client *client)
 {
+    bool is_new = false;
     if (!client->is_registered || is_agent_there(client) || !lock_try(&client->lock))
-        return;
+        return false;
     if (now_ms() - client->tried_ms >= REJOIN_MS) {
         client->tried_ms = now_ms();
-        rejoin(client);
+        is_new = rejoin(client);
     }
     lock_release(&client->lock);
+    return is_new;
 }

@@ -58,8 +58,8 @@ void client_leave(struct client *client);
 /* Takes what the agent has sent: neighbours that came and went. */
 void client_listen(struct client *client);
 /* Looks whether the agent is still there, and for a new one if it is not, at most once a second: the process
- * keeps its pages, its slot and the limits it had until the new agent says others. */
-void client_check(struct client *client);
+ * keeps its pages, its slot and the limits it had until the new agent says others. True: it has. */
+bool client_check(struct client *client);
 
 /* At every launch, `count` of which came before. */
 static inline void client_poll(struct client *client, uint64_t count)
@@ -69,5 +69,5 @@ static inline void client_poll(struct client *client, uint64_t count)
                          0))
         client_listen(client);
     if (__builtin_expect(count % CLIENT_CHECK_EVERY == 0, 0))
-        client_check(client);
+        (void)client_check(client);
 }

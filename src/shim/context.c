@@ -51,7 +51,8 @@ static bool begin_making(struct process *p, int device)
 {
     lock_take(lock_of(p, device));
     bool is_reserved = quota_begin_context(&p->client, device) ||
-                       (pools_let_go(p, device) && quota_begin_context(&p->client, device));
+                       (pools_let_go(p, device) && quota_begin_context(&p->client, device)) ||
+                       (client_check(&p->client) && quota_begin_context(&p->client, device));
     if (is_reserved)
         return true;
     lock_release(lock_of(p, device));

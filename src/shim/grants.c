@@ -7,9 +7,12 @@ static bool try_twice(struct process *p, int device, uint64_t bytes)
            (pools_let_go(p, device) && quota_reserve(&p->client, device, bytes));
 }
 
+/* Limits that nobody keeps up to date may leave less than there is: before anything is refused by them, an agent that
+ * came since is asked. */
 bool grants_reserve(struct process *p, int device, uint64_t bytes)
 {
-    bool is_reserved = try_twice(p, device, bytes);
+    bool is_reserved =
+        try_twice(p, device, bytes) || (client_check(&p->client) && try_twice(p, device, bytes));
     if (!is_reserved)
         process_count(p, STATUS_out_of_memory, 1);
     return is_reserved;

@@ -54,10 +54,18 @@ static uint64_t held_in(const struct client *client, int device, uint32_t slot)
                                                     memory_order_relaxed));
 }
 
+/* The limits may be of an agent that is gone, the ledger's are of the one that is there. */
+static uint32_t slots_used(const struct client *client)
+{
+    uint32_t of_limits = atomic_load_explicit(&client->limits->slot_count, memory_order_relaxed);
+    uint32_t of_ledger = atomic_load_explicit(&client->ledger->slot_count, memory_order_relaxed);
+    return of_limits > of_ledger ? of_limits : of_ledger;
+}
+
 uint64_t quota_held(const struct client *client, int device)
 {
     uint64_t sum = 0;
-    uint32_t slot_count = atomic_load_explicit(&client->limits->slot_count, memory_order_relaxed);
+    uint32_t slot_count = slots_used(client);
     if (!is_index(device))
         return 0;
     for (uint32_t i = 0; i < PAGE_PROCESSES_MAX; i++)

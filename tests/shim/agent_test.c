@@ -239,7 +239,7 @@ static void check_refusal(void (*answer)(struct agent *, const struct peer *))
 static void answer_refused(struct agent *agent, const struct peer *peer)
 {
     const struct register_refused packet = {.header = header_of(REGISTER_REFUSED, sizeof(packet)),
-                                            .reason = REGISTER_FULL};
+                                            .reason = REGISTER_STRANGER};
     (void)agent;
     send_packet(peer, &packet, sizeof(packet), 0, NULL);
 }
@@ -286,12 +286,71 @@ static void test_refusals(void **state)
 {
     (void)state;
     check_refusal(answer_refused);
+    /* Nor does it fall back to a quota for itself alone. */
+    setenv("GPUMUX_QUOTA_BYTES", "1073741824", 1);
+    check_refusal(answer_refused);
+    unsetenv("GPUMUX_QUOTA_BYTES");
     check_refusal(answer_other_version);
     check_refusal(answer_other_page_version);
     check_refusal(answer_slot_beyond);
     check_refusal(answer_without_pages);
-    check_refusal(answer_end);
+    check_refusal(answer_end); /* it comes again, and is not heard */
     check_refusal(answer_nothing);
+}
+
+/* It comes again until there is room. */
+static void test_a_full_agent(void **state)
+{
+    struct agent agent;
+    struct host host;
+    struct peer peer;
+    const struct register_refused packet = {.header = header_of(REGISTER_REFUSED, sizeof(packet)),
+                                            .reason = REGISTER_FULL};
+    (void)state;
+    start_agent(&agent, &api);
+    start_host(&agent, &serve, &host);
+    tell(&host, "open");
+    for (int i = 0; i < 3; i++) {
+        accept_peer(&agent, &peer);
+        send_packet(&peer, &packet, sizeof(packet), 0, NULL);
+        leave(&peer);
+    }
+    accept_peer(&agent, &peer);
+    welcome(&agent, &peer, 5);
+    assert_int_equal(hear(&host), 0);
+    assert_int_equal(ask(&host, "alloc 2097152"), 0);
+    assert_int_equal(agent.ledger->held_bytes[1][5], 2 * MIB);
+    end_host(&host);
+    leave(&peer);
+    stop_agent(&agent);
+}
+
+/* Its socket is there and nobody listens: it is started again, and has the limits. */
+static void test_an_agent_that_is_away(void **state)
+{
+    struct agent agent, next;
+    struct host host;
+    struct peer peer;
+    (void)state;
+    setenv("GPUMUX_QUOTA_BYTES", "1073741824", 1);
+    start_agent(&agent, &api);
+    close(agent.listener);
+    agent.listener = -1;
+    start_host(&agent, &serve, &host);
+    unsetenv("GPUMUX_QUOTA_BYTES");
+    tell(&host, "open");
+    usleep(2500000); /* longer than it waits for one that never was */
+    start_agent(&next, &api);
+    assert_int_equal(rename(next.path, agent.path), 0);
+    accept_peer(&next, &peer);
+    welcome(&next, &peer, 1);
+    assert_int_equal(hear(&host), 0);
+    assert_int_equal(ask(&host, "alloc 67108865"), 2);
+    end_host(&host);
+    leave(&peer);
+    unlink(agent.path);
+    stop_agent(&agent);
+    stop_agent(&next);
 }
 
 /* The device that the process uses is none that it was given. */
@@ -422,6 +481,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_context_is_measured),
         cmocka_unit_test(test_an_older_agent),
         cmocka_unit_test(test_a_newer_agent),
+        cmocka_unit_test(test_a_full_agent),
+        cmocka_unit_test(test_an_agent_that_is_away),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_an_unknown_device),
         cmocka_unit_test(test_neighbours),

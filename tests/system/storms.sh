@@ -3,7 +3,7 @@
 # lost. On emulated devices. STORM_ROUNDS: allocations of each racer; STORM_DEATHS: processes that are killed.
 . "$(dirname "$0")/lib.sh"
 deadline_s=180
-rounds=${STORM_ROUNDS:-4000}
+rounds=${STORM_ROUNDS:-2000}
 deaths=${STORM_DEATHS:-60}
 racer=$GPUMUX_BUILD/tests/shim/shim_racer
 storm=$GPUMUX_BUILD/tests/shim/shim_storm
@@ -21,24 +21,30 @@ grep -q "'gpumux up' starts it" "$work/out" || fail "$(cat "$work/out")"
 
 echo "-- processes race for their quota while the agent is killed; some begin while there is none"
 up
-race=$(task "for i in 1 2 3 4; do $racer $rounds:\$i:2 < /dev/null & done
-    for i in 5 6 7 8; do sleep 0.5; $racer $rounds:\$i:1 < /dev/null & done; wait")
+race=$(task "for i in 1 2 3 4 5 6 7 8; do
+        until [ -e $work/raced ]; do $racer $rounds:\$i:2 < /dev/null || echo \$?; done &
+    done; wait")
 wait_field "$race" state running
-# Whatever is seen is within the quota: by their account and by the device.
+# Whatever the device says is within the quota. (The account has those that are just being refused, for a moment.)
 within() {
-    local seen
-    seen=$(show "$1" | jq -r '.usage | select(. != null) | "\(.protection.counted_bytes // 0) \(.memory_used_bytes)"')
-    for bytes in $seen; do [ "$bytes" -le $quota ] || fail "$bytes bytes of $quota are held: $(show "$1")"; done
+    local bytes
+    bytes=$(show "$1" | jq -r '.usage.memory_used_bytes // 0')
+    [ "$bytes" -le $quota ] || fail "$bytes bytes of $quota are held: $(show "$1")"
 }
+processes_of() { "$gpumux" logs "$race" | wc -l; }
 for i in 1 2 3; do
+    before=$(processes_of)
     for _ in 1 2 3 4 5 6 7 8; do within "$race"; done
     crash
+    sleep 0.5 # some begin, and wait for an agent
     up
+    wait_until "they go on" eval '[ "$(processes_of)" -gt $((before + 24)) ]'
 done
+touch "$work/raced"
 while has "$race" state running; do within "$race"; sleep 0.05; done
 ends "$race" succeeded
-"$gpumux" logs "$race" | sort | uniq -c | awk '$2 != 0' | grep . && fail "a racer was answered neither with memory nor without"
-[ "$("$gpumux" logs "$race" | wc -l)" = 24 ] || fail "a racer did not end: $("$gpumux" logs "$race")"
+# Each says three times how many answers were neither memory nor out of memory.
+[ "$("$gpumux" logs "$race" | sort -u)" = 0 ] || fail "$("$gpumux" logs "$race" | sort | uniq -c)"
 
 echo "-- killed at any moment: the ledger is exact soon after"
 # Half of them at a place of the accounting, half by the watcher. One lives on, with what it holds.
