@@ -50,6 +50,7 @@ echo "-- killed at any moment: the ledger is exact soon after"
 # Half of them at a place of the accounting, half by the watcher. One lives on, with what it holds.
 faults=$GPUMUX_BUILD/lib/libgpumux-cuda-faults.so
 victims=$(task "$burn --step-ms 5 --memory 64m --steps 1000000 & echo \$! > $work/survivor
+    until [ -e $work/begin ]; do sleep 0.02; done
     for i in 1 2 3 4; do
         while [ ! -e $work/enough ]; do $racer 1000000:\$i:1 < /dev/null > /dev/null; done &
         at=\$i
@@ -60,7 +61,8 @@ victims=$(task "$burn --step-ms 5 --memory 64m --steps 1000000 & echo \$! > $wor
     done 2> /dev/null
     wait")
 counted() { usage "$victims" protection.counted_bytes; }
-wait_until "the survivor has its memory" eval '[ "$(counted)" -ge $((64 * mib)) ]'
+wait_until "the survivor has its memory" eval '[ "$(counted)" = $((64 * mib)) ]'
+touch "$work/begin"
 said=$("$watcher" "$daemon_pid" "$deaths" "$(cat "$work/survivor")") || fail "$said"
 echo "   $said"
 late=$(sed -E 's/.* late=([0-9]+).*/\1/' <<< "$said") held=$(sed -E 's/.* held=([0-9]+).*/\1/' <<< "$said")
