@@ -258,6 +258,8 @@ static void launch_some(const struct work *work)
     EXPECT(driver.cuStreamSynchronize(work->stream) == 0);
 }
 
+static CUresult (*destroy_graph)(CUgraph);
+
 static void capture(const struct work *work)
 {
     CUgraph graph = NULL;
@@ -273,6 +275,7 @@ static void capture(const struct work *work)
     EXPECT(driver.cuGraphLaunch(ready, work->stream) == 0);
     EXPECT(driver.cuStreamSynchronize(work->stream) == 0);
     EXPECT(driver.cuGraphExecDestroy(ready) == 0);
+    EXPECT(destroy_graph(graph) == 0);
 }
 
 /* Registration is interrupted too. Prints how many kernels and graphs it launched. */
@@ -282,6 +285,7 @@ static void storm_of_signals(void)
     const struct itimerval never = {0};
     struct work work = {0};
     long loops[3] = {0};
+    *(void **)&destroy_graph = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGraphDestroy");
     be_interrupted();
     open_work(&work);
     for (int step = 0; step < 3; step++) {

@@ -1,10 +1,12 @@
 #!/bin/bash
 # Many processes of one attempt, and an agent that is killed under them: the quota holds, the account is exact, nobody is
-# lost. On emulated devices. STORM_ROUNDS: allocations of each racer; STORM_DEATHS: processes that are killed.
+# lost. On emulated devices. STORM_ROUNDS: allocations of each racer; STORM_DEATHS: processes that are killed;
+# STORM_LATE_PERCENT: of which so many may be in the ledger for longer than 200 ms.
 . "$(dirname "$0")/lib.sh"
 deadline_s=180
 rounds=${STORM_ROUNDS:-2000}
 deaths=${STORM_DEATHS:-60}
+late_percent=${STORM_LATE_PERCENT:-25}
 racer=$GPUMUX_BUILD/tests/shim/shim_racer
 storm=$GPUMUX_BUILD/tests/shim/shim_storm
 watcher=$GPUMUX_BUILD/tests/system/ledger_watch
@@ -67,7 +69,8 @@ said=$("$watcher" "$daemon_pid" "$deaths" "$(cat "$work/survivor")") || fail "$s
 echo "   $said"
 late=$(sed -E 's/.* late=([0-9]+).*/\1/' <<< "$said") held=$(sed -E 's/.* held=([0-9]+).*/\1/' <<< "$said")
 [ "$held" -ge $((deaths / 4)) ] || fail "too few had anything: $said"
-[ $((late * 4)) -le "$deaths" ] || fail "the agent is late: $said" # on a machine with other work
+# On a machine with other work; and a sanitizer's agent is slow.
+[ $((late * 100)) -le $((late_percent * deaths)) ] || fail "the agent is late: $said"
 touch "$work/enough"
 exact() { [ "$(counted)" = $((64 * mib)) ] && [ "$(usage "$victims" memory_used_bytes)" = $((64 * mib)) ]; }
 for pid in $(pgrep -f "^$racer 1000000:"); do kill -KILL "$pid"; done
