@@ -108,7 +108,8 @@ static int report(const struct interference_table *t, const struct split *split,
            forest.predict_us);
     for (int s = 0; s < PREDICTOR_SOURCE_END; s++)
         if (forest.sources[s] + both.sources[s] > 0)
-            printf("%s:%zu/%zu,", predictor_source_name(s), forest.sources[s], both.sources[s]);
+            printf("%s:%zu/%zu,", predictor_source_name((enum predictor_source)s),
+                   forest.sources[s], both.sources[s]);
     printf("\n");
     fprintf(splits, "%s %s", split->kind, split->name);
     for (size_t i = 0; i < t->count; i++)

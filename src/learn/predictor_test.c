@@ -312,7 +312,8 @@ static void test_sources_have_names(void **state)
     (void)state;
     for (int i = 0; i < PREDICTOR_SOURCE_END; i++)
         for (int j = 0; j < i; j++)
-            assert_string_not_equal(predictor_source_name(i), predictor_source_name(j));
+            assert_string_not_equal(predictor_source_name((enum predictor_source)i),
+                                    predictor_source_name((enum predictor_source)j));
 }
 
 int main(void)
