@@ -270,10 +270,11 @@ static void welcome(struct agent *a, const struct nodemsg *msg)
     expect_word(l, l->silence_ms);
     log_write(a->log, LOG_INFO, "joined control", "session=%llu attempts=%zu",
               (unsigned long long)l->session, a->run_count);
-    /* What happened between hello and welcome was not sent. */
+    /* What happened between hello and welcome was not sent. Devices first: an attempt that ended because its device
+     * was disabled must not be placed there again. */
+    send_beat(a);
     list_for_each (it, &a->runs)
         run_report(list_entry(it, struct run, link));
-    send_beat(a);
     renewal_start(a, msg->renew_ms);
 }
 
