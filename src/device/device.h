@@ -116,7 +116,6 @@ enum device_mps {
 enum device_event_kind {
     DEVICE_SAMPLE,       /* every 200 ms: also how time passes */
     DEVICE_XID,          /* the driver's word */
-    DEVICE_FAULT,        /* a process was answered with a fatal error of the device */
     DEVICE_MPS,          /* the word of its watch, or the answer to MPS_CHECK and MPS_REPLACE */
     DEVICE_SELF_TESTED,  /* the answer to SELF_TEST */
     DEVICE_OPERATOR,     /* enables or disables it */

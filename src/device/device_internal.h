@@ -81,8 +81,6 @@ void device_change(struct device_monitor *d, enum device_state to, const char *f
 
 /* repair.c */
 void repair_xid(struct device_monitor *d, int xid);
-/* A fatal fault of unknown origin; cause is for people. */
-void repair_fault(struct device_monitor *d, const char *cause);
 void repair_mps(struct device_monitor *d, enum device_mps mps, const char *why);
 /* A tenant that was told to leave before we were there. */
 void repair_resume(struct device_monitor *d, struct tenant *t);

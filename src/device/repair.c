@@ -140,7 +140,8 @@ void repair_left(struct device_monitor *d, struct tenant *t, bool failed)
         d->fault_open_until_ms = 0;
 }
 
-void repair_fault(struct device_monitor *d, const char *cause)
+/* Of unknown origin; cause is for people. */
+static void fault(struct device_monitor *d, const char *cause)
 {
     size_t clients = tenants_unblamed(d, false), isolated = tenants_unblamed(d, true);
     if (d->repair != REPAIR_NONE || d->state == DEVICE_DISABLED || clients + isolated == 0)
@@ -198,7 +199,7 @@ void repair_xid(struct device_monitor *d, int xid)
     case XID_FAULT:
         device_say(d, DEVICE_ACT_NOTE, "%s", cause);
         if (!cleaning_up)
-            repair_fault(d, cause);
+            fault(d, cause);
         break;
     case XID_FATAL:
         device_say(d, DEVICE_ACT_ALARM, "%s", cause);

@@ -190,9 +190,6 @@ void device_step(struct device_monitor *d, const struct device_event *event,
     case DEVICE_XID:
         repair_xid(d, event->xid);
         break;
-    case DEVICE_FAULT:
-        repair_fault(d, "a process was answered with a fatal error");
-        break;
     case DEVICE_MPS:
         repair_mps(d, event->mps, event->mps_why);
         break;

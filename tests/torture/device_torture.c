@@ -251,24 +251,21 @@ static void time_passes(struct world *w)
 static void trouble(struct world *w)
 {
     static const int xids[] = {13, 31, 43, 45, 68, 62, 109, 48, 79, 94};
-    switch (rng_below(&w->rng, 8)) {
+    switch (rng_below(&w->rng, 7)) {
     case 0:
         /* The last three disable it: rarer. */
         step(w, (struct device_event){.kind = DEVICE_XID,
                                       .xid = xids[rng_below(&w->rng, chance(w, 5) ? 10 : 7)]});
         break;
     case 1:
-        step(w, (struct device_event){.kind = DEVICE_FAULT});
-        break;
-    case 2:
         step(w, (struct device_event){.kind = DEVICE_MPS,
                                       .mps = chance(w, 4) ? DEVICE_MPS_LOST : DEVICE_MPS_FAULTED});
         break;
-    case 3:
+    case 2:
         step(w, (struct device_event){.kind = DEVICE_OPERATOR,
                                       .operator_says = {.enable = !chance(w, 4)}});
         break;
-    case 4: {
+    case 3: {
         struct inmate *m = &w->inmates[rng_below(&w->rng, TENANTS)];
         if (m->there)
             leave(w, m);
