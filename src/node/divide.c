@@ -170,6 +170,13 @@ static int sms_of(const struct agent *a, const char *uuid)
     return 0;
 }
 
+/* In mode time a task gives way at its launches, if the shim is in it: fewer SMs would slow it down beside a service
+ * that has nothing to do. */
+static bool gives_way(const struct agent *a, const struct terms *terms, enum share_mode mode)
+{
+    return mode == SHARE_TIME && terms->is_protected && !a->config->share_in_time;
+}
+
 void divide_share(const struct agent *a, struct terms *terms)
 {
     const struct share_service *services[SERVICES_MAX];
@@ -178,7 +185,7 @@ void divide_share(const struct agent *a, struct terms *terms)
         return;
     size_t count = services_on(a, terms->devices[0], services);
     share_divide(services, count, clock_wall_ms(), &division);
-    if (division.forecast_percent < 0)
+    if (division.forecast_percent < 0 || gives_way(a, terms, division.mode))
         return;
     int percent = share_in_whole_sms(share_of_task_percent(division.forecast_percent),
                                      sms_of(a, terms->devices[0]));

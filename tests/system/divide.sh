@@ -14,11 +14,11 @@ limit_is() { [ "$(limit "$1" "$2")" = "$3" ]; }
 rate_below() { local rate; rate=$(limit "$1" rate_permille); [ "${rate:-0}" -gt 0 ] && [ "$rate" -lt "$2" ]; }
 metric() { curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | sed -n "s/^$1{.*workload=\"$2\".*} //p"; }
 told() { "$gpumux" events | grep "$1"; }
-# The share that a task which starts now gets from the driver.
+# The share that a task which starts now gets from the driver; nothing: all.
 share_now() { "$gpumux" run --quota 1g -- env | sed -n 's/^CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=//p'; }
 
 echo "-- a service that says how long it takes"
-up
+up --set share_in_time=true
 little=$(service 50 1)
 wait_field "$little" state running
 answers() { show "$little" | jq -e '.usage | .latency_ms >= 0.9 and .requests_10s > 50'; }
@@ -26,19 +26,23 @@ wait_until "its latency is known" answers
 "$gpumux" describe "$little" | grep -q 'latency [0-9.]* ms' || fail "$("$gpumux" describe "$little")"
 [ -n "$(metric gpumux_service_latency_seconds "$little")" ] || fail "no metric of its latency"
 
-echo "-- beside a service that has little to do: most of the SMs, in time"
+echo "-- SMs for it from tasks that wait for it as well: only where that was asked for"
 [ "$(share_now)" = 90 ] || fail "a share of $(share_now)"
+crash
+up
+[ -z "$(share_now)" ] || fail "a share of $(share_now)"
+
+echo "-- beside a service that has little to do: all of the SMs, in time"
 first=$(task --step-ms 5)
 wait_until "it waits for the service" mode_is "$first" time
 [ "$(limit "$first" gate_us)" -gt 0 ] || fail "no gate: $(show "$first")"
-limit_is "$first" share_percent 90 || fail "$(show "$first")"
+limit_is "$first" share_percent 100 || fail "$(show "$first")"
 limit_is "$first" rate_permille 0 || fail "held by its rate: $(show "$first")"
-[[ $(field "$first" enforcement) == *"90 % of the SMs, for service $little"* ]] || fail "$(field "$first" enforcement)"
 "$gpumux" describe "$first" > "$work/out"
-grep -q " share 90%: service $little beside it used up to" "$work/out" || fail "$(cat "$work/out")"
+grep -q ' share 100%: it may use all of them' "$work/out" || fail "$(cat "$work/out")"
 grep -q ' gate 20 ms: a service is on its device' "$work/out" || fail "$(cat "$work/out")"
 api GET /metrics > "$work/out"
-grep -q "^gpumux_workload_limit{.*workload=\"$first\",limit=\"share_percent\",.*} 90\$" "$work/out" || fail "$(grep workload_limit "$work/out")"
+grep -q "^gpumux_workload_limit{.*workload=\"$first\",limit=\"share_percent\",.*} 100\$" "$work/out" || fail "$(grep workload_limit "$work/out")"
 
 echo "-- one whose kernels are too long to wait for: in space at once"
 coarse=$(task --step-ms 200 --kernels-per-step 1)
@@ -68,9 +72,16 @@ now=$(share_now)
 echo "-- an agent that crashes leaves what it has learned to the next one"
 crash
 up
-[ "$(share_now)" -lt 90 ] || fail "a share of $(share_now) instead of about $now"
-cancel "$early"
-ends "$early" cancelled
+late=$(task --step-ms 5)
+wait_until "its limits are known" mode_is "$late" space
+now=$(limit "$late" share_percent)
+[ "$now" -lt 90 ] || fail "a share of $now"
+limit_is "$late" rate_permille 0 || fail "held by its rate: $(show "$late")"
+[[ $(field "$late" enforcement) == *"$now % of the SMs, for service $busy"* ]] || fail "$(field "$late" enforcement)"
+"$gpumux" describe "$late" > "$work/out"
+grep -q " share $now%: service $busy beside it used up to" "$work/out" || fail "$(cat "$work/out")"
+for id in "$early" "$late"; do cancel "$id"; done
+for id in "$early" "$late"; do ends "$id" cancelled; done
 cancel "$busy"
 ends "$busy" cancelled
 
