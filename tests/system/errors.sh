@@ -20,13 +20,15 @@ daemon_of() { cat "$(pipe 0)/nvidia-cuda-mps-control.pid" 2> /dev/null; }
 control() { echo "$1" | CUDA_MPS_PIPE_DIRECTORY=$(pipe 0) "$emu/nvidia-cuda-mps-control"; }
 server_is() { control "get_server_status $(control get_server_list)" | grep -q "^$1"; }
 
-# spec KIND STEPS [JSON]: burns on a shared device; STEPS tells its processes from others.
+# spec KIND STEPS [JSON]: works on a shared device; STEPS tells its processes from others. None has much to do: beside a
+# service the shim of a task that launches all the time keeps a core busy.
 spec() {
-    jq -c --arg kind "$1" --arg steps "$2" --arg burn "$burn" \
-        '{kind: $kind, devices: 1, quota: "2g", command: [$burn, "--step-ms", "5", "--sm", "30", "--memory", "1g", "--steps", $steps]} + .' \
-        <<< "${3:-"{}"}"
+    local does="--step-ms 250 --busy-percent 4 --kernels-per-step 1 --steps"
+    [ "$1" = task ] || does="--service --rate 10 --kernel-ms 1 --requests"
+    jq -c --arg kind "$1" --arg command "$burn --sm 30 --memory 1g $does $2" \
+        '{kind: $kind, devices: 1, quota: "2g", command: ($command | split(" "))} + .' <<< "${3:-"{}"}"
 }
-# The processes that burn so many steps on our devices.
+# The processes that burn so many steps, or answer so many requests, on our devices.
 burning() { for p in $(pgrep -f "^$burn.* $1\$"); do grep -qszxF "GPUMUX_EMU=$state/emu/devices" "/proc/$p/environ" && echo "$p"; done; true; }
 signal() { local pids; pids=$(burning "$2"); [ -n "$pids" ] && kill "-$1" $pids; }
 is_client() { local pid; for pid in $(burning "$1"); do fault_free_client "$pid" && return; done; return 1; }
@@ -46,7 +48,7 @@ service_is_unharmed() {
     at "$service" 1 && has "$service" failures 0 && is_client 900001 || fail "the service: $(show "$service" | jq -c .)"
 }
 resumes() { jq -nc --arg file "$work/t/resumed" --arg burn "$burn" \
-    '{resume: ["sh", "-c", ("touch " + $file + "; exec " + $burn + " --step-ms 5 --sm 30 --memory 1g --steps 900002")]}'; }
+    '{resume: ["sh", "-c", ("touch " + $file + "; exec " + $burn + " --step-ms 250 --busy-percent 4 --kernels-per-step 1 --sm 30 --memory 1g --steps 900002")]}'; }
 
 # SIGTERM or SIGINT of a task: it ends by itself, with its work done, and its neighbours live on.
 row_signal() {
@@ -117,7 +119,7 @@ row_killed() {
 
 # stubborn STEPS: a process that burns, under one that does not listen to SIGTERM and outlives it.
 stubborn() {
-    jq -nc --arg burn "$burn --step-ms 5 --sm 30 --memory 1g --steps $1" \
+    jq -nc --arg burn "$burn --step-ms 250 --busy-percent 4 --kernels-per-step 1 --sm 30 --memory 1g --steps $1" \
         '{command: ["sh", "-c", ("trap \"\" TERM; " + $burn + "; while :; do sleep 0.1; done")]}'
 }
 # A client of our own beside the agent's; its answer to cuInit comes into FILE.joined.
