@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "shim/calls.h"
+#include "shim/libraries.h"
 #include "shim/nvml.h"
 #include "shim/process.h"
 #include "shim/resolve.h"
@@ -153,7 +154,7 @@ bool calls_load(struct calls *calls)
     struct driver_search search = {.calls = calls};
     if (calls->is_loaded)
         return true;
-    resolve_locked(find_driver, &search);
+    libraries_visit(find_driver, &search);
     if (!search.is_found)
         return false;
     keep_driver_loaded(search.path);
@@ -241,7 +242,7 @@ static void *find_real(const struct call_row *row)
         size_t call = (size_t)(row - rows);
         return p->calls.has[call] ? ((void *const *)&p->calls.real)[call] : NULL;
     }
-    resolve_locked(find_in_driver, &search);
+    libraries_visit(find_in_driver, &search);
     return search.address;
 }
 
@@ -267,7 +268,7 @@ static struct calls_route route_entry(void *handle, const char *name, const void
     struct symbol_search search = {.caller = caller};
     bool is_dlsym = text_equals(name, "dlsym");
     if (handle == RTLD_NEXT && (is_dlsym || text_equals(name, "dlvsym"))) {
-        resolve_locked(find_caller, &search);
+        libraries_visit(find_caller, &search);
         if (search.is_before)
             return (struct calls_route){.value =
                                             is_dlsym ? (void *)entry_dlsym : (void *)entry_dlvsym};

@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "shim/libraries.h"
 #include "shim/nvml.h"
 #include "shim/process.h"
 #include "shim/quota.h"
@@ -42,7 +43,7 @@ static void find_in_library(void *argument)
 static void *look_up(enum nvml_call call)
 {
     struct search search = {.symbol = rows[call].symbol};
-    resolve_locked(find_in_library, &search);
+    libraries_visit(find_in_library, &search);
     atomic_store_explicit(&the_process.nvml.real[call], search.address, memory_order_release);
     return search.address;
 }

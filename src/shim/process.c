@@ -72,6 +72,7 @@ static void become_child(void)
 {
     struct process *p = &the_process;
     uint32_t state = state_of(atomic_load(&p->state));
+    libraries_after_fork(true);
     if (state == PROCESS_PASSIVE)
         return;
     if (state == PROCESS_READY)
@@ -90,11 +91,16 @@ static void become_child(void)
     atomic_store(&p->state, PROCESS_NEW);
 }
 
+static void stay_parent(void)
+{
+    libraries_after_fork(false);
+}
+
 static void watch_forks(struct process *p)
 {
     uint32_t no = 0;
     if (&__register_atfork && atomic_compare_exchange_strong(&p->has_fork_handler, &no, 1))
-        (void)__register_atfork(NULL, NULL, become_child, NULL);
+        (void)__register_atfork(libraries_before_fork, stay_parent, become_child, NULL);
 }
 
 /* By the one thread that starts; returns the state that follows. */

@@ -28,6 +28,7 @@
 #include "shim/exit.h"
 #include "shim/graphs.h"
 #include "shim/launch.h"
+#include "shim/libraries.h"
 #include "shim/mappings.h"
 #include "shim/nvml.h"
 #include "shim/pools.h"
@@ -47,6 +48,7 @@ struct process {
     _Atomic uint64_t state; /* enum process_state; while it starts, also who does so (process.c) */
     _Atomic uint64_t refused_ns; /* when: it is tried again now and then */
     _Atomic uint32_t has_fork_handler;
+    struct libraries libraries;
     _Atomic(void *) behind_entry[PROCESS_ENTRIES];
     struct calls calls;
     struct client client; /* READY: it is there */

@@ -220,23 +220,3 @@ bool resolve_is_before(const void *code)
     }
     return is_before;
 }
-
-struct visitor {
-    void (*visit)(void *);
-    void *argument;
-};
-
-static int visit_once(struct dl_phdr_info *info, size_t size, void *argument)
-{
-    const struct visitor *v = argument;
-    (void)info;
-    (void)size;
-    v->visit(v->argument);
-    return 1;
-}
-
-void resolve_locked(void (*visit)(void *argument), void *argument)
-{
-    struct visitor v = {visit, argument};
-    dl_iterate_phdr(visit_once, &v);
-}

@@ -3,8 +3,8 @@
  * each library's hash table. The shim can name none of them when it is linked: where dlsym and the
  * pthread functions live differs between C libraries, and its own dlsym stands before theirs.
  *
- * No function here calls the C library, but for resolve_locked. The list changes when libraries come
- * and go: what was loaded at start stays, anything behind it may be looked at under the lock only.
+ * No function here calls the C library. The list changes when libraries come and go: what was loaded at
+ * start stays, anything behind it may be looked at under the lock only (libraries.h).
  */
 #pragma once
 #include <stdbool.h>
@@ -23,5 +23,3 @@ void *resolve_first(const char *name);
 const struct link_map *resolve_library(const char *soname);
 /* Whether the code at the address belongs to a library (or the program) before this one. */
 bool resolve_is_before(const void *code);
-/* Calls `visit` while no library can come or go. */
-void resolve_locked(void (*visit)(void *argument), void *argument);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
+#include "shim/libraries.h"
 #include "shim/resolve.h"
 #include "shim/sys.h"
 
@@ -31,7 +32,7 @@ bool thread_start(void *(*run)(void *argument), void *argument)
     pthread_attr_t attributes;
     pthread_t thread;
     size_t usual_bytes = 0;
-    resolve_locked(find_calls, &calls);
+    libraries_visit(find_calls, &calls);
     if (!calls.create || !calls.init_attributes || !calls.get_stack_size || !calls.set_stack_size ||
         !calls.set_detached || calls.init_attributes(&attributes) != 0 ||
         calls.set_detached(&attributes, PTHREAD_CREATE_DETACHED) != 0)
