@@ -339,11 +339,9 @@ static int begin_leaving(struct error *e, struct run *r)
     if (!r->ward || r->report.phase != ATTEMPT_RUNNING)
         return error_set(e, ERR_CONFLICT, "it does not run on a device");
     if (ward_terms(r->ward)->has_mps)
-        return error_set(
-            e, ERR_UNSUPPORTED,
-            "it shares its device through MPS, whose clients the driver cannot suspend: "
-            "'gpumux requeue' it instead, or submit it without a quota or where mps is "
-            "off, and it can be");
+        return error_set(e, ERR_UNSUPPORTED,
+                         "it shares its device through MPS, whose clients cannot be suspended: "
+                         "'gpumux requeue' it, or submit it without a quota or where mps is off");
     int result = find_processes(e, r);
     if (result == 0)
         result = check_host_memory(e, r);
