@@ -192,13 +192,13 @@ row_mps() {
         attempt=$((attempt + 1))
         wait_until "the device is disabled" eval '[ "$(told "device_state.*disabled: MPS was lost" | wc -l)" = $((attempt - 1)) ]'
         wait_until "the service runs again" at "$service" $attempt
-        wait_until "the task runs again" at "$task" $attempt
-        wait_until "both are clients of MPS" eval 'is_client 900001 && is_client 900002'
+        wait_until "it is a client of MPS" is_client 900001
         [ "$(told "device_state.*init: .*self-test passed" | wc -l)" = $((attempt - 1)) ] || fail "no self-test: $("$gpumux" events)"
         [ "$(told "device_alarm.*MPS was lost" | wc -l)" = $((attempt - 1)) ] || fail "nobody was told"
         [ "$(daemon_of)" != "$before" ] || fail "the daemon is the same"
         ! grep -q . "/proc/$before/cmdline" 2> /dev/null || fail "the old daemon is still there"
     done
+    wait_until "the task runs again" eval 'has "$task" state running && is_client 900002'
     has "$service" failures 0 && has "$task" failures 0 || fail "it was blamed"
     wait_until "MPS is shown" device_is 0 mps ready
     "$gpumux" nodes -o wide | grep ' ready ' > /dev/null || fail "$("$gpumux" nodes -o wide)"

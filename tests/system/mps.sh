@@ -1,6 +1,6 @@
 #!/bin/bash
-# The MPS daemons of a node: one a device while it is used, taken over, replaced when it hangs or ends, never left
-# behind. On emulated devices.
+# The MPS daemons of a node: one a device while it is used, taken over, never left behind. (What follows when one hangs
+# or ends is in errors.sh.) On emulated devices.
 . "$(dirname "$0")/lib.sh"
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 up() { start --emulate 2xH200:24g "$@"; }
@@ -13,13 +13,8 @@ at_attempt() { [ "$(field "$1" attempt)" -ge "$2" ] && has "$1" state running; }
 # Where it runs now: its device may have been out of use for a while.
 follow() {
     part=$(field "$1" 'devices[0]')
-    index=$(api GET /v1/nodes | jq -r --arg u "$part" '.nodes[0].devices[] | select(.uuid == $u).index')
     part=${part#GPU-}
     part=${part%%-*}
-}
-fault() {
-    GPUMUX_EMU=$state/emu/devices CUDA_MPS_PIPE_DIRECTORY=$state/node/mps/$part \
-        "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "${index:-0}" "$@"
 }
 
 echo "-- the first that shares starts it, the next joins it, with shares and priorities"
@@ -51,30 +46,6 @@ up
 has "$first" state running || fail "$(show "$first")"
 "$gpumux" run --quota 1g -- "$burn" --step-ms 5 --memory 512m --steps 3
 [ "$(daemon_of "$part")" = "$pid" ] || fail "it was started anew"
-
-echo "-- one that ends is replaced; its clients begin again, and none is to blame"
-wait_until "it does" fault mps-control-crash
-wait_until "another runs" eval 'alive "$(daemon_of "$part")" && [ "$(daemon_of "$part")" != "$pid" ]'
-wait_until "it is tried again" at_attempt "$first" 2
-has "$first" failures 0 || fail "$(show "$first")"
-follow "$first"
-
-echo "-- one that hangs too"
-pid=$(daemon_of "$part")
-wait_until "it does" fault mps-control-hang
-wait_until "another runs" eval 'alive "$(daemon_of "$part")" && [ "$(daemon_of "$part")" != "$pid" ]'
-wait_until "it is tried again" at_attempt "$first" 3
-has "$first" failures 0 || fail "$(show "$first")"
-follow "$first"
-alive "$pid" && fail "the old one is still there"
-
-echo "-- a server that hangs too"
-pid=$(daemon_of "$part")
-wait_until "it is a client" eval '[ "$(clients | wc -l)" = 1 ]'
-wait_until "it does" fault mps-server-hang
-wait_until "another runs" eval 'alive "$(daemon_of "$part")" && [ "$(daemon_of "$part")" != "$pid" ]'
-wait_until "it is tried again" at_attempt "$first" 4
-follow "$first"
 
 echo "-- nobody uses it: it ends"
 pid=$(daemon_of "$part")
@@ -112,6 +83,9 @@ follow "$first"
 pid=$(daemon_of "$part")
 alive "$pid" || fail "no daemon"
 crash
+# shellcheck disable=SC2046
+kill -TERM $(our_burns)
+wait_until "its client has ended" eval '[ -z "$(our_burns)" ]'
 rm -r "${state:?}/node/mps"
 wait_until "it has ended by itself" eval '! alive "$pid"'
 up

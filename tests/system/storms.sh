@@ -73,7 +73,7 @@ late=$(sed -E 's/.* late=([0-9]+).*/\1/' <<< "$said") held=$(sed -E 's/.* held=(
 [ $((late * 100)) -le $((late_percent * deaths)) ] || fail "the agent is late: $said"
 touch "$work/enough"
 exact() { [ "$(counted)" = $((64 * mib)) ] && [ "$(usage "$victims" memory_used_bytes)" = $((64 * mib)) ]; }
-for pid in $(pgrep -f "^$racer 1000000:"); do kill -KILL "$pid"; done
+for pid in $(pgrep -f "^$racer 1000000:"); do kill -KILL "$pid" 2> /dev/null || true; done # it may have been its turn
 wait_until "the account is the survivor's alone" exact
 cancel "$victims"
 ends "$victims" cancelled
