@@ -18,7 +18,8 @@ enum {
     PIECES = 6,   /* held at most by a thread */
     LARGEST = 48, /* MiB */
     OUT_OF_MEMORY = 2,
-    CONTEXT_TRIES = 10000,
+    CONTEXT_TRIES =
+        60000, /* an agent that was killed may be away for long on a machine with other work */
     CONTEXT_WAIT_US = 1000,
     FORMAT_FLOAT = 0x20,
 };
