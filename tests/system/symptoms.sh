@@ -195,6 +195,8 @@ does 'nodes that are drained, full or not connected' NODE=n1
 ends "$id" succeeded
 elsewhere 'error `store`' tests/system/trouble.sh 'problem:store'
 elsewhere 'takes no new tasks now' tests/system/monitor.sh '"\$gpumux" enable'
+elsewhere 'it would end later beside what runs now' tests/system/cli_commands.sh '"\$gpumux" explain burning'
+elsewhere 'where there is room, and why not there' tests/system/cli_commands.sh '"\$gpumux" explain burning'
 elsewhere 'fault' tests/system/errors.sh 'ends "\$task" failed fault'
 elsewhere '… in one of all that shared the device' tests/system/errors.sh '"in one of all that shared the device"'
 elsewhere 'the cause begins with `Xid`' tests/system/errors.sh '"\$gpumux" enable'
