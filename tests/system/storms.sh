@@ -6,7 +6,7 @@
 deadline_s=180
 rounds=${STORM_ROUNDS:-2000}
 deaths=${STORM_DEATHS:-60}
-late_percent=${STORM_LATE_PERCENT:-25}
+late_percent=${STORM_LATE_PERCENT:-75}
 racer=$GPUMUX_BUILD/tests/shim/shim_racer
 storm=$GPUMUX_BUILD/tests/shim/shim_storm
 watcher=$GPUMUX_BUILD/tests/system/ledger_watch
