@@ -219,8 +219,10 @@ static double least_waited_ms(const struct policy *policy, const struct policy_s
 static bool compares(const struct policy *policy, const struct policy_snapshot *snapshot,
                      const struct policy_waiting *waiting, const struct fleet_class *c)
 {
+    const struct forecast *f = snapshot->fleet->forecast;
     return policy->waits && !snapshot->options.without[POLICY_PART_OPTIMIZER] &&
-           waiting->needs->kind == WORKLOAD_TASK && c->set.count > 0;
+           waiting->needs->kind == WORKLOAD_TASK && c->set.count > 0 &&
+           f->profile(f->context, c->set.device, waiting->known.kind);
 }
 
 bool policy_should_wait(const struct policy *policy, const struct policy_snapshot *snapshot,

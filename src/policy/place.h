@@ -6,6 +6,7 @@
  * time that the new one takes anyway. ΔCT(wait) = the least, over the departures that are next when
  * those ahead of it in the queue have had theirs, of the time until then and the same on what is left
  * there. It is placed if ΔCT(now) ≤ ΔCT(wait) + the time that it has waited: so everything is, in time.
+ * One of a kind of which nothing is known is not kept waiting on a guess.
  */
 #pragma once
 #include "policy/fleet.h"
