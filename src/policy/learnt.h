@@ -1,0 +1,51 @@
+/*
+ * A forecast from what was learnt: how much each task is slowed by the others comes from the predictor
+ * (learn/predictor.h, which starts cold), its PD from that and its batch size, the p99 of a service from
+ * its latency curves and the rate of its requests.
+ *
+ * Answers are remembered by set, so that a decision over many classes of devices costs little more
+ * than looking them up; a new model forgets them.
+ */
+#pragma once
+#include "learn/observations.h"
+#include "learn/predictor.h"
+#include "policy/forecast.h"
+
+enum {
+    LEARNT_KINDS_MAX = 4096,
+    LEARNT_SETS_MAX = 1 << 16, /* answers that are remembered; then they are all forgotten */
+    LEARNT_BATCHES_MAX = 8,    /* batch sizes of a service */
+};
+
+/* A kind of workloads as it is alone. */
+struct learnt_kind {
+    const char *name; /* copied */
+    enum workload_kind kind;
+    uint32_t batch_reference, batch;
+    double iteration_reference_ms, iteration_ms; /* at those */
+    double noise_scale;
+    uint64_t memory_bytes;
+    struct task_profile features;
+    /* Of a service: */
+    double slo_ms, rate_per_s;
+    size_t batch_count; /* ascending */
+    uint32_t batches[LEARNT_BATCHES_MAX];
+    struct pwl_curve curves[LEARNT_BATCHES_MAX]; /* ms of one batch over the share, alone */
+};
+
+struct learnt;
+
+/* NULL when memory is out. */
+struct learnt *learnt_new(void);
+void learnt_free(struct learnt *l);
+/* As long as l; its version is the model's. */
+const struct forecast *learnt_forecast(const struct learnt *l);
+
+/* A new kind; its number, from 1. -ERR_TOO_LARGE, -ERR_NO_MEMORY. */
+int learnt_add_kind(struct learnt *l, const struct learnt_kind *kind, uint32_t *ret_number);
+/* Both borrowed until the next call; either may be NULL. */
+void learnt_set_model(struct learnt *l, const struct predictor *p, const struct observations *o);
+
+/* The p99 of a service's requests, when a batch takes latency_ms: waiting in the queue included. INFINITY
+ * when more come than can be answered. */
+double learnt_sojourn_ms(uint32_t batch, double latency_ms, double rate_per_s);

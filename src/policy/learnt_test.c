@@ -1,0 +1,194 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "policy/learnt.h"
+
+enum { TASKS = 6 };
+
+static const struct forecast_device device = {.model = "NVIDIA H200", .hash = 7};
+
+static double activity_of(uint32_t task)
+{
+    return 0.15 + 0.15 * task;
+}
+
+/* What is true here: somewhat worse than the sum of what all want. */
+static double true_interference(double sum)
+{
+    return 1.1 + 0.8 * fmax(0, sum - 0.5);
+}
+
+static struct learnt *open_learnt(uint32_t kinds[TASKS])
+{
+    struct learnt *l = learnt_new();
+    assert_non_null(l);
+    for (uint32_t i = 0; i < TASKS; i++) {
+        struct learnt_kind k = {.name = "task", .batch_reference = 32, .batch = 32};
+        k.features = (struct task_profile){
+            .family = i + 1, .sm_activity = activity_of(i), .iteration_ms = 50, .busy = 0.9};
+        assert_int_equal(learnt_add_kind(l, &k, &kinds[i]), 0);
+        assert_int_equal(kinds[i], i + 1);
+    }
+    return l;
+}
+
+static struct forecast_answer ask(const struct learnt *l, size_t count, const uint32_t *kinds,
+                                  struct forecast_set *ret_set)
+{
+    const struct forecast *f = learnt_forecast(l);
+    struct forecast_answer answer;
+    *ret_set = (struct forecast_set){.device = &device};
+    for (size_t i = 0; i < count; i++)
+        (void)forecast_set_add(ret_set, kinds[i]);
+    f->together(f->context, ret_set, &answer);
+    return answer;
+}
+
+static void test_cold_start(void **state)
+{
+    uint32_t kinds[TASKS];
+    struct forecast_set set;
+    struct learnt *l = open_learnt(kinds);
+    (void)state;
+    assert_true(ask(l, 1, (uint32_t[]){kinds[2]}, &set).pd[0] == 1);
+    struct forecast_answer both = ask(l, 2, (uint32_t[]){kinds[5], kinds[2]}, &set);
+    assert_true(fabs(both.pd[0] - (activity_of(5) + activity_of(2))) < 1e-9);
+    assert_true(both.pd[0] == both.pd[1]);
+    struct forecast_answer little = ask(l, 2, (uint32_t[]){kinds[0], kinds[1]}, &set);
+    assert_true(little.pd[0] == 1);
+    struct forecast_answer unknown = ask(l, 2, (uint32_t[]){FORECAST_KIND_UNKNOWN, kinds[5]}, &set);
+    assert_true(unknown.pd[0] > 1.5);
+    assert_null(learnt_forecast(l)->profile(learnt_forecast(l)->context, &device, 0));
+    assert_null(learnt_forecast(l)->profile(learnt_forecast(l)->context, &device, 99));
+    learnt_free(l);
+    learnt_free(NULL);
+}
+
+/* Pairs that were measured, and then a model of them: near the truth, and the same when asked again. */
+static void test_learns_from_measurements(void **state)
+{
+    uint32_t kinds[TASKS];
+    struct learnt *l = open_learnt(kinds);
+    struct observations *o = observations_new(1);
+    struct predictor *p = NULL;
+    struct rng rng;
+    double error_cold = 0, error = 0;
+    (void)state;
+    rng_seed(&rng, 2);
+    for (uint32_t i = 0; i < TASKS; i++)
+        for (uint32_t k = 0; k < TASKS; k++)
+            for (int n = 0; n < 2; n++) {
+                struct task_profile own = {.family = i + 1,
+                                           .sm_activity = activity_of(i),
+                                           .iteration_ms = 50,
+                                           .busy = 0.9};
+                struct task_profile other = own;
+                other.family = k + 1;
+                other.sm_activity = activity_of(k);
+                double truth = true_interference(activity_of(i) + activity_of(k));
+                assert_int_equal(
+                    observations_add(o, &own, &other, 1, truth * (0.97 + 0.06 * rng_double(&rng))),
+                    0);
+            }
+    assert_int_equal(predictor_train(o, PREDICTOR_FOREST_ALONE, 3, &p), 0);
+    for (int trained = 0; trained < 2; trained++)
+        for (uint32_t i = 0; i < TASKS; i++)
+            for (uint32_t k = 0; k < TASKS; k++) {
+                struct forecast_set set;
+                double truth = true_interference(activity_of(i) + activity_of(k));
+                learnt_set_model(l, trained ? p : NULL, trained ? o : NULL);
+                struct forecast_answer a = ask(l, 2, (uint32_t[]){kinds[i], kinds[k]}, &set);
+                struct forecast_answer b = ask(l, 2, (uint32_t[]){kinds[k], kinds[i]}, &set);
+                assert_memory_equal(a.pd, b.pd, 2 * sizeof a.pd[0]);
+                *(trained ? &error : &error_cold) += fabs(a.pd[0] / truth - 1);
+            }
+    assert_true(error < 0.06 * TASKS * TASKS && error < error_cold / 2);
+    assert_int_equal(learnt_forecast(l)->version, predictor_id(p));
+    learnt_free(l);
+    predictor_free(p);
+    observations_free(o);
+}
+
+static void test_pd_of_another_batch_size(void **state)
+{
+    struct learnt *l = learnt_new();
+    struct forecast_set set;
+    uint32_t number;
+    (void)state;
+    /* Twice the batch in 1.5 times the time, with noise so large that all samples count: 3/4. */
+    struct learnt_kind k = {.name = "large",
+                            .batch_reference = 32,
+                            .batch = 64,
+                            .iteration_reference_ms = 100,
+                            .iteration_ms = 150,
+                            .noise_scale = 1e9};
+    assert_int_equal(learnt_add_kind(l, &k, &number), 0);
+    assert_true(fabs(ask(l, 1, &number, &set).pd[0] - 0.75) < 1e-6);
+    learnt_free(l);
+}
+
+static void test_latency_of_a_service(void **state)
+{
+    struct learnt *l = learnt_new();
+    uint32_t service, task, others[3];
+    struct forecast_set set;
+    struct pwl_curve alone, beside;
+    (void)state;
+    struct learnt_kind s = {.name = "service", .kind = WORKLOAD_SERVICE, .slo_ms = 100};
+    s.rate_per_s = 20;
+    s.batch_count = 2;
+    s.batches[0] = 1;
+    s.batches[1] = 8;
+    s.curves[0] = (struct pwl_curve){.knee_share = 50, .knee_latency = 10, .left_slope = -0.5};
+    s.curves[1] = (struct pwl_curve){.knee_share = 50, .knee_latency = 30, .left_slope = -1};
+    s.features.sm_activity = 0.4;
+    struct learnt_kind t = {.name = "task", .features = {.sm_activity = 0.9}};
+    assert_int_equal(learnt_add_kind(l, &s, &service), 0);
+    assert_int_equal(learnt_add_kind(l, &t, &task), 0);
+    others[0] = service;
+    others[1] = others[2] = task;
+    double p99 = ask(l, 1, others, &set).p99_ms[0];
+    assert_true(fabs(p99 - 2.9 * 10) < 1e-9);
+    double with_one = ask(l, 2, others, &set).p99_ms[0];
+    double with_two = ask(l, 3, others, &set).p99_ms[0];
+    assert_true(p99 < with_one && with_one < with_two);
+    assert_true(ask(l, 2, others, &set).pd[0] == 1 && ask(l, 2, others, &set).pd[1] > 1);
+    const struct forecast *f = learnt_forecast(l);
+    struct forecast_set nobody = {.device = &device}, one = {.device = &device};
+    (void)forecast_set_add(&one, task);
+    assert_true(f->curve(f->context, &nobody, service, 8, &alone));
+    assert_true(f->curve(f->context, &one, service, 8, &beside));
+    assert_true(beside.left_slope < alone.left_slope && beside.knee_latency > alone.knee_latency);
+    assert_false(f->curve(f->context, &nobody, service, 4, &alone));
+    learnt_free(l);
+}
+
+static void test_sojourn(void **state)
+{
+    (void)state;
+    assert_true(learnt_sojourn_ms(1, 10, 1) == 29);
+    assert_true(fabs(learnt_sojourn_ms(1, 10, 50) - 43) < 1e-9);
+    assert_true(fabs(learnt_sojourn_ms(1, 10, 60) - 58.5) < 1e-9);
+    assert_true(isinf(learnt_sojourn_ms(1, 10, 71)));
+    assert_true(learnt_sojourn_ms(32, 10, 100) == 20);
+    for (double rate = 1; rate < 69; rate += 1)
+        assert_true(learnt_sojourn_ms(1, 10, rate) <= learnt_sojourn_ms(1, 10, rate + 1));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cold_start),
+        cmocka_unit_test(test_learns_from_measurements),
+        cmocka_unit_test(test_pd_of_another_batch_size),
+        cmocka_unit_test(test_latency_of_a_service),
+        cmocka_unit_test(test_sojourn),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
