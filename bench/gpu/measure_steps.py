@@ -11,15 +11,15 @@ import sys
 
 import lab
 
-GENERATIONS, ROUNDS, STEPS = 3, 4, 25
+GENERATIONS, ROUNDS, STEPS = 3, 9, 10
 MODELS = (("resnet50", 128), ("bert", 32))
 VARIANTS = ("native", "gpumux", "armed")
 LIMIT = 1.01
 
 
 def command_of(model, batch):
-    return [sys.executable, str(lab.TREE / "bench/gpu/steps.py"), "--model", model, "--batch", str(batch),
-            *(["--fake"] if lab.EMULATED else [])]
+    return lab.on_same_cores(3, [sys.executable, str(lab.TREE / "bench/gpu/steps.py"), "--model", model,
+                                 "--batch", str(batch), *(["--fake"] if lab.EMULATED else [])])
 
 
 def begin(node, agent, model, batch, variant):

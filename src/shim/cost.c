@@ -6,8 +6,9 @@
 #include "shim/process.h"
 
 enum {
-    AVERAGE_PARTS = 4,  /* a measurement's weight is one of them */
-    OUTLIER_TIMES = 4,  /* a measurement is taken for at most so many times the average */
+    AVERAGE_PARTS = 4, /* a measurement's weight is one of them */
+    OUTLIER_TIMES =
+        4, /* what is longer counts for so many times the average: a neighbour may be in it */
     DRY_PARTS = 8,      /* the host's part of an interval that still is a measurement */
     PERIOD_SPREAD = 32, /* a period's length varies by so much: launches come in patterns */
 };
@@ -66,12 +67,11 @@ static uint32_t next_period(struct costs *costs)
     return COST_PERIOD - PERIOD_SPREAD / 2 + (random >> 16) % PERIOD_SPREAD;
 }
 
-bool cost_is_due(struct costs *costs, struct cost_entry *entry, bool is_graph)
+bool cost_is_due(struct costs *costs, struct cost_entry *entry)
 {
     uint32_t left = atomic_load_explicit(&costs->launches_left, memory_order_relaxed);
-    bool is_new = atomic_load_explicit(&entry->samples, memory_order_relaxed) < COST_SAMPLES_NEW;
-    bool is_due = left == 0 || (is_new && (is_graph || left + COST_PERIOD_NEW <= COST_PERIOD));
-    if (__builtin_expect(!cost_is_known(entry), 0)) {
+    bool is_due = left == 0;
+    if (__builtin_expect(cost_is_new(entry), 0)) {
         atomic_fetch_add_explicit(&entry->tries, 1, memory_order_relaxed);
         is_due = true;
     }
@@ -105,8 +105,13 @@ void cost_take(struct process *p, struct cost_entry *entry, uint64_t ns, uint64_
     }
     if (samples > 0) {
         uint64_t most = (uint64_t)old * OUTLIER_TIMES;
-        uint64_t part = samples >= COST_SAMPLES_NEW && cost > most ? most : cost;
-        cost = (uint32_t)(((uint64_t)old * (AVERAGE_PARTS - 1) + part) / AVERAGE_PARTS);
+        bool is_outlier = samples >= COST_SAMPLES_NEW && cost > most;
+        cost = (uint32_t)(((uint64_t)old * (AVERAGE_PARTS - 1) + (is_outlier ? most : cost)) /
+                          AVERAGE_PARTS);
+        if (is_outlier) {
+            atomic_store_explicit(&entry->samples, 1, memory_order_relaxed);
+            atomic_store_explicit(&entry->tries, 0, memory_order_relaxed);
+        }
     }
     atomic_store_explicit(&entry->cost_ns, cost, memory_order_relaxed);
 }

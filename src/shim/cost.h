@@ -1,7 +1,9 @@
 /*
  * What launches cost: the time that a kernel of one grid and block, or a graph, takes on the device. Known
- * from events around a launch now and then; not known yet is COST_UNSEEN_NS. Launches are measured at once until it is
- * known; what cannot be measured is taken for that after COST_TRIES.
+ * from events around a launch now and then; not known yet is COST_UNSEEN_NS. A kernel is new until it was measured
+ * COST_SAMPLES_NEW times: each of its launches is measured, and who must not be surprised takes it for long
+ * (cost_is_new). It is new again when a measurement is many times what was known: a kernel's time may be in its
+ * parameters, which are not looked at. What cannot be measured is taken for known after COST_TRIES.
  *
  * A measurement counts in full if the stream had work until the launch was in it. If not, the host's own time is in
  * the interval: it is then an upper bound, and a measurement only where that time is a small part.
@@ -25,9 +27,8 @@ enum {
     COST_UNSEEN_NS = 100000,
     COST_COARSE_NS = 90000000,
     COST_WAYS = 4,
-    COST_SETS = 2048,    /* a power of two */
-    COST_PERIOD = 64,    /* launches between two measurements, about */
-    COST_PERIOD_NEW = 8, /* the same while a kernel of few measurements is launched */
+    COST_SETS = 2048, /* a power of two */
+    COST_PERIOD = 64, /* launches between two measurements, about */
     COST_SAMPLES_NEW = 4,
     COST_TIMINGS = 8, /* under way at the same time */
     COST_TRIES = 64,  /* launches after which one that cannot be measured passes for measured */
@@ -36,7 +37,7 @@ enum {
 struct cost_entry {
     _Atomic uint32_t cost_ns;
     _Atomic uint8_t samples;
-    _Atomic uint8_t tries; /* launches before the first sample was there */
+    _Atomic uint8_t tries; /* launches while it was new */
     _Atomic uint8_t is_collective, is_coarse;
 };
 
@@ -92,9 +93,14 @@ static inline bool cost_is_known(const struct cost_entry *entry)
     return atomic_load_explicit(&entry->samples, memory_order_relaxed) > 0 ||
            atomic_load_explicit(&entry->tries, memory_order_relaxed) >= COST_TRIES;
 }
+static inline bool cost_is_new(const struct cost_entry *entry)
+{
+    return atomic_load_explicit(&entry->samples, memory_order_relaxed) < COST_SAMPLES_NEW &&
+           atomic_load_explicit(&entry->tries, memory_order_relaxed) < COST_TRIES;
+}
 
 /* Whether this launch is to be measured. */
-bool cost_is_due(struct costs *costs, struct cost_entry *entry, bool is_graph);
+bool cost_is_due(struct costs *costs, struct cost_entry *entry);
 /* Around a launch that is measured. NULL: it cannot be. */
 struct cost_timing *cost_begin(struct process *p, const struct stream *stream, uint64_t key);
 void cost_end(struct process *p, const struct stream *stream, struct cost_timing *timing);

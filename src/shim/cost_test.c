@@ -164,20 +164,49 @@ static void test_a_forgotten_kernel_is_measured_anew(void **state)
     assert_int_equal(atomic_load(&kept->cost_ns), 3000);
 }
 
-static void test_one_launch_in_64_is_measured_and_new_kernels_sooner(void **state)
+static void test_each_launch_of_a_new_kernel_is_measured_and_then_one_in_64(void **state)
 {
     enum { LAUNCHES = 64000 };
     struct bench *b = *state;
     struct costs *costs = &b->p->launch->costs;
-    int due = 0, due_new = 0;
-    for (int i = 0; i < LAUNCHES; i++)
-        due_new += cost_is_due(costs, b->entry, false);
-    for (int i = 0; i < COST_SAMPLES_NEW; i++)
+    int due = 0;
+    for (int i = 0; i < COST_SAMPLES_NEW; i++) {
+        assert_true(cost_is_new(b->entry));
+        assert_true(cost_is_due(costs, b->entry));
         take(b, 1000);
+    }
+    assert_false(cost_is_new(b->entry));
     for (int i = 0; i < LAUNCHES; i++)
-        due += cost_is_due(costs, b->entry, false);
+        due += cost_is_due(costs, b->entry);
     assert_in_range(due, LAUNCHES / 80, LAUNCHES / 50);
-    assert_true(due_new > 2 * due);
+}
+
+static void test_what_cannot_be_measured_is_not_tried_for_ever(void **state)
+{
+    struct bench *b = *state;
+    struct costs *costs = &b->p->launch->costs;
+    for (int i = 0; i < COST_TRIES; i++) {
+        assert_false(cost_is_known(b->entry));
+        assert_true(cost_is_due(costs, b->entry));
+    }
+    assert_true(cost_is_known(b->entry));
+    assert_false(cost_is_new(b->entry));
+    assert_false(cost_is_due(costs, b->entry));
+}
+
+static void test_a_kernel_that_surprises_is_new_again(void **state)
+{
+    struct bench *b = *state;
+    for (int i = 0; i < COST_SAMPLES_NEW; i++)
+        take(b, 5 * US_NS);
+    take(b, 19 * US_NS); /* no surprise */
+    assert_false(cost_is_new(b->entry));
+    take(b, 20 * MS_NS);
+    assert_true(cost_is_new(b->entry));
+    for (int i = 0; i < COST_SAMPLES_NEW - 1; i++)
+        take(b, 20 * MS_NS);
+    assert_false(cost_is_new(b->entry));
+    assert_in_range(cost(b), 10 * MS_NS, 20 * MS_NS);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -194,7 +223,9 @@ int main(void)
         TEST(test_a_coarse_kernel_is_counted_once),
         TEST(test_costs_have_bounds),
         TEST(test_a_forgotten_kernel_is_measured_anew),
-        TEST(test_one_launch_in_64_is_measured_and_new_kernels_sooner),
+        TEST(test_each_launch_of_a_new_kernel_is_measured_and_then_one_in_64),
+        TEST(test_what_cannot_be_measured_is_not_tried_for_ever),
+        TEST(test_a_kernel_that_surprises_is_new_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,6 +45,9 @@ CUresult grants_end(struct process *p, CUresult result, uint64_t address, int de
     FAULT_POINT();
     if (result != CUDA_SUCCESS) {
         quota_release(&p->client, device, bytes);
+        if (result ==
+            CUDA_ERROR_OUT_OF_MEMORY) /* the device is full, or the limit of MPS came first */
+            process_count(p, STATUS_out_of_memory, 1);
         return result;
     }
     process_count(p, STATUS_allocations, 1);

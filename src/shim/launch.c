@@ -111,8 +111,8 @@ bool launch_has_collective(struct process *p, int device)
         int slot = __builtin_ctzll(slots);
         const struct stream *stream = &p->launch->streams.slots[slot];
         uint64_t collective = atomic_load_explicit(&stream->collective, RELAXED);
-        if (collective > atomic_load_explicit(&status->completed[slot], memory_order_acquire) &&
-            collective > atomic_load_explicit(&stream->given_up, RELAXED))
+        uint64_t completed = atomic_load_explicit(&status->completed[slot], memory_order_acquire);
+        if (collective > streams_done(stream, completed))
             return true;
     }
     return false;
@@ -159,12 +159,17 @@ static void mark_all(const struct hold *hold)
     }
 }
 
-/* The longest hold at the window, after so much of it. */
-static uint64_t window_hold_ns_max(struct hold *hold, uint64_t window_ns, uint64_t waited_ns)
+/* Whether a hold at the window has lasted long enough to think that marks are lost, or is of a collective. What takes
+ * long by its cost is waited for: launches that pass while it runs would pile up behind it, to more than is harmless
+ * when the process is killed. */
+static bool has_waited_enough(struct hold *hold, uint64_t window_ns, uint64_t outstanding_ns,
+                              uint64_t held_ns, uint64_t still_ns)
 {
-    uint64_t most_ns = WINDOW_HOLD_TIMES * window_ns;
-    bool is_long = most_ns > LAUNCH_COLLECTIVE_HOLD_NS && waited_ns >= LAUNCH_COLLECTIVE_HOLD_NS;
-    return is_long && is_short(hold) ? LAUNCH_COLLECTIVE_HOLD_NS : most_ns;
+    uint64_t most_ns =
+        WINDOW_HOLD_TIMES * (outstanding_ns > window_ns ? outstanding_ns : window_ns);
+    if (most_ns > LAUNCH_WINDOW_HOLD_NS_MAX)
+        most_ns = LAUNCH_WINDOW_HOLD_NS_MAX;
+    return still_ns >= most_ns || (held_ns >= LAUNCH_COLLECTIVE_HOLD_NS && is_short(hold));
 }
 
 static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t window_ns)
@@ -181,15 +186,17 @@ static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t window
     uint64_t start_ns = clock_now_ns(), now_ns = start_ns, progress_ns = start_ns, shut_ns = 0;
     for (;;) {
         uint64_t seen_ns = window_look(window, status, streams, slots);
-        if (seen_ns != outstanding_ns)
+        if (seen_ns != outstanding_ns) {
             progress_ns = now_ns;
+            shut_ns = 0;
+        }
         outstanding_ns = seen_ns;
-        uint64_t done_ns = now_ns - progress_ns;
-        uint64_t left_ns = outstanding_ns > done_ns ? outstanding_ns - done_ns : 0;
+        uint64_t still_ns = now_ns - progress_ns;
+        uint64_t left_ns = outstanding_ns > still_ns ? outstanding_ns - still_ns : 0;
         if (window_fits(window_ns, outstanding_ns, left_ns, cost_ns))
             break;
         uint64_t held_ns = now_ns - start_ns;
-        if (held_ns >= window_hold_ns_max(hold, window_ns, held_ns) + shut_ns) {
+        if (has_waited_enough(hold, window_ns, outstanding_ns, held_ns, still_ns - shut_ns)) {
             process_count(p, STATUS_passes_window, 1);
             window_give_up(status, streams, slots);
             break;
@@ -246,11 +253,18 @@ static bool is_kept(struct process *p, const struct launch_device *device)
            keeper_is_there(p, &p->launch->keeper);
 }
 
-/* What counts against the window: a kernel that was never measured may take all of it. */
+/* What counts against the window: a kernel that was never measured may take all of it, and one that was measured but a
+ * few times still a good part. */
 static uint64_t charge_of(const struct launch_ticket *ticket, const struct cost_entry *entry)
 {
-    bool is_measured = (ticket->is_collective && !ticket->is_graph) || cost_is_known(entry);
-    return is_measured || ticket->cost_ns > ticket->window_ns ? ticket->cost_ns : ticket->window_ns;
+    uint64_t least_ns = 0;
+    if (ticket->is_collective && !ticket->is_graph)
+        return ticket->cost_ns;
+    if (!cost_is_known(entry))
+        least_ns = ticket->window_ns;
+    else if (cost_is_new(entry))
+        least_ns = ticket->window_ns / LAUNCH_NEW_PARTS;
+    return ticket->cost_ns > least_ns ? ticket->cost_ns : least_ns;
 }
 
 /* A task's launch, until it may go to the driver. */
@@ -334,7 +348,7 @@ void launch_begin(struct process *p, const struct cost_launch *launch, CUstream 
         window_charge(&p->launch->devices[stream->device].window, ticket.charge_ns);
     }
     atomic_fetch_add(&p->client.status->started[stream->slot], ticket.charge_ns);
-    if (is_charged && cost_is_due(&p->launch->costs, entry, ticket.is_graph))
+    if (is_charged && cost_is_due(&p->launch->costs, entry))
         ticket.timing = cost_begin(p, stream, key);
     *ret_ticket = ticket;
 }

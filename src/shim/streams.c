@@ -80,6 +80,7 @@ static void fill(struct process *p, struct stream *stream, CUstream handle)
     atomic_store(&stream->marked, started);
     atomic_store(&stream->collective, 0);
     atomic_store(&stream->given_up, 0);
+    atomic_store(&stream->given_up_at, 0);
     atomic_store(&stream->unguarded_ns, 0);
     atomic_store(&stream->unmarked, 0);
     atomic_store(&stream->is_capturing, 0);

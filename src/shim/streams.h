@@ -34,6 +34,7 @@ struct stream {
     _Atomic uint64_t marked;       /* the last value that the device was told to write */
     _Atomic uint64_t collective;   /* `launched` with the last collective in it; 0: never one */
     _Atomic uint64_t given_up;     /* counts as completed: waiting for it took too long */
+    _Atomic uint64_t given_up_at;  /* while `completed` is still this, what it was then */
     _Atomic uint64_t unguarded_ns; /* launched since the last wait of keeper.h; 0: there was none */
     _Atomic uint32_t unmarked;     /* launches since the last mark */
     _Atomic uint32_t is_capturing; /* begun on this stream, and not ended */
@@ -59,6 +60,14 @@ bool streams_is_capturing(struct process *p, CUstream handle);
 void streams_note_capture(struct process *p, struct stream *stream, bool is_open);
 /* In a child. */
 void streams_reset(struct streams *streams);
+
+/* How far the stream counts as done, its mark being `completed`. */
+static inline uint64_t streams_done(const struct stream *stream, uint64_t completed)
+{
+    uint64_t given_up = atomic_load_explicit(&stream->given_up, memory_order_relaxed);
+    uint64_t given_up_at = atomic_load_explicit(&stream->given_up_at, memory_order_relaxed);
+    return given_up > completed && given_up_at == completed ? given_up : completed;
+}
 
 static inline uint32_t streams_place(uint64_t key)
 {

@@ -7,10 +7,8 @@ uint64_t window_outstanding(const struct status_page *status, const struct strea
     for (; slots; slots &= slots - 1) {
         int slot = __builtin_ctzll(slots);
         uint64_t completed = atomic_load_explicit(&status->completed[slot], memory_order_acquire);
-        uint64_t given_up =
-            atomic_load_explicit(&streams->slots[slot].given_up, memory_order_relaxed);
         uint64_t started = atomic_load_explicit(&status->started[slot], memory_order_relaxed);
-        uint64_t done = completed > given_up ? completed : given_up;
+        uint64_t done = streams_done(&streams->slots[slot], completed);
         if (started > done)
             sum += started - done;
     }
@@ -21,7 +19,11 @@ void window_give_up(const struct status_page *status, struct streams *streams, u
 {
     for (; slots; slots &= slots - 1) {
         int slot = __builtin_ctzll(slots);
-        atomic_store_explicit(&streams->slots[slot].given_up,
+        struct stream *stream = &streams->slots[slot];
+        atomic_store_explicit(&stream->given_up_at,
+                              atomic_load_explicit(&status->completed[slot], memory_order_acquire),
+                              memory_order_relaxed);
+        atomic_store_explicit(&stream->given_up,
                               atomic_load_explicit(&status->started[slot], memory_order_relaxed),
                               memory_order_relaxed);
     }

@@ -21,7 +21,8 @@ enum {
     WINDOW_MARKS = 2,      /* in a window's worth of work */
     WINDOW_DRY_NS = 20000, /* a launch takes about so long to reach the device */
     WINDOW_DRY_PARTS = 4,  /* and of a small window not more than this part */
-    WINDOW_HOLD_TIMES = 2, /* the longest hold, in windows */
+    WINDOW_HOLD_TIMES =
+        2, /* the longest hold without progress: so many times the window, or what is outstanding */
 };
 
 struct window {
@@ -30,10 +31,11 @@ struct window {
     _Atomic uint64_t done_ns; /* of the charged, as last seen */
 };
 
-/* What is outstanding in the slots of the bits; and marks() is what completes them. */
+/* What is outstanding in the slots of the bits; marks (marks.h) are what completes it. */
 uint64_t window_outstanding(const struct status_page *status, const struct streams *streams,
                             uint64_t slots);
-/* Stops waiting for what is outstanding there. */
+/* Stops waiting for what is outstanding there: its marks seem to be lost. If one comes after all they are not, and what
+ * is behind it counts again. */
 void window_give_up(const struct status_page *status, struct streams *streams, uint64_t slots);
 
 /* left_ns: what is estimated to be left of what is outstanding. */
