@@ -447,6 +447,9 @@ class Node:
 
     def api(self, method, path, body=None):
         connection = UnixConnection(self.socket)
+        if self.child.poll() is not None:
+            raise OSError(f"gpumux up ended by itself, {self.child.returncode}: "
+                          f"{(self.directory / 'log').read_text()[-600:]}")
         try:
             connection.request(method, path, body=json.dumps(body) if body is not None else None,
                                headers={"Content-Type": "application/json"})

@@ -8,6 +8,8 @@
  *   process → agent   HELLO      [status]           once, before its first CUDA call
  *                     HELLO      [status, ledger]   again, when the agent it knew is gone: the pages that
  *                                                   it has, and its slot; a new agent takes them over
+ *                     FILES      [device files]     when a context was made or a stream used, and after a
+ *                                                   second HELLO: all of them; see below
  *   agent → process   WELCOME    [limits, ledger]   the process has slot `slot` of the attempt's ledger;
  *                     REFUSED                       or it gets none, and `reason` says why
  *   agent → process   NEIGHBOUR  [status]           the page of a service on one of the attempt's devices
@@ -15,6 +17,10 @@
  *
  * After WELCOME the agent adds 1 to limits_page.messages whenever it has sent something.
  * A forked child is a process of its own: it says HELLO with a status page of its own.
+ *
+ * Why FILES. A client of MPS whose device files close while a kernel of it still runs takes all its neighbours along:
+ * killed, one with 20 ms of work left does so every second time (measured on an H200). The agent has them open too, and
+ * closes them when the device has done what the process left.
  *
  * Versions. `version` is REGISTER_VERSION of the sender, `size_bytes` its size of the struct; a struct
  * only grows at its end. A receiver takes a longer packet's part that it knows, and reads the missing
@@ -27,6 +33,7 @@
 enum {
     REGISTER_VERSION = 1,
     REGISTER_FDS_MAX = 2,       /* in one packet */
+    REGISTER_FILES_MAX = 128,   /* in one of FILES */
     REGISTER_PACKET_MAX = 4096, /* bytes, now and later */
     REGISTER_MAGIC = 0x52786d67,
 };
@@ -37,6 +44,7 @@ enum register_kind {
     REGISTER_REFUSED = 3,
     REGISTER_NEIGHBOUR = 4,
     REGISTER_GONE = 5,
+    REGISTER_FILES = 6,
 };
 
 struct register_header {

@@ -39,6 +39,7 @@ int registrar_new(struct error *e, const struct registrar_options *options, stru
     r->options = *options;
     r->options.directory = r->directory = directory;
     list_init(&r->wards);
+    list_init(&r->leavings);
     *ret = r;
     return 0;
 }
@@ -53,6 +54,7 @@ void registrar_free(struct registrar *r)
 {
     if (!r)
         return;
+    leavings_free(r);
     event_free(r->hold_over);
     free(r->directory);
     free(r);
@@ -68,12 +70,14 @@ struct packet {
         char bytes[REGISTER_PACKET_MAX];
     };
     ssize_t length;
-    int fds[REGISTER_FDS_MAX];
+    size_t fd_count;
+    int fds[REGISTER_FILES_MAX];
 };
+_Static_assert(REGISTER_FILES_MAX >= REGISTER_FDS_MAX, "room for the descriptors of any packet");
 
 static void close_packet(struct packet *packet)
 {
-    for (int i = 0; i < REGISTER_FDS_MAX; i++) {
+    for (size_t i = 0; i < packet->fd_count; i++) {
         if (packet->fds[i] >= 0)
             close(packet->fds[i]);
         packet->fds[i] = -1;
@@ -82,7 +86,6 @@ static void close_packet(struct packet *packet)
 
 static void take_descriptors(struct msghdr *message, struct packet *packet)
 {
-    int count = 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
@@ -90,8 +93,8 @@ static void take_descriptors(struct msghdr *message, struct packet *packet)
         for (size_t i = 0; i < bytes / sizeof(int); i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
-            if (count < REGISTER_FDS_MAX)
-                packet->fds[count++] = fd;
+            if (packet->fd_count < REGISTER_FILES_MAX)
+                packet->fds[packet->fd_count++] = fd;
             else
                 close(fd);
         }
@@ -102,11 +105,11 @@ static void take_descriptors(struct msghdr *message, struct packet *packet)
 static bool receive(int fd, struct packet *ret)
 {
     union {
-        char bytes[CMSG_SPACE(REGISTER_FDS_MAX * sizeof(int))];
+        char bytes[CMSG_SPACE(REGISTER_FILES_MAX * sizeof(int))];
         struct cmsghdr align;
     } control;
     memset(ret, 0, sizeof *ret);
-    for (int i = 0; i < REGISTER_FDS_MAX; i++)
+    for (int i = 0; i < REGISTER_FILES_MAX; i++)
         ret->fds[i] = -1;
     struct iovec part = {ret->bytes, sizeof ret->bytes};
     struct msghdr message = {.msg_iov = &part,
@@ -167,7 +170,14 @@ static void close_socket(struct member *m)
     m->fd = -1;
 }
 
-/* It has nothing to say after its hello; a newer one may, which is passed over. */
+static bool is_kind(const struct packet *packet, enum register_kind kind)
+{
+    const struct register_header *header = &packet->header;
+    return packet->length >= (ssize_t)sizeof *header && header->magic == REGISTER_MAGIC &&
+           header->kind == kind;
+}
+
+/* Its files are all that it has to say after its hello; a newer one may say more, which is passed over. */
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
@@ -175,9 +185,15 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     struct packet packet;
     if (!receive(fd, &packet))
         return;
+    if (is_kind(&packet, REGISTER_FILES)) {
+        member_take_files(m, packet.fds, packet.fd_count);
+        return;
+    }
     close_packet(&packet);
-    if (packet.length <= 0)
-        close_socket(m); /* that it lives or not is its pidfd's word */
+    if (packet.length > 0)
+        return;
+    close_socket(m); /* that it lives or not is its pidfd's word */
+    m->left_ms = clock_boot_ms();
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
@@ -309,20 +325,13 @@ static int enrol(struct ward *w, struct packet *packet, pid_t pid, int pid_fd, s
     return *ret ? 0 : REGISTER_FULL;
 }
 
-static bool is_hello(const struct packet *packet)
-{
-    const struct register_header *header = &packet->header;
-    return packet->length >= (ssize_t)sizeof *header && header->magic == REGISTER_MAGIC &&
-           header->kind == REGISTER_HELLO;
-}
-
 /* 0, or why it is refused. The packet's descriptors that it keeps are taken out of it. */
 static int admit(struct applicant *a, struct packet *packet)
 {
     struct ward *w = a->ward;
     pid_t pid;
     int pid_fd;
-    if (!is_hello(packet))
+    if (!is_kind(packet, REGISTER_HELLO))
         return REGISTER_BROKEN;
     if (packet->header.version != REGISTER_VERSION || packet->hello.page_version != PAGE_VERSION)
         return REGISTER_UNKNOWN_VERSION;

@@ -4,6 +4,7 @@
  * ward_limits.c   what their limits pages say
  * ward_reasons.c  and why, for people
  * ward_busy.c   how busy a service is
+ * leaving.c     the device files of a process, until the device has done what it left
  * ward_measure.c  what they hold, by the devices' word and by their own
  * neighbours.c  which services a task's processes are shown
  */
@@ -59,9 +60,12 @@ struct member {
     struct event *ended;
     int fd; /* its socket; -1: it has not come to this agent yet, or has closed it */
     struct event *readable, *writable;
+    int64_t left_ms; /* when its socket ended; 0: it has not */
     uint32_t slot;
     int64_t came_ms;              /* when it registered; 0: before this agent */
     struct status_mapping status; /* fd -1: not seen yet */
+    size_t file_count;
+    int files[REGISTER_FILES_MAX]; /* the device's that it has open, as REGISTER_FILES says */
     /* Generation of what it was last told of each number; 0: nothing, SHOWN_UNKNOWN: what another agent
      * told it. */
     uint32_t shown[REGISTER_NEIGHBOURS_MAX];
@@ -148,6 +152,8 @@ struct registrar {
     } holds[NODE_DEVICES_MAX];
     size_t hold_count;
     struct event *hold_over;
+    struct list leavings; /* leaving.c */
+    size_t leaving_count;
 };
 
 /* ---- registrar.c ---- */
@@ -173,6 +179,18 @@ void member_free(struct member *m);
 void ward_clear_slot(struct ward *w, uint32_t slot);
 /* Takes the members that an agent before this one had. */
 void ward_adopt_members(struct ward *w);
+
+/* ---- leaving.c ---- */
+
+/* Takes the files, in place of those that it had; owned from now on. */
+void member_take_files(struct member *m, const int *files, size_t count);
+void member_drop_files(struct member *m);
+/* One that lives and has closed its socket is another program now, without a device: its files close. */
+void member_check_files(struct member *m);
+/* It has ended: its files and its status page live on until its work is done. */
+void member_leave_files(struct member *m);
+/* All of them end now. */
+void leavings_free(struct registrar *r);
 
 /* ---- ward_limits.c ---- */
 

@@ -264,6 +264,93 @@ static void test_death(void **state)
     free(sample);
 }
 
+/* A file that stands for a device's. Its lock lasts until the last descriptor of this opening of it is closed. */
+static int open_file(const struct fixture *f, char path[96])
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    snprintf(path, 96, "%s/device", f->directory);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+    return fd;
+}
+
+static bool is_open(const char *path)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(fcntl(fd, F_OFD_GETLK, &lock), 0);
+    close(fd);
+    return lock.l_type != F_UNLCK;
+}
+
+static void show_file(const struct fixture *f, const struct client *c, char path[96])
+{
+    const struct register_header packet = {.magic = REGISTER_MAGIC,
+                                           .version = REGISTER_VERSION,
+                                           .kind = REGISTER_FILES,
+                                           .size_bytes = sizeof packet};
+    int fd = open_file(f, path);
+    send_with(c->fd, &packet, sizeof packet, 1, &fd);
+    close(fd);
+}
+
+static void turn_until_closed(struct fixture *f, const char *path)
+{
+    int64_t until_ms = clock_boot_ms() + PATIENCE_MS;
+    while (is_open(path)) {
+        turn(f);
+        assert_true(clock_boot_ms() < until_ms);
+    }
+}
+
+static void test_files_outlive_their_process_until_its_work_is_done(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    terms.has_mps = true;
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct client c;
+    struct ward_usage usage;
+    char path[96];
+    pid_t pid = start_holder(f, "7.1", 0, &c);
+    show_file(f, &c, path);
+    turn(f);
+    c.status->started[0] = UINT64_C(60000000000);
+    end_process(pid);
+    int64_t until_ms = clock_boot_ms() + PATIENCE_MS;
+    do {
+        turn(f);
+        ward_measure(w, &usage);
+        assert_true(clock_boot_ms() < until_ms);
+    } while (usage.members > 0);
+    assert_true(is_open(path));
+    assert_int_equal(c.status->started[0], 0); /* and no task waits for it */
+    c.status->completed[0] = UINT64_C(60000000000);
+    turn_until_closed(f, path);
+    ward_free(w);
+    leave(&c);
+    unlink(path);
+}
+
+/* Its end harms nobody; and the driver may want to close them. */
+static void test_files_are_not_kept_without_mps(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    terms.has_mps = false;
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct client c;
+    char path[96];
+    pid_t pid = start_holder(f, "7.1", 0, &c);
+    show_file(f, &c, path);
+    turn_until_closed(f, path);
+    end_process(pid);
+    ward_free(w);
+    leave(&c);
+    unlink(path);
+}
+
 static void test_neighbours(void **state)
 {
     struct fixture *f = *state;
@@ -389,6 +476,8 @@ int main(void)
         CASE(test_pages_and_seals),
         CASE(test_refusals),
         CASE(test_death),
+        CASE(test_files_outlive_their_process_until_its_work_is_done),
+        CASE(test_files_are_not_kept_without_mps),
         CASE(test_neighbours),
         CASE(test_another_agent),
         CASE(test_overhead),

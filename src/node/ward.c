@@ -136,6 +136,7 @@ void member_free(struct member *m)
     struct ward *w = m->ward;
     struct event *events[] = {m->ended, m->readable, m->writable};
     neighbours_withdraw(m);
+    member_drop_files(m);
     status_done(&m->status);
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i])
@@ -155,11 +156,12 @@ void member_end(struct member *m)
     uint32_t slot = m->slot;
     pid_t pid = m->pid;
     if (m->status.fd >= 0) {
-        status_clear_marks(&m->status);
         for (int i = 0; i < PAGE_COUNTERS_MAX; i++)
             w->ended_counters[i] =
                 counters_add(i, w->ended_counters[i], m->status.page->counters[i]);
     }
+    member_leave_files(m);
+    status_clear_marks(&m->status);
     member_free(m);
     leave_slot(w, slot, pid);
 }

@@ -91,9 +91,12 @@ void registrar_measure(struct registrar *r, const struct gpu_sample *sample)
         if (!w->limits.page)
             continue;
         bool is_about_it = !w->rests && sample->taken_ms > w->rested_ms;
-        list_for_each (at, &w->members)
+        list_for_each (at, &w->members) {
+            struct member *m = list_entry(at, struct member, link);
             if (is_about_it)
-                measure_beyond(list_entry(at, struct member, link), sample, is_between);
+                measure_beyond(m, sample, is_between);
+            member_check_files(m);
+        }
         drain(w, sample);
         uint64_t held = count_held(w);
         if (held > w->peak_bytes)

@@ -12,6 +12,7 @@
 
 #include "abi/register.h"
 #include "shim/client.h"
+#include "shim/files.h"
 #include "shim/pages.h"
 #include "shim/sys.h"
 
@@ -395,6 +396,42 @@ void client_leave(struct client *client)
 
 /* ---- while it lasts ---- */
 
+static bool send_files(const struct client *client, const int *fds, size_t count)
+{
+    struct register_header packet = {.magic = REGISTER_MAGIC,
+                                     .version = REGISTER_VERSION,
+                                     .kind = REGISTER_FILES,
+                                     .size_bytes = sizeof(packet)};
+    union {
+        char bytes[CMSG_SPACE(REGISTER_FILES_MAX * sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct iovec part = {&packet, sizeof(packet)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(rights), fds, count * sizeof(int));
+    return sys_call(SYS_sendmsg, client->socket.fd, (long)&message, MSG_NOSIGNAL | MSG_DONTWAIT, 0,
+                    0, 0) == (long)sizeof(packet);
+}
+
+/* Another thread may close one of them meanwhile: then it is tried again. */
+void client_show_files(struct client *client)
+{
+    enum { TRIES = 3 };
+    int fds[REGISTER_FILES_MAX];
+    for (int i = 0; i < TRIES && client->is_registered && is_same(&client->socket); i++) {
+        size_t count = files_of_devices(fds, REGISTER_FILES_MAX);
+        if (count == 0 || send_files(client, fds, count))
+            return;
+    }
+}
+
 static void count(struct client *client, enum status_counter counter)
 {
     atomic_fetch_add_explicit(&client->status->counters[counter], 1, memory_order_relaxed);
@@ -463,6 +500,7 @@ static bool rejoin(struct client *client)
             client->socket = keep_file(fd);
             atomic_store(&client->messages_seen, 0);
             count(client, STATUS_rejoins);
+            client_show_files(client);
             return true;
         }
     }

@@ -55,6 +55,8 @@ bool client_start(struct client *client, int wait_ms);
 /* In a child: lets go of the parent's pages and socket, leaving them as they are for the parent. */
 void client_leave(struct client *client);
 
+/* Shows the agent the device's files that the process has open (REGISTER_FILES). */
+void client_show_files(struct client *client);
 /* Takes what the agent has sent: neighbours that came and went. */
 void client_listen(struct client *client);
 /* Looks whether the agent is still there, and for a new one if it is not, at most once a second: the process

@@ -64,6 +64,8 @@ static void end_making(struct process *p, int device, bool is_made)
 {
     quota_end_context(&p->client, device, is_made);
     lock_release(lock_of(p, device));
+    if (is_made)
+        client_show_files(&p->client);
 }
 
 static int device_for(struct process *p, const void *ret_context, CUdevice device)

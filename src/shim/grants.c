@@ -38,16 +38,20 @@ static void record(struct process *p, const struct allocation *allocation)
     process_count(p, STATUS_uncounted_bytes, allocation->bytes);
 }
 
+void grants_give_back(struct process *p, CUresult result, int device, uint64_t bytes)
+{
+    quota_release(&p->client, device, bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) /* the device is full, or the limit of MPS came first */
+        process_count(p, STATUS_out_of_memory, 1);
+}
+
 CUresult grants_end(struct process *p, CUresult result, uint64_t address, int device,
                     uint64_t bytes)
 {
     CUcontext context = NULL;
     FAULT_POINT();
     if (result != CUDA_SUCCESS) {
-        quota_release(&p->client, device, bytes);
-        if (result ==
-            CUDA_ERROR_OUT_OF_MEMORY) /* the device is full, or the limit of MPS came first */
-            process_count(p, STATUS_out_of_memory, 1);
+        grants_give_back(p, result, device, bytes);
         return result;
     }
     process_count(p, STATUS_allocations, 1);

@@ -17,6 +17,8 @@
 bool grants_reserve(struct process *p, int device, uint64_t bytes);
 /* Makes `from_bytes` that are reserved `to_bytes`. False, with all given back: they do not fit. */
 bool grants_adjust(struct process *p, int device, uint64_t from_bytes, uint64_t to_bytes);
+/* Gives back what was reserved for a call that the driver refused, and counts an out-of-memory answer. */
+void grants_give_back(struct process *p, CUresult result, int device, uint64_t bytes);
 /* Records what the driver granted, as memory of the thread's context, or gives back what it refused.
  * Returns the driver's result. */
 CUresult grants_end(struct process *p, CUresult result, uint64_t address, int device,

@@ -100,7 +100,7 @@ CUresult hook_cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t bytes
     CUresult r = p->calls.real.cuMemCreate(ret_handle, bytes, wanted, flags);
     FAULT_POINT();
     if (r != CUDA_SUCCESS)
-        quota_release(&p->client, device, charged);
+        grants_give_back(p, r, device, charged);
     else if (device >= 0)
         record_memory(p, *ret_handle, device, charged);
     return r;

@@ -113,13 +113,18 @@ struct stream *streams_find_slowly(struct process *p, uint64_t key, CUstream han
     struct stream *stream = look_up(streams, key);
     if (stream)
         return stream;
+    bool is_fresh = false;
     lock_take(&streams->lock);
     stream = look_up(streams, key);
     if (!stream && (stream = find_free(p))) {
         fill(p, stream, handle);
+        is_fresh = load(&stream->launched) == 0;
         atomic_store_explicit(&stream->key, key, memory_order_release);
     }
     lock_release(&streams->lock);
+    /* The driver may open a file for it; once a slot, for programs that make a stream for every step. */
+    if (is_fresh)
+        client_show_files(&p->client);
     return stream;
 }
 
