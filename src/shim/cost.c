@@ -106,12 +106,12 @@ void cost_take(struct process *p, struct cost_entry *entry, uint64_t ns, uint64_
     if (samples > 0) {
         uint64_t most = (uint64_t)old * OUTLIER_TIMES;
         bool is_outlier = samples >= COST_SAMPLES_NEW && cost > most;
-        cost = (uint32_t)(((uint64_t)old * (AVERAGE_PARTS - 1) + (is_outlier ? most : cost)) /
-                          AVERAGE_PARTS);
-        if (is_outlier) {
+        if (is_outlier && cost >= COST_SURPRISE_NS) {
             atomic_store_explicit(&entry->samples, 1, memory_order_relaxed);
             atomic_store_explicit(&entry->tries, 0, memory_order_relaxed);
         }
+        cost = (uint32_t)(((uint64_t)old * (AVERAGE_PARTS - 1) + (is_outlier ? most : cost)) /
+                          AVERAGE_PARTS);
     }
     atomic_store_explicit(&entry->cost_ns, cost, memory_order_relaxed);
 }

@@ -2,7 +2,7 @@
  * What launches cost: the time that a kernel of one grid and block, or a graph, takes on the device. Known
  * from events around a launch now and then; not known yet is COST_UNSEEN_NS. A kernel is new until it was measured
  * COST_SAMPLES_NEW times: each of its launches is measured, and who must not be surprised takes it for long
- * (cost_is_new). It is new again when a measurement is many times what was known: a kernel's time may be in its
+ * (cost_is_new). It is new again when a measurement is long, and many times what was known: a kernel's time may be in its
  * parameters, which are not looked at. What cannot be measured is taken for known after COST_TRIES.
  *
  * A measurement counts in full if the stream had work until the launch was in it. If not, the host's own time is in
@@ -30,8 +30,9 @@ enum {
     COST_SETS = 2048, /* a power of two */
     COST_PERIOD = 64, /* launches between two measurements, about */
     COST_SAMPLES_NEW = 4,
-    COST_TIMINGS = 8, /* under way at the same time */
-    COST_TRIES = 64,  /* launches after which one that cannot be measured passes for measured */
+    COST_SURPRISE_NS = 1000000, /* what is shorter surprises nobody: many of them are harmless */
+    COST_TIMINGS = 8,           /* under way at the same time */
+    COST_TRIES = 64, /* launches after which one that cannot be measured passes for measured */
 };
 
 struct cost_entry {
