@@ -169,13 +169,13 @@ static bool await_racer(const struct agent *agent, struct host *host, struct pee
     fclose(host->to); /* whatever it waits for, it goes on to its end */
     await_end(host->pid);
     int64_t died_ms = now_ms();
+    leave(peer); /* and what it was shown: the device is a process's until nobody has it open */
     clear_slot(agent, host, slot);
     *late += now_ms() - died_ms > REPAIR_MS;
     assert_int_equal(waitpid(host->pid, &status, 0), host->pid);
     bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     assert_true(is_killed || status == 0);
     fclose(host->from);
-    leave(peer);
     return is_killed;
 }
 
