@@ -22,6 +22,7 @@ steps|170|420|ResNet-50 and BERT training step alone, native and under gpumux al
 endings-signals|200|460|gpumux-burn ended 200 times each by SIGTERM, SIGINT, SIGHUP, deep queue, neighbours under MPS|measure_endings.py burn SIGTERM SIGINT SIGHUP --name endings-signals
 endings-kills|230|460|the same by SIGKILL, cancel, the out-of-memory killer, its own exit|measure_endings.py burn SIGKILL cancel oom exit --name endings-kills
 endings-torch|150|460|PyTorch ended 5 times each in all seven ways|measure_endings.py torch SIGTERM SIGINT SIGHUP SIGKILL cancel oom exit --name endings-torch
+kills|80|240|a killed client of MPS and its neighbours, without a shim: the device files closed, and held|measure_kills.py
 fault|60|240|an illegal address: the service back, the device back, the guilty task found|measure_faults.py fault
 monitor|40|180|a crossed hard memory limit: until the task has stopped|measure_faults.py monitor
 rate|150|420|the rate loop without MPS at 20, 50 and 80 %|measure_rate.py
