@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -257,9 +258,12 @@ static double metric_percent(const struct nvml_gpm_metric *metric)
     return metric->value > 100 ? 100 : metric->value;
 }
 
+/* The watch and the sampler both ask, each on its thread, and GPM is one for the process and its device. */
+static pthread_mutex_t gpm_lock = PTHREAD_MUTEX_INITIALIZER;
+
 /* Activity between the last sample and now. Keeps the last answer when it is too soon for a new
  * one. */
-static void sample_gpm(struct gpu *g, struct gpu_device *d)
+static void sample_gpm_locked(struct gpu *g, struct gpu_device *d)
 {
     int64_t now_ms = clock_boot_ms();
     if (d->gpm_taken_ms && now_ms - d->gpm_taken_ms < GPM_LEAST_APART_MS)
@@ -289,8 +293,11 @@ static void sample_gpm(struct gpu *g, struct gpu_device *d)
 
 static void sample_activity(struct gpu *g, struct gpu_device *d)
 {
-    if (d->gpm)
-        sample_gpm(g, d);
+    if (d->gpm) {
+        pthread_mutex_lock(&gpm_lock);
+        sample_gpm_locked(g, d);
+        pthread_mutex_unlock(&gpm_lock);
+    }
     struct nvml_utilization rates;
     bool wanted = d->sm_percent < 0 || !d->gpm;
     if (wanted && g->nvml.rates && g->nvml.rates(d->handle, &rates) == NVML_SUCCESS) {
