@@ -21,8 +21,8 @@
 #include "cluster/heap.h"
 #include "policy/place.h"
 
-/* Devices that are remembered as changed in a step; with more, all are looked at. */
-enum { CHANGED_DEVICES_MAX = 64 };
+/* Changes of devices that are remembered; who missed more looks at all devices. A power of two. */
+enum { CHANGES_KEPT = 64 };
 
 enum timer_owner { TIMER_WORKLOAD, TIMER_NODE, TIMER_RETENTION, TIMER_REQUIREMENT, TIMER_ROUND };
 
@@ -46,6 +46,7 @@ struct requirement {
     bool borrows;                /* its next would be beyond what is guaranteed */
     bool asked;         /* the policy was, of all devices: what changed since may be enough */
     double best_score;  /* of what it found then; −INFINITY: nothing */
+    uint64_t seen;      /* of the cluster's changes */
     bool could;         /* it was refused where it could have gone: waiting is better */
     struct timer timer; /* when it is placed even so */
     bool explained;     /* text is about the present refusal */
@@ -172,12 +173,12 @@ struct cluster {
     struct policy_node *policy_nodes; /* same index as nodes */
     struct policy_device *policy_devices, *scratch;
     size_t device_count, device_capacity;
-    uint64_t memory_max_bytes;           /* of the largest */
-    struct forecast cold;                /* config.forecast's, if the predictor is left out */
-    struct fleet fleet;                  /* of policies that judge */
-    bool judges;                         /* the policy does: there is a fleet */
-    size_t changed[CHANGED_DEVICES_MAX]; /* since all that wait were last asked about */
-    size_t changed_count;                /* CHANGED_DEVICES_MAX: these are not all */
+    uint64_t memory_max_bytes;    /* of the largest */
+    struct forecast cold;         /* config.forecast's, if the predictor is left out */
+    struct fleet fleet;           /* of policies that judge */
+    bool judges;                  /* the policy does: there is a fleet */
+    size_t changed[CHANGES_KEPT]; /* which device change i was of, at i modulo CHANGES_KEPT */
+    uint64_t changes;
     bool fleet_stale; /* devices came or went: it is made anew before it is used */
     struct timer round_timer;
     bool round_due;

@@ -24,11 +24,7 @@ size_t inventory_devices(const struct cluster *c, const struct workload *w,
 /* Who was refused need not look at the others again. */
 static void note_change(struct cluster *c, size_t device)
 {
-    for (size_t i = 0; i < c->changed_count; i++)
-        if (c->changed[i] == device)
-            return;
-    if (c->changed_count < CHANGED_DEVICES_MAX)
-        c->changed[c->changed_count++] = device;
+    c->changed[c->changes++ % CHANGES_KEPT] = device;
 }
 
 static void fleet_book(struct cluster *c, const struct workload *w, size_t device)
@@ -163,7 +159,7 @@ static void fleet_make(struct cluster *c)
         c->failed = true;
     free(specs);
     c->fleet_stale = false;
-    c->changed_count = CHANGED_DEVICES_MAX;
+    c->changes += CHANGES_KEPT + 1; /* all of them */
     for (size_t i = 0; !c->failed && i < c->node_count; i++)
         list_for_each (it, &c->nodes[i]->open) {
             size_t devices[WORKLOAD_DEVICES_MAX];

@@ -206,6 +206,7 @@ static void refuse(struct cluster *c, struct requirement *r, struct workload *fi
     r->could = outcome->verdict == POLICY_WAITS;
     r->asked = c->judges && r->needs.devices > 0;
     r->best_score = outcome->score;
+    r->seen = c->changes;
     if (r->could)
         timer_set(c, &r->timer, c->now.boot_ms + outcome->retry_ms);
     if (first->store_due || c->explanations_left == 0)
@@ -228,12 +229,12 @@ void queue_requirement_tick(struct cluster *c, struct requirement *r)
 static bool is_refused_still(const struct cluster *c, const struct policy_snapshot *snapshot,
                              const struct requirement *r)
 {
-    if (!r->asked || c->changed_count == CHANGED_DEVICES_MAX)
+    if (!r->asked || c->changes - r->seen > CHANGES_KEPT)
         return false;
-    for (size_t i = 0; i < c->changed_count; i++) {
+    for (uint64_t i = r->seen; i < c->changes; i++) {
         struct policy_candidate now;
         policy_consider(c->config.policy, snapshot, snapshot->waiting,
-                        c->fleet.devices[c->changed[i]].class_index, &now);
+                        c->fleet.devices[c->changed[i % CHANGES_KEPT]].class_index, &now);
         if (now.misfit == POLICY_FITS && now.objection == POLICY_OBJECTS_NONE &&
             now.score >= r->best_score)
             return false;
@@ -245,6 +246,7 @@ static void refuse_still(struct cluster *c, struct requirement *r)
 {
     heap_remove(&c->ready, &r->ready);
     list_append(&c->refused, &r->refused);
+    r->seen = c->changes;
     r->explained = r->explained && r->could;
 }
 
@@ -283,7 +285,6 @@ void queue_run(struct cluster *c)
         queue_leave(c, w);
         attempt_open(c, w, &outcome.decision);
     }
-    c->changed_count = 0;
 }
 
 void queue_explain(struct cluster *c, struct workload *w)
