@@ -21,7 +21,7 @@ enum pool_attribute {
 };
 
 struct pool {
-    uint32_t magic;
+    _Atomic uint32_t magic; /* set last: a handle may come to another thread by ways unseen */
     bool is_default;
     bool destroyed; /* by the program; goes with its last allocation */
     struct visible_device *visible;
@@ -143,12 +143,12 @@ static struct pool *make_pool(struct process *process, struct visible_device *vi
     struct pool *pool = calloc(1, sizeof(*pool));
     if (!pool)
         return NULL;
-    pool->magic = POOL_MAGIC;
     pool->visible = visible;
     pool->opened = visible->opened;
     for (int i = POOL_REUSE_EVENTS; i <= POOL_REUSE_INTERNAL; i++)
         pool->reuse[i] = 1;
     list_append(&process->pools, &pool->link);
+    atomic_store_explicit(&pool->magic, POOL_MAGIC, memory_order_release);
     return pool;
 }
 
@@ -219,8 +219,10 @@ static int pool_resolve(const struct pool *pool, struct process **ret_process)
     int r = process_ready(ret_process);
     if (r != CUDA_SUCCESS)
         return r;
-    return pool && pool->magic == POOL_MAGIC && !pool->destroyed ? CUDA_SUCCESS
-                                                                 : CUDA_ERROR_INVALID_VALUE;
+    return pool && atomic_load_explicit(&pool->magic, memory_order_acquire) == POOL_MAGIC &&
+                   !pool->destroyed
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 static int visible_resolve(int ordinal, struct process **ret_process,
