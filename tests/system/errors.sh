@@ -219,6 +219,7 @@ row_mps() {
     wait_until "it is a client" is_client 900001
     attempt=$(field "$service" attempt)
     crash
+    kill -STOP "$(burning 900001)" # it would end by itself, perhaps before anybody looks
     kill -KILL "$(cat "$(ls -d "$state"/node/mps/*)/nvidia-cuda-mps-control.pid")"
     up
     wait_until "it is known" told "MPS was lost: it ended while nobody watched it"
