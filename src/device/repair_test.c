@@ -153,6 +153,25 @@ static void test_a_suspect_is_cleared_after_its_probation(void **state)
     fixture_close(&f);
 }
 
+static void test_a_suspect_is_not_cleared_while_a_fault_is_judged(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_SERVICE, false);
+    suspect_came(&f, 2);
+    pass(&f, 59400);
+    xid(&f, 31);
+    assert_true(device_is_asking(f.d));
+    pass(&f, 1000);
+    assert_true(device_is_asking(f.d));
+    assert_int_equal(f.counts[DEVICE_ACT_CLEAR], 0);
+    mps(&f, DEVICE_MPS_READY);
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 2));
+    assert_int_equal(verdict(&f, 2, true), VERDICT_GUILTY);
+    fixture_close(&f);
+}
+
 static void test_removed_channels_after_an_end_are_no_fault(void **state)
 {
     struct fixture f;
@@ -375,6 +394,7 @@ int main(void)
         cmocka_unit_test(test_without_a_word_of_mps_its_clients_leave_and_none_is_blamed),
         cmocka_unit_test(test_without_mps_the_one_that_fails_did_it),
         cmocka_unit_test(test_a_suspect_is_cleared_after_its_probation),
+        cmocka_unit_test(test_a_suspect_is_not_cleared_while_a_fault_is_judged),
         cmocka_unit_test(test_removed_channels_after_an_end_are_no_fault),
         cmocka_unit_test(test_fatal_xids_disable),
         cmocka_unit_test(test_any_other_xid_is_an_event),

@@ -159,9 +159,11 @@ static void tenant_stays(struct device_monitor *d, uint64_t workload, int attemp
         ending_stays(d, t, why);
 }
 
-/* A suspect that ran long enough by itself did not do it. */
+/* A suspect that ran long enough by itself did not do it; unless there is a fault that may be its own. */
 static void clear_suspects(struct device_monitor *d)
 {
+    if (device_is_asking(d))
+        return;
     for (size_t i = 0; i < d->tenant_count; i++) {
         struct tenant *t = &d->tenants[i];
         if (!t->info.suspect || !t->runs || t->ending != ENDING_NO ||
