@@ -187,6 +187,26 @@ static int connect_to_agent(const char *path, int64_t deadline_ms, int64_t away_
     }
 }
 
+/* The socket does not block. */
+static bool send_packet(int fd, const void *packet, size_t bytes, const int *fds, size_t fd_count)
+{
+    union {
+        char bytes[CMSG_SPACE(REGISTER_FILES_MAX * sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct iovec part = {(void *)(uintptr_t)packet, bytes};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = CMSG_SPACE(fd_count * sizeof(int))};
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+    memcpy(CMSG_DATA(rights), fds, fd_count * sizeof(int));
+    return sys_call(SYS_sendmsg, fd, (long)&message, MSG_NOSIGNAL, 0, 0, 0) == (long)bytes;
+}
+
 /* With the pages: the status, and the ledger if it had one before. */
 static bool send_hello(const struct client *client, int fd, bool is_again)
 {
@@ -203,22 +223,7 @@ static bool send_hello(const struct client *client, int fd, bool is_again)
     for (size_t i = 0; mark && mark[i] && i + 1 < sizeof(hello.mark); i++)
         hello.mark[i] = mark[i];
     const int fds[REGISTER_FDS_MAX] = {client->status_file.fd, client->ledger_file.fd};
-    const size_t fd_bytes = (is_again ? 2 : 1) * sizeof(int);
-    union {
-        char bytes[CMSG_SPACE(sizeof(fds))];
-        struct cmsghdr align;
-    } control = {{0}};
-    struct iovec part = {&hello, sizeof(hello)};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = CMSG_SPACE(fd_bytes)};
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(fd_bytes);
-    memcpy(CMSG_DATA(rights), fds, fd_bytes);
-    return sys_call(SYS_sendmsg, fd, (long)&message, MSG_NOSIGNAL, 0, 0, 0) == (long)sizeof(hello);
+    return send_packet(fd, &hello, sizeof(hello), fds, is_again ? 2 : 1);
 }
 
 union packet {
@@ -396,38 +401,18 @@ void client_leave(struct client *client)
 
 /* ---- while it lasts ---- */
 
-static bool send_files(const struct client *client, const int *fds, size_t count)
-{
-    struct register_header packet = {.magic = REGISTER_MAGIC,
-                                     .version = REGISTER_VERSION,
-                                     .kind = REGISTER_FILES,
-                                     .size_bytes = sizeof(packet)};
-    union {
-        char bytes[CMSG_SPACE(REGISTER_FILES_MAX * sizeof(int))];
-        struct cmsghdr align;
-    } control = {{0}};
-    struct iovec part = {&packet, sizeof(packet)};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = CMSG_SPACE(count * sizeof(int))};
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(count * sizeof(int));
-    memcpy(CMSG_DATA(rights), fds, count * sizeof(int));
-    return sys_call(SYS_sendmsg, client->socket.fd, (long)&message, MSG_NOSIGNAL | MSG_DONTWAIT, 0,
-                    0, 0) == (long)sizeof(packet);
-}
-
 /* Another thread may close one of them meanwhile: then it is tried again. */
 void client_show_files(struct client *client)
 {
     enum { TRIES = 3 };
+    const struct register_header packet = {.magic = REGISTER_MAGIC,
+                                           .version = REGISTER_VERSION,
+                                           .kind = REGISTER_FILES,
+                                           .size_bytes = sizeof(packet)};
     int fds[REGISTER_FILES_MAX];
     for (int i = 0; i < TRIES && client->is_registered && is_same(&client->socket); i++) {
         size_t count = files_of_devices(fds, REGISTER_FILES_MAX);
-        if (count == 0 || send_files(client, fds, count))
+        if (count == 0 || send_packet(client->socket.fd, &packet, sizeof(packet), fds, count))
             return;
     }
 }
