@@ -138,7 +138,7 @@ static void show_attempts(const json_t *w)
     output_table_done(&t);
 }
 
-static void show(const json_t *w)
+static int show(const json_t *w)
 {
     char text[SHOW_TEXT_MAX], line[128];
     const json_t *spec = json_object_get(w, "spec");
@@ -180,33 +180,10 @@ static void show(const json_t *w)
     field_json("Expected", json_object_get(spec, "expected"));
     field_json("Ready", json_object_get(spec, "ready"));
     show_attempts(w);
+    return COMMAND_OK;
 }
 
 int describe_command(const struct invocation *in)
 {
-    struct client c;
-    int status = client_init(&c, in);
-    if (status != COMMAND_OK)
-        return status;
-    enum output_format format = output_format(in);
-    struct error e = {0};
-    struct references list = {0};
-    if (references_expand(&e, &c, in->operand_count, in->operands, ARRAY_ALL, &list) < 0)
-        status = client_fail(&c, &e);
-    for (size_t i = 0; i < list.count; i++) {
-        json_t *workload = NULL;
-        e = (struct error){0};
-        int r = client_get(&e, &c, client_path(&c, "workloads", list.items[i], ""), &workload);
-        if (r < 0) {
-            status = client_fail(&c, &e);
-        } else if (format == OUTPUT_JSON || format == OUTPUT_YAML) {
-            status = output_value(format, workload);
-        } else {
-            printf("%s", i ? "\n" : "");
-            show(workload);
-        }
-        json_decref(workload);
-    }
-    client_done(&c);
-    return status;
+    return references_show(in, ARRAY_ALL, "", show);
 }

@@ -50,28 +50,5 @@ static int show(const json_t *answer)
 
 int explain_command(const struct invocation *in)
 {
-    struct client c;
-    int status = client_init(&c, in);
-    if (status != COMMAND_OK)
-        return status;
-    enum output_format format = output_format(in);
-    struct error e = {0};
-    struct references list = {0};
-    if (references_expand(&e, &c, in->operand_count, in->operands, ARRAY_LIVE, &list) < 0)
-        status = client_fail(&c, &e);
-    for (size_t i = 0; i < list.count; i++) {
-        json_t *answer = NULL;
-        e = (struct error){0};
-        int r =
-            client_get(&e, &c, client_path(&c, "workloads", list.items[i], "/explain"), &answer);
-        if (r < 0)
-            status = client_fail(&c, &e);
-        else if (format == OUTPUT_JSON || format == OUTPUT_YAML)
-            status = output_value(format, answer);
-        else
-            status = show(answer);
-        json_decref(answer);
-    }
-    client_done(&c);
-    return status;
+    return references_show(in, ARRAY_LIVE, "/explain", show);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/options.h"
+#include "cli/output.h"
 
 enum { WIDTH = 100, OPTION_COLUMN = 30, TEXT_MAX = 256 << 10 };
 
@@ -48,11 +49,11 @@ static void append_wrapped(struct str *out, const char *text, size_t indent)
 static void append_option(struct str *out, const struct option *o)
 {
     char left[128];
-    int length = snprintf(left, sizeof left, "  %c%c%s--%s%s%s", o->letter ? '-' : ' ',
-                          o->letter ? o->letter : ' ', o->letter ? ", " : "  ", o->name,
-                          o->argument ? " " : "", o->argument ? o->argument : "");
+    (void)snprintf(left, sizeof left, "  %c%c%s--%s%s%s", o->letter ? '-' : ' ',
+                   o->letter ? o->letter : ' ', o->letter ? ", " : "  ", o->name,
+                   o->argument ? " " : "", o->argument ? o->argument : "");
     str_append(out, left);
-    size_t column = (size_t)length;
+    size_t column = output_width(left);
     if (column + 2 > OPTION_COLUMN) {
         str_append_char(out, '\n');
         column = 0;

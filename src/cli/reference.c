@@ -1,8 +1,10 @@
 #include "cli/reference.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/output.h"
 #include "model/workload.h"
 
 enum { PAGE = 1000, TARGET_MAX = 1024 };
@@ -110,4 +112,44 @@ int references_expand(struct error *e, struct client *c, size_t count, char *con
     }
     *ret = list;
     return 0;
+}
+
+static int show_one(struct client *c, const char *path, enum output_format format, bool is_first,
+                    int (*show)(const json_t *answer))
+{
+    struct error e = {0};
+    json_t *answer = NULL;
+    int status;
+    if (client_get(&e, c, path, &answer) < 0) {
+        status = client_fail(c, &e);
+    } else if (format == OUTPUT_JSON || format == OUTPUT_YAML) {
+        status = output_value(format, answer);
+    } else {
+        printf("%s", is_first ? "" : "\n");
+        status = show(answer);
+    }
+    json_decref(answer);
+    return status;
+}
+
+int references_show(const struct invocation *in, enum array_part part, const char *suffix,
+                    int (*show)(const json_t *answer))
+{
+    struct client c;
+    int status = client_init(&c, in);
+    if (status != COMMAND_OK)
+        return status;
+    enum output_format format = output_format(in);
+    struct error e = {0};
+    struct references list = {0};
+    if (references_expand(&e, &c, in->operand_count, in->operands, part, &list) < 0)
+        status = client_fail(&c, &e);
+    for (size_t i = 0; i < list.count; i++) {
+        const char *path = client_path(&c, "workloads", list.items[i], suffix);
+        int one = show_one(&c, path, format, i == 0, show);
+        if (status == COMMAND_OK)
+            status = one;
+    }
+    client_done(&c);
+    return status;
 }

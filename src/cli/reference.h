@@ -13,3 +13,8 @@ enum array_part { ARRAY_ALL, ARRAY_LIVE };
  * ended. */
 int references_expand(struct error *e, struct client *c, size_t count, char *const *words,
                       enum array_part part, struct references *ret);
+
+/* A command about the workloads that its operands name: gets each, `suffix` after its path, and has it shown, a line apart,
+ * or prints it as the user wants. Returns the command's status: of the first that failed. */
+int references_show(const struct invocation *in, enum array_part part, const char *suffix,
+                    int (*show)(const json_t *answer));

@@ -75,6 +75,7 @@ said 'it has no device'
 said 'exit 0'
 exits 3 "$gpumux" describe nobody
 exits 3 "$gpumux" explain nobody
+exits 3 "$gpumux" describe -o json nobody "$id" # though there is one
 exits 1 "$gpumux" explain "$id"
 said "it has ended"
 exits 3 "$gpumux" logs 999999
