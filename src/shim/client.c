@@ -324,6 +324,8 @@ static enum answer await_answer(int fd, int64_t deadline_ms, union packet *ret_p
         if (ret_packet->header.kind == REGISTER_WELCOME)
             return ANSWER_REFUSED;
     }
+    if (receipt == RECEIPT_NONE)
+        return ANSWER_REFUSED; /* it is there, silent, and may have others of the attempt */
     return receipt == RECEIPT_END ? ANSWER_LATER : ANSWER_NONE;
 }
 
@@ -350,10 +352,12 @@ static enum answer try_to_register(struct client *client, const char *path, int 
     int fd =
         make_status(client) ? connect_to_agent(path, now_ms() + wait_ms, away_deadline_ms) : -1;
     if (fd >= 0) {
+        int64_t deadline_ms = now_ms() + wait_ms + ANSWER_MS;
+        if (deadline_ms < away_deadline_ms)
+            deadline_ms = away_deadline_ms;
         client->socket = keep_file(fd);
-        answer = send_hello(client, fd, false)
-                     ? await_answer(fd, now_ms() + wait_ms + ANSWER_MS, &packet, fds)
-                     : ANSWER_LATER;
+        answer = send_hello(client, fd, false) ? await_answer(fd, deadline_ms, &packet, fds)
+                                               : ANSWER_LATER;
     }
     if (answer == ANSWER_WELCOME && !take_welcome(client, &packet, fds))
         answer = ANSWER_REFUSED;

@@ -24,7 +24,7 @@
 enum {
     CLIENT_WAIT_MS = 2000, /* for an agent that was promised, at the first call of CUDA */
     CLIENT_AWAY_MS =
-        15000, /* for one that was there, and left its socket: its service manager starts it again */
+        15000, /* for one that is slow, or left its socket: its service manager starts it again */
     CLIENT_CHECK_EVERY = 1024, /* launches: is the agent still there? */
 };
 
@@ -50,7 +50,7 @@ struct client {
 };
 
 /* Makes the pages. False if limits are promised and not to be had: the process must not run without them. Waits
- * for the agent at most wait_ms, and CLIENT_AWAY_MS where it has been. *client is undefined before, and afterwards if it failed. */
+ * for the agent at most wait_ms, and CLIENT_AWAY_MS where it is or has been. *client is undefined before, and afterwards if it failed. */
 bool client_start(struct client *client, int wait_ms);
 /* In a child: lets go of the parent's pages and socket, leaving them as they are for the parent. */
 void client_leave(struct client *client);
