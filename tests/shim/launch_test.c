@@ -8,128 +8,21 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <fcntl.h>
-#include <link.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "abi/page.h"
-#include "tests/emu/emu_party.h"
+#include "tests/shim/launch_fixture.h"
 
 enum {
     KERNEL_US = 10000,
     WINDOW_US = 40000,
-    MS_US = 1000,
-    FOREVER_US = 600 * 1000 * 1000,    /* of a gate that nobody waits for */
-    COLLECTIVE_GRID = 132 * 8 * 30000, /* blocks of a kernel that takes 300 ms */
 };
 
-static const char *registrar_path, *launcher_path, *ptx_path;
-static char preload[8192], directory[64], socket_path[96], own_ptx[96];
-static struct driver_api api;
-
-/* A program, and both ends of its pipes. */
-struct program {
-    pid_t pid;
-    FILE *to, *from;
-};
-
-static void start(struct program *ret_program, const char *const *arguments, const char *mark)
-{
-    int to[2], from[2];
-    assert_int_equal(pipe2(to, O_CLOEXEC), 0);
-    assert_int_equal(pipe2(from, O_CLOEXEC), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
-        dup2(to[0], 0);
-        dup2(from[1], 1);
-        if (mark) {
-            setenv("LD_PRELOAD", preload, 1);
-            setenv("GPUMUX_REGISTER", socket_path, 1);
-            setenv("GPUMUX_MARK", mark, 1);
-        }
-        execv(arguments[0], (char *const *)(uintptr_t)arguments);
-        _exit(127);
-    }
-    assert_true(pid > 0);
-    close(to[0]);
-    close(from[1]);
-    *ret_program = (struct program){pid, fdopen(to[1], "w"), fdopen(from[0], "r")};
-}
-
-static void tell(const struct program *program, const char *line)
-{
-    fprintf(program->to, "%s\n", line);
-    fflush(program->to);
-}
-
-static int hear(const struct program *program)
-{
-    char line[64] = "";
-    assert_non_null(fgets(line, sizeof(line), program->from));
-    return (int)strtol(line, NULL, 10);
-}
-
-static int ask(const struct program *program, const char *line)
-{
-    tell(program, line);
-    return hear(program);
-}
-
-/* Returns how it ended. */
-static int finish(const struct program *program, const char *last_line)
-{
-    int status = -1;
-    tell(program, last_line);
-    fclose(program->to);
-    fclose(program->from);
-    assert_int_equal(waitpid(program->pid, &status, 0), program->pid);
-    return status;
-}
-
-static void start_registrar(struct program *ret_registrar, const char *name, const char *value,
-                            const char *name2, const char *value2)
-{
-    const char *const arguments[] = {registrar_path, "--socket", socket_path, name,
-                                     value,          name2,      value2,      NULL};
-    char line[16] = "";
-    start(ret_registrar, arguments, NULL);
-    assert_non_null(fgets(line, sizeof(line), ret_registrar->from));
-    assert_string_equal(line, "ready\n");
-}
-
-static void start_launcher(struct program *ret_launcher, const char *mark)
-{
-    const char *const arguments[] = {launcher_path, own_ptx, NULL};
-    start(ret_launcher, arguments, mark);
-    assert_int_equal(ask(ret_launcher, "open"), 0);
-}
-
-/* The number that the registrar shows of the process, or of the last that carried its mark. */
-static uint64_t number_of(const struct program *registrar, const char *mark, const char *name)
-{
-    char line[8192], wanted[64];
-    uint64_t number = UINT64_MAX;
-    tell(registrar, "show");
-    for (;;) {
-        assert_non_null(fgets(line, sizeof(line), registrar->from));
-        if (strcmp(line, "end\n") == 0)
-            return number;
-        snprintf(wanted, sizeof(wanted), " mark=%s ", mark);
-        if (!strstr(line, wanted))
-            continue;
-        snprintf(wanted, sizeof(wanted), " %s=", name);
-        const char *found = strstr(line, wanted);
-        assert_non_null(found);
-        number = strtoull(found + strlen(wanted), NULL, 10);
-    }
-}
+/* ---- the window ---- */
 
 /* Until what kernels of KERNEL_US cost is known. */
 static void learn_cost(const struct program *registrar, const struct program *task)
@@ -138,14 +31,6 @@ static void learn_cost(const struct program *registrar, const struct program *ta
         assert_true(ask(task, "kernels 10000 2") >= 0);
         assert_int_equal(ask(task, "synchronize"), 0);
     }
-}
-
-/* ---- the window ---- */
-
-static void end_by_kill(struct program *program)
-{
-    kill(program->pid, SIGKILL);
-    finish(program, "");
 }
 
 static void test_a_window_bounds_what_is_outstanding(void **state)
@@ -366,237 +251,6 @@ static void test_collectives_are_never_held(void **state)
     finish(&registrar, "quit");
 }
 
-/* ---- the gate on the device ---- */
-
-/* A service, and a task whose kernels of 1 ms are known and whose streams wait for the service's. */
-static void start_pair(struct program *ret_service, struct program *ret_task,
-                       const struct program *registrar)
-{
-    start_launcher(ret_service, "service");
-    assert_true(ask(ret_service, "kernels 10 8") >= 0);
-    assert_int_equal(ask(ret_service, "synchronize"), 0);
-    start_launcher(ret_task, "task");
-    while (number_of(registrar, "task", "launches_timed") < 6 ||
-           number_of(registrar, "task", "waits_gate") == 0) {
-        assert_true(ask(ret_task, "kernels 1000 2") >= 0);
-        assert_int_equal(ask(ret_task, "synchronize"), 0);
-    }
-}
-
-/* Makes the service busy for a second or more, and shuts the task's streams. */
-static void shut(const struct program *registrar, const struct program *service,
-                 const struct program *task)
-{
-    assert_true(ask(service, "kernels 200000 8") >= 0);
-    assert_int_equal(number_of(registrar, "service", "busy_streams"), 1);
-    assert_true(ask(task, "kernels 1000 2") >= 0);
-    PARTY_WAIT(number_of(registrar, "task", "shut") == 1);
-}
-
-static void test_the_device_waits_and_not_the_host(void **state)
-{
-    struct program registrar, service, task;
-    (void)state;
-    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
-    start_pair(&service, &task, &registrar);
-    uint64_t held_ns = number_of(&registrar, "task", "held_gate_ns");
-    shut(&registrar, &service, &task);
-    assert_true(ask(&task, "kernels 1000 12") >= 0);
-    /* The host was here first: what it launched is still to be done, beside a service that is busy. */
-    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
-    assert_true(number_of(&registrar, "task", "outstanding_ns") >= 5 * MS_US * 1000);
-    assert_int_equal(number_of(&registrar, "task", "shut"), 1);
-    /* It is done only when the service is idle. */
-    assert_int_equal(ask(&task, "synchronize"), 0);
-    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
-    assert_int_equal(number_of(&registrar, "task", "shut"), 0);
-    assert_true(number_of(&registrar, "task", "shuts_gate") >= 1);
-    assert_true(number_of(&registrar, "task", "held_gate_ns") - held_ns >= UINT64_C(200000000));
-    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 0);
-    assert_int_equal(number_of(&registrar, "task", "passes_gate"), 0);
-    /* A large copy waits there too, and the host for it, for that copy is no other's. */
-    shut(&registrar, &service, &task);
-    assert_int_equal(ask(&task, "upload 2000000"), 0);
-    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
-    /* With the agent's word it is the host that waits. */
-    tell(&registrar, "gate-place 1");
-    assert_int_equal(number_of(&registrar, "task", "ended"), 0);
-    assert_true(ask(&service, "kernels 100000 8") >= 0);
-    assert_true(ask(&task, "kernels 1000 1") >= 100 * MS_US);
-    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 1);
-    assert_int_equal(finish(&task, "end"), 0);
-    assert_int_equal(finish(&service, "end"), 0);
-    finish(&registrar, "quit");
-}
-
-/* Where a device's streams cannot wait, threads do; and marks are written by host functions. */
-static void test_a_device_that_cannot_wait(void **state)
-{
-    struct program registrar, service, task;
-    (void)state;
-    setenv("GPUMUX_EMU_STREAM_WORDS", "0", 1);
-    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
-    start_launcher(&service, "service");
-    start_launcher(&task, "task");
-    unsetenv("GPUMUX_EMU_STREAM_WORDS");
-    assert_true(ask(&task, "kernels 1000 4") >= 0);
-    assert_true(ask(&service, "kernels 100000 8") >= 0);
-    assert_true(ask(&task, "kernels 1000 1") >= 100 * MS_US);
-    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
-    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 1);
-    assert_int_equal(number_of(&registrar, "task", "waits_gate"), 0);
-    assert_int_equal(finish(&task, "end"), 0);
-    assert_int_equal(finish(&service, "end"), 0);
-    finish(&registrar, "quit");
-}
-
-/* As far ahead as a kill is harmless, and not further. */
-static void test_a_host_is_not_ahead_without_bound(void **state)
-{
-    struct program registrar, service, task;
-    (void)state;
-    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
-    start_pair(&service, &task, &registrar);
-    shut(&registrar, &service, &task);
-    tell(&task, "kernels 1000 60");
-    PARTY_WAIT(number_of(&registrar, "task", "outstanding_ns") >= 15 * MS_US * 1000);
-    while (number_of(&registrar, "service", "busy_streams") == 1)
-        assert_true(number_of(&registrar, "task", "outstanding_ns") <= 30 * MS_US * 1000);
-    assert_true(hear(&task) >= 0);
-    assert_true(number_of(&registrar, "task", "holds_window") > 0);
-    assert_int_equal(ask(&task, "synchronize"), 0);
-    assert_int_equal(finish(&task, "end"), 0);
-    assert_int_equal(finish(&service, "end"), 0);
-    finish(&registrar, "quit");
-}
-
-static void test_a_device_is_not_shut_for_long(void **state)
-{
-    struct program registrar, service, task;
-    (void)state;
-    start_registrar(&registrar, "--gate-us", "20000", "--window-us", "1000");
-    start_pair(&service, &task, &registrar);
-    uint64_t held_ns = number_of(&registrar, "task", "held_gate_ns");
-    assert_true(ask(&service, "kernels 100000000 8") >= 0);
-    assert_true(ask(&task, "kernels 1000 5") >= 0);
-    PARTY_WAIT(number_of(&registrar, "task", "passes_gate") == 1);
-    PARTY_WAIT(number_of(&registrar, "task", "shut") == 0); /* counted first */
-    assert_true(number_of(&registrar, "task", "held_gate_ns") - held_ns >= 20 * MS_US * 1000);
-    /* Nothing has moved there since: it is not waited for again. */
-    assert_true(ask(&task, "kernels 1000 5") >= 0);
-    assert_int_equal(number_of(&registrar, "task", "shut"), 0);
-    assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
-    /* More of the same service is. */
-    assert_true(ask(&service, "kernels 1000 1") >= 0);
-    assert_true(ask(&task, "kernels 1000 5") >= 0);
-    PARTY_WAIT(number_of(&registrar, "task", "passes_gate") == 2);
-    end_by_kill(&service);
-    assert_int_equal(ask(&task, "synchronize"), 0);
-    assert_int_equal(finish(&task, "end"), 0);
-    finish(&registrar, "quit");
-}
-
-/* Streams that wait for a service go on when it dies, and when it has gone nothing waits any more. */
-static void test_a_dead_service_shuts_nobody(void **state)
-{
-    struct program registrar, service, task;
-    (void)state;
-    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
-    start_pair(&service, &task, &registrar);
-    shut(&registrar, &service, &task);
-    tell(&task, "synchronize");
-    end_by_kill(&service);
-    assert_int_equal(hear(&task), 0);
-    assert_int_equal(number_of(&registrar, "task", "shut"), 0);
-    uint64_t waits = number_of(&registrar, "task", "waits_gate");
-    assert_true(ask(&task, "kernels 1000 20") >= 0);
-    assert_int_equal(number_of(&registrar, "task", "waits_gate"), waits);
-    assert_int_equal(finish(&task, "end"), 0);
-    finish(&registrar, "quit");
-}
-
-static void test_collectives_are_not_shut_in(void **state)
-{
-    struct program registrar, service, task;
-    char grid[32];
-    (void)state;
-    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
-    start_pair(&service, &task, &registrar);
-    assert_true(ask(&service, "kernels 100000000 8") >= 0);
-    assert_true(ask(&task, "kernels 1000 2") >= 0);
-    PARTY_WAIT(number_of(&registrar, "task", "shut") == 1);
-    assert_int_equal(ask(&task, "kernel ncclDevKernel_AllReduce"), 0);
-    snprintf(grid, sizeof(grid), "grid %d", COLLECTIVE_GRID);
-    assert_int_equal(ask(&task, grid), 0);
-    assert_true(ask(&task, "kernels 0 1") >= 0);
-    /* Behind kernels that wait: they go on, and the collective with them. */
-    PARTY_WAIT(number_of(&registrar, "task", "passes_gate") >= 1);
-    end_by_kill(&service);
-    assert_int_equal(ask(&task, "synchronize"), 0);
-    assert_int_equal(finish(&task, "end"), 0);
-    finish(&registrar, "quit");
-}
-
-/* A child has a page and a keeper of its own. The driver is its parent's alone if that has used it; it then
- * leaves what its parent waits for as it is. */
-static void test_a_child_waits_by_itself(void **state)
-{
-    struct program registrar, service, task, other;
-    const char *const arguments[] = {launcher_path, own_ptx, NULL};
-    (void)state;
-    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
-    start_pair(&service, &task, &registrar);
-    start(&other, arguments, "task-other");
-    shut(&registrar, &service, &task);
-    int status = ask(&task, "fork-through 1000");
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == CUDA_ERROR_NOT_INITIALIZED);
-    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
-    assert_int_equal(ask(&other, "fork-through 1000"), 0);
-    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
-    assert_true(number_of(&registrar, "task-other", "waits_gate") >= 1);
-    assert_true(number_of(&registrar, "task-other", "shuts_gate") >= 1);
-    assert_int_equal(ask(&task, "synchronize"), 0);
-    assert_int_equal(finish(&other, "end"), 0);
-    assert_int_equal(finish(&task, "end"), 0);
-    assert_int_equal(finish(&service, "end"), 0);
-    finish(&registrar, "quit");
-}
-
-/* However a task ends whose streams are shut, under MPS: its neighbours live on. */
-static void end_while_shut(int number)
-{
-    struct program registrar, service, task;
-    char output[256];
-    const char *const background[] = {"-d", NULL};
-    party_make_directories();
-    assert_int_equal(party_program("nvidia-cuda-mps-control", background, NULL, output, 256), 0);
-    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
-    start_pair(&service, &task, &registrar);
-    struct party_client neighbour = party_start(&api, 1000, 0);
-    assert_int_equal(party_opened(&neighbour), 0);
-    shut(&registrar, &service, &task);
-    assert_true(ask(&task, "kernels 1000 12") >= 0);
-    kill(task.pid, number); /* 0: none */
-    int status = finish(&task, "end");
-    assert_int_equal(WIFSIGNALED(status) ? WTERMSIG(status) : status, number);
-    assert_true(party_makes_progress(&neighbour));
-    assert_int_equal(ask(&service, "synchronize"), 0);
-    assert_true(ask(&service, "kernels 10 8") >= 0);
-    assert_int_equal(finish(&service, "end"), 0);
-    party_end(&neighbour, SIGKILL);
-    finish(&registrar, "quit");
-    party_control("quit -t 0", output, sizeof(output));
-    party_remove_directories();
-}
-
-static void test_ends_while_shut(void **state)
-{
-    (void)state;
-    end_while_shut(SIGTERM);
-    end_while_shut(SIGKILL);
-    end_while_shut(0);
-}
-
 /* ---- rate and lease ---- */
 
 static void test_a_rate_is_not_exceeded(void **state)
@@ -648,12 +302,11 @@ static void test_a_lease_fences_tasks_alone(void **state)
 static void test_a_child_is_held_too(void **state)
 {
     struct program registrar, service, task;
-    const char *const arguments[] = {launcher_path, own_ptx, NULL};
     (void)state;
     start_registrar(&registrar, "--gate-us", "50000", "--window-us", "40000");
     start_launcher(&service, "service");
     assert_true(ask(&service, "kernels 100000000 8") >= 0);
-    start(&task, arguments, "task");
+    start_closed_launcher(&task, "task");
     /* The first launches may come before a process has heard of the service. */
     assert_int_equal(ask(&task, "fork 50000"), 0);
     assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
@@ -676,7 +329,7 @@ static void kill_a_client(const char *window_us, const char *first, uint64_t lau
     assert_int_equal(
         party_program("nvidia-cuda-mps-control", background, NULL, output, sizeof(output)), 0);
     start_registrar(&registrar, "--window-us", window_us, "--gate-us", "0");
-    struct party_client neighbour = party_start(&api, 1000, 0);
+    struct party_client neighbour = party_start(launch_fixture_api(), 1000, 0);
     assert_int_equal(party_opened(&neighbour), 0);
     start_launcher(&task, "task");
     assert_true(ask(&task, first) >= 0 && ask(&task, "synchronize") == 0);
@@ -703,63 +356,11 @@ static void test_a_window_makes_kills_harmless(void **state)
     kill_a_client("0", "kernels 1 0", 20, false);
 }
 
-/* ---- */
-
-static int set_up(void **state)
-{
-    (void)state;
-    driver_api_make_devices("H200:24g", 1, 1);
-    return 0;
-}
-
-/* For MPS: without it clients take turns. */
-static int set_up_sliced(void **state)
-{
-    (void)state;
-    driver_api_make_devices("H200:24g", 1, 0);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    driver_api_remove_devices();
-    return 0;
-}
-
-/* A sanitizer's runtime that this program is linked with must be the first library of the launcher too. */
-static int add_runtime(struct dl_phdr_info *info, size_t size, void *argument)
-{
-    (void)size;
-    (void)argument;
-    if (strstr(info->dlpi_name, "/libasan.so") || strstr(info->dlpi_name, "/libtsan.so"))
-        snprintf(preload, sizeof(preload), "%s:", info->dlpi_name);
-    return 0;
-}
-
-/* burn.ptx, and a collective. */
-static void make_ptx(void)
-{
-    char text[1 << 16];
-    FILE *from = fopen(ptx_path, "r"), *to;
-    snprintf(directory, sizeof(directory), "/tmp/gpumux-launch-XXXXXX");
-    assert_non_null(mkdtemp(directory));
-    snprintf(socket_path, sizeof(socket_path), "%s/register", directory);
-    snprintf(own_ptx, sizeof(own_ptx), "%s/own.ptx", directory);
-    assert_non_null(from);
-    size_t size = fread(text, 1, sizeof(text), from);
-    fclose(from);
-    to = fopen(own_ptx, "w");
-    assert_non_null(to);
-    fwrite(text, 1, size, to);
-    fprintf(to, "\n.visible .entry ncclDevKernel_AllReduce()\n{\n    ret;\n}\n");
-    fclose(to);
-}
-
 int main(int argc, char **argv)
 {
-#define TEST(function)   cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-#define SLICED(function) cmocka_unit_test_setup_teardown(function, set_up_sliced, tear_down)
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up_devices, tear_down_devices)
+#define SLICED(function)                                                                           \
+    cmocka_unit_test_setup_teardown(function, set_up_sliced_devices, tear_down_devices)
     const struct CMUnitTest tests[] = {
         TEST(test_a_window_bounds_what_is_outstanding),
         TEST(test_graphs_are_charged_what_they_cost),
@@ -769,32 +370,14 @@ int main(int argc, char **argv)
         TEST(test_a_gate_opens_after_its_maximum),
         TEST(test_a_dead_service_is_forgotten),
         TEST(test_collectives_are_never_held),
-        TEST(test_the_device_waits_and_not_the_host),
-        TEST(test_a_device_that_cannot_wait),
-        TEST(test_a_host_is_not_ahead_without_bound),
-        TEST(test_a_device_is_not_shut_for_long),
-        TEST(test_a_dead_service_shuts_nobody),
-        TEST(test_collectives_are_not_shut_in),
-        TEST(test_a_child_waits_by_itself),
-        SLICED(test_ends_while_shut),
         TEST(test_a_rate_is_not_exceeded),
         TEST(test_a_lease_fences_tasks_alone),
         TEST(test_a_child_is_held_too),
         SLICED(test_a_window_makes_kills_harmless),
     };
-    if (argc != 5)
+    if (!launch_fixture_begin(argc, argv))
         return 2;
-    registrar_path = argv[1];
-    launcher_path = argv[2];
-    ptx_path = argv[4];
-    dl_iterate_phdr(add_runtime, NULL);
-    size_t length = strlen(preload);
-    snprintf(preload + length, sizeof(preload) - length, "%s", argv[3]);
-    signal(SIGPIPE, SIG_IGN);
-    driver_api_load(&api);
-    make_ptx();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    unlink(own_ptx);
-    rmdir(directory);
+    launch_fixture_end();
     return failed;
 }

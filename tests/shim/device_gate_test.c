@@ -1,0 +1,260 @@
+/*
+ * Streams that wait on the device for a service to be idle, and their host that goes on: real processes on an emulated
+ * device, with a registrar for an agent. Times as in launch_test.c.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/shim/launch_fixture.h"
+
+/* A service, and a task whose kernels of 1 ms are known and whose streams wait for the service's. */
+static void start_pair(struct program *ret_service, struct program *ret_task,
+                       const struct program *registrar)
+{
+    start_launcher(ret_service, "service");
+    assert_true(ask(ret_service, "kernels 10 8") >= 0);
+    assert_int_equal(ask(ret_service, "synchronize"), 0);
+    start_launcher(ret_task, "task");
+    while (number_of(registrar, "task", "launches_timed") < 6 ||
+           number_of(registrar, "task", "waits_gate") == 0) {
+        assert_true(ask(ret_task, "kernels 1000 2") >= 0);
+        assert_int_equal(ask(ret_task, "synchronize"), 0);
+    }
+}
+
+/* Makes the service busy for a second or more, and shuts the task's streams. */
+static void shut(const struct program *registrar, const struct program *service,
+                 const struct program *task)
+{
+    assert_true(ask(service, "kernels 200000 8") >= 0);
+    assert_int_equal(number_of(registrar, "service", "busy_streams"), 1);
+    assert_true(ask(task, "kernels 1000 2") >= 0);
+    PARTY_WAIT(number_of(registrar, "task", "shut") == 1);
+}
+
+static void test_the_device_waits_and_not_the_host(void **state)
+{
+    struct program registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    uint64_t held_ns = number_of(&registrar, "task", "held_gate_ns");
+    shut(&registrar, &service, &task);
+    assert_true(ask(&task, "kernels 1000 12") >= 0);
+    /* The host was here first: what it launched is still to be done, beside a service that is busy. */
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
+    assert_true(number_of(&registrar, "task", "outstanding_ns") >= 5 * MS_US * 1000);
+    assert_int_equal(number_of(&registrar, "task", "shut"), 1);
+    /* It is done only when the service is idle. */
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
+    assert_int_equal(number_of(&registrar, "task", "shut"), 0);
+    assert_true(number_of(&registrar, "task", "shuts_gate") >= 1);
+    assert_true(number_of(&registrar, "task", "held_gate_ns") - held_ns >= UINT64_C(200000000));
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 0);
+    assert_int_equal(number_of(&registrar, "task", "passes_gate"), 0);
+    /* A large copy waits there too, and the host for it, for that copy is no other's. */
+    shut(&registrar, &service, &task);
+    assert_int_equal(ask(&task, "upload 2000000"), 0);
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
+    /* With the agent's word it is the host that waits. */
+    tell(&registrar, "gate-place 1");
+    assert_int_equal(number_of(&registrar, "task", "ended"), 0);
+    assert_true(ask(&service, "kernels 100000 8") >= 0);
+    assert_true(ask(&task, "kernels 1000 1") >= 100 * MS_US);
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 1);
+    assert_int_equal(finish(&task, "end"), 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* Where a device's streams cannot wait, threads do; and marks are written by host functions. */
+static void test_a_device_that_cannot_wait(void **state)
+{
+    struct program registrar, service, task;
+    (void)state;
+    setenv("GPUMUX_EMU_STREAM_WORDS", "0", 1);
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_launcher(&service, "service");
+    start_launcher(&task, "task");
+    unsetenv("GPUMUX_EMU_STREAM_WORDS");
+    assert_true(ask(&task, "kernels 1000 4") >= 0);
+    assert_true(ask(&service, "kernels 100000 8") >= 0);
+    assert_true(ask(&task, "kernels 1000 1") >= 100 * MS_US);
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 1);
+    assert_int_equal(number_of(&registrar, "task", "waits_gate"), 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* As far ahead as a kill is harmless, and not further. */
+static void test_a_host_is_not_ahead_without_bound(void **state)
+{
+    struct program registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    shut(&registrar, &service, &task);
+    tell(&task, "kernels 1000 60");
+    PARTY_WAIT(number_of(&registrar, "task", "outstanding_ns") >= 15 * MS_US * 1000);
+    while (number_of(&registrar, "service", "busy_streams") == 1)
+        assert_true(number_of(&registrar, "task", "outstanding_ns") <= 30 * MS_US * 1000);
+    assert_true(hear(&task) >= 0);
+    assert_true(number_of(&registrar, "task", "holds_window") > 0);
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+static void test_a_device_is_not_shut_for_long(void **state)
+{
+    struct program registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "20000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    uint64_t held_ns = number_of(&registrar, "task", "held_gate_ns");
+    /* One alone: between two it might be shut already, and open once more for the second. */
+    assert_true(ask(&service, "kernels 100000000 1") >= 0);
+    assert_true(ask(&task, "kernels 1000 5") >= 0);
+    PARTY_WAIT(number_of(&registrar, "task", "passes_gate") == 1);
+    PARTY_WAIT(number_of(&registrar, "task", "shut") == 0); /* counted first */
+    assert_true(number_of(&registrar, "task", "held_gate_ns") - held_ns >= 20 * MS_US * 1000);
+    /* Nothing has moved there since: it is not waited for again. */
+    assert_true(ask(&task, "kernels 1000 5") >= 0);
+    assert_int_equal(number_of(&registrar, "task", "shut"), 0);
+    assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
+    /* More of the same service is. */
+    assert_true(ask(&service, "kernels 1000 1") >= 0);
+    assert_true(ask(&task, "kernels 1000 5") >= 0);
+    PARTY_WAIT(number_of(&registrar, "task", "passes_gate") == 2);
+    end_by_kill(&service);
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* Streams that wait for a service go on when it dies, and when it has gone nothing waits any more. */
+static void test_a_dead_service_shuts_nobody(void **state)
+{
+    struct program registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    shut(&registrar, &service, &task);
+    tell(&task, "synchronize");
+    end_by_kill(&service);
+    assert_int_equal(hear(&task), 0);
+    assert_int_equal(number_of(&registrar, "task", "shut"), 0);
+    uint64_t waits = number_of(&registrar, "task", "waits_gate");
+    assert_true(ask(&task, "kernels 1000 20") >= 0);
+    assert_int_equal(number_of(&registrar, "task", "waits_gate"), waits);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+static void test_collectives_are_not_shut_in(void **state)
+{
+    struct program registrar, service, task;
+    char grid[32];
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    assert_true(ask(&service, "kernels 100000000 8") >= 0);
+    assert_true(ask(&task, "kernels 1000 2") >= 0);
+    PARTY_WAIT(number_of(&registrar, "task", "shut") == 1);
+    assert_int_equal(ask(&task, "kernel ncclDevKernel_AllReduce"), 0);
+    snprintf(grid, sizeof(grid), "grid %d", COLLECTIVE_GRID);
+    assert_int_equal(ask(&task, grid), 0);
+    assert_true(ask(&task, "kernels 0 1") >= 0);
+    /* Behind kernels that wait: they go on, and the collective with them. */
+    PARTY_WAIT(number_of(&registrar, "task", "passes_gate") >= 1);
+    end_by_kill(&service);
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* A child has a page and a keeper of its own. The driver is its parent's alone if that has used it; it then
+ * leaves what its parent waits for as it is. */
+static void test_a_child_waits_by_itself(void **state)
+{
+    struct program registrar, service, task, other;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    start_closed_launcher(&other, "task-other");
+    shut(&registrar, &service, &task);
+    int status = ask(&task, "fork-through 1000");
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == CUDA_ERROR_NOT_INITIALIZED);
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
+    assert_int_equal(ask(&other, "fork-through 1000"), 0);
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
+    assert_true(number_of(&registrar, "task-other", "waits_gate") >= 1);
+    assert_true(number_of(&registrar, "task-other", "shuts_gate") >= 1);
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_int_equal(finish(&other, "end"), 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* However a task ends whose streams are shut, under MPS: its neighbours live on. */
+static void end_while_shut(int number)
+{
+    struct program registrar, service, task;
+    char output[256];
+    const char *const background[] = {"-d", NULL};
+    party_make_directories();
+    assert_int_equal(party_program("nvidia-cuda-mps-control", background, NULL, output, 256), 0);
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    struct party_client neighbour = party_start(launch_fixture_api(), 1000, 0);
+    assert_int_equal(party_opened(&neighbour), 0);
+    shut(&registrar, &service, &task);
+    assert_true(ask(&task, "kernels 1000 12") >= 0);
+    kill(task.pid, number); /* 0: none */
+    int status = finish(&task, "end");
+    assert_int_equal(WIFSIGNALED(status) ? WTERMSIG(status) : status, number);
+    assert_true(party_makes_progress(&neighbour));
+    assert_int_equal(ask(&service, "synchronize"), 0);
+    assert_true(ask(&service, "kernels 10 8") >= 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    party_end(&neighbour, SIGKILL);
+    finish(&registrar, "quit");
+    party_control("quit -t 0", output, sizeof(output));
+    party_remove_directories();
+}
+
+static void test_ends_while_shut(void **state)
+{
+    (void)state;
+    end_while_shut(SIGTERM);
+    end_while_shut(SIGKILL);
+    end_while_shut(0);
+}
+
+int main(int argc, char **argv)
+{
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up_devices, tear_down_devices)
+#define SLICED(function)                                                                           \
+    cmocka_unit_test_setup_teardown(function, set_up_sliced_devices, tear_down_devices)
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_device_waits_and_not_the_host), TEST(test_a_device_that_cannot_wait),
+        TEST(test_a_host_is_not_ahead_without_bound), TEST(test_a_device_is_not_shut_for_long),
+        TEST(test_a_dead_service_shuts_nobody),       TEST(test_collectives_are_not_shut_in),
+        TEST(test_a_child_waits_by_itself),           SLICED(test_ends_while_shut),
+    };
+    if (!launch_fixture_begin(argc, argv))
+        return 2;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    launch_fixture_end();
+    return failed;
+}
