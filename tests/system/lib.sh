@@ -9,6 +9,7 @@ set -Eeuo pipefail
 
 : "${GPUMUX_BUILD:?set it to the build that is to be tested}"
 gpumux=$GPUMUX_BUILD/src/cli/gpumux
+ask=$GPUMUX_BUILD/tests/system/ask
 work=$(mktemp -d /tmp/gms.XXXXXX)
 chmod 755 "$work"
 state=$work/s
@@ -20,13 +21,12 @@ export GPUMUX_SOCKET=$state/api.sock
 # our_processes: pids that name this test's directory in their arguments, or in what they were started with (an MPS
 # daemon does nowhere else), or work in it. All of them are this test's.
 our_processes() {
-    local process
-    for process in /proc/[0-9]*; do
-        [ "${process#/proc/}" != $$ ] && [ "${process#/proc/}" != "$BASHPID" ] || continue
-        if [[ $(readlink "$process/cwd") == "$work"/* ]] || grep -qsaF "$work/" "$process/cmdline" "$process/environ"; then
-            echo "${process#/proc/}"
-        fi
-    done 2> /dev/null || true
+    local files file
+    files=$(grep -lsaF "$work/" /proc/[0-9]*/cmdline /proc/[0-9]*/environ || true
+        find /proc -maxdepth 2 -name cwd -lname "$work/*" 2> /dev/null || true)
+    while IFS=/ read -r _ _ file _; do # those that looked are gone by now
+        [ -z "$file" ] || [ "$file" = $$ ] || [ "$file" = "$BASHPID" ] || [ ! -e "/proc/$file" ] || echo "$file"
+    done <<< "$files" | sort -u
 }
 
 finish() {
@@ -79,7 +79,7 @@ start() {
     daemon_alive || fail "the daemon has ended: $(tail -n 3 "$log")"
     wait_until "the node has joined" node_joined
 }
-node_joined() { api GET /v1/nodes | jq -e '.nodes[0].connected'; }
+node_joined() { [ "$("$ask" "$GPUMUX_SOCKET" /v1/nodes 'nodes[0].connected')" = true ]; }
 
 crash() { kill -KILL "$daemon_pid"; wait "$daemon_pid" 2> /dev/null || true; daemon_pid=; }
 stop() {
@@ -115,23 +115,22 @@ submit() {
         | jq -r '.workloads[0].id'
 }
 show() { api GET "/v1/workloads/$1"; }
-field() { show "$1" | jq -r ".$2"; }
+# field ID FIELD: as jq has it. The plain ones, which are asked for again and again, cost less.
+field() {
+    if [[ $2 =~ ^[][a-z0-9_.]+$ ]]; then "$ask" "$GPUMUX_SOCKET" "/v1/workloads/$1" "$2"; else show "$1" | jq -r ".$2"; fi
+}
 has() { [ "$(field "$1" "$2")" = "$3" ]; }
 # wait_field ID FIELD VALUE
 wait_field() {
-    local end=$((SECONDS + deadline_s)) now= looks=0
-    until now=$(field "$1" "$2") && [ "$now" = "$3" ]; do
-        [ $SECONDS -lt $end ] || fail "workload $1: $2 is $now, not $3: $(show "$1" | jq -c .)"
-        look_again $((looks++))
-    done
+    local now
+    now=$("$ask" "$GPUMUX_SOCKET" "/v1/workloads/$1" "$2" "$deadline_s" "$3") ||
+        fail "workload $1: $2 is $now, not $3: $(show "$1" | jq -c .)"
 }
 # ends ID STATE [FAILURE]: waits for its end, which must be this one.
 ends() {
-    local end=$((SECONDS + deadline_s)) now= looks=0
-    until now=$(field "$1" state) && [[ $now == succeeded || $now == failed || $now == cancelled ]]; do
-        [ $SECONDS -lt $end ] || fail "workload $1 is still $now: $(show "$1" | jq -c .)"
-        look_again $((looks++))
-    done
+    local now
+    now=$("$ask" "$GPUMUX_SOCKET" "/v1/workloads/$1" state "$deadline_s" succeeded failed cancelled) ||
+        fail "workload $1 is still $now: $(show "$1" | jq -c .)"
     [ "$now" = "$2" ] || fail "workload $1 ended as $now, not $2: $(show "$1" | jq -c .)"
     [ $# -lt 3 ] || has "$1" failure "$3" || fail "workload $1: failure is not $3: $(show "$1" | jq -c .)"
 }

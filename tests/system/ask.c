@@ -1,0 +1,139 @@
+/*
+ * ask SOCKET PATH FIELD [SECONDS VALUE...]: a field of what the API answers to a GET, as `curl | jq -r` would print it, for
+ * a fraction of their time: a test that waits asks often. FIELD is written as in jq: nodes[0].connected.
+ *
+ * With SECONDS it asks until the field has one of the values, also while nobody listens, and prints the last it had in any
+ * case. Exits with 1 if it was none of them, or could not be had.
+ */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    ANSWER_BYTES_MAX = 16 << 20,
+    FIELD_BYTES_MAX = 256,
+    PAUSE_MS_MIN = 10,
+    PAUSE_MS_MAX = 100,
+};
+
+struct answer {
+    char *bytes;
+    size_t length;
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int connect_to(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool fits = snprintf(address.sun_path, sizeof address.sun_path, "%s", path) <
+                (int)sizeof address.sun_path;
+    if (fd < 0 || (fits && connect(fd, (struct sockaddr *)&address, sizeof address) == 0))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* By HTTP/1.0: the answer ends with the connection. */
+static bool get(const char *socket_path, const char *path, struct answer *answer)
+{
+    char request[1024];
+    int length = snprintf(request, sizeof request, "GET %s HTTP/1.0\r\nHost: gpumux\r\n\r\n", path);
+    int fd = connect_to(socket_path);
+    bool sent = fd >= 0 && length < (int)sizeof request &&
+                send(fd, request, (size_t)length, MSG_NOSIGNAL) == length;
+    ssize_t n = sent ? 1 : -1;
+    for (answer->length = 0;
+         n > 0 && answer->length<ANSWER_BYTES_MAX; answer->length += n> 0 ? (size_t)n : 0)
+        n = read(fd, answer->bytes + answer->length, ANSWER_BYTES_MAX - answer->length);
+    if (fd >= 0)
+        close(fd);
+    answer->bytes[answer->length] = '\0';
+    return n == 0;
+}
+
+/* NULL: it is no success, or no JSON. */
+static json_t *parse(const struct answer *answer)
+{
+    const char *status = strchr(answer->bytes, ' '), *body = strstr(answer->bytes, "\r\n\r\n");
+    if (!status || status[1] != '2' || !body)
+        return NULL;
+    return json_loads(body + 4, JSON_DECODE_ANY, NULL);
+}
+
+/* What is not there is null, as in jq. */
+static const json_t *find(const json_t *at, const char *field)
+{
+    char copy[FIELD_BYTES_MAX], *rest = NULL;
+    snprintf(copy, sizeof copy, "%s", field);
+    for (char *part = strtok_r(copy, ".[]", &rest); part && at;
+         part = strtok_r(NULL, ".[]", &rest)) {
+        char *end;
+        unsigned long index = strtoul(part, &end, 10);
+        at = *end ? json_object_get(at, part) : json_array_get(at, index);
+    }
+    return at;
+}
+
+/* To be freed. */
+static char *text_of(const json_t *value)
+{
+    if (!value)
+        return strdup("null");
+    return json_is_string(value) ? strdup(json_string_value(value))
+                                 : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+}
+
+/* NULL: there was no answer. To be freed. */
+static char *ask(char **argv, struct answer *answer)
+{
+    json_t *root = get(argv[1], argv[2], answer) ? parse(answer) : NULL;
+    char *text = root ? text_of(find(root, argv[3])) : NULL;
+    json_decref(root);
+    return text;
+}
+
+static bool is_one_of(const char *text, char **values)
+{
+    for (; *values; values++)
+        if (text && strcmp(text, *values) == 0)
+            return true;
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    struct answer answer = {.bytes = malloc(ANSWER_BYTES_MAX + 1)};
+    if (argc < 4 || argc == 5 || !answer.bytes)
+        return 2;
+    int64_t end_ms = now_ms() + (argc > 4 ? strtol(argv[4], NULL, 10) * 1000 : 0);
+    char *text = ask(argv, &answer);
+    bool is_wanted = argc == 4 ? text != NULL : is_one_of(text, argv + 5);
+    for (int pause_ms = PAUSE_MS_MIN; !is_wanted && now_ms() < end_ms;) {
+        usleep((unsigned)pause_ms * 1000);
+        pause_ms += pause_ms < PAUSE_MS_MAX ? PAUSE_MS_MIN : 0;
+        char *newer = ask(argv, &answer);
+        if (newer) {
+            free(text);
+            text = newer;
+        }
+        is_wanted = is_one_of(newer, argv + 5);
+    }
+    if (text)
+        puts(text);
+    free(text);
+    free(answer.bytes);
+    return is_wanted ? 0 : 1;
+}
