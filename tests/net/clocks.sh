@@ -21,7 +21,7 @@ wait_until "the second copy has started" journal_says start t0 2
 if kill -0 "$pid" 2> /dev/null; then fail "two copies live"; fi
 wait_field "$id" node n2
 cable heal n1
-wait_until "the node is back" node_connected n1
+wait_until "the node is back" is_connected n1
 wait_until "the node has settled its attempt" settled n1
 
 # And back: now the one whose clock is ahead is cut.
@@ -32,6 +32,6 @@ if kill -0 "$pid" 2> /dev/null; then fail "two copies live"; fi
 wait_field "$id" node n1
 wait_field "$id" state running
 cable heal n2
-wait_until "the node is back" node_connected n2
+wait_until "the node is back" is_connected n2
 wait_until "the node has settled its attempt" settled n2
 [ "$(life t0)" = "start1 start2 start3" ] || fail "its life was: $(life t0)"

@@ -20,7 +20,7 @@ cable cut "$where"
 touch "$work/go" # it ends while nobody hears of it
 wait_until "its node is tired of silence" says "$where" "it is silent"
 has "$waits" state running || fail "control knows what it cannot have heard"
-node_connected "$where" > /dev/null || fail "the node was given up within its lease"
+is_connected "$where" > /dev/null || fail "the node was given up within its lease"
 cable heal "$where"
 wait_until "it has joined again" says "$where" "joined control" 2
 ends "$waits" succeeded

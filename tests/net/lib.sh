@@ -64,11 +64,9 @@ invite() {
 add_node() {
     invite
     start_node "$@" "${invitation[@]}"
-    wait_until "$1 has joined" node_connected "$1"
+    wait_until "$1 has joined" is_connected "$1"
 }
-node_connected() { api GET "/v1/nodes/$1" | jq -e .connected; }
 node_ended() { ! kill -0 "${node_pid[$1]}"; }
-node_away() { api GET "/v1/nodes/$1" | jq -e '.connected | not'; }
 # says NAME TEXT [TIMES]: its log has TEXT, that often at least.
 says() { [ "$(grep -c -- "$2" "$work/$1.log")" -ge "${3:-1}" ]; }
 

@@ -10,7 +10,7 @@ wait_until "the task has started" journal_says start t0 1
 
 # The second is in n2, has its own state, and says that it is n1.
 unharmed() {
-    node_connected n1 > /dev/null || fail "the first lost its connection"
+    is_connected n1 > /dev/null || fail "the first lost its connection"
     has "$id" state running || fail "the task was touched"
     [ "$(field "$id" attempt)" = 1 ] || fail "the task runs again"
     [ "$(api GET /v1/nodes | jq '.nodes | length')" = 1 ] || fail "there are two nodes"
@@ -34,4 +34,4 @@ ends "$id" cancelled
 wait_until "the first has settled its attempt" settled n1
 kill "${node_pid[n1]}"
 wait_until "the second has taken its place" says n2 "joined control"
-wait_until "control shows it" node_connected n1
+wait_until "control shows it" is_connected n1

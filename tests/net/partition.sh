@@ -15,7 +15,7 @@ add_node n2
 
 cable "$how" n1
 kill -0 "$pid" || fail "the task ended with the cable"
-wait_until "control misses the node" node_away n1
+wait_until "control misses the node" is_away n1
 wait_until "the second copy has started" journal_says start t0 2
 if kill -0 "$pid" 2> /dev/null; then fail "two copies live"; fi
 wait_field "$id" node n2
@@ -24,7 +24,7 @@ wait_field "$id" state running
 show "$id" | jq -e '.attempts[0].lost and (.attempts[0].node == "n1")' > /dev/null || fail "attempt 1 is not lost"
 
 cable heal n1
-wait_until "the node is back" node_connected n1
+wait_until "the node is back" is_connected n1
 wait_until "the node has settled its attempt" settled n1
 exit=$work/n1/node/finished/$id.1/exit.json
 grep -q lease "$exit" || fail "its lease did not end it: $(cat "$exit")"

@@ -13,12 +13,12 @@ add_node n2
 cable cut n1
 crash
 start_control "${short_lease[@]}"
-wait_until "the other node is back" node_connected n2
+wait_until "the other node is back" is_connected n2
 wait_until "the second copy has started" journal_says start t0 2
 if kill -0 "$pid" 2> /dev/null; then fail "two copies live"; fi
 wait_field "$id" node n2
 cable heal n1
-wait_until "the node is back" node_connected n1
+wait_until "the node is back" is_connected n1
 wait_until "the node has settled its attempt" settled n1
 has "$id" state running || fail "it was ended when the node returned"
 
@@ -28,7 +28,7 @@ kill -STOP "${node_pid[n2]}"
 wait_until "the third copy has started" journal_says start t0 3
 if kill -0 "$pid" 2> /dev/null; then fail "two copies live"; fi
 kill -CONT "${node_pid[n2]}"
-wait_until "the node is back" node_connected n2
+wait_until "the node is back" is_connected n2
 wait_until "the node has settled its attempt" settled n2
 wait_field "$id" node n1
 wait_field "$id" state running

@@ -38,7 +38,5 @@ start_node() {
 }
 node_pid() { cat "$work/$1.pid"; }
 kill_node() { kill -KILL "$(node_pid "$1")"; wait "$(node_pid "$1")" 2> /dev/null || true; }
-is_connected() { api GET "/v1/nodes/$1" | jq -e .connected; }
-is_away() { api GET "/v1/nodes/$1" | jq -e '.connected | not'; }
 # says FILE PATTERN: waits for it.
 says() { wait_until "$1 says '$2'" grep -qE -- "$2" "$1"; }

@@ -9,12 +9,11 @@ shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
 mkdir -m 777 "$work/t"
 
 up() { start --emulate "${devices:-1xH200:24g}" "$@"; }
-device() { api GET /v1/nodes | jq -r ".nodes[0].devices[$1].$2"; }
 device_is() { [ "$(device "$1" "$2")" = "$3" ]; }
 told() { "$gpumux" events | grep "$1"; }
 at() { [ "$(field "$1" attempt)" = "$2" ] && has "$1" state running; }
 past() { [ "$(field "$1" attempt)" -gt "$2" ] && has "$1" state running; }
-text_of() { show "$1" | jq -r ".attempts[$2].text"; }
+text_of() { field "$1" "attempts[$2].text"; }
 pipe() { local uuid; uuid=$(device "${1:-0}" uuid); uuid=${uuid#GPU-}; echo "$state/node/mps/${uuid%%-*}"; }
 fault() { GPUMUX_EMU=$state/emu/devices CUDA_MPS_PIPE_DIRECTORY=$(pipe "$1") "$emu/gpumux-emu-fault" "$@"; }
 daemon_of() { cat "$(pipe 0)/nvidia-cuda-mps-control.pid" 2> /dev/null; }

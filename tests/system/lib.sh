@@ -79,7 +79,12 @@ start() {
     daemon_alive || fail "the daemon has ended: $(tail -n 3 "$log")"
     wait_until "the node has joined" node_joined
 }
+# device NUMBER FIELD: of the first node.
+device() { "$ask" "$GPUMUX_SOCKET" /v1/nodes "nodes[0].devices[$1].$2"; }
 node_joined() { [ "$("$ask" "$GPUMUX_SOCKET" /v1/nodes 'nodes[0].connected')" = true ]; }
+# is_connected NODE, is_away NODE
+is_connected() { [ "$("$ask" "$GPUMUX_SOCKET" "/v1/nodes/$1" connected)" = true ]; }
+is_away() { [ "$("$ask" "$GPUMUX_SOCKET" "/v1/nodes/$1" connected)" = false ]; }
 
 crash() { kill -KILL "$daemon_pid"; wait "$daemon_pid" 2> /dev/null || true; daemon_pid=; }
 stop() {

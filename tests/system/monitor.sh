@@ -3,7 +3,6 @@
 . "$(dirname "$0")/lib.sh"
 emu=$GPUMUX_BUILD/emu/bin
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
-device() { api GET /v1/nodes | jq -r ".nodes[0].devices[$1].$2"; }
 device_is() { [ "$(device "$1" "$2")" = "$3" ]; }
 fault() { GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$@"; }
 told() { "$gpumux" events | grep "$1"; }

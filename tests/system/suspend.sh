@@ -12,11 +12,11 @@ task() {
 }
 samples() { "$gpumux" logs "$1" | grep -o 'samples=[0-9]*' | tail -n 1 | cut -d= -f2; }
 ran_past() { [ "$(samples "$1")" -gt "$2" ]; }
-device_used() { api GET /v1/nodes | jq -r '.nodes[0].devices[0].usage.memory_used_bytes'; }
+device_used() { device 0 usage.memory_used_bytes; }
 told() { "$gpumux" events "$1" | grep -E "$2"; }
 fault() { GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$@"; }
 metric() { curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | grep "^$1"; }
-healthy() { [ "$(api GET /v1/nodes | jq -r '.nodes[0].devices[0].state')" = healthy ]; }
+healthy() { [ "$(device 0 state)" = healthy ]; }
 says_suspended() { [ "$(field "$1" usage.suspended_bytes)" -ge $((2 * gib)) ]; }
 up --set mps=off
 
