@@ -6,7 +6,9 @@ deadline_s=120
 starts=${PROTECTION_STARTS:-200}
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 up() { start --emulate 2xH200:24g "$@"; }
-gpus() { jq -c '{devices: 1, command: ["'"$burn"'", "--step-ms", "5"]} + .' <<< "$1"; }
+gpus() { jq -c '{devices: 1, command: ["'"$burn"'", "--step-ms", "5", "--busy-percent", "20"]} + .' <<< "$1"; }
+# Launches that come all at once, and rarely: the shim of a task beside a service is awake between them.
+rarely="--step-ms 400 --busy-percent 2 --kernels-per-step 256"
 usage() { field "$1" "usage.$2"; }
 enforcement() { field "$1" enforcement; }
 
@@ -26,7 +28,7 @@ cancel "$neighbour"
 ends "$neighbour" cancelled
 
 echo "-- memory of a killed process is its workload's again; the others run on"
-pair=$(submit "$(gpus '{"quota": "5g"}' | jq -c '.command = ["sh", "-c", "'"$burn"' --step-ms 5 --memory 2g --steps 100000 & echo $! > '"$work"'/first; '"$burn"' --step-ms 5 --memory 1g --steps 100000 & wait"]')")
+pair=$(submit "$(gpus '{"quota": "5g"}' | jq -c '.command = ["sh", "-c", "'"$burn"' '"$rarely"' --memory 2g --steps 100000 & echo $! > '"$work"'/first; '"$burn"' '"$rarely"' --memory 1g --steps 100000 & wait"]')")
 counted() { usage "$1" protection.counted_bytes; }
 gib=$((1 << 30))
 wait_until "both hold their memory" eval '[ "$(counted "$pair")" -ge $((3 * gib)) ]'
