@@ -35,6 +35,8 @@ function(gpumux_executable name)
     endif()
 endfunction()
 
+file(STRINGS ${CMAKE_SOURCE_DIR}/tests/costs.txt gpumux_costs REGEX "^[^#]")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/costs.txt)
 function(gpumux_test_properties name labels timeout environment)
     if(NOT labels)
         set(labels unit)
@@ -42,9 +44,12 @@ function(gpumux_test_properties name labels timeout environment)
     if(NOT timeout)
         set(timeout 120)
     endif()
-    # The longest begin first (COST), so that none of them is left alone at the end.
+    set(cost 5)
+    if(gpumux_costs MATCHES "(^|;)${name} ([0-9]+)(;|$)")
+        set(cost ${CMAKE_MATCH_2})
+    endif()
     set_tests_properties(${name} PROPERTIES
-        LABELS "${labels}" TIMEOUT ${timeout} COST ${timeout} SKIP_RETURN_CODE 77
+        LABELS "${labels}" TIMEOUT ${timeout} COST ${cost} SKIP_RETURN_CODE 77
         ENVIRONMENT "GPUMUX_BUILD=${CMAKE_BINARY_DIR};GPUMUX_SOURCE=${CMAKE_SOURCE_DIR};${environment}")
 endfunction()
 
