@@ -123,6 +123,7 @@ enum device_event_kind {
     DEVICE_TENANT_RUNS,  /* it has begun: it is not "starting" any more */
     DEVICE_TENANT_LEFT,  /* nothing of it is left; or it was suspended, and comes again to resume */
     DEVICE_TENANT_STAYS, /* it could not be suspended */
+    DEVICE_TENANT_MOVES, /* a task has to start again, here or elsewhere, for no fault of its own */
     DEVICE_EVENT_END
 };
 
@@ -146,7 +147,7 @@ struct device_event {
             uint64_t workload;
             int attempt;
             bool failed;     /* LEFT: by its own exit status */
-            const char *why; /* STAYS */
+            const char *why; /* STAYS, MOVES */
         } tenant;
     };
 };

@@ -485,6 +485,28 @@ static void test_what_could_not_be_suspended_is_ended(void **state)
     fixture_close(&f);
 }
 
+static void test_what_has_to_move_is_ended_and_not_blamed(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    suspendable_came(&f, 1);
+    struct device_event moves = {.kind = DEVICE_TENANT_MOVES,
+                                 .now_ms = f.now_ms,
+                                 .tenant = {.workload = 1, .attempt = 1, .why = "its share"}};
+    step(&f, &moves);
+    const struct device_action *end = find_action(&f, DEVICE_ACT_END, 1);
+    assert_non_null(end);
+    assert_string_equal(end->text, "its share");
+    assert_int_equal(verdict(&f, 1, true), VERDICT_MOVED);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    step(&f, &moves); /* said twice, done once */
+    moves.tenant.workload = 7;
+    step(&f, &moves); /* nobody */
+    assert_int_equal(f.counts[DEVICE_ACT_END], 1);
+    fixture_close(&f);
+}
+
 /* ---- Disabled ---- */
 
 static void test_operator_disables_and_enables(void **state)
@@ -539,6 +561,7 @@ int main(void)
         cmocka_unit_test(test_terminate_waits_for_who_starts),
         cmocka_unit_test(test_what_can_be_suspended_is_not_ended),
         cmocka_unit_test(test_what_could_not_be_suspended_is_ended),
+        cmocka_unit_test(test_what_has_to_move_is_ended_and_not_blamed),
         cmocka_unit_test(test_operator_disables_and_enables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

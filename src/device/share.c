@@ -1,5 +1,6 @@
 #include "device/share.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const double SOLO_WEIGHT = 0.1; /* of a new sample */
@@ -187,4 +188,16 @@ int share_rate_permille(int forecast_percent, int started_percent)
         return 0;
     int percent = share_of_task_percent(forecast_percent);
     return percent + SHARE_RATE_SLACK_PERCENT < started_percent ? percent * 10 : 0;
+}
+
+bool share_drifts(struct share_drift *d, int64_t wall_ms, int64_t kept_ms, int started_percent,
+                  int wanted_percent)
+{
+    if (abs(wanted_percent - started_percent) < SHARE_OFF_PERCENT) {
+        d->since_ms = 0;
+        return false;
+    }
+    if (d->since_ms == 0 || wall_ms < d->since_ms) /* or somebody set the clock back */
+        d->since_ms = wall_ms;
+    return wall_ms - d->since_ms >= kept_ms;
 }

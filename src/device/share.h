@@ -19,6 +19,7 @@ enum {
     SHARE_LEAST_PERCENT = 10,
     SHARE_MOST_PERCENT = 90,
     SHARE_MODE_KEPT_MS = 10 * 60 * 1000,
+    SHARE_OFF_PERCENT = 20,       /* a task that starts again would get so much more, or less */
     SHARE_RATE_SLACK_PERCENT = 5, /* less than that between a share and its grant is let be */
 };
 
@@ -110,3 +111,11 @@ enum share_mode share_mode_of_task(enum share_mode mode, bool is_coarse);
 /* The part of the device that a task in mode S is held to by its rate, because it started with more of the SMs
  * (started_percent) than are left to it now. 0: nothing holds it. */
 int share_rate_permille(int forecast_percent, int started_percent);
+
+/* What a task started with cannot change while it runs. */
+struct share_drift {
+    int64_t since_ms; /* when it was first seen to be off; 0: it is not */
+};
+/* True: it has been off by SHARE_OFF_PERCENT or more for kept_ms, from what it would start with now. */
+bool share_drifts(struct share_drift *d, int64_t wall_ms, int64_t kept_ms, int started_percent,
+                  int wanted_percent);

@@ -190,6 +190,24 @@ static void test_what_holds_a_task(void **state)
     assert_int_equal(share_rate_permille(-1, 100), 0);
 }
 
+static void test_a_share_that_is_off_for_long(void **state)
+{
+    struct share_drift d = {0};
+    (void)state;
+    assert_false(share_drifts(&d, 1000, 100, 50, 69));
+    assert_false(share_drifts(&d, 2000, 100, 50, 70));
+    assert_false(share_drifts(&d, 2099, 100, 50, 70));
+    assert_true(share_drifts(&d, 2100, 100, 50, 70));
+    /* It is as it should be for a moment: from the beginning. */
+    assert_false(share_drifts(&d, 2150, 100, 50, 50));
+    assert_false(share_drifts(&d, 2200, 100, 50, 30));
+    assert_false(share_drifts(&d, 2299, 100, 50, 30));
+    assert_true(share_drifts(&d, 2300, 100, 50, 30));
+    /* The clock was set back. */
+    assert_false(share_drifts(&d, 500, 100, 50, 30));
+    assert_true(share_drifts(&d, 600, 100, 50, 30));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_a_service_is_looked_at),
         cmocka_unit_test(test_what_was_spoilt_is_noticed),
         cmocka_unit_test(test_what_holds_a_task),
+        cmocka_unit_test(test_a_share_that_is_off_for_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,6 +159,13 @@ static void tenant_stays(struct device_monitor *d, uint64_t workload, int attemp
         ending_stays(d, t, why);
 }
 
+static void tenant_moves(struct device_monitor *d, uint64_t workload, int attempt, const char *why)
+{
+    struct tenant *t = tenant_find(d, workload, attempt);
+    if (t && tenant_is_task(t) && t->ending == ENDING_NO)
+        ending_begin(d, t, t->info.grace_ms, VERDICT_MOVED, "%s", why);
+}
+
 /* A suspect that ran long enough by itself did not do it; unless there is a fault that may be its own. */
 static void clear_suspects(struct device_monitor *d)
 {
@@ -212,6 +219,9 @@ void device_step(struct device_monitor *d, const struct device_event *event,
         break;
     case DEVICE_TENANT_STAYS:
         tenant_stays(d, event->tenant.workload, event->tenant.attempt, event->tenant.why);
+        break;
+    case DEVICE_TENANT_MOVES:
+        tenant_moves(d, event->tenant.workload, event->tenant.attempt, event->tenant.why);
         break;
     case DEVICE_EVENT_END:
         break;

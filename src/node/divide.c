@@ -85,6 +85,50 @@ static size_t services_on(const struct agent *a, const char *uuid,
     return count;
 }
 
+/* ---- what a task gets ---- */
+
+static int sms_of(const struct agent *a, const char *uuid)
+{
+    for (int i = 0; i < a->info.device_count; i++)
+        if (str_equal(a->info.devices[i].uuid, uuid))
+            return a->info.devices[i].sm_count;
+    return 0;
+}
+
+/* In mode time a task gives way at its launches, if the shim is in it: fewer SMs would slow it down beside a service
+ * that has nothing to do. */
+static bool gives_way(const struct agent *a, const struct terms *terms, enum share_mode mode)
+{
+    return mode == SHARE_TIME && terms->is_protected && !a->config->share_in_time;
+}
+
+/* What a task on these terms would start with now, and why if that is less than it may have. */
+static int wanted_percent(const struct agent *a, const struct terms *terms, char why[TERMS_WHY_MAX])
+{
+    const struct share_service *services[SERVICES_MAX];
+    struct share_division division;
+    size_t count = services_on(a, terms->devices[0], services);
+    share_divide(services, count, clock_wall_ms(), &division);
+    if (division.forecast_percent < 0 || gives_way(a, terms, division.mode))
+        return terms->share_max_percent;
+    int percent = share_in_whole_sms(share_of_task_percent(division.forecast_percent),
+                                     sms_of(a, terms->devices[0]));
+    if (percent > SHARE_MOST_PERCENT)
+        percent = SHARE_MOST_PERCENT;
+    if (percent < terms->share_min_percent)
+        percent = terms->share_min_percent;
+    if (percent >= terms->share_max_percent)
+        return terms->share_max_percent;
+    if (count == 1)
+        (void)snprintf(why, TERMS_WHY_MAX,
+                       "service %" PRIu64 " beside it used up to %d %% lately (p95)",
+                       services[0]->workload, division.forecast_percent);
+    else
+        (void)snprintf(why, TERMS_WHY_MAX, "%zu services beside it used up to %d %% lately (p95)",
+                       count, division.forecast_percent);
+    return percent;
+}
+
 /* ---- looking ---- */
 
 static void tell_mode(struct agent *a, int device, uint64_t workload,
@@ -111,6 +155,23 @@ static void look_at_service(struct agent *a, struct run *r, int device, bool is_
         .alone = is_alone};
     if (share_service_look(s, clock_wall_ms(), &look))
         tell_mode(a, device, r->workload, &s->choice);
+}
+
+/* One that loses its work is left with its share; the rate of its launches follows what is left. */
+static void look_at_task(struct run *r)
+{
+    const struct agent *a = r->agent;
+    const struct terms *terms = ward_terms(r->ward);
+    char why[TERMS_WHY_MAX], text[WORKLOAD_TEXT_MAX];
+    if (!terms->resumable || !terms->has_mps || !a->config->share_by_activity || r->pending ||
+        !run_is_alive(r))
+        return;
+    int started = terms_share_percent(terms), wanted = wanted_percent(a, terms, why);
+    if (!share_drifts(&r->share_drift, clock_wall_ms(), a->config->share_kept_ms, started, wanted))
+        return;
+    (void)snprintf(text, sizeof text, "restarted: it has %d %% of the SMs, and would get %d %% now",
+                   started, wanted);
+    monitor_moves(r, text);
 }
 
 static void divide_device(struct agent *a, int device)
@@ -151,8 +212,10 @@ void divide_look(struct agent *a, const struct gpu_reading *readings)
         if (device >= 0 && is_service(r))
             look_at_service(a, r, device, alone[device] && alone[device] == d->alone[device],
                             readings[device].sm_percent, elapsed_ms);
-        else if (device >= 0)
+        else if (device >= 0) {
             ward_look_for_coarse(r->ward);
+            look_at_task(r);
+        }
     }
     for (int i = 0; i < a->info.device_count; i++) {
         d->alone[i] = alone[i];
@@ -162,46 +225,10 @@ void divide_look(struct agent *a, const struct gpu_reading *readings)
 
 /* ---- starting ---- */
 
-static int sms_of(const struct agent *a, const char *uuid)
-{
-    for (int i = 0; i < a->info.device_count; i++)
-        if (str_equal(a->info.devices[i].uuid, uuid))
-            return a->info.devices[i].sm_count;
-    return 0;
-}
-
-/* In mode time a task gives way at its launches, if the shim is in it: fewer SMs would slow it down beside a service
- * that has nothing to do. */
-static bool gives_way(const struct agent *a, const struct terms *terms, enum share_mode mode)
-{
-    return mode == SHARE_TIME && terms->is_protected && !a->config->share_in_time;
-}
-
 void divide_share(const struct agent *a, struct terms *terms)
 {
-    const struct share_service *services[SERVICES_MAX];
-    struct share_division division;
     if (terms->kind != WORKLOAD_TASK || !terms->has_mps || !a->config->share_by_activity)
         return;
-    size_t count = services_on(a, terms->devices[0], services);
-    share_divide(services, count, clock_wall_ms(), &division);
-    if (division.forecast_percent < 0 || gives_way(a, terms, division.mode))
-        return;
-    int percent = share_in_whole_sms(share_of_task_percent(division.forecast_percent),
-                                     sms_of(a, terms->devices[0]));
-    if (percent > SHARE_MOST_PERCENT)
-        percent = SHARE_MOST_PERCENT;
-    if (percent < terms->share_min_percent)
-        percent = terms->share_min_percent;
-    if (percent >= terms->share_max_percent)
-        return;
-    terms->share_percent = percent;
-    if (count == 1)
-        (void)snprintf(terms->share_why, sizeof terms->share_why,
-                       "service %" PRIu64 " beside it used up to %d %% lately (p95)",
-                       services[0]->workload, division.forecast_percent);
-    else
-        (void)snprintf(terms->share_why, sizeof terms->share_why,
-                       "%zu services beside it used up to %d %% lately (p95)", count,
-                       division.forecast_percent);
+    int percent = wanted_percent(a, terms, terms->share_why);
+    terms->share_percent = percent < terms->share_max_percent ? percent : 0;
 }

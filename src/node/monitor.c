@@ -482,6 +482,14 @@ void monitor_stays(struct run *r, const char *why)
     tell_control(r->agent->monitor);
 }
 
+void monitor_moves(struct run *r, const char *why)
+{
+    if (!r->tenancy.there)
+        return;
+    tell_devices(r, DEVICE_TENANT_MOVES, false, why);
+    tell_control(r->agent->monitor);
+}
+
 void monitor_came(struct run *r, const struct grant *grant, const struct terms *terms)
 {
     struct tenancy *t = &r->tenancy;

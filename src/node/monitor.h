@@ -55,6 +55,8 @@ void monitor_left(struct run *r, bool failed);
 void monitor_suspended(struct run *r);
 /* Its device wanted it off, and it could not be suspended. */
 void monitor_stays(struct run *r, const char *why);
+/* It has to start again: it is ended, and queued again. */
+void monitor_moves(struct run *r, const char *why);
 /* Whether it may return to its devices now; if not, why. */
 bool monitor_readmits(const struct run *r, char why[WORKLOAD_TEXT_MAX]);
 /* Before it does. No-op for one that is there. */

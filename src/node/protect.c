@@ -361,6 +361,7 @@ void protect_decide(const struct agent *a, const struct grant *grant, struct ter
     const char *without = why_without_mps(a, grant);
     ret->has_mps = !without;
     str_copy(ret->without_mps, sizeof ret->without_mps, without ? without : "");
+    ret->resumable = grant->spec->resume.count > 0;
     ret->suspendable =
         needs->kind == WORKLOAD_TASK && !ret->has_mps && grant->spec->resume.count == 0;
     divide_share(a, ret);

@@ -30,6 +30,7 @@ int terms_write(const struct terms *terms, struct str *out)
     json_put_bool(json_key(&w, "mps"), terms->has_mps);
     json_put_string(json_key(&w, "without_mps"), terms->without_mps);
     json_put_bool(json_key(&w, "suspendable"), terms->suspendable);
+    json_put_bool(json_key(&w, "resumable"), terms->resumable);
     json_put_int(json_key(&w, "share"), terms->share_percent);
     json_put_string(json_key(&w, "share_why"), terms->share_why);
     json_put_real(json_key(&w, "slo_percentile"), terms->slo_percentile);
@@ -58,9 +59,12 @@ static bool take_newer(json_t *root, struct terms *terms)
 {
     json_int_t share = 0;
     const char *why = "";
-    if (json_unpack(root, "{s?I s?s s?F s?F}", "share", &share, "share_why", &why, "slo_percentile",
-                    &terms->slo_percentile, "slo_latency_ms", &terms->slo_latency_ms) < 0)
+    int resumable = 0;
+    if (json_unpack(root, "{s?I s?s s?F s?F s?b}", "share", &share, "share_why", &why,
+                    "slo_percentile", &terms->slo_percentile, "slo_latency_ms",
+                    &terms->slo_latency_ms, "resumable", &resumable) < 0)
         return false;
+    terms->resumable = resumable;
     if (share < 0 || share > 100)
         return false;
     terms->share_percent = (int)share;

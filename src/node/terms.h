@@ -24,6 +24,7 @@ struct terms {
     bool is_suspect;                       /* of a GPU fault: it is on probation */
     bool has_mps;                          /* it shares its device through MPS */
     char without_mps[TERMS_WHY_MAX];       /* why not, if not */
+    bool resumable;   /* it has a resume command: what it did is not lost when it starts again */
     bool suspendable; /* a task without a resume command: evicted, it is suspended if that can be */
 };
 

@@ -85,6 +85,21 @@ for id in "$early" "$late"; do ends "$id" cancelled; done
 cancel "$busy"
 ends "$busy" cancelled
 
+echo "-- a task that can resume starts again when its share is off for long"
+stop
+up --set share_kept=1s
+again=$(submit "$(jq -cn --arg b "$burn" '([$b, "--steps", "1000000", "--sm", "60", "--step-ms", "5"]) as $c | {devices: 1, quota: "2g", command: $c, resume: $c}')")
+stays=$(task --step-ms 5)
+for id in "$again" "$stays"; do wait_field "$id" state running; done
+busy=$(service 40 20)
+restarted() { [[ $(field "$again" 'attempts[0].text') == "restarted: it has 100 % of the SMs, and would get "* ]]; }
+wait_until "it is started again" restarted
+wait_until "with less" eval 'has "$again" attempt 2 && [ "$(limit "$again" share_percent)" -le 80 ]'
+has "$again" failures 0 || fail "that was counted: $(show "$again")"
+has "$stays" attempt 1 || fail "the work of one that cannot is lost: $(show "$stays")"
+for id in "$again" "$stays" "$busy"; do cancel "$id"; done
+for id in "$again" "$stays" "$busy"; do ends "$id" cancelled; done
+
 echo "-- a service near its SLO: the task beside it is throttled"
 echo 10000 > "$work/latency"
 slow=$(submit "$(jq -cn --arg p "$GPUMUX_BUILD/tests/system/client_program" --arg f "$work/latency" \
