@@ -7,9 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { GENERATIONS_MAX = 4096, STAT_MAX = 1024, ENVIRONMENT_BLOCK = 64 << 10, PATH_BYTES = 64 };
+enum {
+    GENERATIONS_MAX = 4096,
+    STAT_MAX = 1024,
+    ENVIRONMENT_BLOCK = 64 << 10,
+    PATH_BYTES = 64,
+    EXEC_LOOKS = 4,
+    EXEC_NS = 1000000,
+};
 
 /* The whole of a small file; the length, or -1. */
 static ssize_t read_small(const char *path, char *text, size_t size)
@@ -184,19 +192,22 @@ size_t process_signal_descendants(pid_t root, int signal, size_t *ret_failed)
     return signalled;
 }
 
+enum finding { MARK_ABSENT, MARK_FOUND, MARK_UNKNOWN };
+
 /* Is `mark` one of the NUL-separated strings of this environment? Reads it in blocks: it can be
- * large. */
-static bool environment_has(const char *path, const char *mark)
+ * large. Not known: it is empty. */
+static enum finding environment_has(const char *path, const char *mark)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return false;
+        return MARK_ABSENT;
     size_t wanted = strlen(mark) + 1, kept = 0;
     char *block = malloc(ENVIRONMENT_BLOCK);
-    bool found = false, at_start = true;
+    bool found = false, at_start = true, is_empty = true;
     ssize_t n;
     while (block && !found && (n = read(fd, block + kept, ENVIRONMENT_BLOCK - kept)) > 0) {
         size_t length = kept + (size_t)n;
+        is_empty = false;
         if (at_start && length >= wanted && memcmp(block, mark, wanted) == 0)
             found = true;
         for (char *at = block; !found && at < block + length;) {
@@ -212,7 +223,25 @@ static bool environment_has(const char *path, const char *mark)
     }
     free(block);
     close(fd);
-    return found;
+    return found ? MARK_FOUND : is_empty ? MARK_UNKNOWN : MARK_ABSENT;
+}
+
+/* In the middle of an exec a process has no environment, for some microseconds; a thread of the kernel never has one, nor
+ * a program. */
+static bool is_marked(pid_t pid, const char *mark)
+{
+    char path[PATH_BYTES], program[PATH_BYTES], target[1];
+    const struct timespec wait = {.tv_nsec = EXEC_NS};
+    snprintf(path, sizeof path, "/proc/%d/environ", pid);
+    snprintf(program, sizeof program, "/proc/%d/exe", pid);
+    enum finding finding = environment_has(path, mark);
+    for (int i = 1;
+         i < EXEC_LOOKS && finding == MARK_UNKNOWN && readlink(program, target, sizeof target) > 0;
+         i++) {
+        nanosleep(&wait, NULL);
+        finding = environment_has(path, mark);
+    }
+    return finding == MARK_FOUND;
 }
 
 size_t process_kill_marked(const char *mark)
@@ -226,11 +255,9 @@ size_t process_kill_marked(const char *mark)
         pid_t pid = parse_pid(entry->d_name);
         if (!pid || pid == self)
             continue;
-        char path[PATH_BYTES];
-        snprintf(path, sizeof path, "/proc/%d/environ", pid);
         uint64_t start = process_start(pid);
         struct process process;
-        if (environment_has(path, mark) && read_stat(pid, &process) && process.start == start &&
+        if (is_marked(pid, mark) && read_stat(pid, &process) && process.start == start &&
             !process.zombie && kill(pid, SIGKILL) == 0)
             killed++;
     }

@@ -422,6 +422,31 @@ static void test_killed_supervisor_ends_task(void **state)
     assert_int_equal(process_kill_marked(f->mark), 0);
 }
 
+/* At any moment of one program after the other. */
+static void test_a_mark_is_found_during_exec(void **state)
+{
+    enum { ROUNDS = 20 };
+    struct fixture *f = *state;
+    char chain[] = "exec sh -c \"$0\" \"$0\"", first[] = "echo begun; exec sh -c \"$0\" \"$0\"";
+    for (int i = 0; i < ROUNDS; i++) {
+        int begun[2], status;
+        char text[8];
+        assert_int_equal(pipe(begun), 0);
+        pid_t pid = fork();
+        if (pid == 0) {
+            dup2(begun[1], 1);
+            putenv(f->mark);
+            execl("/bin/sh", "sh", "-c", first, chain, NULL);
+            _exit(127);
+        }
+        assert_true(pid > 0 && read(begun[0], text, sizeof text) > 0);
+        assert_int_equal(process_kill_marked(f->mark), 1);
+        assert_true(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+        close(begun[0]);
+        close(begun[1]);
+    }
+}
+
 /* ---- the lease ---- */
 
 static _Atomic uint64_t *make_lease(struct fixture *f, int64_t deadline_ms)
@@ -572,6 +597,7 @@ int main(int argc, char **argv)
         CASE(test_descendants_end),
         CASE(test_descendants_end_by_cgroup),
         CASE(test_killed_supervisor_ends_task),
+        CASE(test_a_mark_is_found_during_exec),
         CASE(test_lease_ends_task),
         CASE(test_lease_spares_services),
         CASE(test_too_late_to_begin),
