@@ -45,7 +45,8 @@ static void test_the_device_waits_and_not_the_host(void **state)
     start_pair(&service, &task, &registrar);
     uint64_t held_ns = number_of(&registrar, "task", "held_gate_ns");
     shut(&registrar, &service, &task);
-    assert_true(ask(&task, "kernels 1000 12") >= 0);
+    /* Few enough that the host is not held, whatever a busy machine made it believe that they cost. */
+    assert_true(ask(&task, "kernels 1000 6") >= 0);
     /* The host was here first: what it launched is still to be done, beside a service that is busy. */
     assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
     assert_true(number_of(&registrar, "task", "outstanding_ns") >= 5 * MS_US * 1000);
@@ -219,7 +220,7 @@ static void end_while_shut(int number)
     struct party_client neighbour = party_start(launch_fixture_api(), 1000, 0);
     assert_int_equal(party_opened(&neighbour), 0);
     shut(&registrar, &service, &task);
-    assert_true(ask(&task, "kernels 1000 12") >= 0);
+    assert_true(ask(&task, "kernels 1000 6") >= 0);
     kill(task.pid, number); /* 0: none */
     int status = finish(&task, "end");
     assert_int_equal(WIFSIGNALED(status) ? WTERMSIG(status) : status, number);
