@@ -102,7 +102,7 @@ struct run {
     struct mailbox mailbox;
     uint64_t cpu_ticks; /* at the last beat, for usage */
     int64_t cpu_at_ms;
-    struct tenancy tenancy; /* see monitor.h */
+    struct tenancy tenancy;         /* see monitor.h */
     struct share_drift share_drift; /* of a task's share, see divide.h */
     struct run_suspension suspension;
     struct pending_start *pending; /* waits for MPS; NULL: it does not */
