@@ -1,11 +1,13 @@
 # How a folder declares what it builds. Includes are written from src/: #include "base/error.h".
 #
-#   gpumux_library(NAME SOURCES a.c b.c LINKS base third_party_jansson)
+#   gpumux_library(NAME SOURCES a.c b.c LINKS base third_party_jansson [PURE])
 #   gpumux_executable(NAME SOURCES main.c LINKS ... [INSTALL])        INSTALL: into bin/
 #   gpumux_test(NAME SOURCES x_test.c LINKS NAME [ARGS ...] [TIMEOUT s] [LABELS unit|system ...])
 #   gpumux_script_test(NAME COMMAND ... [TIMEOUT s] [LABELS ...] [ENVIRONMENT ...])
 #   gpumux_fuzzer(NAME SOURCES x_fuzz.c LINKS NAME CORPUS dir)
 #
+# PURE: without a thread, a lock or a variable of its own (for which tests/tidy looks). ThreadSanitizer can find nothing in it,
+# and makes its loops ten times as long: it is not instrumented for that.
 # CORPUS is a folder of inputs, from the top of the tree. "base/version.h" is generated.
 # What else is installed is declared where it is built, with CMake's install(TARGETS|FILES ...).
 #
@@ -16,8 +18,11 @@ configure_file(${CMAKE_SOURCE_DIR}/src/base/version.h.in
 set(gpumux_include ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
 
 function(gpumux_library name)
-    cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
+    cmake_parse_arguments(arg "PURE" "" "SOURCES;LINKS" ${ARGN})
     add_library(${name} STATIC ${arg_SOURCES})
+    if(arg_PURE AND GPUMUX_SANITIZE STREQUAL "thread")
+        target_compile_options(${name} PRIVATE -fno-sanitize=thread)
+    endif()
     target_include_directories(${name} PUBLIC ${gpumux_include})
     target_link_libraries(${name} PUBLIC ${arg_LINKS})
 endfunction()
