@@ -534,7 +534,6 @@ void mps_sweep(struct mps *m, const struct device *devices, int count)
             mps_control_pid(&control) && mps_use(NULL, m, devices[i].uuid) == 0)
             mps_release(m, devices[i].uuid);
     }
-    mps_control_kill_orphans(devices, count);
 }
 
 static int use(struct error *e, struct mps *m, const char *uuid, bool was_there)

@@ -54,8 +54,7 @@ struct mps_options {
 int mps_new(struct error *e, const struct mps_options *options, struct mps **ret);
 /* Ends the daemons that nobody uses; others run on, for the next agent. NULL is fine. */
 void mps_free(struct mps *m);
-/* Daemons of these devices that somebody left: those that nobody has asked for by now are ended, and those whose
- * state directory is no more. */
+/* Daemons of these devices that somebody left: those that nobody has asked for by now are ended. */
 void mps_sweep(struct mps *m, const struct device *devices, int count);
 
 /* An attempt may use the device from now on: the daemon is started, or stays. Each use is ended by a

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/durable.h"
 #include "node/agent_internal.h"
+#include "node/mps_control.h"
 #include "node/process.h"
 #include "node/supervisor.h"
 
@@ -125,6 +126,8 @@ static int open_mps(struct error *e, struct agent *a)
                                         .on_change = on_mps,
                                         .on_terminated = on_terminated,
                                         .arg = a};
+    /* Before one of ours makes such a directory again. */
+    mps_control_kill_orphans(a->info.devices, a->info.device_count);
     return mps_new(e, &options, &a->mps);
 }
 
