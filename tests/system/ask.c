@@ -1,6 +1,7 @@
 /*
- * ask SOCKET PATH FIELD [SECONDS VALUE...]: a field of what the API answers to a GET, as `curl | jq -r` would print it, for
- * a fraction of their time: a test that waits asks often. FIELD is written as in jq: nodes[0].connected.
+ * ask [-d JSON] SOCKET PATH FIELD [SECONDS VALUE...]: a field of what the API answers to a GET, or to a POST of JSON, as
+ * `curl | jq -r` would print it, for a fraction of their time: a test that waits asks often. FIELD is written as in jq:
+ * nodes[0].connected. What it answers else goes to standard error.
  *
  * With SECONDS it asks until the field has one of the values, also while nobody listens, and prints the last it had in any
  * case. Exits with 1 if it was none of them, or could not be had.
@@ -20,6 +21,11 @@ enum {
     FIELD_BYTES_MAX = 256,
     PAUSE_MS_MIN = 10,
     PAUSE_MS_MAX = 100,
+};
+
+struct question {
+    const char *body; /* NULL: a GET */
+    const char *socket, *path, *field;
 };
 
 struct answer {
@@ -47,13 +53,18 @@ static int connect_to(const char *path)
 }
 
 /* By HTTP/1.0: the answer ends with the connection. */
-static bool get(const char *socket_path, const char *path, struct answer *answer)
+static bool exchange(const struct question *q, struct answer *answer)
 {
-    char request[1024];
-    int length = snprintf(request, sizeof request, "GET %s HTTP/1.0\r\nHost: gpumux\r\n\r\n", path);
-    int fd = connect_to(socket_path);
-    bool sent = fd >= 0 && length < (int)sizeof request &&
-                send(fd, request, (size_t)length, MSG_NOSIGNAL) == length;
+    char head[1024];
+    size_t body_length = q->body ? strlen(q->body) : 0;
+    int length = snprintf(head, sizeof head,
+                          "%s %s HTTP/1.0\r\nHost: gpumux\r\nContent-Type: application/json\r\n"
+                          "Content-Length: %zu\r\n\r\n",
+                          q->body ? "POST" : "GET", q->path, body_length);
+    int fd = connect_to(q->socket);
+    bool sent = fd >= 0 && length < (int)sizeof head &&
+                send(fd, head, (size_t)length, MSG_NOSIGNAL) == length &&
+                (!q->body || send(fd, q->body, body_length, MSG_NOSIGNAL) == (ssize_t)body_length);
     ssize_t n = sent ? 1 : -1;
     for (answer->length = 0;
          n > 0 && answer->length<ANSWER_BYTES_MAX; answer->length += n> 0 ? (size_t)n : 0)
@@ -68,8 +79,10 @@ static bool get(const char *socket_path, const char *path, struct answer *answer
 static json_t *parse(const struct answer *answer)
 {
     const char *status = strchr(answer->bytes, ' '), *body = strstr(answer->bytes, "\r\n\r\n");
-    if (!status || status[1] != '2' || !body)
+    if (!status || status[1] != '2' || !body) {
+        fprintf(stderr, "%s\n", body ? body + 4 : answer->bytes);
         return NULL;
+    }
     return json_loads(body + 4, JSON_DECODE_ANY, NULL);
 }
 
@@ -97,10 +110,10 @@ static char *text_of(const json_t *value)
 }
 
 /* NULL: there was no answer. To be freed. */
-static char *ask(char **argv, struct answer *answer)
+static char *ask(const struct question *q, struct answer *answer)
 {
-    json_t *root = get(argv[1], argv[2], answer) ? parse(answer) : NULL;
-    char *text = root ? text_of(find(root, argv[3])) : NULL;
+    json_t *root = exchange(q, answer) ? parse(answer) : NULL;
+    char *text = root ? text_of(find(root, q->field)) : NULL;
     json_decref(root);
     return text;
 }
@@ -116,15 +129,24 @@ static bool is_one_of(const char *text, char **values)
 int main(int argc, char **argv)
 {
     struct answer answer = {.bytes = malloc(ANSWER_BYTES_MAX + 1)};
+    struct question q = {0};
+    if (argc > 2 && strcmp(argv[1], "-d") == 0) {
+        q.body = argv[2];
+        argv += 2;
+        argc -= 2;
+    }
     if (argc < 4 || argc == 5 || !answer.bytes)
         return 2;
+    q.socket = argv[1];
+    q.path = argv[2];
+    q.field = argv[3];
     int64_t end_ms = now_ms() + (argc > 4 ? strtol(argv[4], NULL, 10) * 1000 : 0);
-    char *text = ask(argv, &answer);
+    char *text = ask(&q, &answer);
     bool is_wanted = argc == 4 ? text != NULL : is_one_of(text, argv + 5);
     for (int pause_ms = PAUSE_MS_MIN; !is_wanted && now_ms() < end_ms;) {
         usleep((unsigned)pause_ms * 1000);
         pause_ms += pause_ms < PAUSE_MS_MAX ? PAUSE_MS_MIN : 0;
-        char *newer = ask(argv, &answer);
+        char *newer = ask(&q, &answer);
         if (newer) {
             free(text);
             text = newer;
