@@ -24,7 +24,7 @@ expect_as() {
 body() { jq -r "$1" "$work/open/body"; }
 
 echo "-- as whom a workload runs"
-id=$(submit_as $owner "{\"command\": \"id -u; id -G; umask; touch $work/open/made; ls /proc/self/fd | wc -l\", \"environment\": {\"SECRET\": \"s3\"}}")
+id=$(submit_as $owner "{\"command\": \"id -u; id -G; umask; touch $work/open/made; ls /proc/self/fd | wc -l\", \"environment\": {\"SECRET\": \"concealed\"}}")
 ends "$id" succeeded
 [ "$(stat -c %u "$work/open/made")" = $owner ] || fail "it ran as $(stat -c %u "$work/open/made")"
 api GET "/v1/workloads/$id/logs" | cut -d ' ' -f 4- > "$work/said"
@@ -36,15 +36,15 @@ grep -qw 0 <(sed -n 2p "$work/said") && fail "it kept group 0"
 rm "$work/open/made"
 
 echo "-- what others see"
-run=$(submit_as $owner '{"name": "theirs", "command": ["sleep", "1000"], "environment": {"SECRET": "s3"}}')
+run=$(submit_as $owner '{"name": "theirs", "command": ["sleep", "1000"], "environment": {"SECRET": "concealed"}}')
 wait_field "$run" state running
 expect_as $owner 200 GET "/v1/workloads/$run"
-[ "$(body .spec.environment.SECRET)" = s3 ] || fail "its owner does not see the environment"
+[ "$(body .spec.environment.SECRET)" = concealed ] || fail "its owner does not see the environment"
 expect_as $stranger 200 GET "/v1/workloads/$run"
 [ "$(body '.spec.environment.SECRET')" = null ] || fail "a stranger sees $(body '.spec.environment')"
 [ "$(body '.spec.environment | has("SECRET")')" = true ] || fail "names of variables are to be seen"
 expect_as $stranger 200 GET /v1/workloads
-grep -q s3 "$work/open/body" && fail "the list shows the environment"
+grep -q concealed "$work/open/body" && fail "the list shows the environment"
 expect_as $owner 200 GET "/v1/workloads/$id/logs"
 expect_as $stranger 403 GET "/v1/workloads/$id/logs"
 as $stranger cat "$state/node/attempts/"*/output.log > "$work/stolen" 2> /dev/null && fail "files can be read: $(cat "$work/stolen")"
