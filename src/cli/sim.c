@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/duration.h"
 #include "cli/draft.h"
 #include "cli/maintenance.h"
 #include "cli/output.h"
+#include "cli/sim_report.h"
 #include "sim/campaign.h"
 #include "sim/result_file.h"
 #include "sim/scenario.h"
@@ -70,15 +72,98 @@ static int take_variant(struct error *e, const char *part, void *to)
     return campaign_variant_parse(e, part, &c->variants[c->variant_count++]);
 }
 
-static int take_without(struct error *e, const char *part, void *to)
+/* To `struct policy_options`: one more part to be without. */
+static int take_part(struct error *e, const char *part, void *to)
 {
-    struct campaign_config *c = to;
+    struct policy_options *options = to;
     enum policy_part left_out;
     if (policy_part_parse(part, &left_out) < 0)
         return error_set(e, ERR_INVALID, "'%s' is no part of a policy", part);
-    for (size_t i = 0; i < c->variant_count; i++)
-        c->variants[i].options.without[left_out] = true;
+    options->without[left_out] = true;
     return 0;
+}
+
+static void leave_out(struct campaign_variant *variant, const struct policy_options *options)
+{
+    for (enum policy_part part = 0; part < POLICY_PART_END; part++)
+        variant->options.without[part] |= options->without[part];
+}
+
+/* All policies without these parts. */
+static int read_without(struct error *e, const char *list, struct campaign_config *c)
+{
+    struct policy_options options = {0};
+    int r = for_each_part(e, list, &options, take_part);
+    for (size_t i = 0; r == 0 && i < c->variant_count; i++)
+        leave_out(&c->variants[i], &options);
+    return r;
+}
+
+/* Whether it could make a difference to leave that part out. */
+static bool has_part(const struct policy *policy, enum policy_part part)
+{
+    switch (part) {
+    case POLICY_PART_TUNER:
+        return policy->tunes;
+    case POLICY_PART_PREDICTOR:
+        return policy->judge != NULL;
+    case POLICY_PART_OPTIMIZER:
+        return policy->waits;
+    case POLICY_PART_MATCHING:
+        return policy->round != NULL;
+    case POLICY_PART_GATE:
+        return policy->gates;
+    case POLICY_PART_END:
+        break;
+    }
+    return false;
+}
+
+static int add_variant(struct error *e, struct campaign_config *c, const struct policy *policy,
+                       const struct policy_options *options)
+{
+    if (c->variant_count == CAMPAIGN_VARIANTS_MAX)
+        return error_set(e, ERR_TOO_LARGE, "more than %d policies, with those that lack a part",
+                         CAMPAIGN_VARIANTS_MAX);
+    c->variants[c->variant_count++] =
+        (struct campaign_variant){.policy = policy, .options = *options};
+    return 0;
+}
+
+/* A policy, and after it the same without each of these parts that it has, and without all of them. */
+static int add_with_ablations(struct error *e, const struct campaign_variant *whole,
+                              const struct policy_options *parts, struct campaign_config *c)
+{
+    struct policy_options all = whole->options;
+    size_t count = 0;
+    int r = add_variant(e, c, whole->policy, &whole->options);
+    for (enum policy_part part = 0; r == 0 && part < POLICY_PART_END; part++) {
+        struct policy_options one = whole->options;
+        if (!parts->without[part] || !has_part(whole->policy, part))
+            continue;
+        one.without[part] = all.without[part] = true;
+        count++;
+        r = add_variant(e, c, whole->policy, &one);
+    }
+    if (r == 0 && count > 1)
+        r = add_variant(e, c, whole->policy, &all);
+    return r;
+}
+
+static int read_ablate(struct error *e, const char *list, struct campaign_config *c)
+{
+    struct policy_options parts = {0};
+    struct campaign_variant whole[CAMPAIGN_VARIANTS_MAX];
+    size_t count = c->variant_count;
+    int r = for_each_part(e, list, &parts, take_part);
+    memcpy(whole, c->variants, count * sizeof *whole);
+    c->variant_count = 0;
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = add_with_ablations(e, &whole[i], &parts, c);
+    if (r == 0 && c->variant_count == count)
+        return error_set(e, ERR_INVALID, "--ablate: none of these policies has a part of '%s'",
+                         list);
+    return r;
 }
 
 static int take_rate(struct error *e, const char *part, void *to)
@@ -97,7 +182,12 @@ static int take_rate(struct error *e, const char *part, void *to)
 static int read_policies(struct error *e, const struct invocation *in, struct campaign_config *c)
 {
     const char *policies = option_value(in, "policy"), *without = option_value(in, "without");
+    const char *ablate = option_value(in, "ablate");
     int r = 0;
+    if (without && ablate)
+        return error_set(e, ERR_INVALID,
+                         "--without takes parts from all policies, --ablate compares with and "
+                         "without them: give one");
     if (policies && strcmp(policies, "all") != 0)
         r = for_each_part(e, policies, c, take_variant);
     else if (policies)
@@ -106,7 +196,9 @@ static int read_policies(struct error *e, const struct invocation *in, struct ca
     else
         r = take_variant(e, policy_find("gpumux") ? "gpumux" : "firstfit", c);
     if (r == 0 && without)
-        r = for_each_part(e, without, c, take_without);
+        r = read_without(e, without, c);
+    if (r == 0 && ablate)
+        r = read_ablate(e, ablate, c);
     return r;
 }
 
@@ -126,10 +218,19 @@ static int read_rates(struct error *e, const struct invocation *in, const struct
     return r;
 }
 
+static const char *trace_of(const struct invocation *in)
+{
+    return option_given(in, "trace") ? option_value(in, "trace") : "tasks-300";
+}
+
+static const char *nodes_of(const struct invocation *in)
+{
+    return option_given(in, "nodes") ? option_value(in, "nodes") : "5x4xH200:24g";
+}
+
 static int open_scenario(struct error *e, const struct invocation *in, uint64_t seed,
                          struct scenario *ret)
 {
-    const char *trace = option_value(in, "trace"), *nodes = option_value(in, "nodes");
     double jobs = 0, noise = 0.05;
     struct str text;
     int r = number_option(e, in, "jobs", 1, TRACE_ITEMS_MAX, &jobs);
@@ -137,8 +238,8 @@ static int open_scenario(struct error *e, const struct invocation *in, uint64_t 
         r = number_option(e, in, "noise", 0, 1, &noise);
     if (r < 0)
         return r;
-    struct scenario_words words = {.nodes = nodes ? nodes : "5x4xH200:24g",
-                                   .trace = trace ? trace : "tasks-300",
+    struct scenario_words words = {.nodes = nodes_of(in),
+                                   .trace = trace_of(in),
                                    .mix = option_value(in, "mix"),
                                    .jobs = (size_t)jobs,
                                    .noise = noise,
@@ -256,20 +357,6 @@ static struct line mean_of(const struct campaign_run *runs, size_t stride, size_
     return l;
 }
 
-static const struct {
-    const char *name;
-    double seconds;
-} units[] = {{"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}};
-
-/* The largest in which a typical time is at least 3. */
-static size_t unit_for(double seconds)
-{
-    size_t unit = 0;
-    while (unit + 1 < sizeof units / sizeof *units && seconds / units[unit + 1].seconds >= 3)
-        unit++;
-    return unit;
-}
-
 /* To standard error: it is the machine's doing, and differs from run to run. */
 static void show_pace(const struct campaign_run *runs, size_t count, int64_t elapsed_ms)
 {
@@ -289,8 +376,8 @@ static int show_table(const struct campaign_config *c, const struct campaign_run
                                          "MEMORY", "EVICTED", "LATE",       "NOT DONE", NULL};
     struct output_table t;
     size_t variants = c->variant_count;
-    size_t unit = unit_for(runs[0].result.summary.completion.mean_s);
-    double in = units[unit].seconds;
+    const struct duration_unit *unit = duration_unit_for(runs[0].result.summary.completion.mean_s);
+    double in = unit->seconds;
     output_table_init(&t, titles);
     for (size_t rate = 0; rate < c->rate_count; rate++)
         for (size_t v = 0; v < variants; v++) {
@@ -298,7 +385,7 @@ static int show_table(const struct campaign_config *c, const struct campaign_run
                 mean_of(&runs[rate * c->seed_count * variants + v], variants, c->seed_count);
             output_cell(&t, OUTPUT_PLAIN, "%.2f", l.first->load);
             output_cell(&t, OUTPUT_BOLD, "%s", l.first->policy);
-            output_cell(&t, OUTPUT_PLAIN, "%.1f %s", l.completion / in, units[unit].name);
+            output_cell(&t, OUTPUT_PLAIN, "%.1f %s", l.completion / in, unit->name);
             output_cell(&t, OUTPUT_PLAIN, "%.1f", l.p50 / in);
             output_cell(&t, OUTPUT_PLAIN, "%.1f", l.p95 / in);
             output_cell(&t, OUTPUT_PLAIN, "%.1f", l.p99 / in);
@@ -522,6 +609,9 @@ static int simulate(const struct invocation *in, const struct scenario *s, uint6
         size_t count;
         const struct campaign_run *runs = campaign_runs(campaign, &count);
         status = option_given(in, "json") ? show_json(runs, count) : show_table(&config, runs);
+        if (config.directory &&
+            sim_report_write(&e, in, trace_of(in), nodes_of(in), &config, runs) < 0)
+            status = fail(&e);
         show_pace(runs, count, clock_boot_ms() - begun_ms);
     }
     campaign_free(campaign);

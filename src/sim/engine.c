@@ -182,6 +182,17 @@ static void start(struct engine *g, struct task *t)
     g->placed_ms = g->now_ms;
 }
 
+static void keep_span(struct engine *g, const struct task *t, const struct task_slot *slot,
+                      double to_s)
+{
+    struct result_span span = {.device = slot->site,
+                               .workload = (uint32_t)index_of(g, t),
+                               .from_s = slot->from_s,
+                               .to_s = to_s};
+    if (g->config->keeps_spans && result_add_span(g->result, &span) < 0)
+        g->failed = -ERR_NO_MEMORY;
+}
+
 /* Off its devices. */
 static void leave(struct engine *g, struct task *t, enum task_phase phase)
 {
@@ -193,14 +204,9 @@ static void leave(struct engine *g, struct task *t, enum task_phase phase)
     set_phase(g, t, phase);
     for (uint32_t i = 0; i < t->slot_count; i++) {
         struct task_slot *slot = &t->slots[i];
-        struct result_span span = {.device = slot->site,
-                                   .workload = (uint32_t)index_of(g, t),
-                                   .from_s = slot->from_s,
-                                   .to_s = now_s};
+        keep_span(g, t, slot, now_s);
         site_remove(g, slot->site, (struct resident){.task = (uint32_t)index_of(g, t), .slot = i});
         slot->site = SITE_NONE;
-        if (g->config->keeps_spans && result_add_span(g->result, &span) < 0)
-            g->failed = -ERR_NO_MEMORY;
     }
     t->parts_granted = 0;
 }
@@ -646,9 +652,13 @@ static void fill_result(struct engine *g, struct result *r)
     for (size_t i = 0; i < r->workload_count; i++)
         end_s = fmax(end_s, r->workloads[i].end_s);
     for (size_t i = 0; i < g->config->service_count; i++) {
+        const struct task *t = &g->tasks[i];
         task_advance(g, &g->tasks[i]);
-        if (g->tasks[i].phase == TASK_RUNNING)
-            r->workloads[i].state = WORKLOAD_RUNNING;
+        if (t->phase != TASK_RUNNING)
+            continue;
+        r->workloads[i].state = WORKLOAD_RUNNING;
+        for (uint32_t slot = 0; slot < t->slot_count; slot++)
+            keep_span(g, t, &t->slots[slot], end_s);
     }
     course_finish(&g->course, end_s, h->device_count, r);
 }
