@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/duration.h"
 #include "base/error.h"
 #include "base/fence.h"
 #include "base/hash.h"
@@ -225,6 +227,23 @@ static void versions_may_differ_by_one_minor(void **state)
     assert_false(skew_is_allowed("1.1.0", "1.1"));
 }
 
+static void durations_have_the_unit_people_say(void **state)
+{
+    (void)state;
+    static const struct {
+        double seconds;
+        const char *text;
+    } cases[] = {{0, "0.0 s"},    {179.9, "180 s"}, {180, "3.0 min"}, {3 * 3600, "3.0 h"},
+                 {-5, "-5.0 s"},  {1e6, "11.6 d"},  {1e7, "116 d"},   {1e300, "1.16e+295 d"},
+                 {INFINITY, "-"}, {NAN, "-"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[DURATION_TEXT_MAX];
+        duration_text(cases[i].seconds, text);
+        assert_string_equal(text, cases[i].text);
+    }
+    assert_string_equal(duration_unit_for(10800)->name, "h");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +259,7 @@ int main(void)
         cmocka_unit_test(a_fence_waits_for_a_moment_only),
         cmocka_unit_test(versions_may_differ_by_one_minor),
         cmocka_unit_test(a_log_line_stays_one_line),
+        cmocka_unit_test(durations_have_the_unit_people_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,14 +180,12 @@ static void draw_total(struct svg *g, const struct column *column, const struct 
 {
     char text[PAGE_TEXT_MAX];
     const struct result_summary *s = &r->summary;
-    double sm = isfinite(s->sm_mean) ? s->sm_mean : 0;
-    double memory = isfinite(s->memory_mean) ? s->memory_mean : 0;
     if (column->face == point_sm)
-        (void)snprintf(text, sizeof text, "mean: SMs %.0f %%, memory %.0f %%", 100 * sm,
-                       100 * memory);
+        (void)snprintf(text, sizeof text, "mean: SMs %.0f %%, memory %.0f %%",
+                       100 * page_sane(s->sm_mean), 100 * page_sane(s->memory_mean));
     else if (column->face == point_late)
         (void)snprintf(text, sizeof text, "%.2f %% of %.3g million requests late",
-                       100 * summary_late(s), s->requests / 1e6);
+                       100 * page_sane(summary_late(s)), page_sane(s->requests) / 1e6);
     else
         return;
     svg_text(g, plot->x.to_px, plot->y.to_px - 9,

@@ -89,25 +89,66 @@ static const char *model_name(const struct result *r, size_t model)
     return model < r->model_count ? r->models[model] : "-";
 }
 
-static void draw_bars(struct svg *g, const struct axis *time, const struct chart *c, double top)
+struct box {
+    double x, y, width, height;
+};
+
+static struct box box_of(const struct axis *time, const struct chart *c, const struct bar *bar,
+                         double top)
 {
     double lane_px = (double)ROW_PX / (double)c->lane_count;
+    double x = axis_at(time, bar->span->from_s);
+    return (struct box){.x = x,
+                        .y = top + (double)bar->span->device * (ROW_PX + ROW_GAP_PX) +
+                             (double)bar->lane * lane_px,
+                        .width = axis_at(time, bar->span->to_s) - x,
+                        .height = lane_px - (lane_px > 3 ? 0.6 : 0)};
+}
+
+/* One path for all bars of a model: a hatch of its own for each of them makes large files of what is printed. */
+static void draw_bars(struct svg *g, const struct axis *time, const struct chart *c, double top)
+{
+    for (size_t model = 0; model < MODELS_MAX; model++) {
+        char face[2 * STYLE_TEXT_MAX];
+        bool is_service = false, has_any = false;
+        for (size_t i = 0; i < c->bar_count; i++) {
+            const struct result_workload *w = workload_of(c, &c->bars[i]);
+            struct box b = box_of(time, c, &c->bars[i], top);
+            if (w->model % MODELS_MAX != model)
+                continue;
+            if (!has_any)
+                svg_path_begin(g);
+            has_any = true;
+            is_service = w->kind == WORKLOAD_SERVICE;
+            svg_path_to(g, b.x, b.y);
+            svg_path_to(g, b.x + b.width, b.y);
+            svg_path_to(g, b.x + b.width, b.y + b.height);
+            svg_path_to(g, b.x, b.y + b.height);
+            svg_path_close(g);
+        }
+        face_of(g, model, is_service, face);
+        if (has_any)
+            svg_path_end(g, face);
+    }
+}
+
+/* What each bar says when it is pointed at. */
+static void write_tips(struct svg *g, const struct axis *time, const struct chart *c, double top)
+{
+    str_append(g->out, "<g fill=\"none\" pointer-events=\"all\">\n");
     for (size_t i = 0; i < c->bar_count; i++) {
         const struct result_span *span = c->bars[i].span;
         const struct result_workload *w = workload_of(c, &c->bars[i]);
-        double x = axis_at(time, span->from_s), end = axis_at(time, span->to_s);
-        double y =
-            top + (double)span->device * (ROW_PX + ROW_GAP_PX) + (double)c->bars[i].lane * lane_px;
-        char face[2 * STYLE_TEXT_MAX], about[PAGE_TEXT_MAX];
-        char from[DURATION_TEXT_MAX], to[DURATION_TEXT_MAX];
+        struct box b = box_of(time, c, &c->bars[i], top);
+        char about[PAGE_TEXT_MAX], from[DURATION_TEXT_MAX], to[DURATION_TEXT_MAX];
         duration_text(span->from_s, from);
         duration_text(span->to_s, to);
         (void)snprintf(about, sizeof about, "%s %llu, %s: %s to %s",
                        w->kind == WORKLOAD_SERVICE ? "service" : "task", (unsigned long long)w->id,
                        model_name(c->result, w->model), from, to);
-        face_of(g, w->model, w->kind == WORKLOAD_SERVICE, face);
-        svg_rect_about(g, x, y, end - x, lane_px - (lane_px > 3 ? 0.6 : 0), face, about);
+        svg_tip(g, b.x, b.y, b.width, b.height, about);
     }
+    str_append(g->out, "</g>\n");
 }
 
 /* Nodes by name, devices by their number on it; rows of a node stand closer to each other. */
@@ -198,11 +239,11 @@ static void write_caption(struct page *p, const char *policy, const struct chart
         str_printf(p->out, " Shown are the first %zu of %zu devices.", c->device_count,
                    c->result->device_count);
     if (c->short_count > 0)
-        str_printf(p->out, " %zu bars would be too short to be seen, and are left out.",
+        str_printf(p->out, " Left out because they would be too short to be seen: %zu.",
                    c->short_count);
     if (c->left_out_count > 0)
-        str_printf(p->out, " %zu bars more than the %d of a figure are left out.",
-                   c->left_out_count, REPORT_SPANS_MAX);
+        str_printf(p->out, " Left out after the first %d bars: %zu.", REPORT_SPANS_MAX,
+                   c->left_out_count);
     page_figure_end(p);
 }
 
@@ -227,6 +268,7 @@ static void write_chart(struct page *p, size_t line, double end_s)
     (void)draw_keys(&g, &c, TITLE_PX);
     draw_rows(&g, p, &c, top);
     draw_bars(&g, &time, &c, top);
+    write_tips(&g, &time, &c, top);
     draw_time(&g, &time, bottom);
     svg_end(&g);
     write_caption(p, policy, &c);

@@ -6,10 +6,17 @@
 #include "report/markup.h"
 #include "report/report_internal.h"
 
+static const double value_max = 1e12;
+
 const struct result *page_result(const struct page *p, size_t rate, size_t seed, size_t variant)
 {
     const struct campaign_config *c = p->report->config;
     return &p->report->runs[(rate * c->seed_count + seed) * c->variant_count + variant].result;
+}
+
+double page_sane(double value)
+{
+    return isfinite(value) ? fmin(fmax(value, -value_max), value_max) : 0;
 }
 
 struct spread page_spread(const struct page *p, size_t rate, size_t variant,
@@ -18,9 +25,7 @@ struct spread page_spread(const struct page *p, size_t rate, size_t variant,
     size_t seeds = p->report->config->seed_count;
     struct spread x = {.low = INFINITY, .high = -INFINITY};
     for (size_t seed = 0; seed < seeds; seed++) {
-        double v = value(&page_result(p, rate, seed, variant)->summary);
-        if (!isfinite(v))
-            v = 0;
+        double v = page_sane(value(&page_result(p, rate, seed, variant)->summary));
         x.mean += v / (double)seeds;
         x.low = fmin(x.low, v);
         x.high = fmax(x.high, v);
@@ -97,7 +102,7 @@ void page_rate_text(const struct page *p, size_t rate, char text[PAGE_TEXT_MAX])
 {
     const struct result *r = page_result(p, rate, 0, 0);
     if (isfinite(r->load))
-        (void)snprintf(text, PAGE_TEXT_MAX, "load %.2f", r->load);
+        (void)snprintf(text, PAGE_TEXT_MAX, "load %.2f", page_sane(r->load));
     else
         (void)snprintf(text, PAGE_TEXT_MAX, "rate %.3g", p->report->config->rates[rate]);
 }

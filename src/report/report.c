@@ -68,8 +68,11 @@ static const char stylesheet[] =
     "body { font-size: 10.5pt; margin: 0; padding: 0; max-width: none }\n"
     "nav { display: none }\n"
     "h2 { margin-top: 1.6rem; break-after: avoid }\n"
-    "table { font-size: 7.6pt }\n"
-    "th, td { padding: .25rem .3rem }\n"
+    ".wide { overflow: visible }\n"
+    "table { font-size: 7pt }\n"
+    "th, td { padding: .25rem .25rem }\n"
+    "tbody tr.part th.name { padding-left: .8rem }\n"
+    "td:has(.bar) { min-width: 4.5rem }\n"
     "tr { break-inside: avoid }\n"
     "a { color: inherit; border: 0 }\n"
     "}\n";

@@ -24,6 +24,8 @@ struct page {
 struct spread {
     double mean, low, high;
 };
+/* As it may be printed: 0 for what is no number, and no more digits than fit. */
+double page_sane(double value);
 const struct result *page_result(const struct page *p, size_t rate, size_t seed, size_t variant);
 struct spread page_spread(const struct page *p, size_t rate, size_t variant,
                           double (*value)(const struct result_summary *s));

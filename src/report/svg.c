@@ -68,28 +68,25 @@ void svg_line(struct svg *g, double x1, double y1, double x2, double y2, const c
     str_printf(g->out, " %s/>\n", attributes);
 }
 
-static void begin_rect(struct svg *g, double x, double y, double width, double height,
-                       const char *attributes)
+static void begin_rect(struct svg *g, double x, double y, double width, double height)
 {
     str_append(g->out, "<rect");
     attribute(g, "x", x);
     attribute(g, "y", y);
     attribute(g, "width", fmax(width, 0));
     attribute(g, "height", fmax(height, 0));
-    str_printf(g->out, " %s", attributes);
 }
 
 void svg_rect(struct svg *g, double x, double y, double width, double height,
               const char *attributes)
 {
-    begin_rect(g, x, y, width, height, attributes);
-    str_append(g->out, "/>\n");
+    begin_rect(g, x, y, width, height);
+    str_printf(g->out, " %s/>\n", attributes);
 }
 
-void svg_rect_about(struct svg *g, double x, double y, double width, double height,
-                    const char *attributes, const char *about)
+void svg_tip(struct svg *g, double x, double y, double width, double height, const char *about)
 {
-    begin_rect(g, x, y, width, height, attributes);
+    begin_rect(g, x, y, width, height);
     str_append(g->out, "><title>");
     markup_text(g->out, about);
     str_append(g->out, "</title></rect>\n");

@@ -31,9 +31,8 @@ void svg_number(struct svg *g, double value);
 void svg_line(struct svg *g, double x1, double y1, double x2, double y2, const char *attributes);
 void svg_rect(struct svg *g, double x, double y, double width, double height,
               const char *attributes);
-/* A rectangle that says `about` when it is pointed at. */
-void svg_rect_about(struct svg *g, double x, double y, double width, double height,
-                    const char *attributes, const char *about);
+/* A rectangle that is not drawn, and says `about` when it is pointed at. */
+void svg_tip(struct svg *g, double x, double y, double width, double height, const char *about);
 /* The baseline begins at x, y; ends or is centred there with a text-anchor among the attributes. */
 void svg_text(struct svg *g, double x, double y, const char *attributes, const char *text);
 /* The same, cut to about that width, with an ellipsis then. */

@@ -178,6 +178,11 @@ static void services_are_kept_well(void **state)
             assert_int_equal(r.workloads[w].kind, WORKLOAD_SERVICE);
             assert_int_equal(r.workloads[w].state, WORKLOAD_RUNNING);
             assert_true(r.workloads[w].requests > r.workloads[w].late_requests);
+            bool stays = false;
+            for (size_t n = 0; n < r.span_count; n++)
+                stays =
+                    stays || (r.spans[n].workload == w && r.spans[n].to_s == r.summary.makespan_s);
+            assert_true(stays);
         }
         if (i < 3)
             assert_true(r.summary.late_requests <= 0.012 * r.summary.requests);

@@ -11,7 +11,8 @@ exits() {
 said() { grep -q -- "$1" "$work/out" "$work/err" || fail "'$1' was not said: $(cat "$work/out" "$work/err")"; }
 
 for wrong in '--policy nonsense' '--policy gpumux-wings' '--nodes 4xH300' '--jobs 0' '--rate 1 --load 1' '--mix gpt=1' \
-    '--seed -1' '--explain 301' '--without wings' '--load 1,,2'; do
+    '--seed -1' '--explain 301' '--without wings' '--load 1,,2' '--ablate wings' '--ablate tuner --without gate' \
+    '--policy exclusive --ablate tuner'; do
     # shellcheck disable=SC2086
     exits 2 "$gpumux" sim $wrong
 done
@@ -34,6 +35,23 @@ campaign=(--policy exclusive,firstfit,kernelest,gpumux --jobs 30 --load 1,3 --se
 cmp "$work/one.txt" "$work/three.txt"
 diff -r "$work/one" "$work/three" > /dev/null || fail 'the number of threads changes what is written'
 [ "$(find "$work/one" -name '*.workloads.csv' | wc -l)" = 16 ] || fail 'not every run has its workloads'
+
+# The report: what there is has a figure, what is missing says how to get it, and nobody's text is markup.
+report=$work/one/report.html
+for figure in distributions-1 distributions-2 utilisation devices-1 devices-4 slo sensitivity; do
+    grep -q "<svg id=\"figure-$figure\" " "$report" || fail "the report has no figure $figure"
+done
+grep -q '<h2 id="summary">' "$report" || fail 'the report has no summary'
+grep -A 1 '<h2 id="ablation">' "$report" | grep -q -- '--ablate' || fail 'the report does not say how to get an ablation'
+grep -q "<pre>gpumux sim --nodes 1x4xH200:24g --policy exclusive,firstfit,kernelest,gpumux .*--seeds 2</pre>" "$report" \
+    || fail 'the report does not say how it was made'
+printf 'submit_s,duration_s,model\n0,100,gin\n5,200,bert\n' > "$work/<i>'s.csv"
+"$gpumux" sim --trace "$work/<i>'s.csv" --nodes 2xH200 --policy iadeep,exclusive --ablate tuner,optimizer,gate --out "$work/parts" > "$work/out"
+[ "$(cut -d , -f 1 "$work/parts/summary.csv" | tail -n +2 | tr '\n' ',')" \
+    = 'iadeep,iadeep without tuner,iadeep without optimizer,iadeep without tuner without optimizer,exclusive,' ] \
+    || fail "not each part once, and all: $(cat "$work/parts/summary.csv")"
+grep -q '<svg id="figure-ablation" ' "$work/parts/report.html" || fail 'the report has no ablation'
+! grep -q '<i>' "$work/parts/report.html" || fail 'the name of a file is markup in the report'
 
 # Stopped once some runs are there, then resumed.
 "$gpumux" sim "${campaign[@]}" --threads 1 --out "$work/cut" > "$work/cut.txt" 2> "$work/err" &
