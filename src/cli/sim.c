@@ -106,7 +106,8 @@ static bool has_part(const struct policy *policy, enum policy_part part)
     case POLICY_PART_TUNER:
         return policy->tunes;
     case POLICY_PART_PREDICTOR:
-        return policy->judge != NULL;
+        /* The plain baselines judge by what workloads are like alone. */
+        return policy->judge && (policy->waits || policy->round || policy->shares);
     case POLICY_PART_OPTIMIZER:
         return policy->waits;
     case POLICY_PART_MATCHING:

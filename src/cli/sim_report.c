@@ -8,6 +8,7 @@
 #include "base/durable.h"
 #include "base/version.h"
 #include "report/report.h"
+#include "sim/campaign.h"
 
 enum { COMMAND_LINE_MAX = 64 << 10 };
 static const char file_name[] = "report.html";

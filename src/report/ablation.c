@@ -1,13 +1,14 @@
 /* What the parts of a policy are worth: it as a whole, and without some of them. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "report/axis.h"
 #include "report/report_internal.h"
 #include "report/style.h"
 
 enum {
-    NAME_PX = 228,
+    NAME_PX = 176,
     ROW_PX = 24,
     BAR_PX = 14,
     GROUP_PX = 30, /* above a policy's rows: its name */
@@ -43,17 +44,32 @@ static bool is_of(const struct page *p, size_t variant, size_t whole)
            (page_is_ablation(p, variant) && variants[variant].policy == variants[whole].policy);
 }
 
-static void value_text(const struct panel *panel, double value, double whole, bool is_whole,
-                       char text[PAGE_TEXT_MAX])
+/* One that lacks all that others of its policy lack. */
+static bool lacks_all(const struct page *p, size_t variant, size_t whole)
 {
-    char time[DURATION_TEXT_MAX];
-    duration_text(value, time);
+    const struct campaign_config *c = p->report->config;
+    size_t own = 0, all = 0;
+    for (enum policy_part part = 0; part < POLICY_PART_END; part++) {
+        bool is_lacked = false;
+        for (size_t i = 0; i < c->variant_count; i++)
+            is_lacked |= is_of(p, i, whole) && c->variants[i].options.without[part];
+        own += c->variants[variant].options.without[part];
+        all += is_lacked;
+    }
+    return own == all && all > 1;
+}
+
+static void value_text(const struct panel *panel, const struct duration_unit *unit, double value,
+                       double whole, char text[PAGE_TEXT_MAX])
+{
     if (panel->is_percent)
         (void)snprintf(text, PAGE_TEXT_MAX, "%.2f %%", 100 * value);
-    else if (is_whole || !(whole > 0))
-        (void)snprintf(text, PAGE_TEXT_MAX, "%s", time);
     else
-        (void)snprintf(text, PAGE_TEXT_MAX, "%s (%+.0f %%)", time, 100 * (value / whole - 1));
+        (void)snprintf(text, PAGE_TEXT_MAX, "%.1f %s", value / unit->seconds, unit->name);
+    size_t length = strlen(text);
+    if (!panel->is_percent && whole > 0)
+        (void)snprintf(text + length, PAGE_TEXT_MAX - length, " (%+.0f %%)",
+                       100 * (value / whole - 1));
 }
 
 static void draw_bar(struct svg *g, const struct page *p, const struct panel *panel,
@@ -61,9 +77,9 @@ static void draw_bar(struct svg *g, const struct page *p, const struct panel *pa
 {
     char text[PAGE_TEXT_MAX], face[STYLE_TEXT_MAX];
     struct spread value = page_spread(p, p->focus, variant, panel->value);
-    double reference = page_spread(p, p->focus, whole, panel->value).mean;
+    double reference = variant == whole ? 0 : page_spread(p, p->focus, whole, panel->value).mean;
     double end = axis_at(x, value.mean), top = y + (ROW_PX - BAR_PX) / 2.0;
-    value_text(panel, value.mean, reference, variant == whole, text);
+    value_text(panel, duration_unit_for(x->high / 2), value.mean, reference, text);
     (void)snprintf(face, sizeof face, "fill=\"url(#%s-without)\" stroke=\"#0072b2\"", g->id);
     svg_rect(g, x->from_px, top, end - x->from_px, BAR_PX, variant == whole ? WHOLE_BAR : face);
     if (value.high > value.low) {
@@ -87,6 +103,8 @@ static void draw_group(struct svg *g, const struct page *p, const struct panel *
         if (!is_of(p, variant, whole))
             continue;
         page_without_text(p, variant, label);
+        if (lacks_all(p, variant, whole))
+            (void)snprintf(label, sizeof label, "without all of these");
         svg_text_within(g, NAME_PX - 8, *y + ROW_PX / 2.0 + 4, "text-anchor=\"end\"", label,
                         NAME_PX - 8);
         for (size_t i = 0; i < panel_count; i++)

@@ -113,7 +113,8 @@ static void draw_sample(struct svg *g, const struct plot *plot, const struct sam
         /* Each policy at other heights, so that they are seen where lines run together. */
         double part = ((double)i + 0.2 + 0.6 * (double)(s->line % 5) / 4) / LEGEND_MARKS;
         double value = quantile(s, part);
-        if (value <= plot->x.high && value > s->sorted[0])
+        bool is_clear = axis_at(&plot->x, value) > axis_at(&plot->x, s->sorted[0]) + 1;
+        if (value <= plot->x.high && is_clear)
             style_marker(g, s->line, axis_at(&plot->x, value), axis_at(&plot->y, part * ended));
     }
 }
