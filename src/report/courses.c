@@ -33,15 +33,17 @@ struct course {
     struct interval intervals[REPORT_INTERVALS_MAX];
 };
 
+/* Where its last interval ends: all are as long as the first, but the last, which the run may cut short. */
 static double end_of(const struct result *r)
 {
     size_t n = r->point_count;
     if (n == 0)
         return 0;
-    double width_s = n > 1 ? r->points[1].from_s - r->points[0].from_s : 0;
-    double last_s = r->points[n - 1].from_s;
-    double end_s = r->summary.makespan_s;
-    return end_s > last_s && end_s <= last_s + width_s ? end_s : last_s + width_s;
+    double width_s = n > 1 ? r->points[1].from_s - r->points[0].from_s : INFINITY;
+    double last_s = r->points[n - 1].from_s, end_s = page_sane(r->summary.makespan_s);
+    if (end_s > last_s && end_s <= last_s + width_s)
+        return end_s;
+    return isfinite(width_s) ? last_s + width_s : last_s;
 }
 
 /* No more intervals than a strip has pixels for. */

@@ -15,7 +15,7 @@ enum {
     ROW_PX = 20,
     ROW_GAP_PX = 3,
     BELOW_PX = 44,
-    MODELS_MAX = 64, /* kinds in one figure */
+    MODELS_MAX = TABLES_MODELS_MAX + SERVING_PROFILES_MAX, /* that a campaign knows */
     KEY_PX = 22,
     KEY_LINE_PX = 20,
 };
@@ -74,14 +74,24 @@ static const struct result_workload *workload_of(const struct chart *c, const st
     return &c->result->workloads[bar->span->workload];
 }
 
+static size_t model_of(const struct chart *c, const struct bar *bar)
+{
+    return workload_of(c, bar)->model % MODELS_MAX;
+}
+
+static bool is_service(const struct chart *c, const struct bar *bar)
+{
+    return workload_of(c, bar)->kind == WORKLOAD_SERVICE;
+}
+
 /* Services are framed: models of theirs may have the name of a task's. */
-static void face_of(const struct svg *g, size_t model, bool is_service,
+static void face_of(const struct svg *g, size_t model, bool of_service,
                     char attributes[2 * STYLE_TEXT_MAX])
 {
     char face[STYLE_TEXT_MAX];
     style_face(g, model, face);
     (void)snprintf(attributes, 2 * STYLE_TEXT_MAX, "%s%s", face,
-                   is_service ? " stroke=\"#000\" stroke-width=\"0.8\"" : "");
+                   of_service ? " stroke=\"#000\" stroke-width=\"0.8\"" : "");
 }
 
 static const char *model_name(const struct result *r, size_t model)
@@ -110,23 +120,22 @@ static void draw_bars(struct svg *g, const struct axis *time, const struct chart
 {
     for (size_t model = 0; model < MODELS_MAX; model++) {
         char face[2 * STYLE_TEXT_MAX];
-        bool is_service = false, has_any = false;
+        bool of_service = false, has_any = false;
         for (size_t i = 0; i < c->bar_count; i++) {
-            const struct result_workload *w = workload_of(c, &c->bars[i]);
             struct box b = box_of(time, c, &c->bars[i], top);
-            if (w->model % MODELS_MAX != model)
+            if (model_of(c, &c->bars[i]) != model)
                 continue;
             if (!has_any)
                 svg_path_begin(g);
             has_any = true;
-            is_service = w->kind == WORKLOAD_SERVICE;
+            of_service = is_service(c, &c->bars[i]);
             svg_path_to(g, b.x, b.y);
             svg_path_to(g, b.x + b.width, b.y);
             svg_path_to(g, b.x + b.width, b.y + b.height);
             svg_path_to(g, b.x, b.y + b.height);
             svg_path_close(g);
         }
-        face_of(g, model, is_service, face);
+        face_of(g, model, of_service, face);
         if (has_any)
             svg_path_end(g, face);
     }
@@ -144,14 +153,14 @@ static void write_tips(struct svg *g, const struct axis *time, const struct char
         duration_text(span->from_s, from);
         duration_text(span->to_s, to);
         (void)snprintf(about, sizeof about, "%s %llu, %s: %s to %s",
-                       w->kind == WORKLOAD_SERVICE ? "service" : "task", (unsigned long long)w->id,
+                       is_service(c, &c->bars[i]) ? "service" : "task", (unsigned long long)w->id,
                        model_name(c->result, w->model), from, to);
         svg_tip(g, b.x, b.y, b.width, b.height, about);
     }
     str_append(g->out, "</g>\n");
 }
 
-/* Nodes by name, devices by their number on it; rows of a node stand closer to each other. */
+/* Devices by the name of their node and their number on it; a line between nodes. */
 static void draw_rows(struct svg *g, const struct page *p, const struct chart *c, double top)
 {
     const struct hardware *h = p->report->config->engine.hardware;
@@ -191,17 +200,16 @@ static void draw_time(struct svg *g, const struct axis *time, double bottom)
  * Returns how high they are. */
 static double draw_keys(struct svg *g, const struct chart *c, double top)
 {
-    bool is_used[MODELS_MAX] = {0}, is_service[MODELS_MAX] = {0};
+    bool is_used[MODELS_MAX] = {0}, of_service[MODELS_MAX] = {0};
     double x = LEFT_PX, y = top;
     for (size_t i = 0; i < c->bar_count; i++) {
-        const struct result_workload *w = workload_of(c, &c->bars[i]);
-        is_used[w->model % MODELS_MAX] = true;
-        is_service[w->model % MODELS_MAX] = w->kind == WORKLOAD_SERVICE;
+        is_used[model_of(c, &c->bars[i])] = true;
+        of_service[model_of(c, &c->bars[i])] = is_service(c, &c->bars[i]);
     }
     for (size_t model = 0; model < MODELS_MAX; model++) {
         char name[PAGE_TEXT_MAX];
         (void)snprintf(name, sizeof name, "%s%s", model_name(c->result, model),
-                       is_service[model] ? " (service)" : "");
+                       of_service[model] ? " (service)" : "");
         double width = KEY_PX + 22 + svg_text_width(name, SVG_FONT_PX);
         char face[2 * STYLE_TEXT_MAX];
         if (!is_used[model])
@@ -212,7 +220,7 @@ static double draw_keys(struct svg *g, const struct chart *c, double top)
         }
         if (g) {
             style_define_face(g, model);
-            face_of(g, model, is_service[model], face);
+            face_of(g, model, of_service[model], face);
             svg_rect(g, x, y, KEY_PX, 11, face);
             svg_text(g, x + KEY_PX + 6, y + 10, "", name);
         }

@@ -101,8 +101,10 @@ bool page_is_ablation(const struct page *p, size_t variant)
 void page_rate_text(const struct page *p, size_t rate, char text[PAGE_TEXT_MAX])
 {
     const struct result *r = page_result(p, rate, 0, 0);
-    if (isfinite(r->load))
+    if (isfinite(r->load) && r->load >= 0.1)
         (void)snprintf(text, PAGE_TEXT_MAX, "load %.2f", page_sane(r->load));
+    else if (isfinite(r->load))
+        (void)snprintf(text, PAGE_TEXT_MAX, "load %.2g", page_sane(r->load));
     else
         (void)snprintf(text, PAGE_TEXT_MAX, "rate %.3g", p->report->config->rates[rate]);
 }
@@ -144,13 +146,7 @@ void page_missing(struct page *p, const char *how)
 
 void page_lines_note(struct page *p)
 {
-    size_t ablations = 0;
-    for (size_t i = 0; i < p->report->config->variant_count; i++)
-        ablations += page_is_ablation(p, i);
     if (p->lines_left_out > 0)
         str_printf(p->out, " Shown are the first %d policies; %zu more are in the table only.",
                    REPORT_LINES_MAX, p->lines_left_out);
-    if (ablations > 0)
-        str_append(p->out, " Policies without a part are compared under "
-                           "<a href=\"#ablation\">Ablation</a>.");
 }

@@ -175,13 +175,13 @@ static void write_finding(struct page *p)
         if (mean > page_spread(p, p->focus, worst, summary_completion).mean)
             worst = p->lines[i];
     }
-    str_printf(p->out, "<p class=\"lead\">At %s, tasks ", rate);
+    str_printf(p->out, "<p class=\"lead\">At %s, tasks were complete ", rate);
     if (best == worst) {
-        str_append(p->out, "under ");
-        write_time(p, best);
-        str_append(p->out, " were complete after that time on average.");
+        char time[DURATION_TEXT_MAX];
+        duration_text(page_spread(p, p->focus, best, summary_completion).mean, time);
+        str_printf(p->out, "%s after their submission, on average.", time);
     } else {
-        str_append(p->out, "were complete soonest under ");
+        str_append(p->out, "soonest under ");
         write_time(p, best);
         str_append(p->out, " and latest under ");
         write_time(p, worst);

@@ -184,6 +184,9 @@ static void write_notes(struct page *p)
 {
     const struct campaign_config *c = p->report->config;
     const struct result *first = page_result(p, p->focus, 0, 0);
+    size_t ablations = 0;
+    for (size_t i = 0; i < c->variant_count; i++)
+        ablations += page_is_ablation(p, i);
     str_append(
         p->out,
         "<p class=\"note\">Completion is from submission to end, waiting the part of it that a "
@@ -198,6 +201,10 @@ static void write_notes(struct page *p)
                    " Means over %zu seeds; &#177; is half of what lies between the lowest and the "
                    "highest of them.",
                    c->seed_count);
+    if (ablations > 0)
+        str_append(p->out,
+                   " Figures show policies as a whole; without parts of them, they are compared "
+                   "under <a href=\"#ablation\">Ablation</a>.");
     if (first->summary.split_count > 0)
         str_printf(p->out,
                    " %zu of the tasks are larger than a node, and were split over whole nodes.",
