@@ -31,6 +31,7 @@ static const char stylesheet[] =
     "pre { background: #f6f6f4; border: 1px solid #e2e2de; border-radius: 4px; padding: .7rem "
     ".9rem; "
     "white-space: pre-wrap; overflow-wrap: anywhere; line-height: 1.5 }\n"
+    "pre span { display: inline-block; max-width: 100% }\n"
     "figure { margin: 1.4rem 0 2.2rem; break-inside: avoid }\n"
     "figure svg { display: block; width: 100%; height: auto }\n"
     "figcaption { margin-top: .5rem; max-width: 50rem }\n"
@@ -190,6 +191,25 @@ static void write_finding(struct page *p)
     str_append(p->out, "</p>\n");
 }
 
+/* Lines are broken between options, not at the dashes before them. */
+static void write_command(struct page *p)
+{
+    const char *at = p->report->command;
+    struct str part;
+    str_init(&part, REPORT_BYTES_MAX);
+    while (*at) {
+        const char *next = strstr(at, " --");
+        size_t length = next ? (size_t)(next - at) : strlen(at);
+        str_clear(&part);
+        str_append_bytes(&part, at, length);
+        str_append(p->out, "<span>");
+        markup_text(p->out, str_text(&part));
+        str_append(p->out, next ? "</span> " : "</span>");
+        at += length + (next ? 1 : 0);
+    }
+    str_done(&part);
+}
+
 static void write_head(struct page *p)
 {
     str_append(p->out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
@@ -201,7 +221,7 @@ static void write_head(struct page *p)
     str_append(p->out, "</h1>\n");
     write_finding(p);
     str_append(p->out, "<pre>");
-    markup_text(p->out, p->report->command);
+    write_command(p);
     str_append(p->out, "</pre>\n<nav aria-label=\"Sections\">");
     for (size_t i = 0; i < SECTIONS; i++)
         str_printf(p->out, "<a href=\"#%s\">%s</a> ", sections[i].id, sections[i].name);
@@ -232,9 +252,11 @@ static void write_simulated(struct page *p)
     const struct campaign_config *c = p->report->config;
     const struct engine_config *e = &c->engine;
     page_heading(p, "simulated", "What was simulated");
-    str_append(p->out, "<dl>\n<dt>Command</dt><dd><code>");
-    markup_text(p->out, p->report->command);
-    str_append(p->out, "</code>");
+    str_append(p->out, "<dl>\n<dt>Policies</dt><dd>");
+    for (size_t i = 0; i < c->variant_count; i++) {
+        str_append(p->out, i > 0 ? ", " : "");
+        markup_text(p->out, page_variant_name(p, i));
+    }
     write_term(p, "Trace");
     markup_text(p->out, p->report->trace);
     str_printf(p->out, ", %zu tasks", count_tasks(p));
