@@ -12,10 +12,11 @@ mapfile -t pages < <(find . \( -name build -o -name dist -o -name .git \) -prune
 [ ${#pages[@]} -gt 0 ] || { echo "there are no pages in $1"; exit 1; }
 for page in "${pages[@]}"; do
     while IFS= read -r target; do
-        [ -e "$(dirname "$page")/$target" ] || { echo "$page: leads nowhere: $target"; failed=1; }
+        [ -e "${page%/*}/$target" ] || { echo "$page: leads nowhere: $target"; failed=1; }
     done < <(targets "$page")
 done
+of_readme=$(targets README.md)
 for page in docs/*.md; do
-    targets README.md | grep -qxF "$page" || { echo "README.md: no link to $page"; failed=1; }
+    grep -qxF "$page" <<< "$of_readme" || { echo "README.md: no link to $page"; failed=1; }
 done
 exit $failed

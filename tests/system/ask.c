@@ -1,7 +1,8 @@
 /*
  * ask [-d JSON] SOCKET PATH FIELD [SECONDS VALUE...]: a field of what the API answers to a GET, or to a POST of JSON, as
  * `curl | jq -r` would print it, for a fraction of their time: a test that waits asks often. FIELD is written as in jq:
- * nodes[0].connected. What it answers else goes to standard error.
+ * nodes[0].connected, or with an element by one of its strings, limits[name=rate].value. What it answers else goes to
+ * standard error.
  *
  * With SECONDS it asks until the field has one of the values, also while nobody listens, and prints the last it had in any
  * case. Exits with 1 if it was none of them, or could not be had.
@@ -86,6 +87,18 @@ static json_t *parse(const struct answer *answer)
     return json_loads(body + 4, JSON_DECODE_ANY, NULL);
 }
 
+/* "name=rate": the element whose member of that name is this string. NULL: there is none. */
+static const json_t *find_element(const json_t *list, const char *name, const char *wanted)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *element = json_array_get(list, i);
+        const char *text = json_string_value(json_object_get(element, name));
+        if (text && strcmp(text, wanted) == 0)
+            return element;
+    }
+    return NULL;
+}
+
 /* What is not there is null, as in jq. */
 static const json_t *find(const json_t *at, const char *field)
 {
@@ -93,9 +106,14 @@ static const json_t *find(const json_t *at, const char *field)
     snprintf(copy, sizeof copy, "%s", field);
     for (char *part = strtok_r(copy, ".[]", &rest); part && at;
          part = strtok_r(NULL, ".[]", &rest)) {
-        char *end;
+        char *end, *value = strchr(part, '=');
         unsigned long index = strtoul(part, &end, 10);
-        at = *end ? json_object_get(at, part) : json_array_get(at, index);
+        if (value) {
+            *value = '\0';
+            at = find_element(at, part, value + 1);
+        } else {
+            at = *end ? json_object_get(at, part) : json_array_get(at, index);
+        }
     }
     return at;
 }

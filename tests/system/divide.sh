@@ -8,10 +8,10 @@ up() { start --emulate 1xH200:24g --set mode_kept=2s --set monitor_calm=500ms --
 service() { submit "$(jq -cn --arg b "$burn" --arg r "$1" --arg k "$2" '{kind: "service", devices: 1, quota: "2g", command: [$b, "--service", "--rate", $r, "--kernel-ms", $k, "--sm", "40", "--slip"]}')"; }
 task() { submit "$(jq -cn --arg b "$burn" '{devices: 1, quota: "2g", command: ([$b, "--steps", "1000000", "--sm", "60"] + $ARGS.positional)}' --args -- "$@")"; }
 mode_is() { has "$1" usage.protection.mode "$2"; }
-limit() { show "$1" | jq --arg name "$2" '.usage.protection.limits[]? | select(.name == $name).value'; }
+limit() { field "$1" "usage.protection.limits[name=$2].value"; }
 limit_is() { [ "$(limit "$1" "$2")" = "$3" ]; }
 # rate_below ID PERMILLE: it is held by its rate, to less than that
-rate_below() { local rate; rate=$(limit "$1" rate_permille); [ "${rate:-0}" -gt 0 ] && [ "$rate" -lt "$2" ]; }
+rate_below() { local rate; rate=$(limit "$1" rate_permille); [ "$rate" != null ] && [ "$rate" -gt 0 ] && [ "$rate" -lt "$2" ]; }
 metric() { curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | sed -n "s/^$1{.*workload=\"$2\".*} //p"; }
 told() { "$gpumux" events | grep "$1"; }
 # The share that a task which starts now gets from the driver; nothing: all.

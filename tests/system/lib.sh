@@ -123,7 +123,7 @@ submit() {
 show() { api GET "/v1/workloads/$1"; }
 # field ID FIELD: as jq has it. The plain ones, which are asked for again and again, cost less.
 field() {
-    if [[ $2 =~ ^[][a-z0-9_.]+$ ]]; then "$ask" "$GPUMUX_SOCKET" "/v1/workloads/$1" "$2"; else show "$1" | jq -r ".$2"; fi
+    if [[ $2 =~ ^[][a-z0-9_.=]+$ ]]; then "$ask" "$GPUMUX_SOCKET" "/v1/workloads/$1" "$2"; else show "$1" | jq -r ".$2"; fi
 }
 has() { [ "$(field "$1" "$2")" = "$3" ]; }
 # wait_field ID FIELD VALUE

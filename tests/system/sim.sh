@@ -29,7 +29,7 @@ jq -e '.runs[0] | .succeeded == 2 and .makespan_s > 300 and .makespan_s < 320' "
     || fail "not what two tasks one after the other take: $(cat "$work/json")"
 "$gpumux" sim --validate h200_train_pairs.csv --json | jq -e '.error_mean <= 0.08' > /dev/null || fail 'the model is off'
 
-campaign=(--policy exclusive,firstfit,kernelest,gpumux --jobs 30 --load 1,3 --seeds 2 --services 2 --faults 5 --nodes 1x4xH200:24g)
+campaign=(--policy exclusive,firstfit,kernelest,gpumux --jobs "${SIM_JOBS:-30}" --load 1,3 --seeds 2 --services 2 --faults 5 --nodes 1x4xH200:24g)
 "$gpumux" sim "${campaign[@]}" --threads 1 --out "$work/one" > "$work/one.txt"
 "$gpumux" sim "${campaign[@]}" --threads 3 --out "$work/three" > "$work/three.txt"
 cmp "$work/one.txt" "$work/three.txt"
