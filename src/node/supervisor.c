@@ -36,7 +36,7 @@ enum {
     UNKILLABLE_MS = 2000,      /* then we stop waiting for processes that we may not signal */
     READ_BLOCK = 32 << 10,
     EXIT_TRIES = 60,
-    SETTLED_AFTER_MS = 300, /* without anything to do */
+    SETTLED_AFTER_MS = 30, /* without anything to do */
 };
 
 /* Why the task is being ended, by whom first; a stronger reason replaces a weaker one. */
