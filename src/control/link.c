@@ -82,6 +82,15 @@ static void link_free(struct node_link *link)
     bufferevent_free(link_release(link));
 }
 
+static void tell_gone(struct control *c, const char *name, uint64_t session)
+{
+    char node[NODE_NAME_MAX]; /* who says so may have it from the cluster itself */
+    str_copy(node, sizeof node, name);
+    struct cluster_event event = {.kind = CLUSTER_NODE_GONE,
+                                  .node = {.node = node, .session = session}};
+    (void)control_step(c, &event);
+}
+
 /* Ends a link and tells the cluster, if it was the one in use. */
 static struct bufferevent *link_end(struct node_link *link, const char *why)
 {
@@ -92,11 +101,8 @@ static struct bufferevent *link_end(struct node_link *link, const char *why)
     log_write(c->log, session ? LOG_WARN : LOG_INFO, "node connection ended",
               "node=%s certificate=%s why=\"%s\"", node, link->certified, why);
     struct bufferevent *stream = link_release(link);
-    if (!session)
-        return stream;
-    struct cluster_event event = {.kind = CLUSTER_NODE_GONE,
-                                  .node = {.node = node, .session = session}};
-    (void)control_step(c, &event);
+    if (session)
+        tell_gone(c, node, session);
     return stream;
 }
 
@@ -492,13 +498,16 @@ static struct node_link *welcome(struct control *c, const struct cluster_action 
         else if (link->session && strcmp(link->node, a->node) == 0)
             link_free(link);
     }
-    if (!welcomed)
+    if (!welcomed) { /* it ended before it had its session, so that was not told */
+        tell_gone(c, a->node, a->session);
         return NULL;
+    }
     int64_t lease_ms = c->cluster_config.lease_ms;
     const struct timeval silence =
         milliseconds(lease_ms < SILENCE_MS_LEAST ? SILENCE_MS_LEAST : lease_ms);
     if (hash_map_put(&c->links_by_session, a->session, welcomed) < 0) {
         link_lose(welcomed, "out of memory");
+        tell_gone(c, a->node, a->session);
         return NULL;
     }
     welcomed->session = a->session;
