@@ -30,7 +30,7 @@ static struct driver_api api;
 static void test_registers_and_obeys(void **state)
 {
     struct agent agent;
-    struct host host;
+    struct talker host;
     struct peer peer;
     (void)state;
     start_agent(&agent, &api);
@@ -70,7 +70,7 @@ static void test_registers_and_obeys(void **state)
 static void test_processes_share_a_quota(void **state)
 {
     struct agent agent;
-    struct host hosts[2];
+    struct talker hosts[2];
     struct peer peers[2];
     (void)state;
     start_agent(&agent, &api);
@@ -104,7 +104,7 @@ static void test_processes_share_a_quota(void **state)
 static void test_a_child_registers_anew(void **state)
 {
     struct agent agent;
-    struct host host;
+    struct talker host;
     struct peer parent, child;
     (void)state;
     start_agent(&agent, &api);
@@ -139,7 +139,7 @@ static void test_a_child_registers_anew(void **state)
 static void test_a_context_is_measured(void **state)
 {
     struct agent agent;
-    struct host host;
+    struct talker host;
     struct peer peer;
     (void)state;
     start_agent(&agent, &api);
@@ -166,7 +166,7 @@ static void test_a_context_is_measured(void **state)
 static void test_an_older_agent(void **state)
 {
     struct agent agent;
-    struct host host;
+    struct talker host;
     struct peer peer;
     const size_t known = offsetof(struct limits_page, overhead_bytes);
     (void)state;
@@ -189,7 +189,7 @@ static void test_an_older_agent(void **state)
 static void test_a_newer_agent(void **state)
 {
     struct agent agent;
-    struct host host;
+    struct talker host;
     struct peer peer;
     struct {
         struct register_welcome welcome;
@@ -222,7 +222,7 @@ static void test_a_newer_agent(void **state)
 static void check_refusal(void (*answer)(struct agent *, const struct peer *))
 {
     struct agent agent;
-    struct host host;
+    struct talker host;
     struct peer peer;
     start_agent(&agent, &api);
     start_host(&agent, &serve, &host);
@@ -302,7 +302,7 @@ static void test_refusals(void **state)
 static void test_a_full_agent(void **state)
 {
     struct agent agent;
-    struct host host;
+    struct talker host;
     struct peer peer;
     const struct register_refused packet = {.header = header_of(REGISTER_REFUSED, sizeof(packet)),
                                             .reason = REGISTER_FULL};
@@ -329,7 +329,7 @@ static void test_a_full_agent(void **state)
 static void test_an_agent_that_is_away(void **state)
 {
     struct agent agent, next;
-    struct host host;
+    struct talker host;
     struct peer peer;
     (void)state;
     setenv("GPUMUX_QUOTA_BYTES", "1073741824", 1);
@@ -358,7 +358,7 @@ static void test_an_agent_that_is_away(void **state)
 static void test_an_unknown_device(void **state)
 {
     struct agent agent;
-    struct host host;
+    struct talker host;
     struct peer peer;
     (void)state;
     start_agent(&agent, &api);
@@ -378,7 +378,7 @@ static void test_an_unknown_device(void **state)
 static void test_neighbours(void **state)
 {
     struct agent agent;
-    struct host host;
+    struct talker host;
     struct peer peer;
     int page_fd;
     struct register_neighbour here = {
@@ -416,7 +416,7 @@ static void test_neighbours(void **state)
 static void test_another_agent(void **state)
 {
     struct agent first, second;
-    struct host host;
+    struct talker host;
     struct peer peer, again = {.socket = -1};
     struct stat kept, brought;
     (void)state;

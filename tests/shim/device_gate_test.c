@@ -13,8 +13,8 @@
 #include "tests/shim/launch_fixture.h"
 
 /* A service, and a task whose kernels of 1 ms are known and whose streams wait for the service's. */
-static void start_pair(struct program *ret_service, struct program *ret_task,
-                       const struct program *registrar)
+static void start_pair(struct talker *ret_service, struct talker *ret_task,
+                       const struct talker *registrar)
 {
     start_launcher(ret_service, "service");
     assert_true(ask(ret_service, "kernels 10 8") >= 0);
@@ -28,8 +28,8 @@ static void start_pair(struct program *ret_service, struct program *ret_task,
 }
 
 /* Makes the service busy for a second or more, and shuts the task's streams. */
-static void shut(const struct program *registrar, const struct program *service,
-                 const struct program *task)
+static void shut(const struct talker *registrar, const struct talker *service,
+                 const struct talker *task)
 {
     assert_true(ask(service, "kernels 200000 8") >= 0);
     assert_int_equal(number_of(registrar, "service", "busy_streams"), 1);
@@ -39,7 +39,7 @@ static void shut(const struct program *registrar, const struct program *service,
 
 static void test_the_device_waits_and_not_the_host(void **state)
 {
-    struct program registrar, service, task;
+    struct talker registrar, service, task;
     (void)state;
     start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
     start_pair(&service, &task, &registrar);
@@ -77,7 +77,7 @@ static void test_the_device_waits_and_not_the_host(void **state)
 /* Where a device's streams cannot wait, threads do; and marks are written by host functions. */
 static void test_a_device_that_cannot_wait(void **state)
 {
-    struct program registrar, service, task;
+    struct talker registrar, service, task;
     (void)state;
     setenv("GPUMUX_EMU_STREAM_WORDS", "0", 1);
     start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
@@ -98,7 +98,7 @@ static void test_a_device_that_cannot_wait(void **state)
 /* As far ahead as a kill is harmless, and not further. */
 static void test_a_host_is_not_ahead_without_bound(void **state)
 {
-    struct program registrar, service, task;
+    struct talker registrar, service, task;
     (void)state;
     start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
     start_pair(&service, &task, &registrar);
@@ -117,7 +117,7 @@ static void test_a_host_is_not_ahead_without_bound(void **state)
 
 static void test_a_device_is_not_shut_for_long(void **state)
 {
-    struct program registrar, service, task;
+    struct talker registrar, service, task;
     (void)state;
     start_registrar(&registrar, "--gate-us", "20000", "--window-us", "1000");
     start_pair(&service, &task, &registrar);
@@ -145,7 +145,7 @@ static void test_a_device_is_not_shut_for_long(void **state)
 /* Streams that wait for a service go on when it dies, and when it has gone nothing waits any more. */
 static void test_a_dead_service_shuts_nobody(void **state)
 {
-    struct program registrar, service, task;
+    struct talker registrar, service, task;
     (void)state;
     start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
     start_pair(&service, &task, &registrar);
@@ -163,7 +163,7 @@ static void test_a_dead_service_shuts_nobody(void **state)
 
 static void test_collectives_are_not_shut_in(void **state)
 {
-    struct program registrar, service, task;
+    struct talker registrar, service, task;
     char grid[32];
     (void)state;
     start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
@@ -187,7 +187,7 @@ static void test_collectives_are_not_shut_in(void **state)
  * leaves what its parent waits for as it is. */
 static void test_a_child_waits_by_itself(void **state)
 {
-    struct program registrar, service, task, other;
+    struct talker registrar, service, task, other;
     (void)state;
     start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "1000");
     start_pair(&service, &task, &registrar);
@@ -210,7 +210,7 @@ static void test_a_child_waits_by_itself(void **state)
 /* However a task ends whose streams are shut, under MPS: its neighbours live on. */
 static void end_while_shut(int number)
 {
-    struct program registrar, service, task;
+    struct talker registrar, service, task;
     char output[256];
     const char *const background[] = {"-d", NULL};
     party_make_directories();

@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <fcntl.h>
-#include <link.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "tests/emu/emu_party.h"
+#include "tests/shim/talker.h"
 
 enum {
     STEP_US = 2000,
@@ -30,7 +30,7 @@ enum {
 #define HARMLESS "4", "20000"
 
 static const char *program_path, *python_path;
-static char preload[8192];
+static char preload[PRELOAD_MAX];
 static struct driver_api api;
 static struct party_client neighbour;
 
@@ -346,16 +346,6 @@ static void test_a_second_signal_ends_at_once(void **state)
     assert_in_range(fastest, 500, 1200);
 }
 
-/* A sanitizer's runtime that this program is linked with must be the first library of the others too. */
-static int add_runtime(struct dl_phdr_info *info, size_t size, void *argument)
-{
-    (void)size;
-    (void)argument;
-    if (strstr(info->dlpi_name, "/libasan.so") || strstr(info->dlpi_name, "/libtsan.so"))
-        snprintf(preload, sizeof(preload), "%s:", info->dlpi_name);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -381,9 +371,7 @@ int main(int argc, char **argv)
         return 2;
     program_path = argv[1];
     python_path = argv[3];
-    dl_iterate_phdr(add_runtime, NULL);
-    size_t length = strlen(preload);
-    snprintf(preload + length, sizeof(preload) - length, "%s", argv[2]);
+    preload_shim(argv[2], preload);
     driver_api_load(&api);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,96 +4,53 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include <fcntl.h>
-#include <link.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static const char *registrar_path, *launcher_path, *ptx_path;
-static char preload[8192], directory[64], socket_path[96], own_ptx[96];
+static char preload[PRELOAD_MAX], directory[64], socket_path[96], own_ptx[96];
 static struct driver_api api;
 
-static void start(struct program *ret_program, const char *const *arguments, const char *mark)
-{
-    int to[2], from[2];
-    assert_int_equal(pipe2(to, O_CLOEXEC), 0);
-    assert_int_equal(pipe2(from, O_CLOEXEC), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
-        dup2(to[0], 0);
-        dup2(from[1], 1);
-        if (mark) {
-            setenv("LD_PRELOAD", preload, 1);
-            setenv("GPUMUX_REGISTER", socket_path, 1);
-            setenv("GPUMUX_MARK", mark, 1);
-        }
-        execv(arguments[0], (char *const *)(uintptr_t)arguments);
-        _exit(127);
-    }
-    assert_true(pid > 0);
-    close(to[0]);
-    close(from[1]);
-    *ret_program = (struct program){pid, fdopen(to[1], "w"), fdopen(from[0], "r")};
-}
-
-void tell(const struct program *program, const char *line)
-{
-    fprintf(program->to, "%s\n", line);
-    fflush(program->to);
-}
-
-int hear(const struct program *program)
-{
-    char line[64] = "";
-    assert_non_null(fgets(line, sizeof(line), program->from));
-    return (int)strtol(line, NULL, 10);
-}
-
-int ask(const struct program *program, const char *line)
-{
-    tell(program, line);
-    return hear(program);
-}
-
-int finish(const struct program *program, const char *last_line)
+int finish(const struct talker *talker, const char *last_line)
 {
     int status = -1;
-    tell(program, last_line);
-    fclose(program->to);
-    fclose(program->from);
-    assert_int_equal(waitpid(program->pid, &status, 0), program->pid);
+    tell(talker, last_line);
+    fclose(talker->to);
+    fclose(talker->from);
+    assert_int_equal(waitpid(talker->pid, &status, 0), talker->pid);
     return status;
 }
 
-void start_registrar(struct program *ret_registrar, const char *name, const char *value,
+void start_registrar(struct talker *ret_registrar, const char *name, const char *value,
                      const char *name2, const char *value2)
 {
     const char *const arguments[] = {registrar_path, "--socket", socket_path, name,
                                      value,          name2,      value2,      NULL};
+    const char *const nothing[] = {NULL};
     char line[16] = "";
-    start(ret_registrar, arguments, NULL);
+    start_talker(ret_registrar, arguments, nothing);
     assert_non_null(fgets(line, sizeof(line), ret_registrar->from));
     assert_string_equal(line, "ready\n");
 }
 
-void start_closed_launcher(struct program *ret_launcher, const char *mark)
+void start_closed_launcher(struct talker *ret_launcher, const char *mark)
 {
     const char *const arguments[] = {launcher_path, own_ptx, NULL};
-    start(ret_launcher, arguments, mark);
+    const char *const variables[] = {
+        "LD_PRELOAD", preload, "GPUMUX_REGISTER", socket_path, "GPUMUX_MARK", mark, NULL};
+    start_talker(ret_launcher, arguments, variables);
 }
 
-void start_launcher(struct program *ret_launcher, const char *mark)
+void start_launcher(struct talker *ret_launcher, const char *mark)
 {
     start_closed_launcher(ret_launcher, mark);
     assert_int_equal(ask(ret_launcher, "open"), 0);
 }
 
-uint64_t number_of(const struct program *registrar, const char *mark, const char *name)
+uint64_t number_of(const struct talker *registrar, const char *mark, const char *name)
 {
     char line[8192], wanted[64];
     uint64_t number = UINT64_MAX;
@@ -112,10 +69,10 @@ uint64_t number_of(const struct program *registrar, const char *mark, const char
     }
 }
 
-void end_by_kill(struct program *program)
+void end_by_kill(struct talker *talker)
 {
-    kill(program->pid, SIGKILL);
-    finish(program, "");
+    kill(talker->pid, SIGKILL);
+    finish(talker, "");
 }
 
 /* ---- around all tests ---- */
@@ -138,16 +95,6 @@ int tear_down_devices(void **state)
 {
     (void)state;
     driver_api_remove_devices();
-    return 0;
-}
-
-/* A sanitizer's runtime that this program is linked with must be the first library of the launcher too. */
-static int add_runtime(struct dl_phdr_info *info, size_t size, void *argument)
-{
-    (void)size;
-    (void)argument;
-    if (strstr(info->dlpi_name, "/libasan.so") || strstr(info->dlpi_name, "/libtsan.so"))
-        snprintf(preload, sizeof(preload), "%s:", info->dlpi_name);
     return 0;
 }
 
@@ -177,9 +124,7 @@ bool launch_fixture_begin(int argc, char **argv)
     registrar_path = argv[1];
     launcher_path = argv[2];
     ptx_path = argv[4];
-    dl_iterate_phdr(add_runtime, NULL);
-    size_t length = strlen(preload);
-    snprintf(preload + length, sizeof(preload) - length, "%s", argv[3]);
+    preload_shim(argv[3], preload);
     signal(SIGPIPE, SIG_IGN);
     driver_api_load(&api);
     make_ptx();

@@ -4,21 +4,14 @@
  */
 #pragma once
 #include <stdint.h>
-#include <stdio.h>
-#include <sys/types.h>
 
 #include "tests/emu/emu_party.h"
+#include "tests/shim/talker.h"
 
 enum {
     MS_US = 1000,
     FOREVER_US = 600 * 1000 * 1000,    /* of a gate that nobody waits for */
     COLLECTIVE_GRID = 132 * 8 * 30000, /* blocks of a kernel that takes 300 ms */
-};
-
-/* A program, and both ends of its pipes. */
-struct program {
-    pid_t pid;
-    FILE *to, *from;
 };
 
 /* By the arguments of the test's program: registrar, launcher, shim and PTX. False: they are others. To be ended. */
@@ -33,18 +26,14 @@ int set_up_devices(void **state);
 int set_up_sliced_devices(void **state);
 int tear_down_devices(void **state);
 
-void start_registrar(struct program *ret_registrar, const char *name, const char *value,
+void start_registrar(struct talker *ret_registrar, const char *name, const char *value,
                      const char *name2, const char *value2);
 /* Of a task or a service, by its mark, with its context. */
-void start_launcher(struct program *ret_launcher, const char *mark);
+void start_launcher(struct talker *ret_launcher, const char *mark);
 /* The same, without a context. */
-void start_closed_launcher(struct program *ret_launcher, const char *mark);
-void tell(const struct program *program, const char *line);
-int hear(const struct program *program);
-/* Tells a line, and hears its answer. */
-int ask(const struct program *program, const char *line);
+void start_closed_launcher(struct talker *ret_launcher, const char *mark);
 /* Returns how it ended. */
-int finish(const struct program *program, const char *last_line);
-void end_by_kill(struct program *program);
+int finish(const struct talker *talker, const char *last_line);
+void end_by_kill(struct talker *talker);
 /* The number that the registrar shows of the process, or of the last that carried its mark. */
-uint64_t number_of(const struct program *registrar, const char *mark, const char *name);
+uint64_t number_of(const struct talker *registrar, const char *mark, const char *name);

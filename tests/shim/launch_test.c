@@ -25,7 +25,7 @@ enum {
 /* ---- the window ---- */
 
 /* Until what kernels of KERNEL_US cost is known. */
-static void learn_cost(const struct program *registrar, const struct program *task)
+static void learn_cost(const struct talker *registrar, const struct talker *task)
 {
     while (number_of(registrar, "task", "launches_timed") < 6) {
         assert_true(ask(task, "kernels 10000 2") >= 0);
@@ -35,7 +35,7 @@ static void learn_cost(const struct program *registrar, const struct program *ta
 
 static void test_a_window_bounds_what_is_outstanding(void **state)
 {
-    struct program registrar, task;
+    struct talker registrar, task;
     (void)state;
     start_registrar(&registrar, "--window-us", "40000", "--gate-us", "20000");
     start_launcher(&task, "task");
@@ -60,7 +60,7 @@ static void test_a_window_bounds_what_is_outstanding(void **state)
 
 static void test_graphs_are_charged_what_they_cost(void **state)
 {
-    struct program registrar, task;
+    struct talker registrar, task;
     (void)state;
     start_registrar(&registrar, "--window-us", "40000", "--gate-us", "20000");
     start_launcher(&task, "task");
@@ -82,7 +82,7 @@ static void test_graphs_are_charged_what_they_cost(void **state)
 /* Nothing of the shim's is in a graph, a service's as a task's, while both are at work. */
 static void test_captures_are_untouched(void **state)
 {
-    struct program registrar, task, service;
+    struct talker registrar, task, service;
     (void)state;
     start_registrar(&registrar, "--window-us", "1000", "--gate-us", "1000");
     start_launcher(&service, "service");
@@ -108,7 +108,7 @@ static void test_captures_are_untouched(void **state)
 /* All threads launch into one stream: the service's marks come out even. */
 static void test_threads(void **state)
 {
-    struct program registrar, service, task;
+    struct talker registrar, service, task;
     (void)state;
     start_registrar(&registrar, "--window-us", "20000", "--gate-us", "1000");
     start_launcher(&service, "service");
@@ -142,7 +142,7 @@ static void test_threads(void **state)
 
 static void test_a_busy_service_holds_a_task(void **state)
 {
-    struct program registrar, service, task;
+    struct talker registrar, service, task;
     (void)state;
     start_registrar(&registrar, "--gate-us", "600000000", "--linger-us", "100");
     start_launcher(&service, "service");
@@ -180,7 +180,7 @@ static void test_a_busy_service_holds_a_task(void **state)
 
 static void test_a_gate_opens_after_its_maximum(void **state)
 {
-    struct program registrar, service, task;
+    struct talker registrar, service, task;
     (void)state;
     start_registrar(&registrar, "--gate-us", "20000", "--linger-us", "0");
     start_launcher(&service, "service");
@@ -204,7 +204,7 @@ static void test_a_gate_opens_after_its_maximum(void **state)
 /* A service that dies busy holds nobody: neither who waits nor who comes. */
 static void test_a_dead_service_is_forgotten(void **state)
 {
-    struct program registrar, service, task;
+    struct talker registrar, service, task;
     (void)state;
     start_registrar(&registrar, "--gate-us", "600000000", "--linger-us", "0");
     start_launcher(&service, "service");
@@ -226,7 +226,7 @@ static void test_a_dead_service_is_forgotten(void **state)
 /* Two ranks of a task would wait for each other if what one holds were what the other waits for. */
 static void test_collectives_are_never_held(void **state)
 {
-    struct program registrar, service, task;
+    struct talker registrar, service, task;
     char grid[32];
     (void)state;
     start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "50000");
@@ -255,7 +255,7 @@ static void test_collectives_are_never_held(void **state)
 
 static void test_a_rate_is_not_exceeded(void **state)
 {
-    struct program registrar, task;
+    struct talker registrar, task;
     (void)state;
     start_registrar(&registrar, "--window-us", "40000", "--rate-permille", "0");
     start_launcher(&task, "task");
@@ -272,7 +272,7 @@ static void test_a_rate_is_not_exceeded(void **state)
 
 static void test_a_lease_fences_tasks_alone(void **state)
 {
-    struct program registrar, service, task;
+    struct talker registrar, service, task;
     (void)state;
     start_registrar(&registrar, "--lease-ms", "600000", "--window-us", "40000");
     start_launcher(&service, "service");
@@ -301,7 +301,7 @@ static void test_a_lease_fences_tasks_alone(void **state)
 
 static void test_a_child_is_held_too(void **state)
 {
-    struct program registrar, service, task;
+    struct talker registrar, service, task;
     (void)state;
     start_registrar(&registrar, "--gate-us", "50000", "--window-us", "40000");
     start_launcher(&service, "service");
@@ -322,7 +322,7 @@ static void test_a_child_is_held_too(void **state)
 static void kill_a_client(const char *window_us, const char *first, uint64_t launches,
                           bool is_harmless)
 {
-    struct program registrar, task;
+    struct talker registrar, task;
     const char *const background[] = {"-d", NULL};
     char output[256];
     party_make_directories();

@@ -79,7 +79,7 @@ static void start_race_agent(struct agent *agent)
 
 /* Runs a racer until it has registered; it then makes its context. */
 static void start_racer(const struct agent *agent, const struct program *program, uint32_t slot,
-                        struct host *ret_host, struct peer *ret_peer)
+                        struct talker *ret_host, struct peer *ret_peer)
 {
     start_host(agent, program, ret_host);
     accept_peer(agent, ret_peer);
@@ -87,7 +87,7 @@ static void start_racer(const struct agent *agent, const struct program *program
 }
 
 /* Waits for an answer, and never once sees more used than there may be. Returns the most that it saw. */
-static uint64_t watch(const struct host *host)
+static uint64_t watch(const struct talker *host)
 {
     struct pollfd answer = {.fd = fileno(host->from), .events = POLLIN};
     uint64_t most = 0;
@@ -102,7 +102,7 @@ static uint64_t watch(const struct host *host)
 static void test_races(void **state)
 {
     struct agent agent;
-    struct host hosts[RACERS];
+    struct talker hosts[RACERS];
     struct peer peers[RACERS];
     char argument[64];
     uint64_t most = 0, refused = 0;
@@ -151,7 +151,7 @@ static void await_end(pid_t pid)
 }
 
 /* What an agent does: a dead process's slots are cleared once the device shows its memory gone. */
-static void clear_slot(const struct agent *agent, const struct host *host, uint32_t slot)
+static void clear_slot(const struct agent *agent, const struct talker *host, uint32_t slot)
 {
     int64_t deadline_ms = now_ms() + PATIENCE_MS;
     while (device_used_by(host->pid) != 0)
@@ -162,7 +162,7 @@ static void clear_slot(const struct agent *agent, const struct host *host, uint3
 }
 
 /* Ends by itself, or at its fault point. Returns whether it was killed. */
-static bool await_racer(const struct agent *agent, struct host *host, struct peer *peer,
+static bool await_racer(const struct agent *agent, struct talker *host, struct peer *peer,
                         uint32_t slot, int *late)
 {
     int status = -1;
@@ -183,7 +183,7 @@ static bool await_racer(const struct agent *agent, struct host *host, struct pee
 static void let_some_die(const struct agent *agent, int round, int *deaths, int *late)
 {
     struct program program;
-    struct host hosts[DYING + 1];
+    struct talker hosts[DYING + 1];
     struct peer peers[DYING + 1];
     char argument[64], fault_at[32];
     snprintf(argument, sizeof(argument), "50:%u:1", seed + (unsigned)round);

@@ -4,8 +4,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
-#include <fcntl.h>
-#include <link.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,24 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PRELOAD_MAX = sizeof(((struct program *)NULL)->preload) };
-
-/* A sanitizer's runtime that this program is linked with must be the first library of the host too. */
-static int add_runtime(struct dl_phdr_info *info, size_t size, void *argument)
-{
-    (void)size;
-    char *preload = argument;
-    if (strstr(info->dlpi_name, "/libasan.so") || strstr(info->dlpi_name, "/libtsan.so"))
-        snprintf(preload, PRELOAD_MAX, "%s:", info->dlpi_name);
-    return 0;
-}
-
 void init_program(struct program *program, const char *path, const char *argument, const char *shim)
 {
     *program = (struct program){.path = path, .argument = argument};
-    dl_iterate_phdr(add_runtime, program->preload);
-    size_t length = strlen(program->preload);
-    snprintf(program->preload + length, sizeof(program->preload) - length, "%s", shim);
+    preload_shim(shim, program->preload);
 }
 
 void *make_page(const char *name, uint32_t magic, size_t bytes, size_t file_bytes, int *ret_fd)
@@ -87,49 +71,22 @@ void stop_agent(struct agent *agent)
     rmdir(agent->dir);
 }
 
-void start_host(const struct agent *agent, const struct program *program, struct host *ret_host)
+void start_host(const struct agent *agent, const struct program *program, struct talker *ret_host)
 {
-    int to[2], from[2];
-    assert_int_equal(pipe2(to, O_CLOEXEC), 0);
-    assert_int_equal(pipe2(from, O_CLOEXEC), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        dup2(to[0], 0);
-        dup2(from[1], 1);
-        setenv("LD_PRELOAD", program->preload, 1);
-        if (program->fault_at)
-            setenv("GPUMUX_FAULT_AT", program->fault_at, 1);
-        setenv("GPUMUX_REGISTER", agent->path, 1);
-        setenv("GPUMUX_MARK", "here/7.1", 1);
-        execl(program->path, program->path, program->argument, (char *)NULL);
-        _exit(127);
-    }
-    assert_true(pid > 0);
-    close(to[0]);
-    close(from[1]);
-    *ret_host = (struct host){pid, fdopen(to[1], "w"), fdopen(from[0], "r")};
+    const char *const arguments[] = {program->path, program->argument, NULL};
+    const char *const variables[] = {"LD_PRELOAD",
+                                     program->preload,
+                                     "GPUMUX_REGISTER",
+                                     agent->path,
+                                     "GPUMUX_MARK",
+                                     "here/7.1",
+                                     program->fault_at ? "GPUMUX_FAULT_AT" : NULL,
+                                     program->fault_at,
+                                     NULL};
+    start_talker(ret_host, arguments, variables);
 }
 
-void tell(const struct host *host, const char *line)
-{
-    fprintf(host->to, "%s\n", line);
-    fflush(host->to);
-}
-
-int hear(const struct host *host)
-{
-    char line[64] = "";
-    assert_non_null(fgets(line, sizeof(line), host->from));
-    return (int)strtol(line, NULL, 10);
-}
-
-int ask(const struct host *host, const char *line)
-{
-    tell(host, line);
-    return hear(host);
-}
-
-void end_host(const struct host *host)
+void end_host(const struct talker *host)
 {
     int status = -1;
     tell(host, "end");

@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <sys/types.h>
 
 #include "abi/page.h"
 #include "abi/register.h"
 #include "tests/emu/driver_api.h"
+#include "tests/shim/talker.h"
 
 enum {
     MIB = 1 << 20,
@@ -32,14 +32,8 @@ struct agent {
 /* What to run with the shim. */
 struct program {
     const char *path, *argument;
-    char preload[8192];
+    char preload[PRELOAD_MAX];
     const char *fault_at; /* GPUMUX_FAULT_AT; NULL: not set */
-};
-
-/* A program with the shim, and both ends of its pipes. */
-struct host {
-    pid_t pid;
-    FILE *to, *from;
 };
 
 /* What an agent has of a process. */
@@ -51,7 +45,7 @@ struct peer {
     const struct status_page *status;
 };
 
-/* Finds what to preload before the shim: a sanitizer's runtime must be the first library. */
+/* With the shim, by preload_shim(). */
 void init_program(struct program *program, const char *path, const char *argument,
                   const char *shim);
 /* A page as an agent makes them, of a file that is maybe longer or shorter. */
@@ -59,12 +53,8 @@ void *make_page(const char *name, uint32_t magic, size_t bytes, size_t file_byte
 /* With limits of 64 MiB for device 0, which is index 1, and of two small contexts. */
 void start_agent(struct agent *agent, struct driver_api *api);
 void stop_agent(struct agent *agent);
-void start_host(const struct agent *agent, const struct program *program, struct host *ret_host);
-void tell(const struct host *host, const char *line);
-int hear(const struct host *host);
-/* Tells a line, and hears its answer. */
-int ask(const struct host *host, const char *line);
-void end_host(const struct host *host);
+void start_host(const struct agent *agent, const struct program *program, struct talker *ret_host);
+void end_host(const struct talker *host);
 /* The next process that comes, when it has said hello. */
 void accept_peer(const struct agent *agent, struct peer *ret_peer);
 /* False if the other side has gone. */
