@@ -78,7 +78,9 @@ static int take_part(struct error *e, const char *part, void *to)
     struct policy_options *options = to;
     enum policy_part left_out;
     if (policy_part_parse(part, &left_out) < 0)
-        return error_set(e, ERR_INVALID, "'%s' is no part of a policy", part);
+        return error_set(
+            e, ERR_INVALID,
+            "'%s' is no part of a policy: 'gpumux help sim' lists them under --without", part);
     options->without[left_out] = true;
     return 0;
 }
@@ -613,6 +615,8 @@ static int simulate(const struct invocation *in, const struct scenario *s, uint6
         if (config.directory &&
             sim_report_write(&e, in, trace_of(in), nodes_of(in), &config, runs) < 0)
             status = fail(&e);
+        else if (config.directory)
+            fprintf(stderr, "gpumux: sim: the report is %s/report.html\n", config.directory);
         show_pace(runs, count, clock_boot_ms() - begun_ms);
     }
     campaign_free(campaign);

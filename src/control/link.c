@@ -82,10 +82,8 @@ static void link_free(struct node_link *link)
     bufferevent_free(link_release(link));
 }
 
-static void tell_gone(struct control *c, const char *name, uint64_t session)
+static void tell_gone(struct control *c, const char *node, uint64_t session)
 {
-    char node[NODE_NAME_MAX]; /* who says so may have it from the cluster itself */
-    str_copy(node, sizeof node, name);
     struct cluster_event event = {.kind = CLUSTER_NODE_GONE,
                                   .node = {.node = node, .session = session}};
     (void)control_step(c, &event);

@@ -118,8 +118,7 @@ static uint32_t start(struct process *p, int wait_ms)
         p->launch =
             sys_mmap(sizeof(*p->launch), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     if (!p->launch || !client_start(&p->client, wait_ms)) {
-        say("gpumux: no agent answers at GPUMUX_REGISTER and the environment has no limits: "
-            "refusing the device\n");
+        say("gpumux: the agent at GPUMUX_REGISTER gave no limits: refusing the device\n");
         atomic_store(&p->refused_ns, now_ns());
         return PROCESS_REFUSED;
     }

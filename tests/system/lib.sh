@@ -21,11 +21,11 @@ export GPUMUX_SOCKET=$state/api.sock
 # our_processes: pids that name this test's directory in their arguments, or in what they were started with (an MPS
 # daemon does nowhere else), or work in it. All of them are this test's.
 our_processes() {
-    local files file
+    local files pid
     files=$(grep -lsaF "$work/" /proc/[0-9]*/cmdline /proc/[0-9]*/environ || true
         find /proc -maxdepth 2 -name cwd -lname "$work/*" 2> /dev/null || true)
-    while IFS=/ read -r _ _ file _; do # those that looked are gone by now
-        [ -z "$file" ] || [ "$file" = $$ ] || [ "$file" = "$BASHPID" ] || [ ! -e "/proc/$file" ] || echo "$file"
+    while IFS=/ read -r _ _ pid _; do # those that looked are gone by now
+        [ -z "$pid" ] || [ "$pid" = $$ ] || [ "$pid" = "$BASHPID" ] || [ ! -e "/proc/$pid" ] || echo "$pid"
     done <<< "$files" | sort -u
 }
 
