@@ -39,9 +39,11 @@ class MemoryGroup:
     def make():
         group = MemoryGroup()
         group.path = CGROUPS / f"gpumux-endings-{lab.os.getpid()}"
+        control = CGROUPS / "cgroup.subtree_control"
         try:
-            if "memory" not in (CGROUPS / "cgroup.subtree_control").read_text().split():
-                return None
+            group.is_ours = "memory" not in control.read_text().split()
+            if group.is_ours:
+                control.write_text("+memory")
             group.path.mkdir()
             (group.path / "cgroup.subtree_control").write_text("+memory")
             return group
@@ -86,8 +88,11 @@ class MemoryGroup:
                     if folder.is_dir():
                         folder.rmdir()
                 self.path.rmdir()
-                return
+                break
             time.sleep(0.1)
+        if self.is_ours:
+            with contextlib.suppress(OSError):
+                (CGROUPS / "cgroup.subtree_control").write_text("-memory")
 
 
 # ---- neighbours ----
@@ -199,6 +204,8 @@ class Endings:
                 self.times_ms.append(spent_ms)
         finally:
             watch.close()
+            # One that was killed is tried again, and would be one more client of MPS, which takes 60 of them.
+            self.node.cancel(victim.id)
 
     def work(self):
         while True:
@@ -241,7 +248,7 @@ def measure_kind(part, node, neighbours, program, kind, setting, count, group):
 def measure(part, program, kinds, count):
     group = MemoryGroup.make() if "oom" in kinds else None
     # Who is lost through no fault of its own is a suspect all the same, and waits: not for long here.
-    node = lab.Node("fault_probation=1s", *([f"cgroup={group.path}"] if group else []))
+    node = lab.Node("fault_probation=1s", "backoff_min=2s", *([f"cgroup={group.path}"] if group else []))
     if group and not group.cover():
         part.untested("the kernel's out-of-memory killer", "the memory of attempts has no limits here")
     neighbours = Neighbours(node, program)
