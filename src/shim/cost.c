@@ -125,12 +125,19 @@ static uint64_t elapsed_ns(struct process *p, const struct cost_timing *timing)
     return r == CUDA_SUCCESS && ms > 0 ? (uint64_t)((double)ms * 1e6) : 0;
 }
 
-/* Under the lock: takes what has finished. */
+/* Under the lock: takes what has finished. One that still runs ends the look, since those behind it mostly run too and each
+ * question has its price; the next look goes on behind it, so that one that never ends keeps nobody but itself. */
 static void collect(struct process *p, struct cost_timings *timings)
 {
-    for (int i = 0; i < COST_TIMINGS; i++) {
-        struct cost_timing *timing = &timings->timings[i];
-        if (!timing->is_pending || p->calls.real.cuEventQuery(timing->after) != CUDA_SUCCESS)
+    for (int looks = 0; looks < COST_TIMINGS; looks++) {
+        struct cost_timing *timing = &timings->timings[timings->next];
+        bool is_over =
+            timing->is_pending && p->calls.real.cuEventQuery(timing->after) == CUDA_SUCCESS;
+        bool is_running = timing->is_pending && !is_over;
+        timings->next = (timings->next + 1) % COST_TIMINGS;
+        if (is_running)
+            return;
+        if (!is_over)
             continue;
         timing->is_pending = false;
         struct cost_entry *entry = look_up(&p->launch->costs, timing->key);

@@ -60,6 +60,7 @@ struct cost_timing {
 struct cost_timings {
     struct lock lock;
     CUcontext context;
+    uint32_t next; /* where the next look begins */
     struct cost_timing timings[COST_TIMINGS];
 };
 
