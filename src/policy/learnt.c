@@ -9,18 +9,25 @@
 
 enum { SHARE_WHOLE_PERCENT = 100 };
 /* Of a kind of which nothing is known: it takes most of the SMs. */
-#define UNKNOWN_ACTIVITY 0.75
+static const struct task_profile unknown_features = {.sm_activity = 0.75};
 
 struct remembered {
     struct forecast_set set;
     struct forecast_answer answer;
 };
 
+/* A kind on one type of devices. */
+struct known {
+    struct known *next;
+    uint64_t device;
+    char *name; /* owned */
+    struct learnt_kind kind;
+    struct forecast_profile profile;
+};
+
 struct learnt {
     struct forecast forecast;
-    struct learnt_kind *kinds; /* [0] is the unknown */
-    struct forecast_profile *profiles;
-    size_t kind_count;
+    struct known **kinds; /* by number, as they came */
     const struct predictor *predictor;
     const struct observations *observations;
     struct hash_map sets; /* hash of a set → remembered; owned */
@@ -68,22 +75,66 @@ static double service_p99_ms(const struct learnt_kind *k, double interference)
 
 /* ---- sets ---- */
 
-static const struct learnt_kind *kind_of(const struct learnt *l, uint32_t number)
+/* NULL: nothing is known of it. */
+static const struct known *find(const struct learnt *l, uint32_t number, uint64_t device)
 {
-    return &l->kinds[number < l->kind_count ? number : FORECAST_KIND_UNKNOWN];
+    const struct known *other = NULL;
+    for (const struct known *k = number < LEARNT_KINDS_MAX ? l->kinds[number] : NULL; k;
+         k = k->next) {
+        if (k->device == device)
+            return k;
+        if (!other || k->device == LEARNT_ANY_DEVICE)
+            other = k;
+    }
+    return other;
 }
 
+static const struct learnt_kind *kind_of(const struct learnt *l, const struct forecast_set *set,
+                                         size_t i)
+{
+    static const struct learnt_kind unknown = {.name = "", .is_unmeasured = true};
+    const struct known *k = find(l, set->kinds[i], set->device->hash);
+    return k ? &k->kind : &unknown;
+}
+
+static const struct task_profile *features_of(const struct learnt_kind *k)
+{
+    return k->is_unmeasured ? &unknown_features : &k->features;
+}
+
+/* What is thought of so many who share a device, of whom nothing is known. */
+static double blind_slowdown(const struct forecast_set *set)
+{
+    struct forecast_answer answer;
+    forecast_blind.together(forecast_blind.context, set, &answer);
+    return answer.pd[0];
+}
+
+/* Of the member `own`, whom those that were never measured slow by a guess alone. */
 static double interference(const struct learnt *l, const struct forecast_set *set, size_t own)
 {
     struct task_profile neighbours[FEATURES_NEIGHBOURS_MAX];
-    struct prediction prediction;
-    size_t count = 0;
+    const struct learnt_kind *k = kind_of(l, set, own);
+    struct prediction known, all;
+    size_t measured = 0, count = 0;
     for (size_t i = 0; i < set->count && count < FEATURES_NEIGHBOURS_MAX; i++)
-        if (i != own)
-            neighbours[count++] = kind_of(l, set->kinds[i])->features;
-    predictor_predict(l->predictor, l->observations, &kind_of(l, set->kinds[own])->features,
-                      neighbours, count, &prediction);
-    return prediction.interference;
+        if (i != own && !kind_of(l, set, i)->is_unmeasured)
+            neighbours[count++] = kind_of(l, set, i)->features;
+    measured = count;
+    for (size_t i = 0; i < set->count && count < FEATURES_NEIGHBOURS_MAX; i++)
+        if (i != own && kind_of(l, set, i)->is_unmeasured)
+            neighbours[count++] = unknown_features;
+    bool is_guess = k->is_unmeasured || measured < count;
+    predictor_predict(is_guess ? NULL : l->predictor, is_guess ? NULL : l->observations,
+                      features_of(k), neighbours, count, &all);
+    if (all.source == PREDICTOR_COLD)
+        all.interference = fmin(all.interference, blind_slowdown(set));
+    if (!is_guess || k->is_unmeasured)
+        return all.interference;
+    predictor_predict(l->predictor, l->observations, &k->features, neighbours, measured, &known);
+    if (known.source == PREDICTOR_COLD)
+        return all.interference;
+    return fmax(all.interference, known.interference);
 }
 
 static double pd_of(const struct learnt_kind *k, double slowed)
@@ -103,7 +154,7 @@ static void compute(const struct learnt *l, const struct forecast_set *set,
                     struct forecast_answer *ret_answer)
 {
     for (size_t i = 0; i < set->count; i++) {
-        const struct learnt_kind *k = kind_of(l, set->kinds[i]);
+        const struct learnt_kind *k = kind_of(l, set, i);
         /* Equals stand beside each other, and have the same answer. */
         if (i > 0 && set->kinds[i] == set->kinds[i - 1]) {
             ret_answer->pd[i] = ret_answer->pd[i - 1];
@@ -160,8 +211,9 @@ static const struct forecast_profile *profile(void *context, const struct foreca
                                               uint32_t kind)
 {
     const struct learnt *l = context;
-    (void)device;
-    return kind > 0 && kind < l->kind_count ? &l->profiles[kind] : NULL;
+    const struct known *k = find(l, kind, device->hash);
+    /* A service is one, whether it was measured or not. */
+    return k && (!k->kind.is_unmeasured || k->kind.kind == WORKLOAD_SERVICE) ? &k->profile : NULL;
 }
 
 /* Beside others all of it takes as much longer as the service is slowed. */
@@ -169,19 +221,104 @@ static bool curve(void *context, const struct forecast_set *beside, uint32_t ser
                   uint32_t batch, struct pwl_curve *ret_curve)
 {
     const struct learnt *l = context;
-    const struct learnt_kind *k = kind_of(l, service);
+    const struct known *k = find(l, service, beside->device->hash);
     struct forecast_set all = *beside;
     size_t b = 0;
-    while (b < k->batch_count && k->batches[b] != batch)
+    while (k && b < k->kind.batch_count && k->kind.batches[b] != batch)
         b++;
-    if (b == k->batch_count || all.count >= FORECAST_MEMBERS_MAX)
+    if (!k || b == k->kind.batch_count || all.count >= FORECAST_MEMBERS_MAX)
         return false;
     double slowed = interference(l, &all, forecast_set_add(&all, service));
-    *ret_curve = k->curves[b];
+    *ret_curve = k->kind.curves[b];
     ret_curve->knee_latency *= slowed;
     ret_curve->left_slope *= slowed;
     ret_curve->right_slope *= slowed;
     return true;
+}
+
+/* ---- kinds ---- */
+
+static void known_free(struct known *k)
+{
+    free(k->name);
+    free(k);
+}
+
+static void known_fill(struct known *k, uint64_t device, const struct learnt_kind *kind)
+{
+    k->device = device;
+    k->kind = *kind;
+    k->kind.name = k->name;
+    k->profile = (struct forecast_profile){.name = k->name,
+                                           .kind = kind->kind,
+                                           .batch_reference = kind->batch_reference,
+                                           .batch = kind->batch,
+                                           .iteration_ms = kind->iteration_ms,
+                                           .sm_activity = kind->features.sm_activity,
+                                           .dram_rate = kind->features.dram_rate,
+                                           .pcie_rate = kind->features.pcie_rate,
+                                           .noise_scale = kind->noise_scale,
+                                           .memory_bytes = kind->memory_bytes,
+                                           .slo_ms = kind->slo_ms,
+                                           .rate_per_s = kind->rate_per_s,
+                                           .service_batch_count = kind->batch_count,
+                                           .service_batches = k->kind.batches};
+}
+
+/* Whatever was answered before is over. */
+static void changed(struct learnt *l, uint64_t by)
+{
+    l->forecast.version = hash_u64(l->forecast.version ^ hash_u64(by));
+    forget(l);
+}
+
+int learnt_set_kind(struct learnt *l, uint32_t number, uint64_t device,
+                    const struct learnt_kind *kind)
+{
+    size_t count = 0;
+    if (number == FORECAST_KIND_UNKNOWN || number >= LEARNT_KINDS_MAX ||
+        kind->batch_count > LEARNT_BATCHES_MAX)
+        return -ERR_TOO_LARGE;
+    struct known **at = &l->kinds[number];
+    for (; *at && (*at)->device != device; at = &(*at)->next)
+        count++;
+    if (!*at && count == LEARNT_DEVICES_MAX)
+        return -ERR_TOO_LARGE;
+    struct known *k = calloc(1, sizeof *k);
+    if (k)
+        k->name = strdup(kind->name);
+    if (!k || !k->name) {
+        free(k);
+        return -ERR_NO_MEMORY;
+    }
+    known_fill(k, device, kind);
+    if (*at) {
+        struct known *before = *at;
+        k->next = before->next;
+        known_free(before);
+    }
+    *at = k;
+    changed(l, hash_bytes(&kind->features, sizeof kind->features, device ^ number));
+    return 0;
+}
+
+void learnt_forget_kind(struct learnt *l, uint32_t number)
+{
+    if (number >= LEARNT_KINDS_MAX || !l->kinds[number])
+        return;
+    while (l->kinds[number]) {
+        struct known *k = l->kinds[number];
+        l->kinds[number] = k->next;
+        known_free(k);
+    }
+    changed(l, number);
+}
+
+void learnt_set_model(struct learnt *l, const struct predictor *p, const struct observations *o)
+{
+    l->predictor = p;
+    l->observations = o;
+    changed(l, (p ? predictor_id(p) : 0) ^ hash_u64(o ? observations_total(o) : 0));
 }
 
 /* ---- life ---- */
@@ -191,15 +328,12 @@ struct learnt *learnt_new(void)
     struct learnt *l = calloc(1, sizeof *l);
     if (!l)
         return NULL;
-    l->kinds = calloc(LEARNT_KINDS_MAX, sizeof *l->kinds);
-    l->profiles = calloc(LEARNT_KINDS_MAX, sizeof *l->profiles);
+    l->kinds = calloc(LEARNT_KINDS_MAX, sizeof(*l->kinds));
     hash_map_init(&l->sets);
-    if (!l->kinds || !l->profiles) {
+    if (!l->kinds) {
         learnt_free(l);
         return NULL;
     }
-    l->kinds[0].features.sm_activity = UNKNOWN_ACTIVITY;
-    l->kind_count = 1;
     l->forecast =
         (struct forecast){.context = l, .profile = profile, .together = together, .curve = curve};
     return l;
@@ -211,50 +345,17 @@ void learnt_free(struct learnt *l)
         return;
     forget(l);
     hash_map_done(&l->sets);
-    for (size_t i = 1; l->profiles && i < l->kind_count; i++)
-        free((char *)(uintptr_t)l->profiles[i].name);
+    for (uint32_t i = 0; l->kinds && i < LEARNT_KINDS_MAX; i++)
+        while (l->kinds[i]) {
+            struct known *k = l->kinds[i];
+            l->kinds[i] = k->next;
+            known_free(k);
+        }
     free(l->kinds);
-    free(l->profiles);
     free(l);
 }
 
 const struct forecast *learnt_forecast(const struct learnt *l)
 {
     return &l->forecast;
-}
-
-int learnt_add_kind(struct learnt *l, const struct learnt_kind *kind, uint32_t *ret_number)
-{
-    if (l->kind_count == LEARNT_KINDS_MAX || kind->batch_count > LEARNT_BATCHES_MAX)
-        return -ERR_TOO_LARGE;
-    char *name = strdup(kind->name);
-    if (!name)
-        return -ERR_NO_MEMORY;
-    struct learnt_kind *k = &l->kinds[l->kind_count];
-    *k = *kind;
-    k->name = name;
-    l->profiles[l->kind_count] = (struct forecast_profile){.name = name,
-                                                           .kind = k->kind,
-                                                           .batch_reference = k->batch_reference,
-                                                           .batch = k->batch,
-                                                           .iteration_ms = k->iteration_ms,
-                                                           .sm_activity = k->features.sm_activity,
-                                                           .dram_rate = k->features.dram_rate,
-                                                           .pcie_rate = k->features.pcie_rate,
-                                                           .noise_scale = k->noise_scale,
-                                                           .memory_bytes = k->memory_bytes,
-                                                           .slo_ms = k->slo_ms,
-                                                           .rate_per_s = k->rate_per_s,
-                                                           .service_batch_count = k->batch_count,
-                                                           .service_batches = k->batches};
-    *ret_number = (uint32_t)l->kind_count++;
-    return 0;
-}
-
-void learnt_set_model(struct learnt *l, const struct predictor *p, const struct observations *o)
-{
-    l->predictor = p;
-    l->observations = o;
-    l->forecast.version = p ? predictor_id(p) : 0;
-    forget(l);
 }

@@ -3,6 +3,9 @@
  * (learn/predictor.h, which starts cold), its PD from that and its batch size, the p99 of a service from
  * its latency curves and the rate of its requests.
  *
+ * A guess refuses nothing: what no measurement speaks for is thought to slow nobody more than if nothing
+ * were known (forecast_blind), and one that was never measured makes none of the others faster.
+ *
  * Answers are remembered by set, so that a decision over many classes of devices costs little more
  * than looking them up; a new model forgets them.
  */
@@ -15,6 +18,8 @@ enum {
     LEARNT_KINDS_MAX = 4096,
     LEARNT_SETS_MAX = 1 << 16, /* answers that are remembered; then they are all forgotten */
     LEARNT_BATCHES_MAX = 8,    /* batch sizes of a service */
+    LEARNT_DEVICES_MAX = 4,    /* types of devices that a kind is known on */
+    LEARNT_ANY_DEVICE = 0,     /* in place of forecast_device.hash */
 };
 
 /* A kind of workloads as it is alone. */
@@ -25,6 +30,7 @@ struct learnt_kind {
     double iteration_reference_ms, iteration_ms; /* at those */
     double noise_scale;
     uint64_t memory_bytes;
+    bool is_unmeasured; /* its features say nothing */
     struct task_profile features;
     /* Of a service: */
     double slo_ms, rate_per_s;
@@ -38,12 +44,18 @@ struct learnt;
 /* NULL when memory is out. */
 struct learnt *learnt_new(void);
 void learnt_free(struct learnt *l);
-/* As long as l; its version is the model's. */
+/* As long as l. Its version changes with whatever its answers depend on. */
 const struct forecast *learnt_forecast(const struct learnt *l);
 
-/* A new kind; its number, from 1. -ERR_TOO_LARGE, -ERR_NO_MEMORY. */
-int learnt_add_kind(struct learnt *l, const struct learnt_kind *kind, uint32_t *ret_number);
-/* Both borrowed until the next call; either may be NULL. */
+/*
+ * What is known of kind `number` (1 to LEARNT_KINDS_MAX - 1) on devices of this type; it replaces what was.
+ * On a type on which it is not known it counts as on LEARNT_ANY_DEVICE, or on the one that came first.
+ * -ERR_TOO_LARGE for a number, a type or a batch size too many; -ERR_NO_MEMORY.
+ */
+int learnt_set_kind(struct learnt *l, uint32_t number, uint64_t device,
+                    const struct learnt_kind *kind);
+void learnt_forget_kind(struct learnt *l, uint32_t number);
+/* Both borrowed until the next call, to be made again when either has changed; either may be NULL. */
 void learnt_set_model(struct learnt *l, const struct predictor *p, const struct observations *o);
 
 /* The p99 of a service's requests, when a batch takes latency_ms: waiting in the queue included. INFINITY
