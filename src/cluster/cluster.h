@@ -86,6 +86,7 @@ enum cluster_event_kind {
     CLUSTER_DRAIN, /* or undrain: `on` */
     CLUSTER_LEARN, /* something was learnt of a workload; no reply. One that can go on elsewhere, and is
                       for long much slower than was expected where it is, is queued again */
+    CLUSTER_FORECAST, /* config.forecast would now answer otherwise; no reply */
     CLUSTER_NODE_HELLO,
     CLUSTER_NODE_REPORT,
     CLUSTER_NODE_BEAT,
@@ -261,8 +262,8 @@ struct cluster_preview {
     char devices[WORKLOAD_DEVICES_MAX][DEVICE_UUID_MAX];
     char text[WORKLOAD_TEXT_MAX];
 };
-int cluster_preview(struct cluster *c, const struct workload_needs *needs,
-                    const struct pairs *node_labels, struct cluster_preview *ret);
+int cluster_preview(struct cluster *c, const struct cluster_submission *item,
+                    struct cluster_preview *ret);
 /* Devices that are alike, as the policy sees them for a workload now. */
 struct cluster_candidate {
     char node[NODE_NAME_MAX], device[DEVICE_UUID_MAX], model[DEVICE_MODEL_MAX]; /* of one of them */
@@ -286,6 +287,10 @@ int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explana
 
 /* NULL if it is not live. Valid until the next step. */
 const struct workload_status *cluster_live_status(const struct cluster *c, uint64_t workload);
+/* The kind of the forecast that it is of; FORECAST_KIND_UNKNOWN if it is not live. */
+uint32_t cluster_live_kind(const struct cluster *c, uint64_t workload);
+/* Sets ret_used[k] for every kind k < count that a live workload is of. */
+void cluster_kinds_in_use(const struct cluster *c, bool *ret_used, size_t count);
 
 /* The words of events.def, for documentation: index 0, 1, …; NULL past the last. */
 const char *cluster_event_word(size_t index, const char **ret_help);

@@ -369,6 +369,8 @@ size_t inventory_devices(const struct cluster *c, const struct workload *w,
 void inventory_release(struct cluster *c, struct workload *w);
 /* What is said of this device has changed. */
 void inventory_device_changed(struct cluster *c, size_t device);
+/* What the fleet knows by the forecast is to be asked anew. */
+void inventory_forecast_changed(struct cluster *c);
 /* Everything that a policy sees but who waits; the fleet is up to date. */
 void inventory_snapshot(struct cluster *c, struct policy_snapshot *ret);
 

@@ -170,6 +170,12 @@ static void fleet_make(struct cluster *c)
         }
 }
 
+void inventory_forecast_changed(struct cluster *c)
+{
+    fleet_give_up(c);
+    queue_room_appeared(c);
+}
+
 void inventory_snapshot(struct cluster *c, struct policy_snapshot *ret)
 {
     if (c->judges && c->fleet_stale)
@@ -258,10 +264,11 @@ static void preview_decision(const struct cluster *c, const struct policy_decisi
                        c->policy_devices[decision->devices[i]].uuid);
 }
 
-int cluster_preview(struct cluster *c, const struct workload_needs *needs,
-                    const struct pairs *node_labels, struct cluster_preview *ret)
+int cluster_preview(struct cluster *c, const struct cluster_submission *item,
+                    struct cluster_preview *ret)
 {
-    struct policy_waiting waiting = {.needs = needs, .node_labels = node_labels};
+    struct policy_waiting waiting = {
+        .needs = item->needs, .node_labels = item->node_labels, .known = item->known};
     struct policy_snapshot snapshot;
     enum policy_verdict verdict;
     struct place_outcome outcome;

@@ -84,6 +84,57 @@ static void test_waits_for_a_departure(void **state)
     }
 }
 
+/* By how much two slow each other, as far as is known at the time. */
+static void together_as_known(void *context, const struct forecast_set *set,
+                              struct forecast_answer *ret_answer)
+{
+    const double *pd = context;
+    for (size_t i = 0; i < set->count; i++) {
+        ret_answer->pd[i] = set->count == 1 ? 1 : *pd;
+        ret_answer->p99_ms[i] = 0;
+    }
+}
+
+/* One was refused because of what was believed, and another runs on by that: a new forecast counts for
+ * both. */
+static void test_a_new_forecast_is_asked(void **state)
+{
+    struct fixture f;
+    double pd = 2.5;
+    const struct forecast known = {
+        .context = &pd, .profile = profile, .together = together_as_known};
+    struct cluster_explanation *x = malloc(sizeof *x);
+    bool used[TASK_KIND + 2] = {false};
+    (void)state;
+    assert_non_null(x);
+    open_with(&f, "gpumux");
+    cluster_free(f.cluster);
+    f.config.forecast = &known;
+    assert_int_equal(cluster_new(&f.config, &f.cluster), 0);
+    cluster_load_done(f.cluster, 0, f.now);
+    (void)hello(&f, "a");
+    uint64_t first = submit_known(&f, 0, 0, false), second = submit_known(&f, 0, 0, false);
+    assert_int_equal(state_of(&f, first), WORKLOAD_PLACED);
+    assert_int_equal(state_of(&f, second), WORKLOAD_QUEUED);
+    tick_after(&f, 1000);
+    assert_int_equal(state_of(&f, second), WORKLOAD_QUEUED);
+    pd = 1;
+    struct cluster_event event = {.kind = CLUSTER_FORECAST};
+    step(&f, &event);
+    assert_int_equal(state_of(&f, second), WORKLOAD_PLACED);
+    pd = 1.25;
+    event = (struct cluster_event){.kind = CLUSTER_FORECAST};
+    step(&f, &event);
+    assert_int_equal(cluster_explain(f.cluster, second, x), 0);
+    assert_true(x->count == 1 && x->candidates[0].judged && x->candidates[0].pd == 1.25);
+    assert_int_equal(cluster_live_kind(f.cluster, second), TASK_KIND);
+    assert_int_equal(cluster_live_kind(f.cluster, 99), FORECAST_KIND_UNKNOWN);
+    cluster_kinds_in_use(f.cluster, used, TASK_KIND + 2);
+    assert_true(!used[0] && used[TASK_KIND] && !used[TASK_KIND + 1]);
+    free(x);
+    fixture_close(&f);
+}
+
 /* Under every policy: urgent ones that never end coming do not keep an old one from its turn. */
 static void test_nothing_starves(void **state)
 {
@@ -230,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_waits_for_a_departure),
+        cmocka_unit_test(test_a_new_forecast_is_asked),
         cmocka_unit_test(test_nothing_starves),
         cmocka_unit_test(test_shortest_first),
         cmocka_unit_test(test_a_round_moves_who_has_a_checkpoint),

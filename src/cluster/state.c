@@ -358,6 +358,22 @@ const struct workload_status *cluster_live_status(const struct cluster *c, uint6
     return w ? &w->status : NULL;
 }
 
+uint32_t cluster_live_kind(const struct cluster *c, uint64_t workload)
+{
+    const struct workload *w = workload_find(c, workload);
+    return w ? w->known.kind : FORECAST_KIND_UNKNOWN;
+}
+
+void cluster_kinds_in_use(const struct cluster *c, bool *ret_used, size_t count)
+{
+    size_t cursor = 0;
+    void *value;
+    while (hash_map_next(&c->requirements, &cursor, NULL, &value))
+        for (const struct requirement *r = value; r; r = r->next)
+            if (r->kind < count)
+                ret_used[r->kind] = true;
+}
+
 void cluster_count(const struct cluster *c, struct cluster_counts *ret)
 {
     *ret = (struct cluster_counts){.live = c->live.count,

@@ -25,6 +25,9 @@ static void handle(struct cluster *c, const struct cluster_event *event)
     case CLUSTER_LEARN:
         workload_learn(c, event);
         break;
+    case CLUSTER_FORECAST:
+        inventory_forecast_changed(c);
+        break;
     case CLUSTER_NODE_HELLO:
         node_hello(c, event);
         break;

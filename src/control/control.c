@@ -403,6 +403,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     struct cluster_event event = {.kind = CLUSTER_TICK};
     if (control_step(c, &event) < 0)
         tick_arm(c);
+    control_learn_tick(c, clock_boot_ms());
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *arg)
@@ -483,6 +484,8 @@ static int control_open(struct error *e, struct control *c, const struct control
     if (r == 0)
         r = tokens_load(e, c);
     if (r == 0)
+        r = keeper_new(e, c->base, c->log, o->directory, c->learning, &c->keeper);
+    if (r == 0)
         r = control_load_cluster(e, c, &c->cluster);
     if (r == 0)
         r = committer_new(e, c->base, c->store, (uint64_t)c->config->keep_events, on_committed, c,
@@ -527,13 +530,15 @@ int control_new(struct error *e, struct event_base *base, const struct control_o
     hash_map_init(&c->requests);
     cluster_actions_init(&c->actions);
     configure(c);
+    c->learning = learning_new();
+    c->cluster_config.forecast = c->learning ? learning_forecast(c->learning) : NULL;
     c->flush = event_new(base, -1, 0, on_flush, c);
     c->tick = evtimer_new(base, on_tick, c);
     c->retry = evtimer_new(base, on_retry, c);
     c->gather = evtimer_new(base, on_gathered, c);
     c->filling.batch = store_batch_new();
     int r = 0;
-    if (!c->filling.batch || !c->flush || !c->tick || !c->retry || !c->gather)
+    if (!c->filling.batch || !c->learning || !c->flush || !c->tick || !c->retry || !c->gather)
         r = error_set(e, ERR_NO_MEMORY, "out of memory");
     if (r == 0)
         r = control_open(e, c, options);
@@ -586,6 +591,8 @@ void control_free(struct control *c)
     store_batch_free(c->filling.batch);
     cluster_free(c->cluster);
     cluster_actions_done(&c->actions);
+    keeper_free(c->keeper);
+    learning_free(c->learning);
     store_close(c->store);
     hash_map_done(&c->links_by_session);
     hash_map_done(&c->requests);

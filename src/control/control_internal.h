@@ -15,6 +15,10 @@
  *   watch.c      events, live
  *   nodes.c      routes of nodes, version, health, metrics
  *   show.c       how things look as JSON
+ *   programs.c   which program a workload runs, and what that is alone
+ *   learning.c   what is learnt of programs, and the forecast
+ *   keeper.c     keeping that over restarts, and training models
+ *   teach.c      from the reports of nodes to learning.c, and from there to the cluster
  */
 #pragma once
 #include <stdbool.h>
@@ -25,6 +29,8 @@
 #include "cluster/cluster.h"
 #include "control/committer.h"
 #include "control/control.h"
+#include "control/keeper.h"
+#include "control/learning.h"
 #include "endpoint/auth.h"
 #include "endpoint/http.h"
 #include "store/store.h"
@@ -98,6 +104,9 @@ struct control {
     struct cluster_allowance *allowances; /* of cluster_config; owned */
     struct cluster *cluster;              /* NULL: could not be rebuilt yet; nothing is accepted */
     struct cluster_actions actions;
+    struct learning *learning; /* of cluster_config.forecast */
+    struct keeper *keeper;
+    int64_t forecast_boot_ms; /* when the cluster last heard of a new one */
     struct store *store;
     struct committer *committer;
     struct round filling;
@@ -166,11 +175,19 @@ int control_load_cluster(struct error *e, struct control *c, struct cluster **re
 int allowances_load(struct error *e, struct control *c);
 /* The number of this user's, or of one of his groups'; 0: he has none. */
 uint32_t allowances_find(const struct control *c, const char *user);
-/* What a spec says that policies want to know. */
-struct policy_known control_known(const struct workload_spec *spec);
+
+/* teach.c */
+struct node_link;
+/* What a user's spec says that policies want to know, in the cluster that it is for. */
+struct policy_known control_known(struct control *c, const struct cluster *cluster,
+                                  const char *user, const struct workload_spec *spec);
+/* A node's word on one device, whose attempts the link knows. */
+void control_learn(struct control *c, const struct node_link *link, const char *node,
+                   const struct device_usage *usage, const struct forecast_device *type);
+/* About every second. */
+void control_learn_tick(struct control *c, int64_t now_boot_ms);
 
 /* link.c */
-struct node_link;
 int links_listen(struct error *e, struct control *c, const char *path);
 /* A connection on which a node will say hello, with the certificate that it has; NULL: it is believed
  * without one. Owns the stream, also on failure. */

@@ -46,6 +46,11 @@ struct node_link {
     char instance[NODE_INSTANCE_MAX];
     uint64_t session; /* 0 until welcome */
     uint64_t request; /* marks its events, so that a refusal finds it; grows with each link */
+    int device_count; /* by its hello */
+    struct {
+        char uuid[DEVICE_UUID_MAX];
+        struct forecast_device type;
+    } devices[NODE_DEVICES_MAX];
     size_t device_usage_count;
     struct device_usage device_usage[NODE_DEVICES_MAX];
     size_t attempt_usage_count;
@@ -225,6 +230,11 @@ static int on_hello(struct node_link *link, const struct nodemsg *msg)
     }
     str_copy(link->node, sizeof link->node, msg->node->name);
     str_copy(link->instance, sizeof link->instance, msg->node->instance);
+    link->device_count = msg->node->device_count;
+    for (int i = 0; i < link->device_count; i++) {
+        str_copy(link->devices[i].uuid, DEVICE_UUID_MAX, msg->node->devices[i].uuid);
+        forecast_device_make(&msg->node->devices[i], &link->devices[i].type);
+    }
     struct cluster_event event = {.kind = CLUSTER_NODE_HELLO,
                                   .request = link->request,
                                   .hello = {.info = msg->node,
@@ -250,6 +260,16 @@ static void keep_usage(struct node_link *link, const struct nodemsg *msg)
     link->attempt_usage = usage;
     if (bytes)
         memcpy(usage, msg->attempt_usage, bytes);
+}
+
+/* What it used is what is learnt from. */
+static void learn_usage(const struct node_link *link)
+{
+    for (int i = 0; link->session && i < link->device_count; i++) {
+        const struct device_usage *usage = link_device_usage(link, link->devices[i].uuid);
+        if (usage)
+            control_learn(link->control, link, link->node, usage, &link->devices[i].type);
+    }
 }
 
 static void on_answer(struct control *c, const struct nodemsg *msg)
@@ -305,6 +325,7 @@ static bool on_message(struct node_link *link, const struct nodemsg *msg)
             return false;
         }
         keep_usage(link, msg);
+        learn_usage(link);
         event.kind = CLUSTER_NODE_BEAT;
         event.node.beat = msg->beat;
         event.node.health_count = msg->health_count;

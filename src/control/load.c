@@ -67,19 +67,13 @@ static int load_live(struct loading *l, struct arena *arena, const struct store_
         return r;
     stored->needs = &specs.items[0].needs;
     stored->node_labels = &specs.items[0].node_labels;
-    stored->known = control_known(&specs.items[0]);
+    stored->known = control_known(l->control, l->cluster, row->user, &specs.items[0]);
     if (strcmp(l->user, row->user) != 0) {
         l->allowance = allowances_find(l->control, row->user);
         (void)str_copy(l->user, sizeof l->user, row->user);
     }
     stored->allowance = l->allowance;
     return 0;
-}
-
-struct policy_known control_known(const struct workload_spec *spec)
-{
-    return (struct policy_known){.alone_ms = (double)spec->expected_duration_ms,
-                                 .checkpoints = spec->resume.count > 0};
 }
 
 static int load_workload(void *arg, const struct store_workload *row)

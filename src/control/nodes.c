@@ -485,6 +485,21 @@ static void metrics_of_service(struct control *c, struct str *out)
                    c->cluster_config.policy->name, NULL);
 }
 
+static void metrics_of_learning(struct control *c, struct str *out)
+{
+    metrics_family(out, "gpumux_learnt_programs", METRIC_GAUGE,
+                   "Programs that workloads ran, of which something may be known");
+    metrics_sample(out, "gpumux_learnt_programs",
+                   (double)programs_count(learning_programs(c->learning)), NULL);
+    metrics_family(out, "gpumux_learnt_measurements_total", METRIC_COUNTER,
+                   "Measurements of programs that share a device, those before a restart too");
+    metrics_sample(out, "gpumux_learnt_measurements_total",
+                   (double)observations_total(learning_measurements(c->learning)), NULL);
+    metrics_family(out, "gpumux_learnt_models_total", METRIC_COUNTER,
+                   "Models trained from those since this process started");
+    metrics_sample(out, "gpumux_learnt_models_total", (double)keeper_models(c->keeper), NULL);
+}
+
 void handle_metrics(void *context, struct http_request *r)
 {
     struct control *c = context;
@@ -495,6 +510,7 @@ void handle_metrics(void *context, struct http_request *r)
     metrics_of_cluster(c, &out);
     metrics_of_devices(c, &out);
     metrics_of_service(c, &out);
+    metrics_of_learning(c, &out);
     metrics_of_attempts(c, &out);
     http_answer_text(r, 200, "text/plain; version=0.0.4", str_text(&out), out.length);
     str_done(&out);

@@ -272,7 +272,11 @@ static void answer_preview(struct control *c, struct http_request *r, const stru
     for (size_t i = 0; i < s->count; i++) {
         const struct submission_item *item = &s->items[i];
         struct cluster_preview p = {0};
-        (void)cluster_preview(c->cluster, &item->spec->needs, &item->spec->node_labels, &p);
+        const struct cluster_submission asked = {
+            .needs = &item->spec->needs,
+            .node_labels = &item->spec->node_labels,
+            .known = control_known(c, c->cluster, s->user, item->spec)};
+        (void)cluster_preview(c->cluster, &asked, &p);
         json_begin_object(&out);
         json_put_string(json_key(&out, "name"), item->name);
         if (p.node[0])
@@ -289,6 +293,26 @@ static void answer_preview(struct control *c, struct http_request *r, const stru
     str_done(&json);
 }
 
+/* As the cluster takes them. */
+static void describe(struct control *c, const struct submission *s,
+                     struct cluster_submission *ret_items)
+{
+    uint32_t allowance = allowances_find(c, s->user);
+    struct policy_known known = {0};
+    for (size_t i = 0; i < s->count; i++) {
+        const struct submission_item *item = &s->items[i];
+        if (i == 0 || item->spec != s->items[i - 1].spec)
+            known = control_known(c, c->cluster, s->user, item->spec);
+        ret_items[i] = (struct cluster_submission){.name = item->name,
+                                                   .needs = &item->spec->needs,
+                                                   .node_labels = &item->spec->node_labels,
+                                                   .after_count = item->after_count,
+                                                   .after = item->after,
+                                                   .known = known,
+                                                   .allowance = allowance};
+    }
+}
+
 static int step_submit(struct error *e, struct control *c, struct http_request *r,
                        struct submission *s)
 {
@@ -297,15 +321,7 @@ static int step_submit(struct error *e, struct control *c, struct http_request *
     struct waiter *w = items ? waiter_new(c, r) : NULL;
     if (!w)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
-    uint32_t allowance = allowances_find(c, s->user);
-    for (size_t i = 0; i < s->count; i++)
-        items[i] = (struct cluster_submission){.name = s->items[i].name,
-                                               .needs = &s->items[i].spec->needs,
-                                               .node_labels = &s->items[i].spec->node_labels,
-                                               .after_count = s->items[i].after_count,
-                                               .after = s->items[i].after,
-                                               .known = control_known(s->items[i].spec),
-                                               .allowance = allowance};
+    describe(c, s, items);
     w->on_reply = on_submitted;
     w->arg = s;
     struct cluster_event event = {

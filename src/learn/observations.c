@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "base/rng.h"
@@ -45,6 +46,19 @@ void observations_free(struct observations *o)
     free(o->items);
     free(o->patterns);
     free(o);
+}
+
+struct observations *observations_copy(const struct observations *o)
+{
+    struct observations *copy = observations_new(0);
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy->items, o->items, o->count * sizeof *o->items);
+    memcpy(copy->patterns, o->patterns, o->count * sizeof *o->patterns);
+    copy->count = o->count;
+    copy->total = o->total;
+    copy->rng = o->rng;
+    return copy;
 }
 
 uint64_t observations_pattern(const double features[FEATURES_ALL])

@@ -32,6 +32,8 @@ struct observations;
 /* The seed decides what is forgotten. NULL when memory is out. */
 struct observations *observations_new(uint64_t seed);
 void observations_free(struct observations *o);
+/* For a thread that trains; NULL when memory is out. */
+struct observations *observations_copy(const struct observations *o);
 
 /* `interference`: time of an iteration beside the neighbours, of that alone. -ERR_INVALID unless it
  * is finite and above 0, or when there are too many neighbours. */

@@ -107,8 +107,9 @@ struct attempt_usage {
     uint64_t suspended_bytes;   /* of it that lies in the host's memory, while it is suspended */
     double cpu_percent;
     uint64_t resident_bytes;
-    double samples_per_s; /* by its own word; -1: it does not say */
-    double latency_ms;    /* of a service over 10 s, at its SLO's percentile; -1: it does not say */
+    double samples_per_s;   /* by its own word; -1: it does not say */
+    int64_t speed_since_ms; /* how long ago began what this was measured over; -1: not known */
+    double latency_ms; /* of a service over 10 s, at its SLO's percentile; -1: it does not say */
     uint64_t requests_10s; /* that this is of */
     /* What holds it to its quota and share, for people; "": its node does not say. */
     char enforcement[WORKLOAD_TEXT_MAX];

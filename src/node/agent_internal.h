@@ -115,6 +115,7 @@ struct run {
     struct ward *ward;       /* NULL: it has no devices, or has ended */
     double samples_per_s;    /* as its supervisor last said */
     int64_t speed_at_ms;     /* 0: it never did */
+    int64_t speed_since_ms;  /* what it said is of the time after that; 0: not known */
     struct control_latency latency; /* likewise */
     int64_t latency_at_ms;
 };

@@ -153,6 +153,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     while (r->mailbox.fd >= 0 && (n = recv(fd, reply, sizeof reply - 1, MSG_DONTWAIT)) > 0) {
         reply[n] = '\0';
         if (control_notice_parse_speed(reply, &r->samples_per_s)) {
+            /* It is of the time since the one before, or of less. */
+            r->speed_since_ms = r->speed_at_ms;
             r->speed_at_ms = clock_boot_ms();
             continue;
         }

@@ -66,6 +66,7 @@ static void measure_run(struct run *r, struct process_table *table, const struct
                              (double)sysconf(_SC_CLK_TCK) / (double)(now_ms - r->cpu_at_ms);
     bool fresh = r->speed_at_ms && now_ms - r->speed_at_ms < SPEED_FRESH_MS;
     usage->samples_per_s = fresh ? r->samples_per_s : -1;
+    usage->speed_since_ms = fresh && r->speed_since_ms ? now_ms - r->speed_since_ms : -1;
     bool answered = r->latency_at_ms && now_ms - r->latency_at_ms < LATENCY_HARD_MS;
     usage->latency_ms = answered ? (double)r->latency.us_10s / 1000 : -1;
     usage->requests_10s = answered ? r->latency.requests_10s : 0;

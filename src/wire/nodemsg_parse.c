@@ -204,6 +204,9 @@ static int take_attempt_usage(struct json_reader *outer, json_t *json, struct at
     ret->samples_per_s = -1;
     if (json_has(&r, "samples_per_s"))
         json_take_real(&r, "samples_per_s", &ret->samples_per_s);
+    ret->speed_since_ms = -1;
+    if (json_has(&r, "speed_since_ms"))
+        json_take_int64(&r, "speed_since_ms", 0, INT64_MAX, &ret->speed_since_ms);
     ret->latency_ms = -1;
     if (json_has(&r, "latency_ms")) {
         json_take_real(&r, "latency_ms", &ret->latency_ms);

@@ -103,6 +103,7 @@ static void random_usage(struct rng *rng, struct parts *p)
             .cpu_percent = 6400 * rng_double(rng),
             .resident_bytes = rng_u64(rng),
             .samples_per_s = rng_below(rng, 2) ? 1e5 * rng_double(rng) : -1,
+            .speed_since_ms = rng_below(rng, 2) ? (int64_t)rng_below(rng, 30000) : -1,
             .latency_ms = -1,
         };
         if (rng_below(rng, 2)) {
@@ -256,6 +257,7 @@ static void assert_beats_equal(const struct nodemsg *a, const struct nodemsg *b)
         assert_true(x->cpu_percent == y->cpu_percent);
         assert_int_equal(x->resident_bytes, y->resident_bytes);
         assert_true(x->samples_per_s == y->samples_per_s);
+        assert_int_equal(x->speed_since_ms, y->speed_since_ms);
         assert_true(x->latency_ms == y->latency_ms);
         assert_int_equal(x->requests_10s, y->requests_10s);
         assert_string_equal(x->enforcement, y->enforcement);

@@ -161,6 +161,8 @@ static void put_attempt_usage(struct json_writer *w, const struct attempt_usage 
     json_put_uint(json_key(w, "resident_bytes"), usage->resident_bytes);
     if (usage->samples_per_s >= 0)
         json_put_real(json_key(w, "samples_per_s"), usage->samples_per_s);
+    if (usage->speed_since_ms >= 0)
+        json_put_int(json_key(w, "speed_since_ms"), usage->speed_since_ms);
     if (usage->latency_ms >= 0) {
         json_put_real(json_key(w, "latency_ms"), usage->latency_ms);
         json_put_uint(json_key(w, "requests_10s"), usage->requests_10s);

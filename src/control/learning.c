@@ -1,0 +1,413 @@
+#include "control/learning.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "policy/learnt.h"
+
+enum {
+    MEASUREMENT_MS = 1000,            /* what one spans, at least */
+    INTERVAL_MS_MAX = 10 * 60 * 1000, /* between two that are kept of one set */
+    SPEEDS_COUNTED = 16,              /* the mean of a speed alone forgets what is older */
+    TRAIN_AFTER_MIN = 12,             /* new measurements, and this part of those there were: */
+    TRAIN_AFTER_PART = 4,
+};
+static const double watch_step_s_max = 10; /* between two reports that are one watch */
+static const double watch_memory_s = 600;  /* the means of a program alone forget what is older */
+static const double settle_s = 1;          /* alone, until one that reports its speed is known */
+static const double settle_silent_s = 5;   /* and one that does not */
+/* By less a program is the same as before; its measurements beside others stay comparable. */
+static const double drift_part = 0.1, drift_ratio = 1.25;
+
+struct watched_member {
+    int64_t began_ms; /* of the last measurement that counted */
+    double log_sum;   /* of interference since the last that was kept */
+    size_t count;     /* of those */
+    size_t kept;
+    int64_t next_ms; /* not before is one kept again */
+    int64_t interval_ms;
+};
+
+/* A device, and who is together there. */
+struct watch {
+    uint64_t set;     /* hash of who is there */
+    int64_t since_ms; /* they are, all at work; 0: they are not */
+    int64_t seen_ms;
+    struct watched_member members[LEARNING_MEMBERS_MAX];
+};
+
+struct learning {
+    struct programs *programs;
+    struct observations *measurements;
+    struct predictor *model; /* or NULL */
+    uint64_t trained_total;
+    struct learnt *learnt;
+    struct hash_map watches; /* hash of the uuid → watch; owned */
+    bool changed;
+    uint64_t programs_version, measurements_version;
+};
+
+/* ---- life ---- */
+
+static void forget_watches(struct learning *l)
+{
+    size_t cursor = 0;
+    void *value;
+    while (hash_map_next(&l->watches, &cursor, NULL, &value))
+        free(value);
+    hash_map_done(&l->watches);
+    hash_map_init(&l->watches);
+}
+
+struct learning *learning_new(void)
+{
+    struct learning *l = calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    hash_map_init(&l->watches);
+    l->programs = programs_new();
+    l->measurements = observations_new(1);
+    l->learnt = learnt_new();
+    if (!l->programs || !l->measurements || !l->learnt) {
+        learning_free(l);
+        return NULL;
+    }
+    learnt_set_model(l->learnt, NULL, l->measurements);
+    return l;
+}
+
+void learning_free(struct learning *l)
+{
+    if (!l)
+        return;
+    forget_watches(l);
+    hash_map_done(&l->watches);
+    learnt_free(l->learnt);
+    programs_free(l->programs);
+    observations_free(l->measurements);
+    predictor_free(l->model);
+    free(l);
+}
+
+const struct forecast *learning_forecast(const struct learning *l)
+{
+    return learnt_forecast(l->learnt);
+}
+
+const struct programs *learning_programs(const struct learning *l)
+{
+    return l->programs;
+}
+
+const struct observations *learning_measurements(const struct learning *l)
+{
+    return l->measurements;
+}
+
+uint64_t learning_programs_version(const struct learning *l)
+{
+    return l->programs_version;
+}
+
+uint64_t learning_measurements_version(const struct learning *l)
+{
+    return l->measurements_version;
+}
+
+bool learning_take_change(struct learning *l)
+{
+    bool changed = l->changed;
+    l->changed = false;
+    return changed;
+}
+
+/* ---- the model ---- */
+
+bool learning_wants_model(const struct learning *l)
+{
+    uint64_t total = observations_total(l->measurements);
+    if (total < PREDICTOR_OBSERVATIONS_MIN)
+        return false;
+    return !l->model ||
+           total >= l->trained_total + l->trained_total / TRAIN_AFTER_PART + TRAIN_AFTER_MIN;
+}
+
+static void take_model(struct learning *l, struct predictor *model)
+{
+    learnt_set_model(l->learnt, model, l->measurements);
+    predictor_free(l->model);
+    l->model = model;
+    l->changed = true;
+}
+
+void learning_set_model(struct learning *l, struct predictor *model, uint64_t total)
+{
+    take_model(l, model);
+    l->trained_total = total;
+}
+
+/* ---- programs ---- */
+
+/* Tells the forecast what is known of it on one type of devices. */
+static int teach(struct learning *l, uint32_t number, const struct program *p,
+                 const struct program_alone *alone)
+{
+    bool is_known = alone && alone->settled_s > 0;
+    struct learnt_kind kind = {.name = p->name,
+                               .kind = p->kind,
+                               .batch_reference = p->batch,
+                               .batch = p->batch,
+                               .is_unmeasured = !is_known,
+                               .slo_ms = p->slo_ms};
+    if (is_known) {
+        kind.features = alone->features;
+        kind.iteration_ms = kind.iteration_reference_ms = alone->features.iteration_ms;
+    }
+    l->changed = true;
+    return learnt_set_kind(l->learnt, number, alone ? alone->device : LEARNT_ANY_DEVICE, &kind);
+}
+
+uint32_t learning_kind(struct learning *l, const char *user, const struct workload_spec *spec,
+                       int64_t now_wall_ms)
+{
+    struct program program;
+    uint32_t number;
+    size_t before = programs_count(l->programs);
+    program_identify(user, spec, &program);
+    if (programs_number(l->programs, &program, now_wall_ms, &number) < 0)
+        return FORECAST_KIND_UNKNOWN;
+    /* Of a service it counts that it is one. */
+    if (programs_count(l->programs) > before && program.kind == WORKLOAD_SERVICE)
+        (void)teach(l, number, &program, NULL);
+    return number;
+}
+
+static void forget_program(void *arg, uint32_t number)
+{
+    struct learning *l = arg;
+    learnt_forget_kind(l->learnt, number);
+}
+
+void learning_make_room(struct learning *l, const bool used[PROGRAMS_MAX])
+{
+    programs_make_room(l->programs, used, forget_program, l);
+    l->programs_version++;
+}
+
+int learning_restore(struct learning *l, struct programs *programs,
+                     struct observations *measurements, struct predictor *model)
+{
+    int r = 0;
+    if (programs) {
+        programs_free(l->programs);
+        l->programs = programs;
+    }
+    for (uint32_t n = 1; programs && n < PROGRAMS_MAX; n++) {
+        const struct program *p = programs_at(programs, n);
+        for (size_t i = 0; p && r == 0 && i < p->alone_count; i++)
+            r = teach(l, n, p, &p->alone[i]);
+    }
+    if (measurements) {
+        learnt_set_model(l->learnt, l->model, measurements);
+        observations_free(l->measurements);
+        l->measurements = measurements;
+    }
+    if (model) {
+        take_model(l, model);
+        l->trained_total = observations_total(l->measurements);
+    }
+    return r;
+}
+
+/* ---- alone ---- */
+
+/* A measurement of its speed that is new, and of the set as it is. */
+static bool is_measured(const struct watch *w, const struct learning_report *r, size_t i)
+{
+    const struct learning_member *m = &r->members[i];
+    int64_t began_ms = r->now_ms - m->speed_since_ms;
+    return m->speed_since_ms >= 0 && m->samples_per_s > 0 && !m->is_gang &&
+           began_ms >= w->since_ms + LEARNING_SETTLE_MS &&
+           began_ms >= w->members[i].began_ms + MEASUREMENT_MS / 2;
+}
+
+static bool is_near(double a, double b)
+{
+    return fabs(a - b) <= drift_part;
+}
+
+static bool is_alike(const struct task_profile *a, const struct task_profile *b)
+{
+    double least = fmin(a->iteration_ms, b->iteration_ms);
+    return is_near(a->sm_activity, b->sm_activity) && is_near(a->dram_rate, b->dram_rate) &&
+           is_near(a->memory_part, b->memory_part) &&
+           fmax(a->iteration_ms, b->iteration_ms) <= drift_ratio * least;
+}
+
+/* Decides what the program is taken for, at first soon and then whenever twice as much was seen. */
+static void settle(struct learning *l, uint32_t number, const struct program *p,
+                   struct program_alone *alone, const struct forecast_device *type)
+{
+    struct task_profile features;
+    bool says_more = alone->speeds > 0 || p->kind == WORKLOAD_SERVICE;
+    if (alone->watched_s < (says_more ? settle_s : settle_silent_s) ||
+        alone->watched_s < 2 * alone->settled_s)
+        return;
+    program_features(p, alone, type, &features);
+    bool is_new = alone->settled_s == 0 || !is_alike(&features, &alone->features);
+    alone->settled_s = alone->watched_s;
+    l->programs_version++;
+    if (!is_new)
+        return;
+    alone->features = features;
+    (void)teach(l, number, p, alone);
+}
+
+static void learn_speed(struct learning *l, struct program_alone *alone, double samples_per_s)
+{
+    bool is_power_of_two = (alone->speeds & (alone->speeds + 1)) == 0;
+    if (alone->speeds < SPEEDS_COUNTED) {
+        alone->speeds++;
+        l->programs_version += is_power_of_two; /* the first ones change it most */
+    }
+    alone->samples_per_s += (samples_per_s - alone->samples_per_s) / alone->speeds;
+}
+
+static void watch_alone(struct learning *l, struct watch *w, const struct learning_report *r,
+                        double step_s)
+{
+    const struct learning_member *m = &r->members[0];
+    struct program *p = programs_at(l->programs, m->kind);
+    struct program_alone *alone =
+        p && r->sm_activity >= 0 ? program_alone_add(p, r->type->hash) : NULL;
+    if (!alone)
+        return;
+    alone->watched_s += step_s;
+    double weight = alone->watched_s > 0 ? step_s / fmin(alone->watched_s, watch_memory_s) : 0;
+    alone->sm_activity += weight * (r->sm_activity - alone->sm_activity);
+    alone->dram_rate += weight * (fmax(0, r->dram_rate) - alone->dram_rate);
+    if (r->type->memory_bytes > 0)
+        alone->memory_part =
+            fmax(alone->memory_part, (double)m->memory_bytes / (double)r->type->memory_bytes);
+    if (is_measured(w, r, 0)) {
+        w->members[0].began_ms = r->now_ms - m->speed_since_ms;
+        learn_speed(l, alone, m->samples_per_s);
+    }
+    settle(l, m->kind, p, alone, r->type);
+}
+
+/* ---- together ---- */
+
+/* What each is alone; false unless that is known of all, and all who report progress make some. */
+static bool know_all(const struct learning *l, const struct learning_report *r,
+                     const struct program_alone *ret_alone[LEARNING_MEMBERS_MAX])
+{
+    for (size_t i = 0; i < r->count; i++) {
+        struct program *p = programs_at(l->programs, r->members[i].kind);
+        ret_alone[i] = p ? program_alone(p, r->type->hash) : NULL;
+        if (!ret_alone[i] || ret_alone[i]->settled_s == 0 ||
+            (ret_alone[i]->speeds > 0 && !(r->members[i].samples_per_s > 0)))
+            return false;
+    }
+    return true;
+}
+
+static bool keep(struct learning *l, const struct learning_report *r,
+                 const struct program_alone *const alone[], size_t own, double interference)
+{
+    struct task_profile neighbours[LEARNING_MEMBERS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < r->count; i++)
+        if (i != own)
+            neighbours[count++] = alone[i]->features;
+    return observations_add(l->measurements, &alone[own]->features, neighbours, count,
+                            interference) == 0;
+}
+
+static void watch_together(struct learning *l, struct watch *w, const struct learning_report *r)
+{
+    const struct program_alone *alone[LEARNING_MEMBERS_MAX];
+    bool kept = false;
+    if (!know_all(l, r, alone))
+        return;
+    for (size_t i = 0; i < r->count; i++) {
+        struct watched_member *m = &w->members[i];
+        if (alone[i]->speeds == 0 || !is_measured(w, r, i))
+            continue;
+        m->began_ms = r->now_ms - r->members[i].speed_since_ms;
+        m->log_sum += log(alone[i]->samples_per_s / r->members[i].samples_per_s);
+        m->count++;
+        if (r->now_ms < m->next_ms)
+            continue;
+        kept = keep(l, r, alone, i, exp(m->log_sum / (double)m->count)) || kept;
+        m->log_sum = 0;
+        m->count = 0;
+        if (++m->kept < OBSERVATIONS_PATTERN_MIN)
+            continue;
+        m->interval_ms = m->interval_ms ? 2 * m->interval_ms : 2 * MEASUREMENT_MS;
+        if (m->interval_ms > INTERVAL_MS_MAX)
+            m->interval_ms = INTERVAL_MS_MAX;
+        m->next_ms = r->now_ms + m->interval_ms;
+    }
+    if (!kept)
+        return;
+    l->measurements_version++;
+    l->changed = true;
+    learnt_set_model(l->learnt, l->model, l->measurements);
+}
+
+/* ---- devices ---- */
+
+/* NULL: out of memory. */
+static struct watch *watch_of(struct learning *l, const char *uuid)
+{
+    uint64_t hash = hash_string(uuid);
+    struct watch *w = hash_map_get(&l->watches, hash);
+    if (w)
+        return w;
+    if (l->watches.count >= LEARNING_DEVICES_MAX)
+        forget_watches(l);
+    w = calloc(1, sizeof *w);
+    if (w && hash_map_put(&l->watches, hash, w) < 0) {
+        free(w);
+        w = NULL;
+    }
+    return w;
+}
+
+/* 0: nothing can be learnt of who is there. */
+static uint64_t set_of(const struct learning_report *r)
+{
+    uint64_t hash = 1;
+    if (r->count > LEARNING_MEMBERS_MAX)
+        return 0;
+    for (size_t i = 0; i < r->count; i++) {
+        const struct learning_member *m = &r->members[i];
+        if (!m->is_at_work || m->kind == FORECAST_KIND_UNKNOWN)
+            return 0;
+        hash = hash_u64(hash ^ hash_u64(m->workload ^ hash_u64((uint64_t)m->attempt)));
+    }
+    return r->count > 0 ? hash : 0;
+}
+
+void learning_report(struct learning *l, const struct learning_report *r)
+{
+    struct watch *w = watch_of(l, r->uuid);
+    uint64_t set = set_of(r);
+    if (!w)
+        return;
+    if (set == 0 || set != w->set) {
+        *w = (struct watch){.set = set, .since_ms = r->now_ms, .seen_ms = r->now_ms};
+        return;
+    }
+    double step_s = (double)(r->now_ms - w->seen_ms) / 1000;
+    w->seen_ms = r->now_ms;
+    if (r->now_ms - w->since_ms < LEARNING_SETTLE_MS)
+        return;
+    if (r->count == 1)
+        watch_alone(l, w, r, fmin(step_s, watch_step_s_max));
+    else
+        watch_together(l, w, r);
+}

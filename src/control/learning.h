@@ -1,0 +1,89 @@
+/*
+ * What a running cluster learns of its workloads, and the forecast that policies judge by.
+ *
+ * Nodes report what runs on each device, how busy that is, and how fast each workload is where it says so
+ * itself. Of a program (programs.h) that is alone on a device its use of the device and its speed are
+ * learnt; of programs that share one, by how much each is slower than alone. From that comes the forecast
+ * (policy/learnt.h). What is not measured is not learnt: a program that reports no progress is known by its
+ * use of a device alone, and of a set with one that never was alone nothing is learnt.
+ *
+ * A measurement counts if it began when the set had been together for LEARNING_SETTLE_MS, with all of them
+ * at work. Of a set that stays together there are fewer and fewer, so that long runs do not crowd out
+ * all else.
+ *
+ * Pure: no I/O, no clock, no thread. Training takes long, so that others do it (keeper.h).
+ */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "control/programs.h"
+#include "learn/observations.h"
+#include "learn/predictor.h"
+#include "policy/forecast.h"
+
+enum {
+    LEARNING_SETTLE_MS = 500,
+    LEARNING_MEMBERS_MAX = FORECAST_MEMBERS_MAX,
+    LEARNING_DEVICES_MAX = 1 << 16, /* that are watched; then all watching begins anew */
+};
+
+struct learning;
+
+/* NULL when memory is out. */
+struct learning *learning_new(void);
+void learning_free(struct learning *l);
+/* As long as l. */
+const struct forecast *learning_forecast(const struct learning *l);
+
+/*
+ * The kind of the forecast that this workload is of; FORECAST_KIND_UNKNOWN when there is no number left (see
+ * learning_make_room) or no memory.
+ */
+uint32_t learning_kind(struct learning *l, const char *user, const struct workload_spec *spec,
+                       int64_t now_wall_ms);
+/* Forgets programs that no live workload is of. */
+void learning_make_room(struct learning *l, const bool used[PROGRAMS_MAX]);
+
+/* A workload on a device, as its node says. */
+struct learning_member {
+    uint64_t workload;
+    int attempt;
+    uint32_t kind;
+    bool is_at_work; /* it runs, and has memory on the device */
+    bool is_gang;    /* it has other devices, too: its speed is not this device's alone */
+    uint64_t memory_bytes;
+    double samples_per_s;   /* -1: it does not say */
+    int64_t speed_since_ms; /* how long ago that measurement began; -1: not known */
+};
+
+/* What a node says of one device. */
+struct learning_report {
+    const char *uuid;
+    const struct forecast_device *type;
+    double sm_activity, dram_rate; /* 0 to 1; -1: it does not say */
+    size_t count;                  /* of all that is placed there */
+    const struct learning_member *members;
+    int64_t now_ms; /* boot clock */
+};
+void learning_report(struct learning *l, const struct learning_report *report);
+
+/* Whether the forecast answers otherwise since this was last asked. */
+bool learning_take_change(struct learning *l);
+
+/* Is there enough that the present model does not know, for a new one to be trained? */
+bool learning_wants_model(const struct learning *l);
+/* Trained from what was measured when there were `total` measurements. Owned from here on. */
+void learning_set_model(struct learning *l, struct predictor *model, uint64_t total);
+
+/* What is to be kept over a restart, borrowed; the model may be NULL. */
+const struct programs *learning_programs(const struct learning *l);
+const struct observations *learning_measurements(const struct learning *l);
+/* Counts up with every change of either that is worth keeping. */
+uint64_t learning_programs_version(const struct learning *l);
+uint64_t learning_measurements_version(const struct learning *l);
+/* Starts from what was kept; each is owned from here on, NULL leaves what there is. Before the first
+ * learning_kind. -ERR_NO_MEMORY. */
+int learning_restore(struct learning *l, struct programs *programs,
+                     struct observations *measurements, struct predictor *model);

@@ -1,0 +1,103 @@
+/* What control tells learning.h of what its nodes report, and the cluster of what was learnt. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "control/control_internal.h"
+
+/* Between two forecasts, and a millisecond more for each device: in a large cluster it costs something to
+ * judge all of them anew. */
+enum { FORECAST_MS = 1000 };
+
+/* ---- which program a workload runs ---- */
+
+static void make_room(struct control *c, const struct cluster *cluster)
+{
+    bool *used = calloc(PROGRAMS_MAX, sizeof *used);
+    if (!used)
+        return;
+    cluster_kinds_in_use(cluster, used, PROGRAMS_MAX);
+    learning_make_room(c->learning, used);
+    free(used);
+}
+
+struct policy_known control_known(struct control *c, const struct cluster *cluster,
+                                  const char *user, const struct workload_spec *spec)
+{
+    int64_t now_wall_ms = clock_wall_ms();
+    uint32_t kind = learning_kind(c->learning, user, spec, now_wall_ms);
+    if (kind == FORECAST_KIND_UNKNOWN) {
+        make_room(c, cluster);
+        kind = learning_kind(c->learning, user, spec, now_wall_ms);
+    }
+    return (struct policy_known){.kind = kind,
+                                 .alone_ms = (double)spec->expected_duration_ms,
+                                 .checkpoints = spec->resume.count > 0};
+}
+
+/* ---- what nodes report ---- */
+
+static struct learning_member member_of(const struct control *c, const struct node_link *link,
+                                        uint64_t workload)
+{
+    const struct workload_status *status = cluster_live_status(c->cluster, workload);
+    const struct attempt *a = status ? workload_status_attempt(status) : NULL;
+    const struct attempt_usage *usage = a ? link_attempt_usage(link, workload, a->number) : NULL;
+    struct learning_member m = {.workload = workload,
+                                .kind = cluster_live_kind(c->cluster, workload),
+                                .samples_per_s = -1,
+                                .speed_since_ms = -1};
+    if (!usage)
+        return m;
+    uint64_t bytes = usage->memory_used_bytes > usage->counted_bytes ? usage->memory_used_bytes
+                                                                     : usage->counted_bytes;
+    m.attempt = a->number;
+    m.is_gang = a->device_count > 1;
+    m.memory_bytes = bytes / (a->device_count > 0 ? (uint64_t)a->device_count : 1);
+    m.is_at_work = status->state == WORKLOAD_RUNNING && bytes > 0 && usage->suspended_bytes == 0;
+    m.samples_per_s = usage->samples_per_s;
+    m.speed_since_ms = usage->speed_since_ms;
+    return m;
+}
+
+static double part_of(double percent)
+{
+    return percent < 0 ? -1 : percent / 100;
+}
+
+void control_learn(struct control *c, const struct node_link *link, const char *node,
+                   const struct device_usage *usage, const struct forecast_device *type)
+{
+    uint64_t ids[LEARNING_MEMBERS_MAX + 1];
+    struct learning_member members[LEARNING_MEMBERS_MAX + 1];
+    if (!c->cluster)
+        return;
+    size_t count =
+        cluster_device_workloads(c->cluster, node, usage->uuid, ids, sizeof ids / sizeof ids[0]);
+    for (size_t i = 0; i < count; i++)
+        members[i] = member_of(c, link, ids[i]);
+    const struct learning_report report = {.uuid = usage->uuid,
+                                           .type = type,
+                                           .sm_activity = part_of(usage->sm_percent),
+                                           .dram_rate = part_of(usage->memory_percent),
+                                           .count = count,
+                                           .members = members,
+                                           .now_ms = clock_boot_ms()};
+    learning_report(c->learning, &report);
+}
+
+/* ---- what was learnt ---- */
+
+void control_learn_tick(struct control *c, int64_t now_boot_ms)
+{
+    struct policy_snapshot inventory;
+    keeper_tick(c->keeper, now_boot_ms);
+    if (!c->cluster)
+        return;
+    cluster_inventory(c->cluster, &inventory);
+    int64_t wait_ms = FORECAST_MS + (int64_t)inventory.device_count;
+    if (now_boot_ms - c->forecast_boot_ms < wait_ms || !learning_take_change(c->learning))
+        return;
+    c->forecast_boot_ms = now_boot_ms;
+    struct cluster_event event = {.kind = CLUSTER_FORECAST};
+    (void)control_step(c, &event);
+}
