@@ -1,0 +1,391 @@
+/* Learning from reports, by a small world in which it is known who slows whom by how much. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "control/learning.h"
+
+enum { BEAT_MS = 250, SPAN_MS = 1000, PROGRAMS = 6 };
+static const int64_t wall_ms = 1700000000000;
+
+static const struct forecast_device type = {
+    .model = "NVIDIA T4", .memory_bytes = UINT64_C(16) << 30, .sm_count = 40, .hash = 5};
+
+struct world {
+    struct learning *learning;
+    int64_t now_ms;
+    uint64_t last_id;
+    uint32_t kinds[PROGRAMS];
+};
+
+static double activity_of(size_t program)
+{
+    return 0.1 + 0.15 * (double)program;
+}
+
+static double speed_of(size_t program)
+{
+    return 1000 + 100 * (double)program;
+}
+
+static struct workload_spec spec_of(const char **words, const char *name)
+{
+    struct workload_spec s;
+    workload_spec_init(&s);
+    s.name = name;
+    s.directory = "/work";
+    s.command = (struct words){.count = 2, .items = words};
+    s.needs = (struct workload_needs){
+        .devices = 1, .quota_bytes = UINT64_C(1) << 30, .share_max_percent = 100};
+    s.batch_reference = 32;
+    return s;
+}
+
+static uint32_t kind_of(struct learning *l, size_t program)
+{
+    char number[24];
+    const char *words[] = {"train", number, NULL};
+    (void)snprintf(number, sizeof number, "%zu", program);
+    const struct workload_spec s = spec_of(words, "w");
+    return learning_kind(l, "alice", &s, wall_ms);
+}
+
+static void open_world(struct world *w)
+{
+    *w = (struct world){.learning = learning_new(), .now_ms = 50000};
+    assert_non_null(w->learning);
+    for (size_t i = 0; i < PROGRAMS; i++) {
+        w->kinds[i] = kind_of(w->learning, i);
+        assert_int_not_equal(w->kinds[i], FORECAST_KIND_UNKNOWN);
+    }
+}
+
+/* A device with these programs for a while, each at its speed alone over its slowdown; 0: it does not say. */
+struct scene {
+    size_t count;
+    size_t programs[4];
+    double slowdowns[4];
+    double sm_activity;
+    bool is_gang, is_idle;
+};
+
+static void play(struct world *w, const struct scene *s, int64_t ms)
+{
+    struct learning_member members[4];
+    int64_t began_ms = w->now_ms, end_ms = w->now_ms + ms;
+    for (size_t i = 0; i < s->count; i++)
+        members[i] = (struct learning_member){.workload = ++w->last_id,
+                                              .attempt = 1,
+                                              .kind = w->kinds[s->programs[i]],
+                                              .is_at_work = !s->is_idle,
+                                              .is_gang = s->is_gang,
+                                              .memory_bytes = UINT64_C(1) << 30};
+    for (; w->now_ms <= end_ms; w->now_ms += BEAT_MS) {
+        int64_t measured = (w->now_ms - began_ms) / SPAN_MS; /* spans that are over */
+        for (size_t i = 0; i < s->count; i++) {
+            bool says = measured > 0 && s->slowdowns[i] > 0;
+            members[i].samples_per_s = says ? speed_of(s->programs[i]) / s->slowdowns[i] : -1;
+            members[i].speed_since_ms = says ? w->now_ms - began_ms - (measured - 1) * SPAN_MS : -1;
+        }
+        const struct learning_report r = {.uuid = "GPU-1",
+                                          .type = &type,
+                                          .sm_activity = s->sm_activity,
+                                          .dram_rate = 0.1,
+                                          .count = s->count,
+                                          .members = members,
+                                          .now_ms = w->now_ms};
+        learning_report(w->learning, &r);
+    }
+}
+
+static void play_alone(struct world *w, size_t program, int64_t ms)
+{
+    const struct scene s = {
+        .count = 1, .programs = {program}, .slowdowns = {1}, .sm_activity = activity_of(program)};
+    play(w, &s, ms);
+}
+
+static void play_pair(struct world *w, size_t a, size_t b, double slowdown, int64_t ms)
+{
+    const struct scene s = {
+        .count = 2, .programs = {a, b}, .slowdowns = {slowdown, slowdown}, .sm_activity = 0.9};
+    play(w, &s, ms);
+}
+
+/* What the forecast says of the first beside the others. */
+static double pd_of(const struct learning *l, size_t count, const uint32_t *kinds)
+{
+    const struct forecast *f = learning_forecast(l);
+    struct forecast_set set = {.device = &type};
+    struct forecast_answer answer;
+    for (size_t i = 0; i < count; i++)
+        (void)forecast_set_add(&set, kinds[i]);
+    f->together(f->context, &set, &answer);
+    for (size_t i = 0; i < count; i++)
+        if (set.kinds[i] == kinds[0])
+            return answer.pd[i];
+    return 0;
+}
+
+static double pair_pd(const struct world *w, size_t a, size_t b)
+{
+    return pd_of(w->learning, 2, (uint32_t[]){w->kinds[a], w->kinds[b]});
+}
+
+static size_t measured(const struct world *w)
+{
+    return observations_count(learning_measurements(w->learning));
+}
+
+/* ---- which program it is ---- */
+
+static void test_the_same_program(void **state)
+{
+    struct learning *l = learning_new();
+    const char *words[] = {"train", "--fast", NULL}, *others[] = {"train", "--slow", NULL};
+    struct pair label = {PROGRAM_LABEL, "mine"};
+    (void)state;
+    struct workload_spec s = spec_of(words, "first");
+    uint32_t kind = learning_kind(l, "alice", &s, wall_ms);
+    s.name = "second";
+    s.environment = (struct pairs){.count = 1, .items = &(struct pair){"A", "1"}};
+    assert_int_equal(learning_kind(l, "alice", &s, wall_ms), kind);
+    assert_int_not_equal(learning_kind(l, "bob", &s, wall_ms), kind);
+    s.needs.quota_bytes++;
+    assert_int_not_equal(learning_kind(l, "alice", &s, wall_ms), kind);
+    s = spec_of(others, "first");
+    uint32_t other = learning_kind(l, "alice", &s, wall_ms);
+    assert_int_not_equal(other, kind);
+    s.directory = "/elsewhere";
+    assert_int_not_equal(learning_kind(l, "alice", &s, wall_ms), other);
+    s.labels = (struct pairs){.count = 1, .items = &label};
+    uint32_t said = learning_kind(l, "alice", &s, wall_ms);
+    s = spec_of(words, "first");
+    s.labels = (struct pairs){.count = 1, .items = &label};
+    assert_int_equal(learning_kind(l, "alice", &s, wall_ms), said);
+    s.batch_reference = 64;
+    assert_int_not_equal(learning_kind(l, "alice", &s, wall_ms), said);
+    learning_free(l);
+}
+
+/* More programs than there are numbers: those that run, and then those that were measured, are kept. */
+static void test_room_is_made(void **state)
+{
+    static bool used[PROGRAMS_MAX];
+    struct world w;
+    (void)state;
+    open_world(&w);
+    play_alone(&w, 0, 4000);
+    uint32_t last = 0, next = 0;
+    for (size_t i = PROGRAMS; (next = kind_of(w.learning, i)) != FORECAST_KIND_UNKNOWN; i++)
+        last = next;
+    assert_int_equal(last, PROGRAMS_MAX - 1);
+    used[w.kinds[1]] = true;
+    learning_make_room(w.learning, used);
+    assert_int_equal(programs_count(learning_programs(w.learning)),
+                     PROGRAMS_MAX - PROGRAMS_MAX / 4);
+    assert_int_equal(kind_of(w.learning, 0), w.kinds[0]);
+    assert_int_equal(kind_of(w.learning, 1), w.kinds[1]);
+    const struct forecast *f = learning_forecast(w.learning);
+    assert_non_null(f->profile(f->context, &type, w.kinds[0]));
+    assert_int_not_equal(kind_of(w.learning, PROGRAMS_MAX * 2), FORECAST_KIND_UNKNOWN);
+    learning_free(w.learning);
+}
+
+/* ---- alone ---- */
+
+static void test_alone(void **state)
+{
+    struct world w;
+    (void)state;
+    open_world(&w);
+    const struct forecast *f = learning_forecast(w.learning);
+    assert_false(learning_take_change(w.learning));
+    assert_null(f->profile(f->context, &type, w.kinds[2]));
+    play_alone(&w, 2, 4000);
+    const struct forecast_profile *p = f->profile(f->context, &type, w.kinds[2]);
+    assert_non_null(p);
+    assert_true(fabs(p->sm_activity - activity_of(2)) < 1e-9 && fabs(p->dram_rate - 0.1) < 1e-9);
+    assert_true(fabs(p->iteration_ms - 32 * 1000 / speed_of(2)) < 1e-6);
+    assert_true(learning_take_change(w.learning) && !learning_take_change(w.learning));
+    /* One that says nothing is known later, by what it uses; one that has not begun is not known. */
+    const struct scene silent = {.count = 1, .programs = {3}, .sm_activity = 0.4};
+    play(&w, &silent, 3000);
+    assert_null(f->profile(f->context, &type, w.kinds[3]));
+    play(&w, &silent, 6000);
+    assert_true(f->profile(f->context, &type, w.kinds[3])->iteration_ms == 0);
+    const struct scene loading = {
+        .count = 1, .programs = {4}, .slowdowns = {1}, .sm_activity = 0, .is_idle = true};
+    play(&w, &loading, 20000);
+    assert_null(f->profile(f->context, &type, w.kinds[4]));
+    assert_int_equal(measured(&w), 0);
+    learning_free(w.learning);
+}
+
+/* A program that turns out to be another than at first is taken for what it is; by a little it stays. */
+static void test_drift(void **state)
+{
+    struct world w;
+    struct scene s = {.count = 1, .programs = {0}, .slowdowns = {1}, .sm_activity = 0.5};
+    (void)state;
+    open_world(&w);
+    const struct forecast *f = learning_forecast(w.learning);
+    play(&w, &s, 3000);
+    s.sm_activity = 0.55;
+    play(&w, &s, 60000);
+    assert_true(f->profile(f->context, &type, w.kinds[0])->sm_activity == 0.5);
+    s.sm_activity = 0.9;
+    play(&w, &s, 600000);
+    assert_true(f->profile(f->context, &type, w.kinds[0])->sm_activity > 0.7);
+    learning_free(w.learning);
+}
+
+/* ---- together ---- */
+
+static void test_together(void **state)
+{
+    struct world w;
+    (void)state;
+    open_world(&w);
+    play_alone(&w, 0, 4000);
+    play_alone(&w, 1, 4000);
+    double cold = pair_pd(&w, 0, 1);
+    assert_true(cold == 1); /* their activities say that both fit */
+    play_pair(&w, 0, 1, 1.8, 6000);
+    assert_true(measured(&w) >= 2 * OBSERVATIONS_PATTERN_MIN);
+    assert_true(learning_take_change(w.learning));
+    assert_true(fabs(pair_pd(&w, 0, 1) - 1.8) < 0.01);
+    assert_true(fabs(pair_pd(&w, 1, 0) - 1.8) < 0.01);
+    /* Ten minutes more are worth a few more measurements, not six hundred. */
+    size_t before = measured(&w);
+    play_pair(&w, 0, 1, 1.8, 600000);
+    assert_in_range(measured(&w) - before, 6, 40);
+    learning_free(w.learning);
+}
+
+/* What was measured before the other came, with one that is not known, that does not move, or that is
+ * slowed on another device, says nothing. */
+static void test_what_is_not_learnt(void **state)
+{
+    struct world w;
+    (void)state;
+    open_world(&w);
+    play_alone(&w, 0, 4000);
+    play_alone(&w, 1, 4000);
+    play_pair(&w, 0, 2, 1.5, 20000);
+    assert_int_equal(measured(&w), 0);
+    struct scene s = {.count = 2, .programs = {0, 1}, .slowdowns = {1.5, 0}, .sm_activity = 0.5};
+    play(&w, &s, 20000);
+    assert_int_equal(measured(&w), 0);
+    s = (struct scene){.count = 2, .programs = {0, 1}, .slowdowns = {1.5, 1.5}, .sm_activity = 0.5};
+    s.is_gang = true;
+    play(&w, &s, 20000);
+    assert_int_equal(measured(&w), 0);
+    /* Their first span began with them, and no other is over. */
+    play_pair(&w, 0, 1, 1.5, SPAN_MS + SPAN_MS / 2);
+    assert_int_equal(measured(&w), 0);
+    learning_free(w.learning);
+}
+
+/* ---- models, and restarts ---- */
+
+static void learn_pairs(struct world *w)
+{
+    for (size_t i = 0; i < PROGRAMS; i++)
+        play_alone(w, i, 4000);
+    for (size_t i = 0; i < PROGRAMS; i++)
+        for (size_t k = i; k < PROGRAMS; k++)
+            if (i + k != 5) /* these are for the model to say */
+                play_pair(w, i, k, 1 + activity_of(i) + activity_of(k), 2000);
+}
+
+static void test_a_model(void **state)
+{
+    struct world w;
+    struct predictor *model;
+    (void)state;
+    open_world(&w);
+    assert_false(learning_wants_model(w.learning));
+    learn_pairs(&w);
+    assert_true(learning_wants_model(w.learning));
+    const struct observations *o = learning_measurements(w.learning);
+    assert_int_equal(predictor_train(o, PREDICTOR_FOREST_ALONE, 1, &model), 0);
+    double truth = 1 + activity_of(1) + activity_of(4);
+    double cold = fabs(pair_pd(&w, 1, 4) - truth);
+    learning_set_model(w.learning, model, observations_total(o));
+    assert_false(learning_wants_model(w.learning));
+    assert_true(fabs(pair_pd(&w, 1, 4) - truth) < cold / 2);
+    for (int i = 0; i < 100 && !learning_wants_model(w.learning); i++)
+        play_pair(&w, 0, 1, 1.35, 4000);
+    assert_true(learning_wants_model(w.learning));
+    learning_free(w.learning);
+}
+
+/* Through bytes and back, into a new process in which programs come in another order. */
+static void restart(struct world *w, struct world *ret)
+{
+    struct programs *programs;
+    struct observations *measurements;
+    struct str bytes;
+    struct error e = {0};
+    *ret = (struct world){.learning = learning_new(), .now_ms = w->now_ms, .last_id = w->last_id};
+    str_init(&bytes, PROGRAMS_STORED_MAX);
+    programs_save(learning_programs(w->learning), &bytes);
+    assert_false(str_failed(&bytes));
+    assert_int_equal(programs_load(&e, str_text(&bytes), bytes.length, &programs), 0);
+    /* Whatever is cut or changed is refused. */
+    struct programs *none;
+    assert_int_equal(programs_load(&e, str_text(&bytes), bytes.length - 1, &none), -ERR_CORRUPT);
+    bytes.data[bytes.length / 2] ^= 1;
+    assert_int_equal(programs_load(&e, str_text(&bytes), bytes.length, &none), -ERR_CORRUPT);
+    str_clear(&bytes);
+    observations_save(learning_measurements(w->learning), &bytes);
+    assert_int_equal(observations_load(&e, str_text(&bytes), bytes.length, &measurements), 0);
+    str_done(&bytes);
+    assert_int_equal(learning_restore(ret->learning, programs, measurements, NULL), 0);
+    for (size_t i = PROGRAMS; i-- > 0;)
+        ret->kinds[i] = kind_of(ret->learning, i);
+}
+
+static void test_a_restart_forgets_nothing(void **state)
+{
+    struct world before, after;
+    (void)state;
+    open_world(&before);
+    play_alone(&before, 0, 4000);
+    play_alone(&before, 1, 4000);
+    play_alone(&before, 4, 4000);
+    play_pair(&before, 0, 1, 1.8, 6000);
+    play_pair(&before, 4, 1, 1.2, 6000);
+    restart(&before, &after);
+    assert_int_equal(measured(&after), measured(&before));
+    assert_true(pair_pd(&after, 0, 1) == pair_pd(&before, 0, 1));
+    assert_true(pair_pd(&after, 4, 1) == pair_pd(&before, 4, 1));
+    assert_true(pair_pd(&after, 0, 1) > pair_pd(&after, 4, 1) + 0.5);
+    /* And learning goes on: its speed alone is known. */
+    play_pair(&after, 4, 0, 1.4, 6000);
+    assert_true(fabs(pair_pd(&after, 4, 0) - 1.4) < 0.01);
+    learning_free(before.learning);
+    learning_free(after.learning);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_same_program),
+        cmocka_unit_test(test_room_is_made),
+        cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_drift),
+        cmocka_unit_test(test_together),
+        cmocka_unit_test(test_what_is_not_learnt),
+        cmocka_unit_test(test_a_model),
+        cmocka_unit_test(test_a_restart_forgets_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
