@@ -72,7 +72,7 @@ struct cluster_config {
     size_t keep_finished_max;               /* … and by count */
     uint64_t seed;
 };
-/* The documented defaults (policy firstfit, lease 60 s, …). */
+/* The documented defaults (policy gpumux, lease 60 s, …). */
 void cluster_config_default(struct cluster_config *config);
 
 /* ---- events ---- */

@@ -3,6 +3,7 @@
 void fixture_open(struct fixture *f)
 {
     cluster_config_default(&f->config);
+    f->config.policy = policy_find("firstfit");
     f->now = (struct clock_now){.wall_ms = 1700000000000, .boot_ms = 5000};
     f->requests = 0;
     cluster_actions_init(&f->actions);

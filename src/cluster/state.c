@@ -14,7 +14,7 @@ enum { MISPLACED_MS = 60 * 1000 };
 void cluster_config_default(struct cluster_config *config)
 {
     *config = (struct cluster_config){
-        .policy = policy_find("firstfit"),
+        .policy = policy_find("gpumux"),
         .max_neighbours = 4,
         .ageing_ms = 10 * 60 * 1000,
         .queue_max = 100000,

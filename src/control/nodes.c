@@ -488,9 +488,9 @@ static void metrics_of_service(struct control *c, struct str *out)
 static void metrics_of_learning(struct control *c, struct str *out)
 {
     metrics_family(out, "gpumux_learnt_programs", METRIC_GAUGE,
-                   "Programs that workloads ran, of which something may be known");
+                   "Programs of workloads that were measured alone on a device");
     metrics_sample(out, "gpumux_learnt_programs",
-                   (double)programs_count(learning_programs(c->learning)), NULL);
+                   (double)programs_settled(learning_programs(c->learning)), NULL);
     metrics_family(out, "gpumux_learnt_measurements_total", METRIC_COUNTER,
                    "Measurements of programs that share a device, those before a restart too");
     metrics_sample(out, "gpumux_learnt_measurements_total",

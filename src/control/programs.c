@@ -97,6 +97,18 @@ size_t programs_count(const struct programs *p)
     return p->count;
 }
 
+size_t programs_settled(const struct programs *p)
+{
+    size_t count = 0;
+    for (size_t i = 1; i < PROGRAMS_MAX; i++) {
+        bool is_settled = false;
+        for (size_t k = 0; p->items[i] && k < p->items[i]->alone_count; k++)
+            is_settled = is_settled || p->items[i]->alone[k].settled_s > 0;
+        count += is_settled;
+    }
+    return count;
+}
+
 static int add(struct programs *p, const struct program *program, uint32_t *ret_number)
 {
     uint32_t number = p->free_from;

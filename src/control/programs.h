@@ -68,6 +68,8 @@ int programs_number(struct programs *p, const struct program *program, int64_t n
 /* NULL: nobody has this number. */
 struct program *programs_at(const struct programs *p, uint32_t number);
 size_t programs_count(const struct programs *p);
+/* Those that were alone for long enough to be known. */
+size_t programs_settled(const struct programs *p);
 /*
  * Forgets some of those that are not in use: first who never was alone, then who was not seen for longest,
  * until a quarter of the numbers is free. Each that goes is passed to `gone`.

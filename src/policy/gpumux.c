@@ -19,6 +19,17 @@
 /* A service beside another is the last choice: both are slowed when both are busy. */
 #define SECOND_SERVICE_COST 0.5
 
+/* A guess about a program that was never seen is no reason to refuse anybody. */
+static bool are_known(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
+                      const struct fleet_class *c)
+{
+    const struct forecast *f = snapshot->fleet->forecast;
+    bool known = f->profile(f->context, c->set.device, waiting->known.kind) != NULL;
+    for (size_t i = 0; known && i < c->set.count; i++)
+        known = f->profile(f->context, c->set.device, c->set.kinds[i]) != NULL;
+    return known;
+}
+
 void policy_judge_gain(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
                        struct policy_candidate *candidate)
 {
@@ -28,7 +39,7 @@ void policy_judge_gain(const struct policy_snapshot *snapshot, const struct poli
         candidate->objection = POLICY_OBJECTS_SLO;
     else if (waiting->needs->kind == WORKLOAD_SERVICE)
         candidate->score -= c->has_service ? SECOND_SERVICE_COST : 0;
-    else if (candidate->score < GAIN_MIN)
+    else if (candidate->score < GAIN_MIN && are_known(snapshot, waiting, c))
         candidate->objection = POLICY_OBJECTS_SLOW;
 }
 

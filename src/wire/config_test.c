@@ -55,7 +55,7 @@ static void refuses(struct fixture *f, const char *text, int code, const char *f
 static void defaults_are_those_of_the_list(void **state)
 {
     struct fixture *f = *state;
-    assert_string_equal(f->config.policy, "firstfit");
+    assert_string_equal(f->config.policy, "gpumux");
     assert_int_equal(f->config.max_neighbours, 4);
     assert_int_equal(f->config.lease_ms, 60000);
     assert_int_equal(f->config.keep_finished_ms, INT64_C(30) * 86400000);

@@ -1,0 +1,66 @@
+#!/bin/bash
+# What a running gpumux learns. Two programs leave about as much of a device to others, by what it shows, but one of them
+# slows its neighbours far more. A task that was seen beside both goes to the better one, and again after the daemon
+# was killed; a model that was damaged meanwhile is refused. Devices are shared in turns here: what counts is how long
+# a neighbour is busy, not with how many of the SMs.
+. "$(dirname "$0")/lib.sh"
+burn=$GPUMUX_BUILD/workloads/gpumux-burn
+up() { start --emulate 3xH200:10g --set mps=off --set beat=250ms; }
+
+# run NAME QUOTA WORDS...: trains until it is cancelled.
+run() { "$gpumux" submit --name "$1" --quota "$2" -- "$burn" --step-ms 40 --memory 64m "${@:3}"; }
+learner() { run "$1" 6g --sm 40 --busy-percent 100; } # of which no device has room for two
+end_all() { "$gpumux" cancel --grace 0s "$@" > /dev/null; "$gpumux" wait --timeout 60s "$@" > /dev/null || true; }
+device_of() { field "$1" 'devices[0]'; }
+
+metric() { curl -sS --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | awk -v name="gpumux_learnt_$1" '$1 == name { print $2 }'; }
+are() { sleep 0.3; [ "$(metric "$1")" -ge "$2" ]; } # they come slowly: looking often costs more than it brings
+# is_kept: every measurement is in the file, which has their number after its head and one more.
+is_kept() { [ "$(od -An -tu8 -j32 -N8 "$state/learnt/measurements")" -eq "$(metric measurements_total)" ]; }
+
+# knows ID: that it is slower beside the one than beside the other.
+knows() {
+    api GET "/v1/workloads/$1/explain" \
+        | jq -e "[.candidates[] | {(.device): .pd}] | add | .\"$bad\" > .\"$good\" and .\"$good\" > 0"
+}
+is_decided() { show "$1" | jq -e '.state == "running" or (.text | startswith("where there is room"))'; }
+# goes_well NAME: a new task goes beside the better neighbour. Its id is in $task.
+goes_well() {
+    task=$(learner "$1")
+    wait_until "$1 is placed, or refused for a reason" is_decided "$task"
+    [ "$(device_of "$task")" = "$good" ]
+}
+
+up
+[ "$(api GET /v1/version | jq -r .policy)" = gpumux ] || fail "gpumux is not the default"
+echo "-- alone"
+rude=$(run rude 1g --sm 41 --busy-percent 100) polite=$(run polite 1g --sm 100 --busy-percent 10) first=$(learner first)
+wait_until "all three are known alone" are programs 3
+bad=$(device_of "$rude") good=$(device_of "$polite")
+end_all "$first"
+blocker=$("$gpumux" submit --name blocker -- sleep 1000)
+wait_field "$blocker" state running
+
+# A machine that is too busy to measure on is given another chance.
+for round in 1 2 3 4; do
+    echo "-- beside both, round $round"
+    second=$(learner second) third=$(learner third)
+    wait_until "they were measured" are measurements_total $((12 * round))
+    end_all "$second" "$third"
+    ! goes_well fourth || break
+    [ $round != 4 ] || fail "it is not beside the better neighbour: $("$gpumux" explain "$task")"
+    end_all "$task"
+done
+
+echo "-- killed"
+end_all "$task"
+wait_until "what was learnt is kept" is_kept
+count=$(metric measurements_total)
+crash
+echo nonsense > "$state/learnt/model"
+up
+[ "$(metric measurements_total)" = "$count" ] || fail "$count measurements before, $(metric measurements_total) after"
+[ "$(metric programs)" = 3 ] || fail "$(metric programs) programs are known"
+grep -q 'refused.* file=learnt/model' "$log" || fail "a model of nonsense was not refused"
+goes_well fifth || fail "it is not beside the better neighbour: $("$gpumux" explain "$task")"
+wait_until "it still knows" knows "$task"
