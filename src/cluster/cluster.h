@@ -86,7 +86,7 @@ enum cluster_event_kind {
     CLUSTER_DRAIN, /* or undrain: `on` */
     CLUSTER_LEARN, /* something was learnt of a workload; no reply. One that can go on elsewhere, and is
                       for long much slower than was expected where it is, is queued again */
-    CLUSTER_FORECAST, /* config.forecast would now answer otherwise; no reply */
+    CLUSTER_FORECAST, /* config.forecast would now answer otherwise, or knows more; no reply */
     CLUSTER_NODE_HELLO,
     CLUSTER_NODE_REPORT,
     CLUSTER_NODE_BEAT,
@@ -135,6 +135,11 @@ struct cluster_event {
             uint64_t workload;
             struct policy_known known; /* as of now; it replaces what was known */
         } learn;
+        struct {
+            const bool *known; /* by kind, of as many as are counted: workloads of that program are
+                                  of that kind from now on */
+            size_t count;
+        } forecast;
         struct {
             const struct node_info *info;
             size_t count;
@@ -287,10 +292,10 @@ int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explana
 
 /* NULL if it is not live. Valid until the next step. */
 const struct workload_status *cluster_live_status(const struct cluster *c, uint64_t workload);
-/* The kind of the forecast that it is of; FORECAST_KIND_UNKNOWN if it is not live. */
-uint32_t cluster_live_kind(const struct cluster *c, uint64_t workload);
-/* Sets ret_used[k] for every kind k < count that a live workload is of. */
-void cluster_kinds_in_use(const struct cluster *c, bool *ret_used, size_t count);
+/* Its policy_known.program; 0 if it is not live. */
+uint32_t cluster_live_program(const struct cluster *c, uint64_t workload);
+/* Sets ret_used[p] for every program p < count that a live workload runs. */
+void cluster_programs_in_use(const struct cluster *c, bool *ret_used, size_t count);
 
 /* The words of events.def, for documentation: index 0, 1, …; NULL past the last. */
 const char *cluster_event_word(size_t index, const char **ret_help);

@@ -194,6 +194,8 @@ struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
                               const struct policy_known *known, uint32_t allowance);
 /* Something was learnt of one. */
 void workload_learn(struct cluster *c, const struct cluster_event *event);
+/* Or of all, and some are of kinds that are known now. */
+void workload_forecast(struct cluster *c, const struct cluster_event *event);
 void workload_free(struct cluster *c, struct workload *w);
 void workload_set_state(struct cluster *c, struct workload *w, enum workload_state state);
 void workload_set_text(struct workload *w, const char *format, ...)

@@ -46,6 +46,7 @@ static uint64_t submit_known(struct fixture *f, int priority, double alone_ms, b
         .name = "w",
         .needs = &needs,
         .known = {.kind = TASK_KIND, .alone_ms = alone_ms, .checkpoints = checkpoints}};
+    item.known.program = TASK_KIND;
     needs.priority = priority;
     return submit_all(f, &item, 1, NULL)->first;
 }
@@ -127,12 +128,41 @@ static void test_a_new_forecast_is_asked(void **state)
     step(&f, &event);
     assert_int_equal(cluster_explain(f.cluster, second, x), 0);
     assert_true(x->count == 1 && x->candidates[0].judged && x->candidates[0].pd == 1.25);
-    assert_int_equal(cluster_live_kind(f.cluster, second), TASK_KIND);
-    assert_int_equal(cluster_live_kind(f.cluster, 99), FORECAST_KIND_UNKNOWN);
-    cluster_kinds_in_use(f.cluster, used, TASK_KIND + 2);
+    assert_int_equal(cluster_live_program(f.cluster, second), TASK_KIND);
+    assert_int_equal(cluster_live_program(f.cluster, 99), 0);
+    cluster_programs_in_use(f.cluster, used, TASK_KIND + 2);
     assert_true(!used[0] && used[TASK_KIND] && !used[TASK_KIND + 1]);
     free(x);
     fixture_close(&f);
+}
+
+/* Nobody is kept waiting on a guess; but who waits for room is, once it is known what he runs. */
+static void test_a_program_becomes_known(void **state)
+{
+    const bool known[] = {false, true};
+    (void)state;
+    for (int is_known = 0; is_known < 2; is_known++) {
+        struct fixture f;
+        struct workload_needs needs = task_needs();
+        struct cluster_submission item = {
+            .name = "w", .needs = &needs, .known = {.program = TASK_KIND, .alone_ms = 10000}};
+        open_with(&f, "iadeep");
+        uint64_t session = hello(&f, "a");
+        uint64_t first = submit_all(&f, &item, 1, NULL)->first;
+        gone(&f, "a", session);
+        item.known.alone_ms = 600000;
+        uint64_t second = submit_all(&f, &item, 1, NULL)->first;
+        struct cluster_event event = {.kind = CLUSTER_FORECAST,
+                                      .forecast = {.known = known, .count = is_known ? 2 : 1}};
+        step(&f, &event);
+        assert_int_equal(state_of(&f, second), WORKLOAD_QUEUED);
+        const struct attempt_report runs = {
+            .workload = first, .attempt = 1, .phase = ATTEMPT_RUNNING};
+        (void)hello_as(&f, "a", "i", &runs, 1);
+        assert_int_equal(state_of(&f, first), WORKLOAD_RUNNING);
+        assert_int_equal(state_of(&f, second), is_known ? WORKLOAD_QUEUED : WORKLOAD_PLACED);
+        fixture_close(&f);
+    }
 }
 
 /* Under every policy: urgent ones that never end coming do not keep an old one from its turn. */
@@ -282,6 +312,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_waits_for_a_departure),
         cmocka_unit_test(test_a_new_forecast_is_asked),
+        cmocka_unit_test(test_a_program_becomes_known),
         cmocka_unit_test(test_nothing_starves),
         cmocka_unit_test(test_shortest_first),
         cmocka_unit_test(test_a_round_moves_who_has_a_checkpoint),

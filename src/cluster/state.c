@@ -312,6 +312,25 @@ void workload_learn(struct cluster *c, const struct cluster_event *event)
     }
 }
 
+void workload_forecast(struct cluster *c, const struct cluster_event *event)
+{
+    size_t cursor = 0;
+    void *value;
+    while (hash_map_next(&c->live, &cursor, NULL, &value)) {
+        struct workload *w = value;
+        uint32_t program = w->known.program;
+        if (program == w->known.kind || program >= event->forecast.count ||
+            !event->forecast.known[program])
+            continue;
+        bool booked = w->booked;
+        inventory_release(c, w);
+        change_kind(c, w, program);
+        if (booked)
+            inventory_book(c, w);
+    }
+    inventory_forecast_changed(c);
+}
+
 void workload_end(struct cluster *c, struct workload *w, enum workload_state state,
                   enum failure_reason failure)
 {
@@ -358,20 +377,21 @@ const struct workload_status *cluster_live_status(const struct cluster *c, uint6
     return w ? &w->status : NULL;
 }
 
-uint32_t cluster_live_kind(const struct cluster *c, uint64_t workload)
+uint32_t cluster_live_program(const struct cluster *c, uint64_t workload)
 {
     const struct workload *w = workload_find(c, workload);
-    return w ? w->known.kind : FORECAST_KIND_UNKNOWN;
+    return w ? w->known.program : 0;
 }
 
-void cluster_kinds_in_use(const struct cluster *c, bool *ret_used, size_t count)
+void cluster_programs_in_use(const struct cluster *c, bool *ret_used, size_t count)
 {
     size_t cursor = 0;
     void *value;
-    while (hash_map_next(&c->requirements, &cursor, NULL, &value))
-        for (const struct requirement *r = value; r; r = r->next)
-            if (r->kind < count)
-                ret_used[r->kind] = true;
+    while (hash_map_next(&c->live, &cursor, NULL, &value)) {
+        const struct workload *w = value;
+        if (w->known.program < count)
+            ret_used[w->known.program] = true;
+    }
 }
 
 void cluster_count(const struct cluster *c, struct cluster_counts *ret)

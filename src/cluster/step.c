@@ -26,7 +26,7 @@ static void handle(struct cluster *c, const struct cluster_event *event)
         workload_learn(c, event);
         break;
     case CLUSTER_FORECAST:
-        inventory_forecast_changed(c);
+        workload_forecast(c, event);
         break;
     case CLUSTER_NODE_HELLO:
         node_hello(c, event);

@@ -106,7 +106,7 @@ struct control {
     struct cluster_actions actions;
     struct learning *learning; /* of cluster_config.forecast */
     struct keeper *keeper;
-    int64_t forecast_boot_ms; /* when the cluster last heard of a new one */
+    int64_t forecast_due_boot_ms; /* not before does the cluster hear of a new one */
     struct store *store;
     struct committer *committer;
     struct round filling;

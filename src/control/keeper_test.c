@@ -147,8 +147,8 @@ static void test_a_restart_restores(void **state)
     s.name = "train";
     s.directory = "/";
     s.command = (struct words){.count = 1, .items = words};
-    uint32_t kind = learning_kind(f->learning, "alice", &s, 1);
-    struct learning_member m = {.workload = 1, .attempt = 1, .kind = kind, .is_at_work = true};
+    uint32_t kind = learning_program(f->learning, "alice", &s, 1);
+    struct learning_member m = {.workload = 1, .attempt = 1, .program = kind, .is_at_work = true};
     m.memory_bytes = 100;
     m.samples_per_s = -1;
     m.speed_since_ms = -1;
@@ -165,7 +165,7 @@ static void test_a_restart_restores(void **state)
     reopen(f);
     assert_true(exists(f, "learnt/programs"));
     const struct forecast *forecast = learning_forecast(f->learning);
-    kind = learning_kind(f->learning, "alice", &s, 2);
+    kind = learning_program(f->learning, "alice", &s, 2);
     const struct forecast_profile *p = forecast->profile(forecast->context, &type, kind);
     assert_non_null(p);
     assert_true(p->sm_activity > 0.29 && p->sm_activity < 0.31);

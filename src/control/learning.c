@@ -169,19 +169,28 @@ static int teach(struct learning *l, uint32_t number, const struct program *p,
     return learnt_set_kind(l->learnt, number, alone ? alone->device : LEARNT_ANY_DEVICE, &kind);
 }
 
-uint32_t learning_kind(struct learning *l, const char *user, const struct workload_spec *spec,
-                       int64_t now_wall_ms)
+uint32_t learning_program(struct learning *l, const char *user, const struct workload_spec *spec,
+                          int64_t now_wall_ms)
 {
     struct program program;
     uint32_t number;
     size_t before = programs_count(l->programs);
     program_identify(user, spec, &program);
     if (programs_number(l->programs, &program, now_wall_ms, &number) < 0)
-        return FORECAST_KIND_UNKNOWN;
+        return 0;
     /* Of a service it counts that it is one. */
     if (programs_count(l->programs) > before && program.kind == WORKLOAD_SERVICE)
         (void)teach(l, number, &program, NULL);
     return number;
+}
+
+bool learning_is_known(const struct learning *l, uint32_t program)
+{
+    const struct program *p = programs_at(l->programs, program);
+    bool is_known = p && p->kind == WORKLOAD_SERVICE;
+    for (size_t i = 0; p && !is_known && i < p->alone_count; i++)
+        is_known = p->alone[i].settled_s > 0;
+    return is_known;
 }
 
 static void forget_program(void *arg, uint32_t number)
@@ -279,7 +288,7 @@ static void watch_alone(struct learning *l, struct watch *w, const struct learni
                         double step_s)
 {
     const struct learning_member *m = &r->members[0];
-    struct program *p = programs_at(l->programs, m->kind);
+    struct program *p = programs_at(l->programs, m->program);
     struct program_alone *alone =
         p && r->sm_activity >= 0 ? program_alone_add(p, r->type->hash) : NULL;
     if (!alone)
@@ -295,7 +304,7 @@ static void watch_alone(struct learning *l, struct watch *w, const struct learni
         w->members[0].began_ms = r->now_ms - m->speed_since_ms;
         learn_speed(l, alone, m->samples_per_s);
     }
-    settle(l, m->kind, p, alone, r->type);
+    settle(l, m->program, p, alone, r->type);
 }
 
 /* ---- together ---- */
@@ -305,7 +314,7 @@ static bool know_all(const struct learning *l, const struct learning_report *r,
                      const struct program_alone *ret_alone[LEARNING_MEMBERS_MAX])
 {
     for (size_t i = 0; i < r->count; i++) {
-        struct program *p = programs_at(l->programs, r->members[i].kind);
+        struct program *p = programs_at(l->programs, r->members[i].program);
         ret_alone[i] = p ? program_alone(p, r->type->hash) : NULL;
         if (!ret_alone[i] || ret_alone[i]->settled_s == 0 ||
             (ret_alone[i]->speeds > 0 && !(r->members[i].samples_per_s > 0)))
@@ -385,7 +394,7 @@ static uint64_t set_of(const struct learning_report *r)
         return 0;
     for (size_t i = 0; i < r->count; i++) {
         const struct learning_member *m = &r->members[i];
-        if (!m->is_at_work || m->kind == FORECAST_KIND_UNKNOWN)
+        if (!m->is_at_work || m->program == 0)
             return 0;
         hash = hash_u64(hash ^ hash_u64(m->workload ^ hash_u64((uint64_t)m->attempt)));
     }

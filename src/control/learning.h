@@ -38,11 +38,13 @@ void learning_free(struct learning *l);
 const struct forecast *learning_forecast(const struct learning *l);
 
 /*
- * The kind of the forecast that this workload is of; FORECAST_KIND_UNKNOWN when there is no number left (see
- * learning_make_room) or no memory.
+ * The number of the program that this workload runs, which is the kind of the forecast that it is of, once
+ * that is known. 0 when there is no number left (see learning_make_room) or no memory.
  */
-uint32_t learning_kind(struct learning *l, const char *user, const struct workload_spec *spec,
-                       int64_t now_wall_ms);
+uint32_t learning_program(struct learning *l, const char *user, const struct workload_spec *spec,
+                          int64_t now_wall_ms);
+/* Does the forecast tell it from others? */
+bool learning_is_known(const struct learning *l, uint32_t program);
 /* Forgets programs that no live workload is of. */
 void learning_make_room(struct learning *l, const bool used[PROGRAMS_MAX]);
 
@@ -50,7 +52,7 @@ void learning_make_room(struct learning *l, const bool used[PROGRAMS_MAX]);
 struct learning_member {
     uint64_t workload;
     int attempt;
-    uint32_t kind;
+    uint32_t program;
     bool is_at_work; /* it runs, and has memory on the device */
     bool is_gang;    /* it has other devices, too: its speed is not this device's alone */
     uint64_t memory_bytes;
@@ -84,6 +86,6 @@ const struct observations *learning_measurements(const struct learning *l);
 uint64_t learning_programs_version(const struct learning *l);
 uint64_t learning_measurements_version(const struct learning *l);
 /* Starts from what was kept; each is owned from here on, NULL leaves what there is. Before the first
- * learning_kind. -ERR_NO_MEMORY. */
+ * learning_program. -ERR_NO_MEMORY. */
 int learning_restore(struct learning *l, struct programs *programs,
                      struct observations *measurements, struct predictor *model);

@@ -53,7 +53,7 @@ static uint32_t kind_of(struct learning *l, size_t program)
     const char *words[] = {"train", number, NULL};
     (void)snprintf(number, sizeof number, "%zu", program);
     const struct workload_spec s = spec_of(words, "w");
-    return learning_kind(l, "alice", &s, wall_ms);
+    return learning_program(l, "alice", &s, wall_ms);
 }
 
 static void open_world(struct world *w)
@@ -62,7 +62,7 @@ static void open_world(struct world *w)
     assert_non_null(w->learning);
     for (size_t i = 0; i < PROGRAMS; i++) {
         w->kinds[i] = kind_of(w->learning, i);
-        assert_int_not_equal(w->kinds[i], FORECAST_KIND_UNKNOWN);
+        assert_int_not_equal(w->kinds[i], 0);
     }
 }
 
@@ -82,7 +82,7 @@ static void play(struct world *w, const struct scene *s, int64_t ms)
     for (size_t i = 0; i < s->count; i++)
         members[i] = (struct learning_member){.workload = ++w->last_id,
                                               .attempt = 1,
-                                              .kind = w->kinds[s->programs[i]],
+                                              .program = w->kinds[s->programs[i]],
                                               .is_at_work = !s->is_idle,
                                               .is_gang = s->is_gang,
                                               .memory_bytes = UINT64_C(1) << 30};
@@ -152,25 +152,25 @@ static void test_the_same_program(void **state)
     struct pair label = {PROGRAM_LABEL, "mine"};
     (void)state;
     struct workload_spec s = spec_of(words, "first");
-    uint32_t kind = learning_kind(l, "alice", &s, wall_ms);
+    uint32_t kind = learning_program(l, "alice", &s, wall_ms);
     s.name = "second";
     s.environment = (struct pairs){.count = 1, .items = &(struct pair){"A", "1"}};
-    assert_int_equal(learning_kind(l, "alice", &s, wall_ms), kind);
-    assert_int_not_equal(learning_kind(l, "bob", &s, wall_ms), kind);
+    assert_int_equal(learning_program(l, "alice", &s, wall_ms), kind);
+    assert_int_not_equal(learning_program(l, "bob", &s, wall_ms), kind);
     s.needs.quota_bytes++;
-    assert_int_not_equal(learning_kind(l, "alice", &s, wall_ms), kind);
+    assert_int_not_equal(learning_program(l, "alice", &s, wall_ms), kind);
     s = spec_of(others, "first");
-    uint32_t other = learning_kind(l, "alice", &s, wall_ms);
+    uint32_t other = learning_program(l, "alice", &s, wall_ms);
     assert_int_not_equal(other, kind);
     s.directory = "/elsewhere";
-    assert_int_not_equal(learning_kind(l, "alice", &s, wall_ms), other);
+    assert_int_not_equal(learning_program(l, "alice", &s, wall_ms), other);
     s.labels = (struct pairs){.count = 1, .items = &label};
-    uint32_t said = learning_kind(l, "alice", &s, wall_ms);
+    uint32_t said = learning_program(l, "alice", &s, wall_ms);
     s = spec_of(words, "first");
     s.labels = (struct pairs){.count = 1, .items = &label};
-    assert_int_equal(learning_kind(l, "alice", &s, wall_ms), said);
+    assert_int_equal(learning_program(l, "alice", &s, wall_ms), said);
     s.batch_reference = 64;
-    assert_int_not_equal(learning_kind(l, "alice", &s, wall_ms), said);
+    assert_int_not_equal(learning_program(l, "alice", &s, wall_ms), said);
     learning_free(l);
 }
 
@@ -183,7 +183,7 @@ static void test_room_is_made(void **state)
     open_world(&w);
     play_alone(&w, 0, 4000);
     uint32_t last = 0, next = 0;
-    for (size_t i = PROGRAMS; (next = kind_of(w.learning, i)) != FORECAST_KIND_UNKNOWN; i++)
+    for (size_t i = PROGRAMS; (next = kind_of(w.learning, i)) != 0; i++)
         last = next;
     assert_int_equal(last, PROGRAMS_MAX - 1);
     used[w.kinds[1]] = true;
@@ -194,7 +194,7 @@ static void test_room_is_made(void **state)
     assert_int_equal(kind_of(w.learning, 1), w.kinds[1]);
     const struct forecast *f = learning_forecast(w.learning);
     assert_non_null(f->profile(f->context, &type, w.kinds[0]));
-    assert_int_not_equal(kind_of(w.learning, PROGRAMS_MAX * 2), FORECAST_KIND_UNKNOWN);
+    assert_int_not_equal(kind_of(w.learning, PROGRAMS_MAX * 2), 0);
     learning_free(w.learning);
 }
 
@@ -208,7 +208,9 @@ static void test_alone(void **state)
     const struct forecast *f = learning_forecast(w.learning);
     assert_false(learning_take_change(w.learning));
     assert_null(f->profile(f->context, &type, w.kinds[2]));
+    assert_false(learning_is_known(w.learning, w.kinds[2]));
     play_alone(&w, 2, 4000);
+    assert_true(learning_is_known(w.learning, w.kinds[2]));
     const struct forecast_profile *p = f->profile(f->context, &type, w.kinds[2]);
     assert_non_null(p);
     assert_true(fabs(p->sm_activity - activity_of(2)) < 1e-9 && fabs(p->dram_rate - 0.1) < 1e-9);

@@ -4,9 +4,8 @@
 #include "base/clock.h"
 #include "control/control_internal.h"
 
-/* Between two forecasts, and a millisecond more for each device: in a large cluster it costs something to
- * judge all of them anew. */
-enum { FORECAST_MS = 1000 };
+/* Between two forecasts, and so many times as long as it took to judge by the last one. */
+enum { FORECAST_MS = 1000, FORECAST_REST = 100 };
 
 /* ---- which program a workload runs ---- */
 
@@ -15,7 +14,7 @@ static void make_room(struct control *c, const struct cluster *cluster)
     bool *used = calloc(PROGRAMS_MAX, sizeof *used);
     if (!used)
         return;
-    cluster_kinds_in_use(cluster, used, PROGRAMS_MAX);
+    cluster_programs_in_use(cluster, used, PROGRAMS_MAX);
     learning_make_room(c->learning, used);
     free(used);
 }
@@ -24,12 +23,14 @@ struct policy_known control_known(struct control *c, const struct cluster *clust
                                   const char *user, const struct workload_spec *spec)
 {
     int64_t now_wall_ms = clock_wall_ms();
-    uint32_t kind = learning_kind(c->learning, user, spec, now_wall_ms);
-    if (kind == FORECAST_KIND_UNKNOWN) {
+    uint32_t program = learning_program(c->learning, user, spec, now_wall_ms);
+    if (program == 0) {
         make_room(c, cluster);
-        kind = learning_kind(c->learning, user, spec, now_wall_ms);
+        program = learning_program(c->learning, user, spec, now_wall_ms);
     }
-    return (struct policy_known){.kind = kind,
+    bool is_known = learning_is_known(c->learning, program);
+    return (struct policy_known){.kind = is_known ? program : FORECAST_KIND_UNKNOWN,
+                                 .program = program,
                                  .alone_ms = (double)spec->expected_duration_ms,
                                  .checkpoints = spec->resume.count > 0};
 }
@@ -43,7 +44,7 @@ static struct learning_member member_of(const struct control *c, const struct no
     const struct attempt *a = status ? workload_status_attempt(status) : NULL;
     const struct attempt_usage *usage = a ? link_attempt_usage(link, workload, a->number) : NULL;
     struct learning_member m = {.workload = workload,
-                                .kind = cluster_live_kind(c->cluster, workload),
+                                .program = cluster_live_program(c->cluster, workload),
                                 .samples_per_s = -1,
                                 .speed_since_ms = -1};
     if (!usage)
@@ -89,15 +90,16 @@ void control_learn(struct control *c, const struct node_link *link, const char *
 
 void control_learn_tick(struct control *c, int64_t now_boot_ms)
 {
-    struct policy_snapshot inventory;
     keeper_tick(c->keeper, now_boot_ms);
-    if (!c->cluster)
+    if (!c->cluster || now_boot_ms < c->forecast_due_boot_ms || !learning_take_change(c->learning))
         return;
-    cluster_inventory(c->cluster, &inventory);
-    int64_t wait_ms = FORECAST_MS + (int64_t)inventory.device_count;
-    if (now_boot_ms - c->forecast_boot_ms < wait_ms || !learning_take_change(c->learning))
-        return;
-    c->forecast_boot_ms = now_boot_ms;
-    struct cluster_event event = {.kind = CLUSTER_FORECAST};
+    bool *known = calloc(PROGRAMS_MAX, sizeof *known);
+    for (uint32_t i = 0; known && i < PROGRAMS_MAX; i++)
+        known[i] = learning_is_known(c->learning, i);
+    struct cluster_event event = {.kind = CLUSTER_FORECAST,
+                                  .forecast = {.known = known, .count = known ? PROGRAMS_MAX : 0}};
     (void)control_step(c, &event);
+    free(known);
+    int64_t took_ms = clock_boot_ms() - now_boot_ms;
+    c->forecast_due_boot_ms = now_boot_ms + FORECAST_MS + FORECAST_REST * took_ms;
 }

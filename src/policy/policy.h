@@ -37,6 +37,7 @@ struct policy_device {
 /* What is known of a workload beyond what it asks for. All zero: nothing. */
 struct policy_known {
     uint32_t kind;    /* of the forecast */
+    uint32_t program; /* the kind that it will be once the forecast knows it; not for policies */
     double alone_ms;  /* time that it has left to run, alone at its user's batch; 0: not known */
     bool checkpoints; /* it can go on elsewhere from where it was */
     double pd;        /* measured where it runs; 0: not */

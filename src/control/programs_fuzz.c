@@ -1,0 +1,50 @@
+/* Any bytes as saved programs, then as the payload of well-sealed ones. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "control/learning.h"
+#include "learn/stored.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What was loaded can be used, and saved and loaded again. */
+static void load(const void *bytes, size_t length)
+{
+    struct programs *p, *again;
+    struct str saved;
+    if (programs_load(NULL, bytes, length, &p) < 0)
+        return;
+    size_t settled = programs_settled(p);
+    str_init(&saved, PROGRAMS_STORED_MAX);
+    programs_save(p, &saved);
+    if (str_failed(&saved) || programs_load(NULL, saved.data, saved.length, &again) < 0 ||
+        programs_settled(again) != settled)
+        abort();
+    str_done(&saved);
+    programs_free(again);
+    struct learning *l = learning_new();
+    if (!l || learning_restore(l, p, NULL, NULL) < 0)
+        abort();
+    const struct forecast *f = learning_forecast(l);
+    const struct forecast_device device = {.hash = 1};
+    struct forecast_set set = {.device = &device, .count = 2, .kinds = {1, 2}};
+    struct forecast_answer answer;
+    f->together(f->context, &set, &answer);
+    if (!(answer.pd[0] > 0 && answer.pd[1] > 0))
+        abort();
+    learning_free(l);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct str sealed;
+    load(data, size);
+    str_init(&sealed, PROGRAMS_STORED_MAX);
+    size_t start = stored_begin(&sealed, "prog", 1);
+    str_append_bytes(&sealed, data, size);
+    stored_end(&sealed, start);
+    if (!str_failed(&sealed))
+        load(sealed.data, sealed.length);
+    str_done(&sealed);
+    return 0;
+}
