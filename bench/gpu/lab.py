@@ -430,7 +430,7 @@ class Node:
         self.state = self.directory / "s"
         self.socket = str(self.state / "api.sock")
         self.log = open(self.directory / "log", "wb")
-        options = [word for setting in ("allow_root=true", "beat=100ms", "max_neighbours=64",
+        options = [word for setting in ("allow_root=true", "policy=firstfit", "beat=100ms", "max_neighbours=64",
                                         "backoff_min=20ms", *settings) for word in ("--set", setting)]
         if EMULATED:
             options += ["--emulate", "1xH200"]

@@ -3,7 +3,7 @@
 # latency does. On emulated devices.
 . "$(dirname "$0")/lib.sh"
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
-up() { start --emulate 1xH200:24g --set mode_kept=2s --set monitor_calm=500ms --set monitor_hold_min=500ms --set monitor_outside=10m "$@"; }
+up() { start --emulate 1xH200:24g --policy firstfit --set mode_kept=2s --set monitor_calm=500ms --set monitor_hold_min=500ms --set monitor_outside=10m "$@"; }
 # service RATE KERNEL_MS, task OPTION...: ids
 service() { submit "$(jq -cn --arg b "$burn" --arg r "$1" --arg k "$2" '{kind: "service", devices: 1, quota: "2g", command: [$b, "--service", "--rate", $r, "--kernel-ms", $k, "--sm", "40", "--slip"]}')"; }
 task() { submit "$(jq -cn --arg b "$burn" '{devices: 1, quota: "2g", command: ([$b, "--steps", "1000000", "--sm", "60"] + $ARGS.positional)}' --args -- "$@")"; }

@@ -8,7 +8,7 @@ in_steps=$GPUMUX_BUILD/tests/system/client_in_steps
 shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
 mkdir -m 777 "$work/t"
 
-up() { start --emulate "${devices:-1xH200:24g}" "$@"; }
+up() { start --emulate "${devices:-1xH200:24g}" --policy firstfit "$@"; } # which keeps them together
 device_is() { [ "$(device "$1" "$2")" = "$3" ]; }
 told() { "$gpumux" events | grep "$1"; }
 at() { [ "$(field "$1" attempt)" = "$2" ] && has "$1" state running; }

@@ -6,7 +6,7 @@ burn=$GPUMUX_BUILD/workloads/gpumux-burn
 fault() { GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$@"; }
 spec() { echo "{\"kind\": \"$1\", \"devices\": 1, \"quota\": \"2g\", \"command\": [\"$burn\", \"--step-ms\", \"5\", \"--sm\", \"30\", \"--memory\", \"1g\", \"--steps\", \"$2\"]}"; }
 at() { [ "$(field "$1" attempt)" = "$2" ] && has "$1" state running; }
-start --emulate 1xH200:10g
+start --emulate 1xH200:10g --policy firstfit
 service=$(submit "$(spec service 900001)")
 guilty=$(submit "$(spec task 900002)")
 other=$(submit "$(spec task 900003)")

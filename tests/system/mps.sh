@@ -3,7 +3,7 @@
 # or ends is in errors.sh.) On emulated devices.
 . "$(dirname "$0")/lib.sh"
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
-up() { start --emulate 2xH200:24g "$@"; }
+up() { start --emulate 2xH200:24g --policy firstfit "$@"; } # which puts all on one device
 gpus() { jq -c '{devices: 1, quota: "4g", command: ["'"$burn"'", "--step-ms", "5", "--memory", "1g", "--steps", "1000000"]} + .' <<< "$1"; }
 directories() { ls "$state/node/mps"; }
 daemon_of() { cat "$state/node/mps/$1/nvidia-cuda-mps-control.pid" 2> /dev/null; }

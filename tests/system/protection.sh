@@ -5,7 +5,7 @@
 deadline_s=120
 starts=${PROTECTION_STARTS:-200}
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
-up() { start --emulate 2xH200:24g "$@"; }
+up() { start --emulate 2xH200:24g --policy firstfit "$@"; } # which puts all on one device
 gpus() { jq -c '{devices: 1, command: ["'"$burn"'", "--step-ms", "5", "--busy-percent", "20"]} + .' <<< "$1"; }
 # Launches that come all at once, and rarely: the shim of a task beside a service is awake between them.
 rarely="--step-ms 400 --busy-percent 2 --kernels-per-step 256"

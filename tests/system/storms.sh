@@ -14,7 +14,7 @@ watcher=$GPUMUX_BUILD/tests/system/ledger_watch
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 ptx=$GPUMUX_SOURCE/workloads/burn.ptx
 mib=$((1 << 20)) quota=$((256 << 20))
-up() { start --emulate 1xH200:24g --set mps=off "$@"; }
+up() { start --emulate 1xH200:24g --policy firstfit --set mps=off "$@"; }
 task() { submit "$(jq -nc --arg command "$1" '{devices: 1, quota: "256m", command: ["sh", "-c", $command]}')"; }
 usage() { field "$1" "usage.$2"; }
 

@@ -5,7 +5,7 @@
 emu=$GPUMUX_BUILD/emu/bin
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 gib=$((1 << 30))
-up() { start --emulate 1xH200:24g --set monitor_hold_min=2s "$@"; }
+up() { start --emulate 1xH200:24g --policy firstfit --set monitor_hold_min=2s "$@"; }
 # task QUOTA MEMORY [JSON]
 task() {
     submit "$(jq -c '{devices: 1, quota: "'"$1"'", command: ["'"$burn"'", "--step-ms", "20", "--memory", "'"$2"'", "--steps", "10000000"]} + .' <<< "${3:-{\}}")"
