@@ -107,6 +107,7 @@ struct control {
     struct learning *learning; /* of cluster_config.forecast */
     struct keeper *keeper;
     int64_t forecast_due_boot_ms; /* not before does the cluster hear of a new one */
+    int64_t room_due_boot_ms;     /* not before are programs forgotten for others */
     struct store *store;
     struct committer *committer;
     struct round filling;

@@ -6,14 +6,18 @@
 
 /* Between two forecasts, and so many times as long as it took to judge by the last one. */
 enum { FORECAST_MS = 1000, FORECAST_REST = 100 };
+enum { ROOM_MS = 1000 }; /* between two times that programs are forgotten for others */
 
 /* ---- which program a workload runs ---- */
 
+/* When all that are known are in use there is none to be made, and to look costs something. */
 static void make_room(struct control *c, const struct cluster *cluster)
 {
-    bool *used = calloc(PROGRAMS_MAX, sizeof *used);
+    int64_t now_boot_ms = clock_boot_ms();
+    bool *used = now_boot_ms < c->room_due_boot_ms ? NULL : calloc(PROGRAMS_MAX, sizeof *used);
     if (!used)
         return;
+    c->room_due_boot_ms = now_boot_ms + ROOM_MS;
     cluster_programs_in_use(cluster, used, PROGRAMS_MAX);
     learning_make_room(c->learning, used);
     free(used);
