@@ -45,7 +45,10 @@ struct learning {
     uint64_t trained_total;
     struct learnt *learnt;
     struct hash_map watches; /* hash of the uuid → watch; owned */
-    bool changed;
+    /* What the forecast has not been told yet: */
+    bool is_due[PROGRAMS_MAX]; /* of these, what they are alone */
+    bool has_measured;         /* more of who slows whom */
+    bool changed;              /* any of that, or what it was told at once */
     uint64_t programs_version, measurements_version;
 };
 
@@ -116,13 +119,6 @@ uint64_t learning_measurements_version(const struct learning *l)
     return l->measurements_version;
 }
 
-bool learning_take_change(struct learning *l)
-{
-    bool changed = l->changed;
-    l->changed = false;
-    return changed;
-}
-
 /* ---- the model ---- */
 
 bool learning_wants_model(const struct learning *l)
@@ -169,6 +165,28 @@ static int teach(struct learning *l, uint32_t number, const struct program *p,
     return learnt_set_kind(l->learnt, number, alone ? alone->device : LEARNT_ANY_DEVICE, &kind);
 }
 
+static void teach_due(struct learning *l, uint32_t number)
+{
+    const struct program *p = programs_at(l->programs, number);
+    for (size_t i = 0; p && i < p->alone_count; i++)
+        if (p->alone[i].settled_s > 0)
+            (void)teach(l, number, p, &p->alone[i]);
+    l->is_due[number] = false;
+}
+
+bool learning_publish(struct learning *l)
+{
+    if (!l->changed)
+        return false;
+    for (uint32_t n = 1; n < PROGRAMS_MAX; n++)
+        if (l->is_due[n])
+            teach_due(l, n);
+    if (l->has_measured)
+        learnt_set_model(l->learnt, l->model, l->measurements);
+    l->has_measured = l->changed = false;
+    return true;
+}
+
 uint32_t learning_program(struct learning *l, const char *user, const struct workload_spec *spec,
                           int64_t now_wall_ms)
 {
@@ -196,12 +214,13 @@ bool learning_is_known(const struct learning *l, uint32_t program)
 static void forget_program(void *arg, uint32_t number)
 {
     struct learning *l = arg;
+    l->is_due[number] = false;
     learnt_forget_kind(l->learnt, number);
 }
 
-void learning_make_room(struct learning *l, const bool used[PROGRAMS_MAX])
+void learning_make_room(struct learning *l, const bool used[PROGRAMS_MAX], int64_t since_wall_ms)
 {
-    programs_make_room(l->programs, used, forget_program, l);
+    programs_make_room(l->programs, used, since_wall_ms, forget_program, l);
     l->programs_version++;
 }
 
@@ -271,7 +290,7 @@ static void settle(struct learning *l, uint32_t number, const struct program *p,
     if (!is_new)
         return;
     alone->features = features;
-    (void)teach(l, number, p, alone);
+    l->is_due[number] = l->changed = true;
 }
 
 static void learn_speed(struct learning *l, struct program_alone *alone, double samples_per_s)
@@ -363,8 +382,7 @@ static void watch_together(struct learning *l, struct watch *w, const struct lea
     if (!kept)
         return;
     l->measurements_version++;
-    l->changed = true;
-    learnt_set_model(l->learnt, l->model, l->measurements);
+    l->has_measured = l->changed = true;
 }
 
 /* ---- devices ---- */

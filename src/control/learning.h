@@ -45,8 +45,8 @@ uint32_t learning_program(struct learning *l, const char *user, const struct wor
                           int64_t now_wall_ms);
 /* Does the forecast tell it from others? */
 bool learning_is_known(const struct learning *l, uint32_t program);
-/* Forgets programs that no live workload is of. */
-void learning_make_room(struct learning *l, const bool used[PROGRAMS_MAX]);
+/* Forgets programs that no live workload is of, and that learning_program was not asked for since then. */
+void learning_make_room(struct learning *l, const bool used[PROGRAMS_MAX], int64_t since_wall_ms);
 
 /* A workload on a device, as its node says. */
 struct learning_member {
@@ -71,8 +71,11 @@ struct learning_report {
 };
 void learning_report(struct learning *l, const struct learning_report *report);
 
-/* Whether the forecast answers otherwise since this was last asked. */
-bool learning_take_change(struct learning *l);
+/*
+ * Lets what was learnt since the last time count in the forecast's answers, all at once: whatever was
+ * answered before has to be computed anew. False: there was nothing.
+ */
+bool learning_publish(struct learning *l);
 
 /* Is there enough that the present model does not know, for a new one to be trained? */
 bool learning_wants_model(const struct learning *l);

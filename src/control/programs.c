@@ -161,13 +161,13 @@ static int compare_worth(const void *a, const void *b)
     return ((*x)->seen_wall_ms > (*y)->seen_wall_ms) - ((*x)->seen_wall_ms < (*y)->seen_wall_ms);
 }
 
-void programs_make_room(struct programs *p, const bool used[PROGRAMS_MAX],
+void programs_make_room(struct programs *p, const bool used[PROGRAMS_MAX], int64_t since_wall_ms,
                         void (*gone)(void *arg, uint32_t number), void *arg)
 {
     const struct program **unused = malloc(PROGRAMS_MAX * sizeof(*unused));
     size_t count = 0;
     for (uint32_t i = 1; unused && i < PROGRAMS_MAX; i++)
-        if (p->items[i] && !used[i])
+        if (p->items[i] && !used[i] && p->items[i]->seen_wall_ms < since_wall_ms)
             unused[count++] = p->items[i];
     if (unused)
         qsort(unused, count, sizeof(*unused), compare_worth);

@@ -71,10 +71,10 @@ size_t programs_count(const struct programs *p);
 /* Those that were alone for long enough to be known. */
 size_t programs_settled(const struct programs *p);
 /*
- * Forgets some of those that are not in use: first who never was alone, then who was not seen for longest,
- * until a quarter of the numbers is free. Each that goes is passed to `gone`.
+ * Forgets some of those that are not in use and were not seen since then: first who never was alone, then
+ * who was not seen for longest, until a quarter of the numbers is free. Each that goes is passed to `gone`.
  */
-void programs_make_room(struct programs *p, const bool used[PROGRAMS_MAX],
+void programs_make_room(struct programs *p, const bool used[PROGRAMS_MAX], int64_t since_wall_ms,
                         void (*gone)(void *arg, uint32_t number), void *arg);
 
 /* What is known of it on this type; NULL: nothing. */

@@ -7,11 +7,13 @@
 /* Between two forecasts, and so many times as long as it took to judge by the last one. */
 enum { FORECAST_MS = 1000, FORECAST_REST = 100 };
 enum { ROOM_MS = 1000 }; /* between two times that programs are forgotten for others */
+/* By then a workload that was described is live, or was refused. */
+enum { SUBMITTING_MS = 60 * 1000 };
 
 /* ---- which program a workload runs ---- */
 
 /* When all that are known are in use there is none to be made, and to look costs something. */
-static void make_room(struct control *c, const struct cluster *cluster)
+static void make_room(struct control *c, const struct cluster *cluster, int64_t now_wall_ms)
 {
     int64_t now_boot_ms = clock_boot_ms();
     bool *used = now_boot_ms < c->room_due_boot_ms ? NULL : calloc(PROGRAMS_MAX, sizeof *used);
@@ -19,7 +21,7 @@ static void make_room(struct control *c, const struct cluster *cluster)
         return;
     c->room_due_boot_ms = now_boot_ms + ROOM_MS;
     cluster_programs_in_use(cluster, used, PROGRAMS_MAX);
-    learning_make_room(c->learning, used);
+    learning_make_room(c->learning, used, now_wall_ms - SUBMITTING_MS);
     free(used);
 }
 
@@ -29,7 +31,7 @@ struct policy_known control_known(struct control *c, const struct cluster *clust
     int64_t now_wall_ms = clock_wall_ms();
     uint32_t program = learning_program(c->learning, user, spec, now_wall_ms);
     if (program == 0) {
-        make_room(c, cluster);
+        make_room(c, cluster, now_wall_ms);
         program = learning_program(c->learning, user, spec, now_wall_ms);
     }
     bool is_known = learning_is_known(c->learning, program);
@@ -95,7 +97,7 @@ void control_learn(struct control *c, const struct node_link *link, const char *
 void control_learn_tick(struct control *c, int64_t now_boot_ms)
 {
     keeper_tick(c->keeper, now_boot_ms);
-    if (!c->cluster || now_boot_ms < c->forecast_due_boot_ms || !learning_take_change(c->learning))
+    if (!c->cluster || now_boot_ms < c->forecast_due_boot_ms || !learning_publish(c->learning))
         return;
     bool *known = calloc(PROGRAMS_MAX, sizeof *known);
     for (uint32_t i = 0; known && i < PROGRAMS_MAX; i++)

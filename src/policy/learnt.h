@@ -55,7 +55,8 @@ const struct forecast *learnt_forecast(const struct learnt *l);
 int learnt_set_kind(struct learnt *l, uint32_t number, uint64_t device,
                     const struct learnt_kind *kind);
 void learnt_forget_kind(struct learnt *l, uint32_t number);
-/* Both borrowed until the next call, to be made again when either has changed; either may be NULL. */
+/* Both borrowed until the next call; either may be NULL. Measurements that are added meanwhile count from then
+ * on in what was asked before. */
 void learnt_set_model(struct learnt *l, const struct predictor *p, const struct observations *o);
 
 /* The p99 of a service's requests, when a batch takes latency_ms: waiting in the queue included. INFINITY
