@@ -12,7 +12,9 @@ enum { SHARE_WHOLE_PERCENT = 100 };
 static const struct task_profile unknown_features = {.sm_activity = 0.75};
 
 struct remembered {
-    struct forecast_set set;
+    uint64_t device; /* hash of its type, which need not live as long */
+    size_t count;
+    uint32_t kinds[FORECAST_MEMBERS_MAX];
     struct forecast_answer answer;
 };
 
@@ -178,10 +180,10 @@ static void forget(struct learnt *l)
     hash_map_init(&l->sets);
 }
 
-static bool is_same(const struct forecast_set *a, const struct forecast_set *b)
+static bool is_of(const struct remembered *r, const struct forecast_set *set)
 {
-    return a->count == b->count && a->device->hash == b->device->hash &&
-           memcmp(a->kinds, b->kinds, a->count * sizeof a->kinds[0]) == 0;
+    return r->count == set->count && r->device == set->device->hash &&
+           memcmp(r->kinds, set->kinds, r->count * sizeof r->kinds[0]) == 0;
 }
 
 static void together(void *context, const struct forecast_set *set,
@@ -190,7 +192,7 @@ static void together(void *context, const struct forecast_set *set,
     struct learnt *l = context;
     uint64_t hash = hash_bytes(set->kinds, set->count * sizeof set->kinds[0], set->device->hash);
     struct remembered *r = hash_map_get(&l->sets, hash);
-    if (r && is_same(&r->set, set)) {
+    if (r && is_of(r, set)) {
         *ret_answer = r->answer;
         return;
     }
@@ -202,7 +204,9 @@ static void together(void *context, const struct forecast_set *set,
     r = malloc(sizeof *r);
     if (!r)
         return;
-    *r = (struct remembered){.set = *set, .answer = *ret_answer};
+    *r = (struct remembered){
+        .device = set->device->hash, .count = set->count, .answer = *ret_answer};
+    memcpy(r->kinds, set->kinds, set->count * sizeof set->kinds[0]);
     if (hash_map_put(&l->sets, hash, r) < 0)
         free(r);
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -240,6 +241,26 @@ static void test_kinds_by_device(void **state)
     learnt_free(l);
 }
 
+/* Who asks may be gone when another asks the same: its device is told by its hash. */
+static void test_answers_outlive_who_asked(void **state)
+{
+    uint32_t kinds[TASKS];
+    struct learnt *l = open_learnt(kinds);
+    const struct forecast *f = learnt_forecast(l);
+    struct forecast_answer answers[3];
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct forecast_device *own = malloc(sizeof *own);
+        assert_non_null(own);
+        *own = device;
+        struct forecast_set set = {.device = own, .count = 2, .kinds = {kinds[2], kinds[5]}};
+        f->together(f->context, &set, &answers[i]);
+        free(own);
+    }
+    assert_true(answers[0].pd[1] == answers[1].pd[1] && answers[0].pd[1] == answers[2].pd[1]);
+    learnt_free(l);
+}
+
 static void test_sojourn(void **state)
 {
     (void)state;
@@ -261,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_learns_from_measurements),
         cmocka_unit_test(test_pd_of_another_batch_size),
         cmocka_unit_test(test_latency_of_a_service),
+        cmocka_unit_test(test_answers_outlive_who_asked),
         cmocka_unit_test(test_sojourn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
