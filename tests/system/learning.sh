@@ -14,7 +14,7 @@ end_all() { "$gpumux" cancel --grace 0s "$@" > /dev/null; "$gpumux" wait --timeo
 device_of() { field "$1" 'devices[0]'; }
 
 metric() { curl -sS --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | awk -v name="gpumux_learnt_$1" '$1 == name { print $2 }'; }
-are() { sleep 0.3; [ "$(metric "$1")" -ge "$2" ]; } # they come slowly: looking often costs more than it brings
+are() { sleep 0.5; [ "$(metric "$1")" -ge "$2" ]; } # they come slowly: looking often costs more than it brings
 # is_kept: every measurement is in the file, which has their number after its head and one more.
 is_kept() { [ "$(od -An -tu8 -j32 -N8 "$state/learnt/measurements")" -eq "$(metric measurements_total)" ]; }
 
@@ -23,7 +23,7 @@ knows() {
     api GET "/v1/workloads/$1/explain" \
         | jq -e "[.candidates[] | {(.device): .pd}] | add | .\"$bad\" > .\"$good\" and .\"$good\" > 0"
 }
-is_decided() { show "$1" | jq -e '.state == "running" or (.text | startswith("where there is room"))'; }
+is_decided() { sleep 0.1; show "$1" | jq -e '.state == "running" or (.text | startswith("where there is room"))'; }
 # goes_well NAME: a new task goes beside the better neighbour. Its id is in $task.
 goes_well() {
     task=$(learner "$1")
