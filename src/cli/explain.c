@@ -25,6 +25,11 @@ static int show(const json_t *answer)
     const json_t *candidates = json_object_get(answer, "candidates");
     printf("%lld, by policy %s: %s\n", (long long)json_number(answer, "id", 0),
            json_text(answer, "policy", ""), json_text(answer, "text", ""));
+    const json_t *measured = json_object_get(answer, "measured_pd");
+    if (json_is_number(measured))
+        printf("where it runs it takes %.2f times as long as alone; %.2f was predicted\n",
+               json_number_value(measured),
+               json_number_value(json_object_get(answer, "predicted_pd")));
     output_table_init(&t, titles);
     for (size_t i = 0; i < json_array_size(candidates); i++) {
         const json_t *c = json_array_get(candidates, i);

@@ -35,6 +35,8 @@ void attempt_attach(struct cluster *c, struct workload *w, struct node *n)
     n->open_count++;
     w->booked_boot_ms = c->now.boot_ms;
     w->misplaced_since_ms = 0;
+    w->measured_pd = w->predicted_pd = 0;
+    w->is_slowness_told = false;
     if (!w->status.off_device)
         inventory_book(c, w);
     inventory_refresh_node(c, n);

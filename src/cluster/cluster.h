@@ -84,8 +84,9 @@ enum cluster_event_kind {
     CLUSTER_SUSPEND,
     CLUSTER_RESUME,
     CLUSTER_DRAIN, /* or undrain: `on` */
-    CLUSTER_LEARN, /* something was learnt of a workload; no reply. One that can go on elsewhere, and is
-                      for long much slower than was expected where it is, is queued again */
+    CLUSTER_LEARN, /* something was learnt of a workload; no reply */
+    CLUSTER_MEASURED, /* how slow a workload is where it runs; no reply. One that can go on elsewhere, and
+                         is for long much slower than was predicted, is queued again */
     CLUSTER_FORECAST, /* config.forecast would now answer otherwise, or knows more; no reply */
     CLUSTER_NODE_HELLO,
     CLUSTER_NODE_REPORT,
@@ -135,6 +136,12 @@ struct cluster_event {
             uint64_t workload;
             struct policy_known known; /* as of now; it replaces what was known */
         } learn;
+        struct {
+            uint64_t workload;
+            int attempt;
+            double pd,
+                predicted_pd; /* > 0; the latter from before anybody measured them together */
+        } measured;
         struct {
             const bool *known; /* by kind, of as many as are counted: workloads of that program are
                                   of that kind from now on */
@@ -283,6 +290,8 @@ struct cluster_candidate {
 enum { CLUSTER_CANDIDATES_MAX = 64 };
 struct cluster_explanation {
     char text[WORKLOAD_TEXT_MAX]; /* the decision */
+    double measured_pd,
+        predicted_pd; /* where it runs, see CLUSTER_MEASURED; 0: it was not measured */
     size_t count;
     struct cluster_candidate candidates[CLUSTER_CANDIDATES_MAX]; /* the best first */
 };

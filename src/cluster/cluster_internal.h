@@ -105,6 +105,9 @@ struct workload {
     bool reclaimed;             /* it is stopped because it borrowed */
     bool misplaced;             /* or because it is much slower than expected */
     int64_t misplaced_since_ms; /* 0: it is not */
+    double measured_pd;         /* where it is; 0: it was not measured there */
+    double predicted_pd;        /* likewise */
+    bool is_slowness_told;
 
     struct timer timer; /* back-off, or repeating what is unconfirmed */
 
@@ -194,6 +197,7 @@ struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
                               const struct policy_known *known, uint32_t allowance);
 /* Something was learnt of one. */
 void workload_learn(struct cluster *c, const struct cluster_event *event);
+void workload_measured(struct cluster *c, const struct cluster_event *event);
 /* Or of all, and some are of kinds that are known now. */
 void workload_forecast(struct cluster *c, const struct cluster_event *event);
 void workload_free(struct cluster *c, struct workload *w);

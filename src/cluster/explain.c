@@ -141,7 +141,8 @@ int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explana
     struct policy_waiting waiting = queue_waiting(c, w);
     inventory_snapshot(c, &x.snapshot);
     if (!c->failed) {
-        *ret = (struct cluster_explanation){0};
+        *ret = (struct cluster_explanation){.measured_pd = w->measured_pd,
+                                            .predicted_pd = w->predicted_pd};
         x.snapshot.waiting = &waiting;
         x.snapshot.waiting_count = 1;
         (void)queue_decide(c, &x.snapshot, &x.outcome);

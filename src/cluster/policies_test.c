@@ -276,7 +276,8 @@ static void test_what_is_learnt_counts(void **state)
     fixture_close(&f);
 }
 
-/* Measured to be slow for a minute, and able to go on elsewhere: it is queued again. */
+/* Measured to be slow for a minute, and able to go on elsewhere: it is queued again. It is told once, of those
+ * too that have to stay. */
 static void test_a_bad_placement_is_undone(void **state)
 {
     (void)state;
@@ -287,24 +288,54 @@ static void test_a_bad_placement_is_undone(void **state)
         uint64_t session = hello(&f, "a");
         uint64_t id = submit_known(&f, 0, 6e6, checkpoints);
         report(&f, "a", session, id, 1, ATTEMPT_RUNNING);
-        struct cluster_event event = {.kind = CLUSTER_LEARN};
-        size_t stops = 0;
-        event.learn.workload = id;
-        event.learn.known =
-            (struct policy_known){.kind = TASK_KIND, .alone_ms = 6e6, .checkpoints = checkpoints};
+        size_t stops = 0, told = 0;
         for (int second = 0; second < 70 && stops == 0; second += 10) {
-            event.learn.known.pd = recovers && second == 30 ? 1.1 : 1.7; /* expected: 1 */
+            struct cluster_event event = {.kind = CLUSTER_MEASURED};
+            event.measured.workload = id;
+            event.measured.attempt = 1;
+            event.measured.pd = recovers && second == 30 ? 1.1 : 1.7;
+            event.measured.predicted_pd = 1.05;
             f.now.boot_ms += 10000;
             step(&f, &event);
             stops += count_of(&f, CLUSTER_SEND_STOP);
+            told += logged(&f, "slowed");
         }
         assert_int_equal(stops, checkpoints && !recovers);
+        assert_int_equal(told, 1);
         if (stops) {
             end(&f, session, id, 1);
             assert_true(logged(&f, "requeued"));
         }
         fixture_close(&f);
     }
+}
+
+/* What was measured is shown beside what was predicted, for as long as the attempt that it was of. */
+static void test_what_was_measured_is_explained(void **state)
+{
+    struct fixture f;
+    struct cluster_explanation *x = malloc(sizeof *x);
+    (void)state;
+    assert_non_null(x);
+    open_with(&f, "gpumux");
+    uint64_t session = hello(&f, "a");
+    uint64_t id = submit_known(&f, 0, 0, false);
+    report(&f, "a", session, id, 1, ATTEMPT_RUNNING);
+    struct cluster_event event = {.kind = CLUSTER_MEASURED};
+    event.measured.workload = id;
+    event.measured.attempt = 2; /* an echo of another one */
+    event.measured.pd = 1.4;
+    event.measured.predicted_pd = 1.1;
+    step(&f, &event);
+    assert_int_equal(cluster_explain(f.cluster, id, x), 0);
+    assert_true(x->measured_pd == 0);
+    event.measured.attempt = 1;
+    step(&f, &event);
+    assert_false(logged(&f, "slowed"));
+    assert_int_equal(cluster_explain(f.cluster, id, x), 0);
+    assert_true(x->measured_pd == 1.4 && x->predicted_pd == 1.1);
+    free(x);
+    fixture_close(&f);
 }
 
 int main(void)
@@ -318,6 +349,7 @@ int main(void)
         cmocka_unit_test(test_a_round_moves_who_has_a_checkpoint),
         cmocka_unit_test(test_what_is_learnt_counts),
         cmocka_unit_test(test_a_bad_placement_is_undone),
+        cmocka_unit_test(test_what_was_measured_is_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

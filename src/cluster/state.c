@@ -263,35 +263,34 @@ static void change_kind(struct cluster *c, struct workload *w, uint32_t kind)
     queue_consider(c, w);
 }
 
-/* What was expected of it where it runs; 0: nothing. */
-static double expected_pd(struct cluster *c, const struct workload *w)
-{
-    size_t devices[WORKLOAD_DEVICES_MAX];
-    struct policy_snapshot snapshot;
-    double pd = 0;
-    inventory_snapshot(c, &snapshot);
-    size_t count = snapshot.fleet && w->booked ? inventory_devices(c, w, devices) : 0;
-    for (size_t k = 0; k < count; k++) {
-        const struct fleet_device *d = &c->fleet.devices[devices[k]];
-        for (size_t i = 0; i < d->member_count; i++)
-            if (d->members[i].workload == w->id)
-                pd = fmax(pd, c->fleet.classes[d->class_index].answer.pd[i]);
-    }
-    return pd;
-}
-
-/* A placement that turns out bad is undone. */
+/* A placement that turns out bad is told, and undone if it can be. */
 static void judge_placement(struct cluster *c, struct workload *w)
 {
-    double expected = expected_pd(c, w);
-    bool is_bad = expected > 0 && w->known.checkpoints && w->status.state == WORKLOAD_RUNNING &&
-                  w->known.pd > MISPLACED_PD * expected;
-    if (!is_bad)
+    bool is_bad =
+        w->status.state == WORKLOAD_RUNNING && w->measured_pd > MISPLACED_PD * w->predicted_pd;
+    if (!is_bad) {
         w->misplaced_since_ms = 0;
-    else if (!w->misplaced_since_ms)
+        return;
+    }
+    if (!w->misplaced_since_ms)
         w->misplaced_since_ms = c->now.boot_ms;
-    else if (c->now.boot_ms - w->misplaced_since_ms >= MISPLACED_MS)
+    if (!w->is_slowness_told)
+        action_log(c, event_slowed, w->id, w->status.attempts_total, w->node->info.name,
+                   "it takes %.2f times as long as alone; %.2f was predicted", w->measured_pd,
+                   w->predicted_pd);
+    w->is_slowness_told = true;
+    if (c->judges && w->known.checkpoints && c->now.boot_ms - w->misplaced_since_ms >= MISPLACED_MS)
         stop_misplaced(c, w);
+}
+
+void workload_measured(struct cluster *c, const struct cluster_event *event)
+{
+    struct workload *w = workload_find(c, event->measured.workload);
+    if (!w || !w->node || w->status.attempts_total != event->measured.attempt)
+        return;
+    w->measured_pd = event->measured.pd;
+    w->predicted_pd = event->measured.predicted_pd;
+    judge_placement(c, w);
 }
 
 void workload_learn(struct cluster *c, const struct cluster_event *event)
@@ -308,7 +307,6 @@ void workload_learn(struct cluster *c, const struct cluster_event *event)
     if (booked) {
         inventory_book(c, w);
         queue_room_appeared(c); /* others may be better off beside it, or waiting */
-        judge_placement(c, w);
     }
 }
 

@@ -25,6 +25,9 @@ static void handle(struct cluster *c, const struct cluster_event *event)
     case CLUSTER_LEARN:
         workload_learn(c, event);
         break;
+    case CLUSTER_MEASURED:
+        workload_measured(c, event);
+        break;
     case CLUSTER_FORECAST:
         workload_forecast(c, event);
         break;

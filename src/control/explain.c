@@ -50,6 +50,8 @@ static int explain(struct error *e, struct control *c, uint64_t id, struct str *
         json_put_uint(json_key(&w, "id"), id);
         json_put_string(json_key(&w, "policy"), c->cluster_config.policy->name);
         json_put_string(json_key(&w, "text"), x->text);
+        put_known(json_key(&w, "measured_pd"), x->measured_pd > 0, x->measured_pd);
+        put_known(json_key(&w, "predicted_pd"), x->measured_pd > 0, x->predicted_pd);
         json_begin_array(json_key(&w, "candidates"));
         for (size_t i = 0; i < x->count; i++)
             put_candidate(&w, &x->candidates[i]);

@@ -13,6 +13,7 @@ enum {
     SPEEDS_COUNTED = 16,              /* the mean of a speed alone forgets what is older */
     TRAIN_AFTER_MIN = 12,             /* new measurements, and this part of those there were: */
     TRAIN_AFTER_PART = 4,
+    TELL_MS = 10 * 1000, /* between two times that one is told to be slow */
 };
 static const double watch_step_s_max = 10; /* between two reports that are one watch */
 static const double watch_memory_s = 600;  /* the means of a program alone forget what is older */
@@ -28,6 +29,12 @@ struct watched_member {
     size_t kept;
     int64_t next_ms; /* not before is one kept again */
     int64_t interval_ms;
+    /* How it fares here: */
+    double predicted_pd;    /* 0: it is not measured yet */
+    double measured_log_pd; /* mean */
+    size_t measured;        /* measurements of that */
+    double told_log_pd;
+    int64_t told_ms; /* 0: never */
 };
 
 /* A device, and who is together there. */
@@ -49,6 +56,8 @@ struct learning {
     bool is_due[PROGRAMS_MAX]; /* of these, what they are alone */
     bool has_measured;         /* more of who slows whom */
     bool changed;              /* any of that, or what it was told at once */
+    size_t outcome_count;      /* that were not taken yet */
+    struct learning_outcome outcomes[LEARNING_OUTCOMES_MAX];
     uint64_t programs_version, measurements_version;
 };
 
@@ -249,6 +258,56 @@ int learning_restore(struct learning *l, struct programs *programs,
     return r;
 }
 
+/* ---- outcomes ---- */
+
+bool learning_take_outcome(struct learning *l, struct learning_outcome *ret_outcome)
+{
+    if (l->outcome_count == 0)
+        return false;
+    *ret_outcome = l->outcomes[--l->outcome_count];
+    return true;
+}
+
+/* One more measurement of its PD. */
+static void fare(struct learning *l, struct watched_member *m, const struct learning_report *r,
+                 size_t i, double log_pd)
+{
+    const struct program *p = programs_at(l->programs, r->members[i].program);
+    if (p->kind != WORKLOAD_TASK || l->outcome_count == LEARNING_OUTCOMES_MAX)
+        return;
+    m->measured += m->measured < SPEEDS_COUNTED;
+    m->measured_log_pd += (log_pd - m->measured_log_pd) / (double)m->measured;
+    if (m->measured < OBSERVATIONS_PATTERN_MIN)
+        return;
+    bool is_slower = m->measured_log_pd > log(drift_ratio * m->predicted_pd);
+    bool is_news = m->told_ms == 0 || fabs(m->measured_log_pd - m->told_log_pd) > drift_part;
+    if (!is_news && !(is_slower && r->now_ms - m->told_ms >= TELL_MS))
+        return;
+    m->told_ms = r->now_ms;
+    m->told_log_pd = m->measured_log_pd;
+    l->outcomes[l->outcome_count++] = (struct learning_outcome){.workload = r->members[i].workload,
+                                                                .attempt = r->members[i].attempt,
+                                                                .pd = exp(m->measured_log_pd),
+                                                                .predicted_pd = m->predicted_pd};
+}
+
+/* What is thought of those who are there, before the first of them is measured. */
+static void predict(const struct learning *l, struct watch *w, const struct learning_report *r)
+{
+    const struct forecast *f = learning_forecast(l);
+    struct forecast_set set = {.device = r->type};
+    struct forecast_answer answer;
+    if (w->members[0].predicted_pd > 0)
+        return;
+    for (size_t i = 0; i < r->count; i++)
+        (void)forecast_set_add(&set, r->members[i].program);
+    f->together(f->context, &set, &answer);
+    for (size_t i = 0; i < r->count; i++)
+        for (size_t k = 0; k < set.count; k++)
+            if (set.kinds[k] == r->members[i].program)
+                w->members[i].predicted_pd = answer.pd[k];
+}
+
 /* ---- alone ---- */
 
 /* A measurement of its speed that is new, and of the set as it is. */
@@ -321,6 +380,9 @@ static void watch_alone(struct learning *l, struct watch *w, const struct learni
             fmax(alone->memory_part, (double)m->memory_bytes / (double)r->type->memory_bytes);
     if (is_measured(w, r, 0)) {
         w->members[0].began_ms = r->now_ms - m->speed_since_ms;
+        predict(l, w, r);
+        if (alone->speeds > 0)
+            fare(l, &w->members[0], r, 0, log(alone->samples_per_s / m->samples_per_s));
         learn_speed(l, alone, m->samples_per_s);
     }
     settle(l, m->program, p, alone, r->type);
@@ -364,9 +426,12 @@ static void watch_together(struct learning *l, struct watch *w, const struct lea
         struct watched_member *m = &w->members[i];
         if (alone[i]->speeds == 0 || !is_measured(w, r, i))
             continue;
+        double log_pd = log(alone[i]->samples_per_s / r->members[i].samples_per_s);
         m->began_ms = r->now_ms - r->members[i].speed_since_ms;
-        m->log_sum += log(alone[i]->samples_per_s / r->members[i].samples_per_s);
+        m->log_sum += log_pd;
         m->count++;
+        predict(l, w, r);
+        fare(l, m, r, i, log_pd);
         if (r->now_ms < m->next_ms)
             continue;
         kept = keep(l, r, alone, i, exp(m->log_sum / (double)m->count)) || kept;

@@ -26,6 +26,7 @@
 enum {
     LEARNING_SETTLE_MS = 500,
     LEARNING_MEMBERS_MAX = FORECAST_MEMBERS_MAX,
+    LEARNING_OUTCOMES_MAX = 1024,
     LEARNING_DEVICES_MAX = 1 << 16, /* that are watched; then all watching begins anew */
 };
 
@@ -70,6 +71,18 @@ struct learning_report {
     int64_t now_ms; /* boot clock */
 };
 void learning_report(struct learning *l, const struct learning_report *report);
+
+/* How a task fares where it is, beside what was predicted of that before it was measured there. */
+struct learning_outcome {
+    uint64_t workload;
+    int attempt;
+    double pd, predicted_pd; /* > 0 */
+};
+/*
+ * One that there is to tell: at first, when it has changed, and again and again while it is slower than
+ * predicted. At most LEARNING_OUTCOMES_MAX wait to be taken; others are told later. False: there is none.
+ */
+bool learning_take_outcome(struct learning *l, struct learning_outcome *ret_outcome);
 
 /*
  * Lets what was learnt since the last time count in the forecast's answers, all at once: whatever was

@@ -296,6 +296,48 @@ static void test_together(void **state)
     learning_free(w.learning);
 }
 
+static double outcome_of(const struct world *w, uint64_t workload, double *ret_predicted_pd)
+{
+    struct learning_outcome o;
+    double pd = 0;
+    while (learning_take_outcome(w->learning, &o))
+        if (o.workload == workload) {
+            assert_int_equal(o.attempt, 1);
+            pd = o.pd;
+            *ret_predicted_pd = o.predicted_pd;
+        }
+    return pd;
+}
+
+/* What was predicted of a pair stands beside what is measured, and the next time that is what is predicted. */
+static void test_what_was_predicted(void **state)
+{
+    struct world w;
+    double predicted = 0;
+    (void)state;
+    open_world(&w);
+    play_alone(&w, 0, 8000);
+    play_alone(&w, 1, 8000);
+    assert_true(fabs(outcome_of(&w, 1, &predicted) - 1) < 0.01 && predicted == 1);
+    publish(&w);
+    play_pair(&w, 0, 1, 2.5, 3000); /* two spans are not enough */
+    assert_true(outcome_of(&w, 3, &predicted) == 0);
+    play_pair(&w, 0, 1, 2.5, 8000);
+    assert_true(fabs(outcome_of(&w, 5, &predicted) - 2.5) < 0.01 && predicted == 1);
+    publish(&w);
+    play_pair(&w, 0, 1, 2.5, 60000);
+    struct learning_outcome o;
+    size_t told = 0;
+    for (; learning_take_outcome(w.learning, &o); told++)
+        assert_true(fabs(o.pd - 2.5) < 0.01 && fabs(o.predicted_pd - 2.5) < 0.01);
+    assert_int_equal(told, 2); /* once of each: it is as predicted */
+    play_pair(&w, 0, 1, 5, 60000);
+    for (told = 0; learning_take_outcome(w.learning, &o); told++)
+        assert_true(fabs(o.pd - 5) < 0.01 && fabs(o.predicted_pd - 2.5) < 0.01);
+    assert_in_range(told, 8, 12); /* and again, for whoever waits until it is too long */
+    learning_free(w.learning);
+}
+
 /* What was measured before the other came, with one that is not known, that does not move, or that is
  * slowed on another device, says nothing. */
 static void test_what_is_not_learnt(void **state)
@@ -413,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_alone),
         cmocka_unit_test(test_drift),
         cmocka_unit_test(test_together),
+        cmocka_unit_test(test_what_was_predicted),
         cmocka_unit_test(test_what_is_not_learnt),
         cmocka_unit_test(test_a_model),
         cmocka_unit_test(test_a_restart_forgets_nothing),

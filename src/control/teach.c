@@ -5,7 +5,7 @@
 #include "control/control_internal.h"
 
 /* Between two forecasts, and so many times as long as it took to judge by the last one. */
-enum { FORECAST_MS = 1000, FORECAST_REST = 100 };
+enum { FORECAST_MS = 1000, FORECAST_REST = 200 };
 enum { ROOM_MS = 1000 }; /* between two times that programs are forgotten for others */
 /* By then a workload that was described is live, or was refused. */
 enum { SUBMITTING_MS = 60 * 1000 };
@@ -94,9 +94,23 @@ void control_learn(struct control *c, const struct node_link *link, const char *
 
 /* ---- what was learnt ---- */
 
+static void tell_outcomes(struct control *c)
+{
+    struct learning_outcome o;
+    while (c->cluster && learning_take_outcome(c->learning, &o)) {
+        struct cluster_event event = {.kind = CLUSTER_MEASURED,
+                                      .measured = {.workload = o.workload,
+                                                   .attempt = o.attempt,
+                                                   .pd = o.pd,
+                                                   .predicted_pd = o.predicted_pd}};
+        (void)control_step(c, &event);
+    }
+}
+
 void control_learn_tick(struct control *c, int64_t now_boot_ms)
 {
     keeper_tick(c->keeper, now_boot_ms);
+    tell_outcomes(c);
     if (!c->cluster || now_boot_ms < c->forecast_due_boot_ms || !learning_publish(c->learning))
         return;
     bool *known = calloc(PROGRAMS_MAX, sizeof *known);

@@ -40,7 +40,6 @@ struct policy_known {
     uint32_t program; /* the kind that it will be once the forecast knows it; not for policies */
     double alone_ms;  /* time that it has left to run, alone at its user's batch; 0: not known */
     bool checkpoints; /* it can go on elsewhere from where it was */
-    double pd;        /* measured where it runs; 0: not */
 };
 
 struct policy_waiting {

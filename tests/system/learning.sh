@@ -23,6 +23,7 @@ knows() {
     api GET "/v1/workloads/$1/explain" \
         | jq -e "[.candidates[] | {(.device): .pd}] | add | .\"$bad\" > .\"$good\" and .\"$good\" > 0"
 }
+is_told() { sleep 0.2; "$gpumux" explain "$1" | grep 'where it runs it takes .* was predicted'; }
 is_decided() { sleep 0.1; show "$1" | jq -e '.state == "running" or (.text | startswith("where there is room"))'; }
 # goes_well NAME: a new task goes beside the better neighbour. Its id is in $task.
 goes_well() {
@@ -46,6 +47,7 @@ for round in 1 2 3 4; do
     echo "-- beside both, round $round"
     second=$(learner second) third=$(learner third)
     wait_until "they were measured" are measurements_total $((12 * round))
+    wait_until "what was predicted is shown beside what is measured" is_told "$second"
     end_all "$second" "$third"
     ! goes_well fourth || break
     [ $round != 4 ] || fail "it is not beside the better neighbour: $("$gpumux" explain "$task")"

@@ -93,17 +93,33 @@ static struct row random_row(struct world *w)
 static struct policy_known random_known(struct world *w)
 {
     return (struct policy_known){.kind = (uint32_t)world_below(w, FORECAST_MODEL_KINDS),
+                                 .program = (uint32_t)world_below(w, FORECAST_MODEL_KINDS),
                                  .alone_ms =
                                      (double)world_below(w, 2) * (double)world_below(w, 500),
-                                 .checkpoints = world_chance(w, 50),
-                                 .pd = (double)world_below(w, 4)};
+                                 .checkpoints = world_chance(w, 50)};
 }
 
 static void learn(struct world *w)
 {
     struct cluster_event event = {.kind = CLUSTER_LEARN};
-    event.learn.workload = 1 + world_below(w, w->last_id + 1);
-    event.learn.known = random_known(w);
+    uint64_t workload = 1 + world_below(w, w->last_id + 1);
+    bool known[FORECAST_MODEL_KINDS];
+    if (world_chance(w, 40)) {
+        event.learn.workload = workload;
+        event.learn.known = random_known(w);
+    } else if (world_chance(w, 70)) {
+        event.kind = CLUSTER_MEASURED;
+        event.measured.workload = workload;
+        event.measured.attempt = 1 + (int)world_below(w, 2);
+        event.measured.pd = 1 + (double)world_below(w, 3);
+        event.measured.predicted_pd = 1;
+    } else {
+        event.kind = CLUSTER_FORECAST;
+        event.forecast.known = known;
+        event.forecast.count = FORECAST_MODEL_KINDS;
+        for (size_t i = 0; i < FORECAST_MODEL_KINDS; i++)
+            known[i] = i > 0 && world_chance(w, 50);
+    }
     control_step(w, &event, NULL, NULL);
 }
 
