@@ -15,7 +15,7 @@ enum {
     SLEEP_NS_MIN = 50 * 1000, /* a shorter sleep costs more than the lateness that it saves */
     LOCK_YIELDS = 8,          /* most hold the lock for some microseconds */
     LOCK_PAUSE_NS_MIN = 20 * 1000,
-    LOCK_PAUSE_NS_MAX = 320 * 1000,
+    LOCK_PAUSE_NS_MAX = 2560 * 1000,
 };
 enum { STREAM_PRIORITIES = 1 + CUDA_PRIORITY_LEAST - CUDA_PRIORITY_GREATEST };
 #define UTILISATION_WINDOW_NS UINT64_C(200000000)
