@@ -12,8 +12,7 @@ pid=$(pid_of t0 1)
 add_node n2
 ends "$brief" succeeded
 
-waits=$(submit "$(jq -nc --arg go "$work/go" \
-    '{name: "t2", command: ["sh", "-c", "until [ -e \($go) ]; do sleep 0.01; done"]}')")
+waits=$(submit "{\"name\": \"t2\", \"command\": $(json_shell "until [ -e $work/go ]; do sleep 0.01; done")}")
 wait_field "$waits" state running
 where=$(field "$waits" node)
 cable cut "$where"

@@ -28,7 +28,7 @@ network() {
             [ $status = 77 ] && skip "$(cat "$work/switch.out")"
             fail "no network: $(cat "$work/switch.out")"
         fi
-        sleep 0.02
+        pause 0.02
     done
     disown $pid # nobody has to be told when it is killed at the end
 }
@@ -72,8 +72,7 @@ says() { [ "$(grep -c -- "$2" "$work/$1.log")" -ge "${3:-1}" ]; }
 
 # submit_task LABEL MS: a task that writes its life into the journal; prints its id.
 submit_task() {
-    submit "$(jq -nc --arg task "$task" --arg journal "$journal" --arg name "$1" --arg ms "$2" \
-        '{name: $name, command: [$task, $journal, $name, "2", $ms]}')"
+    submit "{\"name\": \"$1\", \"command\": $(json_words "$task" "$journal" "$1" 2 "$2")}"
 }
 # journal_says WHAT LABEL ATTEMPT
 journal_says() { grep -q "^$1 $2 $3 " "$journal"; }
@@ -81,6 +80,6 @@ journal_says() { grep -q "^$1 $2 $3 " "$journal"; }
 life() { awk -v label="$1" '$2 == label { printf "%s%s%s", sep, $1, $3; sep = " " }' "$journal"; }
 # pid_of LABEL ATTEMPT: as it wrote it.
 pid_of() { awk -v label="$1" -v attempt="$2" '$1 == "start" && $2 == label && $3 == attempt { print $4 }' "$journal"; }
-attempts_of() { show "$1" | jq '.attempts | length'; }
+attempts_of() { field "$1" 'attempts[].number' | grep -c .; }
 # settled NAME: nothing of what ran there is left to be told.
 settled() { [ -z "$(ls "$work/$1/node/attempts")" ]; }

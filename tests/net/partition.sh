@@ -21,7 +21,7 @@ if kill -0 "$pid" 2> /dev/null; then fail "two copies live"; fi
 wait_field "$id" node n2
 wait_field "$id" state running
 [ "$(life t0)" = "start1 start2" ] || fail "its life was: $(life t0)"
-show "$id" | jq -e '.attempts[0].lost and (.attempts[0].node == "n1")' > /dev/null || fail "attempt 1 is not lost"
+[ "$(field "$id" 'attempts[0].lost,attempts[0].node')" = $'true\nn1' ] || fail "attempt 1 is not lost"
 
 cable heal n1
 wait_until "the node is back" is_connected n1

@@ -1,11 +1,14 @@
 /*
- * ask [-d JSON] SOCKET PATH FIELD [SECONDS VALUE...]: a field of what the API answers to a GET, or to a POST of JSON, as
- * `curl | jq -r` would print it, for a fraction of their time: a test that waits asks often. FIELD is written as in jq:
- * nodes[0].connected, or with an element by one of its strings, limits[name=rate].value. What it answers else goes to
- * standard error.
+ * ask [-X METHOD] [-d JSON] SOCKET PATH [FIELD [SECONDS VALUE...]]: what the API answers, or a field of it as
+ * `curl | jq -r` would print it, for a fraction of their time: a test that waits asks often. With JSON it is a POST. FIELD
+ * is written as in jq: nodes[0].connected, every element's attempts[].text, a line each, several by attempt,failures; or
+ * with an element by one of its strings, limits[name=rate].value. What it answers else goes to standard error.
  *
  * With SECONDS it asks until the field has one of the values, also while nobody listens, and prints the last it had in any
  * case. Exits with 1 if it was none of them, or could not be had.
+ *
+ * ask -s FILE [-X METHOD] [-d JSON] SOCKET PATH: prints the answer's status, and leaves what was answered in FILE.
+ * ask -f FILE FIELD: of a FILE.
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -25,8 +28,10 @@ enum {
 };
 
 struct question {
-    const char *body; /* NULL: a GET */
-    const char *socket, *path, *field;
+    const char *method, *body; /* NULL: none */
+    const char *socket, *path;
+    const char *field;       /* NULL: all of it */
+    const char *status_file; /* NULL: its status is not asked for */
 };
 
 struct answer {
@@ -58,10 +63,9 @@ static bool exchange(const struct question *q, struct answer *answer)
 {
     char head[1024];
     size_t body_length = q->body ? strlen(q->body) : 0;
-    int length = snprintf(head, sizeof head,
-                          "%s %s HTTP/1.0\r\nHost: gpumux\r\nContent-Type: application/json\r\n"
-                          "Content-Length: %zu\r\n\r\n",
-                          q->body ? "POST" : "GET", q->path, body_length);
+    int length = snprintf(
+        head, sizeof head, "%s %s HTTP/1.0\r\nHost: gpumux\r\n%sContent-Length: %zu\r\n\r\n",
+        q->method, q->path, q->body ? "Content-Type: application/json\r\n" : "", body_length);
     int fd = connect_to(q->socket);
     bool sent = fd >= 0 && length < (int)sizeof head &&
                 send(fd, head, (size_t)length, MSG_NOSIGNAL) == length &&
@@ -76,15 +80,14 @@ static bool exchange(const struct question *q, struct answer *answer)
     return n == 0;
 }
 
-/* NULL: it is no success, or no JSON. */
-static json_t *parse(const struct answer *answer)
+/* Its status, and where its body begins. 0: it is no answer. */
+static long status_of(const struct answer *answer, const char **ret_body)
 {
     const char *status = strchr(answer->bytes, ' '), *body = strstr(answer->bytes, "\r\n\r\n");
-    if (!status || status[1] != '2' || !body) {
-        fprintf(stderr, "%s\n", body ? body + 4 : answer->bytes);
-        return NULL;
-    }
-    return json_loads(body + 4, JSON_DECODE_ANY, NULL);
+    if (!status || !body)
+        return 0;
+    *ret_body = body + 4;
+    return strtol(status + 1, NULL, 10);
 }
 
 /* "name=rate": the element whose member of that name is this string. NULL: there is none. */
@@ -99,41 +102,82 @@ static const json_t *find_element(const json_t *list, const char *name, const ch
     return NULL;
 }
 
-/* What is not there is null, as in jq. */
-static const json_t *find(const json_t *at, const char *field)
+static void put(FILE *out, const json_t *value)
 {
-    char copy[FIELD_BYTES_MAX], *rest = NULL;
-    snprintf(copy, sizeof copy, "%s", field);
-    for (char *part = strtok_r(copy, ".[]", &rest); part && at;
-         part = strtok_r(NULL, ".[]", &rest)) {
-        char *end, *value = strchr(part, '=');
-        unsigned long index = strtoul(part, &end, 10);
-        if (value) {
-            *value = '\0';
-            at = find_element(at, part, value + 1);
-        } else {
-            at = *end ? json_object_get(at, part) : json_array_get(at, index);
-        }
+    char *text =
+        value && !json_is_string(value) ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    fprintf(out, "%s\n", text ? text : value ? json_string_value(value) : "null");
+    free(text);
+}
+
+/* A line for each that the path leads to; what is not there is null, as in jq. */
+static void put_all(FILE *out, const json_t *at, const char *path)
+{
+    char part[FIELD_BYTES_MAX], *end;
+    path += *path == '.';
+    if (*path == '\0') {
+        put(out, at);
+        return;
     }
-    return at;
+    bool is_element = *path == '[';
+    path += is_element;
+    size_t length = strcspn(path, is_element ? "]" : ".[");
+    snprintf(part, sizeof part, "%.*s", (int)length, path);
+    const char *rest = path + length + (is_element && path[length] == ']');
+    char *value = strchr(part, '=');
+    if (!is_element) {
+        put_all(out, json_object_get(at, part), rest);
+    } else if (value) {
+        *value = '\0';
+        put_all(out, find_element(at, part, value + 1), rest);
+    } else if (length == 0) {
+        for (size_t i = 0; i < json_array_size(at); i++)
+            put_all(out, json_array_get(at, i), rest);
+    } else {
+        put_all(out, json_array_get(at, strtoul(part, &end, 10)), rest);
+    }
 }
 
-/* To be freed. */
-static char *text_of(const json_t *value)
+/* Of a JSON text; NULL: it is none. To be freed. */
+static char *fields_of(const char *json, const char *fields)
 {
-    if (!value)
-        return strdup("null");
-    return json_is_string(value) ? strdup(json_string_value(value))
-                                 : json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    char *text = NULL, copy[FIELD_BYTES_MAX], *rest = NULL;
+    size_t length;
+    json_t *root = json_loads(json, JSON_DECODE_ANY, NULL);
+    FILE *out = root ? open_memstream(&text, &length) : NULL;
+    snprintf(copy, sizeof copy, "%s", fields);
+    for (char *field = out ? strtok_r(copy, ",", &rest) : NULL; field;
+         field = strtok_r(NULL, ",", &rest))
+        put_all(out, root, field);
+    if (out)
+        fclose(out);
+    json_decref(root);
+    if (text && length > 0 && text[length - 1] == '\n')
+        text[length - 1] = '\0';
+    return text;
 }
 
-/* NULL: there was no answer. To be freed. */
+static char *status_and_file(const struct question *q, const char *body, long status)
+{
+    char *text = NULL;
+    FILE *file = fopen(q->status_file, "we");
+    bool kept = file && fputs(body, file) >= 0;
+    if (file && fclose(file) == 0 && kept && asprintf(&text, "%ld", status) < 0)
+        text = NULL;
+    return text;
+}
+
+/* NULL: there was no answer, or no success. To be freed. */
 static char *ask(const struct question *q, struct answer *answer)
 {
-    json_t *root = exchange(q, answer) ? parse(answer) : NULL;
-    char *text = root ? text_of(find(root, q->field)) : NULL;
-    json_decref(root);
-    return text;
+    const char *body = answer->bytes;
+    long status = exchange(q, answer) ? status_of(answer, &body) : 0;
+    if (q->status_file)
+        return status ? status_and_file(q, body, status) : NULL;
+    if (status >= 200 && status < 300)
+        return q->field ? fields_of(body, q->field) : strdup(body);
+    fprintf(stderr, "%s\n", body);
+    return NULL;
 }
 
 static bool is_one_of(const char *text, char **values)
@@ -144,35 +188,77 @@ static bool is_one_of(const char *text, char **values)
     return false;
 }
 
-int main(int argc, char **argv)
+static char *read_file(const char *path, struct answer *answer)
 {
-    struct answer answer = {.bytes = malloc(ANSWER_BYTES_MAX + 1)};
-    struct question q = {0};
-    if (argc > 2 && strcmp(argv[1], "-d") == 0) {
-        q.body = argv[2];
-        argv += 2;
-        argc -= 2;
-    }
-    if (argc < 4 || argc == 5 || !answer.bytes)
-        return 2;
-    q.socket = argv[1];
-    q.path = argv[2];
-    q.field = argv[3];
-    int64_t end_ms = now_ms() + (argc > 4 ? strtol(argv[4], NULL, 10) * 1000 : 0);
-    char *text = ask(&q, &answer);
-    bool is_wanted = argc == 4 ? text != NULL : is_one_of(text, argv + 5);
-    for (int pause_ms = PAUSE_MS_MIN; !is_wanted && now_ms() < end_ms;) {
-        usleep((unsigned)pause_ms * 1000);
-        pause_ms += pause_ms < PAUSE_MS_MAX ? PAUSE_MS_MIN : 0;
-        char *newer = ask(&q, &answer);
+    FILE *file = fopen(path, "re");
+    answer->length = file ? fread(answer->bytes, 1, ANSWER_BYTES_MAX, file) : 0;
+    answer->bytes[answer->length] = '\0';
+    if (file)
+        fclose(file);
+    return answer->bytes;
+}
+
+/* Asks until the field has one of the values, or the time is over; *ret_text is the last it had. */
+static bool wait_for(const struct question *q, struct answer *answer, int64_t end_ms, char **values,
+                     char **ret_text)
+{
+    char *text = NULL;
+    bool is_wanted = false;
+    for (int pause_ms = PAUSE_MS_MIN;;) {
+        char *newer = ask(q, answer);
         if (newer) {
             free(text);
             text = newer;
         }
-        is_wanted = is_one_of(newer, argv + 5);
+        is_wanted = is_one_of(newer, values);
+        if (is_wanted || now_ms() >= end_ms)
+            break;
+        usleep((unsigned)pause_ms * 1000);
+        pause_ms += pause_ms < PAUSE_MS_MAX ? PAUSE_MS_MIN : 0;
     }
-    if (text)
-        puts(text);
+    *ret_text = text;
+    return is_wanted;
+}
+
+int main(int argc, char **argv)
+{
+    struct answer answer = {.bytes = malloc(ANSWER_BYTES_MAX + 1)};
+    struct question q = {0};
+    const char *file = NULL;
+    for (int option; (option = getopt(argc, argv, "+X:d:s:f:")) >= 0;) {
+        if (option == 'X')
+            q.method = optarg;
+        else if (option == 'd')
+            q.body = optarg;
+        else if (option == 's')
+            q.status_file = optarg;
+        else if (option == 'f')
+            file = optarg;
+        else
+            return 2;
+    }
+    argv += optind;
+    argc -= optind;
+    if (!answer.bytes || (file ? argc != 1 : argc < 2 || argc == 4))
+        return 2;
+    char *text = NULL;
+    bool is_wanted = true;
+    if (file) {
+        text = fields_of(read_file(file, &answer), argv[0]);
+    } else {
+        q.method = q.method ? q.method : q.body ? "POST" : "GET";
+        q.socket = argv[0];
+        q.path = argv[1];
+        q.field = argc > 2 ? argv[2] : NULL;
+        if (argc > 4)
+            is_wanted =
+                wait_for(&q, &answer, now_ms() + strtol(argv[3], NULL, 10) * 1000, argv + 4, &text);
+        else
+            text = ask(&q, &answer);
+    }
+    if (text) /* a body is as it came */
+        printf("%s%s", text, file || q.field || q.status_file ? "\n" : "");
+    is_wanted = is_wanted && text;
     free(text);
     free(answer.bytes);
     return is_wanted ? 0 : 1;

@@ -42,10 +42,10 @@ mapfile -t ids < <("$gpumux" submit "$work/two.yaml")
 [ ${#ids[@]} = 2 ] || fail "two workloads gave ${#ids[@]} ids"
 exits 1 "$gpumux" wait "${ids[@]}"
 said 'failed (exit 3)'
-[ "$("$gpumux" submit - --quota 3g -o json < <(echo '{"command": ["true"], "name": "merged"}') | jq -r '.workloads[0].name')" = merged ] \
+[ "$("$ask" -f <("$gpumux" submit - --quota 3g -o json < <(echo '{"command": ["true"], "name": "merged"}')) 'workloads[0].name')" = merged ] \
     || fail "JSON from standard input"
 exits 0 "$gpumux" wait merged
-[ "$("$gpumux" describe merged -o json | jq .quota_bytes)" = $((3 << 30)) ] || fail "a flag over a file"
+[ "$("$ask" -f <("$gpumux" describe merged -o json) quota_bytes)" = $((3 << 30)) ] || fail "a flag over a file"
 exits 2 "$gpumux" submit "$work/two.yaml" --quota 3g
 exits 2 "$gpumux" submit --quota lots -- true
 said '--quota'
@@ -62,7 +62,7 @@ say looking
 exits 0 "$gpumux" ps
 said '^ID  *NAME  *KIND  *STATE'
 [ "$("$gpumux" ps -q --name one)" = "$id" ] || fail "ps by name"
-[ "$("$gpumux" ps -o json --state failed | jq -r '.workloads[].name')" = three ] || fail "ps by state"
+[ "$("$ask" -f <("$gpumux" ps -o json --state failed) 'workloads[].name')" = three ] || fail "ps by state"
 grep -q "^- id: $id" <("$gpumux" ps -a -o yaml) || fail "ps as YAML"
 # Six hundred that never run: it is about listing them, not about starting processes.
 hold=$("$gpumux" submit -d 0 --name hold -- sleep 1000)
@@ -88,7 +88,7 @@ node=$("$gpumux" nodes -q)
 exits 0 "$gpumux" top --once
 said 'DEVICE'
 burning=$("$gpumux" submit --name burning -- "$GPUMUX_BUILD/workloads/gpumux-burn" --step-ms 10 --batch 32)
-is_fast() { show "$burning" | jq -e '.usage.samples_per_s > 0'; }
+is_fast() { [[ $(field "$burning" usage.samples_per_s) =~ ^[0-9.]*[1-9] ]]; }
 wait_until "its speed is known" is_fast
 exits 0 "$gpumux" top --once
 said 'RAN  *SPEED  *SHARE'
@@ -97,7 +97,7 @@ exits 0 "$gpumux" describe burning
 "$gpumux" explain burning | grep -q "it runs here" || fail "explain says where it runs"
 said 'Uses.*, speed [0-9.]\+k\?/s samples'
 mute=$("$gpumux" submit -d 0 --name mute -- sleep 1000)
-is_slow() { show "$mute" | jq -e '.usage | type == "object" and .samples_per_s == null'; }
+is_slow() { [[ $(field "$mute" usage) == {* ]] && has "$mute" usage.samples_per_s null; }
 wait_until "what it uses is known, but no speed" is_slow
 exits 0 "$gpumux" cancel burning mute
 # A frame on a whole screen, then the key that ends it.
@@ -169,7 +169,7 @@ say control and node apart
 stop
 "$gpumux" control --state "$work/c" --set beat=100ms --set allow_root=true >> "$log" 2>&1 &
 GPUMUX_SOCKET=$work/c/api.sock
-wait_until "control is ready" curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/readyz
+wait_until "control is ready" api GET /readyz
 "$gpumux" node --state "$work/n" --node-socket "$work/c/node.sock" --emulate 1xT4 --set node_name=apart \
     --set beat=100ms --set allow_root=true >> "$log" 2>&1 &
 wait_until "the node has joined" node_joined
@@ -180,7 +180,7 @@ said '^GPU-'
     --set beat=100ms --set allow_root=true >> "$log" 2>&1 &
 second_joined() { "$gpumux" nodes -q | grep -qx bare; }
 wait_until "a second node has joined" second_joined
-page=$(curl -sf --unix-socket "$GPUMUX_SOCKET" 'http://gpumux/v1/nodes?limit=1')
-[ "$(jq -r '.nodes[].name, .next' <<< "$page" | tr '\n' ' ')" = 'apart apart ' ] || fail "page of nodes: $page"
-page=$(curl -sf --unix-socket "$GPUMUX_SOCKET" 'http://gpumux/v1/nodes?limit=1&cursor=apart')
-[ "$(jq -r '.nodes[].name, .next' <<< "$page" | tr '\n' ' ')" = 'bare null ' ] || fail "second page of nodes: $page"
+page=$(api GET '/v1/nodes?limit=1' 'nodes[].name,next')
+[ "$page" = $'apart\napart' ] || fail "page of nodes: $page"
+page=$(api GET '/v1/nodes?limit=1&cursor=apart' 'nodes[].name,next')
+[ "$page" = $'bare\nnull' ] || fail "second page of nodes: $page"

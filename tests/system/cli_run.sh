@@ -83,7 +83,7 @@ kill -INT "$client"
 ended 130
 
 say a reader that leaves
-ended_cancelled() { [ "$("$gpumux" ps -a --name yes -o json | jq -r '.workloads[0].state')" = cancelled ]; }
+ended_cancelled() { [ "$("$ask" -f <("$gpumux" ps -a --name yes -o json) 'workloads[0].state')" = cancelled ]; }
 run -q -- yes < /dev/null 2> /dev/null | head -n 1 > "$work/out" || true
 wait_until "what nobody reads is cancelled" ended_cancelled
 

@@ -32,7 +32,7 @@ ends "$id" succeeded
 name=look[0]
 attempt=1
 array_index=0
-node=$(api GET /v1/nodes | jq -r '.nodes[0].name')
+node=$(api GET /v1/nodes 'nodes[0].name')
 quota_bytes=2147483648
 share=10-40
 batch=64 32-128 by 16" ] || fail "$(said "$id")"
@@ -43,7 +43,7 @@ wait_field "$id" state running
 control=$(tr '\0' '\n' < "/proc/$(pgrep -fx "$program train")/environ" | sed -n 's/^GPUMUX_CONTROL=//p')
 [ ${#control} -ge 108 ] || fail "the path is too short for this test: $control"
 # 1,000 a second, less on a machine with better things to do.
-moves() { show "$id" | jq -e '.usage.samples_per_s | . > 10 and . < 1200'; }
+moves() { field "$id" usage.samples_per_s | awk '{ exit !($1 + 0 > 10 && $1 + 0 < 1200) }'; }
 wait_until "its speed is known" moves
 says "$id" "not heard" && fail "a report was not heard"
 cancel "$id"

@@ -5,14 +5,14 @@
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 up() { start --emulate 1xH200:24g --policy firstfit --set mode_kept=2s --set monitor_calm=500ms --set monitor_hold_min=500ms --set monitor_outside=10m "$@"; }
 # service RATE KERNEL_MS, task OPTION...: ids
-service() { submit "$(jq -cn --arg b "$burn" --arg r "$1" --arg k "$2" '{kind: "service", devices: 1, quota: "2g", command: [$b, "--service", "--rate", $r, "--kernel-ms", $k, "--sm", "40", "--slip"]}')"; }
-task() { submit "$(jq -cn --arg b "$burn" '{devices: 1, quota: "2g", command: ([$b, "--steps", "1000000", "--sm", "60"] + $ARGS.positional)}' --args -- "$@")"; }
+service() { submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"2g\", \"command\": $(json_words "$burn" --service --rate "$1" --kernel-ms "$2" --sm 40 --slip)}"; }
+task() { submit "{\"devices\": 1, \"quota\": \"2g\", \"command\": $(json_words "$burn" --steps 1000000 --sm 60 "$@")}"; }
 mode_is() { has "$1" usage.protection.mode "$2"; }
 limit() { field "$1" "usage.protection.limits[name=$2].value"; }
 limit_is() { [ "$(limit "$1" "$2")" = "$3" ]; }
 # rate_below ID PERMILLE: it is held by its rate, to less than that
 rate_below() { local rate; rate=$(limit "$1" rate_permille); [ "$rate" != null ] && [ "$rate" -gt 0 ] && [ "$rate" -lt "$2" ]; }
-metric() { curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | sed -n "s/^$1{.*workload=\"$2\".*} //p"; }
+metric() { api GET /metrics | sed -n "s/^$1{.*workload=\"$2\".*} //p"; }
 told() { "$gpumux" events | grep "$1"; }
 # The share that a task which starts now gets from the driver; nothing: all.
 share_now() { "$gpumux" run --quota 1g -- env | sed -n 's/^CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=//p'; }
@@ -21,7 +21,7 @@ echo "-- a service that says how long it takes"
 up --set share_in_time=true
 little=$(service 50 1)
 wait_field "$little" state running
-answers() { show "$little" | jq -e '.usage | .latency_ms >= 0.9 and .requests_10s > 50'; }
+answers() { field "$little" usage.latency_ms,usage.requests_10s | paste - - | awk '{ exit !($1 + 0 >= 0.9 && $2 + 0 > 50) }'; }
 wait_until "its latency is known" answers
 "$gpumux" describe "$little" | grep -q 'latency [0-9.]* ms' || fail "$("$gpumux" describe "$little")"
 [ -n "$(metric gpumux_service_latency_seconds "$little")" ] || fail "no metric of its latency"
@@ -88,7 +88,8 @@ ends "$busy" cancelled
 echo "-- a task that can resume starts again when its share is off for long"
 stop
 up --set share_kept=1s
-again=$(submit "$(jq -cn --arg b "$burn" '([$b, "--steps", "1000000", "--sm", "60", "--step-ms", "5"]) as $c | {devices: 1, quota: "2g", command: $c, resume: $c}')")
+does=$(json_words "$burn" --steps 1000000 --sm 60 --step-ms 5)
+again=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"command\": $does, \"resume\": $does}")
 stays=$(task --step-ms 5)
 for id in "$again" "$stays"; do wait_field "$id" state running; done
 busy=$(service 40 20)
@@ -102,8 +103,8 @@ for id in "$again" "$stays" "$busy"; do ends "$id" cancelled; done
 
 echo "-- a service near its SLO: the task beside it is throttled"
 echo 10000 > "$work/latency"
-slow=$(submit "$(jq -cn --arg p "$GPUMUX_BUILD/tests/system/client_program" --arg f "$work/latency" \
-    '{kind: "service", devices: 1, quota: "2g", slo: {percentile: 99, latency: "50ms"}, command: [$p, "answer", $f]}')")
+slow=$(submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"2g\", \"slo\": {\"percentile\": 99, \"latency\": \"50ms\"},
+    \"command\": $(json_words "$GPUMUX_BUILD/tests/system/client_program" answer "$work/latency")}")
 wait_field "$slow" state running
 first=$(task --step-ms 5)
 wait_field "$first" state running
@@ -113,7 +114,7 @@ wait_until "the device is unhealthy" told "device_state.*unhealthy: service $slo
 wait_until "the task is throttled" rate_below "$first" 501
 echo 10000 > "$work/latency"
 wait_until "it is not any more" limit_is "$first" rate_permille 0
-evicted() { show "$first" | jq -e '.attempts[] | select(.text | startswith("evicted"))'; }
+evicted() { field "$first" 'attempts[].text' | grep ^evicted; }
 evicted && fail "it was ended: $(show "$first")"
 
 echo "-- a service that misses it: the task is evicted, and queued again"

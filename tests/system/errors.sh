@@ -25,8 +25,8 @@ server_is() { control "get_server_status $(control get_server_list)" | grep -q "
 spec() {
     local does="--step-ms 250 --busy-percent 4 --kernels-per-step 1 --steps"
     [ "$1" = task ] || does="--service --rate 10 --kernel-ms 1 --requests"
-    jq -c --arg kind "$1" --arg command "$burn --sm 30 --memory 1g $does $2" \
-        '{kind: $kind, devices: 1, quota: "2g", command: ($command | split(" "))} + .' <<< "${3:-"{}"}"
+    # shellcheck disable=SC2086
+    json_with "${3:-"{}"}" kind "\"$1\"" devices 1 quota '"2g"' command "$(json_words "$burn" --sm 30 --memory 1g $does "$2")"
 }
 # The processes that burn so many steps, or answer so many requests, on our devices.
 burning() { for p in $(pgrep -f "^$burn.* $1\$"); do grep -qszxF "GPUMUX_EMU=$state/emu/devices" "/proc/$p/environ" && echo "$p"; done; true; }
@@ -45,10 +45,12 @@ service_and_task() {
     wait_until "both are clients of MPS" eval 'is_client 900001 && is_client 900002'
 }
 service_is_unharmed() {
-    at "$service" 1 && has "$service" failures 0 && is_client 900001 || fail "the service: $(show "$service" | jq -c .)"
+    at "$service" 1 && has "$service" failures 0 && is_client 900001 || fail "the service: $(show "$service")"
 }
-resumes() { jq -nc --arg file "$work/t/resumed" --arg burn "$burn" \
-    '{resume: ["sh", "-c", ("touch " + $file + "; exec " + $burn + " --step-ms 250 --busy-percent 4 --kernels-per-step 1 --sm 30 --memory 1g --steps 900002")]}'; }
+# resumes [JSON]: and leaves a sign.
+resumes() {
+    json_with "${1:-"{}"}" resume "$(json_shell "touch $work/t/resumed; exec $burn --step-ms 250 --busy-percent 4 --kernels-per-step 1 --sm 30 --memory 1g --steps 900002")"
+}
 
 # SIGTERM or SIGINT of a task: it ends by itself, with its work done, and its neighbours live on.
 row_signal() {
@@ -61,7 +63,7 @@ row_signal() {
         wait_until "it runs again" at "$task" $attempt
         wait_until "it is a client" is_client 900002
     done
-    [ "$(show "$task" | jq -c '[.attempts[:2][].exit_code]')" = "[143,143]" ] || fail "$(show "$task" | jq -c .)"
+    [ "$(field "$task" 'attempts[0].exit_code,attempts[1].exit_code')" = $'143\n143' ] || fail "$(show "$task")"
     service_is_unharmed
 }
 
@@ -73,7 +75,7 @@ row_silent() {
     wait_until "both are clients of MPS" eval 'is_client 900001 && is_client 900002'
     signal STOP 900002
     local starting begun_s
-    starting=$(submit "$(jq -nc --arg c "$in_steps" --arg f "$work/t/client" '{devices: 1, quota: "1g", command: [$c, $f]}')")
+    starting=$(submit "{\"devices\": 1, \"quota\": \"1g\", \"command\": $(json_words "$in_steps" "$work/t/client")}")
     wait_until "a client has begun to join" test -e "$work/t/client.joined"
     begun_s=$SECONDS
     cancel "$task"
@@ -82,7 +84,7 @@ row_silent() {
         # Who has not made a context after five seconds is not waited for.
         ! grep -q "Cmd:terminate_client" "$(pipe 0)/control.log" || [ $((SECONDS - begun_s)) -ge 4 ] \
             || fail "a client was ended while another was starting"
-        sleep 0.1
+        pause 0.1
     done
     has "$task" state stopping || [ $((SECONDS - begun_s)) -ge 4 ] || fail "it was killed while a client was starting"
     touch "$work/t/client.go"
@@ -91,7 +93,7 @@ row_silent() {
     ends "$task" cancelled
     grep -q "Cmd:terminate_client" "$(pipe 0)/control.log" || fail "it was killed, and its work was not ended before"
     service_is_unharmed
-    has "$starting" state running || fail "the new client: $(show "$starting" | jq -c .)"
+    has "$starting" state running || fail "the new client: $(show "$starting")"
     cancel "$starting"
     ends "$starting" cancelled
 }
@@ -104,7 +106,7 @@ row_killed() {
     wait_until "it runs again" at "$task" 2
     wait_until "by its resume command" test -e "$work/t/resumed"
     wait_until "it is a client" is_client 900002
-    [ "$(show "$task" | jq -c '[.attempts[0].signal, .failures]')" = "[9,1]" ] || fail "$(show "$task" | jq -c .)"
+    [ "$(field "$task" 'attempts[0].signal,failures')" = $'9\n1' ] || fail "$(show "$task")"
     # Two processes of 1 GiB each, and nothing of the dead one.
     wait_until "nothing of it is left on the device" eval '[ "$(device 0 usage.memory_used_bytes)" = $((2 << 30)) ]'
     service_is_unharmed
@@ -119,8 +121,7 @@ row_killed() {
 
 # stubborn STEPS: a process that burns, under one that does not listen to SIGTERM and outlives it.
 stubborn() {
-    jq -nc --arg burn "$burn --step-ms 250 --busy-percent 4 --kernels-per-step 1 --sm 30 --memory 1g --steps $1" \
-        '{command: ["sh", "-c", ("trap \"\" TERM; " + $burn + "; while :; do sleep 0.1; done")]}'
+    echo "{\"command\": $(json_shell "trap '' TERM; $burn --step-ms 250 --busy-percent 4 --kernels-per-step 1 --sm 30 --memory 1g --steps $1; while :; do sleep 0.1; done")}"
 }
 # A client of our own beside the agent's; its answer to cuInit comes into FILE.joined.
 client_beside() {
@@ -133,7 +134,7 @@ client_beside() {
 row_fault() {
     up --set fault_probation=3s
     service=$(submit "$(spec service 900001)")
-    task=$(submit "$(spec task 900002 "$(jq -c ". + $(resumes)" <<< "$(stubborn 900002)")")")
+    task=$(submit "$(spec task 900002 "$(resumes "$(stubborn 900002)")")")
     other=$(submit "$(spec task 900003 "$(stubborn 900003)")")
     wait_until "all are clients of MPS" eval 'is_client 900001 && is_client 900002 && is_client 900003'
     pipe 0 > "$work/pipe"
@@ -150,7 +151,7 @@ row_fault() {
     local i
     for i in 1 2 3 4 5; do
         [ ! -e "$work/t/patient.joined" ] || fail "the shim did not wait: $(cat "$work/t/patient.joined")"
-        sleep 0.1
+        pause 0.1
     done
     signal KILL 900003
     wait_until "it is taken" test -e "$work/t/patient.joined"
@@ -162,9 +163,9 @@ row_fault() {
     wait_until "the service is back" at "$service" 2
     wait_until "a suspect runs" eval 'at "$task" 2 || at "$other" 2'
     local id
-    for id in "$service" "$task" "$other"; do has "$id" failures 0 || fail "it was blamed: $(show "$id" | jq -c .)"; done
+    for id in "$service" "$task" "$other"; do has "$id" failures 0 || fail "it was blamed: $(show "$id")"; done
     for id in "$task" "$other"; do
-        [[ $(text_of "$id" 0) == *"in one of all that shared the device" ]] || fail "$(show "$id" | jq -c .)"
+        [[ $(text_of "$id" 0) == *"in one of all that shared the device" ]] || fail "$(show "$id")"
     done
     [ "$(for id in "$task" "$other"; do has "$id" state running && has "$id" suspect true && echo; done | wc -l)" -le 1 ] \
         || fail "two suspects at once"
@@ -176,7 +177,7 @@ row_fault() {
     done
     ends "$task" failed fault
     [[ $(field "$task" text) == *"Xid 31"* ]] || fail "the reason is not kept: $(field "$task" text)"
-    at "$service" 2 || fail "the service was ended again: $(show "$service" | jq -c .)"
+    at "$service" 2 || fail "the service was ended again: $(show "$service")"
     wait_until "the other runs, and is cleared" eval 'has "$other" state running && has "$other" suspect false'
 }
 
@@ -242,15 +243,15 @@ row_hardware() {
         rm -f "$work/t/resumed"
         task=$(submit "$(spec task 900002 "$(resumes)")")
         wait_until "it runs" at "$task" 1
-        index=$(api GET /v1/nodes | jq -r --arg u "$(field "$task" 'devices[0]')" '.nodes[0].devices[] | select(.uuid == $u).index')
+        index=$(api GET /v1/nodes "nodes[0].devices[uuid=$(field "$task" 'devices[0]')].index")
         other=$((1 - index))
         wait_until "it computes" eval '[ -n "$(burning 900002)" ]'
         fault "$index" $what
         wait_until "disabled" device_is "$index" state disabled
         wait_until "it runs elsewhere" eval 'at "$task" 2 && [ "$(field "$task" "devices[0]")" = "$(device "$other" uuid)" ]'
         wait_until "by its resume command" test -e "$work/t/resumed"
-        has "$task" failures 0 || fail "it was blamed: $(show "$task" | jq -c .)"
-        [[ $(text_of "$task" 0) == *"its device is disabled: Xid"* ]] || fail "$(show "$task" | jq -c .)"
+        has "$task" failures 0 || fail "it was blamed: $(show "$task")"
+        [[ $(text_of "$task" 0) == *"its device is disabled: Xid"* ]] || fail "$(show "$task")"
         fault "$index" reset
         "$gpumux" enable "$(device "$index" uuid)"
         cancel "$task"
@@ -264,7 +265,7 @@ row_agent() {
     up
     service_and_task
     local ends pid
-    ends=$(submit "$(jq -nc --arg file "$work/t/end" '{devices: 1, quota: "1g", command: ["sh", "-c", ("while [ ! -e " + $file + " ]; do sleep 0.02; done; exit 7")]}')")
+    ends=$(submit "{\"devices\": 1, \"quota\": \"1g\", \"command\": $(json_shell "while [ ! -e $work/t/end ]; do sleep 0.02; done; exit 7")}")
     wait_until "it runs" at "$ends" 1
     pid=$(burning 900002)
     crash
@@ -272,8 +273,8 @@ row_agent() {
     wait_until "it ends" test -e "$state/node/attempts/$ends.1/exit.json"
     up
     ends "$ends" failed exit
-    has "$ends" exit_code 7 || fail "its status was lost: $(show "$ends" | jq -c .)"
-    at "$task" 1 && [ "$(burning 900002)" = "$pid" ] || fail "the task did not run on: $(show "$task" | jq -c .)"
+    has "$ends" exit_code 7 || fail "its status was lost: $(show "$ends")"
+    at "$task" 1 && [ "$(burning 900002)" = "$pid" ] || fail "the task did not run on: $(show "$task")"
     service_is_unharmed
 }
 

@@ -29,6 +29,6 @@ for attempt in 2 3 4; do
     wait_until "it faults" hit
 done
 ends "$guilty" failed fault
-at "$service" 2 || fail "the service was ended again: $(show "$service" | jq -c .)"
+at "$service" 2 || fail "the service was ended again: $(show "$service")"
 wait_until "the other task runs" has "$other" state running
 stop

@@ -75,7 +75,7 @@ gone() { ! "$gpumux" token list | grep -q node; }
 wait_until "the token has expired" gone
 refused "has expired" join_node n2 "$short"
 revoked=$(new_token)
-"$gpumux" token revoke "$("$gpumux" token list -o json | jq -r '.tokens[] | select(.role == "node") | .id')"
+"$gpumux" token revoke "$("$ask" -f <("$gpumux" token list -o json) 'tokens[role=node].id')"
 refused "was revoked" join_node n2 "$revoked"
 refused "for a node named 'other'" join_node n2 "$(new_token --name other)"
 refused "node has not joined" timeout $deadline_s "$gpumux" node --state "$work/n2" --control "$url" "${node_settings[@]}"

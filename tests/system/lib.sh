@@ -48,10 +48,14 @@ trap 'echo "$0:$LINENO: failed: $BASH_COMMAND" >&2' ERR
 fail() { echo "$0:${BASH_LINENO[0]}: $*" >&2; exit 1; }
 skip() { echo "$*"; exit 77; }
 
+# pause SECONDS: as sleep, without a process: nothing ever comes from there.
+exec {never}<> <(:)
+pause() { ! read -r -t "$1" -u "$never"; }
+
 # look_again LOOKS: a pause after so many looks. Who looks every 20 ms for long keeps a core busy, and slows down
 # what it waits for.
 look_again() {
-    if [ "$1" -lt 10 ]; then sleep 0.02; elif [ "$1" -lt 20 ]; then sleep 0.1; else sleep 0.2; fi
+    if [ "$1" -lt 10 ]; then pause 0.02; elif [ "$1" -lt 20 ]; then pause 0.1; else pause 0.2; fi
 }
 
 # wait_until WHAT COMMAND...: until the command succeeds; WHAT is said if it never does. What the
@@ -68,7 +72,7 @@ wait_until() {
 # ---- the daemon ----
 
 daemon_alive() { kill -0 "$daemon_pid" 2> /dev/null; }
-daemon_ready_or_gone() { ! daemon_alive || curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/readyz; }
+daemon_ready_or_gone() { ! daemon_alive || "$ask" "$GPUMUX_SOCKET" /readyz; }
 
 # start [OPTION...]: `gpumux up`, and waits until its node has joined. run_as: a prefix, if set.
 start() {
@@ -99,46 +103,62 @@ stop() {
 # as UID COMMAND...: as that user, in the group of the same number.
 as() { setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}"; }
 
-# api METHOD PATH [CURL OPTION...]: prints the body; fails on an answer of 400 or more.
-api() { curl -sS --fail-with-body -X "$1" --unix-socket "$GPUMUX_SOCKET" "http://gpumux$2" "${@:3}"; }
-# status METHOD PATH [CURL OPTION...]: prints the answer's status; the body is left in $work/body.
-status() {
-    curl -sS -o "$work/body" -w '%{http_code}' -X "$1" --unix-socket "$GPUMUX_SOCKET" \
-        "http://gpumux$2" "${@:3}"
-}
-# expect_status CODE METHOD PATH [CURL OPTION...]
+# api METHOD PATH [FIELD]: prints the body, or a field of it (see ask.c); fails unless it is answered well.
+api() { "$ask" -X "$1" "$GPUMUX_SOCKET" "${@:2}"; }
+# status METHOD PATH [JSON]: prints the answer's status; the body is left in $work/body.
+status() { "$ask" -s "$work/body" -X "$1" ${3:+-d "$3"} "$GPUMUX_SOCKET" "$2"; }
+# expect_status CODE METHOD PATH [JSON]
 expect_status() {
     local got
     got=$(status "${@:2}")
     [ "$got" = "$1" ] || fail "$2 $3 answered $got instead of $1: $(cat "$work/body")"
 }
 
+# json_words WORD...: an array of these strings.
+json_words() {
+    local word list=
+    for word; do
+        word=${word//\\/\\\\} word=${word//\"/\\\"}
+        list+=", \"${word//$'\n'/\\n}\""
+    done
+    echo "[${list#, }]"
+}
+# json_shell COMMAND: an array that has a shell run it.
+json_shell() { json_words sh -c "$1"; }
+# json_with JSON [NAME VALUE]...: the object with these members, where it has none of that name.
+json_with() {
+    local json=$1
+    shift
+    while [ $# -gt 0 ]; do
+        if [[ $json =~ ^\{\ *\}$ ]]; then
+            json="{\"$1\": $2}"
+        elif [[ $json != *"\"$1\":"* ]]; then
+            json="{\"$1\": $2, ${json#*\{}"
+        fi
+        shift 2
+    done
+    echo "$json"
+}
+
 # submit JSON: a workload's id. Without a GPU unless JSON says otherwise.
-submit() {
-    local body=$1
-    [[ $body == *'"directory"'* ]] || body="{\"directory\": \"/\", ${body#*\{}"
-    [[ $body == *'"devices"'* ]] || body="{\"devices\": 0, ${body#*\{}"
-    "$ask" -d "$body" "$GPUMUX_SOCKET" /v1/workloads 'workloads[0].id'
-}
+submit() { "$ask" -d "$(json_with "$1" directory '"/"' devices 0)" "$GPUMUX_SOCKET" /v1/workloads 'workloads[0].id'; }
 show() { api GET "/v1/workloads/$1"; }
-# field ID FIELD: as jq has it. The plain ones, which are asked for again and again, cost less.
-field() {
-    if [[ $2 =~ ^[][a-z0-9_.=]+$ ]]; then "$ask" "$GPUMUX_SOCKET" "/v1/workloads/$1" "$2"; else show "$1" | jq -r ".$2"; fi
-}
+# field ID FIELD
+field() { "$ask" "$GPUMUX_SOCKET" "/v1/workloads/$1" "$2"; }
 has() { [ "$(field "$1" "$2")" = "$3" ]; }
 # wait_field ID FIELD VALUE
 wait_field() {
     local now
     now=$("$ask" "$GPUMUX_SOCKET" "/v1/workloads/$1" "$2" "$deadline_s" "$3") ||
-        fail "workload $1: $2 is $now, not $3: $(show "$1" | jq -c .)"
+        fail "workload $1: $2 is $now, not $3: $(show "$1")"
 }
 # ends ID STATE [FAILURE]: waits for its end, which must be this one.
 ends() {
     local now
     now=$("$ask" "$GPUMUX_SOCKET" "/v1/workloads/$1" state "$deadline_s" succeeded failed cancelled) ||
-        fail "workload $1 is still $now: $(show "$1" | jq -c .)"
-    [ "$now" = "$2" ] || fail "workload $1 ended as $now, not $2: $(show "$1" | jq -c .)"
-    [ $# -lt 3 ] || has "$1" failure "$3" || fail "workload $1: failure is not $3: $(show "$1" | jq -c .)"
+        fail "workload $1 is still $now: $(show "$1")"
+    [ "$now" = "$2" ] || fail "workload $1 ended as $now, not $2: $(show "$1")"
+    [ $# -lt 3 ] || has "$1" failure "$3" || fail "workload $1: failure is not $3: $(show "$1")"
 }
 cancel() { api POST "/v1/workloads/$1/cancel" > /dev/null; }
 # no_process TEXT: nobody has TEXT in its arguments. Write it so that the test itself has not.

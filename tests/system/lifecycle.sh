@@ -2,7 +2,7 @@
 # The ways of a task: dependencies, arrays, retries, time limit, grace, priorities, drain, requeue.
 . "$(dirname "$0")/lib.sh"
 start --emulate 1xT4
-node=$(api GET /v1/nodes | jq -r '.nodes[0].name')
+node=$(api GET /v1/nodes 'nodes[0].name')
 journal=$work/journal
 
 say() { echo "-- $*"; }
@@ -21,28 +21,28 @@ bad=$(submit '{"name": "bad", "command": ["false"]}')
 ends "$(submit '{"command": ["true"], "after": ["bad"]}')" failed dependency
 ends "$(submit '{"command": ["true"], "after": ["bad:ended"]}')" succeeded
 ends "$(submit "{\"command\": [\"true\"], \"after\": [\"$second\", \"$bad:ended\"]}")" succeeded
-expect_status 400 POST /v1/workloads -H 'Content-Type: application/json' \
-    -d '{"command": ["true"], "directory": "/", "after": ["nobody"]}'
+expect_status 400 POST /v1/workloads \
+    '{"command": ["true"], "directory": "/", "after": ["nobody"]}'
 
 say arrays
 submit "{\"name\": \"arr\", \"array\": 5, \"command\": \"echo \$GPUMUX_ARRAY_INDEX >> $work/indices\"}" > /dev/null
-array_succeeded() { [ "$(api GET '/v1/workloads?name=arr&state=succeeded' | jq '.workloads | length')" = 5 ]; }
+array_succeeded() { [ "$(api GET '/v1/workloads?name=arr&state=succeeded' 'workloads[].id' | wc -l)" = 5 ]; }
 wait_until "5 elements have succeeded" array_succeeded
 [ "$(sort -n "$work/indices" | tr '\n' ' ')" = "0 1 2 3 4 " ] || fail "indices: $(cat "$work/indices")"
-[ "$(api GET '/v1/workloads?name=arr' | jq -r '[.workloads[].name] | sort | join(" ")')" = \
+[ "$(api GET '/v1/workloads?name=arr' 'workloads[].name' | sort | paste -sd ' ')" = \
     "arr[0] arr[1] arr[2] arr[3] arr[4]" ] || fail "names of elements"
 
 say retries
 # shellcheck disable=SC2016
 flaky='{"command": "[ $GPUMUX_ATTEMPT = 3 ] || exit 3"}'
-lucky=$(submit "$(jq -c '. + {retries: 2}' <<< "$flaky")")
-unlucky=$(submit "$(jq -c '. + {retries: 1}' <<< "$flaky")")
+lucky=$(submit "$(json_with "$flaky" retries 2)")
+unlucky=$(submit "$(json_with "$flaky" retries 1)")
 ends "$lucky" succeeded
-[ "$(show "$lucky" | jq -c '[.attempt, .failures]')" = "[3,2]" ] || fail "$(show "$lucky")"
+[ "$(field "$lucky" attempt,failures)" = $'3\n2' ] || fail "$(show "$lucky")"
 ends "$unlucky" failed exit
-[ "$(show "$unlucky" | jq -c '[.attempt, .exit_code]')" = "[2,3]" ] || fail "$(show "$unlucky")"
-[ "$(show "$unlucky" | jq -c '[.attempts[] | [.number, .failure, .exit_code]]')" = \
-    '[[1,"exit",3],[2,"exit",3]]' ] || fail "$(show "$unlucky")"
+[ "$(field "$unlucky" attempt,exit_code)" = $'2\n3' ] || fail "$(show "$unlucky")"
+[ "$(field "$unlucky" 'attempts[].number,attempts[].failure,attempts[].exit_code' | paste -sd ' ')" = \
+    '1 2 exit exit 3 3' ] || fail "$(show "$unlucky")"
 ends "$(submit '{"command": "kill -SEGV $$"}')" failed signal
 ends "$(submit '{"command": ["/no/such/program"]}')" failed start
 
@@ -86,7 +86,7 @@ ends "$again" cancelled
 say signals
 signalled=$(submit "{\"command\": \"trap 'exit 42' USR1; echo > $work/usr1; while :; do sleep 0.02; done\"}")
 wait_until "it has set its trap" test -e "$work/usr1"
-expect_status 204 POST "/v1/workloads/$signalled/signal" -H 'Content-Type: application/json' -d '{"signal": "SIGUSR1"}'
+expect_status 204 POST "/v1/workloads/$signalled/signal" '{"signal": "SIGUSR1"}'
 ends "$signalled" failed exit
 [ "$(field "$signalled" exit_code)" = 42 ] || fail "exit code $(field "$signalled" exit_code)"
 

@@ -23,7 +23,7 @@ echo "-- memory above the hard limit: the task is evicted and queued again"
 small=$(task 1g)
 wait_field "$small" state running
 big=$(task 8g)
-evicted() { show "$1" | jq -e '.attempts[] | select(.text | startswith("evicted"))'; }
+evicted() { field "$1" 'attempts[].text' | grep ^evicted; }
 wait_until "it is evicted" evicted "$big"
 wait_until "the state is told" told "device_state.*overlimit"
 has "$big" failures 0 || fail "an eviction was counted"
@@ -36,7 +36,7 @@ for d in 0 1; do wait_until "device $d is healthy again" device_is $d state heal
 echo "-- slowed clocks: overlimit while a task is there"
 id=$(task 1g)
 wait_field "$id" state running
-hot=$(api GET /v1/nodes | jq -r --arg u "$(on "$id")" '.nodes[0].devices[] | select(.uuid == $u).index')
+hot=$(api GET /v1/nodes "nodes[0].devices[uuid=$(on "$id")].index")
 fault "$hot" thermal 50
 wait_until "overlimit" told "device $hot .*overlimit: its clocks are slowed"
 fault "$hot" thermal 0
@@ -56,7 +56,7 @@ id=$(task 1g)
 for attempt in 1 2 3; do
     at() { [ "$(field "$id" attempt)" = "$attempt" ] && has "$id" state running; }
     wait_until "attempt $attempt runs" at
-    index=$(api GET /v1/nodes | jq -r --arg u "$(on "$id")" '.nodes[0].devices[] | select(.uuid == $u).index')
+    index=$(api GET /v1/nodes "nodes[0].devices[uuid=$(on "$id")].index")
     wait_until "it faults" hit
     wait_until "it is blamed" eval "[ \"\$(field $id faults)\" = $attempt ]"
 done
@@ -68,7 +68,7 @@ for d in 0 1; do wait_until "device $d is healthy" device_is $d state healthy; d
 id=$(task 1g)
 wait_field "$id" state running
 bad=$(on "$id")
-index=$(api GET /v1/nodes | jq -r --arg u "$bad" '.nodes[0].devices[] | select(.uuid == $u).index')
+index=$(api GET /v1/nodes "nodes[0].devices[uuid=$bad].index")
 fault "$index" ecc
 wait_until "disabled" device_is "$index" state disabled
 moved() { has "$id" state running && [ "$(on "$id")" != "$bad" ]; }
@@ -96,7 +96,7 @@ wait_until "it moved" away
 expect_status 404 POST /v1/devices/GPU-none/enable
 cancel "$id"
 ends "$id" cancelled
-curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | grep "^gpumux_device_usable.*$other" | grep ' 0$' > /dev/null \
+api GET /metrics | grep "^gpumux_device_usable.*$other" | grep ' 0$' > /dev/null \
     || fail "the metric does not say that it takes nothing"
 "$gpumux" enable "$other"
 wait_until "healthy" device_is "$index" state healthy

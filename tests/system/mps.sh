@@ -4,11 +4,16 @@
 . "$(dirname "$0")/lib.sh"
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 up() { start --emulate 2xH200:24g --policy firstfit "$@"; } # which puts all on one device
-gpus() { jq -c '{devices: 1, quota: "4g", command: ["'"$burn"'", "--step-ms", "5", "--memory", "1g", "--steps", "1000000"]} + .' <<< "$1"; }
+gpus() { json_with "$1" devices 1 quota '"4g"' command "$(json_words "$burn" --step-ms 5 --memory 1g --steps 1000000)"; }
 directories() { ls "$state/node/mps"; }
 daemon_of() { cat "$state/node/mps/$1/nvidia-cuda-mps-control.pid" 2> /dev/null; }
 alive() { [ -n "$1" ] && grep -q . "/proc/$1/cmdline" 2> /dev/null; } # and not a corpse
-our_burns() { for p in /proc/[0-9]*; do grep -qzxF "GPUMUX_EMU=$state/emu/devices" "$p/environ" 2> /dev/null && grep -qa gpumux-burn "$p/cmdline" && echo "${p#/proc/}"; done; true; }
+our_burns() {
+    local files
+    files=$(grep -lszxF "GPUMUX_EMU=$state/emu/devices" /proc/[0-9]*/environ || true)
+    # shellcheck disable=SC2086
+    [ -z "$files" ] || grep -lsa gpumux-burn ${files//environ/cmdline} | cut -d / -f 3 || true
+}
 at_attempt() { [ "$(field "$1" attempt)" -ge "$2" ] && has "$1" state running; }
 # Where it runs now: its device may have been out of use for a while.
 follow() {

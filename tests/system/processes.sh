@@ -36,7 +36,7 @@ for attempt in 1 2 3 4; do # somebody else's kill is forgiven three times
     wait_until "task $task is gone" has_ended "$task" # by its pid: the next attempt may run already
 done
 ends "$id" failed
-[ "$(show "$id" | jq -c '[.attempt, .failures]')" = "[4,4]" ] || fail "$(show "$id")"
+[ "$(field "$id" attempt,failures)" = $'4\n4' ] || fail "$(show "$id")"
 
 echo "-- a task lives on while nobody is up, and its end is kept"
 id=$(submit "{\"command\": \"until [ -e $work/end ]; do sleep 0.02; done; echo done; exit 5\"}")

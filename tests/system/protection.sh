@@ -6,7 +6,8 @@ deadline_s=120
 starts=${PROTECTION_STARTS:-200}
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 up() { start --emulate 2xH200:24g --policy firstfit "$@"; } # which puts all on one device
-gpus() { jq -c '{devices: 1, command: ["'"$burn"'", "--step-ms", "5", "--busy-percent", "20"]} + .' <<< "$1"; }
+# gpus JSON OPTION...: of gpumux-burn, unless JSON has a command
+gpus() { json_with "$1" devices 1 command "$(json_words "$burn" --step-ms 5 --busy-percent 20 "${@:2}")"; }
 # Launches that come all at once, and rarely: the shim of a task beside a service is awake between them.
 rarely="--step-ms 400 --busy-percent 2 --kernels-per-step 256"
 usage() { field "$1" "usage.$2"; }
@@ -14,7 +15,7 @@ enforcement() { field "$1" enforcement; }
 
 echo "-- a task over its quota is told that memory is out; its neighbour does not notice"
 up
-neighbour=$(submit "$(gpus '{"quota": "4g"}' | jq -c '.command += ["--memory", "2g", "--steps", "100000"]')")
+neighbour=$(submit "$(gpus '{"quota": "4g"}' --memory 2g --steps 100000)")
 wait_field "$neighbour" state running
 ! "$gpumux" run --quota 1g -- "$burn" --step-ms 5 --memory 2g --steps 3 > "$work/out" 2>&1 || fail "$(cat "$work/out")"
 grep -qi 'memory' "$work/out" || fail "$(cat "$work/out")"
@@ -28,7 +29,7 @@ cancel "$neighbour"
 ends "$neighbour" cancelled
 
 echo "-- memory of a killed process is its workload's again; the others run on"
-pair=$(submit "$(gpus '{"quota": "5g"}' | jq -c '.command = ["sh", "-c", "'"$burn"' '"$rarely"' --memory 2g --steps 100000 & echo $! > '"$work"'/first; '"$burn"' '"$rarely"' --memory 1g --steps 100000 & wait"]')")
+pair=$(submit "$(gpus "{\"quota\": \"5g\", \"command\": $(json_shell "$burn $rarely --memory 2g --steps 100000 & echo \$! > $work/first; $burn $rarely --memory 1g --steps 100000 & wait")}")")
 counted() { usage "$1" protection.counted_bytes; }
 gib=$((1 << 30))
 wait_until "both hold their memory" eval '[ "$(counted "$pair")" -ge $((3 * gib)) ]'
@@ -38,7 +39,7 @@ wait_until "one gave it back" eval '[ "$(counted "$pair")" -lt $((2 * gib)) ]'
 [ "$(usage "$pair" protection.peak_bytes)" -ge $((3 * gib)) ] || fail "$(show "$pair")"
 
 echo "-- a task sees the services beside it"
-service=$(submit "$(gpus '{"kind": "service", "quota": "2g"}' | jq -c '.command = ["'"$burn"'", "--service", "--rate", "50", "--kernel-ms", "1", "--memory", "1g"]')")
+service=$(submit "$(gpus "{\"kind\": \"service\", \"quota\": \"2g\", \"command\": $(json_words "$burn" --service --rate 50 --kernel-ms 1 --memory 1g)}")")
 wait_field "$service" state running
 device_of() { field "$1" 'devices[0]'; }
 [ "$(device_of "$service")" = "$(device_of "$pair")" ] || fail "the two are not on one device"
@@ -61,12 +62,12 @@ ends "$pair" cancelled
 echo "-- $starts starts at once: all register, none is over the quota of all"
 stop
 up --set mps=off # which takes 48 clients at most
-many=$(submit "$(gpus '{"quota": "20g"}' | jq -c '.command = ["sh", "-c", "for i in $(seq '"$starts"'); do '"$burn"' --step-ms 1 --memory 64m --steps 2 || touch '"$work"'/refused & done; wait"]')")
+many=$(submit "$(gpus "{\"quota\": \"20g\", \"command\": $(json_shell "for i in \$(seq $starts); do $burn --step-ms 1 --memory 64m --steps 2 || touch $work/refused & done; wait")}")")
 ends "$many" succeeded
 [ ! -e "$work/refused" ] || fail "a process was refused: $("$gpumux" logs "$many" | tail -n 3)"
 
 echo "-- without protection, for administrators alone"
-off=$(submit "$(gpus '{"quota": "1g", "protection": "off"}' | jq -c '.command += ["--memory", "2g", "--steps", "100000"]')")
+off=$(submit "$(gpus '{"quota": "1g", "protection": "off"}' --memory 2g --steps 100000)")
 wait_field "$off" state running
 [[ $(enforcement "$off") == *"not enforced: protection was turned off"* ]] || fail "$(enforcement "$off")"
 cancel "$off"

@@ -17,8 +17,8 @@ start_listening() {
 # token ROLE ACCOUNT [OPTION...]: made on control's machine, by its administrator.
 token() { "$gpumux" token create --socket "$GPUMUX_SOCKET" -q --role "$1" --account "$2" "${@:3}"; }
 # A node that only joined and was never started is known too.
-node_joined() { api GET /v1/nodes | jq -e 'any(.nodes[]; .connected)'; }
-token_id() { "$gpumux" token list --socket "$GPUMUX_SOCKET" -o json | jq -r ".tokens[] | select(.account == \"$1\") | .id"; }
+node_joined() { [[ $(api GET /v1/nodes 'nodes[].connected') == *true* ]]; }
+token_id() { "$ask" -f <("$gpumux" token list --socket "$GPUMUX_SOCKET" -o json) "tokens[account=$1].id"; }
 # knock TOKEN METHOD PATH [CURL OPTION...]: the status; the body is left in $work/body.
 knock() {
     curl -sS --cacert "$ca" --max-time 30 -o "$work/body" -w '%{http_code}' -X "$2" "$GPUMUX_URL$3" \
@@ -77,7 +77,7 @@ for path in /v1/workloads /v1/nodes /v1/events /v1/version /metrics; do
 done
 expect 403 "$viewer" POST /v1/workloads "${json[@]}" "$task"
 expect 201 "$user" POST /v1/workloads "${json[@]}" "$task"
-id=$(jq .workloads[0].id "$work/body")
+id=$("$ask" -f "$work/body" 'workloads[0].id')
 wait_field "$id" state running
 [ "$(field "$id" user)" = "$account" ] || fail "it is not the account's: $(show "$id")"
 expect 200 "$viewer" GET "/v1/workloads/$id"
@@ -92,7 +92,7 @@ done
 expect 403 "$stranger" GET "/v1/workloads/$id/logs"
 expect 403 "$stranger" POST "/v1/workloads/$id/signal" "${json[@]}" '{"signal": "SIGKILL"}'
 expect 403 "$stranger" POST /v1/workloads "${json[@]}" '{"command": ["id"], "directory": "/", "user": "root"}'
-node=$(api GET /v1/nodes | jq -r '.nodes[0].name')
+node=$(api GET /v1/nodes 'nodes[0].name')
 for token in "$viewer" "$user"; do
     expect 403 "$token" POST "/v1/nodes/$node/drain"
     expect 403 "$token" GET /v1/tokens
@@ -110,15 +110,15 @@ echo "-- accounts that only nodes know"
 ada=$(token user ada-elsewhere) ben=$(token user ben-elsewhere)
 quick='{"name": "quick", "command": ["true"], "devices": 0, "directory": "/"}'
 expect 201 "$ada" POST /v1/workloads "${json[@]}" "$quick" -H 'Idempotency-Key: k'
-of_ada=$(jq .workloads[0].id "$work/body")
+of_ada=$("$ask" -f "$work/body" 'workloads[0].id')
 expect 200 "$ada" POST /v1/workloads "${json[@]}" "$quick" -H 'Idempotency-Key: k'
-[ "$(jq .workloads[0].id "$work/body")" = "$of_ada" ] || fail "the key did not hold"
+[ "$("$ask" -f "$work/body" 'workloads[0].id')" = "$of_ada" ] || fail "the key did not hold"
 expect 201 "$ben" POST /v1/workloads "${json[@]}" "$quick" -H 'Idempotency-Key: k'
-of_ben=$(jq .workloads[0].id "$work/body")
+of_ben=$("$ask" -f "$work/body" 'workloads[0].id')
 expect 200 "$ada" GET '/v1/workloads?user=ada-elsewhere'
-[ "$(jq -c '[.workloads[].id]' "$work/body")" = "[$of_ada]" ] || fail "not hers alone: $(cat "$work/body")"
+[ "$("$ask" -f "$work/body" 'workloads[].id')" = "$of_ada" ] || fail "not hers alone: $(cat "$work/body")"
 expect 200 "$ada" GET /v1/workloads/quick
-[ "$(jq .id "$work/body")" = "$of_ada" ] || fail "a name means another's before one's own"
+[ "$("$ask" -f "$work/body" id)" = "$of_ada" ] || fail "a name means another's before one's own"
 expect 403 "$ada" POST "/v1/workloads/$of_ben/cancel"
 ends "$of_ada" failed start
 field "$of_ada" text | grep -q ada-elsewhere || fail "no word on the account: $(field "$of_ada" text)"

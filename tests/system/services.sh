@@ -12,7 +12,7 @@ has "$id" state failed && fail "a service does not end by itself"
 show "$id" | jq -e 'def ms: sub("\\.(?<f>[0-9]+)Z$"; "Z") as $s | ($s | fromdate) * 1000
     + (capture("\\.(?<f>[0-9]+)Z$").f | tonumber);
     [.attempts[1:4], .attempts[0:3]] | transpose | map((.[0].placed | ms) - (.[1].ended | ms))
-    | .[0] >= 19 and .[1] >= 39 and .[2] >= 79' > /dev/null || fail "$(show "$id" | jq -c .attempts)"
+    | .[0] >= 19 and .[1] >= 39 and .[2] >= 79' > /dev/null || fail "$(show "$id")"
 cancel "$id"
 ends "$id" cancelled
 

@@ -15,7 +15,7 @@ burn=$GPUMUX_BUILD/workloads/gpumux-burn
 ptx=$GPUMUX_SOURCE/workloads/burn.ptx
 mib=$((1 << 20)) quota=$((256 << 20))
 up() { start --emulate 1xH200:24g --policy firstfit --set mps=off "$@"; }
-task() { submit "$(jq -nc --arg command "$1" '{devices: 1, quota: "256m", command: ["sh", "-c", $command]}')"; }
+task() { submit "{\"devices\": 1, \"quota\": \"256m\", \"command\": $(json_shell "$1")}"; }
 usage() { field "$1" "usage.$2"; }
 
 echo "-- without gpumux, run says what to do"
@@ -31,8 +31,8 @@ wait_field "$race" state running
 # Whatever the device says is within the quota. (The account has those that are just being refused, for a moment.)
 within() {
     local bytes
-    bytes=$(show "$1" | jq -r '.usage.memory_used_bytes // 0')
-    [ "$bytes" -le $quota ] || fail "$bytes bytes of $quota are held: $(show "$1")"
+    bytes=$(usage "$1" memory_used_bytes)
+    [ "${bytes/null/0}" -le $quota ] || fail "$bytes bytes of $quota are held: $(show "$1")"
 }
 processes_of() { "$gpumux" logs "$race" | wc -l; }
 for i in 1 2 3; do
@@ -44,7 +44,7 @@ for i in 1 2 3; do
     wait_until "they go on" eval '[ "$(processes_of)" -gt $((before + 24)) ]'
 done
 touch "$work/raced"
-while has "$race" state running; do within "$race"; sleep 0.05; done
+while has "$race" state running; do within "$race"; pause 0.05; done
 ends "$race" succeeded
 # Each says three times how many answers were neither memory nor out of memory.
 [ "$("$gpumux" logs "$race" | sort -u)" = 0 ] || fail "$("$gpumux" logs "$race" | sort | uniq -c)"
@@ -87,7 +87,7 @@ fi
 "$gpumux" run --quota 20g -- "$storm" signals "$ptx" 100 > "$work/out" 2>&1 || fail "$(cat "$work/out")"
 
 echo "-- what it counts and what holds it is shown"
-shown=$(submit "$(jq -nc --arg burn "$burn" '{devices: 1, quota: "1g", share: 30, command: [$burn, "--step-ms", "5", "--memory", "64m", "--steps", "1000000"]}')")
+shown=$(submit "{\"devices\": 1, \"quota\": \"1g\", \"share\": 30, \"command\": $(json_words "$burn" --step-ms 5 --memory 64m --steps 1000000)}")
 wait_until "it launches" eval '[ "$(usage "$shown" protection.counters.launches_kernel)" -ge 100 ]'
 "$gpumux" describe "$shown" > "$work/out"
 for line in 'Limits +quota 1 GiB: as it asked for' 'share 30%: as it was granted, kept by the rate of its launches' \

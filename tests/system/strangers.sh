@@ -10,18 +10,16 @@ mkdir -m 777 "$work/open"
 
 # submit_as UID JSON
 submit_as() {
-    as "$1" curl -sS --fail-with-body --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/workloads \
-        "${json[@]}" "$(jq -c '{directory: "/", devices: 0} + .' <<< "$2")" | jq -r '.workloads[0].id'
+    as "$1" "$ask" -d "$(json_with "$2" directory '"/"' devices 0)" "$GPUMUX_SOCKET" /v1/workloads 'workloads[0].id'
 }
-# expect_as UID CODE METHOD PATH [CURL OPTION...]
+# expect_as UID CODE METHOD PATH [JSON]
 expect_as() {
     local got
     rm -f "$work/open/body"
-    got=$(as "$1" curl -sS -o "$work/open/body" -w '%{http_code}' -X "$3" --unix-socket "$GPUMUX_SOCKET" \
-        "http://gpumux$4" "${@:5}")
+    got=$(as "$1" "$ask" -s "$work/open/body" -X "$3" ${5:+-d "$5"} "$GPUMUX_SOCKET" "$4")
     [ "$got" = "$2" ] || fail "uid $1: $3 $4 answered $got instead of $2: $(cat "$work/open/body")"
 }
-body() { jq -r "$1" "$work/open/body"; }
+body() { "$ask" -f "$work/open/body" "$1"; }
 
 echo "-- as whom a workload runs"
 id=$(submit_as $owner "{\"command\": \"id -u; id -G; umask; touch $work/open/made; ls /proc/self/fd | wc -l\", \"environment\": {\"SECRET\": \"concealed\"}}")
@@ -39,10 +37,10 @@ echo "-- what others see"
 run=$(submit_as $owner '{"name": "theirs", "command": ["sleep", "1000"], "environment": {"SECRET": "concealed"}}')
 wait_field "$run" state running
 expect_as $owner 200 GET "/v1/workloads/$run"
-[ "$(body .spec.environment.SECRET)" = concealed ] || fail "its owner does not see the environment"
+[ "$(body spec.environment.SECRET)" = concealed ] || fail "its owner does not see the environment"
 expect_as $stranger 200 GET "/v1/workloads/$run"
-[ "$(body '.spec.environment.SECRET')" = null ] || fail "a stranger sees $(body '.spec.environment')"
-[ "$(body '.spec.environment | has("SECRET")')" = true ] || fail "names of variables are to be seen"
+[ "$(body spec.environment.SECRET)" = null ] || fail "a stranger sees $(body spec.environment)"
+[[ $(body spec.environment) == *'"SECRET"'* ]] || fail "names of variables are to be seen"
 expect_as $stranger 200 GET /v1/workloads
 grep -q concealed "$work/open/body" && fail "the list shows the environment"
 expect_as $owner 200 GET "/v1/workloads/$id/logs"
@@ -52,10 +50,10 @@ as $stranger cat "$state/node/attempts/"*/output.log > "$work/stolen" 2> /dev/nu
 echo "-- what others may do"
 expect_as $stranger 403 POST "/v1/workloads/$run/cancel"
 expect_as $stranger 403 POST "/v1/workloads/$run/requeue"
-expect_as $stranger 403 POST "/v1/workloads/$run/signal" "${json[@]}" '{"signal": "SIGKILL"}'
-expect_as $stranger 403 POST "/v1/nodes/$(api GET /v1/nodes | jq -r '.nodes[0].name')/drain"
-expect_as $stranger 403 POST /v1/workloads "${json[@]}" '{"command": ["id"], "directory": "/", "user": "root"}'
-expect_as $stranger 403 POST /v1/workloads "${json[@]}" '{"command": ["id"], "directory": "/", "user": "nobody"}'
+expect_as $stranger 403 POST "/v1/workloads/$run/signal" '{"signal": "SIGKILL"}'
+expect_as $stranger 403 POST "/v1/nodes/$(api GET /v1/nodes 'nodes[0].name')/drain"
+expect_as $stranger 403 POST /v1/workloads '{"command": ["id"], "directory": "/", "user": "root"}'
+expect_as $stranger 403 POST /v1/workloads '{"command": ["id"], "directory": "/", "user": "nobody"}'
 has "$run" state running || fail "a stranger changed it"
 has "$run" attempt 1 || fail "a stranger changed it"
 
@@ -67,8 +65,7 @@ other=$(as $stranger curl -sS --unix-socket "$GPUMUX_SOCKET" http://gpumux/v1/wo
 [ "$mine" != "$other" ] || fail "one key for two users"
 
 echo "-- admins: the group, and root"
-as "$admin" curl -sS --fail-with-body -X POST --unix-socket "$GPUMUX_SOCKET" \
-    "http://gpumux/v1/workloads/$run/requeue" > /dev/null
+as "$admin" "$ask" -X POST "$GPUMUX_SOCKET" "/v1/workloads/$run/requeue" > /dev/null
 wait_field "$run" attempt 2
 cancel "$run"
 ends "$run" cancelled
@@ -79,7 +76,7 @@ stop
 
 echo "-- without allow_root nothing runs as root"
 start --emulate 1xT4 --set allow_root=false
-expect_status 403 POST /v1/workloads "${json[@]}" '{"command": ["true"], "directory": "/", "devices": 0}'
+expect_status 403 POST /v1/workloads '{"command": ["true"], "directory": "/", "devices": 0}'
 stop
 
 echo "-- without root gpumux serves its own user"
@@ -89,4 +86,4 @@ id=$(submit_as $owner '{"command": ["id", "-u"], "devices": 1}')
 ends "$id" succeeded
 expect_as $owner 200 GET "/v1/workloads/$id/logs"
 grep -q " $owner\$" "$work/open/body" || fail "$(cat "$work/open/body")"
-expect_as $stranger 403 POST /v1/workloads "${json[@]}" '{"command": ["true"], "directory": "/", "devices": 0}'
+expect_as $stranger 403 POST /v1/workloads '{"command": ["true"], "directory": "/", "devices": 0}'

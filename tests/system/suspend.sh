@@ -8,14 +8,14 @@ gib=$((1 << 30))
 up() { start --emulate 1xH200:24g --policy firstfit --set monitor_hold_min=2s "$@"; }
 # task QUOTA MEMORY [JSON]
 task() {
-    submit "$(jq -c '{devices: 1, quota: "'"$1"'", command: ["'"$burn"'", "--step-ms", "20", "--memory", "'"$2"'", "--steps", "10000000"]} + .' <<< "${3:-{\}}")"
+    submit "$(json_with "${3:-"{}"}" devices 1 quota "\"$1\"" command "$(json_words "$burn" --step-ms 20 --memory "$2" --steps 10000000)")"
 }
 samples() { "$gpumux" logs "$1" | grep -o 'samples=[0-9]*' | tail -n 1 | cut -d= -f2; }
 ran_past() { [ "$(samples "$1")" -gt "$2" ]; }
 device_used() { device 0 usage.memory_used_bytes; }
 told() { "$gpumux" events "$1" | grep -E "$2"; }
 fault() { GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$@"; }
-metric() { curl -sf --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | grep "^$1"; }
+metric() { api GET /metrics | grep "^$1"; }
 healthy() { [ "$(device 0 state)" = healthy ]; }
 says_suspended() { [ "$(field "$1" usage.suspended_bytes)" -ge $((2 * gib)) ]; }
 up --set mps=off
@@ -117,7 +117,7 @@ id=$(task 8g 2g '{"resume": ["sleep", "1000"]}')
 wait_field "$id" state running
 wait_until "it trains" ran_past "$id" 10
 fault 0 thermal 50
-wait_until "it is evicted" eval '[ "$(show "$id" | jq -r ".attempts[0].text")" = "evicted: its clocks are slowed: too hot (hardware)" ] || show "$id" | jq -e ".attempts[0].text | startswith(\"evicted\")"'
+wait_until "it is evicted" eval '[[ $(field "$id" "attempts[0].text") == evicted* ]]'
 fault 0 thermal 0
 wait_until "it begins again" has "$id" attempt 2
 cancel "$id"
@@ -136,7 +136,7 @@ has "$id" attempt 1 || fail "$(show "$id")"
 
 echo "-- and if its device wants it off all the same, it is ended and queued again"
 fault 0 thermal 50
-wait_until "it was evicted" eval 'show "$id" | jq -e ".attempts[0].text | startswith(\"evicted, and it could not be suspended\")"'
+wait_until "it was evicted" eval '[[ $(field "$id" "attempts[0].text") == "evicted, and it could not be suspended"* ]]'
 fault 0 thermal 0
 wait_until "it begins again" has "$id" attempt 2
 cancel "$id"

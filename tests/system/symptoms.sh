@@ -70,7 +70,7 @@ start_control --set queue_max=2
 refused "$gpumux" control --state "$state"
 sees 'is in use by another gpumux (pid …)' "$work/said"
 for name in first second; do submit "{\"name\": \"$name\", \"command\": [\"true\"]}" > /dev/null; done
-expect_status 429 POST /v1/workloads -H 'Content-Type: application/json' -d '{"command": ["true"], "directory": "/"}'
+expect_status 429 POST /v1/workloads '{"command": ["true"], "directory": "/"}'
 sees 'queue-full' "$work/body"
 for name in first second; do does 'queue-full' NAME=$name; done
 submit '{"name": "third", "command": ["true"]}' > /dev/null

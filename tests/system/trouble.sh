@@ -15,7 +15,7 @@ echo "-- a full disk"
 start --emulate 1xT4
 before=$(submit '{"command": ["true"]}')
 ends "$before" succeeded
-node=$(api GET /v1/nodes | jq -r '.nodes[0].name')
+node=$(api GET /v1/nodes 'nodes[0].name')
 api POST "/v1/nodes/$node/drain" > /dev/null
 waiting=$(submit '{"name": "waiting", "command": ["true"]}')
 stop
@@ -24,15 +24,16 @@ trap '' XFSZ
 start --emulate 1xT4
 trap - XFSZ
 prlimit --pid "$daemon_pid" --fsize=4096:unlimited
-expect_status 503 POST /v1/workloads -H 'Content-Type: application/json' \
-    -d '{"name": "refused", "command": ["true"], "directory": "/", "devices": 0}'
-jq -e '.type == "urn:gpumux:problem:store" and (.detail | length > 0)' "$work/body" > /dev/null \
+expect_status 503 POST /v1/workloads \
+    '{"name": "refused", "command": ["true"], "directory": "/", "devices": 0}'
+problem=$("$ask" -f "$work/body" type,detail)
+[[ $problem == "urn:gpumux:problem:store"$'\n'?* && $problem != *$'\n'null ]] \
     || fail "$(cat "$work/body")"
 has "$before" state succeeded || fail "what was there can no longer be read"
 prlimit --pid "$daemon_pid" --fsize=unlimited:unlimited
 submit_works() { after=$(submit '{"command": ["true"]}') && echo "$after" > "$work/after"; }
 wait_until "the disk has room again and submitting works" submit_works
-[ "$(api GET '/v1/workloads?name=refused' | jq '.workloads | length')" = 0 ] || fail "refused, yet there"
+[ "$(api GET '/v1/workloads?name=refused' workloads)" = '[]' ] || fail "refused, yet there"
 wait_until "the node is back" node_joined
 api POST "/v1/nodes/$node/undrain" > /dev/null
 ends "$waiting" succeeded
@@ -68,11 +69,11 @@ refused "no_such_key" "$gpumux" up --state "$work/none" --emulate 1 --set no_suc
 echo "-- a full queue"
 state=$work/q GPUMUX_SOCKET=$work/q/api.sock
 start --emulate 1xT4 --set queue_max=3
-node=$(api GET /v1/nodes | jq -r '.nodes[0].name')
+node=$(api GET /v1/nodes 'nodes[0].name')
 api POST "/v1/nodes/$node/drain" > /dev/null
 for _ in 1 2 3; do queued=$(submit '{"command": ["true"]}'); done
-expect_status 429 POST /v1/workloads -H 'Content-Type: application/json' \
-    -d '{"command": ["true"], "directory": "/", "devices": 0}'
+expect_status 429 POST /v1/workloads \
+    '{"command": ["true"], "directory": "/", "devices": 0}'
 api POST "/v1/nodes/$node/undrain" > /dev/null
 ends "$queued" succeeded
 ends "$(submit '{"command": ["true"]}')" succeeded
