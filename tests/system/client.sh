@@ -10,7 +10,7 @@ export GPUMUX_SOCKET=$state/api.sock
 start --emulate 1xT4
 
 # said ID: its output, without times.
-said() { "$gpumux" logs "$1"; }
+said() { output "$1" | cut -d ' ' -f 4-; }
 # shellcheck disable=SC2317
 says() { said "$1" | grep -qxF "$2"; }
 

@@ -13,7 +13,6 @@ limit_is() { [ "$(limit "$1" "$2")" = "$3" ]; }
 # rate_below ID PERMILLE: it is held by its rate, to less than that
 rate_below() { local rate; rate=$(limit "$1" rate_permille); [ "$rate" != null ] && [ "$rate" -gt 0 ] && [ "$rate" -lt "$2" ]; }
 metric() { api GET /metrics | sed -n "s/^$1{.*workload=\"$2\".*} //p"; }
-told() { "$gpumux" events | grep "$1"; }
 # The share that a task which starts now gets from the driver; nothing: all.
 share_now() { "$gpumux" run --quota 1g -- env | sed -n 's/^CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=//p'; }
 

@@ -10,7 +10,6 @@ mkdir -m 777 "$work/t"
 
 up() { start --emulate "${devices:-1xH200:24g}" --policy firstfit "$@"; } # which keeps them together
 device_is() { [ "$(device "$1" "$2")" = "$3" ]; }
-told() { "$gpumux" events | grep "$1"; }
 at() { [ "$(field "$1" attempt)" = "$2" ] && has "$1" state running; }
 past() { [ "$(field "$1" attempt)" -gt "$2" ] && has "$1" state running; }
 text_of() { field "$1" "attempts[$2].text"; }

@@ -13,8 +13,8 @@ learner() { run "$1" 6g --sm 40 --busy-percent 100; } # of which no device has r
 end_all() { "$gpumux" cancel --grace 0s "$@" > /dev/null; "$gpumux" wait --timeout 60s "$@" > /dev/null || true; }
 device_of() { field "$1" 'devices[0]'; }
 
-metric() { curl -sS --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | awk -v name="gpumux_learnt_$1" '$1 == name { print $2 }'; }
-are() { sleep 0.5; [ "$(metric "$1")" -ge "$2" ]; } # they come slowly: looking often costs more than it brings
+metric() { api GET /metrics | awk -v name="gpumux_learnt_$1" '$1 == name { print $2 }'; }
+are() { pause 0.5; [ "$(metric "$1")" -ge "$2" ]; } # they come slowly: looking often costs more than it brings
 # is_kept: every measurement is in the file, which has their number after its head and one more.
 is_kept() { [ "$(od -An -tu8 -j32 -N8 "$state/learnt/measurements")" -eq "$(metric measurements_total)" ]; }
 
@@ -23,8 +23,8 @@ knows() {
     api GET "/v1/workloads/$1/explain" \
         | jq -e "[.candidates[] | {(.device): .pd}] | add | .\"$bad\" > .\"$good\" and .\"$good\" > 0"
 }
-is_told() { sleep 0.2; "$gpumux" explain "$1" | grep 'where it runs it takes .* was predicted'; }
-is_decided() { sleep 0.1; show "$1" | jq -e '.state == "running" or (.text | startswith("where there is room"))'; }
+is_told() { pause 0.2; "$gpumux" explain "$1" | grep 'where it runs it takes .* was predicted'; }
+is_decided() { pause 0.1; [[ $(field "$1" state,text) =~ ^running|$'\n'"where there is room" ]]; }
 # goes_well NAME: a new task goes beside the better neighbour. Its id is in $task.
 goes_well() {
     task=$(learner "$1")
@@ -33,7 +33,7 @@ goes_well() {
 }
 
 up
-[ "$(api GET /v1/version | jq -r .policy)" = gpumux ] || fail "gpumux is not the default"
+[ "$(api GET /v1/version policy)" = gpumux ] || fail "gpumux is not the default"
 echo "-- alone"
 rude=$(run rude 1g --sm 41 --busy-percent 100) polite=$(run polite 1g --sm 100 --busy-percent 10) first=$(learner first)
 wait_until "all three are known alone" are programs 3

@@ -160,6 +160,10 @@ ends() {
     [ "$now" = "$2" ] || fail "workload $1 ended as $now, not $2: $(show "$1")"
     [ $# -lt 3 ] || has "$1" failure "$3" || fail "workload $1: failure is not $3: $(show "$1")"
 }
+# told TEXT [ID]: the events, of a workload, in which grep finds it: each a JSON object, with `what` before `text`.
+told() { api GET "/v1/events${2:+?workload=$2}" 'events[]' | grep -E -- "$1"; }
+# output ID: what it printed, each line with its time, stream and kind.
+output() { api GET "/v1/workloads/$1/logs"; }
 cancel() { api POST "/v1/workloads/$1/cancel" > /dev/null; }
 # no_process TEXT: nobody has TEXT in its arguments. Write it so that the test itself has not.
 no_process() { ! pgrep -f -- "$1"; }

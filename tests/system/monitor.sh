@@ -5,7 +5,6 @@ emu=$GPUMUX_BUILD/emu/bin
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 device_is() { [ "$(device "$1" "$2")" = "$3" ]; }
 fault() { GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$@"; }
-told() { "$gpumux" events | grep "$1"; }
 task() { submit "{\"devices\": 1, \"quota\": \"9g\", \"command\": [\"$burn\", \"--step-ms\", \"20\", \"--sm\", \"30\", \"--memory\", \"$1\", \"--steps\", \"1000000\"]}"; }
 on() { field "$1" 'devices[0]'; }
 start --emulate 2xH200:10g --set monitor_hold_min=1s --set monitor_memory_soft=60 --set monitor_memory_hard=65

@@ -103,7 +103,7 @@ up --set mps_control=/bin/false
 first=$(submit "$(gpus '{"share": 30}')")
 wait_field "$first" state running
 wait_until "it says so" eval '[[ $(field "$first" enforcement) == *time-sliced* ]]'
-wait_until "it is an event" eval '"$gpumux" events | grep "device_alarm.*without MPS, its workloads take turns"'
+wait_until "it is an event" told "device_alarm.*without MPS, its workloads take turns"
 cancel "$first"
 ends "$first" cancelled
 stop

@@ -34,7 +34,7 @@ within() {
     bytes=$(usage "$1" memory_used_bytes)
     [ "${bytes/null/0}" -le $quota ] || fail "$bytes bytes of $quota are held: $(show "$1")"
 }
-processes_of() { "$gpumux" logs "$race" | wc -l; }
+processes_of() { output "$race" | wc -l; }
 for i in 1 2 3; do
     before=$(processes_of)
     for _ in 1 2 3 4 5 6 7 8; do within "$race"; done

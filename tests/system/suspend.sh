@@ -10,10 +10,9 @@ up() { start --emulate 1xH200:24g --policy firstfit --set monitor_hold_min=2s "$
 task() {
     submit "$(json_with "${3:-"{}"}" devices 1 quota "\"$1\"" command "$(json_words "$burn" --step-ms 20 --memory "$2" --steps 10000000)")"
 }
-samples() { "$gpumux" logs "$1" | grep -o 'samples=[0-9]*' | tail -n 1 | cut -d= -f2; }
+samples() { output "$1" | grep -o 'samples=[0-9]*' | tail -n 1 | cut -d= -f2; }
 ran_past() { [ "$(samples "$1")" -gt "$2" ]; }
 device_used() { device 0 usage.memory_used_bytes; }
-told() { "$gpumux" events "$1" | grep -E "$2"; }
 fault() { GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$@"; }
 metric() { api GET /metrics | grep "^$1"; }
 healthy() { [ "$(device 0 state)" = healthy ]; }
@@ -34,7 +33,7 @@ has "$first" usage.memory_used_bytes 0 || fail "$(show "$first")"
 has "$first" usage.protection.counted_bytes 0 || fail "$(show "$first")"
 "$gpumux" ps | grep -E "^ *$first .*suspended" || fail "$("$gpumux" ps)"
 "$gpumux" describe "$first" | grep 'suspended in its host' || fail "$("$gpumux" describe "$first")"
-told "$first" 'suspended .*GiB in' || fail "$("$gpumux" events "$first")"
+told 'suspended.*GiB in' "$first" || fail "$("$gpumux" events "$first")"
 metric "gpumux_workload_suspended_bytes.*workload=\"$first\"" | grep -qv ' 0$' || fail "no metric"
 metric 'gpumux_workloads{state="suspended"} 1' || fail "no metric"
 stood=$(samples "$first")
@@ -55,7 +54,7 @@ wait_field "$first" state running
 wait_until "it goes on" ran_past "$first" $((stood + 100))
 [ "$(pgrep -f "^$burn --step-ms 20 --memory 2g --steps 10000000" | head -n 1)" = "$pid" ] || fail "another process"
 has "$first" attempt 1 || fail "$(show "$first")"
-told "$first" resumed || fail "$("$gpumux" events "$first")"
+told resumed "$first" || fail "$("$gpumux" events "$first")"
 wait_until "its memory is there" eval '[ "$(device_used)" -ge $((2 * gib)) ]'
 expect_status 409 POST "/v1/workloads/$first/resume"
 
@@ -100,7 +99,7 @@ id=$(task 8g 2g)
 wait_field "$id" state running
 wait_until "it trains" ran_past "$id" 10
 fault 0 thermal 50
-wait_until "it was evicted" told "$id" 'suspending .*evicted: its clocks are slowed'
+wait_until "it was evicted" told 'suspending.*evicted: its clocks are slowed' "$id"
 wait_field "$id" state suspended
 wait_until "it says what it waits for" eval '[[ $(field "$id" text) == "waits to resume: its device is overlimit"* ]]'
 fault 0 thermal 0
@@ -151,7 +150,7 @@ wait_until "it trains" ran_past "$id" 10
 ! "$gpumux" suspend "$id" 2> "$work/err" || fail "it went"
 grep -q 'its host has room for' "$work/err" || fail "$(cat "$work/err")"
 has "$id" state running || fail "$(show "$id")"
-told "$id" suspend_failed || fail "$("$gpumux" events "$id")"
+told suspend_failed "$id" || fail "$("$gpumux" events "$id")"
 stood=$(samples "$id")
 wait_until "it goes on" ran_past "$id" $((stood + 100))
 cancel "$id"
