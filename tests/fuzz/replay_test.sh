@@ -1,11 +1,12 @@
 #!/bin/bash
 # replay_test.sh PROGRAM: the replay counts its inputs, refuses an empty corpus, and under
-# AddressSanitizer an input that meets the planted bug ends it.
+# AddressSanitizer an input that meets the planted bug ends it, with a report where reports are looked for.
 set -euo pipefail
 
 program=$1
 corpus=$(mktemp -d)
-trap 'rm -rf "$corpus"' EXIT
+reports=$(mktemp -d)
+trap 'rm -rf "$corpus" "$reports"' EXIT
 
 die() { echo "replay_test: $*" >&2; exit 1; }
 
@@ -18,5 +19,6 @@ printf 'harmless' > "$corpus/a"
 if [ "$GPUMUX_SANITIZE" = address ]; then
     printf 'mux! and more' > "$corpus/c"
     # The report of this one is expected: not into the place where reports are failures.
-    ! ASAN_OPTIONS=log_path=stderr "$program" "$corpus" > /dev/null 2>&1 || die "the planted bug passed"
+    ! ASAN_OPTIONS=log_path=$reports/asan "$program" "$corpus" > /dev/null 2>&1 || die "the planted bug passed"
+    grep -q 'ERROR: AddressSanitizer' "$reports"/asan.* || die "the report of the planted bug is not in its file"
 fi
