@@ -228,39 +228,26 @@ static bool take_servers(struct mps_daemon *d, const char *answer)
     return all_there;
 }
 
-/* The list of servers, and how each of those that are known does. */
-static int ask_for_servers(const struct mps_daemon *d, int limit_ms, struct str *answer)
-{
-    char lines[MPS_QUESTION_MAX] = "get_server_list";
-    size_t length = strlen(lines);
-    for (size_t i = 0; i < d->server_count; i++)
-        length += (size_t)snprintf(lines + length, sizeof lines - length, "\nget_server_status %d",
-                                   d->servers[i]);
-    return mps_control_ask(&d->control, lines, limit_ms, answer);
-}
-
-static bool tells_fault(const char *answer)
-{
-    return str_starts_with(answer, "FAULT") || strstr(answer, "\nFAULT");
-}
-
 /* Its servers are asked too: a daemon may answer while its server does not. */
 static int look(struct mps_daemon *d, int limit_ms, bool *ret_faulted)
 {
     if (d->server_count == 0 && limit_ms < FIRST_ANSWER_MS)
         limit_ms = FIRST_ANSWER_MS;
     struct str answer;
+    char line[64];
+    bool faulted = false;
     str_init(&answer, MPS_ANSWER_MAX);
-    size_t known = d->server_count;
-    int r = ask_for_servers(d, limit_ms, &answer);
+    int r = mps_control_ask(&d->control, "get_server_list", limit_ms, &answer);
     if (r == 0 && !take_servers(d, str_text(&answer)))
         r = -ERR_NOT_FOUND;
-    if (r == 0 && d->server_count > known) { /* new ones have not been asked yet */
+    for (size_t i = 0; r == 0 && i < d->server_count; i++) {
         str_clear(&answer);
-        r = ask_for_servers(d, limit_ms, &answer);
+        snprintf(line, sizeof line, "get_server_status %d", d->servers[i]);
+        r = mps_control_ask(&d->control, line, limit_ms, &answer);
+        faulted = faulted || str_starts_with(str_text(&answer), "FAULT");
     }
-    *ret_faulted = tells_fault(str_text(&answer));
     str_done(&answer);
+    *ret_faulted = faulted;
     return r;
 }
 

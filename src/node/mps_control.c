@@ -172,11 +172,11 @@ int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms
     return r;
 }
 
-int mps_control_ask(const struct mps_control *c, const char *lines, int limit_ms, struct str *out)
+int mps_control_ask(const struct mps_control *c, const char *line, int limit_ms, struct str *out)
 {
     static const char *const arguments[] = {"nvidia-cuda-mps-control", NULL};
-    char input[MPS_QUESTION_MAX];
-    if (snprintf(input, sizeof input, "%s\n", lines) >= (int)sizeof input)
+    char input[128];
+    if (snprintf(input, sizeof input, "%s\n", line) >= (int)sizeof input)
         return -ERR_INVALID;
     return run(c, (char *const *)(uintptr_t)arguments, input, limit_ms, out);
 }

@@ -16,7 +16,6 @@ enum {
     MPS_PATH_MAX = 256,
     MPS_ANSWER_MAX = 64 << 10,
     MPS_SERVERS_MAX = 16,
-    MPS_QUESTION_MAX = 1024, /* a line for each server, and more */
     MPS_ENVIRONMENT_MAX = 8,
 };
 
@@ -30,9 +29,9 @@ struct mps_control {
 
 /* Starts the daemon; it answers afterwards. -ERR_UNAVAILABLE with a sentence. */
 int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms);
-/* Says a line, or several, and adds the answers to *out (may be NULL). -ERR_UNAVAILABLE: no daemon; -ERR_TIMEOUT: no
- * answer in time. */
-int mps_control_ask(const struct mps_control *c, const char *lines, int limit_ms, struct str *out);
+/* Says a line and adds the answer to *out (may be NULL). -ERR_UNAVAILABLE: no daemon; -ERR_TIMEOUT: no answer in
+ * time. */
+int mps_control_ask(const struct mps_control *c, const char *line, int limit_ms, struct str *out);
 /* How long the program takes to start and end here, daemon or not: what silence is measured against. */
 int64_t mps_control_pace_ms(const struct mps_control *c, int limit_ms);
 /* The daemon's process, by its own file; 0: none that is alive. */
