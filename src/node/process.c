@@ -15,8 +15,8 @@ enum {
     STAT_MAX = 1024,
     ENVIRONMENT_BLOCK = 64 << 10,
     PATH_BYTES = 64,
-    EXEC_LOOKS = 4,
     EXEC_NS = 1000000,
+    EXEC_LOOKS_MAX = 1000, /* at processes in the middle of an exec, of one that looks at all */
 };
 
 /* The whole of a small file; the length, or -1. */
@@ -42,25 +42,41 @@ enum stat_field {
     STAT_START = 18,
     STAT_RESIDENT_PAGES = 20,
     STAT_FIELDS,
+    STAT_CODE_START = 22,
+    STAT_ENVIRONMENT_START = 46,
+    STAT_ENVIRONMENT_END,
+    STAT_FIELDS_MAX,
 };
 
-/* The command in parentheses may hold anything: fields are counted after its last ')'. By hand: whoever looks at all
- * processes, several times a second, spends most of its time in sscanf(). */
-static bool parse_stat(const char *text, struct process *ret)
+/* The first `count` of them. The command in parentheses may hold anything: fields are counted after its last ')'. By hand:
+ * whoever looks at all processes, several times a second, spends most of its time in sscanf(). */
+static bool read_fields(pid_t pid, size_t count, uint64_t *ret_fields, char *ret_state)
 {
-    const char *at = strrchr(text, ')');
-    uint64_t fields[STAT_FIELDS];
+    char path[PATH_BYTES], text[STAT_MAX];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    const char *at = read_small(path, text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
     if (!at || at[1] != ' ' || at[2] == '\0')
         return false;
-    char state = at[2];
+    *ret_state = at[2];
     at += 3;
-    for (size_t i = 0; i < STAT_FIELDS; i++) {
+    for (size_t i = 0; i < count; i++) {
         char *end;
-        fields[i] = strtoull(at, &end, 10); /* of a negative number, too: its two's complement */
+        ret_fields[i] =
+            strtoull(at, &end, 10); /* of a negative number, too: its two's complement */
         if (end == at)
             return false;
         at = end;
     }
+    return true;
+}
+
+static bool read_stat(pid_t pid, struct process *ret)
+{
+    uint64_t fields[STAT_FIELDS];
+    char state;
+    *ret = (struct process){.pid = pid};
+    if (!read_fields(pid, STAT_FIELDS, fields, &state))
+        return false;
     ret->parent = (pid_t)fields[STAT_PARENT];
     ret->zombie = state == 'Z' || state == 'X';
     ret->start = fields[STAT_START];
@@ -68,14 +84,6 @@ static bool parse_stat(const char *text, struct process *ret)
                      fields[STAT_CHILDREN_SYSTEM];
     ret->resident_bytes = fields[STAT_RESIDENT_PAGES] * (uint64_t)sysconf(_SC_PAGESIZE);
     return true;
-}
-
-static bool read_stat(pid_t pid, struct process *ret)
-{
-    char path[PATH_BYTES], text[STAT_MAX];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    *ret = (struct process){.pid = pid};
-    return read_small(path, text, sizeof text) > 0 && parse_stat(text, ret);
 }
 
 static pid_t parse_pid(const char *name)
@@ -208,7 +216,7 @@ size_t process_signal_descendants(pid_t root, int signal, size_t *ret_failed)
 enum finding { MARK_ABSENT, MARK_FOUND, MARK_UNKNOWN };
 
 /* Is `mark` one of the NUL-separated strings of this environment? Reads it in blocks: it can be
- * large. Not known: it is empty. */
+ * large. Not known: there is none. */
 static enum finding environment_has(const char *path, const char *mark)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -239,18 +247,28 @@ static enum finding environment_has(const char *path, const char *mark)
     return found ? MARK_FOUND : is_empty ? MARK_UNKNOWN : MARK_ABSENT;
 }
 
-/* In the middle of an exec a process has no environment, for some microseconds; a thread of the kernel never has one, nor
- * a program. */
-static bool is_marked(pid_t pid, const char *mark)
+/* Whether a process of which no environment was seen may have one yet. In the middle of an exec its new memory has no place
+ * for it, for some microseconds, or for as long as the process is not on a processor; the place of its code is what the
+ * kernel fills in last. A thread of the kernel has no program. */
+static bool may_get_environment(pid_t pid)
 {
-    char path[PATH_BYTES], program[PATH_BYTES], target[1];
+    uint64_t fields[STAT_FIELDS_MAX];
+    char path[PATH_BYTES], target[1], state;
+    snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    return readlink(path, target, sizeof target) > 0 &&
+           read_fields(pid, STAT_FIELDS_MAX, fields, &state) &&
+           (fields[STAT_CODE_START] == 0 ||
+            fields[STAT_ENVIRONMENT_START] != fields[STAT_ENVIRONMENT_END]);
+}
+
+static bool is_marked(pid_t pid, const char *mark, int *looks_left)
+{
+    char path[PATH_BYTES];
     const struct timespec wait = {.tv_nsec = EXEC_NS};
     snprintf(path, sizeof path, "/proc/%d/environ", pid);
-    snprintf(program, sizeof program, "/proc/%d/exe", pid);
     enum finding finding = environment_has(path, mark);
-    for (int i = 1;
-         i < EXEC_LOOKS && finding == MARK_UNKNOWN && readlink(program, target, sizeof target) > 0;
-         i++) {
+    while (finding == MARK_UNKNOWN && *looks_left > 0 && may_get_environment(pid)) {
+        --*looks_left;
         nanosleep(&wait, NULL);
         finding = environment_has(path, mark);
     }
@@ -264,14 +282,15 @@ size_t process_kill_marked(const char *mark)
         return 0;
     size_t killed = 0;
     pid_t self = getpid();
+    int looks_left = EXEC_LOOKS_MAX;
     for (struct dirent *entry; (entry = readdir(directory));) {
         pid_t pid = parse_pid(entry->d_name);
         if (!pid || pid == self)
             continue;
         uint64_t start = process_start(pid);
         struct process process;
-        if (is_marked(pid, mark) && read_stat(pid, &process) && process.start == start &&
-            !process.zombie && kill(pid, SIGKILL) == 0)
+        if (is_marked(pid, mark, &looks_left) && read_stat(pid, &process) &&
+            process.start == start && !process.zombie && kill(pid, SIGKILL) == 0)
             killed++;
     }
     closedir(directory);
