@@ -24,7 +24,7 @@ demo: build ## build, then run gpumux on emulated GPUs, in three minutes
 test: setup ## build and run every test: release, then again under ASan+UBSan and TSan
 	@scripts/test
 
-soak: setup ## the tests three times quiet and three times beside a load, with new seeds
+soak: setup ## the tests three times beside a load and three times quiet, with new seeds
 	@scripts/soak
 
 fuzz: ## run every fuzzer for FUZZ_SECONDS (60), and prove that a planted bug is found
