@@ -12,6 +12,8 @@ enum { VERSION = 1 };
 
 /* What a guess by the cold-start formula is good for. */
 static const double cold_spread = 0.5;
+/* And how many measurements it takes to believe them as much as it. */
+static const double cold_weight = 2;
 
 const char *predictor_source_name(enum predictor_source source)
 {
@@ -89,6 +91,42 @@ static struct prediction predict_by_model(const struct predictor *p, bool known,
                   PREDICTOR_GUESS);
 }
 
+/* The formula, by as much as it was wrong about the first measurements; of few of them it takes a part. */
+static struct prediction predict_cold(const struct observations *o,
+                                      const double features[FEATURES_ALL])
+{
+    double wrong = 0;
+    size_t count = o == NULL ? 0 : observations_count(o);
+    if (count > PREDICTOR_OBSERVATIONS_MIN)
+        count = PREDICTOR_OBSERVATIONS_MIN;
+    for (size_t i = 0; i < count; i++) {
+        const struct observation *one = observations_at(o, i);
+        wrong += one->log_interference - log(features_cold_start(one->features));
+    }
+    double interference =
+        features_cold_start(features) * exp(wrong / ((double)count + cold_weight));
+    return (struct prediction){
+        .interference = fmax(1, interference), .spread = cold_spread, .source = PREDICTOR_COLD};
+}
+
+/*
+ * Beside several of whom nothing says what they do together: what each of them adds, added up. A median of
+ * what was measured beside fewer would make every further neighbour free.
+ */
+static struct prediction add_up(const struct predictor *p, const struct observations *o,
+                                const struct task_profile *own,
+                                const struct task_profile *neighbours, size_t neighbour_count)
+{
+    struct prediction sum = {.interference = 1, .source = PREDICTOR_SUM};
+    for (size_t i = 0; i < neighbour_count; i++) {
+        struct prediction one;
+        predictor_predict(p, o, own, &neighbours[i], 1, &one);
+        sum.interference += fmax(0, one.interference - 1);
+        sum.spread = fmax(sum.spread, one.spread);
+    }
+    return sum;
+}
+
 void predictor_predict(const struct predictor *p, const struct observations *o,
                        const struct task_profile *own, const struct task_profile *neighbours,
                        size_t neighbour_count, struct prediction *ret_prediction)
@@ -105,12 +143,13 @@ void predictor_predict(const struct predictor *p, const struct observations *o,
         return;
     }
     if (p == NULL)
-        *ret_prediction = (struct prediction){.interference = features_cold_start(features),
-                                              .spread = cold_spread,
-                                              .source = PREDICTOR_COLD};
+        *ret_prediction = predict_cold(o, features);
     else
         *ret_prediction =
             predict_by_model(p, all_known(p, own, neighbours, neighbour_count), features);
+    if (neighbour_count > 1 &&
+        (ret_prediction->source == PREDICTOR_MEDIAN || ret_prediction->source == PREDICTOR_GUESS))
+        *ret_prediction = add_up(p, o, own, neighbours, neighbour_count);
 }
 
 void predictor_save(const struct predictor *p, struct str *to)

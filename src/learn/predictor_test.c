@@ -190,6 +190,51 @@ static void test_alone_cold_and_pattern(void **state)
     observations_free(o);
 }
 
+/* Before there is a model: what was measured of others moves the formula, the more the oftener. */
+static void test_first_measurements_count(void **state)
+{
+    (void)state;
+    struct prediction one;
+    struct task_profile tasks[3] = {{.family = 1, .sm_activity = 0.6},
+                                    {.family = 2, .sm_activity = 0.3},
+                                    {.family = 3, .sm_activity = 0.2}};
+    struct observations *o = observations_new(1);
+    double before = 1;
+    for (int i = 0; i < PREDICTOR_OBSERVATIONS_MIN; i++) {
+        assert_int_equal(observations_add(o, &tasks[0], &tasks[1], 1, 2), 0);
+        predictor_predict(NULL, o, &tasks[1], &tasks[2], 1, &one);
+        assert_true(one.source == PREDICTOR_COLD && one.interference > before);
+        before = one.interference;
+    }
+    assert_true(before > 1.7 && before < 2);
+    for (int i = 0; i < 2; i++) /* beyond those it is a model's turn */
+        assert_int_equal(observations_add(o, &tasks[0], &tasks[1], 1, 100), 0);
+    predictor_predict(NULL, o, &tasks[1], &tasks[2], 1, &one);
+    assert_true(one.interference == before);
+    observations_free(o);
+}
+
+/* Pairs were measured, and nothing of more: a further neighbour is not free. */
+static void test_several_neighbours_add_up(void **state)
+{
+    (void)state;
+    struct world w;
+    struct prediction one, all;
+    make_world(&w, 3, true);
+    struct observations *o = observations_new(1);
+    struct predictor *p = train(&w, MODELS, o, PREDICTOR_FOREST_ALONE);
+    double sum = 1;
+    for (size_t i = 5; i < MODELS; i++) {
+        predictor_predict(p, o, &w.models[4], &w.models[i], 1, &one);
+        sum += one.interference - 1;
+    }
+    predictor_predict(p, o, &w.models[4], &w.models[5], MODELS - 5, &all);
+    assert_int_equal(all.source, PREDICTOR_SUM);
+    assert_true(fabs(all.interference - sum) < 1e-12);
+    predictor_free(p);
+    observations_free(o);
+}
+
 static void test_neighbours_in_any_order(void **state)
 {
     (void)state;
@@ -323,6 +368,8 @@ int main(void)
         cmocka_unit_test(test_tasks_never_seen),
         cmocka_unit_test(test_far_from_everything_it_is_the_median),
         cmocka_unit_test(test_alone_cold_and_pattern),
+        cmocka_unit_test(test_first_measurements_count),
+        cmocka_unit_test(test_several_neighbours_add_up),
         cmocka_unit_test(test_neighbours_in_any_order),
         cmocka_unit_test(test_observations_are_bounded),
         cmocka_unit_test(test_models_come_back_and_damage_is_refused),
