@@ -10,6 +10,7 @@ const struct policy policy_oracle = {
     .summary = "as gpumux, of a forecast that is the truth; for simulations",
     .shortest_first = true,
     .waits = true,
+    .by_end_times = true,
     .round_ms = POLICY_ROUND_MS,
     .tunes = true,
     .gates = true,

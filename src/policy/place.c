@@ -254,21 +254,45 @@ static size_t choose_device(const struct policy_snapshot *snapshot,
     return best;
 }
 
+/* Of the classes that the policy likes best, the one with such a device: what adds most to the speed of all is not
+ * always what ends soonest, and it is by the end that waiting is judged. */
+static size_t choose_class(const struct policy_snapshot *snapshot,
+                           const struct policy_waiting *waiting,
+                           const struct policy_candidate *best, size_t count, size_t *ret_chosen,
+                           double *ret_added_ms)
+{
+    size_t device = FLEET_NONE;
+    *ret_added_ms = INFINITY;
+    for (size_t i = 0; i < count && is_wanted(&best[i]); i++) {
+        double added_ms;
+        size_t there = choose_device(snapshot, waiting, best[i].class_index, &added_ms);
+        if (device != FLEET_NONE && added_ms >= *ret_added_ms)
+            continue;
+        device = there;
+        *ret_chosen = i;
+        *ret_added_ms = added_ms;
+    }
+    return device;
+}
+
 static void place_one(const struct policy *policy, const struct policy_snapshot *snapshot,
                       const struct policy_waiting *waiting, struct place_outcome *o)
 {
-    struct policy_candidate best;
-    if (policy_candidates(policy, snapshot, waiting, &best, 1) == 0 || !is_wanted(&best))
+    struct policy_candidate best[PLACE_CLASSES_MAX];
+    size_t room = policy->by_end_times ? PLACE_CLASSES_MAX : 1, chosen = 0;
+    size_t count = policy_candidates(policy, snapshot, waiting, best, room);
+    if (count == 0 || !is_wanted(&best[0]))
         return;
-    const struct fleet_class *c = &snapshot->fleet->classes[best.class_index];
-    size_t device = c->first;
-    bool compared = compares(policy, snapshot, waiting, c);
-    if (compared) {
-        device = choose_device(snapshot, waiting, best.class_index, &o->now_ms);
+    size_t device = snapshot->fleet->classes[best[0].class_index].first;
+    if (compares(policy, snapshot, waiting, &snapshot->fleet->classes[best[0].class_index]))
+        device = choose_class(snapshot, waiting, best, count, &chosen, &o->now_ms);
+    o->class_index = best[chosen].class_index;
+    o->score = best[chosen].score;
+    bool compared = compares(policy, snapshot, waiting, &snapshot->fleet->classes[o->class_index]);
+    if (compared)
         o->wait_ms = least_waited_ms(policy, snapshot, waiting);
-    }
-    o->class_index = best.class_index;
-    o->score = best.score;
+    else
+        o->now_ms = 0;
     if (compared && o->now_ms > o->wait_ms + (double)waiting->waited_ms) {
         double more_ms = o->now_ms - o->wait_ms - (double)waiting->waited_ms;
         o->verdict = POLICY_WAITS;

@@ -1,6 +1,7 @@
 /*
- * One decision of a policy that judges: over all classes of devices, the one of the best score; then,
- * where the policy waits, whether the workload should rather wait for another.
+ * One decision of a policy that judges: over all classes of devices, the one of the best score, or of the best few
+ * the one where end times grow least (policy.by_end_times); then, where the policy waits, whether the
+ * workload should rather wait for another.
  *
  * ΔCT(now, d) = F(d ∪ new) − F(d) − R_new: by how much the sum of all end times on d grows beyond the
  * time that the new one takes anyway. ΔCT(wait) = the least, over the departures that are next when
@@ -12,7 +13,8 @@
 #include "policy/fleet.h"
 
 enum {
-    PLACE_DEVICES_MAX = 16,    /* of the best class that are looked at one by one */
+    PLACE_CLASSES_MAX = 4,     /* that are compared by the end times there */
+    PLACE_DEVICES_MAX = 16,    /* of a class that are looked at one by one */
     PLACE_DEPARTURES_MAX = 16, /* that are compared with placing it now */
 };
 

@@ -160,7 +160,8 @@ struct policy {
     bool one_a_device;   /* never shares */
     bool shortest_first; /* who has little left goes before who has much */
     bool waits; /* waits for a better device where that ends sooner (IADeep's optimization 2) */
-    int64_t round_ms; /* between rounds; 0: there are none */
+    bool by_end_times; /* of the best few classes takes the one where ends are delayed least */
+    int64_t round_ms;  /* between rounds; 0: there are none */
     /* What its system does on a device, apart from placing, for whoever plays devices: */
     bool tunes;  /* searches for the batch sizes of tasks */
     bool gates;  /* holds tasks while a service is busy */
