@@ -6,9 +6,10 @@
 
 #include "base/hash.h"
 #include "base/str.h"
+#include "sim/lessons.h"
 
 enum {
-    SEEN_ENOUGH = 3, /* a set answers with its own mean */
+    SETS_MAX = 1 << 16, /* of which a guess is remembered */
     OCTAVE_PARTS = 4,
     GRID = 4 * OCTAVE_PARTS + 1, /* batch sizes from a quarter to four times the user's */
     SWEEPS = 3,
@@ -18,8 +19,16 @@ enum {
 struct set_memory {
     size_t count, seen;
     uint32_t kinds[FORECAST_MEMBERS_MAX];
-    double pds[FORECAST_MEMBERS_MAX];     /* means */
+    double pds[FORECAST_MEMBERS_MAX];     /* means of what was measured; else the guess */
+    uint64_t guessed_by;                  /* the version of what it was guessed from */
     double batches[FORECAST_MEMBERS_MAX]; /* of a true belief */
+};
+
+/* A kind alone on devices of a group, at the batch size that it had there. */
+struct alone {
+    bool is_seen; /* so; else it is thought to be as with its user's */
+    double pd;
+    struct task_profile features;
 };
 
 struct belief {
@@ -33,7 +42,10 @@ struct belief {
     size_t kind_count, kind_capacity;
     struct forecast_device types[HARDWARE_GROUPS_MAX];
     struct forecast_profile *profiles; /* of a group, of a kind: group · BELIEF_KINDS_MAX + kind */
-    struct hash_map sets;              /* hash → set_memory; owned */
+    struct alone *alone;               /* the same */
+    struct lessons *lessons;
+    uint64_t firsts;      /* what was seen for the first time: guesses before it are out of date */
+    struct hash_map sets; /* hash → set_memory; owned */
 };
 
 static uint64_t set_hash(size_t group, const uint32_t *kinds, size_t count)
@@ -130,7 +142,7 @@ static void search_best(const struct belief *b, size_t group, const uint32_t *ki
         double before = best;
         for (size_t i = 0; i < count; i++) {
             memcpy(tried, ret_batches, count * sizeof *tried);
-            for (int step = 0; step < GRID; step++) {
+            for (int step = 0; step < GRID && b->kinds[kinds[i] - 1].is_tuned; step++) {
                 double octaves = (double)(step - GRID / 2) / OCTAVE_PARTS;
                 tried[i] = fmax(1, round(b->kinds[kinds[i] - 1].batch * exp2(octaves)));
                 if (!fits(b, group, kinds, count, tried))
@@ -167,40 +179,123 @@ void belief_best(struct belief *b, size_t group, const uint32_t *kinds, size_t c
 
 /* ---- what was learnt ---- */
 
-/* The PD of the first of two kinds beside the second. */
-static double believed_pair(const struct belief *b, size_t group, uint32_t kind, uint32_t other,
-                            double solo)
+/* A kind as it is alone at a batch size. */
+static struct task_profile features_of(const struct belief *b, size_t group, uint32_t number,
+                                       double batch)
 {
-    uint32_t pair[2] = {kind < other ? kind : other, kind < other ? other : kind};
-    const struct set_memory *m = find_set(b, group, pair, 2);
-    if (m && m->seen > 0)
-        return m->pds[kind > other];
-    const struct forecast_profile *x = &b->profiles[group * BELIEF_KINDS_MAX + kind - 1];
-    const struct forecast_profile *y = &b->profiles[group * BELIEF_KINDS_MAX + other - 1];
-    double crowd = fmax(x->sm_activity + y->sm_activity, x->dram_rate + y->dram_rate);
-    return solo * fmax(1, crowd);
+    const struct hardware_group *h = &b->hardware->groups[group];
+    const struct belief_kind *kind = &b->kinds[number - 1];
+    struct table_size size = truth_alone(b->truth, h->gpu, kind->model, batch);
+    return (struct task_profile){
+        .family = kind->model + 1,
+        .sm_activity = size.sm,
+        .sm_occupancy = size.occupancy,
+        .tensor_activity = size.tensor,
+        .dram_rate = size.dram,
+        .busy = size.busy,
+        .memory_part =
+            (double)truth_booking_bytes(b->truth, kind->model, batch) / (double)h->memory_bytes,
+        .iteration_ms = size.iter_ms,
+        .batch_log2 = log2(batch / kind->batch),
+        .share = 1,
+        .device_sms = h->gpu->sm_count,
+        .device_gb_per_s = h->gpu->bandwidth_gb_s,
+        .parameters = truth_tables(b->truth)->models[kind->model].parameters,
+    };
 }
 
-static void believed(const struct belief *b, size_t group, const uint32_t *kinds, size_t count,
+/* What is remembered of a kind on devices of a group. */
+static struct alone *alone_of(const struct belief *b, size_t group, uint32_t kind)
+{
+    return &b->alone[group * BELIEF_KINDS_MAX + kind - 1];
+}
+
+static void believed(struct belief *b, size_t group, const uint32_t *kinds, size_t count,
+                     double *ret_pds);
+
+/* How many times as long as alone the first of two kinds takes beside the second. */
+static double slowed(struct belief *b, size_t group, uint32_t kind, uint32_t other)
+{
+    uint32_t pair[2] = {kind < other ? kind : other, kind < other ? other : kind};
+    double pds[2];
+    believed(b, group, pair, 2, pds);
+    return fmax(1, pds[kind > other] / alone_of(b, group, kind)->pd);
+}
+
+static void guess(struct belief *b, size_t group, const uint32_t *kinds, size_t count,
+                  double *ret_pds)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct alone *own = alone_of(b, group, kinds[i]);
+        double sum = 1; /* of its time alone */
+        if (count == 2)
+            sum = lessons_predict(b->lessons, &own->features,
+                                  &alone_of(b, group, kinds[1 - i])->features);
+        for (size_t j = 0; count > 2 && j < count; j++)
+            sum += j == i ? 0 : slowed(b, group, kinds[i], kinds[j]) - 1;
+        ret_pds[i] = own->pd * sum;
+    }
+}
+
+/* Of what guesses are made from. */
+static uint64_t guess_version(const struct belief *b)
+{
+    return lessons_version(b->lessons) + b->firsts;
+}
+
+static void believed(struct belief *b, size_t group, const uint32_t *kinds, size_t count,
                      double *ret_pds)
 {
-    const struct set_memory *m = find_set(b, group, kinds, count);
-    if (m && m->seen >= (count <= 2 ? 1 : SEEN_ENOUGH)) {
+    struct set_memory *m = find_set(b, group, kinds, count);
+    if (!m && count > 0 && b->sets.count < SETS_MAX)
+        m = add_set(b, group, kinds, count);
+    if (m && m->seen == 0 && m->guessed_by != guess_version(b)) {
+        guess(b, group, kinds, count, m->pds);
+        m->guessed_by = guess_version(b);
+    }
+    if (m)
         memcpy(ret_pds, m->pds, count * sizeof *ret_pds);
-        return;
+    else
+        guess(b, group, kinds, count, ret_pds);
+}
+
+/* Alone nobody is slower than he was beside others. */
+static void teach_alone(struct belief *b, struct alone *own, double pd, bool is_alone,
+                        const struct task_profile *features)
+{
+    if (is_alone) {
+        b->firsts += !own->is_seen;
+        *own = (struct alone){.is_seen = true, .pd = pd, .features = *features};
+    } else if (!own->is_seen && pd < own->pd) {
+        b->firsts++;
+        own->pd = pd;
     }
-    for (size_t i = 0; i < count; i++) {
-        const struct set_memory *alone = find_set(b, group, &kinds[i], 1);
-        double solo = alone && alone->seen > 0 ? alone->pds[0] : 1;
-        ret_pds[i] = solo;
-        for (size_t j = 0; j < count; j++)
+}
+
+/* What a set that ran has taught. */
+static int teach(struct belief *b, size_t group, const struct set_memory *m, const double *batches,
+                 const double *pds)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        struct task_profile features = features_of(b, group, m->kinds[i], batches[i]);
+        teach_alone(b, alone_of(b, group, m->kinds[i]), m->pds[i], m->count == 1, &features);
+    }
+    for (size_t i = 0; m->count > 1 && i < m->count; i++) {
+        const struct alone *own = alone_of(b, group, m->kinds[i]);
+        struct task_profile others[FORECAST_MEMBERS_MAX];
+        size_t other_count = 0;
+        for (size_t j = 0; j < m->count; j++)
             if (j != i)
-                ret_pds[i] += fmax(0, believed_pair(b, group, kinds[i], kinds[j], solo) - solo);
+                others[other_count++] = alone_of(b, group, m->kinds[j])->features;
+        if (own->is_seen)
+            (void)lessons_add(b->lessons, &own->features, others, other_count, pds[i] / own->pd);
     }
+    b->firsts += m->count == 2 && m->seen == 1;
+    return lessons_revise(b->lessons);
 }
 
 int belief_observe(struct belief *b, size_t group, const uint32_t *kinds, size_t count,
-                   const double *pds)
+                   const double *batches, const double *pds)
 {
     if (b->is_true || count == 0 || count > FORECAST_MEMBERS_MAX)
         return 0;
@@ -211,9 +306,9 @@ int belief_observe(struct belief *b, size_t group, const uint32_t *kinds, size_t
         return -ERR_NO_MEMORY;
     m->seen++;
     for (size_t i = 0; i < count; i++)
-        m->pds[i] += (pds[i] - m->pds[i]) / (double)m->seen;
+        m->pds[i] = m->seen == 1 ? pds[i] : m->pds[i] + (pds[i] - m->pds[i]) / (double)m->seen;
     b->forecast.version++;
-    return 0;
+    return teach(b, group, m, batches, pds);
 }
 
 /* ---- services ---- */
@@ -326,23 +421,24 @@ static void together(void *context, const struct forecast_set *set,
 
 /* ---- life ---- */
 
-int belief_new(const struct truth *truth, const struct hardware *hardware,
-               const struct serving *serving, const struct serving_ways *ways, bool is_true,
-               struct belief **ret_belief)
+int belief_new(const struct belief_config *config, struct belief **ret_belief)
 {
+    const struct hardware *hardware = config->hardware;
     struct belief *b = calloc(1, sizeof *b);
     if (!b)
         return -ERR_NO_MEMORY;
-    *b = (struct belief){.truth = truth,
+    *b = (struct belief){.truth = config->truth,
                          .hardware = hardware,
-                         .serving = serving,
-                         .ways = *ways,
-                         .is_true = is_true};
+                         .serving = config->serving,
+                         .ways = config->ways,
+                         .is_true = config->is_true};
     b->forecast = (struct forecast){
         .context = b, .version = 1, .profile = profile, .together = together, .curve = curve};
     hash_map_init(&b->sets);
     b->profiles = calloc(hardware->group_count * BELIEF_KINDS_MAX, sizeof *b->profiles);
-    if (!b->profiles) {
+    b->alone = calloc(hardware->group_count * BELIEF_KINDS_MAX, sizeof *b->alone);
+    b->lessons = lessons_new(config->seed);
+    if (!b->profiles || !b->alone || !b->lessons) {
         belief_free(b);
         return -ERR_NO_MEMORY;
     }
@@ -367,6 +463,8 @@ void belief_free(struct belief *b)
     while (hash_map_next(&b->sets, &cursor, &key, &value))
         free(value);
     hash_map_done(&b->sets);
+    lessons_free(b->lessons);
+    free(b->alone);
     free(b->profiles);
     free(b->kinds);
     free(b);
@@ -410,6 +508,8 @@ static void make_profiles(struct belief *b, const struct belief_kind *kind, size
         }
         struct table_size size =
             truth_alone(b->truth, b->hardware->groups[i].gpu, kind->model, kind->batch);
+        *alone_of(b, i, (uint32_t)index + 1) = (struct alone){
+            .pd = 1, .features = features_of(b, i, (uint32_t)index + 1, kind->batch)};
         b->profiles[i * BELIEF_KINDS_MAX + index] = (struct forecast_profile){
             .name = truth_tables(b->truth)->models[kind->model].name,
             .kind = WORKLOAD_TASK,
@@ -427,8 +527,9 @@ static void make_profiles(struct belief *b, const struct belief_kind *kind, size
 int belief_kind_of(struct belief *b, const struct belief_kind *kind, uint32_t *ret_number)
 {
     for (size_t i = 0; i < b->kind_count; i++) {
-        if (b->kinds[i].model == kind->model && b->kinds[i].batch == kind->batch &&
-            b->kinds[i].is_service == kind->is_service && b->kinds[i].service == kind->service) {
+        const struct belief_kind *k = &b->kinds[i];
+        if (k->model == kind->model && k->batch == kind->batch && k->is_tuned == kind->is_tuned &&
+            k->is_service == kind->is_service && k->service == kind->service) {
             *ret_number = (uint32_t)i + 1;
             return 0;
         }

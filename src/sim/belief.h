@@ -2,9 +2,11 @@
  * What a policy is told to expect (policy/forecast.h) in a simulated run.
  *
  * Learnt: a set of kinds that ran together is remembered with the PD that each had, and answers with
- * the mean. Of a set that was never seen, the pairs' slow-downs are added up; of a pair that was
- * never seen, PD = max(1, Σ SM activity, Σ DRAM rate), what a policy knows that has measured each
- * alone. Not the truth, and none of its parameters: what is believed comes from what happened.
+ * the mean. Of a larger set that was never seen, the slow-downs by one neighbour each are added up; of a
+ * pair that was never seen, the predictor of learn/ says how much they slow each other (lessons.h). It
+ * is asked with what each is like alone at the batch size that suits it there: a task that was
+ * measured to be twice as fast with four times the batch is also busier than its user's batch made it. Not the
+ * truth, and none of its parameters: what is believed comes from what happened.
  *
  * Of a service its latency over the share, its rate and what is left beside it are known, as a profile
  * has them; plans are made for half as many requests again as come on average.
@@ -25,16 +27,24 @@ enum { BELIEF_KINDS_MAX = 4096 };
 struct belief_kind {
     uint32_t model; /* of a task */
     double batch;   /* its user's */
+    bool is_tuned;  /* a search may choose another */
     bool is_service;
     uint32_t service; /* index of its profile */
 };
 
 struct belief;
 
-/* Everything borrowed; serving may be NULL. -ERR_NO_MEMORY. */
-int belief_new(const struct truth *truth, const struct hardware *hardware,
-               const struct serving *serving, const struct serving_ways *ways, bool is_true,
-               struct belief **ret_belief);
+/* What everything is believed about; all of it is borrowed. */
+struct belief_config {
+    const struct truth *truth;
+    const struct hardware *hardware;
+    const struct serving *serving; /* or NULL */
+    struct serving_ways ways;
+    bool is_true;
+    uint64_t seed; /* of what is learnt */
+};
+/* -ERR_NO_MEMORY. */
+int belief_new(const struct belief_config *config, struct belief **ret_belief);
 void belief_free(struct belief *b);
 /* Borrowed, as long as the belief. */
 const struct forecast *belief_forecast(const struct belief *b);
@@ -43,9 +53,10 @@ const struct forecast *belief_forecast(const struct belief *b);
 int belief_kind_of(struct belief *b, const struct belief_kind *kind, uint32_t *ret_number);
 const struct belief_kind *belief_kind(const struct belief *b, uint32_t number);
 
-/* A set of tasks (group: index into hardware.groups) ran with these PD, in the order of its kinds. */
+/* A set of tasks (group: index into hardware.groups) ran with these PD, at last with these batch sizes, in the
+ * order of its kinds. -ERR_NO_MEMORY. */
 int belief_observe(struct belief *b, size_t group, const uint32_t *kinds, size_t count,
-                   const double *pds);
+                   const double *batches, const double *pds);
 /* The best batch sizes of the set by the truth, and their PD. */
 void belief_best(struct belief *b, size_t group, const uint32_t *kinds, size_t count,
                  double *ret_batches, double *ret_pds);

@@ -15,6 +15,8 @@
 #define CHECKPOINT_S 600
 /* Nothing runs, nothing comes, and for that long nothing was placed: what waits waits for ever. */
 #define HOPELESS_MS (INT64_C(24) * 3600 * 1000)
+/* The cluster asks the belief anew after one measurement for so many devices: it costs as much as there are. */
+enum { OBSERVED_DEVICES = 20 };
 enum { UUID_PREFIX = 4, NODE_PREFIX = 1 }; /* "GPU-17", "n3" */
 
 void engine_config_default(struct engine_config *config)
@@ -454,9 +456,12 @@ static int largest_node(const struct hardware *h)
 static void arrive(struct engine *g, struct task *t)
 {
     const struct hardware *h = g->config->hardware;
-    struct belief_kind kind = {.model = t->item->model, .batch = t->item->batch};
+    struct belief_kind kind = {.model = t->item->model,
+                               .batch = t->item->batch,
+                               .is_tuned = g->tunes && t->item->devices == 1};
     if (task_is_service(t)) {
         kind.is_service = true;
+        kind.is_tuned = false;
         kind.service = (uint32_t)(t->service - g->config->serving->profiles);
     }
     int node_devices = largest_node(h);
@@ -567,6 +572,11 @@ static bool advance(struct engine *g)
     else
         engine_step(g, &(struct cluster_event){.kind = CLUSTER_TICK, .now = engine_clock(g)});
     answer_all(g);
+    if (g->observed * OBSERVED_DEVICES >= g->config->hardware->device_count) {
+        g->observed = 0;
+        engine_step(g, &(struct cluster_event){.kind = CLUSTER_FORECAST, .now = engine_clock(g)});
+        answer_all(g);
+    }
     return g->failed == 0;
 }
 
@@ -597,8 +607,13 @@ static int open_engine(struct engine *g, const struct engine_config *config, str
         !result->workloads || site_init_all(g) < 0)
         return -ERR_NO_MEMORY;
     prepare_tasks(g);
-    int r = belief_new(config->truth, config->hardware, config->serving, &g->ways, g->is_true,
-                       &g->belief);
+    const struct belief_config belief = {.truth = config->truth,
+                                         .hardware = config->hardware,
+                                         .serving = config->serving,
+                                         .ways = g->ways,
+                                         .is_true = g->is_true,
+                                         .seed = config->seed};
+    int r = belief_new(&belief, &g->belief);
     if (r < 0)
         return r;
     cluster_config_default(&cluster);

@@ -39,6 +39,7 @@ struct task_slot {
     double speed;  /* of its rank there: progress in seconds alone, a second */
     double from_s; /* since when it is there */
     double pd;
+    double done_ms; /* time alone that it has got done since others there changed */
 };
 
 struct task {
@@ -73,6 +74,7 @@ struct site {
     struct resident residents[SITE_RESIDENTS_MAX];
     struct tuner *tuner; /* the search under way, or NULL; owned */
     int64_t steady_ms;   /* since when nothing has changed there */
+    int64_t company_ms;  /* since when they run there together, at whatever batch sizes */
     double sm, dram, memory;
     /* Where a service comes near its SLO beside tasks: */
     struct engine_event watch;
@@ -122,6 +124,7 @@ struct engine {
     struct site *sites;
     uint64_t *sessions; /* of nodes */
     struct hash_map tuned;
+    size_t observed; /* since the cluster was last told that the belief has changed */
 
     struct granted *granted; /* to be answered */
     size_t granted_count, granted_capacity;

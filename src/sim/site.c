@@ -188,6 +188,8 @@ static void refresh(struct engine *g, struct site *s)
         struct task *t = task_at(g, s, places[i]);
         struct task_slot *slot = slot_at(g, s, places[i]);
         task_advance(g, t);
+        if (slot->pd > 0)
+            slot->done_ms += (double)(g->now_ms - s->steady_ms) / slot->pd;
         slot->pd = truth_pd(truth, gpu, t->item->model, t->batch, t->item->batch, slowdowns[i]);
         slot->speed = group_speed(g, s, t) / slot->pd;
         task_reschedule(g, t);
@@ -207,21 +209,36 @@ void site_refresh(struct engine *g, struct site *s)
     refresh(g, s);
 }
 
+/* Over all the time in this company: a search is a part of what it costs. Alone it is no part of what others
+ * are compared with. */
+static double measured_pd(const struct engine *g, const struct site *s,
+                          const struct task_slot *slot)
+{
+    double now_ms = (double)(g->now_ms - s->steady_ms) / slot->pd;
+    if (s->resident_count == 1)
+        return slot->pd;
+    return (double)(g->now_ms - s->company_ms) / (slot->done_ms + now_ms);
+}
+
 /* Before who is there changes: what ran long enough teaches the belief. */
 static void observe(struct engine *g, const struct site *s)
 {
     uint32_t kinds[SITE_RESIDENTS_MAX];
-    double pds[SITE_RESIDENTS_MAX];
-    if (s->resident_count == 0 || s->tuner || g->now_ms - s->steady_ms < OBSERVE_MS)
+    double batches[SITE_RESIDENTS_MAX], pds[SITE_RESIDENTS_MAX];
+    if (s->resident_count == 0 || g->now_ms - s->company_ms < OBSERVE_MS ||
+        (s->resident_count == 1 && s->tuner))
         return;
     for (size_t i = 0; i < s->resident_count; i++) {
-        if (task_at(g, s, i)->phase != TASK_RUNNING || task_is_service(task_at(g, s, i)))
+        const struct task *t = task_at(g, s, i);
+        if (t->phase != TASK_RUNNING || task_is_service(t))
             return; /* what a service takes is no neighbour's doing */
-        kinds[i] = task_at(g, s, i)->kind;
-        pds[i] = slot_at(g, s, i)->pd;
+        kinds[i] = t->kind;
+        batches[i] = t->batch;
+        pds[i] = measured_pd(g, s, slot_at(g, s, i));
     }
-    if (belief_observe(g->belief, s->group, kinds, s->resident_count, pds) < 0)
+    if (belief_observe(g->belief, s->group, kinds, s->resident_count, batches, pds) < 0)
         g->failed = -ERR_NO_MEMORY;
+    g->observed++;
 }
 
 /* ---- batch sizes ---- */
@@ -324,12 +341,20 @@ static void begin_search(struct engine *g, struct site *s)
     schedule_round(g, s);
 }
 
+static void begin_company(struct engine *g, struct site *s)
+{
+    s->company_ms = s->steady_ms = g->now_ms;
+    for (size_t i = 0; i < s->resident_count; i++)
+        slot_at(g, s, i)->done_ms = 0;
+}
+
 /* After who is there has changed, or one of them has begun. */
 static void choose_batches(struct engine *g, struct site *s)
 {
     double best[SITE_RESIDENTS_MAX], pds[SITE_RESIDENTS_MAX];
     uint32_t kinds[SITE_RESIDENTS_MAX], batches[SITE_RESIDENTS_MAX];
     size_t tunable = tunable_count(g, s);
+    begin_company(g, s);
     if (s->tuner)
         end_search(g, s);
     if (!g->tunes || tunable == 0 || tunable > TUNER_TASKS_MAX) {
