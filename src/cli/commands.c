@@ -112,6 +112,8 @@ static const struct option sim_options[] = {
      "which models come how often, where the trace does not say", NULL},
     {"services", 0, "N", "N services with SLOs are there before the tasks come, and stay", NULL},
     {"faults", 0, "X", "GPU faults a device and day, on average (default 0)", NULL},
+    {"outages", 0, "X", "times a node and day, on average, that it falls silent (default 0)", NULL},
+    {"outage-minutes", 0, "X", "until it is back, on average (default 10)", NULL},
     {"seed", 0, "N", "of everything random (default 1)", NULL},
     {"seeds", 0, "N", "N runs with the seeds that follow, and their means", NULL},
     {"noise", 0, "X", "of slow-downs, about this part of them (default 0.05)", NULL},

@@ -263,6 +263,7 @@ static int read_numbers(struct error *e, const struct invocation *in, struct cam
 {
     double seeds = 1, services = 0, neighbours = c->engine.max_neighbours;
     double threads = (double)sysconf(_SC_NPROCESSORS_ONLN);
+    double outage_minutes = c->engine.outage_mean_s / 60;
     int r = number_option(e, in, "seeds", 1, CAMPAIGN_SEEDS_MAX, &seeds);
     if (r == 0)
         r = number_option(e, in, "threads", 1, CAMPAIGN_THREADS_MAX, &threads);
@@ -271,6 +272,10 @@ static int read_numbers(struct error *e, const struct invocation *in, struct cam
     if (r == 0)
         r = number_option(e, in, "faults", 0, 1e4, &c->engine.faults_per_device_day);
     if (r == 0)
+        r = number_option(e, in, "outages", 0, 1e4, &c->engine.outages_per_node_day);
+    if (r == 0)
+        r = number_option(e, in, "outage-minutes", 0, 1e6, &outage_minutes);
+    if (r == 0)
         r = number_option(e, in, "services", 0, HARDWARE_DEVICES_MAX, &services);
     if (r == 0)
         r = number_option(e, in, "estimate-error", 0, 3, &c->engine.estimate_error);
@@ -278,6 +283,7 @@ static int read_numbers(struct error *e, const struct invocation *in, struct cam
     c->engine.service_count = (size_t)services;
     c->thread_count = threads < 1 ? 1 : (int)fmin(threads, CAMPAIGN_THREADS_MAX);
     c->engine.max_neighbours = (int)neighbours;
+    c->engine.outage_mean_s = outage_minutes * 60;
     return r;
 }
 
@@ -447,6 +453,7 @@ static void put_run(struct json_writer *w, const struct campaign_run *run)
     json_put_real(json_key(w, "memory"), s->memory_mean);
     json_put_uint(json_key(w, "evictions"), s->evictions);
     json_put_uint(json_key(w, "faults"), s->faults);
+    json_put_uint(json_key(w, "outages"), s->outages);
     json_put_uint(json_key(w, "placements"), s->placements);
     json_put_uint(json_key(w, "decisions"), s->decisions);
     json_put_real(json_key(w, "requests"), s->requests);

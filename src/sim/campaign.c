@@ -102,7 +102,9 @@ static uint64_t fingerprint_of(const struct campaign *c, const struct campaign_r
                         engine->start_s,
                         truth_noise(engine->truth),
                         (double)engine->service_count,
-                        engine->faults_per_device_day};
+                        engine->faults_per_device_day,
+                        engine->outages_per_node_day,
+                        engine->outage_mean_s};
     hash = hash_bytes(numbers, sizeof numbers, hash + (uint64_t)engine->max_neighbours);
     return hash_bytes(run->name, strlen(run->name), hash);
 }

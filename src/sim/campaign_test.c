@@ -30,6 +30,7 @@ static void open_fixture(struct fixture *f)
     engine_config_default(&f->config.engine);
     f->config.engine.truth = f->scenario.truth;
     f->config.engine.hardware = &f->scenario.hardware;
+    f->config.engine.outages_per_node_day = 20;
     f->config.trace = &f->scenario.trace;
     static const char *const names[] = {"exclusive", "firstfit", "random-tuner"};
     for (size_t i = 0; i < 3; i++)

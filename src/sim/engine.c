@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "sim/engine_internal.h"
 
-/* Nobody is ever silent here: what nodes say comes at once, and no beats are simulated. */
+/* Where no node is ever silent: what they say comes at once, and no beats are simulated. */
 #define FOR_EVER_MS (INT64_C(1000) * 365 * 24 * 3600 * 1000)
 /* Between two checkpoints of a task. */
 #define CHECKPOINT_S 600
@@ -21,8 +21,11 @@ enum { UUID_PREFIX = 4, NODE_PREFIX = 1 }; /* "GPU-17", "n3" */
 
 void engine_config_default(struct engine_config *config)
 {
-    *config = (struct engine_config){
-        .max_neighbours = 4, .estimate_error = 0.3, .start_s = 5, .keeps_spans = true};
+    *config = (struct engine_config){.max_neighbours = 4,
+                                     .estimate_error = 0.3,
+                                     .start_s = 5,
+                                     .outage_mean_s = 600,
+                                     .keeps_spans = true};
 }
 
 static bool event_before(const struct heap_member *a, const struct heap_member *b)
@@ -267,6 +270,10 @@ static void answer_stop(struct engine *g, const struct granted *said)
     if (t->phase == TASK_STARTING || t->phase == TASK_RUNNING) {
         leave(g, t, TASK_WAITING);
         row_of(g, t)->evictions++;
+    } else {
+        stopped.never_ran = true; /* as far as its node knows, which is back from an outage */
+        stopped.started_wall_ms = 0;
+        stopped.signal = 0;
     }
     report(g, said->node, &stopped);
 }
@@ -275,6 +282,8 @@ static void answer_all(struct engine *g)
 {
     for (size_t i = 0; g->failed == 0 && i < g->granted_count; i++) {
         struct granted said = g->granted[i]; /* what it does may move the array */
+        if (outage_is_down(g, said.node))
+            continue;
         if (said.is_stop)
             answer_stop(g, &said);
         else
@@ -350,6 +359,15 @@ void engine_evict(struct engine *g, uint64_t id, enum attempt_verdict verdict, c
     report(g, node, &moved);
 }
 
+void engine_cut(struct engine *g, uint32_t task)
+{
+    struct task *t = &g->tasks[task];
+    leave(g, t, TASK_WAITING);
+    row_of(g, t)->evictions++;
+    if (!task_is_service(t))
+        lose_work(g, t);
+}
+
 void engine_say_health(struct engine *g, const struct site *s)
 {
     char name[NODE_NAME_MAX];
@@ -415,6 +433,8 @@ static void submit_task(struct engine *g, struct task *t)
         g->failed = -ERR_NO_MEMORY;
         return;
     }
+    for (uint32_t i = 0; i < t->slot_count; i++)
+        t->slots[i].site = SITE_NONE;
     set_phase(g, t, TASK_WAITING);
     for (uint32_t p = 0; p < t->part_count; p++) {
         struct cluster_event event = {.kind = CLUSTER_SUBMIT, .now = engine_clock(g)};
@@ -533,6 +553,12 @@ static void happen(struct engine *g, struct engine_event *event)
         watch_sample(g, list_entry(event, struct site, watch));
     else if (event->kind == ENGINE_FAULT)
         strike(g);
+    else if (event->kind == ENGINE_OUTAGE)
+        outage_strike(g);
+    else if (event->kind == ENGINE_BACK)
+        outage_end(g, event);
+    else if (event->kind == ENGINE_BEAT)
+        outage_beat(g);
     else if (event->kind == ENGINE_CLEAR)
         clear(g, list_entry(event, struct task, clearing));
     else if (t->phase == TASK_STARTING)
@@ -622,7 +648,10 @@ static int open_engine(struct engine *g, const struct engine_config *config, str
     cluster.forecast = belief_forecast(g->belief);
     cluster.max_neighbours = config->max_neighbours;
     cluster.queue_max = (size_t)TRACE_ITEMS_MAX + TRACE_DEVICES_MAX;
-    cluster.lease_ms = cluster.keep_finished_ms = FOR_EVER_MS;
+    cluster.keep_finished_ms = FOR_EVER_MS;
+    if (config->outages_per_node_day <= 0)
+        cluster.lease_ms = FOR_EVER_MS;
+    g->lease_ms = cluster.lease_ms;
     cluster.keep_finished_max = SIZE_MAX;
     cluster.seed = config->seed;
     return cluster_new(&cluster, &g->cluster);
@@ -641,6 +670,7 @@ static void close_engine(struct engine *g)
     free(g->gangs);
     free(g->service_items);
     free(g->device_actions);
+    free(g->outages);
     free(g->sessions);
     free(g->task_of_id);
     free(g->granted);
@@ -689,6 +719,8 @@ int engine_run(struct error *e, const struct engine_config *config, struct resul
         prepare_nodes(g);
     if (g->failed == 0 && config->faults_per_device_day > 0)
         schedule_fault(g);
+    if (g->failed == 0)
+        g->failed = outage_init(g);
     while (g->failed == 0 && advance(g))
         if (config->stop && atomic_load_explicit(config->stop, memory_order_relaxed))
             g->failed = -ERR_UNAVAILABLE;

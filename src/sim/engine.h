@@ -43,6 +43,9 @@ struct engine_config {
     /* GPU faults: each ends all that share the device, as the state machine of the device says. Tasks of
      * several nodes are spared. */
     double faults_per_device_day;
+    /* Nodes that fall silent, for that long on average: what ran there is gone, and is queued again when
+     * the cluster has missed it for long enough. Nodes with a task of several of them are spared. */
+    double outages_per_node_day, outage_mean_s;
     bool keeps_spans; /* who was where: for a report; else the result has none */
     uint64_t explain; /* what is thought of this workload when it comes; 0: of none … */
     struct cluster_explanation *explanation; /* … into here; untouched if it never comes */

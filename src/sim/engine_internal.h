@@ -1,6 +1,7 @@
 /*
  * Inside the engine. prepare.c: who is there; engine.c: the loop and the conversation with the cluster; site.c: who is on which
- * device, how fast, at which batch size; watch.c: services that come near their SLO.
+ * device, how fast, at which batch size; watch.c: services that come near their SLO; outage.c: nodes that
+ * fall silent.
  *
  *   task     a workload of the trace; to the cluster it is `part_count` workloads, one but for a task
  *            that is larger than a node. It has a slot for every device
@@ -24,7 +25,16 @@ enum {
 };
 
 /* Something that will happen. */
-enum engine_event_kind { ENGINE_TASK, ENGINE_TUNE, ENGINE_WATCH, ENGINE_FAULT, ENGINE_CLEAR };
+enum engine_event_kind {
+    ENGINE_TASK,
+    ENGINE_TUNE,
+    ENGINE_WATCH,
+    ENGINE_FAULT,
+    ENGINE_CLEAR,
+    ENGINE_OUTAGE,
+    ENGINE_BACK,
+    ENGINE_BEAT
+};
 struct engine_event {
     struct heap_member member;
     int64_t due_ms;
@@ -118,6 +128,10 @@ struct engine {
     struct serving_ways ways;
     struct engine_event fault; /* the next one */
     struct rng fault_rng;
+    struct outage *outages; /* of nodes; NULL: there are none; owned */
+    struct engine_event next_outage, beat;
+    struct rng outage_rng;
+    int64_t lease_ms;
     struct device_actions *device_actions; /* of one step; owned */
     uint32_t *task_of_id;                  /* cluster ids from 1 on → task index */
     size_t id_count, id_capacity;
@@ -144,8 +158,9 @@ static inline double engine_seconds(int64_t ms)
 /* prepare.c */
 void prepare_system(struct engine *g);
 void prepare_tasks(struct engine *g);
-/* All nodes join. */
+/* All nodes join; one does, with nothing running and all devices well. */
 void prepare_nodes(struct engine *g);
+void prepare_node(struct engine *g, uint32_t node);
 
 /* engine.c */
 /* A step of the cluster; what nodes have to answer is remembered. */
@@ -153,6 +168,8 @@ void engine_step(struct engine *g, const struct cluster_event *event);
 struct clock_now engine_clock(const struct engine *g);
 /* Its device ends it, by that verdict. */
 void engine_evict(struct engine *g, uint64_t id, enum attempt_verdict verdict, const char *why);
+/* A task is gone with its node: nobody says so, and it waits from now on. */
+void engine_cut(struct engine *g, uint32_t task);
 /* What a device's monitor says of it, to the cluster. */
 void engine_say_health(struct engine *g, const struct site *s);
 void engine_schedule(struct engine *g, struct engine_event *event, int64_t due_ms);
@@ -183,6 +200,17 @@ void watch_consider(struct engine *g, struct site *s);
 void watch_fault(struct engine *g, struct site *s);
 /* A fifth of a second has passed. */
 void watch_sample(struct engine *g, struct site *s);
+/* Its agent is gone. */
+void watch_forget(struct engine *g, struct site *s);
 /* Of a device that is watched; else nothing. */
 void watch_came(struct engine *g, struct site *s, const struct task *t);
 void watch_left(struct engine *g, struct site *s, const struct task *t);
+
+/* outage.c */
+/* -ERR_NO_MEMORY. */
+int outage_init(struct engine *g);
+bool outage_is_down(const struct engine *g, uint32_t node);
+/* Another node falls silent; one is back; all that are there say so. */
+void outage_strike(struct engine *g);
+void outage_end(struct engine *g, struct engine_event *event);
+void outage_beat(struct engine *g);

@@ -234,6 +234,79 @@ static void faults_are_survived(void **state)
     }
 }
 
+/* How long one was nowhere, between two places. */
+static size_t count_gaps(const struct result *r, uint32_t workload, double least_s, double most_s)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < r->span_count; i++) {
+        double after_s = INFINITY;
+        if (r->spans[i].workload != workload)
+            continue;
+        for (size_t k = 0; k < r->span_count; k++)
+            if (r->spans[k].workload == workload && r->spans[k].from_s >= r->spans[i].to_s)
+                after_s = fmin(after_s, r->spans[k].from_s - r->spans[i].to_s);
+        count += after_s >= least_s && after_s <= most_s;
+    }
+    return count;
+}
+
+/* A node falls silent: what was there is missed for a lease and what follows it, then begins again elsewhere. A
+ * service is missed for a lease alone. */
+static void a_node_is_missed(void **state)
+{
+    (void)state;
+    struct cluster_config cluster;
+    struct fixture f;
+    struct result r;
+    cluster_config_default(&cluster);
+    double lease_s = (double)cluster.lease_ms / 1000, beat_s = lease_s / 2;
+    double lost_s =
+        lease_s + (double)(cluster.fence_ms + cluster.drain_ms + cluster.margin_ms) / 1000;
+    open_fixture(&f, "12x1xH200", "exclusive");
+    read_trace(&f, "submit_s,duration_s,gpus,model\n100,20000,1,vgg16\n");
+    f.config.service_count = 1;
+    f.config.outages_per_node_day = 24;
+    f.config.outage_mean_s = 1800;
+    assert_int_equal(engine_run(NULL, &f.config, &r), 0);
+    assert_int_equal(r.summary.succeeded, 1);
+    assert_true(r.summary.outages > 20 && r.workloads[1].attempts > 1);
+    assert_int_equal(r.workloads[1].evictions, r.workloads[1].attempts - 1);
+    assert_true(count_gaps(&r, 1, lost_s - beat_s, lost_s) > 0);
+    assert_true(count_gaps(&r, 0, lease_s - beat_s, lease_s) > 0);
+    result_done(&r);
+    close_fixture(&f);
+}
+
+/* Outages, faults and tasks of several nodes at once: all come to an end, and twice to the same. */
+static void outages_are_survived(void **state)
+{
+    (void)state;
+    struct result results[2];
+    for (size_t i = 0; i < 2; i++) {
+        struct fixture f;
+        open_fixture(&f, "4x2xH200:24g", "gpumux");
+        assert_int_equal(trace_resize(&f.scenario.trace, TASKS), 0);
+        trace_hasten(&f.scenario.trace, 2 / trace_load(&f.scenario.trace, 8));
+        f.scenario.trace.items[TASKS / 2].devices = 4;
+        f.config.service_count = 2;
+        f.config.faults_per_device_day = 20;
+        f.config.outages_per_node_day = 60;
+        f.config.outage_mean_s = 150; /* some are back before they are missed */
+        assert_int_equal(engine_run(NULL, &f.config, &results[i]), 0);
+        close_fixture(&f);
+    }
+    assert_true(results[0].summary.outages > 5 && results[0].summary.split_count == 1);
+    assert_int_equal(results[0].summary.unfinished, 0);
+    assert_int_equal(results[0].summary.succeeded + results[0].summary.failed, TASKS);
+    assert_true(results[0].summary.failed <= 5);
+    assert_memory_equal(&results[0].summary, &results[1].summary, sizeof results[0].summary);
+    assert_int_equal(results[0].span_count, results[1].span_count);
+    assert_memory_equal(results[0].spans, results[1].spans,
+                        results[0].span_count * sizeof *results[0].spans);
+    result_done(&results[0]);
+    result_done(&results[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +318,8 @@ int main(void)
         cmocka_unit_test(sharing_pays),
         cmocka_unit_test(services_are_kept_well),
         cmocka_unit_test(faults_are_survived),
+        cmocka_unit_test(a_node_is_missed),
+        cmocka_unit_test(outages_are_survived),
         cmocka_unit_test(explains_a_decision),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,21 +22,41 @@ static void describe_node(const struct hardware_group *group, uint32_t node, uin
     }
 }
 
+/* The group of a node, and the first of its devices. */
+static const struct hardware_group *find_node(const struct hardware *h, size_t node,
+                                              uint32_t *ret_first_site)
+{
+    size_t site = 0, i = 0;
+    for (; node >= h->groups[i].node_count; i++) {
+        node -= h->groups[i].node_count;
+        site += h->groups[i].node_count * (size_t)h->groups[i].devices_per_node;
+    }
+    *ret_first_site = (uint32_t)(site + node * (size_t)h->groups[i].devices_per_node);
+    return &h->groups[i];
+}
+
+void prepare_node(struct engine *g, uint32_t node)
+{
+    struct node_info info;
+    struct device_health health[NODE_DEVICES_MAX];
+    uint32_t first_site;
+    const struct hardware_group *group = find_node(g->config->hardware, node, &first_site);
+    describe_node(group, node, first_site, &info);
+    for (int d = 0; d < info.device_count; d++) {
+        health[d] = (struct device_health){.state = DEVICE_HEALTHY, .admits = ADMIT_ALL};
+        (void)str_copy(health[d].uuid, sizeof health[d].uuid, info.devices[d].uuid);
+    }
+    struct cluster_event event = {.kind = CLUSTER_NODE_HELLO, .now = engine_clock(g), .request = 1};
+    event.hello.info = &info;
+    event.hello.health = health;
+    event.hello.health_count = (size_t)info.device_count;
+    engine_step(g, &event);
+}
+
 void prepare_nodes(struct engine *g)
 {
-    const struct hardware *h = g->config->hardware;
-    struct node_info info;
-    uint32_t node = 0, site = 0;
-    for (size_t i = 0; i < h->group_count; i++) {
-        for (size_t n = 0; g->failed == 0 && n < h->groups[i].node_count; n++, node++) {
-            describe_node(&h->groups[i], node, site, &info);
-            site += (uint32_t)h->groups[i].devices_per_node;
-            struct cluster_event event = {
-                .kind = CLUSTER_NODE_HELLO, .now = engine_clock(g), .request = 1};
-            event.hello.info = &info;
-            engine_step(g, &event);
-        }
-    }
+    for (size_t i = 0; g->failed == 0 && i < g->config->hardware->node_count; i++)
+        prepare_node(g, (uint32_t)i);
 }
 
 /* Services come first, all at once, of each kind in turn. */

@@ -65,8 +65,8 @@ struct result_summary {
     double pd_mean;
     double sm_mean, memory_mean; /* over the makespan and all devices */
     double requests, late_requests;
-    size_t evictions, faults, placements;
-    uint64_t decisions; /* of the policy, refusals included */
+    size_t evictions, faults, outages, placements; /* outages: of whole nodes */
+    uint64_t decisions;                            /* of the policy, refusals included */
 };
 
 struct result {

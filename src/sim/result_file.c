@@ -5,7 +5,7 @@
 
 #include "learn/stored.h"
 
-enum { VERSION = 1, WORKLOADS_MAX = 1 << 24, SPANS_MAX = 1 << 26 };
+enum { VERSION = 2, WORKLOADS_MAX = 1 << 24, SPANS_MAX = 1 << 26 };
 static const char kind[] = "simr";
 
 void result_write_workloads(const struct result *r, struct str *out)
@@ -141,9 +141,9 @@ static void pass_times(struct pass *p, struct result_times *t)
 
 static void pass_summary(struct pass *p, struct result_summary *s)
 {
-    size_t *const sizes[] = {&s->submitted,  &s->succeeded,   &s->failed,
-                             &s->unfinished, &s->multi_count, &s->split_count,
-                             &s->evictions,  &s->faults,      &s->placements};
+    size_t *const sizes[] = {&s->submitted,   &s->succeeded,   &s->failed,    &s->unfinished,
+                             &s->multi_count, &s->split_count, &s->evictions, &s->faults,
+                             &s->outages,     &s->placements};
     double *const doubles[] = {&s->makespan_s,  &s->speed_mean, &s->pd_mean,      &s->sm_mean,
                                &s->memory_mean, &s->requests,   &s->late_requests};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)

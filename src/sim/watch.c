@@ -176,6 +176,12 @@ static void act(struct engine *g, struct site *s)
     }
 }
 
+void watch_forget(struct engine *g, struct site *s)
+{
+    if (s->monitor)
+        end_watch(g, s);
+}
+
 void watch_fault(struct engine *g, struct site *s)
 {
     enum { XID_ILLEGAL_ADDRESS = 31 };
