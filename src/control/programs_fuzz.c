@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "control/learning.h"
-#include "learn/stored.h"
+#include "learn/stored_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -37,14 +37,6 @@ static void load(const void *bytes, size_t length)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct str sealed;
-    load(data, size);
-    str_init(&sealed, PROGRAMS_STORED_MAX);
-    size_t start = stored_begin(&sealed, "prog", 1);
-    str_append_bytes(&sealed, data, size);
-    stored_end(&sealed, start);
-    if (!str_failed(&sealed))
-        load(sealed.data, sealed.length);
-    str_done(&sealed);
+    stored_fuzz(data, size, "prog", PROGRAMS_STORED_MAX, load);
     return 0;
 }

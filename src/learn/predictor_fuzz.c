@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "learn/predictor.h"
-#include "learn/stored.h"
+#include "learn/stored_fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -49,17 +49,7 @@ static void load(const void *bytes, size_t length)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const kinds[] = {"pred", "obsv"};
-    load(data, size);
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        struct str sealed;
-        str_init(&sealed, PREDICTOR_STORED_MAX);
-        size_t start = stored_begin(&sealed, kinds[i], 1);
-        str_append_bytes(&sealed, data, size);
-        stored_end(&sealed, start);
-        if (!str_failed(&sealed))
-            load(sealed.data, sealed.length);
-        str_done(&sealed);
-    }
+    stored_fuzz(data, size, "pred", PREDICTOR_STORED_MAX, load);
+    stored_fuzz(data, size, "obsv", PREDICTOR_STORED_MAX, load);
     return 0;
 }

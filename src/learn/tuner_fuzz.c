@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "learn/stored.h"
+#include "learn/stored_fuzz.h"
 #include "learn/tuner.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -27,14 +27,6 @@ static void load(const void *bytes, size_t length)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct str sealed;
-    load(data, size);
-    str_init(&sealed, 2 * TUNER_STORED_MAX);
-    size_t start = stored_begin(&sealed, "tune", 1);
-    str_append_bytes(&sealed, data, size);
-    stored_end(&sealed, start);
-    if (!str_failed(&sealed))
-        load(sealed.data, sealed.length);
-    str_done(&sealed);
+    stored_fuzz(data, size, "tune", 2 * TUNER_STORED_MAX, load);
     return 0;
 }
