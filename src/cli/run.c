@@ -295,10 +295,17 @@ static int step_output(struct error *e, struct run *run)
 {
     bool ended = false;
     int r = follow_output_step(e, &run->output, 0, &ended);
-    if (r == -ERR_NOT_FOUND)
+    if (r == -ERR_NOT_FOUND) {
         ended = true; /* no longer kept: there is nothing to show */
-    else if (r < 0)
+    } else if (r == -ERR_UNAVAILABLE && run->client->answered) {
+        fprintf(stderr,
+                "gpumux: the rest of its output is missing here: %s\n"
+                "  gpumux logs %s   shows it when the node is back\n",
+                e->text, run->id);
+        ended = true;
+    } else if (r < 0) {
         return r;
+    }
     if (!ended)
         return 0;
     r = look(e, run);

@@ -301,6 +301,7 @@ struct located {
     char user[USER_NAME_MAX];
     int attempt;
     bool open;     /* the attempt has not ended */
+    bool lost;     /* it was given up with its node */
     bool terminal; /* the workload has */
     char node[NODE_NAME_MAX];
     char text[WORKLOAD_TEXT_MAX]; /* of the workload's status */

@@ -4,17 +4,22 @@
  *
  * Following goes on through everything that can be waited for: a workload that has no attempt yet, an
  * agent that restarts. It ends with the attempt.
+ *
+ * A part is never taken for the whole: when the rest cannot be had, the answer is an error, or is broken
+ * off if it has begun; who asks again for what is missing is told why.
  */
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "control/control_internal.h"
 #include "wire/record.h"
 #include "wire/spec.h"
 
 enum {
     RETRY_MS = 50,         /* while there is nothing to ask, or nobody */
+    NODE_BACK_MS = 10000,  /* for a node to return with the last output of an attempt */
     FOLLOW_WAIT_MS = 5000, /* a node holds a question that long before it says "nothing new" */
     CLIENT_BEHIND_MAX = 512 << 10, /* then the next piece waits */
 };
@@ -22,11 +27,13 @@ enum {
 struct log_stream {
     struct list link; /* control.log_streams */
     struct control *control;
-    struct http_stream *stream;
-    struct waiter *asked; /* a question is under way */
+    struct http_request *request; /* while nothing has been answered; NULL then */
+    struct http_stream *stream;   /* from then on */
+    struct waiter *asked;         /* a question is under way */
     struct event *timer;
     uint64_t workload, offset;
-    int attempt; /* 0: the first one there will be */
+    int64_t missed_boot_ms; /* since when the node with the last output is away; 0: it is not */
+    int attempt;            /* 0: the first one there will be */
     bool follow;
 };
 
@@ -39,15 +46,41 @@ static void log_stream_free(struct log_stream *s)
     free(s);
 }
 
+static void on_closed(void *arg)
+{
+    log_stream_free(arg);
+}
+
+/* False: the client is gone, and so is the stream. */
+static bool log_stream_begin(struct log_stream *s)
+{
+    if (s->stream)
+        return true;
+    s->stream = http_stream_begin(s->request, "text/plain; charset=utf-8", on_closed, s);
+    s->request = NULL;
+    if (!s->stream) {
+        log_stream_free(s);
+        return false;
+    }
+    return true;
+}
+
 static void log_stream_end(struct log_stream *s)
 {
+    if (!log_stream_begin(s))
+        return;
     http_stream_end(s->stream);
     log_stream_free(s);
 }
 
-static void on_closed(void *arg)
+static void log_stream_fail(struct log_stream *s, const struct error *e)
 {
-    log_stream_free(arg);
+    if (s->stream) {
+        http_stream_break(s->stream);
+        return;
+    }
+    http_answer_error(s->request, e);
+    log_stream_free(s);
 }
 
 static void later(struct log_stream *s)
@@ -58,20 +91,40 @@ static void later(struct log_stream *s)
 
 static void pump(struct log_stream *s);
 
+static int node_is_away(struct error *e, const char *node)
+{
+    return error_set(e, ERR_UNAVAILABLE, "node '%s', which has the output, is not connected", node);
+}
+
+/* What was asked for did not come: msg, or NULL when the node went away. */
+static void without_piece(struct log_stream *s, const struct nodemsg *msg)
+{
+    struct error e = {0};
+    if (s->follow) {
+        later(s); /* it may come back, or has not got the grant yet */
+    } else if (msg && msg->result == -ERR_GONE) {
+        log_stream_end(s); /* nothing was printed yet, or it is kept no longer */
+    } else {
+        if (msg)
+            error_set(&e, -msg->result, "%s", msg->text ? msg->text : "the output cannot be read");
+        else
+            error_set(&e, ERR_UNAVAILABLE, "the node that has the output went away: ask again");
+        log_stream_fail(s, &e);
+    }
+}
+
 static void on_piece(struct waiter *w, const struct nodemsg *msg)
 {
     struct log_stream *s = w->arg;
     s->asked = NULL;
     waiter_free(w);
     if (!msg || msg->result < 0) {
-        /* The node went away, or has not got the grant yet. */
-        if (s->follow)
-            later(s);
-        else
-            log_stream_end(s);
+        without_piece(s, msg);
         return;
     }
     s->offset = msg->offset + msg->length;
+    if (!log_stream_begin(s))
+        return;
     if (msg->length && !http_stream_write(s->stream, msg->data, msg->length))
         return; /* closed: freed */
     if (msg->end || (!s->follow && msg->length == 0))
@@ -80,18 +133,40 @@ static void on_piece(struct waiter *w, const struct nodemsg *msg)
         pump(s);
 }
 
+/* There is nobody to ask: its node is away, or it has not run. */
+static void without_node(struct log_stream *s, const struct located *at)
+{
+    struct error e = {0};
+    int64_t now_ms = clock_boot_ms();
+    if (!s->missed_boot_ms)
+        s->missed_boot_ms = now_ms;
+    bool ended = at->attempt && !at->open;
+    if (s->follow && ended && at->lost) {
+        log_stream_end(s); /* given up with its node: what came is what there is */
+    } else if (s->follow && (!ended || now_ms - s->missed_boot_ms < NODE_BACK_MS)) {
+        later(s);
+    } else {
+        node_is_away(&e, at->node);
+        log_stream_fail(s, &e);
+    }
+}
+
 /* Asks the node for the next piece, or waits for what is in the way. */
 static void pump(struct log_stream *s)
 {
     struct control *c = s->control;
     struct located at;
-    if (http_stream_pending(s->stream) > CLIENT_BEHIND_MAX) {
+    if (s->stream && http_stream_pending(s->stream) > CLIENT_BEHIND_MAX) {
         later(s);
         return;
     }
     struct error e = {0};
     int r = control_locate(&e, c, s->workload, s->attempt, &at);
-    if (r < 0 || (!at.attempt && at.terminal)) {
+    if (r < 0) {
+        log_stream_fail(s, &e);
+        return;
+    }
+    if (!at.attempt && at.terminal) {
         log_stream_end(s); /* it ended without ever having run */
         return;
     }
@@ -99,12 +174,10 @@ static void pump(struct log_stream *s)
     struct node_link *link = at.attempt ? links_find(c, at.node) : NULL;
     struct waiter *w = link ? waiter_new(c, NULL) : NULL;
     if (!w) {
-        if (s->follow && (!at.attempt || at.open))
-            later(s);
-        else
-            log_stream_end(s);
+        without_node(s, &at);
         return;
     }
+    s->missed_boot_ms = 0;
     w->on_answer = on_piece;
     w->arg = s;
     s->asked = w;
@@ -159,10 +232,8 @@ static int check(struct error *e, struct control *c, struct http_request *r, str
                                s->attempt);
     if (!at.attempt && !s->follow)
         return error_set(e, ERR_CONFLICT, "it has not run yet: %s", at.text);
-    if (at.attempt && !s->follow && !links_find(c, at.node))
-        return error_set(e, ERR_UNAVAILABLE, "node '%s', which has the output, is not connected",
-                         at.node);
-    return 0;
+    bool waits = s->follow && (at.open || at.lost); /* for the node, or knows that it is gone */
+    return at.attempt && !waits && !links_find(c, at.node) ? node_is_away(e, at.node) : 0;
 }
 
 void handle_logs(void *context, struct http_request *r)
@@ -181,16 +252,17 @@ void handle_logs(void *context, struct http_request *r)
         return;
     }
     s->control = c;
+    s->request = r;
     list_append(&c->log_streams, &s->link);
-    s->stream = http_stream_begin(r, "text/plain; charset=utf-8", on_closed, s);
-    if (s->stream)
+    /* Who follows is answered at once, who wants what there is when it is known whether it can be had. */
+    if (!s->follow || log_stream_begin(s))
         pump(s);
-    else
-        log_stream_free(s);
 }
 
 void log_streams_close_all(struct control *c)
 {
+    struct error e = {0};
+    error_set(&e, ERR_UNAVAILABLE, "gpumux is being stopped");
     while (!list_empty(&c->log_streams))
-        log_stream_end(list_entry(c->log_streams.next, struct log_stream, link));
+        log_stream_fail(list_entry(c->log_streams.next, struct log_stream, link), &e);
 }

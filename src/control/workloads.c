@@ -83,6 +83,7 @@ static int locate_row(void *arg, const struct store_workload *row)
             continue;
         l->at->attempt = a->number;
         l->at->open = a->ended_wall_ms == 0;
+        l->at->lost = a->lost;
         str_copy(l->at->node, sizeof l->at->node, a->node);
     }
     l->at->uid = row->uid;

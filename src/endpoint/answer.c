@@ -332,3 +332,10 @@ void http_stream_end(struct http_stream *s)
     else if (flush_stream(c))
         connection_answered(c);
 }
+
+void http_stream_break(struct http_stream *s)
+{
+    struct connection *c = s->connection;
+    if (flush_stream(c)) /* else it broke by itself */
+        connection_close(c);
+}

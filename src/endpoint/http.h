@@ -149,3 +149,6 @@ bool http_stream_event(struct http_stream *s, uint64_t id, const char *event, co
 /* Bytes not yet taken by the client: a sender of much should wait while this is large. */
 size_t http_stream_pending(const struct http_stream *s);
 void http_stream_end(struct http_stream *s);
+/* Breaks it off: the client sees that something is missing, unless it speaks HTTP/1.0. closed() is
+ * called. */
+void http_stream_break(struct http_stream *s);

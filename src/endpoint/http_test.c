@@ -119,6 +119,14 @@ static void on_stream(void *context, struct http_request *r)
     http_stream_end(s);
 }
 
+/* Half of what was to come. */
+static void on_half(void *context, struct http_request *r)
+{
+    struct http_stream *s = http_stream_begin(r, "text/plain", on_closed, context);
+    assert_true(http_stream_write(s, "half", 4));
+    http_stream_break(s);
+}
+
 /* Writes more than the bound to a client that does not read. */
 static void on_flood(void *context, struct http_request *r)
 {
@@ -172,6 +180,7 @@ static const struct http_route routes[] = {
     {HTTP_GET, "/stream", on_stream, HTTP_ANYBODY},
     {HTTP_GET, "/flood", on_flood, HTTP_ANYBODY},
     {HTTP_GET, "/watch", on_watch, HTTP_ANYBODY},
+    {HTTP_GET, "/half", on_half, HTTP_ANYBODY},
     {HTTP_GET, "/large", on_large, HTTP_ANYBODY},
     {HTTP_GET, "/count", on_count, HTTP_ANYBODY},
     {HTTP_GET, NULL, NULL, HTTP_ANYBODY},
@@ -663,6 +672,23 @@ static void a_watcher_that_leaves_is_noticed(void **state)
     client_close(&c);
 }
 
+static void a_stream_that_breaks_off_has_no_end(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_start(NULL);
+    struct client c = client_open(f);
+    client_send(&c, "GET /half HTTP/1.1\r\n\r\n");
+    while (client_read(&c))
+        ;
+    c.data[c.length] = '\0';
+    const char *body = strstr(c.data, "\r\n\r\n");
+    assert_non_null(body);
+    assert_string_equal(body, "\r\n\r\n4\r\nhalf\r\n"); /* and no "0" */
+    wait_for_count(f, "streams=0 closed=1 ");
+    client_close(&c);
+    fixture_stop(f);
+}
+
 static void http_1_0_streams_end_with_the_connection(void **state)
 {
     (void)state;
@@ -747,6 +773,7 @@ int main(void)
         cmocka_unit_test(a_request_outlives_its_client),
         cmocka_unit_test(a_watcher_that_does_not_read_is_cut_off),
         cmocka_unit_test(a_watcher_that_leaves_is_noticed),
+        cmocka_unit_test(a_stream_that_breaks_off_has_no_end),
         cmocka_unit_test(http_1_0_streams_end_with_the_connection),
         cmocka_unit_test(connections_are_capped),
         cmocka_unit_test(sockets_in_use_are_left_alone),

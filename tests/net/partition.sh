@@ -15,6 +15,7 @@ add_node n2
 
 cable "$how" n1
 kill -0 "$pid" || fail "the task ended with the cable"
+expect_status 503 GET "/v1/workloads/$id/logs" # no part of its output is shown as the whole
 wait_until "control misses the node" is_away n1
 wait_until "the second copy has started" journal_says start t0 2
 if kill -0 "$pid" 2> /dev/null; then fail "two copies live"; fi

@@ -236,15 +236,30 @@ static void judge_journal(struct judge *j)
     free(lives);
 }
 
-/* Every line that the last attempt printed is there, once, in order. */
-static void judge_log(struct judge *j, int task)
+/* Asks until it is answered well: a node that is shown as connected may just be finding out that its
+ * connection broke, and gpumux must then say so. */
+static int get_log(struct error *e, struct judge *j, int task)
 {
-    struct error e = {0};
     char target[TARGET_BYTES];
     snprintf(target, sizeof target, "/v1/workloads/%llu/logs",
              (unsigned long long)atomic_load(&j->scenario->progress->ids[task]));
     struct http_call call = {.method = "GET", .target = target, .timeout_ms = CALL_MS};
-    if (http_client_call(&e, j->client, &call) < 0 || http_client_status(j->client) != 200) {
+    int64_t until_ms = clock_boot_ms() + GONE_MS;
+    for (;;) {
+        int r = http_client_call(e, j->client, &call);
+        bool not_now = r == -ERR_UNAVAILABLE || r == -ERR_PROTOCOL ||
+                       (r == 0 && http_client_status(j->client) == 503);
+        if (!not_now || clock_boot_ms() > until_ms)
+            return r;
+        usleep(POLL_US);
+    }
+}
+
+/* Every line that the last attempt printed is there, once, in order. */
+static void judge_log(struct judge *j, int task)
+{
+    struct error e = {0};
+    if (get_log(&e, j, task) < 0 || http_client_status(j->client) != 200) {
         breach(j, "task %d: logs: status %d %s", task, http_client_status(j->client), e.text);
         return;
     }
