@@ -110,7 +110,8 @@ struct attempt_usage {
     double samples_per_s;   /* by its own word; -1: it does not say */
     int64_t speed_since_ms; /* how long ago began what this was measured over; -1: not known */
     double latency_ms; /* of a service over 10 s, at its SLO's percentile; -1: it does not say */
-    uint64_t requests_10s; /* that this is of */
+    uint64_t requests_10s;    /* that this is of */
+    int64_t latency_since_ms; /* how long ago began what this was measured over; -1: not known */
     /* What holds it to its quota and share, for people; "": its node does not say. */
     char enforcement[WORKLOAD_TEXT_MAX];
     bool is_counted;          /* its processes count for themselves, and what follows is known */

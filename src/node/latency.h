@@ -10,10 +10,12 @@
 #include "node/control_socket.h"
 
 enum {
-    LATENCY_SECONDS = 11,    /* the present one, and ten whole ones */
-    LATENCY_EVERY_MS = 200,  /* how often what follows is told at most */
-    LATENCY_SOFT_MS = 5000,  /* a measurement of 5 s says nothing any more when it is that old */
-    LATENCY_HARD_MS = 10000, /* and one of 10 s */
+    LATENCY_SECONDS = 11, /* the present one, and ten whole ones */
+    LATENCY_WINDOW_MS =
+        LATENCY_SECONDS * 1000, /* no request of a measurement was answered before */
+    LATENCY_EVERY_MS = 200,     /* how often what follows is told at most */
+    LATENCY_SOFT_MS = 5000,     /* a measurement of 5 s says nothing any more when it is that old */
+    LATENCY_HARD_MS = 10000,    /* and one of 10 s */
 };
 
 #define LATENCY_PERCENTILE 99.0 /* of a service without an SLO */

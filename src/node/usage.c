@@ -70,6 +70,7 @@ static void measure_run(struct run *r, struct process_table *table, const struct
     bool answered = r->latency_at_ms && now_ms - r->latency_at_ms < LATENCY_HARD_MS;
     usage->latency_ms = answered ? (double)r->latency.us_10s / 1000 : -1;
     usage->requests_10s = answered ? r->latency.requests_10s : 0;
+    usage->latency_since_ms = answered ? now_ms - r->latency_at_ms + LATENCY_WINDOW_MS : -1;
     r->cpu_ticks = ticks;
     r->cpu_at_ms = now_ms;
 }

@@ -208,9 +208,12 @@ static int take_attempt_usage(struct json_reader *outer, json_t *json, struct at
     if (json_has(&r, "speed_since_ms"))
         json_take_int64(&r, "speed_since_ms", 0, INT64_MAX, &ret->speed_since_ms);
     ret->latency_ms = -1;
+    ret->latency_since_ms = -1;
     if (json_has(&r, "latency_ms")) {
         json_take_real(&r, "latency_ms", &ret->latency_ms);
         json_take_uint(&r, "requests_10s", &ret->requests_10s);
+        if (json_has(&r, "latency_since_ms")) /* older nodes do not say */
+            json_take_int64(&r, "latency_since_ms", 0, INT64_MAX, &ret->latency_since_ms);
     }
     if (json_has(&r, "enforcement")) /* a node of version 0.1 has none */
         take_protection(&r, ret);

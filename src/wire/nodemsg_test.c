@@ -105,10 +105,13 @@ static void random_usage(struct rng *rng, struct parts *p)
             .samples_per_s = rng_below(rng, 2) ? 1e5 * rng_double(rng) : -1,
             .speed_since_ms = rng_below(rng, 2) ? (int64_t)rng_below(rng, 30000) : -1,
             .latency_ms = -1,
+            .latency_since_ms = -1,
         };
         if (rng_below(rng, 2)) {
             p->attempt_usage[i].latency_ms = 100 * rng_double(rng);
             p->attempt_usage[i].requests_10s = rng_u64(rng);
+            p->attempt_usage[i].latency_since_ms =
+                rng_below(rng, 2) ? (int64_t)rng_below(rng, 30000) : -1;
         }
         if (rng_below(rng, 2))
             count_usage(rng, &p->attempt_usage[i]);
@@ -260,6 +263,7 @@ static void assert_beats_equal(const struct nodemsg *a, const struct nodemsg *b)
         assert_int_equal(x->speed_since_ms, y->speed_since_ms);
         assert_true(x->latency_ms == y->latency_ms);
         assert_int_equal(x->requests_10s, y->requests_10s);
+        assert_int_equal(x->latency_since_ms, y->latency_since_ms);
         assert_string_equal(x->enforcement, y->enforcement);
         assert_int_equal(x->is_counted, y->is_counted);
         assert_int_equal(x->counted_bytes, y->counted_bytes);

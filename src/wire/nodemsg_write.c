@@ -166,6 +166,8 @@ static void put_attempt_usage(struct json_writer *w, const struct attempt_usage 
     if (usage->latency_ms >= 0) {
         json_put_real(json_key(w, "latency_ms"), usage->latency_ms);
         json_put_uint(json_key(w, "requests_10s"), usage->requests_10s);
+        if (usage->latency_since_ms >= 0)
+            json_put_int(json_key(w, "latency_since_ms"), usage->latency_since_ms);
     }
     if (usage->enforcement[0])
         put_protection(w, usage);
