@@ -21,6 +21,7 @@ static void together(void *context, const struct forecast_set *set,
     for (size_t i = 0; i < set->count; i++) {
         ret_answer->pd[i] = set->count == 1 ? 1 : set->count == 2 ? 1.6 : 4;
         ret_answer->p99_ms[i] = 0;
+        ret_answer->is_p99_guess[i] = false;
     }
 }
 
@@ -93,6 +94,7 @@ static void together_as_known(void *context, const struct forecast_set *set,
     for (size_t i = 0; i < set->count; i++) {
         ret_answer->pd[i] = set->count == 1 ? 1 : *pd;
         ret_answer->p99_ms[i] = 0;
+        ret_answer->is_p99_guess[i] = false;
     }
 }
 

@@ -53,6 +53,7 @@ static void blind_together(void *context, const struct forecast_set *set,
     for (size_t i = 0; i < set->count; i++) {
         ret_answer->pd[i] = 1 + BLIND_SLOWDOWN * (double)(set->count - 1);
         ret_answer->p99_ms[i] = 0;
+        ret_answer->is_p99_guess[i] = false;
     }
 }
 
@@ -79,6 +80,7 @@ static void cold_together(void *context, const struct forecast_set *set,
         bool is_service = p && p->kind == WORKLOAD_SERVICE;
         ret_answer->pd[i] = is_service || set->count == 1 ? 1 : fmax(1, fmax(sm, dram));
         ret_answer->p99_ms[i] = 0;
+        ret_answer->is_p99_guess[i] = false;
     }
 }
 

@@ -58,8 +58,10 @@ struct forecast_set {
 
 /* In the order of the set. */
 struct forecast_answer {
-    double pd[FORECAST_MEMBERS_MAX];     /* of tasks, > 0; 1 of services */
-    double p99_ms[FORECAST_MEMBERS_MAX]; /* of services with an SLO; 0 of all others */
+    double pd[FORECAST_MEMBERS_MAX]; /* of tasks, > 0; 1 of services */
+    double
+        p99_ms[FORECAST_MEMBERS_MAX]; /* of services with an SLO; 0: not known, and of all others */
+    bool is_p99_guess[FORECAST_MEMBERS_MAX]; /* no measurement speaks for it: it refuses nobody */
 };
 
 struct forecast {

@@ -20,6 +20,7 @@ static void together(void *context, const struct forecast_set *set,
     for (size_t i = 0; i < set->count; i++) {
         ret_answer->pd[i] = fmax(1, sum) + 0.01 * (double)(set->count - 1) * set->kinds[i];
         ret_answer->p99_ms[i] = 0;
+        ret_answer->is_p99_guess[i] = false;
     }
 }
 

@@ -36,7 +36,7 @@ void policy_judge_gain(const struct policy_snapshot *snapshot, const struct poli
 {
     const struct fleet_class *c = &snapshot->fleet->classes[candidate->class_index];
     candidate->score = candidate->speed_after - candidate->speed_before;
-    if (candidate->p99_ms > candidate->slo_ms)
+    if (policy_misses_slo(candidate))
         candidate->objection = POLICY_OBJECTS_SLO;
     else if (waiting->needs->kind == WORKLOAD_SERVICE)
         candidate->score -= c->has_service ? SECOND_SERVICE_COST : 0;

@@ -75,6 +75,36 @@ static double service_p99_ms(const struct learnt_kind *k, double interference)
     return k->batch_count > 0 ? best : 0;
 }
 
+/* As it was measured beside just these, in place of `own`; 0: it was not. */
+static double measured_slowdown(const struct learnt_kind *k, const struct forecast_set *set,
+                                size_t own)
+{
+    struct forecast_set others = *set;
+    forecast_set_remove(&others, own);
+    for (size_t i = 0; i < k->beside_count; i++)
+        if (k->besides[i].count == others.count &&
+            memcmp(k->besides[i].kinds, others.kinds, others.count * sizeof others.kinds[0]) == 0)
+            return k->besides[i].slowdown;
+    return others.count == 0 ? 1 : 0;
+}
+
+/* The p99 of the service `own`, which the others slow by `slowed` if that was not measured. */
+static void forecast_p99(const struct learnt_kind *k, const struct forecast_set *set, size_t own,
+                         double slowed, struct forecast_answer *answer)
+{
+    double measured = measured_slowdown(k, set, own);
+    if (!(k->slo_ms > 0))
+        return;
+    if (!(k->p99_ms > 0)) {
+        answer->p99_ms[own] = service_p99_ms(k, slowed);
+        return;
+    }
+    answer->p99_ms[own] = k->p99_ms * (measured > 0 ? measured : fmax(1, slowed));
+    bool is_too_long = k->is_p99_recent && k->p99_ms > k->slo_ms;
+    answer->is_p99_guess[own] =
+        set->count == 1 ? !k->is_p99_recent : !(measured > 0) && !is_too_long;
+}
+
 /* ---- sets ---- */
 
 /* NULL: nothing is known of it. */
@@ -161,12 +191,16 @@ static void compute(const struct learnt *l, const struct forecast_set *set,
         if (i > 0 && set->kinds[i] == set->kinds[i - 1]) {
             ret_answer->pd[i] = ret_answer->pd[i - 1];
             ret_answer->p99_ms[i] = ret_answer->p99_ms[i - 1];
+            ret_answer->is_p99_guess[i] = ret_answer->is_p99_guess[i - 1];
             continue;
         }
         double slowed = interference(l, set, i);
         bool is_service = k->kind == WORKLOAD_SERVICE;
         ret_answer->pd[i] = is_service ? 1 : pd_of(k, slowed);
-        ret_answer->p99_ms[i] = is_service && k->slo_ms > 0 ? service_p99_ms(k, slowed) : 0;
+        ret_answer->p99_ms[i] = 0;
+        ret_answer->is_p99_guess[i] = false;
+        if (is_service)
+            forecast_p99(k, set, i, slowed, ret_answer);
     }
 }
 
@@ -281,7 +315,7 @@ int learnt_set_kind(struct learnt *l, uint32_t number, uint64_t device,
 {
     size_t count = 0;
     if (number == FORECAST_KIND_UNKNOWN || number >= LEARNT_KINDS_MAX ||
-        kind->batch_count > LEARNT_BATCHES_MAX)
+        kind->batch_count > LEARNT_BATCHES_MAX || kind->beside_count > LEARNT_BESIDES_MAX)
         return -ERR_TOO_LARGE;
     struct known **at = &l->kinds[number];
     for (; *at && (*at)->device != device; at = &(*at)->next)

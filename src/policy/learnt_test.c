@@ -180,6 +180,49 @@ static void test_latency_of_a_service(void **state)
     learnt_free(l);
 }
 
+/* Measured as a whole, alone and beside one: beside others it is a guess, which its slowdown is taken for. */
+static void test_a_measured_p99(void **state)
+{
+    struct learnt *l = learnt_new();
+    struct forecast_set set;
+    struct forecast_answer a;
+    (void)state;
+    struct learnt_kind t = {.name = "task", .features = {.sm_activity = 0.9}};
+    uint32_t task = add(l, &t), other = add(l, &t);
+    struct learnt_kind s = {.name = "service",
+                            .kind = WORKLOAD_SERVICE,
+                            .features = {.sm_activity = 0.4},
+                            .slo_ms = 100};
+    uint32_t service = add(l, &s);
+    a = ask(l, 2, (uint32_t[]){service, task}, &set);
+    assert_true(a.p99_ms[1] == 0 && !a.is_p99_guess[1]); /* not known */
+    s.p99_ms = 30;
+    s.is_p99_recent = true;
+    s.beside_count = 1;
+    s.besides[0] = (struct learnt_beside){.count = 2, .kinds = {task, task}, .slowdown = 3};
+    assert_int_equal(learnt_set_kind(l, service, LEARNT_ANY_DEVICE, &s), 0);
+    a = ask(l, 1, &service, &set);
+    assert_true(a.p99_ms[0] == 30 && !a.is_p99_guess[0]);
+    a = ask(l, 3, (uint32_t[]){task, service, task}, &set);
+    assert_true(set.kinds[2] == service && a.p99_ms[2] == 90 && !a.is_p99_guess[2]);
+    a = ask(l, 3, (uint32_t[]){task, service, other}, &set);
+    assert_true(a.p99_ms[2] > 30 && a.p99_ms[2] < 90 && a.is_p99_guess[2]);
+    s.p99_ms = 101; /* it misses its SLO without anybody */
+    assert_int_equal(learnt_set_kind(l, service, LEARNT_ANY_DEVICE, &s), 0);
+    a = ask(l, 3, (uint32_t[]){task, service, other}, &set);
+    assert_true(a.p99_ms[2] > 101 && !a.is_p99_guess[2]);
+    s.is_p99_recent = false; /* or did so long ago */
+    assert_int_equal(learnt_set_kind(l, service, LEARNT_ANY_DEVICE, &s), 0);
+    assert_true(ask(l, 3, (uint32_t[]){task, service, other}, &set).is_p99_guess[2]);
+    assert_true(ask(l, 1, &service, &set).is_p99_guess[0]);
+    s.slo_ms = 0;
+    assert_int_equal(learnt_set_kind(l, service, LEARNT_ANY_DEVICE, &s), 0);
+    assert_true(ask(l, 1, &service, &set).p99_ms[0] == 0);
+    s.beside_count = LEARNT_BESIDES_MAX + 1;
+    assert_int_equal(learnt_set_kind(l, service, LEARNT_ANY_DEVICE, &s), -ERR_TOO_LARGE);
+    learnt_free(l);
+}
+
 /* Three programs that were never seen share a device as if nothing were known; one that was measured is not
  * thought to become faster beside them. */
 static void test_a_guess_refuses_nothing(void **state)
@@ -282,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_learns_from_measurements),
         cmocka_unit_test(test_pd_of_another_batch_size),
         cmocka_unit_test(test_latency_of_a_service),
+        cmocka_unit_test(test_a_measured_p99),
         cmocka_unit_test(test_answers_outlive_who_asked),
         cmocka_unit_test(test_sojourn),
     };

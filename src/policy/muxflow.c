@@ -22,7 +22,7 @@ static void judge_pair(const struct policy_snapshot *snapshot, const struct poli
     const struct fleet_class *c = &snapshot->fleet->classes[candidate->class_index];
     size_t tasks = c->set.count - (c->has_service ? 1 : 0);
     candidate->score = candidate->speed_after - candidate->speed_before;
-    if (candidate->p99_ms > candidate->slo_ms)
+    if (policy_misses_slo(candidate))
         candidate->objection = POLICY_OBJECTS_SLO;
     else if (waiting->needs->kind == WORKLOAD_SERVICE && c->has_service)
         candidate->objection = POLICY_OBJECTS_SERVICES;

@@ -13,22 +13,32 @@ const char *policy_objection_text(enum policy_objection objection)
 
 /* ---- one class ---- */
 
-/* The service of the set that is nearest to missing its SLO, or misses it most. */
-static void nearest_slo(const struct forecast *f, const struct forecast_set *set,
-                        const struct forecast_answer *answer, double *ret_p99_ms,
-                        double *ret_slo_ms)
+bool policy_misses_slo(const struct policy_candidate *candidate)
 {
-    double worst = 0;
-    *ret_p99_ms = *ret_slo_ms = 0;
+    return candidate->p99_ms > candidate->slo_ms && !candidate->is_p99_guess;
+}
+
+/* The service of the set that is nearest to missing its SLO, or misses it most: first by what was measured. */
+static void nearest_slo(const struct forecast *f, const struct forecast_set *set,
+                        const struct forecast_answer *answer, struct policy_candidate *candidate)
+{
+    double worst = -1;
     for (size_t i = 0; i < set->count; i++) {
-        if (!(answer->p99_ms[i] > 0))
-            continue;
         const struct forecast_profile *p = f->profile(f->context, set->device, set->kinds[i]);
-        if (!p || !(p->slo_ms > 0) || answer->p99_ms[i] / p->slo_ms <= worst)
+        if (!p || p->kind != WORKLOAD_SERVICE || !(p->slo_ms > 0))
             continue;
-        worst = answer->p99_ms[i] / p->slo_ms;
-        *ret_p99_ms = answer->p99_ms[i];
-        *ret_slo_ms = p->slo_ms;
+        struct policy_candidate this = {.p99_ms = answer->p99_ms[i],
+                                        .slo_ms = p->slo_ms,
+                                        .is_p99_guess = answer->is_p99_guess[i]};
+        bool misses = policy_misses_slo(&this), others = policy_misses_slo(candidate);
+        double part = this.p99_ms / this.slo_ms;
+        if (misses < others || (misses == others && part <= worst))
+            continue;
+        worst = part;
+        candidate->p99_ms = this.p99_ms;
+        candidate->slo_ms = this.slo_ms;
+        candidate->is_p99_guess = this.is_p99_guess;
+        candidate->service = set->kinds[i];
     }
 }
 
@@ -77,7 +87,8 @@ void policy_consider(const struct policy *policy, const struct policy_snapshot *
         candidate.pd = answer.pd[own];
         sum_up(f, &c->set, &c->answer, &candidate.speed_before, &candidate.pd_sum_before);
         sum_up(f, &with, &answer, &candidate.speed_after, &candidate.pd_sum_after);
-        nearest_slo(f, &with, &answer, &candidate.p99_ms, &candidate.slo_ms);
+        if (c->has_service || waiting->needs->kind == WORKLOAD_SERVICE)
+            nearest_slo(f, &with, &answer, &candidate);
         if (waiting->needs->devices > 1 && c->has_gang)
             candidate.objection = POLICY_OBJECTS_GANG;
         else

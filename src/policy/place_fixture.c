@@ -26,6 +26,7 @@ static void world_together(void *context, const struct forecast_set *set,
         ret_answer->pd[i] =
             is_service ? 1 : fmax(1, sum) + 0.01 * (double)((set->count - 1) * set->kinds[i]);
         ret_answer->p99_ms[i] = is_service ? 80 * fmax(0.5, sum) : 0;
+        ret_answer->is_p99_guess[i] = is_service && ((const struct world *)context)->is_p99_guess;
     }
 }
 

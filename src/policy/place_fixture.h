@@ -43,6 +43,7 @@ struct world {
     struct fleet fleet;
     struct forecast_profile profiles[WORLD_KINDS];
     struct forecast forecast;
+    bool is_p99_guess; /* what it says of services was never measured */
 };
 
 void world_open(struct world *w);

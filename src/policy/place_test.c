@@ -251,7 +251,16 @@ static void test_gpumux_takes_the_largest_gain_within_the_slo(void **state)
         assert_int_equal(all[i].objection, POLICY_OBJECTS_SLO);
         assert_true(all[i].p99_ms > 85 && all[i].slo_ms == 85);
         assert_true(strlen(policy_objection_text(all[i].objection)) > 0);
+        assert_int_equal(all[i].service, WORLD_SERVICE);
     }
+    w.is_p99_guess = true; /* which refuses nobody */
+    policy_place(policy_find("gpumux"), &w.snapshot, &large, &outcome);
+    assert_int_equal(outcome.verdict, POLICY_PLACES);
+    (void)policy_candidates(policy_find("muxflow"), &w.snapshot, &large, all, WORLD_DEVICES);
+    assert_int_equal(all[0].objection, POLICY_OBJECTS_ROUND); /* and not for the SLO */
+    (void)policy_candidates(policy_find("gpumux"), &w.snapshot, &large, all, WORLD_DEVICES);
+    assert_true(all[0].p99_ms > 85 && all[0].slo_ms == 85 && all[0].is_p99_guess);
+    w.is_p99_guess = false;
     /* kernelest minds SMs, not latency; mudi wants one service a device. */
     policy_place(policy_find("kernelest"), &w.snapshot, &large, &outcome);
     assert_int_equal(outcome.verdict, POLICY_REFUSES);

@@ -133,8 +133,14 @@ struct policy_candidate {
     double pd;                          /* its own there */
     double speed_before, speed_after;   /* sum over the tasks, without and with it */
     double pd_sum_before, pd_sum_after; /* the same of PD */
-    double p99_ms, slo_ms;              /* of the service that is nearest to its SLO; 0: none */
+    /* Of the service that is nearest to its SLO, or misses it: */
+    double p99_ms;     /* 0: not known */
+    double slo_ms;     /* 0: there is none */
+    bool is_p99_guess; /* no measurement speaks for it: it is no reason to refuse anybody */
+    uint32_t service;  /* its kind */
 };
+/* Would a service miss its SLO, by what was measured? */
+bool policy_misses_slo(const struct policy_candidate *candidate);
 
 /* What becomes of a workload, by a policy that judges. */
 enum policy_verdict {

@@ -414,6 +414,7 @@ static void together(void *context, const struct forecast_set *set,
         bool is_task = task < known && set->kinds[i] == kinds[task];
         ret_answer->pd[i] = is_task ? pds[task++] : 1;
         ret_answer->p99_ms[i] = 0;
+        ret_answer->is_p99_guess[i] = false;
     }
     if (has_service)
         serve(b, set, group, ret_answer);
