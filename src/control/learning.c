@@ -11,14 +11,17 @@ enum {
     MEASUREMENT_MS = 1000,            /* what one spans, at least */
     INTERVAL_MS_MAX = 10 * 60 * 1000, /* between two that are kept of one set */
     SPEEDS_COUNTED = 16,              /* the mean of a speed alone forgets what is older */
+    REQUESTS_COUNTED = 8,             /* the same of measurements of a p99 */
     TRAIN_AFTER_MIN = 12,             /* new measurements, and this part of those there were: */
     TRAIN_AFTER_PART = 4,
     TELL_MS = 10 * 1000, /* between two times that one is told to be slow */
+    OLD_MS = 60 * 1000,  /* between two looks for what was measured too long ago */
 };
 static const double watch_step_s_max = 10; /* between two reports that are one watch */
 static const double watch_memory_s = 600;  /* the means of a program alone forget what is older */
 static const double settle_s = 1;          /* alone, until one that reports its speed is known */
 static const double settle_silent_s = 5;   /* and one that does not */
+static const double p99_ms_min = 1e-3, p99_ms_max = 1e9;
 /* By less a program is the same as before; its measurements beside others stay comparable. */
 static const double drift_part = 0.1, drift_ratio = 1.25;
 
@@ -35,6 +38,10 @@ struct watched_member {
     size_t measured;        /* measurements of that */
     double told_log_pd;
     int64_t told_ms; /* 0: never */
+    /* Its requests: */
+    double
+        first_p99_ms;  /* when they came together, before one could slow the other; -1: not known */
+    int64_t served_ms; /* until then its requests are counted */
 };
 
 /* A device, and who is together there. */
@@ -59,6 +66,8 @@ struct learning {
     size_t outcome_count;      /* that were not taken yet */
     struct learning_outcome outcomes[LEARNING_OUTCOMES_MAX];
     uint64_t programs_version, measurements_version;
+    int64_t now_wall_ms,
+        looked_wall_ms; /* of the last publication, of the last look for what is old */
 };
 
 /* ---- life ---- */
@@ -155,9 +164,44 @@ void learning_set_model(struct learning *l, struct predictor *model, uint64_t to
 
 /* ---- programs ---- */
 
+/* False: one of them is not known any more. */
+static bool teach_beside(const struct learning *l, const struct program_beside *b,
+                         struct learnt_beside *ret_beside)
+{
+    struct forecast_set others = {0};
+    for (size_t i = 0; i < b->count; i++) {
+        uint32_t number = programs_find(l->programs, b->keys[i]);
+        if (number == 0)
+            return false;
+        (void)forecast_set_add(&others, number);
+    }
+    *ret_beside = (struct learnt_beside){.count = b->count, .slowdown = b->requests.p99};
+    memcpy(ret_beside->kinds, others.kinds, b->count * sizeof others.kinds[0]);
+    return true;
+}
+
+static void teach_requests(const struct learning *l, struct program *p, struct program_alone *alone,
+                           struct learnt_kind *kind)
+{
+    struct program_requests *q = &alone->requests;
+    if (q->count < PROGRAM_REQUESTS_MIN)
+        return;
+    kind->p99_ms = q->told = q->p99;
+    kind->is_p99_recent = q->told_as_recent = program_is_recent(q, l->now_wall_ms);
+    for (size_t i = 0; i < p->beside_count; i++) {
+        struct program_beside *b = &p->besides[i];
+        if (b->device != alone->device || !program_beside_is_known(b) ||
+            !teach_beside(l, b, &kind->besides[kind->beside_count]))
+            continue;
+        kind->beside_count++;
+        b->requests.told = b->requests.p99;
+        b->requests.told_as_recent = true;
+    }
+}
+
 /* Tells the forecast what is known of it on one type of devices. */
-static int teach(struct learning *l, uint32_t number, const struct program *p,
-                 const struct program_alone *alone)
+static int teach(struct learning *l, uint32_t number, struct program *p,
+                 struct program_alone *alone)
 {
     bool is_known = alone && alone->settled_s > 0;
     struct learnt_kind kind = {.name = p->name,
@@ -169,6 +213,7 @@ static int teach(struct learning *l, uint32_t number, const struct program *p,
     if (is_known) {
         kind.features = alone->features;
         kind.iteration_ms = kind.iteration_reference_ms = alone->features.iteration_ms;
+        teach_requests(l, p, alone, &kind);
     }
     l->changed = true;
     return learnt_set_kind(l->learnt, number, alone ? alone->device : LEARNT_ANY_DEVICE, &kind);
@@ -176,15 +221,35 @@ static int teach(struct learning *l, uint32_t number, const struct program *p,
 
 static void teach_due(struct learning *l, uint32_t number)
 {
-    const struct program *p = programs_at(l->programs, number);
+    struct program *p = programs_at(l->programs, number);
     for (size_t i = 0; p && i < p->alone_count; i++)
         if (p->alone[i].settled_s > 0)
             (void)teach(l, number, p, &p->alone[i]);
     l->is_due[number] = false;
 }
 
-bool learning_publish(struct learning *l)
+/* What was measured too long ago refuses nobody any more, so that it is measured again. */
+static void look_for_old(struct learning *l)
 {
+    if (llabs(l->now_wall_ms - l->looked_wall_ms) < OLD_MS)
+        return;
+    for (uint32_t n = 1; n < PROGRAMS_MAX; n++) {
+        struct program *p = programs_at(l->programs, n);
+        bool is_old = p && program_forget_besides(p, l->now_wall_ms);
+        for (size_t i = 0; p && !is_old && i < p->alone_count; i++) {
+            const struct program_requests *q = &p->alone[i].requests;
+            is_old = q->told > 0 && q->told_as_recent != program_is_recent(q, l->now_wall_ms);
+        }
+        if (is_old)
+            l->is_due[n] = l->changed = true;
+    }
+    l->looked_wall_ms = l->now_wall_ms;
+}
+
+bool learning_publish(struct learning *l, int64_t now_wall_ms)
+{
+    l->now_wall_ms = now_wall_ms;
+    look_for_old(l);
     if (!l->changed)
         return false;
     for (uint32_t n = 1; n < PROGRAMS_MAX; n++)
@@ -242,7 +307,7 @@ int learning_restore(struct learning *l, struct programs *programs,
         l->programs = programs;
     }
     for (uint32_t n = 1; programs && n < PROGRAMS_MAX; n++) {
-        const struct program *p = programs_at(programs, n);
+        struct program *p = programs_at(programs, n);
         for (size_t i = 0; p && r == 0 && i < p->alone_count; i++)
             r = teach(l, n, p, &p->alone[i]);
     }
@@ -306,6 +371,109 @@ static void predict(const struct learning *l, struct watch *w, const struct lear
         for (size_t k = 0; k < set.count; k++)
             if (set.kinds[k] == r->members[i].program)
                 w->members[i].predicted_pd = answer.pd[k];
+}
+
+/* ---- requests ---- */
+
+/* Does it say how long its requests take, in numbers that can be, and on this device alone? */
+static bool says_requests(const struct learning_member *m)
+{
+    return m->p99_ms >= p99_ms_min && m->p99_ms <= p99_ms_max && m->requests > 0 && !m->is_gang;
+}
+
+/* A measurement of its requests that is new, and all of the set as it is. */
+static bool is_served(const struct watch *w, const struct learning_report *r, size_t i)
+{
+    const struct learning_member *m = &r->members[i];
+    int64_t began_ms = r->now_ms - m->latency_since_ms;
+    return m->latency_since_ms >= 0 && began_ms >= w->since_ms + LEARNING_SETTLE_MS &&
+           began_ms >= w->members[i].served_ms;
+}
+
+/* One more measurement. What is known soon is that of the last few, and the forecast is told if it has changed. */
+static void learn_requests(struct learning *l, const struct learning_report *r, size_t own,
+                           double p99, struct program_requests *q)
+{
+    const struct learning_member *m = &r->members[own];
+    double before = q->count > 0 ? q->p99 : p99;
+    q->count += (double)m->requests;
+    q->measured_wall_ms = r->now_wall_ms;
+    double weight = fmax((double)m->requests / q->count, 1.0 / REQUESTS_COUNTED);
+    q->p99 = before * pow(p99 / before, weight);
+    bool is_news = q->told == 0 || !q->told_as_recent || fabs(log(q->p99 / q->told)) > drift_part;
+    if (!is_news)
+        return;
+    l->programs_version++;
+    if (q->count >= PROGRAM_REQUESTS_MIN)
+        l->is_due[m->program] = l->changed = true;
+}
+
+static void serve_alone(struct learning *l, struct watch *w, const struct learning_report *r,
+                        struct program_alone *alone)
+{
+    if (!says_requests(&r->members[0]) || !is_served(w, r, 0))
+        return;
+    w->members[0].served_ms = r->now_ms;
+    learn_requests(l, r, 0, r->members[0].p99_ms, &alone->requests);
+}
+
+/* NULL: they are too many, or one is not known any more. */
+static struct program_beside *beside_of(const struct learning *l, const struct learning_report *r,
+                                        size_t own, struct program *p)
+{
+    uint64_t keys[PROGRAM_NEIGHBOURS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        const struct program *other = programs_at(l->programs, r->members[i].program);
+        size_t at = count;
+        if (i == own)
+            continue;
+        if (!other || count == PROGRAM_NEIGHBOURS_MAX)
+            return NULL;
+        for (; at > 0 && keys[at - 1] > other->key; at--)
+            keys[at] = keys[at - 1];
+        keys[at] = other->key;
+        count++;
+    }
+    return program_beside_add(p, r->type->hash, keys, count);
+}
+
+/*
+ * A service that misses its SLO loses its neighbours before they were together for a whole measurement. One that
+ * began earlier, while it was alone, is a mixture: where it is longer than it was then, the requests since are
+ * longer still. That bound stands until there is a measurement.
+ */
+static bool is_missed(const struct watch *w, const struct learning_report *r, size_t own,
+                      const struct program *p)
+{
+    const struct learning_member *m = &r->members[own];
+    double first_ms = w->members[own].first_p99_ms;
+    return p->slo_ms > 0 && m->p99_ms > p->slo_ms && m->requests >= PROGRAM_REQUESTS_MIN &&
+           first_ms > 0 && m->p99_ms > drift_ratio * first_ms;
+}
+
+static void serve_beside(struct learning *l, struct watch *w, const struct learning_report *r,
+                         size_t own)
+{
+    const struct learning_member *m = &r->members[own];
+    struct program *p = programs_at(l->programs, m->program);
+    struct program_alone *alone = p ? program_alone(p, r->type->hash) : NULL;
+    if (!alone || alone->requests.count < PROGRAM_REQUESTS_MIN || !says_requests(m))
+        return;
+    double slowdown = m->p99_ms / alone->requests.p99;
+    bool is_bound = !is_served(w, r, own);
+    if (is_bound && !is_missed(w, r, own, p))
+        return;
+    struct program_beside *b = beside_of(l, r, own, p);
+    bool is_measured = b && b->requests.count > 0 && !b->is_bound;
+    if (!b || (is_bound && (is_measured || slowdown <= b->requests.p99)))
+        return;
+    if (is_bound || b->is_bound)
+        b->requests = (struct program_requests){0};
+    b->is_bound = is_bound;
+    learn_requests(l, r, own, slowdown, &b->requests);
+    if (!is_bound)
+        w->members[own].served_ms = r->now_ms;
 }
 
 /* ---- alone ---- */
@@ -385,6 +553,7 @@ static void watch_alone(struct learning *l, struct watch *w, const struct learni
             fare(l, &w->members[0], r, 0, log(alone->samples_per_s / m->samples_per_s));
         learn_speed(l, alone, m->samples_per_s);
     }
+    serve_alone(l, w, r, alone);
     settle(l, m->program, p, alone, r->type);
 }
 
@@ -420,6 +589,8 @@ static void watch_together(struct learning *l, struct watch *w, const struct lea
 {
     const struct program_alone *alone[LEARNING_MEMBERS_MAX];
     bool kept = false;
+    for (size_t i = 0; i < r->count; i++)
+        serve_beside(l, w, r, i);
     if (!know_all(l, r, alone))
         return;
     for (size_t i = 0; i < r->count; i++) {
@@ -492,6 +663,8 @@ void learning_report(struct learning *l, const struct learning_report *r)
         return;
     if (set == 0 || set != w->set) {
         *w = (struct watch){.set = set, .since_ms = r->now_ms, .seen_ms = r->now_ms};
+        for (size_t i = 0; set != 0 && i < r->count; i++)
+            w->members[i].first_p99_ms = r->members[i].p99_ms;
         return;
     }
     double step_s = (double)(r->now_ms - w->seen_ms) / 1000;

@@ -4,7 +4,8 @@
  * Nodes report what runs on each device, how busy that is, and how fast each workload is where it says so
  * itself. Of a program (programs.h) that is alone on a device its use of the device and its speed are
  * learnt; of programs that share one, by how much each is slower than alone. From that comes the forecast
- * (policy/learnt.h). What is not measured is not learnt: a program that reports no progress is known by its
+ * (policy/learnt.h). Of a service that reports how long its requests take, the p99 is learnt in the same way: alone, and by how
+ * much longer it is beside others. What is not measured is not learnt: a program that reports no progress is known by its
  * use of a device alone, and of a set with one that never was alone nothing is learnt.
  *
  * A measurement counts if it began when the set had been together for LEARNING_SETTLE_MS, with all of them
@@ -57,8 +58,11 @@ struct learning_member {
     bool is_at_work; /* it runs, and has memory on the device */
     bool is_gang;    /* it has other devices, too: its speed is not this device's alone */
     uint64_t memory_bytes;
-    double samples_per_s;   /* -1: it does not say */
-    int64_t speed_since_ms; /* how long ago that measurement began; -1: not known */
+    double samples_per_s;     /* -1: it does not say */
+    int64_t speed_since_ms;   /* how long ago that measurement began; -1: not known */
+    double p99_ms;            /* of its requests; -1: it does not say */
+    uint64_t requests;        /* that this is of */
+    int64_t latency_since_ms; /* as speed_since_ms */
 };
 
 /* What a node says of one device. */
@@ -68,7 +72,8 @@ struct learning_report {
     double sm_activity, dram_rate; /* 0 to 1; -1: it does not say */
     size_t count;                  /* of all that is placed there */
     const struct learning_member *members;
-    int64_t now_ms; /* boot clock */
+    int64_t now_ms;      /* boot clock */
+    int64_t now_wall_ms; /* for what is kept over restarts */
 };
 void learning_report(struct learning *l, const struct learning_report *report);
 
@@ -86,9 +91,10 @@ bool learning_take_outcome(struct learning *l, struct learning_outcome *ret_outc
 
 /*
  * Lets what was learnt since the last time count in the forecast's answers, all at once: whatever was
- * answered before has to be computed anew. False: there was nothing.
+ * answered before has to be computed anew. A p99 that was measured too long ago counts no more. False: there
+ * was nothing.
  */
-bool learning_publish(struct learning *l);
+bool learning_publish(struct learning *l, int64_t now_wall_ms);
 
 /* Is there enough that the present model does not know, for a new one to be trained? */
 bool learning_wants_model(const struct learning *l);

@@ -10,8 +10,9 @@
 #include <cmocka.h>
 
 #include "control/learning.h"
+#include "learn/stored.h"
 
-enum { BEAT_MS = 250, SPAN_MS = 1000, PROGRAMS = 6 };
+enum { BEAT_MS = 250, SPAN_MS = 1000, WINDOW_MS = 11000, PROGRAMS = 6, SERVICE = PROGRAMS };
 static const int64_t wall_ms = 1700000000000;
 
 static const struct forecast_device type = {
@@ -21,7 +22,7 @@ struct world {
     struct learning *learning;
     int64_t now_ms;
     uint64_t last_id;
-    uint32_t kinds[PROGRAMS];
+    uint32_t kinds[PROGRAMS + 1]; /* and the service's */
 };
 
 static double activity_of(size_t program)
@@ -78,6 +79,10 @@ struct scene {
     double slowdowns[4];
     double sm_activity;
     bool is_gang, is_idle;
+    /* Of a service: */
+    double p99_ms[4];
+    double p99_first_ms; /* in the first second that they are together; 0: the same */
+    uint64_t requests;   /* in a measurement */
 };
 
 static void play(struct world *w, const struct scene *s, int64_t ms)
@@ -96,6 +101,11 @@ static void play(struct world *w, const struct scene *s, int64_t ms)
         for (size_t i = 0; i < s->count; i++) {
             bool says = measured > 0 && s->slowdowns[i] > 0;
             members[i].samples_per_s = says ? speed_of(s->programs[i]) / s->slowdowns[i] : -1;
+            bool is_first = w->now_ms - began_ms < SPAN_MS && s->p99_first_ms > 0;
+            bool serves = s->p99_ms[i] > 0;
+            members[i].p99_ms = serves ? is_first ? s->p99_first_ms : s->p99_ms[i] : -1;
+            members[i].requests = serves ? s->requests : 0;
+            members[i].latency_since_ms = serves ? WINDOW_MS : -1;
             members[i].speed_since_ms = says ? w->now_ms - began_ms - (measured - 1) * SPAN_MS : -1;
         }
         const struct learning_report r = {.uuid = "GPU-1",
@@ -104,14 +114,15 @@ static void play(struct world *w, const struct scene *s, int64_t ms)
                                           .dram_rate = 0.1,
                                           .count = s->count,
                                           .members = members,
-                                          .now_ms = w->now_ms};
+                                          .now_ms = w->now_ms,
+                                          .now_wall_ms = wall_ms};
         learning_report(w->learning, &r);
     }
 }
 
 static void publish(const struct world *w)
 {
-    assert_true(learning_publish(w->learning));
+    assert_true(learning_publish(w->learning, wall_ms));
 }
 
 static void play_alone(struct world *w, size_t program, int64_t ms)
@@ -221,14 +232,14 @@ static void test_alone(void **state)
     (void)state;
     open_world(&w);
     const struct forecast *f = learning_forecast(w.learning);
-    assert_false(learning_publish(w.learning));
+    assert_false(learning_publish(w.learning, wall_ms));
     assert_null(f->profile(f->context, &type, w.kinds[2]));
     assert_false(learning_is_known(w.learning, w.kinds[2]));
     play_alone(&w, 2, 4000);
     assert_true(learning_is_known(w.learning, w.kinds[2]));
     assert_null(f->profile(f->context, &type, w.kinds[2]));
     publish(&w);
-    assert_false(learning_publish(w.learning));
+    assert_false(learning_publish(w.learning, wall_ms));
     const struct forecast_profile *p = f->profile(f->context, &type, w.kinds[2]);
     assert_non_null(p);
     assert_true(fabs(p->sm_activity - activity_of(2)) < 1e-9 && fabs(p->dram_rate - 0.1) < 1e-9);
@@ -236,7 +247,7 @@ static void test_alone(void **state)
     /* One that says nothing is known later, by what it uses; one that has not begun is not known. */
     const struct scene silent = {.count = 1, .programs = {3}, .sm_activity = 0.4};
     play(&w, &silent, 3000);
-    assert_false(learning_publish(w.learning));
+    assert_false(learning_publish(w.learning, wall_ms));
     assert_null(f->profile(f->context, &type, w.kinds[3]));
     play(&w, &silent, 6000);
     publish(&w);
@@ -244,7 +255,7 @@ static void test_alone(void **state)
     const struct scene loading = {
         .count = 1, .programs = {4}, .slowdowns = {1}, .sm_activity = 0, .is_idle = true};
     play(&w, &loading, 20000);
-    assert_false(learning_publish(w.learning));
+    assert_false(learning_publish(w.learning, wall_ms));
     assert_null(f->profile(f->context, &type, w.kinds[4]));
     assert_int_equal(measured(&w), 0);
     learning_free(w.learning);
@@ -262,7 +273,7 @@ static void test_drift(void **state)
     publish(&w);
     s.sm_activity = 0.55;
     play(&w, &s, 60000);
-    assert_false(learning_publish(w.learning));
+    assert_false(learning_publish(w.learning, wall_ms));
     assert_true(f->profile(f->context, &type, w.kinds[0])->sm_activity == 0.5);
     s.sm_activity = 0.9;
     play(&w, &s, 600000);
@@ -362,6 +373,148 @@ static void test_what_is_not_learnt(void **state)
     learning_free(w.learning);
 }
 
+/* ---- requests ---- */
+
+static uint32_t service_of(struct learning *l, double slo_ms)
+{
+    const char *words[] = {"serve", "--all", NULL};
+    struct workload_spec s = spec_of(words, "serve");
+    s.needs.kind = WORKLOAD_SERVICE;
+    s.batch_reference = 0;
+    s.slo_latency_ms = slo_ms;
+    s.slo_percentile = 99;
+    return learning_program(l, "alice", &s, wall_ms);
+}
+
+static void open_serving(struct world *w, double slo_ms)
+{
+    open_world(w);
+    w->kinds[SERVICE] = service_of(w->learning, slo_ms);
+}
+
+static void serve_alone(struct world *w, double p99_ms, uint64_t requests, int64_t ms)
+{
+    const struct scene s = {.count = 1,
+                            .programs = {SERVICE},
+                            .sm_activity = 0.2,
+                            .p99_ms = {p99_ms},
+                            .requests = requests};
+    play(w, &s, ms);
+}
+
+static void serve_beside(struct world *w, double first_ms, double p99_ms, int64_t ms)
+{
+    const struct scene s = {.count = 2,
+                            .programs = {SERVICE, 1},
+                            .sm_activity = 0.5,
+                            .p99_ms = {p99_ms},
+                            .p99_first_ms = first_ms,
+                            .requests = 300};
+    play(w, &s, ms);
+}
+
+/* The p99 of the service, beside a task or alone; 0: not known. */
+static double p99_of(const struct world *w, bool is_beside, bool *ret_is_guess)
+{
+    const struct forecast *f = learning_forecast(w->learning);
+    struct forecast_set set = {.device = &type};
+    struct forecast_answer answer;
+    if (is_beside)
+        (void)forecast_set_add(&set, w->kinds[1]);
+    size_t own = forecast_set_add(&set, w->kinds[SERVICE]);
+    f->together(f->context, &set, &answer);
+    *ret_is_guess = answer.is_p99_guess[own];
+    return answer.p99_ms[own];
+}
+
+static bool is_p99(const struct world *w, bool is_beside, double p99_ms, bool is_guess)
+{
+    bool is_guessed;
+    return fabs(p99_of(w, is_beside, &is_guessed) - p99_ms) < 0.01 && is_guessed == is_guess;
+}
+
+/* Unknown until a measurement began after it did, and until there were requests enough; the last few count. */
+static void test_requests_alone(void **state)
+{
+    struct world w;
+    (void)state;
+    open_serving(&w, 50);
+    publish(&w);
+    serve_alone(&w, 20, 300, WINDOW_MS - SPAN_MS);
+    publish(&w); /* what it uses of the device */
+    assert_true(is_p99(&w, false, 0, false));
+    serve_alone(&w, 20, 150, WINDOW_MS + SPAN_MS);
+    (void)learning_publish(w.learning, wall_ms);
+    assert_true(is_p99(&w, false, 0, false));
+    serve_alone(&w, 20, 150, WINDOW_MS + SPAN_MS);
+    publish(&w);
+    assert_true(is_p99(&w, false, 20, false));
+    uint64_t version = learning_programs_version(w.learning);
+    serve_alone(&w, 40, 300, 3 * WINDOW_MS);
+    assert_true(learning_programs_version(w.learning) > version); /* it is to be kept */
+    publish(&w);
+    bool is_guess;
+    assert_true(p99_of(&w, false, &is_guess) > 21);
+    serve_alone(&w, 40, 300, 40 * WINDOW_MS);
+    publish(&w);
+    assert_true(p99_of(&w, false, &is_guess) > 35);
+    /* With another SLO it is another: nothing is known of that. */
+    assert_int_not_equal(service_of(w.learning, 60), w.kinds[SERVICE]);
+    assert_int_equal(service_of(w.learning, 50), w.kinds[SERVICE]);
+    learning_free(w.learning);
+}
+
+/* A guess at first, then what was measured, for as long as it was not too long ago. */
+static void test_requests_beside(void **state)
+{
+    struct world w;
+    (void)state;
+    open_serving(&w, 50);
+    play_alone(&w, 1, 4000);
+    serve_alone(&w, 20, 300, WINDOW_MS + SPAN_MS);
+    publish(&w);
+    assert_true(is_p99(&w, true, 20, true)); /* their activities say that both fit */
+    serve_beside(&w, 0, 30, WINDOW_MS - SPAN_MS);
+    (void)learning_publish(w.learning, wall_ms);
+    assert_true(is_p99(&w, true, 20, true));
+    serve_beside(&w, 0, 30, WINDOW_MS + SPAN_MS);
+    publish(&w);
+    assert_true(is_p99(&w, true, 30, false) && is_p99(&w, false, 20, false));
+    assert_false(learning_publish(w.learning, wall_ms + PROGRAM_RECENT_MS - 1));
+    assert_true(learning_publish(w.learning, wall_ms + 2 * PROGRAM_RECENT_MS));
+    assert_true(is_p99(&w, true, 20, true) && is_p99(&w, false, 20, true));
+    learning_free(w.learning);
+}
+
+/* One that loses its neighbours because it misses its SLO has learnt from that; but not if it missed it before. */
+static void test_a_missed_slo(void **state)
+{
+    struct world w;
+    (void)state;
+    open_serving(&w, 50);
+    play_alone(&w, 1, 4000);
+    serve_alone(&w, 20, 300, WINDOW_MS + SPAN_MS);
+    publish(&w);
+    serve_beside(&w, 80, 80, 4000);
+    assert_true(is_p99(&w, true, 20, true));
+    serve_beside(&w, 20, 45, 4000);
+    assert_false(learning_publish(w.learning, wall_ms));
+    serve_beside(&w, 20, 80, 4000);
+    publish(&w);
+    assert_true(is_p99(&w, true, 80, false));
+    serve_beside(&w, 20, 70, 4000);
+    assert_false(learning_publish(w.learning, wall_ms)); /* at least 80, it was said */
+    serve_beside(&w, 0, 25, WINDOW_MS + SPAN_MS);
+    publish(&w);
+    assert_true(is_p99(&w, true, 25, false));
+    /* Too long alone already: with others, too, whether that was measured or not. */
+    serve_alone(&w, 90, 300, 40 * WINDOW_MS);
+    assert_true(learning_publish(w.learning, wall_ms));
+    bool is_guess;
+    assert_true(p99_of(&w, true, &is_guess) > 50 && !is_guess);
+    learning_free(w.learning);
+}
+
 /* ---- models, and restarts ---- */
 
 static void learn_pairs(struct world *w)
@@ -421,16 +574,19 @@ static void restart(struct world *w, struct world *ret)
     assert_int_equal(learning_restore(ret->learning, programs, measurements, NULL), 0);
     for (size_t i = PROGRAMS; i-- > 0;)
         ret->kinds[i] = kind_of(ret->learning, i);
+    ret->kinds[SERVICE] = service_of(ret->learning, 50);
 }
 
 static void test_a_restart_forgets_nothing(void **state)
 {
     struct world before, after;
     (void)state;
-    open_world(&before);
+    open_serving(&before, 50);
     play_alone(&before, 0, 4000);
     play_alone(&before, 1, 4000);
     play_alone(&before, 4, 4000);
+    serve_alone(&before, 20, 300, WINDOW_MS + SPAN_MS);
+    serve_beside(&before, 0, 30, WINDOW_MS + SPAN_MS);
     play_pair(&before, 0, 1, 1.8, 6000);
     play_pair(&before, 4, 1, 1.2, 6000);
     publish(&before);
@@ -439,12 +595,51 @@ static void test_a_restart_forgets_nothing(void **state)
     assert_true(pair_pd(&after, 0, 1) == pair_pd(&before, 0, 1));
     assert_true(pair_pd(&after, 4, 1) == pair_pd(&before, 4, 1));
     assert_true(pair_pd(&after, 0, 1) > pair_pd(&after, 4, 1) + 0.5);
+    publish(&after); /* by the time at which it was measured it counts */
+    assert_true(is_p99(&after, false, 20, false) && is_p99(&after, true, 30, false));
     /* And learning goes on: its speed alone is known. */
     play_pair(&after, 4, 0, 1.4, 6000);
     publish(&after);
     assert_true(fabs(pair_pd(&after, 4, 0) - 1.4) < 0.01);
     learning_free(before.learning);
     learning_free(after.learning);
+}
+
+/* The first version knew nothing of requests: what it kept is not lost. */
+static void test_what_an_older_version_kept(void **state)
+{
+    struct str bytes;
+    struct error e = {0};
+    struct programs *programs;
+    (void)state;
+    str_init(&bytes, PROGRAMS_STORED_MAX);
+    size_t start = stored_begin(&bytes, "prog", 1);
+    stored_put_u64(&bytes, FEATURES_OWN);
+    stored_put_u64(&bytes, 1);
+    stored_put_u64(&bytes, 77); /* key and family */
+    stored_put_u64(&bytes, 78);
+    for (size_t i = 0; i < PROGRAM_NAME_MAX / sizeof(uint64_t); i++)
+        stored_put_u64(&bytes, 0);
+    stored_put_u64(&bytes, WORKLOAD_SERVICE);
+    stored_put_u64(&bytes, 0);    /* batch */
+    stored_put_double(&bytes, 1); /* share, SLO */
+    stored_put_double(&bytes, 50);
+    stored_put_u64(&bytes, (uint64_t)wall_ms);
+    stored_put_u64(&bytes, 1); /* on one type of devices: its hash, speeds, six numbers, features */
+    stored_put_u64(&bytes, type.hash);
+    stored_put_u64(&bytes, 3);
+    for (size_t i = 0; i < 6 + FEATURES_OWN; i++)
+        stored_put_double(&bytes, 0.5);
+    stored_end(&bytes, start);
+    assert_false(str_failed(&bytes));
+    if (programs_load(&e, str_text(&bytes), bytes.length, &programs) < 0)
+        fail_msg("%s", e.text);
+    struct program *p = programs_at(programs, programs_find(programs, 77));
+    assert_non_null(p);
+    assert_true(p->slo_ms == 50 && p->alone_count == 1 && p->beside_count == 0);
+    assert_true(p->alone[0].speeds == 3 && p->alone[0].requests.count == 0);
+    programs_free(programs);
+    str_done(&bytes);
 }
 
 int main(void)
@@ -457,8 +652,12 @@ int main(void)
         cmocka_unit_test(test_together),
         cmocka_unit_test(test_what_was_predicted),
         cmocka_unit_test(test_what_is_not_learnt),
+        cmocka_unit_test(test_requests_alone),
+        cmocka_unit_test(test_requests_beside),
+        cmocka_unit_test(test_a_missed_slo),
         cmocka_unit_test(test_a_model),
         cmocka_unit_test(test_a_restart_forgets_nothing),
+        cmocka_unit_test(test_what_an_older_version_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

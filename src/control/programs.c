@@ -8,7 +8,11 @@
 #include "learn/stored.h"
 
 static const char stored_kind[] = "prog";
-enum { VERSION = 1, NAME_WORDS = PROGRAM_NAME_MAX / sizeof(uint64_t) };
+enum {
+    VERSION = 2,
+    VERSION_REQUESTS = 2 /* the first with them */,
+    NAME_WORDS = PROGRAM_NAME_MAX / sizeof(uint64_t)
+};
 /* Free again after programs_make_room. */
 enum { ROOM_MADE = PROGRAMS_MAX / 4 };
 
@@ -57,6 +61,11 @@ static uint64_t mix_text(uint64_t hash, const char *text)
     return mix(hash, text ? hash_string(text) : 0);
 }
 
+static uint64_t mix_real(uint64_t hash, double value)
+{
+    return mix(hash, hash_bytes(&value, sizeof value, 0));
+}
+
 static uint64_t family_of(const char *user, const struct workload_spec *spec)
 {
     const char *said = pairs_get(&spec->labels, PROGRAM_LABEL);
@@ -82,6 +91,8 @@ void program_identify(const char *user, const struct workload_spec *spec,
     uint64_t key = mix(mix(ret_program->family, needs->quota_bytes), (uint64_t)needs->devices);
     key = mix(mix(key, (uint64_t)needs->share_min_percent), (uint64_t)needs->share_max_percent);
     key = mix(key, (uint64_t)spec->batch_reference);
+    if (spec->slo_latency_ms > 0)
+        key = mix_real(mix_real(key, spec->slo_latency_ms), spec->slo_percentile);
     ret_program->key = key ? key : 1;
 }
 
@@ -90,6 +101,11 @@ void program_identify(const char *user, const struct workload_spec *spec,
 struct program *programs_at(const struct programs *p, uint32_t number)
 {
     return number < PROGRAMS_MAX ? p->items[number] : NULL;
+}
+
+uint32_t programs_find(const struct programs *p, uint64_t key)
+{
+    return (uint32_t)(uintptr_t)hash_map_get(&p->by_key, key);
 }
 
 size_t programs_count(const struct programs *p)
@@ -132,7 +148,7 @@ static int add(struct programs *p, const struct program *program, uint32_t *ret_
 int programs_number(struct programs *p, const struct program *program, int64_t now_wall_ms,
                     uint32_t *ret_number)
 {
-    uint32_t number = (uint32_t)(uintptr_t)hash_map_get(&p->by_key, program->key);
+    uint32_t number = programs_find(p, program->key);
     int r = number ? 0 : add(p, program, &number);
     if (r < 0)
         return r;
@@ -172,7 +188,7 @@ void programs_make_room(struct programs *p, const bool used[PROGRAMS_MAX], int64
     if (unused)
         qsort(unused, count, sizeof(*unused), compare_worth);
     for (size_t i = 0; i < count && p->count > PROGRAMS_MAX - ROOM_MADE; i++) {
-        uint32_t number = (uint32_t)(uintptr_t)hash_map_get(&p->by_key, unused[i]->key);
+        uint32_t number = programs_find(p, unused[i]->key);
         drop(p, number);
         gone(arg, number);
     }
@@ -199,6 +215,54 @@ struct program_alone *program_alone_add(struct program *program, uint64_t device
     return alone;
 }
 
+/* ---- beside others ---- */
+
+static bool is_beside(const struct program_beside *b, uint64_t device, const uint64_t *keys,
+                      size_t count)
+{
+    return b->device == device && b->count == count &&
+           memcmp(b->keys, keys, count * sizeof keys[0]) == 0;
+}
+
+struct program_beside *program_beside_add(struct program *program, uint64_t device,
+                                          const uint64_t *keys, size_t count)
+{
+    struct program_beside *oldest = &program->besides[0];
+    for (size_t i = 0; i < program->beside_count; i++) {
+        struct program_beside *b = &program->besides[i];
+        if (is_beside(b, device, keys, count))
+            return b;
+        if (b->requests.measured_wall_ms < oldest->requests.measured_wall_ms)
+            oldest = b;
+    }
+    if (program->beside_count < PROGRAM_BESIDES_MAX)
+        oldest = &program->besides[program->beside_count++];
+    *oldest = (struct program_beside){.device = device, .count = count};
+    memcpy(oldest->keys, keys, count * sizeof keys[0]);
+    return oldest;
+}
+
+bool program_is_recent(const struct program_requests *requests, int64_t now_wall_ms)
+{
+    int64_t age_ms = now_wall_ms - requests->measured_wall_ms;
+    return age_ms < PROGRAM_RECENT_MS && age_ms > -PROGRAM_RECENT_MS;
+}
+
+bool program_beside_is_known(const struct program_beside *beside)
+{
+    return beside->is_bound || beside->requests.count >= PROGRAM_REQUESTS_MIN;
+}
+
+bool program_forget_besides(struct program *program, int64_t now_wall_ms)
+{
+    size_t kept = 0, before = program->beside_count;
+    for (size_t i = 0; i < before; i++)
+        if (program_is_recent(&program->besides[i].requests, now_wall_ms))
+            program->besides[kept++] = program->besides[i];
+    program->beside_count = kept;
+    return kept < before;
+}
+
 void program_features(const struct program *program, const struct program_alone *alone,
                       const struct forecast_device *device, struct task_profile *ret_features)
 {
@@ -214,6 +278,23 @@ void program_features(const struct program *program, const struct program_alone 
 
 /* ---- as bytes ---- */
 
+static void save_requests(const struct program_requests *q, struct str *to)
+{
+    stored_put_double(to, q->p99);
+    stored_put_double(to, q->count);
+    stored_put_u64(to, (uint64_t)q->measured_wall_ms);
+}
+
+static void save_beside(const struct program_beside *b, struct str *to)
+{
+    stored_put_u64(to, b->device);
+    stored_put_u64(to, b->is_bound);
+    stored_put_u64(to, b->count);
+    for (size_t i = 0; i < b->count; i++)
+        stored_put_u64(to, b->keys[i]);
+    save_requests(&b->requests, to);
+}
+
 static void save_alone(const struct program_alone *a, struct str *to)
 {
     const double numbers[] = {a->watched_s,   a->sm_activity,   a->dram_rate,
@@ -225,6 +306,7 @@ static void save_alone(const struct program_alone *a, struct str *to)
 #define FEATURE(name, field, transform, what) stored_put_double(to, a->features.field);
 #include "learn/features.def"
 #undef FEATURE
+    save_requests(&a->requests, to);
 }
 
 static void save_program(const struct program *program, struct str *to)
@@ -243,6 +325,9 @@ static void save_program(const struct program *program, struct str *to)
     stored_put_u64(to, program->alone_count);
     for (size_t i = 0; i < program->alone_count; i++)
         save_alone(&program->alone[i], to);
+    stored_put_u64(to, program->beside_count);
+    for (size_t i = 0; i < program->beside_count; i++)
+        save_beside(&program->besides[i], to);
 }
 
 void programs_save(const struct programs *p, struct str *to)
@@ -266,7 +351,29 @@ static double get_positive(struct stored_reader *r)
     return number;
 }
 
-static void load_alone(struct stored_reader *r, uint64_t family, struct program_alone *a)
+static void load_requests(struct stored_reader *r, struct program_requests *q)
+{
+    q->p99 = get_positive(r);
+    q->count = get_positive(r);
+    q->measured_wall_ms = (int64_t)stored_get_size(r, INT64_MAX);
+    if (q->count > 0 && !(q->p99 > 0))
+        r->failed = true;
+}
+
+static void load_beside(struct stored_reader *r, struct program_beside *b)
+{
+    b->device = stored_get_u64(r);
+    b->is_bound = stored_get_size(r, 1) == 1;
+    b->count = stored_get_size(r, PROGRAM_NEIGHBOURS_MAX);
+    for (size_t i = 0; i < b->count && !r->failed; i++)
+        b->keys[i] = stored_get_u64(r);
+    load_requests(r, &b->requests);
+    if (b->count == 0 || !(b->requests.p99 > 0))
+        r->failed = true;
+}
+
+static void load_alone(struct stored_reader *r, uint64_t family, uint32_t version,
+                       struct program_alone *a)
 {
     double *const numbers[] = {&a->watched_s,   &a->sm_activity,   &a->dram_rate,
                                &a->memory_part, &a->samples_per_s, &a->settled_s};
@@ -278,9 +385,11 @@ static void load_alone(struct stored_reader *r, uint64_t family, struct program_
 #define FEATURE(name, field, transform, what) a->features.field = get_positive(r);
 #include "learn/features.def"
 #undef FEATURE
+    if (version >= VERSION_REQUESTS)
+        load_requests(r, &a->requests);
 }
 
-static void load_program(struct stored_reader *r, struct program *program)
+static void load_program(struct stored_reader *r, uint32_t version, struct program *program)
 {
     uint64_t words[NAME_WORDS];
     *program = (struct program){.key = stored_get_u64(r)};
@@ -297,7 +406,11 @@ static void load_program(struct stored_reader *r, struct program *program)
     if (program->key == 0 || program->name[PROGRAM_NAME_MAX - 1] != '\0')
         r->failed = true;
     for (size_t i = 0; i < program->alone_count && !r->failed; i++)
-        load_alone(r, program->family, &program->alone[i]);
+        load_alone(r, program->family, version, &program->alone[i]);
+    if (version >= VERSION_REQUESTS)
+        program->beside_count = stored_get_size(r, PROGRAM_BESIDES_MAX);
+    for (size_t i = 0; i < program->beside_count && !r->failed; i++)
+        load_beside(r, &program->besides[i]);
 }
 
 int programs_load(struct error *e, const void *bytes, size_t length, struct programs **ret_programs)
@@ -315,7 +428,7 @@ int programs_load(struct error *e, const void *bytes, size_t length, struct prog
     size_t count = stored_get_size(&r, PROGRAMS_MAX - 1);
     for (size_t i = 0; rc == 0 && i < count && !r.failed; i++) {
         struct program program;
-        load_program(&r, &program);
+        load_program(&r, version, &program);
         if (hash_map_get(&p->by_key, program.key))
             r.failed = true;
         if (!r.failed && add(p, &program, &number) < 0)

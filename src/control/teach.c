@@ -52,7 +52,9 @@ static struct learning_member member_of(const struct control *c, const struct no
     struct learning_member m = {.workload = workload,
                                 .program = cluster_live_program(c->cluster, workload),
                                 .samples_per_s = -1,
-                                .speed_since_ms = -1};
+                                .speed_since_ms = -1,
+                                .p99_ms = -1,
+                                .latency_since_ms = -1};
     if (!usage)
         return m;
     uint64_t bytes = usage->memory_used_bytes > usage->counted_bytes ? usage->memory_used_bytes
@@ -63,6 +65,9 @@ static struct learning_member member_of(const struct control *c, const struct no
     m.is_at_work = status->state == WORKLOAD_RUNNING && bytes > 0 && usage->suspended_bytes == 0;
     m.samples_per_s = usage->samples_per_s;
     m.speed_since_ms = usage->speed_since_ms;
+    m.p99_ms = usage->latency_ms;
+    m.requests = usage->requests_10s;
+    m.latency_since_ms = usage->requests_10s > 0 ? usage->latency_since_ms : -1;
     return m;
 }
 
@@ -88,7 +93,8 @@ void control_learn(struct control *c, const struct node_link *link, const char *
                                            .dram_rate = part_of(usage->memory_percent),
                                            .count = count,
                                            .members = members,
-                                           .now_ms = clock_boot_ms()};
+                                           .now_ms = clock_boot_ms(),
+                                           .now_wall_ms = clock_wall_ms()};
     learning_report(c->learning, &report);
 }
 
@@ -111,7 +117,8 @@ void control_learn_tick(struct control *c, int64_t now_boot_ms)
 {
     keeper_tick(c->keeper, now_boot_ms);
     tell_outcomes(c);
-    if (!c->cluster || now_boot_ms < c->forecast_due_boot_ms || !learning_publish(c->learning))
+    if (!c->cluster || now_boot_ms < c->forecast_due_boot_ms ||
+        !learning_publish(c->learning, clock_wall_ms()))
         return;
     bool *known = calloc(PROGRAMS_MAX, sizeof *known);
     for (uint32_t i = 0; known && i < PROGRAMS_MAX; i++)
