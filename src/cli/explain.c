@@ -17,10 +17,21 @@ static void number_cell(struct output_table *t, const json_t *candidate, const c
         output_cell(t, OUTPUT_PLAIN, "-");
 }
 
+/* Of the service that is nearest to its SLO; without one there is nothing to know. */
+static void p99_cell(struct output_table *t, const json_t *candidate)
+{
+    if (json_is_null(json_object_get(candidate, "p99_ms")) &&
+        json_is_number(json_object_get(candidate, "slo_ms")))
+        output_cell(t, OUTPUT_PLAIN, "unknown");
+    else
+        number_cell(t, candidate, "p99_ms", 1, " ms");
+}
+
 static int show(const json_t *answer)
 {
-    static const char *const titles[] = {"DEVICE", "NODE", "MODEL", "ALIKE", "NEIGHBOURS", "SPEED",
-                                         "PD",     "GAIN", "P99",   "SLO",   "WHY",        NULL};
+    static const char *const titles[] = {"DEVICE", "NODE", "MODEL", "ALIKE", "NEIGHBOURS",
+                                         "SPEED",  "PD",   "GAIN",  "P99",   "MEASURED",
+                                         "SLO",    "WHY",  NULL};
     struct output_table t;
     const json_t *candidates = json_object_get(answer, "candidates");
     printf("%lld, by policy %s: %s\n", (long long)json_number(answer, "id", 0),
@@ -43,8 +54,9 @@ static int show(const json_t *answer)
         number_cell(&t, c, "speed", 2, "");
         number_cell(&t, c, "pd", 2, "");
         number_cell(&t, c, "gain", 2, "");
-        number_cell(&t, c, "p99_ms", 0, " ms");
-        number_cell(&t, c, "slo_ms", 0, " ms");
+        p99_cell(&t, c);
+        number_cell(&t, c, "p99_measured_ms", 1, " ms");
+        number_cell(&t, c, "slo_ms", 1, " ms");
         output_cell(&t, OUTPUT_PLAIN, "%s%s", here ? "it runs here; " : "",
                     json_text(c, "reason", ""));
     }

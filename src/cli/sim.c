@@ -541,7 +541,7 @@ static int show_explanation(const char *policy, const struct cluster_explanation
                 output_cell(&t, OUTPUT_PLAIN, "-");
         const double latencies[] = {c->p99_ms, c->slo_ms};
         for (size_t n = 0; n < 2; n++)
-            if (c->judged && c->slo_ms > 0)
+            if (c->judged && latencies[n] > 0)
                 output_cell(&t, OUTPUT_PLAIN, "%.1f ms", latencies[n]);
             else
                 output_cell(&t, OUTPUT_PLAIN, "-");

@@ -280,11 +280,15 @@ int cluster_preview(struct cluster *c, const struct cluster_submission *item,
 struct cluster_candidate {
     char node[NODE_NAME_MAX], device[DEVICE_UUID_MAX], model[DEVICE_MODEL_MAX]; /* of one of them */
     size_t devices, neighbours;
-    bool chosen, here;     /* here: it is on one of them */
-    bool judged;           /* what follows is known */
-    double speed, pd;      /* its own there, by the forecast */
-    double gain;           /* its own speed, less what the neighbours lose */
-    double p99_ms, slo_ms; /* of the service that is nearest to its SLO; 0: there is none */
+    bool chosen, here; /* here: it is on one of them */
+    bool judged;       /* what follows is known */
+    double speed, pd;  /* its own there, by the forecast */
+    double gain;       /* its own speed, less what the neighbours lose */
+    /* Of the service that is nearest to its SLO, or misses it: */
+    double slo_ms;                  /* 0: there is none */
+    double p99_ms;                  /* with it there; 0: not known */
+    bool is_p99_guess;              /* not measured, and no reason to refuse anybody */
+    uint32_t service;               /* its policy_known.kind */
     char reason[WORKLOAD_TEXT_MAX]; /* why it is, or is not */
 };
 enum { CLUSTER_CANDIDATES_MAX = 64 };

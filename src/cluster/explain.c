@@ -78,6 +78,18 @@ static void give_reason(const struct explaining *x, const struct policy_candidat
                        x->ret->candidates[0].device);
 }
 
+/* What is not known of a service's p99 is said, not made up. */
+static void add_doubt(struct cluster_candidate *to)
+{
+    size_t length = strlen(to->reason);
+    const char *doubt = "";
+    if (to->slo_ms > 0 && !(to->p99_ms > 0))
+        doubt = "; p99 unknown: no requests measured yet";
+    else if (to->is_p99_guess)
+        doubt = "; p99 is a guess: not measured with these neighbours";
+    (void)snprintf(to->reason + length, sizeof to->reason - length, "%s", doubt);
+}
+
 static void explain_judged(struct explaining *x)
 {
     struct policy_candidate all[CLUSTER_CANDIDATES_MAX];
@@ -93,7 +105,10 @@ static void explain_judged(struct explaining *x)
         to->gain = all[i].speed_after - all[i].speed_before;
         to->p99_ms = all[i].p99_ms;
         to->slo_ms = all[i].slo_ms;
+        to->is_p99_guess = all[i].is_p99_guess;
+        to->service = all[i].service;
         give_reason(x, &all[i], to);
+        add_doubt(to);
     }
 }
 

@@ -4,6 +4,8 @@
 #include "control/control_internal.h"
 #include "wire/json_writer.h"
 
+enum { CANDIDATE_WORKLOADS_MAX = FORECAST_MEMBERS_MAX }; /* on one device that are looked at */
+
 static void put_known(struct json_writer *w, bool known, double number)
 {
     if (known)
@@ -12,8 +14,29 @@ static void put_known(struct json_writer *w, bool known, double number)
         json_put_null(w);
 }
 
-static void put_candidate(struct json_writer *w, const struct cluster_candidate *c)
+/* What the candidate's service measures now on the device that is shown; -1: it is not there, or does not say. */
+static double measured_p99_ms(struct control *c, const struct cluster_candidate *candidate)
 {
+    uint64_t ids[CANDIDATE_WORKLOADS_MAX];
+    struct node_link *link = links_find(c, candidate->node);
+    size_t count = cluster_device_workloads(c->cluster, candidate->node, candidate->device, ids,
+                                            CANDIDATE_WORKLOADS_MAX);
+    for (size_t i = 0; link && candidate->slo_ms > 0 && i < count; i++) {
+        const struct workload_status *status = cluster_live_status(c->cluster, ids[i]);
+        const struct attempt *a = status ? workload_status_attempt(status) : NULL;
+        const struct attempt_usage *usage = a ? link_attempt_usage(link, ids[i], a->number) : NULL;
+        if (usage && usage->latency_ms > 0 &&
+            cluster_live_program(c->cluster, ids[i]) == candidate->service)
+            return usage->latency_ms;
+    }
+    return -1;
+}
+
+static void put_candidate(struct json_writer *w, struct control *control,
+                          const struct cluster_candidate *c)
+{
+    double measured_ms = measured_p99_ms(control, c);
+
     json_begin_object(w);
     json_put_string(json_key(w, "node"), c->node);
     json_put_string(json_key(w, "device"), c->device);
@@ -25,7 +48,9 @@ static void put_candidate(struct json_writer *w, const struct cluster_candidate 
     put_known(json_key(w, "speed"), c->judged, c->speed);
     put_known(json_key(w, "pd"), c->judged, c->pd);
     put_known(json_key(w, "gain"), c->judged, c->gain);
-    put_known(json_key(w, "p99_ms"), c->slo_ms > 0, c->p99_ms);
+    put_known(json_key(w, "p99_ms"), c->p99_ms > 0, c->p99_ms);
+    json_put_bool(json_key(w, "p99_guess"), c->is_p99_guess);
+    put_known(json_key(w, "p99_measured_ms"), measured_ms > 0, measured_ms);
     put_known(json_key(w, "slo_ms"), c->slo_ms > 0, c->slo_ms);
     json_put_string(json_key(w, "reason"), c->reason);
     json_end_object(w);
@@ -54,7 +79,7 @@ static int explain(struct error *e, struct control *c, uint64_t id, struct str *
         put_known(json_key(&w, "predicted_pd"), x->measured_pd > 0, x->predicted_pd);
         json_begin_array(json_key(&w, "candidates"));
         for (size_t i = 0; i < x->count; i++)
-            put_candidate(&w, &x->candidates[i]);
+            put_candidate(&w, c, &x->candidates[i]);
         json_end_array(&w);
         json_end_object(&w);
     }
