@@ -1,0 +1,53 @@
+#!/bin/bash
+# What is known of services' latencies when a task is placed. At first nothing, and explain says so; then what they measure
+# alone: the task goes beside the one whose SLO leaves room for it, not beside the one that misses its own without it.
+# There it is a guess until both were measured together.
+. "$(dirname "$0")/lib.sh"
+burn=$GPUMUX_BUILD/workloads/gpumux-burn
+metric() { api GET /metrics | awk -v name="gpumux_learnt_$1" '$1 == name { print $2 }'; }
+is_known_alone() { pause 0.2; [ "$(metric programs)" = 1 ]; }
+task() { "$gpumux" submit --name "$1" --quota 1g -- "$burn" --step-ms 100 --busy-percent 20 --sm 20 --memory 64m; }
+service() {
+    "$gpumux" submit --kind service --name "$1" --quota 1g --slo "$2" -- \
+        "$burn" --service --slip --rate 30 --kernel-ms 2 --sm 20 --memory 64m
+}
+# candidate ID SERVICE FILTER: whether that is true of the device of this service, in what explain says of the workload.
+candidate() {
+    pause 1
+    api GET "/v1/workloads/$1/explain" > "$work/explained"
+    jq -e --arg device "$(field "$2" 'devices[0]')" ".candidates[] | select(.device == \$device) | $3" \
+        "$work/explained" > /dev/null
+}
+
+start --emulate 2xH200:10g --set mps=off --set beat=250ms
+echo "-- a task that is known alone"
+first=$(task first)
+wait_until "it is known" is_known_alone
+"$gpumux" cancel --grace 0s "$first" > /dev/null
+ends "$first" cancelled
+
+echo "-- two services: nothing is known of their requests"
+wide=$(service wide 99:5s) tight=$(service tight 99:1ms)
+for id in "$wide" "$tight"; do
+    wait_field "$id" state running
+    candidate "$id" "$id" '.here and .p99_ms == null and .slo_ms > 0' || fail "$(cat "$work/explained")"
+done
+"$gpumux" explain wide | grep -q ' unknown .*p99 unknown: no requests measured yet' || fail "$("$gpumux" explain wide)"
+
+echo "-- measured alone"
+for id in "$wide" "$tight"; do
+    wait_until "its p99 is known" candidate "$id" "$id" \
+        '.p99_ms >= 2 and .p99_measured_ms >= 2 and (.p99_guess | not)'
+done
+
+echo "-- a task goes where no SLO is missed"
+second=$(task second)
+wait_field "$second" state running
+[ "$(field "$second" 'devices[0]')" = "$(field "$wide" 'devices[0]')" ] || fail "$("$gpumux" explain second)"
+candidate "$second" "$tight" '.p99_ms > .slo_ms and .slo_ms == 1 and .reason == "a service would miss its SLO"' ||
+    fail "$(cat "$work/explained")"
+candidate "$second" "$wide" '.chosen and .p99_ms >= 2 and .slo_ms == 5000' || fail "$(cat "$work/explained")"
+
+echo "-- measured together"
+wait_until "it is no guess any more" candidate "$second" "$wide" '.p99_ms >= 2 and (.p99_guess | not)'
+"$gpumux" explain second | grep -q "chosen$" || fail "$("$gpumux" explain second)"
