@@ -279,7 +279,7 @@ uint32_t learning_program(struct learning *l, const char *user, const struct wor
 bool learning_is_known(const struct learning *l, uint32_t program)
 {
     const struct program *p = programs_at(l->programs, program);
-    bool is_known = p && p->kind == WORKLOAD_SERVICE;
+    bool is_known = p && (p->kind == WORKLOAD_SERVICE || p->is_met);
     for (size_t i = 0; p && !is_known && i < p->alone_count; i++)
         is_known = p->alone[i].settled_s > 0;
     return is_known;
@@ -441,15 +441,16 @@ static struct program_beside *beside_of(const struct learning *l, const struct l
 /*
  * A service that misses its SLO loses its neighbours before they were together for a whole measurement. One that
  * began earlier, while it was alone, is a mixture: where it is longer than it was then, the requests since are
- * longer still. That bound stands until there is a measurement.
+ * longer still. That bound stands until there is a measurement, from which on it is not looked for again.
  */
 static bool is_missed(const struct watch *w, const struct learning_report *r, size_t own,
                       const struct program *p)
 {
     const struct learning_member *m = &r->members[own];
     double first_ms = w->members[own].first_p99_ms;
-    return p->slo_ms > 0 && m->p99_ms > p->slo_ms && m->requests >= PROGRAM_REQUESTS_MIN &&
-           first_ms > 0 && m->p99_ms > drift_ratio * first_ms;
+    return w->members[own].served_ms == 0 && p->slo_ms > 0 && m->p99_ms > p->slo_ms &&
+           m->requests >= PROGRAM_REQUESTS_MIN && first_ms > 0 &&
+           m->p99_ms > drift_ratio * first_ms;
 }
 
 static void serve_beside(struct learning *l, struct watch *w, const struct learning_report *r,
@@ -465,8 +466,7 @@ static void serve_beside(struct learning *l, struct watch *w, const struct learn
     if (is_bound && !is_missed(w, r, own, p))
         return;
     struct program_beside *b = beside_of(l, r, own, p);
-    bool is_measured = b && b->requests.count > 0 && !b->is_bound;
-    if (!b || (is_bound && (is_measured || slowdown <= b->requests.p99)))
+    if (!b || (is_bound && slowdown <= b->requests.p99))
         return;
     if (is_bound || b->is_bound)
         b->requests = (struct program_requests){0};
@@ -474,6 +474,9 @@ static void serve_beside(struct learning *l, struct watch *w, const struct learn
     learn_requests(l, r, own, slowdown, &b->requests);
     if (!is_bound)
         w->members[own].served_ms = r->now_ms;
+    /* From now on it matters to the forecast who they are, whatever else is known of them. */
+    for (size_t i = 0; program_beside_is_known(b) && i < r->count; i++)
+        programs_at(l->programs, r->members[i].program)->is_met = true;
 }
 
 /* ---- alone ---- */

@@ -486,6 +486,22 @@ static void test_requests_beside(void **state)
     learning_free(w.learning);
 }
 
+/* A task that never was alone is one of many that are not told apart, until a service was measured beside it. */
+static void test_requests_beside_a_stranger(void **state)
+{
+    struct world w;
+    (void)state;
+    open_serving(&w, 50);
+    serve_alone(&w, 20, 300, WINDOW_MS + SPAN_MS);
+    publish(&w);
+    assert_false(learning_is_known(w.learning, w.kinds[1]));
+    serve_beside(&w, 20, 70, 4000);
+    publish(&w);
+    assert_true(learning_is_known(w.learning, w.kinds[1]));
+    assert_true(is_p99(&w, true, 70, false));
+    learning_free(w.learning);
+}
+
 /* One that loses its neighbours because it misses its SLO has learnt from that; but not if it missed it before. */
 static void test_a_missed_slo(void **state)
 {
@@ -507,6 +523,9 @@ static void test_a_missed_slo(void **state)
     serve_beside(&w, 0, 25, WINDOW_MS + SPAN_MS);
     publish(&w);
     assert_true(is_p99(&w, true, 25, false));
+    serve_beside(&w, 20, 90, 4000); /* it did well for a while, and does not now */
+    publish(&w);
+    assert_true(is_p99(&w, true, 90, false));
     /* Too long alone already: with others, too, whether that was measured or not. */
     serve_alone(&w, 90, 300, 40 * WINDOW_MS);
     assert_true(learning_publish(w.learning, wall_ms));
@@ -654,6 +673,7 @@ int main(void)
         cmocka_unit_test(test_what_is_not_learnt),
         cmocka_unit_test(test_requests_alone),
         cmocka_unit_test(test_requests_beside),
+        cmocka_unit_test(test_requests_beside_a_stranger),
         cmocka_unit_test(test_a_missed_slo),
         cmocka_unit_test(test_a_model),
         cmocka_unit_test(test_a_restart_forgets_nothing),

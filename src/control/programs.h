@@ -76,6 +76,7 @@ struct program {
     double share;   /* cap, 0 to 1 */
     double slo_ms;  /* of a service; 0: none */
     int64_t seen_wall_ms;
+    bool is_met; /* a service was measured beside it; not kept */
     size_t alone_count;
     struct program_alone alone[PROGRAM_DEVICES_MAX];
     size_t beside_count;
