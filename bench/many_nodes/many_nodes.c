@@ -8,7 +8,7 @@
  *   --nodes N --devices D           of each node
  *   --running R                     attempts that run all the time, besides the measured ones
  *   --submits-per-s S --task-ms T   the measured ones
- *   --seconds M                     for how long
+ *   --seconds M --submits-least L   for how long, and how many at least, however slow the machine is
  *
  * A grant's latency is the time from sending a submit's request to its grant's arrival at the node: it
  * has parsing, deciding, the durable commit and the way to the node in it. Prints name=value pairs.
@@ -39,6 +39,7 @@ enum {
     FILL_S = 120,
     FILL_AT_ONCE = 500, /* of one array */
     SETTLE_S = 60,
+    LEAST_S = 120, /* for --submits-least */
     WARM_UP_S = 2,
 };
 
@@ -49,7 +50,7 @@ struct sample {
 struct bench {
     const char *api, *node_socket, *url, *state;
     struct way *way;
-    int64_t control_pid, nodes, devices, running, submits_per_s, task_ms, seconds;
+    int64_t control_pid, nodes, devices, running, submits_per_s, task_ms, seconds, submits_least;
     struct event_base *base;
     struct fleet *fleet;
     struct submits *submits;
@@ -138,6 +139,11 @@ static bool all_filled(const struct bench *b)
 static bool all_settled(const struct bench *b)
 {
     return b->granted == b->sample_count && b->settled == b->sample_count;
+}
+
+static bool enough_sent(const struct bench *b)
+{
+    return b->sample_count >= (size_t)b->submits_least;
 }
 
 static bool never(const struct bench *b)
@@ -270,6 +276,7 @@ static int measure(struct bench *b)
     int64_t cpu_ns = control_cpu_ns(b);
     start_us = clock_boot_us();
     (void)run_until(b, never, b->seconds);
+    (void)run_until(b, enough_sent, LEAST_S);
     event_del(b->submit_timer);
     cpu_ns = control_cpu_ns(b) - cpu_ns;
     int64_t wall_us = clock_boot_us() - start_us;
@@ -285,16 +292,22 @@ static int measure(struct bench *b)
 
 static void read_options(int argc, char **argv, struct bench *b)
 {
-    static const struct option options[] = {
-        {"api", required_argument, NULL, 0},           {"node-socket", required_argument, NULL, 0},
-        {"url", required_argument, NULL, 0},           {"state", required_argument, NULL, 0},
-        {"control", required_argument, NULL, 0},       {"nodes", required_argument, NULL, 0},
-        {"devices", required_argument, NULL, 0},       {"running", required_argument, NULL, 0},
-        {"submits-per-s", required_argument, NULL, 0}, {"task-ms", required_argument, NULL, 0},
-        {"seconds", required_argument, NULL, 0},       {0}};
+    static const struct option options[] = {{"api", required_argument, NULL, 0},
+                                            {"node-socket", required_argument, NULL, 0},
+                                            {"url", required_argument, NULL, 0},
+                                            {"state", required_argument, NULL, 0},
+                                            {"control", required_argument, NULL, 0},
+                                            {"nodes", required_argument, NULL, 0},
+                                            {"devices", required_argument, NULL, 0},
+                                            {"running", required_argument, NULL, 0},
+                                            {"submits-per-s", required_argument, NULL, 0},
+                                            {"task-ms", required_argument, NULL, 0},
+                                            {"seconds", required_argument, NULL, 0},
+                                            {"submits-least", required_argument, NULL, 0},
+                                            {0}};
     const char **const texts[] = {&b->api, &b->node_socket, &b->url, &b->state};
     int64_t *const numbers[] = {&b->control_pid,   &b->nodes,   &b->devices, &b->running,
-                                &b->submits_per_s, &b->task_ms, &b->seconds};
+                                &b->submits_per_s, &b->task_ms, &b->seconds, &b->submits_least};
     size_t text_count = sizeof texts / sizeof texts[0];
     int option, index = 0;
     while ((option = getopt_long(argc, argv, "", options, &index)) != -1) {
@@ -307,10 +320,11 @@ static void read_options(int argc, char **argv, struct bench *b)
     }
     if (optind != argc || !b->api || !(b->node_socket || (b->url && b->state)) ||
         b->control_pid < 1 || b->nodes < 1 || b->running < 0 || b->devices < 0 ||
-        b->devices > NODE_DEVICES_MAX || b->submits_per_s < 1 || b->task_ms < 0 || b->seconds < 1) {
+        b->devices > NODE_DEVICES_MAX || b->submits_per_s < 1 || b->task_ms < 0 || b->seconds < 1 ||
+        b->submits_least < 0) {
         fprintf(stderr, "usage: many_nodes --api PATH --node-socket PATH | --url URL --state DIR "
                         "--control PID [--nodes N] [--devices D] [--running R] "
-                        "[--submits-per-s S] [--task-ms T] [--seconds M]\n");
+                        "[--submits-per-s S] [--task-ms T] [--seconds M] [--submits-least L]\n");
         exit(2);
     }
 }
