@@ -46,14 +46,17 @@ processes() { grep -c '^process ' "$dir/known"; }
 number() { sed -nE "s/(^|.* )$1=([0-9]+).*/\2/p" "$dir/output"; }
 sum() { sed -nE "s/.* $1=([0-9]+).*/\1/p" "$dir/known" | awk '{ sum += $1 } END { printf "%d", sum }'; }
 
-# Every process is one of its own, and none is met twice.
-with_agent -- "$storm" children "$ptx" "$((size / 4))"
-[ "$(processes)" = "$(number used)" ] || fail "$(number used) processes used the device, $(processes) registered"
-[ "$(sum launches_kernel)" = $((2 * $(number used))) ] || fail "$(sum launches_kernel) launches were counted"
-[ "$(sum allocations)" = "$(number used)" ] || fail "$(sum allocations) allocations were counted"
-[ "$(grep '^process ' "$dir/known" | sed -E 's/.* pid=([0-9]+) .*/\1/' | sort -u | wc -l)" = "$(processes)" ] \
-    || fail "a process registered twice"
-with_agent --window-us 2000 -- "$storm" beside "$ptx" "$((size / 4))"
+# Every process is one of its own, and none is met twice. Not with a sanitizer's runtime, which does not support children of
+# a program with threads: an allocator may be locked by a thread that the child does not have.
+if [ -z "$runtime" ]; then
+    with_agent -- "$storm" children "$ptx" "$((size / 4))"
+    [ "$(processes)" = "$(number used)" ] || fail "$(number used) processes used the device, $(processes) registered"
+    [ "$(sum launches_kernel)" = $((2 * $(number used))) ] || fail "$(sum launches_kernel) launches were counted"
+    [ "$(sum allocations)" = "$(number used)" ] || fail "$(sum allocations) allocations were counted"
+    [ "$(grep '^process ' "$dir/known" | sed -E 's/.* pid=([0-9]+) .*/\1/' | sort -u | wc -l)" = "$(processes)" ] \
+        || fail "a process registered twice"
+    with_agent --window-us 2000 -- "$storm" beside "$ptx" "$((size / 4))"
+fi
 
 # Held and free alike.
 for limits in "--window-us 0" "--window-us 50 --rate-permille 900"; do
