@@ -115,7 +115,7 @@ static const struct option sim_options[] = {
     {"outages", 0, "X", "times a node and day, on average, that it falls silent (default 0)", NULL},
     {"outage-minutes", 0, "X", "until it is back, on average (default 10)", NULL},
     {"seed", 0, "N", "of everything random (default 1)", NULL},
-    {"seeds", 0, "N", "N runs with the seeds that follow, and their means", NULL},
+    {"seeds", 0, "N", "N runs of the same trace with the seeds that follow, and their means", NULL},
     {"noise", 0, "X", "of slow-downs, about this part of them (default 0.05)", NULL},
     {"estimate-error", 0, "X", "of the durations that tasks say of themselves (default 0.3)", NULL},
     {"max-neighbours", 0, "N", "workloads on one device (default 4)", NULL},

@@ -491,7 +491,7 @@ static int validate(const struct invocation *in, const char *path)
     str_init(&text, SCENARIO_TEXT_MAX);
     int r = table ? 0 : draft_read_file(&e, path, &text);
     if (r == 0)
-        r = scenario_truth(&e, 0, 0, &truth);
+        r = scenario_truth(&e, 0, &truth);
     if (r == 0)
         r = truth_validate(&e, truth, table ? table : str_text(&text), table ? length : text.length,
                            &v);

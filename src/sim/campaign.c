@@ -14,7 +14,7 @@
 #include "base/str.h"
 #include "sim/result_file.h"
 
-enum { VERSION = 3 }; /* of what a run computes: older results are not taken up */
+enum { VERSION = 4 }; /* of what a run computes: older results are not taken up */
 
 struct campaign {
     struct campaign_config config;

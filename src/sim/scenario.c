@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "sim/shipped.h"
 
-enum { GENERATED_JOBS = 300 };
+enum { GENERATED_JOBS = 300, NOISE_SEED = 1 };
 
 /* Shipped traces by what a command calls them. */
 static const struct {
@@ -37,7 +37,7 @@ bool scenario_has_trace(const char *name)
     return file_of(name) != NULL || is_generator(name);
 }
 
-int scenario_truth(struct error *e, double noise, uint64_t seed, struct truth **ret_truth)
+int scenario_truth(struct error *e, double noise, struct truth **ret_truth)
 {
     struct tables tables = {0};
     size_t solo_length, pairs_length, scales_length;
@@ -54,7 +54,7 @@ int scenario_truth(struct error *e, double noise, uint64_t seed, struct truth **
         tables_done(&tables);
         return r;
     }
-    return truth_new(e, &tables, noise, seed, ret_truth);
+    return truth_new(e, &tables, noise, NOISE_SEED, ret_truth);
 }
 
 static int open_trace(struct error *e, const struct scenario_words *words, struct scenario *s)
@@ -104,7 +104,7 @@ int scenario_open(struct error *e, const struct scenario_words *words,
     struct scenario s = {0};
     int r = hardware_parse(e, words->nodes, &s.hardware);
     if (r == 0)
-        r = scenario_truth(e, words->noise, words->seed, &s.truth);
+        r = scenario_truth(e, words->noise, &s.truth);
     if (r == 0)
         r = open_services(e, &s);
     if (r == 0)

@@ -18,7 +18,7 @@ struct fixture {
 
 static void open_fixture(struct fixture *f)
 {
-    assert_int_equal(scenario_truth(NULL, 0, 0, &f->truth), 0);
+    assert_int_equal(scenario_truth(NULL, 0, &f->truth), 0);
     f->tables = truth_tables(f->truth);
     trace_mix_default(f->tables, &f->mix);
     assert_int_equal(f->mix.count, 9);

@@ -36,6 +36,12 @@ cmp "$work/one.txt" "$work/three.txt"
 diff -r "$work/one" "$work/three" > /dev/null || fail 'the number of threads changes what is written'
 [ "$(find "$work/one" -name '*.workloads.csv' | wc -l)" = 16 ] || fail 'not every run has its workloads'
 
+# A seed means the same in whichever campaign, so that one takes up another's runs rightly.
+"$gpumux" sim --policy firstfit --jobs 20 --load 2 --seeds 2 --out "$work/seeds" > "$work/out"
+"$gpumux" sim --policy firstfit --jobs 20 --load 2 --seed 2 --out "$work/second" > "$work/out"
+cmp "$work/seeds/firstfit_load-2_seed-2.workloads.csv" "$work/second/firstfit_load-2_seed-2.workloads.csv" \
+    || fail 'what a seed gives depends on the first seed of its campaign'
+
 # The report: what there is has a figure, what is missing says how to get it, and nobody's text is markup.
 report=$work/one/report.html
 for figure in distributions-1 distributions-2 utilisation devices-1 devices-4 slo sensitivity; do
