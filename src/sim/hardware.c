@@ -62,7 +62,7 @@ static int parse_group(struct error *e, char *text, struct hardware_group *ret)
                                    .node_count = has_two ? (size_t)first : 1,
                                    .devices_per_node = (int)(has_two ? second : first)};
     if (first < 1 || second < 1 || first > HARDWARE_DEVICES_MAX ||
-        group.devices_per_node > NODE_DEVICES_MAX)
+        (has_two ? second : first) > NODE_DEVICES_MAX)
         return error_set(e, ERR_INVALID,
                          "nodes are written NODESxDEVICESxMODEL[:MEMORY], such as 5x4xH200:24g; at "
                          "most %d devices a node",
