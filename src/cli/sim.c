@@ -44,6 +44,20 @@ static int number_option(struct error *e, const struct invocation *in, const cha
     return 0;
 }
 
+/* The same of a count: a part of one is a mistake. */
+static int count_option(struct error *e, const struct invocation *in, const char *name,
+                        double least, double most, double *value)
+{
+    double count = *value;
+    int r = number_option(e, in, name, least, most, &count);
+    if (r == 0 && count != floor(count))
+        return error_set(e, ERR_INVALID, "--%s takes a whole number, not '%s'", name,
+                         option_value(in, name));
+    if (r == 0)
+        *value = count;
+    return r;
+}
+
 /* Calls `take` with every part of a list that is separated by commas. */
 static int for_each_part(struct error *e, const char *list, void *to,
                          int (*take)(struct error *e, const char *part, void *to))
@@ -236,7 +250,7 @@ static int open_scenario(struct error *e, const struct invocation *in, uint64_t 
 {
     double jobs = 0, noise = 0.05;
     struct str text;
-    int r = number_option(e, in, "jobs", 1, TRACE_ITEMS_MAX, &jobs);
+    int r = count_option(e, in, "jobs", 1, TRACE_ITEMS_MAX, &jobs);
     if (r == 0)
         r = number_option(e, in, "noise", 0, 1, &noise);
     if (r < 0)
@@ -264,11 +278,11 @@ static int read_numbers(struct error *e, const struct invocation *in, struct cam
     double seeds = 1, services = 0, neighbours = c->engine.max_neighbours;
     double threads = (double)sysconf(_SC_NPROCESSORS_ONLN);
     double outage_minutes = c->engine.outage_mean_s / 60;
-    int r = number_option(e, in, "seeds", 1, CAMPAIGN_SEEDS_MAX, &seeds);
+    int r = count_option(e, in, "seeds", 1, CAMPAIGN_SEEDS_MAX, &seeds);
     if (r == 0)
-        r = number_option(e, in, "threads", 1, CAMPAIGN_THREADS_MAX, &threads);
+        r = count_option(e, in, "threads", 1, CAMPAIGN_THREADS_MAX, &threads);
     if (r == 0)
-        r = number_option(e, in, "max-neighbours", 1, FORECAST_MEMBERS_MAX, &neighbours);
+        r = count_option(e, in, "max-neighbours", 1, FORECAST_MEMBERS_MAX, &neighbours);
     if (r == 0)
         r = number_option(e, in, "faults", 0, 1e4, &c->engine.faults_per_device_day);
     if (r == 0)
@@ -276,7 +290,7 @@ static int read_numbers(struct error *e, const struct invocation *in, struct cam
     if (r == 0)
         r = number_option(e, in, "outage-minutes", 0, 1e6, &outage_minutes);
     if (r == 0)
-        r = number_option(e, in, "services", 0, HARDWARE_DEVICES_MAX, &services);
+        r = count_option(e, in, "services", 0, HARDWARE_DEVICES_MAX, &services);
     if (r == 0)
         r = number_option(e, in, "estimate-error", 0, 3, &c->engine.estimate_error);
     c->seed_count = (size_t)seeds;
@@ -600,7 +614,7 @@ static int simulate(const struct invocation *in, const struct scenario *s, uint6
         r = read_numbers(&e, in, &config);
     double workload = 0;
     if (r == 0)
-        r = number_option(&e, in, "explain", 1, TRACE_ITEMS_MAX, &workload);
+        r = count_option(&e, in, "explain", 1, TRACE_ITEMS_MAX, &workload);
     if (r == 0 && workload > 0)
         return explain(&config, s, (uint64_t)workload);
     if (r == 0)
@@ -637,7 +651,7 @@ int sim_command(const struct invocation *in)
     double seed = 1;
     if (option_given(in, "validate"))
         return validate(in, option_value(in, "validate"));
-    int r = number_option(&e, in, "seed", 0, 1e15, &seed);
+    int r = count_option(&e, in, "seed", 0, 1e15, &seed);
     if (r == 0)
         r = open_scenario(&e, in, (uint64_t)seed, &s);
     if (r < 0)

@@ -10,7 +10,7 @@ exits() {
 }
 said() { grep -q -- "$1" "$work/out" "$work/err" || fail "'$1' was not said: $(cat "$work/out" "$work/err")"; }
 
-for wrong in '--policy nonsense' '--policy gpumux-wings' '--nodes 4xH300' '--jobs 0' '--rate 1 --load 1' '--mix gpt=1' \
+for wrong in '--policy nonsense' '--policy gpumux-wings' '--nodes 4xH300' '--jobs 0' '--jobs 2.5' '--seed 1.5' '--nodes 1x4294967297xH200' '--rate 1 --load 1' '--mix gpt=1' \
     '--seed -1' '--explain 301' '--without wings' '--load 1,,2' '--ablate wings' '--ablate tuner --without gate' \
     '--policy exclusive --ablate tuner'; do
     # shellcheck disable=SC2086
