@@ -139,6 +139,10 @@ static bool has_part(const struct policy *policy, enum policy_part part)
 static int add_variant(struct error *e, struct campaign_config *c, const struct policy *policy,
                        const struct policy_options *options)
 {
+    for (size_t i = 0; i < c->variant_count; i++)
+        if (c->variants[i].policy == policy &&
+            memcmp(&c->variants[i].options, options, sizeof *options) == 0)
+            return 0; /* asked for by name as well */
     if (c->variant_count == CAMPAIGN_VARIANTS_MAX)
         return error_set(e, ERR_TOO_LARGE, "more than %d policies, with those that lack a part",
                          CAMPAIGN_VARIANTS_MAX);
@@ -175,9 +179,13 @@ static int read_ablate(struct error *e, const char *list, struct campaign_config
     int r = for_each_part(e, list, &parts, take_part);
     memcpy(whole, c->variants, count * sizeof *whole);
     c->variant_count = 0;
-    for (size_t i = 0; r == 0 && i < count; i++)
+    bool has_some = false;
+    for (size_t i = 0; r == 0 && i < count; i++) {
+        for (enum policy_part part = 0; part < POLICY_PART_END; part++)
+            has_some |= parts.without[part] && has_part(whole[i].policy, part);
         r = add_with_ablations(e, &whole[i], &parts, c);
-    if (r == 0 && c->variant_count == count)
+    }
+    if (r == 0 && !has_some)
         return error_set(e, ERR_INVALID, "--ablate: none of these policies has a part of '%s'",
                          list);
     return r;

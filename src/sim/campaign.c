@@ -234,6 +234,22 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* Files are named after runs: no two may be called the same. Those of one seed are enough to tell. */
+static int tell_apart(struct error *e, const struct campaign *c)
+{
+    size_t variants = c->config.variant_count, stride = variants * c->config.seed_count;
+    for (size_t i = 0; i < c->config.rate_count * variants; i++)
+        for (size_t j = 0; j < i; j++) {
+            const char *name = c->runs[i / variants * stride + i % variants].name;
+            if (str_equal(name, c->runs[j / variants * stride + j % variants].name))
+                return error_set(e, ERR_INVALID,
+                                 "two runs would be called %s: give every policy once, and loads "
+                                 "that differ in three digits",
+                                 name);
+        }
+    return 0;
+}
+
 int campaign_new(struct error *e, const struct campaign_config *config, struct campaign **ret)
 {
     const struct tables *tables = truth_tables(config->engine.truth);
@@ -264,9 +280,14 @@ int campaign_new(struct error *e, const struct campaign_config *config, struct c
         run->seed = config->seed + i / config->variant_count % config->seed_count;
         run->rate = config->rates[i / config->variant_count / config->seed_count];
         name_run(c, run);
-        if (c->directory_fd >= 0)
-            take_up(c, i);
     }
+    int r = tell_apart(e, c);
+    if (r < 0) {
+        campaign_free(c);
+        return r;
+    }
+    for (size_t i = 0; c->directory_fd >= 0 && i < c->run_count; i++)
+        take_up(c, i);
     *ret = c;
     return 0;
 }

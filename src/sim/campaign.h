@@ -52,7 +52,7 @@ struct campaign_run {
 };
 
 /* Makes the runs, and loads those that are in the directory already, which is made if it is not there.
- * -ERR_IO, -ERR_NO_MEMORY. */
+ * -ERR_INVALID when two runs would have one name, -ERR_IO, -ERR_NO_MEMORY. */
 int campaign_new(struct error *e, const struct campaign_config *config, struct campaign **ret);
 /* Starts the threads. -ERR_UNAVAILABLE when none can be. */
 int campaign_start(struct error *e, struct campaign *c);

@@ -143,11 +143,28 @@ static void reads_variants(void **state)
     assert_non_null(strstr(e.text, "firstfit"));
 }
 
+static void refuses_two_of_one_name(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct campaign *c;
+    struct error e = {0};
+    open_fixture(&f);
+    f.config.rates[1] = 1.0001;
+    assert_int_equal(campaign_new(&e, &f.config, &c), -ERR_INVALID);
+    assert_non_null(strstr(e.text, "exclusive_load-"));
+    f.config.rates[1] = 2;
+    f.config.variants[2] = f.config.variants[1];
+    assert_int_equal(campaign_new(&e, &f.config, &c), -ERR_INVALID);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(does_not_depend_on_threads),
         cmocka_unit_test(goes_on_where_it_was_stopped),
+        cmocka_unit_test(refuses_two_of_one_name),
         cmocka_unit_test(reads_variants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

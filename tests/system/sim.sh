@@ -12,7 +12,7 @@ said() { grep -q -- "$1" "$work/out" "$work/err" || fail "'$1' was not said: $(c
 
 for wrong in '--policy nonsense' '--policy gpumux-wings' '--nodes 4xH300' '--jobs 0' '--jobs 2.5' '--seed 1.5' '--nodes 1x4294967297xH200' '--rate 1 --load 1' '--mix gpt=1' \
     '--seed -1' '--explain 301' '--without wings' '--load 1,,2' '--ablate wings' '--ablate tuner --without gate' \
-    '--policy exclusive --ablate tuner'; do
+    '--policy exclusive --ablate tuner' '--policy mps,mps'; do
     # shellcheck disable=SC2086
     exits 2 "$gpumux" sim $wrong
 done
