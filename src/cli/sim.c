@@ -311,15 +311,17 @@ static int read_numbers(struct error *e, const struct invocation *in, struct cam
 
 /* ---- while it runs ---- */
 
-static void show_progress(double part, int64_t elapsed_ms, bool utf8)
+/* begun: the part that was done before, and took none of that time. */
+static void show_progress(double part, double begun, int64_t elapsed_ms, bool utf8)
 {
     struct str line;
     str_init(&line, 512);
     str_append(&line, "\r");
     output_bar(&line, part, BAR_WIDTH, utf8);
     str_printf(&line, " %3.0f %%", 100 * part);
-    if (part > 0.01)
-        str_printf(&line, ", %.0f s left ", (double)elapsed_ms / 1000 * (1 - part) / part);
+    if (part - begun > 0.01)
+        str_printf(&line, ", %.0f s left ",
+                   (double)elapsed_ms / 1000 * (1 - part) / (part - begun));
     str_append(&line, "\033[K");
     fputs(str_text(&line), stderr);
     str_done(&line);
@@ -330,10 +332,11 @@ static void watch(struct campaign *c, const sigset_t *signals)
 {
     bool shows = isatty(STDERR_FILENO), utf8 = output_has_utf8();
     int64_t begun_ms = clock_boot_ms();
+    double resumed = campaign_resumed(c);
     const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
     while (campaign_is_running(c)) {
         if (shows)
-            show_progress(campaign_progress(c), clock_boot_ms() - begun_ms, utf8);
+            show_progress(campaign_progress(c), resumed, clock_boot_ms() - begun_ms, utf8);
         if (campaign_is_running(c) && sigtimedwait(signals, NULL, &look) > 0)
             campaign_stop(c);
     }

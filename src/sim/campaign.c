@@ -313,6 +313,14 @@ double campaign_progress(const struct campaign *c)
     return sum / ((double)c->run_count * (double)c->config.trace->count);
 }
 
+double campaign_resumed(const struct campaign *c)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < c->run_count; i++)
+        count += c->runs[i].is_resumed;
+    return (double)count / (double)c->run_count;
+}
+
 bool campaign_is_running(const struct campaign *c)
 {
     return atomic_load(&c->working) > 0;

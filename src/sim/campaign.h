@@ -58,6 +58,8 @@ int campaign_new(struct error *e, const struct campaign_config *config, struct c
 int campaign_start(struct error *e, struct campaign *c);
 /* The part that is done, 0 to 1. From any thread. */
 double campaign_progress(const struct campaign *c);
+/* The part that was there already when the campaign was made. */
+double campaign_resumed(const struct campaign *c);
 /* Some thread has not ended. */
 bool campaign_is_running(const struct campaign *c);
 /* All runs end soon. From any thread. */

@@ -60,6 +60,8 @@ static void run_all(struct fixture *f, struct str *ret_summary, size_t *ret_resu
     size_t count;
     *ret_resumed = 0;
     assert_int_equal(campaign_new(&e, &f->config, &c), 0);
+    double begun = campaign_resumed(c);
+    assert_true(campaign_progress(c) == begun);
     assert_int_equal(campaign_start(&e, c), 0);
     assert_int_equal(campaign_join(&e, c), 0);
     assert_false(campaign_is_running(c));
@@ -68,6 +70,7 @@ static void run_all(struct fixture *f, struct str *ret_summary, size_t *ret_resu
     assert_int_equal(count, 12);
     for (size_t i = 0; i < count; i++)
         *ret_resumed += runs[i].is_resumed;
+    assert_true(begun == (double)*ret_resumed / (double)count);
     campaign_free(c);
     int fd = open(f->directory, O_RDONLY | O_DIRECTORY);
     assert_true(fd >= 0);
