@@ -476,6 +476,8 @@ static void put_run(struct json_writer *w, const struct campaign_run *run)
     json_put_real(json_key(w, "speed"), s->speed_mean);
     json_put_real(json_key(w, "sm"), s->sm_mean);
     json_put_real(json_key(w, "memory"), s->memory_mean);
+    json_put_uint(json_key(w, "multi"), s->multi_count);
+    json_put_uint(json_key(w, "split"), s->split_count);
     json_put_uint(json_key(w, "evictions"), s->evictions);
     json_put_uint(json_key(w, "faults"), s->faults);
     json_put_uint(json_key(w, "outages"), s->outages);

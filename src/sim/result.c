@@ -73,12 +73,12 @@ static struct result_times times_of(double *values, size_t count)
 
 static void count_workload(struct result_summary *s, const struct result_workload *w)
 {
-    s->submitted++;
     s->evictions += (size_t)w->evictions;
     s->requests += w->requests;
     s->late_requests += w->late_requests;
     if (w->kind != WORKLOAD_TASK)
         return;
+    s->submitted++;
     s->multi_count += w->devices > 1;
     s->split_count += w->is_split;
     if (w->state == WORKLOAD_SUCCEEDED)

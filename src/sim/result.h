@@ -56,12 +56,12 @@ struct result_times {
 };
 
 struct result_summary {
-    size_t submitted, succeeded, failed, unfinished;
-    struct result_times completion, waiting; /* of all tasks */
-    struct result_times completion_single;   /* of tasks of one device */
-    size_t multi_count, split_count;         /* tasks of several devices; of several nodes */
-    double makespan_s;                       /* from the first submission to the last end */
-    double speed_mean;                       /* 1 / PD, over tasks */
+    size_t submitted, succeeded, failed, unfinished; /* tasks: the first is the sum of the others */
+    struct result_times completion, waiting;         /* of all tasks */
+    struct result_times completion_single;           /* of tasks of one device */
+    size_t multi_count, split_count; /* tasks of several devices; of several nodes */
+    double makespan_s;               /* from the first submission to the last end */
+    double speed_mean;               /* 1 / PD, over tasks */
     double pd_mean;
     double sm_mean, memory_mean; /* over the makespan and all devices */
     double requests, late_requests;

@@ -27,6 +27,14 @@ printf 'submit_s,duration_s,gpus,model\n0,100,1,gin\n5,200,2,bert\n' \
     | "$gpumux" sim --trace - --nodes 2xH200 --policy exclusive --json > "$work/json"
 jq -e '.runs[0] | .succeeded == 2 and .makespan_s > 300 and .makespan_s < 320' "$work/json" > /dev/null \
     || fail "not what two tasks one after the other take: $(cat "$work/json")"
+# Whole nodes for one that is larger than a node, counted apart; services are not among the tasks.
+printf 'submit_s,duration_s,gpus,model\n0,100,3,gin\n5,200,2,bert\n9,100,9,gin\n' \
+    | "$gpumux" sim --trace - --nodes 2x2xH200 --policy gpumux --services 1 --json > "$work/json"
+jq -e '.runs[0] | .multi == 3 and .split == 1 and .submitted == 3 and .submitted == .succeeded + .failed + .unfinished' \
+    "$work/json" > /dev/null || fail "the counts of tasks do not add up: $(cat "$work/json")"
+printf 'submit_s,duration_s,gpus\n0,100,9\n' > "$work/large.csv"
+exits 1 "$gpumux" sim --trace "$work/large.csv" --nodes 2xH200 --explain 1
+said 'larger than all'
 "$gpumux" sim --validate h200_train_pairs.csv --json | jq -e '.error_mean <= 0.08' > /dev/null || fail 'the model is off'
 
 campaign=(--policy exclusive,firstfit,kernelest,gpumux --jobs "${SIM_JOBS:-30}" --load 1,3 --seeds 2 --services 2 --faults 5 --nodes 1x4xH200:24g)
