@@ -600,7 +600,11 @@ static int explain(struct campaign_config *c, const struct scenario *s, uint64_t
         c->engine.seed = c->seed;
         c->engine.explain = workload;
         c->engine.explanation = explanation;
-        if (engine_run(&e, &c->engine, &result) == 0)
+        if (engine_run(&e, &c->engine, &result) == 0 && !*explanation->text)
+            (void)error_set(&e, ERR_NOT_FOUND,
+                            "workload %llu is larger than all of these nodes: nothing is placed",
+                            (unsigned long long)workload);
+        else if (!e.code)
             status = show_explanation(result.policy, explanation);
     }
     if (e.code)
