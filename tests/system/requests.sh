@@ -1,6 +1,6 @@
 #!/bin/bash
-# What is known of services' latencies when a task is placed. At first nothing, and explain says so; then what they measure
-# alone: the task goes beside the one whose SLO leaves room for it, not beside the one that misses its own without it.
+# What is known of services' latencies when a task is placed. Of one that has no requests nothing, and explain says so; of
+# others what they measure alone: the task goes beside the one whose SLO leaves room for it, not beside the one that misses its own without it.
 # There it is a guess until both were measured together.
 . "$(dirname "$0")/lib.sh"
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
@@ -26,15 +26,16 @@ wait_until "it is known" is_known_alone
 "$gpumux" cancel --grace 0s "$first" > /dev/null
 ends "$first" cancelled
 
-echo "-- two services: nothing is known of their requests"
-wide=$(service wide 99:5s) tight=$(service tight 99:1ms)
-for id in "$wide" "$tight"; do
-    wait_field "$id" state running
-    candidate "$id" "$id" '.here and .p99_ms == null and .slo_ms > 0' || fail "$(cat "$work/explained")"
-done
-"$gpumux" explain wide | grep -q ' unknown .*p99 unknown: no requests measured yet' || fail "$("$gpumux" explain wide)"
+echo "-- a service without requests: nothing is known"
+silent=$("$gpumux" submit --kind service --name silent --quota 1g --slo 99:5s -- sleep 1000)
+wait_field "$silent" state running
+candidate "$silent" "$silent" '.here and .p99_ms == null and .slo_ms == 5000' || fail "$(cat "$work/explained")"
+"$gpumux" explain silent | grep -q ' unknown .*p99 unknown: no requests measured yet' || fail "$("$gpumux" explain silent)"
+"$gpumux" cancel --grace 0s "$silent" > /dev/null
+ends "$silent" cancelled
 
-echo "-- measured alone"
+echo "-- two services, measured alone"
+wide=$(service wide 99:5s) tight=$(service tight 99:1ms)
 for id in "$wide" "$tight"; do
     wait_until "its p99 is known" candidate "$id" "$id" \
         '.p99_ms >= 2 and .p99_measured_ms >= 2 and (.p99_guess | not)'
