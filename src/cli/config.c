@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "cli/client.h"
 #include "cli/maintenance.h"
+#include "control/control.h"
 #include "wire/config.h"
 
 enum { ARENA_BYTES = 4 << 20, TEXT_MAX = 1 << 20 };
@@ -29,6 +30,8 @@ static int check_file(struct error *e, struct arena *arena, const char *path)
     int r = config_default(arena, &config);
     if (r == 0)
         r = config_load(e, arena, path, &config);
+    if (r == 0)
+        r = control_check(e, &config);
     if (r == 0)
         printf("%s is right\n", path);
     return r;

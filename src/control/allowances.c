@@ -41,19 +41,17 @@ static int parse_allowance(struct error *e, const struct pair *pair, struct clus
     return 0;
 }
 
-int allowances_load(struct error *e, struct control *c)
+int allowances_read(struct error *e, const struct pairs *pairs, struct cluster_allowance **ret)
 {
-    const struct pairs *pairs = &c->config->allowances;
-    c->allowances = calloc(pairs->count + 1, sizeof *c->allowances);
-    if (!c->allowances)
-        return error_set(e, ERR_NO_MEMORY, "out of memory");
-    for (size_t i = 0; i < pairs->count; i++) {
-        int r = parse_allowance(e, &pairs->items[i], &c->allowances[i]);
-        if (r < 0)
-            return r;
+    struct cluster_allowance *allowances = calloc(pairs->count + 1, sizeof *allowances);
+    int r = allowances ? 0 : error_set(e, ERR_NO_MEMORY, "out of memory");
+    for (size_t i = 0; r == 0 && i < pairs->count; i++)
+        r = parse_allowance(e, &pairs->items[i], &allowances[i]);
+    if (r < 0) {
+        free(allowances);
+        return r;
     }
-    c->cluster_config.allowances = c->allowances;
-    c->cluster_config.allowance_count = pairs->count;
+    *ret = allowances;
     return 0;
 }
 

@@ -416,71 +416,9 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 
 /* ---- life ---- */
 
-static void configure(struct control *c)
-{
-    const struct config *config = c->config;
-    struct cluster_config *k = &c->cluster_config;
-    cluster_config_default(k);
-    k->max_neighbours = (int)config->max_neighbours;
-    k->ageing_ms = config->ageing_ms;
-    k->queue_max = (size_t)config->queue_max;
-    k->lease_ms = config->lease_ms;
-    k->fence_ms = config->fence_ms;
-    k->drain_ms = config->drain_ms;
-    k->margin_ms = config->lost_margin_ms;
-    k->resend_ms = config->resend_ms;
-    k->backoff_min_ms = config->backoff_min_ms;
-    k->backoff_max_ms = config->backoff_max_ms;
-    k->faults_max = (int)config->faults_max;
-    k->keep_finished_ms = config->keep_finished_ms;
-    k->keep_finished_max = (size_t)config->keep_finished_max;
-}
-
-static int policy_choose(struct error *e, struct control *c)
-{
-    c->cluster_config.policy = policy_find(c->config->policy);
-    if (c->cluster_config.policy)
-        return 0;
-    struct str names;
-    str_init(&names, 1024);
-    for (size_t i = 0; policy_at(i); i++)
-        str_printf(&names, "%s%s", i ? ", " : "", policy_at(i)->name);
-    int r = error_set_field(e, ERR_INVALID, "policy", "there is no policy '%s'; there are: %s",
-                            c->config->policy, str_text(&names));
-    str_done(&names);
-    return r;
-}
-
-/* "tuner,gate": parts of the policy that are left out. */
-static int parts_choose(struct error *e, struct control *c)
-{
-    const char *text = c->config->without;
-    while (*text) {
-        char word[32] = "";
-        enum policy_part part;
-        size_t length = strcspn(text, ",");
-        if (length < sizeof word)
-            memcpy(word, text, length);
-        if (policy_part_parse(word, &part) < 0)
-            return error_set_field(e, ERR_INVALID, "without",
-                                   "a policy has no part '%.*s'; there are: tuner, predictor, "
-                                   "optimizer, matching, gate",
-                                   (int)length, text);
-        c->cluster_config.options.without[part] = true;
-        text += length + (text[length] == ',');
-    }
-    return 0;
-}
-
 static int control_open(struct error *e, struct control *c, const struct control_options *o)
 {
-    int r = policy_choose(e, c);
-    if (r == 0)
-        r = parts_choose(e, c);
-    if (r == 0)
-        r = allowances_load(e, c);
-    if (r == 0)
-        r = store_open_sqlite(e, o->directory, &c->store);
+    int r = store_open_sqlite(e, o->directory, &c->store);
     if (r == 0)
         r = tokens_load(e, c);
     if (r == 0)
@@ -529,9 +467,7 @@ int control_new(struct error *e, struct event_base *base, const struct control_o
     list_init(&c->committing);
     hash_map_init(&c->requests);
     cluster_actions_init(&c->actions);
-    configure(c);
     c->learning = learning_new();
-    c->cluster_config.forecast = c->learning ? learning_forecast(c->learning) : NULL;
     c->flush = event_new(base, -1, 0, on_flush, c);
     c->tick = evtimer_new(base, on_tick, c);
     c->retry = evtimer_new(base, on_retry, c);
@@ -541,7 +477,11 @@ int control_new(struct error *e, struct event_base *base, const struct control_o
     if (!c->filling.batch || !c->learning || !c->flush || !c->tick || !c->retry || !c->gather)
         r = error_set(e, ERR_NO_MEMORY, "out of memory");
     if (r == 0)
+        r = configuration_read(e, c->config, &c->cluster_config, &c->allowances);
+    if (r == 0) {
+        c->cluster_config.forecast = learning_forecast(c->learning);
         r = control_open(e, c, options);
+    }
     if (r < 0) {
         control_free(c);
         return r;

@@ -23,6 +23,9 @@ struct control_options {
     const struct log *log;
 };
 
+/* Whether control_new would take this configuration: names of policies, and allowances. */
+int control_check(struct error *e, const struct config *config);
+
 /* Opens the store, rebuilds the cluster, listens. */
 int control_new(struct error *e, struct event_base *base, const struct control_options *options,
                 struct control **ret);

@@ -172,8 +172,16 @@ void waiter_free(struct waiter *w);
 
 /* load.c */
 int control_load_cluster(struct error *e, struct control *c, struct cluster **ret);
-/* Reads them from the configuration, into the cluster's. */
-int allowances_load(struct error *e, struct control *c);
+
+/* configuration.c */
+/* What the configuration means to the cluster. *ret_allowances, which ret borrows, is the caller's
+ * to free. */
+int configuration_read(struct error *e, const struct config *config, struct cluster_config *ret,
+                       struct cluster_allowance **ret_allowances);
+
+/* allowances.c */
+/* As the configuration has them. *ret is the caller's to free. */
+int allowances_read(struct error *e, const struct pairs *pairs, struct cluster_allowance **ret);
 /* The number of this user's, or of one of his groups'; 0: he has none. */
 uint32_t allowances_find(const struct control *c, const char *user);
 

@@ -126,7 +126,7 @@ static int read_amount(struct error *e, const struct config_key *key, const stru
     return 0;
 }
 
-/* What the names of levels and formats may be is known here; those of policies are not. */
+/* What these names may be is known here; those of policies are not. */
 static int check_string(struct error *e, const struct config_key *key, const struct tree *value)
 {
     enum log_level level;
@@ -135,6 +135,9 @@ static int check_string(struct error *e, const struct config_key *key, const str
     if (str_equal(key->key, "log_format") && !str_equal(value->text, "text") &&
         !str_equal(value->text, "json"))
         return tree_error(e, ERR_INVALID, value, key->key, "it is text or json");
+    if (str_equal(key->key, "mps") && !str_equal(value->text, "auto") &&
+        !str_equal(value->text, "off"))
+        return tree_error(e, ERR_INVALID, value, key->key, "it is auto or off");
     return 0;
 }
 

@@ -147,6 +147,17 @@ exits 0 "$gpumux" config check "$work/config.yaml"
 echo 'polcy: firstfit' >> "$work/config.yaml"
 exits 1 "$gpumux" config check "$work/config.yaml"
 said 'polcy'
+# What no daemon would start with is not called right.
+while read -r line; do
+    echo "$line" > "$work/config.yaml"
+    exits 1 "$gpumux" config check "$work/config.yaml"
+    said "${line%%:*}"
+done << 'END'
+policy: fastest
+without: everything
+allowances: {alice: many}
+mps: maybe
+END
 exits 2 "$gpumux" config check
 exits 0 "$gpumux" doctor --state "$state"
 said 'ok .*gpumux'

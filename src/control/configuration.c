@@ -1,0 +1,92 @@
+/* What the configuration means to the cluster: numbers as they are, names looked up. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "control/control.h"
+#include "control/control_internal.h"
+
+static void numbers_read(const struct config *config, struct cluster_config *k)
+{
+    k->max_neighbours = (int)config->max_neighbours;
+    k->ageing_ms = config->ageing_ms;
+    k->queue_max = (size_t)config->queue_max;
+    k->lease_ms = config->lease_ms;
+    k->fence_ms = config->fence_ms;
+    k->drain_ms = config->drain_ms;
+    k->margin_ms = config->lost_margin_ms;
+    k->resend_ms = config->resend_ms;
+    k->backoff_min_ms = config->backoff_min_ms;
+    k->backoff_max_ms = config->backoff_max_ms;
+    k->faults_max = (int)config->faults_max;
+    k->keep_finished_ms = config->keep_finished_ms;
+    k->keep_finished_max = (size_t)config->keep_finished_max;
+}
+
+static int policy_read(struct error *e, const char *name, const struct policy **ret)
+{
+    const struct policy *policy = policy_find(name);
+    if (policy) {
+        *ret = policy;
+        return 0;
+    }
+    struct str names;
+    str_init(&names, 1024);
+    for (size_t i = 0; policy_at(i); i++)
+        str_printf(&names, "%s%s", i ? ", " : "", policy_at(i)->name);
+    int r = error_set_field(e, ERR_INVALID, "policy", "there is no policy '%s'; there are: %s",
+                            name, str_text(&names));
+    str_done(&names);
+    return r;
+}
+
+/* "tuner,gate": parts of the policy that are left out. */
+static int parts_read(struct error *e, const char *text, struct policy_options *options)
+{
+    while (*text) {
+        char word[32] = "";
+        enum policy_part part;
+        size_t length = strcspn(text, ",");
+        if (length < sizeof word)
+            memcpy(word, text, length);
+        if (policy_part_parse(word, &part) < 0)
+            return error_set_field(e, ERR_INVALID, "without",
+                                   "a policy has no part '%.*s'; there are: tuner, predictor, "
+                                   "optimizer, matching, gate",
+                                   (int)length, text);
+        options->without[part] = true;
+        text += length + (text[length] == ',');
+    }
+    return 0;
+}
+
+int configuration_read(struct error *e, const struct config *config, struct cluster_config *ret,
+                       struct cluster_allowance **ret_allowances)
+{
+    struct cluster_config k;
+    struct cluster_allowance *allowances;
+    cluster_config_default(&k);
+    numbers_read(config, &k);
+    int r = policy_read(e, config->policy, &k.policy);
+    if (r == 0)
+        r = parts_read(e, config->without, &k.options);
+    if (r == 0)
+        r = allowances_read(e, &config->allowances, &allowances);
+    if (r < 0)
+        return r;
+    k.allowances = allowances;
+    k.allowance_count = config->allowances.count;
+    *ret = k;
+    *ret_allowances = allowances;
+    return 0;
+}
+
+int control_check(struct error *e, const struct config *config)
+{
+    struct cluster_config ignored;
+    struct cluster_allowance *allowances;
+    int r = configuration_read(e, config, &ignored, &allowances);
+    if (r == 0)
+        free(allowances);
+    return r;
+}
