@@ -87,6 +87,26 @@ static void test_durations(void **state)
     assert_int_equal(show_parse_time(""), -1);
 }
 
+static void check_ran(const char *stopped, const char *ended, const char *wanted)
+{
+    char text[SHOW_TEXT_MAX];
+    json_t *w = json_pack("{s:s, s:s?, s:s?}", "started", "1970-01-01T00:00:01Z", "stopped",
+                          stopped, "ended", ended);
+    assert_non_null(w);
+    assert_string_equal(show_run_time(w, 9000, text), wanted);
+    json_decref(w);
+}
+
+/* It runs while its attempt does, not while it waits for another one or for its end to be told. */
+static void test_run_time(void **state)
+{
+    (void)state;
+    check_ran(NULL, NULL, "8s");
+    check_ran("1970-01-01T00:00:03Z", NULL, "2s");
+    check_ran("1970-01-01T00:00:03Z", "1970-01-01T00:00:07Z", "2s");
+    check_ran(NULL, "1970-01-01T00:00:07Z", "6s"); /* an attempt's own, or an older control */
+}
+
 static void test_yaml(void **state)
 {
     (void)state;
@@ -184,8 +204,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),     cmocka_unit_test(test_bar),
-        cmocka_unit_test(test_durations), cmocka_unit_test(test_yaml),
-        cmocka_unit_test(test_frame),
+        cmocka_unit_test(test_durations), cmocka_unit_test(test_run_time),
+        cmocka_unit_test(test_yaml),      cmocka_unit_test(test_frame),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

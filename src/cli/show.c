@@ -98,7 +98,10 @@ char *show_quota(const json_t *workload, char text[SHOW_TEXT_MAX])
 char *show_run_time(const json_t *workload, int64_t now_wall_ms, char text[SHOW_TEXT_MAX])
 {
     int64_t started = show_time_member(workload, "started");
-    int64_t ended = show_time_member(workload, "ended");
+    /* One that waits for another attempt does not run, and one that was cancelled then did not. */
+    int64_t ended = show_time_member(workload, "stopped");
+    if (ended < 0)
+        ended = show_time_member(workload, "ended");
     int64_t until = ended >= 0 ? ended : now_wall_ms;
     return show_duration(started < 0 ? -1 : until > started ? until - started : 0, text);
 }

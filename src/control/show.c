@@ -138,6 +138,15 @@ static void put_usage(struct json_writer *w, struct control *c, const struct sto
     json_end_object(w);
 }
 
+/* When the last attempt that was started ended; 0: it has not, or none was. */
+static int64_t stopped_wall_ms(const struct workload_status *status)
+{
+    for (int i = status->attempts_kept - 1; i >= 0; i--)
+        if (status->attempts[i].started_wall_ms)
+            return status->attempts[i].ended_wall_ms;
+    return 0;
+}
+
 static void put_status(struct json_writer *w, const struct store_workload *row,
                        const struct workload_status *status)
 {
@@ -159,6 +168,7 @@ static void put_status(struct json_writer *w, const struct store_workload *row,
     json_put_bool(json_key(w, "suspect"), status->suspect);
     json_put_time(json_key(w, "submitted"), status->submitted_wall_ms);
     json_put_time(json_key(w, "started"), status->started_wall_ms);
+    json_put_time(json_key(w, "stopped"), stopped_wall_ms(status));
     json_put_time(json_key(w, "ended"), status->ended_wall_ms);
 }
 

@@ -127,6 +127,23 @@ wait_until "following goes on over a restart" grep -qE "$long +cancelled" "$work
 kill "$follower"
 exits 1 "$gpumux" cancel long
 said 'already ended'
+# Between two attempts it does not run; what never ran says so, followed or not.
+again=$("$gpumux" submit -d 0 --name again -- sleep 1000)
+wait_field "$again" state running
+exits 0 "$gpumux" drain "$node"
+exits 0 "$gpumux" requeue again
+wait_field "$again" state queued
+has "$again" stopped null && fail "its attempt has ended, and it waits for another"
+never=$("$gpumux" submit -d 0 --name never --after again -- true)
+exits 1 "$gpumux" logs never
+said 'it has not run yet'
+exits 0 "$gpumux" cancel again
+wait_field "$never" state failed
+for follow in '' -f; do
+    exits 1 "$gpumux" logs $follow never
+    said 'it never ran'
+done
+exits 0 "$gpumux" undrain "$node"
 exits 3 "$gpumux" cancel nobody
 "$gpumux" submit -d 0 --array 3 --name half -- sh -c '[ $GPUMUX_ARRAY_INDEX = 0 ] || sleep 1000' > /dev/null
 exits 0 "$gpumux" wait 'half[0]'
