@@ -230,6 +230,8 @@ static int check(struct error *e, struct control *c, struct http_request *r, str
     if (s->attempt && !at.attempt)
         return error_set_field(e, ERR_NOT_FOUND, "attempt", "there is no attempt %d (kept)",
                                s->attempt);
+    if (!at.attempt && at.terminal)
+        return error_set(e, ERR_CONFLICT, "it never ran: %s", at.text);
     if (!at.attempt && !s->follow)
         return error_set(e, ERR_CONFLICT, "it has not run yet: %s", at.text);
     bool waits = s->follow && (at.open || at.lost); /* for the node, or knows that it is gone */
