@@ -31,13 +31,20 @@ static const struct option *find_short(const struct command *command, char lette
     return letter == help_option.letter ? &help_option : NULL;
 }
 
-static int unknown_long(struct error *e, const struct command *command, const char *name)
+/* Words of a command line that belong to another one, as in "submit python train.py --epochs 3". */
+static bool forgets_dashes(const struct invocation *in)
 {
-    enum { DISTANCE_MAX = 3 };
+    return in->operand_count > 0 && strstr(in->command->operands, "-- COMMAND");
+}
+
+static int unknown_long(struct error *e, const struct invocation *in, const char *name)
+{
+    /* A third of the letters may be wrong, and one more. */
+    const size_t most = strlen(name) < 6 ? strlen(name) / 3 + 1 : 3;
     const char *nearest = NULL;
-    size_t best = DISTANCE_MAX + 1;
-    for (const struct option *o = command->options; o && o->name; o++) {
-        size_t distance = str_distance(name, o->name, DISTANCE_MAX + 1);
+    size_t best = most + 1;
+    for (const struct option *o = in->command->options; o && o->name; o++) {
+        size_t distance = str_distance(name, o->name, most + 1);
         if (distance < best) {
             best = distance;
             nearest = o->name;
@@ -45,7 +52,8 @@ static int unknown_long(struct error *e, const struct command *command, const ch
     }
     if (nearest)
         return error_set(e, ERR_INVALID, "unknown option --%s, did you mean --%s?", name, nearest);
-    return error_set(e, ERR_INVALID, "unknown option --%s", name);
+    return error_set(e, ERR_INVALID, "unknown option --%s%s", name,
+                     forgets_dashes(in) ? "; a command goes after '--'" : "");
 }
 
 /* An argument named "a|b|c" is a choice. */
@@ -86,8 +94,7 @@ static int parse_long(struct error *e, struct arena *arena, struct invocation *i
     const struct option *o = find_long(in->command, name, length);
     if (!o) {
         const char *wrong = arena_strndup(arena, name, length);
-        return wrong ? unknown_long(e, in->command, wrong)
-                     : error_set(e, ERR_NO_MEMORY, "out of memory");
+        return wrong ? unknown_long(e, in, wrong) : error_set(e, ERR_NO_MEMORY, "out of memory");
     }
     if (!o->argument) {
         if (*equals)
@@ -130,6 +137,9 @@ static int check_operands(struct error *e, const struct invocation *in)
     if (count < c->operands_least)
         return error_set(e, ERR_INVALID, "something is missing: gpumux %s %s", c->name,
                          c->operands);
+    if (count > c->operands_most && forgets_dashes(in))
+        return error_set(e, ERR_INVALID, "a command goes after '--': gpumux %s -- %s %s …", c->name,
+                         in->operands[0], in->operands[1]);
     if (count > c->operands_most) {
         char *const *list = c->stops_at_operand ? in->rest : in->operands;
         return error_set(e, ERR_INVALID, "'%s' is too much: gpumux %s %s", list[c->operands_most],

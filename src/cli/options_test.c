@@ -13,6 +13,8 @@ static const struct option options[] = {
     {"all", 'a', NULL, "another flag", NULL},       {0}};
 static const struct command plain = {
     .name = "plain", .operands = "[ID…]", .options = options, .operands_most = 2};
+static const struct command dashes = {
+    .name = "dashes", .operands = "[FILE] [-- COMMAND…]", .options = options, .operands_most = 1};
 static const struct command prefix = {.name = "prefix",
                                       .operands = "COMMAND",
                                       .options = options,
@@ -127,6 +129,28 @@ static void test_refused(void **state)
     }
 }
 
+static void check_text(const struct command *command, const char *const *words, const char *text)
+{
+    struct line l;
+    parse(&l, command, words);
+    assert_int_equal(l.result, -ERR_INVALID);
+    assert_string_equal(l.e.text, text);
+    arena_done(&l.arena);
+}
+
+static void test_hints(void **state)
+{
+    (void)state;
+    /* Nothing is near to a short word of which every letter is wrong. */
+    check_text(&plain, (const char *const[]){"--foo", NULL}, "unknown option --foo");
+    check_text(&dashes, (const char *const[]){"python", "a.py", NULL},
+               "a command goes after '--': gpumux dashes -- python a.py …");
+    check_text(&dashes, (const char *const[]){"python", "--epochs=3", NULL},
+               "unknown option --epochs; a command goes after '--'");
+    check_text(&dashes, (const char *const[]){"file", "--nme=x", NULL},
+               "unknown option --nme, did you mean --name?");
+}
+
 static void test_help(void **state)
 {
     (void)state;
@@ -148,6 +172,7 @@ int main(void)
         cmocka_unit_test(test_empty_values),
         cmocka_unit_test(test_stops_at_operand),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_hints),
         cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
