@@ -93,7 +93,8 @@ static int wait_all(struct error *e, struct waiting *w, int64_t deadline_boot_ms
     while (r == 0 && w->pending.count > 0) {
         int64_t left = deadline_boot_ms - clock_boot_ms();
         if (left <= 0) {
-            r = error_set(e, ERR_TIMEOUT, "%zu have not ended in time", w->pending.count);
+            r = error_set(e, ERR_TIMEOUT, "%zu of %zu have not ended in time", w->pending.count,
+                          list.count);
             break;
         }
         r = follow_events_step(e, &events, left < STEP_MS ? left : STEP_MS);
