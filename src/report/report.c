@@ -260,6 +260,10 @@ static void write_simulated(struct page *p)
     write_term(p, "Trace");
     markup_text(p->out, p->report->trace);
     str_printf(p->out, ", %zu tasks", count_tasks(p));
+    const struct result_summary *s = &page_result(p, p->focus, 0, 0)->summary;
+    if (s->multi_count > 0)
+        str_printf(p->out, "; %zu of several devices, %zu of them larger than a node",
+                   s->multi_count, s->split_count);
     write_term(p, "Nodes");
     markup_text(p->out, p->report->nodes);
     str_printf(p->out, ": %zu devices on %zu nodes, up to %d workloads on a device",
