@@ -488,6 +488,16 @@ static void put_run(struct json_writer *w, const struct campaign_run *run)
     json_end_object(w);
 }
 
+/* Takes the text over. */
+static int print_json(struct str *out)
+{
+    bool failed = str_failed(out);
+    if (!failed)
+        printf("%s\n", str_text(out));
+    str_done(out);
+    return failed ? COMMAND_FAILED : COMMAND_OK;
+}
+
 static int show_json(const struct campaign_run *runs, size_t count)
 {
     struct str out;
@@ -500,11 +510,7 @@ static int show_json(const struct campaign_run *runs, size_t count)
         put_run(&w, &runs[i]);
     json_end_array(&w);
     json_end_object(&w);
-    bool failed = str_failed(&out);
-    if (!failed)
-        printf("%s\n", str_text(&out));
-    str_done(&out);
-    return failed ? COMMAND_FAILED : COMMAND_OK;
+    return print_json(&out);
 }
 
 static int validate(const struct invocation *in, const char *path)
@@ -579,8 +585,46 @@ static int show_explanation(const char *policy, const struct cluster_explanation
     return status;
 }
 
+/* With the keys of the API's explanation. */
+static int show_explanation_json(const char *policy, const struct cluster_explanation *x)
+{
+    struct str out;
+    struct json_writer w;
+    str_init(&out, RESULT_FILE_MAX);
+    json_writer_init(&w, &out);
+    json_begin_object(&w);
+    json_put_string(json_key(&w, "policy"), policy);
+    json_put_string(json_key(&w, "text"), x->text);
+    json_begin_array(json_key(&w, "candidates"));
+    for (size_t i = 0; i < x->count; i++) {
+        const struct cluster_candidate *c = &x->candidates[i];
+        json_begin_object(&w);
+        json_put_string(json_key(&w, "node"), c->node);
+        json_put_string(json_key(&w, "device"), c->device);
+        json_put_string(json_key(&w, "model"), c->model);
+        json_put_uint(json_key(&w, "alike"), c->devices);
+        json_put_uint(json_key(&w, "neighbours"), c->neighbours);
+        if (c->judged) {
+            json_put_real(json_key(&w, "speed"), c->speed);
+            json_put_real(json_key(&w, "pd"), c->pd);
+            json_put_real(json_key(&w, "gain"), c->gain);
+        }
+        if (c->judged && c->slo_ms > 0) {
+            json_put_real(json_key(&w, "p99_ms"), c->p99_ms);
+            json_put_real(json_key(&w, "slo_ms"), c->slo_ms);
+        }
+        json_put_bool(json_key(&w, "chosen"), c->chosen);
+        json_put_string(json_key(&w, "reason"), c->reason);
+        json_end_object(&w);
+    }
+    json_end_array(&w);
+    json_end_object(&w);
+    return print_json(&out);
+}
+
 /* One run of the first policy, until the workload comes and to the end: what it was decided by. */
-static int explain(struct campaign_config *c, const struct scenario *s, uint64_t workload)
+static int explain(struct campaign_config *c, const struct scenario *s, uint64_t workload,
+                   bool is_json)
 {
     struct error e = {0};
     struct result result = {0};
@@ -605,7 +649,8 @@ static int explain(struct campaign_config *c, const struct scenario *s, uint64_t
                             "workload %llu is larger than all of these nodes: nothing is placed",
                             (unsigned long long)workload);
         else if (!e.code)
-            status = show_explanation(result.policy, explanation);
+            status = is_json ? show_explanation_json(result.policy, explanation)
+                             : show_explanation(result.policy, explanation);
     }
     if (e.code)
         status = fail(&e);
@@ -633,7 +678,7 @@ static int simulate(const struct invocation *in, const struct scenario *s, uint6
     if (r == 0)
         r = count_option(&e, in, "explain", 1, TRACE_ITEMS_MAX, &workload);
     if (r == 0 && workload > 0)
-        return explain(&config, s, (uint64_t)workload);
+        return explain(&config, s, (uint64_t)workload, option_given(in, "json"));
     if (r == 0)
         r = campaign_new(&e, &config, &campaign);
     int64_t begun_ms = clock_boot_ms();

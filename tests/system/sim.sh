@@ -28,10 +28,14 @@ printf 'submit_s,duration_s,gpus,model\n0,100,1,gin\n5,200,2,bert\n' \
 jq -e '.runs[0] | .succeeded == 2 and .makespan_s > 300 and .makespan_s < 320' "$work/json" > /dev/null \
     || fail "not what two tasks one after the other take: $(cat "$work/json")"
 # Whole nodes for one that is larger than a node, counted apart; services are not among the tasks.
-printf 'submit_s,duration_s,gpus,model\n0,100,3,gin\n5,200,2,bert\n9,100,9,gin\n' \
-    | "$gpumux" sim --trace - --nodes 2x2xH200 --policy gpumux --services 1 --json > "$work/json"
+printf 'submit_s,duration_s,gpus,model\n0,100,3,gin\n5,200,2,bert\n9,100,9,gin\n' > "$work/large-ones.csv"
+"$gpumux" sim --trace "$work/large-ones.csv" --out "$work/split" --nodes 2x2xH200 --policy gpumux --services 1 --json > "$work/json"
 jq -e '.runs[0] | .multi == 3 and .split == 1 and .submitted == 3 and .submitted == .succeeded + .failed + .unfinished' \
     "$work/json" > /dev/null || fail "the counts of tasks do not add up: $(cat "$work/json")"
+grep -q '3 of several devices, 1 of them larger than a node' "$work/split/report.html" || fail 'the report does not count what was split'
+"$gpumux" sim --jobs 5 --explain 3 --json > "$work/json"
+jq -e '.policy == "gpumux" and ([.candidates[] | select(.chosen)] | length == 1) and .candidates[0].alike >= 1' "$work/json" > /dev/null \
+    || fail "no explanation: $(cat "$work/json")"
 printf 'submit_s,duration_s,gpus\n0,100,9\n' > "$work/large.csv"
 exits 1 "$gpumux" sim --trace "$work/large.csv" --nodes 2xH200 --explain 1
 said 'larger than all'
