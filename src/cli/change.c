@@ -7,11 +7,29 @@
 #include "cli/changing.h"
 #include "cli/client.h"
 #include "cli/reference.h"
+#include "model/workload.h"
 
 enum { LOOK_AGAIN_NS = 100 * 1000 * 1000 };
 
 /* What is to be done with the answer to a request; an error is that operand's. NULL: nothing. */
 typedef int (*change_follow)(struct error *e, struct client *c, const json_t *answer);
+
+/* Whether it is an array's element, which nobody named, and has ended since the array was looked at:
+ * that is no mistake of the user's. */
+static bool ended_meanwhile(struct client *c, const char *reference)
+{
+    const struct invocation *in = c->in;
+    for (size_t i = 0; i < in->operand_count; i++)
+        if (in->operands[i] == reference)
+            return false;
+    json_t *workload = NULL;
+    enum workload_state state;
+    bool ended = client_get(NULL, c, client_path(c, "workloads", reference, ""), &workload) == 0 &&
+                 workload_state_parse(json_text(workload, "state", ""), &state) == 0 &&
+                 workload_state_is_terminal(state);
+    json_decref(workload);
+    return ended;
+}
 
 /* All are tried; the answer is the first failure's exit code. Each is harmless to repeat. */
 static int change_each(const struct invocation *in, const char *collection, const char *suffix,
@@ -35,7 +53,7 @@ static int change_each(const struct invocation *in, const char *collection, cons
         int r = client_request(&e, &c, "POST", path, body, CLIENT_RETRY_MS, &answer);
         if (r == 0 && follow)
             r = follow(&e, &c, answer);
-        if (r < 0) {
+        if (r < 0 && !(r == -ERR_CONFLICT && ended_meanwhile(&c, list.items[i]))) {
             if (!e.field[0])
                 (void)str_copy(e.field, sizeof e.field, list.items[i]);
             int failure = client_fail(&c, &e);

@@ -10,7 +10,7 @@ struct references {
 enum array_part { ARRAY_ALL, ARRAY_LIVE };
 
 /* Replaces every array's name among the words by the ids of its elements, or of those that have not
- * ended. */
+ * ended; other words are taken as they are, the pointers too. */
 int references_expand(struct error *e, struct client *c, size_t count, char *const *words,
                       enum array_part part, struct references *ret);
 

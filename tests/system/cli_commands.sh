@@ -149,6 +149,9 @@ exits 3 "$gpumux" cancel nobody
 exits 0 "$gpumux" wait 'half[0]'
 exits 0 "$gpumux" cancel half --grace 0s # whose first has ended: that is no mistake of the user's
 exits 1 "$gpumux" wait half
+# Named twice, the second time its elements have ended since they were listed.
+"$gpumux" submit --quota 500g --array 3 --name twice -- true > /dev/null
+exits 0 "$gpumux" cancel twice twice
 exits 0 "$gpumux" drain "$node"
 exits 0 "$gpumux" nodes
 said drained
