@@ -29,6 +29,7 @@ static void together(void *context, const struct forecast_set *set,
         bool is_service = profiles[set->kinds[i]].kind == WORKLOAD_SERVICE;
         ret_answer->pd[i] = is_service || sum < 1 ? 1 : sum;
         ret_answer->p99_ms[i] = is_service ? 40 * sum : 0;
+        ret_answer->is_p99_guess[i] = is_service && set->count == 2;
     }
 }
 
