@@ -41,6 +41,8 @@ static int show(const json_t *answer)
         printf("where it runs it takes %.2f times as long as alone; %.2f was predicted\n",
                json_number_value(measured),
                json_number_value(json_object_get(answer, "predicted_pd")));
+    if (json_array_size(candidates) == 0)
+        return COMMAND_OK; /* it asks for no device */
     output_table_init(&t, titles);
     for (size_t i = 0; i < json_array_size(candidates); i++) {
         const json_t *c = json_array_get(candidates, i);

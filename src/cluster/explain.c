@@ -57,6 +57,11 @@ static size_t shown_device(const struct explaining *x, const struct fleet_class 
     return shown;
 }
 
+static const char *chosen_device(const struct explaining *x)
+{
+    return x->snapshot.devices[x->outcome.decision.devices[0]].uuid;
+}
+
 static void give_reason(const struct explaining *x, const struct policy_candidate *judged,
                         struct cluster_candidate *to)
 {
@@ -75,7 +80,7 @@ static void give_reason(const struct explaining *x, const struct policy_candidat
         (void)snprintf(to->reason, sizeof to->reason, "too few of its node would do");
     else
         (void)snprintf(to->reason, sizeof to->reason, "%s is better by this policy",
-                       x->ret->candidates[0].device);
+                       chosen_device(x));
 }
 
 /* What is not known of a service's p99 is said, not made up. */
@@ -88,6 +93,21 @@ static void add_doubt(struct cluster_candidate *to)
     else if (to->is_p99_guess)
         doubt = "; p99 is a guess: not measured with these neighbours";
     (void)snprintf(to->reason + length, sizeof to->reason - length, "%s", doubt);
+}
+
+/* Whether candidate i lost to one of the same score. */
+static bool is_as_good(const struct explaining *x, const struct policy_candidate *all, size_t count,
+                       size_t i)
+{
+    const struct fleet_device *devices = x->snapshot.fleet->devices;
+    if (x->outcome.verdict != POLICY_PLACES || all[i].misfit != POLICY_FITS ||
+        all[i].objection != POLICY_OBJECTS_NONE)
+        return false;
+    size_t chosen = devices[x->outcome.decision.devices[0]].class_index;
+    for (size_t k = 0; k < count; k++)
+        if (all[k].class_index == chosen)
+            return k != i && all[k].score == all[i].score;
+    return false;
 }
 
 static void explain_judged(struct explaining *x)
@@ -108,6 +128,9 @@ static void explain_judged(struct explaining *x)
         to->is_p99_guess = all[i].is_p99_guess;
         to->service = all[i].service;
         give_reason(x, &all[i], to);
+        if (is_as_good(x, all, count, i))
+            (void)snprintf(to->reason, sizeof to->reason, "as good as %s, which was taken",
+                           chosen_device(x));
         add_doubt(to);
     }
 }
@@ -129,13 +152,36 @@ static void explain_plain(struct explaining *x)
     }
 }
 
+static bool would_stay(const struct explaining *x)
+{
+    const struct policy_decision *d = &x->outcome.decision;
+    bool stays = strcmp(x->workload->node->info.name, x->snapshot.nodes[d->node].name) == 0;
+    for (size_t i = 0; stays && i < d->device_count; i++)
+        stays = is_on(x->workload, x->snapshot.devices[d->devices[i]].uuid);
+    return stays;
+}
+
+static void explain_running(struct explaining *x)
+{
+    const char *node = x->workload->node->info.name;
+    char would[WORKLOAD_TEXT_MAX];
+    (void)str_copy(would, sizeof would, x->ret->text);
+    if (x->outcome.verdict == POLICY_PLACES && would_stay(x))
+        (void)snprintf(x->ret->text, sizeof x->ret->text, "it is on %s, and would go there again",
+                       node);
+    else
+        (void)snprintf(x->ret->text, sizeof x->ret->text,
+                       "it is on %s; if it were placed now: %.*s", node,
+                       (int)(sizeof would - NODE_NAME_MAX - 64), would);
+}
+
 static void explain_outcome(struct explaining *x)
 {
     const struct policy_decision *d = &x->outcome.decision;
     struct cluster_explanation *ret = x->ret;
     if (x->outcome.verdict == POLICY_PLACES)
         (void)snprintf(ret->text, sizeof ret->text, "it would go to %s",
-                       x->snapshot.nodes[d->node].name);
+                       d->device_count == 1 ? chosen_device(x) : x->snapshot.nodes[d->node].name);
     else if (x->outcome.verdict == POLICY_WAITS)
         (void)snprintf(ret->text, sizeof ret->text, "%s", QUEUE_WAITS_TEXT);
     else
@@ -143,6 +189,8 @@ static void explain_outcome(struct explaining *x)
                               ret->text);
     if (x->workload->unmet_count > 0)
         (void)snprintf(ret->text, sizeof ret->text, "it waits for another workload to end");
+    else if (x->workload->node)
+        explain_running(x);
 }
 
 int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explanation *ret)
@@ -161,7 +209,9 @@ int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explana
         x.snapshot.waiting = &waiting;
         x.snapshot.waiting_count = 1;
         (void)queue_decide(c, &x.snapshot, &x.outcome);
-        if (c->judges && w->needs.devices > 0)
+        if (w->needs.devices == 0)
+            ret->count = 0; /* it asks for none */
+        else if (c->judges)
             explain_judged(&x);
         else
             explain_plain(&x);

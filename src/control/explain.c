@@ -63,9 +63,12 @@ static int explain(struct error *e, struct control *c, uint64_t id, struct str *
     struct cluster_explanation *x = malloc(sizeof *x);
     if (!x)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
+    struct located at;
     int r = cluster_explain(c->cluster, id, x);
     if (r == -ERR_NOT_FOUND) {
-        r = error_set(e, ERR_CONFLICT, "it has ended: nothing is to be decided of it");
+        r = control_locate(e, c, id, 0, &at);
+        if (r == 0)
+            r = error_set(e, ERR_CONFLICT, "it has ended: nothing is to be decided of it");
     } else if (r < 0) {
         r = error_set(e, ERR_NO_MEMORY, "out of memory");
     } else {

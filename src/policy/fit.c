@@ -82,6 +82,8 @@ enum policy_misfit policy_device_room(const struct policy_device *device,
         return POLICY_UNHEALTHY;
     if (needs->suspect && device->suspects > 0)
         return POLICY_SUSPECT;
+    if (needs->quota_bytes > device->memory_bytes) /* whoever leaves */
+        return POLICY_NO_MEMORY;
     if (device->exclusive || device->neighbours >= max_neighbours)
         return POLICY_NEIGHBOURS;
     if (needs->quota_bytes == 0)

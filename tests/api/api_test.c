@@ -525,6 +525,7 @@ static void explaining(void **state)
     GET(200, "/v1/workloads/waits/explain");
     GET(400, "/v1/workloads/sleeper/explain?x=1");
     GET(404, "/v1/workloads/nothing/explain");
+    GET(404, "/v1/workloads/999999/explain");
     GET(409, "/v1/workloads/once/explain");
 }
 
