@@ -89,7 +89,7 @@ static void add_doubt(struct cluster_candidate *to)
     size_t length = strlen(to->reason);
     const char *doubt = "";
     if (to->slo_ms > 0 && !(to->p99_ms > 0))
-        doubt = "; p99 unknown: no requests measured yet";
+        doubt = "; p99 unknown: too few requests measured yet";
     else if (to->is_p99_guess)
         doubt = "; p99 is a guess: not measured with these neighbours";
     (void)snprintf(to->reason + length, sizeof to->reason - length, "%s", doubt);

@@ -30,7 +30,7 @@ echo "-- a service without requests: nothing is known"
 silent=$("$gpumux" submit --kind service --name silent --quota 1g --slo 99:5s -- sleep 1000)
 wait_field "$silent" state running
 candidate "$silent" "$silent" '.here and .p99_ms == null and .slo_ms == 5000' || fail "$(cat "$work/explained")"
-"$gpumux" explain silent | grep -q ' unknown .*p99 unknown: no requests measured yet' || fail "$("$gpumux" explain silent)"
+"$gpumux" explain silent | grep -q ' unknown .*p99 unknown: too few requests measured yet' || fail "$("$gpumux" explain silent)"
 "$gpumux" cancel --grace 0s "$silent" > /dev/null
 ends "$silent" cancelled
 
