@@ -164,6 +164,7 @@ enum device_action_kind {
     DEVICE_ACT_END,       /* this tenant must leave: gracefully, within grace_ms; `text`: why */
     DEVICE_ACT_TERMINATE, /* it did not: MPS's terminate_client for its processes */
     DEVICE_ACT_KILL,      /* nor then */
+    DEVICE_ACT_ACQUIT, /* it leaves, and is blamed for it no longer: see device_verdict; `text`: why */
     DEVICE_ACT_CLEAR,     /* its probation is over */
     DEVICE_ACT_MPS_CHECK, /* ask MPS how it is, answer with DEVICE_MPS */
     DEVICE_ACT_MPS_REPLACE,

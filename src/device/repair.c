@@ -176,6 +176,22 @@ static void end_all(struct device_monitor *d, bool own_grace, const char *why)
     }
 }
 
+/* It broke: whoever has just faulted on it and is still leaving did so for that. A blame from before this agent stays. */
+static void acquit_all(struct device_monitor *d, const char *why)
+{
+    for (size_t i = 0; i < d->tenant_count; i++) {
+        struct tenant *t = &d->tenants[i];
+        if (t->verdict < VERDICT_SUSPECT || t->info.verdict >= VERDICT_SUSPECT)
+            continue;
+        t->verdict = VERDICT_MOVED;
+        (void)snprintf(t->why, sizeof t->why, "its device is disabled: %.90s", why);
+        struct device_action *a = device_act(d, DEVICE_ACT_ACQUIT);
+        a->workload = t->info.workload;
+        a->attempt = t->info.attempt;
+        (void)snprintf(a->text, sizeof a->text, "%s", t->why);
+    }
+}
+
 static void disable(struct device_monitor *d, const char *why)
 {
     if (d->state != DEVICE_DISABLED)
@@ -205,6 +221,7 @@ void repair_xid(struct device_monitor *d, int xid)
         device_say(d, DEVICE_ACT_ALARM, "%s", cause);
         d->broken = true;
         disable(d, cause);
+        acquit_all(d, cause);
         end_all(d, false, cause);
         break;
     }

@@ -63,6 +63,29 @@ static void test_who_faults_alone_is_guilty(void **state)
     fixture_close(&f);
 }
 
+/* MPS may tell of the fault a moment before the driver tells of its cause. */
+static void test_nobody_is_guilty_of_a_device_that_breaks(void **state)
+{
+    struct fixture f;
+    (void)state;
+    for (uint64_t tenants = 1; tenants <= 2; tenants++) {
+        fixture_open_healthy(&f);
+        for (uint64_t w = 1; w <= tenants; w++)
+            came(&f, w, WORKLOAD_TASK, false);
+        mps(&f, DEVICE_MPS_FAULTED);
+        assert_int_equal(verdict(&f, 1, true), tenants == 1 ? VERDICT_GUILTY : VERDICT_SUSPECT);
+        fixture_forget(&f);
+        xid(&f, 48);
+        for (uint64_t w = 1; w <= tenants; w++) {
+            assert_int_equal(verdict(&f, w, true), VERDICT_MOVED);
+            const struct device_action *acquits = find_action(&f, DEVICE_ACT_ACQUIT, w);
+            assert_non_null(acquits);
+            assert_non_null(strstr(acquits->text, "its device is disabled: Xid 48"));
+        }
+        fixture_close(&f);
+    }
+}
+
 static void test_a_suspect_that_is_no_client_is_guilty_and_nobody_else_leaves(void **state)
 {
     struct fixture f;
@@ -389,6 +412,7 @@ int main(void)
         cmocka_unit_test(test_a_fault_among_several_clients_blames_none),
         cmocka_unit_test(test_services_come_back_before_tasks),
         cmocka_unit_test(test_who_faults_alone_is_guilty),
+        cmocka_unit_test(test_nobody_is_guilty_of_a_device_that_breaks),
         cmocka_unit_test(test_a_suspect_that_is_no_client_is_guilty_and_nobody_else_leaves),
         cmocka_unit_test(test_mps_saw_the_fault_then_the_suspect_stays),
         cmocka_unit_test(test_without_a_word_of_mps_its_clients_leave_and_none_is_blamed),

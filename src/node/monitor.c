@@ -107,9 +107,9 @@ static void remember(struct run *r, const struct verdict *verdict)
                   "attempt=%s error=\"%s\"", r->name, e.text);
 }
 
-/* Before it is told to leave: the next agent must know why, if this one dies. */
-static void end_run(struct monitor *m, int device, struct run *r,
-                    const struct device_action *action)
+/* The next agent must know why, if this one dies. */
+static void judge_run(struct monitor *m, int device, struct run *r,
+                      const struct device_action *action)
 {
     struct verdict verdict;
     const char *why;
@@ -119,6 +119,12 @@ static void end_run(struct monitor *m, int device, struct run *r,
     str_copy(verdict.why, sizeof verdict.why, why);
     if (verdict.verdict != VERDICT_OWN)
         remember(r, &verdict);
+}
+
+static void end_run(struct monitor *m, int device, struct run *r,
+                    const struct device_action *action)
+{
+    judge_run(m, device, r, action); /* before it is told to leave */
     if (r->pending)
         launch_give_up(r);
     else
@@ -145,6 +151,9 @@ static void act_on_run(struct monitor *m, int device, const struct device_action
     case DEVICE_ACT_KILL:
         if (!protect_will_kill(r))
             stop_run(r, 0);
+        break;
+    case DEVICE_ACT_ACQUIT:
+        judge_run(m, device, r, action);
         break;
     case DEVICE_ACT_CLEAR:
         r->report.cleared = true;
