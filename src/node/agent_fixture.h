@@ -19,7 +19,7 @@
 #include "wire/nodemsg.h"
 
 enum {
-    DEADLINE_MS = 60000,
+    DEADLINE_MS = 150000,
     LINE_BYTES = NODEMSG_LINE_MAX,
     SETTINGS_MAX = 8,
     LEASE_MS = 600000,

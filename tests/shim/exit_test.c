@@ -23,11 +23,11 @@
 
 enum {
     STEP_US = 2000,
-    PATIENCE_MS = 60000,
+    PATIENCE_MS = 150000,
     STATUS = 7, /* of programs that end by themselves */
 };
 #define DEEP     "16", "20000"   /* 0.3 s: drained in time, and deadly to the neighbour if not */
-#define ENDLESS  "12", "5000000" /* a minute: never drained */
+#define ENDLESS  "40", "5000000" /* three minutes: never drained */
 #define HARMLESS "4", "20000"
 
 static const char *program_path, *python_path;

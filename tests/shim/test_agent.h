@@ -17,7 +17,7 @@
 enum {
     MIB = 1 << 20,
     CONTEXT = 4096, /* bytes that a context is taken to cost */
-    PATIENCE_MS = 60000,
+    PATIENCE_MS = 150000,
     SEALS = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 };
 

@@ -15,7 +15,7 @@ chmod 755 "$work"
 state=$work/s
 log=$work/daemon.log
 daemon_pid=
-deadline_s=60
+deadline_s=150 # a virtual machine may stand still for a minute
 export GPUMUX_SOCKET=$state/api.sock
 
 # our_processes: pids that name this test's directory in their arguments, or in what they were started with (an MPS

@@ -2,7 +2,6 @@
 # Protection, from the command line to the device: what an attempt may not do, who is told, and what remains
 # of a process that is gone. On emulated devices.
 . "$(dirname "$0")/lib.sh"
-deadline_s=120
 starts=${PROTECTION_STARTS:-200}
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 up() { start --emulate 2xH200:24g --policy firstfit "$@"; } # which puts all on one device
