@@ -230,6 +230,7 @@ row_hardware() {
     devices=2xH200:24g
     up
     local xid index other
+    wait_until "they are watched" eval 'device_is 0 state healthy && device_is 1 state healthy'
     for xid in 48 74 94 120; do # the whole list is in device/repair_test
         fault 1 xid $xid
         wait_until "Xid $xid disables" device_is 1 state disabled
