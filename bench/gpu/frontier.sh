@@ -12,7 +12,9 @@
 #   REQUESTS=3000 RATE=150      of a point
 #   MODEL=resnet50              what the task trains: resnet50, bert, lstm
 #   MPS=1                       0: without, time-sliced
-#   GATE=device                 host: threads wait for the service, not streams; both: one such point more
+#   GATE=device                 host: threads wait for the service, not streams; both: one such point more;
+#                               none: nobody waits, the task is kept small by its window and SHARE alone
+#   SHARE=100                   % of the device's multiprocessors for the task, MPS only
 #   LINGER=0                    us that the task still waits after a service has become idle
 #   BUDGET_S=450                no point is begun that would end later
 #   CHECK=1                     at the end, tasks are killed while their streams are shut; the service must live
@@ -25,7 +27,7 @@
 set -Eeuo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 windows=${WINDOWS:-250 100 500 1000} rounds=${ROUNDS:-1} extra=${EXTRA:-1} model=${MODEL:-resnet50}
-requests=${REQUESTS:-3000} rate=${RATE:-150}
+requests=${REQUESTS:-3000} rate=${RATE:-150} share=${SHARE:-100}
 mps=${MPS:-1} gate=${GATE:-device} linger=${LINGER:-0} budget_s=${BUDGET_S:-450} out=${OUT:-$PWD}
 name=${NAME:-$model-$rate-mps$mps} python=${PYTHON:-python3}
 settle_s=${SETTLE_S:-2} alone_s=${ALONE_S:-8} gate_us=20000
@@ -86,6 +88,26 @@ begin_with_shim() { # begin_with_shim PROGRAM MARK PRIORITY COMMAND...
 begin_agent() {
     begin agent "$work/registrar" --socket "$work/socket" "$@"
     [ "$(hear agent)" = ready ] || die "the registrar does not start"
+}
+begin_task() { # begin_task SHARE
+    local limits=()
+    [ "$1" = 100 ] || limits=(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="$1")
+    : > "$work/train.log"
+    env GPUMUX_MARK=task GPUMUX_REGISTER="$work/socket" CUDA_MPS_CLIENT_PRIORITY=1 "${limits[@]}" LD_PRELOAD="$shim" \
+        "$python" train.py --model "$model" --seconds 3600 --window 0.5 --pause "$work/pause" \
+        > "$work/train.log" 2> "$work/train.err" &
+    pids[task]=$!
+}
+end_task() {
+    kill -TERM "${pids[task]}"
+    wait "${pids[task]}" 2> /dev/null || true
+    unset "pids[task]"
+}
+wait_ready() { # wait_ready PROGRAM...
+    local program
+    for program; do
+        until grep -qs ready "$work/$program.err"; do sleep 0.1; kill -0 "${pids[task]}" "${pids[service]}"; done
+    done
 }
 counters() { # counters FILE: what all processes have counted
     tell agent show
@@ -172,9 +194,15 @@ pair_point() { # pair_point NAME: both, under the limits that are set
 \"task\": $(difference "$work/before" "$work/after" task), \
 \"service_counters\": $(difference "$work/before" "$work/after" service)}"
 }
-window_point() { # window_point WINDOW PLACE
-    limit "$1" "$gate_us" "$2"
-    pair_point "window $1 us, gate on the $([ "$2" = 0 ] && echo device || echo host)"
+window_point() { # window_point WINDOW PLACE: device, host or none
+    local words="gate on the $2" us=$gate_us place=0
+    case $2 in
+    host) place=1 ;;
+    none) words="no gate" us=0 ;;
+    esac
+    [ "$share" = 100 ] || words="$words, share $share %"
+    limit "$1" "$us" "$place"
+    pair_point "window $1 us, $words"
 }
 
 # ---- tasks that end while their streams are shut ----
@@ -239,18 +267,17 @@ cd "$here/bench/gpu"
 if [ "${CHECK:-1}" != only ]; then
     begin_agent
     begin_with_shim service service 0 "$python" serve.py --rounds
-    : > "$work/train.log"
-    env GPUMUX_MARK=task GPUMUX_REGISTER="$work/socket" CUDA_MPS_CLIENT_PRIORITY=1 LD_PRELOAD="$shim" \
-        "$python" train.py --model "$model" --seconds 3600 --window 0.5 --pause "$work/pause" \
-        > "$work/train.log" 2> "$work/train.err" &
-    pids[task]=$!
-    for program in service train; do
-        until grep -qs ready "$work/$program.err"; do sleep 0.1; kill -0 "${pids[task]}" "${pids[service]}"; done
-    done
-    task_alone=0 p99_alone=0 place=0
-    [ "$gate" != host ] || place=1
+    begin_task 100
+    wait_ready service train
+    task_alone=0 p99_alone=0 place=$gate
+    [ "$gate" != both ] || place=device
     limit 0 0 0
     task_point "task alone"
+    if [ "$share" != 100 ]; then
+        end_task
+        begin_task "$share"
+        wait_ready train
+    fi
     first=${windows%% *}
     for ((round = 1; round <= rounds; round++)); do
         limit 0 0 0
@@ -264,13 +291,11 @@ if [ "${CHECK:-1}" != only ]; then
     done
     if [ "$extra" != 0 ]; then
         service_point
-        [ "$gate" != both ] || window_point "$first" 1
+        [ "$gate" != both ] || window_point "$first" host
         limit 0 0 0
         pair_point "no gate, no window"
     fi
-    kill -TERM "${pids[task]}"
-    wait "${pids[task]}" 2> /dev/null || true
-    unset "pids[task]"
+    end_task
     end service || true
     end agent || true
 fi

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import measure_frontier
@@ -55,7 +54,7 @@ def main():
     bars = bars_of(parts)
     merged = {
         "what": "the bars of protection on a real GPU",
-        "date": first.get("date", time.strftime("%Y-%m-%d"))[:10], "commit": commit_of(Path(__file__).parent),
+        "date": max(p.get("date", "") for p in parts)[:10], "commit": commit_of(Path(__file__).parent),
         "gpu": first.get("gpu", ""), "machine": first.get("machine", ""),
         "held": sum(bar["held"] is True for bar in bars), "missed": sum(bar["held"] is False for bar in bars),
         "undecided": sum(bar["held"] is None for bar in bars), "bars": bars,

@@ -26,11 +26,14 @@ kills|80|240|a killed client of MPS and its neighbours, without a shim: the devi
 fault|60|240|an illegal address: the service back, the device back, the guilty task found|measure_faults.py fault
 monitor|40|180|a crossed hard memory limit: until the task has stopped|measure_faults.py monitor
 rate|150|420|the rate loop without MPS at 20, 50 and 80 %|measure_rate.py
+alone|170|300|a service alone: natively and with the shim, without MPS and with it|measure_alone.py
 frontier|360|480|a service at 150/s beside ResNet-50 training, MPS, windows of 100 to 1000 us|measure_frontier.py --name frontier --table RATE=150 REQUESTS=6000 CHECK=0
 frontier-turns|360|480|the same without MPS|measure_frontier.py --name frontier-turns MPS=0 RATE=150 REQUESTS=6000 CHECK=0
 frontier-50|420|480|at 50/s, MPS|measure_frontier.py --name frontier-50 RATE=50 REQUESTS=6000 CHECK=0
 frontier-300|220|480|at 300/s, MPS|measure_frontier.py --name frontier-300 RATE=300 REQUESTS=6000 CHECK=0
 frontier-450|180|480|at 450/s, MPS|measure_frontier.py --name frontier-450 RATE=450 REQUESTS=6000 CHECK=0
+frontier-300-space|180|480|at 300/s, MPS, the task never waits but has half of the multiprocessors|measure_frontier.py --name frontier-300-space --attempt RATE=300 REQUESTS=6000 CHECK=0 EXTRA=0 ROUNDS=3 WINDOWS=100 GATE=none SHARE=50
+frontier-450-space|150|480|the same at 450/s|measure_frontier.py --name frontier-450-space --attempt RATE=450 REQUESTS=6000 CHECK=0 EXTRA=0 ROUNDS=3 WINDOWS=100 GATE=none SHARE=50
 frontier-bert|360|480|at 150/s beside BERT, MPS|measure_frontier.py --name frontier-bert MODEL=bert RATE=150 REQUESTS=6000 CHECK=0
 frontier-lstm|360|480|at 150/s beside an LSTM, MPS|measure_frontier.py --name frontier-lstm MODEL=lstm RATE=150 REQUESTS=6000 CHECK=0
 LIST

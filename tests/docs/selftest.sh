@@ -5,7 +5,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-copied=(README.md ARCHITECTURE.md CONTRIBUTING.md LICENSE Makefile api data deploy docs emu scripts src tests workloads)
+copied=(README.md ARCHITECTURE.md CONTRIBUTING.md LICENSE Makefile api bench data deploy docs emu scripts src tests workloads)
 failed=0
 
 fresh() {

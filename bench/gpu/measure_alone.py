@@ -1,0 +1,47 @@
+"""What a service alone pays for its surroundings: natively and with the shim, without MPS and with it.
+
+Four services of the same kind, of which one answers requests and three rest, in turns. A frontier compares a service
+beside a task with one that is alone in the same surroundings; this says what the surroundings are worth.
+"""
+
+import json
+import sys
+
+import lab
+
+REQUESTS, RATE, ROUNDS = 1500, 150, 3
+READY_S, ROUND_S = 120, 60
+
+
+def start_service(name, variables):
+    """It says nothing before its first answer: one request is the sign that it is ready."""
+    command = [sys.executable, str(lab.TREE / "bench/gpu/serve.py"), "--rounds"]
+    service = lab.Talker(command, lab.plain_environment(**variables), lab.WORK / f"{name}.err")
+    service.ask(f"1 {RATE}", READY_S)
+    return service
+
+
+def main():
+    part = lab.Part("alone", "a service alone: natively and with the shim, without MPS and with it")
+    agent = lab.Agent("a")
+    with lab.mps() as mps:
+        services = {"native": start_service("native", {}),
+                    "shim": start_service("shim", agent.variables("service-1")),
+                    "MPS": start_service("mps", mps),
+                    "MPS and shim": start_service("mps-shim", mps | agent.variables("service-2"))}
+        served = {name: [] for name in services}
+        for _ in range(ROUNDS):
+            for name, service in services.items():
+                served[name].append(json.loads(service.ask(f"{REQUESTS} {RATE}", ROUND_S)))
+                part.point(surroundings=name, **served[name][-1])
+        for service in services.values():
+            service.close()
+    agent.close()
+    for name, rounds in served.items():
+        p50, p99 = (lab.median([r[key] for r in rounds]) for key in ("p50_ms", "p99_ms"))
+        part.bar(f"service alone, {name}", "for information", f"p50 {p50:.2f} ms, p99 {p99:.2f} ms", None)
+    return part.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
