@@ -31,21 +31,23 @@ struct config_key {
     size_t offset;
     const char *fallback, *least, *most;
     const char *help;
+    size_t pairs_max;
 };
 
 #define AT(member) offsetof(struct config, member)
 static const struct config_key config_keys[] = {
 #define CONFIG_STRING(name, key, fallback, help)                                                   \
-    {key, CONFIG_TYPE_STRING, AT(name), fallback, NULL, NULL, help},
+    {key, CONFIG_TYPE_STRING, AT(name), fallback, NULL, NULL, help, 0},
 #define CONFIG_NUMBER(name, key, fallback, least, most, help)                                      \
-    {key, CONFIG_TYPE_NUMBER, AT(name), #fallback, #least, #most, help},
+    {key, CONFIG_TYPE_NUMBER, AT(name), #fallback, #least, #most, help, 0},
 #define CONFIG_DURATION(name, key, fallback, least, most, help)                                    \
-    {key, CONFIG_TYPE_DURATION, AT(name##_ms), fallback, least, most, help},
+    {key, CONFIG_TYPE_DURATION, AT(name##_ms), fallback, least, most, help, 0},
 #define CONFIG_BYTES(name, key, fallback, least, most, help)                                       \
-    {key, CONFIG_TYPE_BYTES, AT(name##_bytes), fallback, least, most, help},
+    {key, CONFIG_TYPE_BYTES, AT(name##_bytes), fallback, least, most, help, 0},
 #define CONFIG_FLAG(name, key, fallback, help)                                                     \
-    {key, CONFIG_TYPE_FLAG, AT(name), #fallback, NULL, NULL, help},
-#define CONFIG_PAIRS(name, key, help) {key, CONFIG_TYPE_PAIRS, AT(name), NULL, NULL, NULL, help},
+    {key, CONFIG_TYPE_FLAG, AT(name), #fallback, NULL, NULL, help, 0},
+#define CONFIG_PAIRS(name, key, most, help)                                                        \
+    {key, CONFIG_TYPE_PAIRS, AT(name), NULL, NULL, NULL, help, most},
 #include "wire/config.def"
 #undef CONFIG_STRING
 #undef CONFIG_NUMBER
@@ -162,9 +164,8 @@ static int read_string(struct error *e, struct arena *arena, const struct config
 static int check_pairs(struct error *e, const struct config_key *key, const struct tree *value,
                        const struct pairs *pairs)
 {
-    if (pairs->count > WORKLOAD_LABELS_MAX)
-        return tree_error(e, ERR_INVALID, value, key->key, "more than %d labels",
-                          WORKLOAD_LABELS_MAX);
+    if (pairs->count > key->pairs_max)
+        return tree_error(e, ERR_INVALID, value, key->key, "more than %zu names", key->pairs_max);
     for (size_t i = 0; i < pairs->count; i++) {
         const struct pair *pair = &pairs->items[i];
         if (!pair->key[0] || strchr(pair->key, '=') || strlen(pair->key) >= WORKLOAD_LABEL_MAX ||

@@ -15,7 +15,7 @@ struct config {
 #define CONFIG_DURATION(name, key, fallback, least, most, help) int64_t name##_ms;
 #define CONFIG_BYTES(name, key, fallback, least, most, help)    int64_t name##_bytes;
 #define CONFIG_FLAG(name, key, fallback, help)                  bool name;
-#define CONFIG_PAIRS(name, key, help)                           struct pairs name;
+#define CONFIG_PAIRS(name, key, most, help)                     struct pairs name;
 #include "wire/config.def"
 #undef CONFIG_STRING
 #undef CONFIG_NUMBER

@@ -96,6 +96,28 @@ static void keys_are_read(void **state)
     assert_string_equal(f->config.policy, "exclusive");
 }
 
+/* Labels are few; users and groups with an allowance may be many. */
+static void maps_have_their_own_bounds(void **state)
+{
+    struct fixture *f = *state;
+    struct str labels, allowances;
+    str_init(&labels, 1 << 16);
+    str_init(&allowances, 1 << 16);
+    str_append(&labels, "node_labels:\n");
+    str_append(&allowances, "allowances:\n");
+    for (int i = 0; i <= WORKLOAD_LABELS_MAX; i++) {
+        str_printf(&labels, "  l%d: x\n", i);
+        str_printf(&allowances, "  u%d: 1\n", i);
+    }
+    assert_int_equal(parse(f, str_text(&labels)), -ERR_INVALID);
+    assert_string_equal(f->e.field, "node_labels");
+    assert_non_null(strstr(f->e.text, "more than 64 names"));
+    assert_int_equal(parse(f, str_text(&allowances)), 0);
+    assert_int_equal(f->config.allowances.count, WORKLOAD_LABELS_MAX + 1);
+    str_done(&labels);
+    str_done(&allowances);
+}
+
 static void mistakes_name_key_and_line(void **state)
 {
     struct fixture *f = *state;
@@ -234,9 +256,13 @@ static void files_are_loaded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(defaults_are_those_of_the_list),   TEST(keys_are_read),
-        TEST(mistakes_name_key_and_line),       TEST(flags_set_one_key),
-        TEST(what_is_written_reads_back_equal), TEST(files_are_loaded),
+        TEST(defaults_are_those_of_the_list),
+        TEST(keys_are_read),
+        TEST(maps_have_their_own_bounds),
+        TEST(mistakes_name_key_and_line),
+        TEST(flags_set_one_key),
+        TEST(what_is_written_reads_back_equal),
+        TEST(files_are_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

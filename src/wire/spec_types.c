@@ -49,10 +49,11 @@ static int read_whole(struct spec_reader *r, const struct tree *value, int64_t l
     return 0;
 }
 
-static int read_int(struct spec_reader *r, const struct tree *value, int least, void *member)
+static int read_int(struct spec_reader *r, const struct tree *value, int least, int most,
+                    void *member)
 {
     int64_t number;
-    int result = read_whole(r, value, least, INT_MAX, &number);
+    int result = read_whole(r, value, least, most, &number);
     if (result == 0)
         *(int *)member = (int)number;
     return result;
@@ -60,17 +61,22 @@ static int read_int(struct spec_reader *r, const struct tree *value, int least, 
 
 static int read_integer(struct spec_reader *r, const struct tree *value, void *member)
 {
-    return read_int(r, value, INT_MIN, member);
+    return read_int(r, value, INT_MIN, INT_MAX, member);
 }
 
 static int read_count(struct spec_reader *r, const struct tree *value, void *member)
 {
-    return read_int(r, value, 0, member);
+    return read_int(r, value, 0, INT_MAX, member);
 }
 
-static int read_positive(struct spec_reader *r, const struct tree *value, void *member)
+static int read_percent(struct spec_reader *r, const struct tree *value, void *member)
 {
-    return read_int(r, value, 1, member);
+    return read_int(r, value, 1, 100, member);
+}
+
+static int read_copies(struct spec_reader *r, const struct tree *value, void *member)
+{
+    return read_int(r, value, 1, WORKLOAD_ARRAY_MAX, member);
 }
 
 static void write_int(struct json_writer *w, const struct workload_spec *spec, const void *member)
@@ -646,7 +652,8 @@ TYPE(STRING, read_string, NULL, string_said, write_string);
 TYPE(WORDS, read_words, NULL, words_said, write_words);
 TYPE(PAIRS, read_pairs, add_pair, pairs_said, write_pairs);
 TYPE(COUNT, read_count, NULL, number_said, write_int);
-TYPE(POSITIVE, read_positive, NULL, number_said, write_int);
+TYPE(PERCENT, read_percent, NULL, number_said, write_int);
+TYPE(COPIES, read_copies, NULL, number_said, write_int);
 TYPE(INTEGER, read_integer, NULL, number_said, write_int);
 TYPE(BUFFER, read_buffer, NULL, buffer_said, write_buffer);
 TYPE(BYTES, read_bytes, NULL, int64_said, write_int64);
