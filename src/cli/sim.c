@@ -367,6 +367,7 @@ struct line {
     const struct result *first;
     double completion, p50, p95, p99, waiting, makespan, pd, sm, memory, evictions, late,
         unfinished;
+    bool has_ended; /* at least one task: else there are no times */
 };
 
 static struct line mean_of(const struct campaign_run *runs, size_t stride, size_t seeds)
@@ -387,6 +388,7 @@ static struct line mean_of(const struct campaign_run *runs, size_t stride, size_
         l.evictions += part * (double)s->evictions;
         l.late += part * (s->requests > 0 ? s->late_requests / s->requests : 0);
         l.unfinished += part * (double)(s->unfinished + s->failed);
+        l.has_ended |= s->succeeded > 0;
     }
     return l;
 }
@@ -403,6 +405,26 @@ static void show_pace(const struct campaign_run *runs, size_t count, int64_t ela
                 decisions, (double)elapsed_ms / 1000, decisions * 1000 / (double)elapsed_ms);
 }
 
+/* From COMPLETION to PD. */
+static void add_times(struct output_table *t, const struct line *l,
+                      const struct duration_unit *unit)
+{
+    enum { TIMES = 7 };
+    if (!l->has_ended) {
+        for (int i = 0; i < TIMES; i++)
+            output_cell(t, OUTPUT_FAINT, "-");
+        return;
+    }
+    double in = unit->seconds;
+    output_cell(t, OUTPUT_PLAIN, "%.1f %s", l->completion / in, unit->name);
+    output_cell(t, OUTPUT_PLAIN, "%.1f", l->p50 / in);
+    output_cell(t, OUTPUT_PLAIN, "%.1f", l->p95 / in);
+    output_cell(t, OUTPUT_PLAIN, "%.1f", l->p99 / in);
+    output_cell(t, OUTPUT_PLAIN, "%.1f", l->waiting / in);
+    output_cell(t, OUTPUT_PLAIN, "%.1f", l->makespan / in);
+    output_cell(t, OUTPUT_PLAIN, "%.2f", l->pd);
+}
+
 static int show_table(const struct campaign_config *c, const struct campaign_run *runs)
 {
     static const char *const titles[] = {"LOAD",   "POLICY",  "COMPLETION", "P50",      "P95",
@@ -411,7 +433,6 @@ static int show_table(const struct campaign_config *c, const struct campaign_run
     struct output_table t;
     size_t variants = c->variant_count;
     const struct duration_unit *unit = duration_unit_for(runs[0].result.summary.completion.mean_s);
-    double in = unit->seconds;
     output_table_init(&t, titles);
     for (size_t rate = 0; rate < c->rate_count; rate++)
         for (size_t v = 0; v < variants; v++) {
@@ -419,13 +440,7 @@ static int show_table(const struct campaign_config *c, const struct campaign_run
                 mean_of(&runs[rate * c->seed_count * variants + v], variants, c->seed_count);
             output_cell(&t, OUTPUT_PLAIN, "%.2f", l.first->load);
             output_cell(&t, OUTPUT_BOLD, "%s", l.first->policy);
-            output_cell(&t, OUTPUT_PLAIN, "%.1f %s", l.completion / in, unit->name);
-            output_cell(&t, OUTPUT_PLAIN, "%.1f", l.p50 / in);
-            output_cell(&t, OUTPUT_PLAIN, "%.1f", l.p95 / in);
-            output_cell(&t, OUTPUT_PLAIN, "%.1f", l.p99 / in);
-            output_cell(&t, OUTPUT_PLAIN, "%.1f", l.waiting / in);
-            output_cell(&t, OUTPUT_PLAIN, "%.1f", l.makespan / in);
-            output_cell(&t, OUTPUT_PLAIN, "%.2f", l.pd);
+            add_times(&t, &l, unit);
             output_cell(&t, OUTPUT_PLAIN, "%.0f %%", 100 * l.sm);
             output_cell(&t, OUTPUT_PLAIN, "%.0f %%", 100 * l.memory);
             output_cell(&t, OUTPUT_PLAIN, "%.0f", l.evictions);

@@ -116,7 +116,14 @@ static int open_directory(struct error *e, const char *path)
     if (mkdir(path, 0777) < 0 && errno != EEXIST)
         return error_set_errno(e, ERR_IO, errno, "cannot make the directory %s", path);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? error_set_errno(e, ERR_IO, errno, "cannot open the directory %s", path) : fd;
+    if (fd < 0)
+        return error_set_errno(e, ERR_IO, errno, "cannot open the directory %s", path);
+    if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0) { /* known now, not after hours */
+        int r = error_set_errno(e, ERR_IO, errno, "cannot write into the directory %s", path);
+        (void)close(fd);
+        return r;
+    }
+    return fd;
 }
 
 static int write_file(struct error *e, const struct campaign *c, const struct campaign_run *run,

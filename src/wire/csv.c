@@ -46,8 +46,16 @@ static int split(struct error *e, const struct csv *c, struct csv_cell line, str
     }
 }
 
+/* Spreadsheets begin a UTF-8 file with this. */
+static const char byte_order_mark[] = "\xef\xbb\xbf";
+
 int csv_open(struct error *e, const char *text, size_t length, struct csv *ret_csv)
 {
+    size_t mark_length = sizeof byte_order_mark - 1;
+    if (length >= mark_length && memcmp(text, byte_order_mark, mark_length) == 0) {
+        text += mark_length;
+        length -= mark_length;
+    }
     struct csv c = {.at = text, .end = text + length};
     struct csv_cell line = next_line(&c);
     if (line.length == 0)

@@ -33,6 +33,15 @@ static void reads_cells_by_name(void **state)
     assert_int_equal(csv_next(NULL, &c), 0);
 }
 
+static void forgives_a_byte_order_mark(void **state)
+{
+    (void)state;
+    static const char text[] = "\xef\xbb\xbfmodel,ms\nncf,7\n";
+    struct csv c;
+    assert_int_equal(csv_open(NULL, text, strlen(text), &c), 0);
+    assert_int_equal(csv_column(&c, "model"), 0);
+}
+
 static void refuses_what_is_no_table(void **state)
 {
     (void)state;
@@ -56,6 +65,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_cells_by_name),
+        cmocka_unit_test(forgives_a_byte_order_mark),
         cmocka_unit_test(refuses_what_is_no_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,13 @@ grep -q '3 of several devices, 1 of them larger than a node' "$work/split/report
 jq -e '.policy == "gpumux" and ([.candidates[] | select(.chosen)] | length == 1) and .candidates[0].alike >= 1' "$work/json" > /dev/null \
     || fail "no explanation: $(cat "$work/json")"
 printf 'submit_s,duration_s,gpus\n0,100,9\n' > "$work/large.csv"
+exits 0 "$gpumux" sim --trace "$work/large.csv" --nodes 2xH200 --policy exclusive
+said 'exclusive  *-  *-  *-' # nothing has ended: there is no time that could be told
+if [ "$(id -u)" != 0 ]; then
+    mkdir -m 555 "$work/read-only"
+    exits 1 "$gpumux" sim --trace "$work/large.csv" --out "$work/read-only"
+    said 'cannot write into'
+fi
 exits 1 "$gpumux" sim --trace "$work/large.csv" --nodes 2xH200 --explain 1
 said 'larger than all'
 "$gpumux" sim --validate h200_train_pairs.csv --json | jq -e '.error_mean <= 0.08' > /dev/null || fail 'the model is off'
