@@ -37,10 +37,29 @@ static bool is_exported(const char *wanted, const char *name, size_t length)
     return !is_listed(never, name, length);
 }
 
+/* `--export FOO=1` would silently be a variable that nobody has. */
+static int check_exported(struct error *e, const char *wanted)
+{
+    for (const char *at = wanted;;) {
+        size_t item = strcspn(at, ",");
+        if (item == 0 || memchr(at, '=', item) || memchr(at, ' ', item))
+            return error_set_field(
+                e, ERR_INVALID, "export",
+                "'%.*s' is no variable's name: all, none or NAME,NAME; --env NAME=VALUE sets one",
+                (int)(item < 40 ? item : 40), at);
+        if (!at[item])
+            return 0;
+        at += item + 1;
+    }
+}
+
 /* The submitter's variables, sorted: shared by all workloads of a draft. */
 static int exported_environment(struct error *e, struct arena *arena, const char *wanted,
                                 struct pairs *ret)
 {
+    int r = check_exported(e, wanted);
+    if (r < 0)
+        return r;
     size_t count = 0;
     while (environ[count])
         count++;
@@ -58,7 +77,7 @@ static int exported_environment(struct error *e, struct arena *arena, const char
             return no_memory(e);
         pairs.items[pairs.count++] = (struct pair){.key = key, .value = entry + name + 1};
     }
-    int r = pairs_sort(e, &pairs);
+    r = pairs_sort(e, &pairs);
     if (r == 0)
         *ret = pairs;
     return r;

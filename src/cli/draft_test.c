@@ -124,6 +124,13 @@ static void test_environment(void **state)
     assert_string_equal(pairs_get(&m.draft.specs[0].environment, "DRAFT_TEST"), "here");
     assert_string_equal(pairs_get(&m.draft.specs[0].environment, "HOME"), "/there");
     arena_done(&m.arena);
+    MAKE(&m, NULL, "--export=X,DRAFT_TEST=1", "--", "x");
+    assert_int_equal(m.result, -ERR_INVALID);
+    assert_non_null(strstr(m.e.text, "'DRAFT_TEST=1' is no variable's name"));
+    arena_done(&m.arena);
+    MAKE(&m, NULL, "--export=X,,Y", "--", "x");
+    assert_int_equal(m.result, -ERR_INVALID);
+    arena_done(&m.arena);
 }
 
 static void test_refused(void **state)
