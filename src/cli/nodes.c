@@ -23,9 +23,13 @@ static void add_percent(struct output_table *t, const json_t *usage, const char 
         output_cell(t, OUTPUT_PLAIN, "%.0f%%", value);
 }
 
-/* The device's own state. */
-static void add_health(struct output_table *t, const json_t *device)
+/* The device's own state, as far as its node can tell. */
+static void add_health(struct output_table *t, const json_t *node, const json_t *device)
 {
+    if (!json_is_true(json_object_get(node, "connected"))) {
+        output_cell(t, OUTPUT_FAINT, "unknown");
+        return;
+    }
     const char *state = json_text(device, "state", "-"), *admits = json_text(device, "admits", "");
     bool is_well = strcmp(state, "healthy") == 0;
     output_cell(t, is_well ? OUTPUT_GREEN : OUTPUT_YELLOW, "%s%s", state,
@@ -40,7 +44,7 @@ static void add_device(struct output_table *t, const json_t *node, const json_t 
     const char *state = node_state(node), *uuid = json_text(device, "uuid", "?");
     output_cell(t, OUTPUT_BOLD, "%s", json_text(node, "name", "?"));
     output_cell(t, strcmp(state, "ready") == 0 ? OUTPUT_GREEN : OUTPUT_YELLOW, "%s", state);
-    add_health(t, device);
+    add_health(t, node, device);
     output_cell(t, OUTPUT_PLAIN, "%lld", (long long)json_number(device, "index", 0));
     output_cell(t, OUTPUT_PLAIN, "%s%s", json_text(device, "model", "?"),
                 json_is_true(json_object_get(device, "emulated")) ? " (emulated)" : "");

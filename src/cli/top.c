@@ -14,7 +14,7 @@
 #include "cli/watching.h"
 #include "wire/spec.h"
 
-enum { WIDTH_DEFAULT = 132, WORKLOADS_SHOWN = 500, INTERVAL_MIN_MS = 100, SCROLL_PAGE = 10 };
+enum { WORKLOADS_SHOWN = 500, INTERVAL_MIN_MS = 100, SCROLL_PAGE = 10 };
 
 /* What was last heard. */
 struct news {
@@ -83,7 +83,7 @@ static int show_once(struct client *c)
     struct winsize size = {0};
     struct top_view view = view_of(&news);
     bool is_terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-    view.width = is_terminal ? size.ws_col : WIDTH_DEFAULT;
+    view.width = is_terminal ? size.ws_col : SIZE_MAX; /* whoever reads a pipe wants it whole */
     view.utf8 = output_has_utf8();
     bool colours = output_has_colour(stdout);
     struct top_sink sink = {.arg = &colours, .put = print_text, .end_line = print_end};

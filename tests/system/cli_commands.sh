@@ -93,6 +93,10 @@ wait_until "its speed is known" is_fast
 exits 0 "$gpumux" top --once
 said 'RAN  *SPEED  *SHARE'
 said ' burning .* running .* [0-9.]\+k\?/s '
+waiting=$("$gpumux" submit --name waiting --after burning -- true)
+note=$(field "$waiting" text)
+exits 0 "$gpumux" top --once # into a file: nothing is cut
+said "${note:?}\$"
 exits 0 "$gpumux" describe burning
 "$gpumux" explain burning | grep -q "it runs here" || fail "explain says where it runs"
 said 'Uses.*, speed [0-9.]\+k\?/s samples'
@@ -111,7 +115,7 @@ say changing
 long=$("$gpumux" submit -d 0 --name long -- sleep 1000)
 wait_field "$long" state running
 exits 124 "$gpumux" wait long --timeout 50ms
-"$gpumux" wait long > "$work/waited" && fail "a cancelled one has not succeeded" &
+"$gpumux" wait long > "$work/waited" &
 waiter=$!
 "$gpumux" events -f > "$work/followed" &
 follower=$!
@@ -121,7 +125,9 @@ wait_field "$long" state running
 crash
 start --emulate 2xT4
 exits 0 "$gpumux" cancel long --grace 0s
-wait "$waiter" || true
+got=0
+wait "$waiter" || got=$?
+[ "$got" = 1 ] || fail "wait for a cancelled one exits with $got"
 grep -q 'long cancelled' "$work/waited" || fail "wait over a restart: $(cat "$work/waited")"
 wait_until "following goes on over a restart" grep -qE "$long +cancelled" "$work/followed"
 kill "$follower"
@@ -203,6 +209,7 @@ GPUMUX_SOCKET=$work/c/api.sock
 wait_until "control is ready" api GET /readyz
 "$gpumux" node --state "$work/n" --node-socket "$work/c/node.sock" --emulate 1xT4 --set node_name=apart \
     --set beat=100ms --set allow_root=true >> "$log" 2>&1 &
+apart=$!
 wait_until "the node has joined" node_joined
 [ "$("$gpumux" nodes -q)" = apart ] || fail "nodes: $("$gpumux" nodes)"
 exits 0 "$gpumux" run -- sh -c 'echo "$CUDA_VISIBLE_DEVICES"' < /dev/null
@@ -215,3 +222,5 @@ page=$(api GET '/v1/nodes?limit=1' 'nodes[].name,next')
 [ "$page" = $'apart\napart' ] || fail "page of nodes: $page"
 page=$(api GET '/v1/nodes?limit=1&cursor=apart' 'nodes[].name,next')
 [ "$page" = $'bare\nnull' ] || fail "second page of nodes: $page"
+kill -KILL "$apart"
+wait_until "how the devices of a node are that is away is not known" eval "'$gpumux' nodes | grep -qE '^apart +away +unknown '"
