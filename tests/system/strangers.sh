@@ -34,7 +34,7 @@ grep -qw 0 <(sed -n 2p "$work/said") && fail "it kept group 0"
 rm "$work/open/made"
 
 echo "-- what others see"
-run=$(submit_as $owner '{"name": "theirs", "command": ["sleep", "1000"], "environment": {"SECRET": "concealed"}}')
+run=$(submit_as $owner '{"name": "theirs", "command": ["sh", "-c", "echo private; exec sleep 1000"], "environment": {"SECRET": "concealed"}}')
 wait_field "$run" state running
 expect_as $owner 200 GET "/v1/workloads/$run"
 [ "$(body spec.environment.SECRET)" = concealed ] || fail "its owner does not see the environment"
@@ -45,7 +45,11 @@ expect_as $stranger 200 GET /v1/workloads
 grep -q concealed "$work/open/body" && fail "the list shows the environment"
 expect_as $owner 200 GET "/v1/workloads/$id/logs"
 expect_as $stranger 403 GET "/v1/workloads/$id/logs"
-as $stranger cat "$state/node/attempts/"*/output.log > "$work/stolen" 2> /dev/null && fail "files can be read: $(cat "$work/stolen")"
+output_files() { ls "$state/node/attempts/"*/output.*.log; }
+wait_until "there is something to steal" eval 'output_files | xargs grep -q private'
+for file in $(output_files); do
+    as $stranger cat "$file" > "$work/stolen" 2> /dev/null && fail "$file can be read: $(cat "$work/stolen")"
+done
 
 echo "-- what others may do"
 expect_as $stranger 403 POST "/v1/workloads/$run/cancel"
