@@ -57,7 +57,8 @@ static uint64_t boot_ms(void)
     return clock_read(CLOCK_BOOTTIME) / CLOCK_MS_NS;
 }
 
-/* Past the lease another copy of the task may run: this one launches nothing until it is extended. */
+/* Past the lease another copy of the task may run: this one launches nothing until it is extended, maybe by an agent that
+ * came after the one that is dead. */
 static void hold_for_lease(struct process *p, uint64_t deadline_ms)
 {
     enum { LOOK_AGAIN_NS = 10 * CLOCK_MS_NS };
@@ -71,6 +72,7 @@ static void hold_for_lease(struct process *p, uint64_t deadline_ms)
             !atomic_exchange(&p->launch->has_raised, 1))
             (void)sys_call(SYS_kill, sys_getpid(), SIGTERM, 0, 0, 0, 0);
         clock_sleep_ns(LOOK_AGAIN_NS);
+        (void)client_check(&p->client);
         deadline_ms = atomic_load(&p->client.limits->lease_deadline_ms);
     }
     atomic_store(&p->launch->has_raised, 0);
@@ -78,12 +80,14 @@ static void hold_for_lease(struct process *p, uint64_t deadline_ms)
     process_count(p, STATUS_held_lease_ns, clock_now_ns() - start_ns);
 }
 
-/* Ten times a second, and when the lease ends. */
+/* Ten times a second, and when the lease ends, which is a task's alone. Who launches rarely finds a new agent here, before the
+ * lease of the dead one is asked. */
 static void tick(struct process *p, uint64_t now_ns)
 {
+    (void)client_check(&p->client);
     uint64_t deadline_ms = atomic_load(&p->client.limits->lease_deadline_ms);
     uint64_t next_ns = LAUNCH_TICK_NS;
-    if (deadline_ms != 0) {
+    if (deadline_ms != 0 && !atomic_load_explicit(&p->launch->is_service, RELAXED)) {
         uint64_t now_ms = boot_ms();
         if (now_ms >= deadline_ms)
             hold_for_lease(p, deadline_ms);
@@ -279,9 +283,6 @@ static void hold_launch(struct process *p, struct stream *stream, const struct c
     bool is_guarded = is_kept(p, device);
     ticket->window_ns = is_guarded ? LAUNCH_AHEAD_NS : window_ns;
     ticket->charge_ns = charge_of(ticket, entry);
-    uint64_t coarse_ns = clock_coarse_ns();
-    if (coarse_ns >= atomic_load_explicit(&p->launch->tick_ns, RELAXED))
-        tick(p, coarse_ns);
     if (ticket->is_collective && !ticket->is_graph)
         return;
     if (rate_permille > 0)
@@ -335,6 +336,9 @@ void launch_begin(struct process *p, const struct cost_launch *launch, CUstream 
             atomic_store(&p->launch->collectives.is_captured, 1);
         return;
     }
+    uint64_t coarse_ns = clock_coarse_ns();
+    if (__builtin_expect(coarse_ns >= atomic_load_explicit(&p->launch->tick_ns, RELAXED), 0))
+        tick(p, coarse_ns);
     if (!stream) {
         start_unmarked(p);
         return;

@@ -297,6 +297,52 @@ static void test_a_lease_fences_tasks_alone(void **state)
     finish(&registrar, "quit");
 }
 
+/* Launches now and then, until the new agent is found. */
+static void launch_until_rejoined(const struct talker *registrar, const struct talker *launcher,
+                                  const char *mark)
+{
+    enum { LAUNCHES_MAX = 1000, PAUSE_US = 10000 }; /* more of them would be no rare launches */
+    for (int i = 0; number_of(registrar, mark, "rejoins") != 1; i++) {
+        assert_true(i < LAUNCHES_MAX);
+        assert_true(ask(launcher, "kernels 100 1") >= 0);
+        usleep(PAUSE_US);
+    }
+}
+
+/* Whoever launches now and then finds the next agent while the lease of the last one holds, and also once it has ended. */
+static void test_rare_launches_find_a_new_agent(void **state)
+{
+    struct talker registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--lease-ms", "600000", "--window-us", "40000");
+    start_launcher(&service, "service");
+    start_launcher(&task, "task");
+    assert_true(ask(&service, "kernels 100 1") >= 0 && ask(&task, "kernels 100 1") >= 0);
+    end_by_kill(&registrar);
+    start_registrar(&registrar, "--lease-ms", "600000", "--window-us", "40000");
+    launch_until_rejoined(&registrar, &service, "service");
+    launch_until_rejoined(&registrar, &task, "task");
+    /* In a launch that is held. */
+    tell(&registrar, "lease-ms -1000");
+    tell(&task, "kernels 100 1");
+    PARTY_WAIT(number_of(&registrar, "task", "state") == STATUS_FENCED);
+    end_by_kill(&registrar);
+    start_registrar(&registrar, "--lease-ms", "600000", "--window-us", "40000");
+    assert_true(hear(&task) >= 0);
+    assert_int_equal(number_of(&registrar, "task", "rejoins"), 2);
+    assert_int_equal(number_of(&registrar, "task", "state"), STATUS_RUNNING);
+    /* After a time without a launch. */
+    tell(&registrar, "lease-ms -1000");
+    assert_int_equal(number_of(&registrar, "task", "ended"), 0);
+    end_by_kill(&registrar);
+    start_registrar(&registrar, "--lease-ms", "600000", "--window-us", "40000");
+    assert_true(ask(&task, "kernels 100 1") >= 0);
+    assert_int_equal(number_of(&registrar, "task", "rejoins"), 3);
+    assert_int_equal(finish(&task, "end"), 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 /* ---- processes ---- */
 
 static void test_a_child_is_held_too(void **state)
@@ -372,6 +418,7 @@ int main(int argc, char **argv)
         TEST(test_collectives_are_never_held),
         TEST(test_a_rate_is_not_exceeded),
         TEST(test_a_lease_fences_tasks_alone),
+        TEST(test_rare_launches_find_a_new_agent),
         TEST(test_a_child_is_held_too),
         SLICED(test_a_window_makes_kills_harmless),
     };

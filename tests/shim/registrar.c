@@ -142,6 +142,7 @@ static struct attempt *find_attempt(struct registrar *registrar, const char *mar
     attempt->limits->header.features = LIMITS_HAS_QUOTA | LIMITS_HAS_WINDOW | LIMITS_HAS_RATE |
                                        LIMITS_HAS_LEASE | LIMITS_HAS_GATE_PLACE;
     attempt->limits->kind = attempt->is_service ? LIMITS_SERVICE : LIMITS_TASK;
+    attempt->limits->sequence = boot_ms(); /* beyond that of a registrar before */
     apply(registrar, attempt);
     return attempt;
 }
