@@ -13,7 +13,15 @@
 #include "base/durable.h"
 #include "node/output.h"
 
-enum { FIRST_SWEEP_S = 60, SWEEP_EVERY_S = 600, FINISHED_MAX = 16 << 20 };
+/* A sweep looks at all that is kept. One that new attempts call for waits until they are a part of
+ * that, so that each of them costs a few looks; and comes at most once in FULL_SWEEP_S. */
+enum {
+    FIRST_SWEEP_S = 60,
+    SWEEP_EVERY_S = 600,
+    FULL_SWEEP_S = 1,
+    EXCESS_DIVISOR = 8,
+    FINISHED_MAX = 16 << 20
+};
 
 struct finished {
     char name[ATTEMPT_NAME_MAX];
@@ -25,6 +33,7 @@ struct retention {
     int finished_fd;
     struct retention_limits limits;
     struct event *timer;
+    size_t settled; /* attempts since the last sweep began */
     pthread_t thread;
     bool started;         /* a thread is to be joined */
     atomic_bool sweeping; /* and it is at work */
@@ -127,10 +136,12 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct retention *r = arg;
-    const struct timeval later = {.tv_sec = SWEEP_EVERY_S};
+    bool busy = atomic_load(&r->sweeping);
+    const struct timeval later = {.tv_sec = busy ? FULL_SWEEP_S : SWEEP_EVERY_S};
     event_add(r->timer, &later);
-    if (atomic_load(&r->sweeping))
+    if (busy)
         return;
+    r->settled = 0;
     if (r->started)
         pthread_join(r->thread, NULL);
     atomic_store(&r->sweeping, true);
@@ -154,6 +165,14 @@ int retention_new(struct error *e, struct event_base *base, int finished_fd,
     r->limits = *limits;
     *ret = r;
     return 0;
+}
+
+void retention_settled(struct retention *r)
+{
+    size_t excess = r->limits.count / EXCESS_DIVISOR;
+    const struct timeval soon = {.tv_sec = FULL_SWEEP_S};
+    if (++r->settled == (excess ? excess : 1))
+        event_add(r->timer, &soon);
 }
 
 void retention_free(struct retention *r)

@@ -25,4 +25,7 @@ size_t retention_sweep(int finished_fd, const struct retention_limits *limits,
  * the caller's. */
 int retention_new(struct error *e, struct event_base *base, int finished_fd,
                   const struct retention_limits *limits, struct retention **ret);
+/* One more attempt is in the directory. Once there came an eighth of what is to be kept since the
+ * last sweep, the next one is due. */
+void retention_settled(struct retention *r);
 void retention_free(struct retention *r);

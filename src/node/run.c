@@ -14,6 +14,7 @@
 #include "node/cgroup.h"
 #include "base/durable.h"
 #include "node/process.h"
+#include "node/retention.h"
 #include "node/verdict_file.h"
 
 enum { LOOK_FIRST_MS = 2, LOOK_LAST_MS = 100 };
@@ -301,5 +302,6 @@ void run_settle(struct run *r)
     }
     unlinkat(a->locks_fd, r->name, 0);
     verdict_remove(a->terms_fd, r->name);
+    retention_settled(a->retention);
     run_free(r);
 }

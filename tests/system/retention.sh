@@ -18,18 +18,22 @@ wait_until "5 finished ones are kept" settled 5
 expect_status 404 GET /v1/workloads/n1
 has "$running" state running || fail "what runs was touched"
 
-outputs() { find "$state/node/attempts" -name 'output.log' | wc -l; }
-few_outputs() { [ "$(outputs)" -le 4 ]; }
-wait_until "the output of 3 finished ones is kept" few_outputs
+# outputs_kept COUNT NEWEST: so many finished attempts are kept on the node, and this workload's.
+outputs_kept() {
+    [ "$(find "$state/node/finished" -mindepth 1 -maxdepth 1 | wc -l)" = "$1" ] && [ -s "$state/node/finished/$2.1/output.0.log" ]
+}
+wait_until "the output of 3 finished ones is kept" outputs_kept 3 "$ends_soon"
 api GET "/v1/workloads/$ends_soon/logs" | grep -q 'out 12' || fail "the newest output is gone"
 
 echo "-- the same after a crash"
 crash
-start --emulate 1xT4 --set keep_finished_max=2 --set keep_logs_max=3
+start --emulate 1xT4 --set keep_finished_max=2 --set keep_logs_max=1
 wait_until "2 finished ones are kept" settled 2
 has "$running" state running || fail "what runs was touched"
-new=$(submit '{"command": ["true"]}')
+new=$(submit '{"command": ["echo", "new"]}')
 [ "$new" -gt "$ends_soon" ] || fail "id $new was given before"
+ends "$new" succeeded
+wait_until "the output of 1 is kept" outputs_kept 1 "$new"
 cancel "$running"
 ends "$running" cancelled
 stop
