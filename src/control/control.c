@@ -174,11 +174,17 @@ static void round_flush(struct control *c)
     committer_start(c->committer, batch);
 }
 
-static void rebuild(struct control *c)
+static void cluster_drop(struct control *c)
 {
     cluster_free(c->cluster);
     c->cluster = NULL;
     links_close_all(c);
+}
+
+/* Not while a commit is under way: what is read may lack what that is about to add. */
+static void rebuild(struct control *c)
+{
+    cluster_drop(c);
     struct error e = {0};
     if (tokens_load(&e, c) < 0 || control_load_cluster(&e, c, &c->cluster) < 0) {
         log_write(c->log, LOG_ERROR, "state could not be read back", "why=\"%s\"", e.text);
@@ -190,14 +196,20 @@ static void rebuild(struct control *c)
     tick_arm(c);
 }
 
-/* Drops what was decided and not stored, and goes back to what the store says. */
+/*
+ * Drops what was decided and not handed over to the store, and goes back to what the store says. A
+ * commit under way stands, and until it has ended nothing is accepted.
+ */
 static void round_give_up(struct control *c, const struct error *error)
 {
     c->filling.requests = 0;
     c->gather_target = 0;
     round_act(c, &c->filling.deferred, -error->code, error);
     store_batch_clear(c->filling.batch);
-    rebuild(c);
+    if (committer_busy(c->committer))
+        cluster_drop(c); /* on_committed rebuilds it */
+    else
+        rebuild(c);
 }
 
 static void gather_begin(struct control *c)
@@ -225,6 +237,8 @@ static void on_committed(void *arg, int result, const struct error *error)
     round_act(c, &c->committing, 0, NULL);
     gather_begin(c);
     watchers_wake(c);
+    if (!c->cluster)
+        rebuild(c);
     if (store_batch_count(c->filling.batch) > 0 || !list_empty(&c->filling.deferred))
         round_flush(c);
 }

@@ -234,7 +234,8 @@ static void on_submitted(struct waiter *w, const struct cluster_action *a)
     json_begin_object(&out);
     json_begin_array(json_key(&out, "workloads"));
     for (size_t i = 0; i < a->count; i++) {
-        const struct workload_status *status = cluster_live_status(c->cluster, a->first + i);
+        const struct workload_status *status =
+            c->cluster ? cluster_live_status(c->cluster, a->first + i) : NULL;
         json_begin_object(&out);
         json_put_uint(json_key(&out, "id"), a->first + i);
         json_put_string(json_key(&out, "name"), i < s->count ? s->items[i].name : "");
