@@ -17,7 +17,7 @@ bundle= out=${OUT:-$PWD} options=()
 while [ $# -gt 0 ]; do
     case $1 in
     --fetch)
-        DEBIAN_COMPONENTS='main contrib non-free' exec "$here/tests/shim/fetch_debian.sh" bookworm amd64 \
+        DEBIAN_COMPONENTS='main contrib non-free' exec "$here/scripts/fetch-debian" bookworm amd64 \
             "$here/dist/cudart11" libcudart11.0
         ;;
     --bundle) bundle=$2 ;;

@@ -17,7 +17,7 @@ failures=0 checks=0 skips=()
 fetch() {
     local name=$1 reason
     root=$cache/$name
-    reason=$("$here/fetch_debian.sh" "$2" "$3" "$root" "${@:4}") && return
+    reason=$("$here/../../scripts/fetch-debian" "$2" "$3" "$root" "${@:4}") && return
     skips+=("$name: $reason")
     return 1
 }

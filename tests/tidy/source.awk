@@ -1,8 +1,7 @@
-# The rules about the text of C files: sizes, includes, banned functions. Prints FILE:LINE: MESSAGE.
+# The rules about the text of C files: sizes of functions, includes, banned functions. Prints FILE:LINE: MESSAGE.
 # edges_file names the list of allowed edges between folders.
 
 BEGIN {
-    file_lines_max = 800
     function_lines_max = 70
     banned = "strcpy strcat sprintf vsprintf gets strtok atoi atol atof system popen alloca tmpnam mktemp"
     while ((getline line < edges_file) > 0) {
@@ -94,10 +93,6 @@ function check_calls(code,    i)
 
 function end_file()
 {
-    if (path == "")
-        return
-    if (lines > file_lines_max)
-        print path ":" lines ": file of " lines " lines, more than " file_lines_max
     if (path ~ /\.h$/ && !pragma_once)
         print path ":1: header without #pragma once"
 }
@@ -114,7 +109,6 @@ FNR == 1 {
     pragma_once = 0
     function_line = 0
 }
-{ lines = FNR }
 /^#pragma once/ { pragma_once = 1 }
 /^# *include *"/ {
     split($0, quoted, "\"")

@@ -13,6 +13,10 @@ build=${2:-}
 edges=tests/tidy/edges.txt
 writable=tests/tidy/writable.txt
 clang_format_major=14
+file_lines_max=800
+# Nobody writes these by hand, or reads them from the top; the description of an interface is one document.
+not_written='\.(csv|json|svg)$|^tests/fuzz/corpus/'
+one_document='^api/openapi\.yaml$'
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -29,6 +33,12 @@ list_files() {
 }
 
 sources() { xargs -r -d '\n' awk -v edges_file="$edges" -f "$here/source.awk" < "$work/c_files"; }
+
+# Anything in lines that is written by hand.
+long_files() {
+    { grep -vE "$not_written|$one_document" "$work/files" || true; } | xargs -r -d '\n' grep -HcI '' \
+        | awk -F : -v max=$file_lines_max '$2 > max { print $1 ":" $2 ": file of " $2 " lines, more than " max }'
+}
 
 # Machine paths and marks of unfinished work, in any text file of the tree.
 leftovers() {
@@ -50,27 +60,38 @@ layout() {
         | sort -u -t : -k 1,1
 }
 
-# Sources and tests that no CMakeLists.txt names, so that nothing would ever build or run them.
+# Sources and tests that no CMakeLists.txt names, so that nothing would ever build or run them. One that has
+# ${x}.sh in it names a script by every word without the ending, too.
 unnamed_files() {
-    grep -E '(^|/)CMakeLists\.txt$' "$work/files" | xargs -r -d '\n' awk '
-        FNR == 1 { folder = FILENAME; sub(/CMakeLists\.txt$/, "", folder) }
+    grep -E '(^|/)CMakeLists\.txt$' "$work/files" | while IFS= read -r list; do
+        awk -v folder="${list%CMakeLists.txt}" '
         {
             sub(/#.*/, "")
             gsub(/\$\{(CMAKE_SOURCE_DIR|PROJECT_SOURCE_DIR)\}\//, "/")
             gsub(/\$\{(CMAKE_CURRENT_SOURCE_DIR|CMAKE_CURRENT_LIST_DIR)\}\//, "")
+            if (/\$\{[a-z_]+\}\.sh/)
+                by_word = 1
             gsub(/[()"]/, " ")
             for (i = 1; i <= NF; i++)
-                print (substr($i, 1, 1) == "/") ? substr($i, 2) : folder $i
-        }' | sort -u > "$work/named"
+                word[(substr($i, 1, 1) == "/") ? substr($i, 2) : folder $i] = 1
+        }
+        END { for (name in word) { print name; if (by_word) print name ".sh" } }' "$list"
+    done | sort -u > "$work/named"
     # A part that test scripts source is run by them.
     grep -E '^tests/.*\.sh$' "$work/files" | xargs -r -d '\n' awk '
-        $1 == "." || $1 == "source" { sub(/.*\//, ""); sub(/["'\''].*/, ""); print }' \
-        | sort -u > "$work/sourced"
-    { grep -E '\.c$|^tests/(system|torture|gpu)/[^/]*\.sh$' "$work/files" \
-        | grep -vxFf "$work/named" || true; } \
+        ($1 == "." || $1 == "source") && match($0, /[A-Za-z0-9_.\/-]+\.sh/) {
+            path = substr($0, RSTART, RLENGTH)
+            folder = FILENAME
+            sub(/[^\/]*$/, "", folder)
+            if (path !~ /^tests\//)
+                path = folder (substr(path, 1, 1) == "/" ? substr(path, 2) : path)
+            sub(/[^\/]+\/\.\.\//, "", path)
+            print path
+        }' | sort -u > "$work/sourced"
+    { grep -E '\.c$|^tests/.*\.sh$' "$work/files" | grep -vxFf "$work/named" || true; } \
         | while IFS= read -r file; do
             case $file in
-            *.sh) grep -qxF "${file##*/}" "$work/sourced" && continue ;&
+            *.sh) grep -qxF "$file" "$work/sourced" && continue ;&
             *_test.c | *_fuzz.c | tests/*) echo "$file:1: a test that no CMakeLists.txt runs" ;;
             *) echo "$file:1: a dead file: no CMakeLists.txt names it" ;;
             esac
@@ -114,7 +135,7 @@ writable_data() {
 
 list_files > "$work/files"
 grep -E '\.[ch]$' "$work/files" > "$work/c_files" || true
-{ sources; leftovers; layout; unnamed_files; writable_data; } > "$work/breaches"
+{ sources; long_files; leftovers; layout; unnamed_files; writable_data; } > "$work/breaches"
 cat "$work/breaches"
 if [ -s "$work/breaches" ]; then
     echo "tidy: $(wc -l < "$work/breaches") breaches in $(wc -l < "$work/files") files"

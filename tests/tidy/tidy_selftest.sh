@@ -76,6 +76,15 @@ expect "include by relative path" 'src/model/m.h:3: include "../base/a.h"'
 clean_tree && for ((i = 0; i < 795; i++)); do echo "// line"; done >> src/base/a.c
 expect "long file" "src/base/a.c:802: file of 802 lines"
 
+for name in api/other.yaml tests/system/part.sh scripts/build docs/guide.md src/base/a.def; do
+    clean_tree && mkdir -p api docs scripts && for ((i = 0; i < 801; i++)); do echo "# line"; done > $name
+    expect "long $name" "$name:801: file of 801 lines"
+done
+for name in api/openapi.yaml data.csv bench.json; do
+    clean_tree && mkdir api && for ((i = 0; i < 801; i++)); do echo "1"; done > $name
+    expect "long $name" ""
+done
+
 clean_tree && { printf '\nint b_get(void);\nint b_get(void)\n{\n'
     for ((i = 0; i < 68; i++)); do echo "    a_get();"; done
     printf '    return 1;\n}\n'; } >> src/base/a.c
@@ -107,6 +116,19 @@ expect "unregistered fuzzer" "src/base/b_fuzz.c:1: a test that no CMakeLists.txt
 
 clean_tree && printf '# run.sh\n' > tests/system/CMakeLists.txt
 expect "unregistered system test" "tests/system/run.sh:1: a test that no CMakeLists.txt runs"
+
+for folder in conformance docs emu fuzz gpu net shim/deeper torture; do
+    clean_tree && mkdir -p tests/$folder && echo true > tests/$folder/new.sh
+    expect "unregistered script" "tests/$folder/new.sh:1: a test that no CMakeLists.txt runs"
+done
+
+clean_tree && mkdir tests/net && cp tests/system/part.sh tests/net/part.sh
+expect "namesake of a sourced part" "tests/net/part.sh:1: a test that no CMakeLists.txt runs"
+printf '. "$(dirname "$0")/part.sh"\n' > tests/net/cut.sh
+printf 'foreach(name IN ITEMS cut)\n    test(${CMAKE_CURRENT_SOURCE_DIR}/${name}.sh)\n' > tests/net/CMakeLists.txt
+expect "script of a list" ""
+echo true > tests/net/heal.sh
+expect "script beside a list" "tests/net/heal.sh:1: a test that no CMakeLists.txt runs"
 
 clean_tree && mkdir tests/torture && cp src/base/a_test.c tests/torture/t.c
 expect "unregistered torture test" "tests/torture/t.c:1: a test that no CMakeLists.txt runs"
