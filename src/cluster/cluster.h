@@ -45,6 +45,10 @@ struct cluster;
 /* Open attempts on one node at most, so that a hello stays bounded; past it, the node is full. */
 enum { CLUSTER_NODE_ATTEMPTS_MAX = 1024 };
 
+/* Dependencies of all workloads that still wait for one: an array after an array has the product of
+ * both. Each is kept in memory and in the store. */
+enum { CLUSTER_DEPENDENCIES_MAX = 1000 * 1000 };
+
 /* What the workloads of a user or a group may hold at a time, in percent of a device. */
 struct cluster_allowance {
     char name[USER_NAME_MAX];

@@ -162,6 +162,7 @@ struct cluster {
     bool held_due;        /* there may be */
     struct hash_map keys; /* submit_key.hash → submit_key */
     struct finished_rows finished;
+    size_t dependency_count; /* of all that wait for some */
     size_t by_state[WORKLOAD_STATE_END];
 
     struct hash_map requirements; /* hash → chain */
@@ -295,9 +296,10 @@ void rounds_run(struct cluster *c);
 bool rounds_place_wished(struct cluster *c, struct workload *w);
 
 /* depend.c */
-/* Takes over the array. */
+/* Of an array that the workload has been given. */
 void depend_link(struct cluster *c, struct workload *w);
-void depend_unlink(struct workload *w);
+/* It waits for nothing any more; frees the array. */
+void depend_unlink(struct cluster *c, struct workload *w);
 /* Tells the dependents of everything that ended. */
 void depend_settle(struct cluster *c);
 void depend_explain(struct workload *w);

@@ -39,14 +39,20 @@ void depend_link(struct cluster *c, struct workload *w)
             w->dependency_failed = true;
         drop(d);
     }
+    c->dependency_count += w->dependency_count;
+    if (w->unmet_count == 0)
+        depend_unlink(c, w);
 }
 
-void depend_unlink(struct workload *w)
+void depend_unlink(struct cluster *c, struct workload *w)
 {
     for (size_t i = 0; i < w->dependency_count; i++)
         if (!w->dependencies[i].met)
             list_remove(&w->dependencies[i].among_dependents);
+    c->dependency_count -= w->dependency_count;
     w->dependency_count = 0;
+    free(w->dependencies);
+    w->dependencies = NULL;
 }
 
 static void tell(struct cluster *c, struct dependency *d, enum workload_state state)
@@ -57,8 +63,10 @@ static void tell(struct cluster *c, struct dependency *d, enum workload_state st
         return;
     }
     drop(d);
-    if (w->unmet_count == 0)
+    if (w->unmet_count == 0) {
         w->queued_boot_ms = c->now.boot_ms;
+        depend_unlink(c, w);
+    }
     if (w->unmet_count <= DEPENDENCIES_SHOWN)
         workload_touch(c, w);
     queue_consider(c, w);

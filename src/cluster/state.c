@@ -162,7 +162,7 @@ struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
 
 void workload_free(struct cluster *c, struct workload *w)
 {
-    depend_unlink(w);
+    depend_unlink(c, w);
     list_remove(&w->touched);
     list_remove(&w->on_node);
     list_remove(&w->held);
@@ -171,7 +171,6 @@ void workload_free(struct cluster *c, struct workload *w)
         queue_leave(c, w);
         requirement_put(c, w->requirement);
     }
-    free(w->dependencies);
     free(w->status.attempts);
     free(w);
 }
@@ -342,7 +341,7 @@ void workload_end(struct cluster *c, struct workload *w, enum workload_state sta
     w->status.ended_wall_ms = c->now.wall_ms;
     queue_leave(c, w);
     timer_clear(c, &w->timer);
-    depend_unlink(w);
+    depend_unlink(c, w);
     w->grant_due = w->stop_due = w->turn_due = false;
     action_log(c, word, w->id, w->status.attempts_total, NULL, "%s", w->status.text);
     (void)hash_map_remove(&c->live, w->id);

@@ -59,8 +59,9 @@ static void reply_accepted(struct cluster *c, uint64_t request, uint64_t first, 
     reply->repeated = repeated;
 }
 
-static void __attribute__((format(printf, 4, 5)))
-reply_invalid(struct cluster *c, uint64_t request, const char *field, const char *format, ...)
+static void __attribute__((format(printf, 5, 6)))
+reply_refused(struct cluster *c, uint64_t request, enum error_code why, const char *field,
+              const char *format, ...)
 {
     char text[WORKLOAD_TEXT_MAX];
     size_t before = c->actions->count;
@@ -68,10 +69,30 @@ reply_invalid(struct cluster *c, uint64_t request, const char *field, const char
     va_start(args, format);
     (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    action_reply(c, request, -ERR_INVALID, "%s", text);
+    action_reply(c, request, -(int)why, "%s", text);
     if (c->actions->count > before)
         (void)str_copy(c->actions->items[before].field, sizeof c->actions->items[before].field,
                        field);
+}
+
+static bool check_dependency_count(struct cluster *c, const struct cluster_event *event)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < event->submit.count; i++)
+        count += event->submit.items[i].after_count;
+    if (count == 0 || c->dependency_count + count <= CLUSTER_DEPENDENCIES_MAX)
+        return true;
+    if (count > CLUSTER_DEPENDENCIES_MAX)
+        reply_refused(c, event->request, ERR_TOO_LARGE, "after",
+                      "%zu dependencies in all, %d are the limit: submit one small task that waits "
+                      "for the array, and let these wait for that task",
+                      count, CLUSTER_DEPENDENCIES_MAX);
+    else
+        reply_refused(c, event->request, ERR_QUEUE_FULL, "after",
+                      "%zu dependencies are waited for, %zu more would pass the limit of %d: let "
+                      "one small task wait for the array, and these for that task",
+                      c->dependency_count, count, CLUSTER_DEPENDENCIES_MAX);
+    return false;
 }
 
 /* Every dependency names a workload that is kept, or an earlier one of this submission. */
@@ -82,13 +103,13 @@ static bool check_dependencies(struct cluster *c, const struct cluster_event *ev
         for (size_t a = 0; a < item->after_count; a++) {
             const struct cluster_after *after = &item->after[a];
             if (after->within && after->workload >= i) {
-                reply_invalid(c, event->request, "after",
+                reply_refused(c, event->request, ERR_INVALID, "after",
                               "only workloads that stand before this one can be waited for");
                 return false;
             }
             if (!after->within && !workload_find(c, after->workload) &&
                 !finished_find(c, after->workload)) {
-                reply_invalid(c, event->request, "after",
+                reply_refused(c, event->request, ERR_INVALID, "after",
                               "there is no workload %llu, or it is no longer kept",
                               (unsigned long long)after->workload);
                 return false;
@@ -153,7 +174,7 @@ void submit_handle(struct cluster *c, const struct cluster_event *event)
         return;
     }
     if (count == 0) {
-        reply_invalid(c, event->request, "workloads", "there is nothing in it");
+        reply_refused(c, event->request, ERR_INVALID, "workloads", "there is nothing in it");
         return;
     }
     if (count > c->config.queue_max || c->live.count > c->config.queue_max - count) {
@@ -163,7 +184,7 @@ void submit_handle(struct cluster *c, const struct cluster_event *event)
                      c->live.count, count, c->config.queue_max);
         return;
     }
-    if (!check_dependencies(c, event))
+    if (!check_dependency_count(c, event) || !check_dependencies(c, event))
         return;
     uint64_t first = c->last_id + 1;
     if (event->submit.key)

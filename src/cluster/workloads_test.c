@@ -161,6 +161,38 @@ static void test_dependencies_are_checked(void **state)
     fixture_close(&f);
 }
 
+/* An array after an array: what is refused would take memory for the product of both. */
+static void test_dependencies_are_bounded(void **state)
+{
+    enum { EACH = 10000, ALL = CLUSTER_DEPENDENCIES_MAX / EACH };
+    static struct cluster_after after[EACH];
+    static struct cluster_submission items[ALL + 1];
+    struct fixture f;
+    struct workload_needs needs = task_needs();
+    (void)state;
+    fixture_open(&f);
+    uint64_t on = submit_task(&f);
+    for (size_t i = 0; i < EACH; i++)
+        after[i].workload = on;
+    for (size_t i = 0; i <= ALL; i++)
+        items[i] = (struct cluster_submission){
+            .name = "x", .needs = &needs, .after_count = EACH, .after = after};
+    const struct cluster_action *reply = submit_all(&f, items, ALL + 1, NULL);
+    assert_int_equal(reply->result, -ERR_TOO_LARGE);
+    assert_string_equal(reply->field, "after");
+    assert_int_equal(submit_all(&f, items, ALL - 1, NULL)->result, 0);
+    assert_int_equal(submit_all(&f, items, 1, NULL)->result, 0);
+    reply = submit_all(&f, items, 1, NULL);
+    assert_int_equal(reply->result, -ERR_QUEUE_FULL);
+    assert_string_equal(reply->field, "after");
+    submit_task(&f); /* what waits for nobody is none of it */
+    stop(&f, CLUSTER_CANCEL, on + 1, 0);
+    assert_int_equal(submit_all(&f, items, 1, NULL)->result, 0);
+    stop(&f, CLUSTER_CANCEL, on, 0); /* all have come true: those that waited are still there */
+    assert_int_equal(submit_all(&f, items, ALL, NULL)->result, 0);
+    fixture_close(&f);
+}
+
 static void test_dependents_start_or_fail(void **state)
 {
     struct fixture f;
@@ -537,6 +569,7 @@ int main(void)
         cmocka_unit_test(test_queue_is_bounded),
         cmocka_unit_test(test_a_key_is_accepted_once),
         cmocka_unit_test(test_dependencies_are_checked),
+        cmocka_unit_test(test_dependencies_are_bounded),
         cmocka_unit_test(test_dependents_start_or_fail),
         cmocka_unit_test(test_retries_back_off_and_end),
         cmocka_unit_test(test_the_same_start_failure_twice_ends_it),
