@@ -103,8 +103,8 @@ static void tick(struct process *p, uint64_t now_ns)
 struct hold {
     struct process *p;
     struct launch_device *device;
-    struct stream *stream;
-    bool may_be_collective; /* a graph that may have one */
+    int index;              /* the device's */
+    bool may_be_collective; /* a graph that may have one, or there may be one that nobody sees */
 };
 
 bool launch_has_collective(struct process *p, int device)
@@ -125,7 +125,7 @@ bool launch_has_collective(struct process *p, int device)
 static bool is_short(void *argument)
 {
     const struct hold *hold = argument;
-    return hold->may_be_collective || launch_has_collective(hold->p, hold->stream->device);
+    return hold->may_be_collective || launch_has_collective(hold->p, hold->index);
 }
 
 static void hold_for_rate(struct hold *hold, uint64_t cost_ns, uint32_t rate_permille)
@@ -205,7 +205,7 @@ static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t window
             window_give_up(status, streams, slots);
             break;
         }
-        bool is_shut = atomic_load(&status->shut[hold->stream->device]) != 0;
+        bool is_shut = atomic_load(&status->shut[hold->index]) != 0;
         clock_relax(held_ns);
         uint64_t then_ns = now_ns;
         now_ns = clock_now_ns();
@@ -228,7 +228,7 @@ static void hold_for_gate(struct hold *hold, uint64_t gate_ns)
     struct process *p = hold->p;
     const struct gate_wait wait = {
         .neighbours = &p->client.neighbours,
-        .device = hold->stream->device,
+        .device = hold->index,
         .most_ns = gate_ns,
         .linger_ns = atomic_load_explicit(&hold->device->linger_ns, RELAXED),
         .short_ns = LAUNCH_COLLECTIVE_HOLD_NS,
@@ -276,7 +276,7 @@ static void hold_launch(struct process *p, struct stream *stream, const struct c
                         struct launch_ticket *ticket)
 {
     struct launch_device *device = &p->launch->devices[stream->device];
-    struct hold hold = {p, device, stream, ticket->is_graph && ticket->is_collective};
+    struct hold hold = {p, device, stream->device, ticket->is_graph && ticket->is_collective};
     uint32_t rate_permille = atomic_load_explicit(&device->rate_permille, RELAXED);
     uint64_t window_ns = atomic_load_explicit(&device->window.window_ns, RELAXED);
     uint64_t gate_ns = atomic_load_explicit(&device->gate_ns, RELAXED);
@@ -296,6 +296,25 @@ static void hold_launch(struct process *p, struct stream *stream, const struct c
         hold_for_gate(&hold, gate_ns);
 }
 
+/* The same in a stream without a slot. Without marks there is no window, and nobody sees whether a collective is
+ * outstanding: who has any is not held for long. */
+static void hold_unmarked(struct process *p, CUstream handle, uint64_t cost_ns)
+{
+    CUdevice number;
+    int index = devices_of_stream(p, handle, &number);
+    if (index < 0)
+        return;
+    struct launch_device *device = &p->launch->devices[index];
+    struct hold hold = {p, device, index,
+                        atomic_load_explicit(&p->launch->collectives.count, RELAXED) > 0};
+    uint32_t rate_permille = atomic_load_explicit(&device->rate_permille, RELAXED);
+    uint64_t gate_ns = atomic_load_explicit(&device->gate_ns, RELAXED);
+    if (rate_permille > 0)
+        hold_for_rate(&hold, cost_ns, rate_permille);
+    if (gate_ns > 0 && atomic_load_explicit(&p->client.neighbours.present, RELAXED))
+        hold_for_gate(&hold, gate_ns);
+}
+
 /* ---- around a launch ---- */
 
 static struct stream *find_stream(struct process *p, CUstream *handle, bool is_per_thread)
@@ -311,11 +330,11 @@ static struct stream *find_stream(struct process *p, CUstream *handle, bool is_p
 }
 
 /* Of a stream without a slot only a service's is of interest to others: it counts as busy. */
-static void start_unmarked(struct process *p)
+static void start_unmarked(struct process *p, bool is_service)
 {
     struct status_page *status = p->client.status;
     process_count(p, STATUS_streams_unmarked, 1);
-    if (!atomic_load_explicit(&p->launch->is_service, RELAXED))
+    if (!is_service)
         return;
     atomic_fetch_or(&status->open_streams, UINT64_C(1) << STREAMS_SHARED_SLOT);
     atomic_fetch_add(&status->started[STREAMS_SHARED_SLOT], 1);
@@ -339,15 +358,18 @@ void launch_begin(struct process *p, const struct cost_launch *launch, CUstream 
     uint64_t coarse_ns = clock_coarse_ns();
     if (__builtin_expect(coarse_ns >= atomic_load_explicit(&p->launch->tick_ns, RELAXED), 0))
         tick(p, coarse_ns);
-    if (!stream) {
-        start_unmarked(p);
-        return;
-    }
     bool is_charged = !ticket.is_collective || ticket.is_graph;
+    bool is_service = atomic_load_explicit(&p->launch->is_service, RELAXED);
     ticket.stream = stream;
     ticket.cost_ns = is_charged ? atomic_load_explicit(&entry->cost_ns, RELAXED) : 1;
     ticket.charge_ns = ticket.cost_ns;
-    if (!atomic_load_explicit(&p->launch->is_service, RELAXED) && stream->device >= 0) {
+    if (!stream) {
+        if (!is_service && is_charged)
+            hold_unmarked(p, handle, ticket.cost_ns);
+        start_unmarked(p, is_service);
+        return;
+    }
+    if (!is_service && stream->device >= 0) {
         hold_launch(p, stream, entry, &ticket);
         window_charge(&p->launch->devices[stream->device].window, ticket.charge_ns);
     }
@@ -417,7 +439,7 @@ void launch_copy(struct process *p, uint64_t bytes, CUstream handle, bool is_per
         (atomic_load(&p->launch->streams.captures) > 0 && streams_is_capturing(p, handle)))
         return;
     struct launch_device *device = &p->launch->devices[stream->device];
-    struct hold hold = {p, device, stream, false};
+    struct hold hold = {p, device, stream->device, false};
     uint64_t gate_ns = atomic_load_explicit(&device->gate_ns, RELAXED);
     if (is_service)
         begin_service_copy(p, stream);

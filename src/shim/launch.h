@@ -5,6 +5,9 @@
  * what lies between two waits of a stream, and threads are held by one of LAUNCH_AHEAD_NS. Nothing happens, but for
  * counting, where limits ask for nothing.
  *
+ * Streams beyond those with a slot (streams.h) have no marks: a task's are held by lease, rate and gate, and not by the
+ * window.
+ *
  * Into a stream that captures nothing is launched: such calls pass.
  */
 #pragma once

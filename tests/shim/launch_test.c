@@ -324,6 +324,7 @@ static void test_rare_launches_find_a_new_agent(void **state)
     launch_until_rejoined(&registrar, &task, "task");
     /* In a launch that is held. */
     tell(&registrar, "lease-ms -1000");
+    assert_int_equal(number_of(&registrar, "task", "state"), STATUS_RUNNING);
     tell(&task, "kernels 100 1");
     PARTY_WAIT(number_of(&registrar, "task", "state") == STATUS_FENCED);
     end_by_kill(&registrar);
@@ -340,6 +341,40 @@ static void test_rare_launches_find_a_new_agent(void **state)
     assert_int_equal(number_of(&registrar, "task", "rejoins"), 3);
     assert_int_equal(finish(&task, "end"), 0);
     assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* Streams beyond those with slots are held as well. */
+static void test_streams_without_a_slot_are_held(void **state)
+{
+    struct talker registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--lease-ms", "600000", "--gate-us", "0");
+    start_launcher(&service, "service");
+    start_launcher(&task, "task");
+    assert_true(ask(&task, "fill") >= PAGE_STREAMS_MAX);
+    uint64_t unmarked = number_of(&registrar, "task", "streams_unmarked");
+    assert_true(ask(&task, "kernels 1000 2") >= 0);
+    assert_int_equal(number_of(&registrar, "task", "streams_unmarked"), unmarked + 2);
+    tell(&registrar, "lease-ms -1000");
+    assert_int_equal(number_of(&registrar, "task", "state"), STATUS_RUNNING);
+    tell(&task, "kernels 1000 1");
+    PARTY_WAIT(number_of(&registrar, "task", "state") == STATUS_FENCED);
+    tell(&registrar, "lease-ms 600000");
+    assert_true(hear(&task) >= 0);
+    /* Nobody measures what they cost: they count for 0.1 ms each. */
+    tell(&registrar, "rate-permille 250");
+    assert_int_equal(number_of(&registrar, "task", "held_rate_ns"), 0);
+    assert_true(ask(&task, "kernels 10 400") >= 4 * (40 - 5) * MS_US * 8 / 10);
+    assert_true(number_of(&registrar, "task", "held_rate_ns") >= UINT64_C(50000000));
+    tell(&registrar, "rate-permille 0");
+    tell(&registrar, "gate-us 20000");
+    assert_true(ask(&service, "kernels 1000000 8") >= 0);
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 0);
+    assert_true(ask(&task, "kernels 1000 1") >= 20 * MS_US);
+    assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
+    end_by_kill(&service);
+    end_by_kill(&task);
     finish(&registrar, "quit");
 }
 
@@ -402,6 +437,13 @@ static void test_a_window_makes_kills_harmless(void **state)
     kill_a_client("0", "kernels 1 0", 20, false);
 }
 
+static int set_up_three_devices(void **state)
+{
+    (void)state;
+    driver_api_make_devices("H200:24g,H200:24g,H200:24g", 1, 1);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up_devices, tear_down_devices)
@@ -419,6 +461,8 @@ int main(int argc, char **argv)
         TEST(test_a_rate_is_not_exceeded),
         TEST(test_a_lease_fences_tasks_alone),
         TEST(test_rare_launches_find_a_new_agent),
+        cmocka_unit_test_setup_teardown(test_streams_without_a_slot_are_held, set_up_three_devices,
+                                        tear_down_devices),
         TEST(test_a_child_is_held_too),
         SLICED(test_a_window_makes_kills_harmless),
     };

@@ -47,7 +47,7 @@ struct launcher {
     unsigned stream;
     unsigned grid; /* blocks of a kernel: what one costs that does not say so itself */
     uint64_t memory;
-    char *host;
+    char *host, *ptx;
 };
 
 static double now_us(void)
@@ -82,15 +82,15 @@ static char *read_file(const char *path)
 
 static int open_device(struct launcher *l, const char *ptx_path)
 {
-    char *ptx = read_file(ptx_path);
-    int r = ptx ? l->cuInit(0) : -1;
+    if (!l->ptx)
+        l->ptx = read_file(ptx_path);
+    int r = l->ptx ? l->cuInit(0) : -1;
     r = r ? r : l->cuDevicePrimaryCtxRetain(&l->context, 0);
     r = r ? r : l->cuCtxSetCurrent(l->context);
-    r = r ? r : l->cuModuleLoadData(&l->module, ptx);
+    r = r ? r : l->cuModuleLoadData(&l->module, l->ptx);
     r = r ? r : l->cuModuleGetFunction(&l->function, l->module, "gpumux_burn");
     r = r ? r : l->cuMemAlloc_v2(&l->memory, COPY_BYTES);
     l->host = calloc(1, COPY_BYTES);
-    free(ptx);
     return r;
 }
 
@@ -220,6 +220,24 @@ static int choose_stream(struct launcher *l, unsigned number)
     return number == 0 || l->streams[number] ? 0 : l->cuStreamCreate(&l->streams[number], 1);
 }
 
+/* Launches into every stream that the devices but the first can have; the answer is how many these are. */
+static int fill_devices(struct launcher *l)
+{
+    int launches = 0;
+    void *function = l->function, *context, *module, *stream;
+    for (int device = 1; l->cuDevicePrimaryCtxRetain(&context, device) == 0; device++) {
+        if (l->cuCtxSetCurrent(context) || l->cuModuleLoadData(&module, l->ptx) ||
+            l->cuModuleGetFunction(&l->function, module, "gpumux_burn") || burn(l, NULL, 1))
+            return -1;
+        for (launches++; l->cuStreamCreate(&stream, 1) == 0; launches++) {
+            if (burn(l, stream, 1))
+                return -1;
+        }
+    }
+    l->function = function;
+    return l->cuCtxSetCurrent(l->context) ? -1 : launches;
+}
+
 static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, const char *ptx_path)
 {
     if (strcmp(word, "open") == 0)
@@ -236,6 +254,8 @@ static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, co
         return l->grid = a, 0;
     if (strcmp(word, "stream") == 0)
         return choose_stream(l, a);
+    if (strcmp(word, "fill") == 0)
+        return fill_devices(l);
     if (strcmp(word, "destroy") == 0)
         return l->cuStreamDestroy_v2(l->streams[a]) || (l->streams[a] = NULL, 0);
     if (strcmp(word, "synchronize") == 0)
