@@ -114,13 +114,14 @@ enum device_mps {
 };
 
 enum device_event_kind {
-    DEVICE_SAMPLE,       /* every 200 ms: also how time passes */
-    DEVICE_XID,          /* the driver's word */
-    DEVICE_MPS,          /* the word of its watch, or the answer to MPS_CHECK and MPS_REPLACE */
-    DEVICE_SELF_TESTED,  /* the answer to SELF_TEST */
-    DEVICE_OPERATOR,     /* enables or disables it */
-    DEVICE_TENANT_CAME,  /* before it is started */
-    DEVICE_TENANT_RUNS,  /* it has begun: it is not "starting" any more */
+    DEVICE_SAMPLE,         /* every 200 ms: also how time passes */
+    DEVICE_XID,            /* the driver's word */
+    DEVICE_MPS,            /* the word of its watch, or the answer to MPS_CHECK and MPS_REPLACE */
+    DEVICE_SELF_TESTED,    /* the answer to SELF_TEST */
+    DEVICE_OPERATOR,       /* enables or disables it */
+    DEVICE_TENANT_CAME,    /* before it is started */
+    DEVICE_TENANT_CHANGED, /* it is no client of MPS after all: `came` says what it is now */
+    DEVICE_TENANT_RUNS,    /* it has begun: it is not "starting" any more */
     DEVICE_TENANT_LEFT,  /* nothing of it is left; or it was suspended, and comes again to resume */
     DEVICE_TENANT_STAYS, /* it could not be suspended */
     DEVICE_TENANT_MOVES, /* a task has to start again, here or elsewhere, for no fault of its own */

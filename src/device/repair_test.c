@@ -288,6 +288,42 @@ static void test_lost_mps_is_replaced_and_tested(void **state)
     fixture_close(&f);
 }
 
+static void test_a_replacement_that_fails_is_tried_again(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    mps(&f, DEVICE_MPS_LOST);
+    assert_int_equal(f.counts[DEVICE_ACT_MPS_REPLACE], 1);
+    mps(&f, DEVICE_MPS_LOST);
+    assert_int_equal(f.counts[DEVICE_ACT_SELF_TEST], 0);
+    assert_int_equal(device_state(f.d), DEVICE_DISABLED);
+    fixture_forget(&f);
+    pass(&f, 10000);
+    assert_int_equal(f.counts[DEVICE_ACT_MPS_REPLACE], 1);
+    fixture_close(&f);
+}
+
+static void test_one_that_does_without_mps_faults_for_itself(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    came(&f, 2, WORKLOAD_TASK, false);
+    for (uint64_t i = 1; i <= 2; i++)
+        step(&f, &(struct device_event){.kind = DEVICE_TENANT_CHANGED,
+                                        .now_ms = f.now_ms,
+                                        .came = &(const struct device_tenant_info){
+                                            .workload = i, .attempt = 1, .isolated = true}});
+    xid(&f, 31);
+    assert_int_equal(f.counts[DEVICE_ACT_END], 0);
+    assert_int_equal(verdict(&f, 1, true), VERDICT_GUILTY);
+    left(&f, 1, true);
+    assert_int_equal(verdict(&f, 2, true), VERDICT_OWN);
+    fixture_close(&f);
+}
+
 static void test_a_client_that_stays_does_not_keep_mps_from_being_replaced(void **state)
 {
     struct fixture f;
@@ -424,6 +460,8 @@ int main(void)
         cmocka_unit_test(test_any_other_xid_is_an_event),
         cmocka_unit_test(test_a_fault_with_nobody_there_is_an_event),
         cmocka_unit_test(test_lost_mps_is_replaced_and_tested),
+        cmocka_unit_test(test_a_replacement_that_fails_is_tried_again),
+        cmocka_unit_test(test_one_that_does_without_mps_faults_for_itself),
         cmocka_unit_test(test_a_client_that_stays_does_not_keep_mps_from_being_replaced),
         cmocka_unit_test(test_a_server_that_stays_faulted_is_lost),
         cmocka_unit_test(test_a_repair_goes_on_with_the_next_agent),

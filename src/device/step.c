@@ -131,6 +131,15 @@ static void tenant_came(struct device_monitor *d, const struct device_tenant_inf
                      d->cause[0] ? ": " : "", d->cause);
 }
 
+static void tenant_changed(struct device_monitor *d, const struct device_tenant_info *info)
+{
+    struct tenant *t = tenant_find(d, info->workload, info->attempt);
+    if (!t)
+        return;
+    t->info.isolated = info->isolated;
+    t->info.suspendable = info->suspendable;
+}
+
 static void tenant_left(struct device_monitor *d, uint64_t workload, int attempt, bool failed)
 {
     struct tenant *t = tenant_find(d, workload, attempt);
@@ -210,6 +219,9 @@ void device_step(struct device_monitor *d, const struct device_event *event,
         break;
     case DEVICE_TENANT_CAME:
         tenant_came(d, event->came);
+        break;
+    case DEVICE_TENANT_CHANGED:
+        tenant_changed(d, event->came);
         break;
     case DEVICE_TENANT_RUNS:
         tenant_runs(d, event->tenant.workload, event->tenant.attempt);

@@ -332,10 +332,12 @@ static void answer_for_mps(struct monitor *m, int device)
     if (asked_ms == 0 || (a->mps && !mps_is_well_since(a->mps, uuid, asked_ms)))
         return;
     m->mps_asked_ms[device] = 0;
-    bool faulted = a->mps && mps_state_of(a->mps, uuid) == MPS_FAULTED;
+    enum mps_state state = a->mps ? mps_state_of(a->mps, uuid) : MPS_READY;
     step(m, device,
          (struct device_event){.kind = DEVICE_MPS,
-                               .mps = faulted ? DEVICE_MPS_FAULTED : DEVICE_MPS_READY});
+                               .mps = state == MPS_FAULTED  ? DEVICE_MPS_FAULTED
+                                      : state == MPS_FAILED ? DEVICE_MPS_LOST
+                                                            : DEVICE_MPS_READY});
 }
 
 static void look_at_self_test(struct monitor *m, int device)
@@ -399,7 +401,10 @@ void monitor_mps(struct agent *a, const char *uuid, enum mps_state state, const 
         return;
     (void)snprintf(said, sizeof said, "MPS: %.100s", text);
     if (state == MPS_FAILED)
-        (void)snprintf(said, sizeof said, "without MPS, its workloads take turns: %.80s", text);
+        (void)snprintf(said, sizeof said, "%s: %.80s",
+                       device_needs_test(m->devices[d]) ? "MPS cannot be replaced"
+                                                        : "without MPS, its workloads take turns",
+                       text);
     if (state == MPS_FAILED || state == MPS_FAULTED)
         note(m, d, state == MPS_FAILED, said);
     if (state == MPS_BROKEN)
@@ -517,6 +522,15 @@ void monitor_came(struct run *r, const struct grant *grant, const struct terms *
                                           .suspendable = terms->suspendable,
                                           .suspect = grant->suspect};
     come(r);
+}
+
+void monitor_isolated(struct run *r, const struct terms *terms)
+{
+    r->tenancy.info.isolated = true;
+    r->tenancy.info.suspendable = terms->suspendable;
+    for (int i = 0; r->tenancy.there && i < r->tenancy.device_count; i++)
+        step(r->agent->monitor, r->tenancy.devices[i],
+             (struct device_event){.kind = DEVICE_TENANT_CHANGED, .came = &r->tenancy.info});
 }
 
 /* "GPU-a,GPU-b", as the attempt has it in its environment. */

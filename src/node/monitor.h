@@ -51,6 +51,9 @@ bool monitor_doubts(struct run *r, bool failed);
 /* Nothing of it is left: it is no tenant any more, and r->tenancy has the verdict. */
 void monitor_left(struct run *r, bool failed);
 
+/* It is no client of MPS after all. */
+void monitor_isolated(struct run *r, const struct terms *terms);
+
 /* It was suspended: it is no tenant until it returns. */
 void monitor_suspended(struct run *r);
 /* Its device wanted it off, and it could not be suspended. */

@@ -536,10 +536,18 @@ void mps_sweep(struct mps *m, const struct device *devices, int count)
     }
 }
 
+static enum mps_state state_of(struct mps_daemon *d)
+{
+    pthread_mutex_lock(&d->mutex);
+    enum mps_state state = d->state;
+    pthread_mutex_unlock(&d->mutex);
+    return state;
+}
+
 static int use(struct error *e, struct mps *m, const char *uuid, bool was_there)
 {
     struct mps_daemon *d = find(m, uuid);
-    if (d && d->told == MPS_FAILED && d->uses == 0) {
+    if (d && d->uses == 0 && state_of(d) == MPS_FAILED) {
         daemon_free(d); /* it may be possible by now */
         d = NULL;
     }
@@ -579,11 +587,15 @@ enum mps_state mps_state_of(const struct mps *m, const char *uuid)
     struct mps_daemon *d = find(m, uuid);
     if (!d)
         return MPS_OFF;
-    pthread_mutex_lock(&d->mutex);
-    enum mps_state state = d->state;
-    pthread_mutex_unlock(&d->mutex);
+    enum mps_state state = state_of(d);
     bool comes_back = d->uses > 0 && (state == MPS_DRAINING || state == MPS_OFF);
     return comes_back ? MPS_STARTING : state;
+}
+
+bool mps_has_failed(const struct mps *m, const char *uuid)
+{
+    struct mps_daemon *d = find(m, uuid);
+    return d && d->uses > 0 && state_of(d) == MPS_FAILED;
 }
 
 bool mps_terminate(struct mps *m, const char *uuid, const pid_t *pids, size_t count)

@@ -33,7 +33,7 @@ enum mps_state {
     MPS_FAULTED, /* a client faulted: it takes nobody new until all have left */
     MPS_SILENT,  /* it did not answer in time; it may have been slow */
     MPS_BROKEN, /* it, or its server, is gone or silent: its clients are lost, a new one is on its way */
-    MPS_FAILED, /* it cannot be started: its device is time-sliced; tried again for the next attempt */
+    MPS_FAILED, /* it cannot be started: its device is time-sliced; tried again when all who were told so have left */
     MPS_DRAINING,
 };
 const char *mps_state_name(enum mps_state state);
@@ -64,10 +64,13 @@ int mps_use(struct error *e, struct mps *m, const char *uuid);
 int mps_use_again(struct error *e, struct mps *m, const char *uuid);
 void mps_release(struct mps *m, const char *uuid);
 enum mps_state mps_state_of(const struct mps *m, const char *uuid);
+/* It is not tried again yet: who comes now does without. */
+bool mps_has_failed(const struct mps *m, const char *uuid);
 /* The directory that a client finds its daemon by. False: too long for a socket. */
 bool mps_directory(const char *directory, const char *uuid, char *path, size_t size);
 
-/* The daemon answered for all it has after this moment (boot clock); or there is none. Else it is asked soon. */
+/* The daemon answered for all it has after this moment (boot clock); or there is none, also because it cannot be
+ * started. Else it is asked soon. */
 bool mps_is_well_since(struct mps *m, const char *uuid, int64_t since_ms);
 
 /* Ends the GPU work of these processes, so that killing them harms nobody else. Done soon: on_terminated() follows.

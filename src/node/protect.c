@@ -79,13 +79,33 @@ static void start_waiting(struct agent *a, const char *uuid)
     }
 }
 
+/* The next agent finds them there. */
+static int save_terms(struct error *e, const struct run *r, const struct terms *terms)
+{
+    struct str text;
+    str_init(&text, TERMS_FILE_MAX);
+    int result = terms_write(terms, &text);
+    if (result < 0)
+        error_set(e, ERR_TOO_LARGE, "its terms are too large");
+    else
+        result = durable_replace(e, r->agent->terms_fd, r->name, str_text(&text), text.length);
+    str_done(&text);
+    return result;
+}
+
 /* They run all the same, in turns: what they were told to find is not there. */
 static void do_without(struct agent *a, const char *uuid, const char *why)
 {
     list_for_each (it, &a->runs) {
         struct run *r = list_entry(it, struct run, link);
-        if (r->pending && is_on(r, uuid))
-            ward_lose_mps(r->ward, why);
+        struct error e = {0};
+        if (!r->pending || !is_on(r, uuid))
+            continue;
+        ward_lose_mps(r->ward, why);
+        if (save_terms(&e, r, ward_terms(r->ward)) < 0)
+            log_write(a->log, LOG_ERROR, "cannot record that an attempt runs without MPS",
+                      "attempt=%s error=\"%s\"", r->name, e.text);
+        monitor_isolated(r, ward_terms(r->ward));
     }
     start_waiting(a, uuid);
 }
@@ -148,6 +168,8 @@ static const char *why_without_mps(const struct agent *a, const struct grant *gr
         return "it has its device to itself";
     if (!protect_mps_path(a, grant->devices[0], path, sizeof path))
         return "the path of the node's state is too long for a socket";
+    if (mps_has_failed(a->mps, grant->devices[0]))
+        return "MPS cannot be started";
     return NULL;
 }
 
@@ -166,7 +188,7 @@ bool protect_must_wait(const struct run *r)
 {
     enum mps_state state =
         r->uses_mps ? mps_state_of(r->agent->mps, ward_terms(r->ward)->devices[0]) : MPS_READY;
-    return state != MPS_READY && state != MPS_FAILED;
+    return state != MPS_READY; /* if it fails, whoever waits is told */
 }
 
 bool protect_doubts(struct run *r, const struct attempt_report *exit)
@@ -365,8 +387,7 @@ void protect_decide(const struct agent *a, const struct grant *grant, struct ter
     ret->has_mps = !without;
     str_copy(ret->without_mps, sizeof ret->without_mps, without ? without : "");
     ret->resumable = grant->spec->resume.count > 0;
-    ret->suspendable =
-        needs->kind == WORKLOAD_TASK && !ret->has_mps && grant->spec->resume.count == 0;
+    ret->suspendable = terms_are_suspendable(ret);
     divide_share(a, ret);
 }
 
@@ -390,16 +411,9 @@ static int make_ward(struct error *e, struct run *r, const struct terms *terms, 
 
 int protect_begin(struct error *e, struct run *r, const struct terms *terms)
 {
-    struct str text;
     if (terms->device_count == 0)
         return 0;
-    str_init(&text, TERMS_FILE_MAX);
-    int result = terms_write(terms, &text);
-    if (result < 0)
-        error_set(e, ERR_TOO_LARGE, "its terms are too large");
-    else
-        result = durable_replace(e, r->agent->terms_fd, r->name, str_text(&text), text.length);
-    str_done(&text);
+    int result = save_terms(e, r, terms);
     return result < 0 ? result : make_ward(e, r, terms, -1, false);
 }
 

@@ -6,6 +6,11 @@
 
 #include "wire/json_writer.h"
 
+bool terms_are_suspendable(const struct terms *terms)
+{
+    return terms->kind == WORKLOAD_TASK && !terms->has_mps && !terms->resumable;
+}
+
 int terms_share_percent(const struct terms *terms)
 {
     return terms->share_percent > 0 ? terms->share_percent : terms->share_max_percent;

@@ -28,6 +28,8 @@ struct terms {
     bool suspendable; /* a task without a resume command: evicted, it is suspended if that can be */
 };
 
+/* Evicted, it can be suspended: a client of MPS cannot, and who can resume does not need to. */
+bool terms_are_suspendable(const struct terms *terms);
 /* What it starts with, where MPS keeps it. */
 int terms_share_percent(const struct terms *terms);
 

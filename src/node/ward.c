@@ -308,6 +308,9 @@ void ward_lose_mps(struct ward *w, const char *why)
 {
     w->terms.has_mps = false;
     str_copy(w->terms.without_mps, sizeof w->terms.without_mps, why);
+    w->terms.share_percent = 0; /* only MPS would have kept it */
+    w->terms.share_why[0] = '\0';
+    w->terms.suspendable = terms_are_suspendable(&w->terms);
     wards_update_limits(w->registrar);
 }
 

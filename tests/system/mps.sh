@@ -98,12 +98,62 @@ ends "$first" failed
 stop
 alive "$pid" && fail "left behind"
 
-echo "-- without a program that starts it: in turns, and it says so"
+echo "-- without a program that starts it: in turns, and it says so, also to who comes later"
+in_turns() { [[ $(field "$1" enforcement) == *"share by the rate of its launches: time-sliced"* ]]; }
+limit_is() { [ "$(field "$1" "usage.protection.limits[name=$2].value")" = "$3" ]; }
 up --set mps_control=/bin/false
 first=$(submit "$(gpus '{"share": 30}')")
 wait_field "$first" state running
-wait_until "it says so" eval '[[ $(field "$first" enforcement) == *time-sliced* ]]'
 wait_until "it is an event" told "device_alarm.*without MPS, its workloads take turns"
+second=$(submit "$(gpus '{"share": 30}')")
+wait_field "$second" state running
+for id in "$first" "$second"; do
+    wait_until "$id says so" in_turns "$id"
+    wait_until "$id is held to its share by its launches" limit_is "$id" rate_permille 300
+done
+[ "$(field "$first" 'devices[0]')" = "$(field "$second" 'devices[0]')" ] || fail "not on one device"
+
+echo "-- and the next agent knows; what one of them does to itself does not end the other"
+crash
+up --set mps_control=/bin/false
+in_turns "$first" || fail "$(show "$first")"
+its_burn() { local pid; for pid in $(our_burns); do grep -qszxF "GPUMUX_WORKLOAD_ID=$1" "/proc/$pid/environ" && echo "$pid"; done; }
+faults() { GPUMUX_EMU=$state/emu/devices "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$(device_of "$1")" illegal-address "$(its_burn "$1" | head -n 1)"; }
+device_of() { api GET /v1/nodes "nodes[0].devices[uuid=$(field "$1" 'devices[0]')].index"; }
+wait_until "the first faults" faults "$first"
+wait_until "it is tried again" at_attempt "$first" 2
+has "$second" state running && has "$second" attempt 1 || fail "its neighbour was ended: $(show "$second")"
+! told "MPS was lost" > /dev/null || fail "there was none to lose"
+for id in "$first" "$second"; do
+    cancel "$id"
+    ends "$id" cancelled
+done
+stop
+
+echo "-- one that cannot be replaced leaves its device disabled until it can"
+mkdir -m 777 "$work/t"
+cat > "$work/control" <<END
+#!/bin/sh
+[ ! -e $work/t/broken ] || exit 1
+exec $GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control "\$@"
+END
+chmod 755 "$work/control"
+up --set mps_control="$work/control"
+first=$(submit "$(gpus '{}')")
+wait_field "$first" state running
+follow "$first"
+index=$(device_of "$first")
+pid=$(daemon_of "$part")
+alive "$pid" || fail "no daemon"
+touch "$work/t/broken"
+kill -KILL "$pid"
+wait_until "it is tried in vain" told "device_alarm.*MPS cannot be replaced"
+pause 0.5 # for two looks of the watch
+[ "$(device "$index" state)" = disabled ] || fail "it is $(device "$index" state)"
+! told "self-test passed" > /dev/null || fail "without MPS, its self-test passed"
+rm "$work/t/broken"
+wait_until "it was replaced, and tested" told "MPS was replaced, and the self-test passed"
+wait_until "the task runs again" at_attempt "$first" 2
 cancel "$first"
 ends "$first" cancelled
 stop
