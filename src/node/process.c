@@ -169,6 +169,12 @@ uint64_t process_start(pid_t pid)
     return read_stat(pid, &process) ? process.start : 0;
 }
 
+bool process_is_alive(pid_t pid)
+{
+    struct process process;
+    return read_stat(pid, &process) && !process.zombie;
+}
+
 bool process_descends(pid_t pid, pid_t root)
 {
     struct process process;

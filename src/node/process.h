@@ -31,6 +31,8 @@ size_t process_table_mark_tree(struct process_table *table, pid_t root);
 
 /* One process's start time, which with its pid names it for ever; 0 if it is gone. */
 uint64_t process_start(pid_t pid);
+/* It runs: one that has ended does not, also while nobody has reaped it. */
+bool process_is_alive(pid_t pid);
 /* Is it a child of root, or of one of its children, and so on? */
 bool process_descends(pid_t pid, pid_t root);
 /* This boot's id. False only where /proc is missing. */

@@ -264,6 +264,64 @@ static void test_death(void **state)
     free(sample);
 }
 
+static void show_memory(struct fixture *f, struct gpu_sample *sample, pid_t pid, uint64_t bytes)
+{
+    sample->taken_ms = (sample->taken_ms ? sample->taken_ms : clock_boot_ms()) + 1000;
+    sample->process_count = bytes > 0;
+    sample->processes[0] = (struct gpu_process){.pid = pid, .memory_used_bytes = bytes};
+    registrar_measure(f->registrar, sample);
+}
+
+static void test_what_the_dead_held_is_free_when_the_device_says_so(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct client c;
+    struct gpu_sample *sample = calloc(1, sizeof *sample);
+    sample->device_count = 1;
+    str_copy(sample->devices[0].uuid, sizeof sample->devices[0].uuid, UUID);
+    pid_t pid = start_holder(f, "7.1", 8 * MIB, &c);
+    kill(pid, SIGKILL);
+    int64_t until_ms = clock_boot_ms() + PATIENCE_MS;
+    while (!registrar_waits(f->registrar)) {
+        turn(f);
+        assert_true(clock_boot_ms() < until_ms);
+    }
+    show_memory(f, sample, pid, 8 * MIB); /* its parent does not wait for it */
+    assert_int_equal(c.ledger->held_bytes[0][0], 8 * MIB);
+    show_memory(f, sample, pid, 0);
+    assert_int_equal(c.ledger->held_bytes[0][0], 0);
+    end_process(pid);
+    leave(&c);
+    ward_free(w);
+    free(sample);
+}
+
+static void test_what_another_program_holds_is_not_of_before(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct client before, after;
+    struct gpu_sample *sample = calloc(1, sizeof *sample);
+    sample->device_count = 1;
+    str_copy(sample->devices[0].uuid, sizeof sample->devices[0].uuid, UUID);
+    join(f, "7.1", &before);
+    before.ledger->held_bytes[0][before.slot] = 8 * MIB;
+    join(f, "7.1", &after); /* as after an exec */
+    assert_int_equal(after.slot, 1);
+    assert_true(registrar_waits(f->registrar));
+    after.ledger->held_bytes[0][after.slot] = MIB;
+    show_memory(f, sample, getpid(), MIB);
+    assert_int_equal(after.ledger->held_bytes[0][before.slot], 0);
+    assert_int_equal(after.ledger->held_bytes[0][after.slot], MIB);
+    leave(&before);
+    leave(&after);
+    ward_free(w);
+    free(sample);
+}
+
 /* A file that stands for a device's. Its lock lasts until the last descriptor of this opening of it is closed. */
 static int open_file(const struct fixture *f, char path[96])
 {
@@ -476,6 +534,8 @@ int main(void)
         CASE(test_pages_and_seals),
         CASE(test_refusals),
         CASE(test_death),
+        CASE(test_what_the_dead_held_is_free_when_the_device_says_so),
+        CASE(test_what_another_program_holds_is_not_of_before),
         CASE(test_files_outlive_their_process_until_its_work_is_done),
         CASE(test_files_are_not_kept_without_mps),
         CASE(test_neighbours),

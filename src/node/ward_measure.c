@@ -46,12 +46,12 @@ static void measure_beyond(struct member *m, const struct gpu_sample *sample, bo
     }
 }
 
-/* A pid that lives again is another process. */
+/* A pid that lives is another process by now, or has become another program, which holds nothing of before. */
 static bool is_free_again(const struct slot *slot, const struct gpu_sample *sample)
 {
     if (sample->taken_ms <= slot->died_ms)
         return false;
-    return used_by(sample, slot->pid, NULL) == 0 || process_start(slot->pid) != 0;
+    return used_by(sample, slot->pid, NULL) == 0 || process_is_alive(slot->pid);
 }
 
 static void drain(struct ward *w, const struct gpu_sample *sample)
