@@ -12,6 +12,8 @@
  */
 #include <event2/event.h>
 #include <event2/listener.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -136,6 +138,42 @@ static void round_act(struct control *c, struct list *deferred, int result,
     }
 }
 
+static void lines_drop(struct list *lines)
+{
+    list_for_each_safe (it, lines) {
+        list_remove(it);
+        free(list_entry(it, struct log_line, link));
+    }
+}
+
+static void lines_write(struct control *c, struct list *lines)
+{
+    list_for_each (it, lines) {
+        const struct log_line *line = list_entry(it, struct log_line, link);
+        log_write(c->log, LOG_INFO, line->message, "%s", line->fields);
+    }
+    lines_drop(lines);
+}
+
+int control_log_later(struct control *c, const char *message, const char *fields, ...)
+{
+    if (!c->log || c->log->level < LOG_INFO)
+        return 0;
+    va_list args, again;
+    va_start(args, fields);
+    va_copy(again, args);
+    size_t bytes = (size_t)vsnprintf(NULL, 0, fields, args) + 1;
+    struct log_line *line = malloc(sizeof *line + bytes);
+    if (line) {
+        line->message = message;
+        (void)vsnprintf(line->fields, bytes, fields, again);
+        list_append(&c->filling.lines, &line->link);
+    }
+    va_end(again);
+    va_end(args);
+    return line ? 0 : -ERR_NO_MEMORY;
+}
+
 /* Never later than it was set to: a step every few milliseconds must not put it off for ever. */
 static void tick_arm(struct control *c)
 {
@@ -167,6 +205,7 @@ static void round_flush(struct control *c)
     struct store_batch *batch = c->filling.batch;
     c->filling.batch = next;
     list_move_all(&c->filling.deferred, &c->committing);
+    list_move_all(&c->filling.lines, &c->committing_lines);
     c->committing_requests = c->filling.requests;
     c->committing_since_us = clock_boot_us();
     c->filling.requests = 0;
@@ -202,8 +241,11 @@ static void rebuild(struct control *c)
  */
 static void round_give_up(struct control *c, const struct error *error)
 {
+    log_write(c->log, LOG_ERROR, "what was not stored yet is given up", "why=\"%s\" requests=%zu",
+              error->text, c->filling.requests);
     c->filling.requests = 0;
     c->gather_target = 0;
+    lines_drop(&c->filling.lines);
     round_act(c, &c->filling.deferred, -error->code, error);
     store_batch_clear(c->filling.batch);
     if (committer_busy(c->committer))
@@ -228,12 +270,15 @@ static void on_committed(void *arg, int result, const struct error *error)
     struct control *c = arg;
     if (result < 0) {
         c->commits_failed++;
-        log_write(c->log, LOG_ERROR, "commit failed", "why=\"%s\"", error->text);
+        log_write(c->log, LOG_ERROR, "commit failed", "why=\"%s\" requests=%zu", error->text,
+                  c->committing_requests);
+        lines_drop(&c->committing_lines);
         /* What was decided since then stands on what was not stored: it fails with it. */
         round_act(c, &c->committing, result, error);
         round_give_up(c, error);
         return;
     }
+    lines_write(c, &c->committing_lines);
     round_act(c, &c->committing, 0, NULL);
     gather_begin(c);
     watchers_wake(c);
@@ -305,9 +350,11 @@ static int store_event_of(struct control *c, const struct cluster_action *a, int
                                 .node = a->node ? a->node : "",
                                 .what = a->what,
                                 .text = a->text};
-    log_write(c->log, LOG_INFO, a->what, "workload=%llu attempt=%d node=%s text=\"%s\"",
-              (unsigned long long)a->workload, a->attempt, event.node, a->text);
-    return store_batch_event(c->filling.batch, &event);
+    int r = store_batch_event(c->filling.batch, &event);
+    if (r < 0)
+        return r;
+    return control_log_later(c, a->what, "workload=%llu attempt=%d node=%s text=\"%s\"",
+                             (unsigned long long)a->workload, a->attempt, event.node, a->text);
 }
 
 static int book_store(struct control *c, const struct cluster_action *a, int64_t wall_ms)
@@ -478,7 +525,9 @@ int control_new(struct error *e, struct event_base *base, const struct control_o
     list_init(&c->tokens);
     list_init(&c->joinings);
     list_init(&c->filling.deferred);
+    list_init(&c->filling.lines);
     list_init(&c->committing);
+    list_init(&c->committing_lines);
     hash_map_init(&c->requests);
     cluster_actions_init(&c->actions);
     c->learning = learning_new();
@@ -542,6 +591,8 @@ void control_free(struct control *c)
         evconnlistener_free(c->node_listener);
     deferred_free_all(&c->filling.deferred);
     deferred_free_all(&c->committing);
+    lines_drop(&c->filling.lines);
+    lines_drop(&c->committing_lines);
     store_batch_free(c->filling.batch);
     cluster_free(c->cluster);
     cluster_actions_done(&c->actions);

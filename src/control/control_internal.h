@@ -59,11 +59,19 @@ struct deferred {
     struct attempt placed;
 };
 
+/* A line of the log that waits for the commit of what it tells. */
+struct log_line {
+    struct list link;
+    const char *message;
+    char fields[];
+};
+
 /* Steps that will be committed together, and what follows then. */
 struct round {
     struct store_batch *batch;
     size_t requests;      /* that will be answered then */
     struct list deferred; /* struct deferred */
+    struct list lines;    /* struct log_line */
 };
 
 /* Who waits for a REPLY of the cluster, or for a node's answer. */
@@ -111,7 +119,8 @@ struct control {
     struct store *store;
     struct committer *committer;
     struct round filling;
-    struct list committing; /* struct deferred, of the batch that the store thread has */
+    struct list committing;       /* struct deferred, of the batch that the store thread has */
+    struct list committing_lines; /* struct log_line, of the same */
     size_t committing_requests;
     int64_t committing_since_us;
     size_t gather_target; /* > 0: the next commit waits for that many requests, or for `gather` */
@@ -166,6 +175,10 @@ int control_step(struct control *c, struct cluster_event *event);
  * `booked`. w (NULL: nobody) gets its reply after the commit. -ERR_NO_MEMORY: it was not all added;
  * the round is given up as after a failed commit, and w is still the caller's. */
 int control_commit(struct control *c, struct waiter *w, int booked);
+/* As log_write at LOG_INFO, once the filling round is durable; never if that fails. The message is
+ * borrowed until then. -ERR_NO_MEMORY */
+int control_log_later(struct control *c, const char *message, const char *fields, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Registers a waiter for http; its number goes into the event. NULL: out of memory. */
 struct waiter *waiter_new(struct control *c, struct http_request *http);
 void waiter_free(struct waiter *w);

@@ -63,7 +63,7 @@ struct fixture {
     struct log log;
     struct event_base *base;
     struct control *control;
-    struct http_client *first, *second;
+    struct http_client *first, *second, *third;
 };
 
 static int open_fixture(void **state)
@@ -89,6 +89,7 @@ static int open_fixture(void **state)
         fail_msg("%s", e.text);
     f->first = http_client_new(f->api_socket);
     f->second = http_client_new(f->api_socket);
+    f->third = http_client_new(f->api_socket);
     *state = f;
     return 0;
 }
@@ -100,6 +101,7 @@ static int close_fixture(void **state)
     booking_fails = false;
     http_client_free(f->first);
     http_client_free(f->second);
+    http_client_free(f->third);
     control_free(f->control);
     event_base_free(f->base);
     close(f->log.fd);
@@ -135,6 +137,15 @@ static void expect(struct fixture *f, struct http_client *client, int status, co
                  body);
 }
 
+static bool log_says(const struct fixture *f, const char *text)
+{
+    static char log[LOG_MAX];
+    ssize_t length = pread(f->log.fd, log, sizeof log - 1, 0);
+    assert_true(length >= 0);
+    log[length] = '\0';
+    return strstr(log, text) != NULL;
+}
+
 /* ---- tests ---- */
 
 static void a_commit_under_way_outlives_a_round_that_is_given_up(void **state)
@@ -145,17 +156,25 @@ static void a_commit_under_way_outlives_a_round_that_is_given_up(void **state)
     while (!committer_busy(f->control->committer))
         event_base_loop(f->base, EVLOOP_ONCE);
 
-    booking_fails = true;
     post(f->second, "/v1/workloads", SPEC("dropped"));
-    expect(f, f->second, 503, "");
+    while (f->control->filling.requests == 0)
+        event_base_loop(f->base, EVLOOP_ONCE);
+    booking_fails = true;
+    post(f->third, "/v1/workloads", SPEC("failing"));
+    expect(f, f->third, 503, "");
+    expect(f, f->second, 503, "out of memory");
     booking_fails = false;
     post(f->second, "/v1/workloads", SPEC("refused"));
     expect(f, f->second, 503, "");
     assert_true(committer_busy(f->control->committer));
+    assert_true(log_says(f, "given up why=\"out of memory\" requests=1"));
+    assert_false(log_says(f, "submitted workload=1")); /* it may fail still */
     hold_commits(false);
 
     expect(f, f->first, 201, "\"id\":1,\"name\":\"kept\"");
     assert_int_equal(f->control->rebuilds, 1);
+    assert_true(log_says(f, "submitted workload=1 attempt=0 node= text=\"kept\""));
+    assert_false(log_says(f, "dropped"));
     post(f->second, "/v1/workloads", SPEC("next"));
     expect(f, f->second, 201, "\"id\":2,\"name\":\"next\"");
     /* The cluster knows it: else this were a workload that nobody can start or end. */

@@ -109,9 +109,11 @@ static int book_event(struct control *c, const struct token *t, const char *what
              role_of(t), t->account[0] ? " of " : "", t->account, who);
     struct store_event event = {
         .wall_ms = clock_wall_ms(), .node = node, .what = what, .text = text};
-    log_write(c->log, LOG_INFO, what, "token=%llu role=%s account=%s by=%s node=%s",
-              (unsigned long long)t->id, role_of(t), t->account, who, node);
-    return store_batch_event(c->filling.batch, &event);
+    int r = store_batch_event(c->filling.batch, &event);
+    if (r < 0)
+        return r;
+    return control_log_later(c, what, "token=%llu role=%s account=%s by=%s node=%s",
+                             (unsigned long long)t->id, role_of(t), t->account, who, node);
 }
 
 static int book_new(struct control *c, const struct token *t)

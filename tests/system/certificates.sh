@@ -96,6 +96,7 @@ for _ in 1 2 3 4 5; do
         -key "$work/twin/node/node.key" < "$work/hello" > /dev/null 2>&1 || true
 done
 wait_until "it is away again" is_away twin
+new_token > /dev/null # is durable after all of that, which is in the log then
 joined=$(grep -c 'node_joined.*node=twin' "$control_log")
 (cd "$work/twin" && cat ../hello && exec sleep 1000) | openssl s_client -connect "localhost:$port" -quiet -alpn gpumux-node/1 \
     -cert "$work/twin/node/node.pem" -key "$work/twin/node/node.key" > "$work/dead" 2> /dev/null &
