@@ -2,7 +2,7 @@
 #include "shim/process.h"
 
 /* No lock: a place is taken and left by exchanges, and two threads with the same new context may take one each. */
-static void add(struct busy *busy, CUcontext context)
+void busy_add(struct busy *busy, CUcontext context)
 {
     for (int i = 0; i < BUSY_MAX; i++) {
         CUcontext there = atomic_load_explicit(&busy->places[i], memory_order_relaxed);
@@ -22,18 +22,20 @@ void busy_note(struct process *p)
     if (p->calls.real.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context ||
         context == atomic_load_explicit(&p->busy.last, memory_order_relaxed))
         return;
-    add(&p->busy, context);
+    busy_add(&p->busy, context);
     atomic_store_explicit(&p->busy.last, context, memory_order_relaxed);
 }
 
-void busy_forget(struct busy *busy, CUcontext context)
+bool busy_forget(struct busy *busy, CUcontext context)
 {
+    bool was_there = false;
     atomic_store(&busy->last, NULL);
     for (int i = 0; i < BUSY_MAX; i++) {
         CUcontext there = atomic_load(&busy->places[i]);
         if (there && (!context || there == context))
-            atomic_compare_exchange_strong(&busy->places[i], &there, NULL);
+            was_there |= atomic_compare_exchange_strong(&busy->places[i], &there, NULL);
     }
+    return was_there;
 }
 
 void busy_synchronize(struct process *p)

@@ -1,9 +1,10 @@
 /*
  * The contexts that the process has launched into: where work may be outstanding. A context is there from its first
- * launch on, until it is destroyed; with the primary ones, which are counted, until one who holds it lets go.
+ * launch on, until it is destroyed.
  */
 #pragma once
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "shim/cuda_types.h"
 
@@ -18,7 +19,8 @@ struct busy {
 
 /* At every launch. */
 void busy_note(struct process *p);
-/* Before it is destroyed. NULL: whichever may be. */
-void busy_forget(struct busy *busy, CUcontext context);
+/* Before it may be destroyed. NULL: whichever may be. True: it was there, and is to be added again if it lives on. */
+bool busy_forget(struct busy *busy, CUcontext context);
+void busy_add(struct busy *busy, CUcontext context);
 /* Waits until they have nothing left to do. Not in a handler of a signal. */
 void busy_synchronize(struct process *p);

@@ -223,56 +223,76 @@ static void forget(struct process *p, CUcontext context, int device)
     (void)pools_settle(p);
 }
 
-/* Whoever waits for the context's work must not be found with it. NULL: whichever. */
-static struct process *end_begin(CUcontext context)
+/* Whoever waits for the context's work must not be found with it. NULL: whichever. True: it was busy. */
+static bool begin_end(struct process *p, CUcontext context)
 {
-    struct process *p = process_enter();
-    if (process_is_ready(p)) {
-        exit_hold(p);
-        busy_forget(&p->busy, context);
-    }
-    return p;
+    exit_hold(p);
+    return busy_forget(&p->busy, context);
+}
+
+static CUresult end_own(struct process *p, CUcontext context, CUresult (*call)(CUcontext))
+{
+    struct allocation made;
+    if (!process_is_ready(p))
+        return call(context);
+    bool was_busy = context && begin_end(p, context);
+    bool is_known = allocations_take(&p->allocations, (uint64_t)(uintptr_t)context, &made);
+    CUresult r = call(context);
+    if (was_busy && r != CUDA_SUCCESS)
+        busy_add(&p->busy, context);
+    if (is_known && r == CUDA_SUCCESS)
+        forget(p, context, made.device);
+    else if (is_known && !allocations_add(&p->allocations, &made))
+        process_count(p, STATUS_allocations_uncounted, 1);
+    return r;
 }
 
 #define DESTROYING(call)                                                                           \
     CUresult hook_##call(CUcontext context)                                                        \
     {                                                                                              \
-        struct process *p = end_begin(context);                                                    \
-        struct allocation made;                                                                    \
-        bool is_known = process_is_ready(p) &&                                                     \
-                        allocations_take(&p->allocations, (uint64_t)(uintptr_t)context, &made);    \
-        CUresult r = p->calls.real.call(context);                                                  \
-        if (is_known && r == CUDA_SUCCESS)                                                         \
-            forget(p, context, made.device);                                                       \
-        else if (is_known && !allocations_add(&p->allocations, &made))                             \
-            process_count(p, STATUS_allocations_uncounted, 1);                                     \
-        return r;                                                                                  \
+        struct process *p = process_enter();                                                       \
+        return end_own(p, context, p->calls.real.call);                                            \
     }
 DESTROYING(cuCtxDestroy)
 DESTROYING(cuCtxDestroy_v2)
 DESTROYING(cuCtxDetach)
 
-/* The last release ends it, and so does a reset. */
+/* The last release ends it, and so does a reset; with any other it lives on, and its work has to be waited for. */
+static CUresult end_primary(struct process *p, CUdevice device, CUresult (*call)(CUdevice))
+{
+    if (!process_is_ready(p) || !is_primary_there(p, device))
+        return call(device);
+    int index = devices_index(p, device);
+    CUcontext context = index >= 0 ? atomic_load(&p->contexts.primaries[index]) : NULL;
+    bool was_busy = begin_end(p, context);
+    CUresult r = call(device);
+    if (is_primary_there(p, device)) {
+        if (was_busy && context)
+            busy_add(&p->busy, context);
+        return r;
+    }
+    context = index >= 0 ? atomic_exchange(&p->contexts.primaries[index], NULL) : NULL;
+    if (context)
+        forget(p, context, index);
+    return r;
+}
+
 #define RELEASING(call)                                                                            \
     CUresult hook_##call(CUdevice device)                                                          \
     {                                                                                              \
-        struct process *p = end_begin(NULL);                                                       \
-        bool was_there = process_is_ready(p) && is_primary_there(p, device);                       \
-        CUresult r = p->calls.real.call(device);                                                   \
-        int index = was_there && !is_primary_there(p, device) ? devices_index(p, device)           \
-                                                              : DEVICES_NO_CONTEXT;                \
-        CUcontext context =                                                                        \
-            index >= 0 ? atomic_exchange(&p->contexts.primaries[index], NULL) : NULL;              \
-        if (context)                                                                               \
-            forget(p, context, index);                                                             \
-        return r;                                                                                  \
+        struct process *p = process_enter();                                                       \
+        return end_primary(p, device, p->calls.real.call);                                         \
     }
 RELEASING(cuDevicePrimaryCtxRelease)
 RELEASING(cuDevicePrimaryCtxRelease_v2)
 RELEASING(cuDevicePrimaryCtxReset)
 RELEASING(cuDevicePrimaryCtxReset_v2)
 
+/* Its context has another handle than it, and the primary one may end with it. */
 CUresult hook_cuGreenCtxDestroy(CUgreenCtx context)
 {
-    return end_begin(NULL)->calls.real.cuGreenCtxDestroy(context);
+    struct process *p = process_enter();
+    if (process_is_ready(p))
+        (void)begin_end(p, NULL);
+    return p->calls.real.cuGreenCtxDestroy(context);
 }

@@ -85,7 +85,7 @@ static void become_child(void)
     p->devices = (struct devices){0};
     if (p->launch)
         launch_reset(p->launch);
-    busy_forget(&p->busy, NULL);
+    (void)busy_forget(&p->busy, NULL);
     exit_reset(&p->exit);
     signals_reset(&p->signals);
     atomic_store(&p->state, PROCESS_NEW);

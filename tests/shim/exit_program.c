@@ -95,6 +95,29 @@ static void end_by_abort(void)
     abort();
 }
 
+/* Of two who hold the context one lets go. */
+static void release_one(void)
+{
+    void *context = NULL;
+    EXPECT(api.cuDevicePrimaryCtxRetain(&context, 0) == 0);
+    queue();
+    EXPECT(api.cuDevicePrimaryCtxRelease_v2(0) == 0);
+    say("ready\n");
+}
+
+static void release_and_wait(void)
+{
+    release_one();
+    for (;;)
+        pause();
+}
+
+static void release_and_exit(void)
+{
+    release_one();
+    exit(7);
+}
+
 /* ---- handlers of its own ---- */
 
 static uint64_t memory;
@@ -425,6 +448,8 @@ int main(int argc, char **argv)
         {"quick_exit", end_by_quick_exit},
         {"_exit", end_at_once},
         {"abort", end_by_abort},
+        {"release-wait", release_and_wait},
+        {"release-exit", release_and_exit},
         {"save-exit", handle_and_exit},
         {"save-raise", handle_and_raise},
         {"launching", wait_for_launches},

@@ -190,6 +190,19 @@ static void test_own_ends(void **state)
     }
 }
 
+/* Who lets go of a context that others hold has not ended its work. */
+static void test_contexts_that_live_on(void **state)
+{
+    (void)state;
+    struct task task = start_ready(true, "release-wait", DEEP);
+    kill(task.pid, SIGTERM);
+    expect_end_by(&task, SIGTERM);
+    expect_neighbour();
+    task = start_ready(true, "release-exit", DEEP);
+    expect_exit(&task);
+    expect_neighbour();
+}
+
 /* What the other tests are about; however late the signal is. */
 static void test_without_the_shim_a_neighbour_is_lost(void **state)
 {
@@ -358,6 +371,7 @@ int main(int argc, char **argv)
         TEST(test_default_actions),
         TEST(test_two_signals_at_once),
         TEST(test_own_ends),
+        TEST(test_contexts_that_live_on),
         TEST(test_without_the_shim_a_neighbour_is_lost),
         TEST(test_a_crash_stays_one),
         TEST(test_a_short_queue_may_be_killed),
