@@ -198,7 +198,7 @@ static int put_spec(struct error *e, struct json_writer *w, const struct store_w
     return 0;
 }
 
-/* While it runs its node says; before and after there is nothing to hold. */
+/* While it runs its node says. Before that nobody knows, and what it said is not kept. */
 static const char *enforcement_of(struct control *c, const struct store_workload *row,
                                   const struct workload_spec *spec, const struct attempt *a)
 {
@@ -209,7 +209,9 @@ static const char *enforcement_of(struct control *c, const struct store_workload
         return "it has no device";
     if (spec->protection == PROTECTION_OFF)
         return "quota and share are not enforced: protection was turned off for it";
-    return "quota and share are enforced by its node while it runs";
+    if (workload_state_is_terminal(row->state))
+        return "";
+    return "what holds it to quota and share is said by its node once it runs";
 }
 
 static int put_detail(struct error *e, struct json_writer *w, const struct store_workload *row,

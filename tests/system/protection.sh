@@ -73,5 +73,13 @@ cancel "$off"
 ends "$off" cancelled
 stop
 up --set protection=false
+unheld=$(submit "$(gpus '{"quota": "1g"}' --memory 1g --steps 100000)")
+waiting=$(submit "$(gpus "{\"quota\": \"1g\", \"after\": [\"$unheld\"]}" --memory 1g --steps 3)")
+wait_until "it says so" eval '[[ $(enforcement "$unheld") == *"not enforced: protection is off"* ]]'
+[[ $(enforcement "$waiting") == *"said by its node once it runs"* ]] || fail "$(enforcement "$waiting")"
+cancel "$waiting"
+cancel "$unheld"
+ends "$unheld" cancelled
+[ -z "$(enforcement "$unheld")" ] || fail "of what has ended it says: $(enforcement "$unheld")"
 "$gpumux" run --quota 1g -- "$burn" --step-ms 5 --memory 2g --steps 3
 stop
