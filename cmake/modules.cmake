@@ -11,7 +11,8 @@
 # CORPUS is a folder of inputs, from the top of the tree. "base/version.h" is generated.
 # What else is installed is declared where it is built, with CMake's install(TARGETS|FILES ...).
 #
-# A test exits with 77 when it must skip, after printing one line that says why.
+# A test exits with 77 when it must skip, after printing one line that says why. For a part that it leaves out it prints
+# "skipped: WHY" (with cmocka before skip()), which is counted, too.
 
 configure_file(${CMAKE_SOURCE_DIR}/src/base/version.h.in
     ${CMAKE_BINARY_DIR}/generated/base/version.h @ONLY)

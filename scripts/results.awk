@@ -1,6 +1,7 @@
 # Reads what "ctest --output-junit" wrote; prints one line a test: pass|fail|skip TAB name TAB reason.
 # Only a test that chose to skip (exit status 77) is skipped, and its reason is the last line that it
-# printed. One that ctest could not run at all is a failure.
+# printed. One that ctest could not run at all is a failure. A test that ran, but left out a part, has
+# printed a line "skipped: WHY" for it: each is one line more, and so is a case that cmocka skipped.
 
 function text(line)
 {
@@ -21,13 +22,44 @@ function attribute(line, name)
     return substr(line, RSTART + length(name) + 3, RLENGTH - length(name) - 4)
 }
 
+function skip_part(why)
+{
+    parts[++part_count] = (unit_case == "" ? "" : unit_case ": ") why
+    told = 1
+}
+
 /<testcase / {
     test = text(attribute($0, "name"))
     result = attribute($0, "status") == "run" ? "pass" : "fail"
     reason = "no reason given"
+    unit_case = ""
+    part_count = told = 0
 }
 /<skipped / && attribute($0, "message") ~ /^SKIP_/ { result = "skip" }
-/<system-out>/ { in_output = 1 }
-in_output && text($0) ~ /[^ ]/ { reason = text($0) }
+/<system-out>/ {
+    in_output = 1
+    sub(/.*<system-out>/, "")
+}
+in_output {
+    line = text($0)
+    if (line ~ /[^ ]/)
+        reason = line
+    if (line ~ /^\[ RUN      \] /) {
+        unit_case = substr(line, 14)
+        told = 0
+    } else if (line ~ /^skipped: /) {
+        skip_part(substr(line, 10))
+    } else if (line ~ /^\[  SKIPPED \] /) {
+        if (!told && line == "[  SKIPPED ] " unit_case)
+            skip_part("no reason given")
+        unit_case = ""
+    } else if (line ~ /^\[==========\]/) {
+        unit_case = ""
+    }
+}
 /<\/system-out>/ { in_output = 0 }
-/<\/testcase>/ { print result "\t" test "\t" reason }
+/<\/testcase>/ {
+    print result "\t" test "\t" reason
+    for (i = 1; i <= part_count && result != "skip"; i++)
+        print "skip\t" test "\t" parts[i]
+}

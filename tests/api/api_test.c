@@ -671,7 +671,7 @@ static void everything_was_provoked(void **state)
     if (geteuid() != 0) {
         for (const char *p = str_text(&unseen); (p = strstr(p, " 403\n")); p++)
             excused++;
-        print_message("not root: %zu answers to strangers were not provoked\n", excused);
+        print_message("skipped: %zu answers to strangers, whom only root can play\n", excused);
     }
     if (count != excused)
         fail_msg("never provoked:\n%s", str_text(&unseen));

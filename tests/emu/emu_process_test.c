@@ -236,7 +236,7 @@ static void a_killed_client_leaves_nothing_behind(void **state)
     check_device();
     driver_api_remove_devices();
     if (!can_step)
-        print_message("ptrace is not allowed here: killed at random times only\n");
+        print_message("skipped: kills at every instruction: ptrace is not allowed here\n");
 }
 
 static void as_many_clients_as_there_are_slots(void **state)

@@ -356,7 +356,7 @@ static void users_take_turns_or_share(void **state)
     static const char *const multiuser[] = {"-d", "-multiuser-server", NULL};
     char output[256];
     if (getuid() != 0) {
-        print_message("only root can be two users: not tried\n");
+        print_message("skipped: two users, which only root can be\n");
         return;
     }
     driver_api_share_devices();

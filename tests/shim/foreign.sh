@@ -93,7 +93,7 @@ glibc 2.31 bullseye sysv
 glibc 2.41 trixie gnu
 musl
 bits32
-for skip in "${skips[@]}"; do echo "skipped $skip"; done
+for skip in "${skips[@]}"; do echo "skipped: $skip"; done
 echo "$checks checks, $failures failed, ${#skips[@]} skipped"
 [ "$failures" = 0 ] || exit 1
 [ "$checks" -gt 0 ] || { echo "no other C library is to be had: ${skips[0]}"; exit 77; }

@@ -47,6 +47,8 @@ trap 'echo "$0:$LINENO: failed: $BASH_COMMAND" >&2' ERR
 
 fail() { echo "$0:${BASH_LINENO[0]}: $*" >&2; exit 1; }
 skip() { echo "$*"; exit 77; }
+# skip_part WHY: the test goes on without a part of it, which is counted (scripts/results.awk).
+skip_part() { echo "skipped: $*"; }
 
 # pause SECONDS: as sleep, without a process: nothing ever comes from there.
 exec {never}<> <(:)
@@ -67,6 +69,17 @@ wait_until() {
         [ $SECONDS -lt $end ] || fail "waited $deadline_s s in vain: $what"
         look_again $((looks++))
     done
+}
+
+# writable_cgroup: where cgroup v2 is mounted, if this process may make groups there that the kernel can end.
+writable_cgroup() {
+    local root group
+    root=$(awk '$3 == "cgroup2" && $4 ~ /^rw/ { print $2; exit }' /proc/self/mounts)
+    group=$root$(sed -n 's/^0:://p' /proc/self/cgroup)/gpumux-test-$$
+    [ -n "$root" ] && mkdir "$group" 2> /dev/null || return 1
+    [ -w "$group/cgroup.kill" ] || { rmdir "$group"; return 1; }
+    rmdir "$group"
+    echo "$root"
 }
 
 # ---- the daemon ----

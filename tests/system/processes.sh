@@ -50,7 +50,21 @@ ends "$id" failed exit
 api GET "/v1/workloads/$id/logs" | grep -q 'stdout F done$' || fail "its output is gone"
 stop
 
-echo "-- with control groups, where they are"
+echo "-- with control groups, where they are or can be mounted"
+groups=yes
+if ! writable_cgroup > /dev/null; then
+    mkdir "$work/groups"
+    run_as=(unshare --mount sh -c 'mount -t cgroup2 none "$0" && exec "$@"' "$work/groups")
+    if ! "${run_as[@]}" true; then
+        groups=no run_as=()
+        skip_part "no cgroup v2 hierarchy is writable, and none can be mounted"
+    fi
+fi
 start --emulate 1xT4 --set cgroup=auto
+if [ $groups = yes ]; then
+    id=$(submit '{"command": "grep ^0:: /proc/self/cgroup"}')
+    ends "$id" succeeded
+    api GET "/v1/workloads/$id/logs" | grep -q "/$id\.1/task\$" || fail "it ran in no group of its own"
+fi
 setsid_children_end
 stop
