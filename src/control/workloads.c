@@ -403,7 +403,7 @@ static int pass_on(struct error *e, struct control *c, struct http_request *r, u
 
 static int parse_signal(struct error *e, json_t *value, int *ret)
 {
-    int number = json_is_integer(value) ? (int)json_integer_value(value) : 0;
+    json_int_t number = json_is_integer(value) ? json_integer_value(value) : 0;
     const char *name = json_string_value(value);
     if (name && str_starts_with(name, "SIG"))
         name += 3;
@@ -413,7 +413,7 @@ static int parse_signal(struct error *e, json_t *value, int *ret)
     if (number < 1 || number >= NSIG)
         return error_set_field(e, ERR_INVALID, "signal",
                                "say which: a number or a name such as \"SIGUSR1\"");
-    *ret = number;
+    *ret = (int)number;
     return 0;
 }
 

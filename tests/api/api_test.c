@@ -451,6 +451,8 @@ static void signals_and_input(void **state)
     struct fixture *f = *state;
     POST(204, "/v1/workloads/sleeper/signal", "{\"signal\":\"SIGCONT\"}");
     POST(400, "/v1/workloads/sleeper/signal", "{\"signal\":\"SIGNOTHING\"}");
+    POST(400, "/v1/workloads/sleeper/signal", "{\"signal\":4294967305}"); /* 2^32 + SIGKILL */
+    POST(400, "/v1/workloads/sleeper/signal", "{\"signal\":-4294967287}");
     deny(f, "POST", "/v1/workloads/sleeper/signal", "{\"signal\":10}");
     POST(404, "/v1/workloads/nothing/signal", "{\"signal\":10}");
     POST(409, "/v1/workloads/once/signal", "{\"signal\":10}");
