@@ -215,14 +215,50 @@ static int expand(struct error *e, struct control *c, struct http_request *r,
 
 /* ---- answering ---- */
 
+static void put_accepted(struct json_writer *out, uint64_t id, const char *name,
+                         enum workload_state state)
+{
+    json_begin_object(out);
+    json_put_uint(json_key(out, "id"), id);
+    json_put_string(json_key(out, "name"), name);
+    json_put_string(json_key(out, "state"), workload_state_name(state));
+    json_end_object(out);
+}
+
+static int put_stored(void *arg, const struct store_workload *row)
+{
+    put_accepted(arg, row->id, row->name, row->state);
+    return 0;
+}
+
+/* A repeated request may say something else than the first, whose workloads these are: the store knows
+ * what they are called. One that is not live has ended, and one that is no longer kept is left out. */
+static int put_all_accepted(struct error *e, struct control *c, const struct submission *s,
+                            const struct cluster_action *a, struct json_writer *out)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        uint64_t id = a->first + i;
+        const struct workload_status *status =
+            c->cluster && !a->repeated ? cluster_live_status(c->cluster, id) : NULL;
+        int r = 0;
+        if (status)
+            put_accepted(out, id, s->items[i].name, status->state);
+        else
+            r = store_get(e, c->store, id, put_stored, out);
+        if (r < 0 && r != -ERR_NOT_FOUND)
+            return r;
+    }
+    return 0;
+}
+
 static void on_submitted(struct waiter *w, const struct cluster_action *a)
 {
     struct control *c = w->control;
     struct http_request *r = w->http;
     const struct submission *s = w->arg;
     waiter_free(w);
+    struct error e = {0};
     if (a->result < 0) {
-        struct error e;
         error_set_field(&e, (enum error_code) - a->result, a->field, "%s", a->text);
         http_answer_error(r, &e);
         return;
@@ -233,21 +269,14 @@ static void on_submitted(struct waiter *w, const struct cluster_action *a)
     json_writer_init(&out, &json);
     json_begin_object(&out);
     json_begin_array(json_key(&out, "workloads"));
-    for (size_t i = 0; i < a->count; i++) {
-        const struct workload_status *status =
-            c->cluster ? cluster_live_status(c->cluster, a->first + i) : NULL;
-        json_begin_object(&out);
-        json_put_uint(json_key(&out, "id"), a->first + i);
-        json_put_string(json_key(&out, "name"), i < s->count ? s->items[i].name : "");
-        /* One that is not live any more has ended since: its true state is a GET away. */
-        json_put_string(json_key(&out, "state"),
-                        workload_state_name(status ? status->state : WORKLOAD_QUEUED));
-        json_end_object(&out);
-    }
+    int result = put_all_accepted(&e, c, s, a, &out);
     json_end_array(&out);
     json_put_bool(json_key(&out, "repeated"), a->repeated);
     json_end_object(&out);
-    http_answer_json(r, a->repeated ? 200 : 201, str_text(&json), json.length);
+    if (result < 0)
+        http_answer_error(r, &e);
+    else
+        http_answer_json(r, a->repeated ? 200 : 201, str_text(&json), json.length);
     str_done(&json);
 }
 

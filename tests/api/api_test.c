@@ -439,6 +439,9 @@ static void reading(void **state)
     GET(400, "/v1/workloads?limit=0");
     wait_for(f, "/v1/workloads/sleeper", "\"state\":\"running\"");
     wait_for(f, "/v1/workloads/once", "\"state\":\"succeeded\"");
+    const char *again = ASK(200, .method = "POST", .target = "/v1/workloads",
+                            .body = SPEC("other", "\"command\":[\"true\"]"), .key = "k1");
+    assert_non_null(strstr(again, "\"name\":\"once\",\"state\":\"succeeded\""));
     GET(200, "/v1/workloads/pair%5B1%5D");
     GET(400, "/v1/workloads/sleeper?x=1");
     GET(404, "/v1/workloads/nothing");
