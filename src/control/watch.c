@@ -175,6 +175,24 @@ static void begin_watch(struct control *c, struct http_request *r, uint64_t sinc
         watcher_free(w);
 }
 
+static int is_there(void *arg, const struct store_workload *row)
+{
+    (void)arg, (void)row;
+    return 0;
+}
+
+/* A number may be nobody's. Events outlive their workload: it is known as long as there are any. */
+static int check_known(struct error *e, struct control *c, uint64_t since, uint64_t workload)
+{
+    if (workload == 0)
+        return error_set(e, ERR_NOT_FOUND, "there is no workload 0");
+    int result = store_get(e, c->store, workload, is_there, NULL);
+    if (result != -ERR_NOT_FOUND)
+        return result;
+    int found = store_events(e, c->store, since, workload, 1, nothing, NULL);
+    return found == 0 ? result : found < 0 ? found : 0;
+}
+
 void handle_events(void *context, struct http_request *r)
 {
     static const char *const queries[] = {"since", "workload", "limit", "follow", NULL};
@@ -195,6 +213,8 @@ void handle_events(void *context, struct http_request *r)
         result = control_number(&e, "Last-Event-ID", last, 0, INT64_MAX, &since);
     if (result == 0 && ref)
         result = control_resolve_ref(&e, c, r, ref, &workload);
+    if (result == 0 && ref)
+        result = check_known(&e, c, since, workload);
     if (result < 0)
         http_answer_error(r, &e);
     else if (follow || (accept && strstr(accept, "text/event-stream")))

@@ -597,6 +597,9 @@ static void events(void **state)
     str_done(&text);
     GET(400, "/v1/events?since=x");
     GET(404, "/v1/events?workload=nothing");
+    GET(404, "/v1/events?workload=999999");
+    GET(404, "/v1/events?workload=999999&follow=1");
+    GET(404, "/v1/events?workload=0");
     GET(409, "/v1/events?workload=pair");
 }
 

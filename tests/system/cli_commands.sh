@@ -107,6 +107,8 @@ exits 0 "$gpumux" cancel burning mute
 # A frame on a whole screen, then the key that ends it.
 TERM=xterm exits 0 timeout "$deadline_s" script -qec "stty rows 24 cols 120; '$gpumux' top" "$work/screen" <<< q
 grep -q DEVICE "$work/screen" && grep -q SPEED "$work/screen" || fail "top: $(cat -v "$work/screen")"
+exits 3 "$gpumux" events 999999
+exits 3 "$gpumux" events -f 999999
 exits 0 "$gpumux" events "$id" -o json
 [ "$(jq -r .what "$work/out" | tail -n 1)" = succeeded ] || fail "events: $(cat "$work/out")"
 [ "$("$gpumux" events --since 0 -o json | jq -s 'length')" -gt 600 ] || fail "events --since"
