@@ -29,10 +29,15 @@ struct json_reader {
     int result;           /* 0, or the first failure: -code or -ERR_NO_MEMORY */
 };
 
-/* Parses text whose root is an object. *ret is the caller's to json_decref. -code names the line;
- * -ERR_NO_MEMORY. Duplicate keys, NUL and what is not UTF-8 are errors. */
+/* Parses text whose root is an object. *ret is the caller's to json_decref. Errors are
+ * those of json_refuse(); duplicate keys, NUL and what is not UTF-8 are among them. */
 int json_parse_object(struct error *e, enum error_code code, const char *text, size_t length,
                       json_t **ret);
+
+/* What jansson found wrong with the text, as an error: -code with the line, and the field whose value
+ * cannot be taken (a number too large, a NUL); -ERR_NO_MEMORY. */
+int json_refuse(struct error *e, enum error_code code, const char *text,
+                const json_error_t *problem);
 
 /* Fails at once if object is NULL or not an object. */
 void json_reader_init(struct json_reader *r, struct error *e, enum error_code code,

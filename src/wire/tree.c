@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "wire/json_reader.h"
 #include "wire/tree_internal.h"
 
 int tree_builder_add(struct tree_builder *b, enum tree_kind kind, int line, struct tree **ret)
@@ -216,10 +217,8 @@ int tree_parse_json(struct error *e, struct arena *arena, const char *text, size
         return r;
     json_error_t problem;
     json_t *json = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
-    if (!json && json_error_code(&problem) == json_error_out_of_memory)
-        return error_set(e, ERR_NO_MEMORY, "out of memory for this document");
     if (!json)
-        return error_set(e, ERR_SYNTAX, "line %d: %s", problem.line, problem.text);
+        return json_refuse(e, ERR_SYNTAX, text, &problem);
     r = tree_from_json(e, arena, json, depth_max, ret);
     json_decref(json);
     return r;
