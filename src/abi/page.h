@@ -135,8 +135,9 @@ enum status_feature {
 
 enum status_state {
     STATUS_RUNNING = 1,
-    STATUS_CLOSING = 2, /* drains, then ends */
-    STATUS_FENCED = 3,  /* its lease ran out: it launches nothing */
+    STATUS_CLOSING = 2,  /* has drained, and ends */
+    STATUS_FENCED = 3,   /* its lease ran out: it launches nothing */
+    STATUS_DRAINING = 4, /* waits for what it launched, for 1.5 s at most, then ends */
 };
 
 enum status_counter {

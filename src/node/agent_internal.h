@@ -285,6 +285,9 @@ void protect_start(struct agent *a);
 int64_t protect_stop(struct run *r, int64_t grace_ms);
 /* Ends the GPU work of its processes, if they are clients of MPS, as soon as nobody joins its server. */
 void protect_terminate(struct run *r);
+/* Several times a second: a process that ends and has a kernel outstanding for too long to wait for it has its work ended, so that
+ * its end harms nobody else. */
+void protect_look(struct agent *a);
 /* That still waits for others to join: then it is killed when it was done, and by nobody else before. */
 bool protect_will_kill(struct run *r);
 /* An attempt that an agent before us started. */

@@ -369,8 +369,10 @@ static void on_news(evutil_socket_t fd, short what, void *arg)
     bool has_table = m->news.looked && m->news.has_processes && process_table_read(&table) == 0;
     for (int i = 0; i < m->count && m->news.looked; i++)
         sample_device(m, i, has_table ? &table : NULL);
-    if (m->news.looked)
+    if (m->news.looked) {
         divide_look(m->agent, m->news.readings);
+        protect_look(m->agent);
+    }
     for (int i = 0; i < m->count; i++)
         look_at_self_test(m, i);
     if (has_table)

@@ -22,6 +22,10 @@ enum {
     SOCKET_PATH_MAX = 108,
     DOUBT_MS_MAX = 10000,
     TERMINATE_BEFORE_MS = 500, /* before it is killed */
+    /* A process waits for 1.5 s for its work before it ends: in that time MPS must have ended it, if it is not done; and
+     * without need nobody's last calls are to fail. */
+    DRAIN_MS = 300,
+    DRAIN_JOIN_MS = 800, /* while somebody joins */
     JOIN_LOOK_MS = 20,
     JOIN_MS_MAX = 5000, /* nobody joins for ever */
 };
@@ -226,11 +230,9 @@ static void look_again(struct run *r, int64_t ms)
     event_add(r->terminate, &wait);
 }
 
-static void terminate(struct run *r)
+static void terminate(struct run *r, const pid_t *pids, size_t count)
 {
-    pid_t pids[MPS_CLIENTS_MAX];
     const char *uuid = ward_terms(r->ward)->devices[0];
-    size_t count = ward_pids(r->ward, pids, MPS_CLIENTS_MAX);
     if (count > 0 && mps_terminate(r->agent->mps, uuid, pids, count))
         registrar_hold(r->agent->registrar, uuid);
 }
@@ -240,6 +242,7 @@ static void on_terminate(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct run *r = arg;
+    pid_t pids[MPS_CLIENTS_MAX];
     const struct control_command kill = {.kind = CONTROL_KILL};
     if (!r->uses_mps || !run_is_alive(r))
         return;
@@ -253,7 +256,7 @@ static void on_terminate(evutil_socket_t fd, short what, void *arg)
         look_again(r, JOIN_LOOK_MS);
         return;
     }
-    terminate(r);
+    terminate(r, pids, ward_pids(r->ward, pids, MPS_CLIENTS_MAX));
     r->terminated = true;
     if (r->kill_follows)
         look_again(r, TERMINATE_BEFORE_MS);
@@ -274,6 +277,18 @@ void protect_terminate(struct run *r)
         return;
     event_del(r->terminate);
     on_terminate(-1, 0, r);
+}
+
+void protect_look(struct agent *a)
+{
+    pid_t pids[MPS_CLIENTS_MAX];
+    list_for_each (it, &a->runs) {
+        struct run *r = list_entry(it, struct run, link);
+        if (r->ward && r->uses_mps)
+            terminate(r, pids,
+                      ward_take_draining(r->ward, somebody_joins(r) ? DRAIN_JOIN_MS : DRAIN_MS,
+                                         pids, MPS_CLIENTS_MAX));
+    }
 }
 
 bool protect_will_kill(struct run *r)

@@ -64,6 +64,7 @@ struct member {
     uint32_t slot;
     int64_t came_ms;              /* when it registered; 0: before this agent */
     struct status_mapping status; /* fd -1: not seen yet */
+    int64_t drains_ms; /* since when it drains; 0: it does not; INT64_MAX: it was taken for that */
     size_t file_count;
     int files[REGISTER_FILES_MAX]; /* the device's that it has open, as REGISTER_FILES says */
     /* Generation of what it was last told of each number; 0: nothing, SHOWN_UNKNOWN: what another agent

@@ -88,12 +88,13 @@ static void set_alarm(int number)
  * room: so a second time. */
 static void drain(struct process *p)
 {
-    atomic_store(&p->client.status->state, STATUS_CLOSING);
+    atomic_store(&p->client.status->state, STATUS_DRAINING);
     keeper_open(p);
     for (int i = 0; i < 2; i++) {
         clock_sleep_ns(CLOCK_MS_NS);
         busy_synchronize(p);
     }
+    atomic_store(&p->client.status->state, STATUS_CLOSING);
 }
 
 static void *run_thread(void *argument)

@@ -51,6 +51,27 @@ mode_is "$first" time || fail "the other is too: $(show "$first")"
 cancel "$coarse"
 ends "$coarse" cancelled
 
+echo "-- one whose kernel outlasts what its end waits for, be that a signal or its own: MPS ends its work first, and nobody else's"
+ends_of_work() { grep -c "Cmd:terminate_client" "$state"/node/mps/*/control.log || true; }
+lasting() { submit "{\"devices\": 1, \"quota\": \"2g\", \"command\": $(json_words env "GPUMUX_BUILD=$GPUMUX_BUILD" "$GPUMUX_BUILD/tests/shim/shim_exit_program" "$1" 1 60000000)}"; }
+neighbours_live() {
+    local id
+    for id in "$little" "$first"; do has "$id" attempt 1 && has "$id" state running || fail "its neighbour: $(show "$id")"; done
+}
+[ "$(ends_of_work)" = 0 ] || fail "one that was done in time was ended by MPS"
+coarse=$(lasting wait)
+wait_until "it has launched" eval 'output "$coarse" | grep ready'
+cancel "$coarse"
+ends "$coarse" cancelled
+has "$coarse" 'attempts[0].signal' 15 || fail "$(show "$coarse")"
+[ "$(ends_of_work)" = 1 ] || fail "it ended with its work outstanding"
+neighbours_live
+coarse=$(lasting exit)
+ends "$coarse" failed exit
+has "$coarse" exit_code 7 || fail "$(show "$coarse")"
+[ "$(ends_of_work)" = 2 ] || fail "it ended with its work outstanding"
+neighbours_live
+
 echo "-- beside one that is busy: in space, and what began with more is held to what is left"
 cancel "$little"
 ends "$little" cancelled
