@@ -110,8 +110,7 @@ bool share_choose(struct share_choice *c, int64_t wall_ms, const struct share_fa
         return false;
     bool is_known = c->known_ms > 0 && c->known_ms >= KNOWN_LEAST * (double)passed_ms;
     double busy = is_known ? c->busy_ms / c->known_ms : -1;
-    bool space = !facts->streams_tokens && busy >= SPACE_BUSY_LEAST;
-    enum share_mode mode = space ? SHARE_SPACE : SHARE_TIME;
+    enum share_mode mode = busy >= SPACE_BUSY_LEAST ? SHARE_SPACE : SHARE_TIME;
     bool has_changed = c->mode != (int32_t)mode;
     *c = (struct share_choice){.mode = (int32_t)mode, .since_ms = wall_ms, .busy_fraction = busy};
     return has_changed;

@@ -66,7 +66,6 @@ struct share_facts {
     int64_t kept_ms;      /* a mode changes at most so often */
     int64_t elapsed_ms;   /* that busy_fraction is of */
     double busy_fraction; /* of the service, 0…1; < 0: not known */
-    bool streams_tokens;  /* its requests are long streams: time is what they need */
 };
 void share_choice_init(struct share_choice *c);
 /* True: c->mode is another one now. */

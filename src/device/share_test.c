@@ -102,8 +102,6 @@ static void test_mode_by_busy_fraction(void **state)
     assert_int_equal(
         choose_for(&c, &now_ms, 21 * MINUTE_MS, (struct share_facts){.busy_fraction = -1}), 1);
     assert_int_equal(c.mode, SHARE_TIME); /* nothing is known of it any more */
-    const struct share_facts streams = {.busy_fraction = 0.9, .streams_tokens = true};
-    assert_int_equal(choose_for(&c, &now_ms, 30 * MINUTE_MS, streams), 0);
 }
 
 static void test_a_mode_is_kept(void **state)
