@@ -104,6 +104,7 @@ struct hold {
     struct process *p;
     struct launch_device *device;
     int index;              /* the device's */
+    uint64_t held_ns;       /* so far, for whatever reason */
     bool may_be_collective; /* a graph that may have one, or there may be one that nobody sees */
 };
 
@@ -116,7 +117,8 @@ bool launch_has_collective(struct process *p, int device)
         const struct stream *stream = &p->launch->streams.slots[slot];
         uint64_t collective = atomic_load_explicit(&stream->collective, RELAXED);
         uint64_t completed = atomic_load_explicit(&status->completed[slot], memory_order_acquire);
-        if (collective > streams_done(stream, completed))
+        /* Not by streams_done(): what is not waited for any more may still wait for others. */
+        if (collective > completed)
             return true;
     }
     return false;
@@ -126,6 +128,13 @@ static bool is_short(void *argument)
 {
     const struct hold *hold = argument;
     return hold->may_be_collective || launch_has_collective(hold->p, hold->index);
+}
+
+/* What a collective's launch may still be held. */
+static uint64_t short_left_ns(const struct hold *hold)
+{
+    return hold->held_ns < LAUNCH_COLLECTIVE_HOLD_NS ? LAUNCH_COLLECTIVE_HOLD_NS - hold->held_ns
+                                                     : 0;
 }
 
 static void hold_for_rate(struct hold *hold, uint64_t cost_ns, uint32_t rate_permille)
@@ -141,7 +150,7 @@ static void hold_for_rate(struct hold *hold, uint64_t cost_ns, uint32_t rate_per
         process_count(p, STATUS_rate_error_permille, report.error_permille);
     }
     while (now_ns - start_ns < wait_ns) {
-        if (now_ns - start_ns >= LAUNCH_COLLECTIVE_HOLD_NS && is_short(hold))
+        if (now_ns - start_ns >= short_left_ns(hold) && is_short(hold))
             break;
         uint64_t left_ns = wait_ns - (now_ns - start_ns);
         clock_sleep_ns(left_ns < SLICE_NS ? left_ns : SLICE_NS);
@@ -149,6 +158,7 @@ static void hold_for_rate(struct hold *hold, uint64_t cost_ns, uint32_t rate_per
     }
     if (wait_ns > 0)
         process_count(p, STATUS_held_rate_ns, now_ns - start_ns);
+    hold->held_ns += now_ns - start_ns;
 }
 
 /* Whatever is outstanding on the device is to be seen when it is done. */
@@ -173,7 +183,7 @@ static bool has_waited_enough(struct hold *hold, uint64_t window_ns, uint64_t ou
         WINDOW_HOLD_TIMES * (outstanding_ns > window_ns ? outstanding_ns : window_ns);
     if (most_ns > LAUNCH_WINDOW_HOLD_NS_MAX)
         most_ns = LAUNCH_WINDOW_HOLD_NS_MAX;
-    return still_ns >= most_ns || (held_ns >= LAUNCH_COLLECTIVE_HOLD_NS && is_short(hold));
+    return still_ns >= most_ns || (held_ns >= short_left_ns(hold) && is_short(hold));
 }
 
 static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t window_ns)
@@ -215,6 +225,7 @@ static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t window
     }
     process_count(p, STATUS_holds_window, 1);
     process_count(p, STATUS_held_window_ns, now_ns - start_ns);
+    hold->held_ns += now_ns - start_ns;
 }
 
 static void listen(void *argument)
@@ -231,19 +242,19 @@ static void hold_for_gate(struct hold *hold, uint64_t gate_ns)
         .device = hold->index,
         .most_ns = gate_ns,
         .linger_ns = atomic_load_explicit(&hold->device->linger_ns, RELAXED),
-        .short_ns = LAUNCH_COLLECTIVE_HOLD_NS,
+        .short_ns = short_left_ns(hold),
         .is_short = is_short,
         .listen = listen,
         .argument = hold,
     };
     bool is_passed;
     uint64_t held_ns = gate_hold(&p->launch->gate, &wait, &is_passed);
+    if (is_passed)
+        process_count(p, STATUS_passes_gate, 1);
     if (held_ns == 0)
         return;
     process_count(p, STATUS_holds_gate, 1);
     process_count(p, STATUS_held_gate_ns, held_ns);
-    if (is_passed)
-        process_count(p, STATUS_passes_gate, 1);
 }
 
 /* Whether the device's streams wait for services, and not this thread. */
@@ -276,7 +287,10 @@ static void hold_launch(struct process *p, struct stream *stream, const struct c
                         struct launch_ticket *ticket)
 {
     struct launch_device *device = &p->launch->devices[stream->device];
-    struct hold hold = {p, device, stream->device, ticket->is_graph && ticket->is_collective};
+    struct hold hold = {.p = p,
+                        .device = device,
+                        .index = stream->device,
+                        .may_be_collective = ticket->is_graph && ticket->is_collective};
     uint32_t rate_permille = atomic_load_explicit(&device->rate_permille, RELAXED);
     uint64_t window_ns = atomic_load_explicit(&device->window.window_ns, RELAXED);
     uint64_t gate_ns = atomic_load_explicit(&device->gate_ns, RELAXED);
@@ -305,8 +319,9 @@ static void hold_unmarked(struct process *p, CUstream handle, uint64_t cost_ns)
     if (index < 0)
         return;
     struct launch_device *device = &p->launch->devices[index];
-    struct hold hold = {p, device, index,
-                        atomic_load_explicit(&p->launch->collectives.count, RELAXED) > 0};
+    bool has_collectives = atomic_load_explicit(&p->launch->collectives.count, RELAXED) > 0;
+    struct hold hold = {
+        .p = p, .device = device, .index = index, .may_be_collective = has_collectives};
     uint32_t rate_permille = atomic_load_explicit(&device->rate_permille, RELAXED);
     uint64_t gate_ns = atomic_load_explicit(&device->gate_ns, RELAXED);
     if (rate_permille > 0)
@@ -439,7 +454,7 @@ void launch_copy(struct process *p, uint64_t bytes, CUstream handle, bool is_per
         (atomic_load(&p->launch->streams.captures) > 0 && streams_is_capturing(p, handle)))
         return;
     struct launch_device *device = &p->launch->devices[stream->device];
-    struct hold hold = {p, device, stream->device, false};
+    struct hold hold = {.p = p, .device = device, .index = stream->device};
     uint64_t gate_ns = atomic_load_explicit(&device->gate_ns, RELAXED);
     if (is_service)
         begin_service_copy(p, stream);

@@ -251,6 +251,38 @@ static void test_collectives_are_never_held(void **state)
     finish(&registrar, "quit");
 }
 
+/* All reasons to hold together are held for no longer than one: the rate takes the 2 ms, and leaves none. */
+static void test_reasons_share_what_a_collective_waits(void **state)
+{
+    struct talker registrar, service, task;
+    char grid[32];
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "50000");
+    start_launcher(&service, "service");
+    start_launcher(&task, "task");
+    assert_true(ask(&task, "kernels 1000 1") >= 0);
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_true(ask(&service, "kernels 10000000 8") >= 0);
+    assert_int_equal(ask(&task, "kernel ncclDevKernel_AllReduce"), 0);
+    snprintf(grid, sizeof(grid), "grid %d", 40 * COLLECTIVE_GRID); /* still there at the end */
+    assert_int_equal(ask(&task, grid), 0);
+    assert_true(ask(&task, "kernels 0 1") < FOREVER_US);
+    assert_int_equal(ask(&task, "kernel gpumux_burn"), 0);
+    assert_int_equal(ask(&task, "grid 1"), 0);
+    tell(&registrar, "rate-permille 1");
+    assert_int_equal(number_of(&registrar, "task", "held_gate_ns"), 0);
+    assert_true(ask(&task, "kernels 1000 3") <
+                FOREVER_US); /* each is half of the window, or more */
+    assert_true(number_of(&registrar, "task", "held_rate_ns") >= UINT64_C(3) * 2 * MS_US * 1000);
+    assert_true(number_of(&registrar, "task", "passes_window") > 0);
+    assert_int_equal(number_of(&registrar, "task", "held_window_ns"), 0);
+    assert_int_equal(number_of(&registrar, "task", "passes_gate"), 3);
+    assert_int_equal(number_of(&registrar, "task", "held_gate_ns"), 0);
+    end_by_kill(&service);
+    end_by_kill(&task);
+    finish(&registrar, "quit");
+}
+
 /* ---- rate and lease ---- */
 
 static void test_a_rate_is_not_exceeded(void **state)
@@ -458,6 +490,7 @@ int main(int argc, char **argv)
         TEST(test_a_gate_opens_after_its_maximum),
         TEST(test_a_dead_service_is_forgotten),
         TEST(test_collectives_are_never_held),
+        TEST(test_reasons_share_what_a_collective_waits),
         TEST(test_a_rate_is_not_exceeded),
         TEST(test_a_lease_fences_tasks_alone),
         TEST(test_rare_launches_find_a_new_agent),
