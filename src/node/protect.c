@@ -22,10 +22,10 @@ enum {
     SOCKET_PATH_MAX = 108,
     DOUBT_MS_MAX = 10000,
     TERMINATE_BEFORE_MS = 500, /* before it is killed */
-    /* A process waits for 1.5 s for its work before it ends: in that time MPS must have ended it, if it is not done; and
-     * without need nobody's last calls are to fail. */
-    DRAIN_MS = 300,
-    DRAIN_JOIN_MS = 800, /* while somebody joins */
+    /* A process waits for 1.5 s for its work before it ends: in that time MPS must have ended a kernel that lasts longer. Short ones
+     * that come to an end one by one, beside others that fill the device, are none of that. */
+    STUCK_MS = 500,
+    STUCK_JOIN_MS = 900, /* while somebody joins, whom it could hurt */
     JOIN_LOOK_MS = 20,
     JOIN_MS_MAX = 5000, /* nobody joins for ever */
 };
@@ -286,8 +286,8 @@ void protect_look(struct agent *a)
         struct run *r = list_entry(it, struct run, link);
         if (r->ward && r->uses_mps)
             terminate(r, pids,
-                      ward_take_draining(r->ward, somebody_joins(r) ? DRAIN_JOIN_MS : DRAIN_MS,
-                                         pids, MPS_CLIENTS_MAX));
+                      ward_take_stuck(r->ward, somebody_joins(r) ? STUCK_JOIN_MS : STUCK_MS, pids,
+                                      MPS_CLIENTS_MAX));
     }
 }
 

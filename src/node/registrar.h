@@ -93,9 +93,9 @@ void ward_lose_mps(struct ward *w, const char *why);
 void ward_rest(struct ward *w, bool rests);
 /* Its processes; returns how many of `max`. */
 size_t ward_pids(const struct ward *w, pid_t *ret_pids, size_t max);
-/* Those of its processes that have drained for that long by now, before they end, each once; returns how many of `max`. To be
- * asked often: it counts from the first time it sees them do so. */
-size_t ward_take_draining(struct ward *w, int64_t for_ms, pid_t *ret_pids, size_t max);
+/* Those of its processes that drain before they end, and nothing of whose work was completed for that long, each once; returns how
+ * many of `max`. To be asked often: it counts from the first time it sees them do so. */
+size_t ward_take_stuck(struct ward *w, int64_t for_ms, pid_t *ret_pids, size_t max);
 /* One of its processes has registered lately and is about to use the device, or makes a context there. */
 bool ward_joins(const struct ward *w);
 /* The part of the time since the last call that it kept its devices busy, by its own marks; -1: not

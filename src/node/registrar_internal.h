@@ -64,7 +64,11 @@ struct member {
     uint32_t slot;
     int64_t came_ms;              /* when it registered; 0: before this agent */
     struct status_mapping status; /* fd -1: not seen yet */
-    int64_t drains_ms; /* since when it drains; 0: it does not; INT64_MAX: it was taken for that */
+    struct {
+        int64_t still_ms; /* since when nothing was completed while it drains; 0: it does not */
+        uint64_t completed;
+        bool is_taken; /* its work was ended for that */
+    } drain;
     size_t file_count;
     int files[REGISTER_FILES_MAX]; /* the device's that it has open, as REGISTER_FILES says */
     /* Generation of what it was last told of each number; 0: nothing, SHOWN_UNKNOWN: what another agent

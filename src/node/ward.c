@@ -331,30 +331,6 @@ size_t ward_pids(const struct ward *w, pid_t *ret_pids, size_t max)
     return count;
 }
 
-/* By its own word: it can have its own work ended. */
-static bool drains(const struct member *m)
-{
-    return m->status.page && atomic_load(&m->status.page->state) == STATUS_DRAINING;
-}
-
-size_t ward_take_draining(struct ward *w, int64_t for_ms, pid_t *ret_pids, size_t max)
-{
-    int64_t now_ms = clock_boot_ms();
-    size_t count = 0;
-    list_for_each (it, &w->members) {
-        struct member *m = list_entry(it, struct member, link);
-        if (!drains(m))
-            m->drains_ms = 0;
-        else if (m->drains_ms == 0)
-            m->drains_ms = now_ms;
-        if (m->drains_ms == 0 || m->drains_ms > now_ms - for_ms || count == max)
-            continue;
-        ret_pids[count++] = m->pid;
-        m->drains_ms = INT64_MAX;
-    }
-    return count;
-}
-
 /* What it writes into the ledger is its own claim: it can delay the end of a neighbour, for as long as that is
  * waited for. */
 static bool joins(const struct member *m)

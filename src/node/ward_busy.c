@@ -1,8 +1,10 @@
 /*
  * How busy a service keeps its device, by the marks of its processes (abi/page.h): what its streams have
  * completed is counted in nanoseconds of the device's time, as the costs of its launches say. So what was
- * completed between two looks is how long it was busy, and it is enough to look now and then.
+ * completed between two looks is how long it was busy, and it is enough to look now and then. And whether the work
+ * of a process that ends comes to an end.
  */
+#include "base/clock.h"
 #include "node/registrar_internal.h"
 
 enum {
@@ -61,4 +63,33 @@ double ward_busy_fraction(struct ward *w, int64_t now_us)
     if (is_first || !is_known)
         return -1;
     return busy_us < (double)elapsed_us ? busy_us / (double)elapsed_us : 1;
+}
+
+/* By its own word: it can have its own work ended. */
+static bool drains(const struct member *m)
+{
+    return m->status.page && atomic_load(&m->status.page->state) == STATUS_DRAINING;
+}
+
+size_t ward_take_stuck(struct ward *w, int64_t for_ms, pid_t *ret_pids, size_t max)
+{
+    int64_t now_ms = clock_boot_ms();
+    size_t count = 0;
+    list_for_each (it, &w->members) {
+        struct member *m = list_entry(it, struct member, link);
+        bool is_busy;
+        if (!drains(m)) {
+            m->drain.still_ms = 0;
+            continue;
+        }
+        uint64_t completed = read_marks(m->status.page, &is_busy);
+        if (m->drain.still_ms == 0 || (completed != m->drain.completed && !m->drain.is_taken))
+            m->drain.still_ms = now_ms;
+        m->drain.completed = completed;
+        if (m->drain.is_taken || now_ms - m->drain.still_ms < for_ms || count == max)
+            continue;
+        ret_pids[count++] = m->pid;
+        m->drain.is_taken = true;
+    }
+    return count;
 }
