@@ -76,7 +76,7 @@ static int show_dry_run(const json_t *workloads)
         const json_t *placement = json_object_get(w, "placement");
         const char *text = json_text(w, "text", "");
         if (!json_is_object(placement)) {
-            printf("%s would wait: %s\n", json_text(w, "name", "?"), text);
+            printf("%s would not start now: %s\n", json_text(w, "name", "?"), text);
             continue;
         }
         printf("%s would run on %s", json_text(w, "name", "?"), json_text(placement, "node", "?"));

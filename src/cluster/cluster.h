@@ -36,6 +36,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "model/node.h"
 #include "model/workload.h"
 #include "policy/policy.h"
@@ -271,15 +272,17 @@ int64_t cluster_next_tick(const struct cluster *c);
 
 /* ---- questions; they change nothing ---- */
 
-/* Where would this go now? An empty node means that it would wait, and text says why. */
+/* Where would each workload of a submission go now, when those of it that go first have what they take?
+ * An empty node means that it would not start, and text says why. Fails as the submission would. */
 struct cluster_preview {
     char node[NODE_NAME_MAX];
     int device_count;
     char devices[WORKLOAD_DEVICES_MAX][DEVICE_UUID_MAX];
     char text[WORKLOAD_TEXT_MAX];
 };
-int cluster_preview(struct cluster *c, const struct cluster_submission *item,
-                    struct cluster_preview *ret);
+/* ret has room for all, in their order. */
+int cluster_preview(struct error *e, struct cluster *c, const struct cluster_submission *items,
+                    size_t count, struct cluster_preview *ret);
 /* Devices that are alike, as the policy sees them for a workload now. */
 struct cluster_candidate {
     char node[NODE_NAME_MAX], device[DEVICE_UUID_MAX], model[DEVICE_MODEL_MAX]; /* of one of them */

@@ -258,6 +258,9 @@ void queue_room_appeared(struct cluster *c);
 void queue_run(struct cluster *c);
 /* As a policy sees it. */
 struct policy_waiting queue_waiting(const struct cluster *c, const struct workload *w);
+/* When it is the turn of one that was submitted then, as if a time. left_ms 0: not known. */
+double queue_rank_ms(const struct cluster *c, int64_t submitted_wall_ms, int priority,
+                     double left_ms);
 /* Asks the policy about snapshot->waiting[0]. */
 enum policy_verdict queue_decide(struct cluster *c, const struct policy_snapshot *snapshot,
                                  struct place_outcome *ret_outcome);
@@ -339,6 +342,9 @@ void suspend_run(struct cluster *c);
 
 /* submit.c */
 void submit_handle(struct cluster *c, const struct cluster_event *event);
+/* Could it be taken now? 0, or why not. */
+int submit_check(struct error *e, const struct cluster *c, const struct cluster_submission *items,
+                 size_t count);
 struct submit_key *submit_key_find(const struct cluster *c, uint32_t uid, const char *key);
 /* NULL: out of memory (cluster.failed is set), or the hash is another key's, once in 2^64: then
  * the submission goes without one. */

@@ -253,37 +253,3 @@ size_t cluster_device_workloads(const struct cluster *c, const char *node, const
     }
     return count;
 }
-
-static void preview_decision(const struct cluster *c, const struct policy_decision *decision,
-                             struct cluster_preview *ret)
-{
-    (void)str_copy(ret->node, sizeof ret->node, c->nodes[decision->node]->info.name);
-    ret->device_count = (int)decision->device_count;
-    for (size_t i = 0; i < decision->device_count; i++)
-        (void)str_copy(ret->devices[i], sizeof ret->devices[i],
-                       c->policy_devices[decision->devices[i]].uuid);
-}
-
-int cluster_preview(struct cluster *c, const struct cluster_submission *item,
-                    struct cluster_preview *ret)
-{
-    struct policy_waiting waiting = {
-        .needs = item->needs, .node_labels = item->node_labels, .known = item->known};
-    struct policy_snapshot snapshot;
-    enum policy_verdict verdict;
-    struct place_outcome outcome;
-    inventory_snapshot(c, &snapshot);
-    if (c->failed)
-        return -ERR_NO_MEMORY;
-    snapshot.waiting = &waiting;
-    snapshot.waiting_count = 1;
-    verdict = queue_decide(c, &snapshot, &outcome);
-    *ret = (struct cluster_preview){0};
-    if (verdict == POLICY_PLACES)
-        preview_decision(c, &outcome.decision, ret);
-    else if (verdict == POLICY_WAITS)
-        (void)str_copy(ret->text, sizeof ret->text, QUEUE_WAITS_TEXT);
-    else
-        policy_explain_misfit(&snapshot, &waiting, c->config.policy, ret->text);
-    return 0;
-}

@@ -78,12 +78,12 @@ void queue_leave(struct cluster *c, struct workload *w)
  * `ageing_ms` of it: so none that comes later goes first for ever. A policy may take those first that
  * have little left; that is a time, too, so it is outweighed in time as well.
  */
-static double rank_ms(const struct cluster *c, const struct workload *w)
+double queue_rank_ms(const struct cluster *c, int64_t submitted_wall_ms, int priority,
+                     double left_ms)
 {
-    double rank = (double)w->status.submitted_wall_ms -
-                  (double)w->needs.priority * (double)c->config.ageing_ms;
+    double rank = (double)submitted_wall_ms - (double)priority * (double)c->config.ageing_ms;
     if (c->config.policy->shortest_first)
-        rank += LENGTH_WEIGHT * (w->left_ms > 0 ? w->left_ms : LENGTH_UNKNOWN_MS);
+        rank += LENGTH_WEIGHT * (left_ms > 0 ? left_ms : LENGTH_UNKNOWN_MS);
     return rank;
 }
 
@@ -95,7 +95,7 @@ void queue_consider(struct cluster *c, struct workload *w)
         return;
     heap_remove(&c->ready, &r->ready);
     r->borrows = allowance_borrows(c, r);
-    w->rank_ms = rank_ms(c, w);
+    w->rank_ms = queue_rank_ms(c, w->status.submitted_wall_ms, w->needs.priority, w->left_ms);
     if (heap_insert(&r->queue, &w->queued) < 0)
         c->failed = true;
     make_ready(c, r);

@@ -59,64 +59,69 @@ static void reply_accepted(struct cluster *c, uint64_t request, uint64_t first, 
     reply->repeated = repeated;
 }
 
-static void __attribute__((format(printf, 5, 6)))
-reply_refused(struct cluster *c, uint64_t request, enum error_code why, const char *field,
-              const char *format, ...)
+static void reply_refused(struct cluster *c, uint64_t request, const struct error *why)
 {
-    char text[WORKLOAD_TEXT_MAX];
     size_t before = c->actions->count;
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    action_reply(c, request, -(int)why, "%s", text);
+    action_reply(c, request, -why->code, "%s", why->text);
     if (c->actions->count > before)
         (void)str_copy(c->actions->items[before].field, sizeof c->actions->items[before].field,
-                       field);
+                       why->field);
 }
 
-static bool check_dependency_count(struct cluster *c, const struct cluster_event *event)
+static int check_dependency_count(struct error *e, const struct cluster *c,
+                                  const struct cluster_submission *items, size_t item_count)
 {
     size_t count = 0;
-    for (size_t i = 0; i < event->submit.count; i++)
-        count += event->submit.items[i].after_count;
+    for (size_t i = 0; i < item_count; i++)
+        count += items[i].after_count;
     if (count == 0 || c->dependency_count + count <= CLUSTER_DEPENDENCIES_MAX)
-        return true;
+        return 0;
     if (count > CLUSTER_DEPENDENCIES_MAX)
-        reply_refused(c, event->request, ERR_TOO_LARGE, "after",
-                      "%zu dependencies in all, %d are the limit: submit one small task that waits "
-                      "for the array, and let these wait for that task",
-                      count, CLUSTER_DEPENDENCIES_MAX);
-    else
-        reply_refused(c, event->request, ERR_QUEUE_FULL, "after",
-                      "%zu dependencies are waited for, %zu more would pass the limit of %d: let "
-                      "one small task wait for the array, and these for that task",
-                      c->dependency_count, count, CLUSTER_DEPENDENCIES_MAX);
-    return false;
+        return error_set_field(
+            e, ERR_TOO_LARGE, "after",
+            "%zu dependencies in all, %d are the limit: submit one small task that waits "
+            "for the array, and let these wait for that task",
+            count, CLUSTER_DEPENDENCIES_MAX);
+    return error_set_field(
+        e, ERR_QUEUE_FULL, "after",
+        "%zu dependencies are waited for, %zu more would pass the limit of %d: let "
+        "one small task wait for the array, and these for that task",
+        c->dependency_count, count, CLUSTER_DEPENDENCIES_MAX);
 }
 
 /* Every dependency names a workload that is kept, or an earlier one of this submission. */
-static bool check_dependencies(struct cluster *c, const struct cluster_event *event)
+static int check_dependencies(struct error *e, const struct cluster *c,
+                              const struct cluster_submission *items, size_t count)
 {
-    for (size_t i = 0; i < event->submit.count; i++) {
-        const struct cluster_submission *item = &event->submit.items[i];
-        for (size_t a = 0; a < item->after_count; a++) {
-            const struct cluster_after *after = &item->after[a];
-            if (after->within && after->workload >= i) {
-                reply_refused(c, event->request, ERR_INVALID, "after",
-                              "only workloads that stand before this one can be waited for");
-                return false;
-            }
+    for (size_t i = 0; i < count; i++) {
+        for (size_t a = 0; a < items[i].after_count; a++) {
+            const struct cluster_after *after = &items[i].after[a];
+            if (after->within && after->workload >= i)
+                return error_set_field(
+                    e, ERR_INVALID, "after",
+                    "only workloads that stand before this one can be waited for");
             if (!after->within && !workload_find(c, after->workload) &&
-                !finished_find(c, after->workload)) {
-                reply_refused(c, event->request, ERR_INVALID, "after",
-                              "there is no workload %llu, or it is no longer kept",
-                              (unsigned long long)after->workload);
-                return false;
-            }
+                !finished_find(c, after->workload))
+                return error_set_field(e, ERR_INVALID, "after",
+                                       "there is no workload %llu, or it is no longer kept",
+                                       (unsigned long long)after->workload);
         }
     }
-    return true;
+    return 0;
+}
+
+int submit_check(struct error *e, const struct cluster *c, const struct cluster_submission *items,
+                 size_t count)
+{
+    if (count == 0)
+        return error_set_field(e, ERR_INVALID, "workloads", "there is nothing in it");
+    if (count > c->config.queue_max || c->live.count > c->config.queue_max - count)
+        return error_set(e, ERR_QUEUE_FULL,
+                         "%zu workloads are not finished, %zu more would pass the limit of %zu "
+                         "(queue_max)",
+                         c->live.count, count, c->config.queue_max);
+    int r = check_dependency_count(e, c, items, count);
+    return r < 0 ? r : check_dependencies(e, c, items, count);
 }
 
 static struct dependency *copy_dependencies(const struct cluster_submission *item, uint64_t first)
@@ -173,19 +178,11 @@ void submit_handle(struct cluster *c, const struct cluster_event *event)
         reply_accepted(c, event->request, key->first, key->count, true);
         return;
     }
-    if (count == 0) {
-        reply_refused(c, event->request, ERR_INVALID, "workloads", "there is nothing in it");
+    struct error why = {0};
+    if (submit_check(&why, c, event->submit.items, count) < 0) {
+        reply_refused(c, event->request, &why);
         return;
     }
-    if (count > c->config.queue_max || c->live.count > c->config.queue_max - count) {
-        action_reply(c, event->request, -ERR_QUEUE_FULL,
-                     "%zu workloads are not finished, %zu more would pass the limit of %zu "
-                     "(queue_max)",
-                     c->live.count, count, c->config.queue_max);
-        return;
-    }
-    if (!check_dependency_count(c, event) || !check_dependencies(c, event))
-        return;
     uint64_t first = c->last_id + 1;
     if (event->submit.key)
         key = submit_key_add(c, event->submit.uid, event->submit.key, first, count);

@@ -84,15 +84,15 @@ static void test_preview_is_what_would_happen(void **state)
     (void)state;
     fixture_open(&f);
     whole.quota_bytes = 0;
-    assert_int_equal(cluster_preview(f.cluster, &item, &preview), 0);
+    assert_int_equal(cluster_preview(NULL, f.cluster, &item, 1, &preview), 0);
     assert_string_equal(preview.node, "");
     assert_string_equal(preview.text, "no node has joined yet");
     hello(&f, "a");
-    assert_int_equal(cluster_preview(f.cluster, &item, &preview), 0);
+    assert_int_equal(cluster_preview(NULL, f.cluster, &item, 1, &preview), 0);
     assert_string_equal(preview.node, "a");
     assert_string_equal(preview.devices[0], "a-0");
     submit(&f, &whole);
-    assert_int_equal(cluster_preview(f.cluster, &item, &preview), 0);
+    assert_int_equal(cluster_preview(NULL, f.cluster, &item, 1, &preview), 0);
     assert_string_equal(preview.text, "0 of 1 device fit: 1 in use");
     fixture_close(&f);
 }

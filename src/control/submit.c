@@ -1,7 +1,7 @@
 /*
  * POST /v1/workloads: parse, check rights, expand arrays, resolve names, then one SUBMIT event. The
  * answer comes when the commit is durable. With dry_run=1 nothing is submitted: it says where each
- * would go now.
+ * would go now, or is refused as the submission would be.
  */
 #include <pwd.h>
 #include <stdio.h>
@@ -291,38 +291,6 @@ static void put_placement(struct json_writer *out, const struct cluster_preview 
     json_end_object(out);
 }
 
-static void answer_preview(struct control *c, struct http_request *r, const struct submission *s)
-{
-    struct str json;
-    struct json_writer out;
-    str_init(&json, HTTP_BODY_MAX);
-    json_writer_init(&out, &json);
-    json_begin_object(&out);
-    json_begin_array(json_key(&out, "workloads"));
-    for (size_t i = 0; i < s->count; i++) {
-        const struct submission_item *item = &s->items[i];
-        struct cluster_preview p = {0};
-        const struct cluster_submission asked = {
-            .needs = &item->spec->needs,
-            .node_labels = &item->spec->node_labels,
-            .known = control_known(c, c->cluster, s->user, item->spec)};
-        (void)cluster_preview(c->cluster, &asked, &p);
-        json_begin_object(&out);
-        json_put_string(json_key(&out, "name"), item->name);
-        if (p.node[0])
-            put_placement(json_key(&out, "placement"), &p);
-        else
-            json_put_null(json_key(&out, "placement"));
-        json_put_string(json_key(&out, "text"),
-                        item->after_count ? "after what it waits for has ended" : p.text);
-        json_end_object(&out);
-    }
-    json_end_array(&out);
-    json_end_object(&out);
-    http_answer_json(r, 200, str_text(&json), json.length);
-    str_done(&json);
-}
-
 /* As the cluster takes them. */
 static void describe(struct control *c, const struct submission *s,
                      struct cluster_submission *ret_items)
@@ -341,6 +309,49 @@ static void describe(struct control *c, const struct submission *s,
                                                    .known = known,
                                                    .allowance = allowance};
     }
+}
+
+static void answer_preview(struct http_request *r, const struct submission *s,
+                           const struct cluster_preview *previews)
+{
+    struct str json;
+    struct json_writer out;
+    str_init(&json, HTTP_BODY_MAX);
+    json_writer_init(&out, &json);
+    json_begin_object(&out);
+    json_begin_array(json_key(&out, "workloads"));
+    for (size_t i = 0; i < s->count; i++) {
+        json_begin_object(&out);
+        json_put_string(json_key(&out, "name"), s->items[i].name);
+        if (previews[i].node[0])
+            put_placement(json_key(&out, "placement"), &previews[i]);
+        else
+            json_put_null(json_key(&out, "placement"));
+        json_put_string(json_key(&out, "text"), previews[i].text);
+        json_end_object(&out);
+    }
+    json_end_array(&out);
+    json_end_object(&out);
+    http_answer_json(r, 200, str_text(&json), json.length);
+    str_done(&json);
+}
+
+static int preview(struct error *e, struct control *c, struct http_request *r,
+                   const struct submission *s)
+{
+    struct cluster_submission *items = arena_array(http_request_arena(r), s->count, sizeof *items);
+    struct cluster_preview *previews = calloc(s->count + 1, sizeof *previews);
+    int result = -ERR_NO_MEMORY;
+    if (items && previews) {
+        describe(c, s, items);
+        result = cluster_preview(e, c->cluster, items, s->count, previews);
+    } else {
+        error_set(e, ERR_NO_MEMORY, "out of memory");
+    }
+    if (result == 0)
+        answer_preview(r, s, previews);
+    free(previews);
+    return result;
 }
 
 static int step_submit(struct error *e, struct control *c, struct http_request *r,
@@ -410,12 +421,8 @@ void handle_submit(void *context, struct http_request *r)
         result = expand(&e, c, r, &specs, s);
     if (result == 0 && !c->cluster)
         result = error_set(&e, ERR_UNAVAILABLE, "the state is being read back; try again");
-    if (result == 0 && dry_run && dry_run[0] == '1') {
-        answer_preview(c, r, s);
-        return;
-    }
     if (result == 0)
-        result = step_submit(&e, c, r, s);
+        result = dry_run && dry_run[0] == '1' ? preview(&e, c, r, s) : step_submit(&e, c, r, s);
     if (result < 0)
         http_answer_error(r, &e);
 }

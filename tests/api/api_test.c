@@ -417,6 +417,11 @@ static void submitting(void **state)
     assert_non_null(strstr(again, "\"repeated\":true"));
     const char *preview = POST(200, "/v1/workloads?dry_run=1", once);
     assert_non_null(strstr(preview, "\"node\":\"box\""));
+    preview = POST(200, "/v1/workloads?dry_run=1",
+                   SPEC("next", "\"command\":[\"true\"],\"after\":[\"sleeper\"]"));
+    assert_non_null(strstr(preview, "\"placement\":null,\"text\":\"it waits for 1\""));
+    POST(400, "/v1/workloads?dry_run=1", SPEC("x", "\"command\":[\"true\"],\"after\":[\"99\"]"));
+    POST(429, "/v1/workloads?dry_run=1", SPEC("many", "\"command\":[\"true\"],\"array\":1000"));
     POST(400, "/v1/workloads", "{");
     POST(400, "/v1/workloads?x=1", once);
     ASK(415, .method = "POST", .target = "/v1/workloads", .body = once, .type = "text/html");

@@ -54,7 +54,13 @@ said 'command'
 exits 0 "$gpumux" submit --dry-run -d 2 --quota 1g -- true
 said 'would run on'
 exits 0 "$gpumux" submit --dry-run -d 3 -- true
-said 'would wait'
+said 'would not start now: '
+exits 0 "$gpumux" submit --dry-run --array 3 -- true
+said 'would run on'
+said 'would not start now: '
+[ -z "$(sed -n 's/.*would run on//p' "$work/out" | sort | uniq -d)" ] || fail "a device is promised twice"
+exits 1 "$gpumux" submit --dry-run --after 99999 -- true
+said 'there is no workload 99999'
 first=$("$gpumux" submit -d 0 --key once -- true)
 [ "$("$gpumux" submit -d 0 --key once -- true)" = "$first" ] || fail "the same key was taken twice"
 
