@@ -102,9 +102,9 @@ echo "-- without a program that starts it: in turns, and it says so, also to who
 in_turns() { [[ $(field "$1" enforcement) == *"share by the rate of its launches: time-sliced"* ]]; }
 # count_of TEXT: how many events say so by now; MPS may have been lost above.
 count_of() { told "$1" | wc -l || true; }
-losses=$(count_of "MPS was lost")
 limit_is() { [ "$(field "$1" "usage.protection.limits[name=$2].value")" = "$3" ]; }
 up --set mps_control=/bin/false
+losses=$(count_of "MPS was lost")
 first=$(submit "$(gpus '{"share": 30}')")
 wait_field "$first" state running
 wait_until "it is an event" told "device_alarm.*without MPS, its workloads take turns"
