@@ -51,11 +51,17 @@ static void queue_and_say(void)
     say("ready\n");
 }
 
+/* In short sleeps: ThreadSanitizer keeps a signal back until the next call, and would be late for one that lasts. */
+static void sleep_forever(void)
+{
+    for (;;)
+        usleep(10000);
+}
+
 static void wait_forever(void)
 {
     queue_and_say();
-    for (;;)
-        pause();
+    sleep_forever();
 }
 
 /* A signal that ends a program is not seen to come back from here. */
@@ -108,8 +114,7 @@ static void release_one(void)
 static void release_and_wait(void)
 {
     release_one();
-    for (;;)
-        pause();
+    sleep_forever();
 }
 
 static void release_and_exit(void)
@@ -150,8 +155,7 @@ static void handle_by(void (*handler)(int))
     EXPECT(api.cuMemsetD32_v2(memory, 4711, 1024) == 0);
     signal(SIGTERM, handler);
     queue_and_say();
-    for (;;)
-        pause();
+    sleep_forever();
 }
 
 static void handle_and_exit(void)
