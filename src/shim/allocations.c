@@ -43,7 +43,8 @@ bool allocations_add(struct allocations *a, const struct allocation *allocation)
 {
     if (!allocation->address)
         return false;
-    lock_take(&a->lock);
+    if (!lock_enter(&a->lock))
+        return false;
     bool has_room = a->count < a->place_count / 2 || grow(a);
     if (has_room) {
         struct allocation *place = &a->places[find_place(a, allocation->address)];
@@ -72,7 +73,8 @@ static void remove_place(struct allocations *a, size_t gap)
 bool allocations_take(struct allocations *a, uint64_t address, struct allocation *ret_allocation)
 {
     bool is_there = false;
-    lock_take(&a->lock);
+    if (!lock_enter(&a->lock))
+        return false;
     if (a->places && address) {
         size_t place = find_place(a, address);
         is_there = a->places[place].address == address;
@@ -88,7 +90,8 @@ bool allocations_take(struct allocations *a, uint64_t address, struct allocation
 bool allocations_find(struct allocations *a, uint64_t address, struct allocation *ret_allocation)
 {
     bool is_there = false;
-    lock_take(&a->lock);
+    if (!lock_enter(&a->lock))
+        return false;
     if (a->places && address) {
         const struct allocation *place = &a->places[find_place(a, address)];
         is_there = place->address == address;
@@ -104,7 +107,8 @@ bool allocations_take_of(struct allocations *a, uint64_t context, size_t *cursor
                          struct allocation *ret_allocation)
 {
     bool is_there = false;
-    lock_take(&a->lock);
+    if (!lock_enter(&a->lock))
+        return false;
     for (; *cursor < a->place_count && !is_there; *cursor += !is_there) {
         const struct allocation *place = &a->places[*cursor];
         is_there = place->address && place->context == context;

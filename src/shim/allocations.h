@@ -25,6 +25,8 @@ struct allocations {
     size_t place_count, count;
 };
 
+/* All of these: also false in a handler of a signal that came while this thread was in one of them. */
+
 /* Takes a copy; an address that is there already is replaced. False: there is no memory for it, or the
  * address is 0. */
 bool allocations_add(struct allocations *allocations, const struct allocation *allocation);

@@ -115,6 +115,29 @@ static void test_threads(void **state)
     allocations_reset(&allocations);
 }
 
+/* A signal came while the thread was in one of the functions: its handler is refused, other threads wait. */
+static void test_a_handler_of_the_same_thread(void **state)
+{
+    struct allocations allocations = {0};
+    struct allocation found, a = {.address = address_of(1, 0), .bytes = 1};
+    struct user user = {.allocations = &allocations};
+    pthread_t thread;
+    size_t cursor = 0;
+    (void)state;
+    assert_true(allocations_add(&allocations, &a));
+    lock_take(&allocations.lock);
+    assert_int_equal(pthread_create(&thread, NULL, use, &user), 0);
+    assert_false(allocations_add(&allocations, &a));
+    assert_false(allocations_find(&allocations, a.address, &found));
+    assert_false(allocations_take(&allocations, a.address, &found));
+    assert_false(allocations_take_of(&allocations, 0, &cursor, &found));
+    lock_release(&allocations.lock);
+    pthread_join(thread, NULL);
+    assert_false(user.is_lost);
+    assert_true(allocations_take(&allocations, a.address, &found));
+    allocations_reset(&allocations);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -122,6 +145,7 @@ int main(void)
         cmocka_unit_test(test_an_address_again_replaces),
         cmocka_unit_test(test_those_of_a_context),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_a_handler_of_the_same_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -222,7 +222,8 @@ bool graphs_begin(struct process *p, CUgraphExec graph, struct graphs_ticket *re
     for (int i = 0; i < PAGE_DEVICES_MAX; i++) {
         if (!is_used(&p->graphs, i) || !allocations_find(&p->graphs.needs, key_of(graph, i), &need))
             continue;
-        lock_take(&p->graphs.on[i].lock);
+        if (!lock_enter(&p->graphs.on[i].lock))
+            continue; /* a handler in the midst of a launch, whose end counts for both */
         if (!reserve(p, i, &need, &ret_ticket->reserved_bytes[i])) {
             lock_release(&p->graphs.on[i].lock);
             graphs_end(p, ret_ticket);

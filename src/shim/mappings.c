@@ -49,7 +49,8 @@ static void give_back(struct process *p, const struct allocation *memory)
 static void drop_reference(struct process *p, uint64_t number)
 {
     struct allocation memory;
-    lock_take(&p->mappings.lock);
+    if (!lock_enter(&p->mappings.lock))
+        return; /* it stays counted */
     bool is_gone = change_references(&p->mappings, number, -1, &memory);
     lock_release(&p->mappings.lock);
     if (is_gone)
@@ -69,12 +70,14 @@ void mappings_reset(struct mappings *m)
 static void record_memory(struct process *p, uint64_t handle, int device, uint64_t bytes)
 {
     struct mappings *m = &p->mappings;
-    lock_take(&m->lock);
-    const struct allocation memory = {
-        .address = ++m->last_number, .bytes = bytes, .value = 1, .device = device};
-    bool is_recorded =
-        allocations_add(&m->memories, &memory) && add_handle(m, handle, memory.address);
-    lock_release(&m->lock);
+    bool is_recorded = false;
+    if (lock_enter(&m->lock)) {
+        const struct allocation memory = {
+            .address = ++m->last_number, .bytes = bytes, .value = 1, .device = device};
+        is_recorded =
+            allocations_add(&m->memories, &memory) && add_handle(m, handle, memory.address);
+        lock_release(&m->lock);
+    }
     process_count(p, STATUS_allocations, 1);
     if (is_recorded)
         return;
@@ -113,7 +116,8 @@ CUresult hook_cuMemRelease(CUmemGenericAllocationHandle handle)
     struct mappings *m = &p->mappings;
     if (!process_is_ready(p))
         return p->calls.real.cuMemRelease(handle);
-    lock_take(&m->lock);
+    if (!lock_enter(&m->lock))
+        return p->calls.real.cuMemRelease(handle);
     uint64_t number = take_handle(m, handle);
     lock_release(&m->lock);
     FAULT_POINT();
@@ -121,8 +125,7 @@ CUresult hook_cuMemRelease(CUmemGenericAllocationHandle handle)
     FAULT_POINT();
     if (number && r == CUDA_SUCCESS) {
         drop_reference(p, number);
-    } else if (number) {
-        lock_take(&m->lock);
+    } else if (number && lock_enter(&m->lock)) {
         (void)add_handle(m, handle, number);
         lock_release(&m->lock);
     }
@@ -138,20 +141,22 @@ CUresult hook_cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
     struct process *p = process_enter();
     struct mappings *m = &p->mappings;
     struct allocation known, memory;
-    if (!process_is_ready(p))
+    if (!process_is_ready(p) || !lock_enter(&m->remapping))
         return p->calls.real.cuMemMap(address, bytes, offset, handle, flags);
-    lock_take(&m->remapping);
-    lock_take(&m->lock);
-    bool is_known = allocations_find(&m->handles, handle, &known);
-    if (is_known)
-        (void)change_references(m, known.value, 1, &memory);
-    lock_release(&m->lock);
+    bool is_known = false;
+    if (lock_enter(&m->lock)) {
+        is_known = allocations_find(&m->handles, handle, &known);
+        if (is_known)
+            (void)change_references(m, known.value, 1, &memory);
+        lock_release(&m->lock);
+    }
     CUresult r = p->calls.real.cuMemMap(address, bytes, offset, handle, flags);
     if (is_known && r == CUDA_SUCCESS) {
         const struct allocation range = {.address = address, .bytes = bytes, .value = known.value};
-        lock_take(&m->lock);
-        bool is_recorded = allocations_add(&m->ranges, &range);
-        lock_release(&m->lock);
+        bool is_entered = lock_enter(&m->lock);
+        bool is_recorded = is_entered && allocations_add(&m->ranges, &range);
+        if (is_entered)
+            lock_release(&m->lock);
         if (!is_recorded) /* it stays counted: nobody will know when it goes */
             process_count(p, STATUS_allocations_uncounted, 1);
     } else if (is_known) {
@@ -183,13 +188,12 @@ CUresult hook_cuMemUnmap(CUdeviceptr address, size_t bytes)
     struct process *p = process_enter();
     struct mappings *m = &p->mappings;
     CUdeviceptr end;
-    if (!process_is_ready(p) || __builtin_add_overflow(address, bytes, &end))
+    if (!process_is_ready(p) || __builtin_add_overflow(address, bytes, &end) ||
+        !lock_enter(&m->remapping))
         return p->calls.real.cuMemUnmap(address, bytes);
-    lock_take(&m->remapping);
     CUresult r = p->calls.real.cuMemUnmap(address, bytes);
     FAULT_POINT();
-    for (uint64_t number = 1; r == CUDA_SUCCESS && number;) {
-        lock_take(&m->lock);
+    for (uint64_t number = 1; r == CUDA_SUCCESS && number && lock_enter(&m->lock);) {
         number = take_next(m, &address, end);
         lock_release(&m->lock);
         if (number)
@@ -206,9 +210,8 @@ CUresult hook_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_hand
     struct mappings *m = &p->mappings;
     struct allocation known, memory;
     CUresult r = p->calls.real.cuMemRetainAllocationHandle(ret_handle, address);
-    if (r != CUDA_SUCCESS || !process_is_ready(p))
+    if (r != CUDA_SUCCESS || !process_is_ready(p) || !lock_enter(&m->lock))
         return r;
-    lock_take(&m->lock);
     if (allocations_find(&m->handles, *ret_handle, &known) ||
         allocations_find(&m->ranges, (uint64_t)(uintptr_t)address, &known)) {
         (void)change_references(m, known.value, 1, &memory);

@@ -61,7 +61,8 @@ static uint32_t way_of(struct process *p)
     uint32_t way = atomic_load_explicit(&marks->way, memory_order_acquire);
     if (__builtin_expect(way != MARKS_UNKNOWN, 1))
         return way;
-    lock_take(&marks->lock);
+    if (!lock_enter(&marks->lock))
+        return MARKS_UNKNOWN;
     if (atomic_load(&marks->way) == MARKS_UNKNOWN) {
         int mode = relax(p);
         choose_way(p);
@@ -124,7 +125,8 @@ bool marks_write(struct process *p, struct stream *stream)
 {
     bool is_captured_beside = atomic_load(&p->launch->streams.captures) > 0;
     CUresult r = CUDA_SUCCESS;
-    lock_take(&stream->lock);
+    if (!lock_enter(&stream->lock))
+        return false; /* the next one says as much */
     uint64_t value = atomic_load_explicit(&stream->launched, memory_order_acquire);
     if (value != atomic_load_explicit(&stream->marked, memory_order_relaxed)) {
         int mode = is_captured_beside ? relax(p) : -1;

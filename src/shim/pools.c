@@ -32,7 +32,8 @@ static struct pool *find(struct pools *pools, CUmemoryPool handle)
 /* NULL: there is no place. */
 static struct pool *add(struct pools *pools, CUmemoryPool handle, int device)
 {
-    lock_take(&pools->lock);
+    if (!lock_enter(&pools->lock))
+        return NULL;
     struct pool *pool = find(pools, handle);
     uint32_t count = atomic_load(&pools->count), i = 0;
     while (!pool && i < count && atomic_load(&pools->places[i].handle))
@@ -128,7 +129,8 @@ bool pools_settle(struct process *p)
         if (!is_counted(pool) || atomic_load(&pool->counted_bytes) == 0)
             continue;
         is_any = true;
-        lock_take(&pool->lock);
+        if (!lock_enter(&pool->lock))
+            continue;
         if (is_counted(pool))
             commit(p, pool);
         lock_release(&pool->lock);
@@ -266,7 +268,8 @@ static void bury(struct process *p, struct pool *pool)
 void pools_end_free(struct process *p, const struct allocation *piece)
 {
     struct pool *pool = &p->pools.places[piece->value - 1];
-    lock_take(&pool->lock);
+    if (!lock_enter(&pool->lock))
+        return; /* the piece stays: a place more is taken, no byte */
     if (atomic_fetch_sub(&pool->piece_count, 1) == 1 && atomic_load(&pool->is_destroyed))
         bury(p, pool);
     lock_release(&pool->lock);
@@ -307,7 +310,10 @@ static CUresult allocate_counted(const struct request *q)
         return allocate(p, q);
     if (pool->device < 0 && p->client.limits->device_count > 0)
         return CUDA_ERROR_OUT_OF_MEMORY; /* a device that is none of the attempt's */
-    lock_take(&pool->lock);
+    if (!lock_enter(&pool->lock)) {
+        process_count(p, STATUS_allocations_uncounted, 1);
+        return allocate(p, q);
+    }
     CUresult r = reserve(p, pool, quota_charged(q->bytes), &needed)
                      ? allocate_reserved(p, pool, q, needed)
                      : CUDA_ERROR_OUT_OF_MEMORY;

@@ -52,7 +52,8 @@ uint64_t rate_charge(struct rate *rate, uint64_t now_ns, uint64_t cost_ns,
 {
     const int64_t granted = (int64_t)granted_permille * (RATE_FULL / 1000);
     *ret_report = (struct rate_report){0};
-    lock_take(&rate->lock);
+    if (!lock_enter(&rate->lock))
+        return 0;
     if (rate->filled_ns == 0 || now_ns < rate->filled_ns) {
         rate->filled_ns = rate->period_ns = now_ns;
         rate->speed = (uint64_t)granted;

@@ -33,6 +33,7 @@ struct rate_report {
     uint64_t error_permille; /* summed over them */
 };
 
-/* Charges a launch at the time now_ns; returns how long it has to wait. */
+/* Charges a launch at the time now_ns; returns how long it has to wait. One of a signal's handler that came while this thread
+ * was here is not charged. */
 uint64_t rate_charge(struct rate *rate, uint64_t now_ns, uint64_t cost_ns,
                      uint32_t granted_permille, struct rate_report *ret_report);

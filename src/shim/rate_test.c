@@ -99,6 +99,20 @@ static void test_debt_is_bounded(void **state)
     assert_in_range(wait_ns, 1, UINT64_C(2) * RATE_DEBT_MS_MAX * MS_NS);
 }
 
+/* Its launch is neither held nor charged. */
+static void test_a_handler_of_the_same_thread(void **state)
+{
+    struct rate rate = {0};
+    struct rate_report report = {.periods = 1};
+    (void)state;
+    lock_take(&rate.lock);
+    assert_int_equal(rate_charge(&rate, 1, UINT64_C(1000) * MS_NS, 10, &report), 0);
+    assert_int_equal(report.periods, 0);
+    lock_release(&rate.lock);
+    assert_int_equal(rate.filled_ns, 0);
+    assert_true(rate_charge(&rate, 1, UINT64_C(1000) * MS_NS, 10, &report) > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +120,7 @@ int main(void)
         cmocka_unit_test(test_a_modest_task_is_not_held),
         cmocka_unit_test(test_a_speed_too_high_is_corrected),
         cmocka_unit_test(test_debt_is_bounded),
+        cmocka_unit_test(test_a_handler_of_the_same_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,13 +7,6 @@ static bool is_default(CUstream handle)
     return (uintptr_t)handle <= (uintptr_t)STREAM_PER_THREAD;
 }
 
-static uint64_t thread_word(void)
-{
-    uint64_t word;
-    __asm__("mov %%fs:0, %0" : "=r"(word));
-    return word;
-}
-
 /* A default stream is its context's, and its thread's if it is the thread's own. Contexts are
  * addresses, as other streams are: a default stream's key has a bit of its own. */
 uint64_t streams_key(struct process *p, CUstream *handle, bool is_per_thread)
@@ -27,7 +20,7 @@ uint64_t streams_key(struct process *p, CUstream *handle, bool is_per_thread)
     if (*handle != STREAM_PER_THREAD && !(is_per_thread && *handle == NULL))
         return key;
     *handle = STREAM_PER_THREAD;
-    return (key ^ thread_word() << 8) | 2;
+    return (key ^ sys_thread_word() << 8) | 2;
 }
 
 static uint64_t load(const _Atomic uint64_t *word)
@@ -114,7 +107,8 @@ struct stream *streams_find_slowly(struct process *p, uint64_t key, CUstream han
     if (stream)
         return stream;
     bool is_fresh = false;
-    lock_take(&streams->lock);
+    if (!lock_enter(&streams->lock))
+        return NULL;
     stream = look_up(streams, key);
     if (!stream && (stream = find_free(p))) {
         fill(p, stream, handle);
@@ -144,7 +138,8 @@ void streams_forget(struct process *p, CUstream handle)
         return;
     end_capture(streams, stream);
     (void)marks_write(p, stream);
-    lock_take(&streams->lock);
+    if (!lock_enter(&streams->lock))
+        return; /* the handle may come again, as the same stream */
     atomic_store_explicit(&stream->key, 0, memory_order_release);
     lock_release(&streams->lock);
 }

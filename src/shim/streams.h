@@ -50,7 +50,7 @@ struct streams {
 /* The key, 0 without a context; *handle becomes one for calls without a variant. `is_per_thread`: it is of a
  * call for which stream 0 is the thread's own. */
 uint64_t streams_key(struct process *p, CUstream *handle, bool is_per_thread);
-/* The record of a stream, made if there is none. NULL if all slots are taken, or the key is 0. */
+/* The record of a stream, made if there is none. NULL if all slots are taken, the key is 0, or a signal came while one was made. */
 struct stream *streams_find_slowly(struct process *p, uint64_t key, CUstream handle);
 /* Before the driver destroys it. */
 void streams_forget(struct process *p, CUstream handle);
