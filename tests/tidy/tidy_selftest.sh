@@ -76,14 +76,12 @@ expect "include by relative path" 'src/model/m.h:3: include "../base/a.h"'
 clean_tree && for ((i = 0; i < 795; i++)); do echo "// line"; done >> src/base/a.c
 expect "long file" "src/base/a.c:802: file of 802 lines"
 
-for name in api/other.yaml tests/system/part.sh scripts/build docs/guide.md src/base/a.def; do
+for name in api/other.yaml scripts/build; do
     clean_tree && mkdir -p api docs scripts && for ((i = 0; i < 801; i++)); do echo "# line"; done > $name
     expect "long $name" "$name:801: file of 801 lines"
 done
-for name in api/openapi.yaml data.csv bench.json; do
-    clean_tree && mkdir api && for ((i = 0; i < 801; i++)); do echo "1"; done > $name
-    expect "long $name" ""
-done
+clean_tree && mkdir api && for ((i = 0; i < 801; i++)); do echo "1"; done | tee api/openapi.yaml data.csv > bench.json
+expect "long files that nobody writes" ""
 
 clean_tree && { printf '\nint b_get(void);\nint b_get(void)\n{\n'
     for ((i = 0; i < 68; i++)); do echo "    a_get();"; done
@@ -117,7 +115,7 @@ expect "unregistered fuzzer" "src/base/b_fuzz.c:1: a test that no CMakeLists.txt
 clean_tree && printf '# run.sh\n' > tests/system/CMakeLists.txt
 expect "unregistered system test" "tests/system/run.sh:1: a test that no CMakeLists.txt runs"
 
-for folder in conformance docs emu fuzz gpu net shim/deeper torture; do
+for folder in net shim/deeper; do
     clean_tree && mkdir -p tests/$folder && echo true > tests/$folder/new.sh
     expect "unregistered script" "tests/$folder/new.sh:1: a test that no CMakeLists.txt runs"
 done
