@@ -10,22 +10,11 @@ trap 'rm -rf "$dir"' EXIT
 export XDG_RUNTIME_DIR=$dir GPUMUX_EMU_DEVICES=H200:24g LD_LIBRARY_PATH=$GPUMUX_BUILD/emu
 unset GPUMUX_EMU CUDA_VISIBLE_DEVICES GPUMUX_REGISTER GPUMUX_DISABLE GPUMUX_QUOTA_BYTES GPUMUX_SHIM_DEBUG
 quota=$(((600 + 64) << 20)) # and a context's cost
-failures=0 checks=0
 # A sanitizer's runtime, linked into this build's programs, must stay the first library.
 runtime=$(ldd "$host" | awk '/lib(asan|tsan)\.so/ { print $3 }')
 preload="$runtime${runtime:+ }$shim"
 
-# expect WHAT STATUS COMMAND...: the command ends so; what it prints is kept in $dir/output.
-expect() {
-    local what=$1 wanted=$2 status=0
-    shift 2
-    checks=$((checks + 1))
-    timeout 100 "$@" > "$dir/output" 2> "$dir/errors" || status=$?
-    [ "$status" = "$wanted" ] && [ ! -s "$dir/errors" ] && return
-    failures=$((failures + 1))
-    echo "$what: status $status, wanted $wanted"
-    head -n 20 "$dir/output" "$dir/errors"
-}
+. "$(dirname "$0")/expect.sh"
 shimmed=(env LD_PRELOAD="$preload")
 
 expect lookups 0 "${shimmed[@]}" "$host" lookups

@@ -19,18 +19,7 @@ mount --bind "$dir/etc" /etc || { echo "skipped: nothing can be mounted here"; t
 export XDG_RUNTIME_DIR=$dir GPUMUX_EMU_DEVICES=H200:24g LD_LIBRARY_PATH=$GPUMUX_BUILD/emu
 unset GPUMUX_EMU CUDA_VISIBLE_DEVICES GPUMUX_REGISTER GPUMUX_DISABLE GPUMUX_QUOTA_BYTES GPUMUX_SHIM_DEBUG LD_PRELOAD
 quota=$(((600 + 64) << 20)) # and a context's cost
-failures=0 checks=0
-# expect WHAT STATUS COMMAND...: it ends so, and says nothing on standard error.
-expect() {
-    local what=$1 wanted=$2 status=0
-    shift 2
-    checks=$((checks + 1))
-    timeout 100 "$@" > "$dir/output" 2> "$dir/errors" || status=$?
-    [ "$status" = "$wanted" ] && [ ! -s "$dir/errors" ] && return
-    failures=$((failures + 1))
-    echo "$what: status $status, wanted $wanted"
-    head -n 20 "$dir/output" "$dir/errors"
-}
+. "$(dirname "$0")/expect.sh"
 
 expect "it is in every process" 0 grep -q libgpumux-cuda.so /proc/self/maps
 expect "a shell and its children" 0 sh -c 'ls / | sort | tail -n 1 > /dev/null'
