@@ -222,7 +222,9 @@ static void syntax_errors_name_the_line(void **state)
     refuses(f, "command: !x [a]\n", ERR_SYNTAX, "", "tags");
     refuses(f, "labels: &a {b: c}\n", ERR_SYNTAX, "", "anchors");
     refuses(f, "? [a]\n: b\n", ERR_SYNTAX, "", "a key must be plain text");
-    refuses(f, "name: \"a\\0b\"\n", ERR_SYNTAX, "", "NUL");
+    refuses(f, "name: \"a\\0b\"\n", ERR_SYNTAX, "name", "line 1: a text has NUL");
+    refuses(f, "labels: {a: x, b: \"\\0\"}\n", ERR_SYNTAX, "labels.b", "NUL");
+    refuses(f, "after: [a, \"b\\0\"]\n", ERR_SYNTAX, "after[1]", "NUL");
     refuses(f, "{\"name\": \"a\\ud800\"}", ERR_SYNTAX, "", "invalid Unicode");
     refuses(f, "name: \xff\n", ERR_SYNTAX, "", "UTF-8");
     refuses(f, "{\"name\": \"\xc3\"}", ERR_SYNTAX, "", "UTF-8");

@@ -1,4 +1,5 @@
 /* YAML into a tree, from libyaml's events: the parts of YAML that surprise are refused. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
@@ -9,6 +10,7 @@
 struct yaml_reader {
     struct tree_builder builder;
     yaml_parser_t parser;
+    bool is_of_value; /* the error is of one value: its field is told */
 };
 
 static int next_event(struct yaml_reader *y, yaml_event_t *event)
@@ -73,6 +75,7 @@ static int read_scalar(struct yaml_reader *y, const yaml_event_t *event, struct 
 {
     const char *text = NULL;
     int r = take_text(y, event, &text);
+    y->is_of_value = r < 0;
     if (r < 0)
         return r;
     int line = node->line;
@@ -127,6 +130,14 @@ static int read_next(struct yaml_reader *y, int depth, struct tree **ret)
     return r;
 }
 
+static void name_field(struct yaml_reader *y, const struct tree *parent, const char *key)
+{
+    char place[24];
+    (void)snprintf(place, sizeof place, "[%zu]", parent->count);
+    if (y->is_of_value)
+        error_prefix_field(y->builder.e, key ? key : place);
+}
+
 static int read_children(struct yaml_reader *y, struct tree *node, int depth)
 {
     struct tree *last = NULL;
@@ -141,6 +152,8 @@ static int read_children(struct yaml_reader *y, struct tree *node, int depth)
         if (ends) {
         } else if (node->kind == TREE_LIST) {
             r = read_value(y, &event, depth, &child);
+            if (r < 0)
+                name_field(y, node, NULL);
         } else if (event.type != YAML_SCALAR_EVENT) {
             r = refuse(y, &event, "a key must be plain text");
         } else {
@@ -149,8 +162,8 @@ static int read_children(struct yaml_reader *y, struct tree *node, int depth)
                 r = take_text(y, &event, &key);
         }
         yaml_event_delete(&event);
-        if (r == 0 && key)
-            r = read_next(y, depth, &child);
+        if (r == 0 && key && (r = read_next(y, depth, &child)) < 0)
+            name_field(y, node, key);
         if (r < 0 || ends)
             return r;
         child->key = key;
