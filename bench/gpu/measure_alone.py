@@ -13,22 +13,22 @@ REQUESTS, RATE, ROUNDS = 1500, 150, 3
 READY_S, ROUND_S = 120, 60
 
 
-def start_service(name, variables):
-    """It says nothing before its first answer: one request is the sign that it is ready."""
+def start_services(variables):
+    """They say nothing before their first answer: one request is the sign that all are ready."""
     command = [sys.executable, str(lab.TREE / "bench/gpu/serve.py"), "--rounds"]
-    service = lab.Talker(command, lab.plain_environment(**variables), lab.WORK / f"{name}.err")
-    service.ask(f"1 {RATE}", READY_S)
-    return service
+    services = {name: lab.Talker(command, lab.plain_environment(**own), lab.WORK / f"{name.replace(' ', '-')}.err")
+                for name, own in variables.items()}
+    for service in services.values():
+        service.ask(f"1 {RATE}", READY_S)
+    return services
 
 
 def main():
     part = lab.Part("alone", "a service alone: natively and with the shim, without MPS and with it")
     agent = lab.Agent("a")
     with lab.mps() as mps:
-        services = {"native": start_service("native", {}),
-                    "shim": start_service("shim", agent.variables("service-1")),
-                    "MPS": start_service("mps", mps),
-                    "MPS and shim": start_service("mps-shim", mps | agent.variables("service-2"))}
+        services = start_services({"native": {}, "shim": agent.variables("service-1"), "MPS": mps,
+                                   "MPS and shim": mps | agent.variables("service-2")})
         served = {name: [] for name in services}
         for _ in range(ROUNDS):
             for name, service in services.items():

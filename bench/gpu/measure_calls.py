@@ -1,4 +1,9 @@
-"""The price of single calls: native, under a quota, and with gate and window armed, alternating."""
+"""The price of single calls: native, under a quota, and with gate and window armed, alternating.
+
+Three processes live at once and are asked in turns, some 10 ms each, all on the same cores: what a core of a shared
+machine is worth changes from second to second by more than what is measured here, and then it changes for all three.
+SETS times anew, so that nothing rests on one process's luck with its memory. A bar is on the median of a pair's ratio.
+"""
 
 import contextlib
 import json
@@ -7,7 +12,7 @@ import sys
 
 import lab
 
-ROUNDS = 15
+SETS, ROUNDS, WARM = 5, 40, 3
 VARIANTS = ("native", "quota", "armed")
 BARS = (("launch_ns", "quota", 1.03, "empty launch, task with a quota"),
         ("launch_ns", "armed", 1.08, "empty launch, gate and window armed"),
@@ -15,16 +20,22 @@ BARS = (("launch_ns", "quota", 1.03, "empty launch, task with a quota"),
         ("malloc_async_ns", "quota", 1.30, "cudaMallocAsync and cudaFreeAsync, task with a quota"))
 
 
-def measure(program, environment):
-    if lab.EMULATED:  # where kernels do not run: the arithmetic of this file is what is tried
-        return {"launch_ns": 3500.0, "malloc_ns": 70000.0, "malloc_async_ns": 1000.0}
-    # Two cores for all three, as programs have them: the keeper, a thread of the shim, is not to be measured as a
-    # load on the thread that launches.
-    done = subprocess.run(lab.on_same_cores(2, [program]), env=environment, capture_output=True, text=True, timeout=60,
-                          check=False)
-    if done.returncode != 0:
-        raise OSError(f"calls: exit status {done.returncode}: {done.stderr.strip()[-300:]}")
-    return json.loads(done.stdout)
+class Program:
+    """calls.cu in an environment."""
+
+    def __init__(self, program, environment, log):
+        # Two cores for all three, as programs have them: the keeper, a thread of the shim, is not to be measured as a
+        # load on the thread that launches.
+        self.talker = None if lab.EMULATED else lab.Talker(lab.on_same_cores(2, [program]), environment, log)
+
+    def measure(self):
+        if not self.talker:  # where kernels do not run: the arithmetic of this file is what is tried
+            return {"launch_ns": 3500.0, "malloc_ns": 70000.0, "malloc_async_ns": 1000.0}
+        return json.loads(self.talker.ask("", 60))
+
+    def close(self):
+        if self.talker:
+            self.talker.close()
 
 
 def report(part, runs, setting, is_bar):
@@ -48,15 +59,22 @@ def measure_setting(part, program, setting, mps_variables):
     lab.wait_until("the service has registered",
                    lambda: any(p["mark"] == "service" for p in agents["armed"].counters()), 30)
     runs = []
-    for i in range(ROUNDS):
-        run = {}
-        for variant in VARIANTS[i % 3:] + VARIANTS[:i % 3]:
-            limits = agents[variant].variables("task") if variant in agents else {}
-            run[variant] = measure(program, lab.plain_environment(**mps_variables, **limits))
-        runs.append(run)
-        part.point(setting=setting, round=i, **run)
-        if i % 4 == 3:
-            report(part, runs, setting, True)
+    for number in range(SETS):
+        own = {variant: agents[variant].variables("task") if variant in agents else {} for variant in VARIANTS}
+        programs = {variant: Program(program, lab.plain_environment(**mps_variables, **own[variant]),
+                                     lab.WORK / f"{variant}.err") for variant in VARIANTS}
+        for i in range(WARM + ROUNDS):
+            order = VARIANTS[i % 3:] + VARIANTS[:i % 3]
+            run = {variant: programs[variant].measure() for variant in order}
+            if i >= WARM:
+                runs.append(run)
+        for p in programs.values():
+            p.close()
+        of_set = runs[-ROUNDS:]
+        part.point(setting=setting, set=number, **{
+            variant: {call: lab.median([run[variant][call] for run in of_set]) for call in of_set[0][variant]}
+            for variant in VARIANTS})
+        report(part, runs, setting, True)
     for variant, agent in agents.items():
         tasks = [p for p in agent.counters() if p["mark"] == "task"]
         if tasks:
