@@ -59,25 +59,33 @@ struct cost_entry *cost_find(struct process *p, uint64_t key, const struct cost_
     return entry;
 }
 
-static uint32_t next_period(struct costs *costs)
+static uint32_t draw(struct costs *costs)
 {
     uint32_t random = atomic_load_explicit(&costs->random, memory_order_relaxed);
     random = random * 1664525 + 1013904223;
     atomic_store_explicit(&costs->random, random, memory_order_relaxed);
-    return COST_PERIOD - PERIOD_SPREAD / 2 + (random >> 16) % PERIOD_SPREAD;
+    return random >> 16;
+}
+
+static bool is_settled(const struct cost_entry *entry)
+{
+    return atomic_load_explicit(&entry->samples, memory_order_relaxed) >= COST_SAMPLES_SETTLED;
 }
 
 bool cost_is_due(struct costs *costs, struct cost_entry *entry)
 {
     uint32_t left = atomic_load_explicit(&costs->launches_left, memory_order_relaxed);
-    bool is_due = left == 0;
-    if (__builtin_expect(cost_is_new(entry), 0)) {
-        atomic_fetch_add_explicit(&entry->tries, 1, memory_order_relaxed);
-        is_due = true;
+    bool is_new = cost_is_new(entry);
+    if (__builtin_expect(left > 0 && !is_new, 1)) {
+        atomic_store_explicit(&costs->launches_left, left - 1, memory_order_relaxed);
+        return false;
     }
-    atomic_store_explicit(&costs->launches_left, is_due ? next_period(costs) : left - 1,
+    if (is_new)
+        atomic_fetch_add_explicit(&entry->tries, 1, memory_order_relaxed);
+    atomic_store_explicit(&costs->launches_left,
+                          COST_PERIOD - PERIOD_SPREAD / 2 + draw(costs) % PERIOD_SPREAD,
                           memory_order_relaxed);
-    return is_due;
+    return !is_settled(entry) || draw(costs) % COST_SETTLED_TURNS == 0;
 }
 
 /* ---- measuring ---- */
@@ -109,6 +117,9 @@ void cost_take(struct process *p, struct cost_entry *entry, uint64_t ns, uint64_
         if (is_outlier && cost >= COST_SURPRISE_NS) {
             atomic_store_explicit(&entry->samples, 1, memory_order_relaxed);
             atomic_store_explicit(&entry->tries, 0, memory_order_relaxed);
+        } else if (samples > COST_SAMPLES_NEW &&
+                   (is_outlier || (uint64_t)cost * OUTLIER_TIMES < old)) {
+            atomic_store_explicit(&entry->samples, COST_SAMPLES_NEW, memory_order_relaxed);
         }
         cost = (uint32_t)(((uint64_t)old * (AVERAGE_PARTS - 1) + (is_outlier ? most : cost)) /
                           AVERAGE_PARTS);

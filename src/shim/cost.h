@@ -3,7 +3,9 @@
  * from events around a launch now and then; not known yet is COST_UNSEEN_NS. A kernel is new until it was measured
  * COST_SAMPLES_NEW times: each of its launches is measured, and who must not be surprised takes it for long
  * (cost_is_new). It is new again when a measurement is long, and many times what was known: a kernel's time may be in its
- * parameters, which are not looked at. What cannot be measured is taken for known after COST_TRIES.
+ * parameters, which are not looked at. What cannot be measured is taken for known after COST_TRIES. One that was measured
+ * often and never took many times longer or shorter is settled, and measured more rarely: a measurement costs as much
+ * as a launch.
  *
  * A measurement counts in full if the stream had work until the launch was in it. If not, the host's own time is in
  * the interval: it is then an upper bound, and a measurement only where that time is a small part.
@@ -30,6 +32,8 @@ enum {
     COST_SETS = 2048, /* a power of two */
     COST_PERIOD = 64, /* launches between two measurements, about */
     COST_SAMPLES_NEW = 4,
+    COST_SAMPLES_SETTLED = 32,
+    COST_SETTLED_TURNS = 4,     /* of a settled kernel's turns to be measured one is taken, about */
     COST_SURPRISE_NS = 1000000, /* what is shorter surprises nobody: many of them are harmless */
     COST_TIMINGS = 8,           /* under way at the same time */
     COST_TRIES = 64, /* launches after which one that cannot be measured passes for measured */
@@ -37,8 +41,8 @@ enum {
 
 struct cost_entry {
     _Atomic uint32_t cost_ns;
-    _Atomic uint8_t samples;
-    _Atomic uint8_t tries; /* launches while it was new */
+    _Atomic uint8_t samples; /* since it was new, or not settled */
+    _Atomic uint8_t tries;   /* launches while it was new */
     _Atomic uint8_t is_collective, is_coarse;
 };
 

@@ -60,6 +60,14 @@ static uint32_t cost(const struct bench *b)
     return atomic_load(&b->entry->cost_ns);
 }
 
+static int count_due(struct bench *b, int launches)
+{
+    int due = 0;
+    for (int i = 0; i < launches; i++)
+        due += cost_is_due(&b->p->launch->costs, b->entry);
+    return due;
+}
+
 static void test_the_first_measurement_is_the_cost(void **state)
 {
     struct bench *b = *state;
@@ -168,17 +176,32 @@ static void test_each_launch_of_a_new_kernel_is_measured_and_then_one_in_64(void
 {
     enum { LAUNCHES = 64000 };
     struct bench *b = *state;
-    struct costs *costs = &b->p->launch->costs;
-    int due = 0;
     for (int i = 0; i < COST_SAMPLES_NEW; i++) {
         assert_true(cost_is_new(b->entry));
-        assert_true(cost_is_due(costs, b->entry));
+        assert_int_equal(count_due(b, 1), 1);
         take(b, 1000);
     }
     assert_false(cost_is_new(b->entry));
-    for (int i = 0; i < LAUNCHES; i++)
-        due += cost_is_due(costs, b->entry);
-    assert_in_range(due, LAUNCHES / 80, LAUNCHES / 50);
+    assert_in_range(count_due(b, LAUNCHES), LAUNCHES / 80, LAUNCHES / 50);
+}
+
+static void test_a_settled_kernel_is_measured_once_in_256_until_it_changes(void **state)
+{
+    enum { LAUNCHES = 256000 };
+    struct bench *b = *state;
+    for (int i = 0; i < COST_SAMPLES_SETTLED - 1; i++)
+        take(b, 1000);
+    assert_in_range(count_due(b, LAUNCHES), LAUNCHES / 80, LAUNCHES / 50);
+    take(b, 1000);
+    assert_in_range(count_due(b, LAUNCHES), LAUNCHES / 320, LAUNCHES / 210);
+    take(b, 10 * US_NS); /* longer */
+    assert_in_range(count_due(b, LAUNCHES), LAUNCHES / 80, LAUNCHES / 50);
+    for (int i = 0; i < 2 * COST_SAMPLES_SETTLED; i++)
+        take(b, 10 * US_NS);
+    assert_in_range(count_due(b, LAUNCHES), LAUNCHES / 320, LAUNCHES / 210);
+    take(b, 1000); /* shorter */
+    assert_in_range(count_due(b, LAUNCHES), LAUNCHES / 80, LAUNCHES / 50);
+    assert_false(cost_is_new(b->entry));
 }
 
 static void test_what_cannot_be_measured_is_not_tried_for_ever(void **state)
@@ -225,6 +248,7 @@ int main(void)
         TEST(test_costs_have_bounds),
         TEST(test_a_forgotten_kernel_is_measured_anew),
         TEST(test_each_launch_of_a_new_kernel_is_measured_and_then_one_in_64),
+        TEST(test_a_settled_kernel_is_measured_once_in_256_until_it_changes),
         TEST(test_what_cannot_be_measured_is_not_tried_for_ever),
         TEST(test_a_kernel_that_surprises_is_new_again),
     };
