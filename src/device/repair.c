@@ -162,7 +162,11 @@ void repair_resume(struct device_monitor *d, struct tenant *t)
     bool of_all = !t->info.isolated && t->info.verdict >= VERDICT_SUSPECT;
     if (of_all && d->repair == REPAIR_NONE && d->state != DEVICE_DISABLED)
         begin(d, REPAIR_LEAVING, "%s", t->info.why);
-    ending_begin(d, t, d->config.fault_grace_ms, t->info.verdict, "%s", t->info.why);
+    /* One that is only moved saves its work in the grace that it was promised. Its supervisor keeps the earlier end. */
+    bool own_grace = t->info.verdict == VERDICT_MOVED &&
+                     (t->info.isolated || (!d->mps_lost && d->repair == REPAIR_NONE));
+    ending_begin(d, t, own_grace ? t->info.grace_ms : d->config.fault_grace_ms, t->info.verdict,
+                 "%s", t->info.why);
 }
 
 /* ---- a device that is out of use ---- */

@@ -405,6 +405,34 @@ static void test_one_that_was_moved_goes_on_leaving_and_nobody_else(void **state
     fixture_close(&f);
 }
 
+static int64_t grace_of(const struct fixture *f, uint64_t workload)
+{
+    const struct device_action *end = find_action(f, DEVICE_ACT_END, workload);
+    assert_non_null(end);
+    return end->grace_ms;
+}
+
+static void test_one_that_was_moved_keeps_its_grace_unless_its_work_is_lost(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    adopted(&f, 1, false, VERDICT_MOVED);
+    assert_int_equal(grace_of(&f, 1), 10000);
+    adopted(&f, 2, false, VERDICT_SUSPECT);
+    assert_int_equal(grace_of(&f, 2), 1000);
+    adopted(&f, 3, false, VERDICT_MOVED); /* a client of the MPS that the suspect was one of */
+    assert_int_equal(grace_of(&f, 3), 1000);
+    adopted(&f, 4, true, VERDICT_MOVED);
+    assert_int_equal(grace_of(&f, 4), 10000);
+    fixture_close(&f);
+    fixture_open(&f);
+    mps(&f, DEVICE_MPS_LOST);
+    adopted(&f, 1, false, VERDICT_MOVED);
+    assert_int_equal(grace_of(&f, 1), 1000);
+    fixture_close(&f);
+}
+
 static void test_a_lost_mps_needs_a_test_until_it_passed(void **state)
 {
     struct fixture f;
@@ -466,6 +494,7 @@ int main(void)
         cmocka_unit_test(test_a_server_that_stays_faulted_is_lost),
         cmocka_unit_test(test_a_repair_goes_on_with_the_next_agent),
         cmocka_unit_test(test_one_that_was_moved_goes_on_leaving_and_nobody_else),
+        cmocka_unit_test(test_one_that_was_moved_keeps_its_grace_unless_its_work_is_lost),
         cmocka_unit_test(test_a_lost_mps_needs_a_test_until_it_passed),
         cmocka_unit_test(test_an_operator_is_not_overruled),
     };
