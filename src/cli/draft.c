@@ -220,7 +220,12 @@ int draft_make(struct error *e, struct arena *arena, const struct invocation *in
         r = merge_environment(e, arena, &exported, &spec->environment);
         if (r == 0 && !spec->directory)
             r = set_directory(e, arena, NULL, spec);
-        if (r == 0 && (r = workload_spec_validate(e, arena, spec)) < 0 && draft.count > 1) {
+        if (r < 0)
+            break;
+        r = workload_spec_validate(e, arena, spec);
+        if (r == 0)
+            r = workload_spec_check_new(e, spec);
+        if (r < 0 && draft.count > 1) {
             char prefix[32];
             snprintf(prefix, sizeof prefix, "workloads[%zu]", i);
             error_prefix_field(e, prefix);

@@ -138,9 +138,15 @@ static void test_refused(void **state)
     (void)state;
     const struct {
         const char *option, *value, *field;
-    } cases[] = {
-        {"--quota", "lots", "--quota"}, {"--share", "101", ""},   {"--slo", "99", ""},
-        {"--env", "novalue", "--env"},  {"--name", "17", "name"}, {"--devices", "-1", "--devices"}};
+    } cases[] = {{"--quota", "lots", "--quota"},
+                 {"--share", "101", ""},
+                 {"--slo", "99", ""},
+                 {"--env", "novalue", "--env"},
+                 {"--name", "17", "name"},
+                 {"--devices", "-1", "--devices"},
+                 {"--quota", "8", "quota"},
+                 {"--quota", "1023k", "quota"},
+                 {"--quota", "0", "--quota"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct made m;
         MAKE(&m, NULL, cases[i].option, cases[i].value, "--", "x");

@@ -181,7 +181,9 @@ static int expand(struct error *e, struct control *c, struct http_request *r,
         const struct workload_spec *spec = &specs->items[i];
         v.self = s->count;
         struct submission_item first = {.spec = spec, .name = spec->name, .array_index = -1};
-        int result = check_user(e, c, r, spec);
+        int result = workload_spec_check_new(e, spec);
+        if (result == 0)
+            result = check_user(e, c, r, spec);
         if (result == 0)
             result = resolve_after(e, &v, &first);
         if (result < 0) {

@@ -37,6 +37,7 @@ enum {
 /* In place of a uid: an account that is known by its name alone, to be looked up where it runs. */
 #define UID_BY_NAME              UINT32_MAX
 #define WORKLOAD_QUOTA_BYTES_MAX (UINT64_C(1) << 50)
+#define WORKLOAD_QUOTA_BYTES_MIN (UINT64_C(1) << 20)   /* of one that is given to a new one */
 #define WORKLOAD_TIME_MS_MAX     INT64_C(315360000000) /* ten years: no time in a spec is longer */
 #define WORKLOAD_BATCH_MAX       INT64_C(1000000000)
 
@@ -237,6 +238,8 @@ void workload_spec_init(struct workload_spec *spec);
  * one device, grace 10 s). New strings come from `arena`. -ERR_INVALID names the field.
  */
 int workload_spec_validate(struct error *e, struct arena *arena, struct workload_spec *spec);
+/* What a valid spec may hold because it is stored, and nobody may ask for any more. */
+int workload_spec_check_new(struct error *e, const struct workload_spec *spec);
 /* Letters, digits, '.', '_', '-' (and, for an array's element, "[i]"); neither all digits
  * nor with '.' or '-' in front. */
 bool workload_name_is_valid(const char *name);

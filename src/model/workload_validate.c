@@ -389,3 +389,13 @@ int workload_spec_validate(struct error *e, struct arena *arena, struct workload
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     return r;
 }
+
+int workload_spec_check_new(struct error *e, const struct workload_spec *spec)
+{
+    uint64_t quota = spec->needs.quota_bytes;
+    if (quota > 0 && quota < WORKLOAD_QUOTA_BYTES_MIN)
+        return error_set_field(e, ERR_INVALID, "quota",
+                               "%llu bytes are less than 1 MiB: give a unit, such as 8g",
+                               (unsigned long long)quota);
+    return 0;
+}

@@ -348,6 +348,8 @@ static const char *const wrong_documents[][3] = {
     {"retries: -99999999999999999999\n", "retries", "negative"},
     {"priority: -99999999999999999999\n", "priority", "too large"},
     {"priority: -1001\n", "priority", "between"},
+    {"quota: 0\n", "quota", "leave it out"},
+    {"quota: 0g\n", "quota", "leave it out"},
     {"quota: -1\n", "quota", "negative"},
     {"quota: -8g\n", "quota", "not a size"},
     {"quota: 8x\n", "quota", "not a size"},
@@ -601,7 +603,7 @@ static struct workload_spec random_spec(struct rng *rng, struct arena *arena)
     SOMETIMES s.user = "me";
     SOMETIMES s.needs.devices = (int)rng_below(rng, WORKLOAD_DEVICES_MAX + 1);
     SOMETIMES str_copy(s.needs.model, sizeof s.needs.model, "RTX \"3090\"");
-    SOMETIMES s.needs.quota_bytes = rng_below(rng, WORKLOAD_QUOTA_BYTES_MAX);
+    SOMETIMES s.needs.quota_bytes = 1 + rng_below(rng, WORKLOAD_QUOTA_BYTES_MAX);
     SOMETIMES s.needs.share_max_percent = (int)(1 + rng_below(rng, 100));
     SOMETIMES s.needs.share_min_percent =
         (int)rng_below(rng, (uint64_t)(s.needs.share_max_percent + 1));

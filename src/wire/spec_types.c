@@ -164,15 +164,20 @@ static void write_real(struct json_writer *w, const struct workload_spec *spec, 
 static int read_bytes(struct spec_reader *r, const struct tree *value, void *member)
 {
     int64_t number;
+    uint64_t bytes;
+    struct error why;
     if (!value->text || value->kind == TREE_INTEGER) {
         int result = read_whole(r, value, 0, INT64_MAX, &number);
-        if (result == 0)
-            *(uint64_t *)member = (uint64_t)number;
-        return result;
-    }
-    struct error why;
-    if (spec_parse_bytes(&why, value->text, member) < 0)
+        if (result < 0)
+            return result;
+        bytes = (uint64_t)number;
+    } else if (spec_parse_bytes(&why, value->text, &bytes) < 0) {
         return fail(r, value, why.text);
+    }
+    /* It is never written: inside, 0 is what was not given. */
+    if (bytes == 0)
+        return fail(r, value, "0 bytes: leave it out to have the whole device");
+    *(uint64_t *)member = bytes;
     return 0;
 }
 

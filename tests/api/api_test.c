@@ -423,6 +423,7 @@ static void submitting(void **state)
     POST(400, "/v1/workloads?dry_run=1", SPEC("x", "\"command\":[\"true\"],\"after\":[\"99\"]"));
     POST(429, "/v1/workloads?dry_run=1", SPEC("many", "\"command\":[\"true\"],\"array\":1000"));
     POST(400, "/v1/workloads", "{");
+    POST(400, "/v1/workloads", "{\"directory\":\"/\",\"command\":[\"true\"],\"quota\":8}");
     POST(400, "/v1/workloads?x=1", once);
     ASK(415, .method = "POST", .target = "/v1/workloads", .body = once, .type = "text/html");
     POST(429, "/v1/workloads", SPEC("many", "\"command\":[\"true\"],\"array\":1000"));
