@@ -11,6 +11,7 @@
 #include "base/durable.h"
 #include "device/device.h"
 #include "node/agent_internal.h"
+#include "node/device_list.h"
 #include "node/latency.h"
 #include "node/process.h"
 #include "node/self_test.h"
@@ -20,7 +21,6 @@
 enum {
     /* From a process's failure until the driver must have told of the fault behind it. */
     DOUBT_MS = 2 * WATCH_EVERY_MS + 100,
-    LIST_FILE_MAX = NODE_DEVICES_MAX * (DEVICE_UUID_MAX + WORKLOAD_TEXT_MAX),
     /* The supervisor's own patience, beyond the device's: terminate_client comes first. */
     SUPERVISOR_MORE_MS = 5000,
 };
@@ -77,20 +77,40 @@ void monitor_note(struct agent *a, int device, const char *text)
         note(a->monitor, device, false, text);
 }
 
+static int find_device(const struct agent *a, const char *uuid, size_t length)
+{
+    for (int i = 0; i < a->info.device_count; i++)
+        if (strlen(a->info.devices[i].uuid) == length &&
+            memcmp(a->info.devices[i].uuid, uuid, length) == 0)
+            return i;
+    return -1;
+}
+
+static void take_list(struct monitor *m, const char *name, struct device_list *ret)
+{
+    struct error e = {0};
+    *ret = (struct device_list){0};
+    if (device_list_read(&e, m->agent->directory_fd, name, ret) < 0)
+        log_write(m->agent->log, LOG_ERROR, "cannot read how the devices were",
+                  "file=%s error=\"%s\"", name, e.text);
+}
+
+/* Of a device that is not there nothing is known that would take it off the list. */
 static void write_list(struct monitor *m, const char *name,
                        bool (*is_listed)(const struct device_monitor *d))
 {
-    struct str text;
+    struct device_list before, list = {0};
     struct error e = {0};
-    str_init(&text, LIST_FILE_MAX);
+    take_list(m, name, &before);
     for (int i = 0; i < m->count; i++)
         if (is_listed(m->devices[i]))
-            str_printf(&text, "%s %s\n", m->agent->info.devices[i].uuid,
-                       device_cause(m->devices[i]));
-    if (durable_replace(&e, m->agent->directory_fd, name, str_text(&text), text.length) < 0)
+            device_list_add(&list, m->agent->info.devices[i].uuid, device_cause(m->devices[i]));
+    for (size_t i = 0; i < before.count; i++)
+        if (find_device(m->agent, before.items[i].uuid, strlen(before.items[i].uuid)) < 0)
+            device_list_add(&list, before.items[i].uuid, before.items[i].cause);
+    if (device_list_write(&e, m->agent->directory_fd, name, &list) < 0)
         log_write(m->agent->log, LOG_ERROR, "cannot record how the devices are",
                   "file=%s error=\"%s\"", name, e.text);
-    str_done(&text);
 }
 
 static void write_lists(struct monitor *m)
@@ -384,15 +404,6 @@ static void on_news(evutil_socket_t fd, short what, void *arg)
 
 /* ---- MPS ---- */
 
-static int find_device(const struct agent *a, const char *uuid, size_t length)
-{
-    for (int i = 0; i < a->info.device_count; i++)
-        if (strlen(a->info.devices[i].uuid) == length &&
-            memcmp(a->info.devices[i].uuid, uuid, length) == 0)
-            return i;
-    return -1;
-}
-
 /* What somebody must know is an event; that it starts when it is needed, ends, or is slow, is not. */
 void monitor_mps(struct agent *a, const char *uuid, enum mps_state state, const char *text)
 {
@@ -678,22 +689,15 @@ int monitor_enable(struct agent *a, const char *uuid, bool enable)
 /* ---- life ---- */
 
 /* A device that is listed there: `event` with the cause that stands beside it. */
-static void read_list(struct monitor *m, const char *name,
+static void obey_list(struct monitor *m, const struct device_list *list,
                       struct device_event (*event)(const char *cause))
 {
-    struct str text;
-    char *rest = NULL;
-    str_init(&text, LIST_FILE_MAX);
-    if (durable_read(NULL, m->agent->directory_fd, name, geteuid(), &text) == 0)
-        rest = text.data;
-    while (rest && *rest) {
-        char *line = strsep(&rest, "\n");
-        size_t length = strcspn(line, " ");
-        int d = find_device(m->agent, line, length);
+    for (size_t i = 0; i < list->count; i++) {
+        const struct device_listed *item = &list->items[i];
+        int d = find_device(m->agent, item->uuid, strlen(item->uuid));
         if (d >= 0)
-            step(m, d, event(line[length] ? line + length + 1 : NULL));
+            step(m, d, event(item->cause[0] ? item->cause : NULL));
     }
-    str_done(&text);
 }
 
 static struct device_event is_disabled(const char *cause)
@@ -706,6 +710,16 @@ static struct device_event is_untested(const char *cause)
     (void)cause; /* "MPS was lost", in so many words */
     return (struct device_event){
         .kind = DEVICE_MPS, .mps = DEVICE_MPS_LOST, .mps_why = "no self-test has passed since"};
+}
+
+/* Both before anything follows from one: that writes both. */
+static void read_lists(struct monitor *m)
+{
+    struct device_list untested, disabled;
+    take_list(m, "untested", &untested);
+    take_list(m, "disabled", &disabled);
+    obey_list(m, &untested, is_untested);
+    obey_list(m, &disabled, is_disabled);
 }
 
 static void configure(const struct config *c, struct device_config *ret)
@@ -744,8 +758,7 @@ int monitor_open(struct error *e, struct agent *a)
         str_copy(m->health[m->count].uuid, DEVICE_UUID_MAX, a->info.devices[m->count].uuid);
         refresh_health(m, m->count);
     }
-    read_list(m, "untested", is_untested);
-    read_list(m, "disabled", is_disabled);
+    read_lists(m);
     /* A library of its own: the sampler's thread is in the other. */
     int r = gpu_open(e, a->emulate, a->emulate_libraries, &m->gpu);
     if (r == 0)

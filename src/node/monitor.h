@@ -3,8 +3,8 @@
  * that come and go, and carries out what it answers. On the loop's thread.
  *
  * What must outlast an agent is in its state directory: `disabled` lists the devices that were disabled by their
- * own word or an operator's, one a line with the cause, and `untested` those whose MPS was lost and that have not
- * passed a self-test since. Of attempts, verdict_file.h.
+ * own word or an operator's, and `untested` those whose MPS was lost and that have not passed a self-test since
+ * (device_list.h). Of attempts, verdict_file.h.
  */
 #pragma once
 #include <stdbool.h>

@@ -100,6 +100,32 @@ api GET /metrics | grep "^gpumux_device_usable.*$other" | grep ' 0$' > /dev/null
 "$gpumux" enable "$other"
 wait_until "healthy" device_is "$index" state healthy
 
+echo "-- one that is disabled stays so while it is lost, and whatever else is written down meanwhile"
+listed() { grep -q "^$1 " "$state/node/disabled"; }
+lost=$(device 0 uuid) kept=$(device 1 uuid)
+"$gpumux" disable "$lost"
+wait_until "it is written down" listed "$lost"
+stop
+fault 0 lost
+start --emulate 2xH200:10g --set monitor_hold_min=1s
+"$gpumux" disable "$kept"
+wait_until "the other is, too" listed "$kept"
+listed "$lost" || fail "the lost one was forgotten: $(cat "$state/node/disabled")"
+stop
+fault 0 reset
+start --emulate 2xH200:10g --set monitor_hold_min=1s
+for d in 0 1; do device_is $d state disabled || fail "device $d is $(device $d state)"; done
+"$gpumux" enable "$lost"
+wait_until "it is enabled" device_is 0 state healthy
+listed "$lost" && fail "it is still written down"
+stop
+echo "$lost MPS was lost" > "$state/node/untested"
+start --emulate 2xH200:10g --set monitor_hold_min=1s
+wait_until "the one is tested" device_is 0 state healthy
+device_is 1 state disabled || fail "the other is $(device 1 state)"
+"$gpumux" enable "$kept"
+for d in 0 1; do wait_until "device $d is healthy" device_is $d state healthy; done
+
 echo "-- a task that an agent finds beyond a limit is evicted"
 id=$(task 1g)
 wait_field "$id" state running
