@@ -76,7 +76,7 @@ static void show_usage(const json_t *w)
         return;
     char device[SHOW_TEXT_MAX], host[SHOW_TEXT_MAX], speed[SHOW_TEXT_MAX];
     char line[SHOW_TEXT_MAX * 4];
-    double samples_per_s = json_fraction(usage, "samples_per_s", -1);
+    double samples_per_s = show_samples_per_s(w);
     int length = snprintf(line, sizeof line, "device memory %s, CPU %.0f%%, memory %s",
                           show_bytes(json_fraction(usage, "memory_used_bytes", 0), device),
                           json_fraction(usage, "cpu_percent", 0),

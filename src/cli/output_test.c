@@ -129,6 +129,12 @@ static void gather(void *arg, enum output_colour colour, const char *text)
     str_append(arg, text);
 }
 
+/* Colours as letters before what they colour; the plain one is not shown. */
+static void gather_coloured(void *arg, enum output_colour colour, const char *text)
+{
+    str_printf(arg, "%s%s", colour == OUTPUT_RED ? "R" : colour == OUTPUT_YELLOW ? "Y" : "", text);
+}
+
 static void gather_end(void *arg)
 {
     str_append(arg, "\n");
@@ -200,12 +206,112 @@ static void test_frame(void **state)
     json_decref(workloads);
 }
 
+static void draw(struct str *out, const json_t *nodes, const json_t *workloads, size_t width,
+                 size_t height)
+{
+    struct top_sink sink = {.arg = out, .put = gather_coloured, .end_line = gather_end};
+    struct top_view view = {.nodes = nodes,
+                            .workloads = workloads,
+                            .policy = "gpumux",
+                            .width = width,
+                            .height = height};
+    str_clear(out);
+    size_t lines = top_draw(&view, &sink);
+    assert_true(height == 0 || lines <= height);
+}
+
+static size_t count_of(const char *text, const char *what)
+{
+    size_t count = 0;
+    for (; (text = strstr(text, what)); text += strlen(what))
+        count++;
+    return count;
+}
+
+static void check_rows(const struct str *out, size_t devices, size_t workloads, const char *others)
+{
+    assert_int_equal(count_of(str_text(out), "T4"), devices);
+    assert_int_equal(count_of(str_text(out), "waits"), workloads);
+    assert_int_equal(count_of(str_text(out), "more (gpumux nodes)"), others ? 1 : 0);
+    assert_true(!others || strstr(str_text(out), others));
+}
+
+/* Of few lines workloads have half, and devices what workloads leave. */
+static void test_frame_of_many(void **state)
+{
+    (void)state;
+    json_t *devices = json_array(), *workloads = json_array();
+    for (int i = 0; i < 40; i++)
+        (void)json_array_append_new(
+            devices, json_pack("{s:s, s:i, s:s}", "model", "T4", "index", i, "state", "healthy"));
+    for (int i = 0; i < 20; i++)
+        (void)json_array_append_new(workloads,
+                                    json_pack("{s:i, s:s, s:s, s:s}", "id", i, "name", "waits",
+                                              "state", "queued", "text", "all is taken"));
+    json_t *nodes = json_pack("{s:[{s:s, s:b, s:o}]}", "nodes", "name", "box", "connected", 1,
+                              "devices", devices);
+    json_t *few = json_array();
+    (void)json_array_append(few, json_array_get(workloads, 0));
+    struct str out;
+    str_init(&out, TEXT_MAX);
+    draw(&out, nodes, workloads, 79, 23);
+    check_rows(&out, 9, 8, "... and 31 more");
+    assert_non_null(strstr(str_text(&out), "STATE      RAN    SPEED   DEVICES    NOTE"));
+    assert_int_equal(count_of(str_text(&out), "all is taken"), 8);
+    assert_int_equal(count_of(str_text(&out), "SHARE"), 0);
+    draw(&out, nodes, few, 79, 23);
+    check_rows(&out, 16, 1, "... and 24 more");
+    draw(&out, nodes, few, 79, 46);
+    check_rows(&out, 40, 1, NULL);
+    draw(&out, nodes, workloads, 160, 0);
+    check_rows(&out, 40, 20, NULL);
+    assert_int_equal(count_of(str_text(&out), "SHARE"), 1);
+    str_done(&out);
+    json_decref(few);
+    json_decref(workloads);
+    json_decref(nodes);
+}
+
+/* A device that takes nothing says so on any screen; what is suspended has no speed. */
+static void test_frame_of_trouble(void **state)
+{
+    (void)state;
+    json_t *nodes =
+        json_loads("{\"nodes\": [{\"name\": \"box\", \"connected\": true, \"drained\": true, "
+                   "\"devices\": [{\"index\": 0, \"state\": \"disabled\"}, {\"index\": 1, "
+                   "\"state\": \"unhealthy\"}, {\"index\": 2, \"state\": \"healthy\"}]}, "
+                   "{\"name\": \"gone\", \"connected\": false, \"devices\": [{\"index\": 0, "
+                   "\"state\": \"overlimit\"}]}]}",
+                   0, NULL);
+    json_t *workloads =
+        json_loads("[{\"id\": 1, \"state\": \"suspended\", \"usage\": {\"samples_per_s\": 7}},"
+                   "{\"id\": 2, \"state\": \"running\", \"usage\": {\"samples_per_s\": 8}}]",
+                   0, NULL);
+    struct str out;
+    str_init(&out, TEXT_MAX);
+    for (size_t width = 79; width < 200; width += 30) {
+        draw(&out, nodes, workloads, width, 0);
+        const char *text = str_text(&out);
+        assert_non_null(strstr(text, "1 running, 0 queued, 1 suspended"));
+        assert_non_null(strstr(text, " 0R disabled\n"));
+        assert_non_null(strstr(text, " 0Y unhealthy\n"));
+        assert_non_null(strstr(text, " 0Y drained\n"));
+        assert_non_null(strstr(text, " 0Y away\n"));
+        assert_null(strstr(text, "7.0/s"));
+        assert_non_null(strstr(text, "8.0/s"));
+    }
+    str_done(&out);
+    json_decref(workloads);
+    json_decref(nodes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),     cmocka_unit_test(test_bar),
-        cmocka_unit_test(test_durations), cmocka_unit_test(test_run_time),
-        cmocka_unit_test(test_yaml),      cmocka_unit_test(test_frame),
+        cmocka_unit_test(test_table),         cmocka_unit_test(test_bar),
+        cmocka_unit_test(test_durations),     cmocka_unit_test(test_run_time),
+        cmocka_unit_test(test_yaml),          cmocka_unit_test(test_frame),
+        cmocka_unit_test(test_frame_of_many), cmocka_unit_test(test_frame_of_trouble),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,6 +73,12 @@ char *show_speed(double samples_per_s, char text[SHOW_TEXT_MAX])
     return text;
 }
 
+double show_samples_per_s(const json_t *workload)
+{
+    bool is_running = strcmp(json_text(workload, "state", ""), "running") == 0;
+    return is_running ? json_fraction(json_object_get(workload, "usage"), "samples_per_s", -1) : -1;
+}
+
 char *show_share(const json_t *share, char text[SHOW_TEXT_MAX])
 {
     int least = (int)json_number(share, "min", 0), most = (int)json_number(share, "max", 100);

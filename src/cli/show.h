@@ -17,6 +17,8 @@ char *show_duration(int64_t ms, char text[SHOW_TEXT_MAX]);
 char *show_bytes(double bytes, char text[SHOW_TEXT_MAX]);
 /* "0.25/s", "5.4k/s", "17M/s"; "-" below 0. */
 char *show_speed(double samples_per_s, char text[SHOW_TEXT_MAX]);
+/* What it does now: -1 unless it runs, since the last speed of one that was suspended is stale. */
+double show_samples_per_s(const json_t *workload);
 /* "0-100%" or "30%" from {"min", "max"}. */
 char *show_share(const json_t *share, char text[SHOW_TEXT_MAX]);
 /* Of a device's memory: "8 GiB", "whole" where none was asked for, "-" without devices. */

@@ -9,7 +9,14 @@
 #include "cli/client.h"
 #include "cli/show.h"
 
-enum { CELL_MAX = 1024, BAR_MIN = 6, BAR_MAX = 24, FIXED_COLUMNS = 86, NAME_COLUMNS = 18 };
+enum {
+    CELL_MAX = 1024,
+    BAR_MIN = 6,
+    BAR_MAX = 24,
+    FIXED_COLUMNS = 86,
+    POWER_FROM = FIXED_COLUMNS + 3 * BAR_MIN, /* the width from which power and heat are shown */
+    WIDE_FROM = 150,                          /* and that of wide names and states */
+};
 
 /* Where the pen is. */
 struct pen {
@@ -143,6 +150,28 @@ static void put_power(struct pen *p, const json_t *usage)
     put_cell(p, known ? OUTPUT_PLAIN : OUTPUT_FAINT, 13, text);
 }
 
+static void put_temperature(struct pen *p, const json_t *usage)
+{
+    double celsius = json_fraction(usage, "temperature_celsius", -1);
+    if (celsius > 0)
+        put_text(p, OUTPUT_PLAIN, "%3.0f%s", celsius, p->view->utf8 ? "°C " : "C  ");
+    else
+        put(p, OUTPUT_FAINT, "  -   ");
+}
+
+/* Why nothing, or not everything, starts on the device. */
+static void put_trouble(struct pen *p, const json_t *node, const json_t *device)
+{
+    const char *state = json_text(device, "state", "healthy");
+    bool is_lost = strcmp(state, "disabled") == 0 || strcmp(state, "overlimit") == 0;
+    if (!json_is_true(json_object_get(node, "connected")))
+        put(p, OUTPUT_YELLOW, " away");
+    else if (strcmp(state, "healthy") != 0)
+        put_text(p, is_lost ? OUTPUT_RED : OUTPUT_YELLOW, " %s", state);
+    else if (json_is_true(json_object_get(node, "drained")))
+        put(p, OUTPUT_YELLOW, " drained");
+}
+
 static void draw_device(struct pen *p, const json_t *node, const json_t *device)
 {
     const json_t *usage = json_object_get(device, "usage");
@@ -155,20 +184,32 @@ static void draw_device(struct pen *p, const json_t *node, const json_t *device)
     put_cell(p, OUTPUT_PLAIN, 10, str_starts_with(model, "NVIDIA ") ? model + 7 : model);
     put_sm(p, usage);
     put_memory(p, device, usage);
-    put_power(p, usage);
-    double celsius = json_fraction(usage, "temperature_celsius", -1);
-    if (celsius > 0)
-        put_text(p, OUTPUT_PLAIN, "%3.0f%s", celsius, p->view->utf8 ? "°C " : "C ");
-    else
-        put(p, OUTPUT_FAINT, "  -   ");
-    bool away = !json_is_true(json_object_get(node, "connected"));
-    bool drained = json_is_true(json_object_get(node, "drained"));
-    put_text(p, away || drained ? OUTPUT_YELLOW : OUTPUT_PLAIN, "%2lld%s",
-             (long long)json_number(booked, "workloads", 0),
-             away      ? " away"
-             : drained ? " drained"
-                       : "");
+    if (p->view->width >= POWER_FROM) {
+        put_power(p, usage);
+        put_temperature(p, usage);
+    }
+    put_text(p, OUTPUT_PLAIN, "%2lld", (long long)json_number(booked, "workloads", 0));
+    put_trouble(p, node, device);
     end_line(p);
+}
+
+/* How many lines devices may have: half of them, and what workloads do not need. */
+static size_t device_lines(const struct pen *p, size_t device_count)
+{
+    if (p->view->height == 0)
+        return device_count;
+    size_t left = p->view->height > p->line ? p->view->height - p->line : 0;
+    size_t needed = 2 + json_array_size(p->view->workloads); /* a gap and a header before them */
+    size_t lines = left > needed && left - needed > left / 2 ? left - needed : left / 2;
+    return lines < device_count ? lines : device_count;
+}
+
+static size_t count_devices(const json_t *nodes)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < json_array_size(nodes); i++)
+        count += json_array_size(json_object_get(json_array_get(nodes, i), "devices"));
+    return count;
 }
 
 static void draw_devices(struct pen *p)
@@ -178,15 +219,25 @@ static void draw_devices(struct pen *p)
     put_cell(p, OUTPUT_FAINT, 10, "MODEL");
     put_cell(p, OUTPUT_FAINT, bar + 6, "SM");
     put_cell(p, OUTPUT_FAINT, bar + 21, "MEMORY");
-    put_cell(p, OUTPUT_FAINT, bar + 14, "POWER");
-    put(p, OUTPUT_FAINT, "TEMP  LOAD");
+    if (p->view->width >= POWER_FROM) {
+        put_cell(p, OUTPUT_FAINT, bar + 14, "POWER");
+        put_cell(p, OUTPUT_FAINT, 5, "TEMP");
+    }
+    put(p, OUTPUT_FAINT, "LOAD");
     end_line(p);
     const json_t *nodes = json_object_get(p->view->nodes, "nodes");
+    size_t count = count_devices(nodes), lines = device_lines(p, count), drawn = 0;
+    size_t most = lines < count && lines > 0 ? lines - 1 : lines; /* one tells of the others */
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         const json_t *node = json_array_get(nodes, i);
         const json_t *devices = json_object_get(node, "devices");
-        for (size_t d = 0; d < json_array_size(devices) && has_room(p); d++)
+        for (size_t d = 0; d < json_array_size(devices) && drawn < most; d++, drawn++)
             draw_device(p, node, json_array_get(devices, d));
+    }
+    if (most < lines) {
+        put_text(p, OUTPUT_FAINT, "%s and %zu more (gpumux nodes)", p->view->utf8 ? "…" : "...",
+                 count - drawn);
+        end_line(p);
     }
 }
 
@@ -242,6 +293,52 @@ static json_int_t device_index(const struct pen *p, const char *node, const char
     return -1;
 }
 
+enum column {
+    COLUMN_ID,
+    COLUMN_NAME,
+    COLUMN_KIND,
+    COLUMN_STATE,
+    COLUMN_RAN,
+    COLUMN_SPEED,
+    COLUMN_SHARE,
+    COLUMN_MEMORY,
+    COLUMN_QUOTA,
+    COLUMN_CPU,
+    COLUMN_DEVICES,
+    COLUMN_USER,
+    COLUMN_NOTE,
+    COLUMN_END
+};
+
+/* from: the screen's width from which it is shown, so that the note has room on every screen. */
+static const struct {
+    const char *title;
+    size_t width, narrow_width, from;
+} columns[COLUMN_END] = {
+    [COLUMN_ID] = {"ID", 7, 7, 0},
+    [COLUMN_NAME] = {"NAME", 18, 14, 0},
+    [COLUMN_KIND] = {"KIND", 7, 7, WIDE_FROM},
+    [COLUMN_STATE] = {"STATE", 17, 10, 0},
+    [COLUMN_RAN] = {"RAN", 7, 6, 0},
+    [COLUMN_SPEED] = {"SPEED", 8, 7, 0},
+    [COLUMN_SHARE] = {"SHARE", 8, 8, 130},
+    [COLUMN_MEMORY] = {"MEMORY", 9, 9, 100},
+    [COLUMN_QUOTA] = {"QUOTA", 9, 9, 130},
+    [COLUMN_CPU] = {"CPU", 5, 5, 100},
+    [COLUMN_DEVICES] = {"DEVICES", 10, 10, 0},
+    [COLUMN_USER] = {"USER", 8, 8, 110},
+    [COLUMN_NOTE] = {"NOTE", 4, 4, 0},
+};
+
+static void put_column(struct pen *p, enum column column, enum output_colour colour,
+                       const char *text)
+{
+    size_t width = p->view->width;
+    if (width >= columns[column].from)
+        put_cell(p, colour,
+                 width >= WIDE_FROM ? columns[column].width : columns[column].narrow_width, text);
+}
+
 /* "box:0,1": all of a workload's devices are on one node. */
 static void put_devices(struct pen *p, const json_t *w)
 {
@@ -259,7 +356,7 @@ static void put_devices(struct pen *p, const json_t *w)
         else
             str_append(&text, i ? ",?" : "?");
     }
-    put_cell(p, OUTPUT_PLAIN, 10, text.length ? str_text(&text) : "-");
+    put_column(p, COLUMN_DEVICES, OUTPUT_PLAIN, text.length ? str_text(&text) : "-");
     str_done(&text);
 }
 
@@ -267,39 +364,30 @@ static void draw_workload(struct pen *p, const json_t *w)
 {
     char text[SHOW_TEXT_MAX];
     snprintf(text, sizeof text, "%lld", (long long)json_number(w, "id", 0));
-    put_cell(p, OUTPUT_BOLD, 7, text);
-    put_cell(p, OUTPUT_PLAIN, NAME_COLUMNS, json_text(w, "name", ""));
-    put_cell(p, OUTPUT_PLAIN, 7, json_text(w, "kind", ""));
-    put_cell(p, show_state_colour(json_text(w, "state", "")), 17, show_state(w, text));
-    put_cell(p, OUTPUT_PLAIN, 7, show_run_time(w, p->view->now_wall_ms, text));
-    put_cell(p, OUTPUT_PLAIN, 8, show_speed(used(w, "samples_per_s"), text));
-    put_cell(p, OUTPUT_PLAIN, 8, show_share(json_object_get(w, "share"), text));
+    put_column(p, COLUMN_ID, OUTPUT_BOLD, text);
+    put_column(p, COLUMN_NAME, OUTPUT_PLAIN, json_text(w, "name", ""));
+    put_column(p, COLUMN_KIND, OUTPUT_PLAIN, json_text(w, "kind", ""));
+    const char *state = json_text(w, "state", "");
+    put_column(p, COLUMN_STATE, show_state_colour(state), show_state(w, text));
+    put_column(p, COLUMN_RAN, OUTPUT_PLAIN, show_run_time(w, p->view->now_wall_ms, text));
+    put_column(p, COLUMN_SPEED, OUTPUT_PLAIN, show_speed(show_samples_per_s(w), text));
+    put_column(p, COLUMN_SHARE, OUTPUT_PLAIN, show_share(json_object_get(w, "share"), text));
     double memory = used(w, "memory_used_bytes");
-    put_cell(p, OUTPUT_PLAIN, 9, memory >= 0 ? show_bytes(memory, text) : "-");
-    put_cell(p, OUTPUT_PLAIN, 9, show_quota(w, text));
+    put_column(p, COLUMN_MEMORY, OUTPUT_PLAIN, memory >= 0 ? show_bytes(memory, text) : "-");
+    put_column(p, COLUMN_QUOTA, OUTPUT_PLAIN, show_quota(w, text));
     double cpu = used(w, "cpu_percent");
     snprintf(text, sizeof text, "%.0f%%", cpu);
-    put_cell(p, OUTPUT_PLAIN, 5, cpu >= 0 ? text : "-");
+    put_column(p, COLUMN_CPU, OUTPUT_PLAIN, cpu >= 0 ? text : "-");
     put_devices(p, w);
-    put_cell(p, OUTPUT_PLAIN, 8, json_text(w, "user", ""));
+    put_column(p, COLUMN_USER, OUTPUT_PLAIN, json_text(w, "user", ""));
     put(p, OUTPUT_FAINT, json_text(w, "text", ""));
     end_line(p);
 }
 
 static void draw_workloads(struct pen *p)
 {
-    static const struct {
-        const char *title;
-        size_t width;
-    } columns[] = {{"ID", 7},       {"NAME", NAME_COLUMNS},
-                   {"KIND", 7},     {"STATE", 17},
-                   {"RAN", 7},      {"SPEED", 8},
-                   {"SHARE", 8},    {"MEMORY", 9},
-                   {"QUOTA", 9},    {"CPU", 5},
-                   {"DEVICES", 10}, {"USER", 8},
-                   {"NOTE", 4}};
-    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
-        put_cell(p, OUTPUT_FAINT, columns[i].width, columns[i].title);
+    for (size_t i = 0; i < COLUMN_END; i++)
+        put_column(p, (enum column)i, OUTPUT_FAINT, columns[i].title);
     end_line(p);
     size_t count = json_array_size(p->view->workloads);
     json_t **sorted = calloc(count + 1, sizeof *sorted);
@@ -334,8 +422,12 @@ static void draw_head(struct pen *p)
     if (localtime_r(&now, &tm))
         (void)strftime(clock, sizeof clock, "%H:%M:%S", &tm);
     put_text(p, OUTPUT_BOLD, "gpumux %s", GPUMUX_VERSION);
-    put_text(p, OUTPUT_PLAIN, " %s %s %s %zu running, %zu queued %s %s", dot, v->policy, dot,
-             count_state(v->workloads, "running"), count_state(v->workloads, "queued"), dot, clock);
+    put_text(p, OUTPUT_PLAIN, " %s %s %s %zu running, %zu queued", dot, v->policy, dot,
+             count_state(v->workloads, "running"), count_state(v->workloads, "queued"));
+    size_t suspended = count_state(v->workloads, "suspended");
+    if (suspended)
+        put_text(p, OUTPUT_PLAIN, ", %zu suspended", suspended);
+    put_text(p, OUTPUT_PLAIN, " %s %s", dot, clock);
     if (v->trouble)
         put_text(p, OUTPUT_RED, "  %s", v->trouble);
     end_line(p);
