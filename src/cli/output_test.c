@@ -167,7 +167,8 @@ static void test_frame(void **state)
         "\"index\": 1, \"memory_bytes\": 25769803776, \"usage\": null}]}]}",
         0, NULL);
     json_t *workloads =
-        json_loads("[{\"id\": 2, \"name\": \"waits\", \"kind\": \"task\", \"state\": \"queued\"}, "
+        json_loads("[{\"id\": 2, \"name\": \"waits\", \"kind\": \"task\", \"state\": \"queued\", "
+                   "\"node\": \"box\", \"devices\": [\"GPU-2\"]}, "
                    "{\"id\": 1, \"name\": \"runs\", \"kind\": \"task\", \"state\": \"running\", "
                    "\"node\": \"box\", "
                    "\"devices\": [\"GPU-1\", \"GPU-2\", \"GPU-9\"], \"share\": "
@@ -187,6 +188,7 @@ static void test_frame(void **state)
     assert_non_null(strstr(str_text(&out), "12 GiB / 24 GiB"));
     assert_non_null(strstr(str_text(&out), "350 / 700 W"));
     assert_non_null(strstr(str_text(&out), "box:0,1,?"));
+    assert_null(strstr(strstr(str_text(&out), "waits"), "box:1")); /* of an attempt that ended */
     assert_non_null(strstr(str_text(&out), " 5.4k/s "));
     assert_true(strstr(str_text(&out), "runs") < strstr(str_text(&out), "waits"));
     assert_int_equal(count_lines(str_text(&out), 132), 9);

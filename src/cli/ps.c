@@ -85,7 +85,7 @@ static void add_row(struct output_table *t, const json_t *w, bool wide, int64_t 
     output_cell(t, OUTPUT_PLAIN, "%s", show_run_time(w, now_wall_ms, text));
     struct str devices;
     str_init(&devices, 4096);
-    show_devices(json_object_get(w, "devices"), wide, &devices);
+    show_devices(show_held_devices(w), wide, &devices);
     output_cell(t, OUTPUT_PLAIN, "%s", str_text(&devices));
     str_done(&devices);
     if (wide) {

@@ -146,6 +146,12 @@ enum output_colour show_state_colour(const char *state)
     return OUTPUT_PLAIN;
 }
 
+const json_t *show_held_devices(const json_t *workload)
+{
+    bool is_queued = strcmp(json_text(workload, "state", ""), "queued") == 0;
+    return is_queued ? NULL : json_object_get(workload, "devices");
+}
+
 void show_devices(const json_t *devices, bool in_full, struct str *out)
 {
     enum { SHORT = 8 };

@@ -28,5 +28,7 @@ char *show_run_time(const json_t *workload, int64_t now_wall_ms, char text[SHOW_
 /* "failed (exit 1)", "failed (signal 9)", "running". */
 char *show_state(const json_t *workload, char text[SHOW_TEXT_MAX]);
 enum output_colour show_state_colour(const char *state);
+/* The devices that it holds: NULL while it is queued, whatever it had in its last attempt. */
+const json_t *show_held_devices(const json_t *workload);
 /* Device UUIDs, shortened to eight characters, or in full. */
 void show_devices(const json_t *devices, bool in_full, struct str *out);

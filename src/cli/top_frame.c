@@ -345,7 +345,7 @@ static void put_devices(struct pen *p, const json_t *w)
     struct str text;
     str_init(&text, CELL_MAX);
     const char *node = json_text(w, "node", "");
-    const json_t *devices = json_object_get(w, "devices");
+    const json_t *devices = show_held_devices(w);
     for (size_t i = 0; i < json_array_size(devices); i++) {
         const char *uuid = json_string_value(json_array_get(devices, i));
         json_int_t index = uuid ? device_index(p, node, uuid) : -1;
