@@ -92,10 +92,14 @@ static void test_passes_after_its_maximum_and_once_for_what_is_stuck(void **stat
     assert_true(is_passed);
     assert_int_equal(hold(&scene, &is_passed), 0);
     assert_false(is_passed);
+    /* What is behind it can be no further than it. */
     scene.service->started[0] = 6;
+    assert_int_equal(hold(&scene, &is_passed), 0);
+    scene.service->completed[0] = 5;
     assert_true(hold(&scene, &is_passed) >= 20 * MS_NS);
     assert_true(is_passed);
     /* Cut short it was not watched for long enough to be called stuck. */
+    scene.service->completed[0] = 6;
     scene.service->started[0] = 7;
     scene.wait.is_short = is_always_short;
     scene.wait.most_ns = UINT64_C(600000) * MS_NS;
@@ -103,6 +107,84 @@ static void test_passes_after_its_maximum_and_once_for_what_is_stuck(void **stat
         uint64_t held_ns = hold(&scene, &is_passed);
         assert_true(is_passed && held_ns >= 2 * MS_NS);
     }
+    free(scene.service);
+}
+
+struct answers {
+    struct status_page *service;
+    _Atomic bool is_over;
+};
+
+/* Requests in slot 1, one after the other. */
+static void *answer_requests(void *argument)
+{
+    struct answers *answers = argument;
+    struct status_page *service = answers->service;
+    while (!answers->is_over) {
+        atomic_fetch_add(&service->started[1], 1);
+        usleep(1 * US);
+        atomic_fetch_add(&service->completed[1], 1);
+        usleep(1 * US);
+    }
+    return NULL;
+}
+
+/* Slots that nobody will complete any more, in a service that goes on answering. */
+static void test_a_stuck_slot_of_a_service_that_moves(void **state)
+{
+    struct scene scene;
+    pthread_t thread;
+    bool is_passed;
+    (void)state;
+    set_scene(&scene);
+    struct answers answers = {.service = scene.service};
+    scene.service->open_streams = 1 | 1 << 1 | UINT64_C(1) << (PAGE_STREAMS_MAX - 1);
+    scene.service->started[0] = 5;
+    scene.service->completed[0] = 3;
+    scene.service->started[PAGE_STREAMS_MAX - 1] = 1;
+    assert_int_equal(pthread_create(&thread, NULL, answer_requests, &answers), 0);
+    assert_true(hold(&scene, &is_passed) >= 20 * MS_NS);
+    assert_true(is_passed);
+    /* From now on a hold ends with the request. */
+    scene.wait.most_ns = UINT64_C(600000) * MS_NS;
+    for (int i = 0; i < 20; i++) {
+        scene.service->started[PAGE_STREAMS_MAX - 1]++;
+        (void)hold(&scene, &is_passed);
+        assert_false(is_passed);
+    }
+    answers.is_over = true;
+    pthread_join(thread, NULL);
+    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1).busy, 0);
+    scene.service->started[1]++;
+    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1).busy, 1 << 3);
+    scene.service->completed[1]++;
+    /* It moves after all: what is left there counts. */
+    scene.service->completed[0] = 4;
+    assert_int_equal(gate_look(&scene.gate, &scene.neighbours, 1).busy, 1 << 3);
+    free(scene.service);
+}
+
+static void test_more_stuck_slots_than_one_hold_finds(void **state)
+{
+    struct scene scene;
+    bool is_passed;
+    (void)state;
+    set_scene(&scene);
+    struct status_page *other = calloc(1, sizeof(*other));
+    assert_non_null(other);
+    scene.neighbours.pages[9] = other;
+    scene.neighbours.devices[9] = 1;
+    scene.neighbours.present |= 1 << 9;
+    scene.service->open_streams = other->open_streams = UINT64_MAX;
+    for (int i = 0; i < PAGE_STREAMS_MAX; i++)
+        scene.service->started[i] = other->started[i] = 1;
+    scene.wait.most_ns = 1 * MS_NS;
+    for (int i = 0; i < 2 * PAGE_STREAMS_MAX / GATE_WATCHED_MAX; i++) {
+        (void)hold(&scene, &is_passed);
+        assert_true(is_passed);
+    }
+    assert_int_equal(hold(&scene, &is_passed), 0);
+    free(other);
     free(scene.service);
 }
 
@@ -195,6 +277,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_looks_at_open_streams_of_its_device),
         cmocka_unit_test(test_passes_after_its_maximum_and_once_for_what_is_stuck),
+        cmocka_unit_test(test_a_stuck_slot_of_a_service_that_moves),
+        cmocka_unit_test(test_more_stuck_slots_than_one_hold_finds),
         cmocka_unit_test(test_waits_for_the_next_request),
         cmocka_unit_test(test_what_fits_a_window),
         cmocka_unit_test(test_what_is_outstanding),

@@ -49,6 +49,7 @@ static struct latch_terms terms_of(const struct launch_device *device)
 static uint64_t watch(struct process *p, int device)
 {
     struct latch *latch = &p->launch->keeper.latches[device];
+    struct gate_watch *watched = &p->launch->keeper.watches[device];
     struct gate *gate = &p->launch->gate;
     const struct neighbours *neighbours = &p->client.neighbours;
     const struct latch_terms terms = terms_of(&p->launch->devices[device]);
@@ -65,12 +66,15 @@ static uint64_t watch(struct process *p, int device)
         return latch->is_shut ? latch->turn_ns : 0;
     tell_device(p, device, latch->is_shut);
     process_count(p, STATUS_held_gate_ns, shut_ns);
-    if (turn == LATCH_SHUTS)
+    if (turn == LATCH_SHUTS) {
         process_count(p, STATUS_shuts_gate, 1);
-    if (turn == LATCH_PASSES || turn == LATCH_GIVES_UP)
+        gate_watch(gate, neighbours, device, watched);
+    }
+    if (turn == LATCH_PASSES) {
         process_count(p, STATUS_passes_gate, 1);
-    if (turn == LATCH_GIVES_UP)
-        gate_ignore(gate, neighbours, look.view.busy);
+        if (shut_ns >= terms.most_ns)
+            gate_ignore(gate, neighbours, watched);
+    }
     return latch->is_shut ? latch->turn_ns : 0;
 }
 

@@ -31,6 +31,7 @@ struct keeper {
     _Atomic uint64_t asked;   /* waits that were put into streams */
     _Atomic uint64_t devices; /* bit i: where */
     struct latch latches[PAGE_DEVICES_MAX];
+    struct gate_watch watches[PAGE_DEVICES_MAX]; /* since the latch was shut */
 };
 
 /* Whether the device's streams can wait, so that a thread need not; starts what is needed for it. Where the calling thread

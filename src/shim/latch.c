@@ -11,7 +11,6 @@ static enum latch_turn take_open(struct latch *latch, const struct latch_terms *
     if (!look->view.busy && !(has_moved && terms->linger_ns > 0))
         return LATCH_STAYS;
     latch->is_shut = true;
-    latch->has_moved = false;
     latch->turn_ns = latch->busy_ns = look->now_ns;
     return LATCH_SHUTS;
 }
@@ -21,7 +20,6 @@ static enum latch_turn take_shut(struct latch *latch, const struct latch_terms *
 {
     uint64_t shut_ns = look->now_ns - latch->turn_ns;
     bool is_short = look->is_short && terms->short_ns < terms->most_ns;
-    latch->has_moved |= look->view.sum != latch->sum;
     if (look->view.busy)
         latch->busy_ns = look->now_ns;
     bool is_idle = look->now_ns - latch->busy_ns >= terms->linger_ns && !look->view.busy;
@@ -31,9 +29,7 @@ static enum latch_turn take_shut(struct latch *latch, const struct latch_terms *
     latch->is_passing = look->view.busy != 0;
     latch->turn_ns = look->now_ns;
     latch->sum = look->view.sum;
-    if (!latch->is_passing)
-        return LATCH_OPENS;
-    return latch->has_moved || shut_ns < terms->most_ns ? LATCH_PASSES : LATCH_GIVES_UP;
+    return latch->is_passing ? LATCH_PASSES : LATCH_OPENS;
 }
 
 enum latch_turn latch_take(struct latch *latch, const struct latch_terms *terms,

@@ -17,10 +17,9 @@
 struct latch {
     bool is_shut;
     bool is_passing;  /* open beside a busy service */
-    bool has_moved;   /* a service, since it was shut */
     uint64_t turn_ns; /* when it was shut, or began to pass */
     uint64_t busy_ns; /* when a service was last seen busy, while shut */
-    uint64_t sum; /* of the services' marks: last seen; while shut, when it was; 0: never looked */
+    uint64_t sum;     /* of the services' marks: last seen while open; 0: never looked */
 };
 
 struct latch_terms {
@@ -41,7 +40,6 @@ enum latch_turn {
     LATCH_SHUTS,
     LATCH_OPENS,
     LATCH_PASSES,
-    LATCH_GIVES_UP, /* it passes, and no service has moved in all of most_ns: they may be stuck */
 };
 
 /* Takes a look, and says what changes by it. */

@@ -132,13 +132,37 @@ static void test_a_device_is_not_shut_for_long(void **state)
     assert_true(ask(&task, "kernels 1000 5") >= 0);
     assert_int_equal(number_of(&registrar, "task", "shut"), 0);
     assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
-    /* More of the same service is. */
-    assert_true(ask(&service, "kernels 1000 1") >= 0);
+    /* Another stream of the same service is. */
+    assert_int_equal(ask(&service, "stream 1"), 0);
+    assert_true(ask(&service, "kernels 100000000 1") >= 0);
     assert_true(ask(&task, "kernels 1000 5") >= 0);
     PARTY_WAIT(number_of(&registrar, "task", "passes_gate") == 2);
     end_by_kill(&service);
     assert_int_equal(ask(&task, "synchronize"), 0);
     assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* What a thread of the service left behind, which nobody can mark any more, is waited for once and not for ever. */
+static void test_a_stuck_stream_of_a_service_that_answers(void **state)
+{
+    enum { REQUESTS = 12 };
+    struct talker registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "200000", "--window-us", "1000");
+    start_pair(&service, &task, &registrar);
+    assert_int_equal(ask(&service, "load 1000"), 0);
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
+    for (int i = 0; i < REQUESTS; i++) {
+        assert_true(ask(&service, "kernels 100 1") >= 0);
+        assert_int_equal(ask(&service, "synchronize"), 0);
+        assert_true(ask(&task, "kernels 1000 2") >= 0);
+        assert_int_equal(ask(&task, "synchronize"), 0);
+    }
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
+    assert_in_range(number_of(&registrar, "task", "passes_gate"), 1, REQUESTS / 2);
+    assert_int_equal(finish(&task, "end"), 0);
+    assert_int_equal(finish(&service, "end"), 0);
     finish(&registrar, "quit");
 }
 
@@ -248,10 +272,15 @@ int main(int argc, char **argv)
 #define SLICED(function)                                                                           \
     cmocka_unit_test_setup_teardown(function, set_up_sliced_devices, tear_down_devices)
     const struct CMUnitTest tests[] = {
-        TEST(test_the_device_waits_and_not_the_host), TEST(test_a_device_that_cannot_wait),
-        TEST(test_a_host_is_not_ahead_without_bound), TEST(test_a_device_is_not_shut_for_long),
-        TEST(test_a_dead_service_shuts_nobody),       TEST(test_collectives_are_not_shut_in),
-        TEST(test_a_child_waits_by_itself),           SLICED(test_ends_while_shut),
+        TEST(test_the_device_waits_and_not_the_host),
+        TEST(test_a_device_that_cannot_wait),
+        TEST(test_a_host_is_not_ahead_without_bound),
+        TEST(test_a_device_is_not_shut_for_long),
+        TEST(test_a_stuck_stream_of_a_service_that_answers),
+        TEST(test_a_dead_service_shuts_nobody),
+        TEST(test_collectives_are_not_shut_in),
+        TEST(test_a_child_waits_by_itself),
+        SLICED(test_ends_while_shut),
     };
     if (!launch_fixture_begin(argc, argv))
         return 2;

@@ -194,8 +194,9 @@ static void test_a_gate_opens_after_its_maximum(void **state)
     assert_true(ask(&task, "kernels 1000 50") >= 0);
     assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
     assert_int_equal(number_of(&registrar, "task", "holds_gate"), 1);
-    /* More of the same service is. */
-    assert_true(ask(&service, "kernels 1000 1") >= 0);
+    /* Another stream of the same service is. */
+    assert_int_equal(ask(&service, "stream 1"), 0);
+    assert_true(ask(&service, "kernels 1000000 8") >= 0);
     assert_true(ask(&task, "kernels 1000 1") >= 20 * MS_US);
     assert_int_equal(number_of(&registrar, "task", "passes_gate"), 2);
     end_by_kill(&service);

@@ -32,6 +32,7 @@
     CALL(cuGraphExecDestroy, (void *))                                                             \
     CALL(cuMemAlloc_v2, (uint64_t *, size_t))                                                      \
     CALL(cuMemcpyHtoD_v2, (uint64_t, const void *, size_t))                                        \
+    CALL(cuMemcpyHtoD_v2_ptds, (uint64_t, const void *, size_t))                                   \
     CALL(cuMemcpyDtoH_v2, (void *, uint64_t, size_t))                                              \
     CALL(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,      \
                           unsigned, void *, void **, void **))
@@ -145,6 +146,33 @@ static int launch_in_threads(const struct launcher *l, unsigned us, unsigned cou
         failures += works[i].failures;
     }
     return failures ? -1 : (int)(now_us() - start_us);
+}
+
+struct thread_upload {
+    const struct launcher *launcher;
+    unsigned bytes;
+    int result;
+};
+
+static void *upload_in_thread(void *argument)
+{
+    struct thread_upload *upload = argument;
+    const struct launcher *l = upload->launcher;
+    upload->result = l->cuCtxSetCurrent(l->context);
+    upload->result = upload->result ? upload->result
+                                    : l->cuMemcpyHtoD_v2_ptds(l->memory, l->host, upload->bytes);
+    return NULL;
+}
+
+/* By a thread that ends then, in its own default stream: nobody can name that again. */
+static int upload_by_a_loader(const struct launcher *l, unsigned bytes)
+{
+    struct thread_upload upload = {.launcher = l, .bytes = bytes, .result = -1};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, upload_in_thread, &upload) != 0)
+        return -1;
+    pthread_join(thread, NULL);
+    return upload.result;
 }
 
 static void drop_graph(struct launcher *l)
@@ -262,6 +290,8 @@ static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, co
         return l->cuCtxSynchronize();
     if (strcmp(word, "upload") == 0)
         return l->cuMemcpyHtoD_v2(l->memory, l->host, a);
+    if (strcmp(word, "load") == 0)
+        return upload_by_a_loader(l, a);
     if (strcmp(word, "download") == 0)
         return l->cuMemcpyDtoH_v2(l->host, l->memory, a);
     if (strcmp(word, "fork") == 0)
