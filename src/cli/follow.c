@@ -231,3 +231,13 @@ int follow_revision(struct error *e, struct client *client, uint64_t *ret)
     json_decref(answer);
     return r;
 }
+
+void follow_tell_waiting(const json_t *workload, char said[WORKLOAD_TEXT_MAX])
+{
+    const char *text = json_text(workload, "text", "");
+    bool waits = strcmp(json_text(workload, "state", ""), "queued") == 0 && *text;
+    if (!waits || strcmp(text, said) == 0)
+        return;
+    (void)str_copy(said, WORKLOAD_TEXT_MAX, text);
+    fprintf(stderr, "gpumux: %lld waits: %s\n", (long long)json_number(workload, "id", 0), text);
+}

@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "cli/client.h"
+#include "model/workload.h"
 #include "wire/logline.h"
 #include "wire/sse.h"
 
@@ -67,6 +68,13 @@ void follow_output_done(struct follow_output *f);
 /* The same. *ret_ended: gpumux has ended the stream: the attempt is over, or gpumux stops. */
 int follow_output_step(struct error *e, struct follow_output *f, int64_t timeout_ms,
                        bool *ret_ended);
+
+/* ---- waiting ---- */
+
+enum { FOLLOW_QUIET_MS = 500 }; /* of one that waits no longer than this nothing is told */
+
+/* Tells on standard error why a queued workload waits, unless that is what was said last. */
+void follow_tell_waiting(const json_t *workload, char said[WORKLOAD_TEXT_MAX]);
 
 /* For poll; -1: not connected. */
 int follow_fd(const struct follow *f);

@@ -1,6 +1,8 @@
 /* gpumux logs: the output of an attempt. */
 #include <stdio.h>
+#include <string.h>
 
+#include "base/clock.h"
 #include "cli/client.h"
 #include "cli/follow.h"
 #include "cli/watching.h"
@@ -10,11 +12,14 @@ enum { STEP_MS = 1000 };
 
 struct viewer {
     bool timestamps, no_stdout, no_stderr;
+    bool queued; /* and nothing was printed, as far as is known */
+    char said[WORKLOAD_TEXT_MAX];
 };
 
 static int print_line(void *arg, const struct logline *line)
 {
-    const struct viewer *v = arg;
+    struct viewer *v = arg;
+    v->queued = false;
     if (line->is_stderr ? v->no_stderr : v->no_stdout)
         return 0;
     FILE *to = line->is_stderr ? stderr : stdout;
@@ -60,6 +65,18 @@ static int read_attempt(const struct invocation *in, int *ret)
     return COMMAND_OK;
 }
 
+/* Why there is nothing to print. What goes wrong here the stream of output says, too. */
+static void tell_waiting(struct client *c, const char *path, struct viewer *v)
+{
+    json_t *workload = NULL;
+    struct error unused;
+    if (client_request(&unused, c, "GET", path, NULL, 0, &workload) < 0)
+        return;
+    v->queued = strcmp(json_text(workload, "state", ""), "queued") == 0;
+    follow_tell_waiting(workload, v->said);
+    json_decref(workload);
+}
+
 static int follow_logs(struct error *e, struct client *c, const char *reference, int attempt)
 {
     const struct invocation *in = c->in;
@@ -69,6 +86,9 @@ static int follow_logs(struct error *e, struct client *c, const char *reference,
     if (v.no_stdout && v.no_stderr)
         v.no_stdout = v.no_stderr = false;
     bool waits = option_given(in, "follow");
+    int64_t quiet_until_boot_ms = clock_boot_ms() + FOLLOW_QUIET_MS;
+    const char *path = client_path(c, "workloads", reference, "");
+    v.queued = waits;
     struct follow_output output;
     int r = follow_output_init(e, &output, c, reference, attempt, waits, print_line, &v);
     bool over = false;
@@ -79,6 +99,8 @@ static int follow_logs(struct error *e, struct client *c, const char *reference,
         over = ended && !waits;
         if (r == 0 && ended && waits)
             r = attempt_is_over(e, c, reference, attempt, &over);
+        if (r == 0 && !over && v.queued && clock_boot_ms() >= quiet_until_boot_ms)
+            tell_waiting(c, path, &v);
     }
     follow_output_done(&output);
     return r;

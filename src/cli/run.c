@@ -23,7 +23,6 @@
 enum {
     INPUT_PIECE_BYTES = 64 << 10,
     INPUT_RETRY_MS = 50,  /* when the workload takes no input just now */
-    QUIET_START_MS = 500, /* who waits no longer than this is told nothing */
     LOOK_AGAIN_MS = 2000, /* reasons for waiting may change without an event */
     SETTLE_MS = 20,       /* output has ended, the state says not yet so */
     INTERRUPTS_MAX = 2,   /* cancel, kill; one more only leaves */
@@ -239,15 +238,10 @@ static bool attempt_has_ended(const json_t *workload, int number)
              : number < json_number(workload, "attempt", 0);
 }
 
-static void tell_waiting(struct run *run, const char *state)
+static void tell_waiting(struct run *run)
 {
-    const char *text = json_text(run->workload, "text", "");
-    bool waits = strcmp(state, "queued") == 0 && *text;
-    if (run->quiet || !waits || strcmp(text, run->said) == 0 ||
-        clock_boot_ms() < run->began_boot_ms + QUIET_START_MS)
-        return;
-    (void)str_copy(run->said, sizeof run->said, text);
-    fprintf(stderr, "gpumux: %s waits: %s\n", run->id, text);
+    if (!run->quiet && clock_boot_ms() >= run->began_boot_ms + FOLLOW_QUIET_MS)
+        follow_tell_waiting(run->workload, run->said);
 }
 
 static int open_output(struct error *e, struct run *run, int attempt)
@@ -283,7 +277,7 @@ static int look(struct error *e, struct run *run)
         return error_set(e, ERR_PROTOCOL, "the state '%s' is unknown", name);
     run->running = state == WORKLOAD_RUNNING || state == WORKLOAD_STARTING;
     run->terminal = workload_state_is_terminal(state);
-    tell_waiting(run, name);
+    tell_waiting(run);
     int newest = (int)json_number(workload, "attempt", 0);
     if (run->attempt > 0 && !run->attempt_over)
         return 0;
@@ -419,7 +413,7 @@ static int follow_to_end(struct run *run, int signals)
     bool events_open = r == 0;
     if (r == 0)
         r = look(&e, run);
-    run->look_boot_ms = run->began_boot_ms + QUIET_START_MS;
+    run->look_boot_ms = run->began_boot_ms + FOLLOW_QUIET_MS;
     while (r == 0 && !is_over(run) && run->interrupts <= INTERRUPTS_MAX)
         r = turn(&e, run, signals);
     if (events_open)

@@ -76,7 +76,9 @@ static int show_dry_run(const json_t *workloads)
         const json_t *placement = json_object_get(w, "placement");
         const char *text = json_text(w, "text", "");
         if (!json_is_object(placement)) {
-            printf("%s would not start now: %s\n", json_text(w, "name", "?"), text);
+            printf("%s would %s: %s\n", json_text(w, "name", "?"),
+                   json_is_true(json_object_get(w, "never")) ? "never start here" : "not start now",
+                   text);
             continue;
         }
         printf("%s would run on %s", json_text(w, "name", "?"), json_text(placement, "node", "?"));
@@ -104,6 +106,20 @@ static int show_table(const json_t *workloads)
     return status;
 }
 
+/* It is no error: another node may join. Of an array, once. */
+static void tell_never(const json_t *workloads)
+{
+    const char *told = "";
+    for (size_t i = 0; i < json_array_size(workloads); i++) {
+        const json_t *w = json_array_get(workloads, i);
+        const char *text = json_text(w, "text", "");
+        if (!json_is_true(json_object_get(w, "never")) || strcmp(text, told) == 0)
+            continue;
+        fprintf(stderr, "gpumux: %lld waits: %s\n", (long long)json_number(w, "id", 0), text);
+        told = text;
+    }
+}
+
 static int show_answer(const struct invocation *in, const json_t *answer)
 {
     const json_t *workloads = json_object_get(answer, "workloads");
@@ -112,6 +128,8 @@ static int show_answer(const struct invocation *in, const json_t *answer)
         return output_value(format, answer);
     if (option_given(in, "dry-run"))
         return show_dry_run(workloads);
+    if (!option_given(in, "quiet"))
+        tell_never(workloads);
     if (option_given(in, "output") && !option_given(in, "quiet"))
         return show_table(workloads);
     for (size_t i = 0; i < json_array_size(workloads); i++)

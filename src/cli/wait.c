@@ -13,14 +13,28 @@
 #include "model/workload.h"
 #include "wire/spec.h"
 
-enum { STEP_MS = 1000 };
+enum { STEP_MS = 1000, REASONS_TOLD_MAX = 16 };
 
 struct waiting {
     struct client *client;
     struct hash_map pending; /* id → anything: has not ended */
     struct hash_map touched; /* id → anything: an event came for it */
     bool some_failed, quiet;
+    int64_t quiet_until_boot_ms; /* nothing is told of waiting before then */
+    int reasons_told;
+    char said[WORKLOAD_TEXT_MAX]; /* the last reason */
 };
+
+/* Many may wait, and their reasons change for ever: a few lines are enough. */
+static void tell_waiting(struct waiting *w, const json_t *workload)
+{
+    char before[WORKLOAD_TEXT_MAX];
+    if (w->quiet || w->reasons_told == REASONS_TOLD_MAX || clock_boot_ms() < w->quiet_until_boot_ms)
+        return;
+    memcpy(before, w->said, sizeof before);
+    follow_tell_waiting(workload, w->said);
+    w->reasons_told += strcmp(before, w->said) != 0;
+}
 
 static int look(struct error *e, struct waiting *w, const char *reference)
 {
@@ -34,6 +48,7 @@ static int look(struct error *e, struct waiting *w, const char *reference)
         r = error_set(e, ERR_PROTOCOL, "an unknown state in the answer");
     } else if (!workload_state_is_terminal(state)) {
         r = hash_map_put(&w->pending, id, w);
+        tell_waiting(w, workload);
     } else {
         char text[SHOW_TEXT_MAX];
         hash_map_remove(&w->pending, id);
@@ -90,6 +105,7 @@ static int wait_all(struct error *e, struct waiting *w, int64_t deadline_boot_ms
     struct follow_events events;
     if (r < 0 || (r = follow_events_init(e, &events, w->client, NULL, revision, note_event, w)) < 0)
         return r;
+    bool looked = w->quiet;
     while (r == 0 && w->pending.count > 0) {
         int64_t left = deadline_boot_ms - clock_boot_ms();
         if (left <= 0) {
@@ -98,6 +114,10 @@ static int wait_all(struct error *e, struct waiting *w, int64_t deadline_boot_ms
             break;
         }
         r = follow_events_step(e, &events, left < STEP_MS ? left : STEP_MS);
+        if (r == 0 && !looked && clock_boot_ms() >= w->quiet_until_boot_ms) {
+            looked = true; /* what waits is told, even if nothing happens to it */
+            r = look_at(e, w, &w->pending);
+        }
         if (r == -ERR_GONE) {
             r = follow_revision(e, w->client, &events.since);
             if (r == 0)
@@ -126,7 +146,9 @@ int wait_command(const struct invocation *in)
     int status = client_init(&c, in);
     if (status != COMMAND_OK)
         return status;
-    struct waiting w = {.client = &c, .quiet = option_given(in, "quiet")};
+    struct waiting w = {.client = &c,
+                        .quiet = option_given(in, "quiet"),
+                        .quiet_until_boot_ms = clock_boot_ms() + FOLLOW_QUIET_MS};
     hash_map_init(&w.pending);
     hash_map_init(&w.touched);
     int r = wait_all(&e, &w, clock_boot_ms() + timeout_ms);

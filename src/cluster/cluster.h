@@ -279,6 +279,7 @@ struct cluster_preview {
     int device_count;
     char devices[WORKLOAD_DEVICES_MAX][DEVICE_UUID_MAX];
     char text[WORKLOAD_TEXT_MAX];
+    bool never; /* nothing that is here will ever do for it */
 };
 /* ret has room for all, in their order. */
 int cluster_preview(struct error *e, struct cluster *c, const struct cluster_submission *items,
@@ -312,6 +313,8 @@ int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explana
 
 /* NULL if it is not live. Valid until the next step. */
 const struct workload_status *cluster_live_status(const struct cluster *c, uint64_t workload);
+/* Whether it is queued and, by its status' text, nothing that is here will ever do for it. */
+bool cluster_live_never(const struct cluster *c, uint64_t workload);
 /* Its policy_known.program; 0 if it is not live. */
 uint32_t cluster_live_program(const struct cluster *c, uint64_t workload);
 /* Sets ret_used[p] for every program p < count that a live workload runs. */

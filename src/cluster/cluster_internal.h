@@ -50,6 +50,7 @@ struct requirement {
     bool could;         /* it was refused where it could have gone: waiting is better */
     struct timer timer; /* when it is placed even so */
     bool explained;     /* text is about the present refusal */
+    bool never;         /* by the last text, nothing here will ever do */
     char text[WORKLOAD_TEXT_MAX];
 };
 

@@ -185,8 +185,8 @@ static void explain_outcome(struct explaining *x)
     else if (x->outcome.verdict == POLICY_WAITS)
         (void)snprintf(ret->text, sizeof ret->text, "%s", QUEUE_WAITS_TEXT);
     else
-        policy_explain_misfit(&x->snapshot, x->snapshot.waiting, x->cluster->config.policy,
-                              ret->text);
+        (void)policy_explain_misfit(&x->snapshot, x->snapshot.waiting, x->cluster->config.policy,
+                                    ret->text);
     if (x->workload->unmet_count > 0)
         (void)snprintf(ret->text, sizeof ret->text, "it waits for another workload to end");
     else if (x->workload->node)

@@ -158,7 +158,7 @@ static void ask(struct previewing *p, struct turn *t)
         return;
     /* One of an array is refused as the one before it. */
     if (p->refused && p->items[p->refused->item].needs == item->needs) {
-        (void)str_copy(result->text, sizeof result->text, p->results[p->refused->item].text);
+        *result = p->results[p->refused->item];
         return;
     }
     p->refused = t;
@@ -178,7 +178,7 @@ static void ask(struct previewing *p, struct turn *t)
     } else if (verdict == POLICY_WAITS) {
         (void)str_copy(result->text, sizeof result->text, QUEUE_WAITS_TEXT);
     } else {
-        policy_explain_misfit(&snapshot, &waiting, c->config.policy, result->text);
+        result->never = policy_explain_misfit(&snapshot, &waiting, c->config.policy, result->text);
     }
 }
 

@@ -188,12 +188,13 @@ static const char *refusal_text(struct cluster *c, struct requirement *r)
         .needs = &r->needs, .node_labels = &r->node_labels, .known = {.kind = r->kind}};
     struct policy_snapshot snapshot = snapshot_of(c, &waiting);
     r->explained = true;
+    r->never = false;
     if (allowance_is_spent(c, r, r->text, sizeof r->text))
         return r->text;
     if (r->could)
         (void)snprintf(r->text, sizeof r->text, "%s", QUEUE_WAITS_TEXT);
     else if (c->failed || !explain_objection(&snapshot, c, r))
-        policy_explain_misfit(&snapshot, &waiting, c->config.policy, r->text);
+        r->never = policy_explain_misfit(&snapshot, &waiting, c->config.policy, r->text);
     return r->text;
 }
 
@@ -293,4 +294,10 @@ void queue_explain(struct cluster *c, struct workload *w)
         depend_explain(w);
     else if (w->queued.position && is_refused(w->requirement))
         workload_set_text(w, "%s", refusal_text(c, w->requirement));
+}
+
+bool cluster_live_never(const struct cluster *c, uint64_t workload)
+{
+    const struct workload *w = workload_find(c, workload);
+    return w && w->queued.position && is_refused(w->requirement) && w->requirement->never;
 }

@@ -217,19 +217,23 @@ static int expand(struct error *e, struct control *c, struct http_request *r,
 
 /* ---- answering ---- */
 
+/* text, never: why it waits, if it does and that is known by now. */
 static void put_accepted(struct json_writer *out, uint64_t id, const char *name,
-                         enum workload_state state)
+                         enum workload_state state, const char *text, bool never)
 {
+    bool waits = state == WORKLOAD_QUEUED;
     json_begin_object(out);
     json_put_uint(json_key(out, "id"), id);
     json_put_string(json_key(out, "name"), name);
     json_put_string(json_key(out, "state"), workload_state_name(state));
+    json_put_string(json_key(out, "text"), waits ? text : "");
+    json_put_bool(json_key(out, "never"), waits && never);
     json_end_object(out);
 }
 
 static int put_stored(void *arg, const struct store_workload *row)
 {
-    put_accepted(arg, row->id, row->name, row->state);
+    put_accepted(arg, row->id, row->name, row->state, "", false);
     return 0;
 }
 
@@ -244,7 +248,8 @@ static int put_all_accepted(struct error *e, struct control *c, const struct sub
             c->cluster && !a->repeated ? cluster_live_status(c->cluster, id) : NULL;
         int r = 0;
         if (status)
-            put_accepted(out, id, s->items[i].name, status->state);
+            put_accepted(out, id, s->items[i].name, status->state, status->text,
+                         cluster_live_never(c->cluster, id));
         else
             r = store_get(e, c->store, id, put_stored, out);
         if (r < 0 && r != -ERR_NOT_FOUND)
@@ -330,6 +335,7 @@ static void answer_preview(struct http_request *r, const struct submission *s,
         else
             json_put_null(json_key(&out, "placement"));
         json_put_string(json_key(&out, "text"), previews[i].text);
+        json_put_bool(json_key(&out, "never"), previews[i].never);
         json_end_object(&out);
     }
     json_end_array(&out);

@@ -100,7 +100,7 @@ static void say_models(const struct policy_snapshot *snapshot, struct sentence *
     }
 }
 
-/* Says what no waiting will change; false if there is nothing of the kind. */
+/* Says what no waiting will change, but perhaps another node; false if there is nothing of the kind. */
 static bool say_never(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
                       const struct survey *survey, struct sentence *s)
 {
@@ -171,7 +171,7 @@ static void say_misfit(enum policy_misfit misfit, size_t count, int max_neighbou
     }
 }
 
-void policy_explain_misfit(const struct policy_snapshot *snapshot,
+bool policy_explain_misfit(const struct policy_snapshot *snapshot,
                            const struct policy_waiting *waiting, const struct policy *policy,
                            char text[WORKLOAD_TEXT_MAX])
 {
@@ -180,11 +180,11 @@ void policy_explain_misfit(const struct policy_snapshot *snapshot,
     struct sentence s = {.text = text};
     text[0] = '\0';
     if (say_never(snapshot, waiting, &survey, &s))
-        return;
+        return snapshot->node_count > 0; /* before the first node nobody knows */
     if (waiting->needs->devices == 0) {
         say(&s, survey.nodes_usable ? "no usable node has the labels that it asks for"
                                     : "no node is usable: drained, full or not connected");
-        return;
+        return false;
     }
     size_t fits = survey.misfits[POLICY_FITS];
     if (waiting->needs->devices > 1)
@@ -202,4 +202,5 @@ void policy_explain_misfit(const struct policy_snapshot *snapshot,
                    &survey, &s);
         separator = ", ";
     }
+    return false;
 }

@@ -65,8 +65,14 @@ static size_t decide(struct world *w, const char *policy)
 
 static const char *explain(struct world *w, const char *policy, char text[WORKLOAD_TEXT_MAX])
 {
-    policy_explain_misfit(&w->snapshot, &w->waiting[0], policy_find(policy), text);
+    (void)policy_explain_misfit(&w->snapshot, &w->waiting[0], policy_find(policy), text);
     return text;
+}
+
+static bool is_never(struct world *w)
+{
+    char text[WORKLOAD_TEXT_MAX];
+    return policy_explain_misfit(&w->snapshot, &w->waiting[0], policy_find("firstfit"), text);
 }
 
 static void test_registry(void **state)
@@ -264,6 +270,7 @@ static void test_explains_what_can_never_be(void **state)
     needs->quota_bytes = 100 * GIB;
     assert_string_equal(explain(&w, "firstfit", text),
                         "100.0 GiB asked, more than any device has (at most 40.0 GiB)");
+    assert_true(is_never(&w));
     needs->quota_bytes = GIB;
     needs->devices = 3;
     assert_string_equal(explain(&w, "firstfit", text),
@@ -274,6 +281,7 @@ static void test_explains_what_can_never_be(void **state)
     assert_string_equal(explain(&w, "firstfit", text), "no node has the labels that it asks for");
     w.snapshot.node_count = w.snapshot.device_count = 0;
     assert_string_equal(explain(&w, "firstfit", text), "no node has joined yet");
+    assert_false(is_never(&w)); /* who knows */
 }
 
 static void test_explains_what_stands_in_the_way(void **state)
@@ -292,6 +300,7 @@ static void test_explains_what_stands_in_the_way(void **state)
                         "0 of 4 devices fit: 2 have too little free memory (20.0 GiB asked, at "
                         "most 8.0 free), 1 has too little free share (20% asked, at most 10% "
                         "free), 1 in use (at most 4 neighbours)");
+    assert_false(is_never(&w));
     w.devices[1].neighbours = w.devices[3].neighbours = 1;
     assert_string_equal(explain(&w, "exclusive", text),
                         "0 of 4 devices fit: 1 has too little free memory (20.0 GiB asked, at "
