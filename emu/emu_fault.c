@@ -59,7 +59,10 @@ static int ecc(const struct request *request)
 
 static int lost(const struct request *request)
 {
-    fault_lose(request->device);
+    bool quietly = str_equal(request->argument, "quietly");
+    if (request->argument[0] != '\0' && !quietly)
+        return error_set(request->error, ERR_INVALID, "a device is lost, or lost quietly");
+    fault_lose(request->device, !quietly);
     return 0;
 }
 
@@ -174,7 +177,7 @@ static const struct {
 } faults[] = {
     {"illegal-address", "PID", "in the work of that client", illegal_address},
     {"ecc", "[PID]", "uncorrectable, in that client's memory, else uncontained", ecc},
-    {"lost", "", "the device falls off the bus", lost},
+    {"lost", "[quietly]", "the device falls off the bus; quietly: without an Xid", lost},
     {"xid", "NUMBER", "the driver reports that Xid, and nothing else happens", xid},
     {"thermal", "[PERCENT]", "clocks are lowered by that much (50): hardware, heat", thermal},
     {"power-brake", "[PERCENT]", "the same: hardware, power", power_brake},

@@ -130,12 +130,13 @@ void fault_ecc(struct device *device, int slot)
     }
 }
 
-void fault_lose(struct device *device)
+void fault_lose(struct device *device, bool is_told)
 {
     struct emu_health *health = &device->state->health;
     device_save(device, &health->is_lost, sizeof(health->is_lost));
     health->is_lost = 1;
-    add_xid(device, XID_LOST, 0);
+    if (is_told)
+        add_xid(device, XID_LOST, 0);
     fault_strike_all(device, CUDA_ERROR_UNKNOWN);
 }
 

@@ -41,8 +41,8 @@ void fault_report_xid(struct device *device, uint32_t xid, int32_t pid);
 /* An uncorrectable ECC error. slot: whose memory it was in, and then it stays with that client and
  * those who share its fate; or DEVICE_NO_SLOT: every client is hit. */
 void fault_ecc(struct device *device, int slot);
-/* The device falls off the bus. */
-void fault_lose(struct device *device);
+/* The device falls off the bus; is_told: and the driver tells of it. */
+void fault_lose(struct device *device, bool is_told);
 /* Clocks are lowered by that part, for those reasons (NVML's bits); 0 and 0: no more. */
 void fault_slow(struct device *device, uint32_t lowered_permille, uint64_t reasons);
 /* As after a reset of the device: it is there, runs at full clock, its errors since the last reset

@@ -60,6 +60,7 @@ struct device_config {
     int64_t suspend_ms;        /* for one that is evicted to be suspended; then it is ended */
     int64_t probation_ms;      /* a suspect that ran that long alone is cleared */
     int64_t self_test_again_ms;
+    int64_t silent_ms; /* a device that answered nothing for that long is taken for broken */
 };
 void device_config_default(struct device_config *config);
 
@@ -86,6 +87,7 @@ struct device_tenant_sample {
 
 struct device_sample {
     bool valid; /* the device answered; else only time has passed */
+    bool lost;  /* it did not, and the driver says that it has fallen off the bus */
     uint64_t memory_used_bytes, memory_bytes;
     uint64_t slowdown; /* bits of enum device_slowdown; others are ignored */
     size_t tenant_count;

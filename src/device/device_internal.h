@@ -38,6 +38,8 @@ struct device_monitor {
     char cause[DEVICE_CAUSE_MAX];
     int64_t state_since_ms;
     int64_t sampled_ms;  /* the last valid sample; 0: none yet */
+    int64_t looked_ms;   /* the last sample, valid or not; 0: none yet */
+    int64_t silent_ms;   /* without a valid one, in a row */
     int valid_samples;   /* in Init, one after the other, within limits */
     int outside_samples; /* in Init, in sum */
     int64_t outside_ms;  /* in sum, in Unhealthy */
@@ -81,6 +83,8 @@ void device_change(struct device_monitor *d, enum device_state to, const char *f
 
 /* repair.c */
 void repair_xid(struct device_monitor *d, int xid);
+/* It answers nothing any more: as if the driver had told of an Xid 79. */
+void repair_lost(struct device_monitor *d, const char *cause);
 void repair_mps(struct device_monitor *d, enum device_mps mps, const char *why);
 /* A tenant that was told to leave before we were there. */
 void repair_resume(struct device_monitor *d, struct tenant *t);

@@ -233,15 +233,36 @@ static void in_overlimit(struct device_monitor *d, const struct finding *f)
                       (long long)(d->hold_ms / 1000));
 }
 
+static int64_t passed_since(const struct device_monitor *d, int64_t then_ms)
+{
+    int64_t passed_ms = then_ms ? d->now_ms - then_ms : 0;
+    return passed_ms > SAMPLE_GAP_MS_MAX ? SAMPLE_GAP_MS_MAX : passed_ms;
+}
+
+/* Once may be chance. A machine that stood still says nothing about its devices either. */
+static void in_silence(struct device_monitor *d, bool lost, int64_t passed_ms)
+{
+    char cause[DEVICE_CAUSE_MAX];
+    d->valid_samples = 0;
+    d->silent_ms += passed_ms;
+    if (!lost && d->silent_ms < d->config.silent_ms)
+        return;
+    (void)snprintf(cause, sizeof cause, "it has not answered for %lld s",
+                   (long long)(d->silent_ms / 1000));
+    d->silent_ms = 0;
+    repair_lost(d, lost ? "fallen off the bus, says the driver" : cause);
+}
+
 void limits_sample(struct device_monitor *d, const struct device_sample *sample)
 {
+    int64_t looked_ms = d->looked_ms;
+    d->looked_ms = d->now_ms;
     if (!sample->valid) {
-        d->valid_samples = 0;
+        in_silence(d, sample->lost, passed_since(d, looked_ms));
         return;
     }
-    int64_t passed_ms = d->sampled_ms ? d->now_ms - d->sampled_ms : 0;
-    if (passed_ms > SAMPLE_GAP_MS_MAX)
-        passed_ms = SAMPLE_GAP_MS_MAX;
+    int64_t passed_ms = passed_since(d, d->sampled_ms);
+    d->silent_ms = 0;
     d->sampled_ms = d->now_ms;
     struct finding f = judge(d, sample);
     switch (d->state) {

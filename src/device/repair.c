@@ -204,6 +204,21 @@ static void disable(struct device_monitor *d, const char *why)
         (void)snprintf(d->cause, sizeof d->cause, "%s", why);
 }
 
+static void break_down(struct device_monitor *d, const char *cause)
+{
+    device_say(d, DEVICE_ACT_ALARM, "%s", cause);
+    d->broken = true;
+    disable(d, cause);
+    acquit_all(d, cause);
+    end_all(d, false, cause);
+}
+
+void repair_lost(struct device_monitor *d, const char *cause)
+{
+    if (!d->broken) /* else that is known */
+        break_down(d, cause);
+}
+
 void repair_xid(struct device_monitor *d, int xid)
 {
     char cause[DEVICE_CAUSE_MAX];
@@ -222,11 +237,7 @@ void repair_xid(struct device_monitor *d, int xid)
             fault(d, cause);
         break;
     case XID_FATAL:
-        device_say(d, DEVICE_ACT_ALARM, "%s", cause);
-        d->broken = true;
-        disable(d, cause);
-        acquit_all(d, cause);
-        end_all(d, false, cause);
+        break_down(d, cause);
         break;
     }
 }

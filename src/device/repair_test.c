@@ -232,6 +232,67 @@ static void test_fatal_xids_disable(void **state)
     }
 }
 
+static void test_a_device_that_is_lost_is_broken_without_an_xid(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_SERVICE, false);
+    came(&f, 2, WORKLOAD_TASK, true);
+    f.sample.valid = false;
+    f.sample.lost = true;
+    pass(&f, 60000);
+    assert_int_equal(f.counts[DEVICE_ACT_ALARM], 1);
+    assert_int_equal(f.counts[DEVICE_ACT_END], 2);
+    assert_int_equal(device_state(f.d), DEVICE_DISABLED);
+    assert_int_equal(device_admission(f.d), ADMIT_NONE);
+    assert_true(device_needs_operator(f.d));
+    assert_non_null(strstr(device_cause(f.d), "fallen off the bus"));
+    for (uint64_t workload = 1; workload <= 2; workload++)
+        assert_int_equal(verdict(&f, workload, true), VERDICT_MOVED);
+    f.sample.valid = true; /* somebody has to look at it all the same */
+    f.sample.lost = false;
+    pass(&f, 60000);
+    assert_int_equal(device_state(f.d), DEVICE_DISABLED);
+    operator_says(&f, true);
+    pass(&f, 600);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    f.sample.valid = false;
+    f.sample.lost = true;
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_DISABLED);
+    assert_int_equal(f.counts[DEVICE_ACT_ALARM], 2);
+    fixture_close(&f);
+}
+
+static void test_a_device_that_answers_nothing_is_broken(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    for (int i = 0; i < 10;
+         i++) { /* now and then is no matter, nor is a machine that stood still */
+        f.sample.valid = false;
+        pass(&f, 5000);
+        f.now_ms += 3600000;
+        sample(&f);
+        f.sample.valid = true;
+        sample(&f);
+    }
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    f.sample.valid = false;
+    pass(&f, 9800);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    pass(&f, 200);
+    assert_int_equal(device_state(f.d), DEVICE_DISABLED);
+    assert_true(device_needs_operator(f.d));
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 1));
+    assert_int_equal(verdict(&f, 1, true), VERDICT_MOVED);
+    assert_int_equal(f.counts[DEVICE_ACT_ALARM], 1);
+    fixture_close(&f);
+}
+
 static void test_any_other_xid_is_an_event(void **state)
 {
     struct fixture f;
@@ -485,6 +546,8 @@ int main(void)
         cmocka_unit_test(test_a_suspect_is_not_cleared_while_a_fault_is_judged),
         cmocka_unit_test(test_removed_channels_after_an_end_are_no_fault),
         cmocka_unit_test(test_fatal_xids_disable),
+        cmocka_unit_test(test_a_device_that_is_lost_is_broken_without_an_xid),
+        cmocka_unit_test(test_a_device_that_answers_nothing_is_broken),
         cmocka_unit_test(test_any_other_xid_is_an_event),
         cmocka_unit_test(test_a_fault_with_nobody_there_is_an_event),
         cmocka_unit_test(test_lost_mps_is_replaced_and_tested),

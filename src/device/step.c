@@ -27,7 +27,8 @@ void device_config_default(struct device_config *config)
                                      .services_first_ms = 3000,
                                      .suspend_ms = 900000,
                                      .probation_ms = 60000,
-                                     .self_test_again_ms = 10000};
+                                     .self_test_again_ms = 10000,
+                                     .silent_ms = 10000};
 }
 
 int device_monitor_new(const struct device_config *config, struct device_monitor **ret)

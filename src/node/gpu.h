@@ -40,6 +40,7 @@ void gpu_sample_processes(struct gpu *g, struct gpu_sample *ret);
 /* How a device is, in one look. */
 struct gpu_reading {
     bool valid; /* it answered */
+    bool lost;  /* it did not, and never will: it has fallen off the bus */
     uint64_t memory_used_bytes, memory_bytes;
     uint64_t slowdown; /* reasons for slow clocks, bits as NVML has them */
     double sm_percent; /* SM activity since the last look; -1: not known */

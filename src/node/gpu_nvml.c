@@ -20,6 +20,7 @@
 enum {
     NVML_SUCCESS = 0,
     NVML_ERROR_TIMEOUT = 10,
+    NVML_ERROR_GPU_IS_LOST = 15,
     NVML_TEMPERATURE_GPU = 0,
     EVENT_XID = 8,
     GPM_VERSION = 1,
@@ -107,6 +108,7 @@ struct nvml {
 struct gpu_device {
     void *handle;
     char uuid[DEVICE_UUID_MAX];
+    bool lost; /* at the last look */
     bool gpm;
     void *gpm_samples[2]; /* the older one first */
     int64_t gpm_taken_ms; /* when the newer one was taken; 0: not yet */
@@ -205,6 +207,14 @@ int gpu_open(struct error *e, const char *emulate, const char *libraries, struct
     return 0;
 }
 
+static void close_xids(struct gpu *g)
+{
+    if (g->xids)
+        g->nvml.event_set_free(g->xids);
+    g->xids = NULL;
+    g->xids_tried = false;
+}
+
 void gpu_close(struct gpu *g)
 {
     if (!g)
@@ -213,8 +223,7 @@ void gpu_close(struct gpu *g)
         for (int k = 0; k < 2; k++)
             if (g->devices[i].gpm_samples[k])
                 g->nvml.gpm_free(g->devices[i].gpm_samples[k]);
-    if (g->xids)
-        g->nvml.event_set_free(g->xids);
+    close_xids(g);
     if (g->initialised)
         g->nvml.shutdown();
     if (g->library)
@@ -365,11 +374,15 @@ void gpu_read(struct gpu *g, int device, struct gpu_reading *ret)
     struct gpu_device *d = &g->devices[device];
     struct nvml_memory memory = {0};
     unsigned long long reasons = 0;
-    bool valid = g->nvml.memory(d->handle, &memory) == NVML_SUCCESS;
+    int r = g->nvml.memory(d->handle, &memory);
+    if (r == NVML_SUCCESS && d->lost)
+        close_xids(g); /* it was reset: the next set of events has it again */
+    d->lost = r == NVML_ERROR_GPU_IS_LOST;
     if (!g->nvml.slowdown || g->nvml.slowdown(d->handle, &reasons) != NVML_SUCCESS)
         reasons = 0;
     sample_activity(g, d);
-    *ret = (struct gpu_reading){.valid = valid,
+    *ret = (struct gpu_reading){.valid = r == NVML_SUCCESS,
+                                .lost = d->lost,
                                 .memory_used_bytes = memory.used,
                                 .memory_bytes = memory.total,
                                 .slowdown = reasons,
@@ -382,7 +395,7 @@ static void sleep_ms(int64_t ms)
     nanosleep(&wait, NULL);
 }
 
-/* A device that tells of no Xids is left out; who has none at all, waits in vain. */
+/* A device that tells of no Xids is left out, as one that is lost; who has none at all, waits in vain. */
 static void open_xids(struct gpu *g)
 {
     g->xids_tried = true;
@@ -407,6 +420,8 @@ bool gpu_wait_xid(struct gpu *g, int timeout_ms, int *ret_device, int *ret_xid)
     int64_t before_ms = clock_boot_ms();
     int r = g->nvml.event_wait(g->xids, &event, (unsigned int)timeout_ms);
     if (r != NVML_SUCCESS || event.type != EVENT_XID) {
+        if (r == NVML_ERROR_GPU_IS_LOST)
+            close_xids(g); /* with that one in the set, the others are not heard */
         /* An error that comes at once must not make a loop of it. */
         int64_t left_ms = timeout_ms - (clock_boot_ms() - before_ms);
         if (r != NVML_ERROR_TIMEOUT && left_ms > 0)

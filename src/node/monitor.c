@@ -326,6 +326,7 @@ static void sample_device(struct monitor *m, int device, struct process_table *t
     const struct gpu_reading *reading = &m->news.readings[device];
     struct device_tenant_sample tenants[DEVICE_TENANTS_MAX];
     struct device_sample sample = {.valid = reading->valid,
+                                   .lost = reading->lost,
                                    .memory_used_bytes = reading->memory_used_bytes,
                                    .memory_bytes = reading->memory_bytes,
                                    .slowdown = reading->slowdown,

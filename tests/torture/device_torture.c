@@ -190,6 +190,7 @@ static void fill_sample(struct world *w)
     w->sample = (struct device_sample){.valid = w->calm || !chance(w, 50),
                                        .memory_bytes = 100 * (uint64_t)GIB,
                                        .tenants = w->known};
+    w->sample.lost = !w->sample.valid && chance(w, 50);
     for (size_t i = 0; i < TENANTS; i++) {
         const struct inmate *m = &w->inmates[i];
         if (!m->there)
