@@ -1,6 +1,6 @@
 /* NVML: sets of events, which tell of Xids. A set begins with what happens after a device was
  * registered in it; more than EMU_XIDS_MAX that nobody waited for, and the oldest are lost. One with a device that has
- * fallen off the bus has nothing more to say of the others. */
+ * fallen off the bus has nothing more to say of those after it. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -142,8 +142,6 @@ NVML_API int nvmlEventSetWait_v2(struct nvml_event_set *set, struct nvml_event *
         for (unsigned i = 0; i < set->count; i++) {
             if (take_event(&set->registered[i], event))
                 return NVML_SUCCESS;
-        }
-        for (unsigned i = 0; i < set->count; i++) {
             if (nvml_check(set->registered[i].device) == NVML_ERROR_GPU_IS_LOST)
                 return NVML_ERROR_GPU_IS_LOST;
         }
