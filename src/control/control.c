@@ -589,6 +589,8 @@ void control_free(struct control *c)
     links_close_all(c);
     if (c->node_listener)
         evconnlistener_free(c->node_listener);
+    if (c->listen_again)
+        event_free(c->listen_again);
     deferred_free_all(&c->filling.deferred);
     deferred_free_all(&c->committing);
     lines_drop(&c->filling.lines);

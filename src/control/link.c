@@ -34,6 +34,7 @@ enum {
     HELLO_MS = 15000,        /* from accept to hello */
     SILENCE_MS_LEAST = 1000, /* however short the lease is */
     PARTING_MS = 2000,       /* that a refused node may take to read why */
+    LISTEN_AGAIN_MS = 200,   /* after a descriptor, or memory, could not be had */
 };
 
 struct node_link {
@@ -452,6 +453,23 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     (void)links_take(c, stream, NULL);
 }
 
+/* Without a descriptor left the loop would spin on the connection that waits. */
+static void on_accept_error(struct evconnlistener *listener, void *arg)
+{
+    const struct timeval again = milliseconds(LISTEN_AGAIN_MS);
+    struct control *c = arg;
+    log_write(c->log, LOG_WARN, "cannot accept nodes", "why=\"%s\"", strerror(errno));
+    evconnlistener_disable(listener);
+    evtimer_add(c->listen_again, &again);
+}
+
+static void on_listen_again(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    struct control *c = arg;
+    evconnlistener_enable(c->node_listener);
+}
+
 int links_listen(struct error *e, struct control *c, const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -469,6 +487,10 @@ int links_listen(struct error *e, struct control *c, const char *path)
     umask(mask);
     if (!c->node_listener)
         return error_set_errno(e, ERR_IO, bind_errno, "cannot listen on '%s'", path);
+    c->listen_again = evtimer_new(c->base, on_listen_again, c);
+    if (!c->listen_again)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    evconnlistener_set_error_cb(c->node_listener, on_accept_error);
     return 0;
 }
 

@@ -372,11 +372,13 @@ static int admit(struct applicant *a, struct packet *packet)
 
 static void applicant_free(struct applicant *a)
 {
+    struct ward *w = a->ward;
     event_free(a->readable);
     if (a->fd >= 0)
         close(a->fd);
     list_remove(&a->link);
-    a->ward->applicant_count--;
+    if (w->applicant_count-- == APPLICANTS_MAX)
+        event_add(w->listening, NULL);
     free(a);
 }
 
@@ -491,16 +493,35 @@ static void take_applicant(struct ward *w, int fd)
     w->applicant_count++;
 }
 
+/* A connection that waits and is not taken would wake the loop again at once, for ever. */
 static void on_connection(evutil_socket_t listen_fd, short what, void *arg)
 {
+    const struct timeval again = {.tv_usec = ACCEPT_AGAIN_MS * 1000};
     (void)what;
     struct ward *w = arg;
     for (int i = 0; i < ACCEPTED_AT_ONCE && w->applicant_count < APPLICANTS_MAX; i++) {
         int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0)
-            return;
-        take_applicant(w, fd);
+        if (fd >= 0) {
+            take_applicant(w, fd);
+            continue;
+        }
+        if (errno != EAGAIN) {
+            event_del(w->listening);
+            event_add(w->listen_again, &again);
+        }
+        return;
     }
+    if (w->applicant_count == APPLICANTS_MAX)
+        event_del(w->listening);
+}
+
+static void on_listen_again(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct ward *w = arg;
+    if (w->applicant_count < APPLICANTS_MAX)
+        event_add(w->listening, NULL);
 }
 
 bool registrar_socket_path(const char *directory, const char *name, char *path, size_t size)
@@ -535,7 +556,8 @@ int registrar_listen(struct error *e, struct ward *w, uid_t uid)
         return error_set_errno(e, ERR_IO, errno, "its processes cannot register at %s/%s",
                                options->directory, w->name);
     w->listening = event_new(options->base, fd, EV_READ | EV_PERSIST, on_connection, w);
-    if (!w->listening || event_add(w->listening, NULL) < 0)
+    w->listen_again = evtimer_new(options->base, on_listen_again, w);
+    if (!w->listening || !w->listen_again || event_add(w->listening, NULL) < 0)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     return 0;
 }
@@ -546,7 +568,9 @@ void registrar_unlisten(struct ward *w)
         applicant_free(list_entry(it, struct applicant, link));
     if (w->listening)
         event_free(w->listening);
-    w->listening = NULL;
+    if (w->listen_again)
+        event_free(w->listen_again);
+    w->listening = w->listen_again = NULL;
     if (w->listen_fd < 0)
         return;
     close(w->listen_fd);

@@ -40,6 +40,7 @@ enum {
     JOINING_MS_MAX =
         5000, /* from its hello to its first context; who takes longer may never make one */
     ACCEPTED_AT_ONCE = 32,
+    ACCEPT_AGAIN_MS = 100, /* after a descriptor, or memory, could not be had */
     BACKLOG = 256,
     /* Stable readings of what a process holds beyond its account: the smaller of two counts. */
     READINGS = 2,
@@ -116,8 +117,9 @@ struct ward {
     struct terms terms;
     bool (*belongs)(void *arg, pid_t pid);
     void *arg;
-    int listen_fd; /* -1: without protection */
-    struct event *listening;
+    int listen_fd;              /* -1: without protection */
+    struct event *listening;    /* not set while more connections could not be taken */
+    struct event *listen_again; /* a timer */
     struct limits_mapping limits;
     struct ledger_mapping ledger;
     struct list members, applicants;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -98,6 +99,71 @@ static void test_refusals(void **state)
     expect_refusal(f, &hello, 1, c.status_fd, REGISTER_BROKEN);
     munmap(c.status, sizeof *c.status);
     close(c.status_fd);
+    ward_free(w);
+}
+
+static void on_rest_over(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    *(bool *)arg = true;
+}
+
+/* The loop has next to nothing to do for a while. */
+static void expect_rest(struct fixture *f)
+{
+    enum { REST_MS = 100, TURNS_MAX = 100 };
+    const struct timeval rest = {.tv_usec = REST_MS * 1000};
+    bool is_over = false;
+    int turns = 0;
+    struct event *over = evtimer_new(f->base, on_rest_over, &is_over);
+    event_add(over, &rest);
+    for (; !is_over; turns++)
+        event_base_loop(f->base, EVLOOP_ONCE);
+    event_free(over);
+    assert_true(turns < TURNS_MAX);
+}
+
+static void test_the_silent_do_not_keep_the_agent_busy(void **state)
+{
+    enum { SILENT = 150 };
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, MIB);
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    int silent[SILENT];
+    for (int i = 0; i < SILENT; i++)
+        silent[i] = connect_to(f, "7.1");
+    expect_rest(f);
+    struct client c;
+    join(f, "7.1", &c); /* behind them all */
+    for (int i = 0; i < SILENT; i++)
+        close(silent[i]);
+    leave(&c);
+    ward_free(w);
+}
+
+static void test_without_descriptors_the_agent_rests(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, MIB);
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct client c = {0};
+    const struct register_hello hello = hello_of(false, 0);
+    struct rlimit before;
+    union packet packet;
+    int fds[2];
+    make_status(&c);
+    c.fd = connect_to(f, "7.1");
+    send_with(c.fd, &hello, sizeof hello, 1, &c.status_fd);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    expect_rest(f);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_true(receive(f, c.fd, &packet, fds));
+    assert_int_equal(packet.header.kind, REGISTER_WELCOME);
+    map_welcome(&c, packet.welcome.slot, fds);
+    leave(&c);
     ward_free(w);
 }
 
@@ -559,6 +625,8 @@ int main(void)
         CASE(test_an_older_ledger),
         CASE(test_pages_and_seals),
         CASE(test_refusals),
+        CASE(test_the_silent_do_not_keep_the_agent_busy),
+        CASE(test_without_descriptors_the_agent_rests),
         CASE(test_death),
         CASE(test_what_the_dead_held_is_free_when_the_device_says_so),
         CASE(test_what_another_program_holds_is_not_of_before),

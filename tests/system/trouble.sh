@@ -39,6 +39,15 @@ api POST "/v1/nodes/$node/undrain" > /dev/null
 ends "$waiting" succeeded
 ends "$(cat "$work/after")" succeeded
 
+echo "-- no descriptor left"
+prlimit --pid "$daemon_pid" --nofile=0:
+"$ask" "$state/node.sock" / > /dev/null 2>&1 &
+knocks=$!
+wait_until "the daemon says that it can take no node" grep -q 'cannot accept nodes.*Too many open files' "$log"
+prlimit --pid "$daemon_pid" --nofile=1024:
+wait "$knocks" || true # it was taken, and is no node
+wait_until "the node is there" node_joined
+
 echo "-- the state is in use"
 refused "$daemon_pid" "${up[@]}" --state "$state"
 has "$before" state succeeded || fail "the first one suffered"
