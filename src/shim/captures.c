@@ -5,29 +5,78 @@
  * before: one that captures answers less. */
 #define BEGIN(stream, is_per_thread, call)                                                         \
     struct process *p = process_enter();                                                           \
-    struct stream *record = find(p, stream, is_per_thread);                                        \
-    if (record)                                                                                    \
-        streams_note_capture(p, record, true);                                                     \
+    struct place place = find(p, stream, is_per_thread);                                           \
+    begin(p, &place);                                                                              \
     CUresult r = p->calls.real.call;                                                               \
-    if (record && r != CUDA_SUCCESS)                                                               \
-        streams_note_capture(p, record, false);                                                    \
+    if (r != CUDA_SUCCESS)                                                                         \
+        take_back(p, &place);                                                                      \
     return r
-/* The same for one that ends it. It also ends when it turns out to be invalid; but not by a thread that has no
- * right to. */
+/* The same for one that ends it. */
 #define END(stream, is_per_thread, call)                                                           \
     struct process *p = process_enter();                                                           \
-    struct stream *record = find(p, stream, is_per_thread);                                        \
+    struct place place = find(p, stream, is_per_thread);                                           \
+    bool is_alone = is_counted_alone(p, &place);                                                   \
     CUresult r = p->calls.real.call;                                                               \
-    if (record && r != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD)                                     \
-        streams_note_capture(p, record, false);                                                    \
+    end(p, &place, is_alone, r);                                                                   \
     return r
 
-static struct stream *find(struct process *p, CUstream handle, bool is_per_thread)
+/* Where a capture begins or ends. One of a stream without a record is counted all the same: streams that it takes in
+ * may have one. */
+struct place {
+    CUstream handle;       /* for calls without a variant */
+    struct stream *record; /* NULL: all slots are taken */
+};
+
+static struct place find(struct process *p, CUstream handle, bool is_per_thread)
 {
+    struct place place = {.handle = handle};
     if (!process_is_ready(p))
-        return NULL;
-    uint64_t key = streams_key(p, &handle, is_per_thread);
-    return streams_find_slowly(p, key, handle);
+        return place;
+    uint64_t key = streams_key(p, &place.handle, is_per_thread);
+    place.record = streams_find_slowly(p, key, place.handle);
+    return place;
+}
+
+static void count_down(struct streams *streams)
+{
+    uint32_t captures = atomic_load(&streams->captures);
+    while (captures > 0 &&
+           !atomic_compare_exchange_weak(&streams->captures, &captures, captures - 1))
+        continue;
+}
+
+static void begin(struct process *p, const struct place *place)
+{
+    if (place->record)
+        streams_note_capture(p, place->record, true);
+    else if (process_is_ready(p))
+        atomic_fetch_add(&p->launch->streams.captures, 1);
+}
+
+static void take_back(struct process *p, const struct place *place)
+{
+    if (place->record)
+        streams_note_capture(p, place->record, false);
+    else if (process_is_ready(p))
+        count_down(&p->launch->streams);
+}
+
+/* Before the end: there is a capture of which no record knows. The stream may have got one since it began. */
+static bool is_counted_alone(struct process *p, const struct place *place)
+{
+    return process_is_ready(p) && !(place->record && atomic_load(&place->record->is_capturing)) &&
+           streams_is_capturing(p, place->handle);
+}
+
+/* It also ends when it turns out to be invalid; but not by a thread that has no right to. */
+static void end(struct process *p, const struct place *place, bool is_alone, CUresult r)
+{
+    if (is_alone) {
+        if (!streams_is_capturing(p, place->handle))
+            count_down(&p->launch->streams);
+    } else if (place->record && r != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD) {
+        streams_note_capture(p, place->record, false);
+    }
 }
 
 CUresult hook_cuStreamBeginCapture(CUstream stream)

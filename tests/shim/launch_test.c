@@ -413,6 +413,33 @@ static void test_streams_without_a_slot_are_held(void **state)
     finish(&registrar, "quit");
 }
 
+/* A capture that begins in such a stream takes others in, and nothing of the shim's with them. */
+static void test_captures_of_streams_without_a_slot(void **state)
+{
+    struct talker registrar, task;
+    (void)state;
+    start_registrar(&registrar, "--window-us", "1000", "--gate-us", "0");
+    start_launcher(&task, "task");
+    assert_int_equal(ask(&task, "stream 1"), 0);
+    assert_true(ask(&task, "kernels 100 20") >= 0);
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_true(ask(&task, "fill") >= PAGE_STREAMS_MAX);
+    assert_int_equal(ask(&task, "stream 2"), 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ask(&task, "capture-joined 100 100"), 100);
+    /* It has ended: what is new is measured. */
+    assert_int_equal(ask(&task, "stream 1"), 0);
+    assert_int_equal(ask(&task, "grid 7"), 0);
+    uint64_t timed = number_of(&registrar, "task", "launches_timed");
+    while (number_of(&registrar, "task", "launches_timed") < timed + 3) {
+        assert_true(ask(&task, "kernels 100 1") >= 0);
+        assert_int_equal(ask(&task, "synchronize"), 0);
+    }
+    assert_int_equal(number_of(&registrar, "task", "marks_failed"), 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 /* ---- processes ---- */
 
 static void test_a_child_is_held_too(void **state)
@@ -499,6 +526,8 @@ int main(int argc, char **argv)
         TEST(test_rare_launches_find_a_new_agent),
         cmocka_unit_test_setup_teardown(test_streams_without_a_slot_are_held, set_up_three_devices,
                                         tear_down_devices),
+        cmocka_unit_test_setup_teardown(test_captures_of_streams_without_a_slot,
+                                        set_up_three_devices, tear_down_devices),
         TEST(test_a_child_is_held_too),
         SLICED(test_a_window_makes_kills_harmless),
     };

@@ -25,6 +25,9 @@
     CALL(cuStreamDestroy_v2, (void *))                                                             \
     CALL(cuStreamBeginCapture_v2, (void *, int))                                                   \
     CALL(cuStreamEndCapture, (void *, void **))                                                    \
+    CALL(cuStreamWaitEvent, (void *, void *, unsigned))                                            \
+    CALL(cuEventCreate, (void **, unsigned))                                                       \
+    CALL(cuEventRecord, (void *, void *))                                                          \
     CALL(cuGraphGetNodes, (void *, void **, size_t *))                                             \
     CALL(cuGraphInstantiateWithFlags, (void **, void *, uint64_t))                                 \
     CALL(cuGraphLaunch, (void *, void *))                                                          \
@@ -199,6 +202,33 @@ static int capture(struct launcher *l, unsigned us, unsigned count)
     return r ? -r : (int)nodes;
 }
 
+/* What is put into the stream from now on comes after what is in the other. */
+static int join(const struct launcher *l, void *stream, void *other)
+{
+    void *event;
+    int r = l->cuEventCreate(&event, 0);
+    r = r ? r : l->cuEventRecord(event, other);
+    return r ? r : l->cuStreamWaitEvent(stream, event, 0);
+}
+
+/* The same, with all but the first kernel in stream 1, which the capture takes in. */
+static int capture_joined(struct launcher *l, unsigned us, unsigned count)
+{
+    void *stream = l->streams[l->stream], *other = l->streams[1];
+    size_t nodes = 0;
+    drop_graph(l);
+    int r = l->cuStreamBeginCapture_v2(stream, 0);
+    r = r ? r : burn(l, stream, us);
+    r = r ? r : join(l, other, stream);
+    for (unsigned i = 1; r == 0 && i < count; i++)
+        r = burn(l, other, us);
+    r = r ? r : join(l, stream, other);
+    int end = l->cuStreamEndCapture(stream, &l->graph);
+    r = r ? r : end;
+    r = r ? r : l->cuGraphGetNodes(l->graph, NULL, &nodes);
+    return r ? -r : (int)nodes;
+}
+
 static int launch_graph(const struct launcher *l, unsigned count)
 {
     double start_us = now_us();
@@ -276,6 +306,8 @@ static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, co
         return launch_in_threads(l, a, b);
     if (strcmp(word, "capture") == 0)
         return capture(l, a, b);
+    if (strcmp(word, "capture-joined") == 0)
+        return capture_joined(l, a, b);
     if (strcmp(word, "graphs") == 0)
         return launch_graph(l, a);
     if (strcmp(word, "grid") == 0)
