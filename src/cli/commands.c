@@ -380,10 +380,11 @@ static const struct command commands[] = {
     },
     {
         .name = "disable",
-        .operands = "UUID…",
+        .operands = "DEVICE…",
         .summary = "take devices out of use",
         .description = "What runs there is ended, with its grace period, and queued again; nothing "
-                       "new comes until the device is enabled. For administrators.",
+                       "new comes until the device is enabled. DEVICE is NODE:INDEX, or a UUID or "
+                       "its beginning. For administrators.",
         .options = socket_options,
         .operands_least = 1,
         .operands_most = COMMAND_OPERANDS_ANY,
@@ -391,10 +392,10 @@ static const struct command commands[] = {
     },
     {
         .name = "enable",
-        .operands = "UUID…",
+        .operands = "DEVICE…",
         .summary = "use devices again that were disabled",
         .description = "By an operator, or because the device reported an error that ends its use. "
-                       "For administrators.",
+                       "DEVICE is NODE:INDEX, or a UUID or its beginning. For administrators.",
         .options = socket_options,
         .operands_least = 1,
         .operands_most = COMMAND_OPERANDS_ANY,

@@ -175,38 +175,98 @@ static void on_device_answer(struct waiter *w, const struct nodemsg *msg)
     http_answer_error(r, &e);
 }
 
-/* The name of the node that has the device, or NULL. */
-static const char *node_of_device(struct control *c, const char *uuid)
+/* A device that is looked for by what somebody calls it: its UUID, a beginning of that with or without the
+ * "GPU-", or NODE:INDEX. */
+struct device_search {
+    struct control *control;
+    struct error *error;
+    const char *wanted;
+    bool exact;   /* the one that was found is called so, and not only begins so */
+    size_t count; /* of different ones that were found */
+    char node[NODE_NAME_MAX], uuid[DEVICE_UUID_MAX];
+};
+
+static bool has_index(const char *wanted, const char *node, const struct device *device)
 {
-    struct policy_snapshot inventory = {0};
-    if (c->cluster)
-        cluster_inventory(c->cluster, &inventory);
-    for (size_t i = 0; i < inventory.device_count; i++)
-        if (strcmp(inventory.devices[i].uuid, uuid) == 0)
-            return inventory.nodes[inventory.devices[i].node].name;
-    return NULL;
+    char name[NODE_NAME_MAX + 16];
+    snprintf(name, sizeof name, "%s:%d", node, device->index);
+    return strcmp(name, wanted) == 0;
+}
+
+/* Without the "GPU-", a short one may be meant as an index. */
+static bool begins(const char *wanted, const char *uuid)
+{
+    enum { BARE_MIN = 4 };
+    static const char prefix[] = "GPU-";
+    if (str_starts_with(uuid, wanted))
+        return str_starts_with(wanted, prefix);
+    return strlen(wanted) >= BARE_MIN && str_starts_with(uuid, prefix) &&
+           str_starts_with(uuid + sizeof prefix - 1, wanted);
+}
+
+static void found_device(struct device_search *s, bool exact, const char *node, const char *uuid)
+{
+    if (exact && !s->exact)
+        s->count = 0;
+    s->exact = exact;
+    bool again = s->count > 0 && strcmp(s->uuid, uuid) == 0;
+    /* A machine that has joined under two names has its devices twice: it is where it is connected. */
+    if (again && !links_find(s->control, node))
+        return;
+    s->count += !again;
+    str_copy(s->node, sizeof s->node, node);
+    str_copy(s->uuid, sizeof s->uuid, uuid);
+}
+
+static int search_node(void *arg, const char *name, bool drained, const char *json)
+{
+    struct device_search *s = arg;
+    struct arena arena;
+    (void)drained;
+    arena_init(&arena, SPEC_TEXT_MAX);
+    struct node_info *info = arena_alloc(&arena, sizeof *info);
+    int r = info ? record_parse_node(s->error, &arena, json, info)
+                 : error_set(s->error, ERR_NO_MEMORY, "out of memory");
+    for (int i = 0; r == 0 && i < info->device_count; i++) {
+        const struct device *d = &info->devices[i];
+        bool exact = strcmp(d->uuid, s->wanted) == 0 || has_index(s->wanted, name, d);
+        if (exact || (!s->exact && begins(s->wanted, d->uuid)))
+            found_device(s, exact, name, d->uuid);
+    }
+    arena_done(&arena);
+    return r;
+}
+
+static int find_device(struct error *e, struct device_search *s)
+{
+    int r = store_nodes(e, s->control->store, search_node, s);
+    if (r == 0 && s->count == 0)
+        r = error_set(e, ERR_NOT_FOUND, "there is no device '%.60s': 'gpumux nodes' lists them",
+                      s->wanted);
+    else if (r == 0 && s->count > 1)
+        r = error_set(e, ERR_INVALID, "'%.60s' is more than one device: 'gpumux nodes' lists them",
+                      s->wanted);
+    return r;
 }
 
 static void set_enabled(struct control *c, struct http_request *r, bool enable)
 {
     struct error e = {0};
-    const char *uuid = http_request_part(r, "uuid");
+    struct device_search s = {.control = c, .error = &e, .wanted = http_request_part(r, "uuid")};
     if (!no_query(r))
         return;
-    const char *node = node_of_device(c, uuid);
-    struct node_link *link = node ? links_find(c, node) : NULL;
+    int result = find_device(&e, &s);
+    struct node_link *link = result == 0 ? links_find(c, s.node) : NULL;
     struct waiter *w = link ? waiter_new(c, r) : NULL;
     if (!w) {
-        if (!node)
-            error_set(&e, ERR_NOT_FOUND, "there is no device '%s'", uuid);
-        else if (!link)
-            error_set(&e, ERR_UNAVAILABLE, "node '%s' is not connected; try again", node);
-        else
+        if (result == 0 && !link)
+            error_set(&e, ERR_UNAVAILABLE, "node '%s' is not connected; try again", s.node);
+        else if (result == 0)
             error_set(&e, ERR_NO_MEMORY, "out of memory");
         http_answer_error(r, &e);
         return;
     }
-    struct nodemsg msg = {.type = NODEMSG_DEVICE, .uuid = uuid, .enable = enable};
+    struct nodemsg msg = {.type = NODEMSG_DEVICE, .uuid = s.uuid, .enable = enable};
     w->on_answer = on_device_answer;
     if (link_ask(link, w, &msg) < 0)
         on_device_answer(w, NULL);

@@ -97,8 +97,17 @@ cancel "$id"
 ends "$id" cancelled
 api GET /metrics | grep "^gpumux_device_usable.*$other" | grep ' 0$' > /dev/null \
     || fail "the metric does not say that it takes nothing"
-"$gpumux" enable "$other"
+[[ $("$gpumux" enable GPU-none 2>&1) == *"'gpumux nodes' lists them"* ]] || fail "no word where devices are listed"
+"$gpumux" enable "${other:4:12}"
 wait_until "healthy" device_is "$index" state healthy
+node=$("$gpumux" nodes -q)
+"$gpumux" disable "$node:$index"
+wait_until "disabled by its index" device_is "$index" state disabled
+"$gpumux" enable "${other:0:16}"
+wait_until "healthy" device_is "$index" state healthy
+expect_status 404 POST "/v1/devices/$node:2/enable"
+expect_status 404 POST "/v1/devices/${other:4:3}/enable"
+expect_status 400 POST /v1/devices/GPU-/enable # both begin so
 
 echo "-- one that is disabled stays so while it is lost, and whatever else is written down meanwhile"
 listed() { grep -q "^$1 " "$state/node/disabled"; }
