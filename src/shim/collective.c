@@ -80,20 +80,21 @@ static const _Atomic uint64_t *find(const struct collectives *collectives, uint6
     return NULL;
 }
 
-/* Half of the places stay free, so that a search ends soon. */
-static void add(struct collectives *collectives, uint64_t handle)
+/* Half of the places stay free, so that a search ends soon. False: it was there, or there is no place. */
+static bool add(struct collectives *collectives, uint64_t handle)
 {
     uint32_t place = place_of(handle);
     if (find(collectives, handle) ||
         atomic_fetch_add(&collectives->count, 1) >= COLLECTIVE_HANDLES_MAX / 2)
-        return;
+        return false;
     for (uint32_t i = 0; i < COLLECTIVE_HANDLES_MAX; i++) {
         uint64_t expected = 0;
         if (atomic_compare_exchange_strong(
                 &collectives->handles[(place + i) & (COLLECTIVE_HANDLES_MAX - 1)], &expected,
                 handle))
-            return;
+            return true;
     }
+    return false;
 }
 
 static void take_back(struct collectives *collectives, uint64_t handle)
@@ -103,24 +104,24 @@ static void take_back(struct collectives *collectives, uint64_t handle)
         atomic_store(&collectives->handles[at - collectives->handles], PLACE_TAKEN_BACK);
 }
 
-void collective_note(struct collectives *collectives, const void *handle, const char *name)
+bool collective_note(struct collectives *collectives, const void *handle, const char *name)
 {
     if (!handle || !name)
-        return;
+        return false;
     if (collective_matches(name, getenv("GPUMUX_COLLECTIVES")))
-        add(collectives, (uint64_t)(uintptr_t)handle);
-    else
-        take_back(collectives, (uint64_t)(uintptr_t)handle);
+        return add(collectives, (uint64_t)(uintptr_t)handle);
+    take_back(collectives, (uint64_t)(uintptr_t)handle);
+    return false;
 }
 
-void collective_note_same(struct collectives *collectives, const void *handle, const void *other)
+bool collective_note_same(struct collectives *collectives, const void *handle, const void *other)
 {
     if (!handle || handle == other)
-        return;
+        return false;
     if (collective_has(collectives, other))
-        add(collectives, (uint64_t)(uintptr_t)handle);
-    else
-        take_back(collectives, (uint64_t)(uintptr_t)handle);
+        return add(collectives, (uint64_t)(uintptr_t)handle);
+    take_back(collectives, (uint64_t)(uintptr_t)handle);
+    return false;
 }
 
 bool collective_has(const struct collectives *collectives, const void *handle)

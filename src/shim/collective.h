@@ -20,10 +20,10 @@ struct collectives {
     _Atomic uint64_t handles[COLLECTIVE_HANDLES_MAX];
 };
 
-/* The handle is now that of a kernel of this name. */
-void collective_note(struct collectives *collectives, const void *handle, const char *name);
-/* The handle means the same as another one. */
-void collective_note_same(struct collectives *collectives, const void *handle, const void *other);
+/* The handle is now that of a kernel of this name. True: of a collective, and it was not before. */
+bool collective_note(struct collectives *collectives, const void *handle, const char *name);
+/* The handle means the same as another one. True: a collective, and it did not before. */
+bool collective_note_same(struct collectives *collectives, const void *handle, const void *other);
 bool collective_has(const struct collectives *collectives, const void *handle);
 static inline bool collective_is_captured(const struct collectives *collectives)
 {

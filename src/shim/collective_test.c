@@ -37,9 +37,10 @@ static void test_handles(void **state)
     (void)state;
     assert_non_null(collectives);
     assert_false(collective_has(collectives, handle(1)));
-    collective_note(collectives, handle(1), "ncclA");
-    collective_note(collectives, handle(2), "gemm");
-    collective_note(collectives, NULL, "ncclA");
+    assert_true(collective_note(collectives, handle(1), "ncclA"));
+    assert_false(collective_note(collectives, handle(1), "ncclA")); /* it is known */
+    assert_false(collective_note(collectives, handle(2), "gemm"));
+    assert_false(collective_note(collectives, NULL, "ncclA"));
     assert_true(collective_has(collectives, handle(1)));
     assert_false(collective_has(collectives, handle(2)));
     collective_note_same(collectives, handle(3), handle(1));

@@ -226,12 +226,42 @@ void cost_end(struct process *p, const struct stream *stream, struct cost_timing
 
 /* ---- forgetting ---- */
 
-void cost_forget_all(struct costs *costs)
+static void forget_all(struct costs *costs)
 {
+    atomic_store(&costs->is_doubted, 0);
     for (int i = 0; i < COST_SETS; i++) {
         for (int way = 0; way < COST_WAYS; way++)
             atomic_store_explicit(&costs->sets[i].keys[way], 0, memory_order_relaxed);
     }
+}
+
+/* Programs that make kernels while they run unload modules all the time; mostly every kernel that is left is what it was. A
+ * collective is forgotten: what is none must not pass as one. */
+static void doubt(struct cost_set *set, int way)
+{
+    struct cost_entry *entry = &set->entries[way];
+    if (atomic_load_explicit(&set->keys[way], memory_order_acquire) == 0)
+        return;
+    if (atomic_load_explicit(&entry->is_collective, memory_order_relaxed))
+        atomic_store_explicit(&set->keys[way], 0, memory_order_relaxed);
+    if (atomic_load_explicit(&entry->samples, memory_order_relaxed) >= COST_SAMPLES_NEW)
+        atomic_store_explicit(&entry->samples, COST_SAMPLES_NEW - 1, memory_order_relaxed);
+    atomic_store_explicit(&entry->tries, 0, memory_order_relaxed);
+}
+
+void cost_doubt_all(struct costs *costs)
+{
+    for (int i = 0; i < COST_SETS; i++) {
+        for (int way = 0; way < COST_WAYS; way++)
+            doubt(&costs->sets[i], way);
+    }
+    atomic_store(&costs->is_doubted, 1);
+}
+
+void cost_forget_doubted(struct costs *costs)
+{
+    if (atomic_load(&costs->is_doubted))
+        forget_all(costs);
 }
 
 void cost_forget(struct costs *costs, uint64_t key)
@@ -245,7 +275,7 @@ void cost_forget(struct costs *costs, uint64_t key)
 
 void cost_reset(struct costs *costs)
 {
-    cost_forget_all(costs);
+    forget_all(costs);
     for (int i = 0; i < PAGE_DEVICES_MAX; i++) {
         lock_init(&costs->timings[i].lock);
         forget_events(&costs->timings[i]);

@@ -71,6 +71,7 @@ struct cost_timings {
 struct costs {
     _Atomic uint32_t launches_left; /* until the next measurement */
     _Atomic uint32_t random;
+    _Atomic uint32_t is_doubted; /* handles may have come to mean others */
     struct cost_set sets[COST_SETS];
     struct cost_timings timings[PAGE_DEVICES_MAX];
 };
@@ -113,8 +114,11 @@ void cost_end(struct process *p, const struct stream *stream, struct cost_timing
 /* Takes a measurement into the entry. */
 void cost_take(struct process *p, struct cost_entry *entry, uint64_t ns, uint64_t host_ns,
                bool is_dry);
-/* Handles may come to mean other kernels, or another graph. */
-void cost_forget_all(struct costs *costs);
+/* Any handle may come to mean another kernel: each is measured once more, and passes for new until it was. */
+void cost_doubt_all(struct costs *costs);
+/* A handle has come to mean a collective. If there was doubt, all is forgotten: it may have been known as another kernel. */
+void cost_forget_doubted(struct costs *costs);
+/* A handle comes to mean another graph. */
 void cost_forget(struct costs *costs, uint64_t key);
 /* In a child. */
 void cost_reset(struct costs *costs);

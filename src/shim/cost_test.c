@@ -149,7 +149,7 @@ static void test_costs_have_bounds(void **state)
     assert_int_equal(cost(b), UINT32_MAX);
     take(b, UINT64_MAX);
     assert_int_equal(cost(b), UINT32_MAX);
-    cost_forget_all(&b->p->launch->costs);
+    cost_forget(&b->p->launch->costs, cost_key(&kernel));
     b->entry = cost_find(b->p, cost_key(&kernel), &kernel);
     take(b, 0);
     assert_int_equal(cost(b), 1); /* 0 would be a launch that never ends a window */
@@ -170,6 +170,57 @@ static void test_a_forgotten_kernel_is_measured_anew(void **state)
     assert_int_equal(atomic_load(&b->entry->samples), 0);
     assert_ptr_equal(cost_find(b->p, cost_key(&other), &other), kept);
     assert_int_equal(atomic_load(&kept->cost_ns), 3000);
+}
+
+static void test_what_is_doubted_is_measured_once_more(void **state)
+{
+    struct bench *b = *state;
+    struct costs *costs = &b->p->launch->costs;
+    struct cost_launch unseen = kernel;
+    unseen.grid[0] = 9;
+    struct cost_entry *entry = cost_find(b->p, cost_key(&unseen), &unseen);
+    for (int i = 0; i < 2 * COST_SAMPLES_SETTLED; i++)
+        take(b, 1000);
+    cost_doubt_all(costs);
+    assert_ptr_equal(cost_find(b->p, cost_key(&kernel), &kernel), b->entry);
+    assert_int_equal(cost(b), 1000);
+    assert_true(cost_is_new(b->entry));
+    assert_int_equal(count_due(b, 1), 1);
+    take(b, 1000);
+    assert_false(cost_is_new(b->entry));
+    /* What was not known is not known now. */
+    assert_false(cost_is_known(entry));
+    /* What cannot be measured is tried again. */
+    for (int i = 0; i < COST_TRIES; i++)
+        (void)cost_is_due(costs, entry);
+    assert_true(cost_is_known(entry));
+    cost_doubt_all(costs);
+    assert_false(cost_is_known(entry));
+}
+
+/* Handles that come to mean collectives, and those that no longer do. */
+static void test_doubt_and_collectives(void **state)
+{
+    struct bench *b = *state;
+    struct costs *costs = &b->p->launch->costs;
+    struct collectives *collectives = &b->p->launch->collectives;
+    const struct cost_launch other = {.function = "other", .grid = {1, 1, 1}};
+    const struct cost_launch third = {.function = "third", .grid = {1, 1, 1}};
+    take(b, 1000);
+    /* Nothing was unloaded: what is known holds. */
+    assert_true(collective_note(collectives, other.function, "ncclA"));
+    cost_forget_doubted(costs);
+    assert_true(atomic_load(&cost_find(b->p, cost_key(&other), &other)->is_collective));
+    assert_int_equal(cost(b), 1000);
+    assert_int_equal(atomic_load(&b->entry->samples), 1);
+    assert_ptr_equal(cost_find(b->p, cost_key(&kernel), &kernel), b->entry);
+    (void)cost_find(b->p, cost_key(&third), &third);
+    cost_doubt_all(costs);
+    assert_false(collective_note(collectives, other.function, "gemm"));
+    assert_false(atomic_load(&cost_find(b->p, cost_key(&other), &other)->is_collective));
+    assert_true(collective_note(collectives, third.function, "ncclA"));
+    cost_forget_doubted(costs);
+    assert_true(atomic_load(&cost_find(b->p, cost_key(&third), &third)->is_collective));
 }
 
 static void test_each_launch_of_a_new_kernel_is_measured_and_then_one_in_64(void **state)
@@ -247,6 +298,8 @@ int main(void)
         TEST(test_a_coarse_kernel_is_counted_once),
         TEST(test_costs_have_bounds),
         TEST(test_a_forgotten_kernel_is_measured_anew),
+        TEST(test_what_is_doubted_is_measured_once_more),
+        TEST(test_doubt_and_collectives),
         TEST(test_each_launch_of_a_new_kernel_is_measured_and_then_one_in_64),
         TEST(test_a_settled_kernel_is_measured_once_in_256_until_it_changes),
         TEST(test_what_cannot_be_measured_is_not_tried_for_ever),

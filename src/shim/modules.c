@@ -5,8 +5,9 @@ CUresult hook_cuModuleGetFunction(CUfunction *ret_function, CUmodule module, con
 {
     struct process *p = process_enter();
     CUresult r = p->calls.real.cuModuleGetFunction(ret_function, module, name);
-    if (r == CUDA_SUCCESS && process_is_ready(p))
-        collective_note(&p->launch->collectives, *ret_function, name);
+    if (r == CUDA_SUCCESS && process_is_ready(p) &&
+        collective_note(&p->launch->collectives, *ret_function, name))
+        cost_forget_doubted(&p->launch->costs);
     return r;
 }
 
@@ -14,8 +15,9 @@ CUresult hook_cuLibraryGetKernel(CUkernel *ret_kernel, CUlibrary library, const 
 {
     struct process *p = process_enter();
     CUresult r = p->calls.real.cuLibraryGetKernel(ret_kernel, library, name);
-    if (r == CUDA_SUCCESS && process_is_ready(p))
-        collective_note(&p->launch->collectives, *ret_kernel, name);
+    if (r == CUDA_SUCCESS && process_is_ready(p) &&
+        collective_note(&p->launch->collectives, *ret_kernel, name))
+        cost_forget_doubted(&p->launch->costs);
     return r;
 }
 
@@ -23,25 +25,25 @@ CUresult hook_cuKernelGetFunction(CUfunction *ret_function, CUkernel kernel)
 {
     struct process *p = process_enter();
     CUresult r = p->calls.real.cuKernelGetFunction(ret_function, kernel);
-    if (r == CUDA_SUCCESS && process_is_ready(p))
-        collective_note_same(&p->launch->collectives, *ret_function, kernel);
+    if (r == CUDA_SUCCESS && process_is_ready(p) &&
+        collective_note_same(&p->launch->collectives, *ret_function, kernel))
+        cost_forget_doubted(&p->launch->costs);
     return r;
 }
 
+/* Doubt comes first: once it is unloaded, another thread may be given one of its handles. */
 CUresult hook_cuModuleUnload(CUmodule module)
 {
     struct process *p = process_enter();
-    CUresult r = p->calls.real.cuModuleUnload(module);
     if (process_is_ready(p))
-        cost_forget_all(&p->launch->costs);
-    return r;
+        cost_doubt_all(&p->launch->costs);
+    return p->calls.real.cuModuleUnload(module);
 }
 
 CUresult hook_cuLibraryUnload(CUlibrary library)
 {
     struct process *p = process_enter();
-    CUresult r = p->calls.real.cuLibraryUnload(library);
     if (process_is_ready(p))
-        cost_forget_all(&p->launch->costs);
-    return r;
+        cost_doubt_all(&p->launch->costs);
+    return p->calls.real.cuLibraryUnload(library);
 }

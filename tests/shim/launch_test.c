@@ -79,6 +79,36 @@ static void test_graphs_are_charged_what_they_cost(void **state)
     finish(&registrar, "quit");
 }
 
+/* How many launches were measured of such that all kernels of so many sizes took part in, one at a time. */
+static uint64_t measure_sizes(const struct talker *registrar, const struct talker *task, int sizes)
+{
+    enum { LAUNCHES = 8 };
+    uint64_t timed = number_of(registrar, "task", "launches_timed");
+    for (int i = 0; i < LAUNCHES * sizes; i++) {
+        char grid[32];
+        snprintf(grid, sizeof(grid), "grid %d", 1 + i % sizes);
+        assert_int_equal(ask(task, grid), 0);
+        assert_true(ask(task, "kernels 10 1") >= 0);
+        assert_int_equal(ask(task, "synchronize"), 0);
+    }
+    return number_of(registrar, "task", "launches_timed") - timed;
+}
+
+/* A program that drops modules while it runs goes on with what is known of other kernels. */
+static void test_an_unloaded_module_makes_no_kernel_new(void **state)
+{
+    enum { SIZES = 10 };
+    struct talker registrar, task;
+    (void)state;
+    start_registrar(&registrar, "--window-us", "40000", "--gate-us", "0");
+    start_launcher(&task, "task");
+    assert_true(measure_sizes(&registrar, &task, SIZES) >= 3 * SIZES);
+    assert_int_equal(ask(&task, "unload"), 0);
+    assert_in_range(measure_sizes(&registrar, &task, SIZES), SIZES / 2, 5 * SIZES / 2);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 /* Nothing of the shim's is in a graph, a service's as a task's, while both are at work. */
 static void test_captures_are_untouched(void **state)
 {
@@ -514,6 +544,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(test_a_window_bounds_what_is_outstanding),
         TEST(test_graphs_are_charged_what_they_cost),
+        TEST(test_an_unloaded_module_makes_no_kernel_new),
         TEST(test_captures_are_untouched),
         TEST(test_threads),
         TEST(test_a_busy_service_holds_a_task),

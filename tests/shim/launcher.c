@@ -20,6 +20,7 @@
     CALL(cuCtxSetCurrent, (void *))                                                                \
     CALL(cuCtxSynchronize, (void))                                                                 \
     CALL(cuModuleLoadData, (void **, const void *))                                                \
+    CALL(cuModuleUnload, (void *))                                                                 \
     CALL(cuModuleGetFunction, (void **, void *, const char *))                                     \
     CALL(cuStreamCreate, (void **, unsigned))                                                      \
     CALL(cuStreamDestroy_v2, (void *))                                                             \
@@ -278,6 +279,14 @@ static int choose_stream(struct launcher *l, unsigned number)
     return number == 0 || l->streams[number] ? 0 : l->cuStreamCreate(&l->streams[number], 1);
 }
 
+/* Of a module that nothing is launched from. */
+static int load_and_unload(const struct launcher *l)
+{
+    void *module;
+    int r = l->cuModuleLoadData(&module, l->ptx);
+    return r ? r : l->cuModuleUnload(module);
+}
+
 /* Launches into every stream that the devices but the first can have; the answer is how many these are. */
 static int fill_devices(struct launcher *l)
 {
@@ -314,6 +323,8 @@ static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, co
         return l->grid = a, 0;
     if (strcmp(word, "stream") == 0)
         return choose_stream(l, a);
+    if (strcmp(word, "unload") == 0)
+        return load_and_unload(l);
     if (strcmp(word, "fill") == 0)
         return fill_devices(l);
     if (strcmp(word, "destroy") == 0)
