@@ -45,6 +45,8 @@ static int change_each(const struct invocation *in, const char *collection, cons
         references_expand(&e, &c, in->operand_count, in->operands, ARRAY_LIVE, &list) < 0) {
         status = client_fail(&c, &e);
         list.count = 0;
+    } else {
+        status = references_tell_ended(in, &list);
     }
     for (size_t i = 0; i < list.count; i++) {
         json_t *answer = NULL;

@@ -252,10 +252,25 @@ int command_fail(const struct invocation *in, const struct error *e)
     return exit_code(e);
 }
 
+/* What a request says comes from the words of the command line, and from the file they name. */
+static bool is_misuse(const struct error *e)
+{
+    return e->code == ERR_INVALID || e->code == ERR_SYNTAX;
+}
+
+/* A workload to be waited for is as any other that is named: there is none such. */
+static bool lacks_dependency(const struct error *e)
+{
+    const char *last = strrchr(e->field, '.');
+    return e->code == ERR_INVALID && strcmp(last ? last + 1 : e->field, "after") == 0;
+}
+
 int client_fail(const struct client *c, const struct error *e)
 {
-    if (c->answered || e->code != ERR_UNAVAILABLE)
-        return command_fail(c->in, e);
+    if (c->answered || e->code != ERR_UNAVAILABLE) {
+        int status = command_fail(c->in, e);
+        return lacks_dependency(e) ? COMMAND_NOT_FOUND : is_misuse(e) ? COMMAND_USAGE : status;
+    }
     fprintf(stderr, "gpumux: %s: %s\nIs it running? %s says where it is.\n", c->in->command->name,
             e->text,
             c->socket ? "'gpumux up' starts it; --socket or GPUMUX_SOCKET" : "--url or GPUMUX_URL");

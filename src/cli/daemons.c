@@ -149,8 +149,10 @@ static int choose_listen(struct error *e, struct daemon *d, const struct invocat
             d->api_socket = value[0] == '/' ? value : value + strlen("unix:");
         else
             r = address_parse(e, value, "127.0.0.1", &d->listen);
-        if (r < 0)
+        if (r < 0) {
+            error_prefix_field(e, "--listen");
             return r;
+        }
     }
     return 0;
 }
@@ -160,8 +162,8 @@ static int choose_sockets(struct error *e, struct daemon *d, const struct invoca
     const char *node = in->command->run == up_command ? NULL : option_value(in, "node-socket");
     const char *control = in->command->run == node_command ? option_value(in, "control") : NULL;
     int r = choose_listen(e, d, in);
-    if (r == 0 && control)
-        r = address_parse_url(e, control, &d->control_address);
+    if (r == 0 && control && (r = address_parse_url(e, control, &d->control_address)) < 0)
+        error_prefix_field(e, "--control");
     if (r == 0 && control && node)
         r = error_set(e, ERR_INVALID, "--control and --node-socket exclude each other");
     if (r < 0)
@@ -260,6 +262,8 @@ static int join(struct error *e, struct daemon *d, const struct invocation *in,
     if (!options.name)
         options.name = d->config.node_name;
     int r = fingerprint_parse(e, ca, &options.ca);
+    if (r < 0)
+        error_prefix_field(e, "--ca");
     char name[NODE_NAME_MAX];
     bool before = false;
     if (r == 0)
@@ -350,6 +354,32 @@ static void farewell(const struct daemon *d, const struct invocation *in)
     fflush(stdout);
 }
 
+/* Whether a key of the configuration was given by an option, not by --config. */
+static bool sets_key(const struct invocation *in, const char *key, size_t length)
+{
+    for (size_t i = 0; i < in->given_count; i++) {
+        const char *name = in->given[i].option->name, *value = in->given[i].value;
+        if (strcmp(name, "set") == 0)
+            name = value;
+        else if (strcmp(name, "policy") != 0)
+            continue;
+        if (strncmp(name, key, length) == 0 && (!name[length] || name[length] == '='))
+            return true;
+    }
+    return false;
+}
+
+/* What is wrong in the command line itself, an option or a key set by one, is a mistake in its use;
+ * what is wrong in a file is not. */
+static int fail(const struct invocation *in, const struct error *e)
+{
+    fprintf(stderr, "gpumux: %s: %s%s%s\n", in->command->name, e->field, *e->field ? ": " : "",
+            e->text);
+    bool is_misuse = str_starts_with(*e->field ? e->field : e->text, "--") ||
+                     (*e->field && sets_key(in, e->field, strcspn(e->field, ".[")));
+    return e->code == ERR_INVALID && is_misuse ? COMMAND_USAGE : COMMAND_FAILED;
+}
+
 /* with_control, with_agent: which parts this process has. */
 static int run_daemon(const struct invocation *in, bool with_control, bool with_agent)
 {
@@ -368,11 +398,9 @@ static int run_daemon(const struct invocation *in, bool with_control, bool with_
             r = error_set(&e, ERR_INTERNAL, "the event loop failed");
         farewell(&d, in);
     }
-    if (r < 0)
-        fprintf(stderr, "gpumux: %s: %s%s%s\n", in->command->name, e.field, *e.field ? ": " : "",
-                e.text);
+    int status = r < 0 ? fail(in, &e) : COMMAND_OK;
     daemon_done(&d);
-    return r < 0 ? COMMAND_FAILED : COMMAND_OK;
+    return status;
 }
 
 int up_command(const struct invocation *in)
@@ -395,10 +423,9 @@ static int join_command(const struct invocation *in)
         r = error_set(&e, ERR_INVALID, "--join-only takes a --token");
     else if (r == 0)
         r = directory ? join(&e, &d, in, directory) : error_set(&e, ERR_NO_MEMORY, "out of memory");
-    if (r < 0)
-        fprintf(stderr, "gpumux: %s: %s\n", in->command->name, e.text);
+    int status = r < 0 ? fail(in, &e) : COMMAND_OK;
     daemon_done(&d);
-    return r < 0 ? COMMAND_FAILED : COMMAND_OK;
+    return status;
 }
 
 int node_command(const struct invocation *in)

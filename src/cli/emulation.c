@@ -77,8 +77,10 @@ int emulation_prepare(struct error *e, struct arena *arena, const char *state, c
 {
     unsigned count = 0;
     int r = emu_device_spec_check(e, spec, &count);
-    if (r < 0)
+    if (r < 0) {
+        error_prefix_field(e, "--emulate");
         return r;
+    }
     struct emulation emulation = {0};
     r = find_libraries(e, arena, &emulation.libraries);
     if (r < 0)

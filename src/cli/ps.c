@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "cli/show.h"
 #include "cli/watching.h"
+#include "model/workload.h"
 
 enum { PAGE = 500, RECENT_SHOWN = 20, TARGET_MAX = 2048 };
 
@@ -117,6 +118,27 @@ static int show(const struct invocation *in, const json_t *all)
     return status;
 }
 
+/* Words, not what gpumux would make of them: a filter that cannot match is a slip. */
+static int check_states(const char *states)
+{
+    for (const char *word = states; word; word = strchr(word, ',')) {
+        char name[32];
+        enum workload_state state;
+        word += *word == ',';
+        size_t length = strcspn(word, ",");
+        snprintf(name, sizeof name, "%.*s", (int)length, word);
+        if (length == 0 || (length < sizeof name && workload_state_parse(name, &state) == 0))
+            continue;
+        fprintf(stderr, "gpumux: ps: --state: there is no state '%.*s'; there are: ", (int)length,
+                word);
+        for (unsigned i = 0; i < WORKLOAD_STATE_END; i++)
+            fprintf(stderr, "%s%s", i ? ", " : "", workload_state_name((enum workload_state)i));
+        fputc('\n', stderr);
+        return COMMAND_USAGE;
+    }
+    return COMMAND_OK;
+}
+
 static int show_ids(const json_t *all)
 {
     for (size_t i = 0; i < json_array_size(all); i++)
@@ -127,7 +149,9 @@ static int show_ids(const json_t *all)
 int ps_command(const struct invocation *in)
 {
     struct client c;
-    int status = client_init(&c, in);
+    int status = check_states(option_value(in, "state"));
+    if (status == COMMAND_OK)
+        status = client_init(&c, in);
     if (status != COMMAND_OK)
         return status;
     struct error e = {0};

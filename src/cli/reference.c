@@ -91,8 +91,9 @@ int references_expand(struct error *e, struct client *c, size_t count, char *con
                       enum array_part part, struct references *ret)
 {
     size_t room = count + WORKLOAD_ARRAY_MAX * 2;
-    struct references list = {.items = arena_array(&c->arena, room, sizeof *list.items)};
-    if (!list.items)
+    struct references list = {.items = arena_array(&c->arena, room, sizeof *list.items),
+                              .ended = arena_array(&c->arena, count + 1, sizeof *list.ended)};
+    if (!list.items || !list.ended)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < count; i++) {
         int r = 0;
@@ -100,9 +101,12 @@ int references_expand(struct error *e, struct client *c, size_t count, char *con
             r = client_get(NULL, c, client_path(c, "workloads", words[i], ""), NULL);
             /* gpumux says so of a name that stands for several; whatever else, the command says. */
             if (r == -ERR_CONFLICT) {
+                size_t before = list.count;
                 r = expand(e, c, words[i], part, &list, room);
                 if (r < 0)
                     return r;
+                if (list.count == before)
+                    list.ended[list.ended_count++] = words[i];
                 continue;
             }
         }
@@ -112,6 +116,14 @@ int references_expand(struct error *e, struct client *c, size_t count, char *con
     }
     *ret = list;
     return 0;
+}
+
+int references_tell_ended(const struct invocation *in, const struct references *list)
+{
+    for (size_t i = 0; i < list->ended_count; i++)
+        fprintf(stderr, "gpumux: %s: %s: all of it has already ended\n", in->command->name,
+                list->ended[i]);
+    return list->ended_count > 0 ? COMMAND_FAILED : COMMAND_OK;
 }
 
 static int show_one(struct client *c, const char *path, enum output_format format, bool is_first,
@@ -144,6 +156,8 @@ int references_show(const struct invocation *in, enum array_part part, const cha
     struct references list = {0};
     if (references_expand(&e, &c, in->operand_count, in->operands, part, &list) < 0)
         status = client_fail(&c, &e);
+    else
+        status = references_tell_ended(in, &list);
     for (size_t i = 0; i < list.count; i++) {
         const char *path = client_path(&c, "workloads", list.items[i], suffix);
         int one = show_one(&c, path, format, i == 0, show);

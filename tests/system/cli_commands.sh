@@ -14,14 +14,21 @@ say not up
 exits 5 "$gpumux" ps
 said 'gpumux up'
 exits 5 "$gpumux" submit -- true
-exits 1 "$gpumux" up --state "$state" --emulate nonsense
-exits 1 "$gpumux" up --state "$state" --emulate 2xT4 --policy nonsense
+exits 2 "$gpumux" up --state "$state" --emulate nonsense
+said '--emulate: '
+exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --policy nonsense
 said 'gpumux, iadeep, mudi'
-exits 1 "$gpumux" up --state "$state" --emulate 2xT4 --set without=tuner,nonsense
+exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --set without=tuner,nonsense
 said "no part 'nonsense'"
+exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --set allow_rot=true
+exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --listen nonsense:nonsense
+said '--listen: '
+exits 2 "$gpumux" ps --state running,runing # asked or not
+said "no state 'runing'; there are: queued, .*, cancelled"
 printf 'allowances: {alice: 2, bob: 0.5+1, "@students": 4+x}\n' > "$work/allowances.yaml"
 exits 1 "$gpumux" up --state "$state" --emulate 2xT4 --config "$work/allowances.yaml"
 said "'4+x' of @students"
+exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --config "$work/allowances.yaml" --policy nonsense
 if ! [ -e /proc/driver/nvidia/version ]; then
     exits 1 "$gpumux" up --state "$state"
     said '--emulate'
@@ -71,8 +78,10 @@ exits 0 "$gpumux" submit --dry-run --array 3 -- true
 said 'would run on'
 said 'would not start now: '
 [ -z "$(sed -n 's/.*would run on//p' "$work/out" | sort | uniq -d)" ] || fail "a device is promised twice"
-exits 1 "$gpumux" submit --dry-run --after 99999 -- true
+exits 3 "$gpumux" submit --dry-run --after 99999 -- true
 said 'there is no workload 99999'
+exits 3 "$gpumux" submit --after nosuch -- true
+said nosuch
 first=$("$gpumux" submit -d 0 --key once -- true)
 [ "$("$gpumux" submit -d 0 --key once -- true)" = "$first" ] || fail "the same key was taken twice"
 
@@ -175,6 +184,14 @@ exits 3 "$gpumux" cancel nobody
 exits 0 "$gpumux" wait 'half[0]'
 exits 0 "$gpumux" cancel half --grace 0s # whose first has ended: that is no mistake of the user's
 exits 1 "$gpumux" wait half
+"$gpumux" submit -d 0 --name with --after half:ended -- sleep 1000 > /dev/null
+for command in cancel explain; do
+    exits 1 "$gpumux" $command half
+    said 'half: all of it has already ended'
+done
+exits 1 "$gpumux" cancel half with # though there is nothing to do for the first
+exits 1 "$gpumux" wait with
+said 'cancelled'
 # Named twice, the second time its elements have ended since they were listed.
 "$gpumux" submit --quota 500g --array 3 --name twice -- true > /dev/null
 exits 0 "$gpumux" cancel twice twice
