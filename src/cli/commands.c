@@ -617,8 +617,27 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
+/* What other tools call it, and near to a command that does something else. */
+static const char *command_called(const char *name)
+{
+    static const struct {
+        const char *name, *command;
+    } synonyms[] = {{"kill", "cancel"},   {"stop", "cancel"},    {"rm", "cancel"},
+                    {"delete", "cancel"}, {"list", "ps"},        {"ls", "ps"},
+                    {"status", "ps"},     {"queue", "ps"},       {"show", "describe"},
+                    {"info", "describe"}, {"start", "up"},       {"exec", "run"},
+                    {"log", "logs"},      {"restart", "requeue"}};
+    for (size_t i = 0; i < sizeof synonyms / sizeof synonyms[0]; i++)
+        if (strcmp(synonyms[i].name, name) == 0)
+            return synonyms[i].command;
+    return NULL;
+}
+
 const char *command_nearest(const char *name)
 {
+    const char *called = command_called(name);
+    if (called)
+        return called;
     /* Two wrong letters of three make another word. */
     size_t distance_max = strlen(name) > 3 ? 2 : 1;
     const char *nearest = NULL;

@@ -260,7 +260,7 @@ int draft_read_file(struct error *e, const char *path, struct str *out)
     bool is_stdin = strcmp(path, "-") == 0;
     int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
-        return error_set(e, ERR_IO, "there is no file %s; a command goes after '--'", path);
+        return error_set(e, ERR_NOT_FOUND, "there is no file %s", path);
     if (fd < 0)
         return error_set_errno(e, ERR_IO, errno, "cannot open %s", path);
     char piece[64 << 10];

@@ -26,5 +26,6 @@ int draft_make(struct error *e, struct arena *arena, const struct invocation *in
                size_t length, struct draft *ret);
 /* The document to be sent. */
 int draft_write(struct error *e, const struct draft *draft, struct str *out);
-/* Reads a whole file, "-" is standard input; at most SPEC_TEXT_MAX bytes. */
+/* Reads a whole file, "-" is standard input; at most SPEC_TEXT_MAX bytes. -ERR_NOT_FOUND: there is
+ * none such. */
 int draft_read_file(struct error *e, const char *path, struct str *out);

@@ -51,6 +51,17 @@ status=0
 said=$("$gpumux" submti 2>&1) || status=$?
 check "a mistyped command is a usage error" test "$status" = 2
 check "with a hint" grep -q "did you mean 'submit'" <<< "$said"
+while read -r word command; do
+    said=$("$gpumux" "$word" 3 2>&1) || true
+    check "$word: what it is called here" grep -q "did you mean '$command'" <<< "$said"
+done << 'END'
+stop cancel
+status ps
+start up
+show describe
+restart requeue
+END
+check "a short option is not near to any other" test -z "$("$gpumux" cancel --all 2>&1 | grep 'did you mean')"
 check "version" grep -qE '^gpumux [0-9]+\.[0-9]+\.[0-9]+$' <<< "$("$gpumux" version)"
 status=0
 said=$("$gpumux" ps --socket /nonexistent/api.sock 2>&1) || status=$?

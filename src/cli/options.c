@@ -39,8 +39,8 @@ static bool forgets_dashes(const struct invocation *in)
 
 static int unknown_long(struct error *e, const struct invocation *in, const char *name)
 {
-    /* A third of the letters may be wrong, and one more. */
-    const size_t most = strlen(name) < 6 ? strlen(name) / 3 + 1 : 3;
+    /* As of commands: two wrong letters of three make another word. */
+    const size_t most = strlen(name) > 3 ? 2 : 1;
     const char *nearest = NULL;
     size_t best = most + 1;
     for (const struct option *o = in->command->options; o && o->name; o++) {

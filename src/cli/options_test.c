@@ -143,6 +143,7 @@ static void test_hints(void **state)
     (void)state;
     /* Nothing is near to a short word of which every letter is wrong. */
     check_text(&plain, (const char *const[]){"--foo", NULL}, "unknown option --foo");
+    check_text(&plain, (const char *const[]){"--nax", NULL}, "unknown option --nax");
     check_text(&dashes, (const char *const[]){"python", "a.py", NULL},
                "a command goes after '--': gpumux dashes -- python a.py …");
     check_text(&dashes, (const char *const[]){"python", "--epochs=3", NULL},

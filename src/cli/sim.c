@@ -272,6 +272,11 @@ static int open_scenario(struct error *e, const struct invocation *in, uint64_t 
     str_init(&text, SCENARIO_TEXT_MAX);
     if (!scenario_has_trace(words.trace)) {
         r = draft_read_file(e, words.trace, &text);
+        if (r == -ERR_NOT_FOUND)
+            error_set(e, ERR_NOT_FOUND,
+                      "there is no file %s; those that need none are philly, tasks-300, poisson, "
+                      "bursty and diurnal",
+                      words.trace);
         words.trace_text = str_text(&text);
         words.trace_length = text.length;
     }

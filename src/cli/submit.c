@@ -20,6 +20,18 @@ static void make_key(char text[KEY_BYTES * 2 + 1])
         snprintf(text + i * 2, 3, "%02x", bytes[i]);
 }
 
+/* Whose mistake it is: a file's errors begin with its name, an option's do not. */
+static void name_file(struct error *e, const char *file)
+{
+    if (e->code == ERR_NOT_FOUND)
+        error_set(e, ERR_NOT_FOUND, "there is no file %s; a command goes after '--'", file);
+    else if ((e->code == ERR_INVALID || e->code == ERR_SYNTAX) && strcmp(file, "-") != 0 &&
+             !str_starts_with(*e->field ? e->field : e->text, "--")) {
+        struct error told = *e;
+        error_set_field(e, (enum error_code)told.code, told.field, "%.300s: %s", file, told.text);
+    }
+}
+
 static int make_document(struct error *e, struct client *c, const char *file, bool wants_stdin,
                          struct str *document)
 {
@@ -35,6 +47,8 @@ static int make_document(struct error *e, struct client *c, const char *file, bo
         r = draft_write(e, &draft, document);
     }
     str_done(&text);
+    if (r < 0 && file)
+        name_file(e, file);
     return r;
 }
 

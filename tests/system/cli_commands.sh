@@ -56,6 +56,14 @@ exits 0 "$gpumux" wait merged
 exits 2 "$gpumux" submit "$work/two.yaml" --quota 3g
 exits 2 "$gpumux" submit --quota lots -- true
 said '--quota'
+printf 'command: "true"\nquota: lots\n' > "$work/bad.yaml"
+exits 2 "$gpumux" submit "$work/bad.yaml"
+said "quota: $work/bad.yaml: line 2: "
+sed -i 2d "$work/bad.yaml"
+exits 2 "$gpumux" submit "$work/bad.yaml" --share-max lots
+said 'submit: --share-max: [^/]*$'
+exits 1 "$gpumux" submit true
+said "a command goes after '--'"
 exits 2 "$gpumux" submit - <<< '{"comand": ["true"]}'
 said 'command'
 exits 0 "$gpumux" submit --dry-run -d 2 --quota 1g -- true

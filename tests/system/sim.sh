@@ -17,7 +17,7 @@ for wrong in '--policy nonsense' '--policy gpumux-wings' '--nodes 4xH300' '--job
     exits 2 "$gpumux" sim $wrong
 done
 exits 1 "$gpumux" sim --trace "$work/none.csv"
-said none.csv
+said 'none.csv; .* philly, '
 printf 'submit_s,duration_s\n0,x\n' > "$work/bad.csv"
 exits 2 "$gpumux" sim --trace "$work/bad.csv"
 said 'line 2'
