@@ -204,7 +204,7 @@ static const struct command commands[] = {
             "are forwarded. The first Ctrl-C cancels the workload, the second kills it, a third "
             "leaves it to itself. A restart of gpumux in the middle is not noticed.",
         .options = run_options,
-        .examples = EXAMPLES({"gpumux run -- nvidia-smi", "what does a workload see?"},
+        .examples = EXAMPLES({"gpumux run -- env", "what does a workload see?"},
                              {"gpumux run -m 4g python train.py --epochs 3", "in 4 GiB"}),
         .exits = "N    the command's own exit code; 128+N if signal N ended it\n"
                  "127  the command could not be started\n"

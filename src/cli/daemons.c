@@ -319,6 +319,24 @@ static int start_agent(struct error *e, struct daemon *d, const struct invocatio
     return 0;
 }
 
+/* As a shell takes it for one word. */
+static void print_word(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "/._-+,:=@%";
+    if (*word && !word[strspn(word, plain)]) {
+        fputs(word, stdout);
+        return;
+    }
+    putchar('\'');
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*word);
+    putchar('\'');
+}
+
 static void greet(const struct daemon *d)
 {
     if (d->agent)
@@ -335,9 +353,14 @@ static void greet(const struct daemon *d)
     struct arena scratch;
     arena_init(&scratch, 16 << 10);
     const char *found = paths_api_socket(&scratch, NULL);
-    if (d->control && !str_equal(found, d->api_socket))
-        printf("  clients   export GPUMUX_SOCKET=%s\n", d->api_socket);
+    if (d->control && !str_equal(found, d->api_socket)) {
+        printf("  clients   export GPUMUX_SOCKET=");
+        print_word(d->api_socket);
+        putchar('\n');
+    }
     arena_done(&scratch);
+    if (d->agent && geteuid() == 0 && !d->config.allow_root)
+        printf("  root      its own workloads are refused: --set allow_root=true\n");
     if (d->control)
         printf("  try       gpumux run -- %s     gpumux top     gpumux help\n",
                d->emulated ? "env" : "nvidia-smi");

@@ -71,7 +71,7 @@ void help_write_overview(struct str *out)
         if (!c->hidden)
             str_printf(out, "  %-12s%s\n", c->name, c->summary);
     str_append(out, "\nStart with 'gpumux up' (without a GPU: 'gpumux up --emulate 4'), then in "
-                    "another terminal\n'gpumux run -- nvidia-smi'. 'gpumux COMMAND --help' tells "
+                    "another terminal\n'gpumux run -- env'. 'gpumux COMMAND --help' tells "
                     "more.\n");
 }
 

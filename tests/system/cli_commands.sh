@@ -250,8 +250,17 @@ else
     skip_part "commands of another user: only root can be one"
 fi
 
-say control and node apart
+say greeting
 stop
+"$gpumux" up --state "$work/a 'b" --without-devices > "$work/greeting" 2>> "$log" &
+greeting=$!
+wait_until "it greets" grep -q '^  try ' "$work/greeting"
+kill "$greeting"
+(eval "$(sed -n 's/^  clients *//p' "$work/greeting")"; [ "$GPUMUX_SOCKET" = "$work/a 'b/api.sock" ]) \
+    || fail "what clients are told is no line of a shell: $(cat "$work/greeting")"
+[ "$(id -u)" != 0 ] || grep -q 'root .*--set allow_root=true' "$work/greeting" || fail "root is not told: $(cat "$work/greeting")"
+
+say control and node apart
 "$gpumux" control --state "$work/c" --set beat=100ms --set allow_root=true >> "$log" 2>&1 &
 GPUMUX_SOCKET=$work/c/api.sock
 wait_until "control is ready" api GET /readyz
