@@ -101,7 +101,9 @@ static void test_turns_are_the_queues(void **state)
     assert_int_equal(cluster_preview(NULL, f.cluster, items, ITEMS, previews), 0);
     assert_string_equal(previews[2].node, "a");
     assert_string_equal(previews[3].node, "b");
-    assert_string_equal(previews[0].text, "0 of 2 devices fit: 2 in use");
+    assert_string_equal(
+        previews[0].text,
+        "0 of 2 devices fit: 2 in use, and without a quota it wants one for itself");
     assert_string_equal(previews[1].text, previews[0].text);
     assert_int_equal(submit_as_previewed(&f, items), 2);
     fixture_close(&f);

@@ -82,7 +82,7 @@ static void explain(const struct cluster *c, const struct node *n, const struct 
                     char text[WORKLOAD_TEXT_MAX])
 {
     const struct device_health *health = cluster_device_health(c, n->info.name, d->uuid);
-    uint64_t free_bytes = d->memory_bytes > d->quota_bytes ? d->memory_bytes - d->quota_bytes : 0;
+    uint64_t left_bytes = d->memory_bytes > d->quota_bytes ? d->memory_bytes - d->quota_bytes : 0;
     switch (misfit) {
     case POLICY_UNHEALTHY:
         (void)snprintf(text, WORKLOAD_TEXT_MAX, "its device is %s%s%.80s",
@@ -90,9 +90,10 @@ static void explain(const struct cluster *c, const struct node *n, const struct 
                        health->cause);
         break;
     case POLICY_NO_MEMORY:
-        (void)snprintf(text, WORKLOAD_TEXT_MAX,
-                       "its device has too little free memory (%.1f GiB asked, %.1f free)",
-                       gib(needs->quota_bytes), gib(free_bytes));
+        (void)snprintf(
+            text, WORKLOAD_TEXT_MAX,
+            "its device has too little memory (%.1f GiB asked, %.1f left by others' quotas)",
+            gib(needs->quota_bytes), gib(left_bytes));
         break;
     case POLICY_NO_SHARE:
         (void)snprintf(text, WORKLOAD_TEXT_MAX,

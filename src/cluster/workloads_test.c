@@ -93,7 +93,8 @@ static void test_preview_is_what_would_happen(void **state)
     assert_string_equal(preview.devices[0], "a-0");
     submit(&f, &whole);
     assert_int_equal(cluster_preview(NULL, f.cluster, &item, 1, &preview), 0);
-    assert_string_equal(preview.text, "0 of 1 device fit: 1 in use");
+    assert_string_equal(preview.text,
+                        "0 of 1 device fit: 1 in use, and without a quota it wants one for itself");
     fixture_close(&f);
 }
 

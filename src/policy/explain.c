@@ -13,7 +13,7 @@ struct survey {
     size_t misfits[POLICY_MISFIT_END];
     size_t model_matches;       /* devices of the model, anywhere */
     uint64_t memory_max_bytes;  /* the largest of those */
-    uint64_t free_max_bytes;    /* most free memory among those that lack memory */
+    uint64_t left_max_bytes;    /* most memory left by quotas among those that lack memory */
     int share_max_free_percent; /* most free share among those that lack share */
     size_t node_matches_max;    /* most devices of the model on one node */
     size_t node_fits_max;       /* most fitting devices on one node */
@@ -55,8 +55,8 @@ static void survey_device(const struct policy_snapshot *snapshot,
             survey->memory_max_bytes = device->memory_bytes;
     }
     if (misfit == POLICY_NO_MEMORY && device->memory_bytes > device->quota_bytes &&
-        device->memory_bytes - device->quota_bytes > survey->free_max_bytes)
-        survey->free_max_bytes = device->memory_bytes - device->quota_bytes;
+        device->memory_bytes - device->quota_bytes > survey->left_max_bytes)
+        survey->left_max_bytes = device->memory_bytes - device->quota_bytes;
     if (misfit == POLICY_NO_SHARE &&
         100 - device->share_min_percent > survey->share_max_free_percent)
         survey->share_max_free_percent = 100 - device->share_min_percent;
@@ -145,8 +145,8 @@ static void say_misfit(enum policy_misfit misfit, size_t count, int max_neighbou
         say(s, "%zu on nodes without the labels", count);
         break;
     case POLICY_NO_MEMORY:
-        say(s, "%zu %s too little free memory (%.1f GiB asked, at most %.1f free)", count, have,
-            gib(needs->quota_bytes), gib(survey->free_max_bytes));
+        say(s, "%zu %s too little memory (%.1f GiB asked, at most %.1f left by others' quotas)",
+            count, have, gib(needs->quota_bytes), gib(survey->left_max_bytes));
         break;
     case POLICY_NO_SHARE:
         say(s, "%zu %s too little free share (%d%% asked, at most %d%% free)", count, have,
@@ -160,8 +160,11 @@ static void say_misfit(enum policy_misfit misfit, size_t count, int max_neighbou
         say(s, "%zu %s another suspect of a GPU fault", count, have);
         break;
     case POLICY_NEIGHBOURS:
-        if (max_neighbours == 1 || needs->quota_bytes == 0)
+        if (max_neighbours == 1)
             say(s, "%zu in use", count);
+        else if (needs->quota_bytes == 0)
+            say(s, "%zu in use, and without a quota it wants %s for itself", count,
+                needs->devices == 1 ? "one" : "them");
         else
             say(s, "%zu in use (at most %d neighbours)", count, max_neighbours);
         break;

@@ -41,7 +41,7 @@ const char *policy_misfit_text(enum policy_misfit misfit)
         [POLICY_NODE_UNUSABLE] = "its node is drained, full or not connected",
         [POLICY_WRONG_MODEL] = "another model is asked for",
         [POLICY_WRONG_LABELS] = "its node has not the labels that are asked for",
-        [POLICY_NO_MEMORY] = "too little memory is free",
+        [POLICY_NO_MEMORY] = "too little memory is left beside others' quotas",
         [POLICY_NO_SHARE] = "too little of its share is free",
         [POLICY_UNHEALTHY] = "it takes nothing of the kind now",
         [POLICY_SUSPECT] = "it has another suspect of a GPU fault",

@@ -220,7 +220,7 @@ size_t policy_decide_first(const struct policy_snapshot *snapshot, struct policy
                            int max_neighbours, struct policy_decision *out);
 
 /* explain.c. One sentence: why `waiting` fits nowhere now ("0 of 4 devices fit: 3 have too little
- * free memory (…)"), or that it never will: then true. */
+ * memory (…)"), or that it never will: then true. */
 bool policy_explain_misfit(const struct policy_snapshot *snapshot,
                            const struct policy_waiting *waiting, const struct policy *policy,
                            char text[WORKLOAD_TEXT_MAX]);

@@ -296,15 +296,24 @@ static void test_explains_what_stands_in_the_way(void **state)
     w.devices[2].neighbours = 4;
     w.devices[3].share_min_percent = 90;
     needs->share_min_percent = 20;
-    assert_string_equal(explain(&w, "firstfit", text),
-                        "0 of 4 devices fit: 2 have too little free memory (20.0 GiB asked, at "
-                        "most 8.0 free), 1 has too little free share (20% asked, at most 10% "
-                        "free), 1 in use (at most 4 neighbours)");
+    assert_string_equal(
+        explain(&w, "firstfit", text),
+        "0 of 4 devices fit: 2 have too little memory (20.0 GiB asked, at "
+        "most 8.0 left by others' quotas), 1 has too little free share (20% asked, at most 10% "
+        "free), 1 in use (at most 4 neighbours)");
     assert_false(is_never(&w));
     w.devices[1].neighbours = w.devices[3].neighbours = 1;
     assert_string_equal(explain(&w, "exclusive", text),
-                        "0 of 4 devices fit: 1 has too little free memory (20.0 GiB asked, at "
-                        "most 8.0 free), 3 in use");
+                        "0 of 4 devices fit: 1 has too little memory (20.0 GiB asked, at "
+                        "most 8.0 left by others' quotas), 3 in use");
+    needs->quota_bytes = 0;
+    needs->share_min_percent = 0;
+    for (size_t i = 0; i < 4; i++)
+        w.devices[i].neighbours = 1;
+    assert_string_equal(explain(&w, "exclusive", text), "0 of 4 devices fit: 4 in use");
+    assert_string_equal(
+        explain(&w, "firstfit", text),
+        "0 of 4 devices fit: 4 in use, and without a quota it wants one for itself");
     w.nodes[0].usable = w.nodes[1].usable = false;
     assert_string_equal(explain(&w, "firstfit", text),
                         "0 of 4 devices fit: 4 on nodes that are drained, full or not connected");

@@ -44,7 +44,7 @@ second=$(task 20g 3g)
 wait_field "$second" state running
 wait_until "it trains" ran_past "$second" 10
 "$gpumux" resume "$first"
-wait_until "it says what it waits for" eval '[[ $(field "$first" text) == "waits to resume: its device has too little free memory"* ]]'
+wait_until "it says what it waits for" eval '[[ $(field "$first" text) == "waits to resume: its device has too little memory"* ]]'
 has "$first" state suspended || fail "$(show "$first")"
 [ "$(samples "$first")" = "$stood" ] || fail "it went on"
 
