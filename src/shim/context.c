@@ -223,11 +223,31 @@ static void forget(struct process *p, CUcontext context, int device)
     (void)pools_settle(p);
 }
 
-/* Whoever waits for the context's work must not be found with it. NULL: whichever. True: it was busy. */
-static bool begin_end(struct process *p, CUcontext context)
+/* A context that the driver may end. */
+struct ending {
+    CUcontext context; /* NULL: it is not known */
+    bool was_busy;
+};
+
+/* Whoever waits for the context's work must not be found with it, nor with its streams. */
+static struct ending begin_end(struct process *p, CUcontext context)
 {
+    struct ending ending = {.context = context};
     exit_hold(p);
-    return busy_forget(&p->busy, context);
+    if (!context)
+        return ending;
+    streams_begin_end(p, context);
+    ending.was_busy = busy_forget(&p->busy, context);
+    return ending;
+}
+
+static void finish_end(struct process *p, const struct ending *ending, bool has_ended)
+{
+    if (!ending->context)
+        return;
+    streams_finish_end(p, ending->context, has_ended);
+    if (ending->was_busy && !has_ended)
+        busy_add(&p->busy, ending->context);
 }
 
 static CUresult end_own(struct process *p, CUcontext context, CUresult (*call)(CUcontext))
@@ -235,11 +255,10 @@ static CUresult end_own(struct process *p, CUcontext context, CUresult (*call)(C
     struct allocation made;
     if (!process_is_ready(p))
         return call(context);
-    bool was_busy = context && begin_end(p, context);
+    const struct ending ending = begin_end(p, context);
     bool is_known = allocations_take(&p->allocations, (uint64_t)(uintptr_t)context, &made);
     CUresult r = call(context);
-    if (was_busy && r != CUDA_SUCCESS)
-        busy_add(&p->busy, context);
+    finish_end(p, &ending, r == CUDA_SUCCESS);
     if (is_known && r == CUDA_SUCCESS)
         forget(p, context, made.device);
     else if (is_known && !allocations_add(&p->allocations, &made))
@@ -264,13 +283,12 @@ static CUresult end_primary(struct process *p, CUdevice device, CUresult (*call)
         return call(device);
     int index = devices_index(p, device);
     CUcontext context = index >= 0 ? atomic_load(&p->contexts.primaries[index]) : NULL;
-    bool was_busy = begin_end(p, context);
+    const struct ending ending = begin_end(p, context);
     CUresult r = call(device);
-    if (is_primary_there(p, device)) {
-        if (was_busy && context)
-            busy_add(&p->busy, context);
+    bool has_ended = !is_primary_there(p, device);
+    finish_end(p, &ending, has_ended);
+    if (!has_ended)
         return r;
-    }
     context = index >= 0 ? atomic_exchange(&p->contexts.primaries[index], NULL) : NULL;
     if (context)
         forget(p, context, index);
@@ -292,7 +310,9 @@ RELEASING(cuDevicePrimaryCtxReset_v2)
 CUresult hook_cuGreenCtxDestroy(CUgreenCtx context)
 {
     struct process *p = process_enter();
-    if (process_is_ready(p))
-        (void)begin_end(p, NULL);
+    if (process_is_ready(p)) {
+        exit_hold(p);
+        (void)busy_forget(&p->busy, NULL);
+    }
     return p->calls.real.cuGreenCtxDestroy(context);
 }

@@ -128,7 +128,10 @@ bool marks_write(struct process *p, struct stream *stream)
     if (!lock_enter(&stream->lock))
         return false; /* the next one says as much */
     uint64_t value = atomic_load_explicit(&stream->launched, memory_order_acquire);
-    if (value != atomic_load_explicit(&stream->marked, memory_order_relaxed)) {
+    if (!streams_is_there(stream)) {
+        atomic_store_explicit(&p->launch->marks.due, 1, memory_order_relaxed);
+        r = CUDA_ERROR_STUB_LIBRARY; /* its context may yet live on: the next one says as much */
+    } else if (value != atomic_load_explicit(&stream->marked, memory_order_relaxed)) {
         int mode = is_captured_beside ? relax(p) : -1;
         r = write_value(p, stream, value);
         restore(p, mode);
@@ -168,19 +171,23 @@ bool marks_await_zero(struct process *p, const struct stream *stream, const _Ato
 
 /* ---- all streams ---- */
 
-/* A default stream can only be named where its context is current, and a thread's own by that thread. */
+/* A default stream can only be named where its context is current, and a thread's own by that thread; one that has ended
+ * not at all. */
 static bool is_reachable(struct process *p, const struct stream *stream)
 {
     CUstream handle = stream->handle;
-    return (uintptr_t)handle > (uintptr_t)STREAM_PER_THREAD ||
-           streams_key(p, &handle, false) == atomic_load(&stream->key);
+    return streams_is_there(stream) &&
+           ((uintptr_t)handle > (uintptr_t)STREAM_PER_THREAD ||
+            streams_key(p, &handle, false) == atomic_load(&stream->key));
 }
 
 bool marks_write_if_possible(struct process *p, struct stream *stream)
 {
+    if (!is_reachable(p, stream))
+        return false;
     bool is_captured =
         atomic_load(&p->launch->streams.captures) > 0 && streams_is_capturing(p, stream->handle);
-    return !is_captured && is_reachable(p, stream) && marks_write(p, stream);
+    return !is_captured && marks_write(p, stream);
 }
 
 void marks_flush(struct process *p)

@@ -144,6 +144,65 @@ void streams_forget(struct process *p, CUstream handle)
     lock_release(&streams->lock);
 }
 
+/* With its lock, so that no mark is on its way to the driver afterwards. In a handler that interrupted one it is; that
+ * thread does not go on before the handler returns. */
+static void begin_end(struct stream *stream)
+{
+    bool is_locked = lock_enter(&stream->lock);
+    stream->ending_key = load(&stream->key);
+    atomic_store_explicit(&stream->key, STREAMS_ENDING, memory_order_release);
+    if (is_locked)
+        lock_release(&stream->lock);
+}
+
+void streams_begin_end(struct process *p, CUcontext context)
+{
+    struct streams *streams = &p->launch->streams;
+    for (uint32_t i = 0; i < STREAMS_MAX; i++) {
+        struct stream *stream = &streams->slots[i];
+        if (streams_is_there(stream) && stream->context == context)
+            (void)marks_write_if_possible(p, stream);
+    }
+    if (!lock_enter(&streams->lock))
+        return;
+    for (uint32_t i = 0; i < STREAMS_MAX; i++) {
+        struct stream *stream = &streams->slots[i];
+        if (streams_is_there(stream) && stream->context == context)
+            begin_end(stream);
+    }
+    lock_release(&streams->lock);
+}
+
+/* Under the lock: no device writes there any more, also not for streams that were destroyed before. */
+static void settle(struct process *p, struct stream *stream)
+{
+    struct status_page *status = p->client.status;
+    end_capture(&p->launch->streams, stream);
+    stream->context = NULL;
+    atomic_store(&status->completed[stream->slot], load(&status->started[stream->slot]));
+    atomic_store_explicit(&stream->key, 0, memory_order_release);
+}
+
+void streams_finish_end(struct process *p, CUcontext context, bool has_ended)
+{
+    struct streams *streams = &p->launch->streams;
+    if (!lock_enter(&streams->lock))
+        return;
+    for (uint32_t i = 0; i < STREAMS_MAX; i++) {
+        struct stream *stream = &streams->slots[i];
+        if (streams_is_there(stream) || stream->context != context)
+            continue;
+        if (has_ended)
+            settle(p, stream);
+        else if (load(&stream->key) == STREAMS_ENDING)
+            /* Who launched meanwhile has made another record, and that one is kept. */
+            atomic_store_explicit(&stream->key,
+                                  look_up(streams, stream->ending_key) ? 0 : stream->ending_key,
+                                  memory_order_release);
+    }
+    lock_release(&streams->lock);
+}
+
 bool streams_is_capturing(struct process *p, CUstream handle)
 {
     CUstreamCaptureStatus status = 0;

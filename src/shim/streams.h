@@ -1,7 +1,7 @@
 /*
  * The streams that the process launches into. Each has a slot of the status page, where `started` says
  * what was handed to the driver and `completed` what the device has done of it (abi/page.h); this
- * keeps what else belongs to a slot. A stream is known from its first launch on, until it is destroyed.
+ * keeps what else belongs to a slot. A stream is known from its first launch on, until it or its context is destroyed.
  *
  * A slot whose stream was destroyed is given to another once it is idle; both numbers go on from where they are.
  */
@@ -21,10 +21,12 @@ enum {
         PAGE_STREAMS_MAX - 1, /* of streams beyond those with a slot of their own */
     STREAMS_MAX = STREAMS_SHARED_SLOT,
     STREAMS_CACHE = 64, /* a power of two */
+    STREAMS_ENDING = 2, /* no stream's key: it is less than what a pointer is */
 };
 
 struct stream {
-    _Atomic uint64_t key; /* 0: the slot is free, or waits to be idle */
+    _Atomic uint64_t key; /* 0: the slot is free, or waits to be idle; or STREAMS_ENDING */
+    uint64_t ending_key;  /* the key that it had before, and may get back */
     CUstream handle;      /* as the driver's calls without a variant take it */
     CUcontext context;    /* NULL: not known */
     uint32_t slot;
@@ -54,6 +56,10 @@ uint64_t streams_key(struct process *p, CUstream *handle, bool is_per_thread);
 struct stream *streams_find_slowly(struct process *p, uint64_t key, CUstream handle);
 /* Before the driver destroys it. */
 void streams_forget(struct process *p, CUstream handle);
+/* Before the driver may end the context: its streams get no more marks. */
+void streams_begin_end(struct process *p, CUcontext context);
+/* After that. They ended with it, with all that was outstanding; or they live on. */
+void streams_finish_end(struct process *p, CUcontext context, bool has_ended);
 /* The stream captures, or other streams' capture forbids to use it: nothing of the shim's may be added. */
 bool streams_is_capturing(struct process *p, CUstream handle);
 /* A capture has begun on the stream, or ended. */
@@ -67,6 +73,12 @@ static inline uint64_t streams_done(const struct stream *stream, uint64_t comple
     uint64_t given_up = atomic_load_explicit(&stream->given_up, memory_order_relaxed);
     uint64_t given_up_at = atomic_load_explicit(&stream->given_up_at, memory_order_relaxed);
     return given_up > completed && given_up_at == completed ? given_up : completed;
+}
+
+/* Whether the driver may be given its handle. */
+static inline bool streams_is_there(const struct stream *stream)
+{
+    return atomic_load_explicit(&stream->key, memory_order_acquire) > STREAMS_ENDING;
 }
 
 static inline uint32_t streams_place(uint64_t key)

@@ -168,6 +168,63 @@ static void test_threads(void **state)
     finish(&registrar, "quit");
 }
 
+/* ---- contexts ---- */
+
+/* A context that ends takes its streams along: nothing is asked of them, and nothing of them is outstanding. */
+static void test_streams_end_with_their_context(void **state)
+{
+    struct talker registrar, service;
+    (void)state;
+    start_registrar(&registrar, "--window-us", "20000", "--gate-us", "1000");
+    start_launcher(&service, "service");
+    for (int i = 0; i < PAGE_STREAMS_MAX; i++) {
+        assert_int_equal(ask(&service, "enter"), 0);
+        assert_true(ask(&service, "kernels 50 1") >= 0); /* not marked yet */
+        assert_int_equal(ask(&service, "stream 1"), 0);
+        assert_true(ask(&service, "kernels 50 1") >= 0);
+        assert_int_equal(ask(&service, "leave"), 0);
+        assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
+        assert_true(ask(&service, "kernels 50 1") >= 0);
+        assert_int_equal(ask(&service, "synchronize"), 0);
+    }
+    assert_int_equal(ask(&service, "stream 1"), 0);
+    assert_true(ask(&service, "kernels 10000 20") >= 0);
+    assert_int_equal(ask(&service, "reset"), 0);
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
+    assert_true(ask(&service, "kernels 50 1") >= 0);
+    assert_int_equal(ask(&service, "synchronize"), 0);
+    PARTY_WAIT(number_of(&registrar, "service", "busy_streams") == 0);
+    assert_int_equal(number_of(&registrar, "service", "marks_failed"), 0);
+    assert_int_equal(number_of(&registrar, "service", "streams_unmarked"), 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* One that is released and lives on keeps what was known of it. */
+static void test_a_release_is_not_the_end(void **state)
+{
+    struct talker registrar, service;
+    (void)state;
+    start_registrar(&registrar, "--window-us", "20000", "--gate-us", "1000");
+    start_launcher(&service, "service");
+    assert_int_equal(ask(&service, "stream 1"), 0);
+    assert_int_equal(ask(&service, "begin"), 0);
+    assert_true(ask(&service, "kernels 100 10") >= 0);
+    assert_int_equal(ask(&service, "share"), 0);
+    assert_true(ask(&service, "kernels 100 10") >= 0);
+    assert_int_equal(ask(&service, "end-capture"), 20);
+    assert_true(ask(&service, "kernels 10000 20") >= 0);
+    assert_int_equal(ask(&service, "share"), 0);
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
+    assert_true(ask(&service, "kernels 100 2") >= 0);
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
+    assert_int_equal(ask(&service, "synchronize"), 0);
+    PARTY_WAIT(number_of(&registrar, "service", "busy_streams") == 0);
+    assert_int_equal(number_of(&registrar, "service", "marks_failed"), 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 /* ---- the gate ---- */
 
 static void test_a_busy_service_holds_a_task(void **state)
@@ -547,6 +604,8 @@ int main(int argc, char **argv)
         TEST(test_an_unloaded_module_makes_no_kernel_new),
         TEST(test_captures_are_untouched),
         TEST(test_threads),
+        TEST(test_streams_end_with_their_context),
+        TEST(test_a_release_is_not_the_end),
         TEST(test_a_busy_service_holds_a_task),
         TEST(test_a_gate_opens_after_its_maximum),
         TEST(test_a_dead_service_is_forgotten),

@@ -17,6 +17,10 @@
 #define CALLS(CALL)                                                                                \
     CALL(cuInit, (unsigned))                                                                       \
     CALL(cuDevicePrimaryCtxRetain, (void **, int))                                                 \
+    CALL(cuDevicePrimaryCtxRelease_v2, (int))                                                      \
+    CALL(cuDevicePrimaryCtxReset_v2, (int))                                                        \
+    CALL(cuCtxCreate_v2, (void **, unsigned, int))                                                 \
+    CALL(cuCtxDestroy_v2, (void *))                                                                \
     CALL(cuCtxSetCurrent, (void *))                                                                \
     CALL(cuCtxSynchronize, (void))                                                                 \
     CALL(cuModuleLoadData, (void **, const void *))                                                \
@@ -48,6 +52,7 @@ struct launcher {
     CALLS(CALL)
 #undef CALL
     void *context, *module, *function, *graph, *graph_exec;
+    void *own;              /* a context beside the device's, and what is current; NULL: none */
     void *streams[STREAMS]; /* 0: the default one */
     unsigned stream;
     unsigned grid; /* blocks of a kernel: what one costs that does not say so itself */
@@ -85,6 +90,12 @@ static char *read_file(const char *path)
     return text;
 }
 
+static int load_module(struct launcher *l)
+{
+    int r = l->cuModuleLoadData(&l->module, l->ptx);
+    return r ? r : l->cuModuleGetFunction(&l->function, l->module, "gpumux_burn");
+}
+
 static int open_device(struct launcher *l, const char *ptx_path)
 {
     if (!l->ptx)
@@ -92,8 +103,7 @@ static int open_device(struct launcher *l, const char *ptx_path)
     int r = l->ptx ? l->cuInit(0) : -1;
     r = r ? r : l->cuDevicePrimaryCtxRetain(&l->context, 0);
     r = r ? r : l->cuCtxSetCurrent(l->context);
-    r = r ? r : l->cuModuleLoadData(&l->module, l->ptx);
-    r = r ? r : l->cuModuleGetFunction(&l->function, l->module, "gpumux_burn");
+    r = r ? r : load_module(l);
     r = r ? r : l->cuMemAlloc_v2(&l->memory, COPY_BYTES);
     l->host = calloc(1, COPY_BYTES);
     return r;
@@ -188,19 +198,29 @@ static void drop_graph(struct launcher *l)
     l->graph = l->graph_exec = NULL;
 }
 
-/* A graph of `count` kernels, by capture; the answer is how many nodes it has. */
-static int capture(struct launcher *l, unsigned us, unsigned count)
+static int begin_capture(struct launcher *l)
 {
-    void *stream = l->streams[l->stream];
-    size_t nodes = 0;
     drop_graph(l);
-    int r = l->cuStreamBeginCapture_v2(stream, 0);
-    for (unsigned i = 0; r == 0 && i < count; i++)
-        r = burn(l, stream, us);
-    r = r ? r : l->cuStreamEndCapture(stream, &l->graph);
+    return l->cuStreamBeginCapture_v2(l->streams[l->stream], 0);
+}
+
+/* The answer is how many nodes the graph has. */
+static int end_capture(struct launcher *l)
+{
+    size_t nodes = 0;
+    int r = l->cuStreamEndCapture(l->streams[l->stream], &l->graph);
     r = r ? r : l->cuGraphGetNodes(l->graph, NULL, &nodes);
     r = r ? r : l->cuGraphInstantiateWithFlags(&l->graph_exec, l->graph, 0);
     return r ? -r : (int)nodes;
+}
+
+/* A graph of `count` kernels, by capture. */
+static int capture(struct launcher *l, unsigned us, unsigned count)
+{
+    int r = begin_capture(l);
+    for (unsigned i = 0; r == 0 && i < count; i++)
+        r = burn(l, l->streams[l->stream], us);
+    return r ? -r : end_capture(l);
 }
 
 /* What is put into the stream from now on comes after what is in the other. */
@@ -287,6 +307,47 @@ static int load_and_unload(const struct launcher *l)
     return r ? r : l->cuModuleUnload(module);
 }
 
+/* ---- contexts ---- */
+
+static void drop_streams(struct launcher *l)
+{
+    memset(l->streams, 0, sizeof(l->streams));
+    l->stream = 0;
+}
+
+/* Another context on the device, from now on the current one. */
+static int enter_context(struct launcher *l)
+{
+    int r = l->cuCtxCreate_v2(&l->own, 0, 0);
+    drop_streams(l);
+    return r ? r : load_module(l);
+}
+
+/* Ends it, with its streams and what is outstanding there, and goes back to the device's own. */
+static int leave_context(struct launcher *l)
+{
+    int r = l->cuCtxDestroy_v2(l->own);
+    drop_streams(l);
+    r = r ? r : l->cuCtxSetCurrent(l->context);
+    return r ? r : load_module(l);
+}
+
+static int reset_device(struct launcher *l, const char *ptx_path)
+{
+    int r = l->cuDevicePrimaryCtxReset_v2(0);
+    drop_streams(l);
+    free(l->host);
+    return r ? r : open_device(l, ptx_path);
+}
+
+/* Retained once more, and released: it lives on. */
+static int share_device(const struct launcher *l)
+{
+    void *context;
+    int r = l->cuDevicePrimaryCtxRetain(&context, 0);
+    return r ? r : l->cuDevicePrimaryCtxRelease_v2(0);
+}
+
 /* Launches into every stream that the devices but the first can have; the answer is how many these are. */
 static int fill_devices(struct launcher *l)
 {
@@ -305,6 +366,20 @@ static int fill_devices(struct launcher *l)
     return l->cuCtxSetCurrent(l->context) ? -1 : launches;
 }
 
+/* Of the words about contexts. */
+static int obey_of_contexts(struct launcher *l, const char *word, const char *ptx_path)
+{
+    if (strcmp(word, "enter") == 0)
+        return enter_context(l);
+    if (strcmp(word, "leave") == 0)
+        return leave_context(l);
+    if (strcmp(word, "reset") == 0)
+        return reset_device(l, ptx_path);
+    if (strcmp(word, "share") == 0)
+        return share_device(l);
+    return -1000;
+}
+
 static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, const char *ptx_path)
 {
     if (strcmp(word, "open") == 0)
@@ -317,6 +392,10 @@ static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, co
         return capture(l, a, b);
     if (strcmp(word, "capture-joined") == 0)
         return capture_joined(l, a, b);
+    if (strcmp(word, "begin") == 0)
+        return begin_capture(l);
+    if (strcmp(word, "end-capture") == 0)
+        return end_capture(l);
     if (strcmp(word, "graphs") == 0)
         return launch_graph(l, a);
     if (strcmp(word, "grid") == 0)
@@ -341,7 +420,7 @@ static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, co
         return run_child(l, ptx_path, a);
     if (strcmp(word, "fork-through") == 0)
         return run_child_through(l, ptx_path, a);
-    return -1000;
+    return obey_of_contexts(l, word, ptx_path);
 }
 
 /* "kernel NAME": what `kernels` launches from now on. */
