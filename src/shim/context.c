@@ -227,9 +227,10 @@ static void forget(struct process *p, CUcontext context, int device)
 struct ending {
     CUcontext context; /* NULL: it is not known */
     bool was_busy;
+    struct cost_timings *timings;
 };
 
-/* Whoever waits for the context's work must not be found with it, nor with its streams. */
+/* Whoever waits for the context's work must not be found with it, nor with its streams and events. */
 static struct ending begin_end(struct process *p, CUcontext context)
 {
     struct ending ending = {.context = context};
@@ -237,6 +238,7 @@ static struct ending begin_end(struct process *p, CUcontext context)
     if (!context)
         return ending;
     streams_begin_end(p, context);
+    ending.timings = cost_begin_end(p, context);
     ending.was_busy = busy_forget(&p->busy, context);
     return ending;
 }
@@ -245,8 +247,11 @@ static void finish_end(struct process *p, const struct ending *ending, bool has_
 {
     if (!ending->context)
         return;
+    cost_finish_end(ending->timings, has_ended);
     streams_finish_end(p, ending->context, has_ended);
-    if (ending->was_busy && !has_ended)
+    if (has_ended)
+        cost_doubt_all(&p->launch->costs); /* its modules have ended, too */
+    else if (ending->was_busy)
         busy_add(&p->busy, ending->context);
 }
 

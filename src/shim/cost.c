@@ -158,6 +158,23 @@ static void collect(struct process *p, struct cost_timings *timings)
     }
 }
 
+/* An event is of the context that is current when it is made; a stream's need not be. */
+static bool make_events(struct process *p, CUcontext context, struct cost_timing *timing)
+{
+    const struct real_calls *real = &p->calls.real;
+    CUcontext current = NULL, popped;
+    bool is_current = real->cuCtxGetCurrent(&current) == CUDA_SUCCESS && current == context;
+    if (!is_current && real->cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+        return false;
+    if (!timing->before && real->cuEventCreate(&timing->before, 0) != CUDA_SUCCESS)
+        timing->before = NULL;
+    if (!timing->after && real->cuEventCreate(&timing->after, 0) != CUDA_SUCCESS)
+        timing->after = NULL;
+    if (!is_current)
+        (void)real->cuCtxPopCurrent_v2(&popped);
+    return timing->before && timing->after;
+}
+
 /* Under the lock: one that is free, with its events. */
 static struct cost_timing *take_timing(struct process *p, struct cost_timings *timings)
 {
@@ -165,40 +182,93 @@ static struct cost_timing *take_timing(struct process *p, struct cost_timings *t
         struct cost_timing *timing = &timings->timings[i];
         if (timing->is_pending)
             continue;
-        if (!timing->before && p->calls.real.cuEventCreate(&timing->before, 0) != CUDA_SUCCESS) {
-            timing->before = NULL;
-            return NULL;
-        }
-        if (!timing->after && p->calls.real.cuEventCreate(&timing->after, 0) != CUDA_SUCCESS) {
-            timing->after = NULL;
-            return NULL;
-        }
-        return timing;
+        bool has_events = timing->before && timing->after;
+        return has_events || make_events(p, atomic_load(&timings->context), timing) ? timing : NULL;
     }
     return NULL;
 }
 
-/* Events end with their context. */
+/* Under the lock: the place is free afterwards. */
 static void forget_events(struct cost_timings *timings)
 {
-    timings->context = NULL;
     memset(timings->timings, 0, sizeof(timings->timings));
+    atomic_store(&timings->context, NULL);
+}
+
+static void destroy_events(struct process *p, struct cost_timings *timings)
+{
+    for (int i = 0; i < COST_TIMINGS; i++) {
+        const struct cost_timing *timing = &timings->timings[i];
+        if (timing->before)
+            (void)p->calls.real.cuEventDestroy_v2(timing->before);
+        if (timing->after)
+            (void)p->calls.real.cuEventDestroy_v2(timing->after);
+    }
+    forget_events(timings);
+}
+
+static struct cost_timings *find_place(struct costs *costs, CUcontext context)
+{
+    for (int i = 0; i < COST_CONTEXTS; i++) {
+        if (atomic_load_explicit(&costs->timings[i].context, memory_order_acquire) == context)
+            return &costs->timings[i];
+    }
+    return NULL;
+}
+
+static bool has_pending(const struct cost_timings *timings)
+{
+    for (int i = 0; i < COST_TIMINGS; i++) {
+        if (timings->timings[i].is_pending)
+            return true;
+    }
+    return false;
+}
+
+/* Under the costs' lock: the place of another context that measures nothing now, after the one that was taken last. */
+static struct cost_timings *free_place(struct process *p, struct costs *costs)
+{
+    for (int looks = 0; looks < COST_CONTEXTS; looks++) {
+        struct cost_timings *timings = &costs->timings[costs->next_place];
+        costs->next_place = (costs->next_place + 1) % COST_CONTEXTS;
+        if (!lock_try(&timings->lock))
+            continue;
+        collect(p, timings);
+        bool is_free = !has_pending(timings);
+        if (is_free)
+            destroy_events(p, timings);
+        lock_release(&timings->lock);
+        if (is_free)
+            return timings;
+    }
+    return NULL;
+}
+
+/* The context's place. NULL: none is to be had now. */
+static struct cost_timings *take_place(struct process *p, CUcontext context)
+{
+    struct costs *costs = &p->launch->costs;
+    struct cost_timings *timings = find_place(costs, context);
+    if (timings || !lock_try(&costs->lock))
+        return timings;
+    timings = find_place(costs, context);
+    if (!timings && ((timings = find_place(costs, NULL)) || (timings = free_place(p, costs))))
+        atomic_store(&timings->context, context);
+    lock_release(&costs->lock);
+    return timings;
 }
 
 /* The lock is kept until cost_end(): one measurement is begun at a time, and who finds it taken does without. */
 struct cost_timing *cost_begin(struct process *p, const struct stream *stream, uint64_t key)
 {
-    if (stream->device < 0 || atomic_load(&p->launch->streams.captures) > 0)
+    if (stream->device < 0 || !stream->context || atomic_load(&p->launch->streams.captures) > 0)
         return NULL;
-    struct cost_timings *timings = &p->launch->costs.timings[stream->device];
-    CUcontext current = NULL;
-    if (p->calls.real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != stream->context ||
-        !lock_try(&timings->lock))
-        return NULL;
-    if (!timings->context)
-        timings->context = current;
+    struct cost_timings *timings = take_place(p, stream->context);
     struct cost_timing *timing = NULL;
-    if (timings->context == current) {
+    if (!timings || !lock_try(&timings->lock))
+        return NULL;
+    /* It may have become another's meanwhile. */
+    if (atomic_load(&timings->context) == stream->context) {
         collect(p, timings);
         timing = take_timing(p, timings);
     }
@@ -210,6 +280,7 @@ struct cost_timing *cost_begin(struct process *p, const struct stream *stream, u
         lock_release(&timings->lock);
         return NULL;
     }
+    timing->timings = timings;
     timing->key = key;
     timing->host_ns = clock_now_ns();
     return timing;
@@ -217,7 +288,7 @@ struct cost_timing *cost_begin(struct process *p, const struct stream *stream, u
 
 void cost_end(struct process *p, const struct stream *stream, struct cost_timing *timing)
 {
-    struct cost_timings *timings = &p->launch->costs.timings[stream->device];
+    struct cost_timings *timings = timing->timings;
     timing->host_ns = clock_now_ns() - timing->host_ns;
     timing->is_dry = p->calls.real.cuEventQuery(timing->before) == CUDA_SUCCESS;
     timing->is_pending = p->calls.real.cuEventRecord(timing->after, stream->handle) == CUDA_SUCCESS;
@@ -273,10 +344,32 @@ void cost_forget(struct costs *costs, uint64_t key)
     }
 }
 
+/* The lock is kept: who would measure finds it taken. */
+struct cost_timings *cost_begin_end(struct process *p, CUcontext context)
+{
+    struct cost_timings *timings = find_place(&p->launch->costs, context);
+    if (!timings || !lock_enter(&timings->lock))
+        return NULL;
+    if (atomic_load(&timings->context) == context)
+        return timings;
+    lock_release(&timings->lock);
+    return NULL;
+}
+
+void cost_finish_end(struct cost_timings *timings, bool has_ended)
+{
+    if (!timings)
+        return;
+    if (has_ended)
+        forget_events(timings);
+    lock_release(&timings->lock);
+}
+
 void cost_reset(struct costs *costs)
 {
     forget_all(costs);
-    for (int i = 0; i < PAGE_DEVICES_MAX; i++) {
+    lock_init(&costs->lock);
+    for (int i = 0; i < COST_CONTEXTS; i++) {
         lock_init(&costs->timings[i].lock);
         forget_events(&costs->timings[i]);
     }

@@ -35,7 +35,8 @@ enum {
     COST_SAMPLES_SETTLED = 32,
     COST_SETTLED_TURNS = 4,     /* of a settled kernel's turns to be measured one is taken, about */
     COST_SURPRISE_NS = 1000000, /* what is shorter surprises nobody: many of them are harmless */
-    COST_TIMINGS = 8,           /* under way at the same time */
+    COST_CONTEXTS = 32,         /* with measurements */
+    COST_TIMINGS = 8,           /* under way at the same time, in one context */
     COST_TRIES = 64, /* launches after which one that cannot be measured passes for measured */
 };
 
@@ -53,6 +54,7 @@ struct cost_set {
 
 /* One measurement: events before and behind a launch. */
 struct cost_timing {
+    struct cost_timings *timings; /* that it is one of, from cost_begin() to cost_end() */
     CUevent before, after;
     uint64_t key;
     uint64_t host_ns; /* until the launch was in the stream */
@@ -60,11 +62,11 @@ struct cost_timing {
     bool is_pending;
 };
 
-/* Of one device; its events are of one context. */
+/* Of one context, as its events are. */
 struct cost_timings {
     struct lock lock;
-    CUcontext context;
-    uint32_t next; /* where the next look begins */
+    _Atomic(CUcontext) context; /* NULL: the place is free */
+    uint32_t next;              /* where the next look begins */
     struct cost_timing timings[COST_TIMINGS];
 };
 
@@ -73,7 +75,9 @@ struct costs {
     _Atomic uint32_t random;
     _Atomic uint32_t is_doubted; /* handles may have come to mean others */
     struct cost_set sets[COST_SETS];
-    struct cost_timings timings[PAGE_DEVICES_MAX];
+    struct lock lock;    /* for a context to get a place */
+    uint32_t next_place; /* where to look for one that can do without */
+    struct cost_timings timings[COST_CONTEXTS];
 };
 
 struct cost_launch {
@@ -120,5 +124,9 @@ void cost_doubt_all(struct costs *costs);
 void cost_forget_doubted(struct costs *costs);
 /* A handle comes to mean another graph. */
 void cost_forget(struct costs *costs, uint64_t key);
+/* Before the driver may end the context: nothing is measured in it until cost_finish_end(). NULL: nothing was. */
+struct cost_timings *cost_begin_end(struct process *p, CUcontext context);
+/* After that: its events ended with it, or it lives on. */
+void cost_finish_end(struct cost_timings *timings, bool has_ended);
 /* In a child. */
 void cost_reset(struct costs *costs);

@@ -1,14 +1,112 @@
-/* What measurements make of a kernel's cost, and when one is taken. No driver: measurements are the test's. */
+/* What measurements make of a kernel's cost, when one is taken, and in which contexts. The driver is the test's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "shim/process.h"
 
-enum { US_NS = 1000, MS_NS = 1000000 };
+enum { US_NS = 1000, MS_NS = 1000000, EVENTS_MAX = 4096 };
+
+/* A driver of events, whose kernels take a millisecond once the device is let run. */
+struct fake_event {
+    CUcontext context; /* NULL: destroyed */
+};
+
+static struct fake_driver {
+    struct fake_event events[EVENTS_MAX];
+    _Atomic unsigned event_count, misuses;
+    bool is_running;
+} driver;
+
+static _Thread_local CUcontext current, pushed_over;
+
+static CUcontext context_of(unsigned number)
+{
+    return (CUcontext)(uintptr_t)(0x1000 * (number + 1));
+}
+
+static bool is_alive(CUevent event)
+{
+    const struct fake_event *fake = (const struct fake_event *)event;
+    driver.misuses += !fake->context;
+    return fake->context != NULL;
+}
+
+static CUresult get_current(CUcontext *ret_context)
+{
+    *ret_context = current;
+    return CUDA_SUCCESS;
+}
+
+static CUresult push_current(CUcontext context)
+{
+    pushed_over = current;
+    current = context;
+    return CUDA_SUCCESS;
+}
+
+static CUresult pop_current(CUcontext *ret_context)
+{
+    *ret_context = current;
+    current = pushed_over;
+    return CUDA_SUCCESS;
+}
+
+static CUresult create_event(CUevent *ret_event, unsigned flags)
+{
+    unsigned place = atomic_fetch_add(&driver.event_count, 1);
+    assert_true(place < EVENTS_MAX && flags == 0);
+    struct fake_event *event = &driver.events[place];
+    event->context = current;
+    *ret_event = (CUevent)event;
+    return CUDA_SUCCESS;
+}
+
+static CUresult destroy_event(CUevent event)
+{
+    if (is_alive(event))
+        ((struct fake_event *)event)->context = NULL;
+    return CUDA_SUCCESS;
+}
+
+/* A stream's handle is its context here. */
+static CUresult record_event(CUevent event, CUstream stream)
+{
+    if (is_alive(event))
+        driver.misuses += ((struct fake_event *)event)->context != (CUcontext)stream;
+    return CUDA_SUCCESS;
+}
+
+static CUresult query_event(CUevent event)
+{
+    return is_alive(event) && driver.is_running ? CUDA_ERROR_STUB_LIBRARY : CUDA_SUCCESS;
+}
+
+static CUresult measure_events(float *ret_ms, CUevent before, CUevent after)
+{
+    (void)(is_alive(before) && is_alive(after));
+    *ret_ms = 1;
+    return CUDA_SUCCESS;
+}
+
+static void set_driver(struct real_calls *real)
+{
+    memset(&driver, 0, sizeof(driver));
+    current = NULL;
+    real->cuCtxGetCurrent = get_current;
+    real->cuCtxPushCurrent_v2 = push_current;
+    real->cuCtxPopCurrent_v2 = pop_current;
+    real->cuEventCreate = create_event;
+    real->cuEventDestroy_v2 = destroy_event;
+    real->cuEventRecord = record_event;
+    real->cuEventQuery = query_event;
+    real->cuEventElapsedTime = measure_events;
+}
 
 struct bench {
     struct process *p;
@@ -24,6 +122,7 @@ static int set_up(void **state)
     b->p = calloc(1, sizeof(*b->p));
     b->p->launch = calloc(1, sizeof(*b->p->launch));
     b->p->client.status = calloc(1, sizeof(*b->p->client.status));
+    set_driver(&b->p->calls.real);
     b->entry = cost_find(b->p, cost_key(&kernel), &kernel);
     *state = b;
     return 0;
@@ -284,6 +383,113 @@ static void test_a_kernel_that_surprises_is_new_again(void **state)
     assert_in_range(cost(b), 10 * MS_NS, 20 * MS_NS);
 }
 
+/* ---- contexts ---- */
+
+/* Launches once in the context. Whether it is measured. */
+static bool launch_in(struct bench *b, CUcontext context)
+{
+    const struct stream stream = {.handle = (CUstream)context, .context = context};
+    struct cost_timing *timing = cost_begin(b->p, &stream, cost_key(&kernel));
+    if (timing)
+        cost_end(b->p, &stream, timing);
+    return timing != NULL;
+}
+
+static void end_context(struct bench *b, CUcontext context, bool has_ended)
+{
+    struct cost_timings *timings = cost_begin_end(b->p, context);
+    assert_false(timings && launch_in(b, context));
+    for (unsigned i = 0; has_ended && i < driver.event_count; i++) {
+        if (driver.events[i].context == context)
+            driver.events[i].context = NULL;
+    }
+    cost_finish_end(timings, has_ended);
+}
+
+static void test_every_context_is_measured(void **state)
+{
+    struct bench *b = *state;
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < COST_CONTEXTS; i++) {
+            current = context_of(i);
+            assert_true(launch_in(b, context_of(i)));
+        }
+    }
+    /* Each has left its last one, which the next collects. */
+    assert_int_equal(counted(b, STATUS_launches_timed), 2 * COST_CONTEXTS);
+    assert_int_equal(driver.misuses, 0);
+}
+
+static void test_a_context_need_not_be_current(void **state)
+{
+    struct bench *b = *state;
+    current = context_of(1);
+    for (int i = 0; i < 2 * COST_TIMINGS; i++)
+        assert_true(launch_in(b, context_of(0)));
+    assert_ptr_equal(current, context_of(1));
+    assert_int_equal(driver.misuses, 0);
+}
+
+static void test_contexts_share_the_places(void **state)
+{
+    struct bench *b = *state;
+    for (unsigned i = 0; i < 2 * COST_CONTEXTS; i++)
+        assert_true(launch_in(b, context_of(i)));
+    assert_int_equal(counted(b, STATUS_launches_timed), COST_CONTEXTS);
+    /* Where all have something under way, who comes does without. */
+    driver.is_running = true;
+    for (unsigned i = 0; i < COST_CONTEXTS; i++)
+        assert_true(launch_in(b, context_of(COST_CONTEXTS + i)));
+    assert_false(launch_in(b, context_of(0)));
+    driver.is_running = false;
+    assert_true(launch_in(b, context_of(0)));
+    assert_true(launch_in(b, context_of(2 * COST_CONTEXTS - 1)));
+    assert_int_equal(driver.misuses, 0);
+}
+
+/* Its events are not used again, also if another context gets its handle, and the place is free. */
+static void test_events_end_with_their_context(void **state)
+{
+    struct bench *b = *state;
+    driver.is_running = true;
+    for (unsigned i = 0; i < 3 * COST_CONTEXTS; i++) {
+        assert_true(launch_in(b, context_of(0)));
+        assert_true(launch_in(b, context_of(i + 1)));
+        end_context(b, context_of(i + 1), true);
+        end_context(b, context_of(0), true);
+    }
+    assert_true(launch_in(b, context_of(0)));
+    unsigned events = driver.event_count;
+    end_context(b, context_of(0), false);
+    driver.is_running = false;
+    assert_true(launch_in(b, context_of(0)));
+    assert_int_equal(counted(b, STATUS_launches_timed), 1);
+    assert_int_equal(driver.event_count, events);
+    assert_int_equal(driver.misuses, 0);
+}
+
+enum { THREADS = 4, LAUNCHES = 400 };
+
+static void *launch_in_all(void *argument)
+{
+    for (unsigned i = 0; i < LAUNCHES; i++)
+        (void)launch_in(argument, context_of(i % (COST_CONTEXTS + THREADS)));
+    return NULL;
+}
+
+/* Places change hands while others measure. */
+static void test_threads_measure_in_contexts(void **state)
+{
+    pthread_t threads[THREADS];
+    struct bench *b = *state;
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, launch_in_all, b), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(counted(b, STATUS_launches_timed) > 0);
+    assert_int_equal(driver.misuses, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -304,6 +510,11 @@ int main(void)
         TEST(test_a_settled_kernel_is_measured_once_in_256_until_it_changes),
         TEST(test_what_cannot_be_measured_is_not_tried_for_ever),
         TEST(test_a_kernel_that_surprises_is_new_again),
+        TEST(test_every_context_is_measured),
+        TEST(test_a_context_need_not_be_current),
+        TEST(test_contexts_share_the_places),
+        TEST(test_events_end_with_their_context),
+        TEST(test_threads_measure_in_contexts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -225,6 +225,40 @@ static void test_a_release_is_not_the_end(void **state)
     finish(&registrar, "quit");
 }
 
+/* Kernels are measured in whatever context they are. */
+static void test_every_context_has_the_window(void **state)
+{
+    static const char *const ways[][3] = {
+        {"synchronize", "enter", NULL},        /* beside the first */
+        {"leave", "enter", NULL},              /* after one that has ended */
+        {"kernels 10000 6", "leave", "reset"}, /* with measurements under way */
+    };
+    struct talker registrar, task;
+    (void)state;
+    start_registrar(&registrar, "--window-us", "40000", "--gate-us", "20000");
+    start_launcher(&task, "task");
+    learn_cost(&registrar, &task);
+    for (int i = 0; i < 3; i++) {
+        uint64_t timed = number_of(&registrar, "task", "launches_timed");
+        for (int j = 0; j < 3 && ways[i][j]; j++)
+            assert_true(ask(&task, ways[i][j]) >= 0);
+        while (number_of(&registrar, "task", "launches_timed") < timed + 6) {
+            assert_true(ask(&task, "kernels 10000 2") >= 0);
+            assert_int_equal(ask(&task, "synchronize"), 0);
+            assert_true(number_of(&registrar, "task", "launches_kernel") < 1000);
+        }
+        uint64_t gpu_ns = number_of(&registrar, "task", "gpu_time_kernel_ns");
+        assert_true(ask(&task, "kernels 10000 20") >= 20 * KERNEL_US - 2 * WINDOW_US);
+        assert_true(number_of(&registrar, "task", "outstanding_ns") <=
+                    (uint64_t)(WINDOW_US + KERNEL_US) * 1000);
+        assert_true(number_of(&registrar, "task", "gpu_time_kernel_ns") - gpu_ns >=
+                    10000000 * UINT64_C(10));
+        assert_int_equal(ask(&task, "synchronize"), 0);
+    }
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 /* ---- the gate ---- */
 
 static void test_a_busy_service_holds_a_task(void **state)
@@ -606,6 +640,7 @@ int main(int argc, char **argv)
         TEST(test_threads),
         TEST(test_streams_end_with_their_context),
         TEST(test_a_release_is_not_the_end),
+        TEST(test_every_context_has_the_window),
         TEST(test_a_busy_service_holds_a_task),
         TEST(test_a_gate_opens_after_its_maximum),
         TEST(test_a_dead_service_is_forgotten),
