@@ -41,15 +41,45 @@ static int adopt_one(struct error *e, struct agent *a, const char *name)
     if (!r)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     monitor_recall(r);
+    if (r->tenancy.verdict == VERDICT_OWN && run_failed_unseen(r))
+        protect_adopt(r);
+    if (r->ward && ward_terms(r->ward)->has_mps) {
+        r->tenancy.unseen = true; /* what it failed of can be told when all are known */
+        monitor_adopted(r, false);
+        return 0;
+    }
     run_look(r);
     if (!run_is_alive(r))
         return 0;
-    protect_adopt(r);
+    if (!r->ward)
+        protect_adopt(r);
     bool suspended = suspend_adopt(r);
     monitor_adopted(r, suspended);
     if (suspended)
         suspend_continue(r);
     return 0;
+}
+
+static const char *unseen_on(const struct run *r)
+{
+    return r->tenancy.unseen ? ward_terms(r->ward)->devices[0] : NULL;
+}
+
+/* Clients of MPS that failed while nobody watched: their ends are told when the device and its MPS have been asked. */
+static void look_at_unseen(struct agent *a)
+{
+    list_for_each (it, &a->runs) {
+        struct run *r = list_entry(it, struct run, link);
+        list_for_each (other, &a->runs)
+            if (other != it && unseen_on(r) &&
+                str_equal(unseen_on(r), unseen_on(list_entry(other, struct run, link))))
+                r->tenancy.not_the_only_one = true;
+    }
+    list_for_each (it, &a->runs) {
+        struct run *r = list_entry(it, struct run, link);
+        if (r->tenancy.unseen)
+            run_look(r);
+    }
 }
 
 /* Groups of attempts that are no more, removed now that nothing can be in them. */
@@ -84,6 +114,7 @@ int adopt_all(struct error *e, struct agent *a)
     closedir(directory);
     if (r < 0)
         return r;
+    look_at_unseen(a);
     end_stale_groups(a);
     if (agent_alive(a) == 0)
         lease_reset(&a->lease);

@@ -248,6 +248,14 @@ size_t agent_alive(const struct agent *a)
     return alive;
 }
 
+int agent_find_device(const struct agent *a, const char *uuid)
+{
+    for (int i = 0; i < a->info.device_count; i++)
+        if (str_equal(a->info.devices[i].uuid, uuid))
+            return i;
+    return -1;
+}
+
 size_t agent_device_count(const struct agent *a)
 {
     return (size_t)a->info.device_count;

@@ -199,6 +199,11 @@ struct agent {
     struct retention *retention;
 };
 
+/* ---- agent.c ---- */
+
+/* Its index in info.devices; -1: it is not there. */
+int agent_find_device(const struct agent *a, const char *uuid);
+
 /* ---- run.c ---- */
 
 /* A new run for a directory that exists. Owns directory_fd from now on, also on failure. */
@@ -207,6 +212,8 @@ void run_free(struct run *r);
 struct run *run_find(const struct agent *a, uint64_t workload, int attempt);
 /* Looks at the directory and the lock, and reports what is new. Called whenever there may be. */
 void run_look(struct run *r);
+/* One that was found: it has failed by its exit status, since the machine was started. */
+bool run_failed_unseen(struct run *r);
 /* It ended without a word of its own: writes the exit record for it. */
 void run_bury(struct run *r, enum failure_reason failure, int signal, bool never_ran,
               const char *text);

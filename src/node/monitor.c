@@ -77,15 +77,6 @@ void monitor_note(struct agent *a, int device, const char *text)
         note(a->monitor, device, false, text);
 }
 
-static int find_device(const struct agent *a, const char *uuid, size_t length)
-{
-    for (int i = 0; i < a->info.device_count; i++)
-        if (strlen(a->info.devices[i].uuid) == length &&
-            memcmp(a->info.devices[i].uuid, uuid, length) == 0)
-            return i;
-    return -1;
-}
-
 static void take_list(struct monitor *m, const char *name, struct device_list *ret)
 {
     struct error e = {0};
@@ -106,7 +97,7 @@ static void write_list(struct monitor *m, const char *name,
         if (is_listed(m->devices[i]))
             device_list_add(&list, m->agent->info.devices[i].uuid, device_cause(m->devices[i]));
     for (size_t i = 0; i < before.count; i++)
-        if (find_device(m->agent, before.items[i].uuid, strlen(before.items[i].uuid)) < 0)
+        if (agent_find_device(m->agent, before.items[i].uuid) < 0)
             device_list_add(&list, before.items[i].uuid, before.items[i].cause);
     if (device_list_write(&e, m->agent->directory_fd, name, &list) < 0)
         log_write(m->agent->log, LOG_ERROR, "cannot record how the devices are",
@@ -409,7 +400,7 @@ static void on_news(evutil_socket_t fd, short what, void *arg)
 void monitor_mps(struct agent *a, const char *uuid, enum mps_state state, const char *text)
 {
     struct monitor *m = a->monitor;
-    int d = m ? find_device(a, uuid, strlen(uuid)) : -1;
+    int d = m ? agent_find_device(a, uuid) : -1;
     char said[DEVICE_CAUSE_MAX];
     if (d < 0)
         return;
@@ -449,7 +440,7 @@ static bool device_admits(const struct device_monitor *device, enum workload_kin
 bool monitor_admits(struct agent *a, const struct grant *grant, char why[WORKLOAD_TEXT_MAX])
 {
     for (int i = 0; a->monitor && i < grant->device_count; i++) {
-        int d = find_device(a, grant->devices[i], strlen(grant->devices[i]));
+        int d = agent_find_device(a, grant->devices[i]);
         if (d >= 0 && !device_admits(a->monitor->devices[d], grant->spec->needs.kind, why))
             return false;
     }
@@ -522,7 +513,7 @@ void monitor_came(struct run *r, const struct grant *grant, const struct terms *
 {
     struct tenancy *t = &r->tenancy;
     for (int i = 0; r->agent->monitor && i < grant->device_count; i++) {
-        int d = find_device(r->agent, grant->devices[i], strlen(grant->devices[i]));
+        int d = agent_find_device(r->agent, grant->devices[i]);
         if (d >= 0)
             t->devices[t->device_count++] = d;
     }
@@ -553,7 +544,9 @@ static void take_devices(struct run *r, const char *list)
     struct tenancy *t = &r->tenancy;
     while (*list && t->device_count < WORKLOAD_DEVICES_MAX) {
         size_t length = strcspn(list, ",");
-        int d = find_device(r->agent, list, length);
+        char uuid[DEVICE_UUID_MAX];
+        (void)snprintf(uuid, sizeof uuid, "%.*s", (int)length, list);
+        int d = agent_find_device(r->agent, uuid);
         if (d >= 0)
             t->devices[t->device_count++] = d;
         list += length + (list[length] == ',');
@@ -625,6 +618,16 @@ static void judge(struct run *r, bool failed)
     }
 }
 
+/* MPS gives a fault to all its clients, and forgets it when they have left: if several failed, it may have been that. */
+static void judge_unseen(struct run *r, bool failed)
+{
+    struct tenancy *t = &r->tenancy;
+    if (!failed || !t->not_the_only_one || t->verdict != VERDICT_OWN)
+        return;
+    t->verdict = t->info.kind == WORKLOAD_SERVICE ? VERDICT_MOVED : VERDICT_SUSPECT;
+    str_copy(t->why, sizeof t->why, "it failed with others of its device, while no agent ran");
+}
+
 bool monitor_doubts(struct run *r, bool failed)
 {
     judge(r, failed);
@@ -646,6 +649,7 @@ void monitor_left(struct run *r, bool failed)
         return;
     enum attempt_verdict before = r->tenancy.verdict;
     judge(r, failed);
+    judge_unseen(r, failed);
     if (r->tenancy.verdict != before) {
         struct verdict verdict = {.verdict = r->tenancy.verdict};
         str_copy(verdict.why, sizeof verdict.why, r->tenancy.why);
@@ -677,7 +681,7 @@ size_t monitor_notes(struct agent *a, const struct device_note **ret)
 
 int monitor_enable(struct agent *a, const char *uuid, bool enable)
 {
-    int d = a->monitor ? find_device(a, uuid, strlen(uuid)) : -1;
+    int d = a->monitor ? agent_find_device(a, uuid) : -1;
     if (d < 0)
         return -ERR_NOT_FOUND;
     step(a->monitor, d,
@@ -695,7 +699,7 @@ static void obey_list(struct monitor *m, const struct device_list *list,
 {
     for (size_t i = 0; i < list->count; i++) {
         const struct device_listed *item = &list->items[i];
-        int d = find_device(m->agent, item->uuid, strlen(item->uuid));
+        int d = agent_find_device(m->agent, item->uuid);
         if (d >= 0)
             step(m, d, event(item->cause[0] ? item->cause : NULL));
     }

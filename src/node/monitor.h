@@ -30,6 +30,8 @@ struct tenancy {
         doubt_until_ms; /* its failure may be a device's: nothing is said until then; 0: not yet */
     enum attempt_verdict verdict;
     char why[WORKLOAD_TEXT_MAX]; /* of a verdict that is not its own */
+    bool unseen;           /* it failed as a client of MPS, and no agent was there to see it */
+    bool not_the_only_one; /* others of its device did, too */
 };
 
 /* Does nothing on a node without devices. */

@@ -477,6 +477,7 @@ void protect_end(struct run *r)
         mps_release(r->agent->mps, ward_terms(r->ward)->devices[0]);
     r->uses_mps = false;
     protect_forget(r);
+    unlinkat(r->agent->register_fd, r->name, 0); /* of one that had ended before us, too */
     unlinkat(r->agent->terms_fd, r->name, 0);
 }
 

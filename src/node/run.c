@@ -250,6 +250,18 @@ static void look_at_the_dead(struct run *r)
         bury_the_killed(r);
 }
 
+bool run_failed_unseen(struct run *r)
+{
+    char boot_id[BOOT_ID_MAX];
+    struct attempt_report before = r->report;
+    bool failed = lock_is_free(r) && read_exit(r) &&
+                  (r->report.failure == FAILURE_EXIT || r->report.failure == FAILURE_SIGNAL);
+    r->report = before;
+    read_record(r);
+    return failed && r->recorded && process_boot_id(boot_id) &&
+           str_equal(boot_id, r->record.boot_id);
+}
+
 void run_look(struct run *r)
 {
     struct stat st;

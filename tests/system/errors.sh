@@ -299,5 +299,69 @@ row_agent() {
     service_is_unharmed
 }
 
+# What happens to clients of MPS while no agent runs: nobody fails for good of what may have been another's fault.
+row_unseen() {
+    up --set fault_probation=1s
+    local id other third
+    task=$(submit "$(spec task 900002)")
+    other=$(submit "$(spec task 900003)")
+    wait_until "both are clients of MPS" eval 'is_client 900002 && is_client 900003'
+    pipe 0 > "$work/pipe"
+    id=$(burning 900002 | head -n 1)
+    crash
+    GPUMUX_EMU=$state/emu/devices CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") "$emu/gpumux-emu-fault" 0 illegal-address "$id"
+    for id in "$task" "$other"; do wait_until "$id has ended" test -e "$state/node/attempts/$id.1/exit.json"; done
+    up --set fault_probation=1s
+    for id in "$task" "$other"; do
+        wait_until "$id is tried again" past "$id" 1
+        has "$id" failures 0 || fail "it was blamed: $(show "$id")"
+        [[ $(text_of "$id" 0) == *"while no agent ran"* ]] || fail "$(show "$id")"
+        [ ! -e "$state/node/register/$id.1" ] || fail "its socket was left"
+    done
+    wait_until "both are cleared" eval 'has "$task" suspect false && has "$other" suspect false'
+    cancel "$task"
+    cancel "$other"
+    ends "$task" cancelled
+    ends "$other" cancelled
+
+    echo "-- one of two, and MPS still knows: the other is there"
+    service_and_task
+    crash
+    signal STOP 900001
+    GPUMUX_EMU=$state/emu/devices CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") "$emu/gpumux-emu-fault" 0 illegal-address "$(burning 900002 | head -n 1)"
+    wait_until "the task has ended" test -e "$state/node/attempts/$task.1/exit.json"
+    up --set fault_probation=1s
+    wait_until "both are tried again" eval 'past "$task" 1 && past "$service" 1'
+    has "$task" failures 0 && has "$service" failures 0 || fail "it was blamed"
+
+    echo "-- MPS itself was lost"
+    wait_until "the task is cleared" has "$task" suspect false
+    cancel "$task"
+    ends "$task" cancelled
+    cancel "$service"
+    ends "$service" cancelled
+    third=$(submit "$(spec task 900004)")
+    wait_until "it is a client" is_client 900004
+    id=$(daemon_of)
+    crash
+    kill -KILL "$id"
+    wait_until "its client has ended" test -e "$state/node/attempts/$third.1/exit.json"
+    up
+    wait_until "it is known" told "MPS was lost: it ended while nobody watched it"
+    wait_until "it runs again" past "$third" 1
+    has "$third" failures 0 || fail "it was blamed: $(show "$third")"
+
+    echo "-- one that fails by itself has failed, and nothing of it is left"
+    wait_until "it is a client" is_client 900004
+    id=$(burning 900004 | head -n 1)
+    other=$(field "$third" attempt)
+    crash
+    kill -TERM "$id"
+    wait_until "it has ended" test -e "$state/node/attempts/$third.$other/exit.json"
+    up
+    ends "$third" failed exit
+    [ -z "$(ls "$state/node/register")" ] || fail "left: $(ls "$state/node/register")"
+}
+
 "row_$1"
 [ -z "$daemon_pid" ] || stop

@@ -93,8 +93,10 @@ kill -TERM $(our_burns)
 wait_until "its client has ended" eval '[ -z "$(our_burns)" ]'
 rm -r "${state:?}/node/mps"
 wait_until "it has ended by itself" eval '! alive "$pid"'
-up
-ends "$first" failed
+up # which cannot tell whether its client ended because of that
+wait_until "it is tried again" at_attempt "$first" 3
+cancel "$first"
+ends "$first" cancelled
 stop
 alive "$pid" && fail "left behind"
 
