@@ -12,7 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "cluster/cluster_internal.h"
+
+enum { FAILURE_TOLD_MS = 10000 }; /* who asked looks many times a second */
+static const char failure_text[] = "it could not be suspended: ";
 
 static bool is_off_or_between(enum workload_state state)
 {
@@ -61,11 +65,18 @@ static void suspended(struct cluster *c, struct workload *w, const char *text)
                "attempt %d%s%s", w->status.attempts_total, text[0] ? ": " : "", text);
 }
 
+/* It runs on, and nothing is wrong with it: the text is for who asked, and then goes. */
+static bool tells_failure(const struct workload *w)
+{
+    return w->status.state == WORKLOAD_RUNNING && str_starts_with(w->status.text, failure_text);
+}
+
 static void not_suspended(struct cluster *c, struct workload *w, const char *text)
 {
     w->status.hold = HOLD_NONE;
-    workload_set_text(w, "it could not be suspended: %s", text);
+    workload_set_text(w, "%s%s", failure_text, text);
     workload_set_state(c, w, WORKLOAD_RUNNING);
+    timer_set(c, &w->timer, c->now.boot_ms + FAILURE_TOLD_MS);
     action_log(c, event_suspend_failed, w->id, w->status.attempts_total, w->node->info.name, "%s",
                text);
 }
@@ -249,12 +260,18 @@ void suspend_tick(struct cluster *c, struct workload *w)
         workload_send_turn(c, w);
     else if (w->status.state == WORKLOAD_SUSPENDED)
         c->held_due = true;
+    if (!tells_failure(w))
+        return;
+    workload_set_text(w, "%s", "");
+    workload_touch(c, w);
 }
 
 void suspend_load(struct cluster *c, struct workload *w)
 {
     if (w->status.state == WORKLOAD_SUSPENDED && w->status.hold == HOLD_ROOM)
         wait_for_room(c, w);
+    if (tells_failure(w))
+        timer_set(c, &w->timer, c->now.boot_ms + FAILURE_TOLD_MS);
 }
 
 /* ---- a user's word ---- */

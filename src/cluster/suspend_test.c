@@ -106,6 +106,11 @@ static void test_one_that_cannot_be_suspended_runs_on(void **state)
     assert_true(logged(&f, "suspend_failed"));
     assert_string_equal(cluster_live_status(f.cluster, id)->text,
                         "it could not be suspended: what the node says");
+    tick_after(&f, 1000);
+    assert_non_null(strstr(cluster_live_status(f.cluster, id)->text, "could not be"));
+    tick_after(&f, 9000); /* whoever asked has read it */
+    assert_string_equal(cluster_live_status(f.cluster, id)->text, "");
+    assert_int_equal(find(&f, CLUSTER_STORE_STATUS)->workload, id);
     (void)stop(&f, CLUSTER_SUSPEND, id, -1);
     say(&f, session, id, 1, SUSPENSION_NONE); /* the first again: says nothing of the second */
     assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDING);
