@@ -272,6 +272,35 @@ static void test_what_is_outstanding(void **state)
     free(streams);
 }
 
+static void test_what_was_waited_for_is_done(void **state)
+{
+    struct status_page *status = calloc(1, sizeof(*status));
+    struct streams *streams = calloc(1, sizeof(*streams));
+    (void)state;
+    assert_true(status && streams);
+    struct stream *stream = &streams->slots[2];
+    const uint64_t slots = UINT64_C(1) << 2;
+    stream->slot = 2;
+    status->started[2] = 500;
+    status->completed[2] = 100;
+    window_note_done(status, stream, 400);
+    assert_int_equal(window_outstanding(status, streams, slots), 100);
+    window_note_done(status, stream, 300); /* an earlier wait, later */
+    assert_int_equal(window_outstanding(status, streams, slots), 100);
+    status->started[2] = 600;
+    assert_int_equal(window_outstanding(status, streams, slots), 200);
+    window_note_done(status, stream, 600);
+    assert_int_equal(window_outstanding(status, streams, slots), 0);
+    /* A mark of what came after. */
+    status->started[2] = 900;
+    status->completed[2] = 800;
+    assert_int_equal(window_outstanding(status, streams, slots), 100);
+    window_note_done(status, stream, 700);
+    assert_int_equal(window_outstanding(status, streams, slots), 100);
+    free(status);
+    free(streams);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +311,7 @@ int main(void)
         cmocka_unit_test(test_waits_for_the_next_request),
         cmocka_unit_test(test_what_fits_a_window),
         cmocka_unit_test(test_what_is_outstanding),
+        cmocka_unit_test(test_what_was_waited_for_is_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -469,6 +469,53 @@ void launch_wait(struct process *p)
         marks_flush(p);
 }
 
+/* ---- what the program has waited for ---- */
+
+/* By the stream's key, or if that is 0 by its context. What is marked needs no such word. */
+static void expect(struct process *p, uint64_t key, CUcontext context,
+                   struct launch_expected *ret_expected)
+{
+    uint64_t open = atomic_load_explicit(&p->client.status->open_streams, RELAXED);
+    if (atomic_load_explicit(&p->launch->is_service, RELAXED))
+        return;
+    for (open &= ~(UINT64_C(1) << STREAMS_SHARED_SLOT); open; open &= open - 1) {
+        int slot = __builtin_ctzll(open);
+        const struct stream *stream = &p->launch->streams.slots[slot];
+        uint64_t its_key = atomic_load_explicit(&stream->key, memory_order_acquire);
+        if (its_key == 0 || (key != 0 ? its_key != key : stream->context != context))
+            continue;
+        uint64_t launched = atomic_load_explicit(&stream->launched, memory_order_acquire);
+        if (launched == atomic_load_explicit(&stream->marked, RELAXED))
+            continue;
+        ret_expected->launched[slot] = launched;
+        ret_expected->slots |= UINT64_C(1) << slot;
+    }
+}
+
+void launch_expect_stream(struct process *p, CUstream handle, bool is_per_thread,
+                          struct launch_expected *ret_expected)
+{
+    uint64_t key = streams_key(p, &handle, is_per_thread);
+    if (key != 0)
+        expect(p, key, NULL, ret_expected);
+}
+
+void launch_expect_context(struct process *p, CUcontext context,
+                           struct launch_expected *ret_expected)
+{
+    if (context || (p->calls.real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context))
+        expect(p, 0, context, ret_expected);
+}
+
+void launch_note_done(struct process *p, const struct launch_expected *expected)
+{
+    for (uint64_t slots = expected->slots; slots; slots &= slots - 1) {
+        int slot = __builtin_ctzll(slots);
+        window_note_done(p->client.status, &p->launch->streams.slots[slot],
+                         expected->launched[slot]);
+    }
+}
+
 uint64_t launch_outstanding_ns(struct process *p)
 {
     uint64_t sum = 0;

@@ -35,7 +35,7 @@ struct stream {
     _Atomic uint64_t launched;     /* `started`, as far as the driver has it */
     _Atomic uint64_t marked;       /* the last value that the device was told to write */
     _Atomic uint64_t collective;   /* `launched` with the last collective in it; 0: never one */
-    _Atomic uint64_t given_up;     /* counts as completed: waiting for it took too long */
+    _Atomic uint64_t given_up;     /* counts as completed: waited for, or for too long */
     _Atomic uint64_t given_up_at;  /* while `completed` is still this, what it was then */
     _Atomic uint64_t unguarded_ns; /* launched since the last wait of keeper.h; 0: there was none */
     _Atomic uint32_t unmarked;     /* launches since the last mark */

@@ -28,3 +28,14 @@ void window_give_up(const struct status_page *status, struct streams *streams, u
                               memory_order_relaxed);
     }
 }
+
+/* The same way as what is given up. A mark that comes now is of later launches, and says more than this. */
+void window_note_done(const struct status_page *status, struct stream *stream, uint64_t launched)
+{
+    uint64_t completed =
+        atomic_load_explicit(&status->completed[stream->slot], memory_order_acquire);
+    if (launched <= streams_done(stream, completed))
+        return;
+    atomic_store_explicit(&stream->given_up, launched, memory_order_relaxed);
+    atomic_store_explicit(&stream->given_up_at, completed, memory_order_release);
+}

@@ -39,6 +39,9 @@ uint64_t window_outstanding(const struct status_page *status, const struct strea
  * is behind it counts again. */
 void window_give_up(const struct status_page *status, struct streams *streams, uint64_t slots);
 
+/* All that was launched into the stream up to there is done, whether there is a mark behind it or not. */
+void window_note_done(const struct status_page *status, struct stream *stream, uint64_t launched);
+
 /* left_ns: what is estimated to be left of what is outstanding. */
 static inline bool window_fits(uint64_t window_ns, uint64_t outstanding_ns, uint64_t left_ns,
                                uint64_t cost_ns)

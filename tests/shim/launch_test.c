@@ -58,6 +58,30 @@ static void test_a_window_bounds_what_is_outstanding(void **state)
     finish(&registrar, "quit");
 }
 
+/* A launch that is charged a whole window does not wait for what another thread has waited for, in a stream that nobody else
+ * can mark. */
+static void test_what_was_waited_for_is_not_outstanding(void **state)
+{
+    struct talker registrar, task;
+    (void)state;
+    start_registrar(&registrar, "--window-us", "200000", "--gate-us", "0");
+    start_launcher(&task, "task");
+    learn_cost(&registrar, &task);
+    assert_int_equal(ask(&task, "rest 10000 5"), 0);
+    /* Too little for a mark: the page says nothing of its end. */
+    assert_true(number_of(&registrar, "task", "outstanding_ns") >= 1);
+    uint64_t holds = number_of(&registrar, "task", "holds_window");
+    assert_int_equal(ask(&task, "grid 2"), 0);
+    assert_true(ask(&task, "kernels 1000000 1") >= 0);
+    assert_int_equal(number_of(&registrar, "task", "holds_window"), holds);
+    /* What comes then counts. */
+    assert_int_equal(ask(&task, "grid 3"), 0);
+    assert_true(ask(&task, "kernels 10000 1") >= 0);
+    assert_int_equal(number_of(&registrar, "task", "holds_window"), holds + 1);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 static void test_graphs_are_charged_what_they_cost(void **state)
 {
     struct talker registrar, task;
@@ -634,6 +658,7 @@ int main(int argc, char **argv)
     cmocka_unit_test_setup_teardown(function, set_up_sliced_devices, tear_down_devices)
     const struct CMUnitTest tests[] = {
         TEST(test_a_window_bounds_what_is_outstanding),
+        TEST(test_what_was_waited_for_is_not_outstanding),
         TEST(test_graphs_are_charged_what_they_cost),
         TEST(test_an_unloaded_module_makes_no_kernel_new),
         TEST(test_captures_are_untouched),

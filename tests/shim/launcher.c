@@ -33,6 +33,7 @@
     CALL(cuStreamWaitEvent, (void *, void *, unsigned))                                            \
     CALL(cuEventCreate, (void **, unsigned))                                                       \
     CALL(cuEventRecord, (void *, void *))                                                          \
+    CALL(cuStreamSynchronize_ptsz, (void *))                                                       \
     CALL(cuGraphGetNodes, (void *, void **, size_t *))                                             \
     CALL(cuGraphInstantiateWithFlags, (void **, void *, uint64_t))                                 \
     CALL(cuGraphLaunch, (void *, void *))                                                          \
@@ -43,7 +44,9 @@
     CALL(cuMemcpyHtoD_v2_ptds, (uint64_t, const void *, size_t))                                   \
     CALL(cuMemcpyDtoH_v2, (void *, uint64_t, size_t))                                              \
     CALL(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,      \
-                          unsigned, void *, void **, void **))
+                          unsigned, void *, void **, void **))                                     \
+    CALL(cuLaunchKernel_ptsz, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
+                               unsigned, void *, void **, void **))
 
 enum { STREAMS = 16, THREADS = 4, COPY_BYTES = 4 << 20 };
 
@@ -187,6 +190,42 @@ static int upload_by_a_loader(const struct launcher *l, unsigned bytes)
         return -1;
     pthread_join(thread, NULL);
     return upload.result;
+}
+
+/* A thread that launches into its own default stream, waits for it, and stays. */
+struct resting {
+    const struct launcher *launcher;
+    unsigned us, count;
+    int result;
+    pthread_barrier_t is_done;
+};
+
+static void *launch_and_rest(void *argument)
+{
+    struct resting *resting = argument;
+    struct launcher own = *resting->launcher;
+    own.cuLaunchKernel = own.cuLaunchKernel_ptsz;
+    int r = own.cuCtxSetCurrent(own.context);
+    for (unsigned i = 0; r == 0 && i < resting->count; i++)
+        r = burn(&own, NULL, resting->us);
+    resting->result = r ? r : own.cuStreamSynchronize_ptsz(NULL);
+    pthread_barrier_wait(&resting->is_done);
+    for (;;)
+        pause();
+    return NULL;
+}
+
+static int rest_after(const struct launcher *l, unsigned us, unsigned count)
+{
+    static struct resting resting; /* until the process ends */
+    resting = (struct resting){.launcher = l, .us = us, .count = count};
+    pthread_t thread;
+    if (pthread_barrier_init(&resting.is_done, NULL, 2) != 0 ||
+        pthread_create(&thread, NULL, launch_and_rest, &resting) != 0 ||
+        pthread_detach(thread) != 0)
+        return -1;
+    pthread_barrier_wait(&resting.is_done);
+    return resting.result;
 }
 
 static void drop_graph(struct launcher *l)
@@ -388,6 +427,8 @@ static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, co
         return launch_many(l, a, b);
     if (strcmp(word, "threads") == 0)
         return launch_in_threads(l, a, b);
+    if (strcmp(word, "rest") == 0)
+        return rest_after(l, a, b);
     if (strcmp(word, "capture") == 0)
         return capture(l, a, b);
     if (strcmp(word, "capture-joined") == 0)
