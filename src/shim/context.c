@@ -166,6 +166,15 @@ static bool is_primary_there(struct process *p, CUdevice device)
            is_active;
 }
 
+/* To know it at its end, whoever made it. */
+static CUresult end_retaining(struct process *p, CUresult r, const CUcontext *ret_context,
+                              int device)
+{
+    if (r == CUDA_SUCCESS && device >= 0)
+        atomic_store(&p->contexts.primaries[device], *ret_context);
+    return r;
+}
+
 /* Only the first makes one; others, and what is behind a green context, share it. */
 CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
 {
@@ -174,7 +183,8 @@ CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
         return CUDA_ERROR_SYSTEM_NOT_READY;
     int index = device_for(p, ret_context, device);
     if (index == DEVICES_NO_CONTEXT || is_primary_there(p, device))
-        return p->calls.real.cuDevicePrimaryCtxRetain(ret_context, device);
+        return end_retaining(p, p->calls.real.cuDevicePrimaryCtxRetain(ret_context, device),
+                             ret_context, index);
     if (!begin_making(p, index))
         return CUDA_ERROR_OUT_OF_MEMORY;
     /* Another thread may have been faster. */
@@ -184,8 +194,7 @@ CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
     do
         r = p->calls.real.cuDevicePrimaryCtxRetain(ret_context, device);
     while (is_to_be_tried_again(r, &begun_ns));
-    if (r == CUDA_SUCCESS && index >= 0)
-        atomic_store(&p->contexts.primaries[index], *ret_context);
+    (void)end_retaining(p, r, ret_context, index);
     end_making(p, index, r == CUDA_SUCCESS && is_first);
     return r;
 }

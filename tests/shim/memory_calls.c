@@ -4,6 +4,7 @@
  * check is a process of its own. memory_calls FILE adds to the file what it called.
  */
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -173,6 +174,45 @@ static void check_contexts(void)
     EXPECT(driver.cuDevicePrimaryCtxRetain(&primary, 0) == 0);
     EXPECT(driver.cuCtxSetCurrent(primary) == 0);
     EXPECT_HELD(0);
+}
+
+/* The driver's own function, past the shim: it is not to be had by a lookup. Symbols lie before their names. */
+static void *find_in_driver(const char *name)
+{
+    const ElfW(Sym) *symbol = NULL;
+    const char *names = NULL;
+    struct link_map *map = NULL;
+    EXPECT(dlinfo(dlopen("libcuda.so.1", RTLD_NOW), RTLD_DI_LINKMAP, &map) == 0);
+    for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_SYMTAB)
+            symbol = (const ElfW(Sym) *)entry->d_un.d_ptr;
+        if (entry->d_tag == DT_STRTAB)
+            names = (const char *)entry->d_un.d_ptr;
+    }
+    for (; (const char *)symbol < names; symbol++) {
+        if (symbol->st_value != 0 && strcmp(names + symbol->st_name, name) == 0)
+            return (char *)map->l_addr + symbol->st_value;
+    }
+    return NULL;
+}
+
+/* A primary context that no retain made, as behind a green context, ends with what is in it. The shim has not counted it. */
+static void check_primary_of_others(void)
+{
+    CUcontext primary = NULL, same = NULL;
+    CUdeviceptr a = 0;
+    CUresult (*retain)(CUcontext *, CUdevice) =
+        (CUresult(*)(CUcontext *, CUdevice))find_in_driver("cuDevicePrimaryCtxRetain");
+    EXPECT(driver.cuInit(0) == 0);
+    EXPECT(retain && retain != driver.cuDevicePrimaryCtxRetain && retain(&primary, 0) == 0);
+    EXPECT(driver.cuDevicePrimaryCtxRetain(&same, 0) == 0 && same == primary);
+    EXPECT(driver.cuCtxSetCurrent(primary) == 0);
+    EXPECT(driver.cuMemAlloc_v2(&a, 100 * MIB) == 0);
+    EXPECT_HELD(100 - CONTEXT);
+    EXPECT(driver.cuDevicePrimaryCtxReset_v2(0) == 0);
+    open_context();
+    EXPECT_HELD(0);
+    EXPECT(driver.cuMemAlloc_v2(&a, (size_t)FULL * MIB) == 0);
 }
 
 static void check_arrays(void)
@@ -577,9 +617,10 @@ static void check_devices(void)
 int main(int argc, char **argv)
 {
     static void (*const checks[])(void) = {
-        check_plain,   check_contexts,     check_arrays,  check_mappings,
-        check_imports, check_default_pool, check_pools,   check_graphs,
-        check_ipc,     check_nvml,         check_devices,
+        check_plain,        check_contexts, check_primary_of_others,
+        check_arrays,       check_mappings, check_imports,
+        check_default_pool, check_pools,    check_graphs,
+        check_ipc,          check_nvml,     check_devices,
     };
     int failed = 0;
     driver_calls_load(&driver);
