@@ -101,7 +101,8 @@ static void requeue(struct cluster *c, struct workload *w, const char *why)
 
 static void cancel(struct cluster *c, struct workload *w)
 {
-    workload_set_text(w, "cancelled");
+    bool ran = workload_status_attempt(&w->status)->started_wall_ms != 0;
+    workload_set_text(w, ran ? "cancelled while it ran" : "cancelled before it ran");
     workload_end(c, w, WORKLOAD_CANCELLED, FAILURE_NONE);
 }
 
@@ -318,8 +319,7 @@ void attempt_lose(struct cluster *c, struct workload *w)
 void workload_tick(struct cluster *c, struct workload *w)
 {
     if (w->dependency_failed) {
-        workload_set_text(w, "what it waited for did not succeed");
-        workload_end(c, w, WORKLOAD_FAILED, FAILURE_DEPENDENCY);
+        depend_fail(c, w, w->dependency_failed);
     } else if (w->status.state == WORKLOAD_QUEUED) {
         queue_consider(c, w);
     } else if (w->status.state == WORKLOAD_PLACED) {

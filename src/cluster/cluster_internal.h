@@ -87,7 +87,7 @@ struct workload {
     struct list dependents;          /* dependencies of others on this one */
     int64_t queued_boot_ms;          /* since when it waits */
     double rank_ms;                  /* smaller goes first; as it was when it came to the queue */
-    bool dependency_failed;          /* found while loading; told at the first tick */
+    uint64_t dependency_failed;      /* 0: none; found while loading, told at the first tick */
 
     /* with an open attempt: */
     struct node *node; /* NULL: none is open */
@@ -306,6 +306,8 @@ void depend_link(struct cluster *c, struct workload *w);
 void depend_unlink(struct cluster *c, struct workload *w);
 /* Tells the dependents of everything that ended. */
 void depend_settle(struct cluster *c);
+/* Ends it: `on` did not succeed. */
+void depend_fail(struct cluster *c, struct workload *w, uint64_t on);
 void depend_explain(struct workload *w);
 
 /* attempts.c */

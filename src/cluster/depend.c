@@ -9,7 +9,7 @@
 enum { DEPENDENCIES_SHOWN = 8 };
 
 /* Could not come true any more: the workload fails, and its dependents hear of it in turn. */
-static void fail_for(struct cluster *c, struct workload *w, uint64_t on)
+void depend_fail(struct cluster *c, struct workload *w, uint64_t on)
 {
     workload_set_text(w, "workload %llu did not succeed", (unsigned long long)on);
     workload_end(c, w, WORKLOAD_FAILED, FAILURE_DEPENDENCY);
@@ -36,7 +36,7 @@ void depend_link(struct cluster *c, struct workload *w)
         /* What is no longer kept ended long ago, and well enough: else this one had failed then. */
         const struct finished *row = finished_find(c, d->on);
         if (row && d->succeeded && row->state != WORKLOAD_SUCCEEDED)
-            w->dependency_failed = true;
+            w->dependency_failed = d->on;
         drop(d);
     }
     c->dependency_count += w->dependency_count;
@@ -59,7 +59,7 @@ static void tell(struct cluster *c, struct dependency *d, enum workload_state st
 {
     struct workload *w = d->waiter;
     if (d->succeeded && state != WORKLOAD_SUCCEEDED) {
-        fail_for(c, w, d->on);
+        depend_fail(c, w, d->on);
         return;
     }
     drop(d);

@@ -223,6 +223,7 @@ static void test_dependents_start_or_fail(void **state)
     /* What has ended before counts at once. */
     submit_after(&f, &needs, &well, 1);
     assert_int_equal(find(&f, CLUSTER_STORE_NEW)->status->failure, FAILURE_DEPENDENCY);
+    assert_string_equal(find(&f, CLUSTER_STORE_NEW)->status->text, "workload 1 did not succeed");
     submit_after(&f, &needs, &any, 1);
     assert_int_equal(find(&f, CLUSTER_STORE_NEW)->status->state, WORKLOAD_PLACED);
     fixture_close(&f);
@@ -364,8 +365,10 @@ static void test_cancel(void **state)
     assert_int_equal(stop(&f, CLUSTER_REQUEUE, id, -1)->result, -ERR_CONFLICT);
     tick_after(&f, f.config.resend_ms);
     assert_non_null(find(&f, CLUSTER_SEND_STOP)); /* until it is answered */
+    report(&f, "a", session, id, 1, ATTEMPT_RUNNING);
     report(&f, "a", session, id, 1, ATTEMPT_EXITED);
     assert_int_equal(find(&f, CLUSTER_STORE_STATUS)->status->state, WORKLOAD_CANCELLED);
+    assert_string_equal(find(&f, CLUSTER_STORE_STATUS)->status->text, "cancelled while it ran");
     fixture_close(&f);
 }
 
