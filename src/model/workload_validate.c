@@ -39,66 +39,88 @@ bool workload_name_is_valid(const char *name)
     return name[base] == '[' && digits > 0 && str_equal(name + base + 1 + digits, "]");
 }
 
+static bool is_among(const char *word, const char *const names[], size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_equal(word, names[i]))
+            return true;
+    return false;
+}
+#define IS_AMONG(word, names) is_among(word, names, sizeof(names) / sizeof(names)[0])
+
+static bool is_shell(const char *base)
+{
+    static const char *const names[] = {"sh", "bash", "dash", "zsh"};
+    return IS_AMONG(base, names);
+}
+
 static bool is_interpreter(const char *base)
 {
-    static const char *const names[] = {"sh",    "bash",    "dash",   "zsh",  "env",
-                                        "perl",  "node",    "ruby",   "lua",  "R",
-                                        "julia", "Rscript", "python", "pypy", "exec"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (str_equal(base, names[i]))
-            return true;
+    static const char *const names[] = {"env",  "perl",  "node",    "ruby",   "lua", "R",
+                                        "exec", "julia", "Rscript", "python", "pypy"};
+    if (is_shell(base) || IS_AMONG(base, names))
+        return true;
     return str_starts_with(base, "python") && base[6 + strspn(base + 6, "0123456789.")] == '\0';
 }
 
-/* The last part of the path that starts at word and ends at white space or NUL. */
-static const char *base_of(const char *word, char base[WORKLOAD_NAME_MAX])
+/* Is the word behind this option of the interpreter a program, and no file's name? */
+static bool takes_program(const char *interpreter, const char *option)
 {
-    size_t length = strcspn(word, " \t\n"), start = length;
-    while (start > 0 && word[start - 1] != '/')
+    if (!is_shell(interpreter))
+        return str_equal(option, "-c") || str_equal(option, "-e");
+    return option[0] == '-' && option[1] != '-' && option[strlen(option) - 1] == 'c'; /* "-ec" */
+}
+
+/* The last part of the path of so many bytes. */
+static void base_of(const char *path, size_t length, char base[WORKLOAD_NAME_MAX])
+{
+    size_t start = length;
+    while (start > 0 && path[start - 1] != '/')
         start--;
-    snprintf(base, WORKLOAD_NAME_MAX, "%.*s", (int)(length - start), word + start);
-    return base;
+    snprintf(base, WORKLOAD_NAME_MAX, "%.*s", (int)(length - start), path + start);
 }
 
-static const char *skip_blanks(const char *text)
-{
-    return text + strspn(text, " \t\n");
-}
-
-static const char *skip_word(const char *text)
-{
-    return skip_blanks(text + strcspn(text, " \t\n"));
-}
-
-/* What a shell line runs: its first word or, for an interpreter, the first one that is no option.
+/*
+ * What a shell line runs: its first word or, for an interpreter, the first one that is no option. base:
+ * the shell, and so it stays if the line is a program.
  */
 static void describe_line(const char *line, char base[WORKLOAD_NAME_MAX])
 {
-    line = skip_blanks(line);
-    base_of(line, base);
-    while (is_interpreter(base)) {
-        do
-            line = skip_word(line);
-        while (*line == '-');
-        if (!*line)
+    static const char blanks[] = " \t\n";
+    static const char *const skipped[] = {"!", "{", "(", "time"};
+    static const char *const programs[] = {"for",    "while",    "until", "if", "case",
+                                           "select", "function", "[",     "[[", "(("};
+    bool in_options = false;
+    for (size_t length; *(line += strspn(line, blanks)); line += length) {
+        char word[WORKLOAD_NAME_MAX];
+        length = strcspn(line, blanks);
+        snprintf(word, sizeof word, "%.*s", (int)length, line);
+        if (IS_AMONG(word, programs) || (in_options && takes_program(base, word)))
             return;
-        base_of(line, base);
+        if (IS_AMONG(word, skipped) || (in_options && word[0] == '-'))
+            continue;
+        base_of(line, length, base);
+        if (!is_interpreter(base))
+            return;
+        in_options = true;
     }
 }
 
 /* The same for words. */
 static void describe_words(const struct words *command, char base[WORKLOAD_NAME_MAX])
 {
-    base_of(command->items[0], base);
+    base_of(command->items[0], strlen(command->items[0]), base);
     if (!is_interpreter(base))
         return;
     for (size_t i = 1; i < command->count; i++) {
-        if (str_equal(command->items[i], "-c") && i + 1 < command->count) {
-            describe_line(command->items[i + 1], base);
+        const char *word = command->items[i];
+        if (takes_program(base, word)) {
+            if (is_shell(base) && i + 1 < command->count)
+                describe_line(command->items[i + 1], base);
             return;
         }
-        if (command->items[i][0] != '-') {
-            base_of(command->items[i], base);
+        if (word[0] != '-') {
+            base_of(word, strlen(word), base);
             return;
         }
     }
@@ -111,7 +133,9 @@ static int name_from_command(struct arena *arena, struct workload_spec *spec)
     describe_words(&spec->command, base);
     size_t length = 0;
     for (const char *p = base; *p && length < sizeof name - 1; p++)
-        if (is_name_char(*p) && (length > 0 || (*p != '-' && *p != '.')))
+        if (*p == ' ' && length > 0)
+            name[length++] = '_';
+        else if (is_name_char(*p) && (length > 0 || (*p != '-' && *p != '.')))
             name[length++] = *p;
     name[length] = '\0';
     const char *kind = workload_kind_name(spec->needs.kind);
