@@ -43,8 +43,8 @@ struct command {
     const struct option *options;
     const struct example *examples;
     const char *exits;     /* what differs from the exit codes that all commands share, or NULL */
-    const char *completes; /* what its operands are, for completion: "ids", "nodes", "files", or
-                              words; NULL: nothing */
+    const char *completes; /* what its operands are, for completion: "ids", "nodes", "files",
+                              "commands", or words; NULL: nothing */
     bool stops_at_operand; /* what follows the first operand belongs to that, options too */
     bool hidden;           /* works, but is not listed */
     size_t operands_least, operands_most;

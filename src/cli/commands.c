@@ -97,7 +97,7 @@ static const struct option sim_options[] = {
      "N nodes of M devices, such as 5x4xH200:24g (default); several "
      "separated by commas; models H200, H100, B200, A100, A10, L4, V100, T4, RTX4090, RTX3090",
      NULL},
-    {"policy", 0, "NAME,…", "policies to compare, or all; NAME-PART: without that part of it",
+    {"policy", 0, "POLICY,…", "policies to compare, or all; POLICY-PART: without that part of it",
      NULL},
     {"without", 0, "PART,…",
      "all policies without these parts: tuner, predictor, optimizer, matching, gate", NULL},
@@ -536,6 +536,7 @@ static const struct command commands[] = {
         .summary = "list the commands, or tell more of one",
         .description = "Lists the commands, or prints the help text of one.",
         .options = no_options,
+        .completes = "commands",
         .operands_most = 1,
         .run = help_command,
     },

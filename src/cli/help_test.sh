@@ -25,6 +25,18 @@ check "commands are completed" completes submit gpumux sub
 check "options are completed" completes --quota gpumux submit --qu
 check "choices are completed" completes service gpumux submit --kind ''
 check "operands are completed" completes default gpumux config ''
+check "commands are completed for help" completes submit gpumux help su
+check "states are completed" completes running gpumux ps --state r
+check "the last state of several is completed" completes running,failed gpumux ps --state running,fa
+check "policies are completed" completes firstfit gpumux up --policy = f
+# What belongs to a workload, and what is a file, is left to the shell.
+for line in 'submit -- -' 'submit -- python --' 'run python -' 'run -m 4g --name = x python --' 'run python3 rc' 'submit '; do
+    IFS=' ' read -ra words <<< "$line"
+    [ "${line% }" = "$line" ] || words+=('')
+    check "'$line' has no reply" completes '' gpumux "${words[@]}"
+done
+check "options are completed before a command" completes --quota gpumux run --name = x -e A = 1 -d 2 --qu
+check "no reply is a file" grep -q '^complete -o default -F _gpumux gpumux$' "${TMPDIR:-/tmp}/gpumux_completion.$$"
 
 for command in $commands; do
     help=$("$gpumux" "$command" --help)
