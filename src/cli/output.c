@@ -1,12 +1,14 @@
 #include "cli/output.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { TABLE_TEXT_MAX = 256 << 20 };
+enum { TABLE_TEXT_MAX = 256 << 20, LAST_COLUMN_MIN = 8 };
 
 enum output_format output_format(const struct invocation *in)
 {
@@ -41,6 +43,12 @@ size_t output_width(const char *text)
     for (; *text; text++)
         width += ((unsigned char)*text & 0xc0) != 0x80;
     return width;
+}
+
+size_t output_terminal_width(void)
+{
+    struct winsize size = {0};
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 const char *output_colour_code(enum output_colour colour)
@@ -110,6 +118,25 @@ void output_cell(struct output_table *t, enum output_colour colour, const char *
     t->next = (t->next + 1) % t->columns;
 }
 
+/* Columns that are left for the last one. Too few would say nothing: then no line is cut. */
+static size_t last_width(const struct output_table *t, const size_t *widths)
+{
+    size_t taken = 0;
+    for (size_t i = 0; i + 1 < t->columns; i++)
+        taken += widths[i] + 2;
+    return t->width_max >= taken + LAST_COLUMN_MIN ? t->width_max - taken : SIZE_MAX;
+}
+
+/* Bytes of text that take at most `width` columns. */
+static size_t length_within(const char *text, size_t width)
+{
+    size_t length = 0;
+    for (; text[length]; length++)
+        if (((unsigned char)text[length] & 0xc0) != 0x80 && width-- == 0)
+            break;
+    return length;
+}
+
 void output_table_write(const struct output_table *t, bool colour, struct str *out)
 {
     size_t widths[OUTPUT_COLUMNS_MAX] = {0};
@@ -118,12 +145,14 @@ void output_table_write(const struct output_table *t, bool colour, struct str *o
         size_t *widest = &widths[i % t->columns];
         *widest = width > *widest ? width : *widest;
     }
+    size_t last_max = last_width(t, widths);
     for (size_t i = 0; i < t->rows * t->columns; i++) {
         const struct output_cell *cell = &t->cells[i];
         const char *text = cell->text ? cell->text : "";
         bool last = i % t->columns == t->columns - 1;
         const char *code = colour ? output_colour_code(cell->colour) : "";
-        str_printf(out, "%s%s%s", code, text, *code ? "\033[0m" : "");
+        size_t length = last ? length_within(text, last_max) : strlen(text);
+        str_printf(out, "%s%.*s%s", code, (int)length, text, *code ? "\033[0m" : "");
         if (last)
             str_append_char(out, '\n');
         else

@@ -42,8 +42,9 @@ struct output_cell {
 struct output_table {
     size_t columns, rows, capacity; /* rows: with the header */
     struct output_cell *cells;
-    size_t next; /* column of the next cell */
-    bool failed; /* memory was out */
+    size_t next;      /* column of the next cell */
+    size_t width_max; /* lines are cut there, in their last column; 0: nowhere */
+    bool failed;      /* memory was out */
 };
 
 /* titles: NULL-ended, at most OUTPUT_COLUMNS_MAX. */
@@ -57,6 +58,8 @@ void output_table_write(const struct output_table *t, bool colour, struct str *o
 /* To standard output. Returns an exit code. */
 int output_table_print(const struct output_table *t);
 
+/* Columns of the terminal that standard output is; 0: it is none, and gets everything. */
+size_t output_terminal_width(void);
 /* Columns that text takes on a terminal, one a code point. */
 size_t output_width(const char *text);
 /* The escape sequence of a colour; "" for OUTPUT_PLAIN. */

@@ -37,6 +37,36 @@ static void test_table(void **state)
     output_table_done(&t);
 }
 
+static void check_cut(size_t width_max, const char *wanted)
+{
+    static const char *const titles[] = {"ID", "NOTE", NULL};
+    struct output_table t;
+    output_table_init(&t, titles);
+    t.width_max = width_max;
+    output_cell(&t, OUTPUT_PLAIN, "1234");
+    output_cell(&t, OUTPUT_FAINT, "größer als größe");
+    struct str out;
+    str_init(&out, TEXT_MAX);
+    output_table_write(&t, false, &out);
+    assert_string_equal(str_text(&out), wanted);
+    str_clear(&out);
+    output_table_write(&t, true, &out);
+    assert_non_null(strstr(str_text(&out), "\033[0m\n"));
+    str_done(&out);
+    output_table_done(&t);
+}
+
+/* Between characters, in the last column, and not where nothing of it would be left. */
+static void test_table_cut(void **state)
+{
+    (void)state;
+    check_cut(0, "ID    NOTE\n1234  größer als größe\n");
+    check_cut(22, "ID    NOTE\n1234  größer als größe\n");
+    check_cut(19, "ID    NOTE\n1234  größer als gr\n");
+    check_cut(20, "ID    NOTE\n1234  größer als grö\n");
+    check_cut(13, "ID    NOTE\n1234  größer als größe\n");
+}
+
 static void check_bar(double fraction, size_t width, bool utf8, const char *wanted)
 {
     struct str out;
@@ -310,10 +340,15 @@ static void test_frame_of_trouble(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),         cmocka_unit_test(test_bar),
-        cmocka_unit_test(test_durations),     cmocka_unit_test(test_run_time),
-        cmocka_unit_test(test_yaml),          cmocka_unit_test(test_frame),
-        cmocka_unit_test(test_frame_of_many), cmocka_unit_test(test_frame_of_trouble),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_table_cut),
+        cmocka_unit_test(test_bar),
+        cmocka_unit_test(test_durations),
+        cmocka_unit_test(test_run_time),
+        cmocka_unit_test(test_yaml),
+        cmocka_unit_test(test_frame),
+        cmocka_unit_test(test_frame_of_many),
+        cmocka_unit_test(test_frame_of_trouble),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

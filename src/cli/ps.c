@@ -110,6 +110,8 @@ static int show(const struct invocation *in, const json_t *all)
     bool wide = output_format(in) == OUTPUT_WIDE;
     struct output_table t;
     output_table_init(&t, wide ? wide_titles : narrow_titles);
+    if (!wide)
+        t.width_max = output_terminal_width(); /* of a note the rest is in describe */
     int64_t now = clock_wall_ms();
     for (size_t i = 0; i < json_array_size(all); i++)
         add_row(&t, json_array_get(all, i), wide, now);

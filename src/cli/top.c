@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -80,10 +79,9 @@ static int show_once(struct client *c)
     struct news news = {0};
     if (fetch(&e, c, CLIENT_RETRY_MS, &news) < 0)
         return client_fail(c, &e);
-    struct winsize size = {0};
     struct top_view view = view_of(&news);
-    bool is_terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-    view.width = is_terminal ? size.ws_col : SIZE_MAX; /* whoever reads a pipe wants it whole */
+    size_t columns = output_terminal_width();
+    view.width = columns ? columns : SIZE_MAX; /* whoever reads a pipe wants it whole */
     view.utf8 = output_has_utf8();
     bool colours = output_has_colour(stdout);
     struct top_sink sink = {.arg = &colours, .put = print_text, .end_line = print_end};

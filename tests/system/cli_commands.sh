@@ -142,6 +142,18 @@ exits 0 "$gpumux" cancel burning mute
 # A frame on a whole screen, then the key that ends it.
 TERM=xterm exits 0 timeout "$deadline_s" script -qec "stty rows 24 cols 120; '$gpumux' top" "$work/screen" <<< q
 grep -q DEVICE "$work/screen" && grep -q SPEED "$work/screen" || fail "top: $(cat -v "$work/screen")"
+# On a terminal a note ends at its edge; in a pipe it is whole.
+large=$("$gpumux" submit --quota 500g --name large -- true 2> /dev/null)
+wait_until "why it waits is known" eval '[ -n "$(field "$large" text)" ]'
+for columns in 80 1000; do
+    NO_COLOR=1 exits 0 timeout "$deadline_s" script -qec "stty cols $columns; '$gpumux' ps --name large" /dev/null < /dev/null
+    ! LC_ALL=C.UTF-8 tr -d '\r' < "$work/out" | grep -E "^.{$((columns + 1))}" || fail "wider than $columns columns"
+    [ $columns = 1000 ] || ! grep -F "$(field "$large" text)" "$work/out" || fail "nothing had to be cut"
+done
+said "$(field "$large" text)"
+exits 0 "$gpumux" ps --name large
+said "$(field "$large" text)\$"
+exits 0 "$gpumux" cancel large
 exits 3 "$gpumux" events 999999
 exits 3 "$gpumux" events -f 999999
 exits 0 "$gpumux" events "$id" -o json
