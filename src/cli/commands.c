@@ -54,6 +54,7 @@ static const struct option ps_options[] = {
 static const struct option describe_options[] = {OUTPUT_OPTION, CONNECTION_OPTIONS, OPTIONS_END};
 static const struct option logs_options[] = {
     {"follow", 'f', NULL, "go on until the attempt has ended", NULL},
+    {"tail", 'n', "N", "the last N lines of what there is", NULL},
     {"attempt", 0, "N", "this attempt's, instead of the last one's", NULL},
     {"timestamps", 't', NULL, "begin every line with its time", NULL},
     {"stdout", 0, NULL, "only what came from standard output", NULL},
@@ -264,7 +265,7 @@ static const struct command commands[] = {
                        "standard error to standard error.",
         .options = logs_options,
         .examples =
-            EXAMPLES({"gpumux logs -f 17", "watch 17 until it ends"},
+            EXAMPLES({"gpumux logs -f -n 20 17", "the last 20 lines of 17, then all until it ends"},
                      {"gpumux logs --attempt 1 --stderr train", "why the first one failed"}),
         .completes = "ids",
         .operands_least = 1,

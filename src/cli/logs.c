@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "cli/client.h"
 #include "cli/follow.h"
+#include "cli/tail.h"
 #include "cli/watching.h"
 #include "model/workload.h"
 
@@ -14,13 +15,19 @@ struct viewer {
     bool timestamps, no_stdout, no_stderr;
     bool queued; /* and nothing was printed, as far as is known */
     char said[WORKLOAD_TEXT_MAX];
+    struct tail tail; /* of --tail */
 };
+
+static bool is_hidden(const struct viewer *v, const struct logline *line)
+{
+    return line->is_stderr ? v->no_stderr : v->no_stdout;
+}
 
 static int print_line(void *arg, const struct logline *line)
 {
     struct viewer *v = arg;
     v->queued = false;
-    if (line->is_stderr ? v->no_stderr : v->no_stdout)
+    if (is_hidden(v, line))
         return 0;
     FILE *to = line->is_stderr ? stderr : stdout;
     if (v->timestamps)
@@ -29,6 +36,31 @@ static int print_line(void *arg, const struct logline *line)
     if (line->is_full || v->timestamps)
         fputc('\n', to);
     return ferror(to) ? -ERR_IO : 0;
+}
+
+static int keep_line(void *arg, const struct logline *line)
+{
+    struct viewer *v = arg;
+    return is_hidden(v, line) ? 0 : tail_keep(&v->tail, line);
+}
+
+/* Of what there is now, the last lines: it is read whole, since the API counts bytes. What waits for
+ * more goes on from there; it also says what went wrong, of what has not begun nothing. */
+static int show_tail(struct error *e, struct follow_output *output, struct viewer *v)
+{
+    bool waits = output->waits, ended = false;
+    output->waits = false;
+    output->on_line = keep_line;
+    int r = 0;
+    while (r == 0 && !ended)
+        r = follow_output_step(e, output, STEP_MS, &ended);
+    output->waits = waits;
+    output->on_line = print_line;
+    if (r < 0 && !waits)
+        return r;
+    r = tail_emit(&v->tail, print_line, v);
+    fflush(stdout);
+    return r < 0 ? error_set(e, ERR_IO, "cannot print") : 0;
 }
 
 /* gpumux ended the stream: is the attempt over, or was it gpumux that went? */
@@ -65,6 +97,20 @@ static int read_attempt(const struct invocation *in, int *ret)
     return COMMAND_OK;
 }
 
+/* *ret: -1 when all lines are wanted. */
+static int read_tail(const struct invocation *in, int *ret)
+{
+    const char *text = option_value(in, "tail");
+    char rest;
+    *ret = -1;
+    if (text && (sscanf(text, "%d%c", ret, &rest) != 1 || *ret < 0 || *ret > TAIL_LINES_MAX)) {
+        fprintf(stderr, "gpumux: logs: --tail takes a number of lines up to %d, not '%s'\n",
+                TAIL_LINES_MAX, text);
+        return COMMAND_USAGE;
+    }
+    return COMMAND_OK;
+}
+
 /* Why there is nothing to print. What goes wrong here the stream of output says, too. */
 static void tell_waiting(struct client *c, const char *path, struct viewer *v)
 {
@@ -77,7 +123,8 @@ static void tell_waiting(struct client *c, const char *path, struct viewer *v)
     json_decref(workload);
 }
 
-static int follow_logs(struct error *e, struct client *c, const char *reference, int attempt)
+static int follow_logs(struct error *e, struct client *c, const char *reference, int attempt,
+                       int tail)
 {
     const struct invocation *in = c->in;
     struct viewer v = {.timestamps = option_given(in, "timestamps"),
@@ -91,7 +138,11 @@ static int follow_logs(struct error *e, struct client *c, const char *reference,
     v.queued = waits;
     struct follow_output output;
     int r = follow_output_init(e, &output, c, reference, attempt, waits, print_line, &v);
-    bool over = false;
+    if (r == 0 && tail >= 0 && (r = tail_init(&v.tail, (size_t)tail)) < 0)
+        error_set(e, ERR_NO_MEMORY, "out of memory");
+    if (r == 0 && tail >= 0)
+        r = show_tail(e, &output, &v);
+    bool over = tail >= 0 && !waits;
     while (r == 0 && !over) {
         bool ended = false;
         r = follow_output_step(e, &output, STEP_MS, &ended);
@@ -103,20 +154,23 @@ static int follow_logs(struct error *e, struct client *c, const char *reference,
             tell_waiting(c, path, &v);
     }
     follow_output_done(&output);
+    tail_done(&v.tail);
     return r;
 }
 
 int logs_command(const struct invocation *in)
 {
-    int attempt;
+    int attempt, tail;
     int status = read_attempt(in, &attempt);
+    if (status == COMMAND_OK)
+        status = read_tail(in, &tail);
     struct client c;
     if (status == COMMAND_OK)
         status = client_init(&c, in);
     if (status != COMMAND_OK)
         return status;
     struct error e = {0};
-    if (follow_logs(&e, &c, in->operands[0], attempt) < 0)
+    if (follow_logs(&e, &c, in->operands[0], attempt, tail) < 0)
         status = client_fail(&c, &e);
     client_done(&c);
     return status;

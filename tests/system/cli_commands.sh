@@ -117,6 +117,21 @@ exits 3 "$gpumux" logs 999999
 [ "$("$gpumux" logs "$id" 2> /dev/null)" = hello ] || fail "logs"
 [ "$("$gpumux" logs --stderr "$id" 2>&1)" = oops ] || fail "logs --stderr"
 grep -qE '^20[0-9-]+T[0-9:.]+Z hello$' <("$gpumux" logs --timestamps --stdout "$id") || fail "timestamps"
+spoken=$("$gpumux" submit -d 0 --name spoken -- sh -c '
+    for i in 1 2 3 4 5; do echo "line $i"; echo "oops $i" >&2; done
+    printf 6; sleep 0.5; printf " six"; until [ -e "$0" ]; do sleep 0.05; done; echo; echo 7' "$work/go")
+has_spoken() { "$gpumux" logs "$spoken" 2> /dev/null | grep -q '6 six'; }
+wait_until "it has spoken" has_spoken
+[ "$("$gpumux" logs -n 2 --stdout spoken)" = $'line 5\n6 six' ] || fail "logs --tail: $("$gpumux" logs -n 2 --stdout spoken)"
+[ -z "$("$gpumux" logs --tail 0 spoken 2>&1)" ] || fail "no lines are some"
+"$gpumux" logs -f -n 2 --stdout spoken > "$work/tail" &
+follower=$!
+wait_until "the tail is there" grep -q '6 six' "$work/tail"
+touch "$work/go"
+wait "$follower"
+[ "$(cat "$work/tail")" = $'line 5\n6 six\n7' ] || fail "the tail, followed: $(cat "$work/tail")"
+[ "$("$gpumux" logs -n 99 --stderr spoken 2>&1 | wc -l)" = 5 ] || fail "more than there are"
+exits 2 "$gpumux" logs --tail few spoken
 exits 0 "$gpumux" nodes
 said 'Tesla T4\|T4'
 node=$("$gpumux" nodes -q)
