@@ -63,7 +63,7 @@ void client_listen(struct client *client);
  * keeps its pages, its slot and the limits it had until the new agent says others. True: it has. */
 bool client_check(struct client *client);
 
-/* At every launch, `count` of which came before. */
+/* At every launch or copy, `count` of which came before. */
 static inline void client_poll(struct client *client, uint64_t count)
 {
     if (__builtin_expect(atomic_load_explicit(&client->limits->messages, memory_order_acquire) !=

@@ -55,7 +55,7 @@ static struct process *begin(enum direction direction, uint64_t bytes, CUstream 
     struct process *p = process_enter();
     if (!process_is_ready(p))
         return p;
-    process_count(p, STATUS_copies_to_device + direction, 1);
+    client_poll(&p->client, process_count(p, STATUS_copies_to_device + direction, 1));
     process_count(p, STATUS_copied_to_device_bytes + direction, bytes);
     if (process_guards_launches(p))
         launch_copy(p, bytes, stream, is_per_thread, direction == TO_DEVICE);

@@ -349,6 +349,26 @@ static void test_a_gate_opens_after_its_maximum(void **state)
     finish(&registrar, "quit");
 }
 
+/* A task that launches nothing hears of a service too, and its large copies wait for it. */
+static void test_a_task_that_only_copies(void **state)
+{
+    struct talker registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "20000", "--linger-us", "0");
+    start_launcher(&task, "task");
+    start_launcher(&service, "service");
+    PARTY_WAIT(ask(&task, "upload 2000000") == 0 &&
+               number_of(&registrar, "task", "neighbours") == 1);
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 0);
+    assert_true(ask(&service, "kernels 1000000 8") >= 0);
+    assert_int_equal(ask(&task, "upload 2000000"), 0);
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 1);
+    assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
+    end_by_kill(&service);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 /* A service that dies busy holds nobody: neither who waits nor who comes. */
 static void test_a_dead_service_is_forgotten(void **state)
 {
@@ -668,6 +688,7 @@ int main(int argc, char **argv)
         TEST(test_every_context_has_the_window),
         TEST(test_a_busy_service_holds_a_task),
         TEST(test_a_gate_opens_after_its_maximum),
+        TEST(test_a_task_that_only_copies),
         TEST(test_a_dead_service_is_forgotten),
         TEST(test_collectives_are_never_held),
         TEST(test_reasons_share_what_a_collective_waits),
