@@ -181,7 +181,7 @@ struct agent {
     struct monitor *monitor; /* NULL: there are no devices */
     struct divide *divide;
     struct registrar *registrar;
-    struct mps *mps;                         /* NULL: this node does without */
+    struct mps *mps;                         /* NULL: this node does without, and always did */
     int register_fd, terms_fd, suspended_fd; /* directories */
     struct event *measure;                   /* what processes hold */
     bool measures_soon;                      /* it is set because somebody died */
@@ -304,6 +304,8 @@ void protect_end(struct run *r);
 /* This agent goes, or the run does: what protects the attempt is left as it is. */
 void protect_forget(struct run *r);
 int protect_ledger_fd(const struct run *r);
+/* Nobody gets MPS any more, but clients that an agent before us started may be there. */
+bool protect_mps_is_off(const struct agent *a);
 /* Of the daemon of a device. False: too long. */
 bool protect_mps_path(const struct agent *a, const char *uuid, char *path, size_t size);
 

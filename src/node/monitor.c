@@ -179,8 +179,8 @@ static void start_self_test(struct monitor *m, int device)
 {
     const struct agent *a = m->agent;
     char mps_path[PATH_MAX];
-    bool has_mps =
-        a->mps && protect_mps_path(a, a->info.devices[device].uuid, mps_path, sizeof mps_path);
+    bool has_mps = !protect_mps_is_off(a) &&
+                   protect_mps_path(a, a->info.devices[device].uuid, mps_path, sizeof mps_path);
     const struct self_test_place place = {.uuid = a->info.devices[device].uuid,
                                           .emulate = a->emulate,
                                           .emulate_libraries = a->emulate_libraries,
@@ -193,7 +193,7 @@ static void hold_mps(struct monitor *m, int device, bool hold)
 {
     struct mps *mps = m->agent->mps;
     const char *uuid = m->agent->info.devices[device].uuid;
-    if (!mps || m->mps_held[device] == hold)
+    if (protect_mps_is_off(m->agent) || m->mps_held[device] == hold)
         return;
     if (hold)
         m->mps_held[device] = mps_use(NULL, mps, uuid) == 0;

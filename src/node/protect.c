@@ -133,10 +133,17 @@ static void on_terminated(void *arg, const char *uuid)
     registrar_go_on(a->registrar, uuid);
 }
 
+bool protect_mps_is_off(const struct agent *a)
+{
+    return !a->mps || str_equal(a->config->mps, "off");
+}
+
+/* Where MPS is off, or its program gone, an agent before us may have left daemons, and clients of theirs. */
 static int open_mps(struct error *e, struct agent *a)
 {
     char directory[PATH_MAX];
-    if (!a->mps_control || str_equal(a->config->mps, "off"))
+    bool is_off = str_equal(a->config->mps, "off");
+    if (!a->mps_control || (is_off && faccessat(a->directory_fd, "mps", F_OK, 0) < 0))
         return 0;
     if (snprintf(directory, sizeof directory, "%s/mps", a->directory) >= (int)sizeof directory ||
         (mkdirat(a->directory_fd, "mps", 0711) < 0 && errno != EEXIST))
@@ -205,10 +212,29 @@ bool protect_doubts(struct run *r, const struct attempt_report *exit)
            !mps_is_well_since(r->agent->mps, ward_terms(r->ward)->devices[0], r->doubt_ms);
 }
 
+/* Without its program a daemon cannot be asked for anything: it is killed when nobody has it any more. */
+static void kill_unused_mps(struct agent *a)
+{
+    for (int i = 0; i < a->info.device_count; i++) {
+        const char *uuid = a->info.devices[i].uuid;
+        struct mps_control control = {0};
+        bool is_used = false;
+        list_for_each (it, &a->runs) {
+            const struct run *r = list_entry(it, struct run, link);
+            is_used = is_used || (r->ward && ward_terms(r->ward)->has_mps &&
+                                  str_equal(ward_terms(r->ward)->devices[0], uuid));
+        }
+        if (!is_used && protect_mps_path(a, uuid, control.directory, sizeof control.directory))
+            mps_control_kill(&control);
+    }
+}
+
 void protect_start(struct agent *a)
 {
     if (a->mps)
         mps_sweep(a->mps, a->info.devices, a->info.device_count);
+    else
+        kill_unused_mps(a);
 }
 
 /* ---- ending ---- */
@@ -473,12 +499,15 @@ void protect_forget(struct run *r)
 
 void protect_end(struct run *r)
 {
+    bool had_mps = r->ward && ward_terms(r->ward)->has_mps;
     if (r->uses_mps)
         mps_release(r->agent->mps, ward_terms(r->ward)->devices[0]);
     r->uses_mps = false;
     protect_forget(r);
     unlinkat(r->agent->register_fd, r->name, 0); /* of one that had ended before us, too */
     unlinkat(r->agent->terms_fd, r->name, 0);
+    if (had_mps && !r->agent->mps)
+        kill_unused_mps(r->agent);
 }
 
 int protect_ledger_fd(const struct run *r)

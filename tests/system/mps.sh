@@ -100,6 +100,58 @@ ends "$first" cancelled
 stop
 alive "$pid" && fail "left behind"
 
+echo "-- turned off: clients that are there are looked after, and then it ends"
+mps_is() { [ "$(device "$(device_of "$1")" mps)" = "$2" ]; }
+device_of() { api GET /v1/nodes "nodes[0].devices[uuid=$(field "$1" 'devices[0]')].index"; }
+# A client that runs, and its daemon.
+client_runs() {
+    first=$(submit "$(gpus '{}')")
+    wait_field "$first" state running
+    follow "$first"
+    wait_until "it is a client" eval '[ "$(clients | wc -l)" = 1 ]'
+    pid=$(daemon_of "$part")
+}
+up
+client_runs
+stop
+up --set mps=off
+wait_until "it is watched" mps_is "$first" ready
+at_attempt "$first" 1 && alive "$pid" || fail "it did not run on: $(show "$first")"
+second=$(submit "$(gpus '{}')")
+wait_until "who comes now does without" eval '[[ $(field "$second" enforcement) == *"MPS is off on this node"* ]]'
+kill -KILL "$pid"
+wait_until "that it is lost is known" eval '[ "$(field "$first" attempt)" = 2 ] && has "$first" failures 0'
+for index in 0 1; do wait_until "device $index is well" eval '[ "$(device $index state)" = healthy ]'; done
+for id in "$first" "$second"; do
+    cancel "$id"
+    ends "$id" cancelled
+done
+wait_until "none is left" eval '! alive "$(daemon_of "$part")"'
+stop
+
+echo "-- its program is no more: the same, as far as that goes"
+mkdir -p "$work/lean/bin" "$work/lean/lib/gpumux/emu"
+cp "$gpumux" "$work/lean/bin/gpumux"
+cp "$GPUMUX_BUILD"/emu/lib*.so.1 "$work/lean/lib/gpumux/emu"
+lean() { local gpumux=$work/lean/bin/gpumux; up; }
+up
+client_runs
+stop
+lean
+has "$first" state running && alive "$pid" || fail "it did not run on: $(show "$first")"
+cancel "$first"
+ends "$first" cancelled
+wait_until "it has ended" eval '! alive "$pid"'
+stop
+up
+client_runs
+cancel "$first"
+ends "$first" cancelled
+crash # before it ends by itself
+lean
+wait_until "it has ended" eval '! alive "$pid"'
+stop
+
 echo "-- without a program that starts it: in turns, and it says so, also to who comes later"
 in_turns() { [[ $(field "$1" enforcement) == *"share by the rate of its launches: time-sliced"* ]]; }
 # count_of TEXT: how many events say so by now; MPS may have been lost above.
@@ -124,7 +176,6 @@ up --set mps_control=/bin/false
 in_turns "$first" || fail "$(show "$first")"
 its_burn() { local pid; for pid in $(our_burns); do grep -qszxF "GPUMUX_WORKLOAD_ID=$1" "/proc/$pid/environ" && echo "$pid"; done; }
 faults() { GPUMUX_EMU=$state/emu/devices "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$(device_of "$1")" illegal-address "$(its_burn "$1" | head -n 1)"; }
-device_of() { api GET /v1/nodes "nodes[0].devices[uuid=$(field "$1" 'devices[0]')].index"; }
 wait_until "the first faults" faults "$first"
 wait_until "it is tried again" at_attempt "$first" 2
 has "$second" state running && has "$second" attempt 1 || fail "its neighbour was ended: $(show "$second")"
