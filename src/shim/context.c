@@ -199,6 +199,15 @@ CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
     return r;
 }
 
+/* The one behind a green context, which nobody need retain. */
+static void note_primary(struct process *p, CUdevice device, int index)
+{
+    CUcontext primary = NULL;
+    CUresult r = p->calls.real.cuDevicePrimaryCtxRetain(&primary, device);
+    if (end_retaining(p, r, &primary, index) == CUDA_SUCCESS)
+        (void)p->calls.real.cuDevicePrimaryCtxRelease_v2(device);
+}
+
 CUresult hook_cuGreenCtxCreate(CUgreenCtx *ret_context, CUdevResourceDesc resources,
                                CUdevice device, unsigned flags)
 {
@@ -215,6 +224,8 @@ CUresult hook_cuGreenCtxCreate(CUgreenCtx *ret_context, CUdevResourceDesc resour
     do
         r = p->calls.real.cuGreenCtxCreate(ret_context, resources, device, flags);
     while (is_to_be_tried_again(r, &begun_ns));
+    if (r == CUDA_SUCCESS)
+        note_primary(p, device, index);
     end_making(p, index, r == CUDA_SUCCESS);
     return r;
 }
@@ -290,22 +301,31 @@ DESTROYING(cuCtxDestroy)
 DESTROYING(cuCtxDestroy_v2)
 DESTROYING(cuCtxDetach)
 
+static CUcontext primary_of(struct process *p, int index)
+{
+    return index >= 0 ? atomic_load(&p->contexts.primaries[index]) : NULL;
+}
+
 /* The last release ends it, and so does a reset; with any other it lives on, and its work has to be waited for. */
+static void finish_primary(struct process *p, CUdevice device, int index,
+                           const struct ending *ending)
+{
+    bool has_ended = !is_primary_there(p, device);
+    finish_end(p, ending, has_ended);
+    CUcontext context =
+        has_ended && index >= 0 ? atomic_exchange(&p->contexts.primaries[index], NULL) : NULL;
+    if (context)
+        forget(p, context, index);
+}
+
 static CUresult end_primary(struct process *p, CUdevice device, CUresult (*call)(CUdevice))
 {
     if (!process_is_ready(p) || !is_primary_there(p, device))
         return call(device);
     int index = devices_index(p, device);
-    CUcontext context = index >= 0 ? atomic_load(&p->contexts.primaries[index]) : NULL;
-    const struct ending ending = begin_end(p, context);
+    const struct ending ending = begin_end(p, primary_of(p, index));
     CUresult r = call(device);
-    bool has_ended = !is_primary_there(p, device);
-    finish_end(p, &ending, has_ended);
-    if (!has_ended)
-        return r;
-    context = index >= 0 ? atomic_exchange(&p->contexts.primaries[index], NULL) : NULL;
-    if (context)
-        forget(p, context, index);
+    finish_primary(p, device, index, &ending);
     return r;
 }
 
@@ -320,13 +340,34 @@ RELEASING(cuDevicePrimaryCtxRelease_v2)
 RELEASING(cuDevicePrimaryCtxReset)
 RELEASING(cuDevicePrimaryCtxReset_v2)
 
+static bool find_device(struct process *p, CUcontext context, CUdevice *ret_device)
+{
+    const struct real_calls *real = &p->calls.real;
+    CUcontext popped;
+    if (real->cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
+        return false;
+    CUresult r = real->cuCtxGetDevice(ret_device);
+    (void)real->cuCtxPopCurrent_v2(&popped);
+    return r == CUDA_SUCCESS;
+}
+
 /* Its context has another handle than it, and the primary one may end with it. */
-CUresult hook_cuGreenCtxDestroy(CUgreenCtx context)
+CUresult hook_cuGreenCtxDestroy(CUgreenCtx green)
 {
     struct process *p = process_enter();
-    if (process_is_ready(p)) {
-        exit_hold(p);
-        (void)busy_forget(&p->busy, NULL);
-    }
-    return p->calls.real.cuGreenCtxDestroy(context);
+    CUcontext context = NULL;
+    CUdevice device;
+    if (!process_is_ready(p))
+        return p->calls.real.cuGreenCtxDestroy(green);
+    exit_hold(p);
+    if (p->calls.real.cuCtxFromGreenCtx(&context, green) != CUDA_SUCCESS ||
+        !find_device(p, context, &device))
+        return p->calls.real.cuGreenCtxDestroy(green);
+    int index = devices_index(p, device);
+    const struct ending ending = begin_end(p, context);
+    const struct ending primary = begin_end(p, primary_of(p, index));
+    CUresult r = p->calls.real.cuGreenCtxDestroy(green);
+    finish_end(p, &ending, r == CUDA_SUCCESS);
+    finish_primary(p, device, index, &primary);
+    return r;
 }

@@ -1,8 +1,8 @@
 #!/bin/bash
-# hosts.sh HOST LINKED MEMORY_CALLS WORK_CALLS EARLY: programs of every kind with the shim preloaded, on an emulated
-# device.
+# hosts.sh HOST LINKED MEMORY_CALLS WORK_CALLS EARLY GREEN GREEN_DRIVER: programs of every kind with the shim preloaded, on an
+# emulated device; one with the driver in the folder GREEN_DRIVER.
 set -u
-host=$1 linked=$2 memory_calls=$3 work_calls=$4 early=$5
+host=$1 linked=$2 memory_calls=$3 work_calls=$4 early=$5 green=$6 green_driver=$7
 ptx=$GPUMUX_SOURCE/workloads/burn.ptx
 shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
 dir=$(mktemp -d)
@@ -91,6 +91,13 @@ expect linked 0 "${shimmed[@]}" LD_BIND_NOW=1 GPUMUX_QUOTA_BYTES=$quota "$linked
 says "linked, bound at start" "0 2 0"
 expect linked 0 "${shimmed[@]}" GPUMUX_DISABLE=1 GPUMUX_QUOTA_BYTES=$quota "$linked"
 says "linked, disabled" "0 0 0"
+
+# A green context ends alone, or with the primary one that it made: what lives on is waited for at the exit, twice.
+with_green=("${shimmed[@]}" LD_LIBRARY_PATH="$green_driver" GPUMUX_QUOTA_BYTES=$(((600 + 500) << 20)))
+expect "a green context beside the primary one" 0 "${with_green[@]}" "$green" beside
+says "a green context beside the primary one" $'primary is waited for\nprimary is waited for'
+expect "a primary context behind a green one" 0 "${with_green[@]}" "$green" behind
+says "a primary context behind a green one" ""
 
 # It says a line only when it is asked to, and nowhere but on standard error.
 checks=$((checks + 1))

@@ -1,0 +1,91 @@
+/*
+ * Launches into a green context and beside it, with the driver of green_driver.c; what the driver says is what is looked at.
+ * green_program beside: the green context ends, the primary one has work. green_program behind: the primary one ends with the
+ * green one, which made it, and what was held there with it; a quota of two contexts and a little is left.
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MIB = 1 << 20 };
+
+static struct driver {
+    int (*cuInit)(unsigned);
+    int (*cuDevicePrimaryCtxRetain)(void **, int);
+    int (*cuDevicePrimaryCtxRelease_v2)(int);
+    int (*cuGreenCtxCreate)(void **, void *, int, unsigned);
+    int (*cuGreenCtxDestroy)(void *);
+    int (*cuCtxFromGreenCtx)(void **, void *);
+    int (*cuCtxSetCurrent)(void *);
+    int (*cuMemAlloc_v2)(uint64_t *, size_t);
+    int (*cuLaunchKernel)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                          unsigned, void *, void **, void **);
+} driver;
+
+static int failures;
+
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                         \
+            failures++;                                                                            \
+        }                                                                                          \
+    } while (0)
+
+static void launch_in(void *context)
+{
+    EXPECT(driver.cuCtxSetCurrent(context) == 0);
+    EXPECT(driver.cuLaunchKernel(&driver, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) == 0);
+}
+
+static void end_beside(void)
+{
+    void *green = NULL, *own = NULL, *primary = NULL;
+    EXPECT(driver.cuDevicePrimaryCtxRetain(&primary, 0) == 0);
+    EXPECT(driver.cuGreenCtxCreate(&green, &driver, 0, 0) == 0);
+    EXPECT(driver.cuCtxFromGreenCtx(&own, green) == 0);
+    launch_in(own);
+    launch_in(primary);
+    EXPECT(driver.cuGreenCtxDestroy(green) == 0);
+}
+
+static void end_behind(void)
+{
+    void *green = NULL, *primary = NULL;
+    uint64_t memory = 0;
+    for (int i = 0; i < 3; i++) {
+        EXPECT(driver.cuGreenCtxCreate(&green, &driver, 0, 0) == 0);
+        if (i < 2) {
+            EXPECT(driver.cuDevicePrimaryCtxRetain(&primary, 0) == 0);
+            launch_in(primary);
+            EXPECT(driver.cuMemAlloc_v2(&memory, (size_t)400 * MIB) == 0);
+            EXPECT(driver.cuDevicePrimaryCtxRelease_v2(0) == 0);
+        }
+        EXPECT(driver.cuGreenCtxDestroy(green) == 0);
+    }
+    EXPECT(driver.cuGreenCtxCreate(&green, &driver, 0, 0) == 0);
+}
+
+#define FIND(name) *(void **)&driver.name = dlsym(library, #name)
+
+int main(int argc, char **argv)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    FIND(cuInit);
+    FIND(cuDevicePrimaryCtxRetain);
+    FIND(cuDevicePrimaryCtxRelease_v2);
+    FIND(cuGreenCtxCreate);
+    FIND(cuGreenCtxDestroy);
+    FIND(cuCtxFromGreenCtx);
+    FIND(cuCtxSetCurrent);
+    FIND(cuMemAlloc_v2);
+    FIND(cuLaunchKernel);
+    EXPECT(driver.cuInit(0) == 0);
+    if (argc == 2 && strcmp(argv[1], "beside") == 0)
+        end_beside();
+    else
+        end_behind();
+    fflush(stdout);
+    return failures != 0;
+}
