@@ -1,13 +1,13 @@
 /*
  * Copies, by direction. A copy to the device is the first thing that a service does for a request, so it begins
  * a mark; before any other its marks are put, for it may tell the program that work is done. A task's large
- * copies wait at the gate.
+ * copies wait at the gate, and so do its large fills, which are not counted.
  *
  * COPY_NAME is what the copy does: direction, bytes, stream, in terms of its parameters a, b, c…
  */
 #include "shim/process.h"
 
-enum direction { TO_DEVICE, TO_HOST, ON_DEVICE, OTHER };
+enum direction { TO_DEVICE, TO_HOST, ON_DEVICE, OTHER, FILL };
 
 enum { MEMORY_TYPE_HOST = 1, MEMORY_TYPE_UNIFIED = 4 };
 
@@ -22,6 +22,9 @@ static enum direction direction_of(int from, int to)
 #define BYTES_2D(copy) ((copy) ? (uint64_t)(copy)->WidthInBytes * (copy)->Height : 0)
 #define BYTES_3D(copy) (BYTES_2D(copy) * ((copy) ? (copy)->Depth : 0))
 
+/* Of a fill: what one element has, and how many there are. */
+#define BYTES_OF(size, width, height) ((uint64_t)(size) * (width) * (height))
+
 #define COPY_cuMemcpy             OTHER, c, NULL
 #define COPY_cuMemcpyAsync        OTHER, c, d
 #define COPY_cuMemcpy2D           SHAPE(a), BYTES_2D(a), NULL
@@ -30,8 +33,8 @@ static enum direction direction_of(int from, int to)
 #define COPY_cuMemcpy3D           SHAPE(a), BYTES_3D(a), NULL
 #define COPY_cuMemcpy3DAsync      SHAPE(a), BYTES_3D(a), b
 #define COPY_cuMemcpy3DBatchAsync OTHER, 0, NULL
-#define COPY_cuMemcpy3DPeer       ON_DEVICE, 0, NULL
-#define COPY_cuMemcpy3DPeerAsync  ON_DEVICE, 0, b
+#define COPY_cuMemcpy3DPeer       ON_DEVICE, BYTES_3D(a), NULL
+#define COPY_cuMemcpy3DPeerAsync  ON_DEVICE, BYTES_3D(a), b
 #define COPY_cuMemcpyAtoA         ON_DEVICE, e, NULL
 #define COPY_cuMemcpyAtoD         ON_DEVICE, d, NULL
 #define COPY_cuMemcpyAtoH         TO_HOST, d, NULL
@@ -48,6 +51,36 @@ static enum direction direction_of(int from, int to)
 #define COPY_cuMemcpyHtoDAsync    TO_DEVICE, c, d
 #define COPY_cuMemcpyPeer         ON_DEVICE, e, NULL
 #define COPY_cuMemcpyPeerAsync    ON_DEVICE, e, f
+#define COPY_cuMemsetD8           FILL, BYTES_OF(1, c, 1), NULL
+#define COPY_cuMemsetD8Async      FILL, BYTES_OF(1, c, 1), d
+#define COPY_cuMemsetD16          FILL, BYTES_OF(2, c, 1), NULL
+#define COPY_cuMemsetD16Async     FILL, BYTES_OF(2, c, 1), d
+#define COPY_cuMemsetD32          FILL, BYTES_OF(4, c, 1), NULL
+#define COPY_cuMemsetD32Async     FILL, BYTES_OF(4, c, 1), d
+#define COPY_cuMemsetD2D8         FILL, BYTES_OF(1, d, e), NULL
+#define COPY_cuMemsetD2D8Async    FILL, BYTES_OF(1, d, e), f
+#define COPY_cuMemsetD2D16        FILL, BYTES_OF(2, d, e), NULL
+#define COPY_cuMemsetD2D16Async   FILL, BYTES_OF(2, d, e), f
+#define COPY_cuMemsetD2D32        FILL, BYTES_OF(4, d, e), NULL
+#define COPY_cuMemsetD2D32Async   FILL, BYTES_OF(4, d, e), f
+
+/* A fill tells the program nothing: a service's marks need not be before it. */
+static void begin_fill(struct process *p, uint64_t bytes, CUstream stream, bool is_per_thread)
+{
+    client_poll(&p->client, 1);
+    if (bytes >= LAUNCH_COPY_BYTES_MIN && process_guards_launches(p) &&
+        !atomic_load_explicit(&p->launch->is_service, memory_order_relaxed))
+        launch_copy(p, bytes, stream, is_per_thread, false);
+}
+
+static void begin_copy(struct process *p, enum direction direction, uint64_t bytes, CUstream stream,
+                       bool is_per_thread)
+{
+    client_poll(&p->client, process_count(p, STATUS_copies_to_device + direction, 1));
+    process_count(p, STATUS_copied_to_device_bytes + direction, bytes);
+    if (process_guards_launches(p))
+        launch_copy(p, bytes, stream, is_per_thread, direction == TO_DEVICE);
+}
 
 static struct process *begin(enum direction direction, uint64_t bytes, CUstream stream,
                              bool is_per_thread)
@@ -55,10 +88,10 @@ static struct process *begin(enum direction direction, uint64_t bytes, CUstream 
     struct process *p = process_enter();
     if (!process_is_ready(p))
         return p;
-    client_poll(&p->client, process_count(p, STATUS_copies_to_device + direction, 1));
-    process_count(p, STATUS_copied_to_device_bytes + direction, bytes);
-    if (process_guards_launches(p))
-        launch_copy(p, bytes, stream, is_per_thread, direction == TO_DEVICE);
+    if (direction == FILL)
+        begin_fill(p, bytes, stream, is_per_thread);
+    else
+        begin_copy(p, direction, bytes, stream, is_per_thread);
     exit_hold(p);
     return p;
 }

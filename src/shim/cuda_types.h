@@ -57,7 +57,6 @@ typedef struct CUlaunchAttribute_st CUlaunchAttribute;
 typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
 typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st CUDA_GRAPH_INSTANTIATE_PARAMS;
 typedef struct CUDA_MEMCPY3D_BATCH_OP_st CUDA_MEMCPY3D_BATCH_OP;
-typedef struct CUDA_MEMCPY3D_PEER_st CUDA_MEMCPY3D_PEER;
 
 typedef struct {
     char bytes[16];
@@ -172,6 +171,8 @@ typedef struct {
     size_t dstPitch, dstHeight;
     size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
+
+typedef CUDA_MEMCPY3D CUDA_MEMCPY3D_PEER; /* with contexts in what is reserved */
 
 typedef struct {
     CUmemPoolProps poolProps;

@@ -349,7 +349,7 @@ static void test_a_gate_opens_after_its_maximum(void **state)
     finish(&registrar, "quit");
 }
 
-/* A task that launches nothing hears of a service too, and its large copies wait for it. */
+/* A task that launches nothing hears of a service too; its large copies and fills wait for it. */
 static void test_a_task_that_only_copies(void **state)
 {
     struct talker registrar, service, task;
@@ -360,10 +360,24 @@ static void test_a_task_that_only_copies(void **state)
     PARTY_WAIT(ask(&task, "upload 2000000") == 0 &&
                number_of(&registrar, "task", "neighbours") == 1);
     assert_int_equal(number_of(&registrar, "task", "holds_gate"), 0);
-    assert_true(ask(&service, "kernels 1000000 8") >= 0);
+    /* One alone has no mark behind it: the service is busy for as long as it does not wait. */
+    assert_true(ask(&service, "kernels 100 1") >= 0);
     assert_int_equal(ask(&task, "upload 2000000"), 0);
     assert_int_equal(number_of(&registrar, "task", "holds_gate"), 1);
     assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
+    /* What fills memory waits as well, if it is much. */
+    uint64_t copies = number_of(&registrar, "task", "copies_on_device");
+    assert_int_equal(ask(&service, "stream 1"), 0);
+    assert_true(ask(&service, "kernels 100 1") >= 0);
+    assert_int_equal(ask(&task, "fill-memory 1000000"), 0);
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 1);
+    assert_int_equal(ask(&task, "fill-memory 2000000"), 0);
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 2);
+    assert_int_equal(ask(&service, "stream 2"), 0);
+    assert_true(ask(&service, "kernels 100 1") >= 0);
+    assert_int_equal(ask(&task, "fill-rows 4000 500"), 0);
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 3);
+    assert_int_equal(number_of(&registrar, "task", "copies_on_device"), copies);
     end_by_kill(&service);
     assert_int_equal(finish(&task, "end"), 0);
     finish(&registrar, "quit");

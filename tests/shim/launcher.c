@@ -41,6 +41,8 @@
     CALL(cuGraphExecDestroy, (void *))                                                             \
     CALL(cuMemAlloc_v2, (uint64_t *, size_t))                                                      \
     CALL(cuMemcpyHtoD_v2, (uint64_t, const void *, size_t))                                        \
+    CALL(cuMemsetD16_v2, (uint64_t, unsigned short, size_t))                                       \
+    CALL(cuMemsetD2D32Async, (uint64_t, size_t, unsigned, size_t, size_t, void *))                 \
     CALL(cuMemcpyHtoD_v2_ptds, (uint64_t, const void *, size_t))                                   \
     CALL(cuMemcpyDtoH_v2, (void *, uint64_t, size_t))                                              \
     CALL(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,      \
@@ -453,6 +455,10 @@ static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, co
         return l->cuCtxSynchronize();
     if (strcmp(word, "upload") == 0)
         return l->cuMemcpyHtoD_v2(l->memory, l->host, a);
+    if (strcmp(word, "fill-memory") == 0)
+        return l->cuMemsetD16_v2(l->memory, 7, a / 2);
+    if (strcmp(word, "fill-rows") == 0)
+        return l->cuMemsetD2D32Async(l->memory, a, 7, a / 4, b, l->streams[l->stream]);
     if (strcmp(word, "load") == 0)
         return upload_by_a_loader(l, a);
     if (strcmp(word, "download") == 0)

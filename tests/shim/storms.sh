@@ -72,6 +72,9 @@ for direction in to_device to_host on_device other; do
     [ "$(sum copies_$direction)" = "$(number copies_$direction)" ] \
         || fail "$(sum copies_$direction) copies $direction were counted, $(number copies_$direction) made"
 done
+# Each of 4 KiB, whatever its shape.
+[ "$(sum copied_on_device_bytes)" = $((4096 * $(number copies_on_device))) ] \
+    || fail "$(sum copied_on_device_bytes) bytes in $(number copies_on_device) copies on the device were counted"
 
 # Who never uses the device has no thread, no descriptor and no socket of the shim's, and nobody knows of it.
 with_agent -- "$storm" idle "$ptx"
