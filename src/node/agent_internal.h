@@ -61,7 +61,7 @@ struct letter {
     struct control_command command;
     char *data;         /* of an input; owned */
     uint64_t taken;     /* of an input: up to where the supervisor has it */
-    int64_t give_up_ms; /* of an input that the task does not read */
+    int64_t give_up_ms; /* on an input that the task does not read, and on the socket for an end */
 };
 
 struct mailbox {
@@ -71,6 +71,8 @@ struct mailbox {
     struct list letters;
     size_t count;
     bool waiting; /* the first letter was sent and not answered yet */
+    bool heard;   /* something, on this connection */
+    bool was_cut; /* just now: the next connection is not made at once */
 };
 
 /* A supervisor that is started when its device's MPS daemon is ready, or cannot be. */
@@ -217,6 +219,8 @@ bool run_failed_unseen(struct run *r);
 /* It ended without a word of its own: writes the exit record for it. */
 void run_bury(struct run *r, enum failure_reason failure, int signal, bool never_ran,
               const char *text);
+/* SIGTERM to its supervisor, which then ends it. */
+void run_terminate(struct run *r);
 void run_report(struct run *r);
 bool run_is_alive(const struct run *r);
 /* Is this process, seen from here, one of the attempt's? */
@@ -245,8 +249,10 @@ int adopt_all(struct error *e, struct agent *a);
 void mailbox_init(struct mailbox *m);
 void mailbox_close(struct run *r); /* the connection; letters stay */
 void mailbox_done(struct run *r);  /* letters are answered: it has ended */
-/* Connects if it is not and the supervisor answers. */
+/* Connects if the supervisor answers, and has not hung up just now. */
 bool mailbox_connect(struct run *r);
+/* A word to end it that nobody takes goes by a signal, in time; whenever there may be such a one. */
+void mailbox_insist(struct run *r);
 /* Data is copied. -ERR_BUSY when there are too many. */
 int mailbox_post(struct run *r, uint64_t request, const struct control_command *command);
 

@@ -7,10 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "base/rng.h"
+#include "node/agent_internal.h"
 #include "node/attempt_file.h"
 #include "node/cgroup.h"
 #include "base/durable.h"
@@ -211,6 +214,52 @@ static void test_adoption(void **state)
     read_output(f, 1, text, sizeof text);
     assert_non_null(strstr(text, "stdout F up\n"));
     assert_non_null(strstr(text, "stdout F on\n"));
+}
+
+/* A task that puts a socket of its own in its supervisor's place: there everybody is cut off at once. Writes how many
+ * there were to the file. */
+static int replace_socket(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *control = getenv("GPUMUX_CONTROL");
+    if (!control || !str_copy(address.sun_path, sizeof address.sun_path, control))
+        return 1;
+    int listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (unlink(control) < 0 || bind(listen_fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+        listen(listen_fd, 1) < 0)
+        return 1;
+    for (int taken = 0;; taken++) {
+        char text[16];
+        int length = snprintf(text, sizeof text, "%d\n", taken);
+        if (pwrite(file, text, (size_t)length, 0) != length)
+            return 1;
+        close(accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC));
+    }
+}
+
+static long taken_so_far(const struct fixture *f)
+{
+    char text[256];
+    return read_file(f, "taken", text) ? strtol(text, NULL, 10) : -1;
+}
+
+static void test_a_task_that_keeps_its_supervisor_out_of_reach(void **state)
+{
+    enum { SOME = MAILBOX_LETTERS_MAX + 1, MOST_A_SECOND = 20, MOST_AT_FIRST = 20 };
+    struct fixture *f = *state;
+    start_agent(f);
+    grant(f, 1, "exec /proc/$PPID/exe replace $TOP/taken", "");
+    wait_phase(f, 1, ATTEMPT_RUNNING);
+    wait_until(taken_so_far(f) == 0);
+    kill_agent(f);
+    int64_t since_ms = clock_boot_ms();
+    start_agent(f);
+    wait_until(taken_so_far(f) >= SOME);
+    send_order(f, NODEMSG_STOP, 1, 30000);
+    assert_int_equal(wait_phase(f, 1, ATTEMPT_EXITED)->signal, SIGTERM);
+    int64_t most = MOST_AT_FIRST + (clock_boot_ms() - since_ms) * MOST_A_SECOND / 1000;
+    assert_true(taken_so_far(f) <= most);
 }
 
 /* A killed supervisor: its task dies, what the task left behind dies, the attempt has failed. */
@@ -599,6 +648,8 @@ int main(int argc, char **argv)
     int status;
     if (fixture_main(argc, argv, &status))
         return status;
+    if (argc == 3 && strcmp(argv[1], "replace") == 0)
+        return replace_socket(argv[2]);
 #define CASE(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         CASE(test_whole_way),
@@ -607,6 +658,7 @@ int main(int argc, char **argv)
         CASE(test_old_orders_are_dropped),
         CASE(test_refusals),
         CASE(test_adoption),
+        CASE(test_a_task_that_keeps_its_supervisor_out_of_reach),
         CASE(test_killed_supervisor),
         CASE(test_killed_supervisor_and_agent),
         CASE(test_killed_supervisor_in_cgroup),

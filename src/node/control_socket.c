@@ -11,6 +11,7 @@
 
 #include "base/str.h"
 #include "model/workload.h"
+#include "node/process.h"
 
 enum { HEAD_MAX = 64, SIGNAL_MAX = 64 };
 
@@ -184,11 +185,9 @@ int control_socket_listen(struct error *e, int directory_fd, struct control_sock
             close(fd);
         return error_set_errno(e, ERR_IO, failed, "%s cannot be made", CONTROL_SOCKET_NAME);
     }
-    ret->listen_fd = fd;
-    for (int i = 0; i < CONTROL_PEERS_MAX; i++) {
+    *ret = (struct control_socket){.listen_fd = fd};
+    for (int i = 0; i < CONTROL_PEERS_MAX; i++)
         ret->peers[i] = -1;
-        ret->watches[i] = false;
-    }
     return 0;
 }
 
@@ -207,17 +206,46 @@ void control_socket_done(struct control_socket *c)
     close(c->listen_fd);
 }
 
-void control_socket_accept(struct control_socket *c)
+/* One that has ended is the task's, who would else leave connections that nobody may replace. */
+static bool comes_from_outside(int fd)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
+           process_start(peer.pid) != 0 && !process_descends(peer.pid, getpid());
+}
+
+/* -1: there is none. */
+static int make_room(struct control_socket *c, bool is_outsider)
+{
+    int oldest = -1;
+    for (int i = 0; i < CONTROL_PEERS_MAX; i++) {
+        if (c->peers[i] < 0)
+            return i;
+        if (!c->is_outsider[i] && (oldest < 0 || c->arrivals[i] < c->arrivals[oldest]))
+            oldest = i;
+    }
+    if (!is_outsider || oldest < 0)
+        return -1;
+    drop_peer(c, oldest);
+    return oldest;
+}
+
+bool control_socket_accept(struct control_socket *c)
 {
     int fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
-        return;
-    for (int i = 0; i < CONTROL_PEERS_MAX; i++)
-        if (c->peers[i] < 0) {
-            c->peers[i] = fd;
-            return;
-        }
-    close(fd);
+        return errno == EAGAIN || errno == EINTR;
+    bool is_outsider = comes_from_outside(fd);
+    int peer = make_room(c, is_outsider);
+    if (peer < 0) {
+        close(fd);
+        return true;
+    }
+    c->peers[peer] = fd;
+    c->is_outsider[peer] = is_outsider;
+    c->arrivals[peer] = ++c->arrival_last;
+    return true;
 }
 
 int control_socket_receive(struct control_socket *c, int peer, char packet[CONTROL_PACKET_MAX + 1])

@@ -85,12 +85,15 @@ struct control_socket {
     int listen_fd;
     int peers[CONTROL_PEERS_MAX];
     bool watches[CONTROL_PEERS_MAX];
+    bool is_outsider[CONTROL_PEERS_MAX]; /* no process of the task */
+    uint64_t arrivals[CONTROL_PEERS_MAX], arrival_last;
 };
 
 int control_socket_listen(struct error *e, int directory_fd, struct control_socket *ret);
 void control_socket_done(struct control_socket *c);
-/* One more peer; those past the limit are turned away. */
-void control_socket_accept(struct control_socket *c);
+/* One more peer; those past the limit are turned away. Whoever comes from outside, as the agent does, then takes the
+ * place of the task's oldest. False: it waits, as there is no descriptor, or no memory, for it now. */
+bool control_socket_accept(struct control_socket *c);
 /* The next packet of a peer; 0: none now, -1: it is gone and its slot free. */
 int control_socket_receive(struct control_socket *c, int peer, char packet[CONTROL_PACKET_MAX + 1]);
 /* Never blocks; a peer that does not read loses its replies. */

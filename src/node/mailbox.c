@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "node/agent_internal.h"
 
-enum { INPUT_AGAIN_MS = 20, INPUT_PATIENCE_MS = 5000 };
+enum { INPUT_AGAIN_MS = 20, PATIENCE_MS = 5000 };
 
 void mailbox_init(struct mailbox *m)
 {
@@ -35,9 +35,15 @@ static void finish_letter(struct run *r, struct letter *l, int result, const cha
     drop_letter(&r->mailbox, l);
 }
 
+/* The letters stay, but for those that are about the connection. */
 void mailbox_close(struct run *r)
 {
     struct mailbox *m = &r->mailbox;
+    list_for_each_safe (it, &m->letters) {
+        struct letter *l = list_entry(it, struct letter, link);
+        if (l->command.kind == CONTROL_WATCH)
+            drop_letter(m, l);
+    }
     if (m->readable)
         event_free(m->readable);
     if (m->again)
@@ -46,7 +52,7 @@ void mailbox_close(struct run *r)
         close(m->fd);
     m->readable = m->again = NULL;
     m->fd = -1;
-    m->waiting = false;
+    m->waiting = m->heard = false;
 }
 
 void mailbox_done(struct run *r)
@@ -105,7 +111,7 @@ static void input_taken(struct run *r, struct letter *l, uint64_t taken)
     }
     if (progress) {
         l->taken = taken < l->command.offset ? l->command.offset : taken;
-        l->give_up_ms = now_ms + INPUT_PATIENCE_MS;
+        l->give_up_ms = now_ms + PATIENCE_MS;
         send_next(r);
         return;
     }
@@ -152,6 +158,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     bool only_numbers = true;
     while (r->mailbox.fd >= 0 && (n = recv(fd, reply, sizeof reply - 1, MSG_DONTWAIT)) > 0) {
         reply[n] = '\0';
+        r->mailbox.heard = true;
         if (control_notice_parse_speed(reply, &r->samples_per_s)) {
             /* It is of the time since the one before, or of less. */
             r->speed_since_ms = r->speed_at_ms;
@@ -166,8 +173,10 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         if (!str_equal(reply, CONTROL_CHANGED))
             take_reply(r, reply);
     }
-    if (r->mailbox.fd >= 0 && (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)))
+    if (r->mailbox.fd >= 0 && (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))) {
+        r->mailbox.was_cut = true;
         mailbox_close(r);
+    }
     if (!only_numbers || r->mailbox.fd < 0)
         run_look(r);
 }
@@ -175,7 +184,9 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 bool mailbox_connect(struct run *r)
 {
     struct mailbox *m = &r->mailbox;
-    if (control_socket_connect(NULL, r->directory_fd, r->uid, &m->fd) < 0)
+    bool waits = m->was_cut;
+    m->was_cut = false;
+    if (waits || control_socket_connect(NULL, r->directory_fd, r->uid, &m->fd) < 0)
         return false;
     struct event_base *base = r->agent->base;
     m->readable = event_new(base, m->fd, EV_READ | EV_PERSIST, on_readable, r);
@@ -208,7 +219,7 @@ int mailbox_post(struct run *r, uint64_t request, const struct control_command *
     l->command = *command;
     l->command.data = NULL;
     l->taken = command->offset;
-    l->give_up_ms = clock_boot_ms() + INPUT_PATIENCE_MS;
+    l->give_up_ms = clock_boot_ms() + PATIENCE_MS;
     if (command->length) {
         l->data = malloc(command->length);
         if (!l->data) {
@@ -227,5 +238,26 @@ int mailbox_post(struct run *r, uint64_t request, const struct control_command *
         list_append(&m->letters, &l->link);
     m->count++;
     send_next(r);
+    mailbox_insist(r);
     return 0;
+}
+
+/* Its socket may lead nowhere: what is in its directory, the task can remove and replace. */
+void mailbox_insist(struct run *r)
+{
+    int64_t now_ms = clock_boot_ms();
+    list_for_each (it, &r->mailbox.letters) {
+        struct letter *l = list_entry(it, struct letter, link);
+        if (l->command.kind != CONTROL_STOP && l->command.kind != CONTROL_KILL)
+            continue;
+        if (now_ms >= l->give_up_ms) {
+            run_terminate(r);
+            l->give_up_ms = now_ms + PATIENCE_MS;
+        }
+        int64_t wait_ms = l->give_up_ms - now_ms;
+        const struct timeval wait = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
+        if (!evtimer_pending(r->look, NULL))
+            event_add(r->look, &wait);
+        return;
+    }
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -127,6 +128,25 @@ static void read_record(struct run *r)
         attempt_record_parse(NULL, str_text(&text), text.length, &r->record) == 0)
         r->recorded = true;
     str_done(&text);
+}
+
+/* Its record is its user's to write, so it may name none but that user's processes. */
+void run_terminate(struct run *r)
+{
+    char path[32];
+    struct stat st;
+    read_record(r);
+    pid_t pid = r->recorded ? r->record.supervisor_pid : 0;
+    int pid_fd = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+    snprintf(path, sizeof path, "/proc/%d", pid);
+    if (pid_fd >= 0 && process_start(pid) == r->record.supervisor_start && stat(path, &st) == 0 &&
+        st.st_uid == r->uid) {
+        log_write(r->agent->log, LOG_WARN, "a supervisor takes no word: it gets a signal",
+                  "attempt=%s pid=%d", r->name, pid);
+        (void)syscall(SYS_pidfd_send_signal, pid_fd, SIGTERM, NULL, 0);
+    }
+    if (pid_fd >= 0)
+        close(pid_fd);
 }
 
 static bool read_exit(struct run *r)
@@ -288,8 +308,9 @@ void run_look(struct run *r)
     /* While it starts, the pipe that it inherited tells when to look again. */
     if (r->mailbox.fd < 0 && r->started_fd < 0 && !mailbox_connect(r))
         look_later(r);
-    else if (r->mailbox.fd >= 0)
+    else if (r->mailbox.heard)
         r->look_ms = LOOK_FIRST_MS;
+    mailbox_insist(r);
 }
 
 bool run_owns(struct run *r, pid_t pid)

@@ -33,6 +33,7 @@
 enum {
     CLEAN_GRACE_MAX_MS = 2000, /* for what the main process leaves behind */
     KILL_AGAIN_MS = 20,        /* SIGKILL is repeated: a tree may fork while it is being killed */
+    LISTEN_AGAIN_MS = 100,     /* after a peer could not be taken */
     UNKILLABLE_MS = 2000,      /* then we stop waiting for processes that we may not signal */
     READ_BLOCK = 32 << 10,
     EXIT_TRIES = 60,
@@ -62,6 +63,7 @@ struct supervisor {
     int64_t time_limit_at_ms; /* boot clock, INT64_MAX: never; so the next ones */
     int64_t kill_at_ms;
     int64_t unkillable_at_ms;
+    int64_t listen_at_ms; /* until then no peer could be taken; INT64_MAX: they can */
     enum ending ending;
     bool asked; /* SIGTERM was sent: a second one would hurry a task that is saving its work */
     bool ended; /* the main process was reaped */
@@ -398,6 +400,8 @@ static void do_what_is_due(struct supervisor *s, int64_t now_ms)
         end_task(s, ENDING_LEASE, s->grant.drain_ms, now_ms);
     if (now_ms >= s->kill_at_ms)
         kill_everything(s, now_ms);
+    if (now_ms >= s->listen_at_ms)
+        s->listen_at_ms = INT64_MAX;
     if (s->executed && readiness_step(&s->readiness, now_ms))
         announce_ready(s);
 }
@@ -407,6 +411,7 @@ static void arm_timer(struct supervisor *s)
     int64_t next_ms = earlier(output_next_flush(&s->output), s->kill_at_ms);
     next_ms = earlier(next_ms, lease_at_ms(s));
     next_ms = earlier(next_ms, s->forget_at_ms);
+    next_ms = earlier(next_ms, s->listen_at_ms);
     if (!s->ended)
         next_ms = earlier(next_ms, s->time_limit_at_ms);
     if (s->executed)
@@ -475,7 +480,8 @@ static void step(struct supervisor *s)
     struct pollfd at[AT_PEERS + CONTROL_PEERS_MAX] = {
         [AT_SIGNAL] = {.fd = s->signal_fd, .events = POLLIN},
         [AT_TIMER] = {.fd = s->timer_fd, .events = POLLIN},
-        [AT_LISTEN] = {.fd = s->control.listen_fd, .events = POLLIN},
+        [AT_LISTEN] = {.fd = s->listen_at_ms == INT64_MAX ? s->control.listen_fd : -1,
+                       .events = POLLIN},
         [AT_OUTPUT] = {.fd = s->task.output_fds[0], .events = POLLIN},
         [AT_ERROR] = {.fd = s->task.output_fds[1], .events = POLLIN},
         [AT_INPUT] = {.fd = s->input.length ? s->input.fd : -1, .events = POLLOUT},
@@ -499,8 +505,8 @@ static void step(struct supervisor *s)
     for (int i = 0; i < CONTROL_PEERS_MAX; i++)
         if (at[AT_PEERS + i].revents && s->control.peers[i] >= 0)
             serve_peer(s, i, now_ms);
-    if (at[AT_LISTEN].revents)
-        control_socket_accept(&s->control);
+    if (at[AT_LISTEN].revents && !control_socket_accept(&s->control))
+        s->listen_at_ms = now_ms + LISTEN_AGAIN_MS;
     if (at[AT_SIGNAL].revents)
         take_signals(s, now_ms);
     if (at[AT_TIMER].revents) {
@@ -629,6 +635,7 @@ int supervisor_main(const char *directory)
     s->started_fd = inherited(SUPERVISOR_STARTED_FD);
     inherited(SUPERVISOR_LEDGER_FD); /* kept open for as long as the attempt */
     s->time_limit_at_ms = s->kill_at_ms = s->unkillable_at_ms = s->forget_at_ms = INT64_MAX;
+    s->listen_at_ms = INT64_MAX;
     s->readiness.next_ms = INT64_MAX;
     arena_init(&s->arena, ATTEMPT_FILE_MAX);
     umask(077);

@@ -13,7 +13,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "node/control_socket.h"
@@ -343,6 +345,78 @@ static void test_signal_command(void **state)
     assert_int_equal(f->exit.exit_code, 9);
 }
 
+/* ---- a crowd at its socket ---- */
+
+enum { HOARD = CONTROL_PEERS_MAX + 4 };
+
+/* A task that keeps more connections than there may be, and says when it has them. */
+static int hoard(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    str_copy(address.sun_path, sizeof address.sun_path, path);
+    for (int i = 0; i < HOARD; i++)
+        if (connect(socket(AF_UNIX, SOCK_SEQPACKET, 0), (struct sockaddr *)&address,
+                    sizeof address) < 0)
+            return 1;
+    puts("up");
+    fflush(stdout);
+    for (;;)
+        pause();
+}
+
+static void test_a_crowd_of_the_task_does_not_keep_the_agent_out(void **state)
+{
+    struct fixture *f = *state;
+    char program[256] = "", path[128], reply[256];
+    assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
+    snprintf(path, sizeof path, "%s/" CONTROL_SOCKET_NAME, f->directory);
+    set_command(f, program, "hoard", path);
+    start(f);
+    wait_until(read_log(f, 0) > 0);
+    int first = open_control(f), second = open_control(f);
+    assert_string_equal(command(first, "watch", 5, reply), "ok");
+    assert_string_equal(command(second, "stop 20000", 10, reply), "ok");
+    close(first);
+    close(second);
+    finish(f);
+    assert_int_equal(f->exit.signal, SIGTERM);
+}
+
+static int64_t cpu_ms(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec used;
+    assert_int_equal(clock_getcpuclockid(pid, &clock), 0);
+    assert_int_equal(clock_gettime(clock, &used), 0);
+    return used.tv_sec * 1000 + used.tv_nsec / 1000000;
+}
+
+static void test_without_descriptors_it_rests(void **state)
+{
+    /* Enough for poll, which counts what it is asked about; not for all these peers. */
+    enum { REST_MS = 300, FILES = CONTROL_PEERS_MAX + 8 };
+    struct fixture *f = *state;
+    struct rlimit before;
+    int fds[CONTROL_PEERS_MAX];
+    char reply[256];
+    set_shell(f, "sleep 1000");
+    start(f);
+    wait_until(has_file(f, "ready"));
+    assert_int_equal(prlimit(f->pid, RLIMIT_NOFILE, NULL, &before), 0);
+    const struct rlimit few = {.rlim_cur = FILES, .rlim_max = before.rlim_max};
+    assert_int_equal(prlimit(f->pid, RLIMIT_NOFILE, &few, NULL), 0);
+    for (int i = 0; i < CONTROL_PEERS_MAX; i++)
+        fds[i] = open_control(f);
+    int64_t since_ms = cpu_ms(f->pid);
+    usleep(REST_MS * 1000);
+    assert_true(cpu_ms(f->pid) - since_ms < REST_MS / 3);
+    assert_int_equal(prlimit(f->pid, RLIMIT_NOFILE, &before, NULL), 0);
+    assert_string_equal(command(fds[CONTROL_PEERS_MAX - 1], "kill", 4, reply), "ok");
+    for (int i = 0; i < CONTROL_PEERS_MAX; i++)
+        close(fds[i]);
+    finish(f);
+}
+
 /* What a task leaves behind in sessions of its own ends with it. */
 static void leave_behind(struct fixture *f)
 {
@@ -624,6 +698,8 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "supervise") == 0)
         return supervisor_main(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "hoard") == 0)
+        return hoard(argv[2]);
 #define CASE(name) cmocka_unit_test_setup_teardown(name, supervisor_setup, supervisor_teardown)
     const struct CMUnitTest tests[] = {
         CASE(test_exit_codes),
@@ -645,6 +721,8 @@ int main(int argc, char **argv)
         CASE(test_stop_with_grace),
         CASE(test_stop_is_enforced),
         CASE(test_signal_command),
+        CASE(test_a_crowd_of_the_task_does_not_keep_the_agent_out),
+        CASE(test_without_descriptors_it_rests),
         CASE(test_descendants_end),
         CASE(test_descendants_end_by_cgroup),
         CASE(test_killed_supervisor_ends_task),
