@@ -1,6 +1,7 @@
 /* What an agent before us left: every directory in attempts/ is one run, alive, ended, or nothing. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +9,9 @@
 #include "node/agent_internal.h"
 #include "node/cgroup.h"
 #include "base/durable.h"
+#include "node/verdict_file.h"
+
+enum { STRANDED_GRACE_MS = 1000 /* what it did on its device is lost already */ };
 
 /* Never got to its record, and nobody holds its lock: nothing was run, so it can be granted again. */
 static bool never_was(struct agent *a, const char *name, int directory_fd)
@@ -21,6 +25,56 @@ static bool never_was(struct agent *a, const char *name, int directory_fd)
     if (fd >= 0)
         close(fd);
     return is_free;
+}
+
+/* Of the devices that it was given; NULL: all are there, or none at all, which says more about the driver. */
+static const char *missing_device(const struct run *r)
+{
+    const struct terms *terms = r->ward ? ward_terms(r->ward) : NULL;
+    for (int i = 0; terms && r->agent->info.device_count > 0 && i < terms->device_count; i++)
+        if (agent_find_device(r->agent, terms->devices[i]) < 0)
+            return terms->devices[i];
+    return NULL;
+}
+
+/* A device that fell off the bus while no agent ran, or was taken out: its end is no failure of its own. */
+static void judge_stranded(struct run *r)
+{
+    struct verdict verdict = {.verdict = VERDICT_MOVED};
+    struct error e = {0};
+    const char *uuid = missing_device(r);
+    if (!uuid || r->tenancy.verdict != VERDICT_OWN)
+        return;
+    (void)snprintf(verdict.why, sizeof verdict.why, "its device %s is not there any more", uuid);
+    r->tenancy.verdict = verdict.verdict;
+    str_copy(r->tenancy.why, sizeof r->tenancy.why, verdict.why);
+    log_write(r->agent->log, LOG_WARN, "attempt has lost its device", "attempt=%s device=%s",
+              r->name, uuid);
+    if (verdict_save(&e, r->agent->terms_fd, r->name, &verdict) < 0)
+        log_write(r->agent->log, LOG_ERROR, "cannot record why an attempt is ended",
+                  "attempt=%s error=\"%s\"", r->name, e.text);
+}
+
+static void end_stranded(struct run *r)
+{
+    const struct control_command stop = {
+        .kind = CONTROL_STOP, .grace_ms = suspend_is_on_the_way(r) ? 0 : STRANDED_GRACE_MS};
+    if (missing_device(r) && mailbox_post(r, 0, &stop) == 0)
+        r->stop_grace_ms = stop.grace_ms;
+}
+
+/* True: it has ended, and what of can be told when all are known. */
+static bool adopt_failed(struct run *r)
+{
+    if (r->tenancy.verdict != VERDICT_OWN || !run_failed_unseen(r))
+        return false;
+    protect_adopt(r);
+    judge_stranded(r);
+    if (!r->ward || !ward_terms(r->ward)->has_mps || r->tenancy.verdict != VERDICT_OWN)
+        return false;
+    r->tenancy.unseen = true;
+    monitor_adopted(r, false);
+    return true;
 }
 
 static int adopt_one(struct error *e, struct agent *a, const char *name)
@@ -41,21 +95,18 @@ static int adopt_one(struct error *e, struct agent *a, const char *name)
     if (!r)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     monitor_recall(r);
-    if (r->tenancy.verdict == VERDICT_OWN && run_failed_unseen(r))
-        protect_adopt(r);
-    if (r->ward && ward_terms(r->ward)->has_mps) {
-        r->tenancy.unseen = true; /* what it failed of can be told when all are known */
-        monitor_adopted(r, false);
+    if (adopt_failed(r))
         return 0;
-    }
     run_look(r);
     if (!run_is_alive(r))
         return 0;
     if (!r->ward)
         protect_adopt(r);
     bool suspended = suspend_adopt(r);
+    judge_stranded(r);
     monitor_adopted(r, suspended);
-    if (suspended)
+    end_stranded(r);
+    if (suspended && !missing_device(r))
         suspend_continue(r);
     return 0;
 }

@@ -229,7 +229,7 @@ row_mps() {
 row_hardware() {
     devices=2xH200:24g
     up
-    local xid index other
+    local xid index other id
     wait_until "they are watched" eval 'device_is 0 state healthy && device_is 1 state healthy'
     for xid in 48 74 94 120; do # the whole list is in device/repair_test
         fault 1 xid $xid
@@ -259,6 +259,31 @@ row_hardware() {
         ends "$task" cancelled
     done
     told "device_alarm.*fallen off the bus" > /dev/null || fail "nobody was told"
+
+    echo "-- off the bus while no agent runs: what ran there, or failed there meanwhile, goes on elsewhere"
+    wait_until "both are well" eval 'device_is 0 state healthy && device_is 1 state healthy'
+    task=$(submit "$(spec task 900002 "$(json_with "$(stubborn 900002)" grace '"500ms"')")")
+    local ended
+    ended=$(submit "$(spec task 900003)")
+    for id in "$task" "$ended"; do wait_until "it runs" at "$id" 1; done
+    wait_until "both compute" eval 'is_client 900002 && is_client 900003'
+    [ "$(field "$task" 'devices[0]')" = "$(field "$ended" 'devices[0]')" ] || fail "not on one device"
+    index=$(api GET /v1/nodes "nodes[0].devices[uuid=$(field "$task" 'devices[0]')].index")
+    crash
+    GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$index" lost
+    wait_until "one has ended" test -e "$state/node/attempts/$ended.1/exit.json"
+    up
+    for id in "$task" "$ended"; do
+        wait_until "it runs elsewhere" at "$id" 2
+        has "$id" failures 0 || fail "it was blamed: $(show "$id")"
+        [[ $(text_of "$id" 0) == "its device GPU-"*" is not there any more" ]] || fail "$(show "$id")"
+        cancel "$id"
+        ends "$id" cancelled
+    done
+    told "requeued.*is not there any more" > /dev/null || fail "nobody was told"
+    stop
+    GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$index" reset
+    up
 
     echo "-- off the bus without an Xid: the next look shows it, and the other device is still heard"
     wait_until "both are well" eval 'device_is 0 state healthy && device_is 1 state healthy'
