@@ -80,7 +80,7 @@ static int load_workload(void *arg, const struct store_workload *row)
 {
     struct loading *l = arg;
     struct arena arena;
-    arena_init(&arena, 2 * SPEC_TEXT_MAX);
+    arena_init(&arena, HTTP_REQUEST_ARENA_MAX); /* what was accepted in as much is read again */
     struct workload_status status = {.state = row->state,
                                      .submitted_wall_ms = row->submitted_wall_ms,
                                      .ended_wall_ms = row->ended_wall_ms};

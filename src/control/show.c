@@ -230,7 +230,7 @@ int show_workload(struct error *e, struct control *c, struct str *out,
                   const struct store_workload *row, const struct show_options *options)
 {
     struct arena arena;
-    arena_init(&arena, 4 * SPEC_TEXT_MAX);
+    arena_init(&arena, HTTP_REQUEST_ARENA_MAX);
     struct spec_list specs;
     struct workload_status status;
     int r = spec_parse(e, &arena, row->spec, strlen(row->spec), &specs);

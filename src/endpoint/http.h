@@ -31,6 +31,7 @@ struct tls_context;
 
 enum {
     HTTP_BODY_MAX = 8 << 20,
+    HTTP_REQUEST_ARENA_MAX = 128 << 20, /* what handling one request may take */
     HTTP_HEADER_MAX = 64 << 10,
     HTTP_PATH_PARTS_MAX = 4,
     HTTP_STREAM_PENDING_MAX = 1 << 20, /* bytes a slow watcher may be behind; then it is cut off */

@@ -12,13 +12,12 @@
 enum {
     HTTP_HEADERS_MAX = 64,
     HTTP_QUERY_MAX = 16,
-    HTTP_REQUEST_ARENA_MAX = 128 << 20, /* what handling one request may take */
-    HTTP_REQUEST_MS = 30000,            /* from a request's first byte to its last */
-    HTTP_IDLE_MS = 300000,              /* between two requests of one connection */
-    HTTP_ANSWER_MS = 30000,             /* without the client taking any byte of its answer */
-    HTTP_HANDSHAKE_MS = 10000,          /* from a TCP connection to its being usable */
-    HTTP_HANDSHAKES_MAX = 1024,         /* under way at a time; more connections are closed */
-    HTTP_LINGER_MS = 2000,              /* that an answered client may still send what it began */
+    HTTP_REQUEST_MS = 30000,    /* from a request's first byte to its last */
+    HTTP_IDLE_MS = 300000,      /* between two requests of one connection */
+    HTTP_ANSWER_MS = 30000,     /* without the client taking any byte of its answer */
+    HTTP_HANDSHAKE_MS = 10000,  /* from a TCP connection to its being usable */
+    HTTP_HANDSHAKES_MAX = 1024, /* under way at a time; more connections are closed */
+    HTTP_LINGER_MS = 2000,      /* that an answered client may still send what it began */
 };
 
 struct http_pair {

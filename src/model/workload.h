@@ -25,6 +25,8 @@ enum {
     WORKLOAD_KEY_MAX = 128,       /* a client's idempotency key */
     WORKLOAD_WORD_MAX =
         128 << 10, /* bytes with NUL of a command word or of KEY=VALUE: what execve takes */
+    WORKLOAD_START_MAX =
+        2 << 20, /* bytes of a command and the environment together: what execve takes of all */
     WORKLOAD_LABEL_MAX = 256,    /* bytes with NUL of a label's key, and of its value */
     WORKLOAD_UNSET = -1,         /* "not said", in the numbers of a spec whose 0 means something */
     WORKLOAD_TEXT_MAX = 192,     /* a sentence in a status */

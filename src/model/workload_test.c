@@ -280,6 +280,37 @@ static void texts_are_checked(void **state)
     end(&f);
 }
 
+/* Stored ones that are larger stay valid. */
+static void no_new_one_is_larger_than_what_execve_takes(void **state)
+{
+    (void)state;
+    enum { COUNT = 20, BYTES = WORKLOAD_START_MAX / COUNT };
+    struct fixture f;
+    BEGIN(&f, "true");
+    char *text = malloc(BYTES);
+    assert_non_null(text);
+    memset(text, 'x', BYTES - 1);
+    text[BYTES - 1] = '\0';
+    struct pair pairs[COUNT];
+    const char *words[COUNT + 1] = {NULL};
+    for (size_t i = 0; i < COUNT; i++) {
+        pairs[i] = (struct pair){"K", text};
+        words[i] = text;
+    }
+    f.spec.environment = (struct pairs){.count = COUNT, .items = pairs};
+    assert_int_equal(validate(&f), 0);
+    assert_int_equal(workload_spec_check_new(&f.e, &f.spec), -ERR_INVALID);
+    assert_string_equal(f.e.field, "environment");
+    f.spec.environment.count = COUNT - 1;
+    assert_int_equal(workload_spec_check_new(&f.e, &f.spec), 0);
+    f.spec.environment.count = COUNT / 2 - 1;
+    f.spec.resume = (struct words){.count = COUNT / 2 + 1, .items = words};
+    assert_int_equal(workload_spec_check_new(&f.e, &f.spec), -ERR_INVALID);
+    assert_string_equal(f.e.field, "resume");
+    free(text);
+    end(&f);
+}
+
 static void environment_and_labels_are_checked(void **state)
 {
     (void)state;
@@ -419,6 +450,7 @@ int main(void)
         cmocka_unit_test(numbers_must_agree),
         cmocka_unit_test(only_services_have_slo_and_readiness),
         cmocka_unit_test(texts_are_checked),
+        cmocka_unit_test(no_new_one_is_larger_than_what_execve_takes),
         cmocka_unit_test(environment_and_labels_are_checked),
         cmocka_unit_test(dependencies_are_names_or_ids),
         cmocka_unit_test(pairs_are_sorted_and_unique),

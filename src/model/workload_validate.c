@@ -414,6 +414,36 @@ int workload_spec_validate(struct error *e, struct arena *arena, struct workload
     return r;
 }
 
+/* As execve counts: each text with its NUL, and a pointer to it. */
+static size_t start_bytes_of_words(const struct words *words)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < words->count; i++)
+        bytes += strlen(words->items[i]) + 1 + sizeof(char *);
+    return bytes;
+}
+
+static size_t start_bytes_of_environment(const struct pairs *environment)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < environment->count; i++)
+        bytes += strlen(environment->items[i].key) + strlen(environment->items[i].value) + 2 +
+                 sizeof(char *);
+    return bytes;
+}
+
+static int check_start(struct error *e, const char *field, const struct words *words,
+                       size_t environment_bytes)
+{
+    size_t bytes = start_bytes_of_words(words);
+    if (bytes + environment_bytes <= WORKLOAD_START_MAX)
+        return 0;
+    return error_set_field(e, ERR_INVALID, bytes > environment_bytes ? field : "environment",
+                           "%s and environment are %zu bytes together, and no program can be "
+                           "started with more than %d",
+                           field, bytes + environment_bytes, WORKLOAD_START_MAX);
+}
+
 int workload_spec_check_new(struct error *e, const struct workload_spec *spec)
 {
     uint64_t quota = spec->needs.quota_bytes;
@@ -421,5 +451,11 @@ int workload_spec_check_new(struct error *e, const struct workload_spec *spec)
         return error_set_field(e, ERR_INVALID, "quota",
                                "%llu bytes are less than 1 MiB: give a unit, such as 8g",
                                (unsigned long long)quota);
-    return 0;
+    size_t environment_bytes = start_bytes_of_environment(&spec->environment);
+    int r = check_start(e, "command", &spec->command, environment_bytes);
+    if (r == 0)
+        r = check_start(e, "resume", &spec->resume, environment_bytes);
+    if (r == 0)
+        r = check_start(e, "ready.command", &spec->ready_command, environment_bytes);
+    return r;
 }
