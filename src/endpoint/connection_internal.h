@@ -124,9 +124,10 @@ int server_add_listener(struct error *e, struct http_server *s, int fd, const ch
                                           void *));
 /* Sees to it that time limits are kept: after anything was added that has one. */
 void server_watch_time(struct http_server *s);
-bool server_is_full(const struct http_server *s);
-/* The whole answer to a connection too many. */
-size_t server_write_full(struct http_server *s, char *text, size_t size);
+/* Why this peer may not have one connection more; NULL: it may. */
+const char *server_refuses(const struct http_server *s, const struct http_peer *peer);
+/* The whole answer to a connection too many; HTTP_REFUSAL_MAX bytes do for it. */
+size_t server_write_refusal(struct http_server *s, const char *why, char *text, size_t size);
 
 /* handshake.c */
 void handshakes_end_overdue(struct http_server *s, int64_t now_boot_ms);

@@ -85,9 +85,10 @@ static void become_node(struct handshake *h, const struct certificate_facts *fac
 static void become_connection(struct handshake *h, const struct http_peer *peer)
 {
     struct http_server *s = h->server;
-    if (server_is_full(s)) {
-        char text[512];
-        size_t sent, length = server_write_full(s, text, sizeof text);
+    const char *why = server_refuses(s, peer);
+    if (why) {
+        char text[HTTP_REFUSAL_MAX];
+        size_t sent, length = server_write_refusal(s, why, text, sizeof text);
         enum tls_want want;
         (void)tls_session_write(NULL, h->tls, text, length, &sent, &want);
         tls_session_shutdown(h->tls);

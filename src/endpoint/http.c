@@ -83,22 +83,46 @@ void http_server_set_timeouts(struct http_server *s, const struct http_timeouts 
 
 /* ---- accepting ---- */
 
-bool server_is_full(const struct http_server *s)
+static size_t count_of_user(const struct http_server *s, uid_t uid)
 {
-    return s->counters.connections_open >= s->connections_max;
+    size_t count = 0;
+    list_for_each (it, &s->connections) {
+        const struct http_peer *peer = &list_entry(it, struct connection, link)->peer;
+        count += peer->kind == HTTP_PEER_UNIX && peer->uid == uid;
+    }
+    return count;
 }
 
-size_t server_write_full(struct http_server *s, char *text, size_t size)
+/* Those who can end what others do have every connection, and a few that nobody else can take. */
+const char *server_refuses(const struct http_server *s, const struct http_peer *peer)
 {
-    static const char body[] =
-        "{\"type\":\"urn:gpumux:problem:unavailable\",\"title\":\"not available now, try again\","
-        "\"status\":503,\"detail\":\"too many connections are open already\"}";
+    size_t open = s->counters.connections_open, part = s->connections_max / HTTP_CONNECTIONS_PART;
+    bool is_unix = peer->kind == HTTP_PEER_UNIX;
+    bool is_admin = is_unix && (peer->uid == 0 || peer->uid == geteuid());
+    size_t kept = part < HTTP_CONNECTIONS_KEPT ? part : HTTP_CONNECTIONS_KEPT;
+    size_t most = part > HTTP_CONNECTIONS_LEAST ? part : HTTP_CONNECTIONS_LEAST;
+    if (open >= s->connections_max - (is_admin ? 0 : kept))
+        return "too many connections are open already";
+    if (is_unix && !is_admin && count_of_user(s, peer->uid) >= most)
+        return "you have too many connections open already: end some commands that wait or follow, "
+               "or have connections_max raised";
+    return NULL;
+}
+
+size_t server_write_refusal(struct http_server *s, const char *why, char *text, size_t size)
+{
+    char body[HTTP_REFUSAL_MAX];
+    int body_length = snprintf(body, sizeof body,
+                               "{\"type\":\"urn:gpumux:problem:unavailable\","
+                               "\"title\":\"not available now, try again\",\"status\":503,"
+                               "\"detail\":\"%s\"}",
+                               why);
     s->counters.connections_refused++;
     int length = snprintf(text, size,
                           "HTTP/1.1 503 Service Unavailable\r\n" HTTP_SERVER_LINE
-                          "Content-Type: application/problem+json\r\nContent-Length: %zu\r\n"
+                          "Content-Type: application/problem+json\r\nContent-Length: %d\r\n"
                           "Connection: close\r\n\r\n%s",
-                          sizeof body - 1, body);
+                          body_length, body);
     return (size_t)length < size ? (size_t)length : 0;
 }
 
@@ -113,17 +137,18 @@ static void on_accept(struct evconnlistener *accepts, evutil_socket_t fd, struct
         close(fd); /* nobody without an identity */
         return;
     }
-    if (server_is_full(s)) {
-        char text[512];
-        size_t full = server_write_full(s, text, sizeof text);
-        (void)send(fd, text, full, MSG_NOSIGNAL | MSG_DONTWAIT);
-        close(fd);
-        return;
-    }
     struct http_peer peer = {.kind = HTTP_PEER_UNIX,
                              .uid = credentials.uid,
                              .gid = credentials.gid,
                              .pid = credentials.pid};
+    const char *why = server_refuses(s, &peer);
+    if (why) {
+        char text[HTTP_REFUSAL_MAX];
+        size_t refusal = server_write_refusal(s, why, text, sizeof text);
+        (void)send(fd, text, refusal, MSG_NOSIGNAL | MSG_DONTWAIT);
+        close(fd);
+        return;
+    }
     if (connection_new(s, fd, NULL, &peer) < 0)
         log_write(s->log, LOG_ERROR, "no memory for a connection", "%s", "");
     else

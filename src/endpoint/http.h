@@ -88,6 +88,8 @@ struct http_counters {
 /*
  * routes: ended by one with path NULL; must outlive the server. Unknown paths are answered with
  * 404, known paths with another method with 405 and Allow. No socket yet: see http_server_listen.
+ * Of connections_max one user of this machine has a part, unless it is root or our own: they may
+ * have all, and a few are kept for them.
  */
 int http_server_new(struct error *e, struct event_base *base, const struct log *log,
                     const struct http_route *routes, void *context, size_t connections_max,

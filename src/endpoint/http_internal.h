@@ -18,6 +18,10 @@ enum {
     HTTP_HANDSHAKE_MS = 10000,  /* from a TCP connection to its being usable */
     HTTP_HANDSHAKES_MAX = 1024, /* under way at a time; more connections are closed */
     HTTP_LINGER_MS = 2000,      /* that an answered client may still send what it began */
+    HTTP_CONNECTIONS_PART = 8,  /* one user of this machine has such a part of them … */
+    HTTP_CONNECTIONS_LEAST = 4, /* … and at least so many */
+    HTTP_CONNECTIONS_KEPT = 16, /* for root and our own user; of few, such a part */
+    HTTP_REFUSAL_MAX = 1024,    /* bytes of the answer to a connection too many */
 };
 
 struct http_pair {

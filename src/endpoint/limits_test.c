@@ -1,0 +1,215 @@
+/* What one user can take of a server that is everybody's. The users are threads' effective ids, which
+ * the kernel notes down when they connect; so it takes root. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <event2/event.h>
+#include <cmocka.h>
+
+#include "endpoint/http_internal.h"
+
+enum {
+    CONNECTIONS_MAX = 64,
+    PART = CONNECTIONS_MAX / HTTP_CONNECTIONS_PART,
+    KEPT = PART, /* of so few connections */
+    WAIT_S = 20,
+    FIRST_USER = 60000, /* uids that need no account */
+};
+
+/* ---- the server under test ---- */
+
+struct fixture {
+    char directory[40], path[64];
+    struct event_base *base;
+    struct http_server *server;
+    struct log log;
+    int stop[2];
+    struct event *stop_event;
+    pthread_t thread;
+};
+
+static void on_hello(void *context, struct http_request *r)
+{
+    (void)context;
+    http_answer_text(r, 200, "text/plain", "hello", 5);
+}
+
+static const struct http_route routes[] = {
+    {HTTP_POST, "/hello", on_hello, HTTP_ANYBODY},
+    {HTTP_GET, NULL, NULL, HTTP_ANYBODY},
+};
+
+static void on_stop(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what;
+    event_base_loopbreak(((struct fixture *)arg)->base);
+}
+
+static void *run_loop(void *arg)
+{
+    event_base_loop(((struct fixture *)arg)->base, EVLOOP_NO_EXIT_ON_EMPTY);
+    return NULL;
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    snprintf(f->directory, sizeof f->directory, "/tmp/gpumux-limits-XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    assert_int_equal(chmod(f->directory, 0755), 0);
+    snprintf(f->path, sizeof f->path, "%s/api.sock", f->directory);
+    log_init(&f->log, STDERR_FILENO, LOG_ERROR, false);
+    f->base = event_base_new();
+    assert_int_equal(
+        http_server_new(NULL, f->base, &f->log, routes, f, CONNECTIONS_MAX, &f->server), 0);
+    assert_int_equal(http_server_listen_unix(NULL, f->server, f->path, 0666), 0);
+    assert_int_equal(pipe(f->stop), 0);
+    f->stop_event = event_new(f->base, f->stop[0], EV_READ, on_stop, f);
+    assert_int_equal(event_add(f->stop_event, NULL), 0);
+    assert_int_equal(pthread_create(&f->thread, NULL, run_loop, f), 0);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    assert_int_equal(write(f->stop[1], "x", 1), 1);
+    pthread_join(f->thread, NULL);
+    http_server_free(f->server);
+    event_free(f->stop_event);
+    event_base_free(f->base);
+    close(f->stop[0]);
+    close(f->stop[1]);
+    assert_int_equal(rmdir(f->directory), 0);
+    free(f);
+    return 0;
+}
+
+/* ---- its clients ---- */
+
+/* Of this thread alone: the C library's call would be every thread's. */
+static void become(uid_t uid)
+{
+    assert_int_equal(syscall(SYS_setresuid, (uid_t)-1, uid, (uid_t)-1), 0);
+}
+
+static int open_as(const struct fixture *f, uid_t uid)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const struct timeval wait = {.tv_sec = WAIT_S};
+    str_copy(address.sun_path, sizeof address.sun_path, f->path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait), 0);
+    become(uid);
+    int r = connect(fd, (struct sockaddr *)&address, sizeof address);
+    become(0);
+    assert_int_equal(r, 0);
+    return fd;
+}
+
+/* Reads until `text` has come. */
+static void expect(int fd, const char *text)
+{
+    char got[4096] = "";
+    size_t length = 0;
+    while (!strstr(got, text)) {
+        ssize_t n = recv(fd, got + length, sizeof got - 1 - length, 0);
+        if (n <= 0)
+            fail_msg("waited for \"%s\", got \"%s\"", text, got);
+        length += (size_t)n;
+        got[length] = '\0';
+    }
+}
+
+/* Opens one that is served, and stays. */
+static int open_served(const struct fixture *f, uid_t uid)
+{
+    static const char request[] = "POST /hello HTTP/1.1\r\n\r\n";
+    int fd = open_as(f, uid);
+    assert_int_equal(send(fd, request, sizeof request - 1, MSG_NOSIGNAL), sizeof request - 1);
+    expect(fd, "\r\n\r\nhello");
+    return fd;
+}
+
+static void expect_refused(const struct fixture *f, uid_t uid, const char *why)
+{
+    int fd = open_as(f, uid);
+    expect(fd, why);
+    char byte;
+    assert_int_equal(recv(fd, &byte, 1, 0), 0);
+    close(fd);
+}
+
+/* ---- tests ---- */
+
+static void a_user_has_a_part_and_root_the_rest(void **state)
+{
+    const struct fixture *f = *state;
+    int fds[CONNECTIONS_MAX], count = 0;
+    for (uid_t user = FIRST_USER; count < CONNECTIONS_MAX - KEPT; user++) {
+        for (int i = 0; i < PART; i++)
+            fds[count++] = open_served(f, user);
+        if (count < CONNECTIONS_MAX - KEPT)
+            expect_refused(f, user, "\"detail\":\"you have too many connections open already: ");
+    }
+    expect_refused(f, FIRST_USER - 1, "\"detail\":\"too many connections are open already\"");
+    while (count < CONNECTIONS_MAX)
+        fds[count++] = open_served(f, 0);
+    expect_refused(f, 0, "\"detail\":\"too many connections are open already\"");
+    for (int i = 0; i < CONNECTIONS_MAX; i++)
+        close(fds[i]);
+}
+
+static void who_closes_one_may_open_one(void **state)
+{
+    const struct fixture *f = *state;
+    int fds[PART];
+    for (int i = 0; i < PART; i++)
+        fds[i] = open_served(f, FIRST_USER);
+    close(fds[0]);
+    /* The server sees the end before it takes the next: this answer comes after that. */
+    int other = open_served(f, FIRST_USER + 1);
+    fds[0] = open_served(f, FIRST_USER);
+    expect_refused(f, FIRST_USER, "you have too many");
+    for (int i = 0; i < PART; i++)
+        close(fds[i]);
+    close(other);
+}
+
+static void root_alone_has_all(void **state)
+{
+    const struct fixture *f = *state;
+    int fds[CONNECTIONS_MAX];
+    for (int i = 0; i < CONNECTIONS_MAX; i++)
+        fds[i] = open_served(f, 0);
+    for (int i = 0; i < CONNECTIONS_MAX; i++)
+        close(fds[i]);
+}
+
+int main(void)
+{
+    if (geteuid() != 0) {
+        puts("needs root, to be several users");
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_user_has_a_part_and_root_the_rest, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_closes_one_may_open_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(root_alone_has_all, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
