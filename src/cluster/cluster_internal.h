@@ -171,6 +171,9 @@ struct cluster {
     struct list refused;
     int64_t *allowance_used;  /* in percent, by number; [0]: of those without one */
     size_t explanations_left; /* of waiting heads, in this step */
+    struct workload *keeper;  /* the queued one that devices are kept for; NULL: none are */
+    size_t kept[WORKLOAD_DEVICES_MAX], kept_count;
+    size_t keeps_left; /* workloads that devices are looked for, in this run of the queue */
 
     struct node **nodes;
     size_t node_count, node_capacity;
@@ -275,6 +278,18 @@ bool queue_workload_before(const struct heap_member *a, const struct heap_member
 
 /* Those with this allowance may have come to stand elsewhere in the order. */
 void queue_order_changed(struct cluster *c, uint32_t allowance);
+
+/* keep.c */
+/* Would one of this rank go before the one that devices are kept for, or is it that one? */
+bool keep_yields(const struct cluster *c, bool borrows, double rank_ms, uint64_t workload);
+/* snapshot->waiting[0], which is this one, was refused: if there is no room, and it is its turn, some is kept. */
+void keep_refused(struct cluster *c, struct workload *w, const struct policy_snapshot *snapshot);
+/* Nothing is kept any more. */
+void keep_end(struct cluster *c);
+/* The same when the devices are made anew, or everything goes. */
+void keep_forget(struct cluster *c);
+/* Adds to the text of a refusal what is kept for it. */
+void keep_explain(const struct cluster *c, const struct requirement *r, char *text, size_t room);
 
 /* allowance.c */
 /* What one with these needs holds. */

@@ -191,6 +191,7 @@ int inventory_rebuild(struct cluster *c)
         device_count += (size_t)c->nodes[i]->info.device_count;
     if (reserve(c, device_count) < 0)
         return -ERR_NO_MEMORY;
+    keep_forget(c);
     c->device_count = 0;
     c->memory_max_bytes = 0;
     for (size_t i = 0; i < c->node_count; i++) {

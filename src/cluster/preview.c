@@ -148,10 +148,12 @@ static void ask(struct previewing *p, struct turn *t)
     const struct cluster_submission *item = &p->items[t->item];
     struct cluster_preview *result = &p->results[t->item];
     const struct requirement asked = {.needs = *item->needs, .allowance = item->allowance};
-    const struct policy_waiting waiting = {.workload = imagined_id(t),
-                                           .needs = item->needs,
-                                           .node_labels = item->node_labels,
-                                           .known = item->known};
+    const struct policy_waiting waiting = {
+        .workload = imagined_id(t),
+        .needs = item->needs,
+        .node_labels = item->node_labels,
+        .known = item->known,
+        .takes_kept = keep_yields(c, allowance_borrows(c, &asked), t->rank_ms, imagined_id(t))};
     struct policy_snapshot snapshot;
     struct place_outcome outcome;
     if (depends(p, item, result->text))

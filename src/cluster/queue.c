@@ -10,6 +10,7 @@
 
 enum {
     EXPLANATIONS_MAX = 8, /* heads of the queue whose stored text is brought up to date in a step */
+    KEEPS_MAX = 8,        /* heads of the queue that devices to keep are looked for, likewise */
     AHEAD_MAX = 1024,     /* workloads that are counted before another */
     AHEAD_OF_ONE_MAX = 64,              /* of one requirement */
     LENGTH_UNKNOWN_MS = 10 * 60 * 1000, /* how long one is taken to be that does not say */
@@ -65,6 +66,8 @@ void queue_leave(struct cluster *c, struct workload *w)
     struct requirement *r = w->requirement;
     if (!w->queued.position)
         return;
+    if (c->keeper == w)
+        keep_end(c);
     /* Out of the heap before its order changes: a requirement is ordered by its first workload. */
     heap_remove(&c->ready, &r->ready);
     heap_remove(&r->queue, &w->queued);
@@ -98,6 +101,10 @@ void queue_consider(struct cluster *c, struct workload *w)
     w->rank_ms = queue_rank_ms(c, w->status.submitted_wall_ms, w->needs.priority, w->left_ms);
     if (heap_insert(&r->queue, &w->queued) < 0)
         c->failed = true;
+    if (is_refused(r) && c->keeper && keep_yields(c, r->borrows, w->rank_ms, w->id)) {
+        r->asked = false; /* the others of it may not go where this one may */
+        list_remove(&r->refused);
+    }
     make_ready(c, r);
     rounds_arm(c);
 }
@@ -140,11 +147,13 @@ static size_t count_ahead(const struct cluster *c, const struct workload *w)
 
 struct policy_waiting queue_waiting(const struct cluster *c, const struct workload *w)
 {
-    struct policy_waiting waiting = {.workload = w->id,
-                                     .needs = &w->needs,
-                                     .node_labels = &w->requirement->node_labels,
-                                     .waited_ms = c->now.boot_ms - w->queued_boot_ms,
-                                     .known = w->known};
+    struct policy_waiting waiting = {
+        .workload = w->id,
+        .needs = &w->needs,
+        .node_labels = &w->requirement->node_labels,
+        .waited_ms = c->now.boot_ms - w->queued_boot_ms,
+        .known = w->known,
+        .takes_kept = keep_yields(c, w->requirement->borrows, w->rank_ms, w->id)};
     if (w->known.checkpoints)
         waiting.known.alone_ms = w->left_ms;
     return waiting;
@@ -184,8 +193,12 @@ static const char *refusal_text(struct cluster *c, struct requirement *r)
 {
     if (r->explained)
         return r->text;
-    struct policy_waiting waiting = {
-        .needs = &r->needs, .node_labels = &r->node_labels, .known = {.kind = r->kind}};
+    const struct workload *first = list_entry(heap_first(&r->queue), struct workload, queued);
+    struct policy_waiting waiting = {.needs = &r->needs,
+                                     .node_labels = &r->node_labels,
+                                     .known = {.kind = r->kind},
+                                     .takes_kept =
+                                         keep_yields(c, r->borrows, first->rank_ms, first->id)};
     struct policy_snapshot snapshot = snapshot_of(c, &waiting);
     r->explained = true;
     r->never = false;
@@ -195,6 +208,7 @@ static const char *refusal_text(struct cluster *c, struct requirement *r)
         (void)snprintf(r->text, sizeof r->text, "%s", QUEUE_WAITS_TEXT);
     else if (c->failed || !explain_objection(&snapshot, c, r))
         r->never = policy_explain_misfit(&snapshot, &waiting, c->config.policy, r->text);
+    keep_explain(c, r, r->text, sizeof r->text);
     return r->text;
 }
 
@@ -255,6 +269,7 @@ void queue_run(struct cluster *c)
 {
     struct heap_member *top;
     c->explanations_left = EXPLANATIONS_MAX;
+    c->keeps_left = KEEPS_MAX;
     while (!c->failed && (top = heap_first(&c->ready)) != NULL) {
         struct requirement *r = list_entry(top, struct requirement, ready);
         struct workload *w = list_entry(heap_first(&r->queue), struct workload, queued);
@@ -264,6 +279,8 @@ void queue_run(struct cluster *c)
         if (c->failed)
             return;
         if (is_refused_still(c, &snapshot, r)) {
+            if (!r->could)
+                keep_refused(c, w, &snapshot);
             refuse_still(c, r);
             continue;
         }
@@ -271,14 +288,18 @@ void queue_run(struct cluster *c)
         timer_clear(c, &r->timer);
         if (allowance_is_spent(c, r, r->text, sizeof r->text)) {
             outcome = (struct place_outcome){.verdict = POLICY_REFUSES};
+            if (c->keeper == w)
+                keep_end(c);
             refuse(c, r, w, &outcome);
             r->asked = false; /* nobody was */
             continue;
         }
         c->decisions++;
         if (queue_decide(c, &snapshot, &outcome) != POLICY_PLACES) {
-            if (outcome.verdict == POLICY_REFUSES)
+            if (outcome.verdict == POLICY_REFUSES) {
                 allowance_reclaim(c, &snapshot, &waiting, r);
+                keep_refused(c, w, &snapshot);
+            }
             refuse(c, r, w, &outcome);
             continue;
         }

@@ -84,6 +84,7 @@ static void free_all_workloads(struct cluster *c)
 {
     size_t cursor = 0;
     void *value;
+    keep_forget(c);
     list_for_each_safe (it, &c->ended)
         workload_free(c, list_entry(it, struct workload, touched));
     list_for_each_safe (it, &c->buried)

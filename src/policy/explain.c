@@ -18,6 +18,7 @@ struct survey {
     size_t node_matches_max;    /* most devices of the model on one node */
     size_t node_fits_max;       /* most fitting devices on one node */
     size_t nodes_usable, nodes_labelled;
+    uint64_t kept_for; /* of those that are kept */
 };
 
 /* A sentence that grows, and is cut at its end. */
@@ -49,6 +50,8 @@ static void survey_device(const struct policy_snapshot *snapshot,
 {
     enum policy_misfit misfit = policy_device_fit(snapshot, device, waiting, max_neighbours);
     survey->misfits[misfit]++;
+    if (misfit == POLICY_KEPT)
+        survey->kept_for = device->kept_for;
     if (policy_model_matches(device->model, waiting->needs->model)) {
         survey->model_matches++;
         if (device->memory_bytes > survey->memory_max_bytes)
@@ -167,6 +170,10 @@ static void say_misfit(enum policy_misfit misfit, size_t count, int max_neighbou
                 needs->devices == 1 ? "one" : "them");
         else
             say(s, "%zu in use (at most %d neighbours)", count, max_neighbours);
+        break;
+    case POLICY_KEPT:
+        say(s, "%zu kept for workload %llu, which waits for room", count,
+            (unsigned long long)survey->kept_for);
         break;
     case POLICY_FITS:
     case POLICY_MISFIT_END:

@@ -46,6 +46,7 @@ const char *policy_misfit_text(enum policy_misfit misfit)
         [POLICY_UNHEALTHY] = "it takes nothing of the kind now",
         [POLICY_SUSPECT] = "it has another suspect of a GPU fault",
         [POLICY_NEIGHBOURS] = "it is in use",
+        [POLICY_KEPT] = "it is kept for a workload that goes first and waits for room",
     };
     return texts[misfit];
 }
@@ -71,7 +72,8 @@ enum policy_misfit policy_device_fit(const struct policy_snapshot *snapshot,
         return misfit;
     if (needs->model[0] && !policy_model_matches(device->model, needs->model))
         return POLICY_WRONG_MODEL;
-    return policy_device_room(device, needs, max_neighbours);
+    misfit = policy_device_room(device, needs, max_neighbours);
+    return misfit == POLICY_FITS && device->kept_for && !waiting->takes_kept ? POLICY_KEPT : misfit;
 }
 
 enum policy_misfit policy_device_room(const struct policy_device *device,
@@ -107,6 +109,7 @@ void policy_device_take(struct policy_device *device, const struct workload_need
     device->quota_bytes += quota_on(device, needs);
     device->share_min_percent += needs->share_min_percent;
     device->neighbours++;
+    device->services += needs->kind == WORKLOAD_SERVICE;
     device->suspects += needs->suspect;
     device->exclusive = device->exclusive || needs->quota_bytes == 0;
 }
@@ -116,6 +119,7 @@ void policy_device_release(struct policy_device *device, const struct workload_n
     device->quota_bytes -= quota_on(device, needs);
     device->share_min_percent -= needs->share_min_percent;
     device->neighbours--;
+    device->services -= needs->kind == WORKLOAD_SERVICE;
     device->suspects -= needs->suspect;
     if (needs->quota_bytes == 0)
         device->exclusive = false;

@@ -30,7 +30,9 @@ struct policy_device {
     int share_min_percent;
     int neighbours;
     int suspects;
-    bool exclusive; /* one of them takes the whole device (no quota was said) */
+    int services;
+    bool exclusive;    /* one of them takes the whole device (no quota was said) */
+    uint64_t kept_for; /* a workload that waits until there is room for it here; 0: none */
     enum device_admission admits;
 };
 
@@ -48,6 +50,7 @@ struct policy_waiting {
     const struct pairs *node_labels;
     int64_t waited_ms;
     struct policy_known known;
+    bool takes_kept; /* it goes before the one that devices are kept for, or is that one */
     size_t ahead; /* workloads that wait as well and come before it, as far as they were counted */
 };
 
@@ -103,6 +106,7 @@ enum policy_misfit {
     POLICY_UNHEALTHY,  /* the device takes no workload of this kind now */
     POLICY_SUSPECT,    /* a suspect may go there only when no other is there */
     POLICY_NEIGHBOURS, /* max_neighbours reached, or held by one that shares with nobody */
+    POLICY_KEPT,       /* there is room, kept for one that goes first */
     POLICY_MISFIT_END
 };
 

@@ -410,6 +410,7 @@ static void world_init(struct world *w, uint64_t seed, bool verbose)
     for (int p = 0; p < POLICY_PART_END; p++)
         w->config.options.without[p] = world_chance(w, 20);
     w->config.max_neighbours = 2 + (int)world_below(w, 3);
+    w->config.ageing_ms = world_chance(w, 50) ? 500 : 1000000;
     w->config.queue_max = 10 + world_below(w, 60);
     w->config.lease_ms = 1000;
     w->config.fence_ms = 300;

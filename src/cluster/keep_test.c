@@ -1,0 +1,186 @@
+/* Room that is kept for one that smaller ones would pass over for ever. */
+#include "cluster/cluster_fixture.h"
+
+enum { SMALL = 40, STEP_MS = 30 * 1000, STEPS_MAX = 100, SMALL_QUOTA = 60 };
+
+/* Whoever is small ends when it is told to, and there is always another. */
+struct crowd {
+    struct fixture f;
+    uint64_t session;
+    uint64_t small[SMALL];
+};
+
+static uint64_t submit_with(struct fixture *f, int devices, uint64_t quota_bytes, int priority,
+                            enum workload_kind kind)
+{
+    struct workload_needs needs = task_needs();
+    needs.devices = devices;
+    needs.quota_bytes = quota_bytes;
+    needs.priority = priority;
+    needs.kind = kind;
+    return submit(f, &needs);
+}
+
+static uint64_t join(struct fixture *f, int devices, const char *version)
+{
+    struct node_info info = node_info("a", "i", devices);
+    struct cluster_event event = {.kind = CLUSTER_NODE_HELLO};
+    (void)snprintf(info.version, sizeof info.version, "%s", version);
+    event.hello.info = &info;
+    step(f, &event);
+    return find(f, CLUSTER_SEND_WELCOME)->session;
+}
+
+static void open_crowd(struct crowd *c, const char *policy, int devices)
+{
+    *c = (struct crowd){0};
+    cluster_config_default(&c->f.config);
+    c->f.config.policy = policy_find(policy);
+    c->f.now = (struct clock_now){.wall_ms = 1700000000000, .boot_ms = 5000};
+    cluster_actions_init(&c->f.actions);
+    assert_int_equal(cluster_new(&c->f.config, &c->f.cluster), 0);
+    cluster_load_done(c->f.cluster, 0, c->f.now);
+    c->session = join(&c->f, devices, "1");
+    for (size_t i = 0; i < SMALL; i++)
+        c->small[i] = submit_with(&c->f, 1, SMALL_QUOTA, -1000, WORKLOAD_TASK);
+}
+
+static bool is_queued(const struct crowd *c, uint64_t id)
+{
+    return state_of(&c->f, id) == WORKLOAD_QUEUED;
+}
+
+static void end(struct crowd *c, uint64_t id)
+{
+    report(&c->f, "a", c->session, id, 1, ATTEMPT_EXITED);
+}
+
+/* Half a minute passes and the first that is placed ends. Is there one? */
+static bool one_ends(struct crowd *c)
+{
+    c->f.now.boot_ms += STEP_MS;
+    c->f.now.wall_ms += STEP_MS;
+    beat(&c->f, "a", c->session);
+    for (size_t i = 0; i < SMALL; i++)
+        if (cluster_live_status(c->f.cluster, c->small[i]) && !is_queued(c, c->small[i])) {
+            end(c, c->small[i]);
+            return true;
+        }
+    return false;
+}
+
+/* Until something is kept for it, and one has ended since: then a device is empty. */
+static void wait_for_keeping(struct crowd *c, uint64_t id)
+{
+    size_t steps = 0;
+    while (!strstr(cluster_live_status(c->f.cluster, id)->text, "kept for it")) {
+        assert_true(steps++ < STEPS_MAX);
+        assert_true(is_queued(c, id));
+        assert_true(one_ends(c));
+    }
+}
+
+static void check_large_is_placed(const char *policy, int devices, int wanted, uint64_t quota_bytes)
+{
+    struct crowd c;
+    open_crowd(&c, policy, devices);
+    uint64_t large = submit_with(&c.f, wanted, quota_bytes, 1000, WORKLOAD_TASK);
+    size_t left = 0;
+    while (is_queued(&c, large))
+        assert_true(one_ends(&c));
+    for (size_t i = 0; i < SMALL; i++)
+        left += cluster_live_status(c.f.cluster, c.small[i]) != NULL;
+    assert_true(left > 0); /* it was not the last */
+    fixture_close(&c.f);
+}
+
+static void test_large_ones_are_placed(void **state)
+{
+    (void)state;
+    for (size_t p = 0; policy_at(p); p++) {
+        check_large_is_placed(policy_at(p)->name, 2, 2, SMALL_QUOTA);
+        check_large_is_placed(policy_at(p)->name, 2, 2, 0);
+        check_large_is_placed(policy_at(p)->name, 3, 2, 0);
+    }
+    /* Two small ones beside each other. */
+    struct crowd c;
+    open_crowd(&c, "firstfit", 1);
+    uint64_t beside[SMALL], large = submit_with(&c.f, 1, 0, 1000, WORKLOAD_TASK);
+    for (size_t i = 0; i < SMALL; i++)
+        beside[i] = submit_with(&c.f, 1, 20, -1000, WORKLOAD_TASK);
+    for (size_t i = 0; is_queued(&c, large); i++) {
+        assert_true(i < SMALL && !is_queued(&c, beside[i]));
+        (void)one_ends(&c);
+        end(&c, beside[i]);
+    }
+    fixture_close(&c.f);
+}
+
+static void test_it_is_kept_from_those_behind(void **state)
+{
+    struct crowd c;
+    (void)state;
+    open_crowd(&c, "firstfit", 2);
+    uint64_t large = submit_with(&c.f, 2, 0, 900, WORKLOAD_TASK);
+    wait_for_keeping(&c, large);
+    const struct workload_status *status = cluster_live_status(c.f.cluster, large);
+    assert_non_null(strstr(status->text, "; 2 devices of a are kept for it"));
+    struct cluster_explanation explanation;
+    assert_int_equal(cluster_explain(c.f.cluster, c.small[SMALL - 1], &explanation), 0);
+    assert_string_equal(explanation.text, "0 of 2 devices fit: 1 has too little memory (0.0 GiB "
+                                          "asked, at most 0.0 left by others' quotas), 1 kept for "
+                                          "workload 41, which waits for room");
+    uint64_t behind = submit_with(&c.f, 1, 10, 899, WORKLOAD_TASK);
+    assert_true(is_queued(&c, behind));
+    uint64_t before = submit_with(&c.f, 1, 10, 1000, WORKLOAD_TASK);
+    assert_false(is_queued(&c, before));
+    /* What is known of its node is made anew. */
+    gone(&c.f, "a", c.session);
+    c.session = join(&c.f, 2, "2");
+    assert_true(is_queued(&c, behind));
+    assert_true(is_queued(&c, large));
+    end(&c, before);
+    while (is_queued(&c, large))
+        assert_true(one_ends(&c));
+    fixture_close(&c.f);
+}
+
+static void test_what_is_kept_is_given_back(void **state)
+{
+    struct crowd c;
+    (void)state;
+    open_crowd(&c, "firstfit", 2);
+    uint64_t large = submit_with(&c.f, 2, 0, 1000, WORKLOAD_TASK);
+    wait_for_keeping(&c, large);
+    uint64_t behind = submit_with(&c.f, 1, SMALL_QUOTA, 0, WORKLOAD_TASK);
+    assert_true(is_queued(&c, behind));
+    assert_int_equal(stop(&c.f, CLUSTER_CANCEL, large, -1)->result, 0);
+    assert_false(is_queued(&c, behind));
+    fixture_close(&c.f);
+}
+
+/* A service does not end: to wait for it is to wait for ever. */
+static void test_nothing_is_kept_where_services_are(void **state)
+{
+    struct crowd c;
+    (void)state;
+    open_crowd(&c, "firstfit", 1);
+    uint64_t service = submit_with(&c.f, 1, 10, 1000, WORKLOAD_SERVICE);
+    uint64_t large = submit_with(&c.f, 1, 0, 1000, WORKLOAD_TASK);
+    for (size_t i = 0; i < SMALL; i++)
+        assert_true(one_ends(&c)); /* none of them is kept from the room */
+    assert_false(is_queued(&c, service));
+    assert_true(is_queued(&c, large));
+    fixture_close(&c.f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_large_ones_are_placed),
+        cmocka_unit_test(test_it_is_kept_from_those_behind),
+        cmocka_unit_test(test_what_is_kept_is_given_back),
+        cmocka_unit_test(test_nothing_is_kept_where_services_are),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
