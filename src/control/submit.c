@@ -78,11 +78,24 @@ static int check_user(struct error *e, struct control *c, struct http_request *r
 
 /* ---- dependencies ---- */
 
+enum { STORED_NAMES_MAX = 10000 }; /* that the store is asked for in one submission */
+
+/* A name of this submission, and the items that have it: they stand side by side. */
+struct named {
+    const char *name;
+    size_t first, count;
+    bool is_array;
+};
+
 struct resolving {
     struct control *control;
     struct http_request *http;
     struct submission *submission;
-    size_t self; /* index of the item that is being resolved */
+    size_t self;         /* index of the item that is being resolved */
+    struct named *names; /* in order; of one name, those that stand first before others */
+    size_t name_count;
+    size_t asked;    /* names that the store was asked for */
+    size_t resolved; /* dependencies of all items so far */
     /* Scratch for one item, of WORKLOAD_ARRAY_MAX each; NULL until the first that needs it. */
     struct cluster_after *after;
     uint64_t *ids;
@@ -100,17 +113,78 @@ static int add_after(struct error *e, struct resolving *v, uint64_t workload, bo
     return 0;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct named *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : (x->first > y->first) - (x->first < y->first);
+}
+
+static int index_names(struct error *e, struct resolving *v, const struct spec_list *specs)
+{
+    v->names = arena_array(http_request_arena(v->http), specs->count, sizeof *v->names);
+    if (!v->names)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    size_t first = 0;
+    for (size_t i = 0; i < specs->count; i++) {
+        const struct workload_spec *spec = &specs->items[i];
+        size_t count = spec->array_count ? (size_t)spec->array_count : 1;
+        v->names[i] = (struct named){
+            .name = spec->name, .first = first, .count = count, .is_array = spec->array_count > 0};
+        first += count;
+    }
+    v->name_count = specs->count;
+    qsort(v->names, v->name_count, sizeof *v->names, by_name);
+    return 0;
+}
+
+/* The first of that name, or where it would stand. */
+static size_t find_name(const struct resolving *v, const char *name)
+{
+    size_t low = 0, high = v->name_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(v->names[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* "sweep[3]" → "sweep" and 3; -1: an array as a whole, or what is none. A number that is written in
+ * another way than in the names of elements names none of them. */
+static long split_element(const char *name, char base[WORKLOAD_NAME_MAX])
+{
+    char again[WORKLOAD_NAME_MAX];
+    (void)str_copy(base, WORKLOAD_NAME_MAX, name);
+    char *bracket = strchr(base, '[');
+    if (!bracket)
+        return -1;
+    *bracket = '\0';
+    long element = strtol(bracket + 1, NULL, 10);
+    snprintf(again, sizeof again, "[%ld]", element);
+    return strcmp(again, name + (bracket - base)) == 0 ? element : WORKLOAD_ARRAY_MAX;
+}
+
 /* Earlier items of this very submission: an element by its name, an array by its base name. */
 static int resolve_within(struct error *e, struct resolving *v, const struct after *after)
 {
+    char base[WORKLOAD_NAME_MAX];
+    long element = split_element(after->name, base);
     size_t before = v->count;
-    for (size_t i = 0; i < v->self; i++) {
-        const struct submission_item *item = &v->submission->items[i];
-        if (strcmp(item->name, after->name) != 0 && strcmp(item->spec->name, after->name) != 0)
+    for (size_t i = find_name(v, base); i < v->name_count; i++) {
+        const struct named *n = &v->names[i];
+        if (n->first >= v->self || strcmp(n->name, base) != 0)
+            break;
+        size_t first = element < 0 ? 0 : (size_t)element, end = element < 0 ? n->count : first + 1;
+        if (element >= 0 && (!n->is_array || first >= n->count))
             continue;
-        int r = add_after(e, v, i, true, after->succeeded);
-        if (r < 0)
-            return r;
+        for (size_t k = first; k < end; k++) {
+            int r = add_after(e, v, n->first + k, true, after->succeeded);
+            if (r < 0)
+                return r;
+        }
     }
     return v->count > before;
 }
@@ -119,6 +193,10 @@ static int resolve_stored(struct error *e, struct resolving *v, const struct aft
 {
     struct control *c = v->control;
     const struct store_owner owner = {.uid = v->submission->uid, .user = v->submission->user};
+    if (v->asked++ == STORED_NAMES_MAX)
+        return error_set_field(e, ERR_TOO_LARGE, "after",
+                               "more than %d names to look up in one submission: say ids",
+                               STORED_NAMES_MAX);
     int found = store_resolve(e, c->store, &owner, after->name, v->ids, WORKLOAD_ARRAY_MAX);
     if (found == 0)
         return error_set_field(e, ERR_INVALID, "after", "you have no workload named '%s'",
@@ -129,6 +207,20 @@ static int resolve_stored(struct error *e, struct resolving *v, const struct aft
             return r;
     }
     return found;
+}
+
+/* As the cluster refuses them, before they are all made. */
+static int count_after(struct error *e, struct resolving *v, const struct submission_item *item)
+{
+    size_t elements = item->spec->array_count ? (size_t)item->spec->array_count : 1;
+    v->resolved += item->after_count * elements;
+    if (v->resolved > CLUSTER_DEPENDENCIES_MAX)
+        return error_set_field(
+            e, ERR_TOO_LARGE, "after",
+            "more than %d dependencies in all: submit one small task that waits for the array, "
+            "and let these wait for that task",
+            CLUSTER_DEPENDENCIES_MAX);
+    return 0;
 }
 
 static int resolve_after(struct error *e, struct resolving *v, struct submission_item *item)
@@ -161,7 +253,7 @@ static int resolve_after(struct error *e, struct resolving *v, struct submission
     if (!item->after)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     memcpy(item->after, v->after, v->count * sizeof *v->after);
-    return 0;
+    return count_after(e, v, item);
 }
 
 /* ---- expanding ---- */
@@ -173,10 +265,15 @@ static int expand(struct error *e, struct control *c, struct http_request *r,
     size_t total = 0;
     for (size_t i = 0; i < specs->count; i++)
         total += specs->items[i].array_count ? (size_t)specs->items[i].array_count : 1;
+    if (total > c->cluster_config.queue_max)
+        return error_set(e, ERR_QUEUE_FULL, "%zu workloads would pass the limit of %zu (queue_max)",
+                         total, c->cluster_config.queue_max);
     s->items = arena_array(arena, total, sizeof *s->items);
     if (!s->items)
         return error_set(e, ERR_TOO_LARGE, "too many workloads in one request");
     struct resolving v = {.control = c, .http = r, .submission = s};
+    if (index_names(e, &v, specs) < 0)
+        return -ERR_NO_MEMORY;
     for (size_t i = 0; i < specs->count; i++) {
         const struct workload_spec *spec = &specs->items[i];
         v.self = s->count;
