@@ -90,7 +90,7 @@ static void detach(struct cluster *c, struct workload *w)
 static void requeue(struct cluster *c, struct workload *w, const char *why)
 {
     w->status.stop = STOP_NONE;
-    w->reclaimed = w->misplaced = false;
+    w->reclaimed = w->misplaced = w->stranded = false;
     w->queued_boot_ms = c->now.boot_ms;
     workload_set_text(w, "%s", why);
     workload_set_state(c, w, WORKLOAD_QUEUED);
@@ -227,6 +227,7 @@ static void attempt_exited(struct cluster *c, struct workload *w,
                 w->wish_node   ? "moved to a device that suits it better"
                 : w->reclaimed ? "its device was another's by allowance"
                 : w->misplaced ? "it was much slower there than expected"
+                : w->stranded  ? "the device that it would have resumed on is out of use"
                                : "requeued at a user's word");
     } else if (report->verdict != VERDICT_OWN) {
         device_ended(c, w, report);

@@ -105,6 +105,7 @@ struct workload {
     size_t wish_device;
     bool reclaimed;             /* it is stopped because it borrowed */
     bool misplaced;             /* or because it is much slower than expected */
+    bool stranded;              /* or because it cannot return to its device */
     int64_t misplaced_since_ms; /* 0: it is not */
     double measured_pd;         /* where it is; 0: it was not measured there */
     double predicted_pd;        /* likewise */
@@ -344,6 +345,7 @@ void stop_requeue(struct cluster *c, const struct cluster_event *event);
 void stop_move(struct cluster *c, struct workload *w);
 /* Ends one that is much slower than expected. */
 void stop_misplaced(struct cluster *c, struct workload *w);
+void stop_stranded(struct cluster *c, struct workload *w);
 /* Ends one that borrowed. */
 void stop_reclaim(struct cluster *c, struct workload *w);
 

@@ -112,6 +112,8 @@ void node_health(struct cluster *c, struct node *n, const struct device_health *
         if (d < 0)
             continue;
         enum device_admission before = n->health[d].admits;
+        if (health[i].needs_operator && !n->health[d].needs_operator)
+            c->held_due = true; /* who waits for it waits in vain */
         if (n->health[d].state != health[i].state)
             log_state(c, n, d, &health[i]);
         n->health[d] = health[i];

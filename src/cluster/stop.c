@@ -36,6 +36,7 @@ static void begin_stopping(struct cluster *c, struct workload *w, enum stop_caus
                       : w->wish_node       ? "being moved to a device that suits it better"
                       : w->reclaimed       ? "its device is another's by allowance"
                       : w->misplaced       ? "being moved: it is much slower there than expected"
+                      : w->stranded        ? "being moved: its device is out of use"
                                            : "being requeued");
     if (w->status.state == WORKLOAD_STOPPING)
         workload_touch(c, w);
@@ -57,6 +58,12 @@ void stop_move(struct cluster *c, struct workload *w)
 void stop_misplaced(struct cluster *c, struct workload *w)
 {
     w->misplaced = true;
+    begin_stopping(c, w, STOP_REQUEUE, w->needs.grace_ms);
+}
+
+void stop_stranded(struct cluster *c, struct workload *w)
+{
+    w->stranded = true;
     begin_stopping(c, w, STOP_REQUEUE, w->needs.grace_ms);
 }
 

@@ -154,6 +154,20 @@ static bool fits_again(const struct cluster *c, const struct workload *w,
     return true;
 }
 
+/* What its memory was moved from is no more, or out of use until somebody has looked at it. Of a node that has no devices
+ * at all, its driver may be at fault. */
+static bool is_stranded(const struct cluster *c, const struct workload *w)
+{
+    const struct attempt *a = workload_status_attempt(&w->status);
+    const struct node *n = w->node;
+    for (int i = 0; n->connected && n->info.device_count > 0 && i < a->device_count; i++) {
+        const struct device_health *health = cluster_device_health(c, n->info.name, a->devices[i]);
+        if (!health || health->needs_operator)
+            return true;
+    }
+    return false;
+}
+
 static void try_resume(struct cluster *c, struct workload *w)
 {
     char why[WORKLOAD_TEXT_MAX], text[WORKLOAD_TEXT_MAX];
@@ -163,6 +177,11 @@ static void try_resume(struct cluster *c, struct workload *w)
     }
     if (w->timer.member.position)
         return; /* it failed a moment ago */
+    if (is_stranded(c, w)) {
+        list_remove(&w->held);
+        stop_stranded(c, w);
+        return;
+    }
     if (!fits_again(c, w, why)) {
         (void)snprintf(text, sizeof text, "waits to resume: %.170s", why);
         if (strcmp(text, w->status.text) != 0) {

@@ -264,6 +264,57 @@ static void test_one_that_came_back_by_itself_is_suspended_again(void **state)
     fixture_close(&f);
 }
 
+static void say_disabled(struct fixture *f, uint64_t session, bool needs_operator)
+{
+    struct device_health health = {.uuid = "a-0",
+                                   .state = DEVICE_DISABLED,
+                                   .admits = ADMIT_NONE,
+                                   .needs_operator = needs_operator,
+                                   .cause = "a cause"};
+    struct cluster_event event = {.kind = CLUSTER_NODE_BEAT};
+    event.node.node = "a";
+    event.node.session = session;
+    event.node.health = &health;
+    event.node.health_count = 1;
+    step(f, &event);
+}
+
+static void test_one_whose_device_is_broken_begins_again(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t id = suspend_one(&f, session);
+    say_disabled(&f, session, false);
+    assert_int_equal(stop(&f, CLUSTER_RESUME, id, -1)->result, 0);
+    assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDED); /* it may get well by itself */
+    say_disabled(&f, session, true);
+    assert_int_equal(state_of(&f, id), WORKLOAD_STOPPING);
+    assert_non_null(find(&f, CLUSTER_SEND_STOP));
+    report_failure(&f, "a", session, id, 1);
+    const struct workload_status *status = cluster_live_status(f.cluster, id);
+    assert_int_equal(status->state, WORKLOAD_QUEUED);
+    assert_int_equal(status->failures, 0);
+    assert_int_equal(status->hold, HOLD_NONE);
+    assert_true(logged(&f, "requeued"));
+    fixture_close(&f);
+}
+
+static void test_a_users_suspension_outlasts_a_broken_device(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t id = suspend_one(&f, session);
+    say_disabled(&f, session, true);
+    assert_int_equal(state_of(&f, id), WORKLOAD_SUSPENDED);
+    assert_int_equal(stop(&f, CLUSTER_RESUME, id, -1)->result, 0);
+    assert_int_equal(state_of(&f, id), WORKLOAD_STOPPING);
+    fixture_close(&f);
+}
+
 static void test_one_on_a_lost_node_begins_again(void **state)
 {
     struct fixture f;
@@ -292,6 +343,8 @@ int main(void)
         cmocka_unit_test(test_a_suspended_one_can_be_ended),
         cmocka_unit_test(test_what_cannot_be_suspended_is_refused),
         cmocka_unit_test(test_one_that_came_back_by_itself_is_suspended_again),
+        cmocka_unit_test(test_one_whose_device_is_broken_begins_again),
+        cmocka_unit_test(test_a_users_suspension_outlasts_a_broken_device),
         cmocka_unit_test(test_one_on_a_lost_node_begins_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,6 +64,7 @@ struct device_health {
     char uuid[DEVICE_UUID_MAX];
     enum device_state state;
     enum device_admission admits;
+    bool needs_operator;           /* it is out of use until one enables it */
     char cause[WORKLOAD_TEXT_MAX]; /* why it is so; "" at first */
     char mps[DEVICE_MPS_MAX];      /* how its MPS daemon is, in a word; "": it has none */
 };

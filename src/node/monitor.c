@@ -248,7 +248,10 @@ static void refresh_health(struct monitor *m, int device)
     enum device_state state = device_state(d);
     enum device_admission admits = device_admission(d);
     const char *mps = m->agent->mps ? mps_state_name(mps_state_of(m->agent->mps, h->uuid)) : "";
-    m->changed = m->changed || h->state != state || h->admits != admits || !str_equal(h->mps, mps);
+    bool needs_operator = device_needs_operator(d);
+    m->changed = m->changed || h->state != state || h->admits != admits ||
+                 !str_equal(h->mps, mps) || h->needs_operator != needs_operator;
+    h->needs_operator = needs_operator;
     h->state = state;
     h->admits = admits;
     str_copy(h->mps, sizeof h->mps, mps);

@@ -372,7 +372,8 @@ void engine_say_health(struct engine *g, const struct site *s)
 {
     char name[NODE_NAME_MAX];
     struct device_health health = {.state = device_state(s->monitor),
-                                   .admits = device_admission(s->monitor)};
+                                   .admits = device_admission(s->monitor),
+                                   .needs_operator = device_needs_operator(s->monitor)};
     struct cluster_event event = {.kind = CLUSTER_NODE_BEAT, .now = engine_clock(g)};
     (void)snprintf(health.uuid, sizeof health.uuid, "GPU-%u", (unsigned)(s - g->sites));
     (void)snprintf(name, sizeof name, "n%u", s->node);

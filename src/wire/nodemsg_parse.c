@@ -45,6 +45,8 @@ static int take_device_health(struct json_reader *outer, json_t *json, struct de
     json_take_buffer(&r, "uuid", ret->uuid, sizeof ret->uuid);
     json_take_name(&r, "state", device_state_parse, &ret->state);
     json_take_name(&r, "admits", device_admission_parse, &ret->admits);
+    if (json_has(&r, "needs_operator"))
+        json_take_bool(&r, "needs_operator", &ret->needs_operator);
     json_take_buffer(&r, "cause", ret->cause, sizeof ret->cause);
     if (json_has(&r, "mps"))
         json_take_buffer(&r, "mps", ret->mps, sizeof ret->mps);

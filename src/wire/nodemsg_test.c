@@ -91,6 +91,7 @@ static void random_usage(struct rng *rng, struct parts *p)
             .uuid = "GPU-h",
             .state = (enum device_state)rng_below(rng, DEVICE_STATE_END),
             .admits = (enum device_admission)rng_below(rng, ADMISSION_END),
+            .needs_operator = rng_below(rng, 2),
             .cause = "\"why\"",
             .mps = "faulted",
         };
@@ -220,6 +221,7 @@ static void assert_health_equal(const struct nodemsg *a, const struct nodemsg *b
         assert_string_equal(a->health[i].uuid, b->health[i].uuid);
         assert_int_equal(a->health[i].state, b->health[i].state);
         assert_int_equal(a->health[i].admits, b->health[i].admits);
+        assert_int_equal(a->health[i].needs_operator, b->health[i].needs_operator);
         assert_string_equal(a->health[i].cause, b->health[i].cause);
         assert_string_equal(a->health[i].mps, b->health[i].mps);
     }

@@ -70,6 +70,8 @@ static void put_health(struct json_writer *w, const struct nodemsg *msg)
         json_put_string(json_key(w, "uuid"), health->uuid);
         json_put_string(json_key(w, "state"), device_state_name(health->state));
         json_put_string(json_key(w, "admits"), device_admission_name(health->admits));
+        if (health->needs_operator)
+            json_put_bool(json_key(w, "needs_operator"), true);
         json_put_string(json_key(w, "cause"), health->cause);
         json_put_string(json_key(w, "mps"), health->mps);
         json_end_object(w);

@@ -111,6 +111,25 @@ has "$id" attempt 1 || fail "$(show "$id")"
 cancel "$id"
 ends "$id" cancelled
 
+echo "-- one whose device broke meanwhile begins again, where there is one"
+wait_until "the device is healthy" healthy
+id=$(task 8g 2g)
+wait_field "$id" state running
+wait_until "it trains" ran_past "$id" 10
+"$gpumux" suspend "$id"
+fault 0 xid 79
+wait_until "the device is out of use" eval '[ "$(device 0 state)" = disabled ]'
+has "$id" state suspended || fail "$(show "$id")"
+"$gpumux" resume "$id" > /dev/null 2>&1 &
+wait_until "it waits for any device" has "$id" state queued
+told "requeued.*is out of use" "$id" || fail "$("$gpumux" events "$id")"
+"$gpumux" enable "$(device 0 uuid)"
+wait_until "it begins again" has "$id" attempt 2
+has "$id" failures 0 || fail "$(show "$id")"
+cancel "$id"
+ends "$id" cancelled
+wait %% 2> /dev/null || true
+
 echo "-- one that has a command to resume with is ended, as it can begin there"
 wait_until "the device is healthy" healthy
 id=$(task 8g 2g '{"resume": ["sleep", "1000"]}')
