@@ -3,7 +3,8 @@
  * a mark; before any other its marks are put, for it may tell the program that work is done. A task's large
  * copies wait at the gate, and so do its large fills, which are not counted.
  *
- * COPY_NAME is what the copy does: direction, bytes, stream, in terms of its parameters a, b, c…
+ * COPY_NAME is what the copy does: direction, bytes, stream, in terms of its parameters a, b, c…, or `last` where
+ * versions of the call have more of them before the stream than others.
  */
 #include "shim/process.h"
 
@@ -22,6 +23,14 @@ static enum direction direction_of(int from, int to)
 #define BYTES_2D(copy) ((copy) ? (uint64_t)(copy)->WidthInBytes * (copy)->Height : 0)
 #define BYTES_3D(copy) (BYTES_2D(copy) * ((copy) ? (copy)->Depth : 0))
 
+static uint64_t bytes_of_batch(const size_t *sizes, size_t count)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; sizes && i < count; i++)
+        bytes += sizes[i];
+    return bytes;
+}
+
 /* Of a fill: what one element has, and how many there are. */
 #define BYTES_OF(size, width, height) ((uint64_t)(size) * (width) * (height))
 
@@ -39,7 +48,7 @@ static enum direction direction_of(int from, int to)
 #define COPY_cuMemcpyAtoD         ON_DEVICE, d, NULL
 #define COPY_cuMemcpyAtoH         TO_HOST, d, NULL
 #define COPY_cuMemcpyAtoHAsync    TO_HOST, d, e
-#define COPY_cuMemcpyBatchAsync   OTHER, 0, NULL
+#define COPY_cuMemcpyBatchAsync   OTHER, bytes_of_batch(c, d), last
 #define COPY_cuMemcpyDtoA         ON_DEVICE, d, NULL
 #define COPY_cuMemcpyDtoD         ON_DEVICE, c, NULL
 #define COPY_cuMemcpyDtoDAsync    ON_DEVICE, c, d
@@ -102,6 +111,16 @@ _Static_assert(STATUS_copies_other - STATUS_copies_to_device == (int)OTHER &&
 enum { variant_legacy = false, variant_ptds = true, variant_ptsz = true };
 
 #define BEGIN(...) begin(__VA_ARGS__)
+#define LAST(...)  CALL_OF_COUNT(LAST_, CALL_COUNT(__VA_ARGS__))
+#define LAST_1     a
+#define LAST_2     b
+#define LAST_3     c
+#define LAST_4     d
+#define LAST_5     e
+#define LAST_6     f
+#define LAST_7     g
+#define LAST_8     h
+#define LAST_9     i
 #define HOOK(family, symbol, name, version, variant, ...)                                          \
     HOOK_##family(symbol, name, variant, ##__VA_ARGS__)
 #define PASS(family, symbol, name, version, variant, ...)
@@ -120,6 +139,8 @@ enum { variant_legacy = false, variant_ptds = true, variant_ptsz = true };
 #define HOOK_copy(symbol, name, variant, ...)                                                      \
     CUresult hook_##symbol CALL_PARAMETERS(__VA_ARGS__)                                            \
     {                                                                                              \
+        const CUstream last = (CUstream)(uintptr_t)LAST(__VA_ARGS__);                              \
+        (void)last;                                                                                \
         return BEGIN(COPY_##name, variant_##variant)                                               \
             ->calls.real.symbol CALL_ARGUMENTS(__VA_ARGS__);                                       \
     }

@@ -378,6 +378,14 @@ static void test_a_task_that_only_copies(void **state)
     assert_int_equal(ask(&task, "fill-rows 4000 500"), 0);
     assert_int_equal(number_of(&registrar, "task", "holds_gate"), 3);
     assert_int_equal(number_of(&registrar, "task", "copies_on_device"), copies);
+    /* Of a batch it is the sum that counts, also where the driver has no batches. */
+    assert_int_equal(ask(&service, "stream 3"), 0);
+    assert_true(ask(&service, "kernels 100 1") >= 0);
+    (void)ask(&task, "batch 400000 2");
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 3);
+    (void)ask(&task, "batch 400000 4");
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 4);
+    assert_int_equal(number_of(&registrar, "task", "copied_other_bytes"), 2400000);
     end_by_kill(&service);
     assert_int_equal(finish(&task, "end"), 0);
     finish(&registrar, "quit");

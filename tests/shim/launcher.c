@@ -230,6 +230,23 @@ static int rest_after(const struct launcher *l, unsigned us, unsigned count)
     return resting.result;
 }
 
+/* Several copies on the device by one call, which older drivers do not have. */
+static int copy_batch(const struct launcher *l, unsigned bytes, unsigned count)
+{
+    enum { BATCH_MAX = 8 };
+    uint64_t to[BATCH_MAX], from[BATCH_MAX];
+    size_t sizes[BATCH_MAX], failed = 0;
+    int (*copy)(uint64_t *, uint64_t *, size_t *, size_t, void *, size_t *, size_t, size_t *,
+                void *) = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemcpyBatchAsync");
+    if (!copy || count > BATCH_MAX)
+        return -1;
+    for (unsigned i = 0; i < count; i++) {
+        to[i] = from[i] = l->memory;
+        sizes[i] = bytes;
+    }
+    return copy(to, from, sizes, count, NULL, NULL, 0, &failed, l->streams[l->stream]);
+}
+
 static void drop_graph(struct launcher *l)
 {
     if (l->graph_exec)
@@ -459,6 +476,8 @@ static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, co
         return l->cuMemsetD16_v2(l->memory, 7, a / 2);
     if (strcmp(word, "fill-rows") == 0)
         return l->cuMemsetD2D32Async(l->memory, a, 7, a / 4, b, l->streams[l->stream]);
+    if (strcmp(word, "batch") == 0)
+        return copy_batch(l, a, b);
     if (strcmp(word, "load") == 0)
         return upload_by_a_loader(l, a);
     if (strcmp(word, "download") == 0)
