@@ -33,6 +33,7 @@ enum {
     QUIT_MS = 3000,
     SOCKET_PATH_MAX = 108,
     LONGEST_PIPE_NAME = 32, /* of what the daemon makes in its directory */
+    TRIM_EVERY_MS = 60000,  /* its logs */
     UUID_PART = 8,          /* of a device's name, for its directory */
 };
 
@@ -306,12 +307,17 @@ static bool watch(struct mps_daemon *d)
 {
     enum mps_state state = MPS_READY;
     int limit_ms = ANSWER_MS;
+    int64_t trim_ms = 0; /* one that was adopted may have been there for long */
     while (pause_for(d, state == MPS_SILENT ? 1 : WATCH_MS)) {
         bool faulted;
         terminate_doomed(d);
         if (is_unused(d))
             return false;
         int64_t asked_ms = clock_boot_ms();
+        if (asked_ms >= trim_ms) {
+            mps_control_trim_logs(&d->control);
+            trim_ms = asked_ms + TRIM_EVERY_MS;
+        }
         int r = look(d, limit_ms, &faulted);
         if (r == 0) {
             note_answer(d, asked_ms, state, faulted);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,7 +19,14 @@
 
 #define PID_FILE "nvidia-cuda-mps-control.pid"
 
-enum { BLOCK = 4096, PID_TEXT_MAX = 32, VARIABLE_MAX = MPS_PATH_MAX + 64, KILL_MS = 2000 };
+enum {
+    BLOCK = 4096,
+    BLOCK_UNIT = 512, /* of st_blocks */
+    PID_TEXT_MAX = 32,
+    LOG_NAME_MAX = 32,
+    VARIABLE_MAX = MPS_PATH_MAX + 64,
+    KILL_MS = 2000,
+};
 
 /* ---- running the program ---- */
 
@@ -139,6 +147,45 @@ static int run(const struct mps_control *c, char *const *arguments, const char *
     return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ERR_UNAVAILABLE;
 }
 
+/* ---- its logs ---- */
+
+static void keep_end(int fd, off_t size, const char *path)
+{
+    char block[BLOCK];
+    int kept_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    off_t at = size > MPS_LOG_KEPT ? size - MPS_LOG_KEPT : 0;
+    ssize_t n = 0;
+    for (; kept_fd >= 0 && at < size && (n = pread(fd, block, sizeof block, at)) > 0; at += n)
+        if (write(kept_fd, block, (size_t)n) != n)
+            break; /* a full disk: all the more reason to go on */
+    if (kept_fd >= 0)
+        close(kept_fd);
+}
+
+/* By what it takes on the disk: one that is written on where it was, not at its end, has a hole before that. */
+static void trim_log(const char *directory, const char *name)
+{
+    char path[MPS_PATH_MAX + LOG_NAME_MAX], kept[MPS_PATH_MAX + LOG_NAME_MAX];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    snprintf(kept, sizeof kept, "%s/%s.old", directory, name);
+    int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+        st.st_blocks * BLOCK_UNIT > (off_t)MPS_LOG_MAX) {
+        keep_end(fd, st.st_size, kept);
+        (void)!ftruncate(fd, 0);
+    }
+    close(fd);
+}
+
+void mps_control_trim_logs(const struct mps_control *c)
+{
+    trim_log(c->directory, "control.log");
+    trim_log(c->directory, "server.log");
+}
+
 /* ---- what it is asked ---- */
 
 static int start(const struct mps_control *c, bool is_multiuser, int limit_ms, struct str *said)
@@ -154,6 +201,7 @@ int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms
 {
     struct str said;
     str_init(&said, MPS_ANSWER_MAX);
+    mps_control_trim_logs(c);
     int r = start(c, c->is_multiuser, limit_ms, &said);
     if (r == -ERR_UNAVAILABLE && c->is_multiuser) { /* a driver that has no such server */
         str_clear(&said);

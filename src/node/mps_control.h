@@ -17,6 +17,8 @@ enum {
     MPS_ANSWER_MAX = 64 << 10,
     MPS_SERVERS_MAX = 16,
     MPS_ENVIRONMENT_MAX = 8,
+    MPS_LOG_MAX = 1 << 20,   /* bytes of a log; see mps_control_trim_logs */
+    MPS_LOG_KEPT = 64 << 10, /* of its end */
 };
 
 struct mps_control {
@@ -42,5 +44,8 @@ void mps_control_kill(const struct mps_control *c);
 void mps_control_kill_servers(const pid_t *pids, size_t count);
 /* Ends daemons that were started for one of these devices in a directory that is no more: nobody can reach them. */
 void mps_control_kill_orphans(const struct device *devices, int count);
+/* The daemon logs every question, for ever, on the file system that holds our state: a log that has grown too large is
+ * emptied, its end is kept beside it as NAME.old. */
+void mps_control_trim_logs(const struct mps_control *c);
 /* Pids in an answer: those of get_server_list and get_client_list. Returns how many of `max`. */
 size_t mps_control_parse_pids(const char *answer, pid_t *ret_pids, size_t max);

@@ -44,13 +44,18 @@ clients() {
 }
 wait_until "it is a client" eval '[ "$(clients | wc -l)" = 1 ]'
 
-echo "-- an agent that crashes leaves it, the next takes it over"
+echo "-- an agent that crashes leaves it, the next takes it over, and does not let its log grow for ever"
 crash
+control_log=$state/node/mps/$part/control.log
+head -c 2M < <(yes "a line of long ago") >> "$control_log"
 up
 [ "$(daemon_of "$part")" = "$pid" ] || fail "it was started anew"
 has "$first" state running || fail "$(show "$first")"
 "$gpumux" run --quota 1g -- "$burn" --step-ms 5 --memory 512m --steps 3
 [ "$(daemon_of "$part")" = "$pid" ] || fail "it was started anew"
+wait_until "its log is short again" eval '[ "$(stat -c %s "$control_log")" -lt 100000 ]'
+grep -q "a line of long ago" "$control_log.old" || fail "the end of the log was not kept"
+wait_until "it goes on with its log" grep -q 'Cmd:get_server_list' "$control_log"
 
 echo "-- nobody uses it: it ends"
 pid=$(daemon_of "$part")
