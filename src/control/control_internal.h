@@ -336,8 +336,18 @@ struct show_options {
     bool detail;  /* spec, attempts and dependencies too */
     bool secrets; /* with the values of its environment */
 };
+/* The spec of the row that was shown last, but for its environment: an array's elements share one.
+ * Zeroed before the first. */
+struct shown_spec {
+    struct arena arena;
+    uint64_t id; /* 0: none */
+    struct workload_spec spec;
+    size_t bytes; /* of all that were read */
+};
+void shown_spec_done(struct shown_spec *shown);
 int show_workload(struct error *e, struct control *c, struct str *out,
-                  const struct store_workload *row, const struct show_options *options);
+                  const struct store_workload *row, const struct show_options *options,
+                  struct shown_spec *shown);
 void show_event(struct str *out, const struct store_event *event);
 void show_node(struct control *c, struct str *out, const char *name, bool drained,
                const struct node_info *info);

@@ -46,16 +46,31 @@ static void what_was_accepted_is_read_again(void **state)
     expect(f, f->first, 202, "\"state\":\"cancelled\"");
 }
 
+static void begin_list(struct str *body, const char *first)
+{
+    str_init(body, SPEC_TEXT_MAX);
+    str_printf(body, "{\"workloads\":[%s", first);
+}
+
+static void post_list(struct fixture *f, struct str *body, const char *path)
+{
+    str_append(body, "]}");
+    assert_false(str_failed(body));
+    post_large(f, f->first, path, str_text(body));
+    str_done(body);
+}
+
 static void names_within_a_submission_are_resolved(void **state)
 {
     struct fixture *f = *state;
-    post(f->first, "/v1/workloads",
-         "{\"workloads\":[" SPEC("a", ",\"array\":2") "," SPEC("b", "") "," SPEC("a", ",\"array\":"
-                                                                                      "3") "," SPEC(
-             "x", ",\"after\":[\"a\"]") "," SPEC("y", ",\"after\":[\"a[1]\",\"b:"
-                                                      "ended\"]") "," SPEC("z", ",\"after"
-                                                                                "\":[\"a["
-                                                                                "2]\"]") "]}");
+    struct str body;
+    begin_list(&body, SPEC("a", ",\"array\":2"));
+    str_append(&body, "," SPEC("b", ""));
+    str_append(&body, "," SPEC("a", ",\"array\":3"));
+    str_append(&body, "," SPEC("x", ",\"after\":[\"a\"]"));
+    str_append(&body, "," SPEC("y", ",\"after\":[\"a[1]\",\"b:ended\"]"));
+    str_append(&body, "," SPEC("z", ",\"after\":[\"a[2]\"]"));
+    post_list(f, &body, "/v1/workloads");
     expect(f, f->first, 201, "\"id\":9,\"name\":\"z\"");
     get(f->first, "/v1/workloads/x");
     expect(f, f->first, 200, "\"after\":[[1,true],[2,true],[4,true],[5,true],[6,true]]");
@@ -66,12 +81,11 @@ static void names_within_a_submission_are_resolved(void **state)
 
     static const char *const unknown[] = {"c[3]", "c[01]", "d[0]", "e", "c[99999999999999999999]"};
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
-        char body[1024];
-        snprintf(body, sizeof body,
-                 "{\"workloads\":[" SPEC("c", ",\"array\":3") "," SPEC("d", "") "," SPEC(
-                     "w", ",\"after\":[\"%s\"]") "," SPEC("e", "") "]}",
-                 unknown[i]);
-        post(f->first, "/v1/workloads", body);
+        begin_list(&body, SPEC("c", ",\"array\":3"));
+        str_append(&body, "," SPEC("d", ""));
+        str_printf(&body, "," SPEC("w", ",\"after\":[\"%s\"]"), unknown[i]);
+        str_append(&body, "," SPEC("e", ""));
+        post_list(f, &body, "/v1/workloads");
         expect(f, f->first, 400, "you have no workload named");
     }
 }
@@ -90,39 +104,72 @@ static void many_names_are_resolved_at_once(void **state)
 {
     struct fixture *f = *state;
     struct str body;
-    str_init(&body, SPEC_TEXT_MAX);
-    str_append(&body, "{\"workloads\":[" SPEC("first", ""));
+    begin_list(&body, SPEC("first", ""));
     for (int i = 0; i < ARRAYS; i++)
         str_printf(&body, "," SPEC("a%d", ",\"array\":%d"), i, WORKLOAD_ARRAY_MAX);
     for (int i = 0; i < WAITING; i++)
         put_waiting(&body, i);
-    str_append(&body, "," SPEC("last", ",\"after\":[\"nothing\"]") "]}");
-    assert_false(str_failed(&body));
-    post_large(f, f->first, "/v1/workloads?dry_run=1", str_text(&body));
+    str_append(&body, "," SPEC("last", ",\"after\":[\"nothing\"]"));
+    post_list(f, &body, "/v1/workloads?dry_run=1");
     expect(f, f->first, 400, "you have no workload named 'nothing'");
-    str_done(&body);
 }
 
 static void too_many_are_refused_before_anything_is_made_of_them(void **state)
 {
     struct fixture *f = *state;
     struct str body;
-    str_init(&body, SPEC_TEXT_MAX);
-    str_append(&body, "{\"workloads\":[" SPEC("last", ",\"after\":[\"nothing\"]"));
+    begin_list(&body, SPEC("last", ",\"after\":[\"nothing\"]"));
     for (int i = 0; i <= f->config.queue_max / WORKLOAD_ARRAY_MAX; i++)
         str_printf(&body, "," SPEC("a%d", ",\"array\":%d"), i, WORKLOAD_ARRAY_MAX);
-    str_append(&body, "]}");
-    post(f->first, "/v1/workloads?dry_run=1", str_text(&body));
+    post_list(f, &body, "/v1/workloads?dry_run=1");
     expect(f, f->first, 429, "(queue_max)");
-    str_done(&body);
 
-    str_init(&body, SPEC_TEXT_MAX);
-    str_append(&body, "{\"workloads\":[" SPEC("a", ",\"array\":10000"));
+    begin_list(&body, SPEC("a", ",\"array\":10000"));
     str_append(&body, "," SPEC("b", ",\"after\":[\"a\"],\"array\":101"));
-    str_append(&body, "," SPEC("last", ",\"after\":[\"nothing\"]") "]}");
-    post(f->first, "/v1/workloads", str_text(&body));
+    str_append(&body, "," SPEC("last", ",\"after\":[\"nothing\"]"));
+    post_list(f, &body, "/v1/workloads");
     expect(f, f->first, 413, "dependencies in all");
+}
+
+static void post_one(struct fixture *f, const char *name, const char *key, const char *rest)
+{
+    struct str body;
+    str_init(&body, SPEC_TEXT_MAX);
+    str_printf(&body, "{\"name\":\"%s\",\"directory\":\"/\",\"devices\":0%s", name, rest);
+    put_words(&body, key);
+    str_append(&body, strcmp(key, "command") == 0 ? "}" : ",\"command\":[\"true\"]}");
+    assert_false(str_failed(&body));
+    post_large(f, f->first, "/v1/workloads", str_text(&body));
+    expect(f, f->first, 201, name);
     str_done(&body);
+}
+
+/* An array's spec is read once; others only as long as they are not too much for one page. */
+static void pages_of_large_specs_are_short(void **state)
+{
+    struct fixture *f = *state;
+    enum { ELEMENTS = 900, LARGE = 6 };
+    char rest[64];
+    snprintf(rest, sizeof rest, ",\"array\":%d", ELEMENTS);
+    post_one(f, "many", "resume", rest);
+    get(f->first, "/v1/workloads?limit=1000");
+    expect(f, f->first, 200, "\"name\":\"many[0]\"");
+    size_t length;
+    assert_non_null(strstr(http_client_body(f->first, &length), "\"next\": null"));
+
+    for (int i = 0; i < LARGE; i++)
+        post_one(f, "large", "resume", "");
+    get(f->first, "/v1/workloads?limit=1000"); /* 2 MB each */
+    expect(f, f->first, 200, "\"next\": \"902\"");
+    assert_null(strstr(http_client_body(f->first, &length), "many["));
+    get(f->first, "/v1/workloads?limit=1000&cursor=902");
+    expect(f, f->first, 200, "\"id\":901,");
+    assert_non_null(strstr(http_client_body(f->first, &length), "\"name\":\"many[0]\""));
+
+    for (int i = 0; i < LARGE; i++)
+        post_one(f, "shown", "command", "");
+    get(f->first, "/v1/workloads?limit=1000"); /* and as much is shown of each */
+    expect(f, f->first, 200, "\"next\": \"910\"");
 }
 
 int main(void)
@@ -136,6 +183,8 @@ int main(void)
                                         close_fixture),
         cmocka_unit_test_setup_teardown(too_many_are_refused_before_anything_is_made_of_them,
                                         open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(pages_of_large_specs_are_short, open_fixture,
+                                        close_fixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -226,18 +226,47 @@ static int put_detail(struct error *e, struct json_writer *w, const struct store
     return r;
 }
 
+void shown_spec_done(struct shown_spec *shown)
+{
+    arena_done(&shown->arena);
+    shown->id = 0;
+}
+
+static int read_spec(struct error *e, const struct store_workload *row, struct shown_spec *shown)
+{
+    if (shown->id == row->spec_id)
+        return 0;
+    shown_spec_done(shown);
+    arena_init(&shown->arena, HTTP_REQUEST_ARENA_MAX);
+    shown->bytes += strlen(row->spec);
+    int r = spec_parse_without_environment(e, &shown->arena, row->spec, &shown->spec);
+    if (r == 0)
+        shown->id = row->spec_id;
+    return r;
+}
+
+static void put_needs(struct json_writer *w, const struct workload_needs *needs)
+{
+    json_put_int(json_key(w, "devices_wanted"), needs->devices);
+    json_put_uint(json_key(w, "quota_bytes"), needs->quota_bytes);
+    json_begin_object(json_key(w, "share"));
+    json_put_int(json_key(w, "min"), needs->share_min_percent);
+    json_put_int(json_key(w, "max"), needs->share_max_percent);
+    json_end_object(w);
+}
+
 int show_workload(struct error *e, struct control *c, struct str *out,
-                  const struct store_workload *row, const struct show_options *options)
+                  const struct store_workload *row, const struct show_options *options,
+                  struct shown_spec *shown)
 {
     struct arena arena;
-    arena_init(&arena, HTTP_REQUEST_ARENA_MAX);
-    struct spec_list specs;
+    arena_init(&arena, SPEC_TEXT_MAX);
     struct workload_status status;
-    int r = spec_parse(e, &arena, row->spec, strlen(row->spec), &specs);
+    int r = read_spec(e, row, shown);
     if (r == 0)
         r = record_parse_status(e, &arena, row->status, &status);
     if (r == 0) {
-        const struct workload_spec *spec = &specs.items[0];
+        const struct workload_spec *spec = &shown->spec;
         const struct attempt *a = workload_status_attempt(&status);
         struct json_writer w;
         json_writer_init(&w, out);
@@ -245,12 +274,7 @@ int show_workload(struct error *e, struct control *c, struct str *out,
         put_status(&w, row, &status);
         json_put_string(json_key(&w, "node"), a ? a->node : NULL);
         put_devices(json_key(&w, "devices"), a);
-        json_put_int(json_key(&w, "devices_wanted"), spec->needs.devices);
-        json_put_uint(json_key(&w, "quota_bytes"), spec->needs.quota_bytes);
-        json_begin_object(json_key(&w, "share"));
-        json_put_int(json_key(&w, "min"), spec->needs.share_min_percent);
-        json_put_int(json_key(&w, "max"), spec->needs.share_max_percent);
-        json_end_object(&w);
+        put_needs(&w, &spec->needs);
         put_command(json_key(&w, "command"), &spec->command);
         put_number_or_null(json_key(&w, "array_index"), row->array_index >= 0, row->array_index);
         json_put_uint(json_key(&w, "group"), row->group);

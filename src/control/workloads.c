@@ -9,7 +9,12 @@
 #include "wire/record.h"
 #include "wire/spec.h"
 
-enum { LIST_DEFAULT = 100 };
+enum {
+    LIST_DEFAULT = 100,
+    /* Of specs read and answer written, after which a page ends: what the loop does in one turn. */
+    LIST_BYTES_MAX = 8 << 20,
+    LIST_IS_LONG = 1, /* what a row answers then */
+};
 
 /* ---- shared by all routes ---- */
 
@@ -113,6 +118,7 @@ struct listing {
     size_t count;
     uint64_t last;
     struct show_options options;
+    struct shown_spec shown;
 };
 
 static int list_row(void *arg, const struct store_workload *row)
@@ -121,7 +127,10 @@ static int list_row(void *arg, const struct store_workload *row)
     if (l->count++)
         str_append(&l->json, ", ");
     l->last = row->id;
-    return show_workload(l->error, l->control, &l->json, row, &l->options);
+    int r = show_workload(l->error, l->control, &l->json, row, &l->options, &l->shown);
+    if (r == 0 && l->shown.bytes + l->json.length >= LIST_BYTES_MAX)
+        r = LIST_IS_LONG;
+    return r;
 }
 
 static int parse_states(struct error *e, struct http_request *r, uint32_t *ret)
@@ -190,12 +199,13 @@ void handle_list(void *context, struct http_request *r)
     int result = parse_filter(&e, r, &filter);
     if (result == 0)
         result = store_list(&e, c->store, &filter, list_row, &l);
-    if (l.count == filter.limit)
+    shown_spec_done(&l.shown);
+    if (l.count == filter.limit || result == LIST_IS_LONG)
         str_printf(&l.json, "], \"next\": \"%llu\"", (unsigned long long)l.last);
     else
         str_append(&l.json, "], \"next\": null");
     str_printf(&l.json, ", \"revision\": %llu}", (unsigned long long)store_revision(c->store));
-    if (result == 0 && str_failed(&l.json))
+    if (result >= 0 && str_failed(&l.json))
         result = error_set(&e, ERR_TOO_LARGE, "the page is too large: ask with a smaller limit");
     if (result < 0)
         http_answer_error(r, &e);
@@ -210,7 +220,7 @@ static int get_row(void *arg, const struct store_workload *row)
     const struct store_owner owner = {.uid = row->uid, .user = row->user};
     l->options.secrets =
         http_request_peer(l->http)->role >= HTTP_USER && control_may(l->control, l->http, &owner);
-    return show_workload(l->error, l->control, &l->json, row, &l->options);
+    return show_workload(l->error, l->control, &l->json, row, &l->options, &l->shown);
 }
 
 static void answer_workload(struct control *c, struct http_request *r, uint64_t id, int status,
@@ -220,6 +230,7 @@ static void answer_workload(struct control *c, struct http_request *r, uint64_t 
     struct listing l = {.control = c, .http = r, .error = &e, .options.detail = detail};
     str_init(&l.json, HTTP_BODY_MAX);
     int result = store_get(&e, c->store, id, get_row, &l);
+    shown_spec_done(&l.shown);
     if (result < 0)
         http_answer_error(r, &e);
     else

@@ -47,6 +47,8 @@ enum reader_statement {
     READER_LIST_USER,
     READER_LIST_BASE,
     READER_GET,
+    READER_ROW,
+    READER_SPEC,
     READER_NEWEST,
     READER_NEWEST_OF_USER,
     READER_GROUP,

@@ -11,6 +11,7 @@
 #define ROW                                                                                        \
     "w.id, w.group_id, w.first_id, w.submitted, w.spec_id, w.uid, w.user, w.name, w.base, w.key,"  \
     " w.array_index, w.kind, w.priority, w.state, w.submitted_wall_ms, w.ended_wall_ms, w.after, "
+enum { COLUMN_SPEC_ID = 4, COLUMN_SPEC = 18 }; /* of ROW with status and spec */
 #define EVENT "revision, wall_ms, workload, attempt, uid, node, what, text"
 
 static const char *const reader_sql[READER_STATEMENT_END] = {
@@ -30,6 +31,8 @@ static const char *const reader_sql[READER_STATEMENT_END] = {
         " AND (?7 < 0 OR uid = ?7) AND (?8 IS NULL OR user = ?8) ORDER BY id DESC LIMIT ?2",
     [READER_GET] = "SELECT " ROW "w.status, s.json FROM workloads w"
                    " LEFT JOIN specs s ON s.id = w.spec_id WHERE w.id = ?1",
+    [READER_ROW] = "SELECT " ROW "w.status FROM workloads w WHERE w.id = ?1",
+    [READER_SPEC] = "SELECT json FROM specs WHERE id = ?1",
     [READER_NEWEST] = "SELECT id, group_id, name FROM workloads INDEXED BY workloads_by_base"
                       " WHERE base = ?1 AND (?2 = base OR ?2 = name) ORDER BY id DESC LIMIT 1",
     [READER_NEWEST_OF_USER] =
@@ -149,14 +152,14 @@ int sqlite_read_revision(struct error *e, struct sqlite_store *s, uint64_t *ret)
 
 /* ---- workloads ---- */
 
-static int hand_out(sqlite3_stmt *q, store_workload_fn fn, void *arg)
+static int hand_out(sqlite3_stmt *q, const char *spec, store_workload_fn fn, void *arg)
 {
     struct store_workload w = {
         .id = column_id(q, 0),
         .group = column_id(q, 1),
         .first = column_id(q, 2),
         .submitted = column_id(q, 3),
-        .spec_id = column_id(q, 4),
+        .spec_id = column_id(q, COLUMN_SPEC_ID),
         .uid = (uint32_t)column_id(q, 5),
         .user = column_word(q, 6),
         .name = column_word(q, 7),
@@ -170,7 +173,7 @@ static int hand_out(sqlite3_stmt *q, store_workload_fn fn, void *arg)
         .ended_wall_ms = sqlite3_column_int64(q, 15),
         .after = column_word(q, 16),
         .status = column_text(q, 17),
-        .spec = column_text(q, 18),
+        .spec = spec,
     };
     return fn(arg, &w);
 }
@@ -184,7 +187,7 @@ static int read_row(struct error *e, struct sqlite_store *s, uint64_t id, store_
     int code = sqlite3_step(q), r = 0;
     *ret_found = code == SQLITE_ROW;
     if (code == SQLITE_ROW)
-        r = hand_out(q, fn, arg);
+        r = hand_out(q, column_text(q, COLUMN_SPEC), fn, arg);
     else if (code != SQLITE_DONE)
         r = failed(e, s, code);
     sqlite3_reset(q);
@@ -276,6 +279,47 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
+/* The spec of a row, which READER_SPEC holds until another is asked for: an array's elements share one,
+ * and it may be long. *held: whose it is now; 0: nobody's. */
+static int read_spec(struct error *e, struct sqlite_store *s, uint64_t spec_id, uint64_t *held,
+                     const char **ret)
+{
+    sqlite3_stmt *q = s->read[READER_SPEC];
+    if (*held != spec_id) {
+        sqlite3_reset(q);
+        bind_integer(q, 1, (int64_t)spec_id);
+        *held = 0;
+        int code = sqlite3_step(q);
+        if (code != SQLITE_ROW)
+            return failed(e, s, code == SQLITE_DONE ? SQLITE_CORRUPT : code);
+        *held = spec_id;
+    }
+    *ret = column_text(q, 0);
+    return 0;
+}
+
+static int read_rows(struct error *e, struct sqlite_store *s, const uint64_t *ids, size_t count,
+                     store_workload_fn fn, void *arg)
+{
+    sqlite3_stmt *q = s->read[READER_ROW];
+    uint64_t held = 0;
+    int r = 0;
+    for (size_t i = 0; i < count && r == 0; i++) {
+        const char *spec = NULL;
+        bind_integer(q, 1, (int64_t)ids[i]);
+        int code = sqlite3_step(q);
+        if (code == SQLITE_ROW)
+            r = read_spec(e, s, column_id(q, COLUMN_SPEC_ID), &held, &spec);
+        else if (code != SQLITE_DONE)
+            r = failed(e, s, code);
+        if (r == 0 && code == SQLITE_ROW)
+            r = hand_out(q, spec, fn, arg);
+        sqlite3_reset(q);
+    }
+    sqlite3_reset(s->read[READER_SPEC]);
+    return r;
+}
+
 static int list_within_snapshot(struct error *e, struct sqlite_store *s,
                                 const struct store_filter *f, struct id_list *list,
                                 store_workload_fn fn, void *arg)
@@ -290,11 +334,7 @@ static int list_within_snapshot(struct error *e, struct sqlite_store *s,
     if (r < 0)
         return r;
     qsort(list->ids, list->count, sizeof list->ids[0], newest_first);
-    for (size_t i = 0; i < list->count && i < f->limit && r == 0; i++) {
-        bool found;
-        r = read_row(e, s, list->ids[i], fn, arg, &found);
-    }
-    return r;
+    return read_rows(e, s, list->ids, list->count < f->limit ? list->count : f->limit, fn, arg);
 }
 
 int sqlite_list(struct error *e, struct store *base, const struct store_filter *filter,
@@ -429,7 +469,8 @@ static int load_workloads(struct error *e, struct sqlite_store *s, store_workloa
     bind_integer(q, 2, WORKLOAD_CANCELLED);
     int code, r = 0;
     while (r == 0 && (code = sqlite3_step(q)) != SQLITE_DONE)
-        r = code == SQLITE_ROW ? hand_out(q, fn, arg) : failed(e, s, code);
+        r = code == SQLITE_ROW ? hand_out(q, column_text(q, COLUMN_SPEC), fn, arg)
+                               : failed(e, s, code);
     sqlite3_reset(q);
     return r;
 }
@@ -476,7 +517,7 @@ static int events_within_snapshot(struct error *e, struct sqlite_store *s, uint6
             .wall_ms = sqlite3_column_int64(q, 1),
             .workload = column_id(q, 2),
             .attempt = sqlite3_column_int(q, 3),
-            .uid = (uint32_t)column_id(q, 4),
+            .uid = (uint32_t)column_id(q, COLUMN_SPEC_ID),
             .node = column_word(q, 5),
             .what = column_word(q, 6),
             .text = column_word(q, 7),

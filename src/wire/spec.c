@@ -251,6 +251,68 @@ int spec_parse(struct error *e, struct arena *arena, const char *text, size_t le
     return 0;
 }
 
+/* From a string's first quote to behind its last. */
+static const char *skip_string(const char *p)
+{
+    for (p++; *p && *p != '"'; p++)
+        if (*p == '\\' && p[1])
+            p++;
+    return *p ? p + 1 : p;
+}
+
+/* From an object's brace to behind the other. */
+static const char *skip_object(const char *p)
+{
+    int depth = 0;
+    do {
+        if (*p == '"') {
+            p = skip_string(p);
+            continue;
+        }
+        depth += (*p == '{') - (*p == '}');
+        p += *p != '\0';
+    } while (*p && depth > 0);
+    return p;
+}
+
+/* The value of a member of the object that text is, itself an object; NULL: there is none. */
+static const char *find_object(const char *text, const char *key)
+{
+    size_t length = strlen(key);
+    int depth = 0;
+    for (const char *p = text; *p;) {
+        const char *start = p;
+        if (*p != '"') {
+            depth += (*p == '{' || *p == '[') - (*p == '}' || *p == ']');
+            p++;
+            continue;
+        }
+        p = skip_string(p);
+        if (depth == 1 && p[0] == ':' && p[1] == '{' && (size_t)(p - start) == length + 2 &&
+            strncmp(start + 1, key, length) == 0)
+            return p + 1;
+    }
+    return NULL;
+}
+
+int spec_parse_without_environment(struct error *e, struct arena *arena, const char *text,
+                                   struct workload_spec *ret)
+{
+    const char *environment = find_object(text, "environment");
+    if (environment)
+        text = arena_printf(arena, "%.*s{}%s", (int)(environment - text), text,
+                            skip_object(environment));
+    if (!text)
+        return error_set(e, ERR_NO_MEMORY, "out of memory for this document");
+    struct spec_list list;
+    int r = spec_parse(e, arena, text, strlen(text), &list);
+    if (r == 0 && list.count != 1)
+        r = error_set(e, ERR_CORRUPT, "not one workload");
+    if (r == 0)
+        *ret = list.items[0];
+    return r;
+}
+
 /* ---- one key ---- */
 
 int spec_set(struct error *e, struct arena *arena, struct workload_spec *spec, const char *key,

@@ -58,6 +58,10 @@ int spec_parse(struct error *e, struct arena *arena, const char *text, size_t le
  * flags into it first. */
 int spec_parse_partial(struct error *e, struct arena *arena, const char *text, size_t length,
                        struct spec_list *ret);
+/* One workload as spec_write has written it, without its environment: for who has no use for that,
+ * which is the most of many. */
+int spec_parse_without_environment(struct error *e, struct arena *arena, const char *text,
+                                   struct workload_spec *ret);
 /* Sets one key from text, as a flag does: key "share.max", value "50". Strict like the parser. A
  * "KEY=VALUE" is added to environment and labels, a "NAME,ID:ended" to after. */
 int spec_set(struct error *e, struct arena *arena, struct workload_spec *spec, const char *key,

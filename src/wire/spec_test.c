@@ -738,6 +738,29 @@ static void writing_is_canonical(void **state)
     str_done(&text);
 }
 
+static void environments_are_left_out(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const texts[] = {
+        "{\"command\":[\"a\"],\"directory\":\"/"
+        "\",\"environment\":{\"A\":\"}\\\"{\",\"B\":\"\\\\\"},"
+        "\"labels\":{\"environment\":\"x\"}}",
+        "{\"labels\":{\"environment\":\"x\"},\"command\":[\"a\"],\"directory\":\"/\"}",
+        "{\"environment\":{},\"command\":[\"a\"],\"directory\":\"/"
+        "\",\"labels\":{\"environment\":\"x\"}}",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct workload_spec spec;
+        assert_int_equal(spec_parse_without_environment(&f->e, &f->arena, texts[i], &spec), 0);
+        assert_int_equal(spec.environment.count, 0);
+        assert_string_equal(spec.command.items[0], "a");
+        assert_string_equal(pairs_get(&spec.labels, "environment"), "x");
+    }
+    struct workload_spec none;
+    assert_int_equal(spec_parse_without_environment(&f->e, &f->arena, "{\"environment\":{", &none),
+                     -ERR_SYNTAX);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -755,6 +778,7 @@ int main(void)
         TEST(quantities_are_read_and_written),
         TEST(what_is_written_reads_back_equal),
         TEST(writing_is_canonical),
+        TEST(environments_are_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
