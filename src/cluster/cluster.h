@@ -66,6 +66,7 @@ struct cluster_config {
     const struct cluster_allowance *allowances; /* borrowed */
     size_t allowance_count; /* 0: there is no such thing; else who has none borrows all */
     size_t queue_max;       /* live workloads */
+    size_t queue_max_user;  /* of one owner who is no administrator; 0: as many */
     int64_t lease_ms;       /* a node's attempts run on that long without us */
     int64_t fence_ms;       /* then, after this, their supervisors ask them to end */
     int64_t drain_ms;       /* and after this end them by force */
@@ -116,6 +117,8 @@ struct cluster_submission {
     const struct cluster_after *after;
     struct policy_known known;
     uint32_t allowance; /* 1 + index of it in the configuration; 0: none */
+    uint64_t owner;     /* a number for who submits; the same in all of a submission, as the next */
+    bool is_admin;      /* bound by queue_max alone */
 };
 
 struct cluster_event {
@@ -253,8 +256,9 @@ struct cluster_stored {
     size_t after_count;
     const struct cluster_after *after; /* all by id */
     const struct workload_status *status;
-    struct policy_known known; /* live ones only, as the next */
+    struct policy_known known; /* live ones only, as the next two */
     uint32_t allowance;
+    uint64_t owner;
 };
 int cluster_load_workload(struct cluster *c, const struct cluster_stored *stored);
 /* Ids continue after `last_id`, whatever was deleted meanwhile. */

@@ -69,9 +69,15 @@ struct submit_key {
     size_t count, references;
 };
 
+/* Somebody who has live workloads, and how many. */
+struct owner {
+    uint64_t number;
+    size_t live;
+};
+
 struct workload {
     uint64_t id;
-    uint32_t uid;
+    struct owner *owner; /* NULL: it has ended */
     struct workload_needs needs;
     struct policy_known known; /* alone_ms: from its beginning, or since it was last learnt */
     double left_ms;            /* of that, when it was last booked or released; 0: not known */
@@ -155,14 +161,15 @@ struct cluster {
     uint64_t last_id, last_session, round;
     uint64_t decisions; /* that the policy has made, refusals included */
 
-    struct hash_map live; /* id → workload */
-    struct list touched;  /* workloads with something due at the end of the step */
-    struct list ended;    /* ended in this step, dependents not yet told */
-    struct list buried;   /* ended; freed by the next step */
-    struct list unlinked; /* loaded, dependencies not yet linked */
-    struct list held;     /* suspended ones that come back when there is room */
-    bool held_due;        /* there may be */
-    struct hash_map keys; /* submit_key.hash → submit_key */
+    struct hash_map live;   /* id → workload */
+    struct list touched;    /* workloads with something due at the end of the step */
+    struct list ended;      /* ended in this step, dependents not yet told */
+    struct list buried;     /* ended; freed by the next step */
+    struct list unlinked;   /* loaded, dependencies not yet linked */
+    struct list held;       /* suspended ones that come back when there is room */
+    bool held_due;          /* there may be */
+    struct hash_map keys;   /* submit_key.hash → submit_key */
+    struct hash_map owners; /* number → owner */
     struct finished_rows finished;
     size_t dependency_count; /* of all that wait for some */
     size_t by_state[WORKLOAD_STATE_END];
@@ -198,7 +205,7 @@ struct cluster {
 /* state.c */
 struct workload *workload_find(const struct cluster *c, uint64_t id);
 /* Adds a live workload; the caller fills in what it knows. NULL: out of memory. */
-struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
+struct workload *workload_add(struct cluster *c, uint64_t id, uint64_t owner,
                               const struct workload_needs *needs, const struct pairs *labels,
                               const struct policy_known *known, uint32_t allowance);
 /* Something was learnt of one. */

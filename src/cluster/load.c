@@ -118,7 +118,7 @@ int cluster_load_workload(struct cluster *c, const struct cluster_stored *stored
         return load_finished(c, stored, key);
     struct workload_needs needs = *stored->needs;
     needs.suspect = stored->status->suspect;
-    struct workload *w = workload_add(c, stored->id, stored->uid, &needs, stored->node_labels,
+    struct workload *w = workload_add(c, stored->id, stored->owner, &needs, stored->node_labels,
                                       &stored->known, stored->allowance);
     if (!w)
         return -ERR_NO_MEMORY;

@@ -62,6 +62,7 @@ int cluster_new(const struct cluster_config *config, struct cluster **ret)
     list_init(&c->held);
     hash_map_init(&c->live);
     hash_map_init(&c->keys);
+    hash_map_init(&c->owners);
     hash_map_init(&c->requirements);
     hash_map_init(&c->nodes_by_name);
     heap_init(&c->ready, queue_requirement_before);
@@ -111,6 +112,7 @@ void cluster_free(struct cluster *c)
         node_free(c->nodes[i]);
     hash_map_done(&c->live);
     hash_map_done(&c->keys);
+    hash_map_done(&c->owners);
     hash_map_done(&c->requirements);
     hash_map_done(&c->nodes_by_name);
     finished_done(&c->finished);
@@ -130,7 +132,30 @@ struct workload *workload_find(const struct cluster *c, uint64_t id)
     return hash_map_get(&c->live, id);
 }
 
-struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
+static struct owner *owner_get(struct cluster *c, uint64_t number)
+{
+    struct owner *o = hash_map_get(&c->owners, number);
+    if (!o) {
+        o = calloc(1, sizeof *o);
+        if (!o || hash_map_put(&c->owners, number, o) < 0) {
+            free(o);
+            return NULL;
+        }
+        o->number = number;
+    }
+    o->live++;
+    return o;
+}
+
+static void owner_put(struct cluster *c, struct owner *o)
+{
+    if (!o || --o->live > 0)
+        return;
+    (void)hash_map_remove(&c->owners, o->number);
+    free(o);
+}
+
+struct workload *workload_add(struct cluster *c, uint64_t id, uint64_t owner,
                               const struct workload_needs *needs, const struct pairs *labels,
                               const struct policy_known *known, uint32_t allowance)
 {
@@ -138,7 +163,7 @@ struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
     if (!w)
         return NULL;
     w->id = id;
-    w->uid = uid;
+    w->owner = owner_get(c, owner);
     w->needs = *needs;
     w->known = *known;
     w->left_ms = known->alone_ms;
@@ -153,7 +178,7 @@ struct workload *workload_add(struct cluster *c, uint64_t id, uint32_t uid,
     if (allowance > c->config.allowance_count)
         allowance = 0;
     w->requirement = requirement_get(c, needs, labels, known->kind, allowance);
-    if (!w->requirement || hash_map_put(&c->live, id, w) < 0) {
+    if (!w->owner || !w->requirement || hash_map_put(&c->live, id, w) < 0) {
         workload_free(c, w);
         return NULL;
     }
@@ -172,6 +197,7 @@ void workload_free(struct cluster *c, struct workload *w)
         queue_leave(c, w);
         requirement_put(c, w->requirement);
     }
+    owner_put(c, w->owner);
     free(w->status.attempts);
     free(w);
 }
@@ -346,6 +372,8 @@ void workload_end(struct cluster *c, struct workload *w, enum workload_state sta
     w->grant_due = w->stop_due = w->turn_due = false;
     action_log(c, word, w->id, w->status.attempts_total, NULL, "%s", w->status.text);
     (void)hash_map_remove(&c->live, w->id);
+    owner_put(c, w->owner);
+    w->owner = NULL;
     struct finished row = {
         .id = w->id, .ended_wall_ms = c->now.wall_ms, .key = w->key, .state = state};
     if (finished_add(c, &row, false) < 0)

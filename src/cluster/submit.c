@@ -110,6 +110,22 @@ static int check_dependencies(struct error *e, const struct cluster *c,
     return 0;
 }
 
+/* Nobody but an administrator can fill the queue so that others are kept out. */
+static int check_owner(struct error *e, const struct cluster *c,
+                       const struct cluster_submission *items, size_t count)
+{
+    const struct owner *o = hash_map_get(&c->owners, items[0].owner);
+    size_t live = o ? o->live : 0, most = c->config.queue_max_user;
+    if (most == 0 || items[0].is_admin || live + count <= most)
+        return 0;
+    return error_set(
+        e, ERR_QUEUE_FULL,
+        "%zu workloads of yours are not finished, %zu more would pass the limit of %zu "
+        "for one user (queue_max_user): cancel some, or submit these when some have "
+        "ended",
+        live, count, most);
+}
+
 int submit_check(struct error *e, const struct cluster *c, const struct cluster_submission *items,
                  size_t count)
 {
@@ -120,7 +136,9 @@ int submit_check(struct error *e, const struct cluster *c, const struct cluster_
                          "%zu workloads are not finished, %zu more would pass the limit of %zu "
                          "(queue_max)",
                          c->live.count, count, c->config.queue_max);
-    int r = check_dependency_count(e, c, items, count);
+    int r = check_owner(e, c, items, count);
+    if (r == 0)
+        r = check_dependency_count(e, c, items, count);
     return r < 0 ? r : check_dependencies(e, c, items, count);
 }
 
@@ -138,8 +156,8 @@ static void accept(struct cluster *c, const struct cluster_event *event, size_t 
                    struct submit_key *key)
 {
     const struct cluster_submission *item = &event->submit.items[i];
-    struct workload *w = workload_add(c, first + i, event->submit.uid, item->needs,
-                                      item->node_labels, &item->known, item->allowance);
+    struct workload *w = workload_add(c, first + i, item->owner, item->needs, item->node_labels,
+                                      &item->known, item->allowance);
     if (!w) {
         c->failed = true;
         return;

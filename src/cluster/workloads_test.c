@@ -120,6 +120,44 @@ static void test_queue_is_bounded(void **state)
     fixture_close(&f);
 }
 
+static void test_an_owner_has_a_part_of_the_queue(void **state)
+{
+    struct fixture f;
+    struct workload_needs needs = task_needs();
+    struct cluster_submission items[3] = {{.name = "w", .needs = &needs, .owner = 7},
+                                          {.name = "w", .needs = &needs, .owner = 7},
+                                          {.name = "w", .needs = &needs, .owner = 7}};
+    const struct cluster_submission other = {.name = "w", .needs = &needs, .owner = 8};
+    const struct cluster_submission admin = {
+        .name = "w", .needs = &needs, .owner = 7, .is_admin = true};
+    struct cluster_preview previews[3];
+    (void)state;
+    fixture_open(&f);
+    fixture_close(&f);
+    f.config.queue_max = 8;
+    f.config.queue_max_user = 4;
+    cluster_actions_init(&f.actions);
+    assert_int_equal(cluster_new(&f.config, &f.cluster), 0);
+    assert_int_equal(submit_all(&f, items, 3, NULL)->result, 0);
+    const struct cluster_action *refused = submit_all(&f, items, 2, NULL);
+    assert_int_equal(refused->result, -ERR_QUEUE_FULL);
+    assert_string_equal(
+        refused->text,
+        "3 workloads of yours are not finished, 2 more would pass the limit of 4 for "
+        "one user (queue_max_user): cancel some, or submit these when some have ended");
+    assert_int_equal(cluster_preview(NULL, f.cluster, items, 2, previews), -ERR_QUEUE_FULL);
+    assert_int_equal(submit_all(&f, items, 1, NULL)->first, 4);
+    /* Others have their own, administrators all there is. */
+    assert_int_equal(submit_all(&f, &other, 1, NULL)->first, 5);
+    assert_int_equal(submit_all(&f, &admin, 1, NULL)->first, 6);
+    /* What has ended does not count; the administrator's own do. */
+    for (uint64_t id = 1; id <= 3; id++)
+        stop(&f, CLUSTER_CANCEL, id, 0);
+    assert_int_equal(submit_all(&f, items, 3, NULL)->result, -ERR_QUEUE_FULL);
+    assert_int_equal(submit_all(&f, items, 2, NULL)->first, 7);
+    fixture_close(&f);
+}
+
 static void test_a_key_is_accepted_once(void **state)
 {
     struct fixture f;
@@ -571,6 +609,7 @@ int main(void)
         cmocka_unit_test(test_waiting_says_why),
         cmocka_unit_test(test_preview_is_what_would_happen),
         cmocka_unit_test(test_queue_is_bounded),
+        cmocka_unit_test(test_an_owner_has_a_part_of_the_queue),
         cmocka_unit_test(test_a_key_is_accepted_once),
         cmocka_unit_test(test_dependencies_are_checked),
         cmocka_unit_test(test_dependencies_are_bounded),

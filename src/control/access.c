@@ -127,3 +127,8 @@ struct store_owner control_caller(const struct control *c, const struct http_req
         uid = UID_BY_NAME;
     return (struct store_owner){.uid = uid, .user = peer->account};
 }
+
+uint64_t control_owner_number(uint32_t uid, const char *user)
+{
+    return uid == UID_BY_NAME ? hash_string(user) : uid;
+}

@@ -6,11 +6,21 @@
 #include "control/control.h"
 #include "control/control_internal.h"
 
+enum { QUEUE_PART = 4 }; /* of queue_max, if nothing is said */
+
+static size_t queue_max_user(const struct config *config)
+{
+    if (config->queue_max_user >= 0)
+        return (size_t)config->queue_max_user;
+    return config->queue_max > QUEUE_PART ? (size_t)config->queue_max / QUEUE_PART : 1;
+}
+
 static void numbers_read(const struct config *config, struct cluster_config *k)
 {
     k->max_neighbours = (int)config->max_neighbours;
     k->ageing_ms = config->ageing_ms;
     k->queue_max = (size_t)config->queue_max;
+    k->queue_max_user = queue_max_user(config);
     k->lease_ms = config->lease_ms;
     k->fence_ms = config->fence_ms;
     k->drain_ms = config->drain_ms;

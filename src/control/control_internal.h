@@ -163,6 +163,7 @@ struct submission_item {
 struct submission {
     uint32_t uid; /* or UID_BY_NAME */
     const char *user;
+    bool is_admin;
     const char *key;
     size_t count;
     struct submission_item *items;
@@ -284,6 +285,8 @@ bool control_may(const struct control *c, const struct http_request *r,
                  const struct store_owner *owner);
 /* As whom the caller submits. The name is valid until the next question about accounts. */
 struct store_owner control_caller(const struct control *c, const struct http_request *r);
+/* As the cluster counts owners: accounts that are only names share a uid. */
+uint64_t control_owner_number(uint32_t uid, const char *user);
 const char *control_role_name(enum http_role role);
 /* Of the roles that a token can have. */
 bool control_role_parse(const char *text, enum http_role *ret);

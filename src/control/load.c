@@ -73,6 +73,7 @@ static int load_live(struct loading *l, struct arena *arena, const struct store_
         (void)str_copy(l->user, sizeof l->user, row->user);
     }
     stored->allowance = l->allowance;
+    stored->owner = control_owner_number(row->uid, row->user);
     return 0;
 }
 

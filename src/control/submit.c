@@ -400,6 +400,7 @@ static void describe(struct control *c, const struct submission *s,
                      struct cluster_submission *ret_items)
 {
     uint32_t allowance = allowances_find(c, s->user);
+    uint64_t owner = control_owner_number(s->uid, s->user);
     struct policy_known known = {0};
     for (size_t i = 0; i < s->count; i++) {
         const struct submission_item *item = &s->items[i];
@@ -411,7 +412,9 @@ static void describe(struct control *c, const struct submission *s,
                                                    .after_count = item->after_count,
                                                    .after = item->after,
                                                    .known = known,
-                                                   .allowance = allowance};
+                                                   .allowance = allowance,
+                                                   .owner = owner,
+                                                   .is_admin = s->is_admin};
     }
 }
 
@@ -493,6 +496,7 @@ static int identify(struct error *e, struct control *c, struct http_request *r, 
     struct store_owner caller = control_caller(c, r);
     s->uid = caller.uid;
     s->user = arena_strdup(arena, caller.user);
+    s->is_admin = control_is_admin(c, r);
     s->key = key;
     if (key && s->user && s->uid == UID_BY_NAME) {
         char *hash = arena_alloc(arena, TOKEN_HASH_TEXT_MAX);

@@ -46,7 +46,7 @@ stop
 grep -q 'gpumux control init' "$work/out" || fail "no word on what to do: $(cat "$work/out")"
 "$gpumux" control init --state "$state" --url https://localhost:1 > "$work/join" 2> /dev/null
 join_token=$(grep -o 'gmj_[0-9a-f]*' "$work/join")
-start_listening
+start_listening --set queue_max_user=4
 listens "$daemon_pid" || fail "no port is open with --listen"
 [ "$(stat -c %a "$state/tls/ca.key")" = 600 ] || fail "the authority's key can be read"
 
@@ -121,6 +121,14 @@ expect 200 "$ada" GET /v1/workloads/quick
 [ "$("$ask" -f "$work/body" id)" = "$of_ada" ] || fail "a name means another's before one's own"
 expect 403 "$ada" POST "/v1/workloads/$of_ben/cancel"
 ends "$of_ada" failed start
+ends "$of_ben" failed start
+never='{"command": ["true"], "directory": "/", "devices": 16, "array": 4}'
+expect 201 "$ada" POST /v1/workloads "${json[@]}" "$never"
+expect 429 "$ada" POST /v1/workloads "${json[@]}" "$quick"
+expect 201 "$ben" POST /v1/workloads "${json[@]}" "$never" # a part of the queue is one account's
+for each in $(api GET '/v1/workloads?state=queued' 'workloads[].id'); do
+    cancel "$each"
+done
 field "$of_ada" text | grep -q ada-elsewhere || fail "no word on the account: $(field "$of_ada" text)"
 
 echo "-- secrets are not kept"

@@ -78,6 +78,26 @@ ends "$nobody" succeeded
 [ "$(stat -c %U "$work/open/nobodys")" = nobody ] || fail "user: it ran as $(stat -c %U "$work/open/nobodys")"
 stop
 
+echo "-- a user has a part of the queue, also after a restart; administrators have all of it"
+never() { echo "{\"command\": [\"true\"], \"directory\": \"/\", \"devices\": 16, \"array\": $1}"; }
+start --emulate 1xT4 --set admin_group=games --set queue_max=20
+expect_as $owner 201 POST /v1/workloads "$(never 4)"
+expect_as $owner 429 POST /v1/workloads "$(never 2)"
+[[ $(body detail) == *"4 workloads of yours "*"limit of 5 "*queue_max_user* ]] || fail "$(body detail)"
+stop
+start --emulate 1xT4 --set admin_group=games --set queue_max=20
+expect_as $owner 429 POST /v1/workloads "$(never 2)"
+expect_as $owner 201 POST /v1/workloads "$(never 1)"
+expect_as $owner 429 POST '/v1/workloads?dry_run=1' "$(never 1)"
+expect_as $stranger 201 POST /v1/workloads "$(never 5)"
+expect_as "$admin" 201 POST /v1/workloads "$(never 6)"
+expect_status 201 POST /v1/workloads "$(never 4)"
+expect_status 429 POST /v1/workloads "$(never 1)"
+stop
+start --emulate 1xT4 --set queue_max=40 --set queue_max_user=0
+expect_as $owner 201 POST /v1/workloads "$(never 20)"
+stop
+
 echo "-- without allow_root nothing runs as root"
 start --emulate 1xT4 --set allow_root=false
 expect_status 403 POST /v1/workloads '{"command": ["true"], "directory": "/", "devices": 0}'

@@ -164,7 +164,9 @@ static void submit(struct world *w)
                                                .after_count = fresh[i].after_count,
                                                .after = fresh[i].after,
                                                .known = random_known(w),
-                                               .allowance = 1 + request.uid};
+                                               .allowance = 1 + request.uid,
+                                               .owner = request.uid,
+                                               .is_admin = world_chance(w, 20)};
     }
     event.submit.uid = request.uid;
     event.submit.count = count;
@@ -412,6 +414,7 @@ static void world_init(struct world *w, uint64_t seed, bool verbose)
     w->config.max_neighbours = 2 + (int)world_below(w, 3);
     w->config.ageing_ms = world_chance(w, 50) ? 500 : 1000000;
     w->config.queue_max = 10 + world_below(w, 60);
+    w->config.queue_max_user = world_chance(w, 50) ? 5 + world_below(w, 40) : 0;
     w->config.lease_ms = 1000;
     w->config.fence_ms = 300;
     w->config.drain_ms = 200;

@@ -262,6 +262,7 @@ static void load_row(struct world *w, uint64_t id)
                                     .after_count = row->after_count,
                                     .after = row->after,
                                     .allowance = 1 + row->uid,
+                                    .owner = row->uid,
                                     .status = &row->status};
     if (row->exists && !row->deleted)
         world_check(w, cluster_load_workload(w->cluster, &stored) == 0, "%llu does not load",
