@@ -20,7 +20,7 @@ struct scenario {
 /* All text; NULL what is not said. */
 struct scenario_words {
     const char *nodes;
-    /* A generator, the name of a shipped trace (scenario_trace_name), or the text of one. */
+    /* A generator, the name of a shipped trace, or the text of one. */
     const char *trace;
     const char *trace_text; /* instead of `trace` */
     size_t trace_length;
