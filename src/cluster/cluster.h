@@ -9,6 +9,8 @@
  *   2. only then are their REPLY and SEND actions carried out.
  * If the commit fails, none of stage 2 may happen: the caller answers every request with an error,
  * drops this cluster and builds a new one from the store (cluster_new, cluster_load_*).
+ * Until a commit succeeds it may then answer the BEATs of sessions that were open, so that leases hold,
+ * if it steps no cluster meanwhile and builds the one that it steps next after the last such answer.
  *
  * At most one living copy of a task. A node's attempts may live until its lease and what follows it
  * (fence, drain) have passed; only then, counted from the last word heard, is a task given to
@@ -334,6 +336,7 @@ struct cluster_counts {
 void cluster_count(const struct cluster *c, struct cluster_counts *ret);
 /* Is the node's session open? */
 bool cluster_node_connected(const struct cluster *c, const char *node);
+bool cluster_session_is_open(const struct cluster *c, const char *node, uint64_t session);
 /* The devices with what is booked on them, for `nodes`, `top` and metrics; valid until the next
  * step. */
 void cluster_inventory(const struct cluster *c, struct policy_snapshot *ret);

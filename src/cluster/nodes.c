@@ -361,3 +361,9 @@ bool cluster_node_connected(const struct cluster *c, const char *node)
     const struct node *n = node_find(c, node);
     return n && n->connected;
 }
+
+bool cluster_session_is_open(const struct cluster *c, const char *node, uint64_t session)
+{
+    const struct node *n = node_find(c, node);
+    return n && n->connected && n->session == session;
+}

@@ -6,6 +6,12 @@
  * failure, everybody who waits on this or a later round gets an error, and the cluster is rebuilt from
  * the store: memory then says what the disk says.
  *
+ * From a failed commit until one succeeds nothing is decided (`stalled`): requests that would change
+ * something get the store's error, and time does not pass for the cluster. So what is durable stays true,
+ * and nodes keep the leases of what they run: their beats are answered beside the cluster (link.c). Every
+ * second something is written to see whether the store works again. When it does, the links are closed
+ * and the cluster is built anew, which has then heard of every node as late as its links did.
+ *
  * Clients that were just answered together usually ask again together. Starting the next commit with the
  * first of them would leave the others behind it for a whole sync, so after a commit that answered
  * several the next one waits for as many again, but never longer than a part of a sync (gather_begin).
@@ -23,7 +29,7 @@
 #include "wire/spec.h"
 
 enum {
-    REBUILD_RETRY_MS = 1000,
+    STORE_RETRY_MS = 1000,
     HOUSEKEEPING_MS = 1000,
     GATHER_MAX_US = 1000,      /* the longest that a commit waits for company */
     GATHER_WORTH_US = 500,     /* a sync that is quicker than this is not worth waiting for */
@@ -178,7 +184,7 @@ int control_log_later(struct control *c, const char *message, const char *fields
 static void tick_arm(struct control *c)
 {
     int64_t now = clock_boot_ms(), due = now + HOUSEKEEPING_MS;
-    if (c->cluster && cluster_next_tick(c->cluster) < due)
+    if (c->cluster && !c->stalled && cluster_next_tick(c->cluster) < due)
         due = cluster_next_tick(c->cluster);
     if (evtimer_pending(c->tick, NULL) && c->tick_due_boot_ms <= due)
         return;
@@ -213,25 +219,34 @@ static void round_flush(struct control *c)
     committer_start(c->committer, batch);
 }
 
+static void retry_arm(struct control *c)
+{
+    static const struct timeval wait = {.tv_sec = STORE_RETRY_MS / 1000};
+    if (!evtimer_pending(c->retry, NULL))
+        evtimer_add(c->retry, &wait);
+}
+
 static void cluster_drop(struct control *c)
 {
     cluster_free(c->cluster);
     c->cluster = NULL;
-    links_close_all(c);
 }
 
 /* Not while a commit is under way: what is read may lack what that is about to add. */
 static void rebuild(struct control *c)
 {
-    cluster_drop(c);
     struct error e = {0};
-    if (tokens_load(&e, c) < 0 || control_load_cluster(&e, c, &c->cluster) < 0) {
+    int r = tokens_load(&e, c);
+    if (r == 0 && !c->cluster) {
+        r = control_load_cluster(&e, c, &c->cluster);
+        c->rebuilds += r == 0;
+    }
+    if (r < 0) {
+        cluster_drop(c);
         log_write(c->log, LOG_ERROR, "state could not be read back", "why=\"%s\"", e.text);
-        struct timeval tv = {.tv_sec = REBUILD_RETRY_MS / 1000};
-        evtimer_add(c->retry, &tv);
+        retry_arm(c);
         return;
     }
-    c->rebuilds++;
     tick_arm(c);
 }
 
@@ -239,19 +254,62 @@ static void rebuild(struct control *c)
  * Drops what was decided and not handed over to the store, and goes back to what the store says. A
  * commit under way stands, and until it has ended nothing is accepted.
  */
-static void round_give_up(struct control *c, const struct error *error)
+static void round_drop(struct control *c, const struct error *error)
 {
-    log_write(c->log, LOG_ERROR, "what was not stored yet is given up", "why=\"%s\" requests=%zu",
-              error->text, c->filling.requests);
     c->filling.requests = 0;
     c->gather_target = 0;
     lines_drop(&c->filling.lines);
     round_act(c, &c->filling.deferred, -error->code, error);
     store_batch_clear(c->filling.batch);
-    if (committer_busy(c->committer))
-        cluster_drop(c); /* on_committed rebuilds it */
-    else
+    if (!c->stalled) { /* else nothing was decided */
+        cluster_drop(c);
+        links_close_all(c);
+    }
+    if (!committer_busy(c->committer)) /* else on_committed does it */
         rebuild(c);
+}
+
+static void round_give_up(struct control *c, const struct error *error)
+{
+    log_write(c->log, LOG_ERROR, "what was not stored yet is given up", "why=\"%s\" requests=%zu",
+              error->text, c->filling.requests);
+    round_drop(c, error);
+}
+
+/* ---- while nothing can be stored ---- */
+
+static void stall_begin(struct control *c, const struct error *error)
+{
+    c->stall_error = *error;
+    if (c->stalled)
+        return;
+    links_end_strangers(c);
+    c->stalled = true;
+    c->stalled_since_boot_ms = clock_boot_ms();
+    cluster_drop(c);
+}
+
+/* Every node must say hello now: what it said meanwhile was not heard. */
+static void stall_end(struct control *c)
+{
+    c->stalled = false;
+    round_drop(c, &c->stall_error);
+}
+
+/* Writes what is of no harm whenever it is stored. */
+static void stall_probe(struct control *c)
+{
+    char text[WORKLOAD_TEXT_MAX];
+    long long seconds = (clock_boot_ms() - c->stalled_since_boot_ms) / 1000;
+    snprintf(text, sizeof text, "nothing could be stored for %lld s: %.130s", seconds,
+             c->stall_error.text);
+    const struct store_event event = {
+        .wall_ms = clock_wall_ms(), .node = "", .what = "stored_again", .text = text};
+    if (store_batch_event(c->filling.batch, &event) < 0 ||
+        control_log_later(c, event.what, "text=\"%s\"", text) < 0)
+        retry_arm(c);
+    else
+        event_active(c->flush, EV_TIMEOUT, 0);
 }
 
 static void gather_begin(struct control *c)
@@ -265,23 +323,39 @@ static void gather_begin(struct control *c)
         c->gather_target = c->committing_requests;
 }
 
+static void on_commit_failed(struct control *c, int result, const struct error *error)
+{
+    bool was_stalled = c->stalled;
+    c->commits_failed++;
+    if (!was_stalled || c->committing_requests > 0) /* not for each time that it is tried */
+        log_write(c->log, LOG_ERROR, "commit failed", "why=\"%s\" requests=%zu", error->text,
+                  c->committing_requests + c->filling.requests);
+    lines_drop(&c->committing_lines);
+    stall_begin(c, error);
+    /* What was decided since then stands on what was not stored: it fails with it. */
+    round_act(c, &c->committing, result, error);
+    round_drop(c, error);
+    if (was_stalled)
+        retry_arm(c);
+    else
+        stall_probe(c); /* it may have been that commit alone */
+}
+
 static void on_committed(void *arg, int result, const struct error *error)
 {
     struct control *c = arg;
     if (result < 0) {
-        c->commits_failed++;
-        log_write(c->log, LOG_ERROR, "commit failed", "why=\"%s\" requests=%zu", error->text,
-                  c->committing_requests);
-        lines_drop(&c->committing_lines);
-        /* What was decided since then stands on what was not stored: it fails with it. */
-        round_act(c, &c->committing, result, error);
-        round_give_up(c, error);
+        on_commit_failed(c, result, error);
         return;
     }
     lines_write(c, &c->committing_lines);
     round_act(c, &c->committing, 0, NULL);
-    gather_begin(c);
     watchers_wake(c);
+    if (c->stalled) {
+        stall_end(c);
+        return;
+    }
+    gather_begin(c);
     if (!c->cluster)
         rebuild(c);
     if (store_batch_count(c->filling.batch) > 0 || !list_empty(&c->filling.deferred))
@@ -402,6 +476,18 @@ static int book_deferred(struct control *c, const struct cluster_action *a)
     return 0;
 }
 
+/* The answer to what would be decided otherwise, if somebody waits for one. */
+static int stall_refuse(struct control *c, uint64_t request)
+{
+    struct cluster_action reply = {
+        .kind = CLUSTER_REPLY, .request = request, .result = -c->stall_error.code};
+    str_copy(reply.text, sizeof reply.text, c->stall_error.text);
+    if (!hash_map_get(&c->requests, request) || book_deferred(c, &reply) < 0)
+        return -ERR_UNAVAILABLE;
+    event_active(c->flush, EV_TIMEOUT, 0);
+    return 0;
+}
+
 int control_commit(struct control *c, struct waiter *w, int booked)
 {
     const struct cluster_action reply = {.kind = CLUSTER_REPLY, .request = w ? w->request : 0};
@@ -419,6 +505,8 @@ int control_step(struct control *c, struct cluster_event *event)
 {
     if (!c->cluster)
         return -ERR_UNAVAILABLE;
+    if (c->stalled)
+        return stall_refuse(c, event->request);
     event->now = clock_read();
     c->actions.count = 0;
     c->steps++;
@@ -471,7 +559,9 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
     struct control *c = arg;
-    if (!c->cluster)
+    if (c->stalled)
+        stall_probe(c);
+    else if (!c->cluster)
         rebuild(c);
 }
 

@@ -146,6 +146,9 @@ struct control {
     uint64_t request_last;
     struct event *flush, *tick, *retry, *gather;
     int64_t tick_due_boot_ms;
+    bool stalled; /* nothing could be stored since then, and for this reason: control.c */
+    int64_t stalled_since_boot_ms;
+    struct error stall_error;
     const struct submission *submitting; /* during the step of a SUBMIT */
     int64_t started_boot_ms;
     uint64_t steps, commits_failed, rebuilds;
@@ -171,7 +174,8 @@ struct submission {
 
 /* control.c */
 /* Steps the cluster and books its actions; the event's `now` is filled in. -ERR_UNAVAILABLE while
- * there is no cluster: then nothing happened and no reply comes. */
+ * there is no cluster: then nothing happened and no reply comes. While nothing can be stored the reply
+ * says why; -ERR_UNAVAILABLE where nobody waits for it. */
 int control_step(struct control *c, struct cluster_event *event);
 /* For what is stored beside the cluster: it was added to the filling round, with the result
  * `booked`. w (NULL: nobody) gets its reply after the commit. -ERR_NO_MEMORY: it was not all added;
@@ -219,6 +223,8 @@ int links_take(struct control *c, struct bufferevent *stream,
                const struct certificate_facts *certificate);
 /* Closes all: after a rebuilt cluster every node must say hello again. */
 void links_close_all(struct control *c);
+/* Closes those whose session the cluster no longer has: what runs there may become another's. */
+void links_end_strangers(struct control *c);
 /* Carries out SEND_*. */
 void links_send(struct control *c, const struct deferred *d);
 /* An event of a node was refused: its connection ends, and it says hello again. */

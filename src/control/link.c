@@ -305,6 +305,27 @@ static void on_renew(struct node_link *link, const char *request)
     str_done(&pem);
 }
 
+/*
+ * While nothing can be stored nothing is decided either: what this node has is not given to another, and
+ * its lease goes on. Of all else that it says its next hello is the whole truth, but for the notes of
+ * devices, which are said once. false: the link is gone.
+ */
+static bool hold_lease(struct node_link *link, const struct nodemsg *msg)
+{
+    const struct nodemsg answer = {
+        .type = NODEMSG_BEAT, .session = link->session, .beat = msg->beat};
+    if (msg->type != NODEMSG_BEAT)
+        return true;
+    for (size_t i = 0; i < msg->note_count; i++)
+        log_write(link->control->log, LOG_WARN, "a device's note cannot be stored",
+                  "node=%s device=%s text=\"%s\"", link->node, msg->notes[i].uuid,
+                  msg->notes[i].text);
+    if (link_write(link, &answer) != -ERR_UNAVAILABLE)
+        return true;
+    link_lose(link, "it does not read what it is sent");
+    return false;
+}
+
 /* false: the link is gone. */
 static bool on_message(struct node_link *link, const struct nodemsg *msg)
 {
@@ -345,8 +366,12 @@ static bool on_message(struct node_link *link, const struct nodemsg *msg)
     default:
         return true; /* a newer version may say more */
     }
+    if (!link->session)
+        return true;
+    if (c->stalled)
+        return hold_lease(link, msg);
     /* A rebuilt cluster closes every link: then this one is gone too. */
-    return !link->session || control_step(c, &event) == 0;
+    return control_step(c, &event) == 0;
 }
 
 /* One line; false: the link is gone. */
@@ -500,6 +525,16 @@ void links_close_all(struct control *c)
         link_free(list_entry(c->links.next, struct node_link, link));
     while (!list_empty(&c->partings))
         parting_free(list_entry(c->partings.next, struct parting, link));
+}
+
+void links_end_strangers(struct control *c)
+{
+    list_for_each_safe (it, &c->links) {
+        struct node_link *link = list_entry(it, struct node_link, link);
+        if (link->session &&
+            !(c->cluster && cluster_session_is_open(c->cluster, link->node, link->session)))
+            link_free(link);
+    }
 }
 
 /* ---- what the cluster says ---- */

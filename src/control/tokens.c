@@ -146,7 +146,7 @@ static void arm(struct control *c, int64_t now_wall_ms)
         if (t->expires_wall_ms && left_ms < wait_ms)
             wait_ms = left_ms > 1 ? left_ms : 1;
     }
-    if (!c->cluster && wait_ms < NOT_READY_LOOK_MS)
+    if ((!c->cluster || c->stalled) && wait_ms < NOT_READY_LOOK_MS)
         wait_ms = NOT_READY_LOOK_MS; /* nothing can be stored now */
     const struct timeval wait = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
     evtimer_add(c->token_due, &wait);
@@ -160,12 +160,13 @@ static void on_due(evutil_socket_t fd, short what, void *arg)
     int64_t now_wall_ms = clock_wall_ms();
     list_for_each_safe (it, &c->tokens) {
         struct token *t = list_entry(it, struct token, link);
-        if (!c->cluster || !has_expired(t, now_wall_ms) || t->revoked)
+        if (!has_expired(t, now_wall_ms) || t->revoked)
+            continue;
+        http_server_end_token(c->http, t->id);
+        if (!c->cluster || c->stalled)
             continue;
         int booked = book_end(c, t, "token_expired", "time", "");
-        uint64_t id = t->id;
         token_remove(t);
-        http_server_end_token(c->http, id);
         if (control_commit(c, NULL, booked) < 0)
             break; /* all tokens were read again */
     }

@@ -39,6 +39,34 @@ api POST "/v1/nodes/$node/undrain" > /dev/null
 ends "$waiting" succeeded
 ends "$(cat "$work/after")" succeeded
 
+echo "-- a full disk, for longer than tasks run without a lease"
+stop
+trap '' XFSZ
+start --emulate 1xT4 --set lease=3s --set fence=3s
+trap - XFSZ
+held=$(submit "{\"command\": $(json_shell "echo \$\$ > $work/held; exec sleep 1000")}")
+ending=$(submit "{\"command\": $(json_shell "until [ -e $work/end ]; do sleep 0.1; done")}")
+wait_field "$held" state running
+wait_field "$ending" state running
+wait_until "the task has said who it is" test -s "$work/held"
+prlimit --pid "$daemon_pid" --fsize=4096:unlimited
+lease_ms() { od -A n -t u8 "$state/node/lease"; }
+lease_then=$(lease_ms)
+expect_status 503 POST /v1/workloads '{"command": ["true"], "directory": "/", "devices": 0}'
+touch "$work/end"
+outlived() { [ "$(lease_ms)" -gt $((lease_then + 9000)) ] || ! kill -0 "$(cat "$work/held")"; }
+wait_until "the task has run for longer than the lease and the fence" outlived
+kill -0 "$(cat "$work/held")" || fail "the task was ended: $(show "$held")"
+has "$ending" state running || fail "its end is shown, yet cannot have been stored"
+expect_status 503 POST "/v1/workloads/$held/cancel"
+[ "$("$ask" -f "$work/body" type)" = urn:gpumux:problem:store ] || fail "$(cat "$work/body")"
+prlimit --pid "$daemon_pid" --fsize=unlimited:unlimited
+ends "$ending" succeeded
+[ "$(field "$ending" attempt)/$(field "$held" attempt)/$(field "$held" state)" = 1/1/running ] || fail "$(show "$held")"
+told '"stored_again".*nothing could be stored for' > /dev/null || fail "no event tells that the store works again"
+cancel "$held"
+ends "$held" cancelled
+
 echo "-- no descriptor left"
 prlimit --pid "$daemon_pid" --nofile=0:
 "$ask" "$state/node.sock" / > /dev/null 2>&1 &
