@@ -207,6 +207,34 @@ static void dispatch(struct connection *c)
         route->handler(c->server->context, r);
 }
 
+/* How much `in` may hold now: what a request needs, and no more than a head beyond that. */
+static size_t in_wanted(const struct connection *c)
+{
+    if (c->incoming)
+        return c->head_length + c->incoming->head.content_length;
+    return c->in_capacity < IN_FIRST_BYTES         ? IN_FIRST_BYTES
+           : c->in_length < c->in_capacity         ? c->in_capacity
+           : c->in_capacity * 2 <= HTTP_HEADER_MAX ? c->in_capacity * 2
+                                                   : HTTP_HEADER_MAX;
+}
+
+/* What is as small as a head always finds room: most requests are. */
+static int make_room(struct error *e, struct connection *c)
+{
+    size_t wanted = in_wanted(c);
+    if (wanted <= c->in_capacity)
+        return 0;
+    if (wanted > HTTP_HEADER_MAX && !server_has_room(c->server, &c->peer, wanted))
+        return error_set(e, ERR_UNAVAILABLE,
+                         "too many large requests are coming in already: try again in a moment");
+    char *in = realloc(c->in, wanted);
+    if (!in)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    c->in = in;
+    c->in_capacity = wanted;
+    return 0;
+}
+
 /* The head of a request that has come in whole; false: it was refused. */
 static bool take_head(struct connection *c)
 {
@@ -219,7 +247,7 @@ static bool take_head(struct connection *c)
         return false;
     }
     c->incoming = r;
-    if (http_head_parse(&e, text, c->head_length, &r->head) < 0) {
+    if (http_head_parse(&e, text, c->head_length, &r->head) < 0 || make_room(&e, c) < 0) {
         refuse(c, &e);
         return false;
     }
@@ -305,34 +333,10 @@ static void connection_process(struct connection *c)
         set_deadline(c);
 }
 
-/* How much `in` may hold now: what a request needs, and no more than a head beyond that. */
-static size_t in_wanted(const struct connection *c)
-{
-    if (c->incoming)
-        return c->head_length + c->incoming->head.content_length;
-    return c->in_capacity < IN_FIRST_BYTES         ? IN_FIRST_BYTES
-           : c->in_length < c->in_capacity         ? c->in_capacity
-           : c->in_capacity * 2 <= HTTP_HEADER_MAX ? c->in_capacity * 2
-                                                   : HTTP_HEADER_MAX;
-}
-
-static bool make_room(struct connection *c)
-{
-    size_t wanted = in_wanted(c);
-    if (wanted <= c->in_capacity)
-        return true;
-    char *in = realloc(c->in, wanted);
-    if (!in)
-        return false;
-    c->in = in;
-    c->in_capacity = wanted;
-    return true;
-}
-
 /* What could be read now; false: the connection is gone. */
 static bool receive(struct connection *c)
 {
-    if (!make_room(c)) {
+    if (make_room(NULL, c) < 0) {
         connection_close(c);
         return false;
     }

@@ -126,6 +126,8 @@ int server_add_listener(struct error *e, struct http_server *s, int fd, const ch
 void server_watch_time(struct http_server *s);
 /* Why this peer may not have one connection more; NULL: it may. */
 const char *server_refuses(const struct http_server *s, const struct http_peer *peer);
+/* Whether as many bytes of large requests may come in from this peer, beside all that do. */
+bool server_has_room(const struct http_server *s, const struct http_peer *peer, size_t bytes);
 /* The whole answer to a connection too many; HTTP_REFUSAL_MAX bytes do for it. */
 size_t server_write_refusal(struct http_server *s, const char *why, char *text, size_t size);
 

@@ -83,13 +83,22 @@ void http_server_set_timeouts(struct http_server *s, const struct http_timeouts 
 
 /* ---- accepting ---- */
 
-static size_t count_of_user(const struct http_server *s, uid_t uid)
+static bool is_admin(const struct http_peer *peer)
+{
+    return peer->kind == HTTP_PEER_UNIX && (peer->uid == 0 || peer->uid == geteuid());
+}
+
+/* All who come over the network are one: who they are is said with each request. */
+static bool is_same_user(const struct http_peer *a, const struct http_peer *b)
+{
+    return (a->kind == HTTP_PEER_UNIX) == (b->kind == HTTP_PEER_UNIX) && a->uid == b->uid;
+}
+
+static size_t count_of_user(const struct http_server *s, const struct http_peer *peer)
 {
     size_t count = 0;
-    list_for_each (it, &s->connections) {
-        const struct http_peer *peer = &list_entry(it, struct connection, link)->peer;
-        count += peer->kind == HTTP_PEER_UNIX && peer->uid == uid;
-    }
+    list_for_each (it, &s->connections)
+        count += is_same_user(&list_entry(it, struct connection, link)->peer, peer);
     return count;
 }
 
@@ -97,16 +106,27 @@ static size_t count_of_user(const struct http_server *s, uid_t uid)
 const char *server_refuses(const struct http_server *s, const struct http_peer *peer)
 {
     size_t open = s->counters.connections_open, part = s->connections_max / HTTP_CONNECTIONS_PART;
-    bool is_unix = peer->kind == HTTP_PEER_UNIX;
-    bool is_admin = is_unix && (peer->uid == 0 || peer->uid == geteuid());
+    bool has_part = peer->kind == HTTP_PEER_UNIX && !is_admin(peer);
     size_t kept = part < HTTP_CONNECTIONS_KEPT ? part : HTTP_CONNECTIONS_KEPT;
     size_t most = part > HTTP_CONNECTIONS_LEAST ? part : HTTP_CONNECTIONS_LEAST;
-    if (open >= s->connections_max - (is_admin ? 0 : kept))
+    if (open >= s->connections_max - (is_admin(peer) ? 0 : kept))
         return "too many connections are open already";
-    if (is_unix && !is_admin && count_of_user(s, peer->uid) >= most)
+    if (has_part && count_of_user(s, peer) >= most)
         return "you have too many connections open already: end some commands that wait or follow, "
                "or have connections_max raised";
     return NULL;
+}
+
+bool server_has_room(const struct http_server *s, const struct http_peer *peer, size_t bytes)
+{
+    size_t all = bytes, own = bytes;
+    list_for_each (it, &s->connections) {
+        const struct connection *c = list_entry(it, struct connection, link);
+        size_t taken = c->in_capacity > HTTP_HEADER_MAX ? c->in_capacity : 0;
+        all += taken;
+        own += is_same_user(&c->peer, peer) ? taken : 0;
+    }
+    return all <= HTTP_INPUT_MAX && (is_admin(peer) || own <= HTTP_INPUT_MAX / HTTP_INPUT_PART);
 }
 
 size_t server_write_refusal(struct http_server *s, const char *why, char *text, size_t size)

@@ -21,6 +21,8 @@ enum {
     HTTP_CONNECTIONS_PART = 8,  /* one user of this machine has such a part of them … */
     HTTP_CONNECTIONS_LEAST = 4, /* … and at least so many */
     HTTP_CONNECTIONS_KEPT = 16, /* for root and our own user; of few, such a part */
+    HTTP_INPUT_MAX = 256 << 20, /* bytes kept for large requests that are coming in … */
+    HTTP_INPUT_PART = 4,        /* … and one user has such a part of them; see HTTP_HEADER_MAX */
     HTTP_REFUSAL_MAX = 1024,    /* bytes of the answer to a connection too many */
 };
 

@@ -20,9 +20,12 @@
 #include "endpoint/http_internal.h"
 
 enum {
-    CONNECTIONS_MAX = 64,
+    CONNECTIONS_MAX = 128,
     PART = CONNECTIONS_MAX / HTTP_CONNECTIONS_PART,
     KEPT = PART, /* of so few connections */
+    LARGE_ALL =
+        HTTP_INPUT_MAX / HTTP_BODY_MAX - 1, /* with their heads, one less than bodies alone */
+    LARGE_PART = LARGE_ALL / HTTP_INPUT_PART,
     WAIT_S = 20,
     FIRST_USER = 60000, /* uids that need no account */
 };
@@ -200,6 +203,56 @@ static void root_alone_has_all(void **state)
         close(fds[i]);
 }
 
+/* The head of a large request: what follows is the server's leave to send the body. */
+static int open_large(const struct fixture *f, uid_t uid)
+{
+    char head[128];
+    int fd = open_as(f, uid);
+    int length =
+        snprintf(head, sizeof head,
+                 "POST /hello HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n",
+                 HTTP_BODY_MAX);
+    assert_int_equal(send(fd, head, (size_t)length, MSG_NOSIGNAL), length);
+    return fd;
+}
+
+static void expect_large_refused(const struct fixture *f, uid_t uid)
+{
+    int fd = open_large(f, uid);
+    expect(fd, "HTTP/1.1 503 ");
+    close(fd);
+}
+
+static void large_requests_have_bounded_room(void **state)
+{
+    const struct fixture *f = *state;
+    int fds[LARGE_ALL], count = 0;
+    for (uid_t user = FIRST_USER; count < LARGE_ALL; user++) {
+        for (int i = 0; i < LARGE_PART && count < LARGE_ALL; i++) {
+            fds[count] = open_large(f, user);
+            expect(fds[count++], "100 Continue");
+        }
+        expect_large_refused(f, user);
+    }
+    expect_large_refused(f, 0);
+    /* What is small passes, and one whose room was given can still come in. */
+    close(open_served(f, FIRST_USER));
+    char *body = calloc(1, HTTP_BODY_MAX);
+    assert_non_null(body);
+    for (size_t sent = 0; sent < HTTP_BODY_MAX;) {
+        ssize_t n = send(fds[0], body + sent, HTTP_BODY_MAX - sent, MSG_NOSIGNAL);
+        assert_true(n > 0);
+        sent += (size_t)n;
+    }
+    free(body);
+    expect(fds[0], "\r\n\r\nhello");
+    close(fds[0]);
+    fds[0] = open_large(f, FIRST_USER); /* and then another */
+    expect(fds[0], "100 Continue");
+    for (int i = 0; i < LARGE_ALL; i++)
+        close(fds[i]);
+}
+
 int main(void)
 {
     if (geteuid() != 0) {
@@ -210,6 +263,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_user_has_a_part_and_root_the_rest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_closes_one_may_open_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(root_alone_has_all, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(large_requests_have_bounded_room, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
