@@ -128,7 +128,9 @@ static void judge_run(struct monitor *m, int device, struct run *r,
               r->name, action->text);
     verdict.verdict = device_verdict(m->devices[device], r->workload, r->attempt, false, &why);
     str_copy(verdict.why, sizeof verdict.why, why);
-    if (verdict.verdict != VERDICT_OWN)
+    const struct device_tenant_info *info = &r->tenancy.info;
+    bool is_known = verdict.verdict == info->verdict && str_equal(verdict.why, info->why);
+    if (verdict.verdict != VERDICT_OWN && !is_known) /* its age is that of the first word */
         remember(r, &verdict);
 }
 
@@ -580,16 +582,16 @@ void monitor_adopted(struct run *r, bool suspended)
         for (size_t i = 0; i < grant.environment.count; i++)
             if (str_starts_with(grant.environment.items[i], variable))
                 take_devices(r, grant.environment.items[i] + sizeof variable - 1);
-        r->tenancy.info =
-            (struct device_tenant_info){.workload = r->workload,
-                                        .attempt = r->attempt,
-                                        .kind = grant.service ? WORKLOAD_SERVICE : WORKLOAD_TASK,
-                                        .grace_ms = grant.grace_ms,
-                                        .isolated = !r->uses_mps,
-                                        .suspect = r->ward && ward_terms(r->ward)->is_suspect,
-                                        .suspendable = r->ward && ward_terms(r->ward)->suspendable,
-                                        .adopted = true,
-                                        .verdict = r->tenancy.verdict};
+        r->tenancy.info = (struct device_tenant_info){
+            .workload = r->workload,
+            .attempt = r->attempt,
+            .kind = grant.service ? WORKLOAD_SERVICE : WORKLOAD_TASK,
+            .grace_ms = verdict_grace_left_ms(r->agent->terms_fd, r->name, grant.grace_ms),
+            .isolated = !r->uses_mps,
+            .suspect = r->ward && ward_terms(r->ward)->is_suspect,
+            .suspendable = r->ward && ward_terms(r->ward)->suspendable,
+            .adopted = true,
+            .verdict = r->tenancy.verdict};
         str_copy(r->tenancy.info.why, sizeof r->tenancy.info.why, r->tenancy.why);
         if (r->tenancy.device_count > 0 && !suspended)
             come(r);

@@ -2,8 +2,10 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/durable.h"
 #include "node/attempt_file.h"
 
@@ -68,6 +70,20 @@ bool verdict_load(int directory_fd, const char *name, struct verdict *ret)
                  verdict_parse(NULL, str_text(&text), text.length, ret) == 0;
     str_done(&text);
     return there;
+}
+
+int64_t verdict_grace_left_ms(int directory_fd, const char *name, int64_t grace_ms)
+{
+    char file[NAME_MAX_BYTES];
+    struct stat st;
+    name_file(name, file);
+    if (grace_ms <= VERDICT_GRACE_LEAST_MS || fstatat(directory_fd, file, &st, 0) < 0)
+        return grace_ms;
+    int64_t since_ms = st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+    int64_t left_ms = since_ms + grace_ms - clock_wall_ms();
+    if (left_ms < VERDICT_GRACE_LEAST_MS)
+        return VERDICT_GRACE_LEAST_MS;
+    return left_ms < grace_ms ? left_ms : grace_ms;
 }
 
 void verdict_remove(int directory_fd, const char *name)

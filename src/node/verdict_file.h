@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "model/node.h"
 
-enum { VERDICT_FILE_MAX = 512 };
+enum { VERDICT_FILE_MAX = 512, VERDICT_GRACE_LEAST_MS = 1000 };
 
 struct verdict {
     enum attempt_verdict verdict;
@@ -26,4 +26,7 @@ int verdict_save(struct error *e, int directory_fd, const char *name,
                  const struct verdict *verdict);
 /* False: there is none that can be read. */
 bool verdict_load(int directory_fd, const char *name, struct verdict *ret);
+/* What is left of a grace period that began with it, by the clock on the wall; all, where there is none. The attempt's
+ * supervisor counts from then, and its work must be ended before that kills it. */
+int64_t verdict_grace_left_ms(int directory_fd, const char *name, int64_t grace_ms);
 void verdict_remove(int directory_fd, const char *name);

@@ -117,7 +117,7 @@ wait_until "it is written down" listed "$lost"
 stop
 fault 0 lost
 start --emulate 2xH200:10g --set monitor_hold_min=1s
-"$gpumux" disable "$kept"
+wait_until "the other can be disabled" "$gpumux" disable "$kept"
 wait_until "the other is, too" listed "$kept"
 listed "$lost" || fail "the lost one was forgotten: $(cat "$state/node/disabled")"
 stop
@@ -133,6 +133,29 @@ start --emulate 2xH200:10g --set monitor_hold_min=1s
 wait_until "the one is tested" device_is 0 state healthy
 device_is 1 state disabled || fail "the other is $(device 1 state)"
 "$gpumux" enable "$kept"
+for d in 0 1; do wait_until "device $d is healthy" device_is $d state healthy; done
+
+echo "-- one that is leaving when the agent is restarted has what is left of its grace period, as its supervisor knows it"
+id=$(submit "$(json_with "{\"command\": [\"$burn\", \"--step-ms\", \"20\", \"--steps\", \"1000000\"]}" \
+    devices 1 quota '"4g"' grace '"60s"')")
+wait_field "$id" state running
+verdict=$state/node/terms/$id.1.verdict
+work_is_ended() { grep -q "Cmd:terminate_client" "$state"/node/mps/*/control.log; }
+work_is_ended && fail "the work of another was ended"
+for pid in $(our_processes); do
+    ! grep -qsa "^$burn" "/proc/$pid/cmdline" || kill -STOP "$pid" # it will not end by itself
+done
+"$gpumux" disable "$(on "$id")"
+wait_until "it is told to leave" test -s "$verdict"
+crash
+touch -d "55 seconds ago" "$verdict"
+begun_s=$SECONDS
+start --emulate 2xH200:10g --set monitor_hold_min=1s
+wait_until "its work is ended" work_is_ended
+[ $((SECONDS - begun_s)) -lt 50 ] || fail "its grace period began again"
+cancel "$id"
+ends "$id" cancelled
+for d in "$lost" "$kept"; do "$gpumux" enable "$d"; done
 for d in 0 1; do wait_until "device $d is healthy" device_is $d state healthy; done
 
 echo "-- a task that an agent finds beyond a limit is evicted"
