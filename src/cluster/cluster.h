@@ -78,6 +78,9 @@ struct cluster_config {
     int faults_max;                         /* GPU faults of a workload's own, then it has failed */
     int64_t keep_finished_ms;               /* retention of finished workloads, by age … */
     size_t keep_finished_max;               /* … and by count */
+    /* Ages count once the wall clock has kept pace with the boot clock for so long: one that is wrong
+     * for a moment, as before the first word of a time server, costs nobody his history. */
+    int64_t clock_steady_ms;
     uint64_t seed;
 };
 /* The documented defaults (policy gpumux, lease 60 s, …). */

@@ -151,6 +151,8 @@ struct finished_rows {
     size_t base;
     struct hash_map by_id; /* id → index + 1 */
     struct timer timer;
+    int64_t steady_boot_ms; /* since then the wall clock has kept pace with the boot clock … */
+    int64_t wall_ahead_ms;  /* … and was that much ahead of it */
 };
 
 struct cluster {
@@ -422,5 +424,7 @@ void finished_done(struct finished_rows *f);
 int finished_add(struct cluster *c, const struct finished *row, bool loading);
 int finished_sort(struct cluster *c);
 const struct finished *finished_find(const struct cluster *c, uint64_t id);
+/* At every step: whether the wall clock keeps pace with the boot clock. */
+void finished_watch_clock(struct cluster *c);
 /* Deletes what retention no longer wants, a bounded number a step. */
 void finished_prune(struct cluster *c);

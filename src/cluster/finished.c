@@ -7,6 +7,7 @@
 enum {
     DELETES_PER_STEP_MAX = 500,
     AGE_CHECK_MAX_MS = 3600 * 1000, /* the wall clock may jump: ages are looked at this often */
+    CLOCK_JUMP_MS = 60 * 1000,      /* more than a clock is corrected by in passing */
 };
 
 void finished_init(struct finished_rows *f)
@@ -47,6 +48,23 @@ static int make_room(struct finished_rows *f)
     return 0;
 }
 
+void finished_watch_clock(struct cluster *c)
+{
+    struct finished_rows *f = &c->finished;
+    int64_t ahead_ms = c->now.wall_ms - c->now.boot_ms;
+    if (llabs(ahead_ms - f->wall_ahead_ms) <= CLOCK_JUMP_MS)
+        return;
+    f->wall_ahead_ms = ahead_ms;
+    f->steady_boot_ms = c->now.boot_ms;
+}
+
+/* How long it takes until ages count; 0: they do. */
+static int64_t until_steady_ms(const struct cluster *c)
+{
+    int64_t steady_ms = c->now.boot_ms - c->finished.steady_boot_ms;
+    return steady_ms < c->config.clock_steady_ms ? c->config.clock_steady_ms - steady_ms : 0;
+}
+
 /* Looks again when the oldest row will be too old. */
 static void set_timer(struct cluster *c)
 {
@@ -57,7 +75,9 @@ static void set_timer(struct cluster *c)
     }
     int64_t age_ms = c->now.wall_ms - f->rows[f->first].ended_wall_ms;
     int64_t left_ms = c->config.keep_finished_ms - age_ms;
-    if (f->count > c->config.keep_finished_max || left_ms < 0)
+    if (left_ms < until_steady_ms(c))
+        left_ms = until_steady_ms(c);
+    if (f->count > c->config.keep_finished_max)
         left_ms = 0;
     if (left_ms > AGE_CHECK_MAX_MS)
         left_ms = AGE_CHECK_MAX_MS;
@@ -107,7 +127,8 @@ const struct finished *finished_find(const struct cluster *c, uint64_t id)
 static bool is_due(const struct cluster *c, const struct finished *oldest)
 {
     return c->finished.count > c->config.keep_finished_max ||
-           c->now.wall_ms - oldest->ended_wall_ms >= c->config.keep_finished_ms;
+           (until_steady_ms(c) == 0 &&
+            c->now.wall_ms - oldest->ended_wall_ms >= c->config.keep_finished_ms);
 }
 
 void finished_prune(struct cluster *c)

@@ -151,6 +151,7 @@ static void resume_workload(struct cluster *c, struct workload *w)
 void cluster_load_done(struct cluster *c, uint64_t last_id, struct clock_now now)
 {
     c->now = now;
+    finished_watch_clock(c);
     if (inventory_rebuild(c) < 0)
         c->failed = true; /* what runs was booked before the time was known */
     if (last_id > c->last_id)

@@ -28,6 +28,7 @@ void cluster_config_default(struct cluster_config *config)
         .faults_max = 3,
         .keep_finished_ms = INT64_C(30) * 24 * 3600 * 1000,
         .keep_finished_max = 200000,
+        .clock_steady_ms = 3600 * 1000,
     };
 }
 

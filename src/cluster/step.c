@@ -95,6 +95,7 @@ int cluster_step(struct cluster *c, const struct cluster_event *event,
     c->now.wall_ms = event->now.wall_ms;
     if (event->now.boot_ms > c->now.boot_ms)
         c->now.boot_ms = event->now.boot_ms;
+    finished_watch_clock(c);
     /* The event first: a word of a node that just arrives counts before its silence does. */
     handle(c, event);
     run_timers(c);

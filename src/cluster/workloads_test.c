@@ -467,6 +467,7 @@ static void test_retention(void **state)
     fixture_close(&f);
     f.config.keep_finished_max = 2;
     f.config.keep_finished_ms = 1000;
+    f.config.clock_steady_ms = 0;
     cluster_actions_init(&f.actions);
     assert_int_equal(cluster_new(&f.config, &f.cluster), 0);
     for (uint64_t id = 1; id <= 3; id++) {
@@ -479,6 +480,37 @@ static void test_retention(void **state)
     tick_after(&f, 1000);
     assert_int_equal(count_of(&f, CLUSTER_STORE_DELETE), 2);
     assert_int_equal(cluster_next_tick(f.cluster), INT64_MAX);
+    fixture_close(&f);
+}
+
+static void test_a_wrong_clock_ends_no_history(void **state)
+{
+    enum { HOUR_MS = 3600 * 1000, DAY_MS = 24 * HOUR_MS };
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    submit_task(&f);
+    stop(&f, CLUSTER_CANCEL, 1, -1);
+    int64_t right_wall_ms = f.now.wall_ms;
+    f.now.wall_ms += INT64_C(200) * DAY_MS;
+    tick_after(&f, 1000);
+    assert_int_equal(count_of(&f, CLUSTER_STORE_DELETE), 0);
+    tick_after(&f, HOUR_MS - 1000);
+    assert_int_equal(count_of(&f, CLUSTER_STORE_DELETE), 0);
+    assert_true(cluster_next_tick(f.cluster) <= f.now.boot_ms + HOUR_MS);
+    f.now.wall_ms = right_wall_ms + HOUR_MS;
+    for (int hour = 0; hour < 3; hour++) {
+        tick_after(&f, HOUR_MS);
+        assert_int_equal(count_of(&f, CLUSTER_STORE_DELETE), 0);
+    }
+    assert_true(cluster_next_tick(f.cluster) > f.now.boot_ms); /* it does not look all the time */
+
+    f.now.wall_ms += INT64_C(31) * DAY_MS; /* this is how late it is */
+    tick_after(&f, 1000);
+    assert_int_equal(count_of(&f, CLUSTER_STORE_DELETE), 0);
+    tick_after(&f, cluster_next_tick(f.cluster) - f.now.boot_ms);
+    tick_after(&f, HOUR_MS);
+    assert_int_equal(count_of(&f, CLUSTER_STORE_DELETE), 1);
     fixture_close(&f);
 }
 
@@ -622,6 +654,7 @@ int main(void)
         cmocka_unit_test(test_requeue),
         cmocka_unit_test(test_clocks_that_jump),
         cmocka_unit_test(test_retention),
+        cmocka_unit_test(test_a_wrong_clock_ends_no_history),
         cmocka_unit_test(test_loading_waits_before_it_calls_lost),
         cmocka_unit_test(test_a_long_queue_is_cheap),
         cmocka_unit_test(test_event_words_are_listed),

@@ -100,7 +100,9 @@ struct token {
     char account[USER_NAME_MAX]; /* or the name that the node must have; "": any */
     char creator[USER_NAME_MAX];
     int64_t created_wall_ms, expires_wall_ms;
-    bool revoked; /* not durably yet */
+    int64_t expired_boot_ms; /* since when it is seen to have; 0: it has not */
+    bool told;               /* that it has */
+    bool revoked;            /* not durably yet */
 };
 
 struct control {

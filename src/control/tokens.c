@@ -1,7 +1,7 @@
 /*
  * Tokens: the table in memory of what the store has, its routes, and the tokens with which nodes
  * join. A token counts when its commit is durable; it stops to count at once when it is revoked,
- * used or has expired.
+ * used or has expired. One that has expired is kept for a while: the wall clock may be wrong.
  */
 #include <event2/event.h>
 #include <stdio.h>
@@ -18,6 +18,7 @@
 #define TTL_DEFAULT_MS      INT64_C(7776000000) /* 90 days */
 #define TTL_JOIN_DEFAULT_MS INT64_C(86400000)   /* a day */
 #define TTL_LEAST_MS        INT64_C(1000)
+#define EXPIRED_KEEP_MS     INT64_C(86400000) /* a day, of the boot clock */
 
 enum { EXPIRY_LOOK_MS = 60000, NOT_READY_LOOK_MS = 1000 };
 
@@ -52,6 +53,8 @@ static int load_token(void *arg, const struct store_token *row)
                         .for_node = str_equal(row->role, node_role),
                         .created_wall_ms = row->created_wall_ms,
                         .expires_wall_ms = row->expires_wall_ms};
+    if (has_expired(t, clock_wall_ms()))
+        t->expired_boot_ms = clock_boot_ms();
     list_append(&c->tokens, &t->link);
     if (str_copy(t->hash, sizeof t->hash, row->hash) &&
         str_copy(t->account, sizeof t->account, row->account) &&
@@ -143,7 +146,7 @@ static void arm(struct control *c, int64_t now_wall_ms)
     list_for_each (it, &c->tokens) {
         const struct token *t = list_entry(it, struct token, link);
         int64_t left_ms = t->expires_wall_ms - now_wall_ms;
-        if (t->expires_wall_ms && left_ms < wait_ms)
+        if (t->expires_wall_ms && !t->expired_boot_ms && left_ms < wait_ms)
             wait_ms = left_ms > 1 ? left_ms : 1;
     }
     if ((!c->cluster || c->stalled) && wait_ms < NOT_READY_LOOK_MS)
@@ -152,25 +155,49 @@ static void arm(struct control *c, int64_t now_wall_ms)
     evtimer_add(c->token_due, &wait);
 }
 
+static int note_expired(struct control *c, struct token *t, int64_t now_boot_ms)
+{
+    t->expired_boot_ms = now_boot_ms;
+    if (t->told)
+        return 0;
+    t->told = true;
+    return control_commit(c, NULL, book_event(c, t, "token_expired", "time", ""));
+}
+
+static int forget_expired(struct control *c, struct token *t)
+{
+    int booked = t->told ? store_batch_delete_token(c->filling.batch, t->id)
+                         : book_end(c, t, "token_expired", "time", "");
+    token_remove(t);
+    return control_commit(c, NULL, booked);
+}
+
 /* Those that have expired end, with the streams that they opened. */
 static void on_due(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
     struct control *c = arg;
-    int64_t now_wall_ms = clock_wall_ms();
+    struct clock_now now = clock_read();
     list_for_each_safe (it, &c->tokens) {
         struct token *t = list_entry(it, struct token, link);
-        if (!has_expired(t, now_wall_ms) || t->revoked)
+        int r = 0;
+        if (!has_expired(t, now.wall_ms)) {
+            t->expired_boot_ms = 0; /* or the clock was wrong */
+            continue;
+        }
+        if (t->revoked)
             continue;
         http_server_end_token(c->http, t->id);
         if (!c->cluster || c->stalled)
             continue;
-        int booked = book_end(c, t, "token_expired", "time", "");
-        token_remove(t);
-        if (control_commit(c, NULL, booked) < 0)
+        if (!t->expired_boot_ms)
+            r = note_expired(c, t, now.boot_ms);
+        else if (now.boot_ms - t->expired_boot_ms >= EXPIRED_KEEP_MS)
+            r = forget_expired(c, t);
+        if (r < 0)
             break; /* all tokens were read again */
     }
-    arm(c, now_wall_ms);
+    arm(c, now.wall_ms);
 }
 
 static int find_join(struct error *e, struct control *c, const char *text, const char *node,
@@ -263,7 +290,7 @@ void handle_tokens(void *context, struct http_request *r)
     json_begin_array(json_key(&w, "tokens"));
     list_for_each (it, &c->tokens) {
         const struct token *t = list_entry(it, struct token, link);
-        if (t->revoked)
+        if (t->revoked || has_expired(t, clock_wall_ms()))
             continue;
         json_begin_object(&w);
         put_token(&w, t);
@@ -419,7 +446,10 @@ static int create(struct error *e, struct control *c, struct http_request *r, st
     list_for_each (it, &c->tokens)
         count++;
     if (count >= TOKENS_MAX)
-        return error_set(e, ERR_CONFLICT, "there are %d tokens already: revoke some", TOKENS_MAX);
+        return error_set(e, ERR_CONFLICT,
+                         "there are %d tokens already, with those that have just expired: "
+                         "revoke some",
+                         TOKENS_MAX);
     if (!c->cluster)
         return error_set(e, ERR_UNAVAILABLE, "the state is being read back; try again");
     result = token_make(e, made->token->for_node ? TOKEN_JOIN : TOKEN_API, made->text);

@@ -423,6 +423,7 @@ static void world_init(struct world *w, uint64_t seed, bool verbose)
     w->config.backoff_min_ms = 20;
     w->config.backoff_max_ms = 300;
     w->config.keep_finished_ms = world_chance(w, 50) ? 5000 : 1000000;
+    w->config.clock_steady_ms = 1000;
     w->config.keep_finished_max = 5 + world_below(w, 100);
     for (int n = 0; n < WORLD_NODES; n++)
         machine_init(w, n);
