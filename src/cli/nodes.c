@@ -11,7 +11,9 @@ static const char *node_state(const json_t *node)
 {
     if (!json_is_true(json_object_get(node, "connected")))
         return "away";
-    return json_is_true(json_object_get(node, "drained")) ? "drained" : "ready";
+    if (json_is_true(json_object_get(node, "drained")))
+        return "drained";
+    return json_is_true(json_object_get(node, "held")) ? "held" : "ready";
 }
 
 static void add_percent(struct output_table *t, const json_t *usage, const char *key)

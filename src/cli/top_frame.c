@@ -170,6 +170,8 @@ static void put_trouble(struct pen *p, const json_t *node, const json_t *device)
         put_text(p, is_lost ? OUTPUT_RED : OUTPUT_YELLOW, " %s", state);
     else if (json_is_true(json_object_get(node, "drained")))
         put(p, OUTPUT_YELLOW, " drained");
+    else if (json_is_true(json_object_get(node, "held")))
+        put(p, OUTPUT_YELLOW, " held");
 }
 
 static void draw_device(struct pen *p, const json_t *node, const json_t *device)

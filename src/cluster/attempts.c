@@ -145,9 +145,16 @@ static int forgiven(const struct workload *w, const struct attempt *a)
 
 /* Its own failure, counted. A service is started again for ever, a task as often as it may and while
  * there is hope. */
-static void own_failure(struct cluster *c, struct workload *w, int64_t ran_ms)
+static void own_failure(struct cluster *c, struct workload *w, struct node *n, int64_t ran_ms)
 {
     struct attempt *a = workload_status_attempt(&w->status);
+    if (a->failure == FAILURE_START && doubt_failed(c, w, n)) {
+        char why[WORKLOAD_TEXT_MAX];
+        (void)snprintf(why, sizeof why, "it could not be started on %s%s%.80s", a->node,
+                       a->text[0] ? ": " : "", a->text);
+        requeue(c, w, why);
+        return;
+    }
     bool again = w->needs.kind == WORKLOAD_SERVICE ||
                  (w->status.failures < forgiven(w, a) && !is_hopeless(&w->status));
     w->status.failures++;
@@ -215,8 +222,11 @@ static void attempt_exited(struct cluster *c, struct workload *w,
 {
     int64_t ran_ms = w->running_boot_ms ? c->now.boot_ms - w->running_boot_ms : 0;
     bool forgotten = w->forgotten;
+    struct node *n = w->node;
     const struct attempt *a;
     record_exit(c, w, report);
+    if (!report->never_ran && report->failure != FAILURE_START && !w->running_boot_ms)
+        doubt_worked(c, w); /* so shortly that nobody saw it run */
     action_send_settle(c, w->node, w->id, report->attempt);
     detach(c, w);
     a = workload_status_attempt(&w->status);
@@ -241,7 +251,7 @@ static void attempt_exited(struct cluster *c, struct workload *w,
     } else if (forgotten) {
         requeue(c, w, "its node forgot it");
     } else {
-        own_failure(c, w, ran_ms);
+        own_failure(c, w, n, ran_ms);
     }
 }
 
@@ -266,8 +276,10 @@ static void attempt_progress(struct cluster *c, struct workload *w,
         w->status.started_wall_ms = a->started_wall_ms;
         workload_touch(c, w);
     }
-    if (report->phase == ATTEMPT_RUNNING && !w->running_boot_ms)
+    if (report->phase == ATTEMPT_RUNNING && !w->running_boot_ms) {
         w->running_boot_ms = c->now.boot_ms;
+        doubt_worked(c, w);
+    }
     if (w->status.state == WORKLOAD_STOPPING)
         return;
     if (report->phase == ATTEMPT_STARTING && w->status.state == WORKLOAD_PLACED) {

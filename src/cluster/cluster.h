@@ -340,6 +340,8 @@ void cluster_count(const struct cluster *c, struct cluster_counts *ret);
 /* Is the node's session open? */
 bool cluster_node_connected(const struct cluster *c, const char *node);
 bool cluster_session_is_open(const struct cluster *c, const char *node, uint64_t session);
+/* Does it take nothing new, because starts failed there? */
+bool cluster_node_held(const struct cluster *c, const char *node);
 /* The devices with what is booked on them, for `nodes`, `top` and metrics; valid until the next
  * step. */
 void cluster_inventory(const struct cluster *c, struct policy_snapshot *ret);

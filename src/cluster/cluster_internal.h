@@ -130,6 +130,10 @@ struct node {
     struct device_health health[NODE_DEVICES_MAX]; /* same index as info.devices */
     size_t index;                                  /* in cluster.nodes */
     bool drained, connected, lost;
+    bool doubtful;                           /* a start failed there */
+    bool held;                               /* so often that it takes nothing new */
+    int strikes;                             /* starts that failed there and worked elsewhere */
+    int64_t doubt_ms, doubted_until_boot_ms; /* how long it is in doubt, twice as long each time */
     uint64_t session, sequence;
     int64_t heard_boot_ms;
     struct list open; /* workloads with an open attempt here */
@@ -227,6 +231,8 @@ void workload_send_stop(struct cluster *c, struct workload *w);
 void workload_send_turn(struct cluster *c, struct workload *w);
 /* Whether it may have caused a fault: with whom it may share a device depends on it. */
 void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect);
+/* Whether it is to be tried where no start failed. Of one that has no attempt open and is not queued. */
+void workload_set_wary(struct cluster *c, struct workload *w, bool wary);
 /* Ends it for ever; its attempt must be closed. Its dependents are told later in the step. */
 void workload_end(struct cluster *c, struct workload *w, enum workload_state state,
                   enum failure_reason failure);
@@ -398,6 +404,15 @@ void node_health(struct cluster *c, struct node *n, const struct device_health *
                  size_t count);
 /* Sets the timer for what happens next if nothing is heard. */
 void node_set_timer(struct cluster *c, struct node *n);
+
+/* doubt.c */
+/* It could not be started there; its attempt is closed. Is it to be tried elsewhere, and not counted? */
+bool doubt_failed(struct cluster *c, struct workload *w, struct node *n);
+/* It runs where it is. */
+void doubt_worked(struct cluster *c, struct workload *w);
+/* There is nothing against the node any more. */
+void doubt_end(struct cluster *c, struct node *n);
+void doubt_tick(struct cluster *c, struct node *n);
 
 /* inventory.c */
 /* After a node appeared or its devices changed. 0 or -ERR_NO_MEMORY. */

@@ -93,17 +93,18 @@ void inventory_device_changed(struct cluster *c, size_t device)
 
 static bool is_usable(const struct node *n)
 {
-    return n->connected && !n->drained && n->open_count < CLUSTER_NODE_ATTEMPTS_MAX;
+    return n->connected && !n->drained && !n->held && n->open_count < CLUSTER_NODE_ATTEMPTS_MAX;
 }
 
 void inventory_refresh_node(struct cluster *c, struct node *n)
 {
     struct policy_node *p = &c->policy_nodes[n->index];
-    bool was = p->usable;
+    bool was = p->usable, doubted = p->doubtful;
     p->usable = is_usable(n);
-    for (size_t d = 0; p->usable != was && d < p->device_count; d++)
+    p->doubtful = n->doubtful;
+    for (size_t d = 0; (p->usable != was || p->doubtful != doubted) && d < p->device_count; d++)
         inventory_device_changed(c, p->first_device + d);
-    if (p->usable && !was)
+    if ((p->usable && !was) || (doubted && !p->doubtful))
         queue_room_appeared(c);
 }
 
@@ -199,6 +200,7 @@ int inventory_rebuild(struct cluster *c)
         c->policy_nodes[i] = (struct policy_node){.name = n->info.name,
                                                   .labels = &n->info.labels,
                                                   .usable = is_usable(n),
+                                                  .doubtful = n->doubtful,
                                                   .first_device = c->device_count,
                                                   .device_count = (size_t)n->info.device_count};
         for (int d = 0; d < n->info.device_count; d++) {

@@ -31,28 +31,16 @@ bool keep_yields(const struct cluster *c, bool borrows, double rank_ms, uint64_t
     return workload <= k->id;
 }
 
-static bool could_hold(const struct cluster *c, const struct policy_snapshot *snapshot,
-                       const struct policy_device *device, const struct policy_waiting *waiting)
-{
-    struct policy_device empty = {.model = device->model,
-                                  .node = device->node,
-                                  .memory_bytes = device->memory_bytes,
-                                  .admits = device->admits};
-    return device->services == 0 &&
-           policy_device_fit(snapshot, &empty, waiting, c->config.max_neighbours) == POLICY_FITS;
-}
-
 /* The devices of one node that have least on them, the first of equals. */
-static void choose_of_node(const struct cluster *c, const struct policy_snapshot *snapshot,
-                           const struct policy_node *node, const struct policy_waiting *waiting,
-                           struct choice *ret)
+static void choose_of_node(const struct policy_snapshot *snapshot, const struct policy_node *node,
+                           const struct policy_waiting *waiting, struct choice *ret)
 {
     size_t wanted = (size_t)waiting->needs->devices;
     *ret = (struct choice){0};
     for (size_t d = node->first_device; d < node->first_device + node->device_count; d++) {
         const struct policy_device *device = &snapshot->devices[d];
         size_t at = ret->count;
-        if (!could_hold(c, snapshot, device, waiting))
+        if (device->services > 0 || !policy_device_could(snapshot, device, waiting))
             continue;
         while (at > 0 && snapshot->devices[ret->devices[at - 1]].neighbours > device->neighbours)
             at--;
@@ -67,15 +55,15 @@ static void choose_of_node(const struct cluster *c, const struct policy_snapshot
         ret->neighbours += snapshot->devices[ret->devices[i]].neighbours;
 }
 
-static bool choose(const struct cluster *c, const struct policy_snapshot *snapshot,
-                   const struct policy_waiting *waiting, struct choice *ret)
+static bool choose(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
+                   struct choice *ret)
 {
     *ret = (struct choice){0};
     for (size_t n = 0; n < snapshot->node_count; n++) {
         struct choice here;
         if (policy_node_fit(&snapshot->nodes[n], waiting) != POLICY_FITS)
             continue;
-        choose_of_node(c, snapshot, &snapshot->nodes[n], waiting, &here);
+        choose_of_node(snapshot, &snapshot->nodes[n], waiting, &here);
         if (here.count == (size_t)waiting->needs->devices &&
             (ret->count == 0 || here.neighbours < ret->neighbours))
             *ret = here;
@@ -132,7 +120,7 @@ void keep_refused(struct cluster *c, struct workload *w, const struct policy_sna
         if (is_room(c, snapshot))
             return;
     }
-    if (!choose(c, snapshot, snapshot->waiting, &choice)) {
+    if (!choose(snapshot, snapshot->waiting, &choice)) {
         if (c->keeper == w)
             keep_end(c);
         return;

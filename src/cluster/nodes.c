@@ -155,12 +155,20 @@ static int64_t task_lost_boot_ms(const struct cluster *c, const struct node *n)
            c->config.margin_ms;
 }
 
-void node_set_timer(struct cluster *c, struct node *n)
+static int64_t next_boot_ms(const struct cluster *c, const struct node *n)
 {
     if (n->connected || (n->open_count > 0 && c->now.boot_ms < service_lost_boot_ms(c, n)))
-        timer_set(c, &n->timer, service_lost_boot_ms(c, n));
-    else if (!n->lost)
-        timer_set(c, &n->timer, task_lost_boot_ms(c, n));
+        return service_lost_boot_ms(c, n);
+    return n->lost ? INT64_MAX : task_lost_boot_ms(c, n);
+}
+
+void node_set_timer(struct cluster *c, struct node *n)
+{
+    int64_t due = next_boot_ms(c, n);
+    if (n->doubtful && n->doubted_until_boot_ms < due)
+        due = n->doubted_until_boot_ms;
+    if (due < INT64_MAX)
+        timer_set(c, &n->timer, due);
     else
         timer_clear(c, &n->timer);
 }
@@ -191,6 +199,7 @@ static void lose_attempts(struct cluster *c, struct node *n)
 
 void node_tick(struct cluster *c, struct node *n)
 {
+    doubt_tick(c, n);
     if (n->connected && c->now.boot_ms >= service_lost_boot_ms(c, n))
         disconnect(c, n, "nothing was heard of it for a whole lease");
     if (!n->connected && !n->lost && c->now.boot_ms >= service_lost_boot_ms(c, n)) {
@@ -341,6 +350,8 @@ void node_drain(struct cluster *c, const struct cluster_event *event)
         action_reply(c, event->request, -ERR_NOT_FOUND, "there is no node %s", event->drain.node);
         return;
     }
+    if (!event->drain.on)
+        doubt_end(c, n);
     if (n->drained != event->drain.on) {
         n->drained = event->drain.on;
         inventory_refresh_node(c, n);
@@ -354,6 +365,12 @@ void node_drain(struct cluster *c, const struct cluster_event *event)
                    "%s", n->drained ? "nothing new is placed there" : "it takes workloads again");
     }
     action_reply(c, event->request, 0, "%s", "");
+}
+
+bool cluster_node_held(const struct cluster *c, const char *node)
+{
+    const struct node *n = node_find(c, node);
+    return n && n->held;
 }
 
 bool cluster_node_connected(const struct cluster *c, const char *node)

@@ -45,6 +45,7 @@ static void placement_needs(const struct workload_needs *needs, struct workload_
     memset(ret, 0, sizeof *ret);
     ret->kind = needs->kind;
     ret->suspect = needs->suspect;
+    ret->wary = needs->wary;
     ret->devices = needs->devices;
     ret->quota_bytes = needs->quota_bytes;
     ret->share_min_percent = needs->share_min_percent;

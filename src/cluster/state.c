@@ -249,14 +249,9 @@ void workload_send_turn(struct cluster *c, struct workload *w)
     touch(c, w);
 }
 
-void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect)
+/* By its needs, which have changed. */
+static void change_requirement(struct cluster *c, struct workload *w, bool booked)
 {
-    assert(!w->queued.position);
-    if (w->needs.suspect == suspect)
-        return;
-    bool booked = w->booked;
-    inventory_release(c, w);
-    w->status.suspect = w->needs.suspect = suspect;
     struct requirement *before = w->requirement;
     struct requirement *after =
         requirement_get(c, &w->needs, &before->node_labels, w->known.kind, before->allowance);
@@ -269,8 +264,30 @@ void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect)
     if (booked)
         inventory_book(c, w);
     requirement_put(c, before);
+}
+
+void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect)
+{
+    assert(!w->queued.position);
+    if (w->needs.suspect == suspect)
+        return;
+    bool booked = w->booked;
+    inventory_release(c, w);
+    w->status.suspect = w->needs.suspect = suspect;
+    change_requirement(c, w, booked);
+    if (c->failed)
+        return;
     workload_touch(c, w);
     queue_room_appeared(c);
+}
+
+void workload_set_wary(struct cluster *c, struct workload *w, bool wary)
+{
+    assert(!w->queued.position && !w->booked);
+    if (w->needs.wary == wary)
+        return;
+    w->needs.wary = wary;
+    change_requirement(c, w, false);
 }
 
 /* Puts it among those that are like it, where it may be the first. */

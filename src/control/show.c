@@ -382,6 +382,7 @@ void show_node(struct control *c, struct str *out, const char *name, bool draine
     json_put_bool(json_key(&w, "connected"),
                   c->cluster && cluster_node_connected(c->cluster, name));
     json_put_bool(json_key(&w, "drained"), drained);
+    json_put_bool(json_key(&w, "held"), c->cluster && cluster_node_held(c->cluster, name));
     json_put_string(json_key(&w, "version"), info->version);
     put_pairs(json_key(&w, "labels"), &info->labels);
     json_begin_array(json_key(&w, "devices"));

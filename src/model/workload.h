@@ -148,6 +148,7 @@ struct workload_needs {
     enum on_node_lost on_node_lost;
     char model[DEVICE_MODEL_MAX]; /* device model wanted, or "" */
     bool suspect; /* never of a spec: it may have caused a fault, and shares its fate with nobody */
+    bool wary;    /* nor this: it could not be started, and is tried where no start failed */
 };
 
 struct workload_spec {

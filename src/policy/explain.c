@@ -139,7 +139,10 @@ static void say_misfit(enum policy_misfit misfit, size_t count, int max_neighbou
     const char *have = count == 1 ? "has" : "have";
     switch (misfit) {
     case POLICY_NODE_UNUSABLE:
-        say(s, "%zu on nodes that are drained, full or not connected", count);
+        say(s, "%zu on nodes that are drained, held, full or not connected", count);
+        break;
+    case POLICY_NODE_DOUBTFUL:
+        say(s, "%zu on nodes where a start failed", count);
         break;
     case POLICY_WRONG_MODEL:
         say(s, "%zu of another model", count);
@@ -193,7 +196,7 @@ bool policy_explain_misfit(const struct policy_snapshot *snapshot,
         return snapshot->node_count > 0; /* before the first node nobody knows */
     if (waiting->needs->devices == 0) {
         say(&s, survey.nodes_usable ? "no usable node has the labels that it asks for"
-                                    : "no node is usable: drained, full or not connected");
+                                    : "no node is usable: drained, held, full or not connected");
         return false;
     }
     size_t fits = survey.misfits[POLICY_FITS];

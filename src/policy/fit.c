@@ -38,7 +38,8 @@ const char *policy_misfit_text(enum policy_misfit misfit)
 {
     static const char *const texts[POLICY_MISFIT_END] = {
         [POLICY_FITS] = "",
-        [POLICY_NODE_UNUSABLE] = "its node is drained, full or not connected",
+        [POLICY_NODE_UNUSABLE] = "its node is drained, held, full or not connected",
+        [POLICY_NODE_DOUBTFUL] = "a start failed on its node",
         [POLICY_WRONG_MODEL] = "another model is asked for",
         [POLICY_WRONG_LABELS] = "its node has not the labels that are asked for",
         [POLICY_NO_MEMORY] = "too little memory is left beside others' quotas",
@@ -56,6 +57,8 @@ enum policy_misfit policy_node_fit(const struct policy_node *node,
 {
     if (!node->usable)
         return POLICY_NODE_UNUSABLE;
+    if (node->doubtful && waiting->needs->wary)
+        return POLICY_NODE_DOUBTFUL;
     if (waiting->node_labels && waiting->node_labels->count > 0 &&
         !pairs_contain(node->labels, waiting->node_labels))
         return POLICY_WRONG_LABELS;
@@ -96,6 +99,16 @@ enum policy_misfit policy_device_room(const struct policy_device *device,
     if (device->share_min_percent + needs->share_min_percent > SHARE_TOTAL_PERCENT)
         return POLICY_NO_SHARE;
     return POLICY_FITS;
+}
+
+bool policy_device_could(const struct policy_snapshot *snapshot, const struct policy_device *device,
+                         const struct policy_waiting *waiting)
+{
+    const struct policy_device empty = {.model = device->model,
+                                        .node = device->node,
+                                        .memory_bytes = device->memory_bytes,
+                                        .admits = device->admits};
+    return policy_device_fit(snapshot, &empty, waiting, 1) == POLICY_FITS;
 }
 
 /* A workload that said no quota holds all of the device. */

@@ -17,7 +17,8 @@ struct fleet;
 struct policy_node {
     const char *name;
     const struct pairs *labels;
-    bool usable; /* connected and not drained */
+    bool usable;   /* connected, not drained and not held */
+    bool doubtful; /* a start failed there */
     size_t first_device, device_count;
 };
 
@@ -99,6 +100,7 @@ struct policy_decision {
 enum policy_misfit {
     POLICY_FITS,
     POLICY_NODE_UNUSABLE,
+    POLICY_NODE_DOUBTFUL, /* a start failed there, and so did one of its own */
     POLICY_WRONG_MODEL,
     POLICY_WRONG_LABELS,
     POLICY_NO_MEMORY,  /* Σ quotas would pass the device's memory */
@@ -212,6 +214,9 @@ enum policy_misfit policy_device_fit(const struct policy_snapshot *snapshot,
 /* Is there room for `needs` on the device, wherever that is? For one that comes back to it, too. */
 enum policy_misfit policy_device_room(const struct policy_device *device,
                                       const struct workload_needs *needs, int max_neighbours);
+/* Would there be room if nobody were there? */
+bool policy_device_could(const struct policy_snapshot *snapshot, const struct policy_device *device,
+                         const struct policy_waiting *waiting);
 /* Does a device of this model satisfy the wish? A part of the name, whatever the case, spaces and
  * dashes; the empty wish takes any. */
 bool policy_model_matches(const char *model, const char *wanted);

@@ -315,11 +315,12 @@ static void test_explains_what_stands_in_the_way(void **state)
         explain(&w, "firstfit", text),
         "0 of 4 devices fit: 4 in use, and without a quota it wants one for itself");
     w.nodes[0].usable = w.nodes[1].usable = false;
-    assert_string_equal(explain(&w, "firstfit", text),
-                        "0 of 4 devices fit: 4 on nodes that are drained, full or not connected");
+    assert_string_equal(
+        explain(&w, "firstfit", text),
+        "0 of 4 devices fit: 4 on nodes that are drained, held, full or not connected");
     needs->devices = 0;
     assert_string_equal(explain(&w, "firstfit", text),
-                        "no node is usable: drained, full or not connected");
+                        "no node is usable: drained, held, full or not connected");
 }
 
 int main(void)

@@ -191,9 +191,11 @@ cancel "$id"
 id=$(submit '{"command": ["true"]}')
 described "$id"
 grep -q 'drained' "$work/said" || fail "no word on the drain: $(cat "$work/said")"
-does 'nodes that are drained, full or not connected' NODE=n1
+does 'nodes that are drained, held, full or not connected' NODE=n1
 ends "$id" succeeded
 elsewhere 'error `store`' tests/system/trouble.sh 'problem:store'
+elsewhere 'nodes where a start failed' src/cluster/doubt_test.c 'on nodes where a start failed'
+elsewhere 'kept for a workload that waits for room' src/cluster/keep_test.c 'which waits for room'
 elsewhere 'takes no new tasks now' tests/system/monitor.sh '"\$gpumux" enable'
 elsewhere 'it would end later beside what runs now' tests/system/cli_commands.sh '"\$gpumux" explain burning'
 elsewhere 'where there is room, and why not there' tests/system/cli_commands.sh '"\$gpumux" explain burning'

@@ -1,0 +1,116 @@
+/*
+ * Nodes where starts fail: a mount, a directory or an account is missing there. Such a node is always free,
+ * and would get one workload after the other. But a command that does not exist fails everywhere, and
+ * that is no fault of any node. So:
+ *
+ *   - where a start failed, a node is in doubt, until a start works there or some time has passed;
+ *   - who failed there is tried on a node that is in no doubt, if one could hold it, and only the failure
+ *     of a few in a row counts as its own;
+ *   - if it runs there, that speaks against the node where it did not. When this was so often enough, and
+ *     no start worked there in between, the node takes nothing new for a while, and each time for longer.
+ */
+#include "base/str.h"
+#include "cluster/cluster_internal.h"
+
+enum {
+    DOUBT_MIN_MS = 60 * 1000,
+    DOUBT_MAX_MS = 60 * 60 * 1000,
+    HOLD_AFTER = 3,    /* workloads that ran elsewhere */
+    ELSEWHERE_MAX = 3, /* starts in a row that may fail before one counts */
+};
+
+static void set_doubt(struct cluster *c, struct node *n, bool doubtful, bool held)
+{
+    bool was_held = n->held;
+    if (n->doubtful == doubtful && was_held == held)
+        return;
+    n->doubtful = doubtful;
+    n->held = held;
+    inventory_refresh_node(c, n);
+    node_set_timer(c, n);
+    if (was_held && !held)
+        action_log(c, event_node_released, 0, 0, n->info.name, "it takes workloads again");
+}
+
+void doubt_end(struct cluster *c, struct node *n)
+{
+    n->doubt_ms = 0;
+    n->strikes = 0;
+    set_doubt(c, n, false, false);
+}
+
+void doubt_tick(struct cluster *c, struct node *n)
+{
+    if (n->doubtful && c->now.boot_ms >= n->doubted_until_boot_ms)
+        set_doubt(c, n, false, false);
+}
+
+/* Another node, where no start failed, that could hold it if it were empty. */
+static bool could_go_elsewhere(const struct cluster *c, const struct workload *w)
+{
+    struct workload_needs needs = w->needs;
+    const struct policy_waiting waiting = {
+        .needs = &needs, .node_labels = &w->requirement->node_labels, .takes_kept = true};
+    struct policy_snapshot snapshot;
+    needs.wary = true;
+    cluster_inventory(c, &snapshot);
+    for (size_t i = 0; i < snapshot.node_count; i++) {
+        const struct policy_node *n = &snapshot.nodes[i];
+        int count = 0;
+        if (policy_node_fit(n, &waiting) != POLICY_FITS)
+            continue;
+        for (size_t d = n->first_device; d < n->first_device + n->device_count; d++)
+            count += policy_device_could(&snapshot, &snapshot.devices[d], &waiting);
+        if (count >= needs.devices)
+            return true;
+    }
+    return false;
+}
+
+static int starts_failed(const struct workload_status *status)
+{
+    int count = 0;
+    while (count < status->attempts_kept &&
+           status->attempts[status->attempts_kept - 1 - count].failure == FAILURE_START)
+        count++;
+    return count;
+}
+
+bool doubt_failed(struct cluster *c, struct workload *w, struct node *n)
+{
+    if (!n->doubtful) {
+        n->doubt_ms = n->doubt_ms ? n->doubt_ms * 2 : DOUBT_MIN_MS;
+        if (n->doubt_ms > DOUBT_MAX_MS)
+            n->doubt_ms = DOUBT_MAX_MS;
+        n->doubted_until_boot_ms = c->now.boot_ms + n->doubt_ms;
+        set_doubt(c, n, true, false);
+    }
+    bool elsewhere = starts_failed(&w->status) <= ELSEWHERE_MAX && could_go_elsewhere(c, w);
+    workload_set_wary(c, w, elsewhere);
+    return elsewhere;
+}
+
+static void hold(struct cluster *c, struct node *n)
+{
+    char until[CLOCK_TEXT_MAX];
+    n->doubted_until_boot_ms = c->now.boot_ms + n->doubt_ms;
+    set_doubt(c, n, true, true);
+    action_log(c, event_node_held, 0, 0, n->info.name,
+               "nothing new is placed there until %s: %d workloads could not be started there, and "
+               "run elsewhere",
+               clock_format(c->now.wall_ms + n->doubt_ms, until), n->strikes);
+}
+
+void doubt_worked(struct cluster *c, struct workload *w)
+{
+    const struct workload_status *status = &w->status;
+    doubt_end(c, w->node);
+    for (int i = status->attempts_kept - 2; i >= 0; i--) {
+        const struct attempt *a = &status->attempts[i];
+        struct node *n = a->failure == FAILURE_START ? node_find(c, a->node) : NULL;
+        if (!n)
+            break;
+        if (n->doubtful && !n->held && ++n->strikes >= HOLD_AFTER)
+            hold(c, n);
+    }
+}
