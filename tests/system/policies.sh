@@ -25,3 +25,15 @@ for policy in gpumux iadeep kernelest; do
     "$gpumux" cancel "$service" --grace 0s > /dev/null 2>&1 || true
     stop
 done
+
+echo "-- one that needs both devices is not passed over for ever"
+start --emulate 2xT4 --set ageing=1s
+first=$("$gpumux" submit -- sleep 0.5) # so that the devices do not become free together
+wait_field "$first" state running
+"$gpumux" submit --array 200 --priority -1000 --name crowd -- sleep 0.3 > "$work/crowd"
+wait_field "$(head -n 1 "$work/crowd")" state running
+both=$("$gpumux" submit --devices 2 --priority 1000 --name both -- true)
+"$gpumux" wait "$both" --timeout 60s > "$work/waited" || fail "$(cat "$work/waited"; "$gpumux" describe "$both")"
+"$gpumux" ps --state queued > "$work/queued"
+grep -q crowd "$work/queued" || fail "it came last: $("$gpumux" ps)"
+stop
