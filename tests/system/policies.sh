@@ -6,6 +6,7 @@
 
 # says ID TEXT: whether explain says so of it.
 says() { "$gpumux" explain "$1" | grep -q "$2"; }
+has_begun() { ! has "$1" state queued; }
 
 for policy in gpumux iadeep kernelest; do
     echo "-- $policy"
@@ -29,9 +30,9 @@ done
 echo "-- one that needs both devices is not passed over for ever"
 start --emulate 2xT4 --set ageing=1s
 first=$("$gpumux" submit -- sleep 0.5) # so that the devices do not become free together
-wait_field "$first" state running
+wait_until "the first begins" has_begun "$first"
 "$gpumux" submit --array 200 --priority -1000 --name crowd -- sleep 0.3 > "$work/crowd"
-wait_field "$(head -n 1 "$work/crowd")" state running
+wait_until "the crowd begins" has_begun "$(head -n 1 "$work/crowd")"
 both=$("$gpumux" submit --devices 2 --priority 1000 --name both -- true)
 "$gpumux" wait "$both" --timeout 60s > "$work/waited" || fail "$(cat "$work/waited"; "$gpumux" describe "$both")"
 "$gpumux" ps --state queued > "$work/queued"
