@@ -125,14 +125,20 @@ static void back_off(struct cluster *c, struct workload *w)
     timer_set(c, &w->timer, c->now.boot_ms + wait_ms);
 }
 
-/* The same node could not start it for the same reason twice: a missing account stays missing. */
+/* The same node could not start it for the same reason twice: a missing account stays missing. Others may have been tried
+ * in between. */
 static bool is_hopeless(const struct workload_status *status)
 {
-    if (status->attempts_kept < 2)
-        return false;
-    const struct attempt *a = &status->attempts[status->attempts_kept - 1], *before = a - 1;
-    return a->failure == FAILURE_START && before->failure == FAILURE_START &&
-           str_equal(a->node, before->node) && str_equal(a->text, before->text);
+    int last = status->attempts_kept - 1;
+    const struct attempt *a = &status->attempts[last];
+    for (int i = last - 1; a->failure == FAILURE_START && i >= 0; i--) {
+        const struct attempt *before = &status->attempts[i];
+        if (before->failure != FAILURE_START)
+            break;
+        if (str_equal(a->node, before->node) && str_equal(a->text, before->text))
+            return true;
+    }
+    return false;
 }
 
 /* Killed by somebody who is none of us, such as the kernel when memory is short: that is forgiven more often than

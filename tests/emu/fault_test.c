@@ -132,6 +132,7 @@ static void a_lost_device_answers_so_until_it_is_reset(void **state)
     expect_xid(set, 79);
     struct nvml_event event;
     assert_int_equal(api.nvmlEventSetWait_v2(set, &event, 0), NVML_ERROR_GPU_IS_LOST);
+    assert_int_equal(api.nvmlEventSetFree(set), NVML_SUCCESS);
     assert_int_equal(api.nvmlDeviceGetMemoryInfo(device, &memory), NVML_ERROR_GPU_IS_LOST);
     assert_int_equal(api.nvmlDeviceGetHandleByIndex_v2(0, &handle), NVML_ERROR_GPU_IS_LOST);
     assert_int_equal(api.nvmlDeviceGetHandleByIndex_v2(1, &handle), NVML_SUCCESS);
