@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "endpoint/http_internal.h"
+#include "endpoint/loop_fixture.h"
 
 enum { CONNECTIONS_MAX = 8, WAIT_MS = 20000, RESPONSE_MAX = 16 << 20 };
 
@@ -32,9 +33,7 @@ struct fixture {
     size_t kept_count;
     struct http_stream *watch;
     int closed; /* streams that ended from the other side */
-    int stop[2];
-    struct event *stop_event;
-    pthread_t thread;
+    struct loop_thread loop;
     struct log log;
 };
 
@@ -186,20 +185,6 @@ static const struct http_route routes[] = {
     {HTTP_GET, NULL, NULL, HTTP_ANYBODY},
 };
 
-static void on_stop(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd, (void)what;
-    struct fixture *f = arg;
-    event_base_loopbreak(f->base);
-}
-
-static void *run_loop(void *arg)
-{
-    struct fixture *f = arg;
-    event_base_loop(f->base, EVLOOP_NO_EXIT_ON_EMPTY);
-    return NULL;
-}
-
 static struct fixture *fixture_start(const struct http_timeouts *timeouts)
 {
     struct fixture *f = calloc(1, sizeof *f);
@@ -215,24 +200,17 @@ static struct fixture *fixture_start(const struct http_timeouts *timeouts)
     if (timeouts)
         http_server_set_timeouts(f->server, timeouts);
     assert_int_equal(http_server_listen_unix(&e, f->server, f->path, 0600), 0);
-    assert_int_equal(pipe(f->stop), 0);
-    f->stop_event = event_new(f->base, f->stop[0], EV_READ, on_stop, f);
-    assert_int_equal(event_add(f->stop_event, NULL), 0);
-    assert_int_equal(pthread_create(&f->thread, NULL, run_loop, f), 0);
+    loop_thread_start(&f->loop, f->base);
     return f;
 }
 
 static void fixture_stop(struct fixture *f)
 {
-    assert_int_equal(write(f->stop[1], "x", 1), 1);
-    pthread_join(f->thread, NULL);
+    loop_thread_end(&f->loop);
     http_server_free(f->server);
     for (size_t i = 0; i < f->kept_count; i++)
         http_answer_json(f->kept[i], 200, "{}", 2); /* only frees: the server is gone */
-    event_free(f->stop_event);
     event_base_free(f->base);
-    close(f->stop[0]);
-    close(f->stop[1]);
     assert_int_equal(access(f->path, F_OK), -1);
     assert_int_equal(rmdir(f->directory), 0);
     free(f);

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "endpoint/http_internal.h"
+#include "endpoint/loop_fixture.h"
 
 enum {
     CONNECTIONS_MAX = 128,
@@ -37,9 +38,7 @@ struct fixture {
     struct event_base *base;
     struct http_server *server;
     struct log log;
-    int stop[2];
-    struct event *stop_event;
-    pthread_t thread;
+    struct loop_thread loop;
 };
 
 static void on_hello(void *context, struct http_request *r)
@@ -52,18 +51,6 @@ static const struct http_route routes[] = {
     {HTTP_POST, "/hello", on_hello, HTTP_ANYBODY},
     {HTTP_GET, NULL, NULL, HTTP_ANYBODY},
 };
-
-static void on_stop(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd, (void)what;
-    event_base_loopbreak(((struct fixture *)arg)->base);
-}
-
-static void *run_loop(void *arg)
-{
-    event_base_loop(((struct fixture *)arg)->base, EVLOOP_NO_EXIT_ON_EMPTY);
-    return NULL;
-}
 
 static int set_up(void **state)
 {
@@ -78,10 +65,7 @@ static int set_up(void **state)
     assert_int_equal(
         http_server_new(NULL, f->base, &f->log, routes, f, CONNECTIONS_MAX, &f->server), 0);
     assert_int_equal(http_server_listen_unix(NULL, f->server, f->path, 0666), 0);
-    assert_int_equal(pipe(f->stop), 0);
-    f->stop_event = event_new(f->base, f->stop[0], EV_READ, on_stop, f);
-    assert_int_equal(event_add(f->stop_event, NULL), 0);
-    assert_int_equal(pthread_create(&f->thread, NULL, run_loop, f), 0);
+    loop_thread_start(&f->loop, f->base);
     *state = f;
     return 0;
 }
@@ -89,13 +73,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(write(f->stop[1], "x", 1), 1);
-    pthread_join(f->thread, NULL);
+    loop_thread_end(&f->loop);
     http_server_free(f->server);
-    event_free(f->stop_event);
     event_base_free(f->base);
-    close(f->stop[0]);
-    close(f->stop[1]);
     assert_int_equal(rmdir(f->directory), 0);
     free(f);
     return 0;

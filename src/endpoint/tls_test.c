@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "endpoint/http_internal.h"
+#include "endpoint/loop_fixture.h"
 #include "tls/session.h"
 #include "tls/tls_fixture.h"
 #include "wire/address.h"
@@ -31,9 +32,7 @@ struct fixture {
     struct log log;
     struct event_base *base;
     struct http_server *server;
-    struct event *stop_event;
-    int stop[2];
-    pthread_t thread;
+    struct loop_thread loop;
     struct address address;
     struct http_stream *watch;
     atomic_int closed, handled, nodes;
@@ -140,18 +139,6 @@ static void on_node(void *context, struct bufferevent *stream, const struct cert
     bufferevent_enable(stream, EV_READ | EV_WRITE);
 }
 
-static void on_stop(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd, (void)what;
-    event_base_loopbreak(((struct fixture *)arg)->base);
-}
-
-static void *run_loop(void *arg)
-{
-    event_base_loop(((struct fixture *)arg)->base, EVLOOP_NO_EXIT_ON_EMPTY);
-    return NULL;
-}
-
 static int set_up(void **state)
 {
     static const struct http_timeouts timeouts = {
@@ -174,10 +161,7 @@ static int set_up(void **state)
         fail_msg("%s", e.text);
     str_copy(f->address.host, sizeof f->address.host, "127.0.0.1");
     snprintf(f->address.port, sizeof f->address.port, "%u", port);
-    assert_int_equal(pipe(f->stop), 0);
-    f->stop_event = event_new(f->base, f->stop[0], EV_READ, on_stop, f);
-    assert_int_equal(event_add(f->stop_event, NULL), 0);
-    assert_int_equal(pthread_create(&f->thread, NULL, run_loop, f), 0);
+    loop_thread_start(&f->loop, f->base);
     *state = f;
     return 0;
 }
@@ -185,13 +169,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
-    assert_int_equal(write(f->stop[1], "x", 1), 1);
-    pthread_join(f->thread, NULL);
+    loop_thread_end(&f->loop);
     http_server_free(f->server);
-    event_free(f->stop_event);
     event_base_free(f->base);
-    close(f->stop[0]);
-    close(f->stop[1]);
     tls_context_free(f->serving);
     tls_context_free(f->renewed);
     tls_context_free(f->client);

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/shim/expect.h"
+
 enum { MIB = 1 << 20 };
 
 static struct driver {
@@ -22,16 +24,6 @@ static struct driver {
     int (*cuLaunchKernel)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                           unsigned, void *, void **, void **);
 } driver;
-
-static int failures;
-
-#define EXPECT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                         \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
 
 static void launch_in(void *context)
 {

@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/shim/expect.h"
+
 extern char **environ;
 
 struct row {
@@ -35,15 +37,6 @@ static const struct row rows[] = {
 };
 enum { ROW_COUNT = sizeof(rows) / sizeof(*rows) };
 
-static int failures;
-
-#define EXPECT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                         \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
 #define EXPECT_FOR(name, condition)                                                                \
     do {                                                                                           \
         if (!(condition)) {                                                                        \

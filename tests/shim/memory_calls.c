@@ -16,6 +16,7 @@
 
 #include "shim/nvml.h"
 #include "tests/shim/driver_calls.h"
+#include "tests/shim/expect.h"
 
 enum {
     MIB = 1 << 20,
@@ -29,15 +30,6 @@ enum {
 };
 
 static struct real_calls driver;
-static int failures;
-
-#define EXPECT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                         \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
 #define EXPECT_HELD(mib)                                                                           \
     do {                                                                                           \
         int held = held_mib();                                                                     \

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "tests/shim/driver_calls.h"
+#include "tests/shim/expect.h"
 
 enum {
     MIB = 1 << 20,
@@ -32,18 +33,9 @@ enum {
 };
 
 static struct real_calls driver;
-static _Atomic int failures;
 static const char *program, *ptx_path;
 static char ptx[PTX_MAX];
 static int count;
-
-#define EXPECT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                         \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
 
 /* ---- work ---- */
 

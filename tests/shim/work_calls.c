@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tests/shim/driver_calls.h"
+#include "tests/shim/expect.h"
 
 enum {
     BYTES = 4096,
@@ -31,7 +32,6 @@ enum place { HOST, DEVICE, ARRAY };
 enum memory_type { TYPE_HOST = 1, TYPE_DEVICE = 2, TYPE_ARRAY = 3 };
 
 static struct real_calls driver;
-static int failures;
 static struct {
     unsigned char from[BYTES], to[BYTES];
     CUdeviceptr a, b;
@@ -42,14 +42,6 @@ static struct {
     unsigned pattern;
     unsigned long copies[DIRECTIONS];
 } work;
-
-#define EXPECT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                         \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
 
 /* A call that the table does not have. */
 static void *find(const char *name)
