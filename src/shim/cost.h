@@ -47,8 +47,9 @@ struct cost_entry {
     _Atomic uint8_t is_collective, is_coarse;
 };
 
+/* A line of the cache. */
 struct cost_set {
-    _Atomic uint64_t keys[COST_WAYS];
+    _Alignas(64) _Atomic uint64_t keys[COST_WAYS];
     struct cost_entry entries[COST_WAYS];
 };
 

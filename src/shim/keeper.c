@@ -5,7 +5,9 @@
 #include "shim/thread.h"
 
 enum {
-    NAP_NS = 10 * CLOCK_US_NS,
+    NAP_NS_MIN = 10 * CLOCK_US_NS,
+    NAP_NS_MAX = 50 * CLOCK_US_NS,
+    NAP_PARTS = 8, /* of a window: what a nap adds to what a service may find before it */
     REST_NS = 50 * CLOCK_MS_NS, /* without a launch: what was launched before has gone by */
     PASS_NS_MIN = 100 * CLOCK_US_NS,
     PR_SET_NAME_ = 15,
@@ -91,6 +93,21 @@ static uint64_t watch_all(struct process *p)
     return latest_ns;
 }
 
+/* Between two looks at what is open, by the smallest window. */
+static uint64_t nap_ns(struct process *p)
+{
+    uint64_t devices = atomic_load_explicit(&p->launch->keeper.devices, memory_order_acquire);
+    uint64_t shortest_ns = NAP_NS_MAX;
+    for (; devices; devices &= devices - 1) {
+        const struct launch_device *device = &p->launch->devices[__builtin_ctzll(devices)];
+        uint64_t ns =
+            atomic_load_explicit(&device->window.window_ns, memory_order_relaxed) / NAP_PARTS;
+        if (ns < shortest_ns)
+            shortest_ns = ns;
+    }
+    return shortest_ns > NAP_NS_MIN ? shortest_ns : NAP_NS_MIN;
+}
+
 /* Until a wait is put into a stream. */
 static void rest(struct keeper *keeper, uint64_t asked)
 {
@@ -123,7 +140,7 @@ static void *keep(void *argument)
         if (since_ns > 0)
             clock_relax(now_ns - since_ns);
         else
-            clock_sleep_ns(NAP_NS);
+            clock_sleep_ns(nap_ns(p));
         client_poll(&p->client, 1);
         (void)process_guards_launches(p);
     }

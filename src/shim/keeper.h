@@ -30,7 +30,8 @@ struct keeper {
     _Atomic uint32_t is_over; /* the process ends: open for good */
     _Atomic uint64_t asked;   /* waits that were put into streams */
     _Atomic uint64_t devices; /* bit i: where */
-    struct latch latches[PAGE_DEVICES_MAX];
+    /* Each look writes them: what launches read is not to be beside them. */
+    _Alignas(64) struct latch latches[PAGE_DEVICES_MAX];
     struct gate_watch watches[PAGE_DEVICES_MAX]; /* since the latch was shut */
 };
 

@@ -25,22 +25,24 @@ enum {
 };
 
 struct stream {
-    _Atomic uint64_t key; /* 0: the slot is free, or waits to be idle; or STREAMS_ENDING */
-    uint64_t ending_key;  /* the key that it had before, and may get back */
-    CUstream handle;      /* as the driver's calls without a variant take it */
-    CUcontext context;    /* NULL: not known */
-    uint32_t slot;
-    int32_t device;                /* index of devices.h, or negative */
-    struct lock lock;              /* marks go to the driver in order */
+    /* What a launch needs, in a line of the cache. */
+    _Atomic uint64_t key;          /* 0: the slot is free, or waits to be idle; or STREAMS_ENDING */
     _Atomic uint64_t launched;     /* `started`, as far as the driver has it */
     _Atomic uint64_t marked;       /* the last value that the device was told to write */
-    _Atomic uint64_t collective;   /* `launched` with the last collective in it; 0: never one */
-    _Atomic uint64_t given_up;     /* counts as completed: waited for, or for too long */
-    _Atomic uint64_t given_up_at;  /* while `completed` is still this, what it was then */
     _Atomic uint64_t unguarded_ns; /* launched since the last wait of keeper.h; 0: there was none */
+    uint32_t slot;
+    int32_t device;                /* index of devices.h, or negative */
     _Atomic uint32_t unmarked;     /* launches since the last mark */
     _Atomic uint32_t is_capturing; /* begun on this stream, and not ended */
-} __attribute__((aligned(64)));
+    CUstream handle;               /* as the driver's calls without a variant take it */
+    struct lock lock;              /* marks go to the driver in order */
+
+    _Alignas(64) CUcontext context; /* NULL: not known */
+    uint64_t ending_key;            /* the key that it had before, and may get back */
+    _Atomic uint64_t collective;    /* `launched` with the last collective in it; 0: never one */
+    _Atomic uint64_t given_up;      /* counts as completed: waited for, or for too long */
+    _Atomic uint64_t given_up_at;   /* while `completed` is still this, what it was then */
+};
 
 struct streams {
     struct lock lock;                     /* for a stream to come or go */
