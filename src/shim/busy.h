@@ -17,7 +17,7 @@ struct busy {
     _Atomic(CUcontext) places[BUSY_MAX];
 };
 
-/* At every launch. */
+/* At every launch whose stream is not known (streams.h): into the current context. */
 void busy_note(struct process *p);
 /* Before it may be destroyed. NULL: whichever may be. True: it was there, and is to be added again if it lives on. */
 bool busy_forget(struct busy *busy, CUcontext context);

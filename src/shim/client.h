@@ -38,13 +38,13 @@ struct client_file {
 struct client {
     const struct limits_page *limits;
     struct status_page *status;
+    _Atomic uint64_t messages_seen; /* of those below the lock */
+    struct neighbours neighbours;
     struct ledger_page *ledger;
     uint32_t slot;      /* in the ledger */
     bool is_registered; /* with an agent */
-    struct neighbours neighbours;
     struct lock
         lock; /* of what follows: whoever finds it taken leaves the work to the one that has it */
-    _Atomic uint64_t messages_seen;
     int64_t tried_ms; /* when it last looked for a new agent */
     struct client_file socket, status_file, ledger_file;
 };

@@ -13,21 +13,6 @@ enum {
     PERIOD_SPREAD = 32, /* a period's length varies by so much: launches come in patterns */
 };
 
-static struct cost_set *set_of(struct costs *costs, uint64_t key)
-{
-    return &costs->sets[key >> 20 & (COST_SETS - 1)];
-}
-
-static struct cost_entry *look_up(struct costs *costs, uint64_t key)
-{
-    struct cost_set *set = set_of(costs, key);
-    for (int i = 0; i < COST_WAYS; i++) {
-        if (atomic_load_explicit(&set->keys[i], memory_order_acquire) == key)
-            return &set->entries[i];
-    }
-    return NULL;
-}
-
 /* A place of the set: a free one, else any. */
 static int choose_way(const struct cost_set *set, uint64_t key)
 {
@@ -38,15 +23,11 @@ static int choose_way(const struct cost_set *set, uint64_t key)
     return (int)(key >> 40) & (COST_WAYS - 1);
 }
 
-struct cost_entry *cost_find(struct process *p, uint64_t key, const struct cost_launch *launch)
+struct cost_entry *cost_add(struct process *p, uint64_t key, const struct cost_launch *launch)
 {
-    struct costs *costs = &p->launch->costs;
-    struct cost_entry *entry = look_up(costs, key);
-    if (__builtin_expect(entry != NULL, 1))
-        return entry;
-    struct cost_set *set = set_of(costs, key);
+    struct cost_set *set = cost_set_of(&p->launch->costs, key);
     int way = choose_way(set, key);
-    entry = &set->entries[way];
+    struct cost_entry *entry = &set->entries[way];
     atomic_store_explicit(&set->keys[way], 0, memory_order_release);
     atomic_store(&entry->cost_ns, COST_UNSEEN_NS);
     atomic_store(&entry->samples, 0);
@@ -59,33 +40,28 @@ struct cost_entry *cost_find(struct process *p, uint64_t key, const struct cost_
     return entry;
 }
 
-static uint32_t draw(struct costs *costs)
+static uint32_t draw(struct cost_pace *pace)
 {
-    uint32_t random = atomic_load_explicit(&costs->random, memory_order_relaxed);
+    uint32_t random = atomic_load_explicit(&pace->random, memory_order_relaxed);
     random = random * 1664525 + 1013904223;
-    atomic_store_explicit(&costs->random, random, memory_order_relaxed);
+    atomic_store_explicit(&pace->random, random, memory_order_relaxed);
     return random >> 16;
 }
 
-static bool is_settled(const struct cost_entry *entry)
+static bool is_settled(const struct cost_entry *entry, bool is_exact)
 {
-    return atomic_load_explicit(&entry->samples, memory_order_relaxed) >= COST_SAMPLES_SETTLED;
+    return atomic_load_explicit(&entry->samples, memory_order_relaxed) >=
+           (is_exact ? COST_SAMPLES_SETTLED : COST_SAMPLES_NEW);
 }
 
-bool cost_is_due(struct costs *costs, struct cost_entry *entry)
+bool cost_is_due_slowly(struct cost_pace *pace, struct cost_entry *entry, bool is_exact)
 {
-    uint32_t left = atomic_load_explicit(&costs->launches_left, memory_order_relaxed);
-    bool is_new = cost_is_new(entry);
-    if (__builtin_expect(left > 0 && !is_new, 1)) {
-        atomic_store_explicit(&costs->launches_left, left - 1, memory_order_relaxed);
-        return false;
-    }
-    if (is_new)
+    if (cost_is_new(entry))
         atomic_fetch_add_explicit(&entry->tries, 1, memory_order_relaxed);
-    atomic_store_explicit(&costs->launches_left,
-                          COST_PERIOD - PERIOD_SPREAD / 2 + draw(costs) % PERIOD_SPREAD,
+    atomic_store_explicit(&pace->launches_left,
+                          COST_PERIOD - PERIOD_SPREAD / 2 + draw(pace) % PERIOD_SPREAD,
                           memory_order_relaxed);
-    return !is_settled(entry) || draw(costs) % COST_SETTLED_TURNS == 0;
+    return !is_settled(entry, is_exact) || draw(pace) % COST_SETTLED_TURNS == 0;
 }
 
 /* ---- measuring ---- */
@@ -151,7 +127,7 @@ static void collect(struct process *p, struct cost_timings *timings)
         if (!is_over)
             continue;
         timing->is_pending = false;
-        struct cost_entry *entry = look_up(&p->launch->costs, timing->key);
+        struct cost_entry *entry = cost_look_up(&p->launch->costs, timing->key);
         uint64_t ns = elapsed_ns(p, timing);
         if (entry && ns > 0)
             cost_take(p, entry, ns, timing->host_ns, timing->is_dry);
@@ -337,7 +313,7 @@ void cost_forget_doubted(struct costs *costs)
 
 void cost_forget(struct costs *costs, uint64_t key)
 {
-    struct cost_set *set = set_of(costs, key);
+    struct cost_set *set = cost_set_of(costs, key);
     for (int i = 0; i < COST_WAYS; i++) {
         uint64_t expected = key;
         atomic_compare_exchange_strong(&set->keys[i], &expected, 0);

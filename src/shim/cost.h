@@ -5,7 +5,7 @@
  * (cost_is_new). It is new again when a measurement is long, and many times what was known: a kernel's time may be in its
  * parameters, which are not looked at. What cannot be measured is taken for known after COST_TRIES. One that was measured
  * often and never took many times longer or shorter is settled, and measured more rarely: a measurement costs as much
- * as a launch.
+ * as a launch. Where little depends on it, it is settled as soon as it is known.
  *
  * A measurement counts in full if the stream had work until the launch was in it. If not, the host's own time is in
  * the interval: it is then an upper bound, and a measurement only where that time is a small part.
@@ -71,13 +71,17 @@ struct cost_timings {
     struct cost_timing timings[COST_TIMINGS];
 };
 
-struct costs {
-    _Atomic uint32_t launches_left; /* until the next measurement */
+/* Which launch is measured next. */
+struct cost_pace {
+    _Atomic uint32_t launches_left;
     _Atomic uint32_t random;
-    _Atomic uint32_t is_doubted; /* handles may have come to mean others */
+};
+
+struct costs {
     struct cost_set sets[COST_SETS];
-    struct lock lock;    /* for a context to get a place */
-    uint32_t next_place; /* where to look for one that can do without */
+    _Atomic uint32_t is_doubted; /* handles may have come to mean others */
+    struct lock lock;            /* for a context to get a place */
+    uint32_t next_place;         /* where to look for one that can do without */
     struct cost_timings timings[COST_CONTEXTS];
 };
 
@@ -98,8 +102,30 @@ static inline uint64_t cost_key(const struct cost_launch *launch)
     return h | 1; /* never 0: a free place */
 }
 
+static inline struct cost_set *cost_set_of(struct costs *costs, uint64_t key)
+{
+    return &costs->sets[key >> 20 & (COST_SETS - 1)];
+}
+
+/* The entry of what was launched before; NULL: there is none. */
+static inline struct cost_entry *cost_look_up(struct costs *costs, uint64_t key)
+{
+    struct cost_set *set = cost_set_of(costs, key);
+    for (int i = 0; i < COST_WAYS; i++) {
+        if (atomic_load_explicit(&set->keys[i], memory_order_acquire) == key)
+            return &set->entries[i];
+    }
+    return NULL;
+}
+
+struct cost_entry *cost_add(struct process *p, uint64_t key, const struct cost_launch *launch);
 /* The launch's entry, made if there is none. */
-struct cost_entry *cost_find(struct process *p, uint64_t key, const struct cost_launch *launch);
+static inline struct cost_entry *cost_find(struct process *p, struct costs *costs, uint64_t key,
+                                           const struct cost_launch *launch)
+{
+    struct cost_entry *entry = cost_look_up(costs, key);
+    return __builtin_expect(entry != NULL, 1) ? entry : cost_add(p, key, launch);
+}
 static inline bool cost_is_known(const struct cost_entry *entry)
 {
     return atomic_load_explicit(&entry->samples, memory_order_relaxed) > 0 ||
@@ -111,8 +137,16 @@ static inline bool cost_is_new(const struct cost_entry *entry)
            atomic_load_explicit(&entry->tries, memory_order_relaxed) < COST_TRIES;
 }
 
-/* Whether this launch is to be measured. */
-bool cost_is_due(struct costs *costs, struct cost_entry *entry);
+bool cost_is_due_slowly(struct cost_pace *pace, struct cost_entry *entry, bool is_exact);
+/* Whether this launch is to be measured. `is_exact`: much depends on its cost. */
+static inline bool cost_is_due(struct cost_pace *pace, struct cost_entry *entry, bool is_exact)
+{
+    uint32_t left = atomic_load_explicit(&pace->launches_left, memory_order_relaxed);
+    if (__builtin_expect(left == 0 || cost_is_new(entry), 0))
+        return cost_is_due_slowly(pace, entry, is_exact);
+    atomic_store_explicit(&pace->launches_left, left - 1, memory_order_relaxed);
+    return false;
+}
 /* Around a launch that is measured. NULL: it cannot be. */
 struct cost_timing *cost_begin(struct process *p, const struct stream *stream, uint64_t key);
 void cost_end(struct process *p, const struct stream *stream, struct cost_timing *timing);

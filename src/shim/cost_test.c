@@ -116,14 +116,28 @@ struct bench {
 static const struct cost_launch kernel = {
     .function = "kernel", .grid = {8, 1, 1}, .block = {256, 1, 1}};
 
+static struct cost_entry *find(struct bench *b, const struct cost_launch *launch)
+{
+    return cost_find(b->p, &b->p->launch->costs, cost_key(launch), launch);
+}
+
+/* Zeroed, at a line of the cache. */
+static void *make(size_t bytes)
+{
+    enum { LINE_BYTES = 64 };
+    void *made = aligned_alloc(LINE_BYTES, bytes);
+    assert_non_null(made);
+    return memset(made, 0, bytes);
+}
+
 static int set_up(void **state)
 {
     struct bench *b = calloc(1, sizeof(*b));
-    b->p = calloc(1, sizeof(*b->p));
-    b->p->launch = calloc(1, sizeof(*b->p->launch));
+    b->p = make(sizeof(*b->p));
+    b->p->launch = make(sizeof(*b->p->launch));
     b->p->client.status = calloc(1, sizeof(*b->p->client.status));
     set_driver(&b->p->calls.real);
-    b->entry = cost_find(b->p, cost_key(&kernel), &kernel);
+    b->entry = find(b, &kernel);
     *state = b;
     return 0;
 }
@@ -159,12 +173,17 @@ static uint32_t cost(const struct bench *b)
     return atomic_load(&b->entry->cost_ns);
 }
 
-static int count_due(struct bench *b, int launches)
+static int count_due_if(struct bench *b, int launches, bool is_exact)
 {
     int due = 0;
     for (int i = 0; i < launches; i++)
-        due += cost_is_due(&b->p->launch->costs, b->entry);
+        due += cost_is_due(&b->p->launch->pace, b->entry, is_exact);
     return due;
+}
+
+static int count_due(struct bench *b, int launches)
+{
+    return count_due_if(b, launches, true);
 }
 
 static void test_the_first_measurement_is_the_cost(void **state)
@@ -249,7 +268,7 @@ static void test_costs_have_bounds(void **state)
     take(b, UINT64_MAX);
     assert_int_equal(cost(b), UINT32_MAX);
     cost_forget(&b->p->launch->costs, cost_key(&kernel));
-    b->entry = cost_find(b->p, cost_key(&kernel), &kernel);
+    b->entry = find(b, &kernel);
     take(b, 0);
     assert_int_equal(cost(b), 1); /* 0 would be a launch that never ends a window */
 }
@@ -260,14 +279,14 @@ static void test_a_forgotten_kernel_is_measured_anew(void **state)
     struct costs *costs = &b->p->launch->costs;
     struct cost_launch other = kernel;
     other.grid[0] = 9;
-    struct cost_entry *kept = cost_find(b->p, cost_key(&other), &other);
+    struct cost_entry *kept = find(b, &other);
     take(b, 1000);
     cost_take(b->p, kept, 3000, 0, false);
-    assert_ptr_equal(cost_find(b->p, cost_key(&kernel), &kernel), b->entry);
+    assert_ptr_equal(find(b, &kernel), b->entry);
     cost_forget(costs, cost_key(&kernel));
-    b->entry = cost_find(b->p, cost_key(&kernel), &kernel);
+    b->entry = find(b, &kernel);
     assert_int_equal(atomic_load(&b->entry->samples), 0);
-    assert_ptr_equal(cost_find(b->p, cost_key(&other), &other), kept);
+    assert_ptr_equal(find(b, &other), kept);
     assert_int_equal(atomic_load(&kept->cost_ns), 3000);
 }
 
@@ -277,11 +296,11 @@ static void test_what_is_doubted_is_measured_once_more(void **state)
     struct costs *costs = &b->p->launch->costs;
     struct cost_launch unseen = kernel;
     unseen.grid[0] = 9;
-    struct cost_entry *entry = cost_find(b->p, cost_key(&unseen), &unseen);
+    struct cost_entry *entry = find(b, &unseen);
     for (int i = 0; i < 2 * COST_SAMPLES_SETTLED; i++)
         take(b, 1000);
     cost_doubt_all(costs);
-    assert_ptr_equal(cost_find(b->p, cost_key(&kernel), &kernel), b->entry);
+    assert_ptr_equal(find(b, &kernel), b->entry);
     assert_int_equal(cost(b), 1000);
     assert_true(cost_is_new(b->entry));
     assert_int_equal(count_due(b, 1), 1);
@@ -291,7 +310,7 @@ static void test_what_is_doubted_is_measured_once_more(void **state)
     assert_false(cost_is_known(entry));
     /* What cannot be measured is tried again. */
     for (int i = 0; i < COST_TRIES; i++)
-        (void)cost_is_due(costs, entry);
+        (void)cost_is_due(&b->p->launch->pace, entry, true);
     assert_true(cost_is_known(entry));
     cost_doubt_all(costs);
     assert_false(cost_is_known(entry));
@@ -309,17 +328,17 @@ static void test_doubt_and_collectives(void **state)
     /* Nothing was unloaded: what is known holds. */
     assert_true(collective_note(collectives, other.function, "ncclA"));
     cost_forget_doubted(costs);
-    assert_true(atomic_load(&cost_find(b->p, cost_key(&other), &other)->is_collective));
+    assert_true(atomic_load(&find(b, &other)->is_collective));
     assert_int_equal(cost(b), 1000);
     assert_int_equal(atomic_load(&b->entry->samples), 1);
-    assert_ptr_equal(cost_find(b->p, cost_key(&kernel), &kernel), b->entry);
-    (void)cost_find(b->p, cost_key(&third), &third);
+    assert_ptr_equal(find(b, &kernel), b->entry);
+    (void)find(b, &third);
     cost_doubt_all(costs);
     assert_false(collective_note(collectives, other.function, "gemm"));
-    assert_false(atomic_load(&cost_find(b->p, cost_key(&other), &other)->is_collective));
+    assert_false(atomic_load(&find(b, &other)->is_collective));
     assert_true(collective_note(collectives, third.function, "ncclA"));
     cost_forget_doubted(costs);
-    assert_true(atomic_load(&cost_find(b->p, cost_key(&third), &third)->is_collective));
+    assert_true(atomic_load(&find(b, &third)->is_collective));
 }
 
 static void test_each_launch_of_a_new_kernel_is_measured_and_then_one_in_64(void **state)
@@ -354,17 +373,27 @@ static void test_a_settled_kernel_is_measured_once_in_256_until_it_changes(void 
     assert_false(cost_is_new(b->entry));
 }
 
+static void test_where_little_depends_on_it_a_known_kernel_is_measured_once_in_256(void **state)
+{
+    enum { LAUNCHES = 256000 };
+    struct bench *b = *state;
+    assert_int_equal(count_due_if(b, COST_SAMPLES_NEW, false), COST_SAMPLES_NEW);
+    for (int i = 0; i < COST_SAMPLES_NEW; i++)
+        take(b, 1000);
+    assert_in_range(count_due_if(b, LAUNCHES, false), LAUNCHES / 320, LAUNCHES / 210);
+    assert_in_range(count_due_if(b, LAUNCHES, true), LAUNCHES / 80, LAUNCHES / 50);
+}
+
 static void test_what_cannot_be_measured_is_not_tried_for_ever(void **state)
 {
     struct bench *b = *state;
-    struct costs *costs = &b->p->launch->costs;
     for (int i = 0; i < COST_TRIES; i++) {
         assert_false(cost_is_known(b->entry));
-        assert_true(cost_is_due(costs, b->entry));
+        assert_true(cost_is_due(&b->p->launch->pace, b->entry, true));
     }
     assert_true(cost_is_known(b->entry));
     assert_false(cost_is_new(b->entry));
-    assert_false(cost_is_due(costs, b->entry));
+    assert_false(cost_is_due(&b->p->launch->pace, b->entry, true));
 }
 
 static void test_a_kernel_that_surprises_is_new_again(void **state)
@@ -508,6 +537,7 @@ int main(void)
         TEST(test_doubt_and_collectives),
         TEST(test_each_launch_of_a_new_kernel_is_measured_and_then_one_in_64),
         TEST(test_a_settled_kernel_is_measured_once_in_256_until_it_changes),
+        TEST(test_where_little_depends_on_it_a_known_kernel_is_measured_once_in_256),
         TEST(test_what_cannot_be_measured_is_not_tried_for_ever),
         TEST(test_a_kernel_that_surprises_is_new_again),
         TEST(test_every_context_is_measured),

@@ -206,16 +206,12 @@ void exit_hold(struct process *p)
         wait_while(&p->exit.state, state, now_ms() + (uint64_t)2 * EXIT_DRAIN_MS);
 }
 
-void exit_check(struct process *p)
+void exit_check_slowly(struct process *p)
 {
-    uint32_t state = atomic_load_explicit(&p->exit.state, memory_order_acquire);
-    if (__builtin_expect(state != EXIT_OPEN, 0)) {
-        if (state == EXIT_NEW &&
-            atomic_compare_exchange_strong(&p->exit.state, &state, EXIT_STARTING))
-            start(p);
-        exit_hold(p);
-    }
-    busy_note(p);
+    uint32_t state = EXIT_NEW;
+    if (atomic_compare_exchange_strong(&p->exit.state, &state, EXIT_STARTING))
+        start(p);
+    exit_hold(p);
 }
 
 void exit_reset(struct exit *exit)

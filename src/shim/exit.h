@@ -50,8 +50,13 @@ struct exit {
     _Atomic uint32_t is_registered; /* with the C library, to be called by exit */
 };
 
+void exit_check_slowly(struct process *p);
 /* Before a launch: it is held if the process ends. */
-void exit_check(struct process *p);
+static inline void exit_check(struct process *p, const struct exit *exit)
+{
+    if (__builtin_expect(atomic_load_explicit(&exit->state, memory_order_acquire) != EXIT_OPEN, 0))
+        exit_check_slowly(p);
+}
 /* Before a context is destroyed: the same. */
 void exit_hold(struct process *p);
 /* In a child. */

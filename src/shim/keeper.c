@@ -38,7 +38,7 @@ void keeper_open(struct process *p)
 
 static struct latch_terms terms_of(const struct launch_device *device)
 {
-    uint64_t window_ns = atomic_load_explicit(&device->window.window_ns, memory_order_relaxed);
+    uint64_t window_ns = atomic_load_explicit(&device->window_ns, memory_order_relaxed);
     return (struct latch_terms){
         .most_ns = atomic_load_explicit(&device->gate_ns, memory_order_relaxed),
         .short_ns = LAUNCH_COLLECTIVE_HOLD_NS,
@@ -100,8 +100,7 @@ static uint64_t nap_ns(struct process *p)
     uint64_t shortest_ns = NAP_NS_MAX;
     for (; devices; devices &= devices - 1) {
         const struct launch_device *device = &p->launch->devices[__builtin_ctzll(devices)];
-        uint64_t ns =
-            atomic_load_explicit(&device->window.window_ns, memory_order_relaxed) / NAP_PARTS;
+        uint64_t ns = atomic_load_explicit(&device->window_ns, memory_order_relaxed) / NAP_PARTS;
         if (ns < shortest_ns)
             shortest_ns = ns;
     }
@@ -121,7 +120,7 @@ static void *keep(void *argument)
 {
     struct process *p = argument;
     struct keeper *keeper = &p->launch->keeper;
-    uint64_t asked = 0, asked_ns = clock_now_ns();
+    uint64_t asked = 0, asked_ns = clock_now_ns(), limits_seen = 0;
     (void)sys_call(SYS_prctl, PR_SET_NAME_, (long)"gpumux-gate", 0, 0, 0, 0);
     (void)sys_call(SYS_prctl, PR_SET_TIMERSLACK_, 1, 0, 0, 0, 0);
     for (;;) {
@@ -142,7 +141,11 @@ static void *keep(void *argument)
         else
             clock_sleep_ns(nap_ns(p));
         client_poll(&p->client, 1);
-        (void)process_guards_launches(p);
+        /* By the page: what launches keep of it is beside what they write. */
+        uint64_t sequence = atomic_load_explicit(&p->client.limits->sequence, memory_order_relaxed);
+        if (sequence != limits_seen)
+            (void)process_guards_launches(p);
+        limits_seen = sequence;
     }
     return NULL;
 }

@@ -6,6 +6,10 @@
 #include "shim/process.h"
 
 #define RELAXED memory_order_relaxed
+/* Not between what every launch runs through: a program's own code has driven that out of the caches, and each line of it
+ * is fetched anew. */
+#define RARELY __attribute__((noinline, cold))
+#define INLINE inline __attribute__((always_inline))
 
 /* ---- limits ---- */
 
@@ -15,7 +19,7 @@ static bool read_device(struct launch_device *device, const struct limits_device
     uint32_t gate_us = atomic_load_explicit(&limits->gate_us_max, RELAXED);
     uint32_t share = atomic_load_explicit(&limits->share_percent, RELAXED);
     uint32_t rate = atomic_load_explicit(&limits->rate_permille, RELAXED);
-    atomic_store_explicit(&device->window.window_ns, (uint64_t)window_us * CLOCK_US_NS, RELAXED);
+    atomic_store_explicit(&device->window_ns, (uint64_t)window_us * CLOCK_US_NS, RELAXED);
     atomic_store_explicit(&device->gate_ns, (uint64_t)gate_us * CLOCK_US_NS, RELAXED);
     atomic_store_explicit(&device->linger_ns,
                           (uint64_t)atomic_load_explicit(&limits->linger_us, RELAXED) * CLOCK_US_NS,
@@ -25,7 +29,10 @@ static bool read_device(struct launch_device *device, const struct limits_device
     atomic_store_explicit(&device->rate_permille, rate < 1000 ? rate : 0, RELAXED);
     atomic_store_explicit(&device->share_permille, share > 0 && share < 100 ? share * 10 : 1000,
                           RELAXED);
-    return window_us > 0 || gate_us > 0 || (rate > 0 && rate < 1000);
+    bool has_rate = rate > 0 && rate < 1000;
+    bool has_small_window = window_us > 0 && window_us < LAUNCH_AHEAD_NS / CLOCK_US_NS;
+    atomic_store_explicit(&device->is_exact, has_rate || gate_us > 0 || has_small_window, RELAXED);
+    return window_us > 0 || gate_us > 0 || has_rate;
 }
 
 static void read_limits(struct process *p, uint64_t sequence)
@@ -38,6 +45,7 @@ static void read_limits(struct process *p, uint64_t sequence)
         is_armed |= read_device(&launch->devices[i], &limits->devices[i]);
     atomic_store_explicit(&launch->is_service, is_service, RELAXED);
     atomic_store_explicit(&launch->tick_ns, 0, RELAXED);
+    atomic_store_explicit(&launch->clock_left, 0, RELAXED);
     atomic_store_explicit(&launch->is_armed, is_armed, RELAXED);
     atomic_store_explicit(&launch->sequence, sequence + 1, memory_order_release);
 }
@@ -97,6 +105,33 @@ static void tick(struct process *p, uint64_t now_ns)
     atomic_store_explicit(&p->launch->tick_ns, now_ns + next_ns, RELAXED);
 }
 
+/* To ask for the time is a good part of what a launch costs here: who launches often asks more and more rarely, until it
+ * was too rarely. Who waits for the device may launch again much later, and asks then (launch_wait). */
+RARELY static void read_clock(struct process *p)
+{
+    struct launch *launch = p->launch;
+    uint64_t now_ns = clock_coarse_ns();
+    uint64_t before_ns = atomic_exchange_explicit(&launch->clock_ns, now_ns, RELAXED);
+    uint32_t skips = 2 * atomic_load_explicit(&launch->clock_skips, RELAXED) + 1;
+    if (skips > LAUNCH_CLOCK_SKIPS_MAX)
+        skips = LAUNCH_CLOCK_SKIPS_MAX;
+    if (now_ns - before_ns >= LAUNCH_CLOCK_NS)
+        skips = 0;
+    atomic_store_explicit(&launch->clock_skips, skips, RELAXED);
+    atomic_store_explicit(&launch->clock_left, skips, RELAXED);
+    if (now_ns >= atomic_load_explicit(&launch->tick_ns, RELAXED))
+        tick(p, now_ns);
+}
+
+static inline void look_at_clock(struct process *p)
+{
+    uint32_t left = atomic_load_explicit(&p->launch->clock_left, RELAXED);
+    if (__builtin_expect(left == 0, 0))
+        read_clock(p);
+    else
+        atomic_store_explicit(&p->launch->clock_left, left - 1, RELAXED);
+}
+
 /* ---- holding ---- */
 
 /* For whom a launch is held. */
@@ -107,6 +142,14 @@ struct hold {
     uint64_t held_ns;       /* so far, for whatever reason */
     bool may_be_collective; /* a graph that may have one, or there may be one that nobody sees */
 };
+
+static struct hold hold_of(struct process *p, int index, bool may_be_collective)
+{
+    return (struct hold){.p = p,
+                         .device = &p->launch->devices[index],
+                         .index = index,
+                         .may_be_collective = may_be_collective};
+}
 
 bool launch_has_collective(struct process *p, int device)
 {
@@ -137,7 +180,7 @@ static uint64_t short_left_ns(const struct hold *hold)
                                                      : 0;
 }
 
-static void hold_for_rate(struct hold *hold, uint64_t cost_ns, uint32_t rate_permille)
+RARELY static void hold_for_rate(struct hold *hold, uint64_t cost_ns, uint32_t rate_permille)
 {
     enum { SLICE_NS = 1 * CLOCK_MS_NS };
     struct process *p = hold->p;
@@ -186,7 +229,7 @@ static bool has_waited_enough(struct hold *hold, uint64_t window_ns, uint64_t ou
     return still_ns >= most_ns || (held_ns >= short_left_ns(hold) && is_short(hold));
 }
 
-static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t window_ns)
+RARELY static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t window_ns)
 {
     struct process *p = hold->p;
     struct streams *streams = &p->launch->streams;
@@ -234,7 +277,7 @@ static void listen(void *argument)
     client_poll(&hold->p->client, 1);
 }
 
-static void hold_for_gate(struct hold *hold, uint64_t gate_ns)
+RARELY static void hold_for_gate(struct hold *hold, uint64_t gate_ns)
 {
     struct process *p = hold->p;
     const struct gate_wait wait = {
@@ -260,7 +303,7 @@ static void hold_for_gate(struct hold *hold, uint64_t gate_ns)
 /* Whether the device's streams wait for services, and not this thread. */
 static bool is_kept(struct process *p, const struct launch_device *device)
 {
-    uint64_t window_ns = atomic_load_explicit(&device->window.window_ns, RELAXED);
+    uint64_t window_ns = atomic_load_explicit(&device->window_ns, RELAXED);
     return window_ns > 0 && window_ns < LAUNCH_AHEAD_NS &&
            atomic_load_explicit(&device->gate_ns, RELAXED) > 0 &&
            atomic_load_explicit(&device->gate_place, RELAXED) == LIMITS_GATE_DEVICE &&
@@ -270,44 +313,52 @@ static bool is_kept(struct process *p, const struct launch_device *device)
 
 /* What counts against the window: a kernel that was never measured may take all of it, and one that was measured but a
  * few times still a good part. */
-static uint64_t charge_of(const struct launch_ticket *ticket, const struct cost_entry *entry)
+RARELY static uint64_t charge_of_new(const struct launch_ticket *ticket,
+                                     const struct cost_entry *entry)
 {
-    uint64_t least_ns = 0;
-    if (ticket->is_collective && !ticket->is_graph)
-        return ticket->cost_ns;
-    if (!cost_is_known(entry))
-        least_ns = ticket->window_ns;
-    else if (cost_is_new(entry))
-        least_ns = ticket->window_ns / LAUNCH_NEW_PARTS;
+    uint64_t least_ns = ticket->window_ns / (cost_is_known(entry) ? LAUNCH_NEW_PARTS : 1);
     return ticket->cost_ns > least_ns ? ticket->cost_ns : least_ns;
 }
 
-/* A task's launch, until it may go to the driver. */
-static void hold_launch(struct process *p, struct stream *stream, const struct cost_entry *entry,
-                        struct launch_ticket *ticket)
+/* Until there is room for it by rate and window; returns how long that took. */
+RARELY static uint64_t hold_for_room(struct process *p, const struct stream *stream,
+                                     const struct launch_ticket *ticket)
 {
-    struct launch_device *device = &p->launch->devices[stream->device];
-    struct hold hold = {.p = p,
-                        .device = device,
-                        .index = stream->device,
-                        .may_be_collective = ticket->is_graph && ticket->is_collective};
-    uint32_t rate_permille = atomic_load_explicit(&device->rate_permille, RELAXED);
-    uint64_t window_ns = atomic_load_explicit(&device->window.window_ns, RELAXED);
-    uint64_t gate_ns = atomic_load_explicit(&device->gate_ns, RELAXED);
-    bool is_guarded = is_kept(p, device);
-    ticket->window_ns = is_guarded ? LAUNCH_AHEAD_NS : window_ns;
-    ticket->charge_ns = charge_of(ticket, entry);
-    if (ticket->is_collective && !ticket->is_graph)
-        return;
+    struct hold hold = hold_of(p, stream->device, ticket->is_graph && ticket->is_collective);
+    uint32_t rate_permille = atomic_load_explicit(&hold.device->rate_permille, RELAXED);
     if (rate_permille > 0)
         hold_for_rate(&hold, ticket->cost_ns, rate_permille);
-    if (ticket->window_ns > 0 &&
-        !window_surely_fits(&device->window, ticket->window_ns, ticket->charge_ns))
+    if (ticket->window_ns > 0)
         hold_for_window(&hold, ticket->charge_ns, ticket->window_ns);
-    if (is_guarded && keeper_guard(p, stream, ticket->charge_ns, window_ns))
+    return hold.held_ns;
+}
+
+/* A task's launch, until it may go to the driver. */
+static INLINE void hold_launch(struct process *p, struct stream *stream,
+                               const struct cost_entry *entry, bool is_usual,
+                               struct launch_ticket *ticket)
+{
+    struct launch_device *device = &p->launch->devices[stream->device];
+    uint64_t window_ns = atomic_load_explicit(&device->window_ns, RELAXED);
+    uint64_t gate_ns = atomic_load_explicit(&device->gate_ns, RELAXED);
+    bool is_guarded = gate_ns > 0 && is_kept(p, device);
+    uint64_t held_ns = 0;
+    ticket->window_ns = is_guarded ? LAUNCH_AHEAD_NS : window_ns;
+    if (!is_usual && ticket->is_collective && !ticket->is_graph)
         return;
-    if (gate_ns > 0 && atomic_load_explicit(&p->client.neighbours.present, RELAXED))
-        hold_for_gate(&hold, gate_ns);
+    if (__builtin_expect(cost_is_new(entry), 0))
+        ticket->charge_ns = charge_of_new(ticket, entry);
+    bool has_rate = !is_usual && atomic_load_explicit(&device->rate_permille, RELAXED) > 0;
+    bool has_room = ticket->window_ns == 0 ||
+                    window_surely_fits(&device->window, ticket->window_ns, ticket->charge_ns);
+    if (__builtin_expect(has_rate || !has_room, 0))
+        held_ns = hold_for_room(p, stream, ticket);
+    if (gate_ns == 0 || (is_guarded && keeper_guard(p, stream, ticket->charge_ns, window_ns)) ||
+        atomic_load_explicit(&p->client.neighbours.present, RELAXED) == 0)
+        return;
+    struct hold hold = hold_of(p, stream->device, ticket->is_graph && ticket->is_collective);
+    hold.held_ns = held_ns;
+    hold_for_gate(&hold, gate_ns);
 }
 
 /* The same in a stream without a slot. Without marks there is no window, and nobody sees whether a collective is
@@ -318,12 +369,10 @@ static void hold_unmarked(struct process *p, CUstream handle, uint64_t cost_ns)
     int index = devices_of_stream(p, handle, &number);
     if (index < 0)
         return;
-    struct launch_device *device = &p->launch->devices[index];
     bool has_collectives = atomic_load_explicit(&p->launch->collectives.count, RELAXED) > 0;
-    struct hold hold = {
-        .p = p, .device = device, .index = index, .may_be_collective = has_collectives};
-    uint32_t rate_permille = atomic_load_explicit(&device->rate_permille, RELAXED);
-    uint64_t gate_ns = atomic_load_explicit(&device->gate_ns, RELAXED);
+    struct hold hold = hold_of(p, index, has_collectives);
+    uint32_t rate_permille = atomic_load_explicit(&hold.device->rate_permille, RELAXED);
+    uint64_t gate_ns = atomic_load_explicit(&hold.device->gate_ns, RELAXED);
     if (rate_permille > 0)
         hold_for_rate(&hold, cost_ns, rate_permille);
     if (gate_ns > 0 && atomic_load_explicit(&p->client.neighbours.present, RELAXED))
@@ -332,7 +381,7 @@ static void hold_unmarked(struct process *p, CUstream handle, uint64_t cost_ns)
 
 /* ---- around a launch ---- */
 
-static struct stream *find_stream(struct process *p, CUstream *handle, bool is_per_thread)
+static INLINE struct stream *find_stream(struct process *p, CUstream *handle, bool is_per_thread)
 {
     struct streams *streams = &p->launch->streams;
     uint64_t key = streams_key(p, handle, is_per_thread);
@@ -345,9 +394,15 @@ static struct stream *find_stream(struct process *p, CUstream *handle, bool is_p
 }
 
 /* Of a stream without a slot only a service's is of interest to others: it counts as busy. */
-static void start_unmarked(struct process *p, bool is_service)
+static void begin_unmarked(struct process *p, CUstream handle, const struct cost_entry *entry,
+                           const struct launch_ticket *ticket)
 {
     struct status_page *status = p->client.status;
+    bool is_charged = !ticket->is_collective || ticket->is_graph;
+    bool is_service = atomic_load_explicit(&p->launch->is_service, RELAXED);
+    if (!is_service && is_charged)
+        hold_unmarked(p, handle, atomic_load_explicit(&entry->cost_ns, RELAXED));
+    busy_note(p);
     process_count(p, STATUS_streams_unmarked, 1);
     if (!is_service)
         return;
@@ -355,43 +410,69 @@ static void start_unmarked(struct process *p, bool is_service)
     atomic_fetch_add(&status->started[STREAMS_SHARED_SLOT], 1);
 }
 
-void launch_begin(struct process *p, const struct cost_launch *launch, CUstream handle,
-                  bool is_per_thread, struct launch_ticket *ret_ticket)
+/* A kernel of a task, alone or beside others, into a stream with a slot. */
+static bool is_usual(const struct launch *launch, const struct stream *stream,
+                     const struct cost_entry *entry, const struct launch_ticket *ticket)
 {
-    struct launch_ticket ticket = {.is_graph = launch->is_graph};
-    struct stream *stream = find_stream(p, &handle, is_per_thread);
-    uint64_t key = cost_key(launch);
-    struct cost_entry *entry = cost_find(p, key, launch);
-    ticket.is_collective = atomic_load_explicit(&entry->is_collective, RELAXED);
-    *ret_ticket = ticket;
+    return stream && stream->device >= 0 && !ticket->is_graph &&
+           !atomic_load_explicit(&entry->is_collective, RELAXED) &&
+           !atomic_load_explicit(&launch->is_service, RELAXED) &&
+           atomic_load_explicit(&launch->streams.captures, RELAXED) == 0 &&
+           atomic_load_explicit(&launch->devices[stream->device].rate_permille, RELAXED) == 0;
+}
+
+/* Holds, charges and measures it. */
+static INLINE void begin(struct process *p, struct stream *stream, struct cost_entry *entry,
+                         uint64_t key, bool is_usual, struct launch_ticket *ticket)
+{
+    bool is_charged = is_usual || !ticket->is_collective || ticket->is_graph;
+    bool is_task =
+        is_usual || (!atomic_load_explicit(&p->launch->is_service, RELAXED) && stream->device >= 0);
+    ticket->stream = stream;
+    ticket->cost_ns = is_charged ? atomic_load_explicit(&entry->cost_ns, RELAXED) : 1;
+    ticket->charge_ns = ticket->cost_ns;
+    if (is_task) {
+        hold_launch(p, stream, entry, is_usual, ticket);
+        window_charge(&p->launch->devices[stream->device].window, ticket->charge_ns);
+    }
+    atomic_fetch_add(&p->client.status->started[stream->slot], ticket->charge_ns);
+    bool is_exact =
+        is_task && atomic_load_explicit(&p->launch->devices[stream->device].is_exact, RELAXED);
+    if (is_charged && __builtin_expect(cost_is_due(&p->launch->pace, entry, is_exact), 0))
+        ticket->timing = cost_begin(p, stream, key);
+}
+
+RARELY static void begin_unusual(struct process *p, struct stream *stream, CUstream handle,
+                                 struct cost_entry *entry, uint64_t key,
+                                 struct launch_ticket *ticket)
+{
+    ticket->is_collective = atomic_load_explicit(&entry->is_collective, RELAXED);
     if (atomic_load_explicit(&p->launch->streams.captures, RELAXED) > 0 &&
         streams_is_capturing(p, handle)) {
-        if (ticket.is_collective)
+        if (ticket->is_collective)
             atomic_store(&p->launch->collectives.is_captured, 1);
         return;
     }
-    uint64_t coarse_ns = clock_coarse_ns();
-    if (__builtin_expect(coarse_ns >= atomic_load_explicit(&p->launch->tick_ns, RELAXED), 0))
-        tick(p, coarse_ns);
-    bool is_charged = !ticket.is_collective || ticket.is_graph;
-    bool is_service = atomic_load_explicit(&p->launch->is_service, RELAXED);
-    ticket.stream = stream;
-    ticket.cost_ns = is_charged ? atomic_load_explicit(&entry->cost_ns, RELAXED) : 1;
-    ticket.charge_ns = ticket.cost_ns;
-    if (!stream) {
-        if (!is_service && is_charged)
-            hold_unmarked(p, handle, ticket.cost_ns);
-        start_unmarked(p, is_service);
+    look_at_clock(p);
+    if (!stream)
+        begin_unmarked(p, handle, entry, ticket);
+    else
+        begin(p, stream, entry, key, false, ticket);
+}
+
+void launch_begin(struct process *p, const struct cost_launch *launch, CUstream handle,
+                  bool is_per_thread, struct launch_ticket *ret_ticket)
+{
+    struct stream *stream = find_stream(p, &handle, is_per_thread);
+    uint64_t key = cost_key(launch);
+    struct cost_entry *entry = cost_find(p, &p->launch->costs, key, launch);
+    *ret_ticket = (struct launch_ticket){.is_graph = launch->is_graph};
+    if (__builtin_expect(!is_usual(p->launch, stream, entry, ret_ticket), 0)) {
+        begin_unusual(p, stream, handle, entry, key, ret_ticket);
         return;
     }
-    if (!is_service && stream->device >= 0) {
-        hold_launch(p, stream, entry, &ticket);
-        window_charge(&p->launch->devices[stream->device].window, ticket.charge_ns);
-    }
-    atomic_fetch_add(&p->client.status->started[stream->slot], ticket.charge_ns);
-    if (is_charged && cost_is_due(&p->launch->costs, entry))
-        ticket.timing = cost_begin(p, stream, key);
-    *ret_ticket = ticket;
+    look_at_clock(p);
+    begin(p, stream, entry, key, true, ret_ticket);
 }
 
 /* Whether it is time for a mark behind what was launched. */
@@ -413,22 +494,22 @@ static bool is_mark_due(struct process *p, struct stream *stream,
 void launch_end(struct process *p, struct launch_ticket *ticket)
 {
     struct stream *stream = ticket->stream;
-    if (!stream) {
+    if (__builtin_expect(!stream, 0)) {
         process_count(p, STATUS_launches_uncharged, 1);
         return;
     }
-    if (ticket->timing)
+    if (__builtin_expect(ticket->timing != NULL, 0))
         cost_end(p, stream, ticket->timing);
     uint64_t launched =
         atomic_fetch_add_explicit(&stream->launched, ticket->charge_ns, memory_order_release) +
         ticket->charge_ns;
-    if (ticket->is_collective) {
+    if (__builtin_expect(ticket->is_collective, 0)) {
         process_count(p, STATUS_launches_collective, 1);
         atomic_store_explicit(&stream->collective, launched, RELAXED);
     }
     process_count(p, ticket->is_graph ? STATUS_gpu_time_graph_ns : STATUS_gpu_time_kernel_ns,
                   ticket->cost_ns);
-    if (is_mark_due(p, stream, ticket, launched))
+    if (__builtin_expect(is_mark_due(p, stream, ticket, launched), 0))
         (void)marks_write(p, stream);
 }
 
@@ -454,7 +535,7 @@ void launch_copy(struct process *p, uint64_t bytes, CUstream handle, bool is_per
         (atomic_load(&p->launch->streams.captures) > 0 && streams_is_capturing(p, handle)))
         return;
     struct launch_device *device = &p->launch->devices[stream->device];
-    struct hold hold = {.p = p, .device = device, .index = stream->device};
+    struct hold hold = hold_of(p, stream->device, false);
     uint64_t gate_ns = atomic_load_explicit(&device->gate_ns, RELAXED);
     if (is_service)
         begin_service_copy(p, stream);
@@ -465,6 +546,7 @@ void launch_copy(struct process *p, uint64_t bytes, CUstream handle, bool is_per
 
 void launch_wait(struct process *p)
 {
+    atomic_store_explicit(&p->launch->clock_left, 0, RELAXED);
     if (__builtin_expect(atomic_load_explicit(&p->launch->marks.due, RELAXED), 0))
         marks_flush(p);
 }

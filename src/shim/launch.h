@@ -34,17 +34,23 @@ enum {
     LAUNCH_COLLECTIVE_HOLD_NS = 2000000,    /* the longest hold while a collective is outstanding */
     LAUNCH_LEASE_GRACE_MS = 30000,          /* from a lease's end to SIGTERM */
     LAUNCH_TICK_NS = 100000000,
+    LAUNCH_CLOCK_NS =
+        10000000, /* between two looks at the clock, of a program that launches often */
+    LAUNCH_CLOCK_SKIPS_MAX = 31,     /* launches between them */
     LAUNCH_COPY_BYTES_MIN = 1 << 20, /* a copy of so much is held at the gate */
 };
 
 /* What the limits ask for on one device, and what follows. */
 struct launch_device {
-    _Atomic uint64_t slots; /* of the status page: its streams */
+    _Alignas(64) _Atomic uint64_t slots; /* of the status page: its streams */
+    _Atomic uint64_t window_ns;          /* 0: none */
     _Atomic uint64_t gate_ns, linger_ns;
     _Atomic uint32_t gate_place;     /* enum limits_gate_place */
     _Atomic uint32_t rate_permille;  /* 0: no limit */
     _Atomic uint32_t share_permille; /* of the SMs; its GPU time counts for so much */
-    struct window window;
+    _Atomic uint32_t is_exact;       /* not alone: it matters what launches cost */
+    /* Each launch writes it: what the keeper reads all the time is not to be beside it. */
+    _Alignas(64) struct window window;
     struct rate rate;
 };
 
@@ -52,7 +58,10 @@ struct launch {
     _Atomic uint64_t sequence; /* of the limits that the following says, and 1; 0: of none */
     _Atomic uint32_t is_armed; /* there is something to do */
     _Atomic uint32_t is_service;
-    _Atomic uint64_t lease_deadline_ms;
+    _Atomic uint32_t clock_left,
+        clock_skips; /* launches until the clock is read again, of so many */
+    struct cost_pace pace;
+    _Atomic uint64_t clock_ns;   /* as it was read last */
     _Atomic uint64_t tick_ns;    /* when to look at slow things again */
     _Atomic uint32_t has_raised; /* SIGTERM, after the lease's end */
     struct launch_device devices[PAGE_DEVICES_MAX];

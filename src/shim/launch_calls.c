@@ -29,12 +29,13 @@
         return p->calls.real.call;                                                                 \
     client_poll(&p->client, process_count(p, counter, 1));                                         \
     if (!process_guards_launches(p)) {                                                             \
-        exit_check(p);                                                                             \
+        exit_check(p, &p->exit);                                                                   \
+        busy_note(p);                                                                              \
         return p->calls.real.call;                                                                 \
     }                                                                                              \
     struct launch_ticket ticket;                                                                   \
     launch_begin(p, &what, stream, is_per_thread, &ticket);                                        \
-    exit_check(p);                                                                                 \
+    exit_check(p, &p->exit);                                                                       \
     CUresult r = p->calls.real.call;                                                               \
     launch_end(p, &ticket);                                                                        \
     return r

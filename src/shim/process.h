@@ -45,16 +45,18 @@ enum process_state {
 enum { PROCESS_ENTRIES = 2 }; /* dlsym, dlvsym */
 
 struct process {
-    _Atomic uint64_t state; /* enum process_state; while it starts, also who does so (process.c) */
+    /* What every launch reads comes first, and within a line of the cache. */
+    _Alignas(64) _Atomic uint64_t
+        state;             /* enum process_state; while it starts, also who does so (process.c) */
+    struct launch *launch; /* READY: it is there; a mapping of its own, kept for good */
+    struct client client;  /* READY: it is there */
     _Atomic uint64_t refused_ns; /* when: it is tried again now and then */
     _Atomic uint32_t has_fork_handler;
     struct libraries libraries;
     _Atomic(void *) behind_entry[PROCESS_ENTRIES];
     struct calls calls;
-    struct client client; /* READY: it is there */
     struct devices devices;
     struct allocations allocations;
-    struct launch *launch; /* READY: it is there; a mapping of its own, kept for good */
     struct contexts contexts;
     struct mappings mappings;
     struct pools pools;

@@ -112,6 +112,8 @@ struct stream *streams_find_slowly(struct process *p, uint64_t key, CUstream han
     stream = look_up(streams, key);
     if (!stream && (stream = find_free(p))) {
         fill(p, stream, handle);
+        if (stream->context)
+            busy_add(&p->busy, stream->context);
         is_fresh = load(&stream->launched) == 0;
         atomic_store_explicit(&stream->key, key, memory_order_release);
     }

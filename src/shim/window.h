@@ -26,9 +26,7 @@ enum {
 };
 
 struct window {
-    _Atomic uint64_t window_ns; /* 0: none */
-    /* Each launch writes it: what the keeper reads all the time is not to be beside it. */
-    _Alignas(64) _Atomic uint64_t charged_ns;
+    _Atomic uint64_t charged_ns;
     _Atomic uint64_t done_ns; /* of the charged, as last seen */
 };
 
