@@ -213,9 +213,9 @@ def plain_environment(**more):
 children = []  # of subprocess.Popen, in the order of their starts
 
 
-def on_same_cores(count, command):
-    """The command, on cores that are always the same, one of each pair that shares a core: which one a process happens
-    to get makes its calls a fifth faster or slower."""
+def same_cores(count):
+    """Cores that are always the same, one of each pair that shares one: which one a process happens to get makes its
+    calls a fifth faster or slower. None if there are fewer."""
     cores, taken = [], set()
     for core in sorted(os.sched_getaffinity(0), reverse=True):
         with contextlib.suppress(OSError), open(f"/sys/devices/system/cpu/cpu{core}/topology/core_id") as core_id, \
@@ -224,9 +224,15 @@ def on_same_cores(count, command):
             if place not in taken:
                 taken.add(place)
                 cores.append(core)
-    if len(cores) < count or not shutil.which("taskset"):
+    return cores[:count] if len(cores) >= count else None
+
+
+def on_same_cores(count, command):
+    """The command, on these."""
+    cores = same_cores(count)
+    if not cores or not shutil.which("taskset"):
         return command
-    return ["taskset", "--cpu-list", ",".join(map(str, cores[:count])), *command]
+    return ["taskset", "--cpu-list", ",".join(map(str, cores)), *command]
 
 
 def start(command, **options):

@@ -4,7 +4,10 @@ Reads `steps N` lines from standard input; answers each with one JSON object. `-
 """
 
 import argparse
+import contextlib
+import gc
 import json
+import os
 import sys
 import time
 
@@ -31,10 +34,19 @@ def make_step(model, batch):
     return step, torch.cuda.synchronize
 
 
+def pin(cores):
+    """The thread that calls, PyTorch's others and gpumux's have a core each, the same in every process."""
+    for thread in map(int, os.listdir("/proc/self/task")):
+        with contextlib.suppress(OSError), open(f"/proc/self/task/{thread}/comm") as name:
+            role = 0 if thread == os.getpid() else 2 if name.read().startswith("gpumux") else 1
+            os.sched_setaffinity(thread, {cores[role]})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="resnet50")
     parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--cores", help="three, comma-separated: of the thread that calls, of others, of gpumux's")
     parser.add_argument("--fake", action="store_true")
     options = parser.parse_args()
     if options.fake:
@@ -44,14 +56,19 @@ def main():
     for _ in range(12):
         step()
     synchronize()
+    gc.collect()
+    gc.disable()
     print("ready", flush=True)
     for line in sys.stdin:
+        if options.cores:
+            pin([int(core) for core in options.cores.split(",")])
         steps = int(line.split()[1])
-        start = time.perf_counter()
+        start, host = time.perf_counter(), time.process_time()
         for _ in range(steps):
             step()
         synchronize()
-        print(json.dumps({"steps": steps, "ms": (time.perf_counter() - start) * 1000 / steps}), flush=True)
+        print(json.dumps({"steps": steps, "ms": (time.perf_counter() - start) * 1000 / steps,
+                          "host_ms": (time.process_time() - host) * 1000 / steps}), flush=True)
 
 
 if __name__ == "__main__":
