@@ -1,6 +1,6 @@
 """What a service alone pays for its surroundings: natively and with the shim, without MPS and with it.
 
-Four services of the same kind, of which one answers requests and three rest, in turns. A frontier compares a service
+Services of the same kind and the same kernels, of which one answers requests and the others rest, in turns. A frontier compares a service
 beside a task with one that is alone in the same surroundings; this says what the surroundings are worth.
 """
 
@@ -9,13 +9,13 @@ import sys
 
 import lab
 
-REQUESTS, RATE, ROUNDS = 1500, 150, 3
+REQUESTS, RATE, ROUNDS = 1200, 150, 3
 READY_S, ROUND_S = 120, 60
 
 
 def start_services(variables):
     """They say nothing before their first answer: one request is the sign that all are ready."""
-    command = [sys.executable, str(lab.TREE / "bench/gpu/serve.py"), "--rounds"]
+    command = [sys.executable, str(lab.TREE / "bench/gpu/serve.py"), "--rounds", "--same-kernels"]
     services = {name: lab.Talker(command, lab.plain_environment(**own), lab.WORK / f"{name.replace(' ', '-')}.err")
                 for name, own in variables.items()}
     for service in services.values():
@@ -28,6 +28,7 @@ def main():
     agent = lab.Agent("a")
     with lab.mps() as mps:
         services = start_services({"native": {}, "shim": agent.variables("service-1"), "MPS": mps,
+                                   "MPS, all SMs asked for": mps | {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "100"},
                                    "MPS and shim": mps | agent.variables("service-2")})
         served = {name: [] for name in services}
         for _ in range(ROUNDS):

@@ -60,9 +60,11 @@ def main():
     parser.add_argument("--warm", type=int, default=150)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", action="store_true")
+    parser.add_argument("--same-kernels", action="store_true",
+                        help="let every process choose the same kernels, so that several can be compared")
     options = parser.parse_args()
 
-    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.benchmark = not options.same_kernels
     net, data = example(options.model, options.batch, "cuda", torch.float16)
     net.eval()
     stream = torch.cuda.Stream()
