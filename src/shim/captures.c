@@ -6,9 +6,9 @@
 #define BEGIN(stream, is_per_thread, call)                                                         \
     struct process *p = process_enter();                                                           \
     struct place place = find(p, stream, is_per_thread);                                           \
-    begin(p, &place);                                                                              \
+    bool is_counted = begin(p, &place);                                                            \
     CUresult r = p->calls.real.call;                                                               \
-    if (r != CUDA_SUCCESS)                                                                         \
+    if (r != CUDA_SUCCESS && is_counted)                                                           \
         take_back(p, &place);                                                                      \
     return r
 /* The same for one that ends it. */
@@ -45,19 +45,22 @@ static void count_down(struct streams *streams)
         continue;
 }
 
-static void begin(struct process *p, const struct place *place)
+/* False: nothing is to be taken back if it fails. The stream captures already, and goes on. */
+static bool begin(struct process *p, const struct place *place)
 {
     if (place->record)
-        streams_note_capture(p, place->record, true);
-    else if (process_is_ready(p))
-        atomic_fetch_add(&p->launch->streams.captures, 1);
+        return streams_begin_capture(p, place->record);
+    if (!process_is_ready(p))
+        return false;
+    atomic_fetch_add(&p->launch->streams.captures, 1);
+    return true;
 }
 
 static void take_back(struct process *p, const struct place *place)
 {
     if (place->record)
-        streams_note_capture(p, place->record, false);
-    else if (process_is_ready(p))
+        streams_end_capture(p, place->record);
+    else
         count_down(&p->launch->streams);
 }
 
@@ -75,7 +78,7 @@ static void end(struct process *p, const struct place *place, bool is_alone, CUr
         if (!streams_is_capturing(p, place->handle))
             count_down(&p->launch->streams);
     } else if (place->record && r != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD) {
-        streams_note_capture(p, place->record, false);
+        streams_end_capture(p, place->record);
     }
 }
 

@@ -124,12 +124,6 @@ struct stream *streams_find_slowly(struct process *p, uint64_t key, CUstream han
     return stream;
 }
 
-static void end_capture(struct streams *streams, struct stream *stream)
-{
-    if (atomic_exchange(&stream->is_capturing, 0))
-        atomic_fetch_sub(&streams->captures, 1);
-}
-
 void streams_forget(struct process *p, CUstream handle)
 {
     struct streams *streams = &p->launch->streams;
@@ -138,7 +132,7 @@ void streams_forget(struct process *p, CUstream handle)
     struct stream *stream = look_up(streams, (uint64_t)(uintptr_t)handle);
     if (!stream)
         return;
-    end_capture(streams, stream);
+    streams_end_capture(p, stream);
     (void)marks_write(p, stream);
     if (!lock_enter(&streams->lock))
         return; /* the handle may come again, as the same stream */
@@ -179,7 +173,7 @@ void streams_begin_end(struct process *p, CUcontext context)
 static void settle(struct process *p, struct stream *stream)
 {
     struct status_page *status = p->client.status;
-    end_capture(&p->launch->streams, stream);
+    streams_end_capture(p, stream);
     stream->context = NULL;
     atomic_store(&status->completed[stream->slot], load(&status->started[stream->slot]));
     atomic_store_explicit(&stream->key, 0, memory_order_release);
@@ -211,12 +205,18 @@ bool streams_is_capturing(struct process *p, CUstream handle)
     return p->calls.real.cuStreamIsCapturing(handle, &status) != CUDA_SUCCESS || status != 0;
 }
 
-void streams_note_capture(struct process *p, struct stream *stream, bool is_open)
+bool streams_begin_capture(struct process *p, struct stream *stream)
 {
-    if (!is_open)
-        end_capture(&p->launch->streams, stream);
-    else if (!atomic_exchange(&stream->is_capturing, 1))
-        atomic_fetch_add(&p->launch->streams.captures, 1);
+    if (atomic_exchange(&stream->is_capturing, 1))
+        return false;
+    atomic_fetch_add(&p->launch->streams.captures, 1);
+    return true;
+}
+
+void streams_end_capture(struct process *p, struct stream *stream)
+{
+    if (atomic_exchange(&stream->is_capturing, 0))
+        atomic_fetch_sub(&p->launch->streams.captures, 1);
 }
 
 void streams_reset(struct streams *streams)

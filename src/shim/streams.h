@@ -64,8 +64,10 @@ void streams_begin_end(struct process *p, CUcontext context);
 void streams_finish_end(struct process *p, CUcontext context, bool has_ended);
 /* The stream captures, or other streams' capture forbids to use it: nothing of the shim's may be added. */
 bool streams_is_capturing(struct process *p, CUstream handle);
-/* A capture has begun on the stream, or ended. */
-void streams_note_capture(struct process *p, struct stream *stream, bool is_open);
+/* A capture begins on the stream. False: one is open there. */
+bool streams_begin_capture(struct process *p, struct stream *stream);
+/* It has ended, if one was open. */
+void streams_end_capture(struct process *p, struct stream *stream);
 /* In a child. */
 void streams_reset(struct streams *streams);
 

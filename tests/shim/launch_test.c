@@ -160,6 +160,39 @@ static void test_captures_are_untouched(void **state)
 }
 
 /* All threads launch into one stream: the service's marks come out even. */
+/* No capture is open: what is new is measured. */
+static void launch_until_measured(const struct talker *registrar, const struct talker *task)
+{
+    assert_int_equal(ask(task, "grid 7"), 0);
+    uint64_t timed = number_of(registrar, "task", "launches_timed");
+    while (number_of(registrar, "task", "launches_timed") < timed + 3) {
+        assert_true(ask(task, "kernels 100 1") >= 0);
+        assert_int_equal(ask(task, "synchronize"), 0);
+    }
+    assert_int_equal(number_of(registrar, "task", "marks_failed"), 0);
+}
+
+/* A capture that is refused leaves the open one open, for the shim as for the driver. */
+static void test_a_refused_capture_ends_none(void **state)
+{
+    enum { ILLEGAL_STATE = 401 };
+    struct talker registrar, task;
+    (void)state;
+    start_registrar(&registrar, "--window-us", "1000", "--gate-us", "0");
+    start_launcher(&task, "task");
+    assert_int_equal(ask(&task, "stream 1"), 0);
+    assert_true(ask(&task, "kernels 100 20") >= 0);
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_int_equal(ask(&task, "begin"), 0);
+    assert_true(ask(&task, "kernels 100 10") >= 0);
+    assert_int_equal(ask(&task, "begin"), ILLEGAL_STATE);
+    assert_true(ask(&task, "kernels 100 100") >= 0);
+    assert_int_equal(ask(&task, "end-capture"), 110);
+    launch_until_measured(&registrar, &task);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 static void test_threads(void **state)
 {
     struct talker registrar, service, task;
@@ -614,15 +647,8 @@ static void test_captures_of_streams_without_a_slot(void **state)
     assert_int_equal(ask(&task, "stream 2"), 0);
     for (int i = 0; i < 3; i++)
         assert_int_equal(ask(&task, "capture-joined 100 100"), 100);
-    /* It has ended: what is new is measured. */
     assert_int_equal(ask(&task, "stream 1"), 0);
-    assert_int_equal(ask(&task, "grid 7"), 0);
-    uint64_t timed = number_of(&registrar, "task", "launches_timed");
-    while (number_of(&registrar, "task", "launches_timed") < timed + 3) {
-        assert_true(ask(&task, "kernels 100 1") >= 0);
-        assert_int_equal(ask(&task, "synchronize"), 0);
-    }
-    assert_int_equal(number_of(&registrar, "task", "marks_failed"), 0);
+    launch_until_measured(&registrar, &task);
     assert_int_equal(finish(&task, "end"), 0);
     finish(&registrar, "quit");
 }
@@ -704,6 +730,7 @@ int main(int argc, char **argv)
         TEST(test_graphs_are_charged_what_they_cost),
         TEST(test_an_unloaded_module_makes_no_kernel_new),
         TEST(test_captures_are_untouched),
+        TEST(test_a_refused_capture_ends_none),
         TEST(test_threads),
         TEST(test_streams_end_with_their_context),
         TEST(test_a_release_is_not_the_end),
