@@ -2,6 +2,8 @@
  * Arrays under the quota. How the driver lays one out is its secret: what is counted are rows of whole 64
  * bytes, by eights where there are several, and the agent measures the rest (abi/page.h).
  */
+#include "shim/array.h"
+
 #include "shim/grants.h"
 
 enum {
@@ -45,11 +47,22 @@ static uint64_t format_bytes(int format)
     }
 }
 
+static uint64_t element_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape)
+{
+    return multiply(format_bytes(shape->Format), shape->NumChannels);
+}
+
+uint64_t array_element_bytes(struct process *p, CUarray array)
+{
+    CUDA_ARRAY3D_DESCRIPTOR shape;
+    return p->calls.real.cuArray3DGetDescriptor_v2(&shape, array) == CUDA_SUCCESS
+               ? element_bytes(&shape)
+               : 1;
+}
+
 static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape)
 {
-    uint64_t row =
-        round_up(multiply(shape->Width, multiply(format_bytes(shape->Format), shape->NumChannels)),
-                 ROW_BYTES);
+    uint64_t row = round_up(multiply(shape->Width, element_bytes(shape)), ROW_BYTES);
     uint64_t rows = shape->Height > 1 ? round_up(shape->Height, ROWS) : 1;
     return multiply(multiply(row, rows), shape->Depth > 1 ? shape->Depth : 1);
 }

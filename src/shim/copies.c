@@ -6,6 +6,7 @@
  * COPY_NAME is what the copy does: direction, bytes, stream, in terms of its parameters a, b, c…, or `last` where
  * versions of the call have more of them before the stream than others.
  */
+#include "shim/array.h"
 #include "shim/process.h"
 
 enum direction { TO_DEVICE, TO_HOST, ON_DEVICE, OTHER, FILL };
@@ -31,6 +32,26 @@ static uint64_t bytes_of_batch(const size_t *sizes, size_t count)
     return bytes;
 }
 
+/* Between pointers a copy is counted in bytes, with an array in that array's elements. */
+static uint64_t bytes_of_element(const CUDA_MEMCPY3D_BATCH_OP *copy)
+{
+    const CUmemcpy3DOperand *array =
+        copy->src.type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? &copy->src : &copy->dst;
+    return array->type == CU_MEMCPY_OPERAND_TYPE_ARRAY
+               ? array_element_bytes(process_enter(), array->op.array.array)
+               : 1;
+}
+
+static uint64_t bytes_of_batch_3d(const CUDA_MEMCPY3D_BATCH_OP *copies, size_t count)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; copies && i < count; i++) {
+        const CUextent3D *extent = &copies[i].extent;
+        bytes += bytes_of_element(&copies[i]) * extent->width * extent->height * extent->depth;
+    }
+    return bytes;
+}
+
 /* Of a fill: what one element has, and how many there are. */
 #define BYTES_OF(size, width, height) ((uint64_t)(size) * (width) * (height))
 
@@ -41,7 +62,7 @@ static uint64_t bytes_of_batch(const size_t *sizes, size_t count)
 #define COPY_cuMemcpy2DUnaligned  SHAPE(a), BYTES_2D(a), NULL
 #define COPY_cuMemcpy3D           SHAPE(a), BYTES_3D(a), NULL
 #define COPY_cuMemcpy3DAsync      SHAPE(a), BYTES_3D(a), b
-#define COPY_cuMemcpy3DBatchAsync OTHER, 0, NULL
+#define COPY_cuMemcpy3DBatchAsync OTHER, bytes_of_batch_3d(b, a), last
 #define COPY_cuMemcpy3DPeer       ON_DEVICE, BYTES_3D(a), NULL
 #define COPY_cuMemcpy3DPeerAsync  ON_DEVICE, BYTES_3D(a), b
 #define COPY_cuMemcpyAtoA         ON_DEVICE, e, NULL

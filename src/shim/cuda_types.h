@@ -40,6 +40,8 @@ typedef int CUjit_option;
 typedef int CUlibraryOption;
 typedef int CUmemAllocationHandleType;
 typedef int CUmemAllocationType;
+typedef int CUmemcpy3DOperandType;
+typedef int CUmemcpySrcAccessOrder;
 typedef int CUmemPool_attribute;
 typedef int CUpointer_attribute;
 typedef int CUstreamCaptureMode;
@@ -56,7 +58,6 @@ typedef struct CUmulticastObjectProp_st CUmulticastObjectProp;
 typedef struct CUlaunchAttribute_st CUlaunchAttribute;
 typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
 typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st CUDA_GRAPH_INSTANTIATE_PARAMS;
-typedef struct CUDA_MEMCPY3D_BATCH_OP_st CUDA_MEMCPY3D_BATCH_OP;
 
 typedef struct {
     char bytes[16];
@@ -175,6 +176,32 @@ typedef struct {
 typedef CUDA_MEMCPY3D CUDA_MEMCPY3D_PEER; /* with contexts in what is reserved */
 
 typedef struct {
+    CUmemcpy3DOperandType type;
+    union {
+        struct {
+            CUdeviceptr ptr;
+            size_t rowLength, layerHeight;
+            CUmemLocation locHint;
+        } ptr;
+        struct {
+            CUarray array; /* type CU_MEMCPY_OPERAND_TYPE_ARRAY */
+            size_t offset[3];
+        } array;
+    } op;
+} CUmemcpy3DOperand;
+
+typedef struct {
+    size_t width, height, depth;
+} CUextent3D;
+
+typedef struct {
+    CUmemcpy3DOperand src, dst;
+    CUextent3D extent;
+    CUmemcpySrcAccessOrder srcAccessOrder;
+    unsigned flags;
+} CUDA_MEMCPY3D_BATCH_OP;
+
+typedef struct {
     CUmemPoolProps poolProps;
     const void *accessDescs;
     size_t accessDescCount;
@@ -224,6 +251,8 @@ enum {
 };
 
 enum { CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2 };
+
+enum { CU_MEMCPY_OPERAND_TYPE_POINTER = 1, CU_MEMCPY_OPERAND_TYPE_ARRAY = 2 };
 
 /* The streams that are no pointers. */
 #define STREAM_LEGACY     ((CUstream)1)

@@ -419,6 +419,14 @@ static void test_a_task_that_only_copies(void **state)
     (void)ask(&task, "batch 400000 4");
     assert_int_equal(number_of(&registrar, "task", "holds_gate"), 4);
     assert_int_equal(number_of(&registrar, "task", "copied_other_bytes"), 2400000);
+    uint64_t copied = number_of(&registrar, "task", "copies_other");
+    assert_int_equal(ask(&service, "stream 4"), 0);
+    assert_true(ask(&service, "kernels 100 1") >= 0);
+    assert_int_equal(ask(&task, "batch-3d 100 1000"), 0);
+    assert_int_equal(number_of(&registrar, "task", "copies_other"), copied + 2);
+    assert_int_equal(number_of(&registrar, "task", "copied_other_bytes"),
+                     2400000 + 2 * (1 + 16) * 100 * 1000);
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 5);
     end_by_kill(&service);
     assert_int_equal(finish(&task, "end"), 0);
     finish(&registrar, "quit");

@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/cuda_types.h"
+
 #define CALLS(CALL)                                                                                \
     CALL(cuInit, (unsigned))                                                                       \
     CALL(cuDevicePrimaryCtxRetain, (void **, int))                                                 \
@@ -247,6 +249,37 @@ static int copy_batch(const struct launcher *l, unsigned bytes, unsigned count)
     return copy(to, from, sizes, count, NULL, NULL, 0, &failed, l->streams[l->stream]);
 }
 
+/* The same for copies of `rows` rows, by either version of the call: one between pointers, of `width` bytes a row, and one
+ * from an array, of as many elements of 16 bytes. */
+static int copy_batch_3d(const struct launcher *l, unsigned width, unsigned rows)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    int (*create)(CUarray *, const CUDA_ARRAY_DESCRIPTOR *) = dlsym(driver, "cuArrayCreate_v2");
+    int (*destroy)(CUarray) = dlsym(driver, "cuArrayDestroy");
+    int (*copy)(size_t, CUDA_MEMCPY3D_BATCH_OP *, size_t *, uint64_t, void *) =
+        dlsym(driver, "cuMemcpy3DBatchAsync");
+    int (*copy_v2)(size_t, CUDA_MEMCPY3D_BATCH_OP *, uint64_t, void *) =
+        dlsym(driver, "cuMemcpy3DBatchAsync_v2");
+    const CUDA_ARRAY_DESCRIPTOR shape = {
+        .Width = width, .Height = rows, .Format = 0x20, .NumChannels = 4}; /* of floats */
+    const CUmemcpy3DOperand memory = {.type = CU_MEMCPY_OPERAND_TYPE_POINTER,
+                                      .op.ptr.ptr = l->memory};
+    const CUextent3D extent = {width, rows, 1};
+    size_t failed = 0;
+    CUarray array;
+    if (!copy || !copy_v2 || !create || !destroy || create(&array, &shape))
+        return -1;
+    CUDA_MEMCPY3D_BATCH_OP copies[] = {
+        {.src = memory, .dst = memory, .extent = extent},
+        {.src = {.type = CU_MEMCPY_OPERAND_TYPE_ARRAY, .op.array.array = array},
+         .dst = memory,
+         .extent = extent},
+    };
+    (void)copy(2, copies, &failed, 0, l->streams[l->stream]);
+    (void)copy_v2(2, copies, 0, l->streams[l->stream]);
+    return destroy(array);
+}
+
 static void drop_graph(struct launcher *l)
 {
     if (l->graph_exec)
@@ -478,6 +511,8 @@ static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, co
         return l->cuMemsetD2D32Async(l->memory, a, 7, a / 4, b, l->streams[l->stream]);
     if (strcmp(word, "batch") == 0)
         return copy_batch(l, a, b);
+    if (strcmp(word, "batch-3d") == 0)
+        return copy_batch_3d(l, a, b);
     if (strcmp(word, "load") == 0)
         return upload_by_a_loader(l, a);
     if (strcmp(word, "download") == 0)
