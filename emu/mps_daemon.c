@@ -20,10 +20,11 @@
 #include "emu/mps_log.h"
 
 enum {
-    TICK_MS = 20,         /* between two looks whether a leaving server has clients */
-    SEND_TIMEOUT_S = 1,   /* for one who asks and does not read */
-    LAST_ANSWER_MS = 500, /* a server that is told to end and does not is killed */
-    ALONE_MS = 1000,      /* between two looks whether anybody could still ask for something */
+    TICK_MS = 20,          /* between two looks whether a leaving server has clients */
+    SEND_TIMEOUT_S = 1,    /* for one who asks and does not read */
+    LAST_ANSWER_MS = 500,  /* a server that is told to end and does not is killed */
+    ALONE_MS = 1000,       /* between two looks whether anybody could still ask for something */
+    ACCEPT_AGAIN_MS = 100, /* after a descriptor, or memory, could not be had */
 };
 #define LOCK_NAME   "control_lock"
 #define PID_NAME    "nvidia-cuda-mps-control.pid"
@@ -361,11 +362,15 @@ static void end_if_left(struct mps_daemon *daemon)
     str_done(&reply);
 }
 
+/* A connection that waits and is not taken would wake the daemon again at once, for ever. */
 static void take_connection(struct mps_daemon *daemon)
 {
     int fd = accept4(daemon->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
+        if (errno != EAGAIN)
+            daemon->accept_at_ms = now_ms() + ACCEPT_AGAIN_MS;
         return;
+    }
     struct ucred credentials;
     socklen_t length = sizeof(credentials);
     struct timeval timeout = {.tv_sec = SEND_TIMEOUT_S};
@@ -434,12 +439,14 @@ static void wait_for_work(struct mps_daemon *daemon)
     struct pollfd polled[OTHERS + MPS_CONNECTIONS_MAX];
     unsigned count = daemon->connection_count;
     pid_t server_pid = daemon->server.pid;
-    polled[0] = (struct pollfd){.fd = daemon->listen_fd, .events = POLLIN};
+    bool is_accepting = now_ms() >= daemon->accept_at_ms;
+    polled[0] = (struct pollfd){.fd = is_accepting ? daemon->listen_fd : -1, .events = POLLIN};
     polled[1] = (struct pollfd){.fd = daemon->server.fd, .events = POLLIN};
     for (unsigned i = 0; i < count; i++)
         polled[OTHERS + i] = (struct pollfd){.fd = daemon->connections[i].fd, .events = POLLIN};
     bool is_leaving = server_pid != 0 && daemon->server.is_leaving;
-    if (poll(polled, OTHERS + count, is_leaving ? TICK_MS : ALONE_MS) <= 0)
+    int wait_ms = is_leaving ? TICK_MS : is_accepting ? ALONE_MS : ACCEPT_AGAIN_MS;
+    if (poll(polled, OTHERS + count, wait_ms) <= 0)
         return;
     if (server_pid != 0 && polled[1].revents != 0)
         forget_server(daemon); /* it never speaks unasked */

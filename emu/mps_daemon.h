@@ -48,7 +48,8 @@ struct mps_daemon {
     struct mps_settings defaults;
     struct mps_server server;
     bool is_quitting;
-    int64_t quit_at_ms; /* CLOCK_MONOTONIC; -1: when the last client has left */
+    int64_t quit_at_ms;   /* CLOCK_MONOTONIC; -1: when the last client has left */
+    int64_t accept_at_ms; /* connections are left waiting until then */
     uint64_t arrivals;
     unsigned connection_count;
     struct mps_connection connections[MPS_CONNECTIONS_MAX];

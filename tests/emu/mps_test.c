@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/emu/emu_party.h"
@@ -331,6 +333,51 @@ static void a_daemon_that_hangs_answers_nobody(void **state)
     party_end(&later, SIGKILL);
 }
 
+static pid_t pid_of_daemon(void)
+{
+    char path[256];
+    int pid = 0;
+    snprintf(path, sizeof(path), "%s/nvidia-cuda-mps-control.pid",
+             getenv("CUDA_MPS_PIPE_DIRECTORY"));
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%d", &pid), 1);
+    fclose(file);
+    return pid;
+}
+
+static int64_t cpu_ms(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec used;
+    assert_int_equal(clock_getcpuclockid(pid, &clock), 0);
+    assert_int_equal(clock_gettime(clock, &used), 0);
+    return used.tv_sec * 1000 + used.tv_nsec / 1000000;
+}
+
+/* A client that it cannot take waits, and costs it nothing. */
+static void a_daemon_without_descriptors_rests(void **state)
+{
+    /* Enough for poll, which counts what it is asked about; not for a client. */
+    enum { REST_MS = 300, FILES = 3 };
+    struct rlimit before;
+    (void)state;
+    start_daemon();
+    pid_t daemon = pid_of_daemon();
+    assert_int_equal(prlimit(daemon, RLIMIT_NOFILE, NULL, &before), 0);
+    const struct rlimit few = {.rlim_cur = FILES, .rlim_max = before.rlim_max};
+    assert_int_equal(prlimit(daemon, RLIMIT_NOFILE, &few, NULL), 0);
+    struct party_client client = party_start(&api, STEP_US, 0);
+    usleep(REST_MS * 1000);
+    int64_t since_ms = cpu_ms(daemon);
+    usleep(REST_MS * 1000);
+    assert_true(cpu_ms(daemon) - since_ms < REST_MS / 3);
+    assert_int_equal(client.report->opened, PARTY_NOT_YET);
+    assert_int_equal(prlimit(daemon, RLIMIT_NOFILE, &before, NULL), 0);
+    assert_int_equal(party_opened(&client), CUDA_SUCCESS);
+    party_end(&client, SIGKILL);
+}
+
 static void quit_waits_for_clients_as_long_as_it_is_told(void **state)
 {
     (void)state;
@@ -399,6 +446,7 @@ int main(void)
         TEST(a_server_that_dies_loses_its_clients),
         TEST(a_daemon_that_dies_takes_its_server_along),
         TEST(a_daemon_that_hangs_answers_nobody),
+        TEST(a_daemon_without_descriptors_rests),
         TEST(quit_waits_for_clients_as_long_as_it_is_told),
         TEST(users_take_turns_or_share),
 #undef TEST
