@@ -25,6 +25,12 @@ static inline uint64_t clock_coarse_ns(void)
     return clock_read(CLOCK_MONOTONIC_COARSE);
 }
 
+/* Of the processor's counter, 1 to 5 in a nanosecond; needs no memory. */
+static inline uint64_t clock_ticks(void)
+{
+    return __builtin_ia32_rdtsc();
+}
+
 static inline void clock_sleep_ns(uint64_t ns)
 {
     const struct timespec time = {.tv_sec = (time_t)(ns / 1000000000),

@@ -45,7 +45,7 @@ static void read_limits(struct process *p, uint64_t sequence)
         is_armed |= read_device(&launch->devices[i], &limits->devices[i]);
     atomic_store_explicit(&launch->is_service, is_service, RELAXED);
     atomic_store_explicit(&launch->tick_ns, 0, RELAXED);
-    atomic_store_explicit(&launch->clock_left, 0, RELAXED);
+    atomic_store_explicit(&launch->looked_ticks, 0, RELAXED);
     atomic_store_explicit(&launch->is_armed, is_armed, RELAXED);
     atomic_store_explicit(&launch->sequence, sequence + 1, memory_order_release);
 }
@@ -105,31 +105,23 @@ static void tick(struct process *p, uint64_t now_ns)
     atomic_store_explicit(&p->launch->tick_ns, now_ns + next_ns, RELAXED);
 }
 
-/* To ask for the time is a good part of what a launch costs here: who launches often asks more and more rarely, until it
- * was too rarely. Who waits for the device may launch again much later, and asks then (launch_wait). */
-RARELY static void read_clock(struct process *p)
+/* Noted afterwards: while a launch is held here for the lease, those of other threads look as well. */
+RARELY static void read_clock(struct process *p, uint64_t ticks)
 {
-    struct launch *launch = p->launch;
     uint64_t now_ns = clock_coarse_ns();
-    uint64_t before_ns = atomic_exchange_explicit(&launch->clock_ns, now_ns, RELAXED);
-    uint32_t skips = 2 * atomic_load_explicit(&launch->clock_skips, RELAXED) + 1;
-    if (skips > LAUNCH_CLOCK_SKIPS_MAX)
-        skips = LAUNCH_CLOCK_SKIPS_MAX;
-    if (now_ns - before_ns >= LAUNCH_CLOCK_NS)
-        skips = 0;
-    atomic_store_explicit(&launch->clock_skips, skips, RELAXED);
-    atomic_store_explicit(&launch->clock_left, skips, RELAXED);
-    if (now_ns >= atomic_load_explicit(&launch->tick_ns, RELAXED))
+    if (now_ns >= atomic_load_explicit(&p->launch->tick_ns, RELAXED))
         tick(p, now_ns);
+    atomic_store_explicit(&p->launch->looked_ticks, ticks, RELAXED);
 }
 
+/* To ask for the time is a good part of what a launch costs here. The processor's counter is next to free, and one that is
+ * behind, on another core or after a move to another machine, makes for a look too many. */
 static inline void look_at_clock(struct process *p)
 {
-    uint32_t left = atomic_load_explicit(&p->launch->clock_left, RELAXED);
-    if (__builtin_expect(left == 0, 0))
-        read_clock(p);
-    else
-        atomic_store_explicit(&p->launch->clock_left, left - 1, RELAXED);
+    uint64_t ticks = clock_ticks();
+    uint64_t looked_ticks = atomic_load_explicit(&p->launch->looked_ticks, RELAXED);
+    if (__builtin_expect(ticks - looked_ticks >= LAUNCH_CLOCK_TICKS, 0))
+        read_clock(p, ticks);
 }
 
 /* ---- holding ---- */
@@ -546,7 +538,6 @@ void launch_copy(struct process *p, uint64_t bytes, CUstream handle, bool is_per
 
 void launch_wait(struct process *p)
 {
-    atomic_store_explicit(&p->launch->clock_left, 0, RELAXED);
     if (__builtin_expect(atomic_load_explicit(&p->launch->marks.due, RELAXED), 0))
         marks_flush(p);
 }

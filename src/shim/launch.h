@@ -34,9 +34,7 @@ enum {
     LAUNCH_COLLECTIVE_HOLD_NS = 2000000,    /* the longest hold while a collective is outstanding */
     LAUNCH_LEASE_GRACE_MS = 30000,          /* from a lease's end to SIGTERM */
     LAUNCH_TICK_NS = 100000000,
-    LAUNCH_CLOCK_NS =
-        10000000, /* between two looks at the clock, of a program that launches often */
-    LAUNCH_CLOCK_SKIPS_MAX = 31,     /* launches between them */
+    LAUNCH_CLOCK_TICKS = 1 << 22,    /* between two looks at the clock: 1 to 4 ms */
     LAUNCH_COPY_BYTES_MIN = 1 << 20, /* a copy of so much is held at the gate */
 };
 
@@ -58,10 +56,8 @@ struct launch {
     _Atomic uint64_t sequence; /* of the limits that the following says, and 1; 0: of none */
     _Atomic uint32_t is_armed; /* there is something to do */
     _Atomic uint32_t is_service;
-    _Atomic uint32_t clock_left,
-        clock_skips; /* launches until the clock is read again, of so many */
+    _Atomic uint64_t looked_ticks; /* when the clock was read last */
     struct cost_pace pace;
-    _Atomic uint64_t clock_ns;   /* as it was read last */
     _Atomic uint64_t tick_ns;    /* when to look at slow things again */
     _Atomic uint32_t has_raised; /* SIGTERM, after the lease's end */
     struct launch_device devices[PAGE_DEVICES_MAX];

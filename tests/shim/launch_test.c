@@ -560,6 +560,26 @@ static void test_a_lease_fences_tasks_alone(void **state)
     finish(&registrar, "quit");
 }
 
+/* Also of one that launched often before, and since then has neither launched nor waited by a call of the driver's. */
+static void test_a_lease_that_ends_between_launches(void **state)
+{
+    enum { LEASE_US = 300 * MS_US };
+    struct talker registrar, task;
+    (void)state;
+    start_registrar(&registrar, "--lease-ms", "600000", "--window-us", "40000");
+    start_launcher(&task, "task");
+    tell(&registrar, "lease-ms 300");
+    assert_int_equal(number_of(&registrar, "task", "state"), STATUS_RUNNING);
+    tell(&task, "kernels 1 500");
+    usleep(LEASE_US + 100 * MS_US);
+    tell(&task, "kernels 1 1");
+    PARTY_WAIT(number_of(&registrar, "task", "state") == STATUS_FENCED);
+    tell(&registrar, "lease-ms 600000");
+    assert_true(hear(&task) >= 0 && hear(&task) >= 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 /* Launches now and then, until the new agent is found. */
 static void launch_until_rejoined(const struct talker *registrar, const struct talker *launcher,
                                   const char *mark)
@@ -751,6 +771,7 @@ int main(int argc, char **argv)
         TEST(test_reasons_share_what_a_collective_waits),
         TEST(test_a_rate_is_not_exceeded),
         TEST(test_a_lease_fences_tasks_alone),
+        TEST(test_a_lease_that_ends_between_launches),
         TEST(test_rare_launches_find_a_new_agent),
         cmocka_unit_test_setup_teardown(test_streams_without_a_slot_are_held, set_up_three_devices,
                                         tear_down_devices),
