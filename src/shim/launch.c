@@ -429,7 +429,7 @@ static INLINE void begin(struct process *p, struct stream *stream, struct cost_e
     }
     atomic_fetch_add(&p->client.status->started[stream->slot], ticket->charge_ns);
     bool is_exact =
-        is_task && atomic_load_explicit(&p->launch->devices[stream->device].is_exact, RELAXED);
+        !is_task || atomic_load_explicit(&p->launch->devices[stream->device].is_exact, RELAXED);
     if (is_charged && __builtin_expect(cost_is_due(&p->launch->pace, entry, is_exact), 0))
         ticket->timing = cost_begin(p, stream, key);
 }

@@ -316,6 +316,27 @@ static void test_every_context_has_the_window(void **state)
     finish(&registrar, "quit");
 }
 
+/* Who divides a device goes by what a service's launches cost. */
+static void test_a_service_is_measured_as_one_beside_others(void **state)
+{
+    enum { BATCHES = 16 };
+    struct talker registrar, service;
+    uint64_t timed = 0;
+    (void)state;
+    start_registrar(&registrar, "--window-us", "40000", "--gate-us", "0");
+    start_launcher(&service, "service");
+    for (int i = 0; i <= BATCHES; i++) {
+        assert_true(ask(&service, "kernels 10 64") >= 0);
+        assert_int_equal(ask(&service, "synchronize"), 0);
+        if (i == 0)
+            timed = number_of(&registrar, "service", "launches_timed");
+    }
+    /* Once in 64 launches, about, and not once in 256. */
+    assert_true(number_of(&registrar, "service", "launches_timed") - timed >= 2 * BATCHES / 3);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 /* ---- the gate ---- */
 
 static void test_a_busy_service_holds_a_task(void **state)
@@ -763,6 +784,7 @@ int main(int argc, char **argv)
         TEST(test_streams_end_with_their_context),
         TEST(test_a_release_is_not_the_end),
         TEST(test_every_context_has_the_window),
+        TEST(test_a_service_is_measured_as_one_beside_others),
         TEST(test_a_busy_service_holds_a_task),
         TEST(test_a_gate_opens_after_its_maximum),
         TEST(test_a_task_that_only_copies),
