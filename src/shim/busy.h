@@ -17,7 +17,7 @@ struct busy {
     _Atomic(CUcontext) places[BUSY_MAX];
 };
 
-/* At every launch whose stream is not known (streams.h): into the current context. */
+/* The current one: when a stream gets its slot (streams.h), and at each launch without one. */
 void busy_note(struct process *p);
 /* Before it may be destroyed. NULL: whichever may be. True: it was there, and is to be added again if it lives on. */
 bool busy_forget(struct busy *busy, CUcontext context);

@@ -112,6 +112,8 @@ struct stream *streams_find_slowly(struct process *p, uint64_t key, CUstream han
     stream = look_up(streams, key);
     if (!stream && (stream = find_free(p))) {
         fill(p, stream, handle);
+        /* And what is current: the stream's own may not be known, or be a green one that only another thread can use. */
+        busy_note(p);
         if (stream->context)
             busy_add(&p->busy, stream->context);
         is_fresh = load(&stream->launched) == 0;

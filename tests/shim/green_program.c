@@ -1,7 +1,8 @@
 /*
  * Launches into a green context and beside it, with the driver of green_driver.c; what the driver says is what is looked at.
  * green_program beside: the green context ends, the primary one has work. green_program behind: the primary one ends with the
- * green one, which made it, and what was held there with it; a quota of two contexts and a little is left.
+ * green one, which made it, and what was held there with it; a quota of two contexts and a little is left. green_program
+ * stream: into a stream of which the driver does not tell the context.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -25,10 +26,22 @@ static struct driver {
                           unsigned, void *, void **, void **);
 } driver;
 
-static void launch_in(void *context)
+static void launch_into(void *stream, void *context)
 {
     EXPECT(driver.cuCtxSetCurrent(context) == 0);
-    EXPECT(driver.cuLaunchKernel(&driver, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) == 0);
+    EXPECT(driver.cuLaunchKernel(&driver, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL) == 0);
+}
+
+static void launch_in(void *context)
+{
+    launch_into(NULL, context);
+}
+
+static void end_with_stream(void)
+{
+    void *primary = NULL;
+    EXPECT(driver.cuDevicePrimaryCtxRetain(&primary, 0) == 0);
+    launch_into(&driver, primary);
 }
 
 static void end_beside(void)
@@ -76,6 +89,8 @@ int main(int argc, char **argv)
     EXPECT(driver.cuInit(0) == 0);
     if (argc == 2 && strcmp(argv[1], "beside") == 0)
         end_beside();
+    else if (argc == 2 && strcmp(argv[1], "stream") == 0)
+        end_with_stream();
     else
         end_behind();
     fflush(stdout);
