@@ -244,61 +244,59 @@ static void test_what_fits_a_window(void **state)
 static void test_what_is_outstanding(void **state)
 {
     struct status_page *status = calloc(1, sizeof(*status));
-    struct streams *streams = calloc(1, sizeof(*streams));
+    struct streams streams = {0};
     struct window window = {0};
     (void)state;
-    assert_true(status && streams);
+    assert_non_null(status);
     status->started[2] = 500;
     status->completed[2] = 100;
     status->started[40] = 1000;
     status->completed[40] = 1000;
     status->started[5] = 77; /* of another device */
     const uint64_t slots = UINT64_C(1) << 2 | UINT64_C(1) << 40;
-    assert_int_equal(window_outstanding(status, streams, slots), 400);
+    assert_int_equal(window_outstanding(status, &streams, slots), 400);
     window_charge(&window, 1500);
     assert_false(window_surely_fits(&window, 1000, 1));
-    assert_int_equal(window_look(&window, status, streams, slots), 400);
+    assert_int_equal(window_look(&window, status, &streams, slots), 400);
     assert_true(window_surely_fits(&window, 1000, 600));
     window_charge(&window, 600);
     assert_false(window_surely_fits(&window, 1000, 1));
     /* What is given up counts again when a mark comes after all. */
-    window_give_up(status, streams, slots);
-    assert_int_equal(window_outstanding(status, streams, slots), 0);
+    window_give_up(status, &streams, slots);
+    assert_int_equal(window_outstanding(status, &streams, slots), 0);
     status->started[2] = 600;
-    assert_int_equal(window_outstanding(status, streams, slots), 100);
+    assert_int_equal(window_outstanding(status, &streams, slots), 100);
     status->completed[2] = 400;
-    assert_int_equal(window_outstanding(status, streams, slots), 200);
+    assert_int_equal(window_outstanding(status, &streams, slots), 200);
     free(status);
-    free(streams);
 }
 
 static void test_what_was_waited_for_is_done(void **state)
 {
     struct status_page *status = calloc(1, sizeof(*status));
-    struct streams *streams = calloc(1, sizeof(*streams));
+    struct streams streams = {0};
     (void)state;
-    assert_true(status && streams);
-    struct stream *stream = &streams->slots[2];
+    assert_non_null(status);
+    struct stream *stream = &streams.slots[2];
     const uint64_t slots = UINT64_C(1) << 2;
     stream->slot = 2;
     status->started[2] = 500;
     status->completed[2] = 100;
     window_note_done(status, stream, 400);
-    assert_int_equal(window_outstanding(status, streams, slots), 100);
+    assert_int_equal(window_outstanding(status, &streams, slots), 100);
     window_note_done(status, stream, 300); /* an earlier wait, later */
-    assert_int_equal(window_outstanding(status, streams, slots), 100);
+    assert_int_equal(window_outstanding(status, &streams, slots), 100);
     status->started[2] = 600;
-    assert_int_equal(window_outstanding(status, streams, slots), 200);
+    assert_int_equal(window_outstanding(status, &streams, slots), 200);
     window_note_done(status, stream, 600);
-    assert_int_equal(window_outstanding(status, streams, slots), 0);
+    assert_int_equal(window_outstanding(status, &streams, slots), 0);
     /* A mark of what came after. */
     status->started[2] = 900;
     status->completed[2] = 800;
-    assert_int_equal(window_outstanding(status, streams, slots), 100);
+    assert_int_equal(window_outstanding(status, &streams, slots), 100);
     window_note_done(status, stream, 700);
-    assert_int_equal(window_outstanding(status, streams, slots), 100);
+    assert_int_equal(window_outstanding(status, &streams, slots), 100);
     free(status);
-    free(streams);
 }
 
 int main(void)
