@@ -292,12 +292,11 @@ RARELY static void hold_for_gate(struct hold *hold, uint64_t gate_ns)
     process_count(p, STATUS_held_gate_ns, held_ns);
 }
 
-/* Whether the device's streams wait for services, and not this thread. */
+/* Whether the streams of a device with a gate wait for services, and not this thread. */
 static bool is_kept(struct process *p, const struct launch_device *device)
 {
     uint64_t window_ns = atomic_load_explicit(&device->window_ns, RELAXED);
     return window_ns > 0 && window_ns < LAUNCH_AHEAD_NS &&
-           atomic_load_explicit(&device->gate_ns, RELAXED) > 0 &&
            atomic_load_explicit(&device->gate_place, RELAXED) == LIMITS_GATE_DEVICE &&
            atomic_load_explicit(&p->client.neighbours.present, RELAXED) != 0 &&
            keeper_is_there(p, &p->launch->keeper);
@@ -312,6 +311,13 @@ RARELY static uint64_t charge_of_new(const struct launch_ticket *ticket,
     return ticket->cost_ns > least_ns ? ticket->cost_ns : least_ns;
 }
 
+static inline bool surely_has_room(const struct launch_device *device,
+                                   const struct launch_ticket *ticket)
+{
+    return ticket->window_ns == 0 ||
+           window_surely_fits(&device->window, ticket->window_ns, ticket->charge_ns);
+}
+
 /* Until there is room for it by rate and window; returns how long that took. */
 RARELY static uint64_t hold_for_room(struct process *p, const struct stream *stream,
                                      const struct launch_ticket *ticket)
@@ -320,7 +326,7 @@ RARELY static uint64_t hold_for_room(struct process *p, const struct stream *str
     uint32_t rate_permille = atomic_load_explicit(&hold.device->rate_permille, RELAXED);
     if (rate_permille > 0)
         hold_for_rate(&hold, ticket->cost_ns, rate_permille);
-    if (ticket->window_ns > 0)
+    if (!surely_has_room(hold.device, ticket))
         hold_for_window(&hold, ticket->charge_ns, ticket->window_ns);
     return hold.held_ns;
 }
@@ -341,9 +347,7 @@ static INLINE void hold_launch(struct process *p, struct stream *stream,
     if (__builtin_expect(cost_is_new(entry), 0))
         ticket->charge_ns = charge_of_new(ticket, entry);
     bool has_rate = !is_usual && atomic_load_explicit(&device->rate_permille, RELAXED) > 0;
-    bool has_room = ticket->window_ns == 0 ||
-                    window_surely_fits(&device->window, ticket->window_ns, ticket->charge_ns);
-    if (__builtin_expect(has_rate || !has_room, 0))
+    if (__builtin_expect(has_rate || !surely_has_room(device, ticket), 0))
         held_ns = hold_for_room(p, stream, ticket);
     if (gate_ns == 0 || (is_guarded && keeper_guard(p, stream, ticket->charge_ns, window_ns)) ||
         atomic_load_explicit(&p->client.neighbours.present, RELAXED) == 0)
