@@ -203,6 +203,16 @@ static void test_contexts_that_live_on(void **state)
     expect_neighbour();
 }
 
+/* Where launches are charged, though nothing holds them: whose work there is comes from their streams. */
+static void test_ends_of_launches_that_are_charged(void **state)
+{
+    setenv("GPUMUX_GATE_US", "1000", 1);
+    test_default_actions(state);
+    test_own_ends(state);
+    test_contexts_that_live_on(state);
+    unsetenv("GPUMUX_GATE_US");
+}
+
 /* What the other tests are about; however late the signal is. */
 static void test_without_the_shim_a_neighbour_is_lost(void **state)
 {
@@ -372,6 +382,7 @@ int main(int argc, char **argv)
         TEST(test_two_signals_at_once),
         TEST(test_own_ends),
         TEST(test_contexts_that_live_on),
+        TEST(test_ends_of_launches_that_are_charged),
         TEST(test_without_the_shim_a_neighbour_is_lost),
         TEST(test_a_crash_stays_one),
         TEST(test_a_short_queue_may_be_killed),

@@ -92,6 +92,21 @@ int cuCtxFromGreenCtx(struct context **ret_context, void *handle)
     return handle == NULL;
 }
 
+int cuGreenCtxStreamCreate(void **ret_stream, void *handle, unsigned flags, int priority);
+int cuGreenCtxStreamCreate(void **ret_stream, void *handle, unsigned flags, int priority)
+{
+    *ret_stream = &green;
+    return handle == NULL || flags != 0 || priority != 0;
+}
+
+/* Of others it is not known. */
+int cuStreamGetCtx(const void *stream, struct context **ret_context);
+int cuStreamGetCtx(const void *stream, struct context **ret_context)
+{
+    *ret_context = &green;
+    return stream == &green ? 0 : INVALID_CONTEXT;
+}
+
 int cuCtxGetCurrent(struct context **ret_context);
 int cuCtxGetCurrent(struct context **ret_context)
 {

@@ -2,7 +2,7 @@
  * Launches into a green context and beside it, with the driver of green_driver.c; what the driver says is what is looked at.
  * green_program beside: the green context ends, the primary one has work. green_program behind: the primary one ends with the
  * green one, which made it, and what was held there with it; a quota of two contexts and a little is left. green_program
- * stream: into a stream of which the driver does not tell the context.
+ * streams: beside the primary one, into a stream of which the driver does not tell the context, and into one of the green context.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -19,6 +19,7 @@ static struct driver {
     int (*cuDevicePrimaryCtxRelease_v2)(int);
     int (*cuGreenCtxCreate)(void **, void *, int, unsigned);
     int (*cuGreenCtxDestroy)(void *);
+    int (*cuGreenCtxStreamCreate)(void **, void *, unsigned, int);
     int (*cuCtxFromGreenCtx)(void **, void *);
     int (*cuCtxSetCurrent)(void *);
     int (*cuMemAlloc_v2)(uint64_t *, size_t);
@@ -37,11 +38,14 @@ static void launch_in(void *context)
     launch_into(NULL, context);
 }
 
-static void end_with_stream(void)
+static void end_with_streams(void)
 {
-    void *primary = NULL;
+    void *green = NULL, *stream = NULL, *primary = NULL;
     EXPECT(driver.cuDevicePrimaryCtxRetain(&primary, 0) == 0);
+    EXPECT(driver.cuGreenCtxCreate(&green, &driver, 0, 0) == 0);
+    EXPECT(driver.cuGreenCtxStreamCreate(&stream, green, 0, 0) == 0);
     launch_into(&driver, primary);
+    launch_into(stream, primary);
 }
 
 static void end_beside(void)
@@ -82,6 +86,7 @@ int main(int argc, char **argv)
     FIND(cuDevicePrimaryCtxRelease_v2);
     FIND(cuGreenCtxCreate);
     FIND(cuGreenCtxDestroy);
+    FIND(cuGreenCtxStreamCreate);
     FIND(cuCtxFromGreenCtx);
     FIND(cuCtxSetCurrent);
     FIND(cuMemAlloc_v2);
@@ -89,8 +94,8 @@ int main(int argc, char **argv)
     EXPECT(driver.cuInit(0) == 0);
     if (argc == 2 && strcmp(argv[1], "beside") == 0)
         end_beside();
-    else if (argc == 2 && strcmp(argv[1], "stream") == 0)
-        end_with_stream();
+    else if (argc == 2 && strcmp(argv[1], "streams") == 0)
+        end_with_streams();
     else
         end_behind();
     fflush(stdout);

@@ -98,11 +98,12 @@ expect "a green context beside the primary one" 0 "${with_green[@]}" "$green" be
 says "a green context beside the primary one" $'primary is waited for\nprimary is waited for'
 expect "a primary context behind a green one" 0 "${with_green[@]}" "$green" behind
 says "a primary context behind a green one" ""
-# The same where launches are charged; and where it is not known whose stream one goes into, what is current is waited for.
-expect "a green context, charged" 0 "${with_green[@]}" GPUMUX_WINDOW_US=20000 "$green" beside
+# The same where launches are charged. What a stream's context is, if that is known, is waited for, and what was current.
+with_green+=(GPUMUX_WINDOW_US=20000)
+expect "a green context, charged" 0 "${with_green[@]}" "$green" beside
 says "a green context, charged" $'primary is waited for\nprimary is waited for'
-expect "a stream of whatever context" 0 "${with_green[@]}" GPUMUX_WINDOW_US=20000 "$green" stream
-says "a stream of whatever context" $'primary is waited for\nprimary is waited for'
+expect "streams of other contexts" 0 "${with_green[@]}" "$green" streams
+says "streams of other contexts" $'primary is waited for\ngreen is waited for\nprimary is waited for\ngreen is waited for'
 
 # It says a line only when it is asked to, and nowhere but on standard error.
 checks=$((checks + 1))
