@@ -18,22 +18,30 @@
 
 enum { WAIT_MS = 60000, LOOK_US = 200, LOG_MAX = 64 << 10 };
 
-static void start_control(struct fixture *f)
+int start_control(struct error *e, struct fixture *f)
 {
-    struct error e = {0};
     const struct control_options options = {.directory = f->directory,
                                             .api_socket = f->api_socket,
                                             .node_socket = f->node_socket,
                                             .config = &f->config,
                                             .log = &f->log};
-    if (control_new(&e, f->base, &options, &f->control) < 0)
-        fail_msg("%s: %s", e.field, e.text);
+    int r = control_new(e, f->base, &options, &f->control);
+    if (r < 0)
+        return r;
     f->first = http_client_new(f->api_socket);
     f->second = http_client_new(f->api_socket);
     f->third = http_client_new(f->api_socket);
+    return 0;
 }
 
-static void stop_control(struct fixture *f)
+static void must_start(struct fixture *f)
+{
+    struct error e = {0};
+    if (start_control(&e, f) < 0)
+        fail_msg("%s: %s", e.field, e.text);
+}
+
+void stop_control(struct fixture *f)
 {
     http_client_free(f->first);
     http_client_free(f->second);
@@ -44,7 +52,7 @@ static void stop_control(struct fixture *f)
 void restart_control(struct fixture *f)
 {
     stop_control(f);
-    start_control(f);
+    must_start(f);
 }
 
 int open_fixture(void **state)
@@ -60,7 +68,7 @@ int open_fixture(void **state)
     f->config.allow_root = true;
     log_init(&f->log, memfd_create("log", MFD_CLOEXEC), LOG_INFO, false);
     f->base = event_base_new();
-    start_control(f);
+    must_start(f);
     *state = f;
     return 0;
 }

@@ -20,6 +20,9 @@ int open_fixture(void **state);
 int close_fixture(void **state);
 /* Ends control and starts it again on what it has stored; the clients are new ones. */
 void restart_control(struct fixture *f);
+/* The same, one by one. A start that fails leaves it ended. */
+void stop_control(struct fixture *f);
+int start_control(struct error *e, struct fixture *f);
 void get(struct http_client *client, const char *path);
 void post(struct http_client *client, const char *path, const char *body);
 /* The same, of a body that is more than a socket holds: control reads while it is sent. */

@@ -193,6 +193,8 @@ void waiter_free(struct waiter *w);
 
 /* load.c */
 int control_load_cluster(struct error *e, struct control *c, struct cluster **ret);
+/* What is said of a workload whose record is refused for this reason. */
+void control_say_unreadable(const struct error *why, char text[WORKLOAD_TEXT_MAX]);
 
 /* configuration.c */
 /* What the configuration means to the cluster. *ret_allowances, which ret borrows, is the caller's

@@ -1,4 +1,10 @@
-/* Building a cluster from what the store holds: at start, and after a commit that failed. */
+/*
+ * Building a cluster from what the store holds: at start, and after a commit that failed.
+ *
+ * A live workload whose record cannot be read keeps nobody else from being served: at the start it is set aside. That is,
+ * it counts as failed from then on; what cannot be read stays as it is, for who can make something of it. Many such records are
+ * no accident of one, and another version may read them: then nothing is changed, and control does not start.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +15,21 @@
 #include "wire/record.h"
 #include "wire/spec.h"
 
+enum { SET_ASIDE_MAX = 4 };
+
+struct unreadable {
+    uint64_t id;
+    char why[WORKLOAD_TEXT_MAX];
+};
+
 struct loading {
     struct control *control;
     struct cluster *cluster;
     struct error *error;
     char user[USER_NAME_MAX]; /* whose allowance was last looked up */
     uint32_t allowance;
+    size_t unreadable_count;
+    struct unreadable unreadable[SET_ASIDE_MAX]; /* the first of them */
 };
 
 static int load_node(void *arg, const char *name, bool drained, const char *json)
@@ -33,17 +48,17 @@ static int load_node(void *arg, const char *name, bool drained, const char *json
     return r;
 }
 
-static int load_after(struct loading *l, struct arena *arena, const char *text,
+static int load_after(struct error *e, struct arena *arena, const char *text,
                       struct cluster_stored *stored)
 {
     struct after_id *ids;
     size_t count;
-    int r = record_parse_after(l->error, arena, text, &ids, &count);
+    int r = record_parse_after(e, arena, text, &ids, &count);
     if (r < 0)
         return r;
     struct cluster_after *after = arena_array(arena, count, sizeof *after);
     if (!after)
-        return error_set(l->error, ERR_NO_MEMORY, "out of memory");
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < count; i++)
         after[i] =
             (struct cluster_after){.workload = ids[i].workload, .succeeded = ids[i].succeeded};
@@ -52,17 +67,18 @@ static int load_after(struct loading *l, struct arena *arena, const char *text,
     return 0;
 }
 
-static int load_live(struct loading *l, struct arena *arena, const struct store_workload *row,
-                     struct cluster_stored *stored, struct workload_status *status)
+static int load_live(struct loading *l, struct error *e, struct arena *arena,
+                     const struct store_workload *row, struct cluster_stored *stored,
+                     struct workload_status *status)
 {
     struct spec_list specs;
-    int r = spec_parse(l->error, arena, row->spec, strlen(row->spec), &specs);
+    int r = spec_parse(e, arena, row->spec, strlen(row->spec), &specs);
     if (r == 0 && specs.count != 1)
-        r = error_set(l->error, ERR_CORRUPT, "not one workload");
+        r = error_set(e, ERR_CORRUPT, "not one workload");
     if (r == 0)
-        r = record_parse_status(l->error, arena, row->status, status);
+        r = record_parse_status(e, arena, row->status, status);
     if (r == 0)
-        r = load_after(l, arena, row->after, stored);
+        r = load_after(e, arena, row->after, stored);
     if (r < 0)
         return r;
     stored->needs = &specs.items[0].needs;
@@ -75,6 +91,22 @@ static int load_live(struct loading *l, struct arena *arena, const struct store_
     stored->allowance = l->allowance;
     stored->owner = control_owner_number(row->uid, row->user);
     return 0;
+}
+
+void control_say_unreadable(const struct error *why, char text[WORKLOAD_TEXT_MAX])
+{
+    (void)snprintf(text, WORKLOAD_TEXT_MAX, "its record cannot be read: %.40s%s%.110s", why->field,
+                   why->field[0] ? ": " : "", why->text);
+}
+
+/* Leaves it out, and goes on: what is built is of no use, but what else there is gets known. */
+static void note_unreadable(struct loading *l, uint64_t id, const struct error *why)
+{
+    if (l->unreadable_count++ >= SET_ASIDE_MAX)
+        return;
+    struct unreadable *u = &l->unreadable[l->unreadable_count - 1];
+    u->id = id;
+    control_say_unreadable(why, u->why);
 }
 
 static int load_workload(void *arg, const struct store_workload *row)
@@ -92,37 +124,124 @@ static int load_workload(void *arg, const struct store_workload *row)
                                     .key_first = row->first,
                                     .key_count = row->submitted,
                                     .status = &status};
+    struct error why = {0};
     int r = 0;
     if (!workload_state_is_terminal(row->state))
-        r = load_live(l, &arena, row, &stored, &status);
-    if (r < 0) {
-        char id[32];
-        snprintf(id, sizeof id, "workload %llu", (unsigned long long)row->id);
-        error_prefix_field(l->error, id);
-        if (l->error)
-            l->error->code = ERR_CORRUPT;
-    } else {
+        r = load_live(l, &why, &arena, row, &stored, &status);
+    if (r == 0) {
         r = cluster_load_workload(l->cluster, &stored);
+        if (r == -ERR_CORRUPT)
+            (void)error_set(&why, ERR_CORRUPT, "it is %s without an attempt",
+                            workload_state_name(status.state));
+    }
+    if (r == -ERR_NO_MEMORY) {
+        (void)error_set(l->error, ERR_NO_MEMORY, "no memory for workload %llu",
+                        (unsigned long long)row->id);
+    } else if (r < 0) {
+        note_unreadable(l, row->id, &why);
+        r = 0;
     }
     arena_done(&arena);
     return r;
 }
 
-int control_load_cluster(struct error *e, struct control *c, struct cluster **ret)
+struct setting_aside {
+    struct store_batch *batch;
+    const char *why;
+    int64_t now_wall_ms;
+};
+
+/* The status says so too, if it is not what cannot be read. */
+static int book_failure(struct setting_aside *s, const struct store_workload *row)
 {
-    struct loading l = {.control = c, .error = e};
+    struct arena arena;
+    struct str json;
+    struct workload_status status;
+    arena_init(&arena, HTTP_REQUEST_ARENA_MAX);
+    str_init(&json, SPEC_TEXT_MAX);
+    const char *text = row->status;
+    if (record_parse_status(NULL, &arena, row->status, &status) == 0) {
+        status.state = WORKLOAD_FAILED;
+        status.ended_wall_ms = s->now_wall_ms;
+        (void)str_copy(status.text, sizeof status.text, s->why);
+        if (record_write_status(&status, &json) == 0)
+            text = str_text(&json);
+    }
+    int r = store_batch_status(s->batch, row->id, WORKLOAD_FAILED, s->now_wall_ms, text);
+    str_done(&json);
+    arena_done(&arena);
+    return r;
+}
+
+static int set_aside_row(void *arg, const struct store_workload *row)
+{
+    struct setting_aside *s = arg;
+    const struct store_event event = {.wall_ms = s->now_wall_ms,
+                                      .workload = row->id,
+                                      .uid = row->uid,
+                                      .node = "",
+                                      .what = "failed",
+                                      .text = s->why};
+    int r = book_failure(s, row);
+    return r < 0 ? r : store_batch_event(s->batch, &event);
+}
+
+/* Before there is a committer: its thread is the store's only writer. */
+static int set_aside(struct error *e, struct control *c, const struct loading *l)
+{
+    struct setting_aside s = {.batch = store_batch_new(), .now_wall_ms = clock_wall_ms()};
+    int r = s.batch ? 0 : error_set(e, ERR_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < l->unreadable_count && r == 0; i++) {
+        s.why = l->unreadable[i].why;
+        r = store_get(e, c->store, l->unreadable[i].id, set_aside_row, &s);
+    }
+    if (r == 0)
+        r = store_commit(e, c->store, s.batch);
+    for (size_t i = 0; i < l->unreadable_count && r == 0; i++)
+        log_write(c->log, LOG_ERROR, "a workload is set aside: it has failed, its record is kept",
+                  "workload=%llu why=\"%s\"", (unsigned long long)l->unreadable[i].id,
+                  l->unreadable[i].why);
+    store_batch_free(s.batch);
+    return r;
+}
+
+static int refuse(struct error *e, const struct loading *l)
+{
+    return error_set(e, ERR_CORRUPT,
+                     "live workloads that cannot be read: %zu, the first is workload %llu (%s); "
+                     "nothing was changed: the gpumux that wrote them may read them, and "
+                     "`gpumux state export` shows what is there",
+                     l->unreadable_count, (unsigned long long)l->unreadable[0].id,
+                     l->unreadable[0].why);
+}
+
+static int load_cluster(struct error *e, struct control *c, struct loading *l, struct cluster **ret)
+{
+    *l = (struct loading){.control = c, .error = e};
     /* Sessions are numbered from the seed: those of an earlier cluster must not be valid again. */
     c->cluster_config.seed = rng_os_seed();
-    int r = cluster_new(&c->cluster_config, &l.cluster);
+    int r = cluster_new(&c->cluster_config, &l->cluster);
     if (r < 0)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     uint64_t last_id = 0;
-    r = store_load(e, c->store, load_node, load_workload, &l, &last_id);
+    r = store_load(e, c->store, load_node, load_workload, l, &last_id);
+    if (r == 0 && l->unreadable_count > 0)
+        r = refuse(e, l);
     if (r < 0) {
-        cluster_free(l.cluster);
+        cluster_free(l->cluster);
         return r;
     }
-    cluster_load_done(l.cluster, last_id, clock_read());
-    *ret = l.cluster;
+    cluster_load_done(l->cluster, last_id, clock_read());
+    *ret = l->cluster;
     return 0;
+}
+
+int control_load_cluster(struct error *e, struct control *c, struct cluster **ret)
+{
+    struct loading l;
+    int r = load_cluster(e, c, &l, ret);
+    if (r == 0 || l.unreadable_count == 0 || l.unreadable_count > SET_ASIDE_MAX || c->committer)
+        return r;
+    r = set_aside(e, c, &l);
+    return r < 0 ? r : load_cluster(e, c, &l, ret);
 }

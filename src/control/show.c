@@ -172,6 +172,13 @@ static void put_status(struct json_writer *w, const struct store_workload *row,
     json_put_time(json_key(w, "ended"), status->ended_wall_ms);
 }
 
+static bool is_json(const char *text)
+{
+    json_t *json = json_loads(text, 0, NULL);
+    json_decref(json);
+    return json != NULL;
+}
+
 /* The spec as it was given; values of its environment only for those who may see them. */
 static int put_spec(struct error *e, struct json_writer *w, const struct store_workload *row,
                     bool secrets)
@@ -214,15 +221,21 @@ static const char *enforcement_of(struct control *c, const struct store_workload
     return "what holds it to quota and share is said by its node once it runs";
 }
 
+/* What cannot be read is left out: it is no JSON, or not ours. */
 static int put_detail(struct error *e, struct json_writer *w, const struct store_workload *row,
-                      const struct workload_status *status, bool secrets)
+                      const struct workload_status *status, bool has_spec, bool secrets)
 {
-    int r = put_spec(e, json_key(w, "spec"), row, secrets);
+    int r = 0;
+    json_key(w, "spec");
+    if (has_spec)
+        r = put_spec(e, w, row, secrets);
+    else
+        json_put_raw(w, "{}");
     json_begin_array(json_key(w, "attempts"));
     for (int i = 0; i < status->attempts_kept; i++)
         put_attempt(w, &status->attempts[i]);
     json_end_array(w);
-    json_put_raw(json_key(w, "after"), row->after);
+    json_put_raw(json_key(w, "after"), is_json(row->after) ? row->after : "[]");
     return r;
 }
 
@@ -232,16 +245,18 @@ void shown_spec_done(struct shown_spec *shown)
     shown->id = 0;
 }
 
-static int read_spec(struct error *e, const struct store_workload *row, struct shown_spec *shown)
+static int read_spec(const struct store_workload *row, struct shown_spec *shown)
 {
     if (shown->id == row->spec_id)
         return 0;
     shown_spec_done(shown);
     arena_init(&shown->arena, HTTP_REQUEST_ARENA_MAX);
     shown->bytes += strlen(row->spec);
-    int r = spec_parse_without_environment(e, &shown->arena, row->spec, &shown->spec);
+    int r = spec_parse_without_environment(NULL, &shown->arena, row->spec, &shown->spec);
     if (r == 0)
         shown->id = row->spec_id;
+    else
+        shown->spec = (struct workload_spec){0};
     return r;
 }
 
@@ -255,6 +270,21 @@ static void put_needs(struct json_writer *w, const struct workload_needs *needs)
     json_end_object(w);
 }
 
+/* One whose record cannot be read is shown all the same, with what else the store knows of it. 0 or -ERR_NO_MEMORY. */
+static int read_status(struct arena *arena, const struct store_workload *row,
+                       struct workload_status *ret)
+{
+    struct error why = {0};
+    int r = record_parse_status(&why, arena, row->status, ret);
+    if (r == 0 || r == -ERR_NO_MEMORY)
+        return r;
+    *ret = (struct workload_status){.exit_code = -1,
+                                    .submitted_wall_ms = row->submitted_wall_ms,
+                                    .ended_wall_ms = row->ended_wall_ms};
+    control_say_unreadable(&why, ret->text);
+    return 0;
+}
+
 int show_workload(struct error *e, struct control *c, struct str *out,
                   const struct store_workload *row, const struct show_options *options,
                   struct shown_spec *shown)
@@ -262,9 +292,13 @@ int show_workload(struct error *e, struct control *c, struct str *out,
     struct arena arena;
     arena_init(&arena, SPEC_TEXT_MAX);
     struct workload_status status;
-    int r = read_spec(e, row, shown);
-    if (r == 0)
-        r = record_parse_status(e, &arena, row->status, &status);
+    int r = read_spec(row, shown);
+    bool has_spec = r == 0;
+    if (r != -ERR_NO_MEMORY)
+        r = read_status(&arena, row, &status);
+    if (r < 0)
+        (void)error_set(e, ERR_NO_MEMORY, "no memory to show workload %llu",
+                        (unsigned long long)row->id);
     if (r == 0) {
         const struct workload_spec *spec = &shown->spec;
         const struct attempt *a = workload_status_attempt(&status);
@@ -281,9 +315,10 @@ int show_workload(struct error *e, struct control *c, struct str *out,
         put_pairs(json_key(&w, "labels"), &spec->labels);
         put_usage(json_key(&w, "usage"), c, row, a);
         if (options->detail)
-            json_put_string(json_key(&w, "enforcement"), enforcement_of(c, row, spec, a));
+            json_put_string(json_key(&w, "enforcement"),
+                            has_spec ? enforcement_of(c, row, spec, a) : "");
         if (options->detail)
-            r = put_detail(e, &w, row, &status, options->secrets);
+            r = put_detail(e, &w, row, &status, has_spec, options->secrets);
         json_end_object(&w);
     }
     arena_done(&arena);

@@ -29,7 +29,7 @@ static const char *const reader_sql[READER_STATEMENT_END] = {
         " WHERE base = ?3 AND id < ?1 AND (?4 = base OR ?4 = name)"
         " AND (?5 = 0 OR (?5 >> state) & 1) AND (?6 < 0 OR kind = ?6)"
         " AND (?7 < 0 OR uid = ?7) AND (?8 IS NULL OR user = ?8) ORDER BY id DESC LIMIT ?2",
-    [READER_GET] = "SELECT " ROW "w.status, s.json FROM workloads w"
+    [READER_GET] = "SELECT " ROW "w.status, ifnull(s.json, '') FROM workloads w"
                    " LEFT JOIN specs s ON s.id = w.spec_id WHERE w.id = ?1",
     [READER_ROW] = "SELECT " ROW "w.status FROM workloads w WHERE w.id = ?1",
     [READER_SPEC] = "SELECT json FROM specs WHERE id = ?1",
@@ -44,8 +44,8 @@ static const char *const reader_sql[READER_STATEMENT_END] = {
                      " WHERE base = ?1 AND id BETWEEN ?2 AND ?3 AND group_id = ?2"
                      " ORDER BY id LIMIT ?4",
     [READER_LOAD] = "SELECT " ROW "CASE WHEN w.state NOT BETWEEN ?1 AND ?2 THEN w.status END,"
-                    " CASE WHEN w.state NOT BETWEEN ?1 AND ?2 THEN (SELECT json FROM specs WHERE "
-                    "id = w.spec_id) END"
+                    " CASE WHEN w.state NOT BETWEEN ?1 AND ?2 THEN"
+                    " ifnull((SELECT json FROM specs WHERE id = w.spec_id), '') END"
                     " FROM workloads w NOT INDEXED ORDER BY w.id",
     [READER_LAST_ID] = "SELECT max(value, ifnull((SELECT max(id) FROM workloads), 0))"
                        " FROM meta WHERE key = 'last_id'",
@@ -290,11 +290,11 @@ static int read_spec(struct error *e, struct sqlite_store *s, uint64_t spec_id, 
         bind_integer(q, 1, (int64_t)spec_id);
         *held = 0;
         int code = sqlite3_step(q);
-        if (code != SQLITE_ROW)
-            return failed(e, s, code == SQLITE_DONE ? SQLITE_CORRUPT : code);
+        if (code != SQLITE_ROW && code != SQLITE_DONE)
+            return failed(e, s, code);
         *held = spec_id;
     }
-    *ret = column_text(q, 0);
+    *ret = column_word(q, 0);
     return 0;
 }
 

@@ -37,7 +37,7 @@ struct store_workload {
     int64_t submitted_wall_ms, ended_wall_ms;
     const char *after;  /* JSON: [[id, succeeded], …] */
     const char *status; /* JSON */
-    const char *spec;   /* JSON; NULL only where load hands out a finished one */
+    const char *spec;   /* JSON; "": it is lost; NULL only where load hands out a finished one */
 };
 
 struct store_event {

@@ -1,0 +1,162 @@
+/* Starting with records that cannot be read: the rest is served, and nothing is lost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "control/control_fixture.h"
+
+#define SPEC(name, more)                                                                           \
+    "{\"name\":\"" name                                                                            \
+    "\",\"directory\":\"/\",\"command\":\"true\",\"devices\":1,\"quota\":\"1G\"" more "}"
+
+static sqlite3 *open_database(const struct fixture *f)
+{
+    char path[64];
+    sqlite3 *database;
+    snprintf(path, sizeof path, "%s/gpumux.db", f->directory);
+    assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+    return database;
+}
+
+/* While control is not there. */
+static void change(const struct fixture *f, const char *sql)
+{
+    sqlite3 *database = open_database(f);
+    assert_int_equal(sqlite3_exec(database, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_true(sqlite3_changes(database) > 0);
+    sqlite3_close(database);
+}
+
+static void expect_stored(const struct fixture *f, const char *sql, const char *text)
+{
+    sqlite3 *database = open_database(f);
+    sqlite3_stmt *query;
+    assert_int_equal(sqlite3_prepare_v2(database, sql, -1, &query, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(query), SQLITE_ROW);
+    assert_string_equal(sqlite3_column_text(query, 0), text);
+    sqlite3_finalize(query);
+    sqlite3_close(database);
+}
+
+static void submit(struct fixture *f, const char *spec)
+{
+    post(f->first, "/v1/workloads", spec);
+    expect(f, f->first, 201, "\"id\":");
+}
+
+static void expect_answer(struct fixture *f, const char *path, const char *text)
+{
+    get(f->first, path);
+    expect(f, f->first, 200, text);
+}
+
+static void restart_changed(struct fixture *f, const char *sql)
+{
+    struct error e = {0};
+    stop_control(f);
+    change(f, sql);
+    if (start_control(&e, f) < 0)
+        fail_msg("%s", e.text);
+}
+
+static void one_that_cannot_be_read_is_set_aside(void **state)
+{
+    struct fixture *f = *state;
+    submit(f, SPEC("broken", ""));
+    submit(f, SPEC("sound", ""));
+    submit(f, SPEC("follows", ",\"after\":[\"broken\"]"));
+    submit(f, SPEC("comes_later", ",\"after\":[\"broken:ended\"]"));
+    restart_changed(f, "UPDATE workloads SET status = '{\"state\":\"que' WHERE id = 1");
+    assert_true(log_says(f, "a workload is set aside: it has failed, its record is kept"));
+    assert_true(log_says(f, "workload=1 why=\"its record cannot be read: "));
+    /* It is shown by itself and among others. */
+    expect_answer(f, "/v1/workloads/1", "\"text\":\"its record cannot be read: ");
+    expect_answer(f, "/v1/workloads/broken", "\"state\":\"failed\"");
+    expect_answer(f, "/v1/workloads", "\"name\":\"broken\",\"kind\":\"task\",\"state\":\"failed\"");
+    expect_answer(f, "/v1/workloads", "\"name\":\"sound\",\"kind\":\"task\",\"state\":\"queued\"");
+    expect_answer(f, "/v1/events?workload=1", "its record cannot be read: ");
+    /* Who waits for it hears of its end, and its id is not given again. */
+    post(f->first, "/v1/workloads", SPEC("new", ""));
+    expect(f, f->first, 201, "\"id\":5,");
+    expect_answer(f, "/v1/workloads/comes_later", "\"state\":\"queued\"");
+    expect_answer(f, "/v1/workloads/follows", "did not succeed");
+    /* What was there is still there; and once is enough. */
+    stop_control(f);
+    expect_stored(f, "SELECT status FROM workloads WHERE id = 1", "{\"state\":\"que");
+    expect_stored(f, "SELECT count(*) FROM events WHERE workload = 1 AND what = 'failed'", "1");
+    assert_int_equal(start_control(NULL, f), 0);
+    restart_control(f);
+    stop_control(f);
+    expect_stored(f, "SELECT count(*) FROM events WHERE workload = 1 AND what = 'failed'", "1");
+    assert_int_equal(start_control(NULL, f), 0);
+}
+
+static void so_is_one_whose_spec_is_wrong_or_lost(void **state)
+{
+    struct fixture *f = *state;
+    for (int i = 0; i < 3; i++)
+        submit(f, SPEC("w", ""));
+    submit(f, SPEC("sound", ""));
+    restart_changed(f, "UPDATE specs SET json = '{\"name\":' WHERE id = 1;"
+                       "DELETE FROM specs WHERE id = 2;"
+                       "UPDATE workloads SET after = '[[' WHERE id = 3");
+    for (int i = 1; i <= 3; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/v1/workloads/%d", i);
+        expect_answer(f, path, "\"text\":\"its record cannot be read: ");
+        expect_answer(f, path, "\"state\":\"failed\"");
+    }
+    expect_answer(f, "/v1/workloads", "\"name\":\"sound\",\"kind\":\"task\",\"state\":\"queued\"");
+    stop_control(f);
+    expect_stored(f, "SELECT json FROM specs WHERE id = 1", "{\"name\":");
+    expect_stored(f, "SELECT after FROM workloads WHERE id = 3", "[[");
+    assert_int_equal(start_control(NULL, f), 0);
+}
+
+/* A finished one is no reason not to show the others either. */
+static void a_finished_one_is_shown(void **state)
+{
+    struct fixture *f = *state;
+    submit(f, SPEC("broken", ""));
+    submit(f, SPEC("sound", ""));
+    post(f->first, "/v1/workloads/broken/cancel", "");
+    expect(f, f->first, 202, "\"state\":\"cancelled\"");
+    restart_changed(f, "UPDATE workloads SET status = 'x' WHERE id = 1");
+    expect_answer(f, "/v1/workloads", "\"name\":\"sound\",\"kind\":\"task\",\"state\":\"queued\"");
+    expect_answer(f, "/v1/workloads/broken", "\"state\":\"cancelled\"");
+}
+
+static void many_are_refused_and_left(void **state)
+{
+    struct fixture *f = *state;
+    struct error e = {0};
+    submit(f, SPEC("w", ",\"array\":5"));
+    stop_control(f);
+    change(f, "UPDATE specs SET json = '{\"name\":\"w\",\"newer\":1}'");
+    assert_int_equal(start_control(&e, f), -ERR_CORRUPT);
+    assert_non_null(
+        strstr(e.text, "live workloads that cannot be read: 5, the first is workload 1 ("));
+    assert_non_null(strstr(e.text, "newer"));
+    expect_stored(f, "SELECT count(DISTINCT state) FROM workloads", "1");
+    change(f, "UPDATE specs SET json = '" SPEC("w", "") "'");
+    assert_int_equal(start_control(NULL, f), 0);
+    expect_answer(f, "/v1/workloads/1", "\"state\":\"queued\"");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
+    const struct CMUnitTest tests[] = {
+        TEST(one_that_cannot_be_read_is_set_aside),
+        TEST(so_is_one_whose_spec_is_wrong_or_lost),
+        TEST(a_finished_one_is_shown),
+        TEST(many_are_refused_and_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
