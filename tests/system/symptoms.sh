@@ -230,6 +230,24 @@ install -m 600 "$work/copy" "$state/gpumux.db"
 rm -f "$state"/gpumux.db-*
 "$gpumux" state check --state "$state" > /dev/null
 start_control
+id=$(submit '{"name": "broken", "command": ["true"]}')
+submit '{"name": "many", "command": ["true"], "array": 5}' > /dev/null
+stop
+sqlite3 "$state/gpumux.db" "UPDATE workloads SET status = 'lost' WHERE id = $id"
+start_control
+described "$id"
+sees 'its record cannot be read: …' "$work/said"
+refused "$gpumux" state check --state "$state"
+says "$work/said" "the status of workload $id is not JSON"
+"$gpumux" state export --state "$state" > "$work/said"
+says "$work/said" '"name":"broken".*"state":"failed".*"status":"lost"'
+stop
+sqlite3 "$state/gpumux.db" "UPDATE workloads SET status = 'lost' WHERE base = 'many'"
+refused "$gpumux" control --state "$state"
+sees 'live workloads that cannot be read: …' "$work/said"
+install -m 600 "$work/copy" "$state/gpumux.db"
+rm -f "$state"/gpumux.db-*
+start_control
 stop
 
 left=$(rows | awk -F '\t' '$2 ~ /`/ || $3 ~ /`gpumux / { print $1 }' | grep -vxFf "$tried" || true)
