@@ -1,5 +1,7 @@
 #include "base/fence.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -12,4 +14,14 @@ bool fence_take(int fd)
         usleep(AGAIN_MS * 1000);
     }
     return true;
+}
+
+bool fence_is_taken(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    bool is_taken = flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+    close(fd);
+    return is_taken;
 }

@@ -13,3 +13,6 @@ enum { FENCE_PATIENCE_MS = 1000 };
  * FENCE_PATIENCE_MS. False: somebody has it.
  */
 bool fence_take(int fd);
+/* Whether somebody has it; false also if that cannot be told. It is asked by having a part in it for a moment,
+ * for which fence_take() waits. */
+bool fence_is_taken(const char *path);

@@ -9,7 +9,15 @@
 #include "base/version.h"
 #include "cli/paths.h"
 
-enum { ARENA_BYTES = 64 << 20, BACKOFF_MIN_MS = 10, BACKOFF_MAX_MS = 500, SOCKET_PATH_MAX = 107 };
+enum {
+    ARENA_BYTES = 64 << 20,
+    BACKOFF_MIN_MS = 10,
+    BACKOFF_MAX_MS = 500,
+    START_LOOK_MS = 10,
+    START_SIGN_MS = 100,    /* one that was started just before shows by then that it is */
+    START_NOTICE_MS = 1000, /* after that the user hears why nothing happens */
+    SOCKET_PATH_MAX = 107,
+};
 
 struct http_client *client_open(const struct client *c)
 {
@@ -108,6 +116,40 @@ static void sleep_ms(int64_t ms)
     nanosleep(&t, NULL);
 }
 
+/* The user's own gpumux may have come, where there was the machine's alone. */
+static void look_again(struct client *c)
+{
+    const char *socket = paths_api_socket(&c->arena, option_value(c->in, "socket"));
+    if (!socket || str_equal(socket, c->socket))
+        return;
+    struct http_client *http = http_client_new(socket);
+    if (!http)
+        return;
+    http_client_free(c->http);
+    c->http = http;
+    c->socket = socket;
+}
+
+/* The first request, which only asks. */
+static int send_first(struct error *e, struct client *c, const struct http_call *call)
+{
+    int64_t since_ms = clock_boot_ms();
+    for (bool is_told = false;;) {
+        int r = http_client_send(e, c->http, call);
+        int64_t waited_ms = clock_boot_ms() - since_ms;
+        if (r != -ERR_UNAVAILABLE || !c->socket ||
+            waited_ms >= (paths_is_held(c->socket) ? CLIENT_START_MS : START_SIGN_MS))
+            return r;
+        if (waited_ms >= START_NOTICE_MS && !is_told)
+            fprintf(stderr, "gpumux: %s: waiting for gpumux to start at %s\n", c->in->command->name,
+                    c->socket);
+        is_told = waited_ms >= START_NOTICE_MS;
+        http_client_close(c->http);
+        sleep_ms(START_LOOK_MS);
+        look_again(c);
+    }
+}
+
 /* Sends until it is answered, whatever the answer. */
 static int call_repeatedly(struct error *e, struct client *c, const struct http_call *call,
                            int64_t retry_ms)
@@ -115,7 +157,7 @@ static int call_repeatedly(struct error *e, struct client *c, const struct http_
     int64_t give_up = clock_boot_ms() + retry_ms;
     for (int64_t wait = BACKOFF_MIN_MS;;
          wait = wait * 2 < BACKOFF_MAX_MS ? wait * 2 : BACKOFF_MAX_MS) {
-        int r = http_client_send(e, c->http, call);
+        int r = c->reached ? http_client_send(e, c->http, call) : send_first(e, c, call);
         if (r == 0) {
             c->reached = true;
             for (bool done = false; r == 0 && !done;)

@@ -1,6 +1,7 @@
 /*
  * A client command's line to gpumux: requests with JSON answers, problems as errors, and the exit
- * code that goes with each. Requests that are safe to repeat are repeated while gpumux restarts.
+ * code that goes with each. Requests that are safe to repeat are repeated while gpumux restarts. On this
+ * machine one that is starting is waited for: it has its state directory before it listens.
  */
 #pragma once
 #include <jansson.h>
@@ -12,6 +13,7 @@
 enum {
     CLIENT_TIMEOUT_MS = 30000,
     CLIENT_RETRY_MS = 10000, /* how long a request is repeated once gpumux had been reached */
+    CLIENT_START_MS = 5000,  /* how long one that is starting is waited for */
 };
 
 struct client {

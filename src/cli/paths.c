@@ -2,11 +2,13 @@
 
 #include <limits.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fence.h"
 #include "base/str.h"
 
 static const char machine_state[] = "/var/lib/gpumux";
@@ -27,6 +29,15 @@ const char *paths_state_default(struct arena *arena)
     return home ? arena_printf(arena, "%s/.local/state/gpumux", home) : NULL;
 }
 
+bool paths_is_held(const char *socket)
+{
+    char lock[PATH_MAX];
+    const char *slash = strrchr(socket, '/');
+    int length = slash ? (int)(slash - socket) : 1;
+    int bytes = snprintf(lock, sizeof lock, "%.*s/lock", length, slash ? socket : ".");
+    return bytes < (int)sizeof lock && fence_is_taken(lock);
+}
+
 const char *paths_api_socket(struct arena *arena, const char *given)
 {
     const char *socket = given ? given : getenv("GPUMUX_SOCKET");
@@ -35,7 +46,7 @@ const char *paths_api_socket(struct arena *arena, const char *given)
     const char *state = paths_state_default(arena);
     if (state) {
         const char *own = arena_printf(arena, "%s/api.sock", state);
-        if (own && access(own, F_OK) == 0)
+        if (own && (access(own, F_OK) == 0 || paths_is_held(own)))
             return own;
     }
     return arena_printf(arena, "%s/api.sock", machine_state);
