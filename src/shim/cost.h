@@ -47,11 +47,11 @@ struct cost_entry {
     _Atomic uint8_t is_collective, is_coarse;
 };
 
-/* A line of the cache. */
 struct cost_set {
     _Alignas(64) _Atomic uint64_t keys[COST_WAYS];
     struct cost_entry entries[COST_WAYS];
 };
+_Static_assert(sizeof(struct cost_set) == 64, "a line of the cache");
 
 /* One measurement: events before and behind a launch. */
 struct cost_timing {

@@ -13,6 +13,7 @@
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "abi/page.h"
@@ -53,6 +54,7 @@ struct launch_device {
 };
 
 struct launch {
+    /* What every launch reads, in a line of the cache. */
     _Atomic uint64_t sequence; /* of the limits that the following says, and 1; 0: of none */
     _Atomic uint32_t is_armed; /* there is something to do */
     _Atomic uint32_t is_service;
@@ -68,6 +70,8 @@ struct launch {
     struct collectives collectives;
     struct costs costs;
 };
+_Static_assert(offsetof(struct launch, devices) == 64,
+               "what is before them is a line of the cache");
 
 /* One launch, from launch_begin() to launch_end(). */
 struct launch_ticket {

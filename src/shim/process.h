@@ -16,6 +16,7 @@
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "abi/page.h"
@@ -66,6 +67,8 @@ struct process {
     struct signals signals;
     struct exit exit;
 };
+_Static_assert(offsetof(struct process, client.neighbours.pages) <= 64,
+               "a launch reads no more of the client");
 
 extern struct process the_process __attribute__((visibility("hidden")));
 

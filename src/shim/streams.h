@@ -8,6 +8,7 @@
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "abi/page.h"
@@ -43,6 +44,7 @@ struct stream {
     _Atomic uint64_t given_up;      /* counts as completed: waited for, or for too long */
     _Atomic uint64_t given_up_at;   /* while `completed` is still this, what it was then */
 };
+_Static_assert(offsetof(struct stream, context) == 64, "what is before it is a line of the cache");
 
 struct streams {
     struct lock lock;                     /* for a stream to come or go */
