@@ -123,6 +123,15 @@ static void release_and_exit(void)
     exit(7);
 }
 
+/* The context ends, and the next one may have its handle. */
+static void reopen_and_exit(void)
+{
+    EXPECT(launch() == 0);
+    EXPECT(api.cuDevicePrimaryCtxRelease_v2(0) == 0);
+    driver_api_open_device(&api);
+    end_by_exit();
+}
+
 /* ---- handlers of its own ---- */
 
 static uint64_t memory;
@@ -454,6 +463,7 @@ int main(int argc, char **argv)
         {"abort", end_by_abort},
         {"release-wait", release_and_wait},
         {"release-exit", release_and_exit},
+        {"reopen-exit", reopen_and_exit},
         {"save-exit", handle_and_exit},
         {"save-raise", handle_and_raise},
         {"launching", wait_for_launches},

@@ -190,8 +190,8 @@ static void test_own_ends(void **state)
     }
 }
 
-/* Who lets go of a context that others hold has not ended its work. */
-static void test_contexts_that_live_on(void **state)
+/* Who lets go of a context that others hold has not ended its work; and one may come where another has ended. */
+static void test_contexts_that_are_let_go(void **state)
 {
     (void)state;
     struct task task = start_ready(true, "release-wait", DEEP);
@@ -199,6 +199,9 @@ static void test_contexts_that_live_on(void **state)
     expect_end_by(&task, SIGTERM);
     expect_neighbour();
     task = start_ready(true, "release-exit", DEEP);
+    expect_exit(&task);
+    expect_neighbour();
+    task = start_ready(true, "reopen-exit", DEEP);
     expect_exit(&task);
     expect_neighbour();
 }
@@ -209,7 +212,7 @@ static void test_ends_of_launches_that_are_charged(void **state)
     setenv("GPUMUX_GATE_US", "1000", 1);
     test_default_actions(state);
     test_own_ends(state);
-    test_contexts_that_live_on(state);
+    test_contexts_that_are_let_go(state);
     unsetenv("GPUMUX_GATE_US");
 }
 
@@ -381,7 +384,7 @@ int main(int argc, char **argv)
         TEST(test_default_actions),
         TEST(test_two_signals_at_once),
         TEST(test_own_ends),
-        TEST(test_contexts_that_live_on),
+        TEST(test_contexts_that_are_let_go),
         TEST(test_ends_of_launches_that_are_charged),
         TEST(test_without_the_shim_a_neighbour_is_lost),
         TEST(test_a_crash_stays_one),
