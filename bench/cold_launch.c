@@ -6,22 +6,22 @@
  * cold_launch service: launches once, and stays until its input ends.
  */
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "cold_code.h"
 
 enum {
     LAUNCHES = 4000,
     LAUNCHES_SLOW = LAUNCHES / 20, /* that were interrupted, and do not count */
     KERNELS = 20,
-    LINE_BYTES = 64,
     KIB = 1024,
     KIB_MAX = 1 << 20,
-    JUMP_BYTES = 5,
 };
 
 typedef int (*launch_fn)(const void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
@@ -35,32 +35,6 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Lines of code that jump from one to the next, in an order that nothing foresees. */
-static unsigned char *make_code(size_t lines)
-{
-    size_t bytes = lines * LINE_BYTES, *order = calloc(lines, sizeof(*order));
-    unsigned char *code =
-        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (!order || code == MAP_FAILED)
-        return NULL;
-    for (size_t i = 0; i < lines; i++)
-        order[i] = i;
-    for (size_t i = lines - 1; i > 1; i--) {
-        size_t other = 1 + (size_t)rand() % i, kept = order[i];
-        order[i] = order[other];
-        order[other] = kept;
-    }
-    for (size_t i = 0; i + 1 < lines; i++) {
-        unsigned char *from = code + order[i] * LINE_BYTES;
-        int32_t distance = (int32_t)(code + order[i + 1] * LINE_BYTES - (from + JUMP_BYTES));
-        from[0] = 0xe9; /* jmp */
-        memcpy(from + 1, &distance, sizeof(distance));
-    }
-    code[order[lines - 1] * LINE_BYTES] = 0xc3; /* ret */
-    free(order);
-    return mprotect(code, bytes, PROT_READ | PROT_EXEC) == 0 ? code : NULL;
-}
-
 static int compare(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -70,16 +44,13 @@ static int compare(const void *a, const void *b)
 static int measure(launch_fn launch, size_t kib)
 {
     static uint64_t times[LAUNCHES];
-    static const char functions[KERNELS][LINE_BYTES];
-    unsigned char *code = make_code(kib * KIB / LINE_BYTES);
-    volatile unsigned char *data = calloc(kib, KIB);
+    static const char functions[KERNELS][COLD_LINE_BYTES];
+    struct cold_code cold;
     uint64_t sum = 0;
-    if (!code || !data)
+    if (!cold_make(kib * KIB, &cold))
         return 1;
     for (size_t i = 0; i < LAUNCHES; i++) {
-        for (size_t at = 0; at < kib * KIB; at += LINE_BYTES)
-            data[at]++;
-        ((void (*)(void))(uintptr_t)code)();
+        cold_run(&cold);
         uint64_t start_ns = now_ns();
         if (launch(functions[i % KERNELS], 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) != 0)
             return 1;

@@ -1,7 +1,7 @@
-"""The price of single calls: native, under a quota, and with gate and window armed, alternating.
+"""The price of single calls: native, under a quota, alone under gpumux, and with gate and window armed, alternating.
 
-Three processes live at once and are asked in turns, some 10 ms each, all on the same cores: what a core of a shared
-machine is worth changes from second to second by more than what is measured here, and then it changes for all three.
+All processes live at once and are asked in turns, some 15 ms each, all on the same cores: what a core of a shared
+machine is worth changes from second to second by more than what is measured here, and then it changes for all of them.
 SETS times anew, so that nothing rests on one process's luck with its memory. A bar is on the median of a pair's ratio.
 """
 
@@ -13,9 +13,13 @@ import sys
 import lab
 
 SETS, ROUNDS, WARM = 5, 40, 3
-VARIANTS = ("native", "quota", "armed")
+VARIANTS = ("native", "quota", "alone", "armed")
 BARS = (("launch_ns", "quota", 1.03, "empty launch, task with a quota"),
         ("launch_ns", "armed", 1.08, "empty launch, gate and window armed"),
+        ("cold_launch_ns", "quota", None, "empty launch with cold caches, task with a quota"),
+        ("launch_ns", "alone", None, "empty launch, task on a device of its own"),
+        ("cold_launch_ns", "alone", None, "empty launch with cold caches, task on a device of its own"),
+        ("cold_launch_ns", "armed", None, "empty launch with cold caches, gate and window armed"),
         ("malloc_ns", "quota", 1.03, "cudaMalloc and cudaFree, task with a quota"),
         ("malloc_async_ns", "quota", 1.30, "cudaMallocAsync and cudaFreeAsync, task with a quota"))
 
@@ -24,13 +28,13 @@ class Program:
     """calls.cu in an environment."""
 
     def __init__(self, program, environment, log):
-        # Two cores for all three, as programs have them: the keeper, a thread of the shim, is not to be measured as a
+        # Two cores for all of them, as programs have them: the keeper, a thread of the shim, is not to be measured as a
         # load on the thread that launches.
         self.talker = None if lab.EMULATED else lab.Talker(lab.on_same_cores(2, [program]), environment, log)
 
     def measure(self):
         if not self.talker:  # where kernels do not run: the arithmetic of this file is what is tried
-            return {"launch_ns": 3500.0, "malloc_ns": 70000.0, "malloc_async_ns": 1000.0}
+            return {"launch_ns": 3500.0, "cold_launch_ns": 6000.0, "malloc_ns": 70000.0, "malloc_async_ns": 1000.0}
         return json.loads(self.talker.ask("", 60))
 
     def close(self):
@@ -38,18 +42,19 @@ class Program:
             self.talker.close()
 
 
-def report(part, runs, setting, is_bar):
+def report(part, runs, setting):
     for call, variant, limit, what in BARS:
         ratios = [run[variant][call] / run["native"][call] for run in runs]
         low, high = lab.median_interval(ratios)
         ratio = lab.median(ratios)
-        part.bar(f"{what}, {setting}", f"<= {limit}x native", f"{ratio:.3f}x ({low:.3f} to {high:.3f})",
-                 ratio <= limit if is_bar else None, ratio=ratio, interval95=[low, high], pairs=len(ratios),
-                 native_ns=lab.median([run["native"][call] for run in runs]))
+        part.bar(f"{what}, {setting}", f"<= {limit}x native" if limit else "for information",
+                 f"{ratio:.3f}x ({low:.3f} to {high:.3f})", ratio <= limit if limit else None, ratio=ratio,
+                 interval95=[low, high], pairs=len(ratios), native_ns=lab.median([run["native"][call] for run in runs]))
 
 
 def measure_setting(part, program, setting, mps_variables):
     agents = {"quota": lab.Agent(f"{len(mps_variables)}q", quota_bytes=64 * lab.GIB),
+              "alone": lab.Agent(f"{len(mps_variables)}o", quota_bytes=64 * lab.GIB, window_us=20000),
               "armed": lab.Agent(f"{len(mps_variables)}a", quota_bytes=64 * lab.GIB, window_us=250,
                                  gate_us=20000)}
     # A service that is there and idle: the gate has something to look at.
@@ -64,7 +69,7 @@ def measure_setting(part, program, setting, mps_variables):
         programs = {variant: Program(program, lab.plain_environment(**mps_variables, **own[variant]),
                                      lab.WORK / f"{variant}.err") for variant in VARIANTS}
         for i in range(WARM + ROUNDS):
-            order = VARIANTS[i % 3:] + VARIANTS[:i % 3]
+            order = VARIANTS[i % len(VARIANTS):] + VARIANTS[:i % len(VARIANTS)]
             run = {variant: programs[variant].measure() for variant in order}
             if i >= WARM:
                 runs.append(run)
@@ -74,7 +79,7 @@ def measure_setting(part, program, setting, mps_variables):
         part.point(setting=setting, set=number, **{
             variant: {call: lab.median([run[variant][call] for run in of_set]) for call in of_set[0][variant]}
             for variant in VARIANTS})
-        report(part, runs, setting, True)
+        report(part, runs, setting)
     for variant, agent in agents.items():
         tasks = [p for p in agent.counters() if p["mark"] == "task"]
         if tasks:
