@@ -297,10 +297,11 @@ int cluster_preview(struct error *e, struct cluster *c, const struct cluster_sub
 struct cluster_candidate {
     char node[NODE_NAME_MAX], device[DEVICE_UUID_MAX], model[DEVICE_MODEL_MAX]; /* of one of them */
     size_t devices, neighbours;
-    bool chosen, here; /* here: it is on one of them */
-    bool judged;       /* what follows is known */
-    double speed, pd;  /* its own there, by the forecast */
-    double gain;       /* its own speed, less what the neighbours lose */
+    bool chosen,
+        here;    /* here: it is on this one, which has a line of its own if another is chosen */
+    bool judged; /* what follows is known */
+    double speed, pd; /* its own there, by the forecast */
+    double gain;      /* its own speed, less what the neighbours lose */
     /* Of the service that is nearest to its SLO, or misses it: */
     double slo_ms;                  /* 0: there is none */
     double p99_ms;                  /* with it there; 0: not known */

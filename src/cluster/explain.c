@@ -44,17 +44,25 @@ static struct cluster_candidate *add(struct explaining *x, size_t device)
     return to;
 }
 
-/* The one of a class to show: the chosen, else where it is, else any. */
-static size_t shown_device(const struct explaining *x, const struct fleet_class *c)
+/* Devices of a class to show. */
+struct shown {
+    size_t device; /* the chosen, else where it is, else any */
+    size_t own;    /* where it is, if that is another; FLEET_NONE: it is not */
+};
+
+static struct shown shown_of(const struct explaining *x, const struct fleet_class *c)
 {
-    size_t shown = c->first;
+    size_t chosen = FLEET_NONE, own = FLEET_NONE;
     for (size_t d = c->first; d != FLEET_NONE; d = x->snapshot.fleet->devices[d].next) {
-        if (is_chosen(x, d))
-            return d;
-        if (is_on(x->workload, x->snapshot.devices[d].uuid))
-            shown = d;
+        bool is_here = is_on(x->workload, x->snapshot.devices[d].uuid);
+        if (is_chosen(x, d) && (chosen == FLEET_NONE || is_here))
+            chosen = d;
+        if (is_here && (own == FLEET_NONE || is_chosen(x, d)))
+            own = d;
     }
-    return shown;
+    if (chosen == FLEET_NONE || chosen == own)
+        return (struct shown){.device = own != FLEET_NONE ? own : c->first, .own = FLEET_NONE};
+    return (struct shown){.device = chosen, .own = own};
 }
 
 static const char *chosen_device(const struct explaining *x)
@@ -95,7 +103,7 @@ static void add_doubt(struct cluster_candidate *to)
     (void)snprintf(to->reason + length, sizeof to->reason - length, "%s", doubt);
 }
 
-/* Whether candidate i lost to one of the same score. */
+/* Whether candidate i, which was not chosen, lost to one of the same score. */
 static bool is_as_good(const struct explaining *x, const struct policy_candidate *all, size_t count,
                        size_t i)
 {
@@ -106,8 +114,30 @@ static bool is_as_good(const struct explaining *x, const struct policy_candidate
     size_t chosen = devices[x->outcome.decision.devices[0]].class_index;
     for (size_t k = 0; k < count; k++)
         if (all[k].class_index == chosen)
-            return k != i && all[k].score == all[i].score;
+            return all[k].score == all[i].score;
     return false;
+}
+
+static void add_judged(struct explaining *x, const struct policy_candidate *judged, bool is_as_good,
+                       size_t device, size_t alike)
+{
+    if (x->ret->count == CLUSTER_CANDIDATES_MAX)
+        return;
+    struct cluster_candidate *to = add(x, device);
+    to->devices = alike;
+    to->judged = judged->misfit == POLICY_FITS;
+    to->pd = judged->pd;
+    to->speed = to->judged ? 1 / judged->pd : 0;
+    to->gain = judged->speed_after - judged->speed_before;
+    to->p99_ms = judged->p99_ms;
+    to->slo_ms = judged->slo_ms;
+    to->is_p99_guess = judged->is_p99_guess;
+    to->service = judged->service;
+    give_reason(x, judged, to);
+    if (is_as_good && !to->chosen)
+        (void)snprintf(to->reason, sizeof to->reason, "as good as %s, which was taken",
+                       chosen_device(x));
+    add_doubt(to);
 }
 
 static void explain_judged(struct explaining *x)
@@ -117,21 +147,12 @@ static void explain_judged(struct explaining *x)
                                      all, CLUSTER_CANDIDATES_MAX);
     for (size_t i = 0; i < count; i++) {
         const struct fleet_class *c = &x->snapshot.fleet->classes[all[i].class_index];
-        struct cluster_candidate *to = add(x, shown_device(x, c));
-        to->devices = c->device_count;
-        to->judged = all[i].misfit == POLICY_FITS;
-        to->pd = all[i].pd;
-        to->speed = to->judged ? 1 / all[i].pd : 0;
-        to->gain = all[i].speed_after - all[i].speed_before;
-        to->p99_ms = all[i].p99_ms;
-        to->slo_ms = all[i].slo_ms;
-        to->is_p99_guess = all[i].is_p99_guess;
-        to->service = all[i].service;
-        give_reason(x, &all[i], to);
-        if (is_as_good(x, all, count, i))
-            (void)snprintf(to->reason, sizeof to->reason, "as good as %s, which was taken",
-                           chosen_device(x));
-        add_doubt(to);
+        bool as_good = is_as_good(x, all, count, i);
+        struct shown shown = shown_of(x, c);
+        bool has_own = shown.own != FLEET_NONE;
+        add_judged(x, &all[i], as_good, shown.device, c->device_count - has_own);
+        if (has_own)
+            add_judged(x, &all[i], as_good, shown.own, 1);
     }
 }
 

@@ -345,6 +345,44 @@ static void test_what_was_measured_is_explained(void **state)
     fixture_close(&f);
 }
 
+static bool is_on_node(struct fixture *f, uint64_t id, const char *node)
+{
+    const struct attempt *a = workload_status_attempt(cluster_live_status(f->cluster, id));
+    return a && strcmp(a->node, node) == 0;
+}
+
+/* Where it runs is said also if another device, which is alike, would be taken now. */
+static void test_where_it_runs_is_said(void **state)
+{
+    struct fixture f;
+    double pd = 1.25;
+    const struct forecast known = {
+        .context = &pd, .profile = profile, .together = together_as_known};
+    struct cluster_explanation *x = malloc(sizeof *x);
+    (void)state;
+    assert_non_null(x);
+    open_with(&f, "gpumux");
+    cluster_free(f.cluster);
+    f.config.forecast = &known;
+    assert_int_equal(cluster_new(&f.config, &f.cluster), 0);
+    cluster_load_done(f.cluster, 0, f.now);
+    (void)hello(&f, "a");
+    (void)submit_known(&f, 0, 10 * MINUTE_MS, false);
+    uint64_t id = submit_known(&f, 0, MINUTE_MS, false);
+    assert_true(is_on_node(&f, id, "a"));
+    (void)hello(&f, "b"); /* whose neighbour ends sooner */
+    assert_true(is_on_node(&f, submit_known(&f, 0, MINUTE_MS / 10, false), "b"));
+    assert_int_equal(cluster_explain(f.cluster, id, x), 0);
+    assert_int_equal(x->count, 2);
+    assert_true(x->candidates[0].chosen && !x->candidates[0].here);
+    assert_string_equal(x->candidates[1].node, "a");
+    assert_true(x->candidates[1].here && !x->candidates[1].chosen);
+    assert_true(x->candidates[0].devices == 1 && x->candidates[1].devices == 1);
+    assert_non_null(strstr(x->candidates[1].reason, "as good as"));
+    free(x);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_what_is_learnt_counts),
         cmocka_unit_test(test_a_bad_placement_is_undone),
         cmocka_unit_test(test_what_was_measured_is_explained),
+        cmocka_unit_test(test_where_it_runs_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
