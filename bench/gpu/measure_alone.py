@@ -1,7 +1,8 @@
 """What a service alone pays for its surroundings: natively and with the shim, without MPS and with it.
 
-Services of the same kind and the same kernels, of which one answers requests and the others rest, in turns. A frontier compares a service
-beside a task with one that is alone in the same surroundings; this says what the surroundings are worth.
+Services of the same kind and the same kernels, of which one answers requests and the others rest, in turns. A frontier
+compares a service beside a task with one that is alone in the same surroundings; this says what the surroundings are
+worth.
 """
 
 import json

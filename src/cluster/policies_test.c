@@ -27,17 +27,22 @@ static void together(void *context, const struct forecast_set *set,
 
 static const struct forecast forecast = {.profile = profile, .together = together};
 
-static void open_with(struct fixture *f, const char *policy)
+static void open_believing(struct fixture *f, const char *policy, const struct forecast *believed)
 {
     *f = (struct fixture){0};
     cluster_config_default(&f->config);
     f->config.policy = policy_find(policy);
-    f->config.forecast = &forecast;
+    f->config.forecast = believed;
     f->config.lease_ms = 24 * 60 * MINUTE_MS; /* nobody beats here */
     f->now = (struct clock_now){.wall_ms = 1700000000000, .boot_ms = 5000};
     cluster_actions_init(&f->actions);
     assert_int_equal(cluster_new(&f->config, &f->cluster), 0);
     cluster_load_done(f->cluster, 0, f->now);
+}
+
+static void open_with(struct fixture *f, const char *policy)
+{
+    open_believing(f, policy, &forecast);
 }
 
 static uint64_t submit_known(struct fixture *f, int priority, double alone_ms, bool checkpoints)
@@ -110,11 +115,7 @@ static void test_a_new_forecast_is_asked(void **state)
     bool used[TASK_KIND + 2] = {false};
     (void)state;
     assert_non_null(x);
-    open_with(&f, "gpumux");
-    cluster_free(f.cluster);
-    f.config.forecast = &known;
-    assert_int_equal(cluster_new(&f.config, &f.cluster), 0);
-    cluster_load_done(f.cluster, 0, f.now);
+    open_believing(&f, "gpumux", &known);
     (void)hello(&f, "a");
     uint64_t first = submit_known(&f, 0, 0, false), second = submit_known(&f, 0, 0, false);
     assert_int_equal(state_of(&f, first), WORKLOAD_PLACED);
@@ -361,11 +362,7 @@ static void test_where_it_runs_is_said(void **state)
     struct cluster_explanation *x = malloc(sizeof *x);
     (void)state;
     assert_non_null(x);
-    open_with(&f, "gpumux");
-    cluster_free(f.cluster);
-    f.config.forecast = &known;
-    assert_int_equal(cluster_new(&f.config, &f.cluster), 0);
-    cluster_load_done(f.cluster, 0, f.now);
+    open_believing(&f, "gpumux", &known);
     (void)hello(&f, "a");
     (void)submit_known(&f, 0, 10 * MINUTE_MS, false);
     uint64_t id = submit_known(&f, 0, MINUTE_MS, false);
