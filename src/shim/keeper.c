@@ -143,9 +143,11 @@ static void *keep(void *argument)
         client_poll(&p->client, 1);
         /* By the page: what launches keep of it is beside what they write. */
         uint64_t sequence = atomic_load_explicit(&p->client.limits->sequence, memory_order_relaxed);
-        if (sequence != limits_seen)
-            (void)process_guards_launches(p);
-        limits_seen = sequence;
+        if (sequence == limits_seen)
+            continue;
+        (void)process_guards_launches(p);
+        if (atomic_load_explicit(&p->launch->sequence, memory_order_relaxed) == sequence + 1)
+            limits_seen = sequence;
     }
     return NULL;
 }

@@ -35,10 +35,14 @@ static bool read_device(struct launch_device *device, const struct limits_device
     return window_us > 0 || gate_us > 0 || has_rate;
 }
 
-static void read_limits(struct process *p, uint64_t sequence)
+/* One thread at a time: what one read before it was interrupted is not put over what another has read since. */
+static void read_limits(struct process *p)
 {
     const struct limits_page *limits = p->client.limits;
     struct launch *launch = p->launch;
+    if (!lock_enter(&launch->reading))
+        return; /* a handler of a signal, in the middle of this */
+    uint64_t sequence = atomic_load_explicit(&limits->sequence, memory_order_acquire);
     bool is_service = atomic_load_explicit(&limits->kind, RELAXED) == LIMITS_SERVICE;
     bool is_armed = is_service || atomic_load_explicit(&limits->lease_deadline_ms, RELAXED) != 0;
     for (int i = 0; i < PAGE_DEVICES_MAX; i++)
@@ -48,13 +52,14 @@ static void read_limits(struct process *p, uint64_t sequence)
     atomic_store_explicit(&launch->looked_ticks, 0, RELAXED);
     atomic_store_explicit(&launch->is_armed, is_armed, RELAXED);
     atomic_store_explicit(&launch->sequence, sequence + 1, memory_order_release);
+    lock_release(&launch->reading);
 }
 
 bool launch_is_armed_slowly(struct process *p)
 {
-    uint64_t sequence = atomic_load_explicit(&p->client.limits->sequence, memory_order_acquire);
+    uint64_t sequence = atomic_load_explicit(&p->client.limits->sequence, RELAXED);
     if (sequence + 1 != atomic_load_explicit(&p->launch->sequence, RELAXED))
-        read_limits(p, sequence);
+        read_limits(p);
     return atomic_load_explicit(&p->launch->is_armed, RELAXED);
 }
 
@@ -604,6 +609,7 @@ uint64_t launch_outstanding_ns(struct process *p)
 
 void launch_reset(struct launch *launch)
 {
+    lock_init(&launch->reading);
     atomic_store(&launch->sequence, 0);
     atomic_store(&launch->is_armed, 0);
     atomic_store(&launch->has_raised, 0);

@@ -21,6 +21,7 @@
 #include "shim/cost.h"
 #include "shim/gate.h"
 #include "shim/keeper.h"
+#include "shim/lock.h"
 #include "shim/marks.h"
 #include "shim/rate.h"
 #include "shim/streams.h"
@@ -62,6 +63,7 @@ struct launch {
     struct cost_pace pace;
     _Atomic uint64_t tick_ns;    /* when to look at slow things again */
     _Atomic uint32_t has_raised; /* SIGTERM, after the lease's end */
+    struct lock reading;         /* of the limits */
     struct launch_device devices[PAGE_DEVICES_MAX];
     struct streams streams;
     struct marks marks;
