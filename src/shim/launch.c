@@ -121,7 +121,7 @@ RARELY static void read_clock(struct process *p, uint64_t ticks)
 
 /* To ask for the time is a good part of what a launch costs here. The processor's counter is next to free, and one that is
  * behind, on another core or after a move to another machine, makes for a look too many. */
-static inline void look_at_clock(struct process *p)
+static INLINE void look_at_clock(struct process *p)
 {
     uint64_t ticks = clock_ticks();
     uint64_t looked_ticks = atomic_load_explicit(&p->launch->looked_ticks, RELAXED);
@@ -295,6 +295,7 @@ RARELY static void hold_for_gate(struct hold *hold, uint64_t gate_ns)
         return;
     process_count(p, STATUS_holds_gate, 1);
     process_count(p, STATUS_held_gate_ns, held_ns);
+    look_at_clock(p);
 }
 
 /* Whether the streams of a device with a gate wait for services, and not this thread. */
@@ -323,7 +324,7 @@ static inline bool surely_has_room(const struct launch_device *device,
            window_surely_fits(&device->window, ticket->window_ns, ticket->charge_ns);
 }
 
-/* Until there is room for it by rate and window; returns how long that took. */
+/* Until there is room for it by rate and window; returns how long that took. The lease may have ended meanwhile. */
 RARELY static uint64_t hold_for_room(struct process *p, const struct stream *stream,
                                      const struct launch_ticket *ticket)
 {
@@ -333,6 +334,7 @@ RARELY static uint64_t hold_for_room(struct process *p, const struct stream *str
         hold_for_rate(&hold, ticket->cost_ns, rate_permille);
     if (!surely_has_room(hold.device, ticket))
         hold_for_window(&hold, ticket->charge_ns, ticket->window_ns);
+    look_at_clock(p);
     return hold.held_ns;
 }
 

@@ -60,6 +60,28 @@ static void test_a_lease_that_ends_between_launches(void **state)
     finish(&registrar, "quit");
 }
 
+/* A launch that waits meanwhile for room in the window does not go to the driver afterwards. */
+static void test_a_lease_that_ends_while_a_launch_is_held(void **state)
+{
+    struct talker registrar, task;
+    (void)state;
+    start_registrar(&registrar, "--lease-ms", "600000", "--window-us", "1000");
+    start_launcher(&task, "task");
+    for (int i = 0; i < 3; i++) {
+        assert_true(ask(&task, "kernels 600000 1") >= 0);
+        assert_int_equal(ask(&task, "synchronize"), 0);
+    }
+    tell(&registrar, "lease-ms 300");
+    assert_int_equal(number_of(&registrar, "task", "state"), STATUS_RUNNING);
+    tell(&task, "kernels 600000 2");
+    PARTY_WAIT(number_of(&registrar, "task", "state") == STATUS_FENCED);
+    tell(&registrar, "lease-ms 600000");
+    assert_true(hear(&task) >= 0);
+    assert_true(number_of(&registrar, "task", "held_window_ns") > 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 /* Launches now and then, until the new agent is found. */
 static void launch_until_rejoined(const struct talker *registrar, const struct talker *launcher,
                                   const char *mark)
@@ -113,6 +135,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(test_a_lease_fences_tasks_alone),
         TEST(test_a_lease_that_ends_between_launches),
+        TEST(test_a_lease_that_ends_while_a_launch_is_held),
         TEST(test_rare_launches_find_a_new_agent),
     };
     if (!launch_fixture_begin(argc, argv))
