@@ -28,7 +28,7 @@ CALL_SUCCEEDS(cuEventRecord)
 CALL_SUCCEEDS(cuEventQuery)
 CALL_SUCCEEDS(cuLaunchKernel)
 
-static char context, event;
+static _Alignas(16) char context, event; /* as what a driver allocates */
 
 CALL(cuDeviceGetCount, int *ret)
 {

@@ -37,11 +37,11 @@ static struct place find(struct process *p, CUstream handle, bool is_per_thread)
     return place;
 }
 
-static void count_down(struct streams *streams)
+static void count_down(struct launch *launch)
 {
-    uint32_t captures = atomic_load(&streams->captures);
+    uint32_t captures = atomic_load(&launch->captures);
     while (captures > 0 &&
-           !atomic_compare_exchange_weak(&streams->captures, &captures, captures - 1))
+           !atomic_compare_exchange_weak(&launch->captures, &captures, captures - 1))
         continue;
 }
 
@@ -52,7 +52,7 @@ static bool begin(struct process *p, const struct place *place)
         return streams_begin_capture(p, place->record);
     if (!process_is_ready(p))
         return false;
-    atomic_fetch_add(&p->launch->streams.captures, 1);
+    atomic_fetch_add(&p->launch->captures, 1);
     return true;
 }
 
@@ -61,7 +61,7 @@ static void take_back(struct process *p, const struct place *place)
     if (place->record)
         streams_end_capture(p, place->record);
     else
-        count_down(&p->launch->streams);
+        count_down(p->launch);
 }
 
 /* Before the end: there is a capture of which no record knows. The stream may have got one since it began. */
@@ -76,7 +76,7 @@ static void end(struct process *p, const struct place *place, bool is_alone, CUr
 {
     if (is_alone) {
         if (!streams_is_capturing(p, place->handle))
-            count_down(&p->launch->streams);
+            count_down(p->launch);
     } else if (place->record && r != CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD) {
         streams_end_capture(p, place->record);
     }

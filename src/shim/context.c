@@ -60,8 +60,17 @@ static bool begin_making(struct process *p, int device)
     return false;
 }
 
+/* With a second one it takes the driver to tell which default stream is meant. */
+static void count_made(struct process *p)
+{
+    if (atomic_fetch_add(&p->contexts.made, 1) > 0)
+        atomic_store(&p->launch->sole, 0);
+}
+
 static void end_making(struct process *p, int device, bool is_made)
 {
+    if (is_made)
+        count_made(p);
     quota_end_context(&p->client, device, is_made);
     lock_release(lock_of(p, device));
     if (is_made)
@@ -215,8 +224,11 @@ CUresult hook_cuGreenCtxCreate(CUgreenCtx *ret_context, CUdevResourceDesc resour
     if (process_is_refused(p))
         return CUDA_ERROR_SYSTEM_NOT_READY;
     int index = device_for(p, ret_context, device);
-    if (index == DEVICES_NO_CONTEXT || is_primary_there(p, device))
+    if (index == DEVICES_NO_CONTEXT || is_primary_there(p, device)) {
+        if (process_is_ready(p))
+            count_made(p);
         return p->calls.real.cuGreenCtxCreate(ret_context, resources, device, flags);
+    }
     if (!begin_making(p, index))
         return CUDA_ERROR_OUT_OF_MEMORY;
     uint64_t begun_ns = 0;
@@ -224,8 +236,10 @@ CUresult hook_cuGreenCtxCreate(CUgreenCtx *ret_context, CUdevResourceDesc resour
     do
         r = p->calls.real.cuGreenCtxCreate(ret_context, resources, device, flags);
     while (is_to_be_tried_again(r, &begun_ns));
-    if (r == CUDA_SUCCESS)
+    if (r == CUDA_SUCCESS) {
         note_primary(p, device, index);
+        count_made(p);
+    }
     end_making(p, index, r == CUDA_SUCCESS);
     return r;
 }

@@ -10,4 +10,5 @@
 struct contexts {
     struct lock locks[PAGE_DEVICES_MAX]; /* one is made at a time */
     _Atomic(CUcontext) primaries[PAGE_DEVICES_MAX];
+    _Atomic uint32_t made; /* in all, also those that have ended */
 };

@@ -9,8 +9,9 @@ enum {
     AVERAGE_PARTS = 4, /* a measurement's weight is one of them */
     OUTLIER_TIMES =
         4, /* what is longer counts for so many times the average: a neighbour may be in it */
-    DRY_PARTS = 8,      /* the host's part of an interval that still is a measurement */
-    PERIOD_SPREAD = 32, /* a period's length varies by so much: launches come in patterns */
+    DRY_PARTS = 8,    /* the host's part of an interval that still is a measurement */
+    SPREAD_PARTS = 2, /* of a period, by which its length varies: launches come in patterns */
+    LONGER_PARTS = 8, /* of a period, by which the next is longer if its measurement agrees */
 };
 
 /* A place of the set: a free one, else any. */
@@ -48,20 +49,39 @@ static uint32_t draw(struct cost_pace *pace)
     return random >> 16;
 }
 
-static bool is_settled(const struct cost_entry *entry, bool is_exact)
+static bool is_settled(const struct cost_entry *entry)
 {
-    return atomic_load_explicit(&entry->samples, memory_order_relaxed) >=
-           (is_exact ? COST_SAMPLES_SETTLED : COST_SAMPLES_NEW);
+    return atomic_load_explicit(&entry->samples, memory_order_relaxed) >= COST_SAMPLES_SETTLED;
+}
+
+static uint32_t inexact_period(const struct cost_pace *pace)
+{
+    return COST_PERIOD_MIN + atomic_load_explicit(&pace->period, memory_order_relaxed);
 }
 
 bool cost_is_due_slowly(struct cost_pace *pace, struct cost_entry *entry, bool is_exact)
 {
+    uint32_t period = is_exact ? COST_PERIOD : inexact_period(pace);
+    uint32_t spread = period / SPREAD_PARTS;
     if (cost_is_new(entry))
         atomic_fetch_add_explicit(&entry->tries, 1, memory_order_relaxed);
-    atomic_store_explicit(&pace->launches_left,
-                          COST_PERIOD - PERIOD_SPREAD / 2 + draw(pace) % PERIOD_SPREAD,
+    atomic_store_explicit(&pace->launches_left, period - spread / 2 + draw(pace) % spread,
                           memory_order_relaxed);
-    return !is_settled(entry, is_exact) || draw(pace) % COST_SETTLED_TURNS == 0;
+    return !is_exact || !is_settled(entry) || draw(pace) % COST_SETTLED_TURNS == 0;
+}
+
+/* Two thirds of what was known, or twice as much, is no agreement: such is the difference between a kernel that has the
+ * device to itself and one beside others. */
+static void set_pace(struct cost_pace *pace, uint64_t known_ns, uint64_t cost_ns, bool is_bound)
+{
+    bool is_shorter = cost_ns * 3 < known_ns * 2;
+    bool is_longer = !is_bound && cost_ns > known_ns * 2;
+    uint32_t period = inexact_period(pace);
+    period = is_shorter || is_longer ? period / 2 : period + period / LONGER_PARTS;
+    if (period > COST_PERIOD_MAX)
+        period = COST_PERIOD_MAX;
+    atomic_store_explicit(&pace->period, period > COST_PERIOD_MIN ? period - COST_PERIOD_MIN : 0,
+                          memory_order_relaxed);
 }
 
 /* ---- measuring ---- */
@@ -82,12 +102,16 @@ void cost_take(struct process *p, struct cost_entry *entry, uint64_t ns, uint64_
         process_count(p, STATUS_launches_coarse, 1);
     if (samples < UINT8_MAX)
         atomic_store_explicit(&entry->samples, (uint8_t)(samples + 1), memory_order_relaxed);
+    if (samples > 0)
+        set_pace(&p->launch->pace, old, cost, is_bound);
     if (is_bound) {
         if (cost < old)
             atomic_store_explicit(&entry->cost_ns, cost, memory_order_relaxed);
         return;
     }
-    if (samples > 0) {
+    /* The first launch of a kernel may also load it. */
+    bool is_first = samples == 0 || (samples == 1 && cost < old);
+    if (!is_first) {
         uint64_t most = (uint64_t)old * OUTLIER_TIMES;
         bool is_outlier = samples >= COST_SAMPLES_NEW && cost > most;
         if (is_outlier && cost >= COST_SURPRISE_NS) {
@@ -237,7 +261,7 @@ static struct cost_timings *take_place(struct process *p, CUcontext context)
 /* The lock is kept until cost_end(): one measurement is begun at a time, and who finds it taken does without. */
 struct cost_timing *cost_begin(struct process *p, const struct stream *stream, uint64_t key)
 {
-    if (stream->device < 0 || !stream->context || atomic_load(&p->launch->streams.captures) > 0)
+    if (stream->device < 0 || !stream->context || atomic_load(&p->launch->captures) > 0)
         return NULL;
     struct cost_timings *timings = take_place(p, stream->context);
     struct cost_timing *timing = NULL;

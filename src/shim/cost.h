@@ -5,7 +5,8 @@
  * (cost_is_new). It is new again when a measurement is long, and many times what was known: a kernel's time may be in its
  * parameters, which are not looked at. What cannot be measured is taken for known after COST_TRIES. One that was measured
  * often and never took many times longer or shorter is settled, and measured more rarely: a measurement costs as much
- * as a launch. Where little depends on it, it is settled as soon as it is known.
+ * as a few launches. Where little depends on it, what measurements find says how often the next is taken: rarely while
+ * they agree with what is known, and soon when they do not, be it that a program begins or that its neighbours have gone.
  *
  * A measurement counts in full if the stream had work until the launch was in it. If not, the host's own time is in
  * the interval: it is then an upper bound, and a measurement only where that time is a small part.
@@ -29,8 +30,10 @@ enum {
     COST_UNSEEN_NS = 100000,
     COST_COARSE_NS = 90000000,
     COST_WAYS = 4,
-    COST_SETS = 2048, /* a power of two */
-    COST_PERIOD = 64, /* launches between two measurements, about */
+    COST_SETS = 2048,     /* a power of two */
+    COST_PERIOD = 64,     /* launches between two measurements, about */
+    COST_PERIOD_MIN = 32, /* where little depends on it */
+    COST_PERIOD_MAX = 512,
     COST_SAMPLES_NEW = 4,
     COST_SAMPLES_SETTLED = 32,
     COST_SETTLED_TURNS = 4,     /* of a settled kernel's turns to be measured one is taken, about */
@@ -75,6 +78,7 @@ struct cost_timings {
 struct cost_pace {
     _Atomic uint32_t launches_left;
     _Atomic uint32_t random;
+    _Atomic uint32_t period; /* where little depends on it, beyond COST_PERIOD_MIN */
 };
 
 struct costs {

@@ -13,7 +13,8 @@
 
 /* ---- limits ---- */
 
-static bool read_device(struct launch_device *device, const struct limits_device *limits)
+static bool read_device(struct launch_device *device, const struct limits_device *limits,
+                        bool is_service)
 {
     uint32_t window_us = atomic_load_explicit(&limits->window_us, RELAXED);
     uint32_t gate_us = atomic_load_explicit(&limits->gate_us_max, RELAXED);
@@ -31,7 +32,10 @@ static bool read_device(struct launch_device *device, const struct limits_device
                           RELAXED);
     bool has_rate = rate > 0 && rate < 1000;
     bool has_small_window = window_us > 0 && window_us < LAUNCH_AHEAD_NS / CLOCK_US_NS;
-    atomic_store_explicit(&device->is_exact, has_rate || gate_us > 0 || has_small_window, RELAXED);
+    bool is_exact = has_rate || gate_us > 0 || has_small_window;
+    uint64_t quick_ns = window_us > 0 ? (uint64_t)window_us * CLOCK_US_NS : LAUNCH_NO_WINDOW_NS;
+    atomic_store_explicit(&device->is_exact, is_exact, RELAXED);
+    atomic_store_explicit(&device->quick_ns, is_exact || is_service ? 0 : quick_ns, RELAXED);
     return window_us > 0 || gate_us > 0 || has_rate;
 }
 
@@ -46,7 +50,7 @@ static void read_limits(struct process *p)
     bool is_service = atomic_load_explicit(&limits->kind, RELAXED) == LIMITS_SERVICE;
     bool is_armed = is_service || atomic_load_explicit(&limits->lease_deadline_ms, RELAXED) != 0;
     for (int i = 0; i < PAGE_DEVICES_MAX; i++)
-        is_armed |= read_device(&launch->devices[i], &limits->devices[i]);
+        is_armed |= read_device(&launch->devices[i], &limits->devices[i], is_service);
     atomic_store_explicit(&launch->is_service, is_service, RELAXED);
     atomic_store_explicit(&launch->tick_ns, 0, RELAXED);
     atomic_store_explicit(&launch->looked_ticks, 0, RELAXED);
@@ -98,6 +102,7 @@ static void hold_for_lease(struct process *p, uint64_t deadline_ms)
 static void tick(struct process *p, uint64_t now_ns)
 {
     (void)client_check(&p->client);
+    atomic_store_explicit(&p->launch->sole, 0, RELAXED);
     uint64_t deadline_ms = atomic_load(&p->client.limits->lease_deadline_ms);
     uint64_t next_ns = LAUNCH_TICK_NS;
     if (deadline_ms != 0 && !atomic_load_explicit(&p->launch->is_service, RELAXED)) {
@@ -384,16 +389,40 @@ static void hold_unmarked(struct process *p, CUstream handle, uint64_t cost_ns)
 
 /* ---- around a launch ---- */
 
-static INLINE struct stream *find_stream(struct process *p, CUstream *handle, bool is_per_thread)
+/* A default stream is the current context's, and only the driver knows that; to ask it costs as much as the rest of a usual
+ * launch. Where there is one context there is nothing to ask. What was found holds until the next tick, for a context that
+ * was made behind the shim's back. */
+static void note_sole(struct process *p, uint64_t key, uint32_t slot)
+{
+    uint64_t known = 0;
+    if (!atomic_compare_exchange_strong(&p->launch->streams.sole_key, &known, key) && known != key)
+        atomic_fetch_add(&p->contexts.made, 2);
+    if (atomic_load(&p->contexts.made) > 1)
+        return;
+    atomic_store(&p->launch->sole, slot + 1);
+    if (atomic_load(&p->contexts.made) > 1)
+        atomic_store(&p->launch->sole, 0);
+}
+
+RARELY static struct stream *find_stream_slowly(struct process *p, CUstream *handle,
+                                                bool is_per_thread)
 {
     struct streams *streams = &p->launch->streams;
     uint64_t key = streams_key(p, handle, is_per_thread);
     uint32_t slot = atomic_load_explicit(&streams->cache[streams_place(key)], RELAXED);
-    if (__builtin_expect(key != 0 && atomic_load_explicit(&streams->slots[slot].key,
-                                                          memory_order_acquire) == key,
-                         1))
-        return &streams->slots[slot];
-    return streams_find_slowly(p, key, *handle);
+    struct stream *stream = &streams->slots[slot];
+    if (key == 0 || atomic_load_explicit(&stream->key, memory_order_acquire) != key)
+        stream = streams_find_slowly(p, key, *handle);
+    if (stream && streams_is_default(key))
+        note_sole(p, key, stream->slot);
+    return stream;
+}
+
+static INLINE struct stream *find_stream(struct process *p, CUstream *handle, bool is_per_thread)
+{
+    struct stream *stream = is_per_thread ? NULL : launch_known_stream(p->launch, *handle);
+    return __builtin_expect(stream != NULL, 1) ? stream
+                                               : find_stream_slowly(p, handle, is_per_thread);
 }
 
 /* Of a stream without a slot only a service's is of interest to others: it counts as busy. */
@@ -420,7 +449,7 @@ static bool is_usual(const struct launch *launch, const struct stream *stream,
     return stream && stream->device >= 0 && !ticket->is_graph &&
            !atomic_load_explicit(&entry->is_collective, RELAXED) &&
            !atomic_load_explicit(&launch->is_service, RELAXED) &&
-           atomic_load_explicit(&launch->streams.captures, RELAXED) == 0 &&
+           atomic_load_explicit(&launch->captures, RELAXED) == 0 &&
            atomic_load_explicit(&launch->devices[stream->device].rate_permille, RELAXED) == 0;
 }
 
@@ -450,7 +479,7 @@ RARELY static void begin_unusual(struct process *p, struct stream *stream, CUstr
                                  struct launch_ticket *ticket)
 {
     ticket->is_collective = atomic_load_explicit(&entry->is_collective, RELAXED);
-    if (atomic_load_explicit(&p->launch->streams.captures, RELAXED) > 0 &&
+    if (atomic_load_explicit(&p->launch->captures, RELAXED) > 0 &&
         streams_is_capturing(p, handle)) {
         if (ticket->is_collective)
             atomic_store(&p->launch->collectives.is_captured, 1);
@@ -535,7 +564,7 @@ void launch_copy(struct process *p, uint64_t bytes, CUstream handle, bool is_per
     }
     struct stream *stream = find_stream(p, &handle, is_per_thread);
     if (!stream || stream->device < 0 ||
-        (atomic_load(&p->launch->streams.captures) > 0 && streams_is_capturing(p, handle)))
+        (atomic_load(&p->launch->captures) > 0 && streams_is_capturing(p, handle)))
         return;
     struct launch_device *device = &p->launch->devices[stream->device];
     struct hold hold = hold_of(p, stream->device, false);
@@ -615,6 +644,8 @@ void launch_reset(struct launch *launch)
     atomic_store(&launch->sequence, 0);
     atomic_store(&launch->is_armed, 0);
     atomic_store(&launch->has_raised, 0);
+    atomic_store(&launch->captures, 0);
+    atomic_store(&launch->sole, 0);
     for (int i = 0; i < PAGE_DEVICES_MAX; i++)
         launch->devices[i] = (struct launch_device){0};
     streams_reset(&launch->streams);

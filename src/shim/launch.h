@@ -39,6 +39,7 @@ enum {
     LAUNCH_CLOCK_TICKS = 1 << 22,    /* between two looks at the clock: 1 to 4 ms */
     LAUNCH_COPY_BYTES_MIN = 1 << 20, /* a copy of so much is held at the gate */
 };
+#define LAUNCH_NO_WINDOW_NS (UINT64_MAX / 4) /* more than is ever outstanding */
 
 /* What the limits ask for on one device, and what follows. */
 struct launch_device {
@@ -51,6 +52,8 @@ struct launch_device {
     _Atomic uint32_t is_exact;       /* not alone: it matters what launches cost */
     /* Each launch writes it: what the keeper reads all the time is not to be beside it. */
     _Alignas(64) struct window window;
+    _Atomic uint64_t
+        quick_ns; /* the window, where nothing else can hold a launch (quick.h); or 0 */
     struct rate rate;
 };
 
@@ -61,7 +64,9 @@ struct launch {
     _Atomic uint32_t is_service;
     _Atomic uint64_t looked_ticks; /* when the clock was read last */
     struct cost_pace pace;
-    _Atomic uint64_t tick_ns;    /* when to look at slow things again */
+    _Atomic uint32_t captures; /* open in this process */
+    _Atomic uint32_t sole;     /* slot of the only context's default stream, and 1; 0: not known */
+    _Atomic uint64_t tick_ns;  /* when to look at slow things again */
     _Atomic uint32_t has_raised; /* SIGTERM, after the lease's end */
     struct lock reading;         /* of the limits */
     struct launch_device devices[PAGE_DEVICES_MAX];
@@ -74,6 +79,26 @@ struct launch {
 };
 _Static_assert(offsetof(struct launch, devices) == 64,
                "what is before them is a line of the cache");
+
+/* The record of a stream, as far as it takes no driver to find it. NULL: maybe it does. Not for a call for which stream 0 is
+ * the thread's own. */
+static inline struct stream *launch_known_stream(struct launch *launch, CUstream handle)
+{
+    struct streams *streams = &launch->streams;
+    uint64_t key = (uint64_t)(uintptr_t)handle;
+    if (key > (uintptr_t)STREAM_PER_THREAD) {
+        uint32_t slot =
+            atomic_load_explicit(&streams->cache[streams_place(key)], memory_order_relaxed);
+        struct stream *stream = &streams->slots[slot];
+        return atomic_load_explicit(&stream->key, memory_order_acquire) == key ? stream : NULL;
+    }
+    uint32_t sole = atomic_load_explicit(&launch->sole, memory_order_relaxed);
+    if (sole == 0 || handle == STREAM_PER_THREAD)
+        return NULL;
+    struct stream *stream = &streams->slots[sole - 1];
+    return streams_is_default(atomic_load_explicit(&stream->key, memory_order_acquire)) ? stream
+                                                                                        : NULL;
+}
 
 /* One launch, from launch_begin() to launch_end(). */
 struct launch_ticket {

@@ -3,6 +3,7 @@
  * it costs by and its stream; the variants for per-thread default streams do the same with their function.
  */
 #include "shim/process.h"
+#include "shim/quick.h"
 
 #define KERNEL_PARAMETERS                                                                          \
     CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,      \
@@ -22,8 +23,8 @@
         .function = graph, .is_graph = true,                                                       \
     }
 
-/* Returns the result of `call`, a call of the driver's that launches `what` into `stream`. */
-#define LAUNCH(counter, what, stream, is_per_thread, call)                                         \
+/* Returns the result of `call`, a call of the driver's that launches `what` `into` a stream. */
+#define LAUNCH(counter, what, into, is_per_thread, call)                                           \
     struct process *p = process_enter();                                                           \
     if (!process_is_ready(p))                                                                      \
         return p->calls.real.call;                                                                 \
@@ -34,10 +35,17 @@
         return p->calls.real.call;                                                                 \
     }                                                                                              \
     struct launch_ticket ticket;                                                                   \
-    launch_begin(p, &what, stream, is_per_thread, &ticket);                                        \
+    uint64_t cost_ns;                                                                              \
+    struct stream *usual =                                                                         \
+        (is_per_thread) || (what).is_graph ? NULL : quick_begin(p, &what, into, &cost_ns);         \
+    if (__builtin_expect(!usual, 0))                                                               \
+        launch_begin(p, &what, into, is_per_thread, &ticket);                                      \
     exit_check(p, &p->exit);                                                                       \
     CUresult r = p->calls.real.call;                                                               \
-    launch_end(p, &ticket);                                                                        \
+    if (__builtin_expect(usual != NULL, 1))                                                        \
+        quick_end(p, usual, cost_ns);                                                              \
+    else                                                                                           \
+        launch_end(p, &ticket);                                                                    \
     return r
 
 CUresult hook_cuLaunchKernel(KERNEL_PARAMETERS, void **extra)

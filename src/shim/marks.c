@@ -123,7 +123,7 @@ static CUresult write_value(struct process *p, const struct stream *stream, uint
 
 bool marks_write(struct process *p, struct stream *stream)
 {
-    bool is_captured_beside = atomic_load(&p->launch->streams.captures) > 0;
+    bool is_captured_beside = atomic_load(&p->launch->captures) > 0;
     CUresult r = CUDA_SUCCESS;
     if (!lock_enter(&stream->lock))
         return false; /* the next one says as much */
@@ -156,7 +156,7 @@ bool marks_await_zero(struct process *p, const struct stream *stream, const _Ato
 {
     struct marks *marks = &p->launch->marks;
     size_t place = (size_t)((const char *)word - (const char *)completed_page(p));
-    int mode = atomic_load(&p->launch->streams.captures) > 0 ? relax(p) : -1;
+    int mode = atomic_load(&p->launch->captures) > 0 ? relax(p) : -1;
     CUresult r = CUDA_ERROR_STUB_LIBRARY;
     for (int i = 0; i < 2 && r != CUDA_SUCCESS && marks_are_by_device(p); i++) {
         r = p->calls.real.cuStreamWaitValue32_v2(
@@ -186,7 +186,7 @@ bool marks_write_if_possible(struct process *p, struct stream *stream)
     if (!is_reachable(p, stream))
         return false;
     bool is_captured =
-        atomic_load(&p->launch->streams.captures) > 0 && streams_is_capturing(p, stream->handle);
+        atomic_load(&p->launch->captures) > 0 && streams_is_capturing(p, stream->handle);
     return !is_captured && marks_write(p, stream);
 }
 

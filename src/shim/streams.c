@@ -211,20 +211,19 @@ bool streams_begin_capture(struct process *p, struct stream *stream)
 {
     if (atomic_exchange(&stream->is_capturing, 1))
         return false;
-    atomic_fetch_add(&p->launch->streams.captures, 1);
+    atomic_fetch_add(&p->launch->captures, 1);
     return true;
 }
 
 void streams_end_capture(struct process *p, struct stream *stream)
 {
     if (atomic_exchange(&stream->is_capturing, 0))
-        atomic_fetch_sub(&p->launch->streams.captures, 1);
+        atomic_fetch_sub(&p->launch->captures, 1);
 }
 
 void streams_reset(struct streams *streams)
 {
     lock_init(&streams->lock);
-    atomic_store(&streams->captures, 0);
     for (uint32_t i = 0; i < STREAMS_MAX; i++) {
         atomic_store(&streams->slots[i].key, 0);
         lock_init(&streams->slots[i].lock);

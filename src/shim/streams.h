@@ -48,7 +48,7 @@ _Static_assert(offsetof(struct stream, context) == 64, "what is before it is a l
 
 struct streams {
     struct lock lock;                     /* for a stream to come or go */
-    _Atomic uint32_t captures;            /* open in this process */
+    _Atomic uint64_t sole_key;            /* of launch.sole, when it was last known; 0: never */
     _Atomic uint8_t cache[STREAMS_CACHE]; /* where a key was last found: a slot */
     struct stream slots[STREAMS_MAX];
 };
@@ -85,6 +85,12 @@ static inline uint64_t streams_done(const struct stream *stream, uint64_t comple
 static inline bool streams_is_there(const struct stream *stream)
 {
     return atomic_load_explicit(&stream->key, memory_order_acquire) > STREAMS_ENDING;
+}
+
+/* By its key: of a context, and not of a thread. */
+static inline bool streams_is_default(uint64_t key)
+{
+    return (key & 3) == 1;
 }
 
 static inline uint32_t streams_place(uint64_t key)
