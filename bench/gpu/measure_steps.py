@@ -1,9 +1,11 @@
 """A training step alone: native, under gpumux with all that it does, and with gate and window armed, alternating.
 
 All processes of a generation are there from its beginning and take turns; those that wait use nothing of the device.
-A turn is short and each thread's core is the same in all of them (steps.py): what a core of a shared machine is worth
-differs by more than what is measured here, from core to core and from second to second. A generation's processes may be
-a little faster or slower than another's for reasons of their own, so there are several.
+Each thread's core is the same in all of them (steps.py): what a core of a shared machine is worth differs by more than what
+is measured here, from core to core and from second to second. So the turns of a model that waits for its host are short
+and many, and the two of a pair follow each other. A generation's processes may be a little faster or slower than
+another's for reasons of their own, so there are several. They begin at the same time and disturb each other; what
+is known of their kernels since then is found again before anything counts.
 """
 
 import json
@@ -12,9 +14,11 @@ import sys
 
 import lab
 
-GENERATIONS, ROUNDS, STEPS = 3, 30, 4
-MODELS = (("resnet50", 128), ("bert", 32))
+GENERATIONS, SETTLE_STEPS = 3, 40
+# Batch, rounds, steps of a turn.
+MODELS = {"resnet50": (128, 20, 4), "bert": (32, 160, 2)}
 VARIANTS = ("native", "gpumux", "armed")
+ARMED_EVERY = 8  # rounds
 LIMIT = 1.01
 
 
@@ -55,24 +59,43 @@ def report_counters(part, node, agent):
         part.point(counters_of="gpumux", counters=node.counters(workload["id"]))
 
 
+def measure_round(talkers, model, steps, variants, ratios, host_ratios):
+    """A turn of each; the answers by variant."""
+    answers = {v: json.loads(talkers[model, v].ask(f"steps {steps}", 60)) for v in variants}
+    for variant in set(variants) - {"native"}:
+        for key, collected in (("ms", ratios), ("host_ms", host_ratios)):
+            collected.setdefault((model, variant), []).append(answers[variant][key] / answers["native"][key])
+    return answers
+
+
+def measure_model(part, talkers, model, generation, ratios, host_ratios):
+    _, rounds, steps = MODELS[model]
+    taken = {variant: [] for variant in VARIANTS}
+    for i in range(rounds):
+        variants = ("native", "gpumux") if i % 2 == 0 else ("gpumux", "native")
+        if i % ARMED_EVERY == 0:
+            variants += ("armed",)
+        answers = measure_round(talkers, model, steps, variants, ratios, host_ratios)
+        for variant, answer in answers.items():
+            taken[variant].append(answer)
+    part.point(model=model, generation=generation, steps_of_a_turn=steps, **{
+        f"{variant}_{key}": [round(answer[key], 3) for answer in answers]
+        for variant, answers in taken.items() for key in ("ms", "host_ms")})
+    for variant in VARIANTS:
+        lab.say(f"{model}, {variant}: {lab.median([a['ms'] for a in taken[variant]]):.2f} ms")
+
+
 def measure_generation(part, node, agent, generation, ratios, host_ratios):
     talkers = {(model, variant): begin(node, agent, model, batch, variant)
-               for model, batch in MODELS for variant in VARIANTS}
+               for model, (batch, _, _) in MODELS.items() for variant in VARIANTS}
     for key, talker in talkers.items():
         if talker.read(120) != "ready":
             raise OSError(f"{key} does not start")
     lab.say(f"generation {generation}: {len(talkers)} processes are ready")
-    for model, _ in MODELS:
-        for i in range(ROUNDS):
-            times, host = {}, {}
-            for variant in VARIANTS[i % 3:] + VARIANTS[:i % 3]:
-                answer = json.loads(talkers[model, variant].ask(f"steps {STEPS}", 60))
-                times[variant], host[variant] = answer["ms"], answer["host_ms"]
-            part.point(model=model, generation=generation, round=i, step_ms=times, host_ms=host,
-                       **{v: round(times[v], 3) for v in VARIANTS})
-            for variant in VARIANTS[1:]:
-                ratios.setdefault((model, variant), []).append(times[variant] / times["native"])
-                host_ratios.setdefault((model, variant), []).append(host[variant] / host["native"])
+    for talker in talkers.values():
+        talker.ask(f"steps {SETTLE_STEPS}", 60)
+    for model in MODELS:
+        measure_model(part, talkers, model, generation, ratios, host_ratios)
         report(part, ratios, host_ratios)
     if generation == GENERATIONS - 1:
         report_counters(part, node, agent)
@@ -90,7 +113,7 @@ def main():
                         env=lab.plain_environment(**agent.variables("service")), stdout=subprocess.DEVNULL)
     ratios, host_ratios = {}, {}
     for generation in range(GENERATIONS):
-        if generation > 0 and lab.left_s() < 70:
+        if generation > 0 and lab.left_s() < 90:
             lab.say("no time is left for another generation")
             break
         measure_generation(part, node, agent, generation, ratios, host_ratios)

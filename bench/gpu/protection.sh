@@ -18,7 +18,7 @@ here=$(cd "$(dirname "$0")/../.." && pwd)
 parts() {
     cat <<'LIST'
 calls|40|300|price of single calls, native and shimmed alternating, without and with MPS|measure_calls.py
-steps|170|420|ResNet-50 and BERT training step alone, native and under gpumux alternating|measure_steps.py
+steps|210|420|ResNet-50 and BERT training step alone, native and under gpumux alternating|measure_steps.py
 endings-signals|200|460|gpumux-burn ended 200 times each by SIGTERM, SIGINT, SIGHUP, deep queue, neighbours under MPS|measure_endings.py burn SIGTERM SIGINT SIGHUP --name endings-signals
 endings-kills|230|460|the same by SIGKILL, cancel, the out-of-memory killer, its own exit|measure_endings.py burn SIGKILL cancel oom exit --name endings-kills
 endings-torch|150|460|PyTorch ended 5 times each in all seven ways|measure_endings.py torch SIGTERM SIGINT SIGHUP SIGKILL cancel oom exit --name endings-torch

@@ -1,6 +1,7 @@
 """A training task that makes as many steps as it is told to, and says how long they took.
 
-Reads `steps N` lines from standard input; answers each with one JSON object. `--fake` needs no PyTorch.
+Reads `steps N` lines from standard input; answers each with one JSON object. One step more comes before them and does not
+count: with it the device comes from another process's work to this one's. `--fake` needs no PyTorch.
 """
 
 import argparse
@@ -63,6 +64,8 @@ def main():
         if options.cores:
             pin([int(core) for core in options.cores.split(",")])
         steps = int(line.split()[1])
+        step()
+        synchronize()
         start, host = time.perf_counter(), time.process_time()
         for _ in range(steps):
             step()

@@ -224,6 +224,7 @@ void streams_end_capture(struct process *p, struct stream *stream)
 void streams_reset(struct streams *streams)
 {
     lock_init(&streams->lock);
+    atomic_store(&streams->sole_key, 0);
     for (uint32_t i = 0; i < STREAMS_MAX; i++) {
         atomic_store(&streams->slots[i].key, 0);
         lock_init(&streams->slots[i].lock);
