@@ -5,7 +5,7 @@ Each thread's core is the same in all of them (steps.py): what a core of a share
 is measured here, from core to core and from second to second. So the turns of a model that waits for its host are short
 and many, and the two of a pair follow each other. A generation's processes may be a little faster or slower than
 another's for reasons of their own, so there are several. They begin at the same time and disturb each other; what
-is known of their kernels since then is found again before anything counts.
+is known of their kernels since then is found again before anything counts. Python hashes alike in all of them.
 """
 
 import json
@@ -20,6 +20,7 @@ MODELS = {"resnet50": (128, 20, 4), "bert": (32, 160, 2)}
 VARIANTS = ("native", "gpumux", "armed")
 ARMED_EVERY = 8  # rounds
 LIMIT = 1.01
+ALIKE = {"PYTHONHASHSEED": "0"}  # of the environment
 
 
 def command_of(model, batch):
@@ -33,9 +34,9 @@ def begin(node, agent, model, batch, variant):
     log = str(lab.WORK / f"{model}-{variant}.log")
     if variant == "gpumux":
         return lab.Talker([lab.GPUMUX, "run", "--quota", "40g", "--directory", str(node.directory), "--", *command],
-                          node.environment, log)
+                          node.environment | ALIKE, log)
     limits = agent.variables("task") if variant == "armed" else {}
-    return lab.Talker(command, lab.plain_environment(**limits), log)
+    return lab.Talker(command, lab.plain_environment(**ALIKE, **limits), log)
 
 
 def report(part, ratios, host_ratios):
