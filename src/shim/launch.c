@@ -33,9 +33,8 @@ static bool read_device(struct launch_device *device, const struct limits_device
     bool has_rate = rate > 0 && rate < 1000;
     bool has_small_window = window_us > 0 && window_us < LAUNCH_AHEAD_NS / CLOCK_US_NS;
     bool is_exact = has_rate || gate_us > 0 || has_small_window;
-    uint64_t quick_ns = window_us > 0 ? (uint64_t)window_us * CLOCK_US_NS : LAUNCH_NO_WINDOW_NS;
     atomic_store_explicit(&device->is_exact, is_exact, RELAXED);
-    atomic_store_explicit(&device->quick_ns, is_exact || is_service ? 0 : quick_ns, RELAXED);
+    atomic_store_explicit(&device->is_prepaid, !is_exact && !is_service, RELAXED);
     return window_us > 0 || gate_us > 0 || has_rate;
 }
 
@@ -51,6 +50,9 @@ static void read_limits(struct process *p)
     bool is_armed = is_service || atomic_load_explicit(&limits->lease_deadline_ms, RELAXED) != 0;
     for (int i = 0; i < PAGE_DEVICES_MAX; i++)
         is_armed |= read_device(&launch->devices[i], &limits->devices[i], is_service);
+    /* What was paid in advance may pass where nothing may now. */
+    for (int i = 0; i < STREAMS_MAX; i++)
+        atomic_store_explicit(&launch->streams.slots[i].prepaid_ns, 0, RELAXED);
     atomic_store_explicit(&launch->is_service, is_service, RELAXED);
     atomic_store_explicit(&launch->tick_ns, 0, RELAXED);
     atomic_store_explicit(&launch->looked_ticks, 0, RELAXED);
@@ -453,6 +455,21 @@ static bool is_usual(const struct launch *launch, const struct stream *stream,
            atomic_load_explicit(&launch->devices[stream->device].rate_permille, RELAXED) == 0;
 }
 
+/* With this launch the stream pays for some to come, if there is room for them. */
+static INLINE void prepay(const struct launch_device *device, const struct stream *stream,
+                          struct launch_ticket *ticket)
+{
+    int32_t left_ns = atomic_load_explicit(&stream->prepaid_ns, RELAXED);
+    uint32_t more_ns = LAUNCH_PREPAID_NS - (left_ns > 0 ? (uint32_t)left_ns : 0);
+    if (!atomic_load_explicit(&device->is_prepaid, RELAXED) || left_ns > LAUNCH_PREPAID_NS / 2 ||
+        (ticket->window_ns > 0 &&
+         !window_surely_fits(&device->window, ticket->window_ns, ticket->charge_ns + more_ns)))
+        return;
+    ticket->prepaid_ns = more_ns;
+    ticket->cost_ns += more_ns;
+    ticket->charge_ns += more_ns;
+}
+
 /* Holds, charges and measures it. */
 static INLINE void begin(struct process *p, struct stream *stream, struct cost_entry *entry,
                          uint64_t key, bool is_usual, struct launch_ticket *ticket)
@@ -465,6 +482,8 @@ static INLINE void begin(struct process *p, struct stream *stream, struct cost_e
     ticket->charge_ns = ticket->cost_ns;
     if (is_task) {
         hold_launch(p, stream, entry, is_usual, ticket);
+        if (is_usual)
+            prepay(&p->launch->devices[stream->device], stream, ticket);
         window_charge(&p->launch->devices[stream->device].window, ticket->charge_ns);
     }
     atomic_fetch_add(&p->client.status->started[stream->slot], ticket->charge_ns);
@@ -541,6 +560,8 @@ void launch_end(struct process *p, struct launch_ticket *ticket)
     }
     process_count(p, ticket->is_graph ? STATUS_gpu_time_graph_ns : STATUS_gpu_time_kernel_ns,
                   ticket->cost_ns);
+    if (ticket->prepaid_ns > 0)
+        atomic_fetch_add(&stream->prepaid_ns, (int32_t)ticket->prepaid_ns);
     if (__builtin_expect(is_mark_due(p, stream, ticket, launched), 0))
         (void)marks_write(p, stream);
 }

@@ -36,10 +36,10 @@ enum {
     LAUNCH_COLLECTIVE_HOLD_NS = 2000000,    /* the longest hold while a collective is outstanding */
     LAUNCH_LEASE_GRACE_MS = 30000,          /* from a lease's end to SIGTERM */
     LAUNCH_TICK_NS = 100000000,
+    LAUNCH_PREPAID_NS = 2000000,     /* a stream has at most, for usual launches (quick.h) */
     LAUNCH_CLOCK_TICKS = 1 << 22,    /* between two looks at the clock: 1 to 4 ms */
     LAUNCH_COPY_BYTES_MIN = 1 << 20, /* a copy of so much is held at the gate */
 };
-#define LAUNCH_NO_WINDOW_NS (UINT64_MAX / 4) /* more than is ever outstanding */
 
 /* What the limits ask for on one device, and what follows. */
 struct launch_device {
@@ -50,10 +50,9 @@ struct launch_device {
     _Atomic uint32_t rate_permille;  /* 0: no limit */
     _Atomic uint32_t share_permille; /* of the SMs; its GPU time counts for so much */
     _Atomic uint32_t is_exact;       /* not alone: it matters what launches cost */
+    _Atomic uint32_t is_prepaid;     /* nothing but the window can hold a launch (quick.h) */
     /* Each launch writes it: what the keeper reads all the time is not to be beside it. */
     _Alignas(64) struct window window;
-    _Atomic uint64_t
-        quick_ns; /* the window, where nothing else can hold a launch (quick.h); or 0 */
     struct rate rate;
 };
 
@@ -104,9 +103,10 @@ static inline struct stream *launch_known_stream(struct launch *launch, CUstream
 struct launch_ticket {
     struct stream *stream; /* NULL: nothing is to be done at its end */
     struct cost_timing *timing;
-    uint64_t cost_ns;   /* as far as it is known */
-    uint64_t charge_ns; /* to the window: at least all of it while the cost is not known */
-    uint64_t window_ns; /* that holds threads; 0: none */
+    uint64_t cost_ns;    /* as far as it is known */
+    uint64_t charge_ns;  /* to the window: at least all of it while the cost is not known */
+    uint32_t prepaid_ns; /* in both, for launches to come */
+    uint64_t window_ns;  /* that holds threads; 0: none */
     bool is_graph, is_collective;
 };
 

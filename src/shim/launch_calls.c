@@ -34,18 +34,15 @@
         busy_note(p);                                                                              \
         return p->calls.real.call;                                                                 \
     }                                                                                              \
+    if (!(is_per_thread) && !(what).is_graph && __builtin_expect(quick_pay(p, &what, into), 1)) {  \
+        exit_check(p, &p->exit);                                                                   \
+        return p->calls.real.call;                                                                 \
+    }                                                                                              \
     struct launch_ticket ticket;                                                                   \
-    uint64_t launched;                                                                             \
-    struct stream *usual =                                                                         \
-        (is_per_thread) || (what).is_graph ? NULL : quick_begin(p, &what, into, &launched);        \
-    if (__builtin_expect(!usual, 0))                                                               \
-        launch_begin(p, &what, into, is_per_thread, &ticket);                                      \
+    launch_begin(p, &what, into, is_per_thread, &ticket);                                          \
     exit_check(p, &p->exit);                                                                       \
     CUresult r = p->calls.real.call;                                                               \
-    if (__builtin_expect(usual != NULL, 1))                                                        \
-        quick_end(p, usual, launched);                                                             \
-    else                                                                                           \
-        launch_end(p, &ticket);                                                                    \
+    launch_end(p, &ticket);                                                                        \
     return r
 
 CUresult hook_cuLaunchKernel(KERNEL_PARAMETERS, void **extra)

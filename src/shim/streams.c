@@ -77,6 +77,7 @@ static void fill(struct process *p, struct stream *stream, CUstream handle)
     atomic_store(&stream->unguarded_ns, 0);
     atomic_store(&stream->unmarked, 0);
     atomic_store(&stream->is_capturing, 0);
+    atomic_store(&stream->prepaid_ns, 0);
     atomic_fetch_or(&status->open_streams, UINT64_C(1) << slot);
     for (int i = 0; i < PAGE_DEVICES_MAX; i++) {
         if (i == stream->device)

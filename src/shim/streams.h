@@ -37,6 +37,7 @@ struct stream {
     _Atomic uint32_t is_capturing; /* begun on this stream, and not ended */
     CUstream handle;               /* as the driver's calls without a variant take it */
     struct lock lock;              /* marks go to the driver in order */
+    _Atomic int32_t prepaid_ns;    /* for launches to come (quick.h) */
 
     _Alignas(64) CUcontext context; /* NULL: not known */
     uint64_t ending_key;            /* the key that it had before, and may get back */

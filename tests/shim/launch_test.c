@@ -57,6 +57,58 @@ static void test_a_window_bounds_what_is_outstanding(void **state)
     finish(&registrar, "quit");
 }
 
+/* Until what kernels of 500 us cost is known, and more of them are paid for. */
+static void learn_short_cost(const struct talker *registrar, const struct talker *task)
+{
+    while (number_of(registrar, "task", "launches_timed") < 6) {
+        assert_true(ask(task, "kernels 500 3") >= 0);
+        assert_int_equal(ask(task, "synchronize"), 0);
+    }
+}
+
+/* Short kernels, too, which go by what was paid in advance. */
+static void test_a_window_bounds_short_kernels(void **state)
+{
+    enum { SHORT_US = 500, LAUNCHES = 400 };
+    struct talker registrar, task;
+    (void)state;
+    start_registrar(&registrar, "--window-us", "40000", "--gate-us", "0");
+    start_launcher(&task, "task");
+    learn_short_cost(&registrar, &task);
+    uint64_t time_ns = number_of(&registrar, "task", "gpu_time_kernel_ns");
+    assert_true(ask(&task, "kernels 500 400") >= LAUNCHES * SHORT_US - 2 * WINDOW_US);
+    assert_true(number_of(&registrar, "task", "outstanding_ns") <= (uint64_t)WINDOW_US * 1000);
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    time_ns = number_of(&registrar, "task", "gpu_time_kernel_ns") - time_ns;
+    assert_in_range(time_ns, LAUNCHES * SHORT_US * 500, LAUNCHES * SHORT_US * 2000);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* GPU time that is accounted for with some short kernels. */
+static uint64_t account_short(const struct talker *registrar, const struct talker *task)
+{
+    uint64_t before_ns = number_of(registrar, "task", "gpu_time_kernel_ns");
+    assert_true(ask(task, "kernels 500 4") >= 0);
+    return number_of(registrar, "task", "gpu_time_kernel_ns") - before_ns;
+}
+
+/* What was paid in advance is worth nothing where launches are to be accounted for one by one. */
+static void test_new_limits_void_what_was_paid(void **state)
+{
+    struct talker registrar, task;
+    (void)state;
+    start_registrar(&registrar, "--window-us", "40000", "--gate-us", "0");
+    start_launcher(&task, "task");
+    learn_short_cost(&registrar, &task);
+    assert_true(ask(&task, "kernels 500 1") >= 0);
+    tell(&registrar, "rate-permille 900");
+    uint64_t first_ns = account_short(&registrar, &task);
+    assert_true(first_ns * 4 >= account_short(&registrar, &task) * 3);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 /* A launch that is charged a whole window does not wait for what another thread has waited for, in a stream that nobody else
  * can mark. */
 static void test_what_was_waited_for_is_not_outstanding(void **state)
@@ -680,6 +732,8 @@ int main(int argc, char **argv)
     cmocka_unit_test_setup_teardown(function, set_up_sliced_devices, tear_down_devices)
     const struct CMUnitTest tests[] = {
         TEST(test_a_window_bounds_what_is_outstanding),
+        TEST(test_a_window_bounds_short_kernels),
+        TEST(test_new_limits_void_what_was_paid),
         TEST(test_what_was_waited_for_is_not_outstanding),
         TEST(test_graphs_are_charged_what_they_cost),
         TEST(test_an_unloaded_module_makes_no_kernel_new),
