@@ -79,8 +79,8 @@ def measure_model(part, talkers, model, generation, ratios, host_ratios):
         answers = measure_round(talkers, model, steps, variants, ratios, host_ratios)
         for variant, answer in answers.items():
             taken[variant].append(answer)
-    part.point(model=model, generation=generation, steps_of_a_turn=steps, **{
-        f"{variant}_{key}": [round(answer[key], 3) for answer in answers]
+    part.point(model=model, generation=generation, steps_of_a_turn=steps, turns={
+        f"{variant}_{key}": " ".join(f"{answer[key]:.3f}" for answer in answers)
         for variant, answers in taken.items() for key in ("ms", "host_ms")})
     for variant in VARIANTS:
         lab.say(f"{model}, {variant}: {lab.median([a['ms'] for a in taken[variant]]):.2f} ms")
