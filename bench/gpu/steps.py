@@ -6,6 +6,7 @@ count: with it the device comes from another process's work to this one's. `--fa
 
 import argparse
 import contextlib
+import ctypes
 import gc
 import json
 import os
@@ -43,6 +44,18 @@ def pin(cores):
             os.sched_setaffinity(thread, {cores[role]})
 
 
+def ticks():
+    """Launches, the shim's own ticks for them, of usual launches and of others; and the time, in ticks and in seconds. None: the
+    shim does not measure itself."""
+    library = ctypes.CDLL(None)
+    with contextlib.suppress(AttributeError, ValueError):
+        library.gpumux_ticks_now.restype = ctypes.c_uint64
+        usual, other, usual_ticks, other_ticks = (ctypes.c_uint64 * 4).in_dll(library, "gpumux_ticks")
+        return {"usual": usual, "other": other, "usual_ticks": usual_ticks, "other_ticks": other_ticks,
+                "now_ticks": library.gpumux_ticks_now(), "now_s": time.monotonic()}
+    return None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="resnet50")
@@ -71,7 +84,7 @@ def main():
             step()
         synchronize()
         print(json.dumps({"steps": steps, "ms": (time.perf_counter() - start) * 1000 / steps,
-                          "host_ms": (time.process_time() - host) * 1000 / steps}), flush=True)
+                          "host_ms": (time.process_time() - host) * 1000 / steps, "ticks": ticks()}), flush=True)
 
 
 if __name__ == "__main__":

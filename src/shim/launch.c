@@ -455,19 +455,31 @@ static bool is_usual(const struct launch *launch, const struct stream *stream,
            atomic_load_explicit(&launch->devices[stream->device].rate_permille, RELAXED) == 0;
 }
 
+RARELY static bool has_room(struct process *p, struct launch_device *device,
+                            const struct launch_ticket *ticket, uint64_t charge_ns)
+{
+    uint64_t slots = atomic_load_explicit(&device->slots, RELAXED);
+    return window_look(&device->window, p->client.status, &p->launch->streams, slots) + charge_ns <=
+           ticket->window_ns;
+}
+
 /* With this launch the stream pays for some to come, if there is room for them. */
-static INLINE void prepay(const struct launch_device *device, const struct stream *stream,
+static INLINE void prepay(struct process *p, const struct stream *stream,
                           struct launch_ticket *ticket)
 {
+    struct launch_device *device = &p->launch->devices[stream->device];
     int32_t left_ns = atomic_load_explicit(&stream->prepaid_ns, RELAXED);
+    if (!atomic_load_explicit(&device->is_prepaid, RELAXED) || left_ns > LAUNCH_PREPAID_NS / 2)
+        return;
     uint32_t more_ns = LAUNCH_PREPAID_NS - (left_ns > 0 ? (uint32_t)left_ns : 0);
-    if (!atomic_load_explicit(&device->is_prepaid, RELAXED) || left_ns > LAUNCH_PREPAID_NS / 2 ||
-        (ticket->window_ns > 0 &&
-         !window_surely_fits(&device->window, ticket->window_ns, ticket->charge_ns + more_ns)))
+    uint64_t charge_ns = ticket->charge_ns + more_ns;
+    if (ticket->window_ns > 0 &&
+        !window_surely_fits(&device->window, ticket->window_ns, charge_ns) &&
+        !has_room(p, device, ticket, charge_ns))
         return;
     ticket->prepaid_ns = more_ns;
     ticket->cost_ns += more_ns;
-    ticket->charge_ns += more_ns;
+    ticket->charge_ns = charge_ns;
 }
 
 /* Holds, charges and measures it. */
@@ -483,7 +495,7 @@ static INLINE void begin(struct process *p, struct stream *stream, struct cost_e
     if (is_task) {
         hold_launch(p, stream, entry, is_usual, ticket);
         if (is_usual)
-            prepay(&p->launch->devices[stream->device], stream, ticket);
+            prepay(p, stream, ticket);
         window_charge(&p->launch->devices[stream->device].window, ticket->charge_ns);
     }
     atomic_fetch_add(&p->client.status->started[stream->slot], ticket->charge_ns);

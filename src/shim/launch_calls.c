@@ -4,6 +4,7 @@
  */
 #include "shim/process.h"
 #include "shim/quick.h"
+#include "shim/ticks.h"
 
 #define KERNEL_PARAMETERS                                                                          \
     CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,      \
@@ -25,6 +26,7 @@
 
 /* Returns the result of `call`, a call of the driver's that launches `what` `into` a stream. */
 #define LAUNCH(counter, what, into, is_per_thread, call)                                           \
+    TICKS_BEGIN();                                                                                 \
     struct process *p = process_enter();                                                           \
     if (!process_is_ready(p))                                                                      \
         return p->calls.real.call;                                                                 \
@@ -36,13 +38,17 @@
     }                                                                                              \
     if (!(is_per_thread) && !(what).is_graph && __builtin_expect(quick_pay(p, &what, into), 1)) {  \
         exit_check(p, &p->exit);                                                                   \
+        TICKS_END(TICKS_USUAL, 1);                                                                 \
         return p->calls.real.call;                                                                 \
     }                                                                                              \
     struct launch_ticket ticket;                                                                   \
     launch_begin(p, &what, into, is_per_thread, &ticket);                                          \
     exit_check(p, &p->exit);                                                                       \
+    TICKS_END(TICKS_OTHER, 1);                                                                     \
     CUresult r = p->calls.real.call;                                                               \
+    TICKS_BEGIN_AGAIN();                                                                           \
     launch_end(p, &ticket);                                                                        \
+    TICKS_END(TICKS_OTHER, 0);                                                                     \
     return r
 
 CUresult hook_cuLaunchKernel(KERNEL_PARAMETERS, void **extra)

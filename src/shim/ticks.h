@@ -1,0 +1,29 @@
+/*
+ * How long launches are in the shim's hands: only in the library that bench/gpu/measure_steps.py loads, built with
+ * GPUMUX_TICKS. Elsewhere there is nothing.
+ */
+#pragma once
+
+#ifdef GPUMUX_TICKS
+#include "shim/clock.h"
+
+enum { TICKS_USUAL, TICKS_OTHER, TICKS_KINDS };
+
+struct ticks {
+    _Atomic uint64_t launches[TICKS_KINDS];
+    _Atomic uint64_t ticks[TICKS_KINDS]; /* of the processor's counter, without the driver's call */
+};
+extern struct ticks gpumux_ticks;
+/* What the counter says: for who must know how long one is. */
+uint64_t gpumux_ticks_now(void);
+
+#define TICKS_BEGIN()       uint64_t ticks_begun = clock_ticks()
+#define TICKS_BEGIN_AGAIN() ticks_begun = clock_ticks()
+#define TICKS_END(kind, n)                                                                         \
+    ((void)atomic_fetch_add(&gpumux_ticks.launches[kind], n),                                      \
+     (void)atomic_fetch_add(&gpumux_ticks.ticks[kind], clock_ticks() - ticks_begun))
+#else
+#define TICKS_BEGIN()       ((void)0)
+#define TICKS_BEGIN_AGAIN() ((void)0)
+#define TICKS_END(kind, n)  ((void)0)
+#endif
