@@ -38,6 +38,17 @@ static bool read_device(struct launch_device *device, const struct limits_device
     return window_us > 0 || gate_us > 0 || has_rate;
 }
 
+/* What was paid in advance could pass where nothing may now. */
+static void void_prepaid(struct process *p)
+{
+    for (int i = 0; i < STREAMS_MAX; i++) {
+        struct stream *stream = &p->launch->streams.slots[i];
+        process_count(p, STATUS_gpu_time_kernel_ns, streams_take_spent(stream));
+        atomic_store(&stream->prepaid_ns, 0);
+        atomic_store(&stream->uncounted_ns, 0);
+    }
+}
+
 /* One thread at a time: what one read before it was interrupted is not put over what another has read since. */
 static void read_limits(struct process *p)
 {
@@ -46,13 +57,15 @@ static void read_limits(struct process *p)
     if (!lock_enter(&launch->reading))
         return; /* a handler of a signal, in the middle of this */
     uint64_t sequence = atomic_load_explicit(&limits->sequence, memory_order_acquire);
+    if (sequence + 1 == atomic_load_explicit(&launch->sequence, RELAXED)) {
+        lock_release(&launch->reading);
+        return;
+    }
     bool is_service = atomic_load_explicit(&limits->kind, RELAXED) == LIMITS_SERVICE;
     bool is_armed = is_service || atomic_load_explicit(&limits->lease_deadline_ms, RELAXED) != 0;
     for (int i = 0; i < PAGE_DEVICES_MAX; i++)
         is_armed |= read_device(&launch->devices[i], &limits->devices[i], is_service);
-    /* What was paid in advance may pass where nothing may now. */
-    for (int i = 0; i < STREAMS_MAX; i++)
-        atomic_store_explicit(&launch->streams.slots[i].prepaid_ns, 0, RELAXED);
+    void_prepaid(p);
     atomic_store_explicit(&launch->is_service, is_service, RELAXED);
     atomic_store_explicit(&launch->tick_ns, 0, RELAXED);
     atomic_store_explicit(&launch->looked_ticks, 0, RELAXED);
@@ -302,7 +315,6 @@ RARELY static void hold_for_gate(struct hold *hold, uint64_t gate_ns)
         return;
     process_count(p, STATUS_holds_gate, 1);
     process_count(p, STATUS_held_gate_ns, held_ns);
-    look_at_clock(p);
 }
 
 /* Whether the streams of a device with a gate wait for services, and not this thread. */
@@ -369,6 +381,7 @@ static INLINE void hold_launch(struct process *p, struct stream *stream,
     struct hold hold = hold_of(p, stream->device, ticket->is_graph && ticket->is_collective);
     hold.held_ns = held_ns;
     hold_for_gate(&hold, gate_ns);
+    look_at_clock(p);
 }
 
 /* The same in a stream without a slot. Without marks there is no window, and nobody sees whether a collective is
@@ -387,6 +400,7 @@ static void hold_unmarked(struct process *p, CUstream handle, uint64_t cost_ns)
         hold_for_rate(&hold, cost_ns, rate_permille);
     if (gate_ns > 0 && atomic_load_explicit(&p->client.neighbours.present, RELAXED))
         hold_for_gate(&hold, gate_ns);
+    look_at_clock(p);
 }
 
 /* ---- around a launch ---- */
@@ -397,6 +411,8 @@ static void hold_unmarked(struct process *p, CUstream handle, uint64_t cost_ns)
 static void note_sole(struct process *p, uint64_t key, uint32_t slot)
 {
     uint64_t known = 0;
+    if (atomic_load(&p->contexts.made) > 1)
+        return;
     if (!atomic_compare_exchange_strong(&p->launch->streams.sole_key, &known, key) && known != key)
         atomic_fetch_add(&p->contexts.made, 2);
     if (atomic_load(&p->contexts.made) > 1)
@@ -463,23 +479,43 @@ RARELY static bool has_room(struct process *p, struct launch_device *device,
            ticket->window_ns;
 }
 
+/* A stream's part of what is paid in advance on its device. */
+static uint32_t prepaid_most_ns(const struct launch_device *device)
+{
+    uint32_t streams = 0;
+    for (uint64_t slots = atomic_load_explicit(&device->slots, RELAXED); slots; slots &= slots - 1)
+        streams++;
+    return LAUNCH_PREPAID_NS / (streams > 0 ? streams : 1);
+}
+
 /* With this launch the stream pays for some to come, if there is room for them. */
-static INLINE void prepay(struct process *p, const struct stream *stream,
-                          struct launch_ticket *ticket)
+RARELY static void prepay(struct process *p, struct stream *stream, struct launch_ticket *ticket)
 {
     struct launch_device *device = &p->launch->devices[stream->device];
-    int32_t left_ns = atomic_load_explicit(&stream->prepaid_ns, RELAXED);
-    if (!atomic_load_explicit(&device->is_prepaid, RELAXED) || left_ns > LAUNCH_PREPAID_NS / 2)
+    uint32_t left_ns = (uint32_t)atomic_load_explicit(&stream->prepaid_ns, RELAXED);
+    uint32_t most_ns = prepaid_most_ns(device);
+    if (left_ns > most_ns / 2)
         return;
-    uint32_t more_ns = LAUNCH_PREPAID_NS - (left_ns > 0 ? (uint32_t)left_ns : 0);
+    uint32_t more_ns = most_ns - left_ns;
     uint64_t charge_ns = ticket->charge_ns + more_ns;
     if (ticket->window_ns > 0 &&
         !window_surely_fits(&device->window, ticket->window_ns, charge_ns) &&
         !has_room(p, device, ticket, charge_ns))
         return;
     ticket->prepaid_ns = more_ns;
-    ticket->cost_ns += more_ns;
+    ticket->cost_ns += streams_take_spent(stream);
     ticket->charge_ns = charge_ns;
+}
+
+/* The limits may have come to forbid it meanwhile. */
+RARELY static void add_prepaid(struct process *p, struct stream *stream, uint32_t ns)
+{
+    atomic_fetch_add(&stream->uncounted_ns, (int32_t)ns);
+    atomic_fetch_add(&stream->prepaid_ns, (int32_t)ns);
+    if (atomic_load(&p->launch->devices[stream->device].is_prepaid))
+        return;
+    atomic_store(&stream->prepaid_ns, 0);
+    atomic_store(&stream->uncounted_ns, 0);
 }
 
 /* Holds, charges and measures it. */
@@ -494,7 +530,7 @@ static INLINE void begin(struct process *p, struct stream *stream, struct cost_e
     ticket->charge_ns = ticket->cost_ns;
     if (is_task) {
         hold_launch(p, stream, entry, is_usual, ticket);
-        if (is_usual)
+        if (ticket->may_prepay)
             prepay(p, stream, ticket);
         window_charge(&p->launch->devices[stream->device].window, ticket->charge_ns);
     }
@@ -535,6 +571,10 @@ void launch_begin(struct process *p, const struct cost_launch *launch, CUstream 
         return;
     }
     look_at_clock(p);
+    ret_ticket->may_prepay =
+        !is_per_thread &&
+        atomic_load_explicit(&p->launch->devices[stream->device].is_prepaid, RELAXED) &&
+        launch_known_stream(p->launch, handle) == stream;
     begin(p, stream, entry, key, true, ret_ticket);
 }
 
@@ -573,7 +613,7 @@ void launch_end(struct process *p, struct launch_ticket *ticket)
     process_count(p, ticket->is_graph ? STATUS_gpu_time_graph_ns : STATUS_gpu_time_kernel_ns,
                   ticket->cost_ns);
     if (ticket->prepaid_ns > 0)
-        atomic_fetch_add(&stream->prepaid_ns, (int32_t)ticket->prepaid_ns);
+        add_prepaid(p, stream, ticket->prepaid_ns);
     if (__builtin_expect(is_mark_due(p, stream, ticket, launched), 0))
         (void)marks_write(p, stream);
 }

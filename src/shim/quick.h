@@ -5,7 +5,7 @@
  * are as few as there can be, in the caller's own code. Whatever is any different is left to launch.c.
  *
  * A stream has some GPU time paid in advance (launch.c): charged, and counted as launched, with a launch that went the
- * long way. Usual launches live on it and account for nothing else. So up to LAUNCH_PREPAID_NS of a stream's kernels
+ * long way. Usual launches live on it and account for nothing else. So about LAUNCH_PREPAID_NS of a device's kernels
  * may run while the marks say that all is done, which is little of what is harmless.
  */
 #pragma once
@@ -31,11 +31,10 @@ quick_pay(struct process *p, const struct cost_launch *what, CUstream handle)
     OTHERWISE(atomic_load_explicit(&entry->is_collective, memory_order_relaxed));
     uint32_t cost_ns = atomic_load_explicit(&entry->cost_ns, memory_order_relaxed);
     OTHERWISE(cost_ns > LAUNCH_PREPAID_NS);
-    int32_t price = (int32_t)cost_ns;
-    if (__builtin_expect(atomic_fetch_sub(&stream->prepaid_ns, price) < price, 0)) {
-        atomic_fetch_add(&stream->prepaid_ns, price);
-        return false;
-    }
+    int32_t paid_ns = atomic_load_explicit(&stream->prepaid_ns, memory_order_relaxed);
+    int32_t left_ns = paid_ns - (int32_t)cost_ns;
+    OTHERWISE(left_ns < 0);
+    OTHERWISE(!atomic_compare_exchange_strong(&stream->prepaid_ns, &paid_ns, left_ns));
 #undef OTHERWISE
     atomic_store_explicit(&launch->pace.launches_left, left - 1, memory_order_relaxed);
     return true;

@@ -78,6 +78,7 @@ static void fill(struct process *p, struct stream *stream, CUstream handle)
     atomic_store(&stream->unmarked, 0);
     atomic_store(&stream->is_capturing, 0);
     atomic_store(&stream->prepaid_ns, 0);
+    atomic_store(&stream->uncounted_ns, 0);
     atomic_fetch_or(&status->open_streams, UINT64_C(1) << slot);
     for (int i = 0; i < PAGE_DEVICES_MAX; i++) {
         if (i == stream->device)
@@ -137,6 +138,7 @@ void streams_forget(struct process *p, CUstream handle)
         return;
     streams_end_capture(p, stream);
     (void)marks_write(p, stream);
+    process_count(p, STATUS_gpu_time_kernel_ns, streams_take_spent(stream));
     if (!lock_enter(&streams->lock))
         return; /* the handle may come again, as the same stream */
     atomic_store_explicit(&stream->key, 0, memory_order_release);
