@@ -63,8 +63,13 @@ static void read_limits(struct process *p)
     }
     bool is_service = atomic_load_explicit(&limits->kind, RELAXED) == LIMITS_SERVICE;
     bool is_armed = is_service || atomic_load_explicit(&limits->lease_deadline_ms, RELAXED) != 0;
-    for (int i = 0; i < PAGE_DEVICES_MAX; i++)
+    uint32_t is_prepaid = 0;
+    for (uint32_t i = 0; i < PAGE_DEVICES_MAX; i++) {
         is_armed |= read_device(&launch->devices[i], &limits->devices[i], is_service);
+        if (limits->device_count == 0 || i < limits->device_count)
+            is_prepaid |= atomic_load_explicit(&launch->devices[i].is_prepaid, RELAXED);
+    }
+    atomic_store_explicit(&launch->is_prepaid, is_prepaid, RELAXED);
     void_prepaid(p);
     atomic_store_explicit(&launch->is_service, is_service, RELAXED);
     atomic_store_explicit(&launch->tick_ns, 0, RELAXED);

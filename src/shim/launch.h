@@ -63,9 +63,10 @@ struct launch {
     _Atomic uint32_t is_service;
     _Atomic uint64_t looked_ticks; /* when the clock was read last */
     struct cost_pace pace;
-    _Atomic uint32_t captures; /* open in this process */
-    _Atomic uint32_t sole;     /* slot of the only context's default stream, and 1; 0: not known */
-    _Atomic uint64_t tick_ns;  /* when to look at slow things again */
+    _Atomic uint32_t is_prepaid; /* on some device (quick.h) */
+    _Atomic uint32_t captures;   /* open in this process */
+    _Atomic uint32_t sole;    /* slot of the only context's default stream, and 1; 0: not known */
+    _Atomic uint64_t tick_ns; /* when to look at slow things again */
     _Atomic uint32_t has_raised; /* SIGTERM, after the lease's end */
     struct lock reading;         /* of the limits */
     struct launch_device devices[PAGE_DEVICES_MAX];

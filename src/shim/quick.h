@@ -21,6 +21,7 @@ quick_pay(struct process *p, const struct cost_launch *what, CUstream handle)
     return false
     struct launch *launch = p->launch;
     uint32_t left = atomic_load_explicit(&launch->pace.launches_left, memory_order_relaxed);
+    OTHERWISE(atomic_load_explicit(&launch->is_prepaid, memory_order_relaxed) == 0);
     uint64_t looked = atomic_load_explicit(&launch->looked_ticks, memory_order_relaxed);
     OTHERWISE(left == 0 || clock_ticks() - looked >= LAUNCH_CLOCK_TICKS);
     OTHERWISE(atomic_load_explicit(&launch->captures, memory_order_relaxed) > 0);
