@@ -140,8 +140,10 @@ id=$(submit "$(json_with "{\"command\": [\"$burn\", \"--step-ms\", \"20\", \"--s
     devices 1 quota '"4g"' grace '"60s"')")
 wait_field "$id" state running
 verdict=$state/node/terms/$id.1.verdict
-work_is_ended() { grep -q "Cmd:terminate_client" "$state"/node/mps/*/control.log; }
-work_is_ended && fail "the work of another was ended"
+# On a busy machine the work of one before may have been ended, too.
+works_ended() { cat "$state"/node/mps/*/control.log | grep -c "Cmd:terminate_client" || true; }
+ended_before=$(works_ended)
+work_is_ended() { [ "$(works_ended)" -gt "$ended_before" ]; }
 for pid in $(our_processes); do
     ! grep -qsa "^$burn" "/proc/$pid/cmdline" || kill -STOP "$pid" # it will not end by itself
 done
