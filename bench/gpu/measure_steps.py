@@ -84,9 +84,9 @@ def measure_inside(part, agent):
         answer = json.loads(talker.ask(f"steps {INSIDE_STEPS}", 60))
         spent = {key: answer["ticks"][key] - before[key] for key in before}
         tick_ns = spent["now_s"] * 1e9 / spent["now_ticks"]
-        own_ms = (spent["usual_ticks"] + spent["other_ticks"]) * tick_ns / 1e6 / (INSIDE_STEPS + 1)
+        own_ms = (spent["quick_ticks"] + spent["other_ticks"]) * tick_ns / 1e6 / (INSIDE_STEPS + 1)
         part.point(model=model, inside=spent, step_ms=round(answer["ms"], 3),
-                   usual_ns=round(spent["usual_ticks"] * tick_ns / max(1, spent["usual"])),
+                   quick_ns=round(spent["quick_ticks"] * tick_ns / max(1, spent["quick"])),
                    other_ns=round(spent["other_ticks"] * tick_ns / max(1, spent["other"])))
         part.bar(f"{model} training step, alone, the shim's own part by its account", "for information",
                  f"{own_ms:.3f} ms of {answer['ms']:.2f} ms, {own_ms / answer['ms']:.2%}", None)

@@ -45,13 +45,13 @@ def pin(cores):
 
 
 def ticks():
-    """Launches, the shim's own ticks for them, of usual launches and of others; and the time, in ticks and in seconds. None: the
+    """Launches, the shim's own ticks for them, of quick launches and of others; and the time, in ticks and in seconds. None: the
     shim does not measure itself."""
     library = ctypes.CDLL(None)
     with contextlib.suppress(AttributeError, ValueError):
         library.gpumux_ticks_now.restype = ctypes.c_uint64
-        usual, other, usual_ticks, other_ticks = (ctypes.c_uint64 * 4).in_dll(library, "gpumux_ticks")
-        return {"usual": usual, "other": other, "usual_ticks": usual_ticks, "other_ticks": other_ticks,
+        quick, other, quick_ticks, other_ticks = (ctypes.c_uint64 * 4).in_dll(library, "gpumux_ticks")
+        return {"quick": quick, "other": other, "quick_ticks": quick_ticks, "other_ticks": other_ticks,
                 "now_ticks": library.gpumux_ticks_now(), "now_s": time.monotonic()}
     return None
 

@@ -36,7 +36,7 @@ enum {
     LAUNCH_COLLECTIVE_HOLD_NS = 2000000,    /* the longest hold while a collective is outstanding */
     LAUNCH_LEASE_GRACE_MS = 30000,          /* from a lease's end to SIGTERM */
     LAUNCH_TICK_NS = 100000000,
-    LAUNCH_PREPAID_NS = 2000000,     /* for usual launches (quick.h), by all streams of a device */
+    LAUNCH_PREPAID_NS = 2000000,     /* for quick launches (quick.h), by all streams of a device */
     LAUNCH_CLOCK_TICKS = 1 << 22,    /* between two looks at the clock: 1 to 4 ms */
     LAUNCH_COPY_BYTES_MIN = 1 << 20, /* a copy of so much is held at the gate */
 };
@@ -109,7 +109,7 @@ struct launch_ticket {
     uint32_t prepaid_ns; /* in charge_ns, for launches to come */
     uint64_t window_ns;  /* that holds threads; 0: none */
     bool is_graph, is_collective;
-    bool may_prepay; /* such as it may be usual ones */
+    bool may_prepay; /* launches like it can be quick ones */
 };
 
 /* Reads the limits if they have changed; whether launches need more than counting. */

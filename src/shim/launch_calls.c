@@ -38,7 +38,7 @@
     }                                                                                              \
     if (!(is_per_thread) && !(what).is_graph && __builtin_expect(quick_pay(p, &what, into), 1)) {  \
         exit_check(p, &p->exit);                                                                   \
-        TICKS_END(TICKS_USUAL, 1);                                                                 \
+        TICKS_END(TICKS_QUICK, 1);                                                                 \
         return p->calls.real.call;                                                                 \
     }                                                                                              \
     struct launch_ticket ticket;                                                                   \

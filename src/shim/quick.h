@@ -1,11 +1,11 @@
 /*
- * The usual launch: of a known, short kernel of a task, into a known stream of a device where the window alone could hold
+ * A quick launch: of a known, short kernel of a task, into a known stream of a device where the window alone could hold
  * it, and has room. Nearly all launches of a training that has its device to itself are such. What a launch needs is
  * in no cache after a program like Python has run, so its price is how many lines of code and data it touches: here they
  * are as few as there can be, in the caller's own code. Whatever is any different is left to launch.c.
  *
  * A stream has some GPU time paid in advance (launch.c): charged, and counted as launched, with a launch that went the
- * long way. Usual launches live on it and account for nothing else. So about LAUNCH_PREPAID_NS of a device's kernels
+ * long way. Quick launches live on it and account for nothing else. So about LAUNCH_PREPAID_NS of a device's kernels
  * may run while the marks say that all is done, which is little of what is harmless.
  */
 #pragma once

@@ -1,13 +1,13 @@
 /*
- * How long launches are in the shim's hands: only in the library that bench/gpu/measure_steps.py loads, built with
- * GPUMUX_TICKS. Elsewhere there is nothing.
+ * How long launches are in the shim's hands: only in a library of the bench and of a test, built with GPUMUX_TICKS.
+ * Elsewhere there is nothing.
  */
 #pragma once
 
 #ifdef GPUMUX_TICKS
 #include "shim/clock.h"
 
-enum { TICKS_USUAL, TICKS_OTHER, TICKS_KINDS };
+enum { TICKS_QUICK, TICKS_OTHER, TICKS_KINDS };
 
 struct ticks {
     _Atomic uint64_t launches[TICKS_KINDS];

@@ -23,13 +23,20 @@ enum {
 
 /* ---- the window ---- */
 
-/* Until what kernels of KERNEL_US cost is known. */
-static void learn_cost(const struct talker *registrar, const struct talker *task)
+/* Until what the kernels of these launches cost is known. */
+static void learn_cost_of(const char *launches, const struct talker *registrar,
+                          const struct talker *task)
 {
     while (number_of(registrar, "task", "launches_timed") < 6) {
-        assert_true(ask(task, "kernels 10000 2") >= 0);
+        assert_true(ask(task, launches) >= 0);
         assert_int_equal(ask(task, "synchronize"), 0);
     }
+}
+
+/* The same of kernels of KERNEL_US. */
+static void learn_cost(const struct talker *registrar, const struct talker *task)
+{
+    learn_cost_of("kernels 10000 2", registrar, task);
 }
 
 static void test_a_window_bounds_what_is_outstanding(void **state)
@@ -57,15 +64,6 @@ static void test_a_window_bounds_what_is_outstanding(void **state)
     finish(&registrar, "quit");
 }
 
-/* Until what kernels of 500 us cost is known, and more of them are paid for. */
-static void learn_short_cost(const struct talker *registrar, const struct talker *task)
-{
-    while (number_of(registrar, "task", "launches_timed") < 6) {
-        assert_true(ask(task, "kernels 500 3") >= 0);
-        assert_int_equal(ask(task, "synchronize"), 0);
-    }
-}
-
 /* Short kernels, too, which go by what was paid in advance. */
 static void test_a_window_bounds_short_kernels(void **state)
 {
@@ -74,7 +72,7 @@ static void test_a_window_bounds_short_kernels(void **state)
     (void)state;
     start_registrar(&registrar, "--window-us", "40000", "--gate-us", "0");
     start_launcher(&task, "task");
-    learn_short_cost(&registrar, &task);
+    learn_cost_of("kernels 500 3", &registrar, &task);
     uint64_t time_ns = number_of(&registrar, "task", "gpu_time_kernel_ns");
     assert_true(ask(&task, "kernels 500 400") >= LAUNCHES * SHORT_US - 2 * WINDOW_US);
     assert_true(number_of(&registrar, "task", "outstanding_ns") <= (uint64_t)WINDOW_US * 1000);
@@ -100,12 +98,12 @@ static void test_new_limits_void_what_was_paid(void **state)
     (void)state;
     start_registrar(&registrar, "--window-us", "40000", "--gate-us", "0");
     start_launcher(&task, "task");
-    learn_short_cost(&registrar, &task);
+    learn_cost_of("kernels 500 3", &registrar, &task);
     assert_true(ask(&task, "kernels 500 1") >= 0);
     tell(&registrar, "rate-permille 900");
     assert_int_equal(number_of(&registrar, "task", "ended"), 0);
-    assert_true(ask(&task, "kernels 500 1") >=
-                0); /* what was spent until then is counted with it */
+    /* What was spent until then is counted with it. */
+    assert_true(ask(&task, "kernels 500 1") >= 0);
     uint64_t first_ns = account_short(&registrar, &task);
     assert_true(first_ns * 4 >= account_short(&registrar, &task) * 3);
     assert_int_equal(finish(&task, "end"), 0);

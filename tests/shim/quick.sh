@@ -1,5 +1,5 @@
 #!/bin/bash
-# usual.sh REGISTRAR STILL_FOLDER: nearly all launches of a task that has its device to itself are usual ones (quick.h),
+# quick.sh REGISTRAR STILL_FOLDER: nearly all launches of a task that has its device to itself are quick ones (quick.h),
 # and none is where there is a gate, a small window or a rate, or for a service.
 set -eu
 registrar=$1 still=$2
@@ -11,7 +11,7 @@ mkfifo "$dir/held"
 exec 3<> "$dir/held"
 failures=0 checks=0
 
-# expect LEAST MOST MARK OPTION...: usual launches in a thousand, of a task or a service with such limits.
+# expect LEAST MOST MARK OPTION...: quick launches in a thousand, of a task or a service with such limits.
 expect() {
     local least=$1 most=$2 mark=$3 said
     shift 3
@@ -19,10 +19,10 @@ expect() {
     "$registrar" --socket "$dir/$checks" "$@" <&3 > "$dir/$checks.log" &
     until grep -q ready "$dir/$checks.log"; do sleep 0.02; done
     said=$(LD_LIBRARY_PATH=$still GPUMUX_REGISTER=$dir/$checks GPUMUX_MARK=$mark LD_PRELOAD=$shim timeout 60 \
-        /usr/bin/python3 "$here/usual.py")
+        /usr/bin/python3 "$here/quick.py")
     { [ "$said" -ge "$least" ] && [ "$said" -le "$most" ]; } && return
     failures=$((failures + 1))
-    echo "$mark, $*: $said in a thousand are usual; wanted: $least to $most"
+    echo "$mark, $*: $said in a thousand are quick; wanted: $least to $most"
 }
 expect 950 1000 task --window-us 20000
 expect 950 1000 task --lease-ms 600000
@@ -30,5 +30,5 @@ expect 0 0 task --window-us 20000 --gate-us 20000
 expect 0 0 task --window-us 1000
 expect 0 0 task --window-us 20000 --rate-permille 999
 expect 0 0 service
-echo "usual: $checks checks, $failures failures"
+echo "quick: $checks checks, $failures failures"
 [ $failures -eq 0 ]

@@ -1,5 +1,5 @@
-# usual.py: launches known, short kernels into the default stream, and prints what part of them was usual, in per
-# mille. For usual.sh, with the shim that measures itself.
+# quick.py: launches known, short kernels into the default stream, and prints what part of them was quick, in per
+# mille. For quick.sh, with the shim that measures itself.
 import ctypes
 import sys
 
@@ -17,14 +17,14 @@ def launch(times):
     for i in range(times):
         function = ctypes.c_void_p(4096 + 64 * (i % KERNELS))
         if driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, null, null, null) != 0:
-            sys.exit("usual.py: a launch failed")
+            sys.exit("quick.py: a launch failed")
 
 
 if driver.cuInit(0) != 0:
-    sys.exit("usual.py: no driver")
+    sys.exit("quick.py: no driver")
 launch(LEARNED)
 before = counts()
 launch(LAUNCHES)
-usual, other = (now - then for now, then in zip(counts(), before))
-assert usual + other == LAUNCHES, (usual, other)
-print(usual * 1000 // LAUNCHES)
+quick, other = (now - then for now, then in zip(counts(), before))
+assert quick + other == LAUNCHES, (quick, other)
+print(quick * 1000 // LAUNCHES)
