@@ -99,8 +99,11 @@ void share_choice_init(struct share_choice *c)
 
 bool share_choose(struct share_choice *c, int64_t wall_ms, const struct share_facts *facts)
 {
-    if (c->since_ms == 0 || wall_ms < c->since_ms) /* the first look, or the clock was set back */
+    bool is_first = c->since_ms == 0 || facts->elapsed_ms == 0;
+    if (is_first || wall_ms < c->since_ms) { /* or the clock was set back */
         c->since_ms = wall_ms;
+        c->busy_ms = c->known_ms = 0;
+    }
     if (facts->busy_fraction >= 0 && facts->elapsed_ms > 0) {
         c->known_ms += (double)facts->elapsed_ms;
         c->busy_ms += (double)facts->elapsed_ms * clip(facts->busy_fraction, 0, 1);

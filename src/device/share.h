@@ -64,7 +64,7 @@ struct share_choice {
 };
 struct share_facts {
     int64_t kept_ms;      /* a mode changes at most so often */
-    int64_t elapsed_ms;   /* that busy_fraction is of */
+    int64_t elapsed_ms;   /* that busy_fraction is of; 0: a first look, from which on it counts */
     double busy_fraction; /* of the service, 0…1; < 0: not known */
 };
 void share_choice_init(struct share_choice *c);

@@ -104,6 +104,26 @@ static void test_mode_by_busy_fraction(void **state)
     assert_int_equal(c.mode, SHARE_TIME); /* nothing is known of it any more */
 }
 
+/* For hours nobody looked: who comes then knows no better than who went. */
+static void test_a_mode_outlives_who_chose_it(void **state)
+{
+    const struct share_facts first = {.kept_ms = SHARE_MODE_KEPT_MS, .busy_fraction = 0};
+    struct share_choice c;
+    int64_t now_ms = START_MS;
+    (void)state;
+    share_choice_init(&c);
+    assert_int_equal(
+        choose_for(&c, &now_ms, 21 * MINUTE_MS, (struct share_facts){.busy_fraction = 0.6}), 1);
+    now_ms += DAY_MS;
+    assert_false(share_choose(&c, now_ms, &first));
+    assert_int_equal(
+        choose_for(&c, &now_ms, 9 * MINUTE_MS, (struct share_facts){.busy_fraction = -1}), 0);
+    assert_int_equal(c.mode, SHARE_SPACE);
+    assert_int_equal(
+        choose_for(&c, &now_ms, 2 * MINUTE_MS, (struct share_facts){.busy_fraction = -1}), 1);
+    assert_int_equal(c.mode, SHARE_TIME);
+}
+
 static void test_a_mode_is_kept(void **state)
 {
     struct share_choice c;
@@ -215,6 +235,7 @@ int main(void)
         cmocka_unit_test(test_a_share_is_clipped),
         cmocka_unit_test(test_a_share_in_whole_sms_is_never_less),
         cmocka_unit_test(test_mode_by_busy_fraction),
+        cmocka_unit_test(test_a_mode_outlives_who_chose_it),
         cmocka_unit_test(test_a_mode_is_kept),
         cmocka_unit_test(test_a_service_is_looked_at),
         cmocka_unit_test(test_what_was_spoilt_is_noticed),

@@ -106,7 +106,7 @@ now=$(share_now)
 
 echo "-- an agent that crashes leaves what it has learned to the next one"
 crash
-up
+up --set mode_kept=10m
 late=$(task --step-ms 5)
 wait_until "its limits are known" mode_is "$late" space
 now=$(limit "$late" share_percent)
