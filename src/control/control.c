@@ -608,6 +608,7 @@ int control_new(struct error *e, struct event_base *base, const struct control_o
     str_copy(c->directory, sizeof c->directory, options->directory);
     list_init(&c->links);
     list_init(&c->partings);
+    list_init(&c->broken_sessions);
     hash_map_init(&c->links_by_session);
     list_init(&c->watchers);
     list_init(&c->log_streams);

@@ -137,9 +137,10 @@ struct control {
     uint64_t token_last;
     struct event *token_due; /* when the next one expires */
     struct evconnlistener *node_listener;
-    struct event *listen_again; /* to nodes, after one could not be accepted */
-    struct list links;          /* struct node_link */
-    struct list partings;       /* struct parting, of link.c */
+    struct event *listen_again;  /* to nodes, after one could not be accepted */
+    struct list links;           /* struct node_link */
+    struct list partings;        /* struct parting, of link.c */
+    struct list broken_sessions; /* while stalled; of link.c */
     struct hash_map links_by_session;
     struct list watchers; /* struct watcher */
     struct list log_streams;

@@ -65,6 +65,14 @@ struct parting {
     struct event *limit;
 };
 
+/* A session whose connection ended while nothing can be stored: its node may take it up by a new one. */
+struct broken_session {
+    struct list link; /* control.broken_sessions; as many as there were links at most */
+    char node[NODE_NAME_MAX];
+    char instance[NODE_INSTANCE_MAX];
+    uint64_t session;
+};
+
 /* Leaves its stream, if there is still one, to the caller. */
 static struct bufferevent *link_release(struct node_link *link)
 {
@@ -95,6 +103,23 @@ static void tell_gone(struct control *c, const char *node, uint64_t session)
     (void)control_step(c, &event);
 }
 
+static void keep_session(const struct node_link *link)
+{
+    struct broken_session *broken = calloc(1, sizeof *broken);
+    if (!broken)
+        return; /* then its lease runs out */
+    str_copy(broken->node, sizeof broken->node, link->node);
+    str_copy(broken->instance, sizeof broken->instance, link->instance);
+    broken->session = link->session;
+    list_append(&link->control->broken_sessions, &broken->link);
+}
+
+static void broken_session_free(struct broken_session *broken)
+{
+    list_remove(&broken->link);
+    free(broken);
+}
+
 /* Ends a link and tells the cluster, if it was the one in use. */
 static struct bufferevent *link_end(struct node_link *link, const char *why)
 {
@@ -104,6 +129,8 @@ static struct bufferevent *link_end(struct node_link *link, const char *why)
     uint64_t session = link->session;
     log_write(c->log, session ? LOG_WARN : LOG_INFO, "node connection ended",
               "node=%s certificate=%s why=\"%s\"", node, link->certified, why);
+    if (session && c->stalled)
+        keep_session(link);
     struct bufferevent *stream = link_release(link);
     if (session)
         tell_gone(c, node, session);
@@ -200,6 +227,47 @@ static bool has_newer(const struct node_link *than, const struct node_info *info
     return false;
 }
 
+static bool is_of(const struct node_link *link, const char *node, const char *instance)
+{
+    return strcmp(link->node, node) == 0 && strcmp(link->instance, instance) == 0;
+}
+
+/* The session that a node had when storing failed, of a connection that has ended, or has and nobody noticed; 0: none. */
+static uint64_t session_of(const struct node_link *newer)
+{
+    struct control *c = newer->control;
+    uint64_t session = 0;
+    list_for_each (it, &c->links) {
+        const struct node_link *link = list_entry(it, struct node_link, link);
+        if (link->session && is_of(newer, link->node, link->instance))
+            session = link->session;
+    }
+    list_for_each_safe (it, &c->broken_sessions) {
+        struct broken_session *broken = list_entry(it, struct broken_session, link);
+        if (!is_of(newer, broken->node, broken->instance))
+            continue;
+        session = broken->session;
+        broken_session_free(broken);
+    }
+    return session;
+}
+
+/* While nothing can be stored no session is opened, but one that was open goes on by a new connection, and with it the node's
+ * lease (hold_lease). */
+static int take_up_session(struct node_link *link)
+{
+    struct control *c = link->control;
+    const struct deferred welcome = {.action = {.kind = CLUSTER_SEND_WELCOME,
+                                                .request = link->request,
+                                                .node = link->node,
+                                                .session = session_of(link)}};
+    if (!welcome.action.session)
+        return -ERR_UNAVAILABLE;
+    links_send(c, &welcome);
+    return hash_map_get(&c->links_by_session, welcome.action.session) == link ? 0
+                                                                              : -ERR_UNAVAILABLE;
+}
+
 static int on_hello(struct node_link *link, const struct nodemsg *msg)
 {
     struct control *c = link->control;
@@ -236,6 +304,8 @@ static int on_hello(struct node_link *link, const struct nodemsg *msg)
         str_copy(link->devices[i].uuid, DEVICE_UUID_MAX, msg->node->devices[i].uuid);
         forecast_device_make(&msg->node->devices[i], &link->devices[i].type);
     }
+    if (c->stalled)
+        return take_up_session(link);
     struct cluster_event event = {.kind = CLUSTER_NODE_HELLO,
                                   .request = link->request,
                                   .hello = {.info = msg->node,
@@ -525,6 +595,8 @@ void links_close_all(struct control *c)
         link_free(list_entry(c->links.next, struct node_link, link));
     while (!list_empty(&c->partings))
         parting_free(list_entry(c->partings.next, struct parting, link));
+    while (!list_empty(&c->broken_sessions))
+        broken_session_free(list_entry(c->broken_sessions.next, struct broken_session, link));
 }
 
 void links_end_strangers(struct control *c)

@@ -53,6 +53,10 @@ prlimit --pid "$daemon_pid" --fsize=4096:unlimited
 lease_ms() { od -A n -t u8 "$state/node/lease"; }
 lease_then=$(lease_ms)
 expect_status 503 POST /v1/workloads '{"command": ["true"], "directory": "/", "devices": 0}'
+# Who stands still for so long is taken for dead by the node, which says hello anew.
+kill -STOP "$daemon_pid"
+sleep 1.5
+kill -CONT "$daemon_pid"
 touch "$work/end"
 outlived() { [ "$(lease_ms)" -gt $((lease_then + 9000)) ] || ! kill -0 "$(cat "$work/held")"; }
 wait_until "the task has run for longer than the lease and the fence" outlived
