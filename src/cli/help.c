@@ -1,5 +1,6 @@
 #include "cli/help.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,14 +9,26 @@
 
 enum { WIDTH = 100, OPTION_COLUMN = 30, TEXT_MAX = 256 << 10 };
 
-const char *help_exits(void)
+#define EXITS_OF_ALL                                                                               \
+    "0  success\n"                                                                                 \
+    "1  it failed; the reason is on standard error\n"                                              \
+    "2  the command line is wrong\n"
+
+static bool asks_daemon(const struct command *command)
 {
-    return "0  success\n"
-           "1  it failed; the reason is on standard error\n"
-           "2  the command line is wrong\n"
-           "3  there is no such workload or node\n"
-           "4  not allowed\n"
-           "5  gpumux cannot be reached: start it with 'gpumux up'\n";
+    for (const struct option *o = command->options; o && o->name; o++)
+        if (strcmp(o->name, "socket") == 0)
+            return true;
+    return false;
+}
+
+const char *help_exits(const struct command *command)
+{
+    if (command && !asks_daemon(command))
+        return EXITS_OF_ALL;
+    return EXITS_OF_ALL "3  there is no such workload or node\n"
+                        "4  not allowed\n"
+                        "5  gpumux cannot be reached: start it with 'gpumux up'\n";
 }
 
 /* Appends words of text, broken at WIDTH; every line but the first is indented. */
@@ -77,7 +90,8 @@ void help_write_overview(struct str *out)
 
 void help_write_command(struct str *out, const struct command *command)
 {
-    str_printf(out, "Usage: gpumux %s%s%s%s\n\n", command->name,
+    str_printf(out, "%c%s.\n\nUsage: gpumux %s%s%s%s\n\n",
+               toupper((unsigned char)command->summary[0]), command->summary + 1, command->name,
                command->options && command->options->name ? " [OPTIONS]" : "",
                *command->operands ? " " : "", command->operands);
     append_wrapped(out, command->description, 0);
@@ -91,7 +105,7 @@ void help_write_command(struct str *out, const struct command *command)
             str_printf(out, "  %s\n      %s\n", x->command, x->what);
     }
     str_append(out, "\nExit codes:\n");
-    const char *lists[] = {command->exits ? command->exits : "", help_exits()};
+    const char *lists[] = {command->exits ? command->exits : "", help_exits(command)};
     for (size_t i = 0; i < 2; i++)
         for (const char *at = lists[i]; *at;) {
             size_t length = strcspn(at, "\n");

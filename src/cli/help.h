@@ -12,8 +12,9 @@ void help_write_man(struct str *out, const struct command *command);
 /* Completion for "bash", "zsh" or "fish"; false: another shell. */
 bool help_write_completion(struct str *out, const char *shell);
 
-/* The exit codes that all commands share, one a line: "0  success". */
-const char *help_exits(void);
+/* The exit codes that a command shares with others, one a line: "0  success"; fewer of one that asks
+ * no daemon. NULL: all of them. */
+const char *help_exits(const struct command *command);
 
 /* Say it on standard output, or that there is no such command; the answer is the exit code. */
 int help_print_command(const struct command *command);

@@ -42,7 +42,13 @@ for command in $commands; do
     help=$("$gpumux" "$command" --help)
     check "$command: 'help' and --help agree" test "$("$gpumux" help "$command")" = "$help"
     check "$command: a usage line" grep -q "^Usage: gpumux $command" <<< "$help"
+    summary=$("$gpumux" help | sed -n "s/^  $command  *//p")
+    check "$command: begins with its summary" test "$(head -n 1 <<< "$help")" = "${summary^}."
     check "$command: exit codes" grep -q '^Exit codes:' <<< "$help"
+    asks=no unreachable=no
+    grep -q '^ *--socket PATH' <<< "$help" && asks=yes
+    grep -q '^  5  gpumux cannot be reached' <<< "$help" && unreachable=yes
+    check "$command: exit code 5 is of those that ask gpumux" test $asks = $unreachable
     check "$command: no line over 100 columns" test -z "$(LC_ALL=C.UTF-8 grep -E '^.{101}' <<< "$help")"
     page=$pages/gpumux-$command.1
     check "$command: a man page" grep -q "gpumux $command" "$page"

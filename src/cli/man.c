@@ -122,7 +122,7 @@ static void write_command(struct str *out, const struct command *c)
     append_environment(out);
     str_append(out, ".SH EXIT STATUS\n");
     append_exits(out, c->exits);
-    append_exits(out, help_exits());
+    append_exits(out, help_exits(c));
     str_append(out, ".SH SEE ALSO\n.BR gpumux (1)\n");
 }
 
@@ -144,7 +144,7 @@ static void write_overview(struct str *out)
     }
     append_environment(out);
     str_append(out, ".SH EXIT STATUS\n");
-    append_exits(out, help_exits());
+    append_exits(out, help_exits(NULL));
 }
 
 void help_write_man(struct str *out, const struct command *command)
