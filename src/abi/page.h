@@ -86,6 +86,9 @@ enum limits_mode {
     LIMITS_SPACE = 2, /* the service has SMs of its own */
 };
 
+/* What a context is taken to cost where limits do not say. */
+#define LIMITS_CONTEXT_BYTES (UINT64_C(600) << 20)
+
 struct limits_device {
     uint8_t uuid[16];                 /* as cuDeviceGetUuid has it */
     _Atomic uint64_t quota_bytes;     /* that all its processes together may hold; 0: no limit */
@@ -99,7 +102,8 @@ struct limits_device {
                                        * its next request may be waiting */
     _Atomic uint32_t gate_place; /* enum limits_gate_place */
     uint8_t reserved[64];
-    /* What a context is taken to cost before it is made, until it is measured. 0: 600 MiB. */
+    /* What a context is taken to cost before it is made, until it is measured. 0:
+     * LIMITS_CONTEXT_BYTES. */
     _Atomic uint64_t context_bytes;
 };
 

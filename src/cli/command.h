@@ -18,6 +18,7 @@ enum command_exit {
     COMMAND_NOT_FOUND = 3,
     COMMAND_DENIED = 4,
     COMMAND_UNREACHABLE = 5,
+    COMMAND_NEVER = 6, /* submit --dry-run: it would never start here */
     COMMAND_TIMED_OUT = 124,
 };
 

@@ -189,6 +189,7 @@ static const struct command commands[] = {
             {"gpumux submit --quota 8g --share 50 -- python train.py", "half a device, 8 GiB"},
             {"gpumux submit sweep.yaml --dry-run", "where would it run now?"},
             {"gpumux submit --array 10 --after prepare -- sh step.sh", "ten, after 'prepare'"}),
+        .exits = "6    with --dry-run: one of them would never start here\n",
         .completes = "files",
         .operands_most = 1,
         .run = submit_command,
@@ -209,7 +210,9 @@ static const struct command commands[] = {
                              {"gpumux run -m 4g python train.py --epochs 3", "in 4 GiB"}),
         .exits = "N    the command's own exit code; 128+N if signal N ended it\n"
                  "127  the command could not be started\n"
-                 "130  it was cancelled before it ran\n",
+                 "130  it was cancelled before it ran\n"
+                 "1-5  of gpumux itself, as below: with --quiet only then a line 'gpumux: …' is on "
+                 "standard error\n",
         .stops_at_operand = true,
         .operands_least = 1,
         .operands_most = COMMAND_OPERANDS_ANY,

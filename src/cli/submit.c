@@ -4,8 +4,10 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "abi/page.h"
 #include "cli/draft.h"
 #include "cli/output.h"
+#include "cli/show.h"
 #include "wire/spec.h"
 
 enum { KEY_BYTES = 16 };
@@ -28,7 +30,38 @@ static void name_file(struct error *e, const char *file)
     else if ((e->code == ERR_INVALID || e->code == ERR_SYNTAX) && strcmp(file, "-") != 0 &&
              !str_starts_with(*e->field ? e->field : e->text, "--")) {
         struct error told = *e;
-        error_set_field(e, (enum error_code)told.code, told.field, "%.300s: %s", file, told.text);
+        error_set(e, (enum error_code)told.code, "%.300s: %s%s%s", file, told.field,
+                  *told.field ? ": " : "", told.text);
+    }
+}
+
+/* What is allowed and seldom meant; of many workloads with the same, once. */
+static void warn(const struct draft *draft)
+{
+    int share_told = 0;
+    uint64_t quota_told = 0;
+    for (size_t i = 0; i < draft->count; i++) {
+        const struct workload_needs *needs = &draft->specs[i].needs;
+        bool is_capped = needs->share_max_percent < 100;
+        int share = is_capped ? needs->share_max_percent : needs->share_min_percent;
+        uint64_t quota = needs->quota_bytes;
+        if (needs->devices > 0 && quota == 0 && share > 0 && share != share_told) {
+            fprintf(stderr,
+                    "gpumux: share %d without a quota: it gets a device of its own; give --quota "
+                    "to share one\n",
+                    share);
+            share_told = share;
+        }
+        if (quota > 0 && quota < LIMITS_CONTEXT_BYTES && quota != quota_told &&
+            draft->specs[i].protection == PROTECTION_ON) {
+            char text[2][SHOW_TEXT_MAX];
+            fprintf(stderr,
+                    "gpumux: quota %s: a CUDA context alone takes %s of a real device, so a "
+                    "program gets no memory there\n",
+                    show_bytes((double)quota, text[0]),
+                    show_bytes((double)LIMITS_CONTEXT_BYTES, text[1]));
+            quota_told = quota;
+        }
     }
 }
 
@@ -46,6 +79,8 @@ static int make_document(struct error *e, struct client *c, const char *file, bo
             draft.specs[i].wants_stdin = draft.specs[i].wants_stdin || wants_stdin;
         r = draft_write(e, &draft, document);
     }
+    if (r == 0 && !option_given(c->in, "quiet"))
+        warn(&draft);
     str_done(&text);
     if (r < 0 && file)
         name_file(e, file);
@@ -85,14 +120,16 @@ int submit_send(struct client *c, const struct submit_request *request, json_t *
 
 static int show_dry_run(const json_t *workloads)
 {
+    int status = COMMAND_OK;
     for (size_t i = 0; i < json_array_size(workloads); i++) {
         const json_t *w = json_array_get(workloads, i);
         const json_t *placement = json_object_get(w, "placement");
         const char *text = json_text(w, "text", "");
         if (!json_is_object(placement)) {
+            bool never = json_is_true(json_object_get(w, "never"));
             printf("%s would %s: %s\n", json_text(w, "name", "?"),
-                   json_is_true(json_object_get(w, "never")) ? "never start here" : "not start now",
-                   text);
+                   never ? "never start here" : "not start now", text);
+            status = never ? COMMAND_NEVER : status;
             continue;
         }
         printf("%s would run on %s", json_text(w, "name", "?"), json_text(placement, "node", "?"));
@@ -101,7 +138,7 @@ static int show_dry_run(const json_t *workloads)
             printf("%s%s", d ? " " : ", ", json_string_value(json_array_get(devices, d)));
         printf("%s%s\n", *text ? ": " : "", text);
     }
-    return COMMAND_OK;
+    return status;
 }
 
 static int show_table(const json_t *workloads)
@@ -142,8 +179,12 @@ static int show_answer(const struct invocation *in, const json_t *answer)
         return output_value(format, answer);
     if (option_given(in, "dry-run"))
         return show_dry_run(workloads);
-    if (!option_given(in, "quiet"))
+    if (!option_given(in, "quiet")) {
+        if (option_given(in, "key") && json_is_true(json_object_get(answer, "repeated")))
+            fprintf(stderr, "gpumux: --key %s was taken before: these are the ids of then\n",
+                    option_value(in, "key"));
         tell_never(workloads);
+    }
     if (option_given(in, "output") && !option_given(in, "quiet"))
         return show_table(workloads);
     for (size_t i = 0; i < json_array_size(workloads); i++)

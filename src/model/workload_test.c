@@ -311,6 +311,30 @@ static void no_new_one_is_larger_than_what_execve_takes(void **state)
     end(&f);
 }
 
+/* Without a device there is nothing to have a part of. One that is stored stays valid. */
+static void no_new_one_without_a_device_has_a_part_of_one(void **state)
+{
+    (void)state;
+    struct fixture f;
+    BEGIN(&f, "true");
+    f.spec.needs.devices = 0;
+    assert_int_equal(validate(&f), 0);
+    assert_int_equal(workload_spec_check_new(&f.e, &f.spec), 0);
+    f.spec.needs.quota_bytes = UINT64_C(8) << 30;
+    assert_int_equal(validate(&f), 0);
+    assert_int_equal(workload_spec_check_new(&f.e, &f.spec), -ERR_INVALID);
+    assert_string_equal(f.e.field, "devices");
+    assert_non_null(strstr(f.e.text, "0 with a quota"));
+    f.spec.needs.quota_bytes = 0;
+    f.spec.needs.share_max_percent = 50;
+    assert_int_equal(workload_spec_check_new(&f.e, &f.spec), -ERR_INVALID);
+    assert_non_null(strstr(f.e.text, "0 with a share"));
+    f.spec.needs.share_max_percent = 100;
+    f.spec.needs.share_min_percent = 20;
+    assert_int_equal(workload_spec_check_new(&f.e, &f.spec), -ERR_INVALID);
+    end(&f);
+}
+
 static void environment_and_labels_are_checked(void **state)
 {
     (void)state;
@@ -451,6 +475,7 @@ int main(void)
         cmocka_unit_test(only_services_have_slo_and_readiness),
         cmocka_unit_test(texts_are_checked),
         cmocka_unit_test(no_new_one_is_larger_than_what_execve_takes),
+        cmocka_unit_test(no_new_one_without_a_device_has_a_part_of_one),
         cmocka_unit_test(environment_and_labels_are_checked),
         cmocka_unit_test(dependencies_are_names_or_ids),
         cmocka_unit_test(pairs_are_sorted_and_unique),

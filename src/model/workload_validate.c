@@ -446,10 +446,16 @@ static int check_start(struct error *e, const char *field, const struct words *w
 
 int workload_spec_check_new(struct error *e, const struct workload_spec *spec)
 {
-    uint64_t quota = spec->needs.quota_bytes;
+    const struct workload_needs *needs = &spec->needs;
+    uint64_t quota = needs->quota_bytes;
+    bool has_share = needs->share_min_percent > 0 || needs->share_max_percent < SHARE_MAX_PERCENT;
+    if (needs->devices == 0 && (quota > 0 || has_share))
+        return error_set_field(e, ERR_INVALID, "devices",
+                               "0 with a %s, which is a part of a device: leave one of the two out",
+                               quota > 0 ? "quota" : "share");
     if (quota > 0 && quota < WORKLOAD_QUOTA_BYTES_MIN)
         return error_set_field(e, ERR_INVALID, "quota",
-                               "%llu bytes are less than 1 MiB: give a unit, such as 8g",
+                               "%llu bytes are less than 1 MiB, the least there is; 8 GiB is 8g",
                                (unsigned long long)quota);
     size_t environment_bytes = start_bytes_of_environment(&spec->environment);
     int r = check_start(e, "command", &spec->command, environment_bytes);

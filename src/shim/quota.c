@@ -168,7 +168,7 @@ static uint64_t context_cost(const struct client *client, int device)
 {
     uint64_t bytes =
         atomic_load_explicit(&client->limits->devices[device].context_bytes, memory_order_relaxed);
-    return bytes > 0 && bytes < REQUEST_BYTES_MAX ? bytes : QUOTA_CONTEXT_BYTES;
+    return bytes > 0 && bytes < REQUEST_BYTES_MAX ? bytes : LIMITS_CONTEXT_BYTES;
 }
 
 static uint64_t now_ms(void)

@@ -15,9 +15,6 @@
 
 #include "shim/client.h"
 
-/* What a context is taken to cost where limits do not say. */
-#define QUOTA_CONTEXT_BYTES (UINT64_C(600) << 20)
-
 /* What the driver takes of the device for an allocation: pieces of 4 KiB below 1 MiB, else of 2 MiB. */
 uint64_t quota_charged(uint64_t bytes);
 

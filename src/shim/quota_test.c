@@ -122,7 +122,7 @@ static void test_contexts(void **state)
     assert_int_equal(quota_held(&a, 0), 450);
     limits.devices[0].context_bytes = 0;
     assert_false(quota_begin_context(&b, 0)); /* 600 MiB, if nobody says */
-    limits.devices[0].quota_bytes = QUOTA_CONTEXT_BYTES + 450;
+    limits.devices[0].quota_bytes = LIMITS_CONTEXT_BYTES + 450;
     assert_true(quota_begin_context(&b, 0));
 }
 

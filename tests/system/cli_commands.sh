@@ -58,7 +58,13 @@ exits 2 "$gpumux" submit --quota lots -- true
 said '--quota'
 printf 'command: "true"\nquota: lots\n' > "$work/bad.yaml"
 exits 2 "$gpumux" submit "$work/bad.yaml"
-said "quota: $work/bad.yaml: line 2: "
+said "submit: $work/bad.yaml: quota: line 2: "
+exits 2 "$gpumux" submit --quota 512k -- true
+said 'less than 1 MiB, the least there is'
+exits 2 "$gpumux" submit -d 0 --share 50 -- true
+said 'devices: 0 with a share'
+exits 2 "$gpumux" submit --dry-run -d 0 --quota 8g -- true
+said 'devices: 0 with a quota'
 sed -i 2d "$work/bad.yaml"
 exits 2 "$gpumux" submit "$work/bad.yaml" --share-max lots
 said 'submit: --share-max: [^/]*$'
@@ -68,8 +74,26 @@ exits 2 "$gpumux" submit - <<< '{"comand": ["true"]}'
 said 'command'
 exits 0 "$gpumux" submit --dry-run -d 2 --quota 1g -- true
 said 'would run on'
-exits 0 "$gpumux" submit --dry-run -d 3 -- true
+exits 6 "$gpumux" submit --dry-run -d 3 -- true
 said 'would never start here: 3 devices on one node asked'
+exits 0 "$gpumux" submit --dry-run --share 50 -- true
+said '^gpumux: share 50 without a quota: it gets a device of its own; give --quota to share one$'
+exits 0 "$gpumux" submit --dry-run -q --share 50 -- true
+[ -s "$work/err" ] && fail "submit -q warns: $(cat "$work/err")"
+exits 0 "$gpumux" submit --dry-run --quota 1g --share 50 -- true
+[ -s "$work/err" ] && fail "a share with a quota is warned of: $(cat "$work/err")"
+exits 0 "$gpumux" run --share-min 20 -- true
+said '^gpumux: share 20 without a quota'
+exits 0 "$gpumux" submit --dry-run --quota 1m -- true
+said '^gpumux: quota 1 MiB: a CUDA context alone takes 600 MiB'
+exits 0 "$gpumux" submit --key twice -d 0 -- true
+[ -s "$work/err" ] && fail "a new key is told of: $(cat "$work/err")"
+taken=$(cat "$work/out")
+exits 0 "$gpumux" submit --key twice -d 0 -- false
+said '^gpumux: --key twice was taken before: these are the ids of then$'
+[ "$(cat "$work/out")" = "$taken" ] || fail "a key was taken twice"
+exits 0 "$gpumux" submit -q --key twice -d 0 -- false
+[ -s "$work/err" ] && fail "submit -q tells of a key: $(cat "$work/err")"
 exits 0 "$gpumux" submit --array 2 --name never --quota 500g -- true
 said 'waits: 500.0 GiB asked, more than any device has'
 [[ $(wc -l < "$work/out") = 2 && $(wc -l < "$work/err") = 1 ]] || fail "not two ids and a reason: $(cat "$work/out" "$work/err")"
