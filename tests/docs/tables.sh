@@ -86,4 +86,14 @@ edges=tests/tidy/edges.txt
 sed -nE 's/[[:space:]]+/ /g; s/ $//; s/^([a-z_]+(\/[a-z_]+\.c)?): ?(.*)/\1 \3/p' $edges \
     | sed -E 's/ $/ nothing/' | compare ARCHITECTURE.md $edges 2
 
+# A picture and the table above it: the median completion of each policy, which the legend tells.
+picture=docs/images/sim-times.svg
+sed -nE 's/^<text x="821" y="[0-9]+">([a-z]+)<\/text>$/\1/p
+         s/^<text x="956" .*>([0-9.]+) min<\/text>$/\1/p' $picture | paste -d ' ' - - | sort > "$work/code"
+awk '$1 == "LOAD" { inside = 1; next } /^```/ { inside = 0 } inside { print $2, $5 }' docs/simulate.md | sort > "$work/page"
+if [ ! -s "$work/code" ] || ! cmp -s "$work/code" "$work/page"; then
+    echo "docs/simulate.md: the medians of its table are not those of $picture"
+    touch "$work/failed"
+fi
+
 [ ! -e "$work/failed" ]
