@@ -183,6 +183,13 @@ static void own_failure(struct cluster *c, struct workload *w, struct node *n, i
     workload_end(c, w, WORKLOAD_FAILED, a->failure);
 }
 
+/* Who lived past his time limit has failed by that, whoever else on his device did what. */
+static enum attempt_verdict verdict_of(const struct attempt_report *report)
+{
+    bool is_late = report->failure == FAILURE_TIMEOUT && report->verdict != VERDICT_GUILTY;
+    return is_late ? VERDICT_OWN : report->verdict;
+}
+
 static void record_exit(struct cluster *c, struct workload *w, const struct attempt_report *report)
 {
     struct attempt *a = workload_status_attempt(&w->status);
@@ -190,7 +197,7 @@ static void record_exit(struct cluster *c, struct workload *w, const struct atte
         a->started_wall_ms = w->status.started_wall_ms = report->started_wall_ms;
     a->ended_wall_ms = report->ended_wall_ms ? report->ended_wall_ms : c->now.wall_ms;
     a->failure = report->failure;
-    if (report->verdict != VERDICT_OWN)
+    if (verdict_of(report) != VERDICT_OWN)
         a->failure = report->verdict == VERDICT_GUILTY ? FAILURE_FAULT : FAILURE_NONE;
     else if (w->needs.kind == WORKLOAD_SERVICE && !report->never_ran && !report->signal &&
              report->failure == FAILURE_NONE)
@@ -245,7 +252,7 @@ static void attempt_exited(struct cluster *c, struct workload *w,
                 : w->misplaced ? "it was much slower there than expected"
                 : w->stranded  ? "the device that it would have resumed on is out of use"
                                : "requeued at a user's word");
-    } else if (report->verdict != VERDICT_OWN) {
+    } else if (verdict_of(report) != VERDICT_OWN) {
         device_ended(c, w, report);
     } else if (report->never_ran && a->failure == FAILURE_NONE) {
         requeue(c, w, "its node forgot it");

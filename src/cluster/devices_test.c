@@ -17,13 +17,13 @@ static void say_health(struct fixture *f, uint64_t session, const char *uuid,
     step(f, &event);
 }
 
-static void end_with(struct fixture *f, uint64_t session, uint64_t id, int attempt,
-                     enum attempt_verdict verdict)
+static void fail_with(struct fixture *f, uint64_t session, uint64_t id, int attempt,
+                      enum failure_reason failure, enum attempt_verdict verdict)
 {
     struct attempt_report report = {.workload = id,
                                     .attempt = attempt,
                                     .phase = ATTEMPT_EXITED,
-                                    .failure = FAILURE_EXIT,
+                                    .failure = failure,
                                     .exit_code = 1,
                                     .verdict = verdict,
                                     .text = "what happened"};
@@ -32,6 +32,12 @@ static void end_with(struct fixture *f, uint64_t session, uint64_t id, int attem
     event.node.session = session;
     event.node.report = &report;
     step(f, &event);
+}
+
+static void end_with(struct fixture *f, uint64_t session, uint64_t id, int attempt,
+                     enum attempt_verdict verdict)
+{
+    fail_with(f, session, id, attempt, FAILURE_EXIT, verdict);
 }
 
 static void test_an_unhealthy_device_takes_services_alone(void **state)
@@ -55,6 +61,25 @@ static void test_an_unhealthy_device_takes_services_alone(void **state)
     assert_int_equal(state_of(&f, task), WORKLOAD_PLACED);
     assert_int_equal(cluster_device_health(f.cluster, "a", "a-0")->state, DEVICE_HEALTHY);
     assert_null(cluster_device_health(f.cluster, "a", "a-1"));
+    fixture_close(&f);
+}
+
+/* Again, it would only do the same again. */
+static void test_a_time_limit_counts_whatever_its_device_says(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    for (enum attempt_verdict verdict = VERDICT_OWN; verdict < VERDICT_GUILTY; verdict++) {
+        uint64_t id = submit_task(&f);
+        report(&f, "a", session, id, 1, ATTEMPT_RUNNING);
+        fail_with(&f, session, id, 1, FAILURE_TIMEOUT, verdict);
+        const struct workload_status *status = find(&f, CLUSTER_STORE_STATUS)->status;
+        assert_int_equal(status->state, WORKLOAD_FAILED);
+        assert_int_equal(status->failure, FAILURE_TIMEOUT);
+        assert_false(status->suspect);
+    }
     fixture_close(&f);
 }
 
@@ -177,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_unhealthy_device_takes_services_alone),
         cmocka_unit_test(test_what_a_device_ended_is_queued_again_uncounted),
+        cmocka_unit_test(test_a_time_limit_counts_whatever_its_device_says),
         cmocka_unit_test(test_suspects_come_one_at_a_time_until_cleared),
         cmocka_unit_test(test_the_third_fault_is_the_last),
         cmocka_unit_test(test_cancel_counts_more_than_an_eviction),

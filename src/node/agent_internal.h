@@ -259,6 +259,8 @@ int mailbox_post(struct run *r, uint64_t request, const struct control_command *
 /* ---- orders.c ---- */
 
 void orders_obey(struct agent *a, const struct nodemsg *msg);
+/* It ends within grace_ms, at control's word or because its supervisor says so. */
+void orders_end(struct run *r, int64_t grace_ms);
 
 /* ---- reader.c ---- */
 

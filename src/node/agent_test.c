@@ -262,6 +262,73 @@ static void test_a_task_that_keeps_its_supervisor_out_of_reach(void **state)
     assert_true(taken_so_far(f) <= most);
 }
 
+/* The test in the place of the supervisor of attempt 1.1. */
+static int stand_in(const struct fixture *f)
+{
+    const struct timeval limit = {.tv_sec = DEADLINE_MS / 1000};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/attempts/1.1/%s",
+                          f->directory, CONTROL_SOCKET_NAME);
+    assert_true(length < (int)sizeof address.sun_path);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(unlink(address.sun_path), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
+    return fd;
+}
+
+/* The agent's next word must be this one. */
+static void hear(int fd, const char *word)
+{
+    char packet[256];
+    ssize_t n = recv(fd, packet, sizeof packet - 1, 0);
+    assert_true(n > 0);
+    packet[n] = '\0';
+    assert_string_equal(packet, word);
+}
+
+static void say(int fd, const char *word)
+{
+    assert_int_equal(send(fd, word, strlen(word), MSG_NOSIGNAL), strlen(word));
+}
+
+/* One that knows of endings and tells of one; then an older one, which does not. */
+static void test_supervisors_of_two_ages(void **state)
+{
+    struct fixture *f = *state;
+    char text[256];
+    start_agent(f);
+    grant(f, 1, "echo $PPID > $TOP/super; exec sleep 1000", "");
+    wait_phase(f, 1, ATTEMPT_RUNNING);
+    wait_until(read_file(f, "super", text));
+    kill_agent(f);
+    int listen_fd = stand_in(f);
+    start_agent(f);
+    int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    hear(fd, "watch endings");
+    say(fd, "ok");
+    say(fd, "ending 70000");
+    hear(fd, "stop 70000");
+    say(fd, "ending 60000"); /* the answer is still to come */
+    say(fd, "ok");
+    hear(fd, "stop 60000");
+    say(fd, "ok");
+    close(fd);
+    fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    hear(fd, "watch endings");
+    say(fd, "error this is no command");
+    hear(fd, "watch");
+    say(fd, "ok");
+    send_order(f, NODEMSG_STOP, 1, 50000);
+    hear(fd, "stop 50000");
+    say(fd, "ok");
+    kill((pid_t)strtol(text, NULL, 10), SIGTERM);
+    wait_phase(f, 1, ATTEMPT_EXITED);
+    close(fd);
+    close(listen_fd);
+}
+
 /* A killed supervisor: its task dies, what the task left behind dies, the attempt has failed. */
 static void kill_supervisor(struct fixture *f, bool agent_too)
 {
@@ -659,6 +726,7 @@ int main(int argc, char **argv)
         CASE(test_refusals),
         CASE(test_adoption),
         CASE(test_a_task_that_keeps_its_supervisor_out_of_reach),
+        CASE(test_supervisors_of_two_ages),
         CASE(test_killed_supervisor),
         CASE(test_killed_supervisor_and_agent),
         CASE(test_killed_supervisor_in_cgroup),

@@ -56,11 +56,12 @@ int control_command_parse(const char *packet, size_t length, struct control_comm
         command.kind = CONTROL_PROGRESS;
     else if (newline && strcmp(head, CONTROL_WORD_LATENCY) == 0)
         command.kind = CONTROL_LATENCY;
-    else if (strcmp(head, "watch") == 0)
+    else if (strcmp(head, "watch") == 0 || strcmp(head, "watch endings") == 0)
         command.kind = CONTROL_WATCH;
     else
         return -ERR_PROTOCOL;
     command.end = end == 1;
+    command.endings = strcmp(head, "watch endings") == 0;
     if (!is_canonical(&command, head, head_length))
         return -ERR_PROTOCOL;
     if (newline) {
@@ -97,7 +98,7 @@ size_t control_command_write(const struct control_command *command, char *packet
         n = snprintf(packet, HEAD_MAX, CONTROL_WORD_LATENCY "\n");
         break;
     case CONTROL_WATCH:
-        n = snprintf(packet, HEAD_MAX, "watch");
+        n = snprintf(packet, HEAD_MAX, "watch%s", command->endings ? " endings" : "");
         break;
     }
     bool has_data = command->kind == CONTROL_INPUT || command->kind == CONTROL_LATENCY;
@@ -142,6 +143,25 @@ bool control_notice_parse_speed(const char *notice, double *ret_samples_per_s)
 void control_notice_write_speed(double samples_per_s, char notice[CONTROL_REPLY_MAX])
 {
     snprintf(notice, CONTROL_REPLY_MAX, "speed %.6g", samples_per_s);
+}
+
+bool control_notice_parse_ending(const char *notice, int64_t *ret_grace_ms)
+{
+    int64_t grace_ms;
+    char canonical[CONTROL_REPLY_MAX];
+    if (sscanf(notice, "ending %20" SCNd64, &grace_ms) != 1 || grace_ms < 0 ||
+        grace_ms > WORKLOAD_TIME_MS_MAX)
+        return false;
+    control_notice_write_ending(grace_ms, canonical);
+    if (!str_equal(canonical, notice))
+        return false;
+    *ret_grace_ms = grace_ms;
+    return true;
+}
+
+void control_notice_write_ending(int64_t grace_ms, char notice[CONTROL_REPLY_MAX])
+{
+    snprintf(notice, CONTROL_REPLY_MAX, "ending %" PRId64, grace_ms);
 }
 
 bool control_notice_parse_latency(const char *notice, struct control_latency *ret)
@@ -196,7 +216,7 @@ static void drop_peer(struct control_socket *c, int peer)
     if (c->peers[peer] >= 0)
         close(c->peers[peer]);
     c->peers[peer] = -1;
-    c->watches[peer] = false;
+    c->watches[peer] = c->watches_endings[peer] = false;
 }
 
 void control_socket_done(struct control_socket *c)
@@ -260,17 +280,27 @@ int control_socket_receive(struct control_socket *c, int peer, char packet[CONTR
     return (int)n;
 }
 
-void control_socket_reply(struct control_socket *c, int peer, const char *text)
+bool control_socket_reply(struct control_socket *c, int peer, const char *text)
 {
-    if (c->peers[peer] >= 0)
-        (void)!send(c->peers[peer], text, strlen(text), MSG_NOSIGNAL);
+    return c->peers[peer] >= 0 && send(c->peers[peer], text, strlen(text), MSG_NOSIGNAL) >= 0;
 }
 
 void control_socket_notify(struct control_socket *c, const char *text)
 {
     for (int i = 0; i < CONTROL_PEERS_MAX; i++)
         if (c->watches[i])
-            control_socket_reply(c, i, text);
+            (void)control_socket_reply(c, i, text);
+}
+
+bool control_socket_notify_ending(struct control_socket *c, int64_t grace_ms)
+{
+    bool told = false;
+    char notice[CONTROL_REPLY_MAX];
+    control_notice_write_ending(grace_ms, notice);
+    for (int i = 0; i < CONTROL_PEERS_MAX; i++)
+        if (c->watches_endings[i] && control_socket_reply(c, i, notice))
+            told = true;
+    return told;
 }
 
 int control_socket_connect(struct error *e, int directory_fd, uint32_t owner, int *ret_fd)

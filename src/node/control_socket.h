@@ -15,6 +15,8 @@
  *   watch                         "changed" follows whenever there is something new in the directory,
  *                                 "speed SAMPLES_PER_S" whenever that was measured, and
  *                                 "latency US_OF_5S US_OF_10S REQUESTS_OF_10S" after reports of it
+ *   watch endings                 the same; and "ending GRACE_MS" when the task ends at nobody's word, for its time
+ *                                 limit or its lease, or is about to: whoever asked has it ended by then
  *
  * Replies: "ok", "ok OFFSET" (input: taken up to there, perhaps not all), "error SENTENCE".
  */
@@ -53,6 +55,7 @@ struct control_command {
     uint64_t samples;
     uint64_t offset;
     bool end;
+    bool endings;     /* of a watch */
     const char *data; /* inside the packet */
     size_t length;
 };
@@ -71,6 +74,10 @@ void control_reply_write_taken(uint64_t offset, char reply[CONTROL_REPLY_MAX]);
 bool control_notice_parse_speed(const char *notice, double *ret_samples_per_s);
 void control_notice_write_speed(double samples_per_s, char notice[CONTROL_REPLY_MAX]);
 
+/* "ending GRACE_MS". false: it is something else. */
+bool control_notice_parse_ending(const char *notice, int64_t *ret_grace_ms);
+void control_notice_write_ending(int64_t grace_ms, char notice[CONTROL_REPLY_MAX]);
+
 /* What a service's requests took, at the percentile of its SLO. */
 struct control_latency {
     uint64_t us_5s, us_10s; /* over the last 5 and 10 s; 0: there were none */
@@ -84,7 +91,7 @@ void control_notice_write_latency(const struct control_latency *latency,
 struct control_socket {
     int listen_fd;
     int peers[CONTROL_PEERS_MAX];
-    bool watches[CONTROL_PEERS_MAX];
+    bool watches[CONTROL_PEERS_MAX], watches_endings[CONTROL_PEERS_MAX];
     bool is_outsider[CONTROL_PEERS_MAX]; /* no process of the task */
     uint64_t arrivals[CONTROL_PEERS_MAX], arrival_last;
 };
@@ -96,10 +103,12 @@ void control_socket_done(struct control_socket *c);
 bool control_socket_accept(struct control_socket *c);
 /* The next packet of a peer; 0: none now, -1: it is gone and its slot free. */
 int control_socket_receive(struct control_socket *c, int peer, char packet[CONTROL_PACKET_MAX + 1]);
-/* Never blocks; a peer that does not read loses its replies. */
-void control_socket_reply(struct control_socket *c, int peer, const char *text);
+/* Never blocks; a peer that does not read loses its replies, which is false. */
+bool control_socket_reply(struct control_socket *c, int peer, const char *text);
 /* To all who watch. */
 void control_socket_notify(struct control_socket *c, const char *text);
+/* To those of them who watch for endings. False: nobody hears it. */
+bool control_socket_notify_ending(struct control_socket *c, int64_t grace_ms);
 
 /* The other side: a non-blocking connection, or -ERR_UNAVAILABLE when nobody listens. */
 int control_socket_connect(struct error *e, int directory_fd, uint32_t owner, int *ret_fd);

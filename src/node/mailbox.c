@@ -135,7 +135,10 @@ static void take_reply(struct run *r, const char *reply)
         input_taken(r, l, taken);
         return;
     }
-    if (str_starts_with(reply, "error "))
+    bool is_refused = str_starts_with(reply, "error ");
+    if (is_refused && l->command.kind == CONTROL_WATCH && l->command.endings)
+        l->command.endings = false; /* an older one, which does not know of that */
+    else if (is_refused)
         finish_letter(r, l, -ERR_CONFLICT, reply + strlen("error "));
     else
         finish_letter(r, l, 0, "");
@@ -170,7 +173,10 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
             continue;
         }
         only_numbers = false;
-        if (!str_equal(reply, CONTROL_CHANGED))
+        int64_t grace_ms;
+        if (control_notice_parse_ending(reply, &grace_ms))
+            orders_end(r, grace_ms);
+        else if (!str_equal(reply, CONTROL_CHANGED))
             take_reply(r, reply);
     }
     if (r->mailbox.fd >= 0 && (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))) {
@@ -202,7 +208,7 @@ bool mailbox_connect(struct run *r)
         mailbox_close(r);
         return false;
     }
-    watch->command.kind = CONTROL_WATCH;
+    watch->command = (struct control_command){.kind = CONTROL_WATCH, .endings = true};
     list_prepend(&m->letters, &watch->link);
     m->count++;
     send_next(r);

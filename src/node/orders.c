@@ -56,6 +56,18 @@ static void obey_grant(struct agent *a, const struct grant *grant)
         launch(a, grant);
 }
 
+void orders_end(struct run *r, int64_t grace_ms)
+{
+    bool news = r->stop_grace_ms < 0 || grace_ms < r->stop_grace_ms;
+    if (!run_is_alive(r) || !news)
+        return;
+    /* One that stands still answers to nothing but a kill. */
+    const struct control_command stop = {
+        .kind = CONTROL_STOP, .grace_ms = suspend_is_on_the_way(r) ? 0 : protect_stop(r, grace_ms)};
+    if (mailbox_post(r, 0, &stop) == 0) /* else control repeats it */
+        r->stop_grace_ms = grace_ms;
+}
+
 static void obey_stop(struct agent *a, const struct nodemsg *msg)
 {
     struct run *r = run_find(a, msg->workload, msg->attempt);
@@ -65,15 +77,7 @@ static void obey_stop(struct agent *a, const struct nodemsg *msg)
         return;
     }
     run_report(r);
-    int64_t grace_ms = msg->grace_ms < 0 ? GRACE_DEFAULT_MS : msg->grace_ms;
-    bool news = r->stop_grace_ms < 0 || grace_ms < r->stop_grace_ms;
-    if (!run_is_alive(r) || !news)
-        return;
-    /* One that stands still answers to nothing but a kill. */
-    const struct control_command stop = {
-        .kind = CONTROL_STOP, .grace_ms = suspend_is_on_the_way(r) ? 0 : protect_stop(r, grace_ms)};
-    if (mailbox_post(r, 0, &stop) == 0) /* else control repeats it */
-        r->stop_grace_ms = grace_ms;
+    orders_end(r, msg->grace_ms < 0 ? GRACE_DEFAULT_MS : msg->grace_ms);
 }
 
 /* signal and input: for the supervisor of a living attempt. */

@@ -181,14 +181,14 @@ static void test_impossible_ends_are_refused(void **state)
 static void test_packets_are_parsed_strictly(void **state)
 {
     (void)state;
-    static const char *const good[] = {"stop 0",       "stop 5000", "kill", "signal 64",
-                                       "input 3 1\nx", "ready",     "watch"};
+    static const char *const good[] = {"stop 0",       "stop 5000", "kill",  "signal 64",
+                                       "input 3 1\nx", "ready",     "watch", "watch endings"};
     static const char *const wrong[] = {
         "",           "stop",         "stop -1",
         "stop 5000 ", "stop 0x10",    "stop 9223372036854775807",
         "signal 0",   "signal 65",    "signal 2147483648",
         "input 3 1",  "input 3 2\nx", "input 18446744073709551616 1\nx",
-        "kill all"};
+        "kill all",   "watch ending", "watch  endings"};
     struct control_command command;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         assert_int_equal(control_command_parse(good[i], strlen(good[i]), &command), 0);

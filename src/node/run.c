@@ -172,8 +172,10 @@ static void announce_end(struct run *r)
     monitor_left(r, r->report.failure != FAILURE_NONE);
     protect_end(r);
     if (r->tenancy.verdict != VERDICT_OWN) {
+        bool is_late = r->report.failure == FAILURE_TIMEOUT && r->tenancy.verdict != VERDICT_GUILTY;
         r->report.verdict = r->tenancy.verdict;
-        str_copy(r->report.text, sizeof r->report.text, r->tenancy.why);
+        if (!is_late) /* which says more */
+            str_copy(r->report.text, sizeof r->report.text, r->tenancy.why);
     }
     log_write(r->agent->log, LOG_INFO, "attempt ended",
               "attempt=%s failure=%s exit_code=%d signal=%d", r->name,

@@ -34,6 +34,7 @@ enum {
     CLEAN_GRACE_MAX_MS = 2000, /* for what the main process leaves behind */
     KILL_AGAIN_MS = 20,        /* SIGKILL is repeated: a tree may fork while it is being killed */
     LISTEN_AGAIN_MS = 100,     /* after a peer could not be taken */
+    WATCHED_MORE_MS = 5000,    /* for whoever watches for endings to do it himself */
     UNKILLABLE_MS = 2000,      /* then we stop waiting for processes that we may not signal */
     READ_BLOCK = 32 << 10,
     EXIT_TRIES = 60,
@@ -61,6 +62,7 @@ struct supervisor {
     bool executed;
     struct error start_error; /* code 0: it could be exec'ed */
     int64_t time_limit_at_ms; /* boot clock, INT64_MAX: never; so the next ones */
+    int64_t end_at_ms;        /* when an ending at nobody's word should be over */
     int64_t kill_at_ms;
     int64_t unkillable_at_ms;
     int64_t listen_at_ms; /* until then no peer could be taken; INT64_MAX: they can */
@@ -225,6 +227,33 @@ static void end_task(struct supervisor *s, enum ending why, int64_t grace_ms, in
         kill(s->task.pid, SIGTERM); /* it does not lead its session yet */
 }
 
+/* Killed with work outstanding it takes others of its device with it. Whoever can prevent that is told, and given the
+ * time for it: so much more. But past its lease it may be another node's. */
+static int64_t tell_ending(struct supervisor *s, enum ending why, int64_t grace_ms)
+{
+    return control_socket_notify_ending(&s->control, grace_ms) && why != ENDING_LEASE
+               ? WATCHED_MORE_MS
+               : 0;
+}
+
+/* At nobody's word, but our own. */
+static void end_by_ourselves(struct supervisor *s, enum ending why, int64_t grace_ms,
+                             int64_t now_ms)
+{
+    s->end_at_ms = earlier(s->end_at_ms, now_ms + grace_ms);
+    end_task(s, why, grace_ms + tell_ending(s, why, grace_ms), now_ms);
+}
+
+/* Somebody comes to watch in the midst of that. */
+static void tell_late(struct supervisor *s, int64_t now_ms)
+{
+    if (s->end_at_ms == INT64_MAX || s->ended)
+        return;
+    int64_t more_ms = tell_ending(s, s->ending, s->end_at_ms > now_ms ? s->end_at_ms - now_ms : 0);
+    if (s->kill_at_ms == s->end_at_ms) /* nobody was there to be told */
+        s->kill_at_ms += more_ms;
+}
+
 /* The main process is gone; what it left behind gets a short while. */
 static void begin_cleaning(struct supervisor *s, int64_t now_ms)
 {
@@ -363,6 +392,8 @@ static void obey(struct supervisor *s, int peer, const struct control_command *c
         break;
     case CONTROL_WATCH:
         s->control.watches[peer] = true;
+        s->control.watches_endings[peer] = command->endings;
+        tell_late(s, now_ms);
         break;
     }
     control_socket_reply(&s->control, peer, reply);
@@ -385,7 +416,7 @@ static void take_signals(struct supervisor *s, int64_t now_ms)
     struct signalfd_siginfo info;
     while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
         if (info.ssi_signo != SIGCHLD)
-            end_task(s, ENDING_COMMAND, s->grant.grace_ms, now_ms);
+            end_by_ourselves(s, ENDING_COMMAND, s->grant.grace_ms, now_ms);
     reap(s, now_ms);
 }
 
@@ -394,10 +425,10 @@ static void do_what_is_due(struct supervisor *s, int64_t now_ms)
     output_flush(&s->output, false);
     if (now_ms >= s->time_limit_at_ms && !s->ended) {
         s->time_limit_at_ms = INT64_MAX;
-        end_task(s, ENDING_TIME_LIMIT, s->grant.grace_ms, now_ms);
+        end_by_ourselves(s, ENDING_TIME_LIMIT, s->grant.grace_ms, now_ms);
     }
     if (now_ms >= lease_at_ms(s))
-        end_task(s, ENDING_LEASE, s->grant.drain_ms, now_ms);
+        end_by_ourselves(s, ENDING_LEASE, s->grant.drain_ms, now_ms);
     if (now_ms >= s->kill_at_ms)
         kill_everything(s, now_ms);
     if (now_ms >= s->listen_at_ms)
@@ -635,7 +666,7 @@ int supervisor_main(const char *directory)
     s->started_fd = inherited(SUPERVISOR_STARTED_FD);
     inherited(SUPERVISOR_LEDGER_FD); /* kept open for as long as the attempt */
     s->time_limit_at_ms = s->kill_at_ms = s->unkillable_at_ms = s->forget_at_ms = INT64_MAX;
-    s->listen_at_ms = INT64_MAX;
+    s->end_at_ms = s->listen_at_ms = INT64_MAX;
     s->readiness.next_ms = INT64_MAX;
     arena_init(&s->arena, ATTEMPT_FILE_MAX);
     umask(077);

@@ -115,6 +115,65 @@ static void test_time_limit(void **state)
     assert_non_null(strstr(f->exit.text, "time limit"));
 }
 
+/* "ending GRACE_MS" among what comes; -1: the supervisor has gone. */
+static int64_t wait_ending(int fd)
+{
+    char notice[CONTROL_REPLY_MAX];
+    int64_t grace_ms = -1;
+    ssize_t n;
+    while ((n = recv(fd, notice, sizeof notice - 1, 0)) > 0) {
+        notice[n] = '\0';
+        if (control_notice_parse_ending(notice, &grace_ms))
+            return grace_ms;
+    }
+    return -1;
+}
+
+/* Who watches for it has it ended: by then it is left alone. One that is cut off and comes back hears what is left. */
+static void test_time_limit_is_told(void **state)
+{
+    enum { GRACE_MS = 1000 };
+    struct fixture *f = *state;
+    char reply[256];
+    set_shell(f, "trap '' TERM; while :; do sleep 0.01; done");
+    f->grant.time_limit_ms = 200;
+    f->grant.grace_ms = GRACE_MS;
+    start(f);
+    int fd = open_control(f);
+    assert_string_equal(command(fd, "watch endings", 13, reply), "ok");
+    int64_t left_ms = wait_ending(fd);
+    int64_t told_ms = clock_boot_ms();
+    assert_true(left_ms > 0 && left_ms <= GRACE_MS);
+    close(fd);
+    fd = open_control(f);
+    assert_int_equal(send(fd, "watch endings", 13, 0), 13);
+    int64_t late_ms = wait_ending(fd);
+    assert_true(late_ms >= 0 && late_ms <= left_ms);
+    wait_until(clock_boot_ms() > told_ms + GRACE_MS + 200);
+    assert_false(is_dead(wait_record(f).task_pid));
+    assert_int_equal(send(fd, "kill", 4, 0), 4);
+    finish(f);
+    close(fd);
+    assert_int_equal(f->exit.failure, FAILURE_TIMEOUT);
+    assert_int_equal(f->exit.signal, SIGKILL);
+}
+
+/* One of before there were such notices would take them for an answer. */
+static void test_who_only_watches_hears_of_no_ending(void **state)
+{
+    struct fixture *f = *state;
+    set_shell(f, "trap '' TERM; while :; do sleep 0.01; done");
+    f->grant.time_limit_ms = 200;
+    f->grant.grace_ms = 200;
+    start(f);
+    int fd = open_control(f);
+    assert_string_equal(command(fd, "watch", 5, f->text), "ok");
+    assert_int_equal(wait_ending(fd), -1);
+    finish(f);
+    close(fd);
+    assert_int_equal(f->exit.failure, FAILURE_TIMEOUT);
+}
+
 /* ---- what it gets ---- */
 
 static void test_environment(void **state)
@@ -709,6 +768,8 @@ int main(int argc, char **argv)
         CASE(test_directory_missing),
         CASE(test_corrupt_grant),
         CASE(test_time_limit),
+        CASE(test_time_limit_is_told),
+        CASE(test_who_only_watches_hears_of_no_ending),
         CASE(test_environment),
         CASE(test_record_before_exec),
         CASE(test_input),

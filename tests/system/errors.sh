@@ -97,6 +97,27 @@ row_silent() {
     ends "$starting" cancelled
 }
 
+# One that outlives its time limit, whatever it is told, with a kernel that never ends: as one that is told to end by control.
+row_limit() {
+    up
+    service=$(submit "$(spec service 900001)")
+    wait_until "the service is a client of MPS" is_client 900001
+    local limit
+    for limit in 3s 10s 30s; do # a busy machine may have it begin too late
+        task=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"retries\": 0, \"grace\": \"1s\", \"time_limit\": \"$limit\",
+            \"command\": $(json_shell "trap '' TERM; GPUMUX_BUILD=$GPUMUX_BUILD exec $GPUMUX_BUILD/tests/shim/shim_exit_program wait 1 600000000")}")
+        ends "$task" failed timeout
+        ! output "$task" | grep ready || break
+    done
+    grep -q "Cmd:terminate_client" "$(pipe 0)/control.log" || fail "it was killed, and its work was not ended before"
+    has "$task" attempt 1 && has "$task" suspect false || fail "it was tried again: $(show "$task")"
+    [[ $(field "$task" text) == *"time limit"* ]] || fail "$(show "$task")"
+    local said
+    said=$(output "$service" | grep -c requests=)
+    wait_until "the service answers on" eval '[ "$(output "$service" | grep -c requests=)" -gt "$((said + 1))" ]'
+    service_is_unharmed
+}
+
 # Killed by somebody else: its memory is free again, it is queued again with its resume command, and nobody else is hurt.
 row_killed() {
     up
