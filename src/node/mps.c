@@ -149,9 +149,9 @@ static bool begin_draining(struct mps_daemon *d)
 /* One that answers is ours; what is there and does not, is no more use to anybody. */
 static int start_or_adopt(struct error *e, struct mps_daemon *d)
 {
-    int r = mps_control_ask(&d->control, "get_server_list", COMMAND_MS, NULL);
+    int r = mps_control_ask(NULL, &d->control, "get_server_list", COMMAND_MS, NULL);
     if (r == -ERR_TIMEOUT)
-        r = mps_control_ask(&d->control, "get_server_list", COMMAND_MS, NULL);
+        r = mps_control_ask(NULL, &d->control, "get_server_list", COMMAND_MS, NULL);
     bool was_lost = r < 0 && d->was_there;
     d->was_there = false;
     if (r == 0)
@@ -165,7 +165,7 @@ static int start_or_adopt(struct error *e, struct mps_daemon *d)
 static void quit(struct mps_daemon *d)
 {
     int64_t until_ms = clock_boot_ms() + QUIT_MS;
-    (void)mps_control_ask(&d->control, "quit -t 1", COMMAND_MS, NULL);
+    (void)mps_control_ask(NULL, &d->control, "quit -t 1", COMMAND_MS, NULL);
     while (mps_control_pid(&d->control) && clock_boot_ms() < until_ms) {
         const struct timespec moment = {.tv_nsec = 10000000};
         nanosleep(&moment, NULL);
@@ -178,7 +178,7 @@ static size_t list_servers(struct mps_daemon *d, pid_t servers[MPS_SERVERS_MAX])
     struct str answer;
     str_init(&answer, MPS_ANSWER_MAX);
     size_t count = 0;
-    if (mps_control_ask(&d->control, "get_server_list", COMMAND_MS, &answer) == 0)
+    if (mps_control_ask(NULL, &d->control, "get_server_list", COMMAND_MS, &answer) == 0)
         count = mps_control_parse_pids(str_text(&answer), servers, MPS_SERVERS_MAX);
     str_done(&answer);
     return count;
@@ -197,7 +197,7 @@ static void terminate_doomed(struct mps_daemon *d)
         for (size_t k = 0; k < count; k++) {
             char line[64];
             snprintf(line, sizeof line, "terminate_client %d %d", servers[i], doomed[k]);
-            (void)mps_control_ask(&d->control, line, COMMAND_MS, NULL);
+            (void)mps_control_ask(NULL, &d->control, line, COMMAND_MS, NULL);
         }
     if (count == 0)
         return;
@@ -230,7 +230,7 @@ static bool take_servers(struct mps_daemon *d, const char *answer)
 }
 
 /* Its servers are asked too: a daemon may answer while its server does not. */
-static int look(struct mps_daemon *d, int limit_ms, bool *ret_faulted)
+static int look(struct error *e, struct mps_daemon *d, int limit_ms, bool *ret_faulted)
 {
     if (d->server_count == 0 && limit_ms < FIRST_ANSWER_MS)
         limit_ms = FIRST_ANSWER_MS;
@@ -238,13 +238,13 @@ static int look(struct mps_daemon *d, int limit_ms, bool *ret_faulted)
     char line[64];
     bool faulted = false;
     str_init(&answer, MPS_ANSWER_MAX);
-    int r = mps_control_ask(&d->control, "get_server_list", limit_ms, &answer);
+    int r = mps_control_ask(e, &d->control, "get_server_list", limit_ms, &answer);
     if (r == 0 && !take_servers(d, str_text(&answer)))
-        r = -ERR_NOT_FOUND;
+        r = error_set(e, ERR_NOT_FOUND, "its server has ended");
     for (size_t i = 0; r == 0 && i < d->server_count; i++) {
         str_clear(&answer);
         snprintf(line, sizeof line, "get_server_status %d", d->servers[i]);
-        r = mps_control_ask(&d->control, line, limit_ms, &answer);
+        r = mps_control_ask(e, &d->control, line, limit_ms, &answer);
         faulted = faulted || str_starts_with(str_text(&answer), "FAULT");
     }
     str_done(&answer);
@@ -268,16 +268,31 @@ static long crowd(void)
     return at && processors > 0 ? strtol(at, NULL, 10) / processors : 0;
 }
 
-/* Where nothing gets its turn, silence says nothing: ending a daemon that is well would end its clients. It has been
- * silent for *limit_ms; if it may still be well, it is asked again with the limit that is there then. */
-static bool may_be_well(struct mps_daemon *d, bool was_silent, int *limit_ms)
+/* How long one that does not answer is believed to be slow. */
+struct patience {
+    int limit_ms;   /* for an answer */
+    bool is_silent; /* the last question had none */
+};
+
+/* Where nothing gets its turn, silence says nothing: ending a daemon that is well would end its clients. */
+static bool may_be_slow(struct mps_daemon *d, struct patience *p)
 {
     bool is_crowded = crowd() >= CROWD_PER_CPU;
-    bool was_patient = *limit_ms >= CROWD_ANSWER_MS;
+    bool was_patient = p->limit_ms >= CROWD_ANSWER_MS;
     if (is_crowded)
-        *limit_ms = CROWD_ANSWER_MS;
-    return !was_silent || (is_crowded && !was_patient) ||
-           mps_control_pace_ms(&d->control, COMMAND_MS) > PACE_MS_MAX;
+        p->limit_ms = CROWD_ANSWER_MS;
+    bool may_be = !p->is_silent || (is_crowded && !was_patient) ||
+                  mps_control_pace_ms(&d->control, COMMAND_MS) > PACE_MS_MAX;
+    p->is_silent = true;
+    return may_be;
+}
+
+/* A look came to r, which is no answer; if this is true, it is asked again. One that could not be asked counts as well
+ * while its process is there. */
+static bool may_be_well(struct mps_daemon *d, int r, struct patience *p)
+{
+    return r == -ERR_IO ? mps_control_pid(&d->control) != 0
+                        : r == -ERR_TIMEOUT && may_be_slow(d, p);
 }
 
 /* It answered what it was asked at that time. */
@@ -306,9 +321,11 @@ static void give_up(struct mps_daemon *d, const char *why)
 static bool watch(struct mps_daemon *d)
 {
     enum mps_state state = MPS_READY;
-    int limit_ms = ANSWER_MS;
+    struct patience patience = {.limit_ms = ANSWER_MS};
     int64_t trim_ms = 0; /* one that was adopted may have been there for long */
-    while (pause_for(d, state == MPS_SILENT ? 1 : WATCH_MS)) {
+    int r = 0;
+    while (pause_for(d, r == -ERR_TIMEOUT ? 1 : WATCH_MS)) {
+        struct error e = {0};
         bool faulted;
         terminate_doomed(d);
         if (is_unused(d))
@@ -318,19 +335,17 @@ static bool watch(struct mps_daemon *d)
             mps_control_trim_logs(&d->control);
             trim_ms = asked_ms + TRIM_EVERY_MS;
         }
-        int r = look(d, limit_ms, &faulted);
+        r = look(&e, d, patience.limit_ms, &faulted);
         if (r == 0) {
             note_answer(d, asked_ms, state, faulted);
-            limit_ms = ANSWER_MS;
+            patience = (struct patience){.limit_ms = ANSWER_MS};
             state = faulted ? MPS_FAULTED : MPS_READY;
-        } else if (r == -ERR_TIMEOUT && may_be_well(d, state == MPS_SILENT, &limit_ms)) {
+        } else if (may_be_well(d, r, &patience)) {
             if (state != MPS_SILENT)
-                set_state(d, MPS_SILENT, "it does not answer");
+                set_state(d, MPS_SILENT, e.text);
             state = MPS_SILENT;
         } else {
-            give_up(d, r == -ERR_TIMEOUT     ? "it hangs"
-                       : r == -ERR_NOT_FOUND ? "its server has ended"
-                                             : "it has ended");
+            give_up(d, r == -ERR_TIMEOUT ? "it hangs" : r == -ERR_IO ? "it has ended" : e.text);
             return true;
         }
     }

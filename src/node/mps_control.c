@@ -94,11 +94,12 @@ static void take_output(int fd, struct str *out)
             str_append_bytes(out, block, (size_t)n);
 }
 
-/* Until the process has ended; what it started may keep the pipe open. False: not in time, it was
- * killed. */
-static bool await_end(pid_t pid, int out_fd, int64_t until_ms, struct str *out, int *ret_status)
+/* Until the process has ended; what it started may keep the pipe open. Else it is killed: an errno, ETIMEDOUT if it took
+ * too long. */
+static int await_end(pid_t pid, int out_fd, int64_t until_ms, struct str *out, int *ret_status)
 {
     int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    int failed = pid_fd < 0 ? errno : ETIMEDOUT;
     bool ended = false;
     while (pid_fd >= 0 && !ended && clock_boot_ms() < until_ms) {
         struct pollfd polled[] = {{.fd = pid_fd, .events = POLLIN},
@@ -118,16 +119,18 @@ static bool await_end(pid_t pid, int out_fd, int64_t until_ms, struct str *out, 
     while (waitpid(pid, ret_status, 0) < 0 && errno == EINTR)
         ;
     take_output(out_fd, out);
-    return ended;
+    return ended ? 0 : failed;
 }
 
-static int run(const struct mps_control *c, char *const *arguments, const char *input, int limit_ms,
-               struct str *out)
+/* -ERR_IO: it did not run to its end. -ERR_UNAVAILABLE: it did, and says no. */
+static int run(struct error *e, const struct mps_control *c, char *const *arguments,
+               const char *input, int limit_ms, struct str *out)
 {
     int64_t until_ms = clock_boot_ms() + limit_ms;
-    int in[2] = {-1, -1}, from[2] = {-1, -1}, status = -1;
+    int in[2] = {-1, -1}, from[2] = {-1, -1}, status = -1, failed = 0;
     pid_t pid;
-    int failed = pipe2(in, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC | O_NONBLOCK) < 0;
+    if (pipe2(in, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC | O_NONBLOCK) < 0)
+        failed = errno;
     if (!failed && input && write(in[1], input, strlen(input)) < 0) /* far less than a pipe takes */
         failed = errno;
     if (!failed)
@@ -137,14 +140,17 @@ static int run(const struct mps_control *c, char *const *arguments, const char *
             close(in[i]);
     if (from[1] >= 0)
         close(from[1]);
-    bool ended = !failed && await_end(pid, from[0], until_ms, out, &status);
+    if (!failed)
+        failed = await_end(pid, from[0], until_ms, out, &status);
     if (from[0] >= 0)
         close(from[0]);
+    if (failed == ETIMEDOUT)
+        return error_set(e, ERR_TIMEOUT, "it does not answer");
     if (failed)
-        return -ERR_UNAVAILABLE;
-    if (!ended)
-        return -ERR_TIMEOUT;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -ERR_UNAVAILABLE;
+        return error_set_errno(e, ERR_IO, failed, "%s cannot be run", c->program);
+    if (WIFSIGNALED(status))
+        return error_set(e, ERR_IO, "%s was ended by signal %d", c->program, WTERMSIG(status));
+    return WEXITSTATUS(status) == 0 ? 0 : error_set(e, ERR_UNAVAILABLE, "it has ended");
 }
 
 /* ---- its logs ---- */
@@ -188,12 +194,13 @@ void mps_control_trim_logs(const struct mps_control *c)
 
 /* ---- what it is asked ---- */
 
-static int start(const struct mps_control *c, bool is_multiuser, int limit_ms, struct str *said)
+static int start(struct error *e, const struct mps_control *c, bool is_multiuser, int limit_ms,
+                 struct str *said)
 {
     static const char *const arguments[] = {"nvidia-cuda-mps-control", "-d", NULL};
     static const char *const for_all[] = {"nvidia-cuda-mps-control", "-d", "-multiuser-server",
                                           NULL};
-    return run(c, (char *const *)(uintptr_t)(is_multiuser ? for_all : arguments), NULL, limit_ms,
+    return run(e, c, (char *const *)(uintptr_t)(is_multiuser ? for_all : arguments), NULL, limit_ms,
                said);
 }
 
@@ -202,14 +209,14 @@ int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms
     struct str said;
     str_init(&said, MPS_ANSWER_MAX);
     mps_control_trim_logs(c);
-    int r = start(c, c->is_multiuser, limit_ms, &said);
+    int r = start(e, c, c->is_multiuser, limit_ms, &said);
     if (r == -ERR_UNAVAILABLE && c->is_multiuser) { /* a driver that has no such server */
         str_clear(&said);
-        r = start(c, false, limit_ms, &said);
+        r = start(e, c, false, limit_ms, &said);
     }
     if (r == 0)
-        r = mps_control_ask(c, "get_server_list", limit_ms, NULL);
-    if (r < 0) {
+        r = mps_control_ask(e, c, "get_server_list", limit_ms, NULL);
+    if (r < 0 && r != -ERR_IO) {
         char line[128];
         str_copy(line, sizeof line, str_text(&said));
         line[strcspn(line, "\n")] = '\0';
@@ -220,20 +227,21 @@ int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms
     return r;
 }
 
-int mps_control_ask(const struct mps_control *c, const char *line, int limit_ms, struct str *out)
+int mps_control_ask(struct error *e, const struct mps_control *c, const char *line, int limit_ms,
+                    struct str *out)
 {
     static const char *const arguments[] = {"nvidia-cuda-mps-control", NULL};
     char input[128];
     if (snprintf(input, sizeof input, "%s\n", line) >= (int)sizeof input)
-        return -ERR_INVALID;
-    return run(c, (char *const *)(uintptr_t)arguments, input, limit_ms, out);
+        return error_set(e, ERR_INVALID, "too long a line for MPS");
+    return run(e, c, (char *const *)(uintptr_t)arguments, input, limit_ms, out);
 }
 
 int64_t mps_control_pace_ms(const struct mps_control *c, int limit_ms)
 {
     static const char *const arguments[] = {"nvidia-cuda-mps-control", "-v", NULL};
     int64_t begun_ms = clock_boot_ms();
-    (void)run(c, (char *const *)(uintptr_t)arguments, NULL, limit_ms, NULL);
+    (void)run(NULL, c, (char *const *)(uintptr_t)arguments, NULL, limit_ms, NULL);
     return clock_boot_ms() - begun_ms;
 }
 

@@ -29,11 +29,13 @@ struct mps_control {
     const char *emulate, *libraries; /* as in agent_options; or NULL */
 };
 
-/* Starts the daemon; it answers afterwards. -ERR_UNAVAILABLE with a sentence. */
+/* Starts the daemon; it answers afterwards. Each failure has a sentence. -ERR_IO: as in mps_control_ask;
+ * -ERR_UNAVAILABLE: it does not start. */
 int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms);
 /* Says a line and adds the answer to *out (may be NULL). -ERR_UNAVAILABLE: no daemon; -ERR_TIMEOUT: no answer in
- * time. */
-int mps_control_ask(const struct mps_control *c, const char *line, int limit_ms, struct str *out);
+ * time; -ERR_IO: the program could not be run, which says nothing of the daemon. */
+int mps_control_ask(struct error *e, const struct mps_control *c, const char *line, int limit_ms,
+                    struct str *out);
 /* How long the program takes to start and end here, daemon or not: what silence is measured against. */
 int64_t mps_control_pace_ms(const struct mps_control *c, int limit_ms);
 /* The daemon's process, by its own file; 0: none that is alive. */

@@ -1,10 +1,11 @@
-/* What is kept of an MPS daemon's logs, however the daemon writes them. */
+/* What a question to an MPS daemon comes to; and what is kept of its logs, however it writes them. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,11 +14,11 @@
 #include "base/durable.h"
 #include "node/mps_control.h"
 
-enum { LINE = 64, LINES = MPS_LOG_MAX / LINE, FEW = 10 };
+enum { LINE = 64, LINES = MPS_LOG_MAX / LINE, FEW = 10, LIMIT_MS = 60000 };
 
 struct fixture {
     struct mps_control control;
-    char log[MPS_PATH_MAX + 32], kept[MPS_PATH_MAX + 32];
+    char program[MPS_PATH_MAX + 32], log[MPS_PATH_MAX + 32], kept[MPS_PATH_MAX + 32];
 };
 
 static int setup(void **state)
@@ -113,6 +114,64 @@ static void test_links_are_not_followed(void **state)
     expect_end(other, LINES + FEW - 1);
 }
 
+/* The control program is a script that does this. */
+static void make_program(struct fixture *f, const char *does)
+{
+    snprintf(f->program, sizeof f->program, "%s/nvidia-cuda-mps-control", f->control.directory);
+    FILE *file = fopen(f->program, "we");
+    assert_non_null(file);
+    fprintf(file, "#!/bin/sh\n%s\n", does);
+    assert_int_equal(fchmod(fileno(file), 0755), 0);
+    assert_int_equal(fclose(file), 0);
+    f->control.program = f->program;
+}
+
+static int ask(struct fixture *f, struct error *e)
+{
+    return mps_control_ask(e, &f->control, "get_server_list", LIMIT_MS, NULL);
+}
+
+static void test_one_that_cannot_be_asked_may_be_well(void **state)
+{
+    struct fixture *f = *state;
+    struct error e = {0};
+    f->control.program = "/nonexist";
+    assert_int_equal(ask(f, &e), -ERR_IO);
+    assert_int_equal(mps_control_start(&e, &f->control, LIMIT_MS), -ERR_IO);
+    assert_string_equal(e.text, "/nonexist cannot be run: No such file or directory");
+    make_program(f, "kill -KILL $$");
+    assert_int_equal(ask(f, &e), -ERR_IO);
+    make_program(f, "exit 1");
+    assert_int_equal(ask(f, &e), -ERR_UNAVAILABLE);
+    make_program(f, "exit 0");
+    assert_int_equal(ask(f, &e), 0);
+}
+
+/* However many are left: for the pipes, or for what waits for the program's end. */
+static void test_without_descriptors_it_cannot_be_asked(void **state)
+{
+    struct fixture *f = *state;
+    struct error e = {0};
+    struct rlimit before, few;
+    int taken[FEW], count = 0, r = -ERR_IO;
+    make_program(f, "exit 0");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    taken[count++] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    few = (struct rlimit){.rlim_cur = (rlim_t)taken[0] + FEW, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    while (count < FEW && (taken[count] = fcntl(taken[0], F_DUPFD_CLOEXEC, 0)) >= 0)
+        count++;
+    for (int left = 0; r < 0 && count > 0; left++) {
+        r = ask(f, &e);
+        assert_true(r == -ERR_IO || (r == 0 && left > 0));
+        close(taken[--count]);
+    }
+    assert_int_equal(r, 0);
+    while (count > 0)
+        close(taken[--count]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -120,6 +179,8 @@ int main(void)
         CASE(test_a_log_that_is_appended_to),
         CASE(test_a_log_that_is_written_on),
         CASE(test_links_are_not_followed),
+        CASE(test_one_that_cannot_be_asked_may_be_well),
+        CASE(test_without_descriptors_it_cannot_be_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,6 +108,7 @@ alive "$pid" && fail "left behind"
 echo "-- turned off: clients that are there are looked after, and then it ends"
 mps_is() { [ "$(device "$(device_of "$1")" mps)" = "$2" ]; }
 device_of() { api GET /v1/nodes "nodes[0].devices[uuid=$(field "$1" 'devices[0]')].index"; }
+are_well() { for index in 0 1; do wait_until "device $index is well" eval '[ "$(device $index state)" = healthy ]'; done; }
 # A client that runs, and its daemon.
 client_runs() {
     first=$(submit "$(gpus '{}')")
@@ -126,7 +127,7 @@ second=$(submit "$(gpus '{}')")
 wait_until "who comes now does without" eval '[[ $(field "$second" enforcement) == *"MPS is off on this node"* ]]'
 kill -KILL "$pid"
 wait_until "that it is lost is known" eval '[ "$(field "$first" attempt)" = 2 ] && has "$first" failures 0'
-for index in 0 1; do wait_until "device $index is well" eval '[ "$(device $index state)" = healthy ]'; done
+are_well
 for id in "$first" "$second"; do
     cancel "$id"
     ends "$id" cancelled
@@ -155,6 +156,34 @@ ends "$first" cancelled
 crash # before it ends by itself
 lean
 wait_until "it has ended" eval '! alive "$pid"'
+stop
+
+echo "-- its program cannot be run for a while: nobody is lost for that"
+mps_is_said() { grep -q "MPS device=.* state=$1 text=\"$2" "$log"; }
+mkdir "$work/bin"
+control=$work/bin/nvidia-cuda-mps-control # as the daemon's process is known by
+ln -s "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control" "$control"
+up --set mps_control="$control"
+client_runs
+mv "$control" "$control.away"
+wait_until "that is noticed" mps_is_said silent "$control cannot be run: No such file or directory"
+second=$(submit "$(gpus '{}')")
+pause 0.5 # for two looks of the watch
+at_attempt "$first" 1 && alive "$pid" || fail "it did not run on: $(show "$first")"
+mv "$control.away" "$control"
+wait_until "it is asked again" mps_is_said ready "it answers again"
+wait_until "who waited for it has it" eval '[ "$(clients | wc -l)" = 2 ]'
+at_attempt "$first" 1 && [ "$(daemon_of "$part")" = "$pid" ] || fail "it was replaced: $(show "$first")"
+mv "$control" "$control.away"
+kill -KILL "$pid"
+wait_until "one that has ended is lost all the same" told "MPS was lost: it has ended"
+mv "$control.away" "$control"
+wait_until "the first runs again" at_attempt "$first" 2
+are_well
+for id in "$first" "$second"; do
+    cancel "$id"
+    ends "$id" cancelled
+done
 stop
 
 echo "-- without a program that starts it: in turns, and it says so, also to who comes later"
