@@ -12,7 +12,7 @@
  *
  *   the state    Init, Healthy, Unhealthy, Overlimit, Disabled. A limit that is crossed throttles the
  *                tasks, then evicts them; it counts only if tasks are there and evicting them would
- *                cure it. Services are never throttled nor evicted for a limit.
+ *                cure it; one of memory only if somebody else is there who needs it. Services are never throttled nor evicted for a limit.
  *   the repair   after a fatal fault MPS ends every client and names none: all clients leave, the
  *                server must say that it is ready, services come back, then the tasks. A task that was
  *                there is a suspect: it is started again as no client of MPS, so that its faults are
@@ -89,7 +89,8 @@ struct device_sample {
     bool valid; /* the device answered; else only time has passed */
     bool lost;  /* it did not, and the driver says that it has fallen off the bus */
     uint64_t memory_used_bytes, memory_bytes;
-    uint64_t slowdown; /* bits of enum device_slowdown; others are ignored */
+    bool has_strangers; /* processes that are no tenant's use it, as far as that is known */
+    uint64_t slowdown;  /* bits of enum device_slowdown; others are ignored */
     size_t tenant_count;
     const struct device_tenant_sample *tenants; /* those of which something is known */
 };

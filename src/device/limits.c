@@ -10,8 +10,9 @@
  *   Disabled   leaves by repair.c alone
  *
  * A limit is a question about the tasks: it counts only if some are there and would cure it by leaving.
- * Memory answers by subtraction. Latency and clocks answer by experience: what stayed bad for a while after
- * the last task had left was not the tasks' doing, until it was seen good once.
+ * Memory answers by subtraction, and where a task has the device to itself there is nobody to cure it for. Latency
+ * and clocks answer by experience: what stayed bad for a while after the last task had left was not the tasks'
+ * doing, until it was seen good once.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,6 +52,15 @@ static bool is_past(uint64_t used_bytes, uint64_t all_bytes, int percent)
     return used_bytes > all_bytes / 100 * (uint64_t)percent;
 }
 
+/* Another attempt of the same workload is not somebody else. */
+static bool is_shared(const struct device_monitor *d, const struct device_sample *sample)
+{
+    for (size_t i = 1; i < d->tenant_count; i++)
+        if (d->tenants[i].info.workload != d->tenants[0].info.workload)
+            return true;
+    return sample->has_strangers;
+}
+
 static void judge_memory(const struct device_monitor *d, const struct device_sample *sample,
                          struct finding *f)
 {
@@ -62,7 +72,7 @@ static void judge_memory(const struct device_monitor *d, const struct device_sam
     uint64_t without = tasks_bytes < used ? used - tasks_bytes : 0;
     const int percents[] = {
         [SOFT] = d->config.memory_soft_percent, [HARD] = d->config.memory_hard_percent};
-    for (enum level level = HARD; level > WITHIN; level--)
+    for (enum level level = HARD; level > WITHIN && is_shared(d, sample); level--)
         if (is_past(used, all, percents[level]) && !is_past(without, all, percents[level]))
             find(f, level, "%d %% of its memory is in use, the limit is %d %%",
                  (int)((double)used * 100 / (double)all), percents[level]);

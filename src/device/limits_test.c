@@ -5,9 +5,11 @@
 
 static const uint64_t GIB = FIXTURE_GIB;
 
+/* What the tenant does not hold, somebody else does. */
 static void use_memory(struct fixture *f, uint64_t tenant, double used_gib, double tenant_gib)
 {
     f->sample.memory_used_bytes = (uint64_t)(used_gib * (double)GIB);
+    f->sample.has_strangers = used_gib > tenant_gib;
     known(f, tenant)->memory_bytes = (uint64_t)(tenant_gib * (double)GIB);
     known(f, tenant)->has_memory = true;
 }
@@ -159,6 +161,57 @@ static void test_a_limit_counts_only_if_tasks_would_cure_it(void **state)
     use_memory(&f, 1, 9.9, 0.4); /* … over the soft one */
     sample(&f);
     assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
+    fixture_close(&f);
+}
+
+static void test_one_that_has_the_device_to_itself_may_fill_it(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    use_memory(&f, 1, 9.9, 9.9);
+    pass(&f, 60000);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+    assert_int_equal(f.counts[DEVICE_ACT_THROTTLE] + f.counts[DEVICE_ACT_END], 0);
+    f.sample.has_strangers = true;
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
+    fixture_close(&f);
+}
+
+static void test_a_neighbour_makes_the_memory_limit_count(void **state)
+{
+    static const enum workload_kind kinds[] = {WORKLOAD_TASK, WORKLOAD_SERVICE};
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        struct fixture f;
+        fixture_open_healthy(&f);
+        came(&f, 1, WORKLOAD_TASK, false);
+        use_memory(&f, 1, 9.5, 9.5);
+        pass(&f, 1000);
+        assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+        came(&f, 2, kinds[i], false);
+        sample(&f);
+        assert_int_equal(device_state(f.d), DEVICE_UNHEALTHY);
+        left(&f, 2, false);
+        pass(&f, 5000);
+        assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
+        fixture_close(&f);
+    }
+}
+
+static void test_another_attempt_of_the_same_workload_is_no_neighbour(void **state)
+{
+    struct fixture f;
+    const struct device_tenant_info next = {.workload = 1, .attempt = 2, .kind = WORKLOAD_TASK};
+    (void)state;
+    fixture_open_healthy(&f);
+    came(&f, 1, WORKLOAD_TASK, false);
+    step(&f, &(struct device_event){.kind = DEVICE_TENANT_CAME, .now_ms = f.now_ms, .came = &next});
+    use_memory(&f, 1, 9.9, 9.9);
+    sample(&f);
+    assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
     fixture_close(&f);
 }
 
@@ -546,6 +599,9 @@ int main(void)
         cmocka_unit_test(test_healthy_soft_memory),
         cmocka_unit_test(test_healthy_hard_memory),
         cmocka_unit_test(test_a_limit_counts_only_if_tasks_would_cure_it),
+        cmocka_unit_test(test_one_that_has_the_device_to_itself_may_fill_it),
+        cmocka_unit_test(test_a_neighbour_makes_the_memory_limit_count),
+        cmocka_unit_test(test_another_attempt_of_the_same_workload_is_no_neighbour),
         cmocka_unit_test(test_latency_soft_and_hard),
         cmocka_unit_test(test_a_service_that_is_slow_alone_evicts_nobody),
         cmocka_unit_test(test_slowdown_reasons),

@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "node/agent_internal.h"
 #include "node/device_list.h"
+#include "node/holders.h"
 #include "node/latency.h"
 #include "node/process.h"
 #include "node/self_test.h"
@@ -288,18 +289,6 @@ static bool is_on(const struct run *r, int device)
     return false;
 }
 
-static uint64_t held_by(struct process_table *table, const struct run *r,
-                        const struct gpu_sample *sample, int device)
-{
-    uint64_t bytes = 0;
-    process_table_mark_tree(table, r->recorded ? r->record.supervisor_pid : 0);
-    for (size_t i = 0; i < sample->process_count; i++)
-        for (size_t k = 0; k < table->count && sample->processes[i].device == device; k++)
-            if (table->items[k].member && table->items[k].pid == sample->processes[i].pid)
-                bytes += sample->processes[i].memory_used_bytes;
-    return bytes;
-}
-
 /* By its own word; what is too old says nothing. */
 static void take_latency(const struct run *r, struct device_tenant_sample *ret)
 {
@@ -327,6 +316,8 @@ static void sample_device(struct monitor *m, int device, struct process_table *t
                                    .memory_bytes = reading->memory_bytes,
                                    .slowdown = reading->slowdown,
                                    .tenants = tenants};
+    sample.has_strangers =
+        table && holders_have_stranger(m->agent, table, &m->news.processes, device);
     list_for_each (it, &m->agent->runs) {
         struct run *r = list_entry(it, struct run, link);
         if (!is_on(r, device) || sample.tenant_count == DEVICE_TENANTS_MAX)
@@ -334,8 +325,10 @@ static void sample_device(struct monitor *m, int device, struct process_table *t
         struct device_tenant_sample *tenant = &tenants[sample.tenant_count++];
         *tenant =
             (struct device_tenant_sample){.workload = r->workload, .has_memory = table != NULL};
-        if (table)
-            tenant->memory_bytes = held_by(table, r, &m->news.processes, device);
+        if (table) {
+            process_table_mark_tree(table, r->recorded ? r->record.supervisor_pid : 0);
+            tenant->memory_bytes = holders_members_bytes(table, &m->news.processes, device);
+        }
         take_latency(r, tenant);
     }
     step(m, device, (struct device_event){.kind = DEVICE_SAMPLE, .sample = &sample});

@@ -136,7 +136,7 @@ void process_table_done(struct process_table *table)
     *table = (struct process_table){0};
 }
 
-static struct process *find(const struct process_table *table, pid_t pid)
+const struct process *process_table_find(const struct process_table *table, pid_t pid)
 {
     struct process key = {.pid = pid};
     if (!table->count)
@@ -148,12 +148,12 @@ size_t process_table_mark_tree(struct process_table *table, pid_t root)
 {
     for (size_t i = 0; i < table->count; i++)
         table->items[i].member = table->items[i].pid == root;
-    size_t members = find(table, root) ? 1 : 0, before;
+    size_t members = process_table_find(table, root) ? 1 : 0, before;
     do { /* pids wrap: a parent may come after its child, so one pass is not enough */
         before = members;
         for (size_t i = 0; i < table->count; i++) {
             struct process *p = &table->items[i];
-            const struct process *parent = p->member ? NULL : find(table, p->parent);
+            const struct process *parent = p->member ? NULL : process_table_find(table, p->parent);
             if (parent && parent->member) {
                 p->member = true;
                 members++;

@@ -26,6 +26,8 @@ struct process_table {
 /* 0, -ERR_IO or -ERR_NO_MEMORY. */
 int process_table_read(struct process_table *ret);
 void process_table_done(struct process_table *table);
+/* NULL: it is not there. */
+const struct process *process_table_find(const struct process_table *table, pid_t pid);
 /* Marks every descendant of root, and root itself, as `member`; returns how many there are. */
 size_t process_table_mark_tree(struct process_table *table, pid_t root);
 

@@ -3,19 +3,10 @@
 
 #include "base/clock.h"
 #include "node/agent_internal.h"
+#include "node/holders.h"
 #include "node/latency.h"
 #include "node/process.h"
 #include "node/speed.h"
-
-static uint64_t device_memory(const struct process_table *table, const struct gpu_sample *sample)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < sample->process_count; i++)
-        for (size_t k = 0; k < table->count; k++)
-            if (table->items[k].member && table->items[k].pid == sample->processes[i].pid)
-                bytes += sample->processes[i].memory_used_bytes;
-    return bytes;
-}
 
 static enum sharing_mode sharing_of(enum limits_mode mode)
 {
@@ -56,7 +47,7 @@ static void measure_run(struct run *r, struct process_table *table, const struct
         ticks += p->cpu_ticks;
         usage->resident_bytes += p->resident_bytes;
     }
-    usage->memory_used_bytes = device_memory(table, sample);
+    usage->memory_used_bytes = holders_members_bytes(table, sample, HOLDERS_EVERY_DEVICE);
     usage->suspended_bytes = suspend_bytes(r);
     measure_protection(r, usage);
     int64_t now_ms = clock_boot_ms();

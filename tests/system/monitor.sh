@@ -5,7 +5,8 @@ emu=$GPUMUX_BUILD/emu/bin
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 device_is() { [ "$(device "$1" "$2")" = "$3" ]; }
 fault() { GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$@"; }
-task() { submit "{\"devices\": 1, \"quota\": \"9g\", \"command\": [\"$burn\", \"--step-ms\", \"20\", \"--sm\", \"30\", \"--memory\", \"$1\", \"--steps\", \"1000000\"]}"; }
+task() { submit "{\"devices\": 1, \"quota\": \"${2:-9g}\", \"command\": [\"$burn\", \"--step-ms\", \"20\", \"--sm\", \"30\", \"--memory\", \"$1\", \"--steps\", \"1000000\"]}"; }
+service() { submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"$1\", \"command\": [\"$burn\", \"--service\", \"--rate\", \"10\", \"--kernel-ms\", \"1\", \"--memory\", \"$2\"]}"; }
 on() { field "$1" 'devices[0]'; }
 start --emulate 2xH200:10g --set monitor_hold_min=1s --set monitor_memory_soft=60 --set monitor_memory_hard=65
 
@@ -18,14 +19,38 @@ self_test() { CUDA_VISIBLE_DEVICES=$1 GPUMUX_EMU=$state/emu/devices LD_LIBRARY_P
 self_test 0 || fail "a good device does not pass"
 self_test 7 && fail "one that is not there passes"
 
+echo "-- a task that has a device to itself may use all of its memory"
+whole() { submit "{\"devices\": 1, \"command\": [\"$burn\", \"--step-ms\", \"20\", \"--sm\", \"30\", \"--memory\", \"8g\", \"--steps\", \"1000000\"]}"; }
+launched() { [ "$(field "$1" usage.protection.counters.launches_kernel)" -ge "$2" ]; }
+id=$(whole)
+wait_until "it has worked on for many looks at its device" launched "$id" 100
+! told "device_state.*(unhealthy|overlimit)" || fail "a limit counted for nobody"
+has "$id" attempt 1 || fail "it was started again"
+
+echo "-- unless a process of somebody else uses that device, too"
+GPUMUX_EMU=$state/emu/devices LD_LIBRARY_PATH=$GPUMUX_BUILD/emu CUDA_VISIBLE_DEVICES=$(on "$id") \
+    "$burn" --step-ms 20 --steps 1000000 > /dev/null &
+stranger_pid=$!
+wait_until "a limit counts" told "device_state.*overlimit: .* of its memory"
+kill "$stranger_pid"
+wait "$stranger_pid" || true
+cancel "$id"
+ends "$id" cancelled
+for d in 0 1; do wait_until "device $d is healthy again" device_is $d state healthy; done
+
 echo "-- memory above the hard limit: the task is evicted and queued again"
+service=$(service 5g 3g)
+wait_field "$service" state running
 small=$(task 1g)
 wait_field "$small" state running
-big=$(task 8g)
+big=$(task 4g 5g) # there is no room for it but beside the service
 evicted() { field "$1" 'attempts[].text' | grep ^evicted; }
 wait_until "it is evicted" evicted "$big"
 wait_until "the state is told" told "device_state.*overlimit"
 has "$big" failures 0 || fail "an eviction was counted"
+has "$service" attempt 1 || fail "a service was ended for a limit"
+cancel "$service"
+ends "$service" cancelled
 cancel "$big"
 ends "$big" cancelled
 cancel "$small"
@@ -161,6 +186,10 @@ for d in "$lost" "$kept"; do "$gpumux" enable "$d"; done
 for d in 0 1; do wait_until "device $d is healthy" device_is $d state healthy; done
 
 echo "-- a task that an agent finds beyond a limit is evicted"
+"$gpumux" disable "$kept"
+wait_until "there is one device" device_is 1 state disabled
+service=$(service 1g 0)
+wait_field "$service" state running
 id=$(task 1g)
 wait_field "$id" state running
 crash

@@ -3,7 +3,7 @@
  * the same seed fails the same way.
  *
  * What must hold: nobody is told to leave without a cause; a task alone is evicted for a limit, never a
- * service; only who faulted alone is guilty; the device leaves Overlimit once it is within limits, and
+ * service, and for memory only beside somebody else; only who faulted alone is guilty; the device leaves Overlimit once it is within limits, and
  * every repair ends; every suspect that stays is cleared; equal seeds give equal actions.
  */
 #include <inttypes.h>
@@ -101,6 +101,16 @@ static void check_suspend(struct world *w, const struct device_action *a)
     m->suspends = true;
 }
 
+static void check_state(const struct world *w, const struct device_action *a)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < TENANTS; i++)
+        count += w->inmates[i].there;
+    check(w, a->text[0] && a->from != a->to, "a change of state without a cause");
+    check(w, !strstr(a->text, "of its memory") || count > 1 || w->sample.has_strangers,
+          "memory is limited for nobody");
+}
+
 static void carry_out(struct world *w)
 {
     for (size_t i = 0; i < w->actions.count; i++) {
@@ -117,7 +127,7 @@ static void carry_out(struct world *w)
         else if (a->kind == DEVICE_ACT_CLEAR && find(w, a->workload))
             find(w, a->workload)->info.suspect = false;
         else if (a->kind == DEVICE_ACT_STATE)
-            check(w, a->text[0] && a->from != a->to, "a change of state without a cause");
+            check_state(w, a);
         w->checks = w->checks || a->kind == DEVICE_ACT_MPS_CHECK;
         w->replaces = w->replaces || a->kind == DEVICE_ACT_MPS_REPLACE;
         w->tests = w->tests || a->kind == DEVICE_ACT_SELF_TEST;
@@ -208,6 +218,9 @@ static void fill_sample(struct world *w)
             s->requests_10s = 500;
         }
     }
+    w->sample.has_strangers = chance(w, 4);
+    if (!w->calm && chance(w, 4)) /* or the limits of memory are never crossed by one alone */
+        used *= 10;
     w->sample.memory_used_bytes = used < w->sample.memory_bytes ? used : w->sample.memory_bytes;
     if (!w->calm && chance(w, 30))
         w->sample.slowdown = reasons[rng_below(&w->rng, 6)];
