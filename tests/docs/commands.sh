@@ -1,7 +1,8 @@
 #!/bin/bash
 # commands.sh ROOT: every command in the pages for administrators is run by a test.
 #
-# A block is ```sh run, which system/docs_PAGE runs, or ```sh below a mark that says who runs it (follow.sh).
+# A block is ```sh run, which system/docs_PAGE runs, or ```sh below a mark that says who runs it (follow.sh); or ```text
+# for what a command prints.
 # That test exists, is registered, and makes sure that it leaves no such block out. A command inside a sentence or a
 # table is one that stands in such a block; words in capitals there, and …, are whatever the block has.
 set -euo pipefail
@@ -43,12 +44,21 @@ runs_all() {
         && grep -q 'page_block "$runner"' "$script"
 }
 
+programs='gpumux|gpumux-burn|systemctl|systemd-analyze|journalctl|make|apt|apt-get|dpkg|curl|sqlite3|install|mv|cp|rm|tar'
+programs+='|chmod|chown|ldconfig|date|kill|cat|echo|podman|docker|groupadd|useradd|mkdir|openssl|ss|nc|ping|tail|grep|sh|sudo'
+
 for page in "${pages[@]}"; do
     name=$(basename "$page" .md)
     while read -r line rest; do
         language=${rest%|*} runner=${rest##*|}
         case $language in
         ini) ;;
+        text) # what a command prints
+            if awk -v from="$line" -v commands="^([$] |($programs)( |\$))" '
+                FNR > from && /^```/ { exit } FNR > from && $0 ~ commands { found = 1 } END { exit !found }' "$page"; then
+                complain "$page:$line: commands in a block of output"
+            fi
+            ;;
         "sh run") [ -z "$runner" ] || complain "$page:$line: run by system/docs_$name, and by $runner?" ;;
         sh)
             if [ -z "$runner" ]; then
@@ -70,8 +80,6 @@ done | sed -E 's/ +# .*//' > "$work/run"
 # inline PAGE: "LINE COMMAND" for what stands between `` outside of blocks and begins as a command does.
 mapfile -t subcommands < <(grep -oE '\.name = "[a-z]+"' src/cli/commands.c | cut -d '"' -f 2)
 [ ${#subcommands[@]} -gt 10 ] || complain "src/cli/commands.c: the commands are not found in it"
-programs='gpumux|gpumux-burn|systemctl|systemd-analyze|journalctl|make|apt|apt-get|dpkg|curl|sqlite3|install|mv|cp|rm|tar'
-programs+='|chmod|chown|ldconfig|date|kill|cat|echo|podman|docker|groupadd|useradd|mkdir|openssl|ss|nc|ping|tail|grep|sh|sudo'
 inline() {
     awk -v programs="^($programs)( |\$)" -v names="^($(IFS='|'; echo "${subcommands[*]}")) (-|[A-Z][A-Z]|init|create|list|revoke|check|default|export)" '
         /^```/ { inside = !inside; next }

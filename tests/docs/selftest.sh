@@ -51,6 +51,7 @@ notices links 's/docs\/states.md/docs\/submit.md/g' README.md
 # not registered.
 notices commands '0,/^```sh run/s/^```sh run/```sh/' docs/security.md
 notices commands '0,/^```sh run/s/^```sh run/```/' docs/first-cluster.md
+notices commands '0,/^```sh run/s/^```sh run/```text/' docs/troubleshooting.md
 notices commands '0,/^<!-- run by system.machine -->/s///' docs/install.md
 notices commands '0,/^<!-- run by .*/s//<!-- run by system\/lifecycle -->/' docs/install.md
 notices commands '0,/^<!-- run by .*/s//<!-- run by make demo -->/' docs/install.md
