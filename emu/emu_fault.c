@@ -209,6 +209,10 @@ static int cause(struct error *e, char **words, int count)
     struct mapping mapping;
     struct device device;
     struct request request = {.device = &device, .argument = count > 2 ? words[2] : "", .error = e};
+    if (!getenv("GPUMUX_EMU") && !getenv("GPUMUX_EMU_DEVICES"))
+        return error_set(e, ERR_NO_DEVICE,
+                         "whose devices? Set GPUMUX_EMU to the file emu/devices in the state "
+                         "directory of the gpumux that emulates them");
     int r = mapping_open_from_environment(e, &mapping);
     if (r < 0)
         return r;
@@ -231,7 +235,9 @@ static int cause(struct error *e, char **words, int count)
 static void print_help(void)
 {
     puts("gpumux-emu-fault DEVICE FAULT [ARGUMENT]   makes an emulated device fail, on demand\n\n"
-         "DEVICE is its number in the file of GPUMUX_EMU. FAULT is one of:");
+         "DEVICE is its number in the file that GPUMUX_EMU names: emu/devices in the state "
+         "directory\n"
+         "of the gpumux that emulates it. FAULT is one of:");
     for (size_t i = 0; i < sizeof(faults) / sizeof(*faults); i++)
         printf("  %-18s %-10s %s\n", faults[i].name, faults[i].argument, faults[i].help);
 }

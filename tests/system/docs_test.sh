@@ -34,7 +34,7 @@ if [ "\${1:-}" = node ]; then
 fi
 exec "$gpumux" "\$@"
 END
-ln -s "$GPUMUX_BUILD/workloads/gpumux-burn" "$work/bin/gpumux-burn"
+ln -s "$GPUMUX_BUILD/workloads/gpumux-burn" "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$work/bin/"
 chmod 755 "$work/bin/gpumux"
 
 # What a page that compiles finds: libgpumux as it is installed, and a compiler that makes programs fit for a

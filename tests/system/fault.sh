@@ -7,6 +7,8 @@ fault() { GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$@"; }
 spec() { echo "{\"kind\": \"$1\", \"devices\": 1, \"quota\": \"2g\", \"command\": [\"$burn\", \"--step-ms\", \"5\", \"--sm\", \"30\", \"--memory\", \"1g\", \"--steps\", \"$2\"]}"; }
 at() { [ "$(field "$1" attempt)" = "$2" ] && has "$1" state running; }
 start --emulate 1xH200:10g --policy firstfit
+(unset GPUMUX_EMU GPUMUX_EMU_DEVICES; "$emu/gpumux-emu-fault" 0 reset 2> "$work/whose") && fail "a fault on nobody's device"
+grep -q 'Set GPUMUX_EMU to the file emu/devices in the state directory' "$work/whose" || fail "it does not say whose: $(cat "$work/whose")"
 service=$(submit "$(spec service 900001)")
 guilty=$(submit "$(spec task 900002)")
 other=$(submit "$(spec task 900003)")
