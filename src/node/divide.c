@@ -11,6 +11,7 @@
 enum {
     SERVICES_MAX = 64,         /* of one device that are looked at */
     FORECAST_STEP_PERCENT = 2, /* a forecast that moved by less is let be */
+    COARSE_MAX = 1024,         /* tasks that are known to be coarse; then the oldest is forgotten */
 };
 
 struct divide {
@@ -18,6 +19,10 @@ struct divide {
     int64_t looked_ms;                /* boot clock; 0: never */
     uint64_t alone[NODE_DEVICES_MAX]; /* who was, at the last look; 0: nobody */
     struct share_division divisions[NODE_DEVICES_MAX];
+    /* Workloads whose kernels are too long for a gate. An attempt that starts again has not launched any yet: without
+     * this it would get all SMs, and be started again, for ever. */
+    uint64_t coarse[COARSE_MAX];
+    size_t coarse_next; /* where the next one goes */
 };
 
 int divide_open(struct error *e, struct agent *a)
@@ -85,6 +90,24 @@ static size_t services_on(const struct agent *a, const char *uuid,
     return count;
 }
 
+/* ---- who is coarse ---- */
+
+static bool is_coarse(const struct divide *d, uint64_t workload)
+{
+    for (size_t i = 0; i < COARSE_MAX; i++)
+        if (d->coarse[i] == workload)
+            return true;
+    return false;
+}
+
+static void look_for_coarse(struct divide *d, struct run *r)
+{
+    if (!ward_look_for_coarse(r->ward) || is_coarse(d, r->workload))
+        return;
+    d->coarse[d->coarse_next] = r->workload;
+    d->coarse_next = (d->coarse_next + 1) % COARSE_MAX;
+}
+
 /* ---- what a task gets ---- */
 
 static int sms_of(const struct agent *a, const char *uuid)
@@ -102,14 +125,16 @@ static bool gives_way(const struct agent *a, const struct terms *terms, enum sha
     return mode == SHARE_TIME && terms->is_protected && !a->config->share_in_time;
 }
 
-/* What a task on these terms would start with now, and why if that is less than it may have. */
-static int wanted_percent(const struct agent *a, const struct terms *terms, char why[TERMS_WHY_MAX])
+/* What this task would start with now, on these terms, and why if that is less than it may have. */
+static int wanted_percent(const struct agent *a, uint64_t workload, const struct terms *terms,
+                          char why[TERMS_WHY_MAX])
 {
     const struct share_service *services[SERVICES_MAX];
     struct share_division division;
     size_t count = services_on(a, terms->devices[0], services);
     share_divide(services, count, clock_wall_ms(), &division);
-    if (division.forecast_percent < 0 || gives_way(a, terms, division.mode))
+    enum share_mode mode = share_mode_of_task(division.mode, is_coarse(a->divide, workload));
+    if (division.forecast_percent < 0 || gives_way(a, terms, mode))
         return terms->share_max_percent;
     int percent = share_in_whole_sms(share_of_task_percent(division.forecast_percent),
                                      sms_of(a, terms->devices[0]));
@@ -166,7 +191,8 @@ static void look_at_task(struct run *r)
     if (!terms->resumable || !terms->has_mps || !a->config->share_by_activity || r->pending ||
         !run_is_alive(r))
         return;
-    int started = terms_share_percent(terms), wanted = wanted_percent(a, terms, why);
+    int started = terms_share_percent(terms);
+    int wanted = wanted_percent(a, r->workload, terms, why);
     if (!share_drifts(&r->share_drift, clock_wall_ms(), a->config->share_kept_ms, started, wanted))
         return;
     (void)snprintf(text, sizeof text, "restarted: it has %d %% of the SMs, and would get %d %% now",
@@ -213,7 +239,7 @@ void divide_look(struct agent *a, const struct gpu_reading *readings)
             look_at_service(a, r, device, alone[device] && alone[device] == d->alone[device],
                             readings[device].sm_percent, elapsed_ms);
         else if (device >= 0) {
-            ward_look_for_coarse(r->ward);
+            look_for_coarse(d, r);
             look_at_task(r);
         }
     }
@@ -225,10 +251,10 @@ void divide_look(struct agent *a, const struct gpu_reading *readings)
 
 /* ---- starting ---- */
 
-void divide_share(const struct agent *a, struct terms *terms)
+void divide_share(const struct agent *a, uint64_t workload, struct terms *terms)
 {
     if (terms->kind != WORKLOAD_TASK || !terms->has_mps || !a->config->share_by_activity)
         return;
-    int percent = wanted_percent(a, terms, terms->share_why);
+    int percent = wanted_percent(a, workload, terms, terms->share_why);
     terms->share_percent = percent < terms->share_max_percent ? percent : 0;
 }

@@ -15,6 +15,6 @@ int divide_open(struct error *e, struct agent *a);
 void divide_close(struct agent *a);
 /* The devices were looked at; readings by their index. A mode that changes is a note of its device. */
 void divide_look(struct agent *a, const struct gpu_reading *readings);
-/* A task is to start on these terms, of which all else is decided: sets the share that it starts with, and why, if
+/* This task is to start on these terms, of which all else is decided: sets the share that it starts with, and why, if
  * that is less than it may have. */
-void divide_share(const struct agent *a, struct terms *terms);
+void divide_share(const struct agent *a, uint64_t workload, struct terms *terms);

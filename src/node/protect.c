@@ -429,7 +429,7 @@ void protect_decide(const struct agent *a, const struct grant *grant, struct ter
     str_copy(ret->without_mps, sizeof ret->without_mps, without ? without : "");
     ret->resumable = grant->spec->resume.count > 0;
     ret->suspendable = terms_are_suspendable(ret);
-    divide_share(a, ret);
+    divide_share(a, grant->workload, ret);
 }
 
 static bool owns(void *arg, pid_t pid)

@@ -101,8 +101,8 @@ bool ward_joins(const struct ward *w);
 /* The part of the time since the last call that it kept its devices busy, by its own marks; -1: not
  * known. */
 double ward_busy_fraction(struct ward *w, int64_t now_us);
-/* A task whose launches are too long for a gate is not gated from now on. */
-void ward_look_for_coarse(struct ward *w);
+/* A task whose launches are too long for a gate is not gated from now on. True: it is such a one. */
+bool ward_look_for_coarse(struct ward *w);
 /* To be kept open by its supervisor; -1: without protection. */
 int ward_ledger_fd(const struct ward *w);
 /* Of the socket that a ward of this name has. False: it does not fit into a socket's address. */

@@ -152,7 +152,7 @@ void ward_fill_limits(struct ward *w)
     }
 }
 
-void ward_look_for_coarse(struct ward *w)
+bool ward_look_for_coarse(struct ward *w)
 {
     uint64_t count = w->ended_counters[STATUS_launches_coarse];
     list_for_each (it, &w->members) {
@@ -161,9 +161,10 @@ void ward_look_for_coarse(struct ward *w)
             count = claims_add(count, m->status.page->counters[STATUS_launches_coarse]);
     }
     if (w->is_coarse || count == 0 || w->terms.kind != WORKLOAD_TASK)
-        return;
+        return w->is_coarse;
     w->is_coarse = true;
     update_limits(w);
+    return true;
 }
 
 void registrar_extend_lease(struct registrar *r, uint64_t deadline_ms)

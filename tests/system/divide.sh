@@ -136,6 +136,21 @@ has "$stays" attempt 1 || fail "the work of one that cannot is lost: $(show "$st
 for id in "$again" "$stays" "$busy"; do cancel "$id"; done
 for id in "$again" "$stays" "$busy"; do ends "$id" cancelled; done
 
+echo "-- so does one whose kernels are too long to wait for, beside a service in time; the next attempt is known to be such a one"
+stop
+up --set share_kept=1s --set mode_kept=10m
+half=$(submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"2g\", \"command\": $(json_words "$burn" --service --rate 20 --kernel-ms 20 --sm 90 --slip)}")
+wait_field "$half" state running
+does=$(json_words "$burn" --steps 1000000 --sm 60 --step-ms 200 --kernels-per-step 1)
+again=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"command\": $does, \"resume\": $does}")
+beside=$(task --step-ms 5)
+wait_until "it is started again" restarted
+wait_until "its limits are known" eval 'has "$again" attempt 2 && [ "$(limit "$again" share_percent)" != null ]'
+[ "$(limit "$again" share_percent)" -le 80 ] || fail "it got all SMs again: $(show "$again")"
+mode_is "$beside" time || fail "the other is in space, too: $(show "$beside")"
+for id in "$again" "$beside" "$half"; do cancel "$id"; done
+for id in "$again" "$beside" "$half"; do ends "$id" cancelled; done
+
 echo "-- a service near its SLO: the task beside it is throttled"
 echo 10000 > "$work/latency"
 slow=$(submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"2g\", \"slo\": {\"percentile\": 99, \"latency\": \"50ms\"},
