@@ -146,22 +146,6 @@ static bool begin_draining(struct mps_daemon *d)
     return !wanted;
 }
 
-/* One that answers is ours; what is there and does not, is no more use to anybody. */
-static int start_or_adopt(struct error *e, struct mps_daemon *d)
-{
-    int r = mps_control_ask(NULL, &d->control, "get_server_list", COMMAND_MS, NULL);
-    if (r == -ERR_TIMEOUT)
-        r = mps_control_ask(NULL, &d->control, "get_server_list", COMMAND_MS, NULL);
-    bool was_lost = r < 0 && d->was_there;
-    d->was_there = false;
-    if (r == 0)
-        return 0;
-    if (was_lost)
-        lose(d, "it ended while nobody watched it");
-    mps_control_kill(&d->control);
-    return mps_control_start(e, &d->control, START_MS);
-}
-
 static void quit(struct mps_daemon *d)
 {
     int64_t until_ms = clock_boot_ms() + QUIT_MS;
@@ -350,6 +334,34 @@ static bool watch(struct mps_daemon *d)
         }
     }
     return false;
+}
+
+/* Whether one is there that answers; it gets the time that watch() gives it. Also true if the thread is to leave it. */
+static bool adopt(struct mps_daemon *d)
+{
+    struct patience patience = {.limit_ms = ANSWER_MS};
+    bool faulted;
+    int r = look(NULL, d, patience.limit_ms, &faulted);
+    while (r < 0 && may_be_well(d, r, &patience)) {
+        if (!pause_for(d, r == -ERR_TIMEOUT ? 1 : WATCH_MS) || is_unused(d))
+            return true;
+        terminate_doomed(d);
+        r = look(NULL, d, patience.limit_ms, &faulted);
+    }
+    return r == 0;
+}
+
+/* One that answers is ours; what is there and does not, is no more use to anybody. */
+static int start_or_adopt(struct error *e, struct mps_daemon *d)
+{
+    bool is_there = adopt(d);
+    if (!is_there && d->was_there)
+        lose(d, "it ended while nobody watched it");
+    d->was_there = false;
+    if (is_there)
+        return 0;
+    mps_control_kill(&d->control);
+    return mps_control_start(e, &d->control, START_MS);
 }
 
 static bool is_leaving(struct mps_daemon *d)

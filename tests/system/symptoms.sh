@@ -204,7 +204,7 @@ elsewhere '… in one of all that shared the device' tests/system/errors.sh '"in
 elsewhere 'the cause begins with `Xid`' tests/system/errors.sh '"\$gpumux" enable'
 elsewhere 'MPS was lost: …' tests/system/errors.sh 'device_alarm\.\*MPS was lost'
 elsewhere 'the self-test of the device failed' src/device/repair.c 'the self-test of the device failed'
-elsewhere 'without MPS, its workloads take turns: …' tests/system/mps.sh 'its workloads take turns'
+elsewhere 'without MPS, its workloads take turns: …' tests/system/mps_program.sh 'its workloads take turns'
 elsewhere 'healthy (repair)' tests/system/fault.sh 'healthy \(repair\)'
 elsewhere 'libgpumux.so.0: cannot open shared object file' scripts/deb-test 'cannot open shared object file'
 elsewhere 'a service stays `starting`' tests/system/services.sh 'state starting'

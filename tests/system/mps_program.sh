@@ -1,0 +1,114 @@
+#!/bin/bash
+# The MPS daemons of a node whose program does not do as it should: it is not there, is slow, or cannot do something.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/mps_lib.sh"
+mkdir -m 777 "$work/t"
+mkdir "$work/bin"
+control=$work/bin/nvidia-cuda-mps-control # as the daemon's process is known by
+# control_first COMMAND: the program is one that does this first.
+control_first() {
+    rm -f "$control"
+    printf '#!/bin/sh\n%s\nexec %s "$@"\n' "$1" "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control" > "$control"
+    chmod 755 "$control"
+}
+
+echo "-- its program cannot be run for a while: nobody is lost for that"
+# mps_is_said STATE TEXT [TIMES]: in the log.
+mps_is_said() { [ "$(grep -c "MPS device=.* state=$1 text=\"$2" "$log")" -ge "${3:-1}" ]; }
+ln -s "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control" "$control"
+up --set mps_control="$control"
+client_runs
+mv "$control" "$control.away"
+wait_until "that is noticed" mps_is_said silent "$control cannot be run: No such file or directory"
+second=$(submit "$(gpus '{}')")
+pause 0.5 # for two looks of the watch
+at_attempt "$first" 1 && alive "$pid" || fail "it did not run on: $(show "$first")"
+mv "$control.away" "$control"
+wait_until "it is asked again" mps_is_said ready "it answers again"
+wait_until "who waited for it has it" eval '[ "$(clients | wc -l)" = 2 ]'
+at_attempt "$first" 1 && [ "$(daemon_of "$part")" = "$pid" ] || fail "it was replaced: $(show "$first")"
+mv "$control" "$control.away"
+kill -KILL "$pid"
+wait_until "one that has ended is lost all the same" told "MPS was lost: it has ended"
+mv "$control.away" "$control"
+wait_until "the first runs again" at_attempt "$first" 2
+are_well
+for id in "$first" "$second"; do
+    cancel "$id"
+    ends "$id" cancelled
+done
+stop
+
+echo "-- on a slow machine it is taken over with the patience that it is watched with"
+control_first "if [ -e $work/t/slow ] || [ \"\$1\" = -v ]; then sleep 1.5; fi"
+up --set mps_control="$control"
+client_runs
+crash
+touch "$work/t/slow"
+before=$(grep -c "it does not answer" "$log" || true)
+up --set mps_control="$control"
+wait_until "it was taken over, and is silent" mps_is_said silent "it does not answer" $((before + 1))
+rm "$work/t/slow"
+wait_until "it is well" mps_is "$first" ready
+at_attempt "$first" 1 && [ "$(daemon_of "$part")" = "$pid" ] || fail "it was replaced: $(show "$first")"
+cancel "$first"
+ends "$first" cancelled
+stop
+
+echo "-- without a program that starts it: in turns, and it says so, also to who comes later"
+in_turns() { [[ $(field "$1" enforcement) == *"share by the rate of its launches: time-sliced"* ]]; }
+# count_of TEXT: how many events say so by now; MPS may have been lost above.
+count_of() { told "$1" | wc -l || true; }
+limit_is() { [ "$(field "$1" "usage.protection.limits[name=$2].value")" = "$3" ]; }
+up --set mps_control=/bin/false
+losses=$(count_of "MPS was lost")
+first=$(submit "$(gpus '{"share": 30}')")
+wait_field "$first" state running
+wait_until "it is an event" told "device_alarm.*without MPS, its workloads take turns"
+second=$(submit "$(gpus '{"share": 30}')")
+wait_field "$second" state running
+for id in "$first" "$second"; do
+    wait_until "$id says so" in_turns "$id"
+    wait_until "$id is held to its share by its launches" limit_is "$id" rate_permille 300
+done
+[ "$(field "$first" 'devices[0]')" = "$(field "$second" 'devices[0]')" ] || fail "not on one device"
+
+echo "-- and the next agent knows; what one of them does to itself does not end the other"
+crash
+up --set mps_control=/bin/false
+in_turns "$first" || fail "$(show "$first")"
+its_burn() { local pid; for pid in $(our_burns); do grep -qszxF "GPUMUX_WORKLOAD_ID=$1" "/proc/$pid/environ" && echo "$pid"; done; }
+faults() { GPUMUX_EMU=$state/emu/devices "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$(device_of "$1")" illegal-address "$(its_burn "$1" | head -n 1)"; }
+wait_until "the first faults" faults "$first"
+wait_until "it is tried again" at_attempt "$first" 2
+has "$second" state running && has "$second" attempt 1 || fail "its neighbour was ended: $(show "$second")"
+[ "$(count_of "MPS was lost")" = "$losses" ] || fail "there was none to lose"
+for id in "$first" "$second"; do
+    cancel "$id"
+    ends "$id" cancelled
+done
+stop
+
+echo "-- one that cannot be replaced leaves its device disabled until it can"
+control_first "[ ! -e $work/t/broken ] || exit 1"
+up --set mps_control="$control"
+first=$(submit "$(gpus '{}')")
+wait_field "$first" state running
+follow "$first"
+index=$(device_of "$first")
+pid=$(daemon_of "$part")
+alive "$pid" || fail "no daemon"
+passed=$(count_of "self-test passed")
+in_vain=$(count_of "device_alarm.*MPS cannot be replaced")
+touch "$work/t/broken"
+kill -KILL "$pid"
+wait_until "it is tried in vain" eval '[ "$(count_of "device_alarm.*MPS cannot be replaced")" -gt "$in_vain" ]'
+pause 0.5 # for two looks of the watch
+[ "$(device "$index" state)" = disabled ] || fail "it is $(device "$index" state)"
+[ "$(count_of "self-test passed")" = "$passed" ] || fail "without MPS, its self-test passed"
+rm "$work/t/broken"
+wait_until "it was replaced, and tested" eval '[ "$(count_of "MPS was replaced, and the self-test passed")" -gt "$passed" ]'
+wait_until "the task runs again" at_attempt "$first" 2
+cancel "$first"
+ends "$first" cancelled
+stop
