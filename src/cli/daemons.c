@@ -134,7 +134,7 @@ static int read_config(struct error *e, struct daemon *d, const struct invocatio
         if (r < 0)
             return r;
     }
-    return 0;
+    return config_check(e, &d->config);
 }
 
 /* --listen may come twice: one for the unix socket of the API, one for the network. */

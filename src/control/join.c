@@ -53,14 +53,6 @@ static int is_taken(struct error *e, struct control *c, const char *name)
     return store_nodes(e, c->store, find_name, (void *)(uintptr_t)name);
 }
 
-static bool is_name(const char *text)
-{
-    static const char letters[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    size_t length = strlen(text);
-    return length > 0 && length < NODE_NAME_MAX && strspn(text, letters) == length;
-}
-
 static int read_question(struct error *e, struct http_request *r, struct question *ret)
 {
     static const char *const queries[] = {NULL};
@@ -78,7 +70,7 @@ static int read_question(struct error *e, struct http_request *r, struct questio
     json_take_text(&reader, "name", &ret->name);
     json_take_text(&reader, "csr", &ret->csr);
     json_decref(body);
-    if (reader.result == 0 && !is_name(ret->name))
+    if (reader.result == 0 && !node_name_is_valid(ret->name))
         return error_set_field(e, ERR_INVALID, "name",
                                "a node's name has letters, digits and . _ -, at most %d",
                                NODE_NAME_MAX - 1);

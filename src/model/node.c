@@ -1,6 +1,16 @@
 #include "model/node.h"
 
+#include <string.h>
+
 #include "base/str.h"
+
+bool node_name_is_valid(const char *name)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    size_t length = strlen(name);
+    return length > 0 && length < NODE_NAME_MAX && strspn(name, letters) == length;
+}
 
 static const char *const phase_names[ATTEMPT_PHASE_END] = {
     [ATTEMPT_ACCEPTED] = "accepted",

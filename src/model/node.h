@@ -1,5 +1,6 @@
 /* A node and its devices, as a node describes itself when it joins. Plain data. */
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "model/workload.h"
@@ -30,6 +31,9 @@ struct node_info {
     int device_count;
     struct device devices[NODE_DEVICES_MAX];
 };
+
+/* Letters, digits, '.', '_', '-'; not empty. */
+bool node_name_is_valid(const char *name);
 
 /* How a device is: what its monitor says (device/device.h). */
 enum device_state {

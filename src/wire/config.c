@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "model/node.h"
 #include "wire/hint.h"
 #include "wire/spec.h"
 #include "wire/spec_internal.h"
@@ -140,6 +141,10 @@ static int check_string(struct error *e, const struct config_key *key, const str
     if (str_equal(key->key, "mps") && !str_equal(value->text, "auto") &&
         !str_equal(value->text, "off"))
         return tree_error(e, ERR_INVALID, value, key->key, "it is auto or off");
+    if (str_equal(key->key, "node_name") && value->text[0] && !node_name_is_valid(value->text))
+        return tree_error(e, ERR_INVALID, value, key->key,
+                          "a node's name has letters, digits and . _ -, at most %d",
+                          NODE_NAME_MAX - 1);
     return 0;
 }
 
@@ -237,10 +242,27 @@ static int read_version(struct error *e, const struct tree *value)
                       "this version is not known; this gpumux reads version 1");
 }
 
-static int check_whole(struct error *e, const struct config *config)
+int config_check(struct error *e, const struct config *config)
 {
-    if (config->backoff_min_ms > config->backoff_max_ms)
-        return error_set_field(e, ERR_INVALID, "backoff_min", "more than backoff_max");
+    const struct {
+        const char *less, *more;
+        int64_t values[2];
+    } ordered[] = {
+        {"backoff_min", "backoff_max", {config->backoff_min_ms, config->backoff_max_ms}},
+        {"monitor_memory_soft",
+         "monitor_memory_hard",
+         {config->monitor_memory_soft, config->monitor_memory_hard}},
+        {"monitor_latency_soft",
+         "monitor_latency_hard",
+         {config->monitor_latency_soft, config->monitor_latency_hard}},
+        {"monitor_hold_min",
+         "monitor_hold_max",
+         {config->monitor_hold_min_ms, config->monitor_hold_max_ms}},
+    };
+    for (size_t i = 0; i < sizeof ordered / sizeof *ordered; i++)
+        if (ordered[i].values[0] > ordered[i].values[1])
+            return error_set_field(e, ERR_INVALID, ordered[i].less, "more than %s",
+                                   ordered[i].more);
     if (config->beat_ms >= config->lease_ms)
         return error_set_field(e, ERR_INVALID, "beat", "not shorter than the lease it keeps up");
     return 0;
@@ -262,7 +284,7 @@ static int read_document(struct error *e, struct arena *arena, const struct tree
         if (r < 0)
             return r;
     }
-    return check_whole(e, config);
+    return config_check(e, config);
 }
 
 int config_default(struct arena *arena, struct config *ret)

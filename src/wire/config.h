@@ -34,5 +34,7 @@ int config_load(struct error *e, struct arena *arena, const char *path, struct c
 /* Sets one key from text, as a flag does. */
 int config_set(struct error *e, struct arena *arena, struct config *config, const char *key,
                const char *value);
+/* Whether its values go together. config_parse asks; who has set keys asks after the last. */
+int config_check(struct error *e, const struct config *config);
 /* The whole configuration as commented YAML that config_parse accepts. */
 int config_write(const struct config *config, struct str *out);

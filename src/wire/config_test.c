@@ -159,6 +159,11 @@ static void mistakes_name_key_and_line(void **state)
         {"node_labels: {a: }\n", ERR_INVALID, "node_labels.a", "a string"},
         {"node_labels: {'': x}\n", ERR_INVALID, "node_labels", "empty"},
         {"backoff_min: 2m\nbackoff_max: 1m\n", ERR_INVALID, "backoff_min", "more than"},
+        {"monitor_memory_soft: 98\n", ERR_INVALID, "monitor_memory_soft",
+         "more than monitor_memory_hard"},
+        {"monitor_latency_hard: 80\n", ERR_INVALID, "monitor_latency_soft", "more than"},
+        {"monitor_hold_min: 1h\n", ERR_INVALID, "monitor_hold_min", "more than monitor_hold_max"},
+        {"node_name: gpu 1\n", ERR_INVALID, "node_name", "letters, digits"},
         {"beat: 1s\nlease: 1s\n", ERR_INVALID, "beat", "not shorter"},
         {"- a\n", ERR_INVALID, "", "a map"},
         {"text\n", ERR_INVALID, "", "a map"},
@@ -199,6 +204,11 @@ static void flags_set_one_key(void **state)
     assert_int_equal(config_set(&f->e, &f->arena, c, "node_labels", "a"), -ERR_INVALID);
     assert_int_equal(config_set(&f->e, &f->arena, c, "policy", "\xff"), -ERR_INVALID);
     assert_int_equal(c->lease_ms, 90000);
+    /* In any order: only what is there in the end must go together. */
+    assert_int_equal(config_set(&f->e, &f->arena, c, "monitor_memory_hard", "60"), 0);
+    assert_int_equal(config_check(&f->e, c), -ERR_INVALID);
+    assert_int_equal(config_set(&f->e, &f->arena, c, "monitor_memory_soft", "60"), 0);
+    assert_int_equal(config_check(&f->e, c), 0);
 }
 
 static void what_is_written_reads_back_equal(void **state)
@@ -206,7 +216,7 @@ static void what_is_written_reads_back_equal(void **state)
     struct fixture *f = *state;
     assert_int_equal(config_set(&f->e, &f->arena, &f->config, "log_file_bytes", "4097"), 0);
     assert_int_equal(config_set(&f->e, &f->arena, &f->config, "lease", "61.001s"), 0);
-    assert_int_equal(config_set(&f->e, &f->arena, &f->config, "node_name",
+    assert_int_equal(config_set(&f->e, &f->arena, &f->config, "admin_group",
                                 "a\"\\\n\x01\xc2\x85\xef\xbf\xbf\xf0\x9f\x90\x98 #: "),
                      0);
     assert_int_equal(config_set(&f->e, &f->arena, &f->config, "node_labels", "\x01 k=: v"), 0);
@@ -220,7 +230,7 @@ static void what_is_written_reads_back_equal(void **state)
         fail_msg("%s: %s", f->e.field, f->e.text);
     assert_int_equal(f->config.log_file_bytes, 4097);
     assert_int_equal(f->config.lease_ms, 61001);
-    assert_string_equal(f->config.node_name, before.node_name);
+    assert_string_equal(f->config.admin_group, before.admin_group);
     assert_true(pairs_contain(&f->config.node_labels, &before.node_labels));
     assert_int_equal(config_write(&f->config, &again), 0);
     assert_string_equal(str_text(&text), str_text(&again));

@@ -21,6 +21,8 @@ said 'gpumux, iadeep, mudi'
 exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --set without=tuner,nonsense
 said "no part 'nonsense'"
 exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --set allow_rot=true
+exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --set monitor_memory_soft=98
+said 'monitor_memory_soft: more than monitor_memory_hard'
 exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --listen nonsense:nonsense
 said '--listen: '
 exits 2 "$gpumux" ps --state running,runing # asked or not

@@ -209,7 +209,7 @@ elsewhere 'healthy (repair)' tests/system/fault.sh 'healthy \(repair\)'
 elsewhere 'libgpumux.so.0: cannot open shared object file' scripts/deb-test 'cannot open shared object file'
 elsewhere 'a service stays `starting`' tests/system/services.sh 'state starting'
 stop
-start_control --set lease=1s
+start_control --set lease=1s --set beat=100ms
 wait_until "n1 is back" is_connected n1
 kill -STOP "$(node_pid n1)" # as a network that is cut
 sees 'node connection ended … nothing was heard of it' "$control_log"
