@@ -16,6 +16,15 @@ void busy_add(struct busy *busy, CUcontext context)
     }
 }
 
+_Atomic uint64_t *busy_unmarked(struct busy *busy, CUcontext context)
+{
+    for (int i = 0; context && i < BUSY_MAX; i++) {
+        if (atomic_load_explicit(&busy->places[i], memory_order_relaxed) == context)
+            return &busy->unmarked[i];
+    }
+    return NULL;
+}
+
 void busy_note(struct process *p)
 {
     CUcontext context = NULL;

@@ -5,6 +5,7 @@
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "shim/cuda_types.h"
 
@@ -15,6 +16,8 @@ enum { BUSY_MAX = 64 }; /* work in contexts beyond them is not waited for */
 struct busy {
     _Atomic(CUcontext) last; /* that was launched into */
     _Atomic(CUcontext) places[BUSY_MAX];
+    /* A service's launches there that no mark tells of (streams.h), since it was waited for. */
+    _Atomic uint64_t unmarked[BUSY_MAX];
 };
 
 /* The current one: when a stream gets its slot (streams.h), and at each launch without one. */
@@ -22,5 +25,7 @@ void busy_note(struct process *p);
 /* Before it may be destroyed. NULL: whichever may be. True: it was there, and is to be added again if it lives on. */
 bool busy_forget(struct busy *busy, CUcontext context);
 void busy_add(struct busy *busy, CUcontext context);
+/* The context's number of `unmarked`. NULL: it is not there. */
+_Atomic uint64_t *busy_unmarked(struct busy *busy, CUcontext context);
 /* Waits until they have nothing left to do. Not in a handler of a signal. */
 void busy_synchronize(struct process *p);

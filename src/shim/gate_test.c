@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -256,19 +257,79 @@ static void test_what_is_outstanding(void **state)
     const uint64_t slots = UINT64_C(1) << 2 | UINT64_C(1) << 40;
     assert_int_equal(window_outstanding(status, &streams, slots), 400);
     window_charge(&window, 1500);
-    assert_false(window_surely_fits(&window, 1000, 1));
-    assert_int_equal(window_look(&window, status, &streams, slots), 400);
-    assert_true(window_surely_fits(&window, 1000, 600));
-    window_charge(&window, 600);
-    assert_false(window_surely_fits(&window, 1000, 1));
+    window_note_begun(&window, 1500);
+    assert_false(window_take(&window, 1000, 1));
+    struct window_view view = window_look(&window, status, &streams, slots);
+    assert_int_equal(view.outstanding_ns, 400);
+    assert_true(window_take(&window, 1000, 500));
+    assert_false(window_take_seen(&window, view, 100)); /* by what was seen it would fit */
+    view = window_look(&window, status, &streams, slots);
+    assert_int_equal(view.outstanding_ns, 900); /* not begun, but charged */
+    assert_true(window_take_seen(&window, view, 100));
+    assert_false(window_take(&window, 1000, 1));
+    window_put_back(&window, 100);
+    assert_true(window_take(&window, 1000, 100));
     /* What is given up counts again when a mark comes after all. */
-    window_give_up(status, &streams, slots);
+    window_give_up(&window, status, &streams, slots);
+    assert_int_equal(window_look(&window, status, &streams, slots).outstanding_ns, 0);
     assert_int_equal(window_outstanding(status, &streams, slots), 0);
     status->started[2] = 600;
     assert_int_equal(window_outstanding(status, &streams, slots), 100);
     status->completed[2] = 400;
     assert_int_equal(window_outstanding(status, &streams, slots), 200);
     free(status);
+}
+
+/* Threads that launch what fits once: never two at a time. */
+enum { RACERS = 8, RACES = 500, RACE_WINDOW_NS = 20, RACE_COST_NS = 15 };
+
+struct race {
+    struct status_page *status;
+    struct streams streams;
+    struct window window;
+    _Atomic int inside, most;
+};
+
+static void *race_for_room(void *argument)
+{
+    struct race *race = argument;
+    for (int i = 0; i < RACES; i++) {
+        while (!window_take(&race->window, RACE_WINDOW_NS, RACE_COST_NS)) {
+            struct window_view view = window_look(&race->window, race->status, &race->streams, 1);
+            if (view.outstanding_ns + RACE_COST_NS <= RACE_WINDOW_NS &&
+                window_take_seen(&race->window, view, RACE_COST_NS))
+                break;
+            sched_yield();
+        }
+        int inside = atomic_fetch_add(&race->inside, 1) + 1;
+        if (inside > race->most)
+            race->most = inside;
+        sched_yield();
+        atomic_fetch_add(&race->status->started[0], RACE_COST_NS);
+        window_note_begun(&race->window, RACE_COST_NS);
+        sched_yield();
+        atomic_fetch_sub(&race->inside, 1);
+        atomic_fetch_add(&race->status->completed[0], RACE_COST_NS);
+    }
+    return NULL;
+}
+
+static void test_room_is_given_once(void **state)
+{
+    struct race *race = calloc(1, sizeof(*race));
+    pthread_t threads[RACERS];
+    (void)state;
+    assert_non_null(race);
+    race->status = calloc(1, sizeof(*race->status));
+    assert_non_null(race->status);
+    for (int i = 0; i < RACERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, race_for_room, race), 0);
+    for (int i = 0; i < RACERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(race->most, 1);
+    assert_int_equal(race->status->started[0], (uint64_t)RACERS * RACES * RACE_COST_NS);
+    free(race->status);
+    free(race);
 }
 
 static void test_what_was_waited_for_is_done(void **state)
@@ -309,6 +370,7 @@ int main(void)
         cmocka_unit_test(test_waits_for_the_next_request),
         cmocka_unit_test(test_what_fits_a_window),
         cmocka_unit_test(test_what_is_outstanding),
+        cmocka_unit_test(test_room_is_given_once),
         cmocka_unit_test(test_what_was_waited_for_is_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

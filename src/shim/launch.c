@@ -251,6 +251,7 @@ static bool has_waited_enough(struct hold *hold, uint64_t window_ns, uint64_t ou
     return still_ns >= most_ns || (held_ns >= short_left_ns(hold) && is_short(hold));
 }
 
+/* Charges it, at last. */
 RARELY static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t window_ns)
 {
     struct process *p = hold->p;
@@ -258,26 +259,30 @@ RARELY static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t
     struct window *window = &hold->device->window;
     const struct status_page *status = p->client.status;
     uint64_t slots = atomic_load_explicit(&hold->device->slots, RELAXED);
-    uint64_t outstanding_ns = window_look(window, status, streams, slots);
-    if (window_fits(window_ns, outstanding_ns, outstanding_ns, cost_ns))
+    struct window_view view = window_look(window, status, streams, slots);
+    uint64_t outstanding_ns = view.outstanding_ns;
+    if (window_fits(window_ns, outstanding_ns, outstanding_ns, cost_ns) &&
+        window_take_seen(window, view, cost_ns))
         return;
     mark_all(hold);
     uint64_t start_ns = clock_now_ns(), now_ns = start_ns, progress_ns = start_ns, shut_ns = 0;
     for (;;) {
-        uint64_t seen_ns = window_look(window, status, streams, slots);
-        if (seen_ns != outstanding_ns) {
+        view = window_look(window, status, streams, slots);
+        if (view.outstanding_ns != outstanding_ns) {
             progress_ns = now_ns;
             shut_ns = 0;
         }
-        outstanding_ns = seen_ns;
+        outstanding_ns = view.outstanding_ns;
         uint64_t still_ns = now_ns - progress_ns;
         uint64_t left_ns = outstanding_ns > still_ns ? outstanding_ns - still_ns : 0;
-        if (window_fits(window_ns, outstanding_ns, left_ns, cost_ns))
+        if (window_fits(window_ns, outstanding_ns, left_ns, cost_ns) &&
+            window_take_seen(window, view, cost_ns))
             break;
         uint64_t held_ns = now_ns - start_ns;
         if (has_waited_enough(hold, window_ns, outstanding_ns, held_ns, still_ns - shut_ns)) {
             process_count(p, STATUS_passes_window, 1);
-            window_give_up(status, streams, slots);
+            window_give_up(window, status, streams, slots);
+            window_charge(window, cost_ns);
             break;
         }
         bool is_shut = atomic_load(&status->shut[hold->index]) != 0;
@@ -341,14 +346,17 @@ RARELY static uint64_t charge_of_new(const struct launch_ticket *ticket,
     return ticket->cost_ns > least_ns ? ticket->cost_ns : least_ns;
 }
 
-static inline bool surely_has_room(const struct launch_device *device,
-                                   const struct launch_ticket *ticket)
+/* Charges it, if there surely is room for it. */
+static inline bool take_room(struct launch_device *device, const struct launch_ticket *ticket)
 {
-    return ticket->window_ns == 0 ||
-           window_surely_fits(&device->window, ticket->window_ns, ticket->charge_ns);
+    if (__builtin_expect(ticket->window_ns > 0, 1))
+        return window_take(&device->window, ticket->window_ns, ticket->charge_ns);
+    window_charge(&device->window, ticket->charge_ns);
+    return true;
 }
 
-/* Until there is room for it by rate and window; returns how long that took. The lease may have ended meanwhile. */
+/* Until there is room for it by rate and window; returns how long that took. It is charged then. The lease may have ended
+ * meanwhile. */
 RARELY static uint64_t hold_for_room(struct process *p, const struct stream *stream,
                                      const struct launch_ticket *ticket)
 {
@@ -356,13 +364,27 @@ RARELY static uint64_t hold_for_room(struct process *p, const struct stream *str
     uint32_t rate_permille = atomic_load_explicit(&hold.device->rate_permille, RELAXED);
     if (rate_permille > 0)
         hold_for_rate(&hold, ticket->cost_ns, rate_permille);
-    if (!surely_has_room(hold.device, ticket))
+    if (!take_room(hold.device, ticket))
         hold_for_window(&hold, ticket->charge_ns, ticket->window_ns);
     look_at_clock(p);
     return hold.held_ns;
 }
 
-/* A task's launch, until it may go to the driver. */
+/* By the thread. It is not charged meanwhile: others would wait for what does not run. */
+RARELY static void hold_at_gate(struct process *p, const struct stream *stream,
+                                const struct launch_ticket *ticket, uint64_t gate_ns,
+                                uint64_t held_ns)
+{
+    struct hold hold = hold_of(p, stream->device, ticket->is_graph && ticket->is_collective);
+    hold.held_ns = held_ns;
+    window_put_back(&hold.device->window, ticket->charge_ns);
+    hold_for_gate(&hold, gate_ns);
+    if (!take_room(hold.device, ticket))
+        hold_for_window(&hold, ticket->charge_ns, ticket->window_ns);
+    look_at_clock(p);
+}
+
+/* A task's launch, until it may go to the driver, and is charged to the window. */
 static INLINE void hold_launch(struct process *p, struct stream *stream,
                                const struct cost_entry *entry, bool is_usual,
                                struct launch_ticket *ticket)
@@ -373,20 +395,19 @@ static INLINE void hold_launch(struct process *p, struct stream *stream,
     bool is_guarded = gate_ns > 0 && is_kept(p, device);
     uint64_t held_ns = 0;
     ticket->window_ns = is_guarded ? LAUNCH_AHEAD_NS : window_ns;
-    if (!is_usual && ticket->is_collective && !ticket->is_graph)
+    if (!is_usual && ticket->is_collective && !ticket->is_graph) {
+        window_charge(&device->window, ticket->charge_ns);
         return;
+    }
     if (__builtin_expect(cost_is_new(entry), 0))
         ticket->charge_ns = charge_of_new(ticket, entry);
     bool has_rate = !is_usual && atomic_load_explicit(&device->rate_permille, RELAXED) > 0;
-    if (__builtin_expect(has_rate || !surely_has_room(device, ticket), 0))
+    if (__builtin_expect(has_rate || !take_room(device, ticket), 0))
         held_ns = hold_for_room(p, stream, ticket);
     if (gate_ns == 0 || (is_guarded && keeper_guard(p, stream, ticket->charge_ns, window_ns)) ||
         atomic_load_explicit(&p->client.neighbours.present, RELAXED) == 0)
         return;
-    struct hold hold = hold_of(p, stream->device, ticket->is_graph && ticket->is_collective);
-    hold.held_ns = held_ns;
-    hold_for_gate(&hold, gate_ns);
-    look_at_clock(p);
+    hold_at_gate(p, stream, ticket, gate_ns, held_ns);
 }
 
 /* The same in a stream without a slot. Without marks there is no window, and nobody sees whether a collective is
@@ -461,8 +482,13 @@ static void begin_unmarked(struct process *p, CUstream handle, const struct cost
     process_count(p, STATUS_streams_unmarked, 1);
     if (!is_service)
         return;
+    CUcontext context = NULL;
+    (void)p->calls.real.cuCtxGetCurrent(&context);
+    _Atomic uint64_t *unmarked = busy_unmarked(&p->busy, context);
     atomic_fetch_or(&status->open_streams, UINT64_C(1) << STREAMS_SHARED_SLOT);
     atomic_fetch_add(&status->started[STREAMS_SHARED_SLOT], 1);
+    if (unmarked)
+        atomic_fetch_add(unmarked, 1);
 }
 
 /* A kernel of a task, alone or beside others, into a stream with a slot. */
@@ -476,12 +502,14 @@ static bool is_usual(const struct launch *launch, const struct stream *stream,
            atomic_load_explicit(&launch->devices[stream->device].rate_permille, RELAXED) == 0;
 }
 
-RARELY static bool has_room(struct process *p, struct launch_device *device,
-                            const struct launch_ticket *ticket, uint64_t charge_ns)
+RARELY static bool look_and_take(struct process *p, struct launch_device *device,
+                                 uint64_t window_ns, uint64_t cost_ns)
 {
     uint64_t slots = atomic_load_explicit(&device->slots, RELAXED);
-    return window_look(&device->window, p->client.status, &p->launch->streams, slots) + charge_ns <=
-           ticket->window_ns;
+    struct window_view view =
+        window_look(&device->window, p->client.status, &p->launch->streams, slots);
+    return view.outstanding_ns + cost_ns <= window_ns &&
+           window_take_seen(&device->window, view, cost_ns);
 }
 
 /* A stream's part of what is paid in advance on its device. */
@@ -502,14 +530,14 @@ RARELY static void prepay(struct process *p, struct stream *stream, struct launc
     if (left_ns > most_ns / 2)
         return;
     uint32_t more_ns = most_ns - left_ns;
-    uint64_t charge_ns = ticket->charge_ns + more_ns;
-    if (ticket->window_ns > 0 &&
-        !window_surely_fits(&device->window, ticket->window_ns, charge_ns) &&
-        !has_room(p, device, ticket, charge_ns))
+    if (ticket->window_ns == 0)
+        window_charge(&device->window, more_ns);
+    else if (!window_take(&device->window, ticket->window_ns, more_ns) &&
+             !look_and_take(p, device, ticket->window_ns, more_ns))
         return;
     ticket->prepaid_ns = more_ns;
     ticket->cost_ns += streams_take_spent(stream);
-    ticket->charge_ns = charge_ns;
+    ticket->charge_ns += more_ns;
 }
 
 /* The limits may have come to forbid it meanwhile. */
@@ -537,9 +565,10 @@ static INLINE void begin(struct process *p, struct stream *stream, struct cost_e
         hold_launch(p, stream, entry, is_usual, ticket);
         if (ticket->may_prepay)
             prepay(p, stream, ticket);
-        window_charge(&p->launch->devices[stream->device].window, ticket->charge_ns);
     }
     atomic_fetch_add(&p->client.status->started[stream->slot], ticket->charge_ns);
+    if (is_task)
+        window_note_begun(&p->launch->devices[stream->device].window, ticket->charge_ns);
     bool is_exact =
         !is_task || atomic_load_explicit(&p->launch->devices[stream->device].is_exact, RELAXED);
     if (is_charged && __builtin_expect(cost_is_due(&p->launch->pace, entry, is_exact), 0))
@@ -660,52 +689,7 @@ void launch_wait(struct process *p)
         marks_flush(p);
 }
 
-/* ---- what the program has waited for ---- */
-
-/* By the stream's key, or if that is 0 by its context. What is marked needs no such word. */
-static void expect(struct process *p, uint64_t key, CUcontext context,
-                   struct launch_expected *ret_expected)
-{
-    uint64_t open = atomic_load_explicit(&p->client.status->open_streams, RELAXED);
-    if (atomic_load_explicit(&p->launch->is_service, RELAXED))
-        return;
-    for (open &= ~(UINT64_C(1) << STREAMS_SHARED_SLOT); open; open &= open - 1) {
-        int slot = __builtin_ctzll(open);
-        const struct stream *stream = &p->launch->streams.slots[slot];
-        uint64_t its_key = atomic_load_explicit(&stream->key, memory_order_acquire);
-        if (its_key == 0 || (key != 0 ? its_key != key : stream->context != context))
-            continue;
-        uint64_t launched = atomic_load_explicit(&stream->launched, memory_order_acquire);
-        if (launched == atomic_load_explicit(&stream->marked, RELAXED))
-            continue;
-        ret_expected->launched[slot] = launched;
-        ret_expected->slots |= UINT64_C(1) << slot;
-    }
-}
-
-void launch_expect_stream(struct process *p, CUstream handle, bool is_per_thread,
-                          struct launch_expected *ret_expected)
-{
-    uint64_t key = streams_key(p, &handle, is_per_thread);
-    if (key != 0)
-        expect(p, key, NULL, ret_expected);
-}
-
-void launch_expect_context(struct process *p, CUcontext context,
-                           struct launch_expected *ret_expected)
-{
-    if (context || (p->calls.real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context))
-        expect(p, 0, context, ret_expected);
-}
-
-void launch_note_done(struct process *p, const struct launch_expected *expected)
-{
-    for (uint64_t slots = expected->slots; slots; slots &= slots - 1) {
-        int slot = __builtin_ctzll(slots);
-        window_note_done(p->client.status, &p->launch->streams.slots[slot],
-                         expected->launched[slot]);
-    }
-}
+/* ---- all of it ---- */
 
 uint64_t launch_outstanding_ns(struct process *p)
 {

@@ -123,19 +123,6 @@ void launch_copy(struct process *p, uint64_t bytes, CUstream handle, bool is_per
                  bool is_to_device);
 /* Before the program waits for the device, or can learn that it is done. */
 void launch_wait(struct process *p);
-/* What is done of a task's launches once a wait of the program's has succeeded: marks cannot tell of streams that only
- * another thread can name. */
-struct launch_expected {
-    uint64_t slots; /* bit i: of streams.slots */
-    uint64_t launched[STREAMS_MAX];
-};
-/* Before a wait: for the stream, or all of the context (NULL: the current one). ret_expected->slots is 0 before. */
-void launch_expect_stream(struct process *p, CUstream handle, bool is_per_thread,
-                          struct launch_expected *ret_expected);
-void launch_expect_context(struct process *p, CUcontext context,
-                           struct launch_expected *ret_expected);
-/* After it, if it has succeeded. */
-void launch_note_done(struct process *p, const struct launch_expected *expected);
 /* A collective waits for other processes, which may wait for what would be held here: one is outstanding there. */
 bool launch_has_collective(struct process *p, int device);
 /* GPU time outstanding on all devices, as far as there are marks for it: 0 is all done. */

@@ -179,6 +179,7 @@ static void settle(struct process *p, struct stream *stream)
 {
     struct status_page *status = p->client.status;
     streams_end_capture(p, stream);
+    process_count(p, STATUS_gpu_time_kernel_ns, streams_take_spent(stream));
     stream->context = NULL;
     atomic_store(&status->completed[stream->slot], load(&status->started[stream->slot]));
     atomic_store_explicit(&stream->key, 0, memory_order_release);
@@ -230,6 +231,8 @@ void streams_reset(struct streams *streams)
     atomic_store(&streams->sole_key, 0);
     for (uint32_t i = 0; i < STREAMS_MAX; i++) {
         atomic_store(&streams->slots[i].key, 0);
+        atomic_store(&streams->slots[i].prepaid_ns, 0);
+        atomic_store(&streams->slots[i].uncounted_ns, 0);
         lock_init(&streams->slots[i].lock);
     }
 }

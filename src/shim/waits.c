@@ -2,6 +2,88 @@
  * has waited for all of a stream or a context, a task's launches there are done. */
 #include "shim/process.h"
 
+/* ---- what is waited for ---- */
+
+/* What is done of a task's launches once a wait of the program's has succeeded: marks cannot tell of streams that only
+ * another thread can name. Of a service's it is what marks never tell: what is in streams without a slot. */
+struct expected {
+    uint64_t slots; /* bit i: of streams.slots; the last: of a service's streams without one */
+    uint64_t launched[STREAMS_MAX];
+    uint64_t unmarked_count; /* of those */
+    _Atomic uint64_t *unmarked;
+};
+
+/* Of a service, whose context is waited for. Until then it is busy there for tasks, who wait for it once. */
+static void expect_unmarked(struct process *p, CUcontext context, struct expected *ret_expected)
+{
+    ret_expected->unmarked = busy_unmarked(&p->busy, context);
+    ret_expected->unmarked_count = ret_expected->unmarked ? atomic_load(ret_expected->unmarked) : 0;
+    if (ret_expected->unmarked_count > 0)
+        ret_expected->slots = UINT64_C(1) << STREAMS_SHARED_SLOT;
+}
+
+/* By the stream's key, or if that is 0 by its context. What is marked needs no such word. */
+static void expect(struct process *p, uint64_t key, CUcontext context,
+                   struct expected *ret_expected)
+{
+    uint64_t open = atomic_load_explicit(&p->client.status->open_streams, memory_order_relaxed);
+    if (atomic_load_explicit(&p->launch->is_service, memory_order_relaxed)) {
+        if (key == 0)
+            expect_unmarked(p, context, ret_expected);
+        return;
+    }
+    for (open &= ~(UINT64_C(1) << STREAMS_SHARED_SLOT); open; open &= open - 1) {
+        int slot = __builtin_ctzll(open);
+        const struct stream *stream = &p->launch->streams.slots[slot];
+        uint64_t its_key = atomic_load_explicit(&stream->key, memory_order_acquire);
+        if (its_key == 0 || (key != 0 ? its_key != key : stream->context != context))
+            continue;
+        uint64_t launched = atomic_load_explicit(&stream->launched, memory_order_acquire);
+        if (launched == atomic_load_explicit(&stream->marked, memory_order_relaxed))
+            continue;
+        ret_expected->launched[slot] = launched;
+        ret_expected->slots |= UINT64_C(1) << slot;
+    }
+}
+
+static void expect_stream(struct process *p, CUstream handle, bool is_per_thread,
+                          struct expected *ret_expected)
+{
+    uint64_t key = streams_key(p, &handle, is_per_thread);
+    if (key != 0)
+        expect(p, key, NULL, ret_expected);
+}
+
+static void expect_context(struct process *p, CUcontext context, struct expected *ret_expected)
+{
+    if (context || (p->calls.real.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context))
+        expect(p, 0, context, ret_expected);
+}
+
+/* Another thread may have waited for the same. */
+static void note_unmarked_done(struct process *p, const struct expected *expected)
+{
+    uint64_t left = atomic_load(expected->unmarked), done;
+    do
+        done = left < expected->unmarked_count ? left : expected->unmarked_count;
+    while (!atomic_compare_exchange_weak(expected->unmarked, &left, left - done));
+    atomic_fetch_add(&p->client.status->completed[STREAMS_SHARED_SLOT], done);
+}
+
+static void note_done(struct process *p, const struct expected *expected)
+{
+    for (uint64_t slots = expected->slots; slots; slots &= slots - 1) {
+        int slot = __builtin_ctzll(slots);
+        if (slot == STREAMS_SHARED_SLOT)
+            note_unmarked_done(p, expected);
+        else
+            window_note_done(p->client.status, &p->launch->streams.slots[slot],
+                             expected->launched[slot]);
+    }
+}
+
+/* ---- the calls ---- */
+
 /* At these the driver's pools give back what they hold beyond their thresholds. */
 static inline bool synchronises(enum call call)
 {
@@ -19,8 +101,8 @@ static inline bool synchronises(enum call call)
 
 /* EXPECT_SYMBOL: whose launches are done when the call succeeds, in terms of its parameter a. */
 #define EXPECT_cuCtxRecordEvent            (void)0
-#define EXPECT_cuCtxSynchronize            launch_expect_context(p, NULL, &expected)
-#define EXPECT_cuCtxSynchronize_v2         launch_expect_context(p, a, &expected)
+#define EXPECT_cuCtxSynchronize            expect_context(p, NULL, &expected)
+#define EXPECT_cuCtxSynchronize_v2         expect_context(p, a, &expected)
 #define EXPECT_cuEventQuery                (void)0
 #define EXPECT_cuEventRecord               (void)0
 #define EXPECT_cuEventRecord_ptsz          (void)0
@@ -29,8 +111,8 @@ static inline bool synchronises(enum call call)
 #define EXPECT_cuEventSynchronize          (void)0
 #define EXPECT_cuStreamQuery               (void)0
 #define EXPECT_cuStreamQuery_ptsz          (void)0
-#define EXPECT_cuStreamSynchronize         launch_expect_stream(p, a, false, &expected)
-#define EXPECT_cuStreamSynchronize_ptsz    launch_expect_stream(p, a, true, &expected)
+#define EXPECT_cuStreamSynchronize         expect_stream(p, a, false, &expected)
+#define EXPECT_cuStreamSynchronize_ptsz    expect_stream(p, a, true, &expected)
 
 #define HOOK(family, symbol, name, version, variant, ...) HOOK_##family(symbol, ##__VA_ARGS__)
 #define PASS(family, symbol, name, version, variant, ...)
@@ -50,7 +132,7 @@ static inline bool synchronises(enum call call)
     CUresult hook_##symbol CALL_PARAMETERS(__VA_ARGS__)                                            \
     {                                                                                              \
         struct process *p = process_enter();                                                       \
-        struct launch_expected expected;                                                           \
+        struct expected expected;                                                                  \
         expected.slots = 0;                                                                        \
         if (process_is_ready(p)) {                                                                 \
             launch_wait(p);                                                                        \
@@ -58,7 +140,7 @@ static inline bool synchronises(enum call call)
         }                                                                                          \
         CUresult r = p->calls.real.symbol CALL_ARGUMENTS(__VA_ARGS__);                             \
         if (expected.slots && r == CUDA_SUCCESS)                                                   \
-            launch_note_done(p, &expected);                                                        \
+            note_done(p, &expected);                                                               \
         if (synchronises(CALL_##symbol) && process_is_ready(p))                                    \
             (void)pools_settle(p);                                                                 \
         return r;                                                                                  \

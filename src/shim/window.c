@@ -15,8 +15,10 @@ uint64_t window_outstanding(const struct status_page *status, const struct strea
     return sum;
 }
 
-void window_give_up(const struct status_page *status, struct streams *streams, uint64_t slots)
+void window_give_up(struct window *window, const struct status_page *status,
+                    struct streams *streams, uint64_t slots)
 {
+    atomic_store(&window->begun_ns, atomic_load(&window->charged_ns));
     for (; slots; slots &= slots - 1) {
         int slot = __builtin_ctzll(slots);
         struct stream *stream = &streams->slots[slot];

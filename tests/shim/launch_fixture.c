@@ -84,6 +84,13 @@ int set_up_devices(void **state)
     return 0;
 }
 
+int set_up_three_devices(void **state)
+{
+    (void)state;
+    driver_api_make_devices("H200:24g,H200:24g,H200:24g", 1, 1);
+    return 0;
+}
+
 int set_up_sliced_devices(void **state)
 {
     (void)state;

@@ -22,6 +22,8 @@ struct driver_api *launch_fixture_api(void);
 
 /* One emulated device; for cmocka. */
 int set_up_devices(void **state);
+/* For more streams than there are slots. */
+int set_up_three_devices(void **state);
 /* For MPS: without it clients take turns. */
 int set_up_sliced_devices(void **state);
 int tear_down_devices(void **state);

@@ -719,13 +719,6 @@ static void test_a_window_makes_kills_harmless(void **state)
     kill_a_client("0", "kernels 1 0", 20, false);
 }
 
-static int set_up_three_devices(void **state)
-{
-    (void)state;
-    driver_api_make_devices("H200:24g,H200:24g,H200:24g", 1, 1);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up_devices, tear_down_devices)

@@ -35,6 +35,8 @@
     CALL(cuStreamWaitEvent, (void *, void *, unsigned))                                            \
     CALL(cuEventCreate, (void **, unsigned))                                                       \
     CALL(cuEventRecord, (void *, void *))                                                          \
+    CALL(cuEventQuery, (void *))                                                                   \
+    CALL(cuStreamQuery, (void *))                                                                  \
     CALL(cuStreamSynchronize_ptsz, (void *))                                                       \
     CALL(cuGraphGetNodes, (void *, void **, size_t *))                                             \
     CALL(cuGraphInstantiateWithFlags, (void **, void *, uint64_t))                                 \
@@ -59,6 +61,7 @@ struct launcher {
     CALLS(CALL)
 #undef CALL
     void *context, *module, *function, *graph, *graph_exec;
+    void *event;            /* NULL: none yet */
     void *own;              /* a context beside the device's, and what is current; NULL: none */
     void *streams[STREAMS]; /* 0: the default one */
     unsigned stream;
@@ -390,6 +393,12 @@ static int choose_stream(struct launcher *l, unsigned number)
     return number == 0 || l->streams[number] ? 0 : l->cuStreamCreate(&l->streams[number], 1);
 }
 
+static int record_event(struct launcher *l)
+{
+    int r = l->event ? 0 : l->cuEventCreate(&l->event, 0);
+    return r ? r : l->cuEventRecord(l->event, l->streams[l->stream]);
+}
+
 /* Of a module that nothing is launched from. */
 static int load_and_unload(const struct launcher *l)
 {
@@ -439,7 +448,7 @@ static int share_device(const struct launcher *l)
     return r ? r : l->cuDevicePrimaryCtxRelease_v2(0);
 }
 
-/* Launches into every stream that the devices but the first can have; the answer is how many these are. */
+/* Launches into every stream that the devices but the first can have, and waits; the answer is how many these are. */
 static int fill_devices(struct launcher *l)
 {
     int launches = 0;
@@ -452,6 +461,8 @@ static int fill_devices(struct launcher *l)
             if (burn(l, stream, 1))
                 return -1;
         }
+        if (l->cuCtxSynchronize())
+            return -1;
     }
     l->function = function;
     return l->cuCtxSetCurrent(l->context) ? -1 : launches;
@@ -503,6 +514,12 @@ static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, co
         return l->cuStreamDestroy_v2(l->streams[a]) || (l->streams[a] = NULL, 0);
     if (strcmp(word, "synchronize") == 0)
         return l->cuCtxSynchronize();
+    if (strcmp(word, "record") == 0)
+        return record_event(l);
+    if (strcmp(word, "query-event") == 0)
+        return l->cuEventQuery(l->event);
+    if (strcmp(word, "query-stream") == 0)
+        return l->cuStreamQuery(l->streams[l->stream]);
     if (strcmp(word, "upload") == 0)
         return l->cuMemcpyHtoD_v2(l->memory, l->host, a);
     if (strcmp(word, "fill-memory") == 0)

@@ -1,0 +1,114 @@
+/*
+ * What a service shows of its work, what becomes of work that nothing shows, and a rate beside a share: real processes on
+ * an emulated device, with a registrar for an agent. Times as in launch_test.c.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <unistd.h>
+
+#include "abi/page.h"
+#include "tests/shim/launch_fixture.h"
+
+/* A kernel is marked when the program comes to where it can learn of its end, by whatever call. */
+static void test_a_mark_stands_before_what_tells(void **state)
+{
+    static const char *const words[] = {"record", "query-event", "query-stream", "synchronize"};
+    struct talker registrar, service;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "20000", "--linger-us", "0");
+    start_launcher(&service, "service");
+    assert_int_equal(ask(&service, "record"), 0);
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+        assert_true(ask(&service, "kernels 1000 1") >= 0);
+        assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
+        assert_true(ask(&service, words[i]) >= 0);
+        PARTY_WAIT(number_of(&registrar, "service", "busy_streams") == 0);
+    }
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* In more streams than there are slots: each time that it has waited for its context, what comes then is waited for
+ * again. */
+static void test_streams_without_a_slot_are_waited_for(void **state)
+{
+    struct talker registrar, service, task;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "20000", "--linger-us", "0");
+    start_launcher(&service, "service");
+    start_launcher(&task, "task");
+    assert_true(ask(&service, "fill") >= PAGE_STREAMS_MAX);
+    PARTY_WAIT(ask(&task, "kernels 1 1") >= 0 && number_of(&registrar, "task", "neighbours") == 1);
+    for (int i = 0; i < 3; i++) {
+        uint64_t unmarked = number_of(&registrar, "service", "streams_unmarked");
+        assert_true(ask(&service, "kernels 300000 1") >= 0);
+        assert_int_equal(number_of(&registrar, "service", "streams_unmarked"), unmarked + 1);
+        assert_true(ask(&task, "kernels 100 1") >= 20 * MS_US);
+        assert_int_equal(ask(&service, "synchronize"), 0);
+    }
+    assert_int_equal(finish(&task, "end"), 0);
+    assert_int_equal(finish(&service, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* The same work at the same rate, as a task that has half of the device. */
+static void test_a_rate_is_of_what_the_share_leaves(void **state)
+{
+    struct talker registrar, task;
+    (void)state;
+    start_registrar(&registrar, "--window-us", "40000", "--rate-permille", "0");
+    start_launcher(&task, "task");
+    while (number_of(&registrar, "task", "launches_timed") < 8) {
+        assert_true(ask(&task, "kernels 5000 3") >= 0);
+        assert_int_equal(ask(&task, "synchronize"), 0);
+    }
+    tell(&registrar, "rate-permille 200");
+    assert_int_equal(number_of(&registrar, "task", "ended"), 0);
+    int64_t whole_us = ask(&task, "kernels 5000 40");
+    tell(&registrar, "share-percent 50");
+    assert_int_equal(number_of(&registrar, "task", "ended"), 0);
+    int64_t half_us = ask(&task, "kernels 5000 40");
+    assert_true(whole_us > 0 && half_us > 0 && half_us * 10 < whole_us * 8);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* What was paid in advance, and spent, is accounted for when its context ends. */
+static void test_a_context_ends_with_its_account(void **state)
+{
+    struct talker registrar, task;
+    (void)state;
+    start_registrar(&registrar, "--window-us", "40000", "--gate-us", "0");
+    start_launcher(&task, "task");
+    while (number_of(&registrar, "task", "launches_timed") < 8) {
+        assert_true(ask(&task, "kernels 100 3") >= 0);
+        assert_int_equal(ask(&task, "synchronize"), 0);
+    }
+    uint64_t before_ns = 0;
+    PARTY_WAIT((before_ns = number_of(&registrar, "task", "gpu_time_kernel_ns")) > 0 &&
+               ask(&task, "kernels 100 1") >= 0 &&
+               number_of(&registrar, "task", "gpu_time_kernel_ns") == before_ns);
+    assert_int_equal(ask(&task, "reset"), 0);
+    assert_true(number_of(&registrar, "task", "gpu_time_kernel_ns") > before_ns);
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+int main(int argc, char **argv)
+{
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up_devices, tear_down_devices)
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_mark_stands_before_what_tells),
+        cmocka_unit_test_setup_teardown(test_streams_without_a_slot_are_waited_for,
+                                        set_up_three_devices, tear_down_devices),
+        TEST(test_a_rate_is_of_what_the_share_leaves),
+        TEST(test_a_context_ends_with_its_account),
+    };
+    if (!launch_fixture_begin(argc, argv))
+        return 2;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    launch_fixture_end();
+    return failed;
+}
