@@ -18,8 +18,12 @@
 #include "node/environment.h"
 #include "node/supervisor.h"
 
+#define GRANT_FILE "grant.json" /* see supervisor.h */
+#define GRANT_WITHOUT_MPS_FILE                                                                     \
+    "grant_without_mps.json" /* takes its place if MPS is not to be had */
+
 enum {
-    LAUNCH_ARENA_BYTES = ATTEMPT_FILE_MAX,
+    LAUNCH_ARENA_BYTES = 2 * ATTEMPT_FILE_MAX, /* with MPS, and without */
     INHERITED_FIRST = SUPERVISOR_LOCK_FD,
     INHERITED_END = SUPERVISOR_LEDGER_FD + 1,
     PARKED_FD = 32, /* above all that are inherited */
@@ -223,9 +227,8 @@ static int make_directory(struct error *e, struct agent *a, const char *name, in
     return 0;
 }
 
-/* Written while the directory is still ours, given away last. */
-static int fill_directory(struct error *e, struct agent *a, const struct account *account,
-                          const struct attempt_grant *grant, int directory_fd)
+static int write_grant(struct error *e, const struct account *account,
+                       const struct attempt_grant *grant, int directory_fd, const char *name)
 {
     struct str text;
     str_init(&text, ATTEMPT_FILE_MAX);
@@ -233,13 +236,25 @@ static int fill_directory(struct error *e, struct agent *a, const struct account
     if (r < 0)
         error_set(e, ERR_TOO_LARGE, "its grant is too large");
     else
-        r = durable_replace(e, directory_fd, "grant.json", str_text(&text), text.length);
+        r = durable_replace(e, directory_fd, name, str_text(&text), text.length);
     str_done(&text);
+    if (r == 0 && account->switched &&
+        fchownat(directory_fd, name, account->uid, account->gid, AT_SYMLINK_NOFOLLOW) < 0)
+        r = error_set_errno(e, ERR_IO, errno, "its grant cannot be given to its user");
+    return r;
+}
+
+/* Written while the directory is still ours, given away last. without_mps: its grant should there be no MPS; or NULL. */
+static int fill_directory(struct error *e, struct agent *a, const struct account *account,
+                          const struct attempt_grant *grant,
+                          const struct attempt_grant *without_mps, int directory_fd)
+{
+    int r = write_grant(e, account, grant, directory_fd, GRANT_FILE);
+    if (r == 0 && without_mps)
+        r = write_grant(e, account, without_mps, directory_fd, GRANT_WITHOUT_MPS_FILE);
     if (r < 0)
         return r;
-    if (account->switched && (fchownat(directory_fd, "grant.json", account->uid, account->gid,
-                                       AT_SYMLINK_NOFOLLOW) < 0 ||
-                              fchown(directory_fd, account->uid, account->gid) < 0))
+    if (account->switched && fchown(directory_fd, account->uid, account->gid) < 0)
         return error_set_errno(e, ERR_IO, errno, "its directory cannot be given to its user");
     /* So that its record, durable in this directory, can be found. */
     if (fsync(a->attempts_fd) < 0)
@@ -348,6 +363,14 @@ void launch_give_up(struct run *r)
     event_add(r->look, &now);
 }
 
+/* It must not find a daemon that comes late, or is another's. */
+static int take_grant_without_mps(struct error *e, const struct run *r)
+{
+    if (renameat(r->directory_fd, GRANT_WITHOUT_MPS_FILE, r->directory_fd, GRANT_FILE) < 0)
+        return error_set_errno(e, ERR_IO, errno, "its grant without MPS cannot be taken");
+    return 0;
+}
+
 void launch_pending(struct run *r)
 {
     struct error e = {0};
@@ -355,7 +378,9 @@ void launch_pending(struct run *r)
     if (!r->pending)
         return;
     arena_init(&arena, LAUNCH_ARENA_BYTES);
-    int result = start_supervisor(&e, r, &r->pending->account, &arena, r->pending->lock_fd);
+    int result = ward_terms(r->ward)->has_mps ? 0 : take_grant_without_mps(&e, r);
+    if (result == 0)
+        result = start_supervisor(&e, r, &r->pending->account, &arena, r->pending->lock_fd);
     arena_done(&arena);
     pending_free(r);
     if (result < 0)
@@ -367,16 +392,20 @@ static int prepare_and_start(struct error *e, struct agent *a, const struct gran
 {
     char name[ATTEMPT_NAME_MAX];
     attempt_name(grant->workload, grant->attempt, name);
-    struct attempt_grant resolved;
-    struct terms terms;
+    struct attempt_grant resolved, without_mps;
+    struct terms terms, alone;
     protect_decide(a, grant, &terms);
+    alone = terms;
+    alone.has_mps = false;
     int directory_fd = -1, lock_fd = -1;
     int r = make_grant(e, a, arena, grant, &terms, &resolved);
+    if (r == 0 && terms.has_mps)
+        r = make_grant(e, a, arena, grant, &alone, &without_mps);
     if (r == 0)
         r = make_directory(e, a, name, &directory_fd);
     if (r < 0)
         return r;
-    r = fill_directory(e, a, account, &resolved, directory_fd);
+    r = fill_directory(e, a, account, &resolved, terms.has_mps ? &without_mps : NULL, directory_fd);
     if (r == 0)
         r = take_lock(e, a, name, &lock_fd);
     if (r < 0) {

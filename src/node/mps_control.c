@@ -114,8 +114,10 @@ static int await_end(pid_t pid, int out_fd, int64_t until_ms, struct str *out, i
     }
     if (pid_fd >= 0)
         close(pid_fd);
-    if (!ended)
+    if (!ended) {
+        (void)process_signal_descendants(pid, SIGKILL, NULL); /* a daemon that it just starts */
         kill(pid, SIGKILL);
+    }
     while (waitpid(pid, ret_status, 0) < 0 && errno == EINTR)
         ;
     take_output(out_fd, out);
@@ -216,6 +218,8 @@ int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms
     }
     if (r == 0)
         r = mps_control_ask(e, c, "get_server_list", limit_ms, NULL);
+    if (r < 0)
+        mps_control_kill(c);
     if (r < 0 && r != -ERR_IO) {
         char line[128];
         str_copy(line, sizeof line, str_text(&said));

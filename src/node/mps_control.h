@@ -29,7 +29,7 @@ struct mps_control {
     const char *emulate, *libraries; /* as in agent_options; or NULL */
 };
 
-/* Starts the daemon; it answers afterwards. Each failure has a sentence. -ERR_IO: as in mps_control_ask;
+/* Starts the daemon; it answers afterwards. Each failure has a sentence, and leaves no daemon behind. -ERR_IO: as in mps_control_ask;
  * -ERR_UNAVAILABLE: it does not start. */
 int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms);
 /* Says a line and adds the answer to *out (may be NULL). -ERR_UNAVAILABLE: no daemon; -ERR_TIMEOUT: no answer in

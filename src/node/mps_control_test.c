@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -172,6 +174,55 @@ static void test_without_descriptors_it_cannot_be_asked(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
+/* What the program started has been killed. */
+static void expect_killed(pid_t pid)
+{
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+}
+
+static pid_t started_by(const struct fixture *f)
+{
+    char path[MPS_PATH_MAX + 32], text[32] = "";
+    snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control.pid", f->control.directory);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        (void)!fgets(text, sizeof text, file);
+        fclose(file);
+    }
+    return (pid_t)strtol(text, NULL, 10);
+}
+
+static void test_a_start_that_fails_leaves_no_daemon(void **state)
+{
+    struct fixture *f = *state;
+    struct error e = {0};
+    char does[4 * MPS_PATH_MAX];
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    /* One that answers nobody, and is known by its file. */
+    snprintf(does, sizeof does,
+             "case $1 in\n"
+             "-d) $0 serve > /dev/null 2>&1 & echo $! > %s/nvidia-cuda-mps-control.pid;;\n"
+             "serve) for i in 1 2 3 4 5 6 7 8 9 10; do sleep 1; done;;\n"
+             "*) exit 1;; esac",
+             f->control.directory);
+    make_program(f, does);
+    assert_int_equal(mps_control_start(&e, &f->control, LIMIT_MS), -ERR_UNAVAILABLE);
+    expect_killed(started_by(f));
+    /* One that is not known by then, from a program that takes too long. */
+    snprintf(does, sizeof does,
+             "sleep 10 > /dev/null 2>&1 & echo $! > %s/nvidia-cuda-mps-control.pid; wait",
+             f->control.directory);
+    make_program(f, does);
+    pid_t before = started_by(f);
+    for (int limit_ms = 500; started_by(f) == before && limit_ms < LIMIT_MS; limit_ms *= 2)
+        assert_int_equal(mps_control_start(&e, &f->control, limit_ms), -ERR_UNAVAILABLE);
+    expect_killed(started_by(f));
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -181,6 +232,7 @@ int main(void)
         CASE(test_links_are_not_followed),
         CASE(test_one_that_cannot_be_asked_may_be_well),
         CASE(test_without_descriptors_it_cannot_be_asked),
+        CASE(test_a_start_that_fails_leaves_no_daemon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

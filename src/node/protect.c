@@ -97,7 +97,7 @@ static int save_terms(struct error *e, const struct run *r, const struct terms *
     return result;
 }
 
-/* They run all the same, in turns: what they were told to find is not there. */
+/* They run all the same, in turns. */
 static void do_without(struct agent *a, const char *uuid, const char *why)
 {
     list_for_each (it, &a->runs) {

@@ -72,12 +72,18 @@ for id in "$first" "$second"; do
     wait_until "$id is held to its share by its launches" limit_is "$id" rate_permille 300
 done
 [ "$(field "$first" 'devices[0]')" = "$(field "$second" 'devices[0]')" ] || fail "not on one device"
+its_burn() { local pid; for pid in $(our_burns); do grep -qszxF "GPUMUX_WORKLOAD_ID=$1" "/proc/$pid/environ" && echo "$pid"; done; }
+# is_told_of_mps ID: it would find a daemon that comes late.
+is_told_of_mps() { grep -qz '^CUDA_MPS_' "/proc/$(its_burn "$1" | head -n 1)/environ"; }
+for id in "$first" "$second"; do
+    wait_until "it computes" eval '[ -n "$(its_burn "$id")" ]'
+    is_told_of_mps "$id" && fail "it is to find a daemon"
+done
 
 echo "-- and the next agent knows; what one of them does to itself does not end the other"
 crash
 up --set mps_control=/bin/false
 in_turns "$first" || fail "$(show "$first")"
-its_burn() { local pid; for pid in $(our_burns); do grep -qszxF "GPUMUX_WORKLOAD_ID=$1" "/proc/$pid/environ" && echo "$pid"; done; }
 faults() { GPUMUX_EMU=$state/emu/devices "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$(device_of "$1")" illegal-address "$(its_burn "$1" | head -n 1)"; }
 wait_until "the first faults" faults "$first"
 wait_until "it is tried again" at_attempt "$first" 2
