@@ -76,18 +76,7 @@ static void settle(struct signals *signals, int i)
  * settle; or a handler has come between what this very thread does under the lock, which settles it afterwards. */
 static bool begin(struct signals *signals)
 {
-    int32_t thread = sys_gettid();
-    if (atomic_load(&signals->process) != sys_getpid() || atomic_load(&signals->owner) == thread)
-        return false;
-    lock_take(&signals->lock);
-    atomic_store(&signals->owner, thread);
-    return true;
-}
-
-static void end(struct signals *signals)
-{
-    atomic_store(&signals->owner, 0);
-    lock_release(&signals->lock);
+    return atomic_load(&signals->process) == sys_getpid() && lock_enter(&signals->lock);
 }
 
 static signal_handler set_handler(enum signals_function function, int number,
@@ -107,7 +96,7 @@ static signal_handler set_handler(enum signals_function function, int number,
         old = SIG_DFL;
     if (has_begun) {
         settle(signals, i);
-        end(signals);
+        lock_release(&signals->lock);
     }
     return old;
 }
@@ -126,7 +115,7 @@ static int hook_sigaction(int number, const struct sigaction *action, struct sig
         *ret_old = is_shims(signals, old.sa_handler) ? signals->set[i] : old;
     if (has_begun) {
         settle(signals, i);
-        end(signals);
+        lock_release(&signals->lock);
     }
     return r;
 }
@@ -144,7 +133,7 @@ void signals_start(struct signals *signals, void (*handler)(int))
         return;
     for (int i = 0; i < SIGNALS_COUNT; i++)
         settle(signals, i);
-    end(signals);
+    lock_release(&signals->lock);
 }
 
 void signals_die(int number)
@@ -172,7 +161,6 @@ void signals_freeze(struct signals *signals)
 void signals_reset(struct signals *signals)
 {
     atomic_store(&signals->process, 0);
-    atomic_store(&signals->owner, 0);
     lock_init(&signals->lock);
 }
 

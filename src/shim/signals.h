@@ -33,7 +33,6 @@ struct signals {
     _Atomic(void (*)(int)) handler;      /* the shim's; NULL: never started, in no parent either */
     _Atomic int32_t process;             /* in which it stands for the default action; 0: none */
     struct lock lock;                    /* of what follows, among the threads of that process */
-    _Atomic int32_t owner;               /* the thread that has the lock */
     struct sigaction set[SIGNALS_COUNT]; /* by the program, where the shim's handler stands */
 };
 

@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/emu/driver_api.h"
@@ -451,6 +453,34 @@ static void check_threads(void)
     exit(failures ? 1 : 7);
 }
 
+/* Actions are set by a thread, and by a handler that comes at any point of that. It ends the signals itself: where it takes
+ * longer than they do, the thread gets nowhere. */
+enum { HANDLED_MAX = 20000, HANDLED_SECONDS_MAX = 5 };
+static atomic_uint handled;
+
+static void set_in_handler(int number)
+{
+    const struct itimerval never = {0};
+    (void)number;
+    EXPECT(signal(SIGINT, SIG_IGN) == SIG_IGN);
+    if (++handled == HANDLED_MAX)
+        EXPECT(setitimer(ITIMER_REAL, &never, NULL) == 0);
+}
+
+static void check_handlers(void)
+{
+    const struct itimerval often = {.it_interval = {.tv_usec = 50}, .it_value = {.tv_usec = 50}};
+    EXPECT(signal(SIGINT, SIG_IGN) == SIG_DFL && signal(SIGALRM, set_in_handler) == SIG_DFL);
+    EXPECT(launch() == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0);
+    time_t until = time(NULL) + HANDLED_SECONDS_MAX;
+    while (handled < HANDLED_MAX && time(NULL) < until) {
+        EXPECT(signal(SIGTERM, own_handler) == SIG_DFL);
+        EXPECT(signal(SIGTERM, SIG_DFL) == own_handler);
+    }
+    EXPECT(handled > 0);
+    exit(failures ? 1 : 7);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -478,6 +508,7 @@ int main(int argc, char **argv)
         {"ignore", ignore},
         {"view", check_view},
         {"threads", check_threads},
+        {"handlers", check_handlers},
     };
     kernels = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
     kernel_us = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1;

@@ -309,7 +309,7 @@ static void test_ignored_signals(void **state)
 
 static void test_what_a_program_sees(void **state)
 {
-    static const char *const ways[] = {"view", "threads"};
+    static const char *const ways[] = {"view", "threads", "handlers"};
     (void)state;
     for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
         const char *const command[] = {program_path, ways[i], NULL};
