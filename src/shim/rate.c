@@ -54,7 +54,10 @@ uint64_t rate_charge(struct rate *rate, uint64_t now_ns, uint64_t cost_ns,
     *ret_report = (struct rate_report){0};
     if (!lock_enter(&rate->lock))
         return 0;
-    if (rate->filled_ns == 0 || now_ns < rate->filled_ns) {
+    /* Threads read the clock before they come here, and not in the order in which they come. */
+    if (now_ns < rate->filled_ns)
+        now_ns = rate->filled_ns;
+    if (rate->filled_ns == 0) {
         rate->filled_ns = rate->period_ns = now_ns;
         rate->speed = (uint64_t)granted;
         rate->budget_ns = burst_ns(granted);

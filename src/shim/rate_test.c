@@ -99,6 +99,22 @@ static void test_debt_is_bounded(void **state)
     assert_in_range(wait_ns, 1, UINT64_C(2) * RATE_DEBT_MS_MAX * MS_NS);
 }
 
+/* Of two threads one is always the second to come, with a time that it read before the other. */
+static void test_times_out_of_order(void **state)
+{
+    struct rate rate = {0};
+    struct rate_report report;
+    uint64_t now_ns = MS_NS, used_ns = 0;
+    (void)state;
+    while (now_ns < UINT64_C(20000) * MS_NS) {
+        uint64_t first_ns = rate_charge(&rate, now_ns, MS_NS, 200, &report);
+        uint64_t second_ns = rate_charge(&rate, now_ns - 1000, MS_NS, 200, &report);
+        used_ns += 2 * MS_NS;
+        now_ns += 2000 + (first_ns > second_ns ? first_ns : second_ns);
+    }
+    assert_in_range(used_ns * 1000 / now_ns, 180, 220);
+}
+
 /* Its launch is neither held nor charged. */
 static void test_a_handler_of_the_same_thread(void **state)
 {
@@ -120,6 +136,7 @@ int main(void)
         cmocka_unit_test(test_a_modest_task_is_not_held),
         cmocka_unit_test(test_a_speed_too_high_is_corrected),
         cmocka_unit_test(test_debt_is_bounded),
+        cmocka_unit_test(test_times_out_of_order),
         cmocka_unit_test(test_a_handler_of_the_same_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
