@@ -93,6 +93,8 @@ void ward_lose_mps(struct ward *w, const char *why);
 void ward_rest(struct ward *w, bool rests);
 /* Its processes; returns how many of `max`. */
 size_t ward_pids(const struct ward *w, pid_t *ret_pids, size_t max);
+/* This process of it has registered; also one that has ended, while what it held is not known to be free. */
+bool ward_knows(const struct ward *w, pid_t pid);
 /* Those of its processes that drain before they end, and nothing of whose work was completed for that long, each once; returns how
  * many of `max`. To be asked often: it counts from the first time it sees them do so. */
 size_t ward_take_stuck(struct ward *w, int64_t for_ms, pid_t *ret_pids, size_t max);

@@ -115,10 +115,17 @@ int terms_parse(struct error *e, const char *text, size_t length, struct terms *
     return 0;
 }
 
-char *terms_describe(const struct terms *terms, char text[WORKLOAD_TEXT_MAX])
+char *terms_describe(const struct terms *terms, enum terms_loaded loaded,
+                     char text[WORKLOAD_TEXT_MAX])
 {
     bool capped = terms->share_max_percent < 100;
-    if (!terms->is_protected && !terms->has_mps)
+    if (terms->is_protected && loaded != LOADED_BY_ALL)
+        snprintf(text, WORKLOAD_TEXT_MAX,
+                 "NOT enforced: %s loaded libgpumux-cuda.so (it is static, LD_PRELOAD was taken "
+                 "away, or GPUMUX_DISABLE is set)%s",
+                 loaded == LOADED_BY_NONE ? "no process of it has" : "one of its processes has not",
+                 terms->has_mps ? "; MPS still limits its clients" : "");
+    else if (!terms->is_protected && !terms->has_mps)
         snprintf(text, WORKLOAD_TEXT_MAX, "quota and share are not enforced: %.100s",
                  terms->unprotected);
     else if (!terms->is_protected)

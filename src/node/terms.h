@@ -37,5 +37,9 @@ int terms_write(const struct terms *terms, struct str *out);
 /* -ERR_CORRUPT on anything that is not written so. */
 int terms_parse(struct error *e, const char *text, size_t length, struct terms *ret);
 
+/* Which of its processes that hold device memory are known to have the shim. */
+enum terms_loaded { LOADED_BY_ALL, LOADED_BY_SOME, LOADED_BY_NONE };
+
 /* For people: what holds the attempt to its quota and its share, and what does not. */
-char *terms_describe(const struct terms *terms, char text[WORKLOAD_TEXT_MAX]);
+char *terms_describe(const struct terms *terms, enum terms_loaded loaded,
+                     char text[WORKLOAD_TEXT_MAX]);

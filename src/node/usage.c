@@ -1,3 +1,5 @@
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,13 +17,50 @@ static enum sharing_mode sharing_of(enum limits_mode mode)
                                   : SHARING_ALONE;
 }
 
-static void measure_protection(struct run *r, struct attempt_usage *usage)
+/* Of the processes that hold device memory; the table has this attempt's marked. */
+static enum terms_loaded look_for_shim(const struct run *r, const struct process_table *table,
+                                       const struct gpu_sample *sample)
+{
+    bool with = false, without = false;
+    for (size_t i = 0; i < sample->process_count; i++) {
+        const struct gpu_process *held = &sample->processes[i];
+        const struct process *p = process_table_find(table, held->pid);
+        if (!p || !p->member || p->zombie || held->memory_used_bytes == 0)
+            continue;
+        bool is_known = ward_knows(r->ward, held->pid);
+        with = with || is_known;
+        without = without || !is_known;
+    }
+    return !without ? LOADED_BY_ALL : with ? LOADED_BY_SOME : LOADED_BY_NONE;
+}
+
+static void tell_unheld(struct run *r, enum terms_loaded loaded)
+{
+    char text[WORKLOAD_TEXT_MAX];
+    int device = agent_find_device(r->agent, ward_terms(r->ward)->devices[0]);
+    if (r->told_unheld || device < 0)
+        return;
+    r->told_unheld = true;
+    (void)snprintf(
+        text, sizeof text,
+        "workload %" PRIu64 " is not held to its quota and share: %s loaded libgpumux-cuda.so",
+        r->workload,
+        loaded == LOADED_BY_NONE ? "no process of it has" : "one of its processes has not");
+    monitor_note(r->agent, device, text);
+}
+
+static void measure_protection(struct run *r, const struct process_table *table,
+                               const struct gpu_sample *sample, struct attempt_usage *usage)
 {
     struct ward_usage ward;
     if (!r->ward)
         return;
-    terms_describe(ward_terms(r->ward), usage->enforcement);
-    usage->is_counted = ward_terms(r->ward)->is_protected;
+    bool is_protected = ward_terms(r->ward)->is_protected;
+    enum terms_loaded loaded = is_protected ? look_for_shim(r, table, sample) : LOADED_BY_ALL;
+    if (loaded != LOADED_BY_ALL)
+        tell_unheld(r, loaded);
+    terms_describe(ward_terms(r->ward), loaded, usage->enforcement);
+    usage->is_counted = is_protected && loaded != LOADED_BY_NONE;
     ward_measure(r->ward, &ward);
     usage->counted_bytes = usage->suspended_bytes ? 0 : ward.counted_bytes;
     usage->peak_bytes = ward.peak_bytes;
@@ -49,7 +88,7 @@ static void measure_run(struct run *r, struct process_table *table, const struct
     }
     usage->memory_used_bytes = holders_members_bytes(table, sample, HOLDERS_EVERY_DEVICE);
     usage->suspended_bytes = suspend_bytes(r);
-    measure_protection(r, usage);
+    measure_protection(r, table, sample, usage);
     int64_t now_ms = clock_boot_ms();
     /* A process that ended takes its ticks along where nobody waited for it: never negative. */
     if (r->cpu_at_ms && now_ms > r->cpu_at_ms && ticks > r->cpu_ticks)

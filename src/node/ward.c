@@ -331,6 +331,14 @@ size_t ward_pids(const struct ward *w, pid_t *ret_pids, size_t max)
     return count;
 }
 
+bool ward_knows(const struct ward *w, pid_t pid)
+{
+    for (size_t i = 0; i < PAGE_PROCESSES_MAX; i++)
+        if (w->slots[i].state != SLOT_FREE && w->slots[i].pid == pid)
+            return true;
+    return false;
+}
+
 /* What it writes into the ledger is its own claim: it can delay the end of a neighbour, for as long as that is
  * waited for. */
 static bool joins(const struct member *m)

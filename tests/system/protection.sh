@@ -27,6 +27,22 @@ wait_until "it says so" eval '[[ $(enforcement "$neighbour") == *enforced* ]]'
 cancel "$neighbour"
 ends "$neighbour" cancelled
 
+echo "-- and that nothing does, where its process has not loaded what would"
+for without in "-u LD_PRELOAD" GPUMUX_DISABLE=1; do
+    # shellcheck disable=SC2086
+    bare=$(submit "$(gpus "{\"quota\": \"4g\", \"command\": $(json_words env $without "$burn" --step-ms 5 --memory 2g --steps 100000)}")")
+    wait_until "it says so" eval '[[ $(enforcement "$bare") == "NOT enforced: no process of it has loaded libgpumux-cuda.so ("*"; MPS still limits its clients" ]]'
+    [ "$(usage "$bare" protection)" = null ] || fail "it claims limits: $(show "$bare")"
+    wait_until "an event tells of it" told "device_note.*workload $bare is not held to its quota and share: no process of it"
+    cancel "$bare"
+    ends "$bare" cancelled
+done
+both=$(submit "$(gpus "{\"quota\": \"5g\", \"command\": $(json_shell "$burn $rarely --memory 2g --steps 100000 & LD_PRELOAD= $burn $rarely --memory 1g --steps 100000 & wait")}")")
+wait_until "it says so" eval '[[ $(enforcement "$both") == "NOT enforced: one of its processes has not loaded "* ]]'
+cancel "$both"
+ends "$both" cancelled
+[ "$(told "device_note.*is not held to its quota" | wc -l)" = 3 ] || fail "told more than once: $(told device_note)"
+
 echo "-- memory of a killed process is its workload's again; the others run on"
 pair=$(submit "$(gpus "{\"quota\": \"5g\", \"command\": $(json_shell "$burn $rarely --memory 2g --steps 100000 & echo \$! > $work/first; $burn $rarely --memory 1g --steps 100000 & wait")}")")
 counted() { usage "$1" protection.counted_bytes; }
