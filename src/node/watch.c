@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "device/device.h"
 
 struct watch {
     struct gpu *gpu;
@@ -56,11 +57,27 @@ static bool look(struct watch *w)
     return true;
 }
 
+void watch_news_add_xid(struct watch_news *news, int device, int xid)
+{
+    struct watch_xid *least = NULL; /* the last of the least grave */
+    for (size_t i = 0; i < news->xid_count; i++) {
+        struct watch_xid *told = &news->xids[i];
+        if (told->device == device && told->xid == xid)
+            return;
+        if (!least || device_xid_kind(told->xid) <= device_xid_kind(least->xid))
+            least = told;
+    }
+    const struct watch_xid added = {.device = device, .xid = xid};
+    if (news->xid_count < WATCH_XIDS_MAX)
+        news->xids[news->xid_count++] = added;
+    else if (device_xid_kind(least->xid) < device_xid_kind(xid))
+        *least = added;
+}
+
 static void tell(struct watch *w, int device, int xid)
 {
     pthread_mutex_lock(&w->mutex);
-    if (w->news.xid_count < WATCH_XIDS_MAX)
-        w->news.xids[w->news.xid_count++] = (struct watch_xid){.device = device, .xid = xid};
+    watch_news_add_xid(&w->news, device, xid);
     pthread_mutex_unlock(&w->mutex);
     wake(w);
 }

@@ -16,7 +16,8 @@ struct watch_xid {
 struct watch_news {
     bool looked; /* the readings are new */
     struct gpu_reading readings[NODE_DEVICES_MAX];
-    size_t xid_count; /* since the last news; of more than fit, the last are dropped */
+    size_t
+        xid_count; /* since the last news, each of a device once; of more than fit, the gravest */
     struct watch_xid xids[WATCH_XIDS_MAX];
     /* Who holds memory: only while a device has more of it in use than was asked about. */
     bool has_processes;
@@ -32,3 +33,6 @@ void watch_free(struct watch *w);
 int watch_fd(const struct watch *w);
 /* What is new since the last call. */
 void watch_read(struct watch *w, struct watch_news *ret);
+
+/* An Xid of a device is news too; see xid_count. */
+void watch_news_add_xid(struct watch_news *news, int device, int xid);
