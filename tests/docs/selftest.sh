@@ -41,6 +41,7 @@ notices tables 's/^cli\/state.c: .*//' tests/tidy/edges.txt
 notices tables 's/^policy: .*/policy: base/' tests/tidy/edges.txt
 notices tables 's/gpumux_quota_bytes\(/gpumux_memory_bytes(/' src/client/gpumux.h
 notices tables '/^\| `gpumux_uptime_seconds/d' docs/operate.md
+notices tables '/^\| .services.csv/p' data/README.md
 notices tables 's/>12.0 min</>12.1 min</' docs/images/sim-times.svg
 notices tables 's/^(2.00  gpumux     18.6 min)    12.0/\1    12.1/' docs/simulate.md
 # shellcheck disable=SC2016

@@ -86,6 +86,8 @@ edges=tests/tidy/edges.txt
 sed -nE 's/[[:space:]]+/ /g; s/ $//; s/^([a-z_]+(\/[a-z_]+\.c)?): ?(.*)/\1 \3/p' $edges \
     | sed -E 's/ $/ nothing/' | compare ARCHITECTURE.md $edges 2
 
+find data -name '*.csv' -printf '%f\n' | compare data/README.md data 1
+
 # A picture and the table above it: the median completion of each policy, which the legend tells.
 picture=docs/images/sim-times.svg
 sed -nE 's/^<text x="821" y="[0-9]+">([a-z]+)<\/text>$/\1/p
