@@ -73,6 +73,10 @@ echo "-- from source, as a service"
 machine one
 follow one docs/install.md 'make install '
 on one 'test -x /usr/local/bin/gpumux && test -x /opt/gpumux/bin/gpumux && test -x /tmp/image/usr/local/bin/gpumux'
+# Everything that the pages use, and where their links lead.
+on one 'cd /tmp/image/usr/local && ls lib/gpumux/libgpumux-cuda.so lib/gpumux/emu/libcuda.so.1 lib/gpumux/emu/bin/gpumux-emu-fault \
+    share/gpumux/data/h200_train_solo.csv share/gpumux/api/openapi.yaml share/doc/gpumux/docs/../data/README.md \
+    share/doc/gpumux/docs/../api/openapi.yaml share/doc/gpumux/docs/images/top.svg' > "$work/said" 2>&1 || fail "not installed: $(cat "$work/said")"
 follow one docs/install.md 'groupadd'
 said 'joined control'
 said '^one .*ready'
