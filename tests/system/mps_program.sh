@@ -64,7 +64,8 @@ up --set mps_control=/bin/false
 losses=$(count_of "MPS was lost")
 first=$(submit "$(gpus '{"share": 30}')")
 wait_field "$first" state running
-wait_until "it is an event" told "device_alarm.*without MPS, its workloads take turns"
+wait_until "it is an event" told "device_alarm.*without MPS, its workloads take turns: /bin/false does not start"
+"$gpumux" nodes -o wide | grep ' failed ' > /dev/null || fail "$("$gpumux" nodes -o wide)"
 second=$(submit "$(gpus '{"share": 30}')")
 wait_field "$second" state running
 for id in "$first" "$second"; do
