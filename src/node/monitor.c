@@ -11,9 +11,9 @@
 #include "base/durable.h"
 #include "device/device.h"
 #include "node/agent_internal.h"
-#include "node/device_list.h"
 #include "node/holders.h"
 #include "node/latency.h"
+#include "node/monitor_lists.h"
 #include "node/process.h"
 #include "node/self_test.h"
 #include "node/verdict_file.h"
@@ -34,6 +34,8 @@ struct monitor {
     int count;
     struct device_monitor *devices[NODE_DEVICES_MAX]; /* same index as agent.info.devices */
     struct device_health health[NODE_DEVICES_MAX];
+    bool needs_test[NODE_DEVICES_MAX];
+    bool reads_lists;
     struct self_test tests[NODE_DEVICES_MAX];
     bool test_failed[NODE_DEVICES_MAX]; /* it could not even be started */
     bool changed;                       /* control should hear of it soon */
@@ -76,39 +78,6 @@ void monitor_note(struct agent *a, int device, const char *text)
 {
     if (a->monitor)
         note(a->monitor, device, false, text);
-}
-
-static void take_list(struct monitor *m, const char *name, struct device_list *ret)
-{
-    struct error e = {0};
-    *ret = (struct device_list){0};
-    if (device_list_read(&e, m->agent->directory_fd, name, ret) < 0)
-        log_write(m->agent->log, LOG_ERROR, "cannot read how the devices were",
-                  "file=%s error=\"%s\"", name, e.text);
-}
-
-/* Of a device that is not there nothing is known that would take it off the list. */
-static void write_list(struct monitor *m, const char *name,
-                       bool (*is_listed)(const struct device_monitor *d))
-{
-    struct device_list before, list = {0};
-    struct error e = {0};
-    take_list(m, name, &before);
-    for (int i = 0; i < m->count; i++)
-        if (is_listed(m->devices[i]))
-            device_list_add(&list, m->agent->info.devices[i].uuid, device_cause(m->devices[i]));
-    for (size_t i = 0; i < before.count; i++)
-        if (agent_find_device(m->agent, before.items[i].uuid) < 0)
-            device_list_add(&list, before.items[i].uuid, before.items[i].cause);
-    if (device_list_write(&e, m->agent->directory_fd, name, &list) < 0)
-        log_write(m->agent->log, LOG_ERROR, "cannot record how the devices are",
-                  "file=%s error=\"%s\"", name, e.text);
-}
-
-static void write_lists(struct monitor *m)
-{
-    write_list(m, "disabled", device_needs_operator);
-    write_list(m, "untested", device_needs_test);
 }
 
 static void remember(struct run *r, const struct verdict *verdict)
@@ -213,8 +182,6 @@ static void act(struct monitor *m, int device, const struct device_action *actio
                   "device changed its state", "device=%s from=%s to=%s why=\"%s\"",
                   m->agent->info.devices[device].uuid, device_state_name(action->from),
                   device_state_name(action->to), action->text);
-        if (action->to == DEVICE_DISABLED || action->from == DEVICE_DISABLED)
-            write_lists(m);
         break;
     case DEVICE_ACT_NOTE:
     case DEVICE_ACT_ALARM:
@@ -261,10 +228,25 @@ static void refresh_health(struct monitor *m, int device)
     str_copy(h->cause, sizeof h->cause, device_cause(d));
 }
 
+/* A device may get another reason to be out of use while it is so already, and not change its state. */
+static void keep_lists(struct monitor *m, int device)
+{
+    const struct device_monitor *d = m->devices[device];
+    const struct device_health *h = &m->health[device]; /* as it was before */
+    bool needs_operator = device_needs_operator(d), needs_test = device_needs_test(d);
+    bool is_listed = needs_operator || needs_test;
+    bool is_new = needs_operator != h->needs_operator || needs_test != m->needs_test[device] ||
+                  (is_listed && !str_equal(device_cause(d), h->cause));
+    m->needs_test[device] = needs_test;
+    if (is_new && !m->reads_lists)
+        monitor_lists_write(m->agent, m->devices, m->count);
+}
+
 static void step(struct monitor *m, int device, struct device_event event)
 {
     event.now_ms = clock_boot_ms();
     device_step(m->devices[device], &event, &m->actions);
+    keep_lists(m, device); /* before anything follows from it */
     for (size_t i = 0; i < m->actions.count; i++)
         act(m, device, &m->actions.items[i]);
     refresh_health(m, device);
@@ -363,7 +345,6 @@ static void look_at_self_test(struct monitor *m, int device)
     step(m, device,
          (struct device_event){.kind = DEVICE_SELF_TESTED, .passed = result == SELF_TEST_PASSED});
     hold_mps(m, device, false);
-    write_lists(m);
 }
 
 static void on_news(evutil_socket_t fd, short what, void *arg)
@@ -684,7 +665,6 @@ int monitor_enable(struct agent *a, const char *uuid, bool enable)
         return -ERR_NOT_FOUND;
     step(a->monitor, d,
          (struct device_event){.kind = DEVICE_OPERATOR, .operator_says = {.enable = enable}});
-    write_lists(a->monitor);
     tell_control(a->monitor);
     return 0;
 }
@@ -715,14 +695,14 @@ static struct device_event is_untested(const char *cause)
         .kind = DEVICE_MPS, .mps = DEVICE_MPS_LOST, .mps_why = "no self-test has passed since"};
 }
 
-/* Both before anything follows from one: that writes both. */
 static void read_lists(struct monitor *m)
 {
     struct device_list untested, disabled;
-    take_list(m, "untested", &untested);
-    take_list(m, "disabled", &disabled);
+    monitor_lists_read(m->agent, &untested, &disabled);
+    m->reads_lists = true; /* what is not obeyed yet must not be forgotten */
     obey_list(m, &untested, is_untested);
     obey_list(m, &disabled, is_disabled);
+    m->reads_lists = false;
 }
 
 static void configure(const struct config *c, struct device_config *ret)

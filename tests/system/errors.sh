@@ -327,6 +327,41 @@ row_hardware() {
     wait_until "and is heard" told "device_note.*Xid 109"
 }
 
+# A device that breaks while its MPS is lost, and one whose MPS is lost while it is broken: the next agent knows of both.
+row_twice() {
+    cat > "$work/control" <<END
+#!/bin/sh
+[ ! -e $work/t/no-mps ] || exit 1
+exec $emu/nvidia-cuda-mps-control "\$@"
+END
+    chmod 755 "$work/control"
+    up --set mps_control="$work/control"
+    local first daemon
+    for first in mps device; do
+        wait_until "it is well" device_is 0 state healthy
+        task=$(submit "$(spec task 900002)")
+        wait_until "it is a client of MPS" is_client 900002
+        signal STOP 900002 # so that MPS is in use until it is killed
+        daemon=$(daemon_of)
+        touch "$work/t/no-mps"
+        [ $first = mps ] || fault 0 xid 48
+        [ $first = mps ] || wait_until "it is broken" grep -q "Xid 48" "$state/node/disabled"
+        kill -KILL "$daemon"
+        wait_until "the loss of MPS is kept" test -s "$state/node/untested"
+        [ $first = device ] || GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" 0 xid 48
+        wait_until "that it is broken is kept" grep -q "Xid 48" "$state/node/disabled"
+        crash
+        rm "$work/t/no-mps"
+        up --set mps_control="$work/control"
+        wait_until "it is tested" eval '[ ! -s "$state/node/untested" ]'
+        device_is 0 state disabled || fail "it is in use: $(device 0 state)"
+        "$gpumux" enable "$(device 0 uuid)"
+        wait_until "it is well" device_is 0 state healthy
+        cancel "$task"
+        ends "$task" cancelled
+    done
+}
+
 # An agent that is killed: what runs runs on under the next, and what ended meanwhile is told by it.
 row_agent() {
     up
