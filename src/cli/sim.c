@@ -78,12 +78,39 @@ static int for_each_part(struct error *e, const char *list, void *to,
     }
 }
 
+/* Whether it could make a difference to leave that part out. */
+static bool has_part(const struct policy *policy, enum policy_part part)
+{
+    switch (part) {
+    case POLICY_PART_TUNER:
+        return policy->tunes;
+    case POLICY_PART_PREDICTOR:
+        /* The plain baselines judge by what workloads are like alone. */
+        return policy->judge && (policy->waits || policy->round || policy->shares);
+    case POLICY_PART_OPTIMIZER:
+        return policy->waits;
+    case POLICY_PART_MATCHING:
+        return policy->round != NULL;
+    case POLICY_PART_GATE:
+        return policy->gates;
+    case POLICY_PART_END:
+        break;
+    }
+    return false;
+}
+
 static int take_variant(struct error *e, const char *part, void *to)
 {
     struct campaign_config *c = to;
     if (c->variant_count == CAMPAIGN_VARIANTS_MAX)
         return error_set(e, ERR_TOO_LARGE, "more than %d policies", CAMPAIGN_VARIANTS_MAX);
-    return campaign_variant_parse(e, part, &c->variants[c->variant_count++]);
+    struct campaign_variant *variant = &c->variants[c->variant_count++];
+    int r = campaign_variant_parse(e, part, variant);
+    for (enum policy_part p = 0; r == 0 && p < POLICY_PART_END; p++)
+        if (variant->options.without[p] && !has_part(variant->policy, p))
+            return error_set(e, ERR_INVALID, "'%s': the policy %s has no %s that could be left out",
+                             part, variant->policy->name, policy_part_name(p));
+    return r;
 }
 
 /* To `struct policy_options`: one more part to be without. */
@@ -113,27 +140,6 @@ static int read_without(struct error *e, const char *list, struct campaign_confi
     for (size_t i = 0; r == 0 && i < c->variant_count; i++)
         leave_out(&c->variants[i], &options);
     return r;
-}
-
-/* Whether it could make a difference to leave that part out. */
-static bool has_part(const struct policy *policy, enum policy_part part)
-{
-    switch (part) {
-    case POLICY_PART_TUNER:
-        return policy->tunes;
-    case POLICY_PART_PREDICTOR:
-        /* The plain baselines judge by what workloads are like alone. */
-        return policy->judge && (policy->waits || policy->round || policy->shares);
-    case POLICY_PART_OPTIMIZER:
-        return policy->waits;
-    case POLICY_PART_MATCHING:
-        return policy->round != NULL;
-    case POLICY_PART_GATE:
-        return policy->gates;
-    case POLICY_PART_END:
-        break;
-    }
-    return false;
 }
 
 static int add_variant(struct error *e, struct campaign_config *c, const struct policy *policy,
@@ -443,7 +449,10 @@ static int show_table(const struct campaign_config *c, const struct campaign_run
         for (size_t v = 0; v < variants; v++) {
             struct line l =
                 mean_of(&runs[rate * c->seed_count * variants + v], variants, c->seed_count);
-            output_cell(&t, OUTPUT_PLAIN, "%.2f", l.first->load);
+            if (isfinite(l.first->load))
+                output_cell(&t, OUTPUT_PLAIN, "%.2f", l.first->load);
+            else
+                output_cell(&t, OUTPUT_PLAIN, "-"); /* all come at once */
             output_cell(&t, OUTPUT_BOLD, "%s", l.first->policy);
             add_times(&t, &l, unit);
             output_cell(&t, OUTPUT_PLAIN, "%.0f %%", 100 * l.sm);
@@ -461,6 +470,24 @@ static int show_table(const struct campaign_config *c, const struct campaign_run
         printf("extrapolated: speeds of GPUs that were not measured are scaled by SMs and "
                "bandwidth\n");
     return status;
+}
+
+/* What the table has no column for: LATE is of those that ran. Of each policy, the first run that has some. */
+static void tell_unplaced(const struct campaign_config *c, const struct campaign_run *runs,
+                          size_t count)
+{
+    for (size_t v = 0; v < c->variant_count; v++)
+        for (size_t i = v; i < count; i += c->variant_count) {
+            const struct result *r = &runs[i].result;
+            size_t unplaced = 0;
+            for (size_t w = 0; w < r->workload_count; w++)
+                unplaced += r->workloads[w].kind == WORKLOAD_SERVICE && r->workloads[w].start_s < 0;
+            if (unplaced == 0)
+                continue;
+            fprintf(stderr, "gpumux: sim: %zu of %zu services found no place under %s\n", unplaced,
+                    c->engine.service_count, r->policy);
+            break;
+        }
 }
 
 static void put_times(struct json_writer *w, const char *key, const struct result_times *t)
@@ -720,6 +747,7 @@ static int simulate(const struct invocation *in, const struct scenario *s, uint6
             status = fail(&e);
         else if (config.directory)
             fprintf(stderr, "gpumux: sim: the report is %s/report.html\n", config.directory);
+        tell_unplaced(&config, runs, count);
         show_pace(runs, count, clock_boot_ms() - begun_ms);
     }
     campaign_free(campaign);

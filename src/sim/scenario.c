@@ -80,6 +80,10 @@ static int open_trace(struct error *e, const struct scenario_words *words, struc
         assert(text);
     }
     r = trace_parse(e, text, length, tables, &mix, words->seed, &s->trace);
+    if (r < 0 && words->trace_text && !str_equal(words->trace, "-")) {
+        struct error told = *e;
+        error_set(e, (enum error_code)told.code, "%.300s: %.300s", words->trace, told.text);
+    }
     if (r == 0 && words->jobs > 0 && trace_resize(&s->trace, words->jobs) < 0)
         r = error_set(e, ERR_NO_MEMORY, "no memory for %zu workloads", words->jobs);
     return r;

@@ -44,6 +44,18 @@ static double usual_batch(const struct tables *t, size_t model)
     return t->models[model].sizes[t->models[model].size_count / 2].batch;
 }
 
+static int unknown_model(struct error *e, const struct tables *t, const char *name)
+{
+    struct str names;
+    str_init(&names, ERROR_TEXT_MAX / 2);
+    for (size_t i = 0; i < t->model_count; i++)
+        str_printf(&names, "%s%s", i > 0 ? ", " : "", t->models[i].name);
+    int r = error_set(e, ERR_INVALID, "nothing was measured of a model '%s', but of %s", name,
+                      str_text(&names));
+    str_done(&names);
+    return r;
+}
+
 static int parse_part(struct error *e, char *text, const struct tables *t, struct trace_mix *mix)
 {
     char *equals = strchr(text, '='), *end;
@@ -63,7 +75,7 @@ static int parse_part(struct error *e, char *text, const struct tables *t, struc
     }
     int model = tables_find(t, text);
     if (model < 0)
-        return error_set(e, ERR_INVALID, "nothing was measured of a model '%s'", text);
+        return unknown_model(e, t, text);
     size_t part = mix->count++;
     mix->parts[part].model = (uint32_t)model;
     mix->parts[part].batch = batch > 0 ? batch : usual_batch(t, (size_t)model);

@@ -12,15 +12,27 @@ said() { grep -q -- "$1" "$work/out" "$work/err" || fail "'$1' was not said: $(c
 
 for wrong in '--policy nonsense' '--policy gpumux-wings' '--nodes 4xH300' '--jobs 0' '--jobs 2.5' '--seed 1.5' '--nodes 1x4294967297xH200' '--rate 1 --load 1' '--mix gpt=1' \
     '--seed -1' '--explain 301' '--without wings' '--load 1,,2' '--ablate wings' '--ablate tuner --without gate' \
-    '--policy exclusive --ablate tuner' '--policy mps,mps'; do
+    '--policy exclusive --ablate tuner' '--policy mps,mps' '--policy firstfit-tuner' '--policy gpumux,mps-matching'; do
     # shellcheck disable=SC2086
     exits 2 "$gpumux" sim $wrong
 done
+exits 2 "$gpumux" sim --policy firstfit-tuner
+said 'firstfit has no tuner'
+exits 0 "$gpumux" sim --policy gpumux-tuner,firstfit --jobs 3
+exits 2 "$gpumux" sim --mix foo=1
+said "a model 'foo', but of .*resnet50.*bert"
 exits 1 "$gpumux" sim --trace "$work/none.csv"
 said 'none.csv; .* philly, '
 printf 'submit_s,duration_s\n0,x\n' > "$work/bad.csv"
 exits 2 "$gpumux" sim --trace "$work/bad.csv"
-said 'line 2'
+said 'bad.csv: line 2'
+exits 2 "$gpumux" sim --trace - < "$work/bad.csv"
+said 'sim: line 2'
+exits 0 "$gpumux" sim --jobs 1
+said '^- *gpumux' # one that comes at once is no load
+exits 0 "$gpumux" sim --jobs 5 --services 3 --policy exclusive,firstfit --nodes 1x1xH200:24g
+said '^gpumux: sim: 2 of 3 services found no place under exclusive$'
+[ "$(grep -c 'no place' "$work/err")" = 1 ] || fail "one that found a place is said to have none: $(cat "$work/err")"
 
 # A table, from standard input, and what comes of it as JSON.
 printf 'submit_s,duration_s,gpus,model\n0,100,1,gin\n5,200,2,bert\n' \
