@@ -1,5 +1,6 @@
 #include <event2/event.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,6 +164,25 @@ static bool read_exit(struct run *r)
     return there;
 }
 
+/* What its quota refused it is often why it failed, and is not known any more once its pages are gone. */
+static void tell_refusals(struct run *r)
+{
+    struct ward_usage usage = {0};
+    char before[WORKLOAD_TEXT_MAX];
+    if (r->ward)
+        ward_measure(r->ward, &usage);
+    uint64_t count = usage.counters[STATUS_out_of_memory];
+    if (count == 0)
+        return;
+    str_copy(before, sizeof before, r->report.text);
+    double quota_mib = (double)ward_terms(r->ward)->quota_bytes / (1 << 20);
+    bool in_gib = quota_mib >= 1024;
+    (void)snprintf(r->report.text, sizeof r->report.text,
+                   "%.100s%s%" PRIu64 " allocation%s refused by its quota of %.4g %s", before,
+                   before[0] ? "; " : "", count, count == 1 ? " was" : "s were",
+                   in_gib ? quota_mib / 1024 : quota_mib, in_gib ? "GiB" : "MiB");
+}
+
 /* Its end is known: tell control, and everybody who waits for something of it. */
 static void announce_end(struct run *r)
 {
@@ -170,6 +190,7 @@ static void announce_end(struct run *r)
     mailbox_done(r);
     suspend_end(r);
     monitor_left(r, r->report.failure != FAILURE_NONE);
+    tell_refusals(r);
     protect_end(r);
     if (r->tenancy.verdict != VERDICT_OWN) {
         bool is_late = r->report.failure == FAILURE_TIMEOUT && r->tenancy.verdict != VERDICT_GUILTY;

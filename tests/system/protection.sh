@@ -18,6 +18,10 @@ neighbour=$(submit "$(gpus '{"quota": "4g"}' --memory 2g --steps 100000)")
 wait_field "$neighbour" state running
 ! "$gpumux" run --quota 1g -- "$burn" --step-ms 5 --memory 2g --steps 3 > "$work/out" 2>&1 || fail "$(cat "$work/out")"
 grep -qi 'memory' "$work/out" || fail "$(cat "$work/out")"
+greedy=$(submit "$(gpus '{"quota": "1536m"}' --memory 2g --steps 3)")
+ends "$greedy" failed exit
+[[ $(field "$greedy" 'attempts[0].text') == "ended with exit code "*"; 1 allocation was refused by its quota of 1.5 GiB" ]] || fail "$(show "$greedy")"
+"$gpumux" describe "$greedy" | grep -q 'refused by its quota of 1.5 GiB' || fail "$("$gpumux" describe "$greedy")"
 "$gpumux" run --quota 3g --share 30 -- "$burn" --step-ms 5 --memory 2g --steps 3
 has "$neighbour" state running || fail "$(show "$neighbour")"
 
