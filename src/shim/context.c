@@ -46,10 +46,9 @@ static struct lock *lock_of(struct process *p, int device)
     return &p->contexts.locks[device >= 0 ? device : 0];
 }
 
-/* True with the device's lock taken, until end_making(). */
-static bool begin_making(struct process *p, int device)
+/* With the device's lock taken; true: until end_making(). */
+static bool reserve(struct process *p, int device)
 {
-    lock_take(lock_of(p, device));
     bool is_reserved = quota_begin_context(&p->client, device) ||
                        (pools_let_go(p, device) && quota_begin_context(&p->client, device)) ||
                        (client_check(&p->client) && quota_begin_context(&p->client, device));
@@ -58,6 +57,13 @@ static bool begin_making(struct process *p, int device)
     lock_release(lock_of(p, device));
     process_count(p, STATUS_out_of_memory, 1);
     return false;
+}
+
+/* True with the device's lock taken, until end_making(). */
+static bool begin_making(struct process *p, int device)
+{
+    lock_take(lock_of(p, device));
+    return reserve(p, device);
 }
 
 /* With a second one it takes the driver to tell which default stream is meant. */
@@ -175,6 +181,17 @@ static bool is_primary_there(struct process *p, CUdevice device)
            is_active;
 }
 
+/* As begin_making(). Who had to wait for the lock may find the context there: *ret_is_there, and the lock is not taken. */
+static bool begin_making_primary(struct process *p, CUdevice device, int index, bool *ret_is_there)
+{
+    lock_take(lock_of(p, index));
+    *ret_is_there = is_primary_there(p, device);
+    if (!*ret_is_there)
+        return reserve(p, index);
+    lock_release(lock_of(p, index));
+    return true;
+}
+
 /* To know it at its end, whoever made it. */
 static CUresult end_retaining(struct process *p, CUresult r, const CUcontext *ret_context,
                               int device)
@@ -191,20 +208,19 @@ CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
     if (process_is_refused(p))
         return CUDA_ERROR_SYSTEM_NOT_READY;
     int index = device_for(p, ret_context, device);
-    if (index == DEVICES_NO_CONTEXT || is_primary_there(p, device))
+    bool is_there = index == DEVICES_NO_CONTEXT || is_primary_there(p, device);
+    if (!is_there && !begin_making_primary(p, device, index, &is_there))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (is_there)
         return end_retaining(p, p->calls.real.cuDevicePrimaryCtxRetain(ret_context, device),
                              ret_context, index);
-    if (!begin_making(p, index))
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    /* Another thread may have been faster. */
-    bool is_first = !is_primary_there(p, device);
     uint64_t begun_ns = 0;
     CUresult r;
     do
         r = p->calls.real.cuDevicePrimaryCtxRetain(ret_context, device);
     while (is_to_be_tried_again(r, &begun_ns));
     (void)end_retaining(p, r, ret_context, index);
-    end_making(p, index, r == CUDA_SUCCESS && is_first);
+    end_making(p, index, r == CUDA_SUCCESS);
     return r;
 }
 
@@ -224,13 +240,14 @@ CUresult hook_cuGreenCtxCreate(CUgreenCtx *ret_context, CUdevResourceDesc resour
     if (process_is_refused(p))
         return CUDA_ERROR_SYSTEM_NOT_READY;
     int index = device_for(p, ret_context, device);
-    if (index == DEVICES_NO_CONTEXT || is_primary_there(p, device)) {
+    bool is_there = index == DEVICES_NO_CONTEXT || is_primary_there(p, device);
+    if (!is_there && !begin_making_primary(p, device, index, &is_there))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    if (is_there) {
         if (process_is_ready(p))
             count_made(p);
         return p->calls.real.cuGreenCtxCreate(ret_context, resources, device, flags);
     }
-    if (!begin_making(p, index))
-        return CUDA_ERROR_OUT_OF_MEMORY;
     uint64_t begun_ns = 0;
     CUresult r;
     do

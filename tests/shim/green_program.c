@@ -3,8 +3,10 @@
  * green_program beside: the green context ends, the primary one has work. green_program behind: the primary one ends with the
  * green one, which made it, and what was held there with it; a quota of two contexts and a little is left. green_program
  * streams: beside the primary one, into a stream of which the driver does not tell the context, and into one of the green context.
+ * green_program together: threads that all find no context each make one, or one behind theirs; it is one, and counts as one.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,6 +78,36 @@ static void end_behind(void)
     EXPECT(driver.cuGreenCtxCreate(&green, &driver, 0, 0) == 0);
 }
 
+static void *make_green(void *argument)
+{
+    void *green = NULL;
+    EXPECT(driver.cuGreenCtxCreate(&green, &driver, 0, 0) == 0);
+    return argument;
+}
+
+static void *retain(void *argument)
+{
+    void *primary = NULL;
+    EXPECT(driver.cuDevicePrimaryCtxRetain(&primary, 0) == 0);
+    return argument;
+}
+
+static void make_together(void)
+{
+    void *(*const ways[])(void *) = {retain, make_green, retain, make_green};
+    enum { THREADS = sizeof(ways) / sizeof(*ways) };
+    pthread_t threads[THREADS];
+    void *primary = NULL;
+    uint64_t memory = 0;
+    for (int i = 0; i < THREADS; i++)
+        EXPECT(pthread_create(&threads[i], NULL, ways[i], NULL) == 0);
+    for (int i = 0; i < THREADS; i++)
+        EXPECT(pthread_join(threads[i], NULL) == 0);
+    EXPECT(driver.cuDevicePrimaryCtxRetain(&primary, 0) == 0);
+    EXPECT(driver.cuCtxSetCurrent(primary) == 0);
+    EXPECT(driver.cuMemAlloc_v2(&memory, (size_t)400 * MIB) == 0);
+}
+
 #define FIND(name) *(void **)&driver.name = dlsym(library, #name)
 
 int main(int argc, char **argv)
@@ -96,6 +128,8 @@ int main(int argc, char **argv)
         end_beside();
     else if (argc == 2 && strcmp(argv[1], "streams") == 0)
         end_with_streams();
+    else if (argc == 2 && strcmp(argv[1], "together") == 0)
+        make_together();
     else
         end_behind();
     fflush(stdout);

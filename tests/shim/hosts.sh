@@ -98,6 +98,7 @@ expect "a green context beside the primary one" 0 "${with_green[@]}" "$green" be
 says "a green context beside the primary one" $'primary is waited for\nprimary is waited for'
 expect "a primary context behind a green one" 0 "${with_green[@]}" "$green" behind
 says "a primary context behind a green one" ""
+expect "contexts of threads that all find none" 0 "${with_green[@]}" GREEN_LOOKERS=4 "$green" together
 # The same where launches are charged. What a stream's context is, if that is known, is waited for, and what was current.
 with_green+=(GPUMUX_WINDOW_US=20000)
 expect "a green context, charged" 0 "${with_green[@]}" "$green" beside
