@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "shim/capture.h"
 #include "shim/clock.h"
-#include "shim/process.h"
 
 enum {
     AVERAGE_PARTS = 4, /* a measurement's weight is one of them */
@@ -258,11 +258,9 @@ static struct cost_timings *take_place(struct process *p, CUcontext context)
     return timings;
 }
 
-/* The lock is kept until cost_end(): one measurement is begun at a time, and who finds it taken does without. */
-struct cost_timing *cost_begin(struct process *p, const struct stream *stream, uint64_t key)
+/* NULL: with no lock taken. */
+static struct cost_timing *record_before(struct process *p, const struct stream *stream)
 {
-    if (stream->device < 0 || !stream->context || atomic_load(&p->launch->captures) > 0)
-        return NULL;
     struct cost_timings *timings = take_place(p, stream->context);
     struct cost_timing *timing = NULL;
     if (!timings || !lock_try(&timings->lock))
@@ -281,6 +279,20 @@ struct cost_timing *cost_begin(struct process *p, const struct stream *stream, u
         return NULL;
     }
     timing->timings = timings;
+    return timing;
+}
+
+/* The lock is kept until cost_end(): one measurement is begun at a time, and who finds it taken does without. A capture
+ * that another thread begins after the look here must not be spoilt by what the shim asks of its events. */
+struct cost_timing *cost_begin(struct process *p, const struct stream *stream, uint64_t key)
+{
+    if (stream->device < 0 || !stream->context || atomic_load(&p->launch->captures) > 0)
+        return NULL;
+    CUstreamCaptureMode mode = capture_relax(p);
+    struct cost_timing *timing = record_before(p, stream);
+    capture_restore(p, mode);
+    if (!timing)
+        return NULL;
     timing->key = key;
     timing->host_ns = clock_now_ns();
     return timing;
@@ -290,8 +302,10 @@ void cost_end(struct process *p, const struct stream *stream, struct cost_timing
 {
     struct cost_timings *timings = timing->timings;
     timing->host_ns = clock_now_ns() - timing->host_ns;
+    CUstreamCaptureMode mode = capture_relax(p);
     timing->is_dry = p->calls.real.cuEventQuery(timing->before) == CUDA_SUCCESS;
     timing->is_pending = p->calls.real.cuEventRecord(timing->after, stream->handle) == CUDA_SUCCESS;
+    capture_restore(p, mode);
     lock_release(&timings->lock);
 }
 

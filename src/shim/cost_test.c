@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/process.h"
+#include "shim/capture.h"
 
 enum { US_NS = 1000, MS_NS = 1000000, EVENTS_MAX = 4096 };
 
@@ -24,6 +24,7 @@ static struct fake_driver {
 } driver;
 
 static _Thread_local CUcontext current, pushed_over;
+static _Thread_local CUstreamCaptureMode capture_mode;
 
 static CUcontext context_of(unsigned number)
 {
@@ -82,8 +83,18 @@ static CUresult record_event(CUevent event, CUstream stream)
     return CUDA_SUCCESS;
 }
 
+static CUresult exchange_capture_mode(CUstreamCaptureMode *mode)
+{
+    CUstreamCaptureMode before = capture_mode;
+    capture_mode = *mode;
+    *mode = before;
+    return CUDA_SUCCESS;
+}
+
+/* There may always be a capture of another thread's that it would spoil. */
 static CUresult query_event(CUevent event)
 {
+    driver.misuses += capture_mode != CAPTURE_RELAXED;
     return is_alive(event) && driver.is_running ? CUDA_ERROR_STUB_LIBRARY : CUDA_SUCCESS;
 }
 
@@ -106,6 +117,7 @@ static void set_driver(struct real_calls *real)
     real->cuEventRecord = record_event;
     real->cuEventQuery = query_event;
     real->cuEventElapsedTime = measure_events;
+    real->cuThreadExchangeStreamCaptureMode = exchange_capture_mode;
 }
 
 struct bench {
@@ -456,8 +468,10 @@ static bool launch_in(struct bench *b, CUcontext context)
 {
     const struct stream stream = {.handle = (CUstream)context, .context = context};
     struct cost_timing *timing = cost_begin(b->p, &stream, cost_key(&kernel));
+    driver.misuses += capture_mode != 0;
     if (timing)
         cost_end(b->p, &stream, timing);
+    driver.misuses += capture_mode != 0;
     return timing != NULL;
 }
 
