@@ -51,7 +51,7 @@ static _Atomic int lookers;
 static void make_primary(void)
 {
     const char *wanted = getenv("GREEN_LOOKERS");
-    while (primary.references == 0 && wanted && lookers < atoi(wanted))
+    while (primary.references == 0 && wanted && lookers < strtol(wanted, NULL, 10))
         usleep(1000);
     primary.references++;
 }
