@@ -11,7 +11,10 @@
 #include "cli/show.h"
 #include "cli/watching.h"
 
-enum { LINE_MAX_BYTES = 1 << 20 };
+enum {
+    LINE_MAX_BYTES = 1 << 20,
+    LATENCY_PERCENTILE = 99, /* that is measured of a service without an SLO */
+};
 
 static void field(const char *label, const char *text)
 {
@@ -91,10 +94,16 @@ static void show_usage(const json_t *w)
                  show_speed(samples_per_s, speed));
     length = (int)strlen(line);
     double latency_ms = json_fraction(usage, "latency_ms", -1);
+    const json_t *slo = json_object_get(json_object_get(w, "spec"), "slo");
     if (latency_ms >= 0)
-        snprintf(line + length, sizeof line - (size_t)length, ", latency %.2f ms", latency_ms);
+        snprintf(line + length, sizeof line - (size_t)length, ", p%g latency %.2f ms",
+                 json_fraction(slo, "percentile", LATENCY_PERCENTILE), latency_ms);
     field("Uses", line);
-    protection_print(json_object_get(usage, "protection"));
+    struct str protection;
+    str_init(&protection, LINE_MAX_BYTES);
+    protection_write(json_object_get(usage, "protection"), &protection);
+    fputs(str_text(&protection), stdout);
+    str_done(&protection);
 }
 
 static void show_attempts(const json_t *w)
@@ -176,7 +185,7 @@ static int show(const json_t *w)
     field_json("Labels", json_object_get(w, "labels"));
     field_json("Wants", json_object_get(spec, "node_labels"));
     field_json("Batch", json_object_get(spec, "batch"));
-    field_json("SLO", json_object_get(spec, "slo"));
+    field("SLO", show_slo(json_object_get(spec, "slo"), text));
     field_json("Expected", json_object_get(spec, "expected"));
     field_json("Ready", json_object_get(spec, "ready"));
     show_attempts(w);

@@ -117,6 +117,23 @@ static void test_durations(void **state)
     assert_int_equal(show_parse_time(""), -1);
 }
 
+static void check_slo(const char *slo, const char *wanted)
+{
+    char text[SHOW_TEXT_MAX];
+    json_t *parsed = json_loads(slo, JSON_DECODE_ANY, NULL);
+    assert_string_equal(show_slo(parsed, text), wanted);
+    json_decref(parsed);
+}
+
+static void test_slo(void **state)
+{
+    (void)state;
+    check_slo("{\"percentile\": 99, \"latency\": \"50ms\"}", "p99 below 50 ms");
+    check_slo("{\"percentile\": 99.9, \"latency\": \"2.2000000000000002ms\"}",
+              "p99.9 below 2.2 ms");
+    check_slo("null", "");
+}
+
 static void check_ran(const char *stopped, const char *ended, const char *wanted)
 {
     char text[SHOW_TEXT_MAX];
@@ -340,15 +357,11 @@ static void test_frame_of_trouble(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_table_cut),
-        cmocka_unit_test(test_bar),
-        cmocka_unit_test(test_durations),
-        cmocka_unit_test(test_run_time),
-        cmocka_unit_test(test_yaml),
-        cmocka_unit_test(test_frame),
-        cmocka_unit_test(test_frame_of_many),
-        cmocka_unit_test(test_frame_of_trouble),
+        cmocka_unit_test(test_table),         cmocka_unit_test(test_table_cut),
+        cmocka_unit_test(test_bar),           cmocka_unit_test(test_durations),
+        cmocka_unit_test(test_slo),           cmocka_unit_test(test_run_time),
+        cmocka_unit_test(test_yaml),          cmocka_unit_test(test_frame),
+        cmocka_unit_test(test_frame_of_many), cmocka_unit_test(test_frame_of_trouble),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,10 +10,10 @@
 
 enum { LINE_MAX_BYTES = 1 << 16 };
 
-static void print_line(const char *label, struct str *line)
+static void write_line(struct str *out, const char *label, struct str *line)
 {
     if (line->length)
-        printf("%-12s %s\n", label, str_text(line));
+        str_printf(out, "%-12s %s\n", label, str_text(line));
     str_done(line);
 }
 
@@ -47,6 +47,12 @@ static struct str *part(struct str *line)
     return line;
 }
 
+/* "1 launch", "2 launches": what a plural has more is `ending`. */
+static void write_count(struct str *line, double count, const char *noun, const char *ending)
+{
+    str_printf(line, "%.0f %s%s", count, noun, count == 1 ? "" : ending);
+}
+
 /* ---- limits ---- */
 
 static char *show_limit(const char *unit, double value, char text[SHOW_TEXT_MAX])
@@ -69,7 +75,7 @@ static char *show_limit(const char *unit, double value, char text[SHOW_TEXT_MAX]
 }
 
 /* "window 250 us: a service is on its device" of window_us. */
-static void print_limits(const json_t *limits)
+static void write_limits(const json_t *limits, struct str *out)
 {
     for (size_t i = 0; i < json_array_size(limits); i++) {
         const json_t *limit = json_array_get(limits, i);
@@ -77,14 +83,14 @@ static void print_limits(const json_t *limits)
         char text[SHOW_TEXT_MAX];
         int length = end ? (int)(end - name) : (int)strlen(name);
         show_limit(end ? end + 1 : "", json_fraction(limit, "value", 0), text);
-        printf("%-12s %.*s %s: %s\n", i ? "" : "Limits", length, name, text,
-               json_text(limit, "reason", ""));
+        str_printf(out, "%-12s %.*s %s: %s\n", i ? "" : "Limits", length, name, text,
+                   json_text(limit, "reason", ""));
     }
 }
 
 /* ---- counters ---- */
 
-static void print_launches(const json_t *c)
+static void write_launches(const json_t *c, struct str *out)
 {
     struct str line;
     char text[SHOW_TEXT_MAX];
@@ -94,25 +100,41 @@ static void print_launches(const json_t *c)
     double charged = kernels - count_of(c, "launches_uncharged");
     str_init(&line, LINE_MAX_BYTES);
     if (kernels > 0)
-        str_printf(part(&line), "%.0f kernels", kernels);
+        write_count(part(&line), kernels, "kernel", "s");
     if (kernels_ns > 0 && charged > 0)
         str_printf(&line, " of %s on average", show_ns(kernels_ns / charged, text));
     if (graphs > 0)
-        str_printf(part(&line), "%.0f graphs", graphs);
+        write_count(part(&line), graphs, "graph", "s");
     if (graphs > 0 && graphs_ns > 0)
         str_printf(&line, " of %s", show_ns(graphs_ns / graphs, text));
     if (count_of(c, "launches_collective") > 0)
         str_printf(part(&line), "%.0f for collectives", count_of(c, "launches_collective"));
     if (count_of(c, "launches_coarse") > 0)
         str_printf(part(&line), "%.0f coarse", count_of(c, "launches_coarse"));
-    print_line("Launches", &line);
+    write_line(out, "Launches", &line);
     str_init(&line, LINE_MAX_BYTES);
     if (kernels_ns + graphs_ns > 0)
         str_printf(&line, "%s of its own", show_ns(kernels_ns + graphs_ns, text));
-    print_line("GPU time", &line);
+    write_line(out, "GPU time", &line);
 }
 
-static void print_held(const json_t *c)
+/* What passed need not have been a launch: streams are shut, too, for which no launch was held. */
+static void write_holds(struct str *line, double holds, double passes)
+{
+    if (holds + passes == 0)
+        return;
+    str_append(line, " (");
+    if (holds > 0)
+        write_count(line, holds, "launch", "es");
+    if (passes > 0) {
+        str_append(line, holds > 0 ? ", passed " : "passed ");
+        write_count(line, passes, "time", "s");
+        str_append(line, " after the longest wait");
+    }
+    str_append(line, ")");
+}
+
+static void write_held(const json_t *c, struct str *out)
 {
     static const struct {
         const char *time, *holds, *passes, *why;
@@ -131,30 +153,32 @@ static void print_held(const json_t *c)
             continue;
         str_printf(part(&line), "%s %s", show_ns(held_ns, text), reasons[i].why);
         if (reasons[i].holds)
-            str_printf(&line, " (%.0f launches, %.0f of them passed)",
-                       count_of(c, reasons[i].holds), count_of(c, reasons[i].passes));
+            write_holds(&line, count_of(c, reasons[i].holds), count_of(c, reasons[i].passes));
     }
-    print_line("Held", &line);
+    write_line(out, "Held", &line);
 }
 
-static void print_memory(const json_t *c)
+static void write_memory(const json_t *c, struct str *out)
 {
     struct str line;
     char text[SHOW_TEXT_MAX];
     str_init(&line, LINE_MAX_BYTES);
-    if (count_of(c, "allocations") > 0)
-        str_printf(part(&line), "%.0f allocations, at most %s in one process",
-                   count_of(c, "allocations"), show_bytes(count_of(c, "held_peak"), text));
-    if (count_of(c, "out_of_memory") > 0)
-        str_printf(part(&line), "%.0f times out of memory by its quota",
-                   count_of(c, "out_of_memory"));
+    if (count_of(c, "allocations") > 0) {
+        write_count(&line, count_of(c, "allocations"), "allocation", "s");
+        str_printf(&line, ", at most %s in one process",
+                   show_bytes(count_of(c, "held_peak"), text));
+    }
+    if (count_of(c, "out_of_memory") > 0) {
+        write_count(part(&line), count_of(c, "out_of_memory"), "time", "s");
+        str_append(&line, " out of memory by its quota");
+    }
     if (count_of(c, "uncounted_bytes") > 0)
         str_printf(part(&line), "%s granted that no account has",
                    show_bytes(count_of(c, "uncounted_bytes"), text));
-    print_line("Memory", &line);
+    write_line(out, "Memory", &line);
 }
 
-static void print_copies(const json_t *c)
+static void write_copies(const json_t *c, struct str *out)
 {
     static const struct {
         const char *copies, *bytes, *where;
@@ -171,10 +195,10 @@ static void print_copies(const json_t *c)
         if (count_of(c, directions[i].copies) > 0)
             str_printf(part(&line), "%.0f %s (%s)", count_of(c, directions[i].copies),
                        directions[i].where, show_bytes(count_of(c, directions[i].bytes), text));
-    print_line("Copies", &line);
+    write_line(out, "Copies", &line);
 }
 
-static void print_rate(const json_t *c)
+static void write_rate(const json_t *c, struct str *out)
 {
     struct str line;
     double periods = count_of(c, "rate_periods");
@@ -182,7 +206,7 @@ static void print_rate(const json_t *c)
     if (periods > 0)
         str_printf(&line, "off by %.1f%% of the device's time on average",
                    count_of(c, "rate_error_permille") / periods / 10);
-    print_line("Rate", &line);
+    write_line(out, "Rate", &line);
 }
 
 /* Whether one of the lines above has it. */
@@ -205,7 +229,7 @@ static bool is_told(const char *name)
 }
 
 /* The rest, by name. */
-static void print_others(const json_t *counters)
+static void write_others(const json_t *counters, struct str *out)
 {
     const char *name;
     json_t *value;
@@ -216,31 +240,32 @@ static void print_others(const json_t *counters)
         if (json_integer_value(value) != 0 && !is_told(name))
             str_printf(part(&line), "%s %" JSON_INTEGER_FORMAT, name, json_integer_value(value));
     }
-    print_line("Counts", &line);
+    write_line(out, "Counts", &line);
 }
 
-static void print_account(const json_t *protection)
+static void write_account(const json_t *protection, struct str *out)
 {
     char counted[SHOW_TEXT_MAX], peak[SHOW_TEXT_MAX], beyond[SHOW_TEXT_MAX];
     char overhead[SHOW_TEXT_MAX];
-    printf("%-12s %s by its own account, at most %s so far, %s beyond it, of which %s count\n",
-           "Holds", show_bytes(json_fraction(protection, "counted_bytes", 0), counted),
-           show_bytes(json_fraction(protection, "peak_bytes", 0), peak),
-           show_bytes(json_fraction(protection, "uncounted_bytes", 0), beyond),
-           show_bytes(json_fraction(protection, "overhead_bytes", 0), overhead));
+    str_printf(out,
+               "%-12s %s by its own account, at most %s so far, %s beyond it, of which %s count\n",
+               "Holds", show_bytes(json_fraction(protection, "counted_bytes", 0), counted),
+               show_bytes(json_fraction(protection, "peak_bytes", 0), peak),
+               show_bytes(json_fraction(protection, "uncounted_bytes", 0), beyond),
+               show_bytes(json_fraction(protection, "overhead_bytes", 0), overhead));
 }
 
-void protection_print(const json_t *protection)
+void protection_write(const json_t *protection, struct str *out)
 {
     if (!json_is_object(protection))
         return;
     const json_t *counters = json_object_get(protection, "counters");
-    print_limits(json_object_get(protection, "limits"));
-    print_account(protection);
-    print_memory(counters);
-    print_launches(counters);
-    print_held(counters);
-    print_rate(counters);
-    print_copies(counters);
-    print_others(counters);
+    write_limits(json_object_get(protection, "limits"), out);
+    write_account(protection, out);
+    write_memory(counters, out);
+    write_launches(counters, out);
+    write_held(counters, out);
+    write_rate(counters, out);
+    write_copies(counters, out);
+    write_others(counters, out);
 }

@@ -2,5 +2,7 @@
 #pragma once
 #include <jansson.h>
 
-/* Prints lines of a label and a text, from usage.protection of the API; nothing for what never happened. */
-void protection_print(const json_t *protection);
+#include "base/str.h"
+
+/* Adds lines of a label and a text, from usage.protection of the API; nothing for what never happened. */
+void protection_write(const json_t *protection, struct str *out);

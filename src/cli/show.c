@@ -101,6 +101,15 @@ char *show_quota(const json_t *workload, char text[SHOW_TEXT_MAX])
     return text;
 }
 
+char *show_slo(const json_t *slo, char text[SHOW_TEXT_MAX])
+{
+    text[0] = '\0';
+    if (json_object_size(slo) > 0) /* its latency is in milliseconds: "50ms" */
+        snprintf(text, SHOW_TEXT_MAX, "p%g below %.6g ms", json_fraction(slo, "percentile", 0),
+                 strtod(json_text(slo, "latency", "0"), NULL));
+    return text;
+}
+
 char *show_run_time(const json_t *workload, int64_t now_wall_ms, char text[SHOW_TEXT_MAX])
 {
     int64_t started = show_time_member(workload, "started");

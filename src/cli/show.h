@@ -23,6 +23,8 @@ double show_samples_per_s(const json_t *workload);
 char *show_share(const json_t *share, char text[SHOW_TEXT_MAX]);
 /* Of a device's memory: "8 GiB", "whole" where none was asked for, "-" without devices. */
 char *show_quota(const json_t *workload, char text[SHOW_TEXT_MAX]);
+/* "p99 below 50 ms" from {"percentile", "latency"}; "": there is none. */
+char *show_slo(const json_t *slo, char text[SHOW_TEXT_MAX]);
 /* How long it ran, or has run by now. "-" before it starts. */
 char *show_run_time(const json_t *workload, int64_t now_wall_ms, char text[SHOW_TEXT_MAX]);
 /* "failed (exit 1)", "failed (signal 9)", "running". */

@@ -118,7 +118,9 @@ int terms_parse(struct error *e, const char *text, size_t length, struct terms *
 char *terms_describe(const struct terms *terms, enum terms_loaded loaded,
                      char text[WORKLOAD_TEXT_MAX])
 {
-    bool capped = terms->share_max_percent < 100;
+    const char *share = terms->share_max_percent < 100 && terms->kind == WORKLOAD_TASK
+                            ? "by the rate of its launches"
+                            : "is not limited";
     if (terms->is_protected && loaded != LOADED_BY_ALL)
         snprintf(text, WORKLOAD_TEXT_MAX,
                  "NOT enforced: %s loaded libgpumux-cuda.so (it is static, LD_PRELOAD was taken "
@@ -137,10 +139,11 @@ char *terms_describe(const struct terms *terms, enum terms_loaded loaded,
                  terms_share_percent(terms), terms->share_why);
     else if (terms->has_mps)
         snprintf(text, WORKLOAD_TEXT_MAX, "quota and share are enforced, through MPS");
+    else if (terms->quota_bytes == 0)
+        snprintf(text, WORKLOAD_TEXT_MAX, "it has no quota, but its devices to itself; share %s",
+                 share);
     else
-        snprintf(text, WORKLOAD_TEXT_MAX, "quota is enforced, share %s: time-sliced, %.100s",
-                 capped && terms->kind == WORKLOAD_TASK ? "by the rate of its launches"
-                                                        : "is not limited",
+        snprintf(text, WORKLOAD_TEXT_MAX, "quota is enforced, share %s: time-sliced, %.100s", share,
                  terms->without_mps);
     return text;
 }

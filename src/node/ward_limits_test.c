@@ -38,6 +38,7 @@ static void test_limits_and_reasons(void **state)
                  "as it was granted, kept by the rate of its launches: MPS is off on this node");
     expect_limit(task, "window_us", 20000, "so that its end harms nobody");
     expect_limit(task, "gate_us", 0, "no service is on its device");
+    expect_limit(task, "linger_us", 0, "there is no gate");
     expect_limit(task, "rate_permille", 300, "its share, which MPS does not keep");
     expect_limit(task, "lease_ms", 0, "there is no lease");
     registrar_extend_lease(f->registrar, (uint64_t)clock_boot_ms() + 600000);
@@ -49,6 +50,7 @@ static void test_limits_and_reasons(void **state)
     struct ward *service = make_ward(f, "8.1", &service_terms, -1);
     expect_limit(task, "window_us", WINDOW_US, "a service is on its device");
     expect_limit(task, "gate_us", 20000, "a service is on its device, and comes first");
+    expect_limit(task, "linger_us", 0, "the gate opens as soon as a service is idle");
     expect_limit(service, "window_us", 0, "services are never held");
     expect_limit(service, "lease_ms", 0, "services are never fenced");
     expect_limit(service, "quota_bytes", 0, "it has its devices to itself");
@@ -63,6 +65,27 @@ static void test_limits_and_reasons(void **state)
     expect_limit(task, "rate_permille", 100, "services on its device need the rest");
     ward_free(service);
     ward_free(task);
+}
+
+static void expect_enforcement(const struct terms *terms, const char *wanted)
+{
+    char text[WORKLOAD_TEXT_MAX];
+    assert_string_equal(terms_describe(terms, LOADED_BY_ALL, text), wanted);
+}
+
+static void test_what_is_enforced(void **state)
+{
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    (void)state;
+    str_copy(terms.without_mps, sizeof terms.without_mps, "MPS is off on this node");
+    expect_enforcement(&terms, "quota is enforced, share is not limited: time-sliced, "
+                               "MPS is off on this node");
+    terms.quota_bytes = 0;
+    expect_enforcement(&terms, "it has no quota, but its devices to itself; share is not limited");
+    terms.share_max_percent = 30;
+    expect_enforcement(&terms,
+                       "it has no quota, but its devices to itself; share by the rate of its "
+                       "launches");
 }
 
 /* How a task is held beside a service follows what is decided for its device. */
@@ -101,10 +124,10 @@ static void test_modes(void **state)
     registrar_divide(f->registrar, UUID, &division);
     assert_int_equal(limits->mode, LIMITS_TIME);
     assert_int_equal(limits->gate_us_max, 20000);
-    ward_look_for_coarse(w);
+    assert_false(ward_look_for_coarse(w));
     assert_int_equal(limits->mode, LIMITS_TIME);
     c.status->counters[STATUS_launches_coarse] = 1;
-    ward_look_for_coarse(w);
+    assert_true(ward_look_for_coarse(w));
     assert_int_equal(limits->mode, LIMITS_SPACE); /* whatever the others do */
     assert_int_equal(limits->gate_us_max, 0);
     ward_free(s);
@@ -166,6 +189,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         CASE(test_limits_and_reasons),
+        CASE(test_what_is_enforced),
         CASE(test_modes),
         CASE(test_a_guaranteed_share_is_not_taken),
         CASE(test_how_busy_a_service_is),

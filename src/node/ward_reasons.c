@@ -92,6 +92,17 @@ static void add_gate(const struct ward *w, struct list_of_limits *list)
                                              : "no service is on its device");
 }
 
+static void add_linger(const struct ward *w, struct list_of_limits *list)
+{
+    int device;
+    uint32_t gate_us = strictest(w, &w->limits.page->devices[0].gate_us_max, &device);
+    uint32_t linger_us = strictest(w, &w->limits.page->devices[0].linger_us, &device);
+    add(list, "linger_us", linger_us,
+        linger_us > 0 ? "the gate stays shut for that long after a service became idle"
+        : gate_us > 0 ? "the gate opens as soon as a service is idle"
+                      : "there is no gate");
+}
+
 static void add_rate(const struct ward *w, struct list_of_limits *list)
 {
     int device;
@@ -123,7 +134,6 @@ static void add_lease(const struct ward *w, struct list_of_limits *list)
 int ward_limits(const struct ward *w, struct attempt_limit ret[USAGE_LIMITS_MAX])
 {
     struct list_of_limits list = {.items = ret};
-    int device;
     if (!w->limits.page)
         return 0;
     add(&list, "quota_bytes", w->terms.quota_bytes,
@@ -131,8 +141,7 @@ int ward_limits(const struct ward *w, struct attempt_limit ret[USAGE_LIMITS_MAX]
     add_share(w, &list);
     add_window(w, &list);
     add_gate(w, &list);
-    add(&list, "linger_us", strictest(w, &w->limits.page->devices[0].linger_us, &device),
-        "after a service became idle");
+    add_linger(w, &list);
     add_rate(w, &list);
     add_lease(w, &list);
     return list.count;

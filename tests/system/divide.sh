@@ -22,7 +22,7 @@ little=$(service 50 1)
 wait_field "$little" state running
 answers() { field "$little" usage.latency_ms,usage.requests_10s | paste - - | awk '{ exit !($1 + 0 >= 0.9 && $2 + 0 > 50) }'; }
 wait_until "its latency is known" answers
-"$gpumux" describe "$little" | grep -q 'latency [0-9.]* ms' || fail "$("$gpumux" describe "$little")"
+"$gpumux" describe "$little" | grep -q ', p99 latency [0-9.]* ms' || fail "$("$gpumux" describe "$little")"
 [ -n "$(metric gpumux_service_latency_seconds "$little")" ] || fail "no metric of its latency"
 
 echo "-- SMs for it from tasks that wait for it as well: only where that was asked for"
@@ -159,6 +159,8 @@ wait_field "$slow" state running
 first=$(task --step-ms 5)
 wait_field "$first" state running
 wait_until "its latency is known" eval '[ "$(field "$slow" usage.requests_10s)" -gt 100 ]'
+"$gpumux" describe "$slow" > "$work/out"
+grep -q '^SLO  *p99 below 50 ms$' "$work/out" || fail "$(cat "$work/out")"
 echo 48000 > "$work/latency"
 wait_until "the device is unhealthy" told "device_state.*unhealthy: service $slow: p99 of 4[0-9.]* ms over 5 s, its SLO is 50.0 ms"
 wait_until "the task is throttled" rate_below "$first" 501
