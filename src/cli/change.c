@@ -116,9 +116,22 @@ int suspend_command(const struct invocation *in)
     return change_each(in, "workloads", "/suspend", NULL, await_suspended);
 }
 
+/* It is on its way back, or waits for room: then it is said for what. */
+static int tell_waiting(struct error *e, struct client *c, const json_t *answer)
+{
+    char reference[24];
+    json_t *workload = NULL;
+    snprintf(reference, sizeof reference, "%lld", (long long)json_number(answer, "id", 0));
+    int r = client_get(e, c, client_path(c, "workloads", reference, ""), &workload);
+    if (r == 0 && strcmp(json_text(workload, "state", ""), "suspended") == 0)
+        fprintf(stderr, "gpumux: %s %s\n", reference, json_text(workload, "text", ""));
+    json_decref(workload);
+    return r;
+}
+
 int resume_command(const struct invocation *in)
 {
-    return change_each(in, "workloads", "/resume", NULL, NULL);
+    return change_each(in, "workloads", "/resume", NULL, tell_waiting);
 }
 
 int drain_command(const struct invocation *in)

@@ -367,13 +367,29 @@ static void greet(const struct daemon *d)
     fflush(stdout);
 }
 
+/* Whether it says where devices or control are: without it the next one would not find them. */
+static bool is_place(const struct option *o)
+{
+    static const char *const places[] = {"emulate", "without-devices", "control", "node-socket"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (strcmp(o->name, places[i]) == 0)
+            return true;
+    return false;
+}
+
 static void farewell(const struct daemon *d, const struct invocation *in)
 {
     size_t alive = d->agent ? agent_alive(d->agent) : 0;
-    if (alive > 0)
-        printf("gpumux stopped; %zu workload%s on. 'gpumux %s --state %s' takes %s up again.\n",
-               alive, alive == 1 ? " runs" : "s run", in->command->name, d->state,
-               alive == 1 ? "it" : "them");
+    if (alive == 0)
+        return;
+    printf("gpumux stopped; %zu workload%s on. 'gpumux %s --state %s", alive,
+           alive == 1 ? " runs" : "s run", in->command->name, d->state);
+    for (size_t i = 0; i < in->given_count; i++) {
+        const char *value = in->given[i].value;
+        if (is_place(in->given[i].option))
+            printf(" --%s%s%s", in->given[i].option->name, value ? " " : "", value ? value : "");
+    }
+    printf("' takes %s up again.\n", alive == 1 ? "it" : "them");
     fflush(stdout);
 }
 

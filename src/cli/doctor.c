@@ -11,9 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -204,6 +206,19 @@ static void check_cgroup(struct doctor *d, struct finding *f)
     }
 }
 
+/* Whether a gpumux serves its API in this directory. */
+static bool is_served(const char *state)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/api.sock", state);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool served = fd >= 0 && length < (int)sizeof address.sun_path &&
+                  connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+    if (fd >= 0)
+        close(fd);
+    return served;
+}
+
 static void check_state(struct doctor *d, struct finding *f)
 {
     struct stat st;
@@ -212,6 +227,8 @@ static void check_state(struct doctor *d, struct finding *f)
         mend(f, "gpumux up --state DIR");
     } else if (stat(d->state, &st) < 0 && errno == ENOENT) {
         find(f, VERDICT_OK, "%.150s will be created", d->state);
+    } else if (stat(d->state, &st) == 0 && st.st_uid != geteuid() && is_served(d->state)) {
+        find(f, VERDICT_OK, "%.150s is another user's, whose gpumux is up there", d->state);
     } else if (stat(d->state, &st) < 0 || !S_ISDIR(st.st_mode) || access(d->state, W_OK) < 0) {
         find(f, VERDICT_FAIL, "%.150s cannot be written: %s", d->state, strerror(errno));
         mend(f, "chown -R $USER %.150s", d->state);

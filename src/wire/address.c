@@ -63,8 +63,8 @@ int address_parse(struct error *e, const char *text, const char *host_default, s
 {
     if (parse(text, strlen(text), host_default, ret))
         return 0;
-    return error_set(e, ERR_INVALID,
-                     "an address is HOST:PORT, such as 127.0.0.1:7443, not '%.100s'", text);
+    return error_set(e, ERR_INVALID, "an address is %s, such as 127.0.0.1:7443, not '%.100s'",
+                     host_default ? "[HOST:]PORT" : "HOST:PORT", text);
 }
 
 int address_parse_url(struct error *e, const char *text, struct address *ret)

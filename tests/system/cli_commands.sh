@@ -24,7 +24,7 @@ exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --set allow_rot=true
 exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --set monitor_memory_soft=98
 said 'monitor_memory_soft: more than monitor_memory_hard'
 exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --listen nonsense:nonsense
-said '--listen: '
+said '--listen: an address is \[HOST:\]PORT'
 exits 2 "$gpumux" ps --state running,runing # asked or not
 said "no state 'runing'; there are: queued, .*, cancelled"
 printf 'allowances: {alice: 2, bob: 0.5+1, "@students": 4+x}\n' > "$work/allowances.yaml"
@@ -296,6 +296,9 @@ exits 1 "$gpumux" doctor --state "$state"
 said "chmod 0711"
 if [ "$(id -u)" = 0 ]; then
     say another user
+    as 65534 "$gpumux" doctor --state "$state" > "$work/out" 2>&1 || true
+    said "ok .*state .*another user's, whose gpumux is up there"
+    grep -q chown "$work/out" && fail "doctor takes another's state away: $(cat "$work/out")"
     exits 4 as 65534 "$gpumux" cancel "$("$gpumux" submit -d 0 -- sleep 1000)"
     exits 4 as 65534 "$gpumux" logs "$id"
     exits 4 as 65534 "$gpumux" drain "$node"
@@ -305,6 +308,7 @@ fi
 
 say greeting
 stop
+grep -q "run[s]* on. 'gpumux up --state $state --emulate 2xT4' takes" "$log" || fail "how to go on is not told: $(tail -n 3 "$log")"
 "$gpumux" up --state "$work/a 'b" --without-devices > "$work/greeting" 2>> "$log" &
 greeting=$!
 wait_until "it greets" grep -q '^  try ' "$work/greeting"

@@ -43,7 +43,8 @@ echo "-- what would not fit beside it runs in its place"
 second=$(task 20g 3g)
 wait_field "$second" state running
 wait_until "it trains" ran_past "$second" 10
-"$gpumux" resume "$first"
+"$gpumux" resume "$first" 2> "$work/resume"
+grep -q "^gpumux: $first waits to resume: its device has too little memory" "$work/resume" || fail "resume says nothing: $(cat "$work/resume")"
 wait_until "it says what it waits for" eval '[[ $(field "$first" text) == "waits to resume: its device has too little memory"* ]]'
 has "$first" state suspended || fail "$(show "$first")"
 [ "$(samples "$first")" = "$stood" ] || fail "it went on"
