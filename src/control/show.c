@@ -1,4 +1,5 @@
 /* How workloads, events and nodes look in the API. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -285,6 +286,18 @@ static int read_status(struct arena *arena, const struct store_workload *row,
     return 0;
 }
 
+/* What a service that is starting waits for, where nothing else is said of it. */
+static void say_readiness(const struct workload_spec *spec, char text[WORKLOAD_TEXT_MAX])
+{
+    if (spec->ready == READY_PORT)
+        (void)snprintf(text, WORKLOAD_TEXT_MAX, "waits until port %d of its node takes connections",
+                       spec->ready_port);
+    else if (spec->ready == READY_COMMAND)
+        (void)str_copy(text, WORKLOAD_TEXT_MAX, "waits until its ready.command succeeds");
+    else if (spec->ready == READY_CLIENT)
+        (void)str_copy(text, WORKLOAD_TEXT_MAX, "waits until it says itself that it is ready");
+}
+
 int show_workload(struct error *e, struct control *c, struct str *out,
                   const struct store_workload *row, const struct show_options *options,
                   struct shown_spec *shown)
@@ -303,6 +316,8 @@ int show_workload(struct error *e, struct control *c, struct str *out,
         const struct workload_spec *spec = &shown->spec;
         const struct attempt *a = workload_status_attempt(&status);
         struct json_writer w;
+        if (row->state == WORKLOAD_STARTING && !status.text[0])
+            say_readiness(spec, status.text);
         json_writer_init(&w, out);
         json_begin_object(&w);
         put_status(&w, row, &status);

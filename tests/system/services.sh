@@ -19,8 +19,10 @@ ends "$id" cancelled
 echo "-- ready by command"
 id=$(submit "{\"kind\": \"service\", \"command\": [\"sleep\", \"1000\"], \"ready\": {\"command\": [\"test\", \"-e\", \"$work/ready\"]}}")
 wait_field "$id" state starting
+[ "$(field "$id" text)" = "waits until its ready.command succeeds" ] || fail "no note: $(show "$id")"
 touch "$work/ready"
 wait_field "$id" state running
+has "$id" text "" || fail "the note stays: $(show "$id")"
 cancel "$id"
 ends "$id" cancelled
 
@@ -37,6 +39,7 @@ PERL
 port=$((20000 + $$ % 20000))
 id=$(submit "{\"kind\": \"service\", \"command\": [\"perl\", \"$work/listen.pl\", \"$port\", \"$work/open\"], \"ready\": {\"port\": $port}}")
 wait_field "$id" state starting
+"$gpumux" ps | grep -qE "^ *$id .*starting.* waits until port $port of its node takes connections" || fail "no note: $("$gpumux" ps)"
 touch "$work/open"
 wait_field "$id" state running
 
