@@ -1,5 +1,6 @@
 #include "shim/busy.h"
-#include "shim/process.h"
+#include "shim/capture.h"
+#include "shim/clock.h"
 
 /* No lock: a place is taken and left by exchanges, and two threads with the same new context may take one each. */
 void busy_add(struct busy *busy, CUcontext context)
@@ -47,14 +48,29 @@ bool busy_forget(struct busy *busy, CUcontext context)
     return was_there;
 }
 
-void busy_synchronize(struct process *p)
+/* Where it is current. False: the driver refuses, as it may do while one of its streams is captured. Marks behind what is
+ * outstanding say then when it is done. */
+static bool synchronize(struct process *p)
+{
+    if (p->calls.real.cuCtxSynchronize() == CUDA_SUCCESS || atomic_load(&p->launch->captures) == 0)
+        return true;
+    marks_flush(p);
+    return false;
+}
+
+void busy_synchronize(struct process *p, uint64_t until_ns)
 {
     const struct real_calls *real = &p->calls.real;
+    bool is_refused = false;
+    CUstreamCaptureMode mode = capture_relax(p);
     for (int i = 0; i < BUSY_MAX; i++) {
         CUcontext context = atomic_load(&p->busy.places[i]), popped;
         if (!context || real->cuCtxPushCurrent_v2(context) != CUDA_SUCCESS)
             continue;
-        (void)real->cuCtxSynchronize();
+        is_refused |= !synchronize(p);
         (void)real->cuCtxPopCurrent_v2(&popped);
     }
+    capture_restore(p, mode);
+    while (is_refused && launch_outstanding_ns(p) > 0 && clock_now_ns() < until_ns)
+        clock_sleep_ns(CLOCK_MS_NS);
 }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdint.h>
 
 #include "shim/cuda_types.h"
 
@@ -27,5 +28,6 @@ bool busy_forget(struct busy *busy, CUcontext context);
 void busy_add(struct busy *busy, CUcontext context);
 /* The context's number of `unmarked`. NULL: it is not there. */
 _Atomic uint64_t *busy_unmarked(struct busy *busy, CUcontext context);
-/* Waits until they have nothing left to do. Not in a handler of a signal. */
-void busy_synchronize(struct process *p);
+/* Waits until they have nothing left to do; where the driver refuses to, for what is charged, and until then at most. Not
+ * in a handler of a signal. */
+void busy_synchronize(struct process *p, uint64_t until_ns);

@@ -88,11 +88,12 @@ static void set_alarm(int number)
  * room: so a second time. */
 static void drain(struct process *p)
 {
+    uint64_t until_ns = clock_now_ns() + (uint64_t)EXIT_DRAIN_MS * CLOCK_MS_NS;
     atomic_store(&p->client.status->state, STATUS_DRAINING);
     keeper_open(p);
     for (int i = 0; i < 2; i++) {
         clock_sleep_ns(CLOCK_MS_NS);
-        busy_synchronize(p);
+        busy_synchronize(p, until_ns);
     }
     atomic_store(&p->client.status->state, STATUS_CLOSING);
 }

@@ -26,6 +26,7 @@
     CALL(cuModuleLoadData, (void **, const void *))                                                \
     CALL(cuModuleGetFunction, (void **, void *, const char *))                                     \
     CALL(cuModuleUnload, (void *))                                                                 \
+    CALL(cuStreamBeginCapture_v2, (void *, int))                                                   \
     CALL(cuStreamCreate, (void **, unsigned))                                                      \
     CALL(cuStreamDestroy_v2, (void *))                                                             \
     CALL(cuStreamSynchronize, (void *))                                                            \

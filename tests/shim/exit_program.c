@@ -134,6 +134,29 @@ static void reopen_and_exit(void)
     end_by_exit();
 }
 
+/* While it is open the driver refuses to wait for the context. */
+static void open_capture(void)
+{
+    enum { NON_BLOCKING = 1, GLOBAL = 0 };
+    void *stream = NULL;
+    queue();
+    EXPECT(api.cuStreamCreate(&stream, NON_BLOCKING) == 0);
+    EXPECT(api.cuStreamBeginCapture_v2(stream, GLOBAL) == 0);
+    say("ready\n");
+}
+
+static void capture_and_wait(void)
+{
+    open_capture();
+    sleep_forever();
+}
+
+static void capture_and_exit(void)
+{
+    open_capture();
+    exit(7);
+}
+
 /* ---- handlers of its own ---- */
 
 static uint64_t memory;
@@ -497,6 +520,8 @@ int main(int argc, char **argv)
         {"release-wait", release_and_wait},
         {"release-exit", release_and_exit},
         {"reopen-exit", reopen_and_exit},
+        {"capture-wait", capture_and_wait},
+        {"capture-exit", capture_and_exit},
         {"save-exit", handle_and_exit},
         {"save-raise", handle_and_raise},
         {"launching", wait_for_launches},

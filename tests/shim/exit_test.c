@@ -206,6 +206,18 @@ static void test_contexts_that_are_let_go(void **state)
     expect_neighbour();
 }
 
+static void test_captures_that_are_open(void **state)
+{
+    (void)state;
+    struct task task = start_ready(true, "capture-wait", DEEP);
+    kill(task.pid, SIGTERM);
+    expect_end_by(&task, SIGTERM);
+    expect_neighbour();
+    task = start_ready(true, "capture-exit", DEEP);
+    expect_exit(&task);
+    expect_neighbour();
+}
+
 /* Where launches are charged, though nothing holds them: whose work there is comes from their streams. */
 static void test_ends_of_launches_that_are_charged(void **state)
 {
@@ -213,6 +225,7 @@ static void test_ends_of_launches_that_are_charged(void **state)
     test_default_actions(state);
     test_own_ends(state);
     test_contexts_that_are_let_go(state);
+    test_captures_that_are_open(state);
     unsetenv("GPUMUX_GATE_US");
 }
 
@@ -385,6 +398,7 @@ int main(int argc, char **argv)
         TEST(test_two_signals_at_once),
         TEST(test_own_ends),
         TEST(test_contexts_that_are_let_go),
+        TEST(test_captures_that_are_open),
         TEST(test_ends_of_launches_that_are_charged),
         TEST(test_without_the_shim_a_neighbour_is_lost),
         TEST(test_a_crash_stays_one),
