@@ -191,6 +191,7 @@ int agent_new(struct error *e, struct event_base *base, const struct agent_optio
     a->on_link_arg = options->on_link_arg;
     a->directory_fd = a->attempts_fd = a->finished_fd = a->locks_fd = a->lock_fd = -1;
     a->executable_fd = a->cgroup_fd = a->register_fd = a->terms_fd = a->suspended_fd = -1;
+    a->has_stale_locks = true; /* of agents before this one */
     list_init(&a->runs);
     list_init(&a->readers);
     credentials_init(&a->credentials);

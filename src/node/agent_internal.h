@@ -191,6 +191,7 @@ struct agent {
     struct gpu_sample *measured;             /* scratch of that */
     size_t mover_count;
     pid_t movers[AGENT_MOVERS_MAX];
+    bool has_stale_locks; /* of theirs, perhaps */
     struct lease lease;
     struct list runs;
     size_t run_count;

@@ -1,11 +1,14 @@
 #include "node/suspend.h"
 
+#include <dirent.h>
 #include <event2/event.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,10 +18,13 @@
 #include "node/process.h"
 #include "wire/json_writer.h"
 
+#define LOCK_SUFFIX ".lock"
+
 enum {
     RECORD_MAX = 16384,
     MEMINFO_MAX = 4096,
     CONTROL_ANSWER_MS = 10000,
+    AGAIN_MS = 5000,
     MOVE_LEAST_MS = 60000,      /* what is allowed for, besides what the memory takes */
     MOVE_BYTES_PER_MS = 100000, /* a twentieth of what was measured: 33 GB in 17 s */
 };
@@ -65,6 +71,7 @@ static int write_record(struct error *e, const struct run *r)
     json_begin_object(&w);
     json_put_int(json_key(&w, "turn"), r->report.turn);
     json_put_bool(json_key(&w, "off"), s->wants_off);
+    json_put_bool(json_key(&w, "done"), s->place == PLACE_HOST);
     json_put_uint(json_key(&w, "bytes"), s->bytes);
     json_begin_array(json_key(&w, "processes"));
     for (size_t i = 0; i < s->process_count; i++) {
@@ -87,9 +94,9 @@ static bool parse_record(const char *text, size_t length, struct run *r)
     struct run_suspension *s = &r->suspension;
     json_int_t bytes, pid, start;
     json_t *processes, *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
-    int off, turn;
-    bool good = root && json_unpack(root, "{si sb sI so}", "turn", &turn, "off", &off, "bytes",
-                                    &bytes, "processes", &processes) == 0;
+    int off, turn, done = true; /* an older agent did not say: most are */
+    bool good = root && json_unpack(root, "{si sb sI so s?b}", "turn", &turn, "off", &off, "bytes",
+                                    &bytes, "processes", &processes, "done", &done) == 0;
     size_t count = good ? json_array_size(processes) : 0;
     good = good && count <= CHECKPOINT_PROCESSES_MAX && turn > 0 && bytes >= 0;
     for (size_t i = 0; good && i < count; i++) {
@@ -104,16 +111,53 @@ static bool parse_record(const char *text, size_t length, struct run *r)
     s->process_count = count;
     s->bytes = (uint64_t)bytes;
     s->wants_off = off;
+    s->place = done ? PLACE_HOST : PLACE_UNKNOWN;
     r->report.turn = turn;
     return true;
 }
 
+/* Not one that is held: the next to move this attempt would take another, and not wait. False: it is. */
+static bool remove_lock(const struct agent *a, const char *lock)
+{
+    int fd = openat(a->suspended_fd, lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return true;
+    bool is_free = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (is_free)
+        unlinkat(a->suspended_fd, lock, 0);
+    close(fd);
+    return is_free;
+}
+
 static void remove_record(struct run *r)
 {
-    char lock[ATTEMPT_NAME_MAX + 8];
-    snprintf(lock, sizeof lock, "%s.lock", r->name);
+    char lock[ATTEMPT_NAME_MAX + sizeof LOCK_SUFFIX];
+    snprintf(lock, sizeof lock, "%s" LOCK_SUFFIX, r->name);
     unlinkat(r->agent->suspended_fd, r->name, 0);
-    unlinkat(r->agent->suspended_fd, lock, 0);
+    if (!remove_lock(r->agent, lock))
+        r->agent->has_stale_locks = true;
+}
+
+/* Of attempts without a record. */
+static void remove_stale_locks(struct agent *a)
+{
+    int fd = openat(a->suspended_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+    a->has_stale_locks = false;
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        char name[ATTEMPT_NAME_MAX + sizeof LOCK_SUFFIX];
+        bool fits = str_copy(name, sizeof name, entry->d_name);
+        char *suffix = fits ? strstr(name, LOCK_SUFFIX) : NULL;
+        if (!suffix)
+            continue;
+        *suffix = '\0';
+        if (faccessat(a->suspended_fd, name, F_OK, 0) < 0 && !remove_lock(a, entry->d_name))
+            a->has_stale_locks = true;
+    }
+    if (directory)
+        closedir(directory);
+    else if (fd >= 0)
+        close(fd);
 }
 
 /* ---- moving ---- */
@@ -132,6 +176,8 @@ void suspend_reap(struct agent *a)
     for (size_t i = a->mover_count; i > 0; i--)
         if (waitpid(a->movers[i - 1], NULL, WNOHANG) != 0)
             a->movers[i - 1] = a->movers[--a->mover_count];
+    if (a->has_stale_locks)
+        remove_stale_locks(a);
 }
 
 static void proceed(struct run *r);
@@ -148,8 +194,8 @@ static int start_move(struct error *e, struct run *r, bool off)
     for (size_t i = 0; i < s->process_count; i++)
         if (process_start(s->processes[i].pid) == s->processes[i].start)
             pids[count++] = s->processes[i].pid;
-    if (snprintf(lock_path, sizeof lock_path, "%s/suspended/%s.lock", a->directory, r->name) >=
-        (int)sizeof lock_path)
+    if (snprintf(lock_path, sizeof lock_path, "%s/suspended/%s" LOCK_SUFFIX, a->directory,
+                 r->name) >= (int)sizeof lock_path)
         return error_set(e, ERR_INVALID, "the path of the node's state is too long");
     const struct checkpoint_order order = {.base = a->base,
                                            .off = off,
@@ -173,6 +219,11 @@ static int start_move(struct error *e, struct run *r, bool off)
 /* It is off its devices: they are others'. */
 static void rest(struct run *r)
 {
+    struct error e = {0};
+    r->suspension.place = PLACE_HOST;
+    if (write_record(&e, r) < 0)
+        log_write(r->agent->log, LOG_WARN, "cannot record that an attempt is suspended",
+                  "attempt=%s error=\"%s\"", r->name, e.text);
     r->report.suspension = SUSPENSION_DONE;
     r->report.evicted = false;
     monitor_suspended(r);
@@ -181,11 +232,7 @@ static void rest(struct run *r)
 /* It could not come back, and must not try again without an order. */
 static void give_up_returning(struct run *r)
 {
-    struct error e = {0};
     r->suspension.wants_off = true;
-    if (write_record(&e, r) < 0)
-        log_write(r->agent->log, LOG_WARN, "cannot record that an attempt stays suspended",
-                  "attempt=%s error=\"%s\"", r->name, e.text);
     rest(r);
 }
 
@@ -193,6 +240,7 @@ static void give_up_returning(struct run *r)
 static void wake(struct run *r)
 {
     r->report.suspension = SUSPENSION_NONE;
+    r->suspension.place = PLACE_DEVICE;
     ward_rest(r->ward, false);
     remove_record(r);
     monitor_returns(r);
@@ -213,24 +261,81 @@ static void stay(struct run *r, const char *why)
         monitor_stays(r, why);
 }
 
+/* ---- when that fails ---- */
+
+static void make_sure_later(struct run *r);
+
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct run *r = arg;
+    const struct run_suspension *s = &r->suspension;
+    if (!run_is_alive(r) || !is_off(r) || !s->wants_off || checkpoint_runs(&s->move))
+        return;
+    if (start_move(NULL, r, true) < 0)
+        make_sure_later(r);
+}
+
+static void make_sure_later(struct run *r)
+{
+    struct run_suspension *s = &r->suspension;
+    const struct timeval wait = {.tv_sec = AGAIN_MS / 1000};
+    if (!s->again)
+        s->again = evtimer_new(r->agent->base, on_again, r);
+    if (s->again)
+        event_add(s->again, &wait);
+}
+
+/* Its devices may be others' by now, and it stands still: it is not taken for one that runs, and must not become one. */
+static void rest_in_doubt(struct run *r, const char *why)
+{
+    log_write(r->agent->log, LOG_WARN, "nobody knows whether an attempt is off its devices",
+              "attempt=%s why=\"%s\"", r->name, why);
+    rest(r);
+    say(r, why);
+    if (!r->suspension.wants_off) { /* another order came meanwhile */
+        proceed(r);
+        return;
+    }
+    make_sure_later(r);
+    run_report(r);
+}
+
+/* It was to leave, and did not; or that was undone, or was not. */
+static void end_failed_leaving(struct run *r, enum checkpoint_result result, const char *why)
+{
+    struct run_suspension *s = &r->suspension;
+    bool undoes = s->failure[0] != '\0';
+    bool is_on = undoes ? result == CHECKPOINT_DONE
+                        : s->place == PLACE_DEVICE && result == CHECKPOINT_FAILED;
+    if (!undoes && !is_on && s->place != PLACE_HOST && start_move(NULL, r, false) == 0) {
+        str_copy(s->failure, sizeof s->failure, why); /* as it was, as far as that can be */
+        return;
+    }
+    char said[WORKLOAD_TEXT_MAX];
+    str_copy(said, sizeof said, undoes ? s->failure : why);
+    s->failure[0] = '\0';
+    if (is_on) {
+        stay(r, said);
+        return;
+    }
+    if (s->place != PLACE_HOST)
+        s->wants_off = true; /* it could not come back, and waits for an order */
+    rest_in_doubt(r, said);
+}
+
 static void on_moved(void *arg, enum checkpoint_result result, const char *text)
 {
     struct run *r = arg;
     struct run_suspension *s = &r->suspension;
     bool leaves = r->report.suspension == SUSPENSION_LEAVING;
-    bool undoes = s->failure[0] != '\0';
     double took_s = (double)(clock_boot_ms() - s->began_ms) / 1000;
     char said[WORKLOAD_TEXT_MAX], why[WORKLOAD_TEXT_MAX];
     str_copy(why, sizeof why, text); /* before it goes with its process */
     bury_mover(r, false);
-    if (leaves && result == CHECKPOINT_LOST && start_move(NULL, r, false) == 0) {
-        str_copy(s->failure, sizeof s->failure, why); /* as it was, as far as that can be */
-        return;
-    }
-    if (undoes || (leaves && result != CHECKPOINT_DONE)) {
-        str_copy(said, sizeof said, undoes ? s->failure : why);
-        s->failure[0] = '\0';
-        stay(r, said);
+    if (s->failure[0] || (leaves && result != CHECKPOINT_DONE)) {
+        end_failed_leaving(r, result, why);
         return;
     }
     if (leaves)
@@ -239,6 +344,8 @@ static void on_moved(void *arg, enum checkpoint_result result, const char *text)
         wake(r);
     else
         give_up_returning(r);
+    if (!leaves && result == CHECKPOINT_LOST)
+        make_sure_later(r);
     log_write(r->agent->log, result == CHECKPOINT_DONE ? LOG_INFO : LOG_WARN,
               leaves ? "attempt was suspended" : "attempt was to resume",
               "attempt=%s bytes=%llu seconds=%.1f text=\"%s\"", r->name,
@@ -461,10 +568,12 @@ void suspend_continue(struct run *r)
         monitor_returns(r);
     if (start_move(&e, r, r->suspension.wants_off) == 0)
         return;
-    /* As the agent before us left it: nobody knows better. */
-    log_write(r->agent->log, LOG_ERROR, "cannot look after a suspended attempt",
-              "attempt=%s error=\"%s\"", r->name, e.text);
-    rest(r);
+    if (r->suspension.wants_off) {
+        rest_in_doubt(r, e.text);
+        return;
+    }
+    give_up_returning(r);
+    say(r, e.text);
 }
 
 void suspend_forget(struct run *r)
@@ -472,7 +581,9 @@ void suspend_forget(struct run *r)
     bury_mover(r, false);
     if (r->suspension.patience)
         event_free(r->suspension.patience);
-    r->suspension.patience = NULL;
+    if (r->suspension.again)
+        event_free(r->suspension.again);
+    r->suspension.patience = r->suspension.again = NULL;
 }
 
 void suspend_end(struct run *r)

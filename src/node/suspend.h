@@ -23,9 +23,13 @@ struct suspended_process {
     uint64_t start; /* with its pid, names it for ever */
 };
 
+/* Where its memory is, as far as is known. */
+enum suspended_place { PLACE_DEVICE, PLACE_HOST, PLACE_UNKNOWN };
+
 /* What a run keeps for it; `suspension`, `turn` and `evicted` are in its report. */
 struct run_suspension {
     bool wants_off;
+    enum suspended_place place;
     uint64_t bytes; /* of device memory that are moved */
     size_t process_count;
     struct suspended_process processes[CHECKPOINT_PROCESSES_MAX];
@@ -34,6 +38,7 @@ struct run_suspension {
     char failure[WORKLOAD_TEXT_MAX]; /* of a move that must be undone first */
     char evicted_why[WORKLOAD_TEXT_MAX];
     struct event *patience; /* with control, which was asked to have it suspended */
+    struct event *again;    /* makes sure that it is off, which could not be done */
 };
 
 void suspend_init(struct run *r);
@@ -51,7 +56,7 @@ bool suspend_adopt(struct run *r);
 void suspend_continue(struct run *r);
 /* It has ended. */
 void suspend_end(struct run *r);
-/* Waits for processes that have moved memory, as far as they have ended. From time to time. */
+/* Waits for processes that have moved memory, and removes their locks, as far as they have ended. From time to time. */
 void suspend_reap(struct agent *a);
 /* This agent goes, or the run does: what is under way goes on. */
 void suspend_forget(struct run *r);

@@ -86,14 +86,14 @@ wait_field "$first" state running
 stood=$(samples "$first")
 wait_until "it goes on" ran_past "$first" $((stood + 100))
 has "$first" attempt 1 || fail "$(show "$first")"
-[ -z "$(ls "$state/node/suspended")" ] || fail "left: $(ls "$state/node/suspended")"
+wait_until "nothing of it is left" eval '[ -z "$(ls "$state/node/suspended")" ]'
 
 echo "-- a suspended one can be ended"
 "$gpumux" suspend "$first"
 cancel "$first"
 ends "$first" cancelled
 ! kill -0 "$pid" 2> /dev/null || fail "its process is still there"
-[ -z "$(ls "$state/node/suspended")" ] || fail "left: $(ls "$state/node/suspended")"
+wait_until "nothing of it is left" eval '[ -z "$(ls "$state/node/suspended")" ]'
 
 echo "-- a device that must get rid of its tasks suspends them; they come back by themselves"
 wait_until "the device is healthy" healthy
