@@ -50,7 +50,8 @@ static void test_an_unhealthy_device_takes_services_alone(void **state)
     assert_true(logged(&f, "device_state"));
     uint64_t task = submit_task(&f);
     assert_int_equal(state_of(&f, task), WORKLOAD_QUEUED);
-    assert_non_null(strstr(cluster_live_status(f.cluster, task)->text, "1 takes no new tasks now"));
+    assert_non_null(strstr(cluster_live_status(f.cluster, task)->text,
+                           "1 takes no new tasks now (unhealthy: a cause)"));
     struct workload_needs needs = task_needs();
     needs.kind = WORKLOAD_SERVICE;
     uint64_t service = submit(&f, &needs);

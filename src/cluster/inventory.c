@@ -211,6 +211,7 @@ int inventory_rebuild(struct cluster *c)
                                        .model = n->info.devices[d].model,
                                        .node = i,
                                        .admits = n->health[d].admits,
+                                       .health = &n->health[d],
                                        .memory_bytes = n->info.devices[d].memory_bytes};
         }
         list_for_each (it, &n->open)

@@ -18,7 +18,8 @@ struct survey {
     size_t node_matches_max;    /* most devices of the model on one node */
     size_t node_fits_max;       /* most fitting devices on one node */
     size_t nodes_usable, nodes_labelled;
-    uint64_t kept_for; /* of those that are kept */
+    uint64_t kept_for;                  /* of those that are kept */
+    const struct device_health *health; /* of the first that takes nobody; NULL: not known */
 };
 
 /* A sentence that grows, and is cut at its end. */
@@ -52,6 +53,8 @@ static void survey_device(const struct policy_snapshot *snapshot,
     survey->misfits[misfit]++;
     if (misfit == POLICY_KEPT)
         survey->kept_for = device->kept_for;
+    if (misfit == POLICY_UNHEALTHY && !survey->health)
+        survey->health = device->health;
     if (policy_model_matches(device->model, waiting->needs->model)) {
         survey->model_matches++;
         if (device->memory_bytes > survey->memory_max_bytes)
@@ -132,6 +135,23 @@ static bool say_never(const struct policy_snapshot *snapshot, const struct polic
     return true;
 }
 
+/* Of several, the first one's cause stands for all. A healthy one that takes no tasks is being repaired, or was just
+ * now: its cause is about that only in the first case. */
+static void say_health(const struct device_health *health, size_t count, struct sentence *s)
+{
+    enum { CAUSE_SAID_MAX = 90 };
+    const char *one = count > 1 ? "one is " : "";
+    if (!health || !health->cause[0])
+        return;
+    if (health->state != DEVICE_HEALTHY)
+        say(s, " (%s%s: %.*s)", one, device_state_name(health->state), CAUSE_SAID_MAX,
+            health->cause);
+    else if (health->admits == ADMIT_NONE)
+        say(s, " (%sin repair: %.*s)", one, CAUSE_SAID_MAX, health->cause);
+    else
+        say(s, " (%srepaired, and services come back first)", one);
+}
+
 static void say_misfit(enum policy_misfit misfit, size_t count, int max_neighbours,
                        const struct workload_needs *needs, const struct survey *survey,
                        struct sentence *s)
@@ -161,6 +181,7 @@ static void say_misfit(enum policy_misfit misfit, size_t count, int max_neighbou
     case POLICY_UNHEALTHY:
         say(s, "%zu %s new %ss now", count, count == 1 ? "takes no" : "take no",
             workload_kind_name(needs->kind));
+        say_health(survey->health, count, s);
         break;
     case POLICY_SUSPECT:
         say(s, "%zu %s another suspect of a GPU fault", count, have);

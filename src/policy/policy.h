@@ -35,6 +35,7 @@ struct policy_device {
     bool exclusive;    /* one of them takes the whole device (no quota was said) */
     uint64_t kept_for; /* a workload that waits until there is room for it here; 0: none */
     enum device_admission admits;
+    const struct device_health *health; /* why it does not, for people; NULL: not known */
 };
 
 /* What is known of a workload beyond what it asks for. All zero: nothing. */

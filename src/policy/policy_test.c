@@ -284,6 +284,36 @@ static void test_explains_what_can_never_be(void **state)
     assert_false(is_never(&w)); /* who knows */
 }
 
+static void test_explains_how_the_devices_are(void **state)
+{
+    const struct device_health hot = {.state = DEVICE_OVERLIMIT, .cause = "too hot"};
+    struct device_health faulted = {
+        .state = DEVICE_HEALTHY, .admits = ADMIT_NONE, .cause = "Xid 31"};
+    struct world w;
+    char text[WORKLOAD_TEXT_MAX];
+    (void)state;
+    world_init(&w);
+    ask(&w, 1, GIB);
+    for (size_t d = 0; d < 4; d++)
+        w.devices[d].admits = ADMIT_SERVICES;
+    assert_string_equal(explain(&w, "firstfit", text),
+                        "0 of 4 devices fit: 4 take no new tasks now");
+    w.devices[1].health = &hot;
+    assert_string_equal(explain(&w, "firstfit", text),
+                        "0 of 4 devices fit: 4 take no new tasks now (one is overlimit: too hot)");
+    for (size_t d = 1; d < 4; d++) {
+        w.devices[d].admits = ADMIT_ALL;
+        w.devices[d].neighbours = 4;
+    }
+    w.devices[0].health = &faulted;
+    assert_string_equal(explain(&w, "firstfit", text),
+                        "0 of 4 devices fit: 1 takes no new tasks now (in repair: Xid 31), 3 in "
+                        "use (at most 4 neighbours)");
+    faulted.admits = ADMIT_SERVICES;
+    assert_non_null(strstr(explain(&w, "firstfit", text),
+                           "1 takes no new tasks now (repaired, and services come back first), "));
+}
+
 static void test_explains_what_stands_in_the_way(void **state)
 {
     struct world w;
@@ -337,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_labels_and_models_choose),
         cmocka_unit_test(test_random_is_fair_and_repeatable),
         cmocka_unit_test(test_explains_what_can_never_be),
+        cmocka_unit_test(test_explains_how_the_devices_are),
         cmocka_unit_test(test_explains_what_stands_in_the_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
