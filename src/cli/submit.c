@@ -118,18 +118,20 @@ int submit_send(struct client *c, const struct submit_request *request, json_t *
     return r < 0 ? client_fail(c, &e) : COMMAND_OK;
 }
 
-static int show_dry_run(const json_t *workloads)
+static bool is_never(const json_t *workload)
 {
-    int status = COMMAND_OK;
+    return json_is_true(json_object_get(workload, "never"));
+}
+
+static void show_dry_run(const json_t *workloads)
+{
     for (size_t i = 0; i < json_array_size(workloads); i++) {
         const json_t *w = json_array_get(workloads, i);
         const json_t *placement = json_object_get(w, "placement");
         const char *text = json_text(w, "text", "");
         if (!json_is_object(placement)) {
-            bool never = json_is_true(json_object_get(w, "never"));
             printf("%s would %s: %s\n", json_text(w, "name", "?"),
-                   never ? "never start here" : "not start now", text);
-            status = never ? COMMAND_NEVER : status;
+                   is_never(w) ? "never start here" : "not start now", text);
             continue;
         }
         printf("%s would run on %s", json_text(w, "name", "?"), json_text(placement, "node", "?"));
@@ -138,7 +140,6 @@ static int show_dry_run(const json_t *workloads)
             printf("%s%s", d ? " " : ", ", json_string_value(json_array_get(devices, d)));
         printf("%s%s\n", *text ? ": " : "", text);
     }
-    return status;
 }
 
 static int show_table(const json_t *workloads)
@@ -164,7 +165,7 @@ static void tell_never(const json_t *workloads)
     for (size_t i = 0; i < json_array_size(workloads); i++) {
         const json_t *w = json_array_get(workloads, i);
         const char *text = json_text(w, "text", "");
-        if (!json_is_true(json_object_get(w, "never")) || strcmp(text, told) == 0)
+        if (!is_never(w) || strcmp(text, told) == 0)
             continue;
         fprintf(stderr, "gpumux: %lld waits: %s\n", (long long)json_number(w, "id", 0), text);
         told = text;
@@ -175,10 +176,17 @@ static int show_answer(const struct invocation *in, const json_t *answer)
 {
     const json_t *workloads = json_object_get(answer, "workloads");
     enum output_format format = output_format(in);
-    if (format == OUTPUT_JSON || format == OUTPUT_YAML)
-        return output_value(format, answer);
-    if (option_given(in, "dry-run"))
-        return show_dry_run(workloads);
+    bool is_data = format == OUTPUT_JSON || format == OUTPUT_YAML;
+    int status = is_data ? output_value(format, answer) : COMMAND_OK;
+    if (option_given(in, "dry-run")) {
+        if (!is_data)
+            show_dry_run(workloads);
+        for (size_t i = 0; status == COMMAND_OK && i < json_array_size(workloads); i++)
+            status = is_never(json_array_get(workloads, i)) ? COMMAND_NEVER : COMMAND_OK;
+        return status;
+    }
+    if (is_data)
+        return status;
     if (!option_given(in, "quiet")) {
         if (option_given(in, "key") && json_is_true(json_object_get(answer, "repeated")))
             fprintf(stderr, "gpumux: --key %s was taken before: these are the ids of then\n",

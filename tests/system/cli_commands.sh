@@ -78,6 +78,7 @@ exits 0 "$gpumux" submit --dry-run -d 2 --quota 1g -- true
 said 'would run on'
 exits 6 "$gpumux" submit --dry-run -d 3 -- true
 said 'would never start here: 3 devices on one node asked'
+exits 6 "$gpumux" submit --dry-run -d 3 -o json -- true
 exits 0 "$gpumux" submit --dry-run --share 50 -- true
 said '^gpumux: share 50 without a quota: it gets a device of its own; give --quota to share one$'
 exits 0 "$gpumux" submit --dry-run -q --share 50 -- true
