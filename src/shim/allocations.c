@@ -102,6 +102,22 @@ bool allocations_find(struct allocations *a, uint64_t address, struct allocation
     return is_there;
 }
 
+bool allocations_find_around(struct allocations *a, uint64_t address,
+                             struct allocation *ret_allocation)
+{
+    bool is_there = false;
+    if (!lock_enter(&a->lock))
+        return false;
+    for (size_t i = 0; i < a->place_count && !is_there; i++) {
+        const struct allocation *place = &a->places[i];
+        is_there = place->address && address - place->address < place->bytes;
+        if (is_there)
+            *ret_allocation = *place;
+    }
+    lock_release(&a->lock);
+    return is_there;
+}
+
 /* What closes a gap at the cursor comes from behind it, or from before it at the wrap, where it was seen. */
 bool allocations_take_of(struct allocations *a, uint64_t context, size_t *cursor,
                          struct allocation *ret_allocation)

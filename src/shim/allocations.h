@@ -36,6 +36,9 @@ bool allocations_take(struct allocations *allocations, uint64_t address,
 /* Copies it, without removing it. False if the address is not there. */
 bool allocations_find(struct allocations *allocations, uint64_t address,
                       struct allocation *ret_allocation);
+/* The same for any address within its bytes. Looks at all of them. */
+bool allocations_find_around(struct allocations *allocations, uint64_t address,
+                             struct allocation *ret_allocation);
 /* Removes one that goes with the context, looking from *cursor on, 0 at first. False: there is no more. */
 bool allocations_take_of(struct allocations *allocations, uint64_t context, size_t *cursor,
                          struct allocation *ret_allocation);

@@ -52,6 +52,22 @@ static void test_an_address_again_replaces(void **state)
     assert_null(allocations.places);
 }
 
+static void test_the_one_around_an_address(void **state)
+{
+    struct allocations allocations = {0};
+    struct allocation found, a = {.address = 1024, .bytes = 512}, b = {.address = 1536, .bytes = 1};
+    (void)state;
+    assert_false(allocations_find_around(&allocations, 1024, &found));
+    assert_true(allocations_add(&allocations, &a) && allocations_add(&allocations, &b));
+    assert_true(allocations_find_around(&allocations, 1024, &found) && found.bytes == 512);
+    assert_true(allocations_find_around(&allocations, 1535, &found) && found.bytes == 512);
+    assert_true(allocations_find_around(&allocations, 1536, &found) && found.bytes == 1);
+    assert_false(allocations_find_around(&allocations, 1023, &found));
+    assert_false(allocations_find_around(&allocations, 1537, &found));
+    assert_false(allocations_find_around(&allocations, 0, &found));
+    allocations_reset(&allocations);
+}
+
 static void test_those_of_a_context(void **state)
 {
     struct allocations allocations = {0};
@@ -143,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grows_and_shrinks),
         cmocka_unit_test(test_an_address_again_replaces),
+        cmocka_unit_test(test_the_one_around_an_address),
         cmocka_unit_test(test_those_of_a_context),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_a_handler_of_the_same_thread),

@@ -203,20 +203,23 @@ CUresult hook_cuMemUnmap(CUdeviceptr address, size_t bytes)
     return r;
 }
 
-/* Another handle for what is mapped at the address; usually the same once more. */
+/* Another handle for what is mapped at the address, or around it; usually the same once more. */
 CUresult hook_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, void *address)
 {
     struct process *p = process_enter();
     struct mappings *m = &p->mappings;
     struct allocation known, memory;
+    if (!process_is_ready(p) || !lock_enter(&m->remapping))
+        return p->calls.real.cuMemRetainAllocationHandle(ret_handle, address);
     CUresult r = p->calls.real.cuMemRetainAllocationHandle(ret_handle, address);
-    if (r != CUDA_SUCCESS || !process_is_ready(p) || !lock_enter(&m->lock))
-        return r;
-    if (allocations_find(&m->handles, *ret_handle, &known) ||
-        allocations_find(&m->ranges, (uint64_t)(uintptr_t)address, &known)) {
-        (void)change_references(m, known.value, 1, &memory);
-        (void)add_handle(m, *ret_handle, known.value);
+    if (r == CUDA_SUCCESS && lock_enter(&m->lock)) {
+        if (allocations_find(&m->handles, *ret_handle, &known) ||
+            allocations_find_around(&m->ranges, (uint64_t)(uintptr_t)address, &known)) {
+            (void)change_references(m, known.value, 1, &memory);
+            (void)add_handle(m, *ret_handle, known.value);
+        }
+        lock_release(&m->lock);
     }
-    lock_release(&m->lock);
+    lock_release(&m->remapping);
     return r;
 }

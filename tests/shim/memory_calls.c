@@ -285,6 +285,13 @@ static void check_mappings(void)
     EXPECT_HELD(64);
     EXPECT(driver.cuMemRelease(again) == 0);
     EXPECT_HELD(0);
+    EXPECT(driver.cuMemCreate(&a, 64 * MIB, &on_device, 0) == 0);
+    EXPECT(driver.cuMemMap(at, 64 * MIB, 0, a, 0) == 0 && driver.cuMemRelease(a) == 0);
+    EXPECT(driver.cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)(at + 6 * MIB)) == 0);
+    EXPECT(driver.cuMemUnmap(at, 64 * MIB) == 0);
+    EXPECT_HELD(64); /* by a handle from within its range */
+    EXPECT(driver.cuMemRelease(again) == 0);
+    EXPECT_HELD(0);
     EXPECT(driver.cuMemCreate(&a, (size_t)(FULL + 2) * MIB, &on_device, 0) == OUT_OF_MEMORY);
     EXPECT(driver.cuMemCreate(&a, SIZE_MAX, &on_device, 0) == OUT_OF_MEMORY);
     EXPECT(driver.cuMemCreate(&a, 2 * MIB, NULL, 0) == 1);
