@@ -288,7 +288,8 @@ int protect_open(struct error *e, struct agent *a);
 /* Members of what runs keep what they have. */
 void protect_close(struct agent *a);
 /* On which terms it runs here. */
-void protect_decide(const struct agent *a, const struct grant *grant, struct terms *ret);
+void protect_decide(const struct agent *a, const struct grant *grant, uid_t user,
+                    struct terms *ret);
 /* Before its supervisor is started. */
 int protect_begin(struct error *e, struct run *r, const struct terms *terms);
 /* It failed, and that may not be its own fault: nobody knows yet whether its MPS daemon is well. */

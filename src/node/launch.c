@@ -394,7 +394,7 @@ static int prepare_and_start(struct error *e, struct agent *a, const struct gran
     attempt_name(grant->workload, grant->attempt, name);
     struct attempt_grant resolved, without_mps;
     struct terms terms, alone;
-    protect_decide(a, grant, &terms);
+    protect_decide(a, grant, account->uid, &terms);
     alone = terms;
     alone.has_mps = false;
     int directory_fd = -1, lock_fd = -1;

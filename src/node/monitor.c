@@ -150,10 +150,11 @@ static void act_on_run(struct monitor *m, int device, const struct device_action
 static void start_self_test(struct monitor *m, int device)
 {
     const struct agent *a = m->agent;
+    const char *uuid = a->info.devices[device].uuid;
     char mps_path[PATH_MAX];
-    bool has_mps = !protect_mps_is_off(a) &&
-                   protect_mps_path(a, a->info.devices[device].uuid, mps_path, sizeof mps_path);
-    const struct self_test_place place = {.uuid = a->info.devices[device].uuid,
+    bool has_mps = !protect_mps_is_off(a) && mps_takes(a->mps, uuid, geteuid()) &&
+                   protect_mps_path(a, uuid, mps_path, sizeof mps_path);
+    const struct self_test_place place = {.uuid = uuid,
                                           .emulate = a->emulate,
                                           .emulate_libraries = a->emulate_libraries,
                                           .mps_directory = has_mps ? mps_path : NULL};
@@ -168,7 +169,7 @@ static void hold_mps(struct monitor *m, int device, bool hold)
     if (protect_mps_is_off(m->agent) || m->mps_held[device] == hold)
         return;
     if (hold)
-        m->mps_held[device] = mps_use(NULL, mps, uuid) == 0;
+        m->mps_held[device] = mps_use(NULL, mps, uuid, geteuid()) == 0;
     else
         mps_release(mps, uuid);
     m->mps_held[device] = m->mps_held[device] && hold;

@@ -53,6 +53,8 @@ struct mps_daemon {
     enum mps_state state;
     char text[MPS_TEXT_MAX];
     bool wanted;       /* somebody uses it */
+    uid_t user;        /* the first of those who do, or of the last who did */
+    bool is_for_one;   /* user at a time */
     int64_t unused_ms; /* since when nobody does */
     bool leave;        /* the thread ends; the daemon stays, if it is wanted */
     unsigned losses;   /* how often it was lost, and how the last time */
@@ -65,6 +67,7 @@ struct mps_daemon {
     bool ended;                     /* the thread has */
     pid_t servers[MPS_SERVERS_MAX]; /* as last seen; the thread's alone */
     size_t server_count;
+    uid_t server_user; /* of the one server, if it is for one user */
 };
 
 struct mps {
@@ -200,17 +203,28 @@ static bool lists(const pid_t *pids, size_t count, pid_t pid)
     return false;
 }
 
-/* A server ends only with its daemon: one that is not listed any more has crashed. */
+static bool has_changed_hands(struct mps_daemon *d)
+{
+    pthread_mutex_lock(&d->mutex);
+    bool changed = d->is_for_one && d->user != d->server_user;
+    pthread_mutex_unlock(&d->mutex);
+    return changed;
+}
+
+/* A server ends only with its daemon, or for another user's: one that is not listed any more has else crashed. */
 static bool take_servers(struct mps_daemon *d, const char *answer)
 {
     pid_t servers[MPS_SERVERS_MAX];
     size_t count = mps_control_parse_pids(answer, servers, MPS_SERVERS_MAX);
-    bool all_there = true;
+    bool all_well = true;
     for (size_t i = 0; i < d->server_count; i++)
-        all_there = all_there && lists(servers, count, d->servers[i]);
+        all_well = all_well && lists(servers, count, d->servers[i]);
+    all_well = all_well || has_changed_hands(d);
+    if (count > 0 && !lists(d->servers, d->server_count, servers[0]))
+        d->server_user = mps_control_server_user(servers[0]);
     memcpy(d->servers, servers, count * sizeof *servers);
     d->server_count = count;
-    return all_there;
+    return all_well;
 }
 
 /* Its servers are asked too: a daemon may answer while its server does not. */
@@ -364,6 +378,14 @@ static int start_or_adopt(struct error *e, struct mps_daemon *d)
     return mps_control_start(e, &d->control, START_MS);
 }
 
+static void learn_users(struct mps_daemon *d)
+{
+    bool is_for_one = mps_control_is_for_one_user(&d->control);
+    pthread_mutex_lock(&d->mutex);
+    d->is_for_one = is_for_one;
+    pthread_mutex_unlock(&d->mutex);
+}
+
 static bool is_leaving(struct mps_daemon *d)
 {
     pthread_mutex_lock(&d->mutex);
@@ -383,6 +405,7 @@ static void *look_after(void *arg)
             set_state(d, MPS_FAILED, e.text);
             break;
         }
+        learn_users(d);
         set_state(d, MPS_READY, "");
         lost = watch(d);
     }
@@ -419,7 +442,7 @@ static void daemon_free(struct mps_daemon *d)
     free(d);
 }
 
-static int daemon_new(struct error *e, struct mps *m, const char *uuid, bool was_there,
+static int daemon_new(struct error *e, struct mps *m, const char *uuid, uid_t user, bool was_there,
                       struct mps_daemon **ret)
 {
     struct mps_daemon *d = calloc(1, sizeof *d);
@@ -428,6 +451,7 @@ static int daemon_new(struct error *e, struct mps *m, const char *uuid, bool was
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     d->mps = m;
     d->wanted = true;
+    d->user = user;
     d->was_there = was_there;
     d->control = (struct mps_control){.program = m->program,
                                       .is_multiuser = geteuid() == 0,
@@ -457,10 +481,10 @@ static int daemon_new(struct error *e, struct mps *m, const char *uuid, bool was
 }
 
 /* A thread that ended while its daemon was wanted again is followed by another. */
-static void restart_if_wanted(struct mps *m, const char *uuid, int uses)
+static void restart_if_wanted(struct mps *m, const char *uuid, uid_t user, int uses)
 {
     struct mps_daemon *d;
-    if (uses > 0 && daemon_new(NULL, m, uuid, false, &d) == 0)
+    if (uses > 0 && daemon_new(NULL, m, uuid, user, false, &d) == 0)
         d->uses = uses;
 }
 
@@ -484,12 +508,13 @@ static void on_woken(evutil_socket_t fd, short what, void *arg)
         str_copy(loss, sizeof loss, d->loss);
         pthread_mutex_unlock(&d->mutex);
         int uses = d->uses;
+        uid_t user = d->user;
         bool news = state != d->told || (lost && state == MPS_BROKEN);
         d->told = state;
         str_copy(uuid, sizeof uuid, d->control.uuid);
         if (ended && state != MPS_FAILED) {
             daemon_free(d);
-            restart_if_wanted(m, uuid, uses);
+            restart_if_wanted(m, uuid, user, uses);
         }
         if (terminated)
             m->options.on_terminated(m->options.arg, uuid);
@@ -564,7 +589,7 @@ void mps_sweep(struct mps *m, const struct device *devices, int count)
         if (!find(m, devices[i].uuid) &&
             mps_directory(m->directory, devices[i].uuid, control.directory,
                           sizeof control.directory) &&
-            mps_control_pid(&control) && mps_use(NULL, m, devices[i].uuid) == 0)
+            mps_control_pid(&control) && mps_use(NULL, m, devices[i].uuid, geteuid()) == 0)
             mps_release(m, devices[i].uuid);
     }
 }
@@ -577,31 +602,33 @@ static enum mps_state state_of(struct mps_daemon *d)
     return state;
 }
 
-static int use(struct error *e, struct mps *m, const char *uuid, bool was_there)
+static int use(struct error *e, struct mps *m, const char *uuid, uid_t user, bool was_there)
 {
     struct mps_daemon *d = find(m, uuid);
     if (d && d->uses == 0 && state_of(d) == MPS_FAILED) {
         daemon_free(d); /* it may be possible by now */
         d = NULL;
     }
-    int r = d ? 0 : daemon_new(e, m, uuid, was_there, &d);
+    int r = d ? 0 : daemon_new(e, m, uuid, user, was_there, &d);
     if (r < 0)
         return r;
-    d->uses++;
     pthread_mutex_lock(&d->mutex);
     d->wanted = true;
+    if (d->uses == 0)
+        d->user = user;
     pthread_mutex_unlock(&d->mutex);
+    d->uses++;
     return 0;
 }
 
-int mps_use(struct error *e, struct mps *m, const char *uuid)
+int mps_use(struct error *e, struct mps *m, const char *uuid, uid_t user)
 {
-    return use(e, m, uuid, false);
+    return use(e, m, uuid, user, false);
 }
 
-int mps_use_again(struct error *e, struct mps *m, const char *uuid)
+int mps_use_again(struct error *e, struct mps *m, const char *uuid, uid_t user)
 {
-    return use(e, m, uuid, true);
+    return use(e, m, uuid, user, true);
 }
 
 void mps_release(struct mps *m, const char *uuid)
@@ -629,6 +656,17 @@ bool mps_has_failed(const struct mps *m, const char *uuid)
 {
     struct mps_daemon *d = find(m, uuid);
     return d && d->uses > 0 && state_of(d) == MPS_FAILED;
+}
+
+bool mps_takes(const struct mps *m, const char *uuid, uid_t user)
+{
+    struct mps_daemon *d = find(m, uuid);
+    if (!d || d->uses == 0)
+        return true;
+    pthread_mutex_lock(&d->mutex);
+    bool takes = !d->is_for_one || d->user == user;
+    pthread_mutex_unlock(&d->mutex);
+    return takes;
 }
 
 bool mps_terminate(struct mps *m, const char *uuid, const pid_t *pids, size_t count)

@@ -57,15 +57,18 @@ void mps_free(struct mps *m);
 /* Daemons of these devices that somebody left: those that nobody has asked for by now are ended. */
 void mps_sweep(struct mps *m, const struct device *devices, int count);
 
-/* An attempt may use the device from now on: the daemon is started, or stays. Each use is ended by a
+/* An attempt of this user may use the device from now on: the daemon is started, or stays. Each use is ended by a
  * release. -ERR_NO_MEMORY, -ERR_TOO_LARGE. */
-int mps_use(struct error *e, struct mps *m, const char *uuid);
+int mps_use(struct error *e, struct mps *m, const char *uuid, uid_t user);
 /* The same for an attempt that runs already: if its daemon is not there any more, that is a loss. */
-int mps_use_again(struct error *e, struct mps *m, const char *uuid);
+int mps_use_again(struct error *e, struct mps *m, const char *uuid, uid_t user);
 void mps_release(struct mps *m, const char *uuid);
 enum mps_state mps_state_of(const struct mps *m, const char *uuid);
 /* It is not tried again yet: who comes now does without. */
 bool mps_has_failed(const struct mps *m, const char *uuid);
+/* This user's processes can be its clients. Where it is for one user at a time, it is the first one's until nobody uses
+ * it; which of both it is, is known when it is ready. */
+bool mps_takes(const struct mps *m, const char *uuid, uid_t user);
 /* The directory that a client finds its daemon by. False: too long for a socket. */
 bool mps_directory(const char *directory, const char *uuid, char *path, size_t size);
 

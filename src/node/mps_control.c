@@ -17,7 +17,8 @@
 #include "base/clock.h"
 #include "node/process.h"
 
-#define PID_FILE "nvidia-cuda-mps-control.pid"
+#define PID_FILE      "nvidia-cuda-mps-control.pid"
+#define ONE_USER_FILE "for_one_user" /* ours; is there if it was started so */
 
 enum {
     BLOCK = 4096,
@@ -196,14 +197,47 @@ void mps_control_trim_logs(const struct mps_control *c)
 
 /* ---- what it is asked ---- */
 
+/* For whoever takes it over; before it is started. */
+static int note_users(struct error *e, const struct mps_control *c, bool is_for_one)
+{
+    char path[MPS_PATH_MAX + sizeof ONE_USER_FILE + 1];
+    snprintf(path, sizeof path, "%s/" ONE_USER_FILE, c->directory);
+    if (!is_for_one)
+        return unlink(path) == 0 || errno == ENOENT
+                   ? 0
+                   : error_set_errno(e, ERR_IO, errno, "%s cannot be removed", path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return error_set_errno(e, ERR_IO, errno, "%s cannot be made", path);
+    close(fd);
+    return 0;
+}
+
 static int start(struct error *e, const struct mps_control *c, bool is_multiuser, int limit_ms,
                  struct str *said)
 {
     static const char *const arguments[] = {"nvidia-cuda-mps-control", "-d", NULL};
     static const char *const for_all[] = {"nvidia-cuda-mps-control", "-d", "-multiuser-server",
                                           NULL};
-    return run(e, c, (char *const *)(uintptr_t)(is_multiuser ? for_all : arguments), NULL, limit_ms,
-               said);
+    int r = note_users(e, c, !is_multiuser);
+    return r < 0 ? r
+                 : run(e, c, (char *const *)(uintptr_t)(is_multiuser ? for_all : arguments), NULL,
+                       limit_ms, said);
+}
+
+bool mps_control_is_for_one_user(const struct mps_control *c)
+{
+    char path[MPS_PATH_MAX + sizeof ONE_USER_FILE + 1];
+    snprintf(path, sizeof path, "%s/" ONE_USER_FILE, c->directory);
+    return access(path, F_OK) == 0;
+}
+
+uid_t mps_control_server_user(pid_t server)
+{
+    char path[PID_TEXT_MAX];
+    struct stat st;
+    snprintf(path, sizeof path, "/proc/%d", server);
+    return stat(path, &st) == 0 ? st.st_uid : (uid_t)-1;
 }
 
 int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms)

@@ -36,6 +36,12 @@ int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms
  * time; -ERR_IO: the program could not be run, which says nothing of the daemon. */
 int mps_control_ask(struct error *e, const struct mps_control *c, const char *line, int limit_ms,
                     struct str *out);
+/* Whether the daemon, which mps_control_start once started, has one server for clients of one user alone: also one that
+ * was to be for all, of a driver that has no such servers. Another user's clients wait until the last of these has left,
+ * then that server ends. */
+bool mps_control_is_for_one_user(const struct mps_control *c);
+/* Whom such a server is for; (uid_t)-1: it has ended. */
+uid_t mps_control_server_user(pid_t server);
 /* How long the program takes to start and end here, daemon or not: what silence is measured against. */
 int64_t mps_control_pace_ms(const struct mps_control *c, int limit_ms);
 /* The daemon's process, by its own file; 0: none that is alive. */

@@ -62,6 +62,8 @@ static void on_death(void *arg)
 
 /* ---- MPS ---- */
 
+#define MPS_IS_ANOTHERS "MPS is for one user at a time here, and another has it"
+
 bool protect_mps_path(const struct agent *a, const char *uuid, char *path, size_t size)
 {
     char directory[PATH_MAX];
@@ -72,15 +74,6 @@ bool protect_mps_path(const struct agent *a, const char *uuid, char *path, size_
 static bool is_on(const struct run *r, const char *uuid)
 {
     return r->ward && r->uses_mps && str_equal(ward_terms(r->ward)->devices[0], uuid);
-}
-
-static void start_waiting(struct agent *a, const char *uuid)
-{
-    list_for_each_safe (it, &a->runs) {
-        struct run *r = list_entry(it, struct run, link);
-        if (r->pending && is_on(r, uuid))
-            launch_pending(r);
-    }
 }
 
 /* The next agent finds them there. */
@@ -97,21 +90,33 @@ static int save_terms(struct error *e, const struct run *r, const struct terms *
     return result;
 }
 
-/* They run all the same, in turns. */
-static void do_without(struct agent *a, const char *uuid, const char *why)
+/* It runs all the same, in turns. */
+static void do_without(struct run *r, const char *why)
 {
-    list_for_each (it, &a->runs) {
+    struct error e = {0};
+    ward_lose_mps(r->ward, why);
+    if (save_terms(&e, r, ward_terms(r->ward)) < 0)
+        log_write(r->agent->log, LOG_ERROR, "cannot record that an attempt runs without MPS",
+                  "attempt=%s error=\"%s\"", r->name, e.text);
+    monitor_isolated(r, ward_terms(r->ward));
+}
+
+/* failure: why there is no MPS; NULL: it is ready. */
+static void start_waiting(struct agent *a, const char *uuid, const char *failure)
+{
+    list_for_each_safe (it, &a->runs) {
         struct run *r = list_entry(it, struct run, link);
-        struct error e = {0};
         if (!r->pending || !is_on(r, uuid))
             continue;
-        ward_lose_mps(r->ward, why);
-        if (save_terms(&e, r, ward_terms(r->ward)) < 0)
-            log_write(a->log, LOG_ERROR, "cannot record that an attempt runs without MPS",
-                      "attempt=%s error=\"%s\"", r->name, e.text);
-        monitor_isolated(r, ward_terms(r->ward));
+        if (failure) {
+            do_without(r, failure);
+        } else if (!mps_takes(a->mps, uuid, r->uid)) {
+            do_without(r, MPS_IS_ANOTHERS);
+            mps_release(a->mps, uuid);
+            r->uses_mps = false;
+        }
+        launch_pending(r);
     }
-    start_waiting(a, uuid);
 }
 
 static void on_mps(void *arg, const char *uuid, enum mps_state state, const char *text)
@@ -121,10 +126,8 @@ static void on_mps(void *arg, const char *uuid, enum mps_state state, const char
     log_write(a->log, bad ? LOG_WARN : LOG_INFO, "MPS", "device=%s state=%s text=\"%s\"", uuid,
               mps_state_name(state), text);
     monitor_mps(a, uuid, state, text);
-    if (state == MPS_READY)
-        start_waiting(a, uuid);
-    else if (state == MPS_FAILED)
-        do_without(a, uuid, text);
+    if (state == MPS_READY || state == MPS_FAILED)
+        start_waiting(a, uuid, state == MPS_FAILED ? text : NULL);
 }
 
 static void on_terminated(void *arg, const char *uuid)
@@ -162,7 +165,7 @@ static int open_mps(struct error *e, struct agent *a)
     return mps_new(e, &options, &a->mps);
 }
 
-static const char *why_without_mps(const struct agent *a, const struct grant *grant)
+static const char *why_without_mps(const struct agent *a, const struct grant *grant, uid_t user)
 {
     char path[PATH_MAX];
     if (str_equal(a->config->mps, "off"))
@@ -181,6 +184,8 @@ static const char *why_without_mps(const struct agent *a, const struct grant *gr
         return "the path of the node's state is too long for a socket";
     if (mps_has_failed(a->mps, grant->devices[0]))
         return "MPS cannot be started";
+    if (!mps_takes(a->mps, grant->devices[0], user))
+        return MPS_IS_ANOTHERS;
     return NULL;
 }
 
@@ -189,8 +194,8 @@ static int use_mps(struct error *e, struct run *r, bool again)
     const struct terms *terms = ward_terms(r->ward);
     if (!terms->has_mps || !r->agent->mps)
         return 0;
-    int result = again ? mps_use_again(e, r->agent->mps, terms->devices[0])
-                       : mps_use(e, r->agent->mps, terms->devices[0]);
+    int result = again ? mps_use_again(e, r->agent->mps, terms->devices[0], r->uid)
+                       : mps_use(e, r->agent->mps, terms->devices[0], r->uid);
     r->uses_mps = result == 0;
     return result;
 }
@@ -408,7 +413,7 @@ static const char *why_unprotected(const struct agent *a, const struct grant *gr
     return NULL;
 }
 
-void protect_decide(const struct agent *a, const struct grant *grant, struct terms *ret)
+void protect_decide(const struct agent *a, const struct grant *grant, uid_t user, struct terms *ret)
 {
     const struct workload_needs *needs = &grant->spec->needs;
     *ret = (struct terms){.kind = needs->kind,
@@ -424,7 +429,7 @@ void protect_decide(const struct agent *a, const struct grant *grant, struct ter
     const char *why = grant->device_count > 0 ? why_unprotected(a, grant) : "it has no device";
     ret->is_protected = !why;
     str_copy(ret->unprotected, sizeof ret->unprotected, why ? why : "");
-    const char *without = why_without_mps(a, grant);
+    const char *without = why_without_mps(a, grant, user);
     ret->has_mps = !without;
     str_copy(ret->without_mps, sizeof ret->without_mps, without ? without : "");
     ret->resumable = grant->spec->resume.count > 0;

@@ -18,9 +18,9 @@ follow() {
     part=${part#GPU-}
     part=${part%%-*}
 }
+servers() { echo get_server_list | CUDA_MPS_PIPE_DIRECTORY=$state/node/mps/$part "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control"; }
 clients() {
-    echo "get_client_list $(echo get_server_list | CUDA_MPS_PIPE_DIRECTORY=$state/node/mps/$part "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control")" \
-        | CUDA_MPS_PIPE_DIRECTORY=$state/node/mps/$part "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control"
+    echo "get_client_list $(servers)" | CUDA_MPS_PIPE_DIRECTORY=$state/node/mps/$part "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control"
 }
 mps_is() { [ "$(device "$(device_of "$1")" mps)" = "$2" ]; }
 device_of() { api GET /v1/nodes "nodes[0].devices[uuid=$(field "$1" 'devices[0]')].index"; }

@@ -119,3 +119,53 @@ wait_until "the task runs again" at_attempt "$first" 2
 cancel "$first"
 ends "$first" cancelled
 stop
+
+echo "-- where MPS is for one user at a time, others take turns, and it may change hands"
+if [ "$(id -u)" = 0 ]; then
+    control_first "for word; do [ \"\$word\" != -multiuser-server ] || exit 1; done
+case \$1 in -d) while [ -e $work/t/hold ]; do sleep 0.05; done;; esac"
+    anothers="MPS is for one user at a time here, and another has it"
+    does_without() { [[ $(field "$1" enforcement) == *"$anothers" ]] && [ -n "$(its_burn "$1")" ] && ! is_told_of_mps "$1"; }
+    # only_client ID: and nobody else is one.
+    only_client() { [ -n "$(clients)" ] && [ "$(clients)" = "$(its_burn "$1")" ]; }
+    touch "$work/t/hold"
+    up --set mps_control="$control"
+    are_well
+    losses=$(count_of "device_alarm.*MPS was lost")
+    first=$(submit "$(gpus '{}')")
+    second=$(submit "$(gpus '{"user": "nobody"}')")
+    wait_until "both wait for it" test -e "$state/node/terms/$first.1" -a -e "$state/node/terms/$second.1"
+    rm "$work/t/hold"
+    follow "$first"
+    wait_until "the first has it" only_client "$first"
+    wait_until "the other does without" does_without "$second"
+    third=$(submit "$(gpus '{"user": "nobody"}')")
+    wait_until "and so does who comes later" does_without "$third"
+    cancel "$first"
+    ends "$first" cancelled
+    first=$(submit "$(gpus '{"user": "nobody"}')")
+    wait_until "it is the next one's" only_client "$first"
+    wait_until "the agent has seen that" grep -q "Cmd:get_server_status $(servers)\$" "$state/node/mps/$part/control.log"
+    crash
+    up --set mps_control="$control"
+    of_root=$(submit "$(gpus '{}')")
+    wait_until "the next agent knows" does_without "$of_root"
+    [ "$(count_of "device_alarm.*MPS was lost")" = "$losses" ] || fail "it was taken for lost"
+    wait_until "its server crashes" env GPUMUX_EMU="$state/emu/devices" CUDA_MPS_PIPE_DIRECTORY="$state/node/mps/$part" \
+        "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$(device_of "$first")" mps-server-crash
+    wait_until "that is a loss" eval '[ "$(count_of "device_alarm.*MPS was lost: its server has ended")" -gt 0 ]'
+    wait_until "it runs again" at_attempt "$first" 2
+    follow "$first"
+    wait_until "it is a client" only_client "$first"
+    are_well # there was a self-test, by root
+    fourth=$(submit "$(gpus '{"user": "nobody"}')")
+    wait_until "who comes after that is a client" eval 'follow "$fourth" && clients | grep -qx "$(its_burn "$fourth")"'
+    for id in "$first" "$second" "$third" "$fourth" "$of_root"; do
+        cancel "$id"
+        ends "$id" cancelled
+    done
+    [ "$(count_of "device_alarm.*MPS was lost")" = $((losses + 1)) ] || fail "it was lost again: $(told "MPS was lost")"
+    stop
+else
+    skip_part "as another user: this is not root"
+fi
