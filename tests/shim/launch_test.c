@@ -555,6 +555,25 @@ static void test_collectives_are_never_held(void **state)
     finish(&registrar, "quit");
 }
 
+static void test_collectives_by_names_of_the_users(void **state)
+{
+    struct talker registrar, named, other;
+    (void)state;
+    start_registrar(&registrar, "--window-us", "50000", "--rate-permille", "0");
+    setenv("GPUMUX_COLLECTIVES", "all_reduce,gpumux_b*n", 1);
+    start_launcher(&named, "named");
+    setenv("GPUMUX_COLLECTIVES", "all_reduce,gpumux_b", 1);
+    start_launcher(&other, "other");
+    unsetenv("GPUMUX_COLLECTIVES");
+    assert_true(ask(&named, "kernels 1000 3") >= 0);
+    assert_true(ask(&other, "kernels 1000 3") >= 0);
+    assert_int_equal(number_of(&registrar, "named", "launches_collective"), 3);
+    assert_int_equal(number_of(&registrar, "other", "launches_collective"), 0);
+    assert_int_equal(finish(&named, "end"), 0);
+    assert_int_equal(finish(&other, "end"), 0);
+    finish(&registrar, "quit");
+}
+
 /* All reasons to hold together are held for no longer than one: the rate takes the 2 ms, and leaves none. */
 static void test_reasons_share_what_a_collective_waits(void **state)
 {
@@ -743,6 +762,7 @@ int main(int argc, char **argv)
         TEST(test_a_task_that_only_copies),
         TEST(test_a_dead_service_is_forgotten),
         TEST(test_collectives_are_never_held),
+        TEST(test_collectives_by_names_of_the_users),
         TEST(test_reasons_share_what_a_collective_waits),
         TEST(test_a_rate_is_not_exceeded),
         cmocka_unit_test_setup_teardown(test_streams_without_a_slot_are_held, set_up_three_devices,
