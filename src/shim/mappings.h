@@ -8,8 +8,7 @@
 
 /* Memory is a record in `memories` with a number of its own; `references` are handles and ranges. */
 struct mappings {
-    struct lock
-        remapping; /* over calls that map, unmap or go by what is mapped: it changes in between */
+    struct lock remapping;       /* over calls that map, unmap or retain: addresses change hands */
     struct lock lock;            /* of all that follows; inside the other */
     struct allocations memories; /* by number: bytes, device; value: references */
     struct allocations handles;  /* by handle: value: number; bytes: how often to be released */
