@@ -36,6 +36,7 @@
 #include "node/lease.h"
 #include "node/monitor.h"
 #include "node/mps.h"
+#include "node/reaper.h"
 #include "node/registrar.h"
 #include "node/sampler.h"
 #include "node/suspend.h"
@@ -50,7 +51,6 @@ enum {
     AGENT_READERS_MAX = 1024,
     AGENT_BEATS_KEPT = 16,
     AGENT_CONTROL_NAME_MAX = 300,
-    AGENT_MOVERS_MAX = 64,    /* ended processes of suspend.c that are not waited for yet */
     MAILBOX_LETTERS_MAX = 64, /* waiting commands of one attempt */
 };
 
@@ -189,9 +189,8 @@ struct agent {
     struct event *measure;                   /* what processes hold */
     bool measures_soon;                      /* it is set because somebody died */
     struct gpu_sample *measured;             /* scratch of that */
-    size_t mover_count;
-    pid_t movers[AGENT_MOVERS_MAX];
-    bool has_stale_locks; /* of theirs, perhaps */
+    struct reaper reaper;
+    bool has_stale_locks; /* of suspend.c's, perhaps */
     struct lease lease;
     struct list runs;
     size_t run_count;

@@ -149,7 +149,7 @@ static void act_on_run(struct monitor *m, int device, const struct device_action
 
 static void start_self_test(struct monitor *m, int device)
 {
-    const struct agent *a = m->agent;
+    struct agent *a = m->agent;
     const char *uuid = a->info.devices[device].uuid;
     char mps_path[PATH_MAX];
     bool has_mps = !protect_mps_is_off(a) && mps_takes(a->mps, uuid, geteuid()) &&
@@ -158,7 +158,7 @@ static void start_self_test(struct monitor *m, int device)
                                           .emulate = a->emulate,
                                           .emulate_libraries = a->emulate_libraries,
                                           .mps_directory = has_mps ? mps_path : NULL};
-    self_test_cancel(&m->tests[device]);
+    self_test_cancel(&m->tests[device], &a->reaper);
     m->test_failed[device] = self_test_start(&m->tests[device], &place) < 0;
 }
 
@@ -337,7 +337,7 @@ static void look_at_self_test(struct monitor *m, int device)
 {
     enum self_test_result result = SELF_TEST_RUNS;
     if (m->tests[device].pid != 0)
-        result = self_test_look(&m->tests[device]);
+        result = self_test_look(&m->tests[device], &m->agent->reaper);
     else if (m->test_failed[device])
         result = SELF_TEST_FAILED;
     if (result == SELF_TEST_RUNS)
@@ -765,7 +765,7 @@ void monitor_close(struct agent *a)
     watch_free(m->watch);
     gpu_close(m->gpu);
     for (int i = 0; i < NODE_DEVICES_MAX; i++) {
-        self_test_cancel(&m->tests[i]);
+        self_test_cancel(&m->tests[i], &a->reaper);
         device_monitor_free(m->devices[i]);
     }
     free(m);

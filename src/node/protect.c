@@ -41,7 +41,8 @@ static void on_measure(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct agent *a = arg;
-    suspend_reap(a);
+    reaper_look(&a->reaper);
+    suspend_tidy(a);
     sampler_read(a->sampler, a->measured);
     registrar_measure(a->registrar, a->measured);
     bool waits = registrar_waits(a->registrar);

@@ -50,26 +50,23 @@ int self_test_start(struct self_test *t, const struct self_test_place *place)
     return 0;
 }
 
-void self_test_cancel(struct self_test *t)
+void self_test_cancel(struct self_test *t, struct reaper *reaper)
 {
     if (t->pid == 0)
         return;
     kill(t->pid, SIGKILL);
-    waitpid(t->pid, NULL, 0);
+    reaper_take(reaper, t->pid);
     t->pid = 0;
 }
 
-enum self_test_result self_test_look(struct self_test *t)
+enum self_test_result self_test_look(struct self_test *t, struct reaper *reaper)
 {
     int status = 0;
     pid_t pid = waitpid(t->pid, &status, WNOHANG);
     if (pid == 0 && clock_boot_ms() < t->give_up_ms)
         return SELF_TEST_RUNS;
-    if (pid == 0) {
-        /* Inside the driver it may not even die: it is not waited for. */
-        kill(t->pid, SIGKILL);
-        (void)waitpid(t->pid, NULL, WNOHANG);
-    }
+    if (pid == 0)
+        self_test_cancel(t, reaper);
     t->pid = 0;
     return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? SELF_TEST_PASSED
                                                                     : SELF_TEST_FAILED;

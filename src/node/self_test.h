@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "node/reaper.h"
+
 struct self_test {
     pid_t pid; /* 0: none runs */
     int64_t give_up_ms;
@@ -22,8 +24,8 @@ struct self_test_place {
 int self_test_start(struct self_test *t, const struct self_test_place *place);
 enum self_test_result { SELF_TEST_RUNS, SELF_TEST_PASSED, SELF_TEST_FAILED };
 /* One that takes too long is ended and has failed. */
-enum self_test_result self_test_look(struct self_test *t);
-void self_test_cancel(struct self_test *t);
+enum self_test_result self_test_look(struct self_test *t, struct reaper *reaper);
+void self_test_cancel(struct self_test *t, struct reaper *reaper);
 
 /* The test itself, on the first visible device of this process. 0, or what the driver answered. */
 int self_test_run(void);

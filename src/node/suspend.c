@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -165,17 +164,13 @@ static void remove_stale_locks(struct agent *a)
 /* A process that has said its last word, or is not listened to any more, ends when it does. */
 static void bury_mover(struct run *r, bool kill)
 {
-    struct agent *a = r->agent;
     pid_t left = checkpoint_abandon(&r->suspension.move, kill);
-    if (left != 0 && a->mover_count < AGENT_MOVERS_MAX)
-        a->movers[a->mover_count++] = left;
+    if (left != 0)
+        reaper_take(&r->agent->reaper, left);
 }
 
-void suspend_reap(struct agent *a)
+void suspend_tidy(struct agent *a)
 {
-    for (size_t i = a->mover_count; i > 0; i--)
-        if (waitpid(a->movers[i - 1], NULL, WNOHANG) != 0)
-            a->movers[i - 1] = a->movers[--a->mover_count];
     if (a->has_stale_locks)
         remove_stale_locks(a);
 }

@@ -56,7 +56,7 @@ bool suspend_adopt(struct run *r);
 void suspend_continue(struct run *r);
 /* It has ended. */
 void suspend_end(struct run *r);
-/* Waits for processes that have moved memory, and removes their locks, as far as they have ended. From time to time. */
-void suspend_reap(struct agent *a);
+/* Removes locks of processes that have moved memory, as far as they have ended. From time to time. */
+void suspend_tidy(struct agent *a);
 /* This agent goes, or the run does: what is under way goes on. */
 void suspend_forget(struct run *r);
