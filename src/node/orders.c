@@ -61,6 +61,11 @@ void orders_end(struct run *r, int64_t grace_ms)
     bool news = r->stop_grace_ms < 0 || grace_ms < r->stop_grace_ms;
     if (!run_is_alive(r) || !news)
         return;
+    if (r->pending) {
+        launch_give_up(r);
+        r->stop_grace_ms = grace_ms;
+        return;
+    }
     /* One that stands still answers to nothing but a kill. */
     const struct control_command stop = {
         .kind = CONTROL_STOP, .grace_ms = suspend_is_on_the_way(r) ? 0 : protect_stop(r, grace_ms)};

@@ -55,6 +55,19 @@ cancel "$first"
 ends "$first" cancelled
 stop
 
+echo "-- who is cancelled while it starts does not wait for it, and never runs"
+control_first "[ \"\$1\" != -d ] || while [ ! -e $work/t/go ]; do sleep 0.05; done"
+up --set mps_control="$control"
+first=$(submit "$(json_with '{}' devices 1 quota '"4g"' command "$(json_words touch "$work/t/ran")")")
+wait_until "it waits" mps_is "$first" starting
+cancel "$first"
+ends "$first" cancelled
+[ "$(device "$(device_of "$first")" mps)" = starting ] || fail "MPS did not start any more"
+touch "$work/t/go"
+[ ! -e "$work/t/ran" ] || fail "it ran"
+[ "$(field "$first" text)" = "cancelled before it ran" ] || fail "$(show "$first")"
+stop
+
 echo "-- without a program that starts it: in turns, and it says so, also to who comes later"
 in_turns() { [[ $(field "$1" enforcement) == *"share by the rate of its launches: time-sliced"* ]]; }
 # count_of TEXT: how many events say so by now; MPS may have been lost above.
