@@ -11,6 +11,7 @@
  *   mailbox.c    commands to one supervisor, and its answers
  *   reader.c     requests for output, waiting ones included
  *   usage.c      what attempts use
+ *   holders.c    who holds the devices' memory
  *   monitor.c    how the devices are, and what follows for attempts (device/device.h)
  *   suspend.c    moving an attempt's device memory to the host's, and back
  *   divide.c     how services and tasks share a device (device/share.h)
