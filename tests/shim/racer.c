@@ -3,6 +3,7 @@
  * gets. After each of these steps it says how many answers so far were neither a grant nor out of memory, and waits
  * for a line: it has a context; it has raced, and keeps what was granted last; it has given back all.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,26 +19,101 @@ enum {
     PIECES = 6,   /* held at most by a thread */
     LARGEST = 48, /* MiB */
     OUT_OF_MEMORY = 2,
+    WRONG = -1, /* an answer that no call gives */
     CONTEXT_TRIES =
         60000, /* an agent that was killed may be away for long on a machine with other work */
     CONTEXT_WAIT_US = 1000,
     FORMAT_FLOAT = 0x20,
+    ATTACH_GLOBAL = 1,
+    STREAM_NON_BLOCKING = 1,
+    CAPTURE_RELAXED = 2, /* other threads may do as they like meanwhile */
 };
 
-enum kind { NONE, PLAIN, PITCHED, ASYNC, HANDLE, ARRAY, KINDS };
+enum kind { NONE, PLAIN, PITCHED, MANAGED, ASYNC, HANDLE, MAPPED, GRAPH, ARRAY, KINDS };
 
 struct piece {
     enum kind kind;
     CUdeviceptr address;
     CUarray array;
     CUmemGenericAllocationHandle handle;
+    size_t bytes; /* of addresses */
+    CUgraph graph;
+    CUgraphExec ready;
+    CUstream stream;
 };
 
 static struct real_calls driver;
+static CUresult (*reserve_addresses)(CUdeviceptr *, size_t, size_t, CUdeviceptr,
+                                     unsigned long long);
+static CUresult (*free_addresses)(CUdeviceptr, size_t);
+static CUresult (*destroy_graph)(CUgraph);
+
+/* The first that is not 0: of calls that follow each other. */
+static int first_of(int r, int later)
+{
+    return r ? r : later;
+}
+
+/* It takes of the device once it is there, and of the quota before. */
+static int take_managed(struct piece *piece, size_t bytes)
+{
+    int r = driver.cuMemAllocManaged(&piece->address, bytes, ATTACH_GLOBAL);
+    return r ? r : driver.cuMemPrefetchAsync(piece->address, bytes, 0, NULL) ? WRONG : 0;
+}
+
+static int give_back_range(const struct piece *piece)
+{
+    int r = driver.cuMemUnmap(piece->address, piece->bytes);
+    return first_of(r, free_addresses(piece->address, piece->bytes));
+}
+
+/* Held by its range alone. */
+static int take_range(struct piece *piece, size_t bytes)
+{
+    const CUmemAllocationProp on_device = {.type = 1, .location = {1, 0}};
+    int r = driver.cuMemCreate(&piece->handle, bytes, &on_device, 0);
+    if (r != 0)
+        return r;
+    piece->bytes = bytes;
+    r = reserve_addresses(&piece->address, bytes, 0, 0, 0);
+    r = r ? r : driver.cuMemMap(piece->address, bytes, 0, piece->handle, 0);
+    return first_of(r, driver.cuMemRelease(piece->handle));
+}
+
+/* The graphs' pool keeps what was freed until it is trimmed. */
+static int end_graph(const struct piece *piece)
+{
+    int r = piece->ready ? driver.cuGraphExecDestroy(piece->ready) : 0;
+    r = first_of(r, destroy_graph(piece->graph));
+    r = first_of(r, driver.cuStreamSynchronize(piece->stream));
+    r = first_of(r, driver.cuStreamDestroy_v2(piece->stream));
+    return first_of(r, driver.cuDeviceGraphMemTrim(0));
+}
+
+static int give_back_graph(const struct piece *piece)
+{
+    int r = driver.cuMemFreeAsync(piece->address, piece->stream);
+    return first_of(r, end_graph(piece));
+}
+
+/* A graph that allocates, and does not free. */
+static int take_by_graph(struct piece *piece, size_t bytes)
+{
+    int r = driver.cuStreamCreate(&piece->stream, STREAM_NON_BLOCKING);
+    r = r ? r : driver.cuStreamBeginCapture_v2(piece->stream, CAPTURE_RELAXED);
+    r = r ? r : driver.cuMemAllocAsync(&piece->address, bytes, piece->stream);
+    r = r ? r : driver.cuStreamEndCapture(piece->stream, &piece->graph);
+    if (r != 0)
+        return WRONG;
+    r = driver.cuGraphInstantiateWithFlags(&piece->ready, piece->graph, 0);
+    r = r ? r : driver.cuGraphLaunch(piece->ready, piece->stream);
+    return r && end_graph(piece) != 0 ? WRONG : r;
+}
 
 static int take(struct piece *piece, enum kind kind, size_t bytes)
 {
     const CUmemAllocationProp on_device = {.type = 1, .location = {1, 0}};
+    const size_t granules = bytes / (2 * MIB) * (2 * MIB) + 2 * MIB;
     const CUDA_ARRAY_DESCRIPTOR shape = {1024, 8 + bytes / 32768 * 8, FORMAT_FLOAT, 1};
     size_t pitch;
     *piece = (struct piece){.kind = kind};
@@ -46,11 +122,16 @@ static int take(struct piece *piece, enum kind kind, size_t bytes)
         return driver.cuMemAlloc_v2(&piece->address, bytes);
     case PITCHED:
         return driver.cuMemAllocPitch_v2(&piece->address, &pitch, 1000, bytes / 1024, 4);
+    case MANAGED:
+        return take_managed(piece, bytes);
     case ASYNC:
         return driver.cuMemAllocAsync(&piece->address, bytes, NULL);
     case HANDLE:
-        return driver.cuMemCreate(&piece->handle, bytes / (2 * MIB) * (2 * MIB) + 2 * MIB,
-                                  &on_device, 0);
+        return driver.cuMemCreate(&piece->handle, granules, &on_device, 0);
+    case MAPPED:
+        return take_range(piece, granules);
+    case GRAPH:
+        return take_by_graph(piece, bytes);
     case ARRAY:
         return driver.cuArrayCreate_v2(&piece->array, &shape);
     default:
@@ -65,11 +146,16 @@ static int give_back(struct piece *piece)
     switch (kind) {
     case PLAIN:
     case PITCHED:
+    case MANAGED:
         return driver.cuMemFree_v2(piece->address);
     case ASYNC:
         return driver.cuMemFreeAsync(piece->address, NULL);
     case HANDLE:
         return driver.cuMemRelease(piece->handle);
+    case MAPPED:
+        return give_back_range(piece);
+    case GRAPH:
+        return give_back_graph(piece);
     case ARRAY:
         return driver.cuArrayDestroy(piece->array);
     default:
@@ -156,6 +242,10 @@ int main(int argc, char **argv)
         count > THREADS_MAX)
         return 2;
     driver_calls_load(&driver);
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    *(void **)&reserve_addresses = dlsym(library, "cuMemAddressReserve");
+    *(void **)&free_addresses = dlsym(library, "cuMemAddressFree");
+    *(void **)&destroy_graph = dlsym(library, "cuGraphDestroy");
     int wrong = open_context(&context) != 0;
     say(wrong);
     for (int i = 0; i < count; i++)
