@@ -62,7 +62,7 @@
     {"priority", 'p', "N", "larger goes first (-1000 … 1000)", "priority"},                        \
     {"retries", 0, "N", "own failures that are forgiven", "retries"},                              \
     {"grace", 0, "TIME", "between SIGTERM and SIGKILL (default 10s)", "grace"},                    \
-    {"resume", 0, "COMMAND", "run by sh instead of the command from the second attempt on",        \
+    {"resume", 0, "COMMAND", "run by sh instead of the command once an attempt has run",        \
      "resume"},                                                                                    \
     {"label", 'l', "KEY=VALUE", "a label of the workload; may be repeated", "labels"},             \
     {"node-label", 0, "KEY=VALUE", "only on nodes with this label; may be repeated",               \

@@ -148,6 +148,7 @@ static void flush_sends(struct cluster *c, struct workload *w)
         if (a) {
             a->placed = workload_status_attempt(&w->status);
             a->suspect = w->needs.suspect;
+            a->ran_before = workload_status_ran_before(&w->status);
         }
     } else {
         action_send_stop(c, w->node, w->id, attempt, w->forgotten ? 0 : w->stop_grace_ms);

@@ -215,7 +215,7 @@ struct cluster_action {
     uint64_t session, sequence;   /* SEND_*; sequence 0 for WELCOME and BEAT */
     int attempt;                  /* SEND_GRANT/STOP/SUSPEND/RESUME/SETTLE, EVENT_LOG */
     int turn;                     /* SEND_SUSPEND/RESUME: a report with this number answers it */
-    bool suspect;                 /* SEND_GRANT */
+    bool suspect, ran_before;     /* SEND_GRANT */
     const struct attempt *placed; /* SEND_GRANT: where; valid until the next step */
     int64_t grace_ms;             /* SEND_STOP */
     uint64_t beat;                /* SEND_BEAT */

@@ -633,6 +633,27 @@ static void test_event_words_are_listed(void **state)
     assert_string_equal(cluster_event_word(0, NULL), "submitted");
 }
 
+/* So that a node knows whether there is something to resume. */
+static void test_a_grant_says_what_ran_before(void **state)
+{
+    struct fixture f;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    uint64_t id = submit_task(&f);
+    assert_false(find(&f, CLUSTER_SEND_GRANT)->ran_before);
+    const struct attempt_report never = {
+        .workload = id, .attempt = 1, .phase = ATTEMPT_EXITED, .never_ran = true};
+    report_full(&f, "a", session, &never);
+    assert_false(find(&f, CLUSTER_SEND_GRANT)->ran_before);
+    report(&f, "a", session, id, 2, ATTEMPT_RUNNING);
+    const struct attempt_report ended = {
+        .workload = id, .attempt = 2, .phase = ATTEMPT_EXITED, .verdict = VERDICT_MOVED};
+    report_full(&f, "a", session, &ended);
+    assert_true(find(&f, CLUSTER_SEND_GRANT)->ran_before);
+    fixture_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -658,6 +679,7 @@ int main(void)
         cmocka_unit_test(test_loading_waits_before_it_calls_lost),
         cmocka_unit_test(test_a_long_queue_is_cheap),
         cmocka_unit_test(test_event_words_are_listed),
+        cmocka_unit_test(test_a_grant_says_what_ran_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

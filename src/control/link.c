@@ -714,6 +714,7 @@ void links_send(struct control *c, const struct deferred *d)
         msg.grant.workload = a->workload;
         msg.grant.attempt = a->attempt;
         msg.grant.suspect = a->suspect;
+        msg.grant.ran_before = a->ran_before;
         msg.grant.device_count = a->placed->device_count;
         for (int i = 0; i < a->placed->device_count; i++)
             msg.grant.devices[i] = a->placed->devices[i];

@@ -152,6 +152,17 @@ struct attempt *workload_status_attempt(const struct workload_status *status)
     return status->attempts_kept > 0 ? &status->attempts[status->attempts_kept - 1] : NULL;
 }
 
+bool workload_status_ran_before(const struct workload_status *status)
+{
+    for (int i = 0; i < status->attempts_kept - 1; i++) {
+        const struct attempt *a = &status->attempts[i];
+        if (a->lost || (a->started_wall_ms != 0 && a->failure != FAILURE_START))
+            return true;
+    }
+    /* Of those that are not kept only this is left. */
+    return status->attempts_total > status->attempts_kept && status->started_wall_ms != 0;
+}
+
 void workload_spec_init(struct workload_spec *spec)
 {
     *spec = (struct workload_spec){

@@ -155,7 +155,7 @@ struct workload_spec {
     struct workload_needs needs;
     const char *name;     /* never NULL after validation: made from the command if not given */
     struct words command; /* at least one word */
-    struct words resume;  /* run instead of command from the second attempt on, if given */
+    struct words resume;  /* run instead of command after an attempt that ran, if given */
     struct pairs environment;
     const char *directory;    /* absolute */
     const char *user;         /* account it runs as; NULL: the submitter's */
@@ -233,6 +233,8 @@ struct workload_status {
 
 /* The newest attempt, or NULL when there was none. */
 struct attempt *workload_status_attempt(const struct workload_status *status);
+/* Whether its command ran in one before that, as far as anybody knows: what was lost with its node may have. */
+bool workload_status_ran_before(const struct workload_status *status);
 
 /* A spec in which nothing is said: what flags and documents are put into. */
 void workload_spec_init(struct workload_spec *spec);

@@ -450,6 +450,28 @@ static void newest_attempt_is_the_last_kept(void **state)
     assert_int_equal(workload_status_attempt(&status)->number, 2);
 }
 
+static void what_was_never_started_did_not_run(void **state)
+{
+    (void)state;
+    struct attempt attempts[3] = {{.number = 1}, {.number = 2}, {.number = 3}};
+    struct workload_status status = {.attempts = attempts};
+    assert_false(workload_status_ran_before(&status));
+    status.attempts_kept = status.attempts_total = 1;
+    attempts[0].started_wall_ms = 1;
+    assert_false(workload_status_ran_before(&status)); /* it is the newest */
+    status.attempts_kept = status.attempts_total = 3;
+    assert_true(workload_status_ran_before(&status));
+    attempts[0].failure = FAILURE_START;
+    assert_false(workload_status_ran_before(&status));
+    attempts[1].lost = true;
+    assert_true(workload_status_ran_before(&status));
+    attempts[1].lost = false;
+    status.attempts_total = 4;
+    assert_false(workload_status_ran_before(&status));
+    status.started_wall_ms = 1;
+    assert_true(workload_status_ran_before(&status));
+}
+
 static void memory_that_runs_out_is_an_error(void **state)
 {
     (void)state;
@@ -481,6 +503,7 @@ int main(void)
         cmocka_unit_test(pairs_are_sorted_and_unique),
         cmocka_unit_test(names_of_values_are_read_back),
         cmocka_unit_test(newest_attempt_is_the_last_kept),
+        cmocka_unit_test(what_was_never_started_did_not_run),
         cmocka_unit_test(memory_that_runs_out_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,6 +129,22 @@ static void test_tombstone(void **state)
     assert_false(has_path(f, "../ran"));
 }
 
+static void test_only_what_ran_is_resumed(void **state)
+{
+    struct fixture *f = *state;
+    start_agent(f);
+    for (int ran_before = 0; ran_before <= 1; ran_before++) {
+        struct nodemsg msg =
+            make_grant(f, (uint64_t)ran_before + 1, geteuid(),
+                       spec(f, "exit 3", ",\"resume\":[\"sh\",\"-c\",\"exit 4\"]"));
+        msg.grant.attempt = 2;
+        msg.grant.ran_before = ran_before;
+        send_message(f, &msg);
+        assert_int_equal(wait_phase(f, msg.grant.workload, ATTEMPT_EXITED)->exit_code,
+                         3 + ran_before);
+    }
+}
+
 static void test_old_orders_are_dropped(void **state)
 {
     struct fixture *f = *state;
@@ -722,6 +738,7 @@ int main(int argc, char **argv)
         CASE(test_whole_way),
         CASE(test_stop_signal_and_input),
         CASE(test_tombstone),
+        CASE(test_only_what_ran_is_resumed),
         CASE(test_old_orders_are_dropped),
         CASE(test_refusals),
         CASE(test_adoption),

@@ -168,7 +168,7 @@ static int make_grant(struct error *e, struct agent *a, struct arena *arena,
         .emulate = a->emulate,
         .emulate_libraries = a->emulate_libraries,
         .emulate_speed = getenv("GPUMUX_EMU_SPEED")};
-    bool resumes = grant->attempt > 1 && spec->resume.count > 0;
+    bool resumes = grant->ran_before && spec->resume.count > 0;
     *ret = (struct attempt_grant){.workload = grant->workload,
                                   .attempt = grant->attempt,
                                   .service = spec->needs.kind == WORKLOAD_SERVICE,

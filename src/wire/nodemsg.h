@@ -79,6 +79,7 @@ struct grant {
     int device_count;
     const char *devices[WORKLOAD_DEVICES_MAX];
     bool suspect;                     /* it is started where its faults are its own */
+    bool ran_before;                  /* in another attempt, which it may resume */
     const struct workload_spec *spec; /* when parsed; in the message's arena */
     const char *spec_json;            /* when written: put in as it is */
 };

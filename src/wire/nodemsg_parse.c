@@ -321,6 +321,9 @@ static void take_grant(struct json_reader *r, struct nodemsg *msg)
     }
     if (json_has(r, "suspect"))
         json_take_bool(r, "suspect", &grant->suspect);
+    grant->ran_before = grant->attempt > 1; /* an older control does not say */
+    if (json_has(r, "ran_before"))
+        json_take_bool(r, "ran_before", &grant->ran_before);
     take_spec(r, grant);
     msg->workload = grant->workload;
     msg->attempt = grant->attempt;

@@ -130,6 +130,7 @@ static struct grant random_grant(struct rng *rng)
         .uid = (uint32_t)rng_u64(rng),
         .user = "me",
         .suspect = rng_below(rng, 2),
+        .ran_before = rng_below(rng, 2),
         .device_count = (int)rng_below(rng, WORKLOAD_DEVICES_MAX + 1),
         .spec_json = spec_json,
     };
@@ -292,6 +293,7 @@ static void assert_grants_equal(const struct nodemsg *a, const struct nodemsg *b
     assert_int_equal(x->uid, y->uid);
     assert_string_equal(x->user, y->user);
     assert_int_equal(x->suspect, y->suspect);
+    assert_int_equal(x->ran_before, y->ran_before);
     assert_int_equal(x->device_count, y->device_count);
     for (int i = 0; i < x->device_count; i++)
         assert_string_equal(x->devices[i], y->devices[i]);
@@ -513,6 +515,32 @@ static void newer_versions_may_add(void **state)
     arena_done(&arena);
 }
 
+static void older_controls_do_not_say_what_ran_before(void **state)
+{
+    (void)state;
+    for (int attempt = 1; attempt <= 2; attempt++) {
+        static const char key[] = "\"ran_before\":false,";
+        struct rng rng;
+        struct str line;
+        struct arena arena;
+        struct nodemsg parsed;
+        rng_seed(&rng, 1);
+        str_init(&line, 1 << 20);
+        arena_init(&arena, 1 << 20);
+        struct nodemsg msg = {.type = NODEMSG_GRANT, .grant = random_grant(&rng)};
+        msg.grant.attempt = attempt;
+        msg.grant.ran_before = false;
+        assert_int_equal(nodemsg_write(&msg, &line), 0);
+        char *at = strstr(line.data, key);
+        assert_non_null(at);
+        memset(at, ' ', strlen(key));
+        assert_int_equal(nodemsg_parse(NULL, &arena, line.data, line.length, &parsed), 0);
+        assert_int_equal(parsed.grant.ran_before, attempt > 1);
+        arena_done(&arena);
+        str_done(&line);
+    }
+}
+
 static void messages_are_bounded(void **state)
 {
     (void)state;
@@ -556,6 +584,7 @@ int main(void)
         cmocka_unit_test(messages_read_back_equal),
         cmocka_unit_test(bad_messages_are_refused),
         cmocka_unit_test(newer_versions_may_add),
+        cmocka_unit_test(older_controls_do_not_say_what_ran_before),
         cmocka_unit_test(messages_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,6 +228,7 @@ static void put_grant(struct json_writer *w, const struct nodemsg *msg)
     json_end_array(w);
     if (grant->suspect)
         json_put_bool(json_key(w, "suspect"), true);
+    json_put_bool(json_key(w, "ran_before"), grant->ran_before);
     json_put_raw(json_key(w, "spec"), grant->spec_json);
 }
 

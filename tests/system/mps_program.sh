@@ -63,9 +63,20 @@ wait_until "it waits" mps_is "$first" starting
 cancel "$first"
 ends "$first" cancelled
 [ "$(device "$(device_of "$first")" mps)" = starting ] || fail "MPS did not start any more"
-touch "$work/t/go"
-[ ! -e "$work/t/ran" ] || fail "it ran"
 [ "$(field "$first" text)" = "cancelled before it ran" ] || fail "$(show "$first")"
+
+echo "-- who waited in vain has nothing to resume"
+first=$(submit "$(json_with '{}' devices 1 quota '"4g"' command "$(json_words touch "$work/t/begun")" resume "$(json_words touch "$work/t/resumed")")")
+wait_until "it waits" mps_is "$first" starting
+out_of_use=$(field "$first" 'devices[0]')
+"$gpumux" disable "$out_of_use"
+wait_until "it is to run elsewhere" eval '[ "$(field "$first" attempt)" = 2 ]'
+touch "$work/t/go"
+ends "$first" succeeded
+[ -e "$work/t/begun" ] && [ ! -e "$work/t/resumed" ] || fail "it resumed"
+[ ! -e "$work/t/ran" ] || fail "the one that was cancelled ran"
+"$gpumux" enable "$out_of_use"
+are_well
 stop
 
 echo "-- without a program that starts it: in turns, and it says so, also to who comes later"
