@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -283,17 +284,26 @@ int64_t mps_control_pace_ms(const struct mps_control *c, int limit_ms)
     return clock_boot_ms() - begun_ms;
 }
 
-/* The number may be another process's by now. */
+static bool is_named_so(const char *name)
+{
+    return str_starts_with(name, "nvidia-cuda-mps");
+}
+
+/* The number may be another process's by now. One that was started by another name is known by its file. */
 static bool is_of_mps(pid_t pid)
 {
-    char path[PID_TEXT_MAX], name[PID_TEXT_MAX] = "";
+    char path[PID_TEXT_MAX], name[PID_TEXT_MAX] = "", executable[PATH_MAX];
     snprintf(path, sizeof path, "/proc/%d/comm", pid);
     FILE *file = fopen(path, "re");
     if (!file)
         return false;
     (void)!fgets(name, sizeof name, file);
     fclose(file);
-    return str_starts_with(name, "nvidia-cuda-mps");
+    snprintf(path, sizeof path, "/proc/%d/exe", pid);
+    ssize_t length = readlink(path, executable, sizeof executable - 1);
+    executable[length > 0 ? length : 0] = '\0';
+    const char *slash = strrchr(executable, '/');
+    return is_named_so(name) || (slash && is_named_so(slash + 1));
 }
 
 pid_t mps_control_pid(const struct mps_control *c)

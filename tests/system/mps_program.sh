@@ -3,8 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/mps_lib.sh"
 mkdir -m 777 "$work/t"
-mkdir "$work/bin"
-control=$work/bin/nvidia-cuda-mps-control # as the daemon's process is known by
+control=$work/control # by another name than the daemon has else
 # control_first COMMAND: the program is one that does this first.
 control_first() {
     rm -f "$control"
