@@ -97,6 +97,7 @@ struct run {
     char start_text[WORKLOAD_TEXT_MAX]; /* why a supervisor could not start */
     bool granted;                       /* started by this agent, not found by it */
     int64_t stop_grace_ms;              /* shortest asked for; -1: not asked to stop */
+    int64_t end_by_ms;                  /* then it is ended; INT64_MAX: nobody wants it to */
     pid_t child_pid;                    /* our own child, to be reaped; 0: not ours */
     int started_fd;                     /* see supervisor.h; -1: closed */
     struct event *started;
@@ -261,8 +262,8 @@ int mailbox_post(struct run *r, uint64_t request, const struct control_command *
 /* ---- orders.c ---- */
 
 void orders_obey(struct agent *a, const struct nodemsg *msg);
-/* It ends within grace_ms, at control's word or because its supervisor says so. */
-void orders_end(struct run *r, int64_t grace_ms);
+/* It ends within grace_ms, at control's word or because its supervisor says so. False: too many commands wait for it. */
+bool orders_end(struct run *r, int64_t grace_ms);
 
 /* ---- reader.c ---- */
 

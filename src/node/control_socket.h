@@ -15,8 +15,8 @@
  *   watch                         "changed" follows whenever there is something new in the directory,
  *                                 "speed SAMPLES_PER_S" whenever that was measured, and
  *                                 "latency US_OF_5S US_OF_10S REQUESTS_OF_10S" after reports of it
- *   watch endings                 the same; and "ending GRACE_MS" when the task ends at nobody's word, for its time
- *                                 limit or its lease, or is about to: whoever asked has it ended by then
+ *   watch endings                 the same; and "ending GRACE_MS" when the task, or what it left behind, is to end at
+ *                                 nobody's word: whoever asked has it ended by then
  *
  * Replies: "ok", "ok OFFSET" (input: taken up to there, perhaps not all), "error SENTENCE".
  */

@@ -175,7 +175,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         only_numbers = false;
         int64_t grace_ms;
         if (control_notice_parse_ending(reply, &grace_ms))
-            orders_end(r, grace_ms);
+            (void)orders_end(r, grace_ms);
         else if (!str_equal(reply, CONTROL_CHANGED))
             take_reply(r, reply);
     }

@@ -56,21 +56,22 @@ static void obey_grant(struct agent *a, const struct grant *grant)
         launch(a, grant);
 }
 
-void orders_end(struct run *r, int64_t grace_ms)
+bool orders_end(struct run *r, int64_t grace_ms)
 {
-    bool news = r->stop_grace_ms < 0 || grace_ms < r->stop_grace_ms;
-    if (!run_is_alive(r) || !news)
-        return;
+    int64_t by_ms = clock_boot_ms() + grace_ms;
+    if (!run_is_alive(r) || by_ms >= r->end_by_ms)
+        return true;
     if (r->pending) {
         launch_give_up(r);
-        r->stop_grace_ms = grace_ms;
-        return;
+        return true;
     }
     /* One that stands still answers to nothing but a kill. */
     const struct control_command stop = {
         .kind = CONTROL_STOP, .grace_ms = suspend_is_on_the_way(r) ? 0 : protect_stop(r, grace_ms)};
-    if (mailbox_post(r, 0, &stop) == 0) /* else control repeats it */
-        r->stop_grace_ms = grace_ms;
+    if (mailbox_post(r, 0, &stop) < 0)
+        return false;
+    r->end_by_ms = by_ms;
+    return true;
 }
 
 static void obey_stop(struct agent *a, const struct nodemsg *msg)
@@ -82,7 +83,10 @@ static void obey_stop(struct agent *a, const struct nodemsg *msg)
         return;
     }
     run_report(r);
-    orders_end(r, msg->grace_ms < 0 ? GRACE_DEFAULT_MS : msg->grace_ms);
+    int64_t grace_ms = msg->grace_ms < 0 ? GRACE_DEFAULT_MS : msg->grace_ms;
+    bool news = r->stop_grace_ms < 0 || grace_ms < r->stop_grace_ms;
+    if (news && orders_end(r, grace_ms)) /* else control repeats it */
+        r->stop_grace_ms = grace_ms;
 }
 
 /* signal and input: for the supervisor of a living attempt. */

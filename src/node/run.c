@@ -50,6 +50,7 @@ struct run *run_new(struct agent *a, uint64_t workload, int attempt, int directo
     r->report = (struct attempt_report){
         .workload = workload, .attempt = attempt, .phase = ATTEMPT_ACCEPTED, .exit_code = -1};
     r->stop_grace_ms = -1;
+    r->end_by_ms = INT64_MAX;
     r->started_fd = -1;
     r->look_ms = LOOK_FIRST_MS;
     mailbox_init(&r->mailbox);

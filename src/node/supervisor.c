@@ -247,7 +247,7 @@ static void end_by_ourselves(struct supervisor *s, enum ending why, int64_t grac
 /* Somebody comes to watch in the midst of that. */
 static void tell_late(struct supervisor *s, int64_t now_ms)
 {
-    if (s->end_at_ms == INT64_MAX || s->ended)
+    if (s->end_at_ms == INT64_MAX)
         return;
     int64_t more_ms = tell_ending(s, s->ending, s->end_at_ms > now_ms ? s->end_at_ms - now_ms : 0);
     if (s->kill_at_ms == s->end_at_ms) /* nobody was there to be told */
@@ -259,7 +259,7 @@ static void begin_cleaning(struct supervisor *s, int64_t now_ms)
 {
     s->readiness.next_ms = INT64_MAX;
     process_signal_descendants(getpid(), SIGTERM, NULL);
-    s->kill_at_ms = earlier(s->kill_at_ms, now_ms + earlier(s->grant.grace_ms, CLEAN_GRACE_MAX_MS));
+    end_by_ourselves(s, s->ending, earlier(s->grant.grace_ms, CLEAN_GRACE_MAX_MS), now_ms);
 }
 
 /* When the lease's end becomes ours to enforce; INT64_MAX: never. */

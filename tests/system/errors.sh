@@ -112,7 +112,16 @@ row_limit() {
     grep -q "Cmd:terminate_client" "$(pipe 0)/control.log" || fail "it was killed, and its work was not ended before"
     has "$task" attempt 1 && has "$task" suspect false || fail "it was tried again: $(show "$task")"
     [[ $(field "$task" text) == *"time limit"* ]] || fail "$(show "$task")"
-    local said
+
+    echo "-- one that outlives its main process"
+    local words said
+    words=$(grep -c "Cmd:terminate_client" "$(pipe 0)/control.log")
+    task=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"grace\": \"60s\", \"command\": $(json_shell "
+        (trap '' TERM; GPUMUX_BUILD=$GPUMUX_BUILD exec $GPUMUX_BUILD/tests/shim/shim_exit_program wait 1 600000000) & wait")}")
+    wait_until "its kernel runs" eval 'output "$task" | grep ready'
+    cancel "$task"
+    ends "$task" cancelled
+    [ "$(grep -c "Cmd:terminate_client" "$(pipe 0)/control.log")" -gt "$words" ] || fail "its work was not ended before it was killed"
     said=$(output "$service" | grep -c requests=)
     wait_until "the service answers on" eval '[ "$(output "$service" | grep -c requests=)" -gt "$((said + 1))" ]'
     service_is_unharmed
