@@ -156,6 +156,7 @@ struct control_link {
     int64_t beat_ms;
     int64_t silence_ms; /* after which control is taken for gone */
     uint64_t beat;
+    uint64_t notes_beat; /* that devices' notes are on their way with; 0: none are */
     struct beat_sent beats[AGENT_BEATS_KEPT];
 };
 

@@ -16,6 +16,7 @@
 #include "base/version.h"
 #include "node/agent_internal.h"
 #include "node/dial.h"
+#include "node/notes.h"
 #include "node/renewal.h"
 #include "tls/session.h"
 
@@ -71,6 +72,9 @@ static void disconnect(struct agent *a)
     l->stream = NULL;
     dial_cancel(l->dial);
     set_welcomed(a, false);
+    if (l->notes_beat)
+        notes_lost(monitor_notes(a));
+    l->notes_beat = 0;
     event_del(l->beat_timer);
     event_del(l->patience);
     renewal_stop(a);
@@ -189,9 +193,10 @@ static void send_beat(struct agent *a)
         sampler_read(a->sampler, sample);
         size_t count = usage_measure(a, sample, usage, a->run_count);
         const struct device_health *health;
-        const struct device_note *notes;
+        const struct device_note *notes = NULL;
         size_t health_count = monitor_health(a, &health);
-        size_t note_count = l->welcomed ? monitor_notes(a, &notes) : 0;
+        struct notes *unheard = l->welcomed ? monitor_notes(a) : NULL;
+        size_t note_count = unheard ? notes_send(unheard, &notes) : 0;
         const struct nodemsg beat = {.type = NODEMSG_BEAT,
                                      .session = l->session,
                                      .beat = ++l->beat,
@@ -203,6 +208,8 @@ static void send_beat(struct agent *a)
                                      .health = health,
                                      .note_count = note_count,
                                      .notes = note_count ? notes : NULL};
+        if (note_count)
+            l->notes_beat = l->beat;
         l->beats[l->beat % AGENT_BEATS_KEPT] =
             (struct beat_sent){.number = l->beat, .sent_ms = clock_boot_ms()};
         link_send(a, &beat);
@@ -281,9 +288,14 @@ static void welcome(struct agent *a, const struct nodemsg *msg)
 /* The lease holds from when that beat was sent, not from now. */
 static void beat_answered(struct agent *a, uint64_t number)
 {
-    const struct beat_sent *sent = &a->link.beats[number % AGENT_BEATS_KEPT];
-    if (a->link.welcomed && number && sent->number == number)
+    struct control_link *l = &a->link;
+    const struct beat_sent *sent = &l->beats[number % AGENT_BEATS_KEPT];
+    if (l->welcomed && number && sent->number == number)
         extend_lease(a, sent->sent_ms);
+    if (l->notes_beat && number >= l->notes_beat) {
+        notes_heard(monitor_notes(a));
+        l->notes_beat = 0;
+    }
 }
 
 static void take_message(struct agent *a, const struct nodemsg *msg)

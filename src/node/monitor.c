@@ -14,6 +14,7 @@
 #include "node/holders.h"
 #include "node/latency.h"
 #include "node/monitor_lists.h"
+#include "node/notes.h"
 #include "node/process.h"
 #include "node/self_test.h"
 #include "node/verdict_file.h"
@@ -39,8 +40,7 @@ struct monitor {
     struct self_test tests[NODE_DEVICES_MAX];
     bool test_failed[NODE_DEVICES_MAX]; /* it could not even be started */
     bool changed;                       /* control should hear of it soon */
-    size_t note_count;                  /* not told yet */
-    struct device_note notes[NODEMSG_NOTES_MAX];
+    struct notes notes;
     int64_t mps_asked_ms[NODE_DEVICES_MAX]; /* how MPS is, somebody wants to know; 0: nobody */
     bool mps_held[NODE_DEVICES_MAX];        /* it is there for a self-test */
     struct device_actions actions;
@@ -65,13 +65,8 @@ static void note(struct monitor *m, int device, bool alarm, const char *text)
     log_write(m->agent->log, alarm ? LOG_ERROR : LOG_WARN,
               alarm ? "a device needs attention" : "a device told something",
               "device=%s text=\"%s\"", uuid, text);
-    if (m->note_count == NODEMSG_NOTES_MAX)
-        return; /* nobody listens, and the log has it */
-    struct device_note *n = &m->notes[m->note_count++];
-    *n = (struct device_note){.alarm = alarm};
-    str_copy(n->uuid, sizeof n->uuid, uuid);
-    str_copy(n->text, sizeof n->text, text);
-    m->changed = true;
+    if (notes_add(&m->notes, uuid, alarm, text)) /* else nobody listens, and the log has it */
+        m->changed = true;
 }
 
 void monitor_note(struct agent *a, int device, const char *text)
@@ -175,10 +170,22 @@ static void hold_mps(struct monitor *m, int device, bool hold)
     m->mps_held[device] = m->mps_held[device] && hold;
 }
 
+/* Control makes an event of each state that it sees, and sees none while it is away. */
+static void note_unseen(struct monitor *m, int device, const struct device_action *action)
+{
+    char text[WORKLOAD_TEXT_MAX];
+    if (m->agent->link.welcomed || !m->agent->link.session)
+        return;
+    (void)snprintf(text, sizeof text, "became %s while control was away: %.120s",
+                   device_state_name(action->to), action->text);
+    (void)notes_add(&m->notes, m->agent->info.devices[device].uuid, false, text);
+}
+
 static void act(struct monitor *m, int device, const struct device_action *action)
 {
     switch (action->kind) {
     case DEVICE_ACT_STATE:
+        note_unseen(m, device, action);
         log_write(m->agent->log, action->to == DEVICE_HEALTHY ? LOG_INFO : LOG_WARN,
                   "device changed its state", "device=%s from=%s to=%s why=\"%s\"",
                   m->agent->info.devices[device].uuid, device_state_name(action->from),
@@ -648,15 +655,9 @@ size_t monitor_health(struct agent *a, const struct device_health **ret)
     return a->monitor ? (size_t)a->monitor->count : 0;
 }
 
-size_t monitor_notes(struct agent *a, const struct device_note **ret)
+struct notes *monitor_notes(struct agent *a)
 {
-    struct monitor *m = a->monitor;
-    *ret = m ? m->notes : NULL;
-    if (!m)
-        return 0;
-    size_t count = m->note_count;
-    m->note_count = 0; /* the array stays as it is until the next note */
-    return count;
+    return a->monitor ? &a->monitor->notes : NULL;
 }
 
 int monitor_enable(struct agent *a, const char *uuid, bool enable)

@@ -73,7 +73,7 @@ void monitor_mps(struct agent *a, const char *uuid, enum mps_state state, const 
 void monitor_note(struct agent *a, int device, const char *text);
 /* For hello and beat: valid until the loop runs on. */
 size_t monitor_health(struct agent *a, const struct device_health **ret);
-/* Notes that were not told yet; told from now on. */
-size_t monitor_notes(struct agent *a, const struct device_note **ret);
+/* What control has not heard yet. NULL: nothing is watched. */
+struct notes *monitor_notes(struct agent *a);
 /* An operator's word. -ERR_NOT_FOUND. */
 int monitor_enable(struct agent *a, const char *uuid, bool enable);
