@@ -98,7 +98,9 @@ void cost_take(struct process *p, struct cost_entry *entry, uint64_t ns, uint64_
         process_count(p, STATUS_timings_discarded, 1);
     if (cost == 0)
         cost = 1;
-    if (ns > COST_COARSE_NS && !atomic_exchange(&entry->is_coarse, 1))
+    /* Twice: a first launch may load a module, and any may meet a machine that stands still. */
+    bool is_coarse = ns > COST_COARSE_NS && old > COST_COARSE_NS && samples > 0 && !is_bound;
+    if (is_coarse && !atomic_exchange(&entry->is_coarse, 1))
         process_count(p, STATUS_launches_coarse, 1);
     if (samples < UINT8_MAX)
         atomic_store_explicit(&entry->samples, (uint8_t)(samples + 1), memory_order_relaxed);
