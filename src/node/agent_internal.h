@@ -118,6 +118,7 @@ struct run {
     int64_t doubt_ms;        /* since when its failure is in doubt; 0: it is not */
     struct ward *ward;       /* NULL: it has no devices, or has ended */
     bool told_unheld;        /* that a process of it runs without the shim */
+    bool is_unheld;          /* all of them do, or did */
     double samples_per_s;    /* as its supervisor last said */
     int64_t speed_at_ms;     /* 0: it never did */
     int64_t speed_since_ms;  /* what it said is of the time after that; 0: not known */

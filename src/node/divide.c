@@ -11,7 +11,7 @@
 enum {
     SERVICES_MAX = 64,         /* of one device that are looked at */
     FORECAST_STEP_PERCENT = 2, /* a forecast that moved by less is let be */
-    COARSE_MAX = 1024,         /* tasks that are known to be coarse; then the oldest is forgotten */
+    UNGATED_MAX = 1024,        /* tasks that are known to be; then the oldest is forgotten */
 };
 
 struct divide {
@@ -21,8 +21,8 @@ struct divide {
     struct share_division divisions[NODE_DEVICES_MAX];
     /* Workloads whose kernels are too long for a gate. An attempt that starts again has not launched any yet: without
      * this it would get all SMs, and be started again, for ever. */
-    uint64_t coarse[COARSE_MAX];
-    size_t coarse_next; /* where the next one goes */
+    uint64_t ungated[UNGATED_MAX];
+    size_t ungated_next; /* where the next one goes */
 };
 
 int divide_open(struct error *e, struct agent *a)
@@ -90,22 +90,23 @@ static size_t services_on(const struct agent *a, const char *uuid,
     return count;
 }
 
-/* ---- who is coarse ---- */
+/* ---- who does not give way at its launches: they are too long for that, or nothing holds them ---- */
 
-static bool is_coarse(const struct divide *d, uint64_t workload)
+static bool is_ungated(const struct divide *d, uint64_t workload)
 {
-    for (size_t i = 0; i < COARSE_MAX; i++)
-        if (d->coarse[i] == workload)
+    for (size_t i = 0; i < UNGATED_MAX; i++)
+        if (d->ungated[i] == workload)
             return true;
     return false;
 }
 
-static void look_for_coarse(struct divide *d, struct run *r)
+static void look_for_ungated(struct divide *d, struct run *r)
 {
-    if (!ward_look_for_coarse(r->ward) || is_coarse(d, r->workload))
+    bool is_new = ward_look_for_coarse(r->ward) || r->is_unheld;
+    if (!is_new || is_ungated(d, r->workload))
         return;
-    d->coarse[d->coarse_next] = r->workload;
-    d->coarse_next = (d->coarse_next + 1) % COARSE_MAX;
+    d->ungated[d->ungated_next] = r->workload;
+    d->ungated_next = (d->ungated_next + 1) % UNGATED_MAX;
 }
 
 /* ---- what a task gets ---- */
@@ -133,7 +134,7 @@ static int wanted_percent(const struct agent *a, uint64_t workload, const struct
     struct share_division division;
     size_t count = services_on(a, terms->devices[0], services);
     share_divide(services, count, clock_wall_ms(), &division);
-    enum share_mode mode = share_mode_of_task(division.mode, is_coarse(a->divide, workload));
+    enum share_mode mode = share_mode_of_task(division.mode, is_ungated(a->divide, workload));
     if (division.forecast_percent < 0 || gives_way(a, terms, mode))
         return terms->share_max_percent;
     int percent = share_in_whole_sms(share_of_task_percent(division.forecast_percent),
@@ -239,7 +240,7 @@ void divide_look(struct agent *a, const struct gpu_reading *readings)
             look_at_service(a, r, device, alone[device] && alone[device] == d->alone[device],
                             readings[device].sm_percent, elapsed_ms);
         else if (device >= 0) {
-            look_for_coarse(d, r);
+            look_for_ungated(d, r);
             look_at_task(r);
         }
     }

@@ -59,6 +59,7 @@ static void measure_protection(struct run *r, const struct process_table *table,
     enum terms_loaded loaded = is_protected ? look_for_shim(r, table, sample) : LOADED_BY_ALL;
     if (loaded != LOADED_BY_ALL)
         tell_unheld(r, loaded);
+    r->is_unheld = r->is_unheld || loaded == LOADED_BY_NONE;
     terms_describe(ward_terms(r->ward), loaded, usage->enforcement);
     usage->is_counted = is_protected && loaded != LOADED_BY_NONE;
     ward_measure(r->ward, &ward);
