@@ -19,6 +19,14 @@
 #include "base/durable.h"
 #include "node/retention.h"
 
+/* What a task waits for: $TOP/NAME. */
+static void make_file(const struct fixture *f, const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", f->top, name);
+    assert_int_equal(close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644)), 0);
+}
+
 /* ---- the way of an attempt ---- */
 
 static void test_whole_way(void **state)
@@ -26,12 +34,15 @@ static void test_whole_way(void **state)
     struct fixture *f = *state;
     start_agent(f);
     assert_int_equal(f->msg.attempt_count, 0);
-    grant(f, 5, "echo hello; echo $GPUMUX_WORKLOAD_ID:$GPUMUX_WORKLOAD_NAME; sleep 0.2; exit 3",
+    grant(f, 5,
+          "echo hello; echo $GPUMUX_WORKLOAD_ID:$GPUMUX_WORKLOAD_NAME; "
+          "until [ -e $TOP/end ]; do sleep 0.01; done; exit 3",
           "");
     assert_int_equal(wait_phase(f, 5, ATTEMPT_ACCEPTED)->phase, ATTEMPT_ACCEPTED);
     const struct attempt_report *report = wait_phase(f, 5, ATTEMPT_RUNNING);
     assert_int_equal(report->phase, ATTEMPT_RUNNING);
     assert_true(report->started_wall_ms > 0);
+    make_file(f, "end");
     report = wait_phase(f, 5, ATTEMPT_EXITED);
     assert_int_equal(report->failure, FAILURE_EXIT);
     assert_int_equal(report->exit_code, 3);
@@ -615,7 +626,8 @@ static void test_other_user(void **state)
     send_grant_as(f, 1, nobody->pw_uid,
                   spec(f,
                        "id -u; id -g; umask; ls /proc/self/fd | wc -l; "
-                       "d=${GPUMUX_CONTROL%/*}; ls -ld $d | cut -c1-10; sleep 0.3; "
+                       "d=${GPUMUX_CONTROL%/*}; ls -ld $d | cut -c1-10; "
+                       "until [ -e $TOP/read ]; do sleep 0.01; done; "
                        "rm $d/output.0.log; ln -s /etc/shadow $d/output.0.log",
                        ""));
     assert_int_equal(wait_phase(f, 1, ATTEMPT_RUNNING)->phase, ATTEMPT_RUNNING);
@@ -629,6 +641,7 @@ static void test_other_user(void **state)
     text[f->msg.length] = '\0';
     snprintf(wanted, sizeof wanted, "stdout F %u\n", nobody->pw_uid);
     assert_non_null(strstr(text, wanted));
+    make_file(f, "read");
     assert_int_equal(wait_phase(f, 1, ATTEMPT_EXITED)->exit_code, 0);
     send_message(f, &read);
     receive_type(f, NODEMSG_LOG);
