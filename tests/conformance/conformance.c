@@ -234,7 +234,7 @@ int conformance_burn(struct conformance *t, void *stream, uint64_t duration_ns)
 
 bool conformance_becomes(_Atomic int *number, int value)
 {
-    enum { LOOKS_MAX = 5000, LOOK_NS = 1000 * 1000 };
+    enum { LOOKS_MAX = 20000, LOOK_NS = 1000 * 1000 };
     for (unsigned i = 0; i < LOOKS_MAX && *number != value; i++)
         nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
     return *number == value;

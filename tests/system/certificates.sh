@@ -47,7 +47,7 @@ ends "$id" cancelled
 echo "-- an expired one is refused, and the node says what to do"
 kill_node n1
 stop
-start_control --set node_certificate=6s
+start_control --set node_certificate=12s
 join_node brief "$(new_token)" > /dev/null
 ends=$(openssl x509 -in "$work/brief/node/node.pem" -noout -enddate)
 ends_s=$(date -d "${ends#*=}" +%s)

@@ -150,7 +150,7 @@ listed "$lost" || fail "the lost one was forgotten: $(cat "$state/node/disabled"
 stop
 fault 0 reset
 start --emulate 2xH200:10g --set monitor_hold_min=1s
-for d in 0 1; do device_is $d state disabled || fail "device $d is $(device $d state)"; done
+for d in 0 1; do wait_until "device $d is still disabled" device_is $d state disabled; done
 "$gpumux" enable "$lost"
 wait_until "it is enabled" device_is 0 state healthy
 listed "$lost" && fail "it is still written down"
