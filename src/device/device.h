@@ -12,7 +12,8 @@
  *
  *   the state    Init, Healthy, Unhealthy, Overlimit, Disabled. A limit that is crossed throttles the
  *                tasks, then evicts them; it counts only if tasks are there and evicting them would
- *                cure it; one of memory only if somebody else is there who needs it. Services are never throttled nor evicted for a limit.
+ *                cure it; one of memory only if somebody else is there who needs it. Services are
+ *                never throttled nor evicted for a limit.
  *   the repair   after a fatal fault MPS ends every client and names none: all clients leave, the
  *                server must say that it is ready, services come back, then the tasks. A task that was
  *                there is a suspect: it is started again as no client of MPS, so that its faults are

@@ -69,6 +69,14 @@ uint64_t number_of(const struct talker *registrar, const char *mark, const char 
     }
 }
 
+void learn_cost_of(const char *launches, const struct talker *registrar, const struct talker *task)
+{
+    while (number_of(registrar, "task", "launches_timed") < 6) {
+        assert_true(ask(task, launches) >= 0);
+        assert_int_equal(ask(task, "synchronize"), 0);
+    }
+}
+
 void end_by_kill(struct talker *talker)
 {
     kill(talker->pid, SIGKILL);

@@ -39,3 +39,5 @@ int finish(const struct talker *talker, const char *last_line);
 void end_by_kill(struct talker *talker);
 /* The number that the registrar shows of the process, or of the last that carried its mark. */
 uint64_t number_of(const struct talker *registrar, const char *mark, const char *name);
+/* Until what the kernels of these launches cost is known. */
+void learn_cost_of(const char *launches, const struct talker *registrar, const struct talker *task);

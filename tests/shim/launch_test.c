@@ -23,17 +23,7 @@ enum {
 
 /* ---- the window ---- */
 
-/* Until what the kernels of these launches cost is known. */
-static void learn_cost_of(const char *launches, const struct talker *registrar,
-                          const struct talker *task)
-{
-    while (number_of(registrar, "task", "launches_timed") < 6) {
-        assert_true(ask(task, launches) >= 0);
-        assert_int_equal(ask(task, "synchronize"), 0);
-    }
-}
-
-/* The same of kernels of KERNEL_US. */
+/* Of kernels of KERNEL_US. */
 static void learn_cost(const struct talker *registrar, const struct talker *task)
 {
     learn_cost_of("kernels 10000 2", registrar, task);

@@ -60,10 +60,7 @@ static void test_a_rate_is_of_what_the_share_leaves(void **state)
     (void)state;
     start_registrar(&registrar, "--window-us", "40000", "--rate-permille", "0");
     start_launcher(&task, "task");
-    while (number_of(&registrar, "task", "launches_timed") < 8) {
-        assert_true(ask(&task, "kernels 5000 3") >= 0);
-        assert_int_equal(ask(&task, "synchronize"), 0);
-    }
+    learn_cost_of("kernels 5000 3", &registrar, &task);
     tell(&registrar, "rate-permille 200");
     assert_int_equal(number_of(&registrar, "task", "ended"), 0);
     int64_t whole_us = ask(&task, "kernels 5000 40");
@@ -82,10 +79,7 @@ static void test_a_context_ends_with_its_account(void **state)
     (void)state;
     start_registrar(&registrar, "--window-us", "40000", "--gate-us", "0");
     start_launcher(&task, "task");
-    while (number_of(&registrar, "task", "launches_timed") < 8) {
-        assert_true(ask(&task, "kernels 100 3") >= 0);
-        assert_int_equal(ask(&task, "synchronize"), 0);
-    }
+    learn_cost_of("kernels 100 3", &registrar, &task);
     uint64_t before_ns = 0;
     PARTY_WAIT((before_ns = number_of(&registrar, "task", "gpu_time_kernel_ns")) > 0 &&
                ask(&task, "kernels 100 1") >= 0 &&
