@@ -32,6 +32,14 @@ burning() { for p in $(pgrep -f "^$burn.* $1\$"); do grep -qszxF "GPUMUX_EMU=$st
 signal() { local pids; pids=$(burning "$2"); [ -n "$pids" ] && kill "-$1" $pids; }
 is_client() { local pid; for pid in $(burning "$1"); do fault_free_client "$pid" && return; done; return 1; }
 fault_free_client() { control "get_client_list $(control get_server_list)" | grep -qx "$1"; }
+# freeze STEPS: stops it where it holds nothing of the emulated device: MPS would wait for that, and be taken for one that hangs.
+freeze() { wait_until "$1 stands still" is_frozen "$1"; }
+is_frozen() {
+    signal STOP "$1" || return 1
+    GPUMUX_EMU=$state/emu/devices timeout 0.5 "$emu/gpumux-emu-fault" 0 thermal 0 && return
+    signal CONT "$1"
+    return 1
+}
 # A process there that faults; fails until it has a context.
 hit() { fault 0 illegal-address "$(burning "$1" | head -n 1)"; }
 
@@ -167,7 +175,7 @@ row_fault() {
     other=$(submit "$(spec task 900003 "$(stubborn 900003)")")
     wait_until "all are clients of MPS" eval 'is_client 900001 && is_client 900002 && is_client 900003'
     pipe 0 > "$work/pipe"
-    signal STOP 900003 # as long as it is there, so is the fault
+    freeze 900003 # as long as it is there, so is the fault
     wait_until "it faults" hit 900002
     wait_until "why they leave is kept" eval 'test -s "$state/node/terms/$task.1.verdict" && test -s "$state/node/terms/$other.1.verdict"'
     crash
