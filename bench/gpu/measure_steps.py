@@ -14,9 +14,9 @@ import sys
 
 import lab
 
-GENERATIONS, SETTLE_STEPS = 3, 40
+GENERATIONS, SETTLE_STEPS = 4, 40
 # Batch, rounds, steps of a turn.
-MODELS = {"resnet50": (128, 20, 4), "bert": (32, 160, 2)}
+MODELS = {"resnet50": (128, 16, 4), "bert": (32, 160, 1)}
 VARIANTS = ("native", "gpumux", "armed")
 ARMED_EVERY = 8  # rounds
 LIMIT = 1.01
@@ -71,6 +71,11 @@ def measure_round(talkers, model, steps, variants, ratios, host_ratios):
     return answers
 
 
+def held_ms(agent):
+    """For which launches waited until the device had done enough of those before."""
+    return sum(process["held_window_ns"] for process in agent.counters() if not process["ended"]) / 1e6
+
+
 def measure_inside(part, agent):
     """What the shim takes of a step, by its own account: it does not depend on what the host is worth."""
     if lab.EMULATED or not TICKS.exists():
@@ -81,13 +86,15 @@ def measure_inside(part, agent):
         talker = lab.Talker(command_of(model, batch), lab.plain_environment(**environment), lab.WORK / f"{model}-inside.log")
         talker.read(120)
         before = json.loads(talker.ask(f"steps {SETTLE_STEPS}", 60))["ticks"]
+        held_before_ms = held_ms(agent)
         answer = json.loads(talker.ask(f"steps {INSIDE_STEPS}", 60))
+        waited_ms = held_ms(agent) - held_before_ms
         spent = {key: answer["ticks"][key] - before[key] for key in before}
         tick_ns = spent["now_s"] * 1e9 / spent["now_ticks"]
-        own_ms = (spent["quick_ticks"] + spent["other_ticks"]) * tick_ns / 1e6 / (INSIDE_STEPS + 1)
-        part.point(model=model, inside=spent, step_ms=round(answer["ms"], 3),
+        own_ms = ((spent["quick_ticks"] + spent["other_ticks"]) * tick_ns / 1e6 - waited_ms) / (INSIDE_STEPS + 1)
+        part.point(model=model, inside=spent, step_ms=round(answer["ms"], 3), waited_ms=round(waited_ms, 3),
                    quick_ns=round(spent["quick_ticks"] * tick_ns / max(1, spent["quick"])),
-                   other_ns=round(spent["other_ticks"] * tick_ns / max(1, spent["other"])))
+                   other_ns=round((spent["other_ticks"] * tick_ns - waited_ms * 1e6) / max(1, spent["other"])))
         part.bar(f"{model} training step, alone, the shim's own part by its account", "for information",
                  f"{own_ms:.3f} ms of {answer['ms']:.2f} ms, {own_ms / answer['ms']:.2%}", None)
         talker.close()

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "shim/capture.h"
 #include "shim/clock.h"
@@ -65,9 +66,10 @@ uint64_t launch_outstanding_ns(struct process *p)
 
 static void wait_for_work(bool is_strict, uint32_t captures, int looks, uint64_t most_ms)
 {
-    struct process *p = calloc(1, sizeof(*p));
+    struct process *p = aligned_alloc(_Alignof(struct process), sizeof(*p));
     struct launch *launch = calloc(1, sizeof(*launch));
     assert_true(p && launch);
+    memset(p, 0, sizeof(*p));
     p->launch = launch;
     p->calls.real.cuCtxPushCurrent_v2 = push_current;
     p->calls.real.cuCtxPopCurrent_v2 = pop_current;

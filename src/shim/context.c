@@ -69,8 +69,10 @@ static bool begin_making(struct process *p, int device)
 /* With a second one it takes the driver to tell which default stream is meant. */
 static void count_made(struct process *p)
 {
-    if (atomic_fetch_add(&p->contexts.made, 1) > 0)
+    if (atomic_fetch_add(&p->contexts.made, 1) > 0) {
         atomic_store(&p->launch->sole, 0);
+        quick_close(&p->quick);
+    }
 }
 
 static void end_making(struct process *p, int device, bool is_made)
@@ -301,7 +303,7 @@ static void finish_end(struct process *p, const struct ending *ending, bool has_
     cost_finish_end(ending->timings, has_ended);
     streams_finish_end(p, ending->context, has_ended);
     if (has_ended)
-        cost_doubt_all(&p->launch->costs); /* its modules have ended, too */
+        cost_doubt_all(p); /* its modules have ended, too */
     else if (ending->was_busy)
         busy_add(&p->busy, ending->context);
 }

@@ -157,6 +157,7 @@ static void collect(struct process *p, struct cost_timings *timings)
         uint64_t ns = elapsed_ns(p, timing);
         if (entry && ns > 0)
             cost_take(p, entry, ns, timing->host_ns, timing->is_dry);
+        quick_forget(&p->quick, timing->key);
     }
 }
 
@@ -336,19 +337,23 @@ static void doubt(struct cost_set *set, int way)
     atomic_store_explicit(&entry->tries, 0, memory_order_relaxed);
 }
 
-void cost_doubt_all(struct costs *costs)
+void cost_doubt_all(struct process *p)
 {
+    struct costs *costs = &p->launch->costs;
     for (int i = 0; i < COST_SETS; i++) {
         for (int way = 0; way < COST_WAYS; way++)
             doubt(&costs->sets[i], way);
     }
     atomic_store(&costs->is_doubted, 1);
+    quick_forget_all(&p->quick);
 }
 
-void cost_forget_doubted(struct costs *costs)
+void cost_forget_doubted(struct process *p)
 {
-    if (atomic_load(&costs->is_doubted))
-        forget_all(costs);
+    if (!atomic_load(&p->launch->costs.is_doubted))
+        return;
+    forget_all(&p->launch->costs);
+    quick_forget_all(&p->quick);
 }
 
 void cost_forget(struct costs *costs, uint64_t key)

@@ -97,12 +97,12 @@ struct cost_launch {
 
 static inline uint64_t cost_key(const struct cost_launch *launch)
 {
-    const uint64_t a = UINT64_C(0x9e3779b97f4a7c15), b = UINT64_C(0xd6e8feb86659fd93);
+    const uint64_t a = UINT64_C(0x9e3779b97f4a7c15);
     uint64_t h = (uint64_t)(uintptr_t)launch->function * a;
-    h = (h ^ (h >> 32) ^ (launch->grid[0] | (uint64_t)launch->grid[1] << 32)) * b;
-    h = (h ^ (h >> 29) ^ (launch->grid[2] | (uint64_t)launch->block[0] << 32)) * a;
-    h = (h ^ (h >> 32) ^ (launch->block[1] | (uint64_t)launch->block[2] << 32)) * b;
-    h ^= h >> 31;
+    h = (h ^ (launch->grid[0] | (uint64_t)launch->grid[1] << 32)) * a;
+    h = (h ^ (launch->grid[2] | (uint64_t)launch->block[0] << 32)) * a;
+    h = (h ^ (launch->block[1] | (uint64_t)launch->block[2] << 32)) * a;
+    h ^= h >> 32; /* a factor carries upwards alone */
     return h | 1; /* never 0: a free place */
 }
 
@@ -158,9 +158,9 @@ void cost_end(struct process *p, const struct stream *stream, struct cost_timing
 void cost_take(struct process *p, struct cost_entry *entry, uint64_t ns, uint64_t host_ns,
                bool is_dry);
 /* Any handle may come to mean another kernel: each is measured once more, and passes for new until it was. */
-void cost_doubt_all(struct costs *costs);
+void cost_doubt_all(struct process *p);
 /* A handle has come to mean a collective. If there was doubt, all is forgotten: it may have been known as another kernel. */
-void cost_forget_doubted(struct costs *costs);
+void cost_forget_doubted(struct process *p);
 /* A handle comes to mean another graph. */
 void cost_forget(struct costs *costs, uint64_t key);
 /* Before the driver may end the context: nothing is measured in it until cost_finish_end(). NULL: nothing was. */

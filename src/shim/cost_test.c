@@ -133,11 +133,10 @@ static struct cost_entry *find(struct bench *b, const struct cost_launch *launch
     return cost_find(b->p, &b->p->launch->costs, cost_key(launch), launch);
 }
 
-/* Zeroed, at a line of the cache. */
+/* Zeroed, at a page. */
 static void *make(size_t bytes)
 {
-    enum { LINE_BYTES = 64 };
-    void *made = aligned_alloc(LINE_BYTES, bytes);
+    void *made = aligned_alloc(QUICK_PAGE_BYTES, (bytes | (QUICK_PAGE_BYTES - 1)) + 1);
     assert_non_null(made);
     return memset(made, 0, bytes);
 }
@@ -310,13 +309,12 @@ static void test_a_forgotten_kernel_is_measured_anew(void **state)
 static void test_what_is_doubted_is_measured_once_more(void **state)
 {
     struct bench *b = *state;
-    struct costs *costs = &b->p->launch->costs;
     struct cost_launch unseen = kernel;
     unseen.grid[0] = 9;
     struct cost_entry *entry = find(b, &unseen);
     for (int i = 0; i < 2 * COST_SAMPLES_SETTLED; i++)
         take(b, 1000);
-    cost_doubt_all(costs);
+    cost_doubt_all(b->p);
     assert_ptr_equal(find(b, &kernel), b->entry);
     assert_int_equal(cost(b), 1000);
     assert_true(cost_is_new(b->entry));
@@ -329,7 +327,7 @@ static void test_what_is_doubted_is_measured_once_more(void **state)
     for (int i = 0; i < COST_TRIES; i++)
         (void)cost_is_due(&b->p->launch->pace, entry, true);
     assert_true(cost_is_known(entry));
-    cost_doubt_all(costs);
+    cost_doubt_all(b->p);
     assert_false(cost_is_known(entry));
 }
 
@@ -337,24 +335,23 @@ static void test_what_is_doubted_is_measured_once_more(void **state)
 static void test_doubt_and_collectives(void **state)
 {
     struct bench *b = *state;
-    struct costs *costs = &b->p->launch->costs;
     struct collectives *collectives = &b->p->launch->collectives;
     const struct cost_launch other = {.function = "other", .grid = {1, 1, 1}};
     const struct cost_launch third = {.function = "third", .grid = {1, 1, 1}};
     take(b, 1000);
     /* Nothing was unloaded: what is known holds. */
     assert_true(collective_note(collectives, other.function, "ncclA"));
-    cost_forget_doubted(costs);
+    cost_forget_doubted(b->p);
     assert_true(atomic_load(&find(b, &other)->is_collective));
     assert_int_equal(cost(b), 1000);
     assert_int_equal(atomic_load(&b->entry->samples), 1);
     assert_ptr_equal(find(b, &kernel), b->entry);
     (void)find(b, &third);
-    cost_doubt_all(costs);
+    cost_doubt_all(b->p);
     assert_false(collective_note(collectives, other.function, "gemm"));
     assert_false(atomic_load(&find(b, &other)->is_collective));
     assert_true(collective_note(collectives, third.function, "ncclA"));
-    cost_forget_doubted(costs);
+    cost_forget_doubted(b->p);
     assert_true(atomic_load(&find(b, &third)->is_collective));
 }
 

@@ -38,17 +38,6 @@ static bool read_device(struct launch_device *device, const struct limits_device
     return window_us > 0 || gate_us > 0 || has_rate;
 }
 
-/* What was paid in advance could pass where nothing may now. */
-static void void_prepaid(struct process *p)
-{
-    for (int i = 0; i < STREAMS_MAX; i++) {
-        struct stream *stream = &p->launch->streams.slots[i];
-        process_count(p, STATUS_gpu_time_kernel_ns, streams_take_spent(stream));
-        atomic_store(&stream->prepaid_ns, 0);
-        atomic_store(&stream->uncounted_ns, 0);
-    }
-}
-
 /* One thread at a time: what one read before it was interrupted is not put over what another has read since. */
 static void read_limits(struct process *p)
 {
@@ -63,14 +52,8 @@ static void read_limits(struct process *p)
     }
     bool is_service = atomic_load_explicit(&limits->kind, RELAXED) == LIMITS_SERVICE;
     bool is_armed = is_service || atomic_load_explicit(&limits->lease_deadline_ms, RELAXED) != 0;
-    uint32_t is_prepaid = 0;
-    for (uint32_t i = 0; i < PAGE_DEVICES_MAX; i++) {
+    for (uint32_t i = 0; i < PAGE_DEVICES_MAX; i++)
         is_armed |= read_device(&launch->devices[i], &limits->devices[i], is_service);
-        if (limits->device_count == 0 || i < limits->device_count)
-            is_prepaid |= atomic_load_explicit(&launch->devices[i].is_prepaid, RELAXED);
-    }
-    atomic_store_explicit(&launch->is_prepaid, is_prepaid, RELAXED);
-    void_prepaid(p);
     atomic_store_explicit(&launch->is_service, is_service, RELAXED);
     atomic_store_explicit(&launch->tick_ns, 0, RELAXED);
     atomic_store_explicit(&launch->looked_ticks, 0, RELAXED);
@@ -122,7 +105,8 @@ static void hold_for_lease(struct process *p, uint64_t deadline_ms)
 static void tick(struct process *p, uint64_t now_ns)
 {
     (void)client_check(&p->client);
-    atomic_store_explicit(&p->launch->sole, 0, RELAXED);
+    atomic_store(&p->launch->sole, 0);
+    quick_close(&p->quick);
     uint64_t deadline_ms = atomic_load(&p->client.limits->lease_deadline_ms);
     uint64_t next_ns = LAUNCH_TICK_NS;
     if (deadline_ms != 0 && !atomic_load_explicit(&p->launch->is_service, RELAXED)) {
@@ -512,43 +496,32 @@ RARELY static bool look_and_take(struct process *p, struct launch_device *device
            window_take_seen(&device->window, view, cost_ns);
 }
 
-/* A stream's part of what is paid in advance on its device. */
-static uint32_t prepaid_most_ns(const struct launch_device *device)
-{
-    uint32_t streams = 0;
-    for (uint64_t slots = atomic_load_explicit(&device->slots, RELAXED); slots; slots &= slots - 1)
-        streams++;
-    return LAUNCH_PREPAID_NS / (streams > 0 ? streams : 1);
-}
-
 /* With this launch the stream pays for some to come, if there is room for them. */
 RARELY static void prepay(struct process *p, struct stream *stream, struct launch_ticket *ticket)
 {
     struct launch_device *device = &p->launch->devices[stream->device];
-    uint32_t left_ns = (uint32_t)atomic_load_explicit(&stream->prepaid_ns, RELAXED);
-    uint32_t most_ns = prepaid_most_ns(device);
-    if (left_ns > most_ns / 2)
+    uint32_t left_ns = quick_left_ns(&p->quick, stream);
+    if (left_ns > QUICK_PAID_NS / 2)
         return;
-    uint32_t more_ns = most_ns - left_ns;
+    uint32_t more_ns = QUICK_PAID_NS - left_ns;
     if (ticket->window_ns == 0)
         window_charge(&device->window, more_ns);
     else if (!window_take(&device->window, ticket->window_ns, more_ns) &&
              !look_and_take(p, device, ticket->window_ns, more_ns))
         return;
     ticket->prepaid_ns = more_ns;
-    ticket->cost_ns += streams_take_spent(stream);
     ticket->charge_ns += more_ns;
 }
 
-/* The limits may have come to forbid it meanwhile. */
-RARELY static void add_prepaid(struct process *p, struct stream *stream, uint32_t ns)
+/* Whether launches like it can be quick ones, whose stream nothing is asked for then. */
+RARELY static bool may_prepay(struct process *p, const struct stream *stream, CUstream handle,
+                              const struct cost_entry *entry, uint64_t key)
 {
-    atomic_fetch_add(&stream->uncounted_ns, (int32_t)ns);
-    atomic_fetch_add(&stream->prepaid_ns, (int32_t)ns);
-    if (atomic_load(&p->launch->devices[stream->device].is_prepaid))
-        return;
-    atomic_store(&stream->prepaid_ns, 0);
-    atomic_store(&stream->uncounted_ns, 0);
+    if (launch_known_stream(p->launch, handle) != stream || !quick_is_for(&p->quick, stream))
+        return false;
+    if (!cost_is_new(entry))
+        quick_learn(&p->quick, key, atomic_load_explicit(&entry->cost_ns, RELAXED));
+    return true;
 }
 
 /* Holds, charges and measures it. */
@@ -605,10 +578,11 @@ void launch_begin(struct process *p, const struct cost_launch *launch, CUstream 
         return;
     }
     look_at_clock(p);
+    ret_ticket->handle = handle;
     ret_ticket->may_prepay =
         !is_per_thread &&
         atomic_load_explicit(&p->launch->devices[stream->device].is_prepaid, RELAXED) &&
-        launch_known_stream(p->launch, handle) == stream;
+        may_prepay(p, stream, handle, entry, key);
     begin(p, stream, entry, key, true, ret_ticket);
 }
 
@@ -646,8 +620,8 @@ void launch_end(struct process *p, struct launch_ticket *ticket)
     }
     process_count(p, ticket->is_graph ? STATUS_gpu_time_graph_ns : STATUS_gpu_time_kernel_ns,
                   ticket->cost_ns);
-    if (ticket->prepaid_ns > 0)
-        add_prepaid(p, stream, ticket->prepaid_ns);
+    if (ticket->may_prepay)
+        quick_open(p, stream, ticket->handle, ticket->prepaid_ns);
     if (__builtin_expect(is_mark_due(p, stream, ticket, launched), 0))
         (void)marks_write(p, stream);
 }
@@ -687,6 +661,7 @@ void launch_wait(struct process *p)
 {
     if (__builtin_expect(atomic_load_explicit(&p->launch->marks.due, RELAXED), 0))
         marks_flush(p);
+    quick_count(p, &p->quick);
 }
 
 /* ---- all of it ---- */

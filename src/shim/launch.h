@@ -36,7 +36,6 @@ enum {
     LAUNCH_COLLECTIVE_HOLD_NS = 2000000,    /* the longest hold while a collective is outstanding */
     LAUNCH_LEASE_GRACE_MS = 30000,          /* from a lease's end to SIGTERM */
     LAUNCH_TICK_NS = 100000000,
-    LAUNCH_PREPAID_NS = 2000000,     /* for quick launches (quick.h), by all streams of a device */
     LAUNCH_CLOCK_TICKS = 1 << 22,    /* between two looks at the clock: 1 to 4 ms */
     LAUNCH_COPY_BYTES_MIN = 1 << 20, /* a copy of so much is held at the gate */
 };
@@ -63,10 +62,9 @@ struct launch {
     _Atomic uint32_t is_service;
     _Atomic uint64_t looked_ticks; /* when the clock was read last */
     struct cost_pace pace;
-    _Atomic uint32_t is_prepaid; /* on some device (quick.h) */
-    _Atomic uint32_t captures;   /* open in this process */
-    _Atomic uint32_t sole;    /* slot of the only context's default stream, and 1; 0: not known */
-    _Atomic uint64_t tick_ns; /* when to look at slow things again */
+    _Atomic uint32_t captures; /* open in this process */
+    _Atomic uint32_t sole;     /* slot of the only context's default stream, and 1; 0: not known */
+    _Atomic uint64_t tick_ns;  /* when to look at slow things again */
     _Atomic uint32_t has_raised; /* SIGTERM, after the lease's end */
     struct lock reading;         /* of the limits */
     struct launch_device devices[PAGE_DEVICES_MAX];
@@ -104,12 +102,13 @@ static inline struct stream *launch_known_stream(struct launch *launch, CUstream
 struct launch_ticket {
     struct stream *stream; /* NULL: nothing is to be done at its end */
     struct cost_timing *timing;
-    uint64_t cost_ns;    /* as far as it is known */
-    uint64_t charge_ns;  /* to the window: at least all of it while the cost is not known */
-    uint32_t prepaid_ns; /* in charge_ns, for launches to come */
-    uint64_t window_ns;  /* that holds threads; 0: none */
+    uint64_t cost_ns;   /* as far as it is known */
+    uint64_t charge_ns; /* to the window: at least all of it while the cost is not known */
+    uint64_t window_ns; /* that holds threads; 0: none */
     bool is_graph, is_collective;
-    bool may_prepay; /* launches like it can be quick ones */
+    bool may_prepay;     /* launches like it can be quick ones (quick.h) */
+    uint32_t prepaid_ns; /* in charge_ns, for these */
+    CUstream handle;     /* theirs, too */
 };
 
 /* Reads the limits if they have changed; whether launches need more than counting. */

@@ -3,7 +3,6 @@
  * it costs by and its stream; the variants for per-thread default streams do the same with their function.
  */
 #include "shim/process.h"
-#include "shim/quick.h"
 #include "shim/ticks.h"
 
 #define KERNEL_PARAMETERS                                                                          \
@@ -24,6 +23,19 @@
         .function = graph, .is_graph = true,                                                       \
     }
 
+/* Returns the result of `call`, a call of the driver's, if what it launches is a quick launch. */
+#define LAUNCH_IF_QUICK(what, into, call)                                                          \
+    do {                                                                                           \
+        TICKS_BEGIN();                                                                             \
+        if (__builtin_expect(!quick_pay(&the_process.quick, &what, into), 0))                      \
+            break;                                                                                 \
+        TICKS_END(TICKS_QUICK, 1);                                                                 \
+        return the_process.quick.call;                                                             \
+    } while (0)
+/* The way of all others has functions of its own, which the compiler can go to and come back from as from the driver's: with
+ * nothing of the caller's to be kept or passed on. */
+#define LONG_WAY __attribute__((noinline, cold)) static
+
 /* Returns the result of `call`, a call of the driver's that launches `what` `into` a stream. */
 #define LAUNCH(counter, what, into, is_per_thread, call)                                           \
     TICKS_BEGIN();                                                                                 \
@@ -36,11 +48,7 @@
         busy_note(p);                                                                              \
         return p->calls.real.call;                                                                 \
     }                                                                                              \
-    if (!(is_per_thread) && !(what).is_graph && __builtin_expect(quick_pay(p, &what, into), 1)) {  \
-        exit_check(p, &p->exit);                                                                   \
-        TICKS_END(TICKS_QUICK, 1);                                                                 \
-        return p->calls.real.call;                                                                 \
-    }                                                                                              \
+    quick_count(p, &p->quick);                                                                     \
     struct launch_ticket ticket;                                                                   \
     launch_begin(p, &what, into, is_per_thread, &ticket);                                          \
     exit_check(p, &p->exit);                                                                       \
@@ -51,10 +59,16 @@
     TICKS_END(TICKS_OTHER, 0);                                                                     \
     return r
 
-CUresult hook_cuLaunchKernel(KERNEL_PARAMETERS, void **extra)
+LONG_WAY CUresult launch_kernel(KERNEL_PARAMETERS, void **extra)
 {
     LAUNCH(STATUS_launches_kernel, KERNEL_LAUNCH, stream, false,
            cuLaunchKernel(KERNEL_ARGUMENTS, extra));
+}
+
+CUresult hook_cuLaunchKernel(KERNEL_PARAMETERS, void **extra)
+{
+    LAUNCH_IF_QUICK(KERNEL_LAUNCH, stream, cuLaunchKernel(KERNEL_ARGUMENTS, extra));
+    return launch_kernel(KERNEL_ARGUMENTS, extra);
 }
 
 CUresult hook_cuLaunchKernel_ptsz(KERNEL_PARAMETERS, void **extra)
@@ -92,12 +106,21 @@ static CUstream stream_of(const CUlaunchConfig *config)
     return config ? config->hStream : NULL;
 }
 
-CUresult hook_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters,
-                               void **extra)
+LONG_WAY CUresult launch_kernel_ex(const CUlaunchConfig *config, CUfunction function,
+                                   void **parameters, void **extra)
 {
     const struct cost_launch launch = launch_of(config, function);
     LAUNCH(STATUS_launches_kernel, launch, stream_of(config), false,
            cuLaunchKernelEx(config, function, parameters, extra));
+}
+
+CUresult hook_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **parameters,
+                               void **extra)
+{
+    const struct cost_launch launch = launch_of(config, function);
+    LAUNCH_IF_QUICK(launch, stream_of(config),
+                    cuLaunchKernelEx(config, function, parameters, extra));
+    return launch_kernel_ex(config, function, parameters, extra);
 }
 
 CUresult hook_cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function,

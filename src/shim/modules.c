@@ -7,7 +7,7 @@ CUresult hook_cuModuleGetFunction(CUfunction *ret_function, CUmodule module, con
     CUresult r = p->calls.real.cuModuleGetFunction(ret_function, module, name);
     if (r == CUDA_SUCCESS && process_is_ready(p) &&
         collective_note(&p->launch->collectives, *ret_function, name))
-        cost_forget_doubted(&p->launch->costs);
+        cost_forget_doubted(p);
     return r;
 }
 
@@ -17,7 +17,7 @@ CUresult hook_cuLibraryGetKernel(CUkernel *ret_kernel, CUlibrary library, const 
     CUresult r = p->calls.real.cuLibraryGetKernel(ret_kernel, library, name);
     if (r == CUDA_SUCCESS && process_is_ready(p) &&
         collective_note(&p->launch->collectives, *ret_kernel, name))
-        cost_forget_doubted(&p->launch->costs);
+        cost_forget_doubted(p);
     return r;
 }
 
@@ -27,7 +27,7 @@ CUresult hook_cuKernelGetFunction(CUfunction *ret_function, CUkernel kernel)
     CUresult r = p->calls.real.cuKernelGetFunction(ret_function, kernel);
     if (r == CUDA_SUCCESS && process_is_ready(p) &&
         collective_note_same(&p->launch->collectives, *ret_function, kernel))
-        cost_forget_doubted(&p->launch->costs);
+        cost_forget_doubted(p);
     return r;
 }
 
@@ -36,7 +36,7 @@ CUresult hook_cuModuleUnload(CUmodule module)
 {
     struct process *p = process_enter();
     if (process_is_ready(p))
-        cost_doubt_all(&p->launch->costs);
+        cost_doubt_all(p);
     return p->calls.real.cuModuleUnload(module);
 }
 
@@ -44,6 +44,6 @@ CUresult hook_cuLibraryUnload(CUlibrary library)
 {
     struct process *p = process_enter();
     if (process_is_ready(p))
-        cost_doubt_all(&p->launch->costs);
+        cost_doubt_all(p);
     return p->calls.real.cuLibraryUnload(library);
 }

@@ -33,6 +33,7 @@
 #include "shim/mappings.h"
 #include "shim/nvml.h"
 #include "shim/pools.h"
+#include "shim/quick.h"
 #include "shim/signals.h"
 
 enum process_state {
@@ -46,7 +47,8 @@ enum process_state {
 enum { PROCESS_ENTRIES = 2 }; /* dlsym, dlvsym */
 
 struct process {
-    /* What every launch reads comes first, and within a line of the cache. */
+    struct quick quick;
+    /* What every other launch reads, within a line of the cache. */
     _Alignas(64) _Atomic uint64_t
         state;             /* enum process_state; while it starts, also who does so (process.c) */
     struct launch *launch; /* READY: it is there; a mapping of its own, kept for good */
@@ -67,7 +69,7 @@ struct process {
     struct signals signals;
     struct exit exit;
 };
-_Static_assert(offsetof(struct process, client.neighbours.pages) <= 64,
+_Static_assert(offsetof(struct process, client.neighbours.pages) <= QUICK_PAGE_BYTES + 64,
                "a launch reads no more of the client");
 
 extern struct process the_process __attribute__((visibility("hidden")));

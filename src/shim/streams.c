@@ -77,8 +77,6 @@ static void fill(struct process *p, struct stream *stream, CUstream handle)
     atomic_store(&stream->unguarded_ns, 0);
     atomic_store(&stream->unmarked, 0);
     atomic_store(&stream->is_capturing, 0);
-    atomic_store(&stream->prepaid_ns, 0);
-    atomic_store(&stream->uncounted_ns, 0);
     atomic_fetch_or(&status->open_streams, UINT64_C(1) << slot);
     for (int i = 0; i < PAGE_DEVICES_MAX; i++) {
         if (i == stream->device)
@@ -138,11 +136,12 @@ void streams_forget(struct process *p, CUstream handle)
         return;
     streams_end_capture(p, stream);
     (void)marks_write(p, stream);
-    process_count(p, STATUS_gpu_time_kernel_ns, streams_take_spent(stream));
     if (!lock_enter(&streams->lock))
         return; /* the handle may come again, as the same stream */
-    atomic_store_explicit(&stream->key, 0, memory_order_release);
+    atomic_store(&stream->key, 0);
     lock_release(&streams->lock);
+    quick_close(&p->quick);
+    quick_count(p, &p->quick);
 }
 
 /* With its lock, so that no mark is on its way to the driver afterwards. In a handler that interrupted one it is; that
@@ -151,7 +150,7 @@ static void begin_end(struct stream *stream)
 {
     bool is_locked = lock_enter(&stream->lock);
     stream->ending_key = load(&stream->key);
-    atomic_store_explicit(&stream->key, STREAMS_ENDING, memory_order_release);
+    atomic_store(&stream->key, STREAMS_ENDING);
     if (is_locked)
         lock_release(&stream->lock);
 }
@@ -172,6 +171,8 @@ void streams_begin_end(struct process *p, CUcontext context)
             begin_end(stream);
     }
     lock_release(&streams->lock);
+    quick_close(&p->quick);
+    quick_count(p, &p->quick);
 }
 
 /* Under the lock: no device writes there any more, also not for streams that were destroyed before. */
@@ -179,7 +180,6 @@ static void settle(struct process *p, struct stream *stream)
 {
     struct status_page *status = p->client.status;
     streams_end_capture(p, stream);
-    process_count(p, STATUS_gpu_time_kernel_ns, streams_take_spent(stream));
     stream->context = NULL;
     atomic_store(&status->completed[stream->slot], load(&status->started[stream->slot]));
     atomic_store_explicit(&stream->key, 0, memory_order_release);
@@ -216,6 +216,7 @@ bool streams_begin_capture(struct process *p, struct stream *stream)
     if (atomic_exchange(&stream->is_capturing, 1))
         return false;
     atomic_fetch_add(&p->launch->captures, 1);
+    quick_close(&p->quick);
     return true;
 }
 
@@ -231,8 +232,6 @@ void streams_reset(struct streams *streams)
     atomic_store(&streams->sole_key, 0);
     for (uint32_t i = 0; i < STREAMS_MAX; i++) {
         atomic_store(&streams->slots[i].key, 0);
-        atomic_store(&streams->slots[i].prepaid_ns, 0);
-        atomic_store(&streams->slots[i].uncounted_ns, 0);
         lock_init(&streams->slots[i].lock);
     }
 }

@@ -37,14 +37,12 @@ struct stream {
     _Atomic uint32_t is_capturing; /* begun on this stream, and not ended */
     CUstream handle;               /* as the driver's calls without a variant take it */
     struct lock lock;              /* marks go to the driver in order */
-    _Atomic int32_t prepaid_ns;    /* for launches to come (quick.h); never negative */
 
     _Alignas(64) CUcontext context; /* NULL: not known */
     uint64_t ending_key;            /* the key that it had before, and may get back */
     _Atomic uint64_t collective;    /* `launched` with the last collective in it; 0: never one */
     _Atomic uint64_t given_up;      /* counts as completed: waited for, or for too long */
     _Atomic uint64_t given_up_at;   /* while `completed` is still this, what it was then */
-    _Atomic int32_t uncounted_ns;   /* prepaid, spent or not, that is not in the GPU time */
 };
 _Static_assert(offsetof(struct stream, context) == 64, "what is before it is a line of the cache");
 
@@ -81,14 +79,6 @@ static inline uint64_t streams_done(const struct stream *stream, uint64_t comple
     uint64_t given_up = atomic_load_explicit(&stream->given_up, memory_order_relaxed);
     uint64_t given_up_at = atomic_load_explicit(&stream->given_up_at, memory_order_relaxed);
     return given_up > completed && given_up_at == completed ? given_up : completed;
-}
-
-/* What of the prepaid was spent and is not in the GPU time: it is now. */
-static inline uint64_t streams_take_spent(struct stream *stream)
-{
-    int32_t left_ns = atomic_load_explicit(&stream->prepaid_ns, memory_order_relaxed);
-    int32_t spent_ns = atomic_exchange(&stream->uncounted_ns, left_ns) - left_ns;
-    return spent_ns > 0 ? (uint64_t)spent_ns : 0;
 }
 
 /* Whether the driver may be given its handle. */
