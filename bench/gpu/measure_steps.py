@@ -21,8 +21,6 @@ VARIANTS = ("native", "gpumux", "armed")
 ARMED_EVERY = 8  # rounds
 LIMIT = 1.01
 ALIKE = {"PYTHONHASHSEED": "0"}  # of the environment
-TICKS = lab.TREE / "build/release/lib/libgpumux-cuda-ticks.so"  # carried along with the bundle
-INSIDE_STEPS = 100
 
 
 def command_of(model, batch):
@@ -71,35 +69,6 @@ def measure_round(talkers, model, steps, variants, ratios, host_ratios):
     return answers
 
 
-def held_ms(agent):
-    """For which launches waited until the device had done enough of those before."""
-    return sum(process["held_window_ns"] for process in agent.counters() if not process["ended"]) / 1e6
-
-
-def measure_inside(part, agent):
-    """What the shim takes of a step, by its own account: it does not depend on what the host is worth."""
-    if lab.EMULATED or not TICKS.exists():
-        part.untested("the shim's own time in a step", f"there is no {TICKS.name}")
-        return
-    for model, (batch, _, _) in MODELS.items():
-        environment = agent.variables("task") | ALIKE | {"LD_PRELOAD": str(TICKS)}
-        talker = lab.Talker(command_of(model, batch), lab.plain_environment(**environment), lab.WORK / f"{model}-inside.log")
-        talker.read(120)
-        before = json.loads(talker.ask(f"steps {SETTLE_STEPS}", 60))["ticks"]
-        held_before_ms = held_ms(agent)
-        answer = json.loads(talker.ask(f"steps {INSIDE_STEPS}", 60))
-        waited_ms = held_ms(agent) - held_before_ms
-        spent = {key: answer["ticks"][key] - before[key] for key in before}
-        tick_ns = spent["now_s"] * 1e9 / spent["now_ticks"]
-        own_ms = ((spent["quick_ticks"] + spent["other_ticks"]) * tick_ns / 1e6 - waited_ms) / (INSIDE_STEPS + 1)
-        part.point(model=model, inside=spent, step_ms=round(answer["ms"], 3), waited_ms=round(waited_ms, 3),
-                   quick_ns=round(spent["quick_ticks"] * tick_ns / max(1, spent["quick"])),
-                   other_ns=round((spent["other_ticks"] * tick_ns - waited_ms * 1e6) / max(1, spent["other"])))
-        part.bar(f"{model} training step, alone, the shim's own part by its account", "for information",
-                 f"{own_ms:.3f} ms of {answer['ms']:.2f} ms, {own_ms / answer['ms']:.2%}", None)
-        talker.close()
-
-
 def measure_model(part, talkers, model, generation, ratios, host_ratios):
     _, rounds, steps = MODELS[model]
     taken = {variant: [] for variant in VARIANTS}
@@ -143,9 +112,6 @@ def main():
     agent = lab.Agent("a", quota_bytes=64 * lab.GIB, window_us=250, gate_us=20000)
     service = lab.start([lab.BURN, "--service", "--rate", "0.01", "--kernel-ms", "0.01"],
                         env=lab.plain_environment(**agent.variables("service")), stdout=subprocess.DEVNULL)
-    alone = lab.Agent("o", quota_bytes=64 * lab.GIB, window_us=20000)
-    measure_inside(part, alone)
-    alone.close()
     ratios, host_ratios = {}, {}
     for generation in range(GENERATIONS):
         if generation > 0 and lab.left_s() < 90:

@@ -7,7 +7,7 @@
 # bar was missed. --run 2 and 3 write protection-PART-2.json and so on; --merge makes one file of the parts' files, and
 # of several runs of a frontier it takes the median of each point.
 #
-# Needs python3 (3.9) and cc; nvcc for `calls` and `fault`; PyTorch for `steps`, `step-parts`, `endings-torch`, `rate` and the
+# Needs python3 (3.9) and cc; nvcc for `calls` and `fault`; PyTorch for `steps`, `step-inside`, `step-parts`, `endings-torch`, `rate` and the
 # frontier; nothing is downloaded or installed. The bundle defaults to the newest in dist/. Changes no setting of
 # the card, and leaves nothing behind: MPS daemons, tasks and folders end with it.
 # GPUMUX_EMULATE=1 rehearses a part on an emulated device; its numbers mean nothing.
@@ -18,8 +18,9 @@ here=$(cd "$(dirname "$0")/../.." && pwd)
 parts() {
     cat <<'LIST'
 calls|40|300|price of single calls, native and shimmed alternating, without and with MPS|measure_calls.py
-steps|210|420|ResNet-50 and BERT training step alone, native and under gpumux alternating|measure_steps.py
-step-parts|100|300|the same with less and less of what gpumux gives a task, down to MPS alone|measure_step_parts.py
+steps|230|420|ResNet-50 and BERT training step alone, native and under gpumux alternating|measure_steps.py
+step-inside|40|180|the shim's own part of such a step, by its own account|measure_step_inside.py
+step-parts|100|300|the step with less and less of what gpumux gives a task, down to MPS alone|measure_step_parts.py
 endings-signals|200|460|gpumux-burn ended 200 times each by SIGTERM, SIGINT, SIGHUP, deep queue, neighbours under MPS|measure_endings.py burn SIGTERM SIGINT SIGHUP --name endings-signals
 endings-kills|230|460|the same by SIGKILL, cancel, the out-of-memory killer, its own exit|measure_endings.py burn SIGKILL cancel oom exit --name endings-kills
 endings-torch|150|460|PyTorch ended 5 times each in all seven ways|measure_endings.py torch SIGTERM SIGINT SIGHUP SIGKILL cancel oom exit --name endings-torch

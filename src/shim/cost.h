@@ -33,7 +33,7 @@ enum {
     COST_SETS = 2048,     /* a power of two */
     COST_PERIOD = 64,     /* launches between two measurements, about */
     COST_PERIOD_MIN = 32, /* where little depends on it */
-    COST_PERIOD_MAX = 512,
+    COST_PERIOD_MAX = 2048,
     COST_SAMPLES_NEW = 4,
     COST_SAMPLES_SETTLED = 32,
     COST_SETTLED_TURNS = 4,     /* of a settled kernel's turns to be measured one is taken, about */

@@ -20,8 +20,9 @@ uint64_t gpumux_ticks_now(void);
 #define TICKS_BEGIN()       uint64_t ticks_begun = clock_ticks()
 #define TICKS_BEGIN_AGAIN() ticks_begun = clock_ticks()
 #define TICKS_END(kind, n)                                                                         \
-    ((void)atomic_fetch_add(&gpumux_ticks.launches[kind], n),                                      \
-     (void)atomic_fetch_add(&gpumux_ticks.ticks[kind], clock_ticks() - ticks_begun))
+    ((void)(ticks_begun = clock_ticks() - ticks_begun),                                            \
+     (void)atomic_fetch_add(&gpumux_ticks.launches[kind], n),                                      \
+     (void)atomic_fetch_add(&gpumux_ticks.ticks[kind], ticks_begun))
 #else
 #define TICKS_BEGIN()       ((void)0)
 #define TICKS_BEGIN_AGAIN() ((void)0)
