@@ -264,9 +264,9 @@ int sqlite_commit(struct error *e, struct store *base, const struct store_batch 
         r = write_op(e, s, op, &revision);
     r = finish(e, s, r);
     if (r == 0) {
-        atomic_store(&s->revision, revision);
         atomic_fetch_add(&s->commits, 1);
         atomic_fetch_add(&s->operations, b->count);
+        atomic_store(&s->revision, revision); /* last: it announces the others */
     }
     return r;
 }

@@ -472,24 +472,51 @@ static void a_full_disk_fails_the_commit_and_no_more(void **state)
 
 /* ---- two threads ---- */
 
+enum { BATCHES = 300 };
+
 struct writer {
     struct store *s;
-    uint64_t batches;
+    int r;
+    _Atomic bool has_ended;
 };
 
 static void *write_batches(void *arg)
 {
     struct writer *w = arg;
-    for (uint64_t i = 0; i < w->batches; i++) {
+    for (uint64_t i = 0; i < BATCHES && w->r == 0; i++) {
         struct store_batch *b = store_batch_new();
         fixture_submit(b, 2 * i + 1, 2, 10, "pair");
         fixture_event(b, 2 * i + 1, "submitted");
         struct error e = {0};
-        if (store_commit(&e, w->s, b) < 0)
-            w->batches = 0;
+        w->r = store_commit(&e, w->s, b);
         store_batch_free(b);
     }
+    w->has_ended = true;
     return NULL;
+}
+
+struct sight {
+    int r;
+    uint64_t revision, rows, commits;
+};
+
+static struct sight look(struct store *s)
+{
+    struct sight seen = {.revision = store_revision(s)};
+    struct error e = {0};
+    struct store_filter all = {.kind = -1, .limit = STORE_PAGE_MAX};
+    seen.r = store_list(&e, s, &all, count_row, &seen.rows);
+    struct store_counters counters;
+    store_count(s, &counters);
+    seen.commits = counters.commits;
+    return seen;
+}
+
+/* What is announced is there, as whole batches, and counted. */
+static bool is_right(const struct sight *seen)
+{
+    return seen->r == 0 && seen->rows % 2 == 0 && seen->rows >= 2 * seen->revision &&
+           seen->commits >= seen->revision;
 }
 
 static void a_reader_sees_whole_batches_while_another_thread_writes(void **state)
@@ -497,24 +524,21 @@ static void a_reader_sees_whole_batches_while_another_thread_writes(void **state
     (void)state;
     char *directory = fixture_directory();
     struct store *s = open_or_fail(directory);
-    struct writer w = {.s = s, .batches = 300};
+    struct writer w = {.s = s};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, write_batches, &w), 0);
-    uint64_t revision;
+    struct sight seen;
+    bool has_ended;
     do {
-        struct error e = {0};
-        revision = store_revision(s);
-        struct store_filter all = {.kind = -1, .limit = STORE_PAGE_MAX};
-        uint64_t rows = 0;
-        assert_int_equal(store_list(&e, s, &all, count_row, &rows), 0);
-        assert_int_equal(rows % 2, 0);
-        assert_true(rows >= 2 * revision); /* what is announced is there */
-        struct store_counters counters;
-        store_count(s, &counters);
-        assert_true(counters.commits >= revision);
-    } while (revision < 300);
-    pthread_join(thread, NULL);
-    assert_int_equal(w.batches, 300);
+        has_ended = w.has_ended;
+        seen = look(s);
+    } while (!has_ended && is_right(&seen));
+    pthread_join(thread, NULL); /* before any assertion: a failed one leaves what it writes to */
+    if (!is_right(&seen))
+        fail_msg("revision %" PRIu64 ": %d, %" PRIu64 " rows, %" PRIu64 " commits", seen.revision,
+                 seen.r, seen.rows, seen.commits);
+    assert_int_equal(w.r, 0);
+    assert_int_equal(seen.revision, BATCHES);
     store_close(s);
     fixture_remove(directory);
 }

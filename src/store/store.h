@@ -156,6 +156,7 @@ struct store_counters {
     uint64_t operations;
     uint64_t bytes; /* size of the database */
 };
+/* Counts at least what store_revision() has announced. */
 void store_count(struct store *s, struct store_counters *ret);
 /* Integrity check of everything; -ERR_CORRUPT says what. */
 int store_check(struct error *e, struct store *s);
