@@ -232,6 +232,29 @@ int conformance_burn(struct conformance *t, void *stream, uint64_t duration_ns)
     return t->cuLaunchKernel(t->function, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL);
 }
 
+_Atomic uint32_t *conformance_hold(struct conformance *t, void *stream)
+{
+    enum { BYTES = 4096, MAPPED = 2, UNTIL_AT_LEAST = 0 };
+    void *memory = NULL;
+    uint64_t at = 0;
+    /* A driver may load the kernel at its first launch, and wait for all streams with that. */
+    CHECK(t, cuLaunchKernel, conformance_burn(t, stream, 1) == CUDA_SUCCESS);
+    EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (stream));
+    if (!EXPECT(t, cuMemHostAlloc, CUDA_SUCCESS, (&memory, BYTES, MAPPED)) ||
+        !EXPECT(t, cuMemHostGetDevicePointer_v2, CUDA_SUCCESS, (&at, memory, 0)))
+        exit(1);
+    _Atomic uint32_t *hold = memory;
+    *hold = 0;
+    if (!EXPECT(t, cuStreamWaitValue32_v2, CUDA_SUCCESS, (stream, at, 1, UNTIL_AT_LEAST)))
+        exit(1);
+    return hold;
+}
+
+void conformance_let_go(_Atomic uint32_t *hold)
+{
+    *hold = 1;
+}
+
 bool conformance_becomes(_Atomic int *number, int value)
 {
     enum { LOOKS_MAX = 20000, LOOK_NS = 1000 * 1000 };

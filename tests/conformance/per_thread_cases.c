@@ -6,7 +6,7 @@
 #include "conformance.h"
 
 enum { NEW_CUDA = 13000, OLD_CUDA = 2000 };
-#define LONG_NS UINT64_C(300000000)
+#define KERNEL_NS UINT64_C(20000000)
 
 struct other_thread {
     struct conformance *t;
@@ -36,7 +36,9 @@ void case_per_thread_stream(struct conformance *t)
     void *context = NULL;
     conformance_open_device(t);
     EXPECT(t, cuStreamQuery, CUDA_SUCCESS, (CUDA_STREAM_PER_THREAD));
-    CHECK(t, cuLaunchKernel, conformance_burn(t, CUDA_STREAM_PER_THREAD, LONG_NS) == CUDA_SUCCESS);
+    _Atomic uint32_t *hold = conformance_hold(t, CUDA_STREAM_PER_THREAD);
+    CHECK(t, cuLaunchKernel,
+          conformance_burn(t, CUDA_STREAM_PER_THREAD, KERNEL_NS) == CUDA_SUCCESS);
     EXPECT(t, cuStreamQuery, CUDA_ERROR_NOT_READY, (CUDA_STREAM_PER_THREAD));
     if (pthread_create(&thread, NULL, look, &other) == 0)
         pthread_join(thread, NULL);
@@ -50,6 +52,7 @@ void case_per_thread_stream(struct conformance *t)
     /* The legacy stream waits for it as for any blocking one. */
     CHECK(t, cuLaunchKernel, conformance_burn(t, CUDA_STREAM_LEGACY, 1000) == CUDA_SUCCESS);
     EXPECT(t, cuStreamQuery, CUDA_ERROR_NOT_READY, (CUDA_STREAM_LEGACY));
+    conformance_let_go(hold);
     EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (CUDA_STREAM_LEGACY));
     EXPECT(t, cuStreamQuery, CUDA_SUCCESS, (CUDA_STREAM_PER_THREAD));
     EXPECT(t, cuStreamGetCtx, CUDA_SUCCESS, (CUDA_STREAM_PER_THREAD, &context));
