@@ -79,6 +79,8 @@ are_well
 stop
 
 echo "-- without a program that starts it: in turns, and it says so, also to who comes later"
+# its_node_says ID: and not control, which does not know what holds it until the node has measured it.
+its_node_says() { local text; text=$(field "$1" enforcement) && [[ $text != *"is said by its node once it runs" ]]; }
 in_turns() { [[ $(field "$1" enforcement) == *"share by the rate of its launches: time-sliced"* ]]; }
 # count_of TEXT: how many events say so by now; MPS may have been lost above.
 count_of() { told "$1" | wc -l || true; }
@@ -107,6 +109,7 @@ done
 echo "-- and the next agent knows; what one of them does to itself does not end the other"
 crash
 up --set mps_control=/bin/false
+wait_until "it speaks of it" its_node_says "$first"
 in_turns "$first" || fail "$(show "$first")"
 faults() { GPUMUX_EMU=$state/emu/devices "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$(device_of "$1")" illegal-address "$(its_burn "$1" | head -n 1)"; }
 wait_until "the first faults" faults "$first"
