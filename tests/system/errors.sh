@@ -32,14 +32,6 @@ burning() { for p in $(pgrep -f "^$burn.* $1\$"); do grep -qszxF "GPUMUX_EMU=$st
 signal() { local pids; pids=$(burning "$2"); [ -n "$pids" ] && kill "-$1" $pids; }
 is_client() { local pid; for pid in $(burning "$1"); do fault_free_client "$pid" && return; done; return 1; }
 fault_free_client() { control "get_client_list $(control get_server_list)" | grep -qx "$1"; }
-# freeze STEPS: stops it where it holds nothing of the emulated device: MPS would wait for that, and be taken for one that hangs.
-freeze() { wait_until "$1 stands still" is_frozen "$1"; }
-is_frozen() {
-    signal STOP "$1" || return 1
-    GPUMUX_EMU=$state/emu/devices timeout 0.5 "$emu/gpumux-emu-fault" 0 thermal 0 && return
-    signal CONT "$1"
-    return 1
-}
 # A process there that faults; fails until it has a context.
 hit() { fault 0 illegal-address "$(burning "$1" | head -n 1)"; }
 
@@ -80,7 +72,7 @@ row_silent() {
     service=$(submit "$(spec service 900001)")
     task=$(submit "$(spec task 900002 '{"grace": "500ms"}')")
     wait_until "both are clients of MPS" eval 'is_client 900001 && is_client 900002'
-    signal STOP 900002
+    freeze 0 burning 900002
     local starting begun_s
     starting=$(submit "{\"devices\": 1, \"quota\": \"1g\", \"command\": $(json_words "$in_steps" "$work/t/client")}")
     wait_until "a client has begun to join" test -e "$work/t/client.joined"
@@ -175,7 +167,7 @@ row_fault() {
     other=$(submit "$(spec task 900003 "$(stubborn 900003)")")
     wait_until "all are clients of MPS" eval 'is_client 900001 && is_client 900002 && is_client 900003'
     pipe 0 > "$work/pipe"
-    freeze 900003 # as long as it is there, so is the fault
+    freeze 0 burning 900003 # as long as it is there, so is the fault
     wait_until "it faults" hit 900002
     wait_until "why they leave is kept" eval 'test -s "$state/node/terms/$task.1.verdict" && test -s "$state/node/terms/$other.1.verdict"'
     crash
@@ -283,7 +275,7 @@ row_mps() {
     wait_until "it is a client" is_client 900001
     attempt=$(field "$service" attempt)
     crash
-    kill -STOP "$(burning 900001)" # it would end by itself, perhaps before anybody looks
+    freeze 0 burning 900001 # it would end by itself, perhaps before anybody looks
     kill -KILL "$(cat "$(ls -d "$state"/node/mps/*)/nvidia-cuda-mps-control.pid")"
     up
     wait_until "it is known" told "MPS was lost: it ended while nobody watched it"
@@ -385,7 +377,7 @@ END
         wait_until "it is well" device_is 0 state healthy
         task=$(submit "$(spec task 900002)")
         wait_until "it is a client of MPS" is_client 900002
-        signal STOP 900002 # so that MPS is in use until it is killed
+        freeze 0 burning 900002 # so that MPS is in use until it is killed
         daemon=$(daemon_of)
         touch "$work/t/no-mps"
         [ $first = mps ] || fault 0 xid 48
@@ -452,7 +444,7 @@ row_unseen() {
     echo "-- one of two, and MPS still knows: the other is there"
     service_and_task
     crash
-    signal STOP 900001
+    freeze 0 burning 900001
     GPUMUX_EMU=$state/emu/devices CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") "$emu/gpumux-emu-fault" 0 illegal-address "$(burning 900002 | head -n 1)"
     wait_until "the task has ended" test -e "$state/node/attempts/$task.1/exit.json"
     up --set fault_probation=1s

@@ -178,5 +178,18 @@ told() { api GET "/v1/events${2:+?workload=$2}" 'events[]' | grep -E -- "$1"; }
 # output ID: what it printed, each line with its time, stream and kind.
 output() { api GET "/v1/workloads/$1/logs"; }
 cancel() { api POST "/v1/workloads/$1/cancel" > /dev/null; }
+# freeze DEVICE COMMAND...: stops the processes that the command lists, where they hold nothing of that emulated device:
+# MPS would wait for it, and be taken for one that hangs.
+freeze() { wait_until "${*:2} stands still" is_frozen "$@"; }
+is_frozen() {
+    local pids
+    pids=$("${@:2}")
+    # shellcheck disable=SC2086
+    [ -n "$pids" ] && kill -STOP $pids || return 1
+    GPUMUX_EMU=$state/emu/devices timeout 0.5 "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$1" thermal 0 && return
+    # shellcheck disable=SC2086
+    kill -CONT $pids
+    return 1
+}
 # no_process TEXT: nobody has TEXT in its arguments. Write it so that the test itself has not.
 no_process() { ! pgrep -f -- "$1"; }

@@ -171,9 +171,9 @@ verdict=$state/node/terms/$id.1.verdict
 works_ended() { cat "$state"/node/mps/*/control.log | grep -c "Cmd:terminate_client" || true; }
 ended_before=$(works_ended)
 work_is_ended() { [ "$(works_ended)" -gt "$ended_before" ]; }
-for pid in $(our_processes); do
-    ! grep -qsa "^$burn" "/proc/$pid/cmdline" || kill -STOP "$pid" # it will not end by itself
-done
+burns() { local pid; for pid in $(our_processes); do ! grep -qsa "^$burn" "/proc/$pid/cmdline" || echo "$pid"; done; }
+wait_until "it computes" launched "$id" 1
+freeze "$(api GET /v1/nodes "nodes[0].devices[uuid=$(on "$id")].index")" burns # it will not end by itself
 "$gpumux" disable "$(on "$id")"
 wait_until "it is told to leave" test -s "$verdict"
 crash
