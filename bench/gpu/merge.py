@@ -1,4 +1,5 @@
-"""merge.py FILE JSON...: one result of the parts' results; prints its bars."""
+"""merge.py FILE JSON...: one result of the parts' results; prints its bars. A part that says by what it was superseded, which
+somebody wrote into its file, keeps its bars to itself."""
 
 import json
 import subprocess
@@ -35,6 +36,8 @@ def bars_of(parts):
     """Of each part's runs together where their medians count; else of each run."""
     runs = {}
     for part in parts:
+        if "superseded" in part:
+            continue
         runs.setdefault(part["part"], []).append(part)
     found = []
     for name, group in runs.items():
@@ -60,7 +63,8 @@ def main():
         "undecided": sum(bar["held"] is None for bar in bars), "bars": bars,
         "incomplete": [p["part"] for p in parts if not p.get("complete", True)],
         "untested": [{"part": p["part"], **item} for p in parts for item in p.get("untested", [])],
-        "parts": [{k: v for k, v in p.items() if k not in ("bars", "untested", "gpu", "machine")} for p in parts]}
+        "parts": [{k: v for k, v in p.items() if k not in ("untested", "gpu", "machine") and
+                   (k != "bars" or "superseded" in p)} for p in parts]}
     Path(target).write_text(json.dumps(merged, indent=1) + "\n")
     for bar in bars:
         held = {True: "yes", False: "NO", None: "?"}[bar["held"]]
