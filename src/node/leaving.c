@@ -13,6 +13,8 @@ enum {
     LOOK_MS = 5,
     /* Without a mark, beyond what is left by its cost: that has none, or waits for a word that nobody opens any more. */
     STILL_MS = 300,
+    /* With all marks: quick launches of the shim, behind the last one, have none (shim/quick.h). */
+    UNMARKED_MS = 10,
     LEAVING_MS_MAX = 2000,
     LEAVINGS_MAX = 256, /* at the same time; beyond, files close at once */
 };
@@ -91,7 +93,8 @@ static bool is_done(struct leaving *l, int64_t now_ms)
         l->moved_ms = now_ms;
     l->completed = sum;
     uint64_t still_ms = (uint64_t)(now_ms - l->moved_ms);
-    return left_ns == 0 || still_ms >= STILL_MS + left_ns / 1000000 || now_ms >= l->until_ms;
+    uint64_t wait_ms = left_ns == 0 ? UNMARKED_MS : STILL_MS + left_ns / 1000000;
+    return still_ms >= wait_ms || now_ms >= l->until_ms;
 }
 
 static void on_look(evutil_socket_t fd, short what, void *arg)

@@ -483,6 +483,29 @@ static void test_files_outlive_their_process_until_its_work_is_done(void **state
     unlink(path);
 }
 
+/* Behind the last mark there may be launches that no mark tells of. */
+static void test_files_outlive_their_process_a_little_with_all_marks(void **state)
+{
+    enum { LEAST_MS = 10 };
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    terms.has_mps = true;
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct client c;
+    char path[96];
+    pid_t pid = start_holder(f, "7.1", 0, &c);
+    show_file(f, &c, path);
+    turn(f);
+    c.status->started[0] = c.status->completed[0] = 1000000;
+    int64_t ended_ms = clock_boot_ms();
+    end_process(pid);
+    turn_until_closed(f, path);
+    assert_true(clock_boot_ms() - ended_ms >= LEAST_MS);
+    ward_free(w);
+    leave(&c);
+    unlink(path);
+}
+
 /* Its end harms nobody; and the driver may want to close them. */
 static void test_files_are_not_kept_without_mps(void **state)
 {
@@ -632,6 +655,7 @@ int main(void)
         CASE(test_what_another_program_holds_is_not_of_before),
         CASE(test_work_that_does_not_end_is_told_once),
         CASE(test_files_outlive_their_process_until_its_work_is_done),
+        CASE(test_files_outlive_their_process_a_little_with_all_marks),
         CASE(test_files_are_not_kept_without_mps),
         CASE(test_neighbours),
         CASE(test_another_agent),

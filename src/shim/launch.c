@@ -428,8 +428,10 @@ static void note_sole(struct process *p, uint64_t key, uint32_t slot)
     if (atomic_load(&p->contexts.made) > 1)
         return;
     atomic_store(&p->launch->sole, slot + 1);
-    if (atomic_load(&p->contexts.made) > 1)
+    if (atomic_load(&p->contexts.made) > 1) {
         atomic_store(&p->launch->sole, 0);
+        quick_close(&p->quick);
+    }
 }
 
 RARELY static struct stream *find_stream_slowly(struct process *p, CUstream *handle,
@@ -519,8 +521,12 @@ RARELY static bool may_prepay(struct process *p, const struct stream *stream, CU
 {
     if (launch_known_stream(p->launch, handle) != stream || !quick_is_for(&p->quick, stream))
         return false;
-    if (!cost_is_new(entry))
+    if (!cost_is_new(entry)) {
         quick_learn(&p->quick, key, atomic_load_explicit(&entry->cost_ns, RELAXED));
+        /* A measurement may have come in between, and have been forgotten before this was learnt. */
+        if (cost_is_new(entry))
+            quick_forget(&p->quick, key);
+    }
     return true;
 }
 

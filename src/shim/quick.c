@@ -27,12 +27,22 @@ static void count_spent(struct process *p, uint64_t spent)
         (void)client_check(&p->client);
 }
 
+/* Under the lock, at which so much was left. */
+static uint64_t take_spent(struct quick *quick, uint64_t left)
+{
+    uint64_t spent = atomic_exchange(&quick->counted, left) - left;
+    quick->untold_ns += ns_of(spent);
+    return spent;
+}
+
+/* Nobody waits for the lock: who has it may be a thread that a handler of a signal has interrupted for long. What is not
+ * counted now is later. */
 void quick_count_slowly(struct process *p, struct quick *quick)
 {
-    if (!lock_enter(&quick->lock))
-        return; /* a handler of a signal, in the middle of this */
+    if (!lock_try(&quick->lock))
+        return;
     uint64_t paid = atomic_load(&quick->paid);
-    uint64_t spent = atomic_exchange(&quick->counted, paid) - paid;
+    uint64_t spent = take_spent(quick, paid);
     lock_release(&quick->lock);
     count_spent(p, spent);
 }
@@ -46,13 +56,14 @@ bool quick_is_for(struct quick *quick, const struct stream *stream)
     return atomic_exchange_explicit(&quick->seen, paid, RELAXED) == paid;
 }
 
-/* What was paid under other limits is void: it could pass where nothing may now. */
+/* What was paid under other limits is void: it could pass where nothing may now. Limits are there before the stream is. */
 static bool is_valid(const struct quick *quick, const struct stream *stream)
 {
+    if (atomic_load_explicit(&quick->stream, memory_order_acquire) != stream)
+        return false;
     const struct limits_page *limits = atomic_load_explicit(&quick->limits, RELAXED);
-    return atomic_load_explicit(&quick->stream, RELAXED) == stream &&
-           atomic_load_explicit(&limits->sequence, RELAXED) ==
-               atomic_load_explicit(&quick->sequence, RELAXED);
+    return atomic_load_explicit(&limits->sequence, RELAXED) ==
+           atomic_load_explicit(&quick->sequence, RELAXED);
 }
 
 uint32_t quick_left_ns(const struct quick *quick, const struct stream *stream)
@@ -69,25 +80,32 @@ static bool has_reason_to_close(struct process *p, const struct stream *stream, 
            !atomic_load(&p->launch->devices[stream->device].is_prepaid);
 }
 
-/* Under the lock. Nobody spends what is not there while it changes whose it is. */
+/* Under the lock. Nobody spends what is not there while it changes whose it is, and whether there is a reason to close. */
 static uint64_t fill(struct process *p, struct quick *quick, struct stream *stream, CUstream handle,
                      uint32_t more_ns)
 {
     bool was_valid = is_valid(quick, stream);
     uint64_t left = atomic_exchange(&quick->paid, 0);
-    uint64_t spent = atomic_exchange(&quick->counted, 0) - left;
+    uint64_t spent = take_spent(quick, left);
+    if (more_ns > 0)
+        quick->untold_ns = 0; /* what was launched with it is behind them */
     uint64_t ns = (was_valid ? ns_of(left) : 0) + (uint64_t)more_ns;
     uint32_t launches = atomic_load_explicit(&p->launch->pace.launches_left, RELAXED);
     launches = launches > launches_of(spent) ? launches - launches_of(spent) : 0;
-    atomic_store(&quick->stream, stream);
     atomic_store(&quick->limits, p->client.limits);
     atomic_store(&quick->sequence, atomic_load_explicit(&p->launch->sequence, RELAXED) - 1);
     atomic_store(&quick->messages, atomic_load_explicit(&p->client.messages_seen, RELAXED));
     atomic_store(&quick->looked_ticks, atomic_load_explicit(&p->launch->looked_ticks, RELAXED));
     atomic_store(&quick->cuLaunchKernel, p->calls.real.cuLaunchKernel);
     atomic_store(&quick->cuLaunchKernelEx, p->calls.real.cuLaunchKernelEx);
+    atomic_store(&quick->stream, stream);
     atomic_store(&quick->handle, handle);
     uint64_t paid = (ns < QUICK_PAID_NS ? ns : QUICK_PAID_NS) << QUICK_NS_SHIFT | launches;
+    /* Then nothing is paid either: who saw the same before, and then the handle, would take it for that. */
+    if (has_reason_to_close(p, stream, handle)) {
+        quick_close(quick);
+        paid = 0;
+    }
     atomic_store(&quick->counted, paid);
     atomic_store(&quick->paid, paid);
     return spent;
@@ -96,14 +114,47 @@ static uint64_t fill(struct process *p, struct quick *quick, struct stream *stre
 void quick_open(struct process *p, struct stream *stream, CUstream handle, uint32_t more_ns)
 {
     struct quick *quick = &p->quick;
-    if (!lock_enter(&quick->lock))
+    struct stream *owner = atomic_load(&quick->stream);
+    if (owner && owner != stream)
+        quick_settle(p, owner);
+    if (!lock_try(&quick->lock))
         return;
     uint64_t spent = fill(p, quick, stream, handle, more_ns);
     lock_release(&quick->lock);
-    if (has_reason_to_close(p, stream, handle))
-        quick_close(quick);
     if (spent)
         count_spent(p, spent);
+}
+
+/* In the window, too, without waiting for room there: it has been launched. */
+static void charge(struct process *p, struct stream *stream, uint64_t ns)
+{
+    struct launch *launch = p->launch;
+    if (stream->device >= 0)
+        window_charge(&launch->devices[stream->device].window, ns);
+    atomic_fetch_add(&p->client.status->started[stream->slot], ns);
+    if (stream->device >= 0)
+        window_note_begun(&launch->devices[stream->device].window, ns);
+    atomic_fetch_add(&stream->launched, ns);
+}
+
+void quick_settle(struct process *p, struct stream *stream)
+{
+    struct quick *quick = &p->quick;
+    if (!lock_try(&quick->lock))
+        return;
+    uint64_t spent = 0, untold_ns = 0;
+    if (atomic_load(&quick->stream) == stream) {
+        spent = take_spent(quick, atomic_exchange(&quick->paid, 0));
+        atomic_store(&quick->counted, 0);
+        atomic_store(&quick->stream, NULL);
+        untold_ns = quick->untold_ns;
+        quick->untold_ns = 0;
+    }
+    lock_release(&quick->lock);
+    if (spent)
+        count_spent(p, spent);
+    if (untold_ns > 0 && streams_is_there(stream))
+        charge(p, stream, untold_ns);
 }
 
 void quick_reset(struct quick *quick)
@@ -112,6 +163,8 @@ void quick_reset(struct quick *quick)
     quick_close(quick);
     atomic_store(&quick->paid, 0);
     atomic_store(&quick->counted, 0);
+    quick->untold_ns = 0;
     atomic_store(&quick->stream, NULL);
+    atomic_store(&quick->limits, NULL);
     quick_forget_all(quick);
 }

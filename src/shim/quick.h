@@ -7,7 +7,8 @@
  *
  * Launches that went that way have paid in advance: GPU time charged, and counted as launched. Quick launches live on it and
  * account for nothing else; they are counted when a launch comes that is none, or the program waits for the device. So
- * QUICK_PAID_NS of kernels may run while the marks say that all is done, which is little of what is harmless.
+ * QUICK_PAID_NS of kernels may run while the marks say that all is done: the agent of one that was killed waits a little
+ * longer for that. A stream that loses the page to another, or ends, is charged for those that no mark tells of yet.
  *
  * There is one such page, for one stream at a time. Closed it is for none: while a stream captures, the process
  * ends, limits have changed or a handle may have come to mean another stream. Who has a reason says so first and closes
@@ -54,6 +55,7 @@ struct quick {
     _Atomic uint64_t counted;        /* `paid`, when launches were last counted */
     _Atomic uint64_t seen;           /* `paid`, when another stream last would have had it */
     _Atomic(struct stream *) stream; /* that has paid; NULL: none */
+    uint64_t untold_ns; /* under the lock: spent since it last paid, of what was counted */
 
     _Alignas(64) _Atomic uint64_t costs[QUICK_SETS][QUICK_WAYS];
 };
@@ -112,6 +114,10 @@ bool quick_is_for(struct quick *quick, const struct stream *stream);
 uint32_t quick_left_ns(const struct quick *quick, const struct stream *stream);
 /* The stream has paid so much more; callers name it by this handle. */
 void quick_open(struct process *p, struct stream *stream, CUstream handle, uint32_t more_ns);
+
+/* The stream has no quick launches any more. What it spent since it last paid is charged, so that its next mark tells when all of
+ * it is done. */
+void quick_settle(struct process *p, struct stream *stream);
 
 /* What a launch costs, which is not new (cost.h), and no collective. */
 void quick_learn(struct quick *quick, uint64_t key, uint64_t cost_ns);

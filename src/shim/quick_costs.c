@@ -30,7 +30,7 @@ void quick_learn(struct quick *quick, uint64_t key, uint64_t cost_ns)
     uint64_t entry = (key & ~(uint64_t)QUICK_COST_NS_MAX) | cost_ns;
     int way = choose_way(set, key);
     if (atomic_load_explicit(&set[way], RELAXED) != entry)
-        atomic_store_explicit(&set[way], entry, RELAXED);
+        atomic_store(&set[way], entry);
 }
 
 void quick_forget(struct quick *quick, uint64_t key)

@@ -36,6 +36,7 @@ static struct stream *add_stream(struct launch *launch, uint8_t slot, CUstream h
 {
     uint64_t key = (uint64_t)(uintptr_t)handle;
     struct stream *stream = &launch->streams.slots[slot];
+    stream->slot = slot;
     atomic_store(&stream->key, key);
     atomic_store(&launch->streams.cache[streams_place(key)], slot);
     return stream;
@@ -234,6 +235,87 @@ static void test_another_stream_pays_when_the_first_is_idle(void **state)
     assert_int_equal(counted(b, STATUS_launches_kernel), 4);
 }
 
+static uint64_t started(const struct bench *b, const struct stream *stream)
+{
+    uint64_t ns = atomic_load(&b->p->client.status->started[stream->slot]);
+    assert_int_equal(ns, atomic_load(&stream->launched));
+    return ns;
+}
+
+static void test_who_loses_the_page_is_charged_for_what_no_mark_tells_of(void **state)
+{
+    struct bench *b = *state;
+    struct window *window = &b->launch->devices[0].window;
+    learn(b);
+    open_for(b, b->stream, HANDLE);
+    assert_true(pay(b) && pay(b));
+    quick_count(b->p, &b->p->quick);
+    assert_true(pay(b));
+    /* It launches without paying for more: what it spent before is as untold as it was. */
+    quick_open(b->p, b->stream, HANDLE, 0);
+    assert_true(pay(b));
+    assert_int_equal(started(b, b->stream), 0);
+    open_for(b, b->other, OTHER);
+    assert_int_equal(started(b, b->stream), 4 * COST_NS);
+    assert_int_equal(atomic_load(&window->charged_ns), 4 * COST_NS);
+    assert_int_equal(atomic_load(&window->begun_ns), 4 * COST_NS);
+    /* With what it paid a mark can come behind the launches before. */
+    assert_true(quick_pay(&b->p->quick, &kernel, OTHER));
+    quick_open(b->p, b->other, OTHER, COST_NS);
+    quick_settle(b->p, b->other);
+    assert_int_equal(started(b, b->other), 0);
+    assert_false(quick_pay(&b->p->quick, &kernel, OTHER));
+    /* Who is not there any more has no marks. */
+    open_for(b, b->stream, HANDLE);
+    assert_true(pay(b));
+    atomic_store(&b->stream->key, 0);
+    quick_settle(b->p, b->stream);
+    assert_int_equal(started(b, b->stream), 4 * COST_NS);
+    assert_int_equal(counted(b, STATUS_launches_kernel), 6);
+}
+
+static void test_nobody_waits_for_who_was_interrupted(void **state)
+{
+    struct bench *b = *state;
+    struct quick *quick = &b->p->quick;
+    learn(b);
+    open_for(b, b->stream, HANDLE);
+    assert_true(pay(b));
+    atomic_store(&quick->lock.state,
+                 ~lock_self() & ~(uint32_t)LOCK_WAITED_FOR); /* another thread */
+    quick_count(b->p, quick);
+    quick_open(b->p, b->stream, HANDLE, COST_NS);
+    quick_settle(b->p, b->stream);
+    assert_int_equal(counted(b, STATUS_launches_kernel), 0);
+    lock_init(&quick->lock);
+    quick_count(b->p, quick);
+    assert_int_equal(counted(b, STATUS_launches_kernel), 1);
+}
+
+static void *pay_if_possible(void *argument)
+{
+    struct bench *b = argument;
+    uintptr_t paid = 0;
+    while (counted(b, STATUS_out_of_memory) == 0)
+        paid += pay(b);
+    return (void *)paid;
+}
+
+static void test_nothing_passes_while_it_is_found_out_that_nothing_may(void **state)
+{
+    struct bench *b = *state;
+    pthread_t thread;
+    void *paid;
+    learn(b);
+    begin_capture(b);
+    assert_int_equal(pthread_create(&thread, NULL, pay_if_possible, b), 0);
+    for (int i = 0; i < 20000; i++)
+        open_for(b, b->stream, HANDLE);
+    process_count(b->p, STATUS_out_of_memory, 1); /* enough */
+    assert_int_equal(pthread_join(thread, &paid), 0);
+    assert_int_equal((uintptr_t)paid, 0);
+}
+
 static void test_the_agent_is_looked_for_now_and_then(void **state)
 {
     struct bench *b = *state;
@@ -269,6 +351,7 @@ static void test_threads_lose_no_count(void **state)
 {
     struct bench *b = *state;
     pthread_t threads[THREADS];
+    quick_reset(&b->p->quick); /* as after a fork: there are no limits before somebody pays */
     learn(b);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, pay_often, b), 0);
@@ -329,6 +412,9 @@ int main(void)
         TEST(test_reasons_to_close),
         TEST(test_limits_neighbours_and_time_are_looked_for),
         TEST(test_another_stream_pays_when_the_first_is_idle),
+        TEST(test_who_loses_the_page_is_charged_for_what_no_mark_tells_of),
+        TEST(test_nobody_waits_for_who_was_interrupted),
+        TEST(test_nothing_passes_while_it_is_found_out_that_nothing_may),
         TEST(test_the_agent_is_looked_for_now_and_then),
         TEST(test_threads_lose_no_count),
         TEST(test_costs_are_those_of_the_launch),

@@ -135,6 +135,7 @@ void streams_forget(struct process *p, CUstream handle)
     if (!stream)
         return;
     streams_end_capture(p, stream);
+    quick_settle(p, stream);
     (void)marks_write(p, stream);
     if (!lock_enter(&streams->lock))
         return; /* the handle may come again, as the same stream */
