@@ -3,6 +3,7 @@
  * after the inventory a thread of the sampler's makes them.
  */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -23,6 +24,8 @@ struct gpu_sample {
     int64_t taken_ms; /* boot clock, before the processes were asked for; 0: never */
     size_t device_count;
     struct device_usage devices[NODE_DEVICES_MAX];
+    /* The driver does not say which processes use the device, or what they hold: who is not below may still be there. */
+    bool is_unlisted[NODE_DEVICES_MAX];
     size_t process_count; /* over all devices; a process on two of them is there twice */
     struct gpu_process processes[GPU_PROCESSES_MAX];
 };
@@ -35,8 +38,6 @@ int gpu_open(struct error *e, const char *emulate, const char *libraries, struct
 void gpu_close(struct gpu *g);
 /* Fills devices; returns how many (at most NODE_DEVICES_MAX). */
 int gpu_inventory(struct gpu *g, struct device *devices);
-/* The processes alone, at any time; the rest of *ret stays. */
-void gpu_sample_processes(struct gpu *g, struct gpu_sample *ret);
 /* How a device is, in one look. */
 struct gpu_reading {
     bool valid; /* it answered */

@@ -343,11 +343,15 @@ static void sample_processes(struct gpu *g, int device, struct gpu_sample *sampl
 {
     const struct gpu_device *d = &g->devices[device];
     unsigned int count = PROCESSES_OF_DEVICE_MAX;
-    if (!g->nvml.processes || g->nvml.processes(d->handle, &count, g->processes) != NVML_SUCCESS)
-        return;
-    for (unsigned int i = 0; i < count && sample->process_count < GPU_PROCESSES_MAX; i++) {
+    bool is_listed =
+        g->nvml.processes && g->nvml.processes(d->handle, &count, g->processes) == NVML_SUCCESS;
+    sample->is_unlisted[device] =
+        !is_listed || count > GPU_PROCESSES_MAX - (unsigned int)sample->process_count;
+    for (unsigned int i = 0; is_listed && i < count && sample->process_count < GPU_PROCESSES_MAX;
+         i++) {
         const struct nvml_process *p = &g->processes[i];
         bool known = p->used_bytes != ULLONG_MAX; /* else the driver does not say */
+        sample->is_unlisted[device] |= !known;
         sample->processes[sample->process_count++] = (struct gpu_process){
             .pid = (pid_t)p->pid, .device = device, .memory_used_bytes = known ? p->used_bytes : 0};
     }

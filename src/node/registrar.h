@@ -120,5 +120,7 @@ struct ward_usage {
     enum limits_mode mode; /* on its first device */
 };
 void ward_measure(struct ward *w, struct ward_usage *ret);
+/* Whether the driver says what processes hold on its devices. If not, contexts count for what they are taken to cost. */
+bool ward_is_listed(const struct ward *w, const struct gpu_sample *sample);
 /* What it is held to at the moment, and why. Returns how many; 0: without protection. */
 int ward_limits(const struct ward *w, struct attempt_limit ret[USAGE_LIMITS_MAX]);

@@ -330,6 +330,42 @@ static void test_death(void **state)
     free(sample);
 }
 
+/* Where the driver does not say what processes hold, nothing is measured, and what the dead held is not free at once. */
+static void test_what_is_not_listed_is_not_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct client c;
+    struct ward_usage usage;
+    struct gpu_sample *sample = calloc(1, sizeof *sample);
+    pid_t pid = start_holder(f, "7.1", 8 * MIB, &c);
+    *sample = (struct gpu_sample){.device_count = 1, .is_unlisted = {true}};
+    str_copy(sample->devices[0].uuid, sizeof sample->devices[0].uuid, UUID);
+    assert_false(ward_is_listed(w, sample));
+    for (int i = 1; i <= 4; i++) {
+        sample->taken_ms = clock_boot_ms() + 1000 * i;
+        registrar_measure(f->registrar, sample);
+    }
+    assert_int_equal(c.limits->measured_ms[0][c.slot], 0);
+    end_process(pid);
+    int64_t until_ms = clock_boot_ms() + PATIENCE_MS;
+    do {
+        turn(f);
+        ward_measure(w, &usage);
+        assert_true(clock_boot_ms() < until_ms);
+    } while (usage.members > 0);
+    sample->taken_ms = clock_boot_ms() + 5000;
+    registrar_measure(f->registrar, sample);
+    assert_int_equal(c.ledger->held_bytes[0][0], 8 * MIB);
+    sample->taken_ms += 10000;
+    registrar_measure(f->registrar, sample);
+    assert_int_equal(c.ledger->held_bytes[0][0], 0);
+    ward_free(w);
+    leave(&c);
+    free(sample);
+}
+
 static void show_memory(struct fixture *f, struct gpu_sample *sample, pid_t pid, uint64_t bytes)
 {
     sample->taken_ms = (sample->taken_ms ? sample->taken_ms : clock_boot_ms()) + 1000;
@@ -651,6 +687,7 @@ int main(void)
         CASE(test_the_silent_do_not_keep_the_agent_busy),
         CASE(test_without_descriptors_the_agent_rests),
         CASE(test_death),
+        CASE(test_what_is_not_listed_is_not_nothing),
         CASE(test_what_the_dead_held_is_free_when_the_device_says_so),
         CASE(test_what_another_program_holds_is_not_of_before),
         CASE(test_work_that_does_not_end_is_told_once),

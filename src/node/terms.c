@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "wire/json_writer.h"
 
@@ -115,8 +116,8 @@ int terms_parse(struct error *e, const char *text, size_t length, struct terms *
     return 0;
 }
 
-char *terms_describe(const struct terms *terms, enum terms_loaded loaded,
-                     char text[WORKLOAD_TEXT_MAX])
+static void describe_hold(const struct terms *terms, enum terms_loaded loaded,
+                          char text[WORKLOAD_TEXT_MAX])
 {
     const char *share = terms->share_max_percent < 100 && terms->kind == WORKLOAD_TASK
                             ? "by the rate of its launches"
@@ -145,5 +146,15 @@ char *terms_describe(const struct terms *terms, enum terms_loaded loaded,
     else
         snprintf(text, WORKLOAD_TEXT_MAX, "quota is enforced, share %s: time-sliced, %.100s", share,
                  terms->without_mps);
+}
+
+char *terms_describe(const struct terms *terms, const struct terms_facts *facts,
+                     char text[WORKLOAD_TEXT_MAX])
+{
+    describe_hold(terms, facts->loaded, text);
+    size_t length = strlen(text);
+    if (facts->is_unlisted && terms->is_protected && terms->quota_bytes > 0)
+        snprintf(text + length, WORKLOAD_TEXT_MAX - length,
+                 "; the driver does not say what processes hold, so contexts count by estimate");
     return text;
 }

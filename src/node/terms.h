@@ -40,6 +40,11 @@ int terms_parse(struct error *e, const char *text, size_t length, struct terms *
 /* Which of its processes that hold device memory are known to have the shim. */
 enum terms_loaded { LOADED_BY_ALL, LOADED_BY_SOME, LOADED_BY_NONE };
 
+struct terms_facts {
+    enum terms_loaded loaded;
+    bool is_unlisted; /* the driver does not say what processes hold */
+};
+
 /* For people: what holds the attempt to its quota and its share, and what does not. */
-char *terms_describe(const struct terms *terms, enum terms_loaded loaded,
+char *terms_describe(const struct terms *terms, const struct terms_facts *facts,
                      char text[WORKLOAD_TEXT_MAX]);

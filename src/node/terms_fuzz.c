@@ -20,8 +20,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_check(terms.device_count >= 0 && terms.device_count <= WORKLOAD_DEVICES_MAX);
     fuzz_check(0 <= terms.share_min_percent && terms.share_min_percent <= terms.share_max_percent &&
                terms.share_max_percent <= 100);
-    for (enum terms_loaded loaded = LOADED_BY_ALL; loaded <= LOADED_BY_NONE; loaded++)
-        fuzz_check(strlen(terms_describe(&terms, loaded, said)) < sizeof said);
+    for (enum terms_loaded loaded = LOADED_BY_ALL; loaded <= LOADED_BY_NONE; loaded++) {
+        const struct terms_facts facts = {.loaded = loaded, .is_unlisted = size % 2};
+        fuzz_check(strlen(terms_describe(&terms, &facts, said)) < sizeof said);
+    }
     str_init(&first, WRITTEN_MAX);
     str_init(&second, WRITTEN_MAX);
     fuzz_check(terms_write(&terms, &first) == 0);

@@ -60,7 +60,9 @@ static void measure_protection(struct run *r, const struct process_table *table,
     if (loaded != LOADED_BY_ALL)
         tell_unheld(r, loaded);
     r->is_unheld = r->is_unheld || loaded == LOADED_BY_NONE;
-    terms_describe(ward_terms(r->ward), loaded, usage->enforcement);
+    const struct terms_facts facts = {.loaded = loaded,
+                                      .is_unlisted = !ward_is_listed(r->ward, sample)};
+    terms_describe(ward_terms(r->ward), &facts, usage->enforcement);
     usage->is_counted = is_protected && loaded != LOADED_BY_NONE;
     ward_measure(r->ward, &ward);
     usage->counted_bytes = usage->suspended_bytes ? 0 : ward.counted_bytes;

@@ -2,6 +2,7 @@
 #include "node/registrar_fixture.h"
 
 #include <signal.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/str.h"
@@ -70,7 +71,8 @@ static void test_limits_and_reasons(void **state)
 static void expect_enforcement(const struct terms *terms, const char *wanted)
 {
     char text[WORKLOAD_TEXT_MAX];
-    assert_string_equal(terms_describe(terms, LOADED_BY_ALL, text), wanted);
+    const struct terms_facts facts = {.loaded = LOADED_BY_ALL};
+    assert_string_equal(terms_describe(terms, &facts, text), wanted);
 }
 
 static void test_what_is_enforced(void **state)
@@ -80,6 +82,10 @@ static void test_what_is_enforced(void **state)
     str_copy(terms.without_mps, sizeof terms.without_mps, "MPS is off on this node");
     expect_enforcement(&terms, "quota is enforced, share is not limited: time-sliced, "
                                "MPS is off on this node");
+    const struct terms_facts unlisted = {.loaded = LOADED_BY_ALL, .is_unlisted = true};
+    char text[WORKLOAD_TEXT_MAX];
+    assert_non_null(strstr(terms_describe(&terms, &unlisted, text),
+                           "; the driver does not say what processes hold"));
     terms.quota_bytes = 0;
     expect_enforcement(&terms, "it has no quota, but its devices to itself; share is not limited");
     terms.share_max_percent = 30;

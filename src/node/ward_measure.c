@@ -4,6 +4,10 @@
 #include "node/process.h"
 #include "node/registrar_internal.h"
 
+/* After that the memory of a dead process is taken to be free where the driver cannot be asked: files of its are kept for 2 s
+ * at most (leaving.c), and then the driver takes it apart. */
+enum { UNLISTED_MS = 10000 };
+
 static uint64_t used_by(const struct gpu_sample *sample, pid_t pid, const char *uuid)
 {
     uint64_t bytes = 0;
@@ -13,6 +17,24 @@ static uint64_t used_by(const struct gpu_sample *sample, pid_t pid, const char *
             bytes += p->memory_used_bytes;
     }
     return bytes;
+}
+
+/* What the driver does not list may be anything: nothing is measured there, and contexts go on counting for what they are
+ * taken to cost. */
+static bool is_listed(const struct gpu_sample *sample, const char *uuid)
+{
+    for (size_t i = 0; i < sample->device_count; i++)
+        if (str_equal(sample->devices[i].uuid, uuid))
+            return !sample->is_unlisted[i];
+    return true;
+}
+
+bool ward_is_listed(const struct ward *w, const struct gpu_sample *sample)
+{
+    for (int i = 0; i < w->terms.device_count; i++)
+        if (!is_listed(sample, w->terms.devices[i]))
+            return false;
+    return true;
 }
 
 /*
@@ -30,7 +52,7 @@ static void measure_beyond(struct member *m, const struct gpu_sample *sample, bo
         uint64_t account = claims_add(0, w->ledger.page->held_bytes[i][m->slot]);
         bool stood_still = is_between && account == m->read_bytes[i];
         m->read_bytes[i] = account;
-        if (!stood_still)
+        if (!stood_still || !is_listed(sample, w->terms.devices[i]))
             continue;
         uint64_t used = used_by(sample, m->pid, w->terms.devices[i]);
         struct reading *readings = m->readings[i];
@@ -47,9 +69,12 @@ static void measure_beyond(struct member *m, const struct gpu_sample *sample, bo
 }
 
 /* A pid that lives is another process by now, or has become another program, which holds nothing of before. */
-static bool is_free_again(const struct slot *slot, const struct gpu_sample *sample)
+static bool is_free_again(const struct ward *w, const struct slot *slot,
+                          const struct gpu_sample *sample)
 {
     if (sample->taken_ms <= slot->died_ms)
+        return false;
+    if (!ward_is_listed(w, sample) && sample->taken_ms - slot->died_ms < UNLISTED_MS)
         return false;
     return used_by(sample, slot->pid, NULL) == 0 || process_is_alive(slot->pid);
 }
@@ -57,7 +82,7 @@ static bool is_free_again(const struct slot *slot, const struct gpu_sample *samp
 static void drain(struct ward *w, const struct gpu_sample *sample)
 {
     for (uint32_t i = 0; w->draining_count > 0 && i < PAGE_PROCESSES_MAX; i++)
-        if (w->slots[i].state == SLOT_DRAINING && is_free_again(&w->slots[i], sample))
+        if (w->slots[i].state == SLOT_DRAINING && is_free_again(w, &w->slots[i], sample))
             ward_clear_slot(w, i);
 }
 
