@@ -98,6 +98,7 @@ static bool fill(struct arena *arena, const struct grant *grant,
         arena_printf(arena, "%s/%" PRIu64 ".%d", node->instance, grant->workload, grant->attempt);
     values[VARIABLE_GPUMUX_NODE] = node->name;
     values[VARIABLE_GPUMUX_CONTROL] = node->control_path;
+    values[VARIABLE_GPUMUX_KIND] = workload_kind_name(needs->kind);
     values[VARIABLE_GPUMUX_SHARE_MIN] = arena_printf(arena, "%d", needs->share_min_percent);
     values[VARIABLE_GPUMUX_SHARE_MAX] = arena_printf(arena, "%d", needs->share_max_percent);
     for (int i = VARIABLE_CUDA_VISIBLE_DEVICES; i <= VARIABLE_GPUMUX_SHARE_MAX; i++)

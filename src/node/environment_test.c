@@ -56,6 +56,7 @@ static void test_ours_win(void **state)
     assert_string_equal(value(&words, "GPUMUX_MARK"), "abc/17.2");
     assert_string_equal(value(&words, "GPUMUX_ARRAY_INDEX"), "3");
     assert_string_equal(value(&words, "GPUMUX_QUOTA_BYTES"), "1024");
+    assert_string_equal(value(&words, "GPUMUX_KIND"), "task");
     assert_string_equal(value(&words, "GPUMUX_SHARE_MIN"), "10");
     assert_string_equal(value(&words, "GPUMUX_SHARE_MAX"), "50");
     assert_string_equal(value(&words, "GPUMUX_BATCH_SIZE"), "128");

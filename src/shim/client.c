@@ -100,9 +100,10 @@ static uint32_t read_small(const char *variable)
     return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
 
-/* From the environment. */
-static void fill_limits(struct limits_page *limits)
+/* From the environment. `is_promised`: there should have been an agent, whose least window is its own then. */
+static void fill_limits(struct limits_page *limits, bool is_promised)
 {
+    uint32_t window_us = read_small("GPUMUX_WINDOW_US");
     const char *kind = getenv("GPUMUX_KIND");
     fill_header(&limits->header, PAGE_LIMITS, sizeof(*limits));
     limits->header.features = LIMITS_HAS_QUOTA | LIMITS_HAS_WINDOW | LIMITS_HAS_RATE;
@@ -112,14 +113,15 @@ static void fill_limits(struct limits_page *limits)
     for (int i = 0; i < PAGE_DEVICES_MAX; i++) {
         struct limits_device *device = &limits->devices[i];
         atomic_store(&device->quota_bytes, read_number("GPUMUX_QUOTA_BYTES"));
-        atomic_store(&device->window_us, read_small("GPUMUX_WINDOW_US"));
+        atomic_store(&device->window_us,
+                     window_us == 0 && is_promised ? CLIENT_WINDOW_US : window_us);
         atomic_store(&device->gate_us_max, read_small("GPUMUX_GATE_US"));
         atomic_store(&device->linger_us, read_small("GPUMUX_LINGER_US"));
         atomic_store(&device->rate_permille, read_small("GPUMUX_RATE_PERMILLE"));
     }
 }
 
-static bool start_privately(struct client *client)
+static bool start_privately(struct client *client, bool is_promised)
 {
     int protection = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
     struct limits_page *limits = sys_mmap(sizeof(*limits), protection, flags, -1);
@@ -130,7 +132,7 @@ static bool start_privately(struct client *client)
         unmap_pages(client);
         return false;
     }
-    fill_limits(limits);
+    fill_limits(limits, is_promised);
     fill_header(&client->ledger->header, PAGE_LEDGER, sizeof(*client->ledger));
     fill_status(client->status);
     return true;
@@ -163,7 +165,7 @@ static bool fill_address(const char *path, struct sockaddr_un *ret_address)
 
 /* Where there is no socket yet, no listener, or too many at once, there may be one in a moment: the
  * agent starts anew, or two hundred processes do. A socket without a listener is an agent's that will be back: it is waited
- * for until away_deadline_ms. */
+ * for until away_deadline_ms, and if it is not back by then the answer is -ECONNREFUSED. */
 static int connect_to_agent(const char *path, int64_t deadline_ms, int64_t away_deadline_ms)
 {
     struct sockaddr_un address;
@@ -180,9 +182,9 @@ static int connect_to_agent(const char *path, int64_t deadline_ms, int64_t away_
         if (r == 0)
             return fd;
         (void)sys_close(fd);
-        has_been |= r == -ECONNREFUSED;
+        has_been |= r == -ECONNREFUSED || r == -EAGAIN;
         if (now_ms() >= (has_been ? away_deadline_ms : deadline_ms))
-            return r;
+            return has_been ? -ECONNREFUSED : r;
         sleep_ms(RETRY_MS);
     }
 }
@@ -351,7 +353,10 @@ static enum answer try_to_register(struct client *client, const char *path, int 
     *client = (struct client){.socket.fd = -1, .status_file.fd = -1, .ledger_file.fd = -1};
     int fd =
         make_status(client) ? connect_to_agent(path, now_ms() + wait_ms, away_deadline_ms) : -1;
-    if (fd >= 0) {
+    if (fd == -ECONNREFUSED) {
+        answer =
+            ANSWER_LATER; /* an agent has been there, and others of the attempt may have its limits */
+    } else if (fd >= 0) {
         int64_t deadline_ms = now_ms() + wait_ms + ANSWER_MS;
         if (deadline_ms < away_deadline_ms)
             deadline_ms = away_deadline_ms;
@@ -382,16 +387,17 @@ static enum answer register_with_agent(struct client *client, const char *path, 
 bool client_start(struct client *client, int wait_ms)
 {
     const char *path = getenv("GPUMUX_REGISTER");
+    bool is_promised = path && *path;
     *client = (struct client){.socket.fd = -1, .status_file.fd = -1, .ledger_file.fd = -1};
-    if (path && *path) {
+    if (is_promised) {
         enum answer answer = register_with_agent(client, path, wait_ms);
         if (answer == ANSWER_WELCOME)
             return true;
-        /* Whom an agent turned away has no quota of its own beside the one that others share. */
+        /* Whom an agent turned away, or who finds it away, has no quota of its own beside the one that others share. */
         if (answer != ANSWER_NONE || read_number("GPUMUX_QUOTA_BYTES") == 0)
             return false;
     }
-    return start_privately(client);
+    return start_privately(client, is_promised);
 }
 
 void client_leave(struct client *client)

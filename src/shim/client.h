@@ -1,7 +1,8 @@
 /*
  * Where the process's limits come from and where it reports: its three pages (abi/page.h). With an
  * agent (GPUMUX_REGISTER) they are shared with it; without one they are the process's own, and the
- * limits page says what the environment does:
+ * limits page says what the environment does. So they are where an agent is promised and there is no sign of it, as in a
+ * container without its socket, if there is a quota in the environment:
  *
  *   GPUMUX_QUOTA_BYTES   device memory that this process may hold on each device, decimal
  *   GPUMUX_KIND          service, or task (the default)
@@ -26,6 +27,8 @@ enum {
     CLIENT_AWAY_MS =
         15000, /* for one that is slow, or left its socket: its service manager starts it again */
     CLIENT_CHECK_EVERY = 1024, /* launches: is the agent still there? */
+    CLIENT_WINDOW_US =
+        20000, /* of a task whose agent gives no sign: what is harmless when it is killed */
 };
 
 /* A descriptor that the process's own code may have closed, as daemons do with all they find, and opened as

@@ -17,6 +17,12 @@ preload="$runtime${runtime:+ }$shim"
 . "$(dirname "$0")/expect.sh"
 shimmed=(env LD_PRELOAD="$preload")
 
+# An agent that has been there and stays away is waited for, 15 s, meanwhile; then there is no device, whatever the environment
+# says: others of the attempt may have what it would take for itself.
+/usr/bin/python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).bind(sys.argv[1])' "$dir/away"
+"${shimmed[@]}" GPUMUX_REGISTER="$dir/away" GPUMUX_QUOTA_BYTES=$quota "$host" refusal > "$dir/away.log" 2>&1 &
+away=$!
+
 expect lookups 0 "${shimmed[@]}" "$host" lookups
 expect statuses 0 "${shimmed[@]}" "$host" statuses
 expect "statuses without a shim" 1 "$host" lookups
@@ -113,6 +119,9 @@ said=$(env LD_PRELOAD="$preload" GPUMUX_SHIM_DEBUG=1 "$linked" 2>&1 > "$dir/outp
     echo "with GPUMUX_SHIM_DEBUG it said: $said, and on standard output: $(cat "$dir/output")"
     failures=$((failures + 1))
 }
+
+checks=$((checks + 1))
+wait "$away" || { echo "an agent that stays away: $(cat "$dir/away.log")"; failures=$((failures + 1)); }
 
 echo "$checks checks, $failures failed"
 [ "$failures" = 0 ]
