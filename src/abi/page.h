@@ -88,6 +88,8 @@ enum limits_mode {
 
 /* What a context is taken to cost where limits do not say. */
 #define LIMITS_CONTEXT_BYTES (UINT64_C(600) << 20)
+/* How long a task that launches nothing any more waits for its lease to be extended, where limits do not say. */
+enum { LIMITS_FENCE_MS = 30000 };
 
 struct limits_device {
     uint8_t uuid[16];                 /* as cuDeviceGetUuid has it */
@@ -120,7 +122,9 @@ struct limits_page {
     _Atomic uint32_t slot_count;        /* slots 0 … slot_count - 1 may be in use */
     /* Fixed for the attempt. 0: they are not listed, and a device's index is its number in the process. */
     uint32_t device_count;
-    uint8_t reserved[156];
+    _Atomic uint32_t
+        fence_ms; /* from the lease's end until a task ends itself; 0: LIMITS_FENCE_MS */
+    uint8_t reserved[152];
     struct limits_device devices[PAGE_DEVICES_MAX];
     /* What a process holds on a device beyond what the ledger counts: contexts, modules; measured
      * by the agent. By device, then by slot. */

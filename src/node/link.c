@@ -239,11 +239,16 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
     send_beat(a);
 }
 
+static uint32_t fence_ms(const struct control_link *l)
+{
+    return l->fence_ms < UINT32_MAX ? (uint32_t)l->fence_ms : UINT32_MAX;
+}
+
 /* From when we last spoke and were heard. */
 static void extend_lease(struct agent *a, int64_t spoken_ms)
 {
     lease_extend(&a->lease, spoken_ms + a->link.lease_ms);
-    registrar_extend_lease(a->registrar, atomic_load(a->lease.deadline_ms));
+    registrar_extend_lease(a->registrar, atomic_load(a->lease.deadline_ms), fence_ms(&a->link));
 }
 
 static void welcome(struct agent *a, const struct nodemsg *msg)

@@ -379,7 +379,7 @@ int protect_open(struct error *e, struct agent *a)
         r = open_mps(e, a);
     if (r < 0)
         return r;
-    registrar_extend_lease(a->registrar, atomic_load(a->lease.deadline_ms));
+    registrar_extend_lease(a->registrar, atomic_load(a->lease.deadline_ms), 0);
     measure_after(a, MEASURE_MS);
     return 0;
 }

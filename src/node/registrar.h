@@ -54,8 +54,8 @@ void registrar_free(struct registrar *r);
 /* This agent goes, and its wards live on: nobody is told anything from now on, all keep what they have. */
 void registrar_leave(struct registrar *r);
 
-/* Until when (boot clock) tasks may launch without a word from control. */
-void registrar_extend_lease(struct registrar *r, uint64_t deadline_ms);
+/* Until when (boot clock) tasks may launch without a word from control, and how long after that they end; 0: as usual. */
+void registrar_extend_lease(struct registrar *r, uint64_t deadline_ms, uint32_t fence_ms);
 /* Tasks on this device get the smallest window, and at most this part of its time; 0: as they were granted. */
 void registrar_throttle(struct registrar *r, const char *uuid, uint32_t rate_permille);
 /* Nobody is welcomed on this device until registrar_go_on(), or a second has passed: a process that joins MPS while

@@ -149,6 +149,7 @@ struct registrar {
     struct list wards;
     size_t member_count;
     uint64_t lease_deadline_ms;
+    uint32_t fence_ms;
     int64_t measured_ms; /* when accounts were last read */
     bool is_leaving;
     struct shared_device shared[NODE_DEVICES_MAX];

@@ -18,7 +18,7 @@ static void test_pages_and_seals(void **state)
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
     terms.share_max_percent = 30;
-    registrar_extend_lease(f->registrar, 12345);
+    registrar_extend_lease(f->registrar, 12345, 0);
     struct ward *w = make_ward(f, "7.1", &terms, -1);
     struct client c;
     char path[64];
@@ -42,8 +42,9 @@ static void test_pages_and_seals(void **state)
     assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0), MAP_FAILED);
     close(again);
     assert_int_equal((pid_t)(c.ledger->owners[0] >> 32), getpid());
-    registrar_extend_lease(f->registrar, 23456);
+    registrar_extend_lease(f->registrar, 23456, 7000);
     assert_int_equal(c.limits->lease_deadline_ms, 23456);
+    assert_int_equal(c.limits->fence_ms, 7000);
     uint64_t before = c.limits->sequence;
     registrar_throttle(f->registrar, UUID, 100);
     assert_int_equal(c.limits->devices[0].rate_permille, 100);

@@ -143,6 +143,7 @@ void ward_fill_limits(struct ward *w)
     atomic_store(&page->sequence, (uint64_t)clock_boot_ms());
     atomic_store(&page->kind, is_task ? LIMITS_TASK : LIMITS_SERVICE);
     page->device_count = (uint32_t)w->terms.device_count;
+    atomic_store(&page->fence_ms, w->registrar->fence_ms);
     atomic_store(&page->lease_deadline_ms, is_task ? w->registrar->lease_deadline_ms : 0);
     for (int i = 0; i < w->terms.device_count; i++) {
         struct limits_device *device = &page->devices[i];
@@ -167,12 +168,15 @@ bool ward_look_for_coarse(struct ward *w)
     return true;
 }
 
-void registrar_extend_lease(struct registrar *r, uint64_t deadline_ms)
+void registrar_extend_lease(struct registrar *r, uint64_t deadline_ms, uint32_t fence_ms)
 {
     r->lease_deadline_ms = deadline_ms;
+    r->fence_ms = fence_ms;
     list_for_each (it, &r->wards) {
         struct ward *w = list_entry(it, struct ward, link);
-        if (w->limits.page && w->terms.kind == WORKLOAD_TASK)
-            atomic_store(&w->limits.page->lease_deadline_ms, deadline_ms);
+        if (!w->limits.page || w->terms.kind != WORKLOAD_TASK)
+            continue;
+        atomic_store(&w->limits.page->fence_ms, fence_ms);
+        atomic_store(&w->limits.page->lease_deadline_ms, deadline_ms);
     }
 }

@@ -42,10 +42,10 @@ static void test_limits_and_reasons(void **state)
     expect_limit(task, "linger_us", 0, "there is no gate");
     expect_limit(task, "rate_permille", 300, "its share, which MPS does not keep");
     expect_limit(task, "lease_ms", 0, "there is no lease");
-    registrar_extend_lease(f->registrar, (uint64_t)clock_boot_ms() + 600000);
+    registrar_extend_lease(f->registrar, (uint64_t)clock_boot_ms() + 600000, 0);
     assert_string_equal(limit_of(task, "lease_ms")->reason, "until control must be heard again");
     assert_in_range(limit_of(task, "lease_ms")->value, 1, 600000);
-    registrar_extend_lease(f->registrar, 1);
+    registrar_extend_lease(f->registrar, 1, 0);
     expect_limit(task, "lease_ms", 0, "control was not heard in time: it launches nothing");
 
     struct ward *service = make_ward(f, "8.1", &service_terms, -1);

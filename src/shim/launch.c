@@ -88,7 +88,8 @@ static void hold_for_lease(struct process *p, uint64_t deadline_ms)
     atomic_compare_exchange_strong(&status->state, &running, STATUS_FENCED);
     for (uint64_t now_ms = boot_ms(); deadline_ms != 0 && now_ms >= deadline_ms;
          now_ms = boot_ms()) {
-        if (now_ms - deadline_ms >= LAUNCH_LEASE_GRACE_MS &&
+        uint32_t fence_ms = atomic_load(&p->client.limits->fence_ms);
+        if (now_ms - deadline_ms >= (fence_ms > 0 ? fence_ms : LIMITS_FENCE_MS) &&
             !atomic_exchange(&p->launch->has_raised, 1))
             (void)sys_call(SYS_kill, sys_getpid(), SIGTERM, 0, 0, 0, 0);
         clock_sleep_ns(LOOK_AGAIN_NS);

@@ -34,7 +34,6 @@ enum {
     LAUNCH_NEW_PARTS = 2, /* of its window a launch of a new kernel is charged one, or its cost */
     LAUNCH_WINDOW_HOLD_NS_MAX = 1000000000, /* at the window, without progress */
     LAUNCH_COLLECTIVE_HOLD_NS = 2000000,    /* the longest hold while a collective is outstanding */
-    LAUNCH_LEASE_GRACE_MS = 30000,          /* from a lease's end to SIGTERM */
     LAUNCH_TICK_NS = 100000000,
     LAUNCH_CLOCK_TICKS = 1 << 22,    /* between two looks at the clock: 1 to 4 ms */
     LAUNCH_COPY_BYTES_MIN = 1 << 20, /* a copy of so much is held at the gate */

@@ -31,7 +31,15 @@ static void test_a_lease_fences_tasks_alone(void **state)
     assert_true(hear(&task) >= 0);
     assert_int_equal(number_of(&registrar, "task", "state"), STATUS_RUNNING);
     assert_true(number_of(&registrar, "task", "held_lease_ns") > 0);
-    /* Half a minute past its end the task is told to go. */
+    /* Half a minute past its end the task is told to go, or when the limits say. */
+    tell(&registrar, "fence-ms 600000");
+    tell(&registrar, "lease-ms -31000");
+    assert_int_equal(number_of(&registrar, "task", "state"), STATUS_RUNNING);
+    tell(&task, "kernels 1000 1");
+    PARTY_WAIT(number_of(&registrar, "task", "state") == STATUS_FENCED);
+    tell(&registrar, "lease-ms 600000");
+    assert_true(hear(&task) >= 0);
+    tell(&registrar, "fence-ms 0");
     tell(&registrar, "lease-ms -31000");
     assert_int_equal(number_of(&registrar, "task", "state"), STATUS_RUNNING);
     int status = finish(&task, "kernels 1000 1");

@@ -4,7 +4,7 @@
  * only: cc -D_GNU_SOURCE -Isrc tests/shim/registrar.c -o registrar
  *
  *   registrar --socket PATH [--window-us N] [--gate-us N] [--linger-us N] [--rate-permille N]
- *             [--share-percent N] [--quota-bytes N] [--lease-ms N] [--gate-place 0|1]
+ *             [--share-percent N] [--quota-bytes N] [--lease-ms N] [--fence-ms N] [--gate-place 0|1]
  *
  * A process belongs to the attempt that its GPUMUX_MARK names; one that begins with "service" is a service, any
  * other a task, and the limits above are the tasks', but for the lease. All devices are one: number 0 of each process.
@@ -34,10 +34,10 @@
 enum { ATTEMPTS_MAX = 64, PEERS_MAX = 256, MS_NS = 1000000 };
 
 /* What --options set, by enum option. */
-enum option { WINDOW, GATE, LINGER, RATE, SHARE, QUOTA, LEASE, PLACE, OPTIONS };
+enum option { WINDOW, GATE, LINGER, RATE, SHARE, QUOTA, LEASE, FENCE, PLACE, OPTIONS };
 static const char *const option_names[OPTIONS] = {
-    "window-us",     "gate-us",     "linger-us", "rate-permille",
-    "share-percent", "quota-bytes", "lease-ms",  "gate-place",
+    "window-us",   "gate-us",  "linger-us", "rate-permille", "share-percent",
+    "quota-bytes", "lease-ms", "fence-ms",  "gate-place",
 };
 
 struct attempt {
@@ -115,6 +115,7 @@ static void apply(const struct registrar *registrar, struct attempt *attempt)
             device->mode = options[GATE] ? LIMITS_TIME : LIMITS_ALONE;
         }
     }
+    limits->fence_ms = (uint32_t)options[FENCE];
     limits->lease_deadline_ms = options[LEASE];
     limits->sequence++;
 }
@@ -419,7 +420,7 @@ int main(int argc, char **argv)
     if (!path || argc % 2 == 0) {
         fprintf(stderr, "usage: registrar --socket PATH [--window-us N] [--gate-us N] "
                         "[--linger-us N] [--rate-permille N] [--share-percent N] "
-                        "[--quota-bytes N] [--lease-ms N] [--gate-place 0|1]\n");
+                        "[--quota-bytes N] [--lease-ms N] [--fence-ms N] [--gate-place 0|1]\n");
         return 2;
     }
     setvbuf(stdin, NULL, _IONBF, 0);
