@@ -216,7 +216,7 @@ static bool is_told(const char *name)
         "launches_kernel",     "launches_graph",     "launches_collective", "launches_coarse",
         "launches_uncharged",  "gpu_time_kernel_ns", "gpu_time_graph_ns",   "allocations",
         "held_peak",           "out_of_memory",      "uncounted_bytes",     "rate_periods",
-        "rate_error_permille",
+        "rate_error_permille", "sms_peak",
     };
     static const char *const families[] = {"held_", "holds_", "passes_", "copies_", "copied_"};
     for (size_t i = 0; i < sizeof told / sizeof *told; i++)

@@ -28,7 +28,7 @@ static inline uint64_t claims_add(uint64_t sum, uint64_t claim)
 /* Of a process's counter, to those of others: peaks are not added up. */
 static inline uint64_t counters_add(int counter, uint64_t sum, uint64_t claim)
 {
-    if (counter != STATUS_held_peak)
+    if (counter != STATUS_held_peak && counter != STATUS_sms_peak)
         return claims_add(sum, claim);
     return claim > sum && claim < CLAIM_MAX ? claim : sum;
 }

@@ -68,6 +68,24 @@ static void test_limits_and_reasons(void **state)
     ward_free(task);
 }
 
+/* What MPS keeps it to is read where it counts: in its processes. */
+static void test_the_share_is_read_back(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    struct client c;
+    terms.has_mps = true;
+    terms.share_max_percent = 30;
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    expect_limit(w, "share_percent", 30, "as it was granted, kept by MPS");
+    join(f, "7.1", &c);
+    expect_limit(w, "share_percent", 30, "as it was granted, kept by MPS");
+    c.status->counters[STATUS_sms_peak] = 38;
+    expect_limit(w, "share_percent", 30, "as it was granted, kept by MPS: 38 SMs");
+    ward_free(w);
+    leave(&c);
+}
+
 static void expect_enforcement(const struct terms *terms, const char *wanted)
 {
     char text[WORKLOAD_TEXT_MAX];
@@ -195,6 +213,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         CASE(test_limits_and_reasons),
+        CASE(test_the_share_is_read_back),
         CASE(test_what_is_enforced),
         CASE(test_modes),
         CASE(test_a_guaranteed_share_is_not_taken),

@@ -1,4 +1,5 @@
 /* The limits in a ward's page in words: which of its devices is the strictest, and why it is. */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -52,17 +53,32 @@ static enum limits_mode mode_on(const struct ward *w, int device)
     return (enum limits_mode)atomic_load(&w->limits.page->devices[device].mode);
 }
 
+/* That the driver lets its processes use; 0: none has a context yet. */
+static uint64_t sms_of(const struct ward *w)
+{
+    uint64_t sms = w->ended_counters[STATUS_sms_peak];
+    list_for_each (it, &w->members) {
+        const struct member *m = list_entry(it, struct member, link);
+        if (m->status.page)
+            sms = counters_add(STATUS_sms_peak, sms, m->status.page->counters[STATUS_sms_peak]);
+    }
+    return sms;
+}
+
 static void add_share(const struct ward *w, struct list_of_limits *list)
 {
     const struct terms *terms = &w->terms;
-    char reason[LIMIT_REASON_MAX];
+    char reason[LIMIT_REASON_MAX], kept[40] = "kept by MPS";
+    uint64_t sms = sms_of(w);
+    if (sms > 0)
+        (void)snprintf(kept, sizeof kept, "kept by MPS: %" PRIu64 " SMs", sms);
     int percent = terms->has_mps ? terms_share_percent(terms) : terms->share_max_percent;
     if (percent >= FULL_PERCENT)
         str_copy(reason, sizeof reason, "it may use all of them");
     else if (terms->has_mps && terms->share_why[0])
-        (void)snprintf(reason, sizeof reason, "%.100s, kept by MPS", terms->share_why);
+        (void)snprintf(reason, sizeof reason, "%.80s, %s", terms->share_why, kept);
     else if (terms->has_mps)
-        str_copy(reason, sizeof reason, "as it was granted, kept by MPS");
+        (void)snprintf(reason, sizeof reason, "as it was granted, %s", kept);
     else
         (void)snprintf(reason, sizeof reason, "as it was granted, %s: %.70s",
                        is_task(w) ? "kept by the rate of its launches" : "and kept by nobody",

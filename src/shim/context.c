@@ -10,7 +10,11 @@
 #include "shim/fault_point.h"
 #include "shim/grants.h"
 
-enum { NOT_READY_MS_MAX = 10000, NOT_READY_AGAIN_MS = 20 };
+enum {
+    NOT_READY_MS_MAX = 10000,
+    NOT_READY_AGAIN_MS = 20,
+    ATTRIBUTE_MULTIPROCESSOR_COUNT = 16, /* of a client of MPS: as many as it may use */
+};
 
 /* Whether a call that got this answer is to be made again; waits a moment before it is. *begun_ns: 0 at first. */
 static bool is_to_be_tried_again(CUresult r, uint64_t *begun_ns)
@@ -75,10 +79,23 @@ static void count_made(struct process *p)
     }
 }
 
-static void end_making(struct process *p, int device, bool is_made)
+/* What a share that MPS keeps has come to. */
+static void note_sms(struct process *p, CUdevice number)
 {
-    if (is_made)
+    _Atomic uint64_t *peak = &p->client.status->counters[STATUS_sms_peak];
+    int sms = 0;
+    if (p->calls.real.cuDeviceGetAttribute(&sms, ATTRIBUTE_MULTIPROCESSOR_COUNT, number) ==
+            CUDA_SUCCESS &&
+        sms > 0 && (uint64_t)sms > atomic_load(peak))
+        atomic_store(peak, (uint64_t)sms);
+}
+
+static void end_making(struct process *p, CUdevice number, int device, bool is_made)
+{
+    if (is_made) {
         count_made(p);
+        note_sms(p, number);
+    }
     quota_end_context(&p->client, device, is_made);
     lock_release(lock_of(p, device));
     if (is_made)
@@ -91,9 +108,10 @@ static int device_for(struct process *p, const void *ret_context, CUdevice devic
 }
 
 /* A context of the program's own: kept by its handle, to know the device at its end. */
-static CUresult end_creation(struct process *p, CUresult r, CUcontext *ret_context, int device)
+static CUresult end_creation(struct process *p, CUresult r, CUcontext *ret_context, CUdevice number,
+                             int device)
 {
-    end_making(p, device, r == CUDA_SUCCESS);
+    end_making(p, number, device, r == CUDA_SUCCESS);
     const struct allocation made = {
         .address = r == CUDA_SUCCESS ? (uint64_t)(uintptr_t)*ret_context : 0, .device = device};
     if (made.address && device >= 0 && !allocations_add(&p->allocations, &made))
@@ -116,7 +134,7 @@ CUresult hook_cuCtxCreate(CUcontext *ret_context, unsigned flags, CUdevice devic
     do
         r = p->calls.real.cuCtxCreate(ret_context, flags, device);
     while (is_to_be_tried_again(r, &begun_ns));
-    return end_creation(p, r, ret_context, index);
+    return end_creation(p, r, ret_context, device, index);
 }
 
 CUresult hook_cuCtxCreate_v2(CUcontext *ret_context, unsigned flags, CUdevice device)
@@ -134,7 +152,7 @@ CUresult hook_cuCtxCreate_v2(CUcontext *ret_context, unsigned flags, CUdevice de
     do
         r = p->calls.real.cuCtxCreate_v2(ret_context, flags, device);
     while (is_to_be_tried_again(r, &begun_ns));
-    return end_creation(p, r, ret_context, index);
+    return end_creation(p, r, ret_context, device, index);
 }
 
 CUresult hook_cuCtxCreate_v3(CUcontext *ret_context, CUexecAffinityParam *affinities, int count,
@@ -153,7 +171,7 @@ CUresult hook_cuCtxCreate_v3(CUcontext *ret_context, CUexecAffinityParam *affini
     do
         r = p->calls.real.cuCtxCreate_v3(ret_context, affinities, count, flags, device);
     while (is_to_be_tried_again(r, &begun_ns));
-    return end_creation(p, r, ret_context, index);
+    return end_creation(p, r, ret_context, device, index);
 }
 
 CUresult hook_cuCtxCreate_v4(CUcontext *ret_context, CUctxCreateParams *parameters, unsigned flags,
@@ -172,7 +190,7 @@ CUresult hook_cuCtxCreate_v4(CUcontext *ret_context, CUctxCreateParams *paramete
     do
         r = p->calls.real.cuCtxCreate_v4(ret_context, parameters, flags, device);
     while (is_to_be_tried_again(r, &begun_ns));
-    return end_creation(p, r, ret_context, index);
+    return end_creation(p, r, ret_context, device, index);
 }
 
 static bool is_primary_there(struct process *p, CUdevice device)
@@ -222,7 +240,7 @@ CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
         r = p->calls.real.cuDevicePrimaryCtxRetain(ret_context, device);
     while (is_to_be_tried_again(r, &begun_ns));
     (void)end_retaining(p, r, ret_context, index);
-    end_making(p, index, r == CUDA_SUCCESS);
+    end_making(p, device, index, r == CUDA_SUCCESS);
     return r;
 }
 
@@ -259,7 +277,7 @@ CUresult hook_cuGreenCtxCreate(CUgreenCtx *ret_context, CUdevResourceDesc resour
         note_primary(p, device, index);
         count_made(p);
     }
-    end_making(p, index, r == CUDA_SUCCESS);
+    end_making(p, device, index, r == CUDA_SUCCESS);
     return r;
 }
 

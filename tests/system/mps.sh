@@ -22,6 +22,8 @@ END
 "$gpumux" run --quota 1g --share 30 -- env | grep -E '^CUDA_MPS_(ACT|CLI|PIN)' | sort | cmp - "$work/variables"
 "$gpumux" run -d 2 --quota 1g -- env | grep CUDA_MPS && fail "MPS over several devices"
 wait_until "it is a client" eval '[ "$(clients | wc -l)" = 1 ]'
+wait_until "its share is read back in its process" eval \
+    '"$gpumux" describe "$first" | grep -q "kept by MPS: 38 SMs"'
 
 echo "-- an agent that crashes leaves it, the next takes it over, and does not let its log grow for ever"
 crash
