@@ -165,9 +165,11 @@ void share_divide(const struct share_service *const services[], size_t count, in
                                    .forecast_percent = sum < 100 ? sum : 100};
 }
 
-int share_of_task_percent(int forecast_percent)
+int share_of_task_percent(int forecast_percent, int task_count)
 {
-    return (int)clip(100 - forecast_percent, SHARE_LEAST_PERCENT, SHARE_MOST_PERCENT);
+    int left_percent = (int)clip(100 - forecast_percent, SHARE_LEAST_PERCENT, SHARE_MOST_PERCENT);
+    int percent = task_count > 1 ? left_percent / task_count : left_percent;
+    return percent > SHARE_LEAST_PERCENT ? percent : SHARE_LEAST_PERCENT;
 }
 
 int share_in_whole_sms(int percent, int sm_count)
@@ -184,11 +186,11 @@ enum share_mode share_mode_of_task(enum share_mode mode, bool is_coarse)
     return is_coarse ? SHARE_SPACE : mode;
 }
 
-int share_rate_permille(int forecast_percent, int started_percent)
+int share_rate_permille(const struct share_division *division, int started_percent)
 {
-    if (forecast_percent < 0)
+    if (division->forecast_percent < 0)
         return 0;
-    int percent = share_of_task_percent(forecast_percent);
+    int percent = share_of_task_percent(division->forecast_percent, division->task_count);
     return percent + SHARE_RATE_SLACK_PERCENT < started_percent ? percent * 10 : 0;
 }
 

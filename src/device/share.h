@@ -96,12 +96,14 @@ bool share_service_look(struct share_service *s, int64_t wall_ms, const struct s
 struct share_division {
     enum share_mode mode; /* space only if it suits every service there */
     int forecast_percent; /* activity of all services in the coming five minutes; -1: not known */
+    int task_count;       /* that share what is left of it in space; set by the caller */
 };
 void share_divide(const struct share_service *const services[], size_t count, int64_t wall_ms,
                   struct share_division *ret);
 
-/* The share of a task that starts now beside services with this forecast in sum. */
-int share_of_task_percent(int forecast_percent);
+/* The share of a task that starts now beside services with this forecast in sum, one of task_count that share in space: MPS
+ * limits each of them, and nobody all of them together. */
+int share_of_task_percent(int forecast_percent, int task_count);
 /* The least whole percentage with which the driver, who rounds down, gives as many SMs as this one rounded up.
  * sm_count 0: not known, and the same is returned. */
 int share_in_whole_sms(int percent, int sm_count);
@@ -109,7 +111,7 @@ int share_in_whole_sms(int percent, int sm_count);
 enum share_mode share_mode_of_task(enum share_mode mode, bool is_coarse);
 /* The part of the device that a task in mode S is held to by its rate, because it started with more of the SMs
  * (started_percent) than are left to it now. 0: nothing holds it. */
-int share_rate_permille(int forecast_percent, int started_percent);
+int share_rate_permille(const struct share_division *division, int started_percent);
 
 /* What a task started with cannot change while it runs. */
 struct share_drift {

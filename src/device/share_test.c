@@ -54,9 +54,12 @@ static void test_forecast_knows_yesterday(void **state)
 static void test_a_share_is_clipped(void **state)
 {
     (void)state;
-    assert_int_equal(share_of_task_percent(0), 90);
-    assert_int_equal(share_of_task_percent(35), 65);
-    assert_int_equal(share_of_task_percent(100), 10);
+    assert_int_equal(share_of_task_percent(0, 1), 90);
+    assert_int_equal(share_of_task_percent(35, 1), 65);
+    assert_int_equal(share_of_task_percent(100, 1), 10);
+    assert_int_equal(share_of_task_percent(35, 2), 32);
+    assert_int_equal(share_of_task_percent(0, 3), 30);
+    assert_int_equal(share_of_task_percent(90, 3), 10);
 }
 
 /* The driver gives floor(percent of the SMs). */
@@ -201,11 +204,17 @@ static void test_what_holds_a_task(void **state)
     assert_int_equal(share_mode_of_task(SHARE_TIME, false), SHARE_TIME);
     assert_int_equal(share_mode_of_task(SHARE_TIME, true), SHARE_SPACE);
     assert_int_equal(share_mode_of_task(SHARE_SPACE, false), SHARE_SPACE);
-    assert_int_equal(share_rate_permille(40, 100), 600);
-    assert_int_equal(share_rate_permille(40, 60), 0);
-    assert_int_equal(share_rate_permille(40, 64), 0); /* not worth it */
-    assert_int_equal(share_rate_permille(95, 60), 100);
-    assert_int_equal(share_rate_permille(-1, 100), 0);
+    struct share_division division = {.forecast_percent = 40, .task_count = 1};
+    assert_int_equal(share_rate_permille(&division, 100), 600);
+    assert_int_equal(share_rate_permille(&division, 60), 0);
+    assert_int_equal(share_rate_permille(&division, 64), 0); /* not worth it */
+    division.task_count = 2;
+    assert_int_equal(share_rate_permille(&division, 60), 300);
+    assert_int_equal(share_rate_permille(&division, 31), 0);
+    division = (struct share_division){.forecast_percent = 95, .task_count = 1};
+    assert_int_equal(share_rate_permille(&division, 60), 100);
+    division.forecast_percent = -1;
+    assert_int_equal(share_rate_permille(&division, 100), 0);
 }
 
 static void test_a_share_that_is_off_for_long(void **state)

@@ -126,6 +126,21 @@ static bool gives_way(const struct agent *a, const struct terms *terms, enum sha
     return mode == SHARE_TIME && terms->is_protected && !a->config->share_in_time;
 }
 
+/* Tasks on a device that go on while its services work, without this one. */
+static int tasks_in_space(const struct agent *a, const char *uuid, enum share_mode mode,
+                          uint64_t without)
+{
+    int count = 0;
+    list_for_each (it, &a->runs) {
+        const struct run *r = list_entry(it, struct run, link);
+        if (r->workload == without || !is_on(r, uuid) || is_service(r))
+            continue;
+        enum share_mode own = share_mode_of_task(mode, is_ungated(a->divide, r->workload));
+        count += !gives_way(a, ward_terms(r->ward), own);
+    }
+    return count;
+}
+
 /* What this task would start with now, on these terms, and why if that is less than it may have. */
 static int wanted_percent(const struct agent *a, uint64_t workload, const struct terms *terms,
                           char why[TERMS_WHY_MAX])
@@ -137,7 +152,8 @@ static int wanted_percent(const struct agent *a, uint64_t workload, const struct
     enum share_mode mode = share_mode_of_task(division.mode, is_ungated(a->divide, workload));
     if (division.forecast_percent < 0 || gives_way(a, terms, mode))
         return terms->share_max_percent;
-    int percent = share_in_whole_sms(share_of_task_percent(division.forecast_percent),
+    int tasks = 1 + tasks_in_space(a, terms->devices[0], division.mode, workload);
+    int percent = share_in_whole_sms(share_of_task_percent(division.forecast_percent, tasks),
                                      sms_of(a, terms->devices[0]));
     if (percent > SHARE_MOST_PERCENT)
         percent = SHARE_MOST_PERCENT;
@@ -145,13 +161,16 @@ static int wanted_percent(const struct agent *a, uint64_t workload, const struct
         percent = terms->share_min_percent;
     if (percent >= terms->share_max_percent)
         return terms->share_max_percent;
+    char rest[48] = "";
+    if (tasks > 1)
+        (void)snprintf(rest, sizeof rest, ", and %d tasks share the rest", tasks);
     if (count == 1)
         (void)snprintf(why, TERMS_WHY_MAX,
-                       "service %" PRIu64 " beside it used up to %d %% lately (p95)",
-                       services[0]->workload, division.forecast_percent);
+                       "service %" PRIu64 " beside it used up to %d %% lately (p95)%s",
+                       services[0]->workload, division.forecast_percent, rest);
     else
-        (void)snprintf(why, TERMS_WHY_MAX, "%zu services beside it used up to %d %% lately (p95)",
-                       count, division.forecast_percent);
+        (void)snprintf(why, TERMS_WHY_MAX, "%zu services beside it used up to %d %% lately (p95)%s",
+                       count, division.forecast_percent, rest);
     return percent;
 }
 
@@ -207,9 +226,11 @@ static void divide_device(struct agent *a, int device)
     struct share_division *old = &a->divide->divisions[device], division;
     const char *uuid = a->info.devices[device].uuid;
     share_divide(services, services_on(a, uuid, services), clock_wall_ms(), &division);
+    division.task_count = tasks_in_space(a, uuid, division.mode, 0);
     int moved = abs(division.forecast_percent - old->forecast_percent);
     bool is_known = division.forecast_percent >= 0, was_known = old->forecast_percent >= 0;
-    if (division.mode == old->mode && is_known == was_known && moved < FORECAST_STEP_PERCENT)
+    if (division.mode == old->mode && is_known == was_known && moved < FORECAST_STEP_PERCENT &&
+        division.task_count == old->task_count)
         return;
     *old = division;
     registrar_divide(a->registrar, uuid, &division);

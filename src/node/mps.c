@@ -28,6 +28,7 @@ enum {
     CROWD_PER_CPU =
         2, /* more that want to run are a crowd, in which anybody may wait for a while */
     CROWD_ANSWER_MS = 10000, /* but not for longer */
+    SILENT_MS_MAX = 30000,   /* after that it hangs, however slow the machine is */
     START_MS = 10000,
     LINGER_MS = 3000, /* after its last attempt: the next one often comes soon */
     QUIT_MS = 3000,
@@ -268,8 +269,8 @@ static long crowd(void)
 
 /* How long one that does not answer is believed to be slow. */
 struct patience {
-    int limit_ms;   /* for an answer */
-    bool is_silent; /* the last question had none */
+    int limit_ms;     /* for an answer */
+    int64_t since_ms; /* when it was first silent; 0: it is not */
 };
 
 /* Where nothing gets its turn, silence says nothing: ending a daemon that is well would end its clients. */
@@ -279,10 +280,14 @@ static bool may_be_slow(struct mps_daemon *d, struct patience *p)
     bool was_patient = p->limit_ms >= CROWD_ANSWER_MS;
     if (is_crowded)
         p->limit_ms = CROWD_ANSWER_MS;
-    bool may_be = !p->is_silent || (is_crowded && !was_patient) ||
-                  mps_control_pace_ms(&d->control, COMMAND_MS) > PACE_MS_MAX;
-    p->is_silent = true;
-    return may_be;
+    int64_t now_ms = clock_boot_ms();
+    if (p->since_ms == 0) {
+        p->since_ms = now_ms;
+        return true;
+    }
+    return now_ms - p->since_ms < SILENT_MS_MAX &&
+           ((is_crowded && !was_patient) ||
+            mps_control_pace_ms(&d->control, COMMAND_MS) > PACE_MS_MAX);
 }
 
 /* A look came to r, which is no answer; if this is true, it is asked again. One that could not be asked counts as well

@@ -70,7 +70,8 @@ void registrar_divide(struct registrar *r, const char *uuid, const struct share_
 {
     struct shared_device *d = shared_get(r, uuid);
     if (!d || (d->division.mode == division->mode &&
-               d->division.forecast_percent == division->forecast_percent))
+               d->division.forecast_percent == division->forecast_percent &&
+               d->division.task_count == division->task_count))
         return;
     d->division = *division;
     wards_update_limits(r);
@@ -91,8 +92,7 @@ static uint32_t rate_of(const struct terms *terms, const struct shared_device *s
     uint32_t rate = shared->throttle_permille;
     if (!terms->has_mps && terms->share_max_percent < FULL_PERCENT)
         rate = least_rate(rate, (uint32_t)terms->share_max_percent * PERMILLE_OF_PERCENT);
-    int left =
-        is_in_space ? share_rate_permille(shared->division.forecast_percent, started_percent) : 0;
+    int left = is_in_space ? share_rate_permille(&shared->division, started_percent) : 0;
     int guaranteed = terms->share_min_percent * PERMILLE_OF_PERCENT;
     return least_rate(rate, (uint32_t)(left > 0 && left < guaranteed ? guaranteed : left));
 }

@@ -135,6 +135,11 @@ static void test_modes(void **state)
     assert_int_equal(limits->gate_us_max, 0);
     assert_true(limits->window_us > WINDOW_US);
     assert_int_equal(limits->rate_permille, 400); /* it started with more than is left */
+    division.task_count = 2;
+    registrar_divide(f->registrar, UUID, &division);
+    assert_int_equal(limits->rate_permille, 200); /* and another has as much of that */
+    division.task_count = 1;
+    registrar_divide(f->registrar, UUID, &division);
     registrar_throttle(f->registrar, UUID, 250);
     assert_int_equal(limits->rate_permille, 250);
     assert_int_equal(limits->window_us, WINDOW_US);

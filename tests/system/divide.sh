@@ -110,7 +110,8 @@ up --set mode_kept=10m
 late=$(task --step-ms 5)
 wait_until "its limits are known" mode_is "$late" space
 now=$(limit "$late" share_percent)
-[ "$now" -lt 90 ] || fail "a share of $now"
+[ "$now" -lt 45 ] || fail "a share of $now, and another task has as much"
+[[ $(field "$late" enforcement) == *", and 2 tasks share the rest"* ]] || fail "$(field "$late" enforcement)"
 limit_is "$late" rate_permille 0 || fail "held by its rate: $(show "$late")"
 [[ $(field "$late" enforcement) == *"$now % of the SMs, for service $busy"* ]] || fail "$(field "$late" enforcement)"
 "$gpumux" describe "$late" > "$work/out"
