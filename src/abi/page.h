@@ -19,8 +19,8 @@
  * Versions. Every page starts with struct page_header. Fields are added at the end of a struct or in
  * its reserved bytes, never moved; then `size_bytes` grows, or a bit of `features` says that the
  * writer fills what was reserved. `version` changes when that cannot be kept, and two sides without a
- * version in common do without each other. A reader uses a field only if PAGE_HAS() says that the
- * writer knew it, and takes 0 for it otherwise: 0 always means "as if this field did not exist".
+ * version in common do without each other. A reader maps zeros behind the end of a shorter page: so a field that the
+ * writer did not know is 0, and 0 always means "as if this field did not exist".
  *
  * Concurrency. Every field that changes while others can see it is one atomic word of at most 8 bytes,
  * and no two need to be read together. There is no lock. A writer that is killed between any two
@@ -55,10 +55,6 @@ struct page_header {
     uint64_t features; /* bits of the page's own enum: which parts the writer fills */
     uint8_t reserved[40];
 };
-
-/* Whether the page's writer knew the field. */
-#define PAGE_HAS(page, field)                                                                      \
-    ((page)->header.size_bytes >= offsetof(__typeof__(*(page)), field) + sizeof((page)->field))
 
 /* ---- limits: what the attempt may do, and until when ---- */
 

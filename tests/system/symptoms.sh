@@ -199,6 +199,7 @@ elsewhere 'kept for a workload that waits for room' src/cluster/keep_test.c 'whi
 elsewhere 'takes no new tasks now' tests/system/monitor.sh '"\$gpumux" enable'
 elsewhere 'it would end later beside what runs now' tests/system/cli_commands.sh '"\$gpumux" explain burning'
 elsewhere 'where there is room, and why not there' tests/system/cli_commands.sh '"\$gpumux" explain burning'
+elsewhere "CUDA's error 802" tests/shim/hosts.sh 'an agent that stays away'
 elsewhere '… allocations were refused by its quota of …' tests/system/protection.sh 'allocation was refused by its quota of'
 elsewhere 'fault' tests/system/errors.sh 'ends "\$task" failed fault'
 elsewhere '… in one of all that shared the device' tests/system/errors.sh '"in one of all that shared the device"'
