@@ -161,16 +161,24 @@ static void end_stream(struct bench *b)
     quick_close(&b->p->quick);
 }
 
+/* Its context is about to end. */
+static void begin_end_of_stream(struct bench *b)
+{
+    atomic_store(&b->stream->key, STREAMS_ENDING);
+    quick_close(&b->p->quick);
+}
+
+/* By limits that were read: that they have changed is no reason any more. */
 static void forbid(struct bench *b)
 {
     atomic_store(&b->launch->devices[0].is_prepaid, 0);
-    atomic_fetch_add(&b->limits->sequence, 1);
+    atomic_store(&b->launch->sequence, atomic_fetch_add(&b->limits->sequence, 1) + 2);
 }
 
 static void test_reasons_to_close(void **state)
 {
     static void (*const reasons[])(struct bench *) = {begin_capture, begin_exit, end_stream,
-                                                      forbid};
+                                                      begin_end_of_stream, forbid};
     for (size_t i = 0; i < sizeof(reasons) / sizeof(*reasons); i++) {
         for (int is_before = 0; is_before <= 1; is_before++) {
             assert_int_equal(tear_down(state) + set_up(state), 0);
@@ -186,6 +194,48 @@ static void test_reasons_to_close(void **state)
             assert_false(pay(b));
         }
     }
+}
+
+static void test_it_opens_where_a_launch_is_not_held_for_the_end(void **state)
+{
+    static const bool is_open[] = {
+        [EXIT_NEW] = false, [EXIT_STARTING] = false, [EXIT_OFF] = true,
+        [EXIT_OPEN] = true, [EXIT_DRAINING] = false, [EXIT_CLOSING] = false,
+    };
+    struct bench *b = *state;
+    learn(b);
+    for (uint32_t i = 0; i < sizeof(is_open) / sizeof(*is_open); i++) {
+        atomic_store(&b->p->exit.state, i);
+        open_for(b, b->stream, HANDLE);
+        assert_int_equal(pay(b), is_open[i]);
+    }
+}
+
+static void test_stream_0_is_that_of_the_only_context(void **state)
+{
+    struct bench *b = *state;
+    struct quick *quick = &b->p->quick;
+    struct stream *zero = add_stream(b->launch, 3, (CUstream)0x3001); /* a context's, and 1 */
+    learn(b);
+    open_for(b, zero, NULL);
+    assert_false(quick_pay(quick, &kernel, NULL)); /* whose it is takes the driver */
+    atomic_store(&b->launch->sole, zero->slot + 1);
+    open_for(b, zero, NULL);
+    assert_true(quick_pay(quick, &kernel, NULL));
+    assert_false(pay(b));
+    /* A thread's own is another's in another thread. */
+    open_for(b, zero, STREAM_PER_THREAD);
+    assert_false(quick_pay(quick, &kernel, STREAM_PER_THREAD));
+    open_for(b, zero, NULL);
+    assert_true(quick_pay(quick, &kernel, NULL));
+    /* A second context is made, or the only one ends. */
+    atomic_store(&b->launch->sole, 0);
+    open_for(b, zero, NULL);
+    assert_false(quick_pay(quick, &kernel, NULL));
+    atomic_store(&b->launch->sole, zero->slot + 1);
+    atomic_store(&zero->key, STREAMS_ENDING);
+    open_for(b, zero, NULL);
+    assert_false(quick_pay(quick, &kernel, NULL));
 }
 
 static void test_limits_neighbours_and_time_are_looked_for(void **state)
@@ -272,6 +322,13 @@ static void test_who_loses_the_page_is_charged_for_what_no_mark_tells_of(void **
     quick_settle(b->p, b->stream);
     assert_int_equal(started(b, b->stream), 4 * COST_NS);
     assert_int_equal(counted(b, STATUS_launches_kernel), 6);
+    /* Nor has one whose context ends. */
+    open_for(b, b->other, OTHER);
+    assert_true(quick_pay(&b->p->quick, &kernel, OTHER));
+    atomic_store(&b->other->key, STREAMS_ENDING);
+    quick_settle(b->p, b->other);
+    assert_int_equal(started(b, b->other), 0);
+    assert_int_equal(counted(b, STATUS_launches_kernel), 7);
 }
 
 static void test_nobody_waits_for_who_was_interrupted(void **state)
@@ -410,6 +467,8 @@ int main(void)
         TEST(test_what_was_paid_is_spent_and_counted),
         TEST(test_no_more_is_spent_than_was_paid),
         TEST(test_reasons_to_close),
+        TEST(test_it_opens_where_a_launch_is_not_held_for_the_end),
+        TEST(test_stream_0_is_that_of_the_only_context),
         TEST(test_limits_neighbours_and_time_are_looked_for),
         TEST(test_another_stream_pays_when_the_first_is_idle),
         TEST(test_who_loses_the_page_is_charged_for_what_no_mark_tells_of),
