@@ -92,9 +92,16 @@ static void open_for(struct bench *b, struct stream *stream, CUstream handle)
     quick_open(b->p, stream, handle, QUICK_PAID_NS - quick_left_ns(&b->p->quick, stream));
 }
 
+/* As if the clock had just been looked at, however long this thread had to wait for a processor. */
+static bool pay_for(struct bench *b, const struct cost_launch *launch, CUstream handle)
+{
+    atomic_store(&b->p->quick.looked_ticks, clock_ticks());
+    return quick_pay(&b->p->quick, launch, handle);
+}
+
 static bool pay(struct bench *b)
 {
-    return quick_pay(&b->p->quick, &kernel, HANDLE);
+    return pay_for(b, &kernel, HANDLE);
 }
 
 static uint64_t counted(const struct bench *b, enum status_counter counter)
@@ -214,28 +221,27 @@ static void test_it_opens_where_a_launch_is_not_held_for_the_end(void **state)
 static void test_stream_0_is_that_of_the_only_context(void **state)
 {
     struct bench *b = *state;
-    struct quick *quick = &b->p->quick;
     struct stream *zero = add_stream(b->launch, 3, (CUstream)0x3001); /* a context's, and 1 */
     learn(b);
     open_for(b, zero, NULL);
-    assert_false(quick_pay(quick, &kernel, NULL)); /* whose it is takes the driver */
+    assert_false(pay_for(b, &kernel, NULL)); /* whose it is takes the driver */
     atomic_store(&b->launch->sole, zero->slot + 1);
     open_for(b, zero, NULL);
-    assert_true(quick_pay(quick, &kernel, NULL));
+    assert_true(pay_for(b, &kernel, NULL));
     assert_false(pay(b));
     /* A thread's own is another's in another thread. */
     open_for(b, zero, STREAM_PER_THREAD);
-    assert_false(quick_pay(quick, &kernel, STREAM_PER_THREAD));
+    assert_false(pay_for(b, &kernel, STREAM_PER_THREAD));
     open_for(b, zero, NULL);
-    assert_true(quick_pay(quick, &kernel, NULL));
+    assert_true(pay_for(b, &kernel, NULL));
     /* A second context is made, or the only one ends. */
     atomic_store(&b->launch->sole, 0);
     open_for(b, zero, NULL);
-    assert_false(quick_pay(quick, &kernel, NULL));
+    assert_false(pay_for(b, &kernel, NULL));
     atomic_store(&b->launch->sole, zero->slot + 1);
     atomic_store(&zero->key, STREAMS_ENDING);
     open_for(b, zero, NULL);
-    assert_false(quick_pay(quick, &kernel, NULL));
+    assert_false(pay_for(b, &kernel, NULL));
 }
 
 static void test_limits_neighbours_and_time_are_looked_for(void **state)
@@ -260,7 +266,7 @@ static void test_limits_neighbours_and_time_are_looked_for(void **state)
     open_for(b, b->stream, HANDLE);
     assert_true(pay(b));
     atomic_store(&b->p->quick.looked_ticks, clock_ticks() - QUICK_CLOCK_TICKS);
-    assert_false(pay(b));
+    assert_false(quick_pay(&b->p->quick, &kernel, HANDLE));
 }
 
 static void test_another_stream_pays_when_the_first_is_idle(void **state)
@@ -270,7 +276,7 @@ static void test_another_stream_pays_when_the_first_is_idle(void **state)
     learn(b);
     assert_true(quick_is_for(quick, b->other));
     open_for(b, b->stream, HANDLE);
-    assert_false(quick_pay(quick, &kernel, OTHER));
+    assert_false(pay_for(b, &kernel, OTHER));
     assert_true(quick_is_for(quick, b->stream));
     for (int i = 0; i < 3; i++) {
         assert_true(pay(b));
@@ -279,7 +285,7 @@ static void test_another_stream_pays_when_the_first_is_idle(void **state)
     assert_true(quick_is_for(quick, b->other));
     assert_int_equal(quick_left_ns(quick, b->other), 0);
     open_for(b, b->other, OTHER);
-    assert_true(quick_pay(quick, &kernel, OTHER));
+    assert_true(pay_for(b, &kernel, OTHER));
     assert_false(pay(b));
     quick_count(b->p, quick);
     assert_int_equal(counted(b, STATUS_launches_kernel), 4);
@@ -310,11 +316,11 @@ static void test_who_loses_the_page_is_charged_for_what_no_mark_tells_of(void **
     assert_int_equal(atomic_load(&window->charged_ns), 4 * COST_NS);
     assert_int_equal(atomic_load(&window->begun_ns), 4 * COST_NS);
     /* With what it paid a mark can come behind the launches before. */
-    assert_true(quick_pay(&b->p->quick, &kernel, OTHER));
+    assert_true(pay_for(b, &kernel, OTHER));
     quick_open(b->p, b->other, OTHER, COST_NS);
     quick_settle(b->p, b->other);
     assert_int_equal(started(b, b->other), 0);
-    assert_false(quick_pay(&b->p->quick, &kernel, OTHER));
+    assert_false(pay_for(b, &kernel, OTHER));
     /* Who is not there any more has no marks. */
     open_for(b, b->stream, HANDLE);
     assert_true(pay(b));
@@ -324,7 +330,7 @@ static void test_who_loses_the_page_is_charged_for_what_no_mark_tells_of(void **
     assert_int_equal(counted(b, STATUS_launches_kernel), 6);
     /* Nor has one whose context ends. */
     open_for(b, b->other, OTHER);
-    assert_true(quick_pay(&b->p->quick, &kernel, OTHER));
+    assert_true(pay_for(b, &kernel, OTHER));
     atomic_store(&b->other->key, STREAMS_ENDING);
     quick_settle(b->p, b->other);
     assert_int_equal(started(b, b->other), 0);
@@ -434,12 +440,12 @@ static void test_costs_are_those_of_the_launch(void **state)
     for (uint32_t i = 1; i <= 150; i++) {
         const struct cost_launch launch = {.function = "kernel", .grid = {i, 1, 1}};
         uint64_t before = atomic_load(&quick->paid) >> QUICK_NS_SHIFT;
-        if (!quick_pay(quick, &launch, HANDLE))
+        if (!pay_for(b, &launch, HANDLE))
             continue;
         known++;
         assert_int_equal(before - (atomic_load(&quick->paid) >> QUICK_NS_SHIFT), i);
         quick_forget(quick, cost_key(&launch));
-        assert_false(quick_pay(quick, &launch, HANDLE));
+        assert_false(pay_for(b, &launch, HANDLE));
     }
     assert_true(known >= 140);
     learn(b);
