@@ -13,6 +13,9 @@ export XDG_RUNTIME_DIR=$dir GPUMUX_EMU_DEVICES=H200:24g GPUMUX_EMU_CONTEXT_MIB=0
 unset GPUMUX_EMU CUDA_VISIBLE_DEVICES GPUMUX_REGISTER GPUMUX_DISABLE GPUMUX_QUOTA_BYTES GPUMUX_SHIM_DEBUG
 runtime=$(ldd "$storm" | awk '/lib(asan|tsan)\.so/ { print $3 }')
 preload="$runtime${runtime:+ }$shim"
+# The shim that knows how many launches were quick ones (quick.h), which builds with a sanitizer lack.
+counting=$preload
+[ ! -e "${shim%.so}-ticks.so" ] || counting=${shim%.so}-ticks.so
 mkfifo "$dir/orders"
 failures=0 checks=0
 fail() {
@@ -45,6 +48,9 @@ processes() { grep -c '^process ' "$dir/known"; }
 # number NAME WORD: of the last command's output. sum NAME: over all processes.
 number() { sed -nE "s/(^|.* )$1=([0-9]+).*/\2/p" "$dir/output"; }
 sum() { sed -nE "s/.* $1=([0-9]+).*/\1/p" "$dir/known" | awk '{ sum += $1 } END { printf "%d", sum }'; }
+expect_quick() {
+    [ "$counting" = "$preload" ] || [ "$(number quick)" -gt 0 ] || fail "none was quick of $(cat "$dir/output")"
+}
 
 # Every process is one of its own, and none is met twice. Not with a sanitizer's runtime, which does not support children of
 # a program with threads: an allocator may be locked by a thread that the child does not have.
@@ -56,15 +62,21 @@ if [ -z "$runtime" ]; then
     [ "$(grep '^process ' "$dir/known" | sed -E 's/.* pid=([0-9]+) .*/\1/' | sort -u | wc -l)" = "$(processes)" ] \
         || fail "a process registered twice"
     with_agent --window-us 2000 -- "$storm" beside "$ptx" "$((size / 4))"
+    preload=$counting with_agent --window-us 20000 -- "$storm" beside "$ptx" "$((size / 4))"
+    expect_quick
 fi
 
-# Held and free alike.
-for limits in "--window-us 0" "--window-us 50 --rate-permille 900"; do
-    with_agent $limits -- "$storm" signals "$ptx" "$size"
+# Held, free and quick alike.
+interrupt() {
+    with_agent "$@" -- "$storm" signals "$ptx" "$size"
     [ "$(sum launches_kernel)" = "$(number kernels)" ] && [ "$(sum launches_graph)" = "$(number graphs)" ] \
         || fail "counted $(sum launches_kernel) kernels and $(sum launches_graph) graphs of $(cat "$dir/output")"
     [ "$(sum uncounted_bytes)$(sum frees_unknown)" = 00 ] || fail "memory was not counted: $(cat "$dir/known")"
-done
+}
+interrupt --window-us 0
+interrupt --window-us 50 --rate-permille 900
+preload=$counting interrupt --window-us 20000
+expect_quick
 
 # Copies are counted where they go.
 with_agent --window-us 1000 -- "$work_calls" "$ptx"
