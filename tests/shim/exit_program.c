@@ -234,13 +234,34 @@ static void wait_for_launches(void)
 }
 
 /* Kernels that the shim has come to know. */
+static atomic_uint launched;
+
 static void launch_known(void)
 {
     for (unsigned i = 0; i < kernels; i++)
         EXPECT(launch() == 0 && launch() == 0 && api.cuCtxSynchronize() == 0);
     queue_and_say();
     while (launch() == 0)
-        ;
+        launched++;
+}
+
+static void *launch_known_in(void *context)
+{
+    EXPECT(api.cuCtxSetCurrent(context) == 0);
+    launch_known();
+    return NULL;
+}
+
+/* While it is at that. */
+static void exit_beside_known(void)
+{
+    pthread_t thread;
+    void *context = NULL;
+    EXPECT(api.cuCtxGetCurrent(&context) == 0);
+    EXPECT(pthread_create(&thread, NULL, launch_known_in, context) == 0);
+    while (launched < kernels)
+        usleep(1000);
+    exit(7);
 }
 
 static void wait_in_driver(void)
@@ -527,6 +548,7 @@ int main(int argc, char **argv)
         {"launching", wait_for_launches},
         {"synchronising", wait_in_driver},
         {"known", launch_known},
+        {"known-exit", exit_beside_known},
         {"joining", end_by_joining},
         {"signalfd", read_signals},
         {"sigwait", await_signals},

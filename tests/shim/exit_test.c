@@ -270,6 +270,55 @@ static void test_a_kill_beneath_the_window(void **state)
     expect_neighbour();
 }
 
+/* How long the fastest of some took: the machine may be slow once. */
+static int64_t fastest_ms(void **state, int64_t (*end)(void), int64_t enough_ms)
+{
+    int64_t fastest = PATIENCE_MS;
+    for (int i = 0; i < 5 && fastest > enough_ms; i++) {
+        if (i > 0) {
+            tear_down(state);
+            set_up(state);
+        }
+        int64_t took = end();
+        fastest = took < fastest ? took : fastest;
+    }
+    return fastest;
+}
+
+/* Deep enough to be deadly, if it were not for the window. Most of these launches are quick ones (quick.h). */
+static int64_t end_quick(const char *how)
+{
+    setenv("GPUMUX_WINDOW_US", "20000", 1);
+    struct task task = start_ready(true, how, "40", "1000");
+    unsetenv("GPUMUX_WINDOW_US");
+    int64_t begin = now_ms();
+    if (strcmp(how, "known-exit") == 0) {
+        expect_exit(&task);
+    } else {
+        kill(task.pid, SIGTERM);
+        expect_end_by(&task, SIGTERM);
+    }
+    int64_t took = now_ms() - begin;
+    expect_neighbour();
+    return took;
+}
+
+static int64_t end_quick_by_signal(void)
+{
+    return end_quick("known");
+}
+
+static int64_t end_quick_by_exit(void)
+{
+    return end_quick("known-exit");
+}
+
+static void test_ends_while_quick_launches_go_on(void **state)
+{
+    assert_in_range(fastest_ms(state, end_quick_by_signal, GRACEFUL_MS), 0, GRACEFUL_MS);
+    assert_in_range(fastest_ms(state, end_quick_by_exit, GRACEFUL_MS), 0, GRACEFUL_MS);
+}
+
 static void test_handlers_that_save(void **state)
 {
     (void)state;
@@ -351,21 +400,6 @@ static void test_python(void **state)
     expect_neighbour();
 }
 
-/* How long the fastest of some took: the machine may be slow once. */
-static int64_t fastest_ms(void **state, int64_t (*end)(void), int64_t enough_ms)
-{
-    int64_t fastest = PATIENCE_MS;
-    for (int i = 0; i < 5 && fastest > enough_ms; i++) {
-        if (i > 0) {
-            tear_down(state);
-            set_up(state);
-        }
-        int64_t took = end();
-        fastest = took < fastest ? took : fastest;
-    }
-    return fastest;
-}
-
 /* The neighbour is of no interest where more is queued than can be waited for. */
 static int64_t end_by_signal(void)
 {
@@ -424,6 +458,7 @@ int main(int argc, char **argv)
         TEST(test_a_crash_stays_one),
         TEST(test_a_short_queue_may_be_killed),
         TEST(test_a_kill_beneath_the_window),
+        TEST(test_ends_while_quick_launches_go_on),
         TEST(test_handlers_that_save),
         TEST(test_threads_inside_the_driver),
         TEST(test_signals_that_are_waited_for),
