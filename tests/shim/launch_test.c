@@ -9,7 +9,6 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -201,7 +200,6 @@ static void test_captures_are_untouched(void **state)
     finish(&registrar, "quit");
 }
 
-/* All threads launch into one stream: the service's marks come out even. */
 /* No capture is open: what is new is measured. */
 static void launch_until_measured(const struct talker *registrar, const struct talker *task)
 {
@@ -235,6 +233,7 @@ static void test_a_refused_capture_ends_none(void **state)
     finish(&registrar, "quit");
 }
 
+/* All threads launch into one stream: the service's marks come out even. */
 static void test_threads(void **state)
 {
     struct talker registrar, service, task;
@@ -517,85 +516,6 @@ static void test_a_dead_service_is_forgotten(void **state)
     finish(&registrar, "quit");
 }
 
-/* Two ranks of a task would wait for each other if what one holds were what the other waits for. */
-static void test_collectives_are_never_held(void **state)
-{
-    struct talker registrar, service, task;
-    char grid[32];
-    (void)state;
-    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "50000");
-    start_launcher(&service, "service");
-    start_launcher(&task, "task");
-    assert_true(ask(&task, "kernels 1000 1") >= 0);
-    assert_true(ask(&service, "kernels 10000000 8") >= 0);
-    assert_int_equal(ask(&task, "kernel ncclDevKernel_AllReduce"), 0);
-    snprintf(grid, sizeof(grid), "grid %d", 40 * COLLECTIVE_GRID); /* still there at the end */
-    assert_int_equal(ask(&task, grid), 0);
-    assert_true(ask(&task, "kernels 0 3") < FOREVER_US);
-    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 0);
-    assert_int_equal(number_of(&registrar, "task", "launches_collective"), 3);
-    /* While it is outstanding, others pass after 2 ms. */
-    assert_int_equal(ask(&task, "kernel gpumux_burn"), 0);
-    assert_int_equal(ask(&task, "grid 1"), 0);
-    int host_us = ask(&task, "kernels 1000 1");
-    assert_true(host_us >= 2 * MS_US && host_us < FOREVER_US);
-    assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
-    end_by_kill(&service);
-    end_by_kill(&task);
-    finish(&registrar, "quit");
-}
-
-static void test_collectives_by_names_of_the_users(void **state)
-{
-    struct talker registrar, named, other;
-    (void)state;
-    start_registrar(&registrar, "--window-us", "50000", "--rate-permille", "0");
-    setenv("GPUMUX_COLLECTIVES", "all_reduce,gpumux_b*n", 1);
-    start_launcher(&named, "named");
-    setenv("GPUMUX_COLLECTIVES", "all_reduce,gpumux_b", 1);
-    start_launcher(&other, "other");
-    unsetenv("GPUMUX_COLLECTIVES");
-    assert_true(ask(&named, "kernels 1000 3") >= 0);
-    assert_true(ask(&other, "kernels 1000 3") >= 0);
-    assert_int_equal(number_of(&registrar, "named", "launches_collective"), 3);
-    assert_int_equal(number_of(&registrar, "other", "launches_collective"), 0);
-    assert_int_equal(finish(&named, "end"), 0);
-    assert_int_equal(finish(&other, "end"), 0);
-    finish(&registrar, "quit");
-}
-
-/* All reasons to hold together are held for no longer than one: the rate takes the 2 ms, and leaves none. */
-static void test_reasons_share_what_a_collective_waits(void **state)
-{
-    struct talker registrar, service, task;
-    char grid[32];
-    (void)state;
-    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "50000");
-    start_launcher(&service, "service");
-    start_launcher(&task, "task");
-    assert_true(ask(&task, "kernels 1000 1") >= 0);
-    assert_int_equal(ask(&task, "synchronize"), 0);
-    assert_true(ask(&service, "kernels 10000000 8") >= 0);
-    assert_int_equal(ask(&task, "kernel ncclDevKernel_AllReduce"), 0);
-    snprintf(grid, sizeof(grid), "grid %d", 40 * COLLECTIVE_GRID); /* still there at the end */
-    assert_int_equal(ask(&task, grid), 0);
-    assert_true(ask(&task, "kernels 0 1") < FOREVER_US);
-    assert_int_equal(ask(&task, "kernel gpumux_burn"), 0);
-    assert_int_equal(ask(&task, "grid 1"), 0);
-    tell(&registrar, "rate-permille 1");
-    assert_int_equal(number_of(&registrar, "task", "held_gate_ns"), 0);
-    assert_true(ask(&task, "kernels 1000 3") <
-                FOREVER_US); /* each is half of the window, or more */
-    assert_true(number_of(&registrar, "task", "held_rate_ns") >= UINT64_C(3) * 2 * MS_US * 1000);
-    assert_true(number_of(&registrar, "task", "passes_window") > 0);
-    assert_int_equal(number_of(&registrar, "task", "held_window_ns"), 0);
-    assert_int_equal(number_of(&registrar, "task", "passes_gate"), 3);
-    assert_int_equal(number_of(&registrar, "task", "held_gate_ns"), 0);
-    end_by_kill(&service);
-    end_by_kill(&task);
-    finish(&registrar, "quit");
-}
-
 /* ---- the rate, and streams without a slot ---- */
 
 static void test_a_rate_is_not_exceeded(void **state)
@@ -751,9 +671,6 @@ int main(int argc, char **argv)
         TEST(test_a_gate_opens_after_its_maximum),
         TEST(test_a_task_that_only_copies),
         TEST(test_a_dead_service_is_forgotten),
-        TEST(test_collectives_are_never_held),
-        TEST(test_collectives_by_names_of_the_users),
-        TEST(test_reasons_share_what_a_collective_waits),
         TEST(test_a_rate_is_not_exceeded),
         cmocka_unit_test_setup_teardown(test_streams_without_a_slot_are_held, set_up_three_devices,
                                         tear_down_devices),

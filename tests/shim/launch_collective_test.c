@@ -1,0 +1,178 @@
+/*
+ * Collectives, and graphs that may have one, in a task's process beside a busy service: what another rank may wait
+ * for is hardly held. Times as in launch_test.c.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/shim/launch_fixture.h"
+
+/* Two ranks of a task would wait for each other if what one holds were what the other waits for. */
+static void test_collectives_are_never_held(void **state)
+{
+    struct talker registrar, service, task;
+    char grid[32];
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "50000");
+    start_launcher(&service, "service");
+    start_launcher(&task, "task");
+    assert_true(ask(&task, "kernels 1000 1") >= 0);
+    assert_true(ask(&service, "kernels 10000000 8") >= 0);
+    assert_int_equal(ask(&task, "kernel ncclDevKernel_AllReduce"), 0);
+    snprintf(grid, sizeof(grid), "grid %d", 40 * COLLECTIVE_GRID); /* still there at the end */
+    assert_int_equal(ask(&task, grid), 0);
+    assert_true(ask(&task, "kernels 0 3") < FOREVER_US);
+    assert_int_equal(number_of(&registrar, "task", "holds_gate"), 0);
+    assert_int_equal(number_of(&registrar, "task", "launches_collective"), 3);
+    /* While it is outstanding, others pass after 2 ms. */
+    assert_int_equal(ask(&task, "kernel gpumux_burn"), 0);
+    assert_int_equal(ask(&task, "grid 1"), 0);
+    int host_us = ask(&task, "kernels 1000 1");
+    assert_true(host_us >= 2 * MS_US && host_us < FOREVER_US);
+    assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
+    end_by_kill(&service);
+    end_by_kill(&task);
+    finish(&registrar, "quit");
+}
+
+/* The graph of a task: a collective, and a kernel of so long. */
+static void capture_collective(const struct talker *task, const char *kernel)
+{
+    assert_int_equal(ask(task, "stream 1"), 0);
+    assert_int_equal(ask(task, "begin"), 0);
+    assert_int_equal(ask(task, "kernel ncclDevKernel_AllReduce"), 0);
+    assert_true(ask(task, "kernels 0 1") >= 0);
+    assert_int_equal(ask(task, "kernel gpumux_burn"), 0);
+    assert_true(ask(task, kernel) >= 0);
+    assert_int_equal(ask(task, "end-capture"), 2);
+}
+
+/* Graphs pass after 2 ms once a collective was captured: any may have it. One of a process without any waits. */
+static void test_graphs_with_collectives_pass(void **state)
+{
+    struct talker registrar, service, task, plain;
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "50000");
+    start_launcher(&service, "service");
+    start_launcher(&task, "task");
+    start_launcher(&plain, "plain");
+    capture_collective(&task, "kernels 1000 1");
+    assert_int_equal(ask(&plain, "stream 1"), 0);
+    assert_int_equal(ask(&plain, "capture 1000 2"), 2);
+    PARTY_WAIT(ask(&task, "kernels 1 1") >= 0 && number_of(&registrar, "task", "neighbours") == 1);
+    PARTY_WAIT(ask(&plain, "kernels 1 1") >= 0 &&
+               number_of(&registrar, "plain", "neighbours") == 1);
+    assert_true(ask(&service, "kernels 10000000 8") >= 0);
+    tell(&plain, "graphs 1");
+    PARTY_WAIT(number_of(&registrar, "plain", "launches_graph") == 1);
+    int host_us = ask(&task, "graphs 1");
+    assert_true(host_us >= 2 * MS_US && host_us < FOREVER_US);
+    assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
+    assert_int_equal(number_of(&registrar, "task", "launches_collective"), 1);
+    /* The other is held for as long as the service is busy. */
+    assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
+    end_by_kill(&service);
+    assert_true(hear(&plain) >= 0);
+    assert_int_equal(number_of(&registrar, "plain", "holds_gate"), 1);
+    assert_int_equal(number_of(&registrar, "plain", "passes_gate"), 0);
+    assert_int_equal(finish(&task, "end"), 0);
+    assert_int_equal(finish(&plain, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* By their rate they would be due after 2 s each. */
+static void test_a_rate_lets_graphs_with_collectives_pass(void **state)
+{
+    enum { LAUNCHES = 10 };
+    struct talker registrar, task;
+    (void)state;
+    start_registrar(&registrar, "--window-us", "1000000", "--rate-permille", "0");
+    start_launcher(&task, "task");
+    capture_collective(&task, "kernels 10000 1");
+    learn_cost_of("graphs 1", &registrar, &task);
+    tell(&registrar, "rate-permille 1");
+    assert_int_equal(number_of(&registrar, "task", "held_rate_ns"), 0);
+    for (int i = 0; i < LAUNCHES; i++) {
+        assert_true(ask(&task, "graphs 1") >= 0);
+        /* None is outstanding that the next would pass for. */
+        assert_int_equal(ask(&task, "synchronize"), 0);
+    }
+    /* The first may come in the burst that a rate allows. */
+    assert_in_range(number_of(&registrar, "task", "held_rate_ns"),
+                    (LAUNCHES - 1) * 2 * MS_US * UINT64_C(1000),
+                    (LAUNCHES - 1) * 1000 * MS_US * UINT64_C(1000));
+    assert_int_equal(finish(&task, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+static void test_collectives_by_names_of_the_users(void **state)
+{
+    struct talker registrar, named, other;
+    (void)state;
+    start_registrar(&registrar, "--window-us", "50000", "--rate-permille", "0");
+    setenv("GPUMUX_COLLECTIVES", "all_reduce,gpumux_b*n", 1);
+    start_launcher(&named, "named");
+    setenv("GPUMUX_COLLECTIVES", "all_reduce,gpumux_b", 1);
+    start_launcher(&other, "other");
+    unsetenv("GPUMUX_COLLECTIVES");
+    assert_true(ask(&named, "kernels 1000 3") >= 0);
+    assert_true(ask(&other, "kernels 1000 3") >= 0);
+    assert_int_equal(number_of(&registrar, "named", "launches_collective"), 3);
+    assert_int_equal(number_of(&registrar, "other", "launches_collective"), 0);
+    assert_int_equal(finish(&named, "end"), 0);
+    assert_int_equal(finish(&other, "end"), 0);
+    finish(&registrar, "quit");
+}
+
+/* All reasons to hold together are held for no longer than one: the rate takes the 2 ms, and leaves none. */
+static void test_reasons_share_what_a_collective_waits(void **state)
+{
+    struct talker registrar, service, task;
+    char grid[32];
+    (void)state;
+    start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "50000");
+    start_launcher(&service, "service");
+    start_launcher(&task, "task");
+    assert_true(ask(&task, "kernels 1000 1") >= 0);
+    assert_int_equal(ask(&task, "synchronize"), 0);
+    assert_true(ask(&service, "kernels 10000000 8") >= 0);
+    assert_int_equal(ask(&task, "kernel ncclDevKernel_AllReduce"), 0);
+    snprintf(grid, sizeof(grid), "grid %d", 40 * COLLECTIVE_GRID); /* still there at the end */
+    assert_int_equal(ask(&task, grid), 0);
+    assert_true(ask(&task, "kernels 0 1") < FOREVER_US);
+    assert_int_equal(ask(&task, "kernel gpumux_burn"), 0);
+    assert_int_equal(ask(&task, "grid 1"), 0);
+    tell(&registrar, "rate-permille 1");
+    assert_int_equal(number_of(&registrar, "task", "held_gate_ns"), 0);
+    assert_true(ask(&task, "kernels 1000 3") <
+                FOREVER_US); /* each is half of the window, or more */
+    assert_true(number_of(&registrar, "task", "held_rate_ns") >= UINT64_C(3) * 2 * MS_US * 1000);
+    assert_true(number_of(&registrar, "task", "passes_window") > 0);
+    assert_int_equal(number_of(&registrar, "task", "held_window_ns"), 0);
+    assert_int_equal(number_of(&registrar, "task", "passes_gate"), 3);
+    assert_int_equal(number_of(&registrar, "task", "held_gate_ns"), 0);
+    end_by_kill(&service);
+    end_by_kill(&task);
+    finish(&registrar, "quit");
+}
+
+int main(int argc, char **argv)
+{
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up_devices, tear_down_devices)
+    const struct CMUnitTest tests[] = {
+        TEST(test_collectives_are_never_held),
+        TEST(test_graphs_with_collectives_pass),
+        TEST(test_a_rate_lets_graphs_with_collectives_pass),
+        TEST(test_collectives_by_names_of_the_users),
+        TEST(test_reasons_share_what_a_collective_waits),
+    };
+    if (!launch_fixture_begin(argc, argv))
+        return 2;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    launch_fixture_end();
+    return failed;
+}
