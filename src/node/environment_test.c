@@ -93,11 +93,52 @@ static void test_real_devices_and_none(void **state)
     arena_done(&arena);
 }
 
+/* A client of MPS: who comes first, and how much of the device it may have. A lower number is the higher priority. */
+static void test_clients_of_mps(void **state)
+{
+    (void)state;
+    static const struct {
+        enum workload_kind kind;
+        const char *priority;
+    } cases[] = {{WORKLOAD_SERVICE, "0"}, {WORKLOAD_TASK, "1"}};
+    for (size_t i = 0; i < 2; i++) {
+        struct arena arena;
+        arena_init(&arena, 1 << 20);
+        struct pair given[] = {{"CUDA_MPS_CLIENT_PRIORITY", "7"}};
+        struct workload_spec spec = {
+            .needs = {.kind = cases[i].kind, .quota_bytes = (UINT64_C(3) << 30) + 1},
+            .environment = {.count = 1, .items = given}};
+        struct grant grant = {.workload = 1,
+                              .attempt = 1,
+                              .array_index = -1,
+                              .name = "x",
+                              .device_count = 1,
+                              .devices = {"GPU-a"},
+                              .spec = &spec};
+        struct environment_node node = {.name = "box",
+                                        .instance = "abc",
+                                        .control_path = "/x/control.sock",
+                                        .mps_directory = "/x/mps",
+                                        .share_percent = 30};
+        struct words words;
+        assert_int_equal(environment_make(&arena, &grant, &node, &words), 0);
+        assert_string_equal(value(&words, "CUDA_MPS_CLIENT_PRIORITY"), cases[i].priority);
+        assert_string_equal(value(&words, "CUDA_MPS_PIPE_DIRECTORY"), "/x/mps");
+        assert_string_equal(value(&words, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "30");
+        assert_string_equal(value(&words, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), "0=3073M");
+        node.mps_directory = NULL;
+        assert_int_equal(environment_make(&arena, &grant, &node, &words), 0);
+        assert_null(value(&words, "CUDA_MPS_PIPE_DIRECTORY"));
+        arena_done(&arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ours_win),
         cmocka_unit_test(test_real_devices_and_none),
+        cmocka_unit_test(test_clients_of_mps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
