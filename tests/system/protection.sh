@@ -85,6 +85,30 @@ many=$(submit "$(gpus "{\"quota\": \"20g\", \"command\": $(json_shell "for i in 
 ends "$many" succeeded
 [ ! -e "$work/refused" ] || fail "a process was refused: $("$gpumux" logs "$many" | tail -n 3)"
 
+echo "-- $starts for more than that: each is granted its memory and keeps it, or is refused"
+: > "$work/refused"
+fitting=$((starts * 5 / 8))
+mib=$((1 << 20)) quota_mib=$((fitting * 64 + 32))
+holding="--service --rate 0.001 --kernel-ms 1" # and not launching: so many would take turns
+many=$(submit "$(gpus "{\"quota\": \"${quota_mib}m\", \"command\": $(json_shell "for i in \$(seq $starts); do
+    { $burn $holding --memory 64m; [ \$? != 1 ] || echo >> $work/refused; } & done; wait")}")")
+counter() { usage "$many" "protection.counters.$1" 2> /dev/null | grep -E '^[0-9]+$' || echo 0; } # nothing is known at first
+# Who did not register is in no counter.
+wait_until "all have asked" eval '[ $(($(counter allocations) + $(counter out_of_memory))) -ge $starts ]'
+wait_until "who was refused has ended" eval '[ "$(grep -c "" "$work/refused")" -ge "$(counter out_of_memory)" ]'
+granted=$(counter allocations) refused=$(counter out_of_memory)
+[ $((granted + refused)) = "$starts" ] || fail "$granted granted, $refused refused: $(show "$many")"
+[ "$(grep -c "" "$work/refused")" = "$refused" ] || fail "$(grep -c "" "$work/refused") failed, $refused were refused: $(show "$many")"
+[ "$granted" -ge $((fitting / 2)) ] && [ "$granted" -le $fitting ] || fail "$granted of 64 MiB by a quota of $quota_mib MiB"
+[[ $(enforcement "$many") != *NOT* ]] || fail "$(enforcement "$many")"
+# None gives anything back, so what they hold now is the most.
+wait_until "all of it is used" eval '[ "$(usage "$many" memory_used_bytes)" -ge $((granted * 64 * mib)) ]'
+for held in memory_used_bytes protection.counted_bytes; do
+    [ "$(usage "$many" $held)" = $((granted * 64 * mib)) ] || fail "$held is not of $granted: $(show "$many")"
+done
+cancel "$many"
+ends "$many" cancelled
+
 echo "-- without protection, for administrators alone"
 off=$(submit "$(gpus '{"quota": "1g", "protection": "off"}' --memory 2g --steps 100000)")
 wait_field "$off" state running
