@@ -5,6 +5,7 @@
 emu=$GPUMUX_BUILD/emu/bin
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 in_steps=$GPUMUX_BUILD/tests/system/client_in_steps
+exit_program=$GPUMUX_BUILD/tests/shim/shim_exit_program
 shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
 mkdir -m 777 "$work/t"
 
@@ -46,6 +47,13 @@ service_and_task() {
 service_is_unharmed() {
     at "$service" 1 && has "$service" failures 0 && is_client 900001 || fail "the service: $(show "$service")"
 }
+# And that it is unharmed shows in what it does from now on.
+service_answers_on() {
+    local said
+    said=$(output "$service" | grep -c requests=)
+    wait_until "the service answers on" eval '[ "$(output "$service" | grep -c requests=)" -gt "$((said + 1))" ]'
+    service_is_unharmed
+}
 # resumes [JSON]: and leaves a sign.
 resumes() {
     json_with "${1:-"{}"}" resume "$(json_shell "touch $work/t/resumed; exec $burn --step-ms 250 --busy-percent 4 --kernels-per-step 1 --sm 30 --memory 1g --steps 900002")"
@@ -64,6 +72,17 @@ row_signal() {
     done
     [ "$(field "$task" 'attempts[0].exit_code,attempts[1].exit_code')" = $'143\n143' ] || fail "$(show "$task")"
     service_is_unharmed
+
+    echo "-- one that does not listen, with more to do than is harmless: the shim waits for that"
+    for signal in TERM INT HUP; do
+        rm -f "$work/t/said"
+        task=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"retries\": 0, \"command\": $(json_shell "
+            mkfifo $work/t/said; (read ready < $work/t/said; kill -$signal \$\$) &
+            GPUMUX_BUILD=$GPUMUX_BUILD exec $exit_program wait 1 800000 > $work/t/said")}")
+        ends "$task" failed signal
+        has "$task" 'attempts[0].signal' "$(kill -l $signal)" || fail "$(show "$task")"
+    done
+    service_answers_on
 }
 
 # A task that must end and does not answer: MPS ends its work, then it is killed. Not while a client starts.
@@ -105,7 +124,7 @@ row_limit() {
     local limit
     for limit in 3s 10s 30s; do # a busy machine may have it begin too late
         task=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"retries\": 0, \"grace\": \"1s\", \"time_limit\": \"$limit\",
-            \"command\": $(json_shell "trap '' TERM; GPUMUX_BUILD=$GPUMUX_BUILD exec $GPUMUX_BUILD/tests/shim/shim_exit_program wait 1 600000000")}")
+            \"command\": $(json_shell "trap '' TERM; GPUMUX_BUILD=$GPUMUX_BUILD exec $exit_program wait 1 600000000")}")
         ends "$task" failed timeout
         ! output "$task" | grep ready || break
     done
@@ -114,17 +133,15 @@ row_limit() {
     [[ $(field "$task" text) == *"time limit"* ]] || fail "$(show "$task")"
 
     echo "-- one that outlives its main process"
-    local words said
+    local words
     words=$(grep -c "Cmd:terminate_client" "$(pipe 0)/control.log")
     task=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"grace\": \"60s\", \"command\": $(json_shell "
-        (trap '' TERM; GPUMUX_BUILD=$GPUMUX_BUILD exec $GPUMUX_BUILD/tests/shim/shim_exit_program wait 1 600000000) & wait")}")
+        (trap '' TERM; GPUMUX_BUILD=$GPUMUX_BUILD exec $exit_program wait 1 600000000) & wait")}")
     wait_until "its kernel runs" eval 'output "$task" | grep ready'
     cancel "$task"
     ends "$task" cancelled
     [ "$(grep -c "Cmd:terminate_client" "$(pipe 0)/control.log")" -gt "$words" ] || fail "its work was not ended before it was killed"
-    said=$(output "$service" | grep -c requests=)
-    wait_until "the service answers on" eval '[ "$(output "$service" | grep -c requests=)" -gt "$((said + 1))" ]'
-    service_is_unharmed
+    service_answers_on
 }
 
 # Killed by somebody else: its memory is free again, it is queued again with its resume command, and nobody else is hurt.
