@@ -163,6 +163,15 @@ row_killed() {
         wait_until "it is killed" signal KILL 900002
     done
     ends "$task" failed signal
+
+    echo "-- one that launches 10 ms again and again and waits for nothing: 100 ms outstanding would take the service along"
+    task=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"command\": $(json_shell "
+        echo \$\$ > $work/t/pid; GPUMUX_BUILD=$GPUMUX_BUILD exec $exit_program wait 100000 10000")}")
+    wait_until "much was launched" eval '[ "$(field "$task" usage.protection.counters.launches_kernel)" -ge 30 ]'
+    kill -KILL "$(cat "$work/t/pid")"
+    wait_until "it runs again" at "$task" 2
+    has "$task" 'attempts[0].signal' 9 || fail "$(show "$task")"
+    service_answers_on
 }
 
 # stubborn STEPS: a process that burns, under one that does not listen to SIGTERM and outlives it.
