@@ -105,8 +105,10 @@ def two():
 
 
 def child_of_shared(queue, back):
+    torch.ones(1, device="cuda").sum().item()  # its context and the kernel are there before it looks
+    before = torch.cuda.mem_get_info()[0]
     tensor = queue.get(timeout=60)
-    back.put((tensor.sum().item(), torch.cuda.mem_get_info()[0]))
+    back.put((tensor.sum().item(), before, *torch.cuda.mem_get_info()))
     del tensor
 
 
@@ -119,11 +121,15 @@ def shared():
     child = context.Process(target=child_of_shared, args=(queue, back))
     child.start()
     queue.put(block)
-    total, _ = back.get(timeout=120)
+    result, before, free, total = back.get(timeout=120)
     child.join(60)
+    if before - free > block.nbytes // 2:
+        raise SystemExit(f"the child has {free} bytes free, and had {before} before it got what its parent holds")
+    if free > total - block.nbytes:
+        raise SystemExit(f"the child has {free} bytes free beside what its parent holds")
     del block
     torch.cuda.empty_cache()
-    return [total]
+    return [result]
 
 
 if __name__ == "__main__":
