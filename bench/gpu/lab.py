@@ -33,7 +33,7 @@ from pathlib import Path
 ROOT = Path(os.environ.get("GPUMUX_ROOT", "."))
 TREE = Path(os.environ.get("GPUMUX_TREE", Path(__file__).resolve().parents[2]))
 OUT = Path(os.environ.get("GPUMUX_OUT", "."))
-LIMIT_S = float(os.environ.get("GPUMUX_LIMIT", 480))
+LIMIT_S = float(os.environ.get("GPUMUX_LIMIT", 420))
 EMULATED = os.environ.get("GPUMUX_EMULATE") == "1"
 GPUMUX = str(ROOT / "bin/gpumux")
 BURN = str(ROOT / "bin/gpumux-burn")

@@ -7,11 +7,11 @@
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 work=$(mktemp -d /tmp/gmx.XXXXXX)
-# What a part that was killed has left: daemons of MPS, tasks.
+# What a part that was killed has left: daemons of MPS, tasks. A part of 420 s that is killed 30 s later ends within 480.
 finish() {
     local status=$?
     trap - EXIT
-    [ ! -d "$work/w" ] || GPUMUX_WORK=$work/w timeout -k 5 60 python3 "$here/bench/gpu/lab.py" || true
+    [ ! -d "$work/w" ] || GPUMUX_WORK=$work/w timeout -k 5 25 python3 "$here/bench/gpu/lab.py" || true
     rm -rf "$work"
     exit $status
 }

@@ -1,7 +1,8 @@
 #!/bin/bash
 # protection.sh --list | --part PART [--run N] [--bundle TARBALL|DIR] [--out DIR] | --merge FILE JSON...
 #
-# The bars of protection on a real GPU, in parts of at most eight minutes. --list names them with the seconds that
+# The bars of protection on a real GPU, in parts of at most eight minutes, the clearing up behind one that was killed
+# included: so no limit is above 420 s. --list names them with the seconds that
 # each takes and what it measures. Each part writes DIR/protection-PART.json ($OUT, else the current folder) after
 # every point, so that one that is cut off keeps what it has, prints a line for every bar, and exits with 1 if a
 # bar was missed. --run 2 and 3 write protection-PART-2.json and so on; --merge makes one file of the parts' files, and
@@ -21,23 +22,23 @@ calls|40|300|price of single calls, native and shimmed alternating, without and 
 steps|230|420|ResNet-50 and BERT training step alone, native and under gpumux alternating|measure_steps.py
 step-inside|40|180|the shim's own part of such a step, by its own account|measure_step_inside.py
 step-parts|100|300|the step with less and less of what gpumux gives a task, down to MPS alone|measure_step_parts.py
-endings-signals|200|460|gpumux-burn ended 200 times each by SIGTERM, SIGINT, SIGHUP, deep queue, neighbours under MPS|measure_endings.py burn SIGTERM SIGINT SIGHUP --name endings-signals
-endings-kills|230|460|the same by SIGKILL, cancel, the out-of-memory killer, its own exit|measure_endings.py burn SIGKILL cancel oom exit --name endings-kills
-endings-torch|150|460|PyTorch ended 5 times each in all seven ways|measure_endings.py torch SIGTERM SIGINT SIGHUP SIGKILL cancel oom exit --name endings-torch
+endings-signals|200|420|gpumux-burn ended 200 times each by SIGTERM, SIGINT, SIGHUP, deep queue, neighbours under MPS|measure_endings.py burn SIGTERM SIGINT SIGHUP --name endings-signals
+endings-kills|230|420|the same by SIGKILL, cancel, the out-of-memory killer, its own exit|measure_endings.py burn SIGKILL cancel oom exit --name endings-kills
+endings-torch|150|420|PyTorch ended 5 times each in all seven ways|measure_endings.py torch SIGTERM SIGINT SIGHUP SIGKILL cancel oom exit --name endings-torch
 kills|80|240|a killed client of MPS and its neighbours, without a shim: the device files closed, and held|measure_kills.py
 fault|60|240|an illegal address: the service back, the device back, the guilty task found|measure_faults.py fault
 monitor|40|180|a crossed hard memory limit: until the task has stopped|measure_faults.py monitor
 rate|150|420|the rate loop without MPS at 20, 50 and 80 %|measure_rate.py
 alone|170|300|a service alone: natively and with the shim, without MPS and with it|measure_alone.py
-frontier|360|480|a service at 150/s beside ResNet-50 training, MPS, windows of 100 to 1000 us|measure_frontier.py --name frontier --table RATE=150 REQUESTS=6000 CHECK=0
-frontier-turns|360|480|the same without MPS|measure_frontier.py --name frontier-turns MPS=0 RATE=150 REQUESTS=6000 CHECK=0
-frontier-50|420|480|at 50/s, MPS|measure_frontier.py --name frontier-50 RATE=50 REQUESTS=6000 CHECK=0
-frontier-300|220|480|at 300/s, MPS|measure_frontier.py --name frontier-300 RATE=300 REQUESTS=6000 CHECK=0
-frontier-450|180|480|at 450/s, MPS|measure_frontier.py --name frontier-450 RATE=450 REQUESTS=6000 CHECK=0
-frontier-300-space|180|480|at 300/s, MPS, the task never waits but has half of the multiprocessors|measure_frontier.py --name frontier-300-space --attempt RATE=300 REQUESTS=6000 CHECK=0 EXTRA=0 ROUNDS=3 WINDOWS=100 GATE=none SHARE=50
-frontier-450-space|150|480|the same at 450/s|measure_frontier.py --name frontier-450-space --attempt RATE=450 REQUESTS=6000 CHECK=0 EXTRA=0 ROUNDS=3 WINDOWS=100 GATE=none SHARE=50
-frontier-bert|360|480|at 150/s beside BERT, MPS|measure_frontier.py --name frontier-bert MODEL=bert RATE=150 REQUESTS=6000 CHECK=0
-frontier-lstm|360|480|at 150/s beside an LSTM, MPS|measure_frontier.py --name frontier-lstm MODEL=lstm RATE=150 REQUESTS=6000 CHECK=0
+frontier|360|420|a service at 150/s beside ResNet-50 training, MPS, windows of 100 to 1000 us|measure_frontier.py --name frontier --table RATE=150 REQUESTS=6000 CHECK=0
+frontier-turns|360|420|the same without MPS|measure_frontier.py --name frontier-turns MPS=0 RATE=150 REQUESTS=6000 CHECK=0
+frontier-50|400|420|at 50/s, MPS|measure_frontier.py --name frontier-50 RATE=50 REQUESTS=6000 CHECK=0
+frontier-300|220|420|at 300/s, MPS|measure_frontier.py --name frontier-300 RATE=300 REQUESTS=6000 CHECK=0
+frontier-450|180|420|at 450/s, MPS|measure_frontier.py --name frontier-450 RATE=450 REQUESTS=6000 CHECK=0
+frontier-300-space|180|420|at 300/s, MPS, the task never waits but has half of the multiprocessors|measure_frontier.py --name frontier-300-space --attempt RATE=300 REQUESTS=6000 CHECK=0 EXTRA=0 ROUNDS=3 WINDOWS=100 GATE=none SHARE=50
+frontier-450-space|150|420|the same at 450/s|measure_frontier.py --name frontier-450-space --attempt RATE=450 REQUESTS=6000 CHECK=0 EXTRA=0 ROUNDS=3 WINDOWS=100 GATE=none SHARE=50
+frontier-bert|360|420|at 150/s beside BERT, MPS|measure_frontier.py --name frontier-bert MODEL=bert RATE=150 REQUESTS=6000 CHECK=0
+frontier-lstm|360|420|at 150/s beside an LSTM, MPS|measure_frontier.py --name frontier-lstm MODEL=lstm RATE=150 REQUESTS=6000 CHECK=0
 LIST
 }
 usage() { echo "usage: protection.sh --list | --part PART [--run N] [--bundle TARBALL|DIR] [--out DIR] | --merge FILE JSON..." >&2; exit 2; }

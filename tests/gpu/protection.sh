@@ -28,7 +28,7 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 . "$here/bench/gpu/lab.sh"
-export GPUMUX_LIMIT=${GPUMUX_LIMIT:-470}
+export GPUMUX_LIMIT=${GPUMUX_LIMIT:-420}
 status=0
 timeout -k 30 "$GPUMUX_LIMIT" python3 "$here/tests/gpu/frameworks.py" ${options[@]+"${options[@]}"} || status=$?
 echo "protection: ended with status $status after $SECONDS s, written to protection-frameworks.json"
