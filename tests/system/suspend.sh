@@ -133,13 +133,15 @@ wait %% 2> /dev/null || true
 
 echo "-- one that has a command to resume with is ended, as it can begin there"
 wait_until "the device is healthy" healthy
-id=$(task 8g 2g '{"resume": ["sleep", "1000"]}')
+id=$(task 8g 2g "{\"resume\": $(json_shell "echo by its resume command; exec sleep 1000")}")
 wait_field "$id" state running
 wait_until "it trains" ran_past "$id" 10
 fault 0 thermal 50
 wait_until "it is evicted" eval '[[ $(field "$id" "attempts[0].text") == evicted* ]]'
+! output "$id" | grep 'by its resume command' || fail "it began with that: $(show "$id")"
 fault 0 thermal 0
 wait_until "it begins again" has "$id" attempt 2
+wait_until "it does so by its resume command" eval 'output "$id" | grep "by its resume command"'
 cancel "$id"
 ends "$id" cancelled
 
