@@ -41,6 +41,11 @@ for without in "-u LD_PRELOAD" GPUMUX_DISABLE=1; do
     cancel "$bare"
     ends "$bare" cancelled
 done
+# Of MPS's limit it is told by MPS alone.
+beyond=$(submit "$(gpus "{\"quota\": \"4g\", \"command\": $(json_words env -u LD_PRELOAD "$burn" --step-ms 5 --memory 5g --steps 3)}")")
+ends "$beyond" failed exit
+output "$beyond" | grep 'out of device memory' > /dev/null || fail "$(output "$beyond")"
+[[ $(field "$beyond" 'attempts[0].text') != *quota* ]] || fail "it was refused by another: $(show "$beyond")"
 both=$(submit "$(gpus "{\"quota\": \"5g\", \"command\": $(json_shell "$burn $rarely --memory 2g --steps 100000 & LD_PRELOAD= $burn $rarely --memory 1g --steps 100000 & wait")}")")
 wait_until "it says so" eval '[[ $(enforcement "$both") == "NOT enforced: one of its processes has not loaded "* ]]'
 cancel "$both"
