@@ -95,21 +95,21 @@ with_agent -- "$storm" idle "$ptx"
 diff "$dir/plain" "$dir/output" || fail "with the shim it has more"
 grep -q thread "$dir/plain" || fail "no threads were seen"
 
-# It starts as fast as without: the ratio of many starts, one with and one without in turn.
+# It starts as fast as without, by a quarter at most: a loader with one more library takes a tenth longer. With and
+# without in turn; the fastest batch of each counts, which other work on the machine did not slow down.
 elapsed_us() {
     local from=${EPOCHREALTIME/./} i
-    for ((i = 0; i < 20; i++)); do env LD_PRELOAD="$1" /bin/true; done
+    for ((i = 0; i < 20; i++)); do LD_PRELOAD="$1" /bin/true; done
     echo $((${EPOCHREALTIME/./} - from))
 }
+fastest() { echo $(($1 < $2 ? $1 : $2)); }
 checks=$((checks + 1))
-for attempt in 1 2 3; do
-    plain_us=0 shimmed_us=0
-    for round in 1 2 3; do
-        plain_us=$((plain_us + $(elapsed_us "$runtime"))) shimmed_us=$((shimmed_us + $(elapsed_us "$preload")))
-    done
-    [ $shimmed_us -gt $((2 * plain_us)) ] || break
+plain_us=1000000000 shimmed_us=1000000000
+for ((round = 0; round < 6 || (round < 100 && 4 * shimmed_us > 5 * plain_us); round++)); do
+    plain_us=$(fastest $plain_us "$(elapsed_us "$runtime")")
+    shimmed_us=$(fastest $shimmed_us "$(elapsed_us "$preload")")
 done
-[ $shimmed_us -le $((2 * plain_us)) ] || fail "60 starts take $shimmed_us us, without the shim $plain_us us"
+[ $((4 * shimmed_us)) -le $((5 * plain_us)) ] || fail "20 starts take $shimmed_us us, without the shim $plain_us us"
 
 echo "$checks checks, $failures failed"
 [ "$failures" = 0 ]
