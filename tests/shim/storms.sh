@@ -1,8 +1,8 @@
 #!/bin/bash
-# storms.sh STORM REGISTRAR WORK_CALLS: programs with the shim that fork, are interrupted or do nothing, with an agent that is
-# no more than its socket. STORM_SIZE: how many children, and signals.
+# storms.sh STORM REGISTRAR WORK_CALLS RARE RARE_DRIVER: programs with the shim that fork, are interrupted or do nothing, with an
+# agent that is no more than its socket. STORM_SIZE: how many children, and signals. RARE_DRIVER is the folder of RARE's driver.
 set -u
-storm=$1 registrar=$2 work_calls=$3
+storm=$1 registrar=$2 work_calls=$3 rare=$4 rare_driver=$5
 shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
 ptx=$GPUMUX_SOURCE/workloads/burn.ptx
 size=${STORM_SIZE:-160}
@@ -87,6 +87,16 @@ done
 # Each of 4 KiB, whatever its shape.
 [ "$(sum copied_on_device_bytes)" = $((4096 * $(number copies_on_device))) ] \
     || fail "$(sum copied_on_device_bytes) bytes in $(number copies_on_device) copies on the device were counted"
+
+# And so is what is done by calls that the emulated driver lacks, held and free alike.
+for limits in "--window-us 0" "--window-us 1000"; do
+    with_agent $limits --quota-bytes $(((2 * 600 + 300) << 20)) -- \
+        env LD_LIBRARY_PATH="$rare_driver" "$rare" limited found
+    for name in launches_kernel copies_other copied_other_bytes allocations out_of_memory frees_unknown \
+        allocations_uncounted sms_peak; do
+        [ "$(sum $name)" = "$(number $name)" ] || fail "rare calls: $name is $(sum $name), not $(number $name)"
+    done
+done
 
 # Who never uses the device has no thread, no descriptor and no socket of the shim's, and nobody knows of it.
 with_agent -- "$storm" idle "$ptx"
