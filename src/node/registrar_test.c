@@ -277,6 +277,17 @@ static void test_an_older_ledger(void **state)
     munmap(page, known);
 }
 
+static void turn_until_left(struct fixture *f, struct ward *w)
+{
+    struct ward_usage usage;
+    int64_t until_ms = clock_boot_ms() + PATIENCE_MS;
+    do {
+        turn(f);
+        ward_measure(w, &usage);
+        assert_true(clock_boot_ms() < until_ms);
+    } while (usage.members > 0);
+}
+
 static void test_death(void **state)
 {
     struct fixture *f = *state;
@@ -293,12 +304,8 @@ static void test_death(void **state)
     end_process(holds);
     end_process(holds_none);
     struct ward_usage usage;
-    int64_t until_ms = clock_boot_ms() + PATIENCE_MS;
-    do {
-        turn(f);
-        ward_measure(w, &usage);
-        assert_true(clock_boot_ms() < until_ms);
-    } while (usage.members > 0);
+    turn_until_left(f, w);
+    ward_measure(w, &usage);
     assert_int_equal(f->deaths, 1);
     assert_true(registrar_waits(f->registrar));
     assert_int_equal(usage.counters[STATUS_launches_kernel], 5);
@@ -338,7 +345,6 @@ static void test_what_is_not_listed_is_not_nothing(void **state)
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
     struct ward *w = make_ward(f, "7.1", &terms, -1);
     struct client c;
-    struct ward_usage usage;
     struct gpu_sample *sample = calloc(1, sizeof *sample);
     pid_t pid = start_holder(f, "7.1", 8 * MIB, &c);
     *sample = (struct gpu_sample){.device_count = 1, .is_unlisted = {true}};
@@ -350,12 +356,7 @@ static void test_what_is_not_listed_is_not_nothing(void **state)
     }
     assert_int_equal(c.limits->measured_ms[0][c.slot], 0);
     end_process(pid);
-    int64_t until_ms = clock_boot_ms() + PATIENCE_MS;
-    do {
-        turn(f);
-        ward_measure(w, &usage);
-        assert_true(clock_boot_ms() < until_ms);
-    } while (usage.members > 0);
+    turn_until_left(f, w);
     sample->taken_ms = clock_boot_ms() + 5000;
     registrar_measure(f->registrar, sample);
     assert_int_equal(c.ledger->held_bytes[0][0], 8 * MIB);
@@ -491,33 +492,44 @@ static void turn_until_closed(struct fixture *f, const char *path)
     }
 }
 
+/* A process of a task, and a file of a device that it has shown. */
+struct holder {
+    struct ward *ward;
+    struct client client;
+    pid_t pid;
+    char path[96];
+};
+
+static void start_holder_of_file(struct fixture *f, bool has_mps, struct holder *ret)
+{
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    terms.has_mps = has_mps;
+    ret->ward = make_ward(f, "7.1", &terms, -1);
+    ret->pid = start_holder(f, "7.1", 0, &ret->client);
+    show_file(f, &ret->client, ret->path);
+    turn(f);
+}
+
+static void done_holder(struct holder *h)
+{
+    ward_free(h->ward);
+    leave(&h->client);
+    unlink(h->path);
+}
+
 static void test_files_outlive_their_process_until_its_work_is_done(void **state)
 {
     struct fixture *f = *state;
-    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
-    terms.has_mps = true;
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
-    struct client c;
-    struct ward_usage usage;
-    char path[96];
-    pid_t pid = start_holder(f, "7.1", 0, &c);
-    show_file(f, &c, path);
-    turn(f);
-    c.status->started[0] = UINT64_C(60000000000);
-    end_process(pid);
-    int64_t until_ms = clock_boot_ms() + PATIENCE_MS;
-    do {
-        turn(f);
-        ward_measure(w, &usage);
-        assert_true(clock_boot_ms() < until_ms);
-    } while (usage.members > 0);
-    assert_true(is_open(path));
-    assert_int_equal(c.status->started[0], 0); /* and no task waits for it */
-    c.status->completed[0] = UINT64_C(60000000000);
-    turn_until_closed(f, path);
-    ward_free(w);
-    leave(&c);
-    unlink(path);
+    struct holder h;
+    start_holder_of_file(f, true, &h);
+    h.client.status->started[0] = UINT64_C(60000000000);
+    end_process(h.pid);
+    turn_until_left(f, h.ward);
+    assert_true(is_open(h.path));
+    assert_int_equal(h.client.status->started[0], 0); /* and no task waits for it */
+    h.client.status->completed[0] = UINT64_C(60000000000);
+    turn_until_closed(f, h.path);
+    done_holder(&h);
 }
 
 /* Behind the last mark there may be launches that no mark tells of. */
@@ -525,40 +537,25 @@ static void test_files_outlive_their_process_a_little_with_all_marks(void **stat
 {
     enum { LEAST_MS = 10 };
     struct fixture *f = *state;
-    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
-    terms.has_mps = true;
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
-    struct client c;
-    char path[96];
-    pid_t pid = start_holder(f, "7.1", 0, &c);
-    show_file(f, &c, path);
-    turn(f);
-    c.status->started[0] = c.status->completed[0] = 1000000;
+    struct holder h;
+    start_holder_of_file(f, true, &h);
+    h.client.status->started[0] = h.client.status->completed[0] = 1000000;
     int64_t ended_ms = clock_boot_ms();
-    end_process(pid);
-    turn_until_closed(f, path);
+    end_process(h.pid);
+    turn_until_closed(f, h.path);
     assert_true(clock_boot_ms() - ended_ms >= LEAST_MS);
-    ward_free(w);
-    leave(&c);
-    unlink(path);
+    done_holder(&h);
 }
 
 /* Its end harms nobody; and the driver may want to close them. */
 static void test_files_are_not_kept_without_mps(void **state)
 {
     struct fixture *f = *state;
-    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
-    terms.has_mps = false;
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
-    struct client c;
-    char path[96];
-    pid_t pid = start_holder(f, "7.1", 0, &c);
-    show_file(f, &c, path);
-    turn_until_closed(f, path);
-    end_process(pid);
-    ward_free(w);
-    leave(&c);
-    unlink(path);
+    struct holder h;
+    start_holder_of_file(f, false, &h);
+    turn_until_closed(f, h.path);
+    end_process(h.pid);
+    done_holder(&h);
 }
 
 static void test_neighbours(void **state)

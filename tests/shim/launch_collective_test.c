@@ -11,26 +11,32 @@
 
 #include "tests/shim/launch_fixture.h"
 
+/* So many collectives, of which the last is still there at the end; then it launches what is none. */
+static void launch_collectives(const struct talker *task, const char *kernels)
+{
+    char grid[32];
+    snprintf(grid, sizeof(grid), "grid %d", 40 * COLLECTIVE_GRID);
+    assert_int_equal(ask(task, "kernel ncclDevKernel_AllReduce"), 0);
+    assert_int_equal(ask(task, grid), 0);
+    assert_true(ask(task, kernels) < FOREVER_US);
+    assert_int_equal(ask(task, "kernel gpumux_burn"), 0);
+    assert_int_equal(ask(task, "grid 1"), 0);
+}
+
 /* Two ranks of a task would wait for each other if what one holds were what the other waits for. */
 static void test_collectives_are_never_held(void **state)
 {
     struct talker registrar, service, task;
-    char grid[32];
     (void)state;
     start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "50000");
     start_launcher(&service, "service");
     start_launcher(&task, "task");
     assert_true(ask(&task, "kernels 1000 1") >= 0);
     assert_true(ask(&service, "kernels 10000000 8") >= 0);
-    assert_int_equal(ask(&task, "kernel ncclDevKernel_AllReduce"), 0);
-    snprintf(grid, sizeof(grid), "grid %d", 40 * COLLECTIVE_GRID); /* still there at the end */
-    assert_int_equal(ask(&task, grid), 0);
-    assert_true(ask(&task, "kernels 0 3") < FOREVER_US);
+    launch_collectives(&task, "kernels 0 3");
     assert_int_equal(number_of(&registrar, "task", "holds_gate"), 0);
     assert_int_equal(number_of(&registrar, "task", "launches_collective"), 3);
     /* While it is outstanding, others pass after 2 ms. */
-    assert_int_equal(ask(&task, "kernel gpumux_burn"), 0);
-    assert_int_equal(ask(&task, "grid 1"), 0);
     int host_us = ask(&task, "kernels 1000 1");
     assert_true(host_us >= 2 * MS_US && host_us < FOREVER_US);
     assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
@@ -132,7 +138,6 @@ static void test_collectives_by_names_of_the_users(void **state)
 static void test_reasons_share_what_a_collective_waits(void **state)
 {
     struct talker registrar, service, task;
-    char grid[32];
     (void)state;
     start_registrar(&registrar, "--gate-us", "600000000", "--window-us", "50000");
     start_launcher(&service, "service");
@@ -140,12 +145,7 @@ static void test_reasons_share_what_a_collective_waits(void **state)
     assert_true(ask(&task, "kernels 1000 1") >= 0);
     assert_int_equal(ask(&task, "synchronize"), 0);
     assert_true(ask(&service, "kernels 10000000 8") >= 0);
-    assert_int_equal(ask(&task, "kernel ncclDevKernel_AllReduce"), 0);
-    snprintf(grid, sizeof(grid), "grid %d", 40 * COLLECTIVE_GRID); /* still there at the end */
-    assert_int_equal(ask(&task, grid), 0);
-    assert_true(ask(&task, "kernels 0 1") < FOREVER_US);
-    assert_int_equal(ask(&task, "kernel gpumux_burn"), 0);
-    assert_int_equal(ask(&task, "grid 1"), 0);
+    launch_collectives(&task, "kernels 0 1");
     tell(&registrar, "rate-permille 1");
     assert_int_equal(number_of(&registrar, "task", "held_gate_ns"), 0);
     assert_true(ask(&task, "kernels 1000 3") <
