@@ -23,7 +23,7 @@ struct bench {
     struct stream *stream, *other;
 };
 
-static unsigned checks;
+static _Atomic unsigned checks; /* of several threads */
 
 bool client_check(struct client *client)
 {
