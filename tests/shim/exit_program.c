@@ -183,11 +183,8 @@ static void save_and_raise(int number)
     raise(number);
 }
 
-/* The sleep is for ThreadSanitizer: it makes what it keeps signals in at a thread's first call that waits, and loses
- * one that comes meanwhile. */
 static void handle_by(void (*handler)(int))
 {
-    usleep(1);
     EXPECT(api.cuMemAlloc_v2(&memory, 4096) == 0);
     EXPECT(api.cuMemsetD32_v2(memory, 4711, 1024) == 0);
     signal(SIGTERM, handler);
@@ -557,6 +554,9 @@ int main(int argc, char **argv)
         {"threads", check_threads},
         {"handlers", check_handlers},
     };
+    /* For ThreadSanitizer: it makes what it keeps signals in at a thread's first call that waits, and loses one that
+     * comes meanwhile. */
+    usleep(1);
     kernels = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
     kernel_us = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1;
     for (size_t i = 0; argc > 1 && i < sizeof(ways) / sizeof(*ways); i++) {
