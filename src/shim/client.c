@@ -353,9 +353,9 @@ static enum answer try_to_register(struct client *client, const char *path, int 
     *client = (struct client){.socket.fd = -1, .status_file.fd = -1, .ledger_file.fd = -1};
     int fd =
         make_status(client) ? connect_to_agent(path, now_ms() + wait_ms, away_deadline_ms) : -1;
+    /* An agent has been there, and others of the attempt may have its limits. */
     if (fd == -ECONNREFUSED) {
-        answer =
-            ANSWER_LATER; /* an agent has been there, and others of the attempt may have its limits */
+        answer = ANSWER_LATER;
     } else if (fd >= 0) {
         int64_t deadline_ms = now_ms() + wait_ms + ANSWER_MS;
         if (deadline_ms < away_deadline_ms)
