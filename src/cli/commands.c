@@ -4,15 +4,15 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "cli/access.h"
-#include "cli/changing.h"
+#include "cli/change/access.h"
+#include "cli/change/changing.h"
 #include "cli/command_options.h"
-#include "cli/daemons.h"
-#include "cli/help.h"
-#include "cli/maintenance.h"
-#include "cli/options.h"
-#include "cli/submit.h"
-#include "cli/watching.h"
+#include "cli/daemon/daemons.h"
+#include "cli/frame/help.h"
+#include "cli/maintain/maintenance.h"
+#include "cli/frame/options.h"
+#include "cli/submit/submit.h"
+#include "cli/watch/watching.h"
 
 static const struct option no_options[] = {OPTIONS_END};
 static const struct option up_options[] = {DEVICE_OPTIONS, DAEMON_OPTIONS, LISTEN_OPTION,

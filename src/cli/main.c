@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/help.h"
-#include "cli/options.h"
+#include "cli/frame/help.h"
+#include "cli/frame/options.h"
 
 enum { ARENA_BYTES = 16 << 20 };
 

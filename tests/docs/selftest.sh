@@ -37,7 +37,7 @@ notices tables 's/"GPUMUX_LINGER_US"/"GPUMUX_LINGER"/' src/shim/client.c
 notices tables 's/^EVENT\(placed/EVENT(put/' src/cluster/events.def
 notices tables 's/QUEUE_FULL, 8, 429/QUEUE_FULL, 8, 430/' api/errors.def
 notices tables 's/gpumux_store_bytes/gpumux_store_size/' src/control/nodes.c
-notices tables 's/^cli\/state.c: .*//' tests/tidy/edges.txt
+notices tables 's/^cli\/maintain\/state.c: .*//' tests/tidy/edges.txt
 notices tables 's/^policy: .*/policy: base/' tests/tidy/edges.txt
 notices tables 's/gpumux_quota_bytes\(/gpumux_memory_bytes(/' src/client/gpumux.h
 notices tables '/^\| `gpumux_uptime_seconds/d' docs/operate.md

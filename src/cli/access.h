@@ -1,5 +1,0 @@
-/* Commands about who may use gpumux. */
-#pragma once
-#include "cli/options.h"
-
-int token_command(const struct invocation *in);

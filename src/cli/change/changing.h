@@ -1,0 +1,12 @@
+/* Commands that change what is there. */
+#pragma once
+#include "cli/frame/options.h"
+
+int cancel_command(const struct invocation *in);
+int requeue_command(const struct invocation *in);
+int suspend_command(const struct invocation *in);
+int resume_command(const struct invocation *in);
+int drain_command(const struct invocation *in);
+int undrain_command(const struct invocation *in);
+int enable_command(const struct invocation *in);
+int disable_command(const struct invocation *in);

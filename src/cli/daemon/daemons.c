@@ -1,0 +1,494 @@
+/*
+ * The daemons: thin. Options, configuration, log and loop are made here and handed to control/ and
+ * node/, which do the work. Stopping a daemon stops nothing that it started.
+ */
+#include "cli/daemon/daemons.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <event2/thread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/notify.h"
+#include "base/str.h"
+#include "base/version.h"
+#include "cli/daemon/emulation.h"
+#include "cli/connect/paths.h"
+#include "control/control.h"
+#include "node/agent.h"
+#include "node/checkpoint.h"
+#include "node/join.h"
+#include "node/self_test.h"
+#include "node/supervisor.h"
+#include "tls/fingerprint.h"
+#include "wire/address.h"
+
+enum { ARENA_BYTES = 4 << 20, STOP_SIGNALS = 3, JOIN_MS = 30000 };
+
+struct daemon {
+    struct arena arena;
+    struct config config;
+    struct log log;
+    struct notifier notifier;
+    bool ready; /* and the service manager knows */
+    struct event_base *base;
+    struct event *signals[STOP_SIGNALS];
+    const char *state, *api_socket, *node_socket;
+    struct address listen;          /* port "": on no network */
+    struct address control_address; /* of a node; port "": by the unix socket */
+    struct control *control;
+    struct agent *agent;
+    bool emulated; /* its devices: there is no nvidia-smi for them */
+};
+
+/* ---- what the service manager is told, if one started this process ---- */
+
+/* state: "READY=1" or another line of the protocol; NULL: the status alone. */
+static void tell_manager(struct daemon *d, const char *state, const char *status)
+{
+    struct error e = {0};
+    if (notify_send(&e, &d->notifier, "%s%sSTATUS=%s", state ? state : "", state ? "\n" : "",
+                    status) < 0)
+        log_write(&d->log, LOG_WARN, "no word to the service manager", "error=\"%s\"", e.text);
+}
+
+static void tell_ready(struct daemon *d, const char *status)
+{
+    tell_manager(d, d->ready ? NULL : "READY=1", status);
+    d->ready = true;
+}
+
+static void on_link(void *arg, bool joined)
+{
+    struct daemon *d = arg;
+    if (joined)
+        tell_ready(d, "joined control");
+    else
+        tell_manager(d, NULL, "control is away; workloads run on for their lease");
+}
+
+/* With both parts here, joining tells that they work. A node alone must not wait for a control that
+ * may be away for longer than any start may take: it is ready once it looks after what runs. */
+static void tell_started(struct daemon *d)
+{
+    if (d->control && d->agent)
+        tell_manager(d, NULL, "the API listens, the node is joining");
+    else
+        tell_ready(d, d->control ? "the API listens" : "looking for control");
+}
+
+static void stop(int signal_number, short what, void *arg)
+{
+    (void)what;
+    struct daemon *d = arg;
+    log_write(&d->log, LOG_INFO, "stopping", "signal=%s", sigabbrev_np(signal_number));
+    tell_manager(d, "STOPPING=1", "stopping; workloads run on");
+    event_base_loopbreak(d->base);
+}
+
+static int catch_signals(struct error *e, struct daemon *d)
+{
+    static const int numbers[STOP_SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+    signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; i < STOP_SIGNALS; i++) {
+        d->signals[i] = evsignal_new(d->base, numbers[i], stop, d);
+        if (!d->signals[i] || event_add(d->signals[i], NULL) < 0)
+            return error_set(e, ERR_NO_MEMORY, "cannot catch signals");
+    }
+    return 0;
+}
+
+/* --config, --set and the options that stand for one key, in this order of weight. */
+static int read_config(struct error *e, struct daemon *d, const struct invocation *in)
+{
+    int r = config_default(&d->arena, &d->config);
+    if (r < 0)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    const char *path = option_value(in, "config");
+    if (path && (r = config_load(e, &d->arena, path, &d->config)) < 0)
+        return r;
+    for (size_t i = 0; i < in->given_count; i++) {
+        const struct option *o = in->given[i].option;
+        const char *key = NULL, *value = in->given[i].value;
+        if (strcmp(o->name, "set") == 0) {
+            const char *equals = strchr(value, '=');
+            if (!equals)
+                return error_set(e, ERR_INVALID, "--set takes key=value, not '%s'", value);
+            key = arena_strndup(&d->arena, value, (size_t)(equals - value));
+            value = equals + 1;
+        } else if (strcmp(o->name, "policy") == 0) {
+            key = "policy";
+        } else {
+            continue;
+        }
+        if (!key)
+            return error_set(e, ERR_NO_MEMORY, "out of memory");
+        r = config_set(e, &d->arena, &d->config, key, value);
+        if (r < 0)
+            return r;
+    }
+    return config_check(e, &d->config);
+}
+
+/* --listen may come twice: one for the unix socket of the API, one for the network. */
+static int choose_listen(struct error *e, struct daemon *d, const struct invocation *in)
+{
+    for (size_t i = 0; i < in->given_count; i++) {
+        const char *value = in->given[i].value;
+        int r = 0;
+        if (strcmp(in->given[i].option->name, "listen") != 0)
+            continue;
+        if (value[0] == '/' || str_starts_with(value, "unix:"))
+            d->api_socket = value[0] == '/' ? value : value + strlen("unix:");
+        else
+            r = address_parse(e, value, "127.0.0.1", &d->listen);
+        if (r < 0) {
+            error_prefix_field(e, "--listen");
+            return r;
+        }
+    }
+    return 0;
+}
+
+static int choose_sockets(struct error *e, struct daemon *d, const struct invocation *in)
+{
+    const char *node = in->command->run == up_command ? NULL : option_value(in, "node-socket");
+    const char *control = in->command->run == node_command ? option_value(in, "control") : NULL;
+    int r = choose_listen(e, d, in);
+    if (r == 0 && control && (r = address_parse_url(e, control, &d->control_address)) < 0)
+        error_prefix_field(e, "--control");
+    if (r == 0 && control && node)
+        r = error_set(e, ERR_INVALID, "--control and --node-socket exclude each other");
+    if (r < 0)
+        return r;
+    if (!d->api_socket)
+        d->api_socket = arena_printf(&d->arena, "%s/api.sock", d->state);
+    d->node_socket = node ? node : arena_printf(&d->arena, "%s/node.sock", d->state);
+    if (!d->api_socket || !d->node_socket)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    return 0;
+}
+
+/* With timers finer than a millisecond: control waits for parts of a disk's sync. */
+static int make_loop(struct error *e, struct daemon *d)
+{
+    struct event_config *options = event_config_new();
+    if (options && evthread_use_pthreads() == 0 &&
+        event_config_set_flag(options, EVENT_BASE_FLAG_PRECISE_TIMER) == 0)
+        d->base = event_base_new_with_config(options);
+    if (options)
+        event_config_free(options);
+    return d->base ? 0 : error_set(e, ERR_NO_MEMORY, "cannot make an event loop");
+}
+
+static int daemon_init(struct error *e, struct daemon *d, const struct invocation *in)
+{
+    *d = (struct daemon){.notifier = {.fd = -1}};
+    arena_init(&d->arena, ARENA_BYTES);
+    umask(022);
+    int r = read_config(e, d, in);
+    if (r < 0)
+        return r;
+    enum log_level level;
+    if (!log_level_parse(d->config.log_level, &level))
+        return error_set(e, ERR_INVALID, "log_level is error, warn, info or debug, not '%s'",
+                         d->config.log_level);
+    log_init(&d->log, STDERR_FILENO, level, str_equal(d->config.log_format, "json"));
+    struct error deaf = {0};
+    if (notify_init(&deaf, &d->notifier, getenv("NOTIFY_SOCKET")) < 0)
+        log_write(&d->log, LOG_WARN, "no service manager", "error=\"%s\"", deaf.text);
+    if ((r = paths_make_state(e, &d->arena, option_value(in, "state"), &d->state)) < 0 ||
+        (r = choose_sockets(e, d, in)) < 0)
+        return r;
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+    if ((r = make_loop(e, d)) < 0)
+        return r;
+    return catch_signals(e, d);
+}
+
+static void daemon_done(struct daemon *d)
+{
+    agent_free(d->agent);
+    control_free(d->control);
+    for (size_t i = 0; i < STOP_SIGNALS; i++)
+        if (d->signals[i])
+            event_free(d->signals[i]);
+    if (d->base) {
+        /* A stream with a callback put off to the loop's next turn is freed in that turn. */
+        (void)event_base_loop(d->base, EVLOOP_NONBLOCK);
+        event_base_free(d->base);
+    }
+    notify_done(&d->notifier);
+    arena_done(&d->arena);
+}
+
+static int start_control(struct error *e, struct daemon *d)
+{
+    struct control_options options = {.directory = d->state,
+                                      .api_socket = d->api_socket,
+                                      .node_socket = d->node_socket,
+                                      .listen = d->listen.port[0] ? &d->listen : NULL,
+                                      .config = &d->config,
+                                      .log = &d->log};
+    return control_new(e, d->base, &options, &d->control);
+}
+
+/* With a token: before anything else, since without it this is no node of that control. */
+static int join(struct error *e, struct daemon *d, const struct invocation *in,
+                const char *directory)
+{
+    struct join_options options = {.directory = directory,
+                                   .control = &d->control_address,
+                                   .token = option_value(in, "token"),
+                                   .name = option_value(in, "name"),
+                                   .timeout_ms = JOIN_MS};
+    const char *ca = option_value(in, "ca");
+    if (!d->control_address.port[0])
+        return error_set(e, ERR_INVALID, "--token goes with --control URL and --ca sha256:…");
+    if (!ca)
+        return error_set(e, ERR_INVALID,
+                         "--token goes with --ca sha256:…, the fingerprint that came with it");
+    if (!options.name)
+        options.name = d->config.node_name;
+    int r = fingerprint_parse(e, ca, &options.ca);
+    if (r < 0)
+        error_prefix_field(e, "--ca");
+    char name[NODE_NAME_MAX];
+    bool before = false;
+    if (r == 0)
+        r = join_cluster(e, &options, name, &before);
+    if (r == 0)
+        log_write(&d->log, LOG_INFO, before ? "has joined before" : "joined", "node=%s control=%s",
+                  name, option_value(in, "control"));
+    return r;
+}
+
+static int start_agent(struct error *e, struct daemon *d, const struct invocation *in)
+{
+    bool alone = in->command->run == node_command;
+    const char *directory = arena_printf(&d->arena, "%s/node", d->state);
+    if (!directory)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    if (alone && option_given(in, "token")) {
+        int r = join(e, d, in, directory);
+        if (r < 0)
+            return r;
+    }
+    const char *spec = option_value(in, "emulate");
+    struct emulation emulation = {0};
+    d->emulated = spec != NULL;
+    if (spec) {
+        int r = emulation_prepare(e, &d->arena, d->state, spec, &emulation);
+        if (r < 0)
+            return r;
+    }
+    bool networked = d->control_address.port[0];
+    struct agent_options options = {
+        .directory = directory,
+        .control_socket = networked ? NULL : d->node_socket,
+        .control_host = d->control_address.host,
+        .control_port = d->control_address.port,
+        .emulate = emulation.device_file,
+        .emulate_libraries = emulation.libraries,
+        .shim = paths_shim(&d->arena),
+        .mps_control = paths_mps_control(&d->arena, d->config.mps_control, emulation.libraries),
+        .config = &d->config,
+        .log = &d->log,
+        .on_link = on_link,
+        .on_link_arg = d};
+    int r = agent_new(e, d->base, &options, &d->agent);
+    if (r < 0)
+        return r;
+    if (agent_device_count(d->agent) == 0 && !option_given(in, "without-devices"))
+        return error_set(e, ERR_NO_DEVICE,
+                         "this machine has no GPU that NVML can see ('gpumux doctor' tells more).\n"
+                         "To try gpumux with emulated ones: gpumux %s --emulate 4\n"
+                         "To run workloads that need none: gpumux %s --without-devices",
+                         in->command->name, in->command->name);
+    return 0;
+}
+
+/* As a shell takes it for one word. */
+static void print_word(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "/._-+,:=@%";
+    if (*word && !word[strspn(word, plain)]) {
+        fputs(word, stdout);
+        return;
+    }
+    putchar('\'');
+    for (; *word; word++)
+        if (*word == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*word);
+    putchar('\'');
+}
+
+static void greet(const struct daemon *d)
+{
+    if (d->agent)
+        printf("gpumux %s is up with %zu device%s%s\n", GPUMUX_VERSION,
+               agent_device_count(d->agent), agent_device_count(d->agent) == 1 ? "" : "s",
+               agent_alive(d->agent) ? ", workloads that ran on are taken up again" : "");
+    else
+        printf("gpumux %s: control is up\n", GPUMUX_VERSION);
+    if (d->control)
+        printf("  API       unix:%s\n", d->api_socket);
+    if (d->control && control_port(d->control))
+        printf("  network   %s, port %u\n", d->listen.host, control_port(d->control));
+    printf("  state     %s\n", d->state);
+    struct arena scratch;
+    arena_init(&scratch, 16 << 10);
+    const char *found = paths_api_socket(&scratch, NULL);
+    if (d->control && !str_equal(found, d->api_socket)) {
+        printf("  clients   export GPUMUX_SOCKET=");
+        print_word(d->api_socket);
+        putchar('\n');
+    }
+    arena_done(&scratch);
+    if (d->agent && geteuid() == 0 && !d->config.allow_root)
+        printf("  root      its own workloads are refused: --set allow_root=true\n");
+    if (d->control)
+        printf("  try       gpumux run -- %s     gpumux top     gpumux help\n",
+               d->emulated ? "env" : "nvidia-smi");
+    fflush(stdout);
+}
+
+/* Whether it says where devices or control are: without it the next one would not find them. */
+static bool is_place(const struct option *o)
+{
+    static const char *const places[] = {"emulate", "without-devices", "control", "node-socket"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (strcmp(o->name, places[i]) == 0)
+            return true;
+    return false;
+}
+
+static void farewell(const struct daemon *d, const struct invocation *in)
+{
+    size_t alive = d->agent ? agent_alive(d->agent) : 0;
+    if (alive == 0)
+        return;
+    printf("gpumux stopped; %zu workload%s on. 'gpumux %s --state %s", alive,
+           alive == 1 ? " runs" : "s run", in->command->name, d->state);
+    for (size_t i = 0; i < in->given_count; i++) {
+        const char *value = in->given[i].value;
+        if (is_place(in->given[i].option))
+            printf(" --%s%s%s", in->given[i].option->name, value ? " " : "", value ? value : "");
+    }
+    printf("' takes %s up again.\n", alive == 1 ? "it" : "them");
+    fflush(stdout);
+}
+
+/* Whether a key of the configuration was given by an option, not by --config. */
+static bool sets_key(const struct invocation *in, const char *key, size_t length)
+{
+    for (size_t i = 0; i < in->given_count; i++) {
+        const char *name = in->given[i].option->name, *value = in->given[i].value;
+        if (strcmp(name, "set") == 0)
+            name = value;
+        else if (strcmp(name, "policy") != 0)
+            continue;
+        if (strncmp(name, key, length) == 0 && (!name[length] || name[length] == '='))
+            return true;
+    }
+    return false;
+}
+
+/* What is wrong in the command line itself, an option or a key set by one, is a mistake in its use;
+ * what is wrong in a file is not. */
+static int fail(const struct invocation *in, const struct error *e)
+{
+    fprintf(stderr, "gpumux: %s: %s%s%s\n", in->command->name, e->field, *e->field ? ": " : "",
+            e->text);
+    bool is_misuse = str_starts_with(*e->field ? e->field : e->text, "--") ||
+                     (*e->field && sets_key(in, e->field, strcspn(e->field, ".[")));
+    return e->code == ERR_INVALID && is_misuse ? COMMAND_USAGE : COMMAND_FAILED;
+}
+
+/* with_control, with_agent: which parts this process has. */
+static int run_daemon(const struct invocation *in, bool with_control, bool with_agent)
+{
+    struct daemon d;
+    struct error e = {0};
+    int r = daemon_init(&e, &d, in);
+    /* Control first: its lock on the state directory is the fence against a second gpumux. */
+    if (r == 0 && with_control)
+        r = start_control(&e, &d);
+    if (r == 0 && with_agent)
+        r = start_agent(&e, &d, in);
+    if (r == 0) {
+        greet(&d);
+        tell_started(&d);
+        if (event_base_dispatch(d.base) < 0)
+            r = error_set(&e, ERR_INTERNAL, "the event loop failed");
+        farewell(&d, in);
+    }
+    int status = r < 0 ? fail(in, &e) : COMMAND_OK;
+    daemon_done(&d);
+    return status;
+}
+
+int up_command(const struct invocation *in)
+{
+    return run_daemon(in, true, true);
+}
+
+int control_command(const struct invocation *in)
+{
+    return in->operand_count > 0 ? control_init_command(in) : run_daemon(in, true, false);
+}
+
+static int join_command(const struct invocation *in)
+{
+    struct daemon d;
+    struct error e = {0};
+    int r = daemon_init(&e, &d, in);
+    const char *directory = r == 0 ? arena_printf(&d.arena, "%s/node", d.state) : NULL;
+    if (r == 0 && !option_given(in, "token"))
+        r = error_set(&e, ERR_INVALID, "--join-only takes a --token");
+    else if (r == 0)
+        r = directory ? join(&e, &d, in, directory) : error_set(&e, ERR_NO_MEMORY, "out of memory");
+    int status = r < 0 ? fail(in, &e) : COMMAND_OK;
+    daemon_done(&d);
+    return status;
+}
+
+int node_command(const struct invocation *in)
+{
+    return option_given(in, "join-only") ? join_command(in) : run_daemon(in, false, true);
+}
+
+/* Its operand is for whoever looks at the list of processes: it starts in its directory. */
+int supervise_command(const struct invocation *in)
+{
+    (void)in;
+    return supervisor_main(".");
+}
+
+int self_test_command(const struct invocation *in)
+{
+    (void)in;
+    return self_test_run() == 0 ? COMMAND_OK : COMMAND_FAILED;
+}
+
+int checkpoint_command(const struct invocation *in)
+{
+    bool off = strcmp(in->operands[0], "off") == 0;
+    return checkpoint_run(off, in->operands[1], in->operands + 2, in->operand_count - 2) == 0
+               ? COMMAND_OK
+               : COMMAND_FAILED;
+}

@@ -1,0 +1,132 @@
+/* gpumux state check | export: reads a state directory, whether gpumux runs or not. */
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/connect/client.h"
+#include "cli/maintain/maintenance.h"
+#include "cli/connect/paths.h"
+#include "store/store.h"
+
+struct export
+{
+    size_t workloads, events;
+    uint64_t before; /* the last id that was seen */
+    uint64_t revision;
+    size_t in_page;
+};
+
+/* One JSON object a line; takes the object over. */
+static int print_line(json_t *object)
+{
+    bool ok = object && json_dumpf(object, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF;
+    json_decref(object);
+    return ok ? 0 : -ERR_IO;
+}
+
+/* A stored text as the value that it is; one that is damaged is shown as the string it is. */
+static json_t *value_of(const char *text)
+{
+    json_t *value = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+    return value ? value : text ? json_string(text) : json_null();
+}
+
+static int export_workload(void *arg, const struct store_workload *row)
+{
+    struct export *x = arg;
+    char submitted[CLOCK_TEXT_MAX];
+    x->before = row->id;
+    x->in_page++;
+    x->workloads++;
+    return print_line(json_pack(
+        "{s:s, s:I, s:I, s:s, s:s?, s:I, s:s, s:s, s:s, s:o, s:o, s:o}", "record", "workload", "id",
+        (json_int_t)row->id, "group", (json_int_t)row->group, "name", row->name, "user", row->user,
+        "uid", (json_int_t)row->uid, "kind", workload_kind_name(row->kind), "state",
+        workload_state_name(row->state), "submitted",
+        clock_format(row->submitted_wall_ms, submitted), "after", value_of(row->after), "status",
+        value_of(row->status), "spec", value_of(row->spec)));
+}
+
+static int export_event(void *arg, const struct store_event *event)
+{
+    struct export *x = arg;
+    char time[CLOCK_TEXT_MAX];
+    x->revision = event->revision;
+    x->in_page++;
+    x->events++;
+    return print_line(json_pack("{s:s, s:I, s:s, s:s, s:I, s:i, s:s, s:s}", "record", "event",
+                                "revision", (json_int_t)event->revision, "time",
+                                clock_format(event->wall_ms, time), "what", event->what, "workload",
+                                (json_int_t)event->workload, "attempt", event->attempt, "node",
+                                event->node, "text", event->text));
+}
+
+static int ignore_event(void *arg, const struct store_event *event)
+{
+    (void)arg, (void)event;
+    return 0;
+}
+
+/* The least revision after which everything is kept: halves the range until it is found. */
+static uint64_t oldest_kept(struct store *store)
+{
+    uint64_t gone = 0, kept = store_revision(store);
+    while (gone < kept) {
+        uint64_t middle = gone + (kept - gone) / 2;
+        if (store_events(NULL, store, middle, 0, 1, ignore_event, NULL) == -ERR_GONE)
+            gone = middle + 1;
+        else
+            kept = middle;
+    }
+    return kept;
+}
+
+static int export_all(struct error *e, struct store *store)
+{
+    struct export x = {0};
+    int r;
+    do {
+        struct store_filter filter = {.kind = -1, .before = x.before, .limit = STORE_PAGE_MAX};
+        x.in_page = 0;
+        r = store_list(e, store, &filter, export_workload, &x);
+    } while (r == 0 && x.in_page == STORE_PAGE_MAX);
+    x.revision = oldest_kept(store);
+    do {
+        x.in_page = 0;
+        r = r < 0 ? r : store_events(e, store, x.revision, 0, STORE_PAGE_MAX, export_event, &x);
+    } while (r == 0 && x.in_page == STORE_PAGE_MAX);
+    return r;
+}
+
+static int check(struct error *e, struct store *store, const char *directory)
+{
+    int r = store_check(e, store);
+    if (r == 0)
+        printf("%s is sound, revision %llu\n", directory,
+               (unsigned long long)store_revision(store));
+    return r;
+}
+
+int state_command(const struct invocation *in)
+{
+    const char *what = in->operands[0];
+    bool exports = strcmp(what, "export") == 0;
+    if (!exports && strcmp(what, "check") != 0) {
+        fprintf(stderr, "gpumux: state: 'gpumux state check' or 'gpumux state export'\n");
+        return COMMAND_USAGE;
+    }
+    struct arena arena;
+    arena_init(&arena, 64 << 10);
+    struct error e = {0};
+    const char *given = option_value(in, "state");
+    const char *directory = given ? given : paths_state_default(&arena);
+    struct store *store = NULL;
+    int r = directory ? store_open_sqlite_readonly(&e, directory, &store)
+                      : error_set(&e, ERR_INVALID, "no home directory: give --state DIR");
+    if (r == 0)
+        r = exports ? export_all(&e, store) : check(&e, store, directory);
+    store_close(store);
+    arena_done(&arena);
+    return r < 0 ? command_fail(in, &e) : COMMAND_OK;
+}

@@ -1,0 +1,71 @@
+#include "cli/watch/protection.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { TEXT_MAX = 64 << 10 };
+
+/* What is said of these counters, below the account, which is always there. */
+static void expect(const char *counters, const char *wanted)
+{
+    static const char account[] = "Holds        0 B by its own account, at most 0 B so far, 0 B "
+                                  "beyond it, of which 0 B count\n";
+    json_t *protection = json_pack("{s:o}", "counters", json_loads(counters, 0, NULL));
+    struct str out, all;
+    str_init(&out, TEXT_MAX);
+    str_init(&all, TEXT_MAX);
+    str_printf(&all, "%s%s", account, wanted);
+    protection_write(protection, &out);
+    assert_string_equal(str_text(&out), str_text(&all));
+    str_done(&out);
+    str_done(&all);
+    json_decref(protection);
+}
+
+static void test_held(void **state)
+{
+    (void)state;
+    expect("{\"held_gate_ns\": 4960000000, \"passes_gate\": 9}",
+           "Held         4.96 s for a busy service (passed 9 times after the longest wait)\n");
+    expect("{\"held_gate_ns\": 2000000, \"holds_gate\": 1}",
+           "Held         2 ms for a busy service (1 launch)\n");
+    expect("{\"held_window_ns\": 2000000, \"holds_window\": 20, \"passes_window\": 1}",
+           "Held         2 ms while enough was outstanding (20 launches, passed 1 time after the "
+           "longest wait)\n");
+    expect("{\"held_gate_ns\": 2000000}", "Held         2 ms for a busy service\n");
+}
+
+static void test_one_is_not_many(void **state)
+{
+    (void)state;
+    expect("{\"allocations\": 1, \"held_peak\": 1024, \"out_of_memory\": 1}",
+           "Memory       1 allocation, at most 1 KiB in one process, 1 time out of memory by its "
+           "quota\n");
+    expect("{\"allocations\": 2, \"out_of_memory\": 3}",
+           "Memory       2 allocations, at most 0 B in one process, 3 times out of memory by its "
+           "quota\n");
+    expect("{\"launches_kernel\": 1, \"launches_graph\": 2}", "Launches     1 kernel, 2 graphs\n");
+}
+
+static void test_nothing_of_what_is_not_protected(void **state)
+{
+    struct str out;
+    (void)state;
+    str_init(&out, TEXT_MAX);
+    protection_write(NULL, &out);
+    assert_string_equal(str_text(&out), "");
+    str_done(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_held),
+        cmocka_unit_test(test_one_is_not_many),
+        cmocka_unit_test(test_nothing_of_what_is_not_protected),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

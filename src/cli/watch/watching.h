@@ -1,0 +1,12 @@
+/* Commands that look at workloads and nodes, and change nothing. */
+#pragma once
+#include "cli/frame/options.h"
+
+int ps_command(const struct invocation *in);
+int describe_command(const struct invocation *in);
+int explain_command(const struct invocation *in);
+int logs_command(const struct invocation *in);
+int wait_command(const struct invocation *in);
+int events_command(const struct invocation *in);
+int nodes_command(const struct invocation *in);
+int top_command(const struct invocation *in);
