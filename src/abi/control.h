@@ -1,6 +1,6 @@
 /*
  * What a workload's own programs may say to the supervisor of their attempt: the client library writes
- * these words, node/control_socket.h reads them among its other commands.
+ * these words, node/supervisor/control_socket.h reads them among its other commands.
  *
  * GPUMUX_CONTROL names a unix SOCK_SEQPACKET socket. One packet is one command and has one reply, in
  * order: CONTROL_OK, or "error" and a sentence.

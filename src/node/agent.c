@@ -12,8 +12,8 @@
 #include "node/agent_internal.h"
 #include "node/cgroup.h"
 #include "node/identity.h"
-#include "node/renewal.h"
-#include "node/retention.h"
+#include "node/link/renewal.h"
+#include "node/attempt/retention.h"
 
 static int open_directory(struct error *e, int parent_fd, const char *name, mode_t mode,
                           int *ret_fd)

@@ -15,7 +15,7 @@
 #include "base/version.h"
 #include "node/agent.h"
 #include "base/durable.h"
-#include "node/supervisor.h"
+#include "node/supervisor/supervisor.h"
 
 /* ---- the agent's process ---- */
 

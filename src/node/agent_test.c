@@ -14,10 +14,10 @@
 
 #include "base/rng.h"
 #include "node/agent_internal.h"
-#include "node/attempt_file.h"
+#include "node/supervisor/attempt_file.h"
 #include "node/cgroup.h"
 #include "base/durable.h"
-#include "node/retention.h"
+#include "node/attempt/retention.h"
 
 /* What a task waits for: $TOP/NAME. */
 static void make_file(const struct fixture *f, const char *name)

@@ -14,7 +14,7 @@
  *   a crash, SIGKILL            are not to be had. The window keeps them harmless (algorithm of the launches).
  *
  * What would outlast that is ended by the agent, which sees in the status page that the process drains, and has MPS end its
- * work (node/protect.c).
+ * work (node/protect/protect.c).
  *
  * No handler calls the driver, and contexts are not destroyed. The thread comes with the first launch: a process that
  * launches nothing has neither thread nor handlers. It has every signal blocked.

@@ -32,7 +32,7 @@ fresh
 notices tables 's/^SPEC_KEY\("retries"/SPEC_KEY("tries"/' src/wire/spec_schema.def
 notices tables 's/"lease", "60s"/"lease", "61s"/' src/wire/config.def
 notices tables '/^CONFIG_PAIRS/d' src/wire/config.def
-notices tables '/^ENVIRONMENT\(GPUMUX_NODE/d' src/node/environment.def
+notices tables '/^ENVIRONMENT\(GPUMUX_NODE/d' src/node/attempt/environment.def
 notices tables 's/"GPUMUX_LINGER_US"/"GPUMUX_LINGER"/' src/shim/client.c
 notices tables 's/^EVENT\(placed/EVENT(put/' src/cluster/events.def
 notices tables 's/QUEUE_FULL, 8, 429/QUEUE_FULL, 8, 430/' api/errors.def

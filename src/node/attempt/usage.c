@@ -1,0 +1,125 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "node/agent_internal.h"
+#include "node/device/holders.h"
+#include "node/supervisor/latency.h"
+#include "node/supervisor/process.h"
+#include "node/supervisor/speed.h"
+
+static enum sharing_mode sharing_of(enum limits_mode mode)
+{
+    return mode == LIMITS_TIME    ? SHARING_TIME
+           : mode == LIMITS_SPACE ? SHARING_SPACE
+                                  : SHARING_ALONE;
+}
+
+/* Of the processes that hold device memory; the table has this attempt's marked. */
+static enum terms_loaded look_for_shim(const struct run *r, const struct process_table *table,
+                                       const struct gpu_sample *sample)
+{
+    bool with = false, without = false;
+    for (size_t i = 0; i < sample->process_count; i++) {
+        const struct gpu_process *held = &sample->processes[i];
+        const struct process *p = process_table_find(table, held->pid);
+        if (!p || !p->member || p->zombie || held->memory_used_bytes == 0)
+            continue;
+        bool is_known = ward_knows(r->ward, held->pid);
+        with = with || is_known;
+        without = without || !is_known;
+    }
+    return !without ? LOADED_BY_ALL : with ? LOADED_BY_SOME : LOADED_BY_NONE;
+}
+
+static void tell_unheld(struct run *r, enum terms_loaded loaded)
+{
+    char text[WORKLOAD_TEXT_MAX];
+    int device = agent_find_device(r->agent, ward_terms(r->ward)->devices[0]);
+    if (r->told_unheld || device < 0)
+        return;
+    r->told_unheld = true;
+    (void)snprintf(
+        text, sizeof text,
+        "workload %" PRIu64 " is not held to its quota and share: %s loaded libgpumux-cuda.so",
+        r->workload,
+        loaded == LOADED_BY_NONE ? "no process of it has" : "one of its processes has not");
+    monitor_note(r->agent, device, text);
+}
+
+static void measure_protection(struct run *r, const struct process_table *table,
+                               const struct gpu_sample *sample, struct attempt_usage *usage)
+{
+    struct ward_usage ward;
+    if (!r->ward)
+        return;
+    bool is_protected = ward_terms(r->ward)->is_protected;
+    enum terms_loaded loaded = is_protected ? look_for_shim(r, table, sample) : LOADED_BY_ALL;
+    if (loaded != LOADED_BY_ALL)
+        tell_unheld(r, loaded);
+    r->is_unheld = r->is_unheld || loaded == LOADED_BY_NONE;
+    const struct terms_facts facts = {.loaded = loaded,
+                                      .is_unlisted = !ward_is_listed(r->ward, sample)};
+    terms_describe(ward_terms(r->ward), &facts, usage->enforcement);
+    usage->is_counted = is_protected && loaded != LOADED_BY_NONE;
+    ward_measure(r->ward, &ward);
+    usage->counted_bytes = usage->suspended_bytes ? 0 : ward.counted_bytes;
+    usage->peak_bytes = ward.peak_bytes;
+    usage->overhead_bytes = usage->suspended_bytes ? 0 : ward.overhead_bytes;
+    if (usage->memory_used_bytes > usage->counted_bytes)
+        usage->uncounted_bytes = usage->memory_used_bytes - usage->counted_bytes;
+    memcpy(usage->counters, ward.counters, sizeof usage->counters);
+    usage->mode = sharing_of(ward.mode);
+    usage->limit_count = ward_limits(r->ward, usage->limits);
+}
+
+static void measure_run(struct run *r, struct process_table *table, const struct gpu_sample *sample,
+                        struct attempt_usage *usage)
+{
+    *usage = (struct attempt_usage){.workload = r->workload, .attempt = r->attempt};
+    pid_t root = r->recorded ? r->record.supervisor_pid : 0;
+    uint64_t ticks = 0;
+    process_table_mark_tree(table, root);
+    for (size_t i = 0; i < table->count; i++) {
+        const struct process *p = &table->items[i];
+        if (!p->member || p->pid == root)
+            continue;
+        ticks += p->cpu_ticks;
+        usage->resident_bytes += p->resident_bytes;
+    }
+    usage->memory_used_bytes = holders_members_bytes(table, sample, HOLDERS_EVERY_DEVICE);
+    usage->suspended_bytes = suspend_bytes(r);
+    measure_protection(r, table, sample, usage);
+    int64_t now_ms = clock_boot_ms();
+    /* A process that ended takes its ticks along where nobody waited for it: never negative. */
+    if (r->cpu_at_ms && now_ms > r->cpu_at_ms && ticks > r->cpu_ticks)
+        usage->cpu_percent = 100.0 * 1000.0 * (double)(ticks - r->cpu_ticks) /
+                             (double)sysconf(_SC_CLK_TCK) / (double)(now_ms - r->cpu_at_ms);
+    bool fresh = r->speed_at_ms && now_ms - r->speed_at_ms < SPEED_FRESH_MS;
+    usage->samples_per_s = fresh ? r->samples_per_s : -1;
+    usage->speed_since_ms = fresh && r->speed_since_ms ? now_ms - r->speed_since_ms : -1;
+    bool answered = r->latency_at_ms && now_ms - r->latency_at_ms < LATENCY_HARD_MS;
+    usage->latency_ms = answered ? (double)r->latency.us_10s / 1000 : -1;
+    usage->requests_10s = answered ? r->latency.requests_10s : 0;
+    usage->latency_since_ms = answered ? now_ms - r->latency_at_ms + LATENCY_WINDOW_MS : -1;
+    r->cpu_ticks = ticks;
+    r->cpu_at_ms = now_ms;
+}
+
+size_t usage_measure(struct agent *a, const struct gpu_sample *sample, struct attempt_usage *usage,
+                     size_t max)
+{
+    struct process_table table;
+    size_t count = 0;
+    if (agent_alive(a) == 0 || process_table_read(&table) < 0)
+        return 0;
+    list_for_each (it, &a->runs) {
+        struct run *r = list_entry(it, struct run, link);
+        if (run_is_alive(r) && r->recorded && count < max)
+            measure_run(r, &table, sample, &usage[count++]);
+    }
+    process_table_done(&table);
+    return count;
+}

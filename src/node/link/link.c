@@ -1,0 +1,481 @@
+/*
+ * The connection to control: one at a time, made again for ever. What it loses is said again: a new
+ * connection starts with a hello that lists every attempt, and control repeats its orders.
+ *
+ * A connection that breaks without a word (a machine that lost its power, a network that was cut) is
+ * noticed by silence: control answers every beat, several a lease.
+ */
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/skew.h"
+#include "base/version.h"
+#include "node/agent_internal.h"
+#include "node/link/dial.h"
+#include "node/device/notes.h"
+#include "node/link/renewal.h"
+#include "tls/session.h"
+
+enum {
+    /* Waits between tries double, and are spread: many nodes lose one control at the same moment. */
+    RETRY_FIRST_MS = 50,
+    RETRY_LAST_MS = 1000,
+    RETRY_FIRST_NETWORK_MS = 250,
+    RETRY_LAST_NETWORK_MS = 8000,
+    RETRY_REFUSED_MS = 5000,
+    BEATS_A_LEASE = 4,       /* at least: one lost answer must not end the lease */
+    JOIN_MS = 5000,          /* from dialling to the welcome */
+    SILENT_BEATS = 4,        /* beats without an answer, and */
+    SILENCES_A_LEASE = 8,    /* this part of the lease: then the connection is taken for dead */
+    SILENCE_LEAST_MS = 1000, /* a disk may keep control waiting that long */
+    UNSENT_MAX = 4 * NODEMSG_LINE_MAX,
+    MESSAGE_ARENA_BYTES = 8 * NODEMSG_LINE_MAX,
+};
+
+static struct timeval milliseconds(int64_t ms)
+{
+    return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+}
+
+static void set_welcomed(struct agent *a, bool welcomed)
+{
+    bool changed = a->link.welcomed != welcomed;
+    a->link.welcomed = welcomed;
+    if (changed && a->on_link)
+        a->on_link(a->on_link_arg, welcomed);
+}
+
+static int retry_first_ms(const struct agent *a)
+{
+    return a->networked ? RETRY_FIRST_NETWORK_MS : RETRY_FIRST_MS;
+}
+
+/* The longest wait leaves room for several tries in a lease. */
+static int retry_last_ms(const struct agent *a)
+{
+    int last = a->networked ? RETRY_LAST_NETWORK_MS : RETRY_LAST_MS;
+    int64_t lease_ms = a->link.lease_ms;
+    if (lease_ms > 0 && lease_ms / BEATS_A_LEASE < last)
+        last = (int)(lease_ms / BEATS_A_LEASE);
+    return last > retry_first_ms(a) ? last : retry_first_ms(a);
+}
+
+static void disconnect(struct agent *a)
+{
+    struct control_link *l = &a->link;
+    if (l->stream)
+        bufferevent_free(l->stream);
+    l->stream = NULL;
+    dial_cancel(l->dial);
+    set_welcomed(a, false);
+    if (l->notes_beat)
+        notes_lost(monitor_notes(a));
+    l->notes_beat = 0;
+    event_del(l->beat_timer);
+    event_del(l->patience);
+    renewal_stop(a);
+    const struct timeval wait =
+        milliseconds(l->retry_ms / 2 + (int64_t)rng_below(&l->rng, (uint64_t)l->retry_ms + 1));
+    event_add(l->retry, &wait);
+    l->retry_ms = l->retry_ms * 2 < retry_last_ms(a) ? l->retry_ms * 2 : retry_last_ms(a);
+}
+
+/* Said once for each reason, not for each try. */
+static void complain(struct agent *a, const char *why)
+{
+    struct control_link *l = &a->link;
+    if (str_equal(l->trouble, why))
+        return;
+    str_copy(l->trouble, sizeof l->trouble, why);
+    log_write(a->log, LOG_WARN, "control cannot be reached, trying again", "control=%s why=\"%s\"",
+              a->control_name, why);
+}
+
+/*
+ * A network that swallows everything breaks no connection for many minutes, and one that is back is not
+ * found by a connection that waits ever longer before it tries again. So silence ends it.
+ */
+static void on_silence(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct agent *a = arg;
+    if (a->link.welcomed)
+        log_write(a->log, LOG_WARN, "lost control, trying again", "control=%s why=\"it is silent\"",
+                  a->control_name);
+    else
+        complain(a, "no welcome came in time");
+    disconnect(a);
+}
+
+/* The next word of control must come within this time. */
+static void expect_word(struct control_link *l, int64_t within_ms)
+{
+    const struct timeval tv = milliseconds(within_ms);
+    event_add(l->patience, &tv);
+}
+
+static int64_t silence_after(int64_t lease_ms, int64_t beat_ms)
+{
+    int64_t silence_ms = lease_ms / SILENCES_A_LEASE;
+    if (silence_ms < SILENT_BEATS * beat_ms)
+        silence_ms = SILENT_BEATS * beat_ms;
+    if (silence_ms > lease_ms / 2) /* the other half is for joining again */
+        silence_ms = lease_ms / 2;
+    return silence_ms > SILENCE_LEAST_MS ? silence_ms : SILENCE_LEAST_MS;
+}
+
+/* Writes whether or not there is a session. */
+static void send_line(struct agent *a, const struct nodemsg *msg)
+{
+    struct control_link *l = &a->link;
+    if (!l->stream)
+        return;
+    struct evbuffer *out = bufferevent_get_output(l->stream);
+    struct str line;
+    str_init(&line, NODEMSG_LINE_MAX);
+    int r = nodemsg_write(msg, &line);
+    if (r == 0 && evbuffer_get_length(out) < UNSENT_MAX)
+        evbuffer_add(out, str_text(&line), line.length);
+    else /* it hears nothing, or we cannot speak: a new hello will say it all */
+        bufferevent_trigger_event(l->stream, BEV_EVENT_ERROR, BEV_TRIG_DEFER_CALLBACKS);
+    str_done(&line);
+}
+
+void link_send(struct agent *a, const struct nodemsg *msg)
+{
+    if (a->link.welcomed)
+        send_line(a, msg);
+}
+
+void link_done(struct agent *a, uint64_t request, int result, const char *text)
+{
+    const struct nodemsg msg = {
+        .type = NODEMSG_DONE, .request = request, .result = result, .text = text};
+    link_send(a, &msg);
+}
+
+static void say_hello(struct agent *a)
+{
+    struct attempt_report *attempts = calloc(a->run_count + 1, sizeof *attempts);
+    if (!attempts) {
+        disconnect(a);
+        return;
+    }
+    size_t count = 0;
+    list_for_each (it, &a->runs)
+        attempts[count++] = list_entry(it, struct run, link)->report;
+    const struct device_health *health;
+    size_t health_count = monitor_health(a, &health);
+    const struct nodemsg hello = {.type = NODEMSG_HELLO,
+                                  .protocol = NODEMSG_PROTOCOL,
+                                  .version = GPUMUX_VERSION,
+                                  .node = &a->info,
+                                  .attempt_count = count,
+                                  .attempts = attempts,
+                                  .health_count = health_count,
+                                  .health = health};
+    a->link.hello_sent_ms = clock_boot_ms();
+    send_line(a, &hello);
+    free(attempts);
+}
+
+static void send_beat(struct agent *a)
+{
+    struct control_link *l = &a->link;
+    struct gpu_sample *sample = calloc(1, sizeof *sample);
+    struct attempt_usage *usage = calloc(a->run_count + 1, sizeof *usage);
+    if (sample && usage) {
+        sampler_read(a->sampler, sample);
+        size_t count = usage_measure(a, sample, usage, a->run_count);
+        const struct device_health *health;
+        const struct device_note *notes = NULL;
+        size_t health_count = monitor_health(a, &health);
+        struct notes *unheard = l->welcomed ? monitor_notes(a) : NULL;
+        size_t note_count = unheard ? notes_send(unheard, &notes) : 0;
+        const struct nodemsg beat = {.type = NODEMSG_BEAT,
+                                     .session = l->session,
+                                     .beat = ++l->beat,
+                                     .device_usage_count = sample->device_count,
+                                     .device_usage = sample->devices,
+                                     .attempt_usage_count = count,
+                                     .attempt_usage = usage,
+                                     .health_count = health_count,
+                                     .health = health,
+                                     .note_count = note_count,
+                                     .notes = note_count ? notes : NULL};
+        if (note_count)
+            l->notes_beat = l->beat;
+        l->beats[l->beat % AGENT_BEATS_KEPT] =
+            (struct beat_sent){.number = l->beat, .sent_ms = clock_boot_ms()};
+        link_send(a, &beat);
+    }
+    free(sample);
+    free(usage);
+}
+
+void link_beat(struct agent *a)
+{
+    if (a->link.welcomed)
+        send_beat(a);
+}
+
+static void beat_after(struct control_link *l, int64_t ms)
+{
+    const struct timeval tv = milliseconds(ms);
+    event_add(l->beat_timer, &tv);
+}
+
+static void on_beat(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct agent *a = arg;
+    beat_after(&a->link, a->link.beat_ms);
+    send_beat(a);
+}
+
+static uint32_t fence_ms(const struct control_link *l)
+{
+    return l->fence_ms < UINT32_MAX ? (uint32_t)l->fence_ms : UINT32_MAX;
+}
+
+/* From when we last spoke and were heard. */
+static void extend_lease(struct agent *a, int64_t spoken_ms)
+{
+    lease_extend(&a->lease, spoken_ms + a->link.lease_ms);
+    registrar_extend_lease(a->registrar, atomic_load(a->lease.deadline_ms), fence_ms(&a->link));
+}
+
+static void welcome(struct agent *a, const struct nodemsg *msg)
+{
+    struct control_link *l = &a->link;
+    if (msg->protocol != NODEMSG_PROTOCOL || !msg->version ||
+        !skew_is_allowed(GPUMUX_VERSION, msg->version)) {
+        log_write(a->log, LOG_ERROR, "control's version does not fit", "control=%s node=%s",
+                  msg->version ? msg->version : "", GPUMUX_VERSION);
+        l->retry_ms = RETRY_REFUSED_MS;
+        disconnect(a);
+        return;
+    }
+    set_welcomed(a, true);
+    l->session = msg->session;
+    l->sequence = 0;
+    l->retry_ms = retry_first_ms(a);
+    l->trouble[0] = '\0';
+    l->lease_ms = msg->lease_ms;
+    l->fence_ms = msg->fence_ms;
+    l->drain_ms = msg->drain_ms;
+    extend_lease(a, l->hello_sent_ms);
+    l->beat_ms = a->config->beat_ms;
+    if (l->beat_ms > l->lease_ms / BEATS_A_LEASE)
+        l->beat_ms = l->lease_ms / BEATS_A_LEASE;
+    if (l->beat_ms < 1)
+        l->beat_ms = 1;
+    /* Nodes that are welcomed together, as after a restart of control, do not beat together. */
+    beat_after(l, 1 + (int64_t)rng_below(&l->rng, (uint64_t)l->beat_ms));
+    l->silence_ms = silence_after(l->lease_ms, l->beat_ms);
+    expect_word(l, l->silence_ms);
+    log_write(a->log, LOG_INFO, "joined control", "session=%llu attempts=%zu",
+              (unsigned long long)l->session, a->run_count);
+    /* What happened between hello and welcome was not sent. Devices first: an attempt that ended because its device
+     * was disabled must not be placed there again. */
+    send_beat(a);
+    list_for_each (it, &a->runs)
+        run_report(list_entry(it, struct run, link));
+    renewal_start(a, msg->renew_ms);
+}
+
+/* The lease holds from when that beat was sent, not from now. */
+static void beat_answered(struct agent *a, uint64_t number)
+{
+    struct control_link *l = &a->link;
+    const struct beat_sent *sent = &l->beats[number % AGENT_BEATS_KEPT];
+    if (l->welcomed && number && sent->number == number)
+        extend_lease(a, sent->sent_ms);
+    if (l->notes_beat && number >= l->notes_beat) {
+        notes_heard(monitor_notes(a));
+        l->notes_beat = 0;
+    }
+}
+
+static void take_message(struct agent *a, const struct nodemsg *msg)
+{
+    switch (msg->type) {
+    case NODEMSG_WELCOME:
+        welcome(a, msg);
+        break;
+    case NODEMSG_BEAT:
+        beat_answered(a, msg->beat);
+        if (a->link.welcomed)
+            expect_word(&a->link, a->link.silence_ms);
+        break;
+    case NODEMSG_CERTIFICATE:
+        renewal_take(a, msg);
+        break;
+    case NODEMSG_REFUSE:
+        log_write(a->log, LOG_ERROR, "control refuses this node", "text=\"%s\"",
+                  msg->text ? msg->text : "");
+        a->link.retry_ms = RETRY_REFUSED_MS;
+        disconnect(a);
+        break;
+    default:
+        orders_obey(a, msg);
+        break;
+    }
+}
+
+/* False: the connection is broken. */
+static bool take_line(struct agent *a, const char *line, size_t length)
+{
+    struct arena arena;
+    struct error e = {0};
+    struct nodemsg msg;
+    arena_init(&arena, MESSAGE_ARENA_BYTES);
+    int r = nodemsg_parse(&e, &arena, line, length, &msg);
+    if (r == 0)
+        take_message(a, &msg);
+    else
+        log_write(a->log, LOG_ERROR, "cannot understand control", "error=\"%s\"", e.text);
+    arena_done(&arena);
+    return r == 0;
+}
+
+static void on_readable(struct bufferevent *stream, void *arg)
+{
+    struct agent *a = arg;
+    struct evbuffer *in = bufferevent_get_input(stream);
+    size_t length;
+    char *line;
+    /* A message may end the connection: then the stream is another, or none. */
+    while (a->link.stream == stream && (line = evbuffer_readln(in, &length, EVBUFFER_EOL_LF))) {
+        bool understood = take_line(a, line, length);
+        free(line);
+        if (!understood && a->link.stream == stream)
+            disconnect(a);
+    }
+    if (a->link.stream == stream && evbuffer_get_length(in) > NODEMSG_LINE_MAX) {
+        log_write(a->log, LOG_ERROR, "control sends a line without end", "bytes=%zu",
+                  evbuffer_get_length(in));
+        disconnect(a);
+    }
+}
+
+/*
+ * Why it ended, for whoever can do something about it. Control says that a certificate has expired, but
+ * its word may be lost with the connection; our own clock then knows as well.
+ */
+static void explain(struct error *e, const struct agent *a, struct bufferevent *stream, short what)
+{
+    struct error cause = {0};
+    bool expired = a->networked && clock_wall_ms() > a->credentials.facts.until_wall_ms;
+    if (expired)
+        (void)error_set(&cause, ERR_DENIED, "the certificate of this node has expired");
+    else if (a->networked && what & BEV_EVENT_ERROR)
+        (void)tls_stream_error(&cause, stream);
+    else if (what & BEV_EVENT_ERROR)
+        (void)error_set_errno(&cause, ERR_UNAVAILABLE, EVUTIL_SOCKET_ERROR(), "no connection");
+    else
+        (void)error_set(&cause, ERR_UNAVAILABLE, "it closed the connection");
+    (void)error_set(
+        e, (enum error_code)cause.code, "%.400s%s", cause.text,
+        cause.code != ERR_DENIED
+            ? ""
+            : ". If this is the right control, join again: on its machine 'gpumux token "
+              "create --role node --name NAME' prints how");
+}
+
+static void say_why(struct agent *a, struct bufferevent *stream, short what)
+{
+    struct error e = {0};
+    explain(&e, a, stream, what);
+    if (a->link.welcomed)
+        log_write(a->log, LOG_WARN, "lost control, trying again", "control=%s why=\"%s\"",
+                  a->control_name, e.text);
+    else
+        complain(a, e.text);
+}
+
+static void on_event(struct bufferevent *stream, short what, void *arg)
+{
+    struct agent *a = arg;
+    if (what & BEV_EVENT_CONNECTED) {
+        say_hello(a);
+        return;
+    }
+    say_why(a, stream, what);
+    disconnect(a);
+}
+
+static void on_dialled(void *arg, struct bufferevent *stream, const struct error *why)
+{
+    struct agent *a = arg;
+    if (!stream) {
+        complain(a, why->text);
+        disconnect(a);
+        return;
+    }
+    a->link.stream = stream;
+    bufferevent_setcb(stream, on_readable, NULL, on_event, a);
+    bufferevent_setwatermark(stream, EV_READ, 0, 2 * NODEMSG_LINE_MAX);
+    bufferevent_enable(stream, EV_READ | EV_WRITE);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct agent *a = arg;
+    if (a->link.stream)
+        return;
+    expect_word(&a->link, JOIN_MS);
+    dial_start(a->link.dial);
+}
+
+static int make_dial(struct error *e, struct agent *a)
+{
+    struct control_link *l = &a->link;
+    if (!a->networked)
+        return dial_new_unix(e, a->base, a->control_socket, on_dialled, a, &l->dial);
+    int r = dial_new_tls(e, a->base, a->control_host, a->control_port, on_dialled, a, &l->dial);
+    struct tls_context *context;
+    if (r == 0)
+        r = credentials_context(e, &a->credentials, &context);
+    if (r == 0)
+        dial_trust(l->dial, context);
+    return r;
+}
+
+int link_start(struct error *e, struct agent *a)
+{
+    struct control_link *l = &a->link;
+    int r = make_dial(e, a);
+    if (r < 0)
+        return r;
+    rng_seed(&l->rng, rng_os_seed());
+    l->retry_ms = retry_first_ms(a);
+    l->retry = evtimer_new(a->base, on_retry, a);
+    l->beat_timer = evtimer_new(a->base, on_beat, a);
+    l->patience = evtimer_new(a->base, on_silence, a);
+    const struct timeval now = {0};
+    if (!l->retry || !l->beat_timer || !l->patience || event_add(l->retry, &now) < 0)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    return 0;
+}
+
+void link_stop(struct agent *a)
+{
+    struct control_link *l = &a->link;
+    struct event *events[] = {l->retry, l->patience, l->beat_timer};
+    if (l->stream)
+        bufferevent_free(l->stream);
+    dial_free(l->dial);
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        if (events[i])
+            event_free(events[i]);
+    *l = (struct control_link){0};
+}

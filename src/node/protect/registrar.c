@@ -1,0 +1,580 @@
+#include "node/protect/registrar.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "node/supervisor/process.h"
+#include "node/protect/registrar_internal.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+static void on_hold_over(evutil_socket_t fd, short what, void *arg);
+
+int registrar_new(struct error *e, const struct registrar_options *options, struct registrar **ret)
+{
+    struct registrar *r = calloc(1, sizeof *r);
+    char *directory = strdup(options->directory);
+    if (r)
+        r->hold_over = evtimer_new(options->base, on_hold_over, r);
+    if (!r || !r->hold_over || !directory) {
+        if (r && r->hold_over)
+            event_free(r->hold_over);
+        free(r);
+        free(directory);
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    }
+    r->options = *options;
+    r->options.directory = r->directory = directory;
+    list_init(&r->wards);
+    list_init(&r->leavings);
+    *ret = r;
+    return 0;
+}
+
+void registrar_leave(struct registrar *r)
+{
+    if (r)
+        r->is_leaving = true;
+}
+
+void registrar_free(struct registrar *r)
+{
+    if (!r)
+        return;
+    leavings_free(r);
+    event_free(r->hold_over);
+    free(r->directory);
+    free(r);
+}
+
+/* ---- packets ---- */
+
+/* What came, zero behind its end. Descriptors that did not come are -1. */
+struct packet {
+    union {
+        struct register_header header;
+        struct register_hello hello;
+        char bytes[REGISTER_PACKET_MAX];
+    };
+    ssize_t length;
+    size_t fd_count;
+    int fds[REGISTER_FILES_MAX];
+};
+_Static_assert(REGISTER_FILES_MAX >= REGISTER_FDS_MAX, "room for the descriptors of any packet");
+
+static void close_packet(struct packet *packet)
+{
+    for (size_t i = 0; i < packet->fd_count; i++) {
+        if (packet->fds[i] >= 0)
+            close(packet->fds[i]);
+        packet->fds[i] = -1;
+    }
+}
+
+static void take_descriptors(struct msghdr *message, struct packet *packet)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t bytes = c->cmsg_len - CMSG_LEN(0);
+        for (size_t i = 0; i < bytes / sizeof(int); i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
+            if (packet->fd_count < REGISTER_FILES_MAX)
+                packet->fds[packet->fd_count++] = fd;
+            else
+                close(fd);
+        }
+    }
+}
+
+/* False: nothing came yet. A length of 0 or less: the other side is gone. */
+static bool receive(int fd, struct packet *ret)
+{
+    union {
+        char bytes[CMSG_SPACE(REGISTER_FILES_MAX * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    memset(ret, 0, sizeof *ret);
+    for (int i = 0; i < REGISTER_FILES_MAX; i++)
+        ret->fds[i] = -1;
+    struct iovec part = {ret->bytes, sizeof ret->bytes};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    ret->length = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (ret->length < 0)
+        return errno != EAGAIN && errno != EINTR;
+    take_descriptors(&message, ret);
+    return true;
+}
+
+struct register_header register_header_of(enum register_kind kind, size_t bytes)
+{
+    return (struct register_header){.magic = REGISTER_MAGIC,
+                                    .version = REGISTER_VERSION,
+                                    .kind = (uint16_t)kind,
+                                    .size_bytes = (uint32_t)bytes};
+}
+
+static bool send_packet(int fd, const void *packet, size_t bytes, size_t count, const int *fds)
+{
+    union {
+        char bytes[CMSG_SPACE(REGISTER_FDS_MAX * sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct iovec part = {(void *)(uintptr_t)packet, bytes};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (count > 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(rights), fds, count * sizeof(int));
+    }
+    return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)bytes;
+}
+
+bool member_send(struct member *m, const void *packet, size_t bytes, int fd)
+{
+    return send_packet(m->fd, packet, bytes, fd >= 0, &fd);
+}
+
+/* ---- members ---- */
+
+static void close_socket(struct member *m)
+{
+    if (m->readable)
+        event_free(m->readable);
+    if (m->writable)
+        event_free(m->writable);
+    m->readable = m->writable = NULL;
+    if (m->fd >= 0)
+        close(m->fd);
+    m->fd = -1;
+}
+
+static bool is_kind(const struct packet *packet, enum register_kind kind)
+{
+    const struct register_header *header = &packet->header;
+    return packet->length >= (ssize_t)sizeof *header && header->magic == REGISTER_MAGIC &&
+           header->kind == kind;
+}
+
+/* Its files are all that it has to say after its hello; a newer one may say more, which is passed over. */
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)what;
+    struct member *m = arg;
+    struct packet packet;
+    if (!receive(fd, &packet))
+        return;
+    if (is_kind(&packet, REGISTER_FILES)) {
+        member_take_files(m, packet.fds, packet.fd_count);
+        return;
+    }
+    close_packet(&packet);
+    if (packet.length > 0)
+        return;
+    close_socket(m); /* that it lives or not is its pidfd's word */
+    m->left_ms = clock_boot_ms();
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    neighbours_tell(arg);
+}
+
+void member_await_room(struct member *m)
+{
+    if (!m->writable)
+        m->writable = event_new(m->ward->registrar->options.base, m->fd, EV_WRITE, on_writable, m);
+    if (m->writable)
+        event_add(m->writable, NULL);
+}
+
+static bool open_socket(struct member *m, int fd)
+{
+    close_socket(m);
+    m->readable =
+        event_new(m->ward->registrar->options.base, fd, EV_READ | EV_PERSIST, on_readable, m);
+    if (!m->readable || event_add(m->readable, NULL) < 0) {
+        if (m->readable)
+            event_free(m->readable);
+        m->readable = NULL;
+        return false;
+    }
+    m->fd = fd;
+    return true;
+}
+
+static bool welcome(struct member *m)
+{
+    const struct register_welcome packet = {.header =
+                                                register_header_of(REGISTER_WELCOME, sizeof packet),
+                                            .page_version = PAGE_VERSION,
+                                            .slot = m->slot};
+    const int fds[] = {m->ward->limits.fd, m->ward->ledger.fd};
+    return send_packet(m->fd, &packet, sizeof packet, 2, fds);
+}
+
+/* ---- hello ---- */
+
+/* Who is at the other end. False: a process that cannot be seen from here, or none any more. */
+static bool identify(int fd, pid_t *ret_pid, int *ret_pid_fd)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    int pid_fd = -1;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 || peer.pid <= 0)
+        return false;
+    size = sizeof pid_fd;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pid_fd, &size) < 0)
+        pid_fd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+    if (pid_fd < 0)
+        return false;
+    (void)fcntl(pid_fd, F_SETFD, FD_CLOEXEC);
+    *ret_pid = peer.pid;
+    *ret_pid_fd = pid_fd;
+    return true;
+}
+
+static struct member *find_member(const struct ward *w, pid_t pid)
+{
+    list_for_each (it, &w->members) {
+        struct member *m = list_entry(it, struct member, link);
+        if (m->pid == pid)
+            return m;
+    }
+    return NULL;
+}
+
+/* The ledger of an attempt that an agent before this one began, and whose supervisor could not be asked:
+ * the first of its processes brings it. */
+static void take_ledger(struct ward *w, struct packet *packet)
+{
+    struct ledger_mapping ledger;
+    if (w->member_count > 0 || w->draining_count > 0 || packet->fds[1] < 0 ||
+        pages_take_ledger(packet->fds[1], &ledger) < 0)
+        return;
+    packet->fds[1] = -1;
+    ledger_done(&w->ledger);
+    w->ledger = ledger;
+}
+
+/* What it had from an agent before this one, it must have again: the same ledger, its own slot. */
+static int rejoin(struct ward *w, struct packet *packet, pid_t pid, int pid_fd, struct member **ret)
+{
+    struct stat st;
+    struct member *m = find_member(w, pid);
+    bool same = packet->fds[1] >= 0 && fstat(packet->fds[1], &st) == 0 &&
+                packet->hello.slot < PAGE_PROCESSES_MAX;
+    if (same && st.st_ino != w->ledger.inode) {
+        take_ledger(w, packet);
+        same = st.st_ino == w->ledger.inode;
+    }
+    if (!same || (m && m->slot != packet->hello.slot)) {
+        close(pid_fd);
+        return REGISTER_BROKEN;
+    }
+    if (m)
+        close(pid_fd);
+    else
+        m = member_new(w, pid, pid_fd, (int)packet->hello.slot);
+    if (!m)
+        return REGISTER_FULL;
+    for (int i = 0; i < REGISTER_NEIGHBOURS_MAX; i++)
+        m->shown[i] = SHOWN_UNKNOWN;
+    *ret = m;
+    return 0;
+}
+
+/* A process that says hello anew without a word of before has been another program: it exec'ed. */
+static int enrol(struct ward *w, struct packet *packet, pid_t pid, int pid_fd, struct member **ret)
+{
+    if (packet->hello.again)
+        return rejoin(w, packet, pid, pid_fd, ret);
+    struct member *before = find_member(w, pid);
+    if (before)
+        member_end(before);
+    if (w->rests) {
+        close(pid_fd);
+        return REGISTER_FULL; /* its devices are others' now */
+    }
+    *ret = member_new(w, pid, pid_fd, -1);
+    if (*ret)
+        (*ret)->came_ms = clock_boot_ms();
+    return *ret ? 0 : REGISTER_FULL;
+}
+
+/* 0, or why it is refused. The packet's descriptors that it keeps are taken out of it. */
+static int admit(struct applicant *a, struct packet *packet)
+{
+    struct ward *w = a->ward;
+    pid_t pid;
+    int pid_fd;
+    if (!is_kind(packet, REGISTER_HELLO))
+        return REGISTER_BROKEN;
+    if (packet->header.version != REGISTER_VERSION || packet->hello.page_version != PAGE_VERSION)
+        return REGISTER_UNKNOWN_VERSION;
+    if (!identify(a->fd, &pid, &pid_fd))
+        return REGISTER_STRANGER;
+    if (!w->belongs(w->arg, pid)) {
+        close(pid_fd);
+        return REGISTER_STRANGER;
+    }
+    struct status_mapping status;
+    if (packet->fds[0] < 0 || pages_take_status(packet->fds[0], &status) < 0) {
+        close(pid_fd);
+        return REGISTER_BROKEN;
+    }
+    packet->fds[0] = -1;
+    struct member *m = NULL;
+    int refusal = enrol(w, packet, pid, pid_fd, &m);
+    if (refusal) {
+        status_done(&status);
+        return refusal;
+    }
+    bool seen_before = m->status.fd >= 0;
+    if (seen_before) /* neighbours have this one: it is the same page */
+        status_done(&status);
+    else
+        m->status = status;
+    if (open_socket(m, a->fd))
+        a->fd = -1;
+    if (m->fd < 0 || !welcome(m)) {
+        member_end(m);
+        return REGISTER_FULL;
+    }
+    if (!seen_before)
+        neighbours_show(m);
+    neighbours_tell(m);
+    return 0;
+}
+
+static void applicant_free(struct applicant *a)
+{
+    struct ward *w = a->ward;
+    event_free(a->readable);
+    if (a->fd >= 0)
+        close(a->fd);
+    list_remove(&a->link);
+    if (w->applicant_count-- == APPLICANTS_MAX)
+        event_add(w->listening, NULL);
+    free(a);
+}
+
+/* ---- holding ---- */
+
+static bool is_held(const struct ward *w)
+{
+    const struct registrar *r = w->registrar;
+    for (size_t i = 0; i < r->hold_count; i++)
+        if (r->holds[i].until_ms > clock_boot_ms() && w->terms.device_count > 0 &&
+            str_equal(r->holds[i].uuid, w->terms.devices[0]))
+            return true;
+    return false;
+}
+
+void registrar_hold(struct registrar *r, const char *uuid)
+{
+    const struct timeval most = {.tv_sec = HOLD_MS / 1000, .tv_usec = HOLD_MS % 1000 * 1000};
+    size_t i = 0;
+    while (i < r->hold_count && !str_equal(r->holds[i].uuid, uuid))
+        i++;
+    if (i == NODE_DEVICES_MAX)
+        return;
+    if (i == r->hold_count)
+        str_copy(r->holds[r->hold_count++].uuid, DEVICE_UUID_MAX, uuid);
+    r->holds[i].until_ms = clock_boot_ms() + HOLD_MS;
+    event_add(r->hold_over, &most);
+}
+
+static void wake_held(struct registrar *r)
+{
+    const struct timeval patience = {.tv_sec = HELLO_MS / 1000};
+    list_for_each (it, &r->wards) {
+        struct ward *w = list_entry(it, struct ward, link);
+        if (is_held(w))
+            continue;
+        list_for_each (at, &w->applicants) {
+            struct applicant *a = list_entry(at, struct applicant, link);
+            if (a->is_held)
+                event_add(a->readable, &patience);
+            a->is_held = false;
+        }
+    }
+}
+
+void registrar_go_on(struct registrar *r, const char *uuid)
+{
+    for (size_t i = 0; i < r->hold_count; i++)
+        if (str_equal(r->holds[i].uuid, uuid))
+            r->holds[i].until_ms = 0;
+    wake_held(r);
+}
+
+/* Whoever held has not said that it is over: nobody waits for ever. */
+static void on_hold_over(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct registrar *r = arg;
+    for (size_t i = 0; i < r->hold_count; i++)
+        r->holds[i].until_ms = 0;
+    wake_held(r);
+}
+
+static void on_hello(evutil_socket_t fd, short what, void *arg)
+{
+    struct applicant *a = arg;
+    struct packet packet;
+    if (what & EV_TIMEOUT) {
+        applicant_free(a);
+        return;
+    }
+    if (is_held(a->ward)) {
+        a->is_held = true;
+        event_del(a->readable);
+        return;
+    }
+    if (!receive(fd, &packet))
+        return;
+    int refusal = packet.length > 0 ? admit(a, &packet) : 0;
+    close_packet(&packet);
+    if (refusal) {
+        const struct register_refused refused = {
+            .header = register_header_of(REGISTER_REFUSED, sizeof refused),
+            .reason = (uint32_t)refusal};
+        if (a->fd >= 0)
+            (void)send_packet(a->fd, &refused, sizeof refused, 0, NULL);
+        log_write(a->ward->registrar->options.log, LOG_WARN, "a process was refused",
+                  "attempt=%s reason=%d", a->ward->name, refusal);
+    }
+    applicant_free(a);
+}
+
+/* ---- the socket ---- */
+
+static void take_applicant(struct ward *w, int fd)
+{
+    const struct timeval patience = {.tv_sec = HELLO_MS / 1000};
+    struct applicant *a = w->applicant_count < APPLICANTS_MAX ? calloc(1, sizeof *a) : NULL;
+    if (a) {
+        *a = (struct applicant){.ward = w, .fd = fd};
+        a->readable = event_new(w->registrar->options.base, fd, EV_READ | EV_PERSIST, on_hello, a);
+    }
+    if (!a || !a->readable || event_add(a->readable, &patience) < 0) {
+        if (a && a->readable)
+            event_free(a->readable);
+        free(a);
+        close(fd);
+        return;
+    }
+    list_append(&w->applicants, &a->link);
+    w->applicant_count++;
+}
+
+/* A connection that waits and is not taken would wake the loop again at once, for ever. */
+static void on_connection(evutil_socket_t listen_fd, short what, void *arg)
+{
+    const struct timeval again = {.tv_usec = ACCEPT_AGAIN_MS * 1000};
+    (void)what;
+    struct ward *w = arg;
+    for (int i = 0; i < ACCEPTED_AT_ONCE && w->applicant_count < APPLICANTS_MAX; i++) {
+        int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            take_applicant(w, fd);
+            continue;
+        }
+        if (errno != EAGAIN) {
+            event_del(w->listening);
+            event_add(w->listen_again, &again);
+        }
+        return;
+    }
+    if (w->applicant_count == APPLICANTS_MAX)
+        event_del(w->listening);
+}
+
+static void on_listen_again(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct ward *w = arg;
+    if (w->applicant_count < APPLICANTS_MAX)
+        event_add(w->listening, NULL);
+}
+
+bool registrar_socket_path(const char *directory, const char *name, char *path, size_t size)
+{
+    size_t most = sizeof((struct sockaddr_un *)NULL)->sun_path;
+    int length = snprintf(path, size, "%s/%s", directory, name);
+    return length > 0 && (size_t)length < size && (size_t)length < most;
+}
+
+/* Bound by its directory's descriptor, as the path was checked when the attempt was made. */
+static int bind_socket(int fd, int directory_fd, const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int length = snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s",
+                          directory_fd, name);
+    if (length < 0 || (size_t)length >= sizeof address.sun_path)
+        return -1;
+    unlinkat(directory_fd, name, 0);
+    return bind(fd, (struct sockaddr *)&address, sizeof address);
+}
+
+int registrar_listen(struct error *e, struct ward *w, uid_t uid)
+{
+    const struct registrar_options *options = &w->registrar->options;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    w->listen_fd = fd;
+    if (fd < 0 || bind_socket(fd, options->directory_fd, w->name) < 0 ||
+        fchmodat(options->directory_fd, w->name, 0600, 0) < 0 ||
+        (uid != geteuid() &&
+         fchownat(options->directory_fd, w->name, uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0) ||
+        listen(fd, BACKLOG) < 0)
+        return error_set_errno(e, ERR_IO, errno, "its processes cannot register at %s/%s",
+                               options->directory, w->name);
+    w->listening = event_new(options->base, fd, EV_READ | EV_PERSIST, on_connection, w);
+    w->listen_again = evtimer_new(options->base, on_listen_again, w);
+    if (!w->listening || !w->listen_again || event_add(w->listening, NULL) < 0)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    return 0;
+}
+
+void registrar_unlisten(struct ward *w)
+{
+    list_for_each_safe (it, &w->applicants)
+        applicant_free(list_entry(it, struct applicant, link));
+    if (w->listening)
+        event_free(w->listening);
+    if (w->listen_again)
+        event_free(w->listen_again);
+    w->listening = w->listen_again = NULL;
+    if (w->listen_fd < 0)
+        return;
+    close(w->listen_fd);
+    w->listen_fd = -1;
+    if (!w->registrar->is_leaving)
+        unlinkat(w->registrar->options.directory_fd, w->name, 0);
+}

@@ -1,0 +1,182 @@
+/* What the limits pages say: who shares a device with whom, and how. */
+#include "base/clock.h"
+#include "base/str.h"
+#include "node/protect/registrar_internal.h"
+
+enum {
+    WINDOW_ALONE_US = 20000, /* what a killed process may leave behind without harm to others */
+    FULL_PERCENT = 100,
+    PERMILLE_OF_PERCENT = 10,
+};
+
+void limits_changed(struct ward *w)
+{
+    atomic_fetch_add(&w->limits.page->sequence, 1);
+}
+
+static bool has_service(const struct registrar *r, const char *uuid)
+{
+    list_for_each (it, &r->wards) {
+        const struct ward *w = list_entry(it, struct ward, link);
+        for (int i = 0; w->terms.kind == WORKLOAD_SERVICE && i < w->terms.device_count; i++)
+            if (str_equal(w->terms.devices[i], uuid))
+                return true;
+    }
+    return false;
+}
+
+/* ---- devices ---- */
+
+static const struct shared_device UNDIVIDED = {
+    .division = {.mode = SHARE_TIME, .forecast_percent = -1}};
+
+static struct shared_device shared_find(const struct registrar *r, const char *uuid)
+{
+    for (size_t i = 0; i < r->shared_count; i++)
+        if (str_equal(r->shared[i].uuid, uuid))
+            return r->shared[i];
+    return UNDIVIDED;
+}
+
+/* NULL: there are too many. */
+static struct shared_device *shared_get(struct registrar *r, const char *uuid)
+{
+    for (size_t i = 0; i < r->shared_count; i++)
+        if (str_equal(r->shared[i].uuid, uuid))
+            return &r->shared[i];
+    if (r->shared_count == NODE_DEVICES_MAX)
+        return NULL;
+    struct shared_device *d = &r->shared[r->shared_count++];
+    *d = UNDIVIDED;
+    str_copy(d->uuid, sizeof d->uuid, uuid);
+    return d;
+}
+
+uint32_t registrar_throttled_to(const struct registrar *r, const char *uuid)
+{
+    return shared_find(r, uuid).throttle_permille;
+}
+
+void registrar_throttle(struct registrar *r, const char *uuid, uint32_t rate_permille)
+{
+    struct shared_device *d = shared_get(r, uuid);
+    if (!d)
+        return;
+    d->throttle_permille = rate_permille;
+    wards_update_limits(r);
+}
+
+void registrar_divide(struct registrar *r, const char *uuid, const struct share_division *division)
+{
+    struct shared_device *d = shared_get(r, uuid);
+    if (!d || (d->division.mode == division->mode &&
+               d->division.forecast_percent == division->forecast_percent &&
+               d->division.task_count == division->task_count))
+        return;
+    d->division = *division;
+    wards_update_limits(r);
+}
+
+/* ---- one attempt ---- */
+
+static uint32_t least_rate(uint32_t a, uint32_t b)
+{
+    return a == 0 || (b > 0 && b < a) ? b : a;
+}
+
+/* The part of the device's time that it may have, by all that limits that. */
+static uint32_t rate_of(const struct terms *terms, const struct shared_device *shared,
+                        bool is_in_space)
+{
+    int started_percent = terms->has_mps ? terms_share_percent(terms) : terms->share_max_percent;
+    uint32_t rate = shared->throttle_permille;
+    if (!terms->has_mps && terms->share_max_percent < FULL_PERCENT)
+        rate = least_rate(rate, (uint32_t)terms->share_max_percent * PERMILLE_OF_PERCENT);
+    int left = is_in_space ? share_rate_permille(&shared->division, started_percent) : 0;
+    int guaranteed = terms->share_min_percent * PERMILLE_OF_PERCENT;
+    return least_rate(rate, (uint32_t)(left > 0 && left < guaranteed ? guaranteed : left));
+}
+
+/* Services are never held; a task is polite beside one, and safe to kill everywhere. */
+static void update_limits(struct ward *w)
+{
+    const struct registrar_options *options = &w->registrar->options;
+    bool is_task = w->terms.kind == WORKLOAD_TASK;
+    for (int i = 0; w->limits.page && i < w->terms.device_count; i++) {
+        struct limits_device *device = &w->limits.page->devices[i];
+        const struct shared_device shared = shared_find(w->registrar, w->terms.devices[i]);
+        bool is_beside = is_task && has_service(w->registrar, w->terms.devices[i]);
+        bool is_in_space =
+            is_beside && share_mode_of_task(shared.division.mode, w->is_coarse) == SHARE_SPACE;
+        bool is_in_time = is_beside && !is_in_space;
+        uint32_t window_us =
+            is_in_time || shared.throttle_permille ? options->window_us : WINDOW_ALONE_US;
+        atomic_store(&device->mode, is_in_time    ? LIMITS_TIME
+                                    : is_in_space ? LIMITS_SPACE
+                                                  : LIMITS_ALONE);
+        atomic_store(&device->window_us, is_task ? window_us : 0);
+        atomic_store(&device->gate_us_max, is_in_time ? options->gate_us_max : 0);
+        atomic_store(&device->linger_us, is_in_time ? options->linger_us : 0);
+        atomic_store(&device->rate_permille,
+                     is_task ? rate_of(&w->terms, &shared, is_in_space) : 0);
+        /* Only MPS keeps a process to a part of the SMs. */
+        atomic_store(&device->share_percent,
+                     w->terms.has_mps ? (uint32_t)terms_share_percent(&w->terms) : 0);
+    }
+    if (w->limits.page)
+        limits_changed(w);
+}
+
+void wards_update_limits(struct registrar *r)
+{
+    if (r->is_leaving)
+        return;
+    list_for_each (it, &r->wards)
+        update_limits(list_entry(it, struct ward, link));
+}
+
+void ward_fill_limits(struct ward *w)
+{
+    struct limits_page *page = w->limits.page;
+    bool is_task = w->terms.kind == WORKLOAD_TASK;
+    /* Above what the page of an agent before this one came to: who had that looks anew. */
+    atomic_store(&page->sequence, (uint64_t)clock_boot_ms());
+    atomic_store(&page->kind, is_task ? LIMITS_TASK : LIMITS_SERVICE);
+    page->device_count = (uint32_t)w->terms.device_count;
+    atomic_store(&page->fence_ms, w->registrar->fence_ms);
+    atomic_store(&page->lease_deadline_ms, is_task ? w->registrar->lease_deadline_ms : 0);
+    for (int i = 0; i < w->terms.device_count; i++) {
+        struct limits_device *device = &page->devices[i];
+        (void)pages_parse_uuid(w->terms.devices[i], device->uuid);
+        atomic_store(&device->quota_bytes, w->terms.quota_bytes);
+        atomic_store(&device->context_bytes, w->registrar->options.context_bytes);
+    }
+}
+
+bool ward_look_for_coarse(struct ward *w)
+{
+    uint64_t count = w->ended_counters[STATUS_launches_coarse];
+    list_for_each (it, &w->members) {
+        const struct member *m = list_entry(it, struct member, link);
+        if (m->status.page)
+            count = claims_add(count, m->status.page->counters[STATUS_launches_coarse]);
+    }
+    if (w->is_coarse || count == 0 || w->terms.kind != WORKLOAD_TASK)
+        return w->is_coarse;
+    w->is_coarse = true;
+    update_limits(w);
+    return true;
+}
+
+void registrar_extend_lease(struct registrar *r, uint64_t deadline_ms, uint32_t fence_ms)
+{
+    r->lease_deadline_ms = deadline_ms;
+    r->fence_ms = fence_ms;
+    list_for_each (it, &r->wards) {
+        struct ward *w = list_entry(it, struct ward, link);
+        if (!w->limits.page || w->terms.kind != WORKLOAD_TASK)
+            continue;
+        atomic_store(&w->limits.page->fence_ms, fence_ms);
+        atomic_store(&w->limits.page->lease_deadline_ms, deadline_ms);
+    }
+}

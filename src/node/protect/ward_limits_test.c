@@ -1,0 +1,229 @@
+/* What holds an attempt: by what shares its device with it, and in words. */
+#include "node/protect/registrar_fixture.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+
+static const struct attempt_limit *limit_of(const struct ward *w, const char *name)
+{
+    static struct attempt_limit limits[USAGE_LIMITS_MAX];
+    int count = ward_limits(w, limits);
+    for (int i = 0; i < count; i++)
+        if (str_equal(limits[i].name, name))
+            return &limits[i];
+    fail_msg("there is no limit %s", name);
+    return NULL;
+}
+
+static void expect_limit(const struct ward *w, const char *name, uint64_t value, const char *reason)
+{
+    const struct attempt_limit *limit = limit_of(w, name);
+    assert_int_equal(limit->value, value);
+    assert_string_equal(limit->reason, reason);
+}
+
+/* Each limit has its reason, which changes with what is beside the task. */
+static void test_limits_and_reasons(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    const struct terms service_terms = terms_of(WORKLOAD_SERVICE, 0);
+    terms.share_max_percent = 30;
+    str_copy(terms.without_mps, sizeof terms.without_mps, "MPS is off on this node");
+    struct ward *task = make_ward(f, "7.1", &terms, -1);
+    expect_limit(task, "quota_bytes", 64 * MIB, "as it asked for, on each device");
+    expect_limit(task, "share_percent", 30,
+                 "as it was granted, kept by the rate of its launches: MPS is off on this node");
+    expect_limit(task, "window_us", 20000, "so that its end harms nobody");
+    expect_limit(task, "gate_us", 0, "no service is on its device");
+    expect_limit(task, "linger_us", 0, "there is no gate");
+    expect_limit(task, "rate_permille", 300, "its share, which MPS does not keep");
+    expect_limit(task, "lease_ms", 0, "there is no lease");
+    registrar_extend_lease(f->registrar, (uint64_t)clock_boot_ms() + 600000, 0);
+    assert_string_equal(limit_of(task, "lease_ms")->reason, "until control must be heard again");
+    assert_in_range(limit_of(task, "lease_ms")->value, 1, 600000);
+    registrar_extend_lease(f->registrar, 1, 0);
+    expect_limit(task, "lease_ms", 0, "control was not heard in time: it launches nothing");
+
+    struct ward *service = make_ward(f, "8.1", &service_terms, -1);
+    expect_limit(task, "window_us", WINDOW_US, "a service is on its device");
+    expect_limit(task, "gate_us", 20000, "a service is on its device, and comes first");
+    expect_limit(task, "linger_us", 0, "the gate opens as soon as a service is idle");
+    expect_limit(service, "window_us", 0, "services are never held");
+    expect_limit(service, "lease_ms", 0, "services are never fenced");
+    expect_limit(service, "quota_bytes", 0, "it has its devices to itself");
+    registrar_throttle(f->registrar, UUID, 100);
+    expect_limit(task, "window_us", WINDOW_US, "its device is under pressure");
+    expect_limit(task, "rate_permille", 100, "its device is under pressure");
+    registrar_throttle(f->registrar, UUID, 0);
+    const struct share_division division = {.mode = SHARE_SPACE, .forecast_percent = 90};
+    registrar_divide(f->registrar, UUID, &division);
+    expect_limit(task, "window_us", 20000, "so that its end harms nobody");
+    expect_limit(task, "gate_us", 0, "services on its device go on beside it");
+    expect_limit(task, "rate_permille", 100, "services on its device need the rest");
+    ward_free(service);
+    ward_free(task);
+}
+
+/* What MPS keeps it to is read where it counts: in its processes. */
+static void test_the_share_is_read_back(void **state)
+{
+    struct fixture *f = *state;
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    struct client c;
+    terms.has_mps = true;
+    terms.share_max_percent = 30;
+    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    expect_limit(w, "share_percent", 30, "as it was granted, kept by MPS");
+    join(f, "7.1", &c);
+    expect_limit(w, "share_percent", 30, "as it was granted, kept by MPS");
+    c.status->counters[STATUS_sms_peak] = 38;
+    expect_limit(w, "share_percent", 30, "as it was granted, kept by MPS: 38 SMs");
+    ward_free(w);
+    leave(&c);
+}
+
+static void expect_enforcement(const struct terms *terms, const char *wanted)
+{
+    char text[WORKLOAD_TEXT_MAX];
+    const struct terms_facts facts = {.loaded = LOADED_BY_ALL};
+    assert_string_equal(terms_describe(terms, &facts, text), wanted);
+}
+
+static void test_what_is_enforced(void **state)
+{
+    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    (void)state;
+    str_copy(terms.without_mps, sizeof terms.without_mps, "MPS is off on this node");
+    expect_enforcement(&terms, "quota is enforced, share is not limited: time-sliced, "
+                               "MPS is off on this node");
+    const struct terms_facts unlisted = {.loaded = LOADED_BY_ALL, .is_unlisted = true};
+    char text[WORKLOAD_TEXT_MAX];
+    assert_non_null(strstr(terms_describe(&terms, &unlisted, text),
+                           "; the driver does not say what processes hold"));
+    terms.quota_bytes = 0;
+    expect_enforcement(&terms, "it has no quota, but its devices to itself; share is not limited");
+    terms.share_max_percent = 30;
+    expect_enforcement(&terms,
+                       "it has no quota, but its devices to itself; share by the rate of its "
+                       "launches");
+}
+
+/* How a task is held beside a service follows what is decided for its device. */
+static void test_modes(void **state)
+{
+    struct fixture *f = *state;
+    struct terms task = terms_of(WORKLOAD_TASK, MIB), service = terms_of(WORKLOAD_SERVICE, MIB);
+    task.has_mps = true;
+    task.share_percent = 90;
+    struct ward *w = make_ward(f, "7.1", &task, -1), *s = make_ward(f, "8.1", &service, -1);
+    struct client c;
+    join(f, "7.1", &c);
+    const struct limits_device *limits = &c.limits->devices[0];
+    assert_int_equal(limits->mode, LIMITS_TIME); /* nothing is known */
+    assert_int_equal(limits->share_percent, 90);
+    assert_int_equal(limits->rate_permille, 0);
+    struct share_division division = {.mode = SHARE_TIME, .forecast_percent = 60};
+    registrar_divide(f->registrar, UUID, &division);
+    assert_int_equal(limits->rate_permille, 0); /* the gate does it */
+    division.mode = SHARE_SPACE;
+    registrar_divide(f->registrar, UUID, &division);
+    assert_int_equal(limits->mode, LIMITS_SPACE);
+    assert_int_equal(limits->gate_us_max, 0);
+    assert_true(limits->window_us > WINDOW_US);
+    assert_int_equal(limits->rate_permille, 400); /* it started with more than is left */
+    division.task_count = 2;
+    registrar_divide(f->registrar, UUID, &division);
+    assert_int_equal(limits->rate_permille, 200); /* and another has as much of that */
+    division.task_count = 1;
+    registrar_divide(f->registrar, UUID, &division);
+    registrar_throttle(f->registrar, UUID, 250);
+    assert_int_equal(limits->rate_permille, 250);
+    assert_int_equal(limits->window_us, WINDOW_US);
+    registrar_throttle(f->registrar, UUID, 500);
+    assert_int_equal(limits->rate_permille, 400);
+    registrar_throttle(f->registrar, UUID, 0);
+    ward_lose_mps(w, "for a test");
+    assert_int_equal(limits->share_percent, 0); /* its time counts in full */
+    assert_int_equal(limits->rate_permille, 400);
+    division.mode = SHARE_TIME;
+    registrar_divide(f->registrar, UUID, &division);
+    assert_int_equal(limits->mode, LIMITS_TIME);
+    assert_int_equal(limits->gate_us_max, 20000);
+    assert_false(ward_look_for_coarse(w));
+    assert_int_equal(limits->mode, LIMITS_TIME);
+    c.status->counters[STATUS_launches_coarse] = 1;
+    assert_true(ward_look_for_coarse(w));
+    assert_int_equal(limits->mode, LIMITS_SPACE); /* whatever the others do */
+    assert_int_equal(limits->gate_us_max, 0);
+    ward_free(s);
+    assert_int_equal(limits->mode, LIMITS_ALONE);
+    ward_free(w);
+    leave(&c);
+}
+
+static void test_a_guaranteed_share_is_not_taken(void **state)
+{
+    struct fixture *f = *state;
+    struct terms task = terms_of(WORKLOAD_TASK, MIB), service = terms_of(WORKLOAD_SERVICE, MIB);
+    task.share_min_percent = 50;
+    struct ward *w = make_ward(f, "7.1", &task, -1), *s = make_ward(f, "8.1", &service, -1);
+    struct client c;
+    join(f, "7.1", &c);
+    const struct share_division division = {.mode = SHARE_SPACE, .forecast_percent = 80};
+    registrar_divide(f->registrar, UUID, &division);
+    assert_int_equal(c.limits->devices[0].rate_permille, 500);
+    ward_free(s);
+    ward_free(w);
+    leave(&c);
+}
+
+static void test_how_busy_a_service_is(void **state)
+{
+    struct fixture *f = *state;
+    struct terms service = terms_of(WORKLOAD_SERVICE, MIB);
+    struct ward *s = make_ward(f, "8.1", &service, -1);
+    struct client c;
+    int64_t now_us = 1000000;
+    assert_true(ward_busy_fraction(s, now_us) < 0); /* nobody is there */
+    join(f, "8.1", &c);
+    c.status->started[3] = c.status->completed[3] = 700;
+    assert_true(ward_busy_fraction(s, now_us += 200000) == 0); /* the first look */
+    c.status->started[3] += 50000000;
+    c.status->completed[3] += 50000000;
+    c.status->started[5] = c.status->completed[5] = 10000000;
+    double busy = ward_busy_fraction(s, now_us += 200000);
+    assert_true(busy > 0.299 && busy < 0.301);
+    assert_true(ward_busy_fraction(s, now_us += 200000) == 0);
+    c.status->started[3] += 900000000; /* one launch that takes longer than we look */
+    assert_true(ward_busy_fraction(s, now_us += 200000) == 0);
+    assert_true(ward_busy_fraction(s, now_us += 200000) == 1);
+    assert_true(ward_busy_fraction(s, now_us += 200000) == 1);
+    assert_true(ward_busy_fraction(s, now_us += 10000000) == 0); /* it hangs */
+    c.status->completed[3] = UINT64_C(1) << 60;                  /* whatever it claims */
+    assert_true(ward_busy_fraction(s, now_us += 200000) == 1);
+    c.status->completed[3] = 0;
+    c.status->started[3] = 0;
+    assert_true(ward_busy_fraction(s, now_us += 200000) == 0);
+    assert_true(ward_busy_fraction(s, now_us) < 0); /* no time has passed */
+    ward_free(s);
+    leave(&c);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(test_limits_and_reasons),
+        CASE(test_the_share_is_read_back),
+        CASE(test_what_is_enforced),
+        CASE(test_modes),
+        CASE(test_a_guaranteed_share_is_not_taken),
+        CASE(test_how_busy_a_service_is),
+    };
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

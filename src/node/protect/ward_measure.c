@@ -1,0 +1,161 @@
+/* What the devices say against what the processes say. */
+#include "base/clock.h"
+#include "base/str.h"
+#include "node/supervisor/process.h"
+#include "node/protect/registrar_internal.h"
+
+/* After that the memory of a dead process is taken to be free where the driver cannot be asked: files of its are kept for 2 s
+ * at most (leaving.c), and then the driver takes it apart. */
+enum { UNLISTED_MS = 10000 };
+
+static uint64_t used_by(const struct gpu_sample *sample, pid_t pid, const char *uuid)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sample->process_count; i++) {
+        const struct gpu_process *p = &sample->processes[i];
+        if (p->pid == pid && (!uuid || str_equal(sample->devices[p->device].uuid, uuid)))
+            bytes += p->memory_used_bytes;
+    }
+    return bytes;
+}
+
+/* What the driver does not list may be anything: nothing is measured there, and contexts go on counting for what they are
+ * taken to cost. */
+static bool is_listed(const struct gpu_sample *sample, const char *uuid)
+{
+    for (size_t i = 0; i < sample->device_count; i++)
+        if (str_equal(sample->devices[i].uuid, uuid))
+            return !sample->is_unlisted[i];
+    return true;
+}
+
+bool ward_is_listed(const struct ward *w, const struct gpu_sample *sample)
+{
+    for (int i = 0; i < w->terms.device_count; i++)
+        if (!is_listed(sample, w->terms.devices[i]))
+            return false;
+    return true;
+}
+
+/*
+ * What a process holds beyond its account. The device and the account are not read at the same moment, so a
+ * reading counts only if the account stood still around the device's (the same bytes, and nothing allocated
+ * meanwhile), and of two such readings the smaller: else memory that was freed in between would be charged to it.
+ */
+static void measure_beyond(struct member *m, const struct gpu_sample *sample, bool is_between)
+{
+    const struct ward *w = m->ward;
+    uint64_t allocations = m->status.page ? m->status.page->counters[STATUS_allocations] : 0;
+    is_between = is_between && allocations == m->read_allocations;
+    m->read_allocations = allocations;
+    for (int i = 0; i < w->terms.device_count; i++) {
+        uint64_t account = claims_add(0, w->ledger.page->held_bytes[i][m->slot]);
+        bool stood_still = is_between && account == m->read_bytes[i];
+        m->read_bytes[i] = account;
+        if (!stood_still || !is_listed(sample, w->terms.devices[i]))
+            continue;
+        uint64_t used = used_by(sample, m->pid, w->terms.devices[i]);
+        struct reading *readings = m->readings[i];
+        readings[0] = readings[1];
+        readings[1] = (struct reading){.taken_ms = sample->taken_ms,
+                                       .bytes = used > account ? used - account : 0};
+        if (readings[0].taken_ms == 0)
+            continue;
+        struct limits_page *limits = w->limits.page;
+        atomic_store(&limits->overhead_bytes[i][m->slot],
+                     readings[0].bytes < readings[1].bytes ? readings[0].bytes : readings[1].bytes);
+        atomic_store(&limits->measured_ms[i][m->slot], (uint64_t)readings[0].taken_ms);
+    }
+}
+
+/* A pid that lives is another process by now, or has become another program, which holds nothing of before. */
+static bool is_free_again(const struct ward *w, const struct slot *slot,
+                          const struct gpu_sample *sample)
+{
+    if (sample->taken_ms <= slot->died_ms)
+        return false;
+    if (!ward_is_listed(w, sample) && sample->taken_ms - slot->died_ms < UNLISTED_MS)
+        return false;
+    return used_by(sample, slot->pid, NULL) == 0 || process_is_alive(slot->pid);
+}
+
+static void drain(struct ward *w, const struct gpu_sample *sample)
+{
+    for (uint32_t i = 0; w->draining_count > 0 && i < PAGE_PROCESSES_MAX; i++)
+        if (w->slots[i].state == SLOT_DRAINING && is_free_again(w, &w->slots[i], sample))
+            ward_clear_slot(w, i);
+}
+
+static uint64_t count_held(const struct ward *w)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < w->terms.device_count; i++)
+        for (uint32_t k = 0; k < PAGE_PROCESSES_MAX; k++)
+            if (w->slots[k].state != SLOT_FREE)
+                sum = claims_add(sum, w->ledger.page->held_bytes[i][k]);
+    return sum;
+}
+
+static uint64_t count_overhead(const struct ward *w)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < w->terms.device_count; i++)
+        for (uint32_t k = 0; k < PAGE_PROCESSES_MAX; k++)
+            sum = claims_add(sum, w->limits.page->overhead_bytes[i][k]);
+    return sum;
+}
+
+void registrar_measure(struct registrar *r, const struct gpu_sample *sample)
+{
+    bool is_between = sample->taken_ms > r->measured_ms;
+    if (!is_between && r->measured_ms)
+        return;
+    r->measured_ms = clock_boot_ms();
+    list_for_each (it, &r->wards) {
+        struct ward *w = list_entry(it, struct ward, link);
+        if (!w->limits.page)
+            continue;
+        bool is_about_it = !w->rests && sample->taken_ms > w->rested_ms;
+        list_for_each (at, &w->members) {
+            struct member *m = list_entry(at, struct member, link);
+            if (is_about_it)
+                measure_beyond(m, sample, is_between);
+            member_check_files(m);
+        }
+        drain(w, sample);
+        uint64_t held = count_held(w);
+        if (held > w->peak_bytes)
+            w->peak_bytes = held;
+    }
+}
+
+bool registrar_waits(const struct registrar *r)
+{
+    list_for_each (it, &r->wards)
+        if (list_entry(it, struct ward, link)->draining_count > 0)
+            return true;
+    return false;
+}
+
+void ward_measure(struct ward *w, struct ward_usage *ret)
+{
+    *ret = (struct ward_usage){.members = w->member_count};
+    if (!w->limits.page)
+        return;
+    uint64_t held = count_held(w);
+    ret->counted_bytes = held;
+    if (held > w->peak_bytes)
+        w->peak_bytes = held;
+    ret->peak_bytes = w->peak_bytes;
+    ret->overhead_bytes = count_overhead(w);
+    ret->mode = (enum limits_mode)atomic_load(&w->limits.page->devices[0].mode);
+    for (int i = 0; i < PAGE_COUNTERS_MAX; i++) {
+        uint64_t sum = w->ended_counters[i];
+        list_for_each (it, &w->members) {
+            const struct member *m = list_entry(it, struct member, link);
+            if (m->status.page)
+                sum = counters_add(i, sum, m->status.page->counters[i]);
+        }
+        ret->counters[i] = sum;
+    }
+}

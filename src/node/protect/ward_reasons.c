@@ -1,0 +1,164 @@
+/* The limits in a ward's page in words: which of its devices is the strictest, and why it is. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "node/protect/registrar_internal.h"
+
+enum { FULL_PERCENT = 100, PERMILLE_OF_PERCENT = 10 };
+
+/* What is written down, while it is. */
+struct list_of_limits {
+    struct attempt_limit *items;
+    int count;
+};
+
+static void add(struct list_of_limits *list, const char *name, uint64_t value, const char *reason)
+{
+    struct attempt_limit *limit = &list->items[list->count++];
+    *limit = (struct attempt_limit){.value = value};
+    str_copy(limit->name, sizeof limit->name, name);
+    str_copy(limit->reason, sizeof limit->reason, reason);
+}
+
+/* The lowest of a limit over the devices, of which 0 is none; and where that is. */
+static uint32_t strictest(const struct ward *w, const _Atomic uint32_t *first, int *ret_device)
+{
+    uint32_t lowest = 0;
+    *ret_device = 0;
+    for (int i = 0; i < w->terms.device_count; i++) {
+        const char *word = (const char *)first + (size_t)i * sizeof(struct limits_device);
+        uint32_t value = atomic_load((const _Atomic uint32_t *)word);
+        if (value == 0 || (lowest != 0 && value >= lowest))
+            continue;
+        lowest = value;
+        *ret_device = i;
+    }
+    return lowest;
+}
+
+static bool is_task(const struct ward *w)
+{
+    return w->terms.kind == WORKLOAD_TASK;
+}
+
+static uint32_t throttled_to(const struct ward *w, int device)
+{
+    return registrar_throttled_to(w->registrar, w->terms.devices[device]);
+}
+
+static enum limits_mode mode_on(const struct ward *w, int device)
+{
+    return (enum limits_mode)atomic_load(&w->limits.page->devices[device].mode);
+}
+
+/* That the driver lets its processes use; 0: none has a context yet. */
+static uint64_t sms_of(const struct ward *w)
+{
+    uint64_t sms = w->ended_counters[STATUS_sms_peak];
+    list_for_each (it, &w->members) {
+        const struct member *m = list_entry(it, struct member, link);
+        if (m->status.page)
+            sms = counters_add(STATUS_sms_peak, sms, m->status.page->counters[STATUS_sms_peak]);
+    }
+    return sms;
+}
+
+static void add_share(const struct ward *w, struct list_of_limits *list)
+{
+    const struct terms *terms = &w->terms;
+    char reason[LIMIT_REASON_MAX], kept[40] = "kept by MPS";
+    uint64_t sms = sms_of(w);
+    if (sms > 0)
+        (void)snprintf(kept, sizeof kept, "kept by MPS: %" PRIu64 " SMs", sms);
+    int percent = terms->has_mps ? terms_share_percent(terms) : terms->share_max_percent;
+    if (percent >= FULL_PERCENT)
+        str_copy(reason, sizeof reason, "it may use all of them");
+    else if (terms->has_mps && terms->share_why[0])
+        (void)snprintf(reason, sizeof reason, "%.80s, %s", terms->share_why, kept);
+    else if (terms->has_mps)
+        (void)snprintf(reason, sizeof reason, "as it was granted, %s", kept);
+    else
+        (void)snprintf(reason, sizeof reason, "as it was granted, %s: %.70s",
+                       is_task(w) ? "kept by the rate of its launches" : "and kept by nobody",
+                       terms->without_mps);
+    add(list, "share_percent", (uint64_t)percent, reason);
+}
+
+static void add_window(const struct ward *w, struct list_of_limits *list)
+{
+    int device;
+    uint32_t window_us = strictest(w, &w->limits.page->devices[0].window_us, &device);
+    add(list, "window_us", window_us,
+        !is_task(w)                         ? "services are never held"
+        : throttled_to(w, device)           ? "its device is under pressure"
+        : mode_on(w, device) == LIMITS_TIME ? "a service is on its device"
+                                            : "so that its end harms nobody");
+}
+
+static void add_gate(const struct ward *w, struct list_of_limits *list)
+{
+    int device;
+    uint32_t gate_us = strictest(w, &w->limits.page->devices[0].gate_us_max, &device);
+    add(list, "gate_us", gate_us,
+        !is_task(w)                          ? "services are never held"
+        : gate_us                            ? "a service is on its device, and comes first"
+        : mode_on(w, device) == LIMITS_SPACE ? "services on its device go on beside it"
+                                             : "no service is on its device");
+}
+
+static void add_linger(const struct ward *w, struct list_of_limits *list)
+{
+    int device;
+    uint32_t gate_us = strictest(w, &w->limits.page->devices[0].gate_us_max, &device);
+    uint32_t linger_us = strictest(w, &w->limits.page->devices[0].linger_us, &device);
+    add(list, "linger_us", linger_us,
+        linger_us > 0 ? "the gate stays shut for that long after a service became idle"
+        : gate_us > 0 ? "the gate opens as soon as a service is idle"
+                      : "there is no gate");
+}
+
+static void add_rate(const struct ward *w, struct list_of_limits *list)
+{
+    int device;
+    const struct terms *terms = &w->terms;
+    uint32_t permille = strictest(w, &w->limits.page->devices[0].rate_permille, &device);
+    uint32_t own = terms->has_mps || terms->share_max_percent >= FULL_PERCENT
+                       ? 0
+                       : (uint32_t)terms->share_max_percent * PERMILLE_OF_PERCENT;
+    add(list, "rate_permille", permille,
+        !is_task(w)                                       ? "services are never held"
+        : permille && permille == own                     ? "its share, which MPS does not keep"
+        : permille && permille == throttled_to(w, device) ? "its device is under pressure"
+        : permille                                        ? "services on its device need the rest"
+        : terms_share_percent(terms) < FULL_PERCENT       ? "MPS keeps its share"
+                                                          : "it may use the device all the time");
+}
+
+static void add_lease(const struct ward *w, struct list_of_limits *list)
+{
+    uint64_t deadline_ms = atomic_load(&w->limits.page->lease_deadline_ms);
+    uint64_t now_ms = (uint64_t)clock_boot_ms();
+    add(list, "lease_ms", deadline_ms > now_ms ? deadline_ms - now_ms : 0,
+        !is_task(w)             ? "services are never fenced"
+        : deadline_ms == 0      ? "there is no lease"
+        : deadline_ms <= now_ms ? "control was not heard in time: it launches nothing"
+                                : "until control must be heard again");
+}
+
+int ward_limits(const struct ward *w, struct attempt_limit ret[USAGE_LIMITS_MAX])
+{
+    struct list_of_limits list = {.items = ret};
+    if (!w->limits.page)
+        return 0;
+    add(&list, "quota_bytes", w->terms.quota_bytes,
+        w->terms.quota_bytes ? "as it asked for, on each device" : "it has its devices to itself");
+    add_share(w, &list);
+    add_window(w, &list);
+    add_gate(w, &list);
+    add_linger(w, &list);
+    add_rate(w, &list);
+    add_lease(w, &list);
+    return list.count;
+}
