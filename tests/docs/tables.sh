@@ -57,7 +57,7 @@ sed -nE 's/^CONFIG_PAIRS\([a-z_]+, "([^"]*)",.*/\1 {}/p
          s/^CONFIG_(STRING|NUMBER|DURATION|BYTES|FLAG)\([a-z_]+, "([^"]*)", "?([^",]*)"?,.*/\2 \3/p' $config \
     | sed -E 's/ $/ ""/' | compare docs/operate.md $config 2
 
-environment=src/node/environment.def
+environment=src/node/attempt/environment.def
 sed -nE 's/^ENVIRONMENT\(([A-Z_]+),.*/\1/p' $environment | compare docs/environment.md $environment 1
 
 # What the shim's tests alone set is no user's business.

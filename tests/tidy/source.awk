@@ -23,12 +23,26 @@ function breach(line, message)
     print FILENAME ":" line ": " message
 }
 
-# The folder that the edges speak of: src/NAME/... and NAME/... are both NAME.
+# The top folder: src/NAME/... and NAME/... are both NAME.
 function folder_of(path,    part)
 {
     sub(/^src\//, "", path)
     split(path, part, "/")
     return part[1]
+}
+
+# The room of a file: NAME/ROOM if the edges list that, else NAME.
+function room_of(path,    part)
+{
+    sub(/^src\//, "", path)
+    split(path, part, "/")
+    return part[2] !~ /\./ && (part[1] "/" part[2]) in known ? part[1] "/" part[2] : part[1]
+}
+
+# An edge to a folder is one to all of its rooms; inside a folder each room is named.
+function may_include(from, to)
+{
+    return ((from, to) in edge) || (folder_of(to) != folder && ((from, folder_of(to)) in edge))
 }
 
 # The line without comments and without what is inside quotes. in_comment lasts over lines.
@@ -62,7 +76,7 @@ function calls(code, name)
     return code ~ ("(^|[^A-Za-z0-9_])" name "[ ]*\\(")
 }
 
-function check_include(target,    to, base)
+function check_include(target,    to, base, inner)
 {
     base = target
     sub(/.*\//, "", base)
@@ -71,15 +85,16 @@ function check_include(target,    to, base)
             breach(FNR, "include \"" target "\": write it from src/, as \"folder/name.h\"")
         return
     }
-    to = index(target, "/") ? folder_of(target) : folder
-    if (base ~ /_internal\.h$/ && to != folder)
+    inner = index(target, "/") ? target : directory "/" target
+    to = room_of(inner)
+    if (base ~ /_internal\.h$/ && index(directory "/", substr(inner, 1, length(inner) - length(base))) != 1)
         breach(FNR, target " is internal to " to "/")
-    if (to == folder || in_tests)
+    if (to == room || room == folder && folder_of(to) == folder || in_tests)
         return
     if (!(folder in known))
         breach(FNR, "folder " folder " is not listed in " edges_file)
-    else if (!((folder, to) in edge) && !((inner_path, to) in edge))
-        breach(FNR, "forbidden edge: " folder " may not include " target " (" edges_file ")")
+    else if (!may_include(room, to) && !may_include(inner_path, to))
+        breach(FNR, "forbidden edge: " room " may not include " target " (" edges_file ")")
 }
 
 function check_calls(code,    i)
@@ -103,6 +118,9 @@ FNR == 1 {
     inner_path = path
     sub(/^src\//, "", inner_path)
     folder = folder_of(path)
+    room = path ~ /_(test|fuzz|fixture)\.[ch]$/ ? folder : room_of(path)
+    directory = inner_path
+    sub(/\/[^\/]*$/, "", directory)
     in_tests = path ~ /^(tests|bench)\//
     may_exit = in_tests || path ~ /^(src\/cli|workloads)\// || path ~ /_(test|fuzz|fixture)\.c$/
     in_comment = 0

@@ -70,6 +70,18 @@ expect "unlisted folder" "src/odd/o.h:2: folder odd is not listed"
 clean_tree && printf '#include "base/a_internal.h"\n' >> src/model/m.h
 expect "internal header" "src/model/m.h:3: base/a_internal.h is internal"
 
+# The real edges: what MPS is asked for does not know of those who ask.
+clean_tree && cp "$here/edges.txt" tests/tidy && mkdir -p src/node/mps
+printf '#pragma once\n#include "node/supervisor/process.h"\n' > src/node/mps/x.h
+expect "edge between rooms" ""
+printf '#include "node/protect/registrar.h"\n' >> src/node/mps/x.h
+expect "forbidden edge between rooms" "src/node/mps/x.h:3: forbidden edge: node/mps may not include"
+printf '#pragma once\n#include "node/agent.h"\n' > src/node/mps/x.h
+expect "room that uses its folder" "src/node/mps/x.h:2: forbidden edge: node/mps may not include node/agent.h"
+mkdir src/node/protect && printf '#pragma once\n' | tee src/node/protect/p_internal.h > src/node/mps/x.h
+printf '#pragma once\n#include "node/protect/p_internal.h"\n' > src/node/n.h
+expect "internal header of a room" "src/node/n.h:2: node/protect/p_internal.h is internal"
+
 clean_tree && printf '#include "../base/a.h"\n' >> src/model/m.h
 expect "include by relative path" 'src/model/m.h:3: include "../base/a.h"'
 
