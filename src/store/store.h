@@ -1,7 +1,7 @@
 /*
  * The store: what survives. One writer (the store thread) commits batches; one reader (the loop
- * thread) answers the API's questions from what is committed. Implementations: memory.c (tests, the
- * simulator), sqlite.c (one machine).
+ * thread) answers the API's questions from what is committed. sqlite.c implements the store;
+ * memory_fixture.c implements it again for the tests, which compare the two.
  *
  * A row of `workload` holds columns to search by, and two JSON texts written by wire/: the spec
  * (shared by the elements of an array, immutable) and the status (replaced at every change).
@@ -72,7 +72,6 @@ struct store_token {
 int store_open_sqlite(struct error *e, const char *directory, struct store **ret);
 /* The same, read-only, without the lock: `state check|export`. */
 int store_open_sqlite_readonly(struct error *e, const char *directory, struct store **ret);
-int store_open_memory(struct error *e, struct store **ret);
 void store_close(struct store *s);
 
 /* ---- writing: a batch is built by one thread, then committed by the writer's ---- */

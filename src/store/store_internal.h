@@ -1,7 +1,7 @@
 /*
  * Inside store/: what an implementation provides, and how a batch looks to it.
  * Adding one: fill a struct store_ops, embed struct store as the first member, add its open
- * function to store.h, and run the scenarios of store_test.c against it.
+ * function to a header, and run the scenarios of store_test.c against it.
  */
 #pragma once
 #include "base/arena.h"

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "store/memory_fixture.h"
 #include "store/store_fixture.h"
 
 enum { TEXT_MAX_BYTES = 64 << 20 };

@@ -1,8 +1,10 @@
 /*
- * The store in memory: for tests and the simulator. Rows lie in one array in the order of their
- * ids. A commit first makes everything that can fail (copies, room), then links it in: so it is
- * whole or nothing, like a durable one. One mutex, since writer and reader are two threads.
+ * The store in memory, for tests. Rows lie in one array in the order of their ids. A commit first
+ * makes everything that can fail (copies, room), then links it in: so it is whole or nothing, like
+ * a durable one. One mutex, since writer and reader are two threads.
  */
+#include "store/memory_fixture.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
