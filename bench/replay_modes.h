@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "contention/replay.h"
+#include "bench/replay.h"
 
 enum { MODE_KERNELS_MAX = 512 };
 

@@ -1,5 +1,5 @@
 /*
- * The measured tables of data/, and the training tasks in them as kernels for contention/replay.h.
+ * The measured tables of data/, and the training tasks in them as kernels for bench/replay.h.
  *
  * What a step of a task consists of is not in the tables: they give its time alone, how much of that
  * the device was busy, and the SMs and DRAM bandwidth in use on average. A step is therefore made of
@@ -15,7 +15,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "contention/replay.h"
+#include "bench/replay.h"
 
 enum {
     REPLAY_NAME_BYTES = 16,

@@ -1,4 +1,4 @@
-#include "contention/replay.h"
+#include "bench/replay.h"
 
 #include <assert.h>
 #include <stdbool.h>
