@@ -1,8 +1,8 @@
 /*
- * Commands: one table (commands.c) says what gpumux can be asked to do. Parsing, --help, man pages
- * and completion are all made from it; nothing about a command's options is said anywhere else.
+ * Commands: one table (commands.c) lists every command with its options. Parsing, --help, man pages
+ * and completion are made from this table; nothing else describes an option.
  *
- * To add a command: one entry in commands.c, its function in a file of this folder.
+ * To add a command: one entry in commands.c, its function in a file of the room of its topic.
  */
 #pragma once
 #include <stdbool.h>

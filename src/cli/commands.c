@@ -10,6 +10,7 @@
 #include "cli/daemon/daemons.h"
 #include "cli/frame/help.h"
 #include "cli/maintain/maintenance.h"
+#include "cli/sim/sim.h"
 #include "cli/frame/options.h"
 #include "cli/submit/submit.h"
 #include "cli/watch/watching.h"

@@ -1,4 +1,7 @@
-/* Commands that change what is there. */
+/*
+ * The room change: commands that change workloads, nodes, devices and tokens, one request for each
+ * operand. Uses connect and frame.
+ */
 #pragma once
 #include "cli/frame/options.h"
 

@@ -1,11 +1,15 @@
 /*
+ * The room connect: how a command reaches gpumux, here or on another machine, and follows its
+ * events and output. Uses the HTTP client of wire/, tls and frame.
+ *
  * A client command's line to gpumux: requests with JSON answers, problems as errors, and the exit
- * code that goes with each. Requests that are safe to repeat are repeated while gpumux restarts. On this
- * machine one that is starting is waited for: it has its state directory before it listens.
+ * code that goes with each. Requests that are safe to repeat are repeated while gpumux restarts. On
+ * this machine one that is starting is waited for: it has its state directory before it listens.
  */
 #pragma once
 #include <jansson.h>
 
+#include "cli/frame/answer.h"
 #include "cli/frame/options.h"
 #include "cli/connect/remote.h"
 #include "wire/http_client.h"
@@ -65,8 +69,3 @@ int client_problem(struct error *e, int status, const char *body, size_t length)
 int client_fail(const struct client *c, const struct error *e);
 /* The same for an error that is not about one request. */
 int command_fail(const struct invocation *in, const struct error *e);
-
-/* Members of JSON objects with a fallback for null or none. Borrowed from the object. */
-const char *json_text(const json_t *object, const char *key, const char *fallback);
-int64_t json_number(const json_t *object, const char *key, int64_t fallback);
-double json_fraction(const json_t *object, const char *key, double fallback);

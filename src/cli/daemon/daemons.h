@@ -1,4 +1,7 @@
-/* The commands that stay: up, control, node, and the supervisor of one attempt. */
+/*
+ * The room daemon: commands that start what stays: up, control, node and the supervisor of one
+ * attempt. The only room that uses control/ and node/ as a whole; emulation.c prepares emu/.
+ */
 #pragma once
 #include "cli/frame/options.h"
 

@@ -1,4 +1,7 @@
 /*
+ * The room frame: command line in, text out: options, help, man pages, completion, tables, YAML.
+ * Uses the table of commands, but no connection to gpumux.
+ *
  * The option parser: a command's options in the forms --name value, --name=value, -x value,
  * -xvalue, -xyz for flags; `--` ends them. Driven by the table of commands.
  */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/connect/client.h"
+#include "cli/frame/answer.h"
 
 int64_t show_parse_time(const char *text)
 {

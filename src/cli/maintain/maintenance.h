@@ -1,8 +1,10 @@
-/* Commands about the installation itself: configuration, state, health; and what needs none. */
+/*
+ * The room maintain: commands about the installation itself: configuration, state directory, health.
+ * Uses connect and frame; config.c also control's check, state.c the store, read-only.
+ */
 #pragma once
 #include "cli/frame/options.h"
 
 int config_command(const struct invocation *in);
 int state_command(const struct invocation *in);
 int doctor_command(const struct invocation *in);
-int sim_command(const struct invocation *in);

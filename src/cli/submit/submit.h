@@ -1,4 +1,7 @@
-/* Sending workloads: the commands submit and run. */
+/*
+ * The room submit: the commands submit and run, and the description that they make of a file,
+ * options and environment (draft.h). Uses connect, frame and the parser of descriptions.
+ */
 #pragma once
 #include "cli/connect/client.h"
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "cli/connect/client.h"
 #include "cli/frame/output.h"
 #include "cli/watch/protection.h"
 #include "cli/connect/reference.h"

@@ -1,7 +1,6 @@
 /* gpumux explain: why a workload goes where it goes, or waits. */
 #include <stdio.h>
 
-#include "cli/connect/client.h"
 #include "cli/frame/output.h"
 #include "cli/connect/reference.h"
 #include "cli/watch/watching.h"

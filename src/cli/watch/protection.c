@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "cli/connect/client.h"
+#include "cli/frame/answer.h"
 #include "cli/frame/show.h"
 
 enum { LINE_MAX_BYTES = 1 << 16 };

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/version.h"
-#include "cli/connect/client.h"
+#include "cli/frame/answer.h"
 #include "cli/frame/show.h"
 
 enum {

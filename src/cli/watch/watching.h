@@ -1,4 +1,7 @@
-/* Commands that look at workloads and nodes, and change nothing. */
+/*
+ * The room watch: commands that show workloads and nodes, and change nothing. Uses connect and
+ * frame; every request is a GET.
+ */
 #pragma once
 #include "cli/frame/options.h"
 
