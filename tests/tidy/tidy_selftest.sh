@@ -82,6 +82,14 @@ mkdir src/node/protect && printf '#pragma once\n' | tee src/node/protect/p_inter
 printf '#pragma once\n#include "node/protect/p_internal.h"\n' > src/node/n.h
 expect "internal header of a room" "src/node/n.h:2: node/protect/p_internal.h is internal"
 
+# The real edges: the simulator and its report stay out of the daemons, and the daemons out of them.
+for edge in control/sim node/sim node/link/sim control/report node/report sim/control sim/node report/control \
+    report/node cli/daemon/sim cli/watch/report cli/sim/control; do
+    clean_tree && cp "$here/edges.txt" tests/tidy && from=src/${edge%/*} to=${edge##*/}
+    mkdir -p "$from" && printf '#pragma once\n#include "%s/x.h"\n' "$to" > "$from/x.h"
+    expect "edge $edge" "$from/x.h:2: forbidden edge: ${edge%/*} may not include $to/x.h"
+done
+
 clean_tree && printf '#include "../base/a.h"\n' >> src/model/m.h
 expect "include by relative path" 'src/model/m.h:3: include "../base/a.h"'
 
