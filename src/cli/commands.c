@@ -85,7 +85,8 @@ static const struct option events_options[] = {
     OUTPUT_OPTION,
     CONNECTION_OPTIONS,
     OPTIONS_END};
-static const struct option state_options[] = {STATE_OPTION, OPTIONS_END};
+static const struct option state_options[] = {
+    STATE_OPTION, {"overwrite", 0, NULL, "backup: replace FILE if it exists", NULL}, OPTIONS_END};
 static const struct option man_options[] = {
     {"all", 0, "DIR", "write every page into this directory", NULL}, OPTIONS_END};
 static const struct option doctor_options[] = {STATE_OPTION, CONNECTION_OPTIONS, OPTIONS_END};
@@ -455,15 +456,21 @@ static const struct command commands[] = {
     },
     {
         .name = "state",
-        .operands = "check | export",
-        .summary = "check the stored state, or print it as JSON lines",
-        .description = "Reads the state directory itself, whether gpumux is up or not. 'check' "
-                       "reads all of it and says whether it is sound; 'export' prints every "
-                       "workload and event, one JSON object a line.",
+        .operands = "check | export | backup FILE",
+        .summary = "check the stored state, print it as JSON lines, or copy it",
+        .description =
+            "Reads the state directory itself, whether gpumux is up or not. 'check' reads all of "
+            "it and says whether it is sound; 'export' prints every workload and event, one JSON "
+            "object a line.\n\n"
+            "'backup' copies the state as of one moment to FILE, which only its owner may read: "
+            "descriptions hold users' environments. The copy is synced, read back and verified "
+            "before it appears as FILE; a backup that fails leaves FILE as it was.",
         .options = state_options,
-        .completes = "check export",
+        .examples = EXAMPLES({"gpumux state backup --overwrite /var/backups/gpumux.db",
+                              "copy the machine's state, over the last copy"}),
+        .completes = "check export backup",
         .operands_least = 1,
-        .operands_most = 1,
+        .operands_most = 2,
         .run = state_command,
     },
     {

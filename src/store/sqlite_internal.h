@@ -1,6 +1,6 @@
 /*
- * The SQLite store, shared by its three files: sqlite_open.c (directory, schema, migrations),
- * sqlite.c (writing) and sqlite_read.c (reading).
+ * The SQLite store, shared by its four files: sqlite_open.c (directory, schema, migrations),
+ * sqlite.c (writing), sqlite_read.c (reading) and sqlite_backup.c (copies).
  *
  * Two connections to one database in WAL mode: the writer's is used by the writer's thread alone,
  * the reader's by the reader's. What both touch is atomic.
@@ -100,6 +100,16 @@ int sqlite_open_schema(struct error *e, const char *directory, const struct sqli
 int sqlite_error(struct error *e, const struct sqlite_store *s, sqlite3 *db, int code,
                  const char *doing);
 
+/* The first column of the one row that `sql` answers with. */
+int sqlite_read_integer(struct error *e, const struct sqlite_store *s, sqlite3 *db, const char *sql,
+                        int64_t *ret);
+int sqlite_connect(struct error *e, const struct sqlite_store *s, const char *uri, int flags,
+                   sqlite3 **ret);
+int sqlite_sync_directory(struct error *e, const char *directory);
+/* Copies what `from`, a connection to the database of s, reads: see store_back_up_sqlite. */
+int sqlite_back_up(struct error *e, const struct sqlite_store *s, sqlite3 *from,
+                   const struct store_backup *backup, struct store_copy *ret);
+
 int sqlite_prepare_writer(struct error *e, struct sqlite_store *s);
 int sqlite_prepare_reader(struct error *e, struct sqlite_store *s);
 void sqlite_finalize(sqlite3_stmt **statements, size_t count);
@@ -122,3 +132,5 @@ int sqlite_events(struct error *e, struct store *s, uint64_t since, uint64_t wor
 /* Reads the newest committed revision from the database itself. */
 int sqlite_read_revision(struct error *e, struct sqlite_store *s, uint64_t *ret);
 int sqlite_check(struct error *e, struct store *s);
+/* Only that the database's pages fit together, whatever its layout. Needs the reader. */
+int sqlite_check_integrity(struct error *e, struct sqlite_store *s);

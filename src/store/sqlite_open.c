@@ -152,11 +152,11 @@ static int lock_directory(struct error *e, struct sqlite_store *s)
     return 0;
 }
 
-static int sync_directory(struct error *e, const char *directory)
+int sqlite_sync_directory(struct error *e, const char *directory)
 {
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int r = fd < 0 || fsync(fd) < 0
-                ? error_set_errno(e, ERR_STORE, errno, "the state directory %s", directory)
+                ? error_set_errno(e, ERR_STORE, errno, "syncing the directory %s", directory)
                 : 0;
     if (fd >= 0)
         close(fd);
@@ -171,7 +171,7 @@ static int create_database(struct error *e, const struct sqlite_store *s)
         return error_set_errno(e, errno == ENOSPC || errno == EDQUOT ? ERR_STORE : ERR_DENIED,
                                errno, "the state %s cannot be opened", s->path);
     close(fd);
-    return sync_directory(e, s->directory);
+    return sqlite_sync_directory(e, s->directory);
 }
 
 /* ---- layout ---- */
@@ -182,18 +182,18 @@ static int execute(struct error *e, const struct sqlite_store *s, sqlite3 *db, c
     return code == SQLITE_OK ? 0 : sqlite_error(e, s, db, code, "opening the state");
 }
 
-static int read_pragma(struct error *e, const struct sqlite_store *s, sqlite3 *db, const char *sql,
-                       int *ret)
+int sqlite_read_integer(struct error *e, const struct sqlite_store *s, sqlite3 *db, const char *sql,
+                        int64_t *ret)
 {
     sqlite3_stmt *q;
     int code = sqlite3_prepare_v2(db, sql, -1, &q, NULL);
     if (code != SQLITE_OK)
-        return sqlite_error(e, s, db, code, "opening the state");
+        return sqlite_error(e, s, db, code, "reading the state");
     code = sqlite3_step(q);
-    int value = code == SQLITE_ROW ? sqlite3_column_int(q, 0) : 0;
+    int64_t value = code == SQLITE_ROW ? sqlite3_column_int64(q, 0) : 0;
     sqlite3_finalize(q);
     if (code != SQLITE_ROW)
-        return sqlite_error(e, s, db, code, "opening the state");
+        return sqlite_error(e, s, db, code, "reading the state");
     *ret = value;
     return 0;
 }
@@ -203,12 +203,12 @@ static int read_pragma(struct error *e, const struct sqlite_store *s, sqlite3 *d
 static int read_version(struct error *e, const struct sqlite_store *s, sqlite3 *db,
                         const struct sqlite_schema *schema, int *ret_version)
 {
-    int version = 0, application = 0, tables = 0;
-    int r = read_pragma(e, s, db, "PRAGMA user_version", &version);
+    int64_t version = 0, application = 0, tables = 0;
+    int r = sqlite_read_integer(e, s, db, "PRAGMA user_version", &version);
     if (r == 0)
-        r = read_pragma(e, s, db, "PRAGMA application_id", &application);
+        r = sqlite_read_integer(e, s, db, "PRAGMA application_id", &application);
     if (r == 0)
-        r = read_pragma(e, s, db, "SELECT count(*) FROM sqlite_schema", &tables);
+        r = sqlite_read_integer(e, s, db, "SELECT count(*) FROM sqlite_schema", &tables);
     if (r < 0)
         return r;
     if (tables > 0 && (application != SQLITE_STORE_APPLICATION_ID || version < 1))
@@ -217,35 +217,20 @@ static int read_version(struct error *e, const struct sqlite_store *s, sqlite3 *
         return error_set(e, ERR_TOO_NEW,
                          "the state %s has layout %d, written by a newer gpumux; this one knows "
                          "layouts up to %d",
-                         s->path, version, schema->version);
-    *ret_version = version;
+                         s->path, (int)version, schema->version);
+    *ret_version = (int)version;
     return 0;
 }
 
-/* A whole and durable copy or none: written under another name first. */
 static int back_up(struct error *e, struct sqlite_store *s, int version)
 {
-    char *final = NULL, *partial = NULL, *sql = NULL;
-    int r = 0;
-    if (asprintf(&final, "%s.v%d.backup", s->path, version) < 0 ||
-        asprintf(&partial, "%s.partial", final) < 0 ||
-        !(sql = sqlite3_mprintf("VACUUM INTO %Q", partial)))
-        r = error_set(e, ERR_NO_MEMORY, "no memory to copy the state");
-    /* Made empty by us, for its mode: SQLite writes into an empty file as into none. */
-    int fd = r == 0 ? open(partial, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
-    if (r == 0 && fd < 0)
-        r = error_set_errno(e, ERR_STORE, errno, "copying the state to %s", partial);
-    if (r == 0)
-        r = execute(e, s, s->writer, sql);
-    if (r == 0 && (fsync(fd) < 0 || rename(partial, final) < 0))
-        r = error_set_errno(e, ERR_STORE, errno, "copying the state to %s", final);
-    if (fd >= 0)
-        close(fd);
-    if (r == 0)
-        r = sync_directory(e, s->directory);
-    sqlite3_free(sql);
-    free(partial);
-    free(final);
+    char *file;
+    struct store_copy copy;
+    if (asprintf(&file, "%s.v%d.backup", s->path, version) < 0)
+        return error_set(e, ERR_NO_MEMORY, "no memory to copy the state");
+    int r = sqlite_back_up(e, s, s->writer,
+                           &(struct store_backup){.file = file, .overwrites = true}, &copy);
+    free(file);
     return r;
 }
 
@@ -275,7 +260,7 @@ static int migrate(struct error *e, struct sqlite_store *s, const struct sqlite_
 
 /* ---- connections ---- */
 
-static int connect(struct error *e, const struct sqlite_store *s, const char *uri, int flags,
+int sqlite_connect(struct error *e, const struct sqlite_store *s, const char *uri, int flags,
                    sqlite3 **ret)
 {
     sqlite3 *db = NULL;
@@ -293,7 +278,7 @@ static int connect(struct error *e, const struct sqlite_store *s, const char *ur
 static int open_writer(struct error *e, struct sqlite_store *s, const struct sqlite_schema *schema)
 {
     int version;
-    int r = connect(e, s, s->path, SQLITE_OPEN_READWRITE, &s->writer);
+    int r = sqlite_connect(e, s, s->path, SQLITE_OPEN_READWRITE, &s->writer);
     if (r == 0)
         r = read_version(e, s, s->writer, schema, &version);
     if (r < 0)
@@ -316,7 +301,7 @@ static int open_reader(struct error *e, struct sqlite_store *s, const char *uri,
 {
     int version;
     uint64_t revision;
-    int r = connect(e, s, uri, flags, &s->reader);
+    int r = sqlite_connect(e, s, uri, flags, &s->reader);
     if (r == 0)
         r = execute(e, s, s->reader, "PRAGMA query_only = 1; PRAGMA cache_size = -2048;");
     if (r == 0)
@@ -440,7 +425,8 @@ int store_open_sqlite(struct error *e, const char *directory, struct store **ret
     return sqlite_open_schema(e, directory, &schema_current, ret);
 }
 
-int store_open_sqlite_readonly(struct error *e, const char *directory, struct store **ret)
+/* A store of which nothing is open yet. *ret is untouched if there is no database that may be read. */
+static int find_database(struct error *e, const char *directory, struct sqlite_store **ret)
 {
     struct sqlite_store *s;
     int r = sqlite_new(e, directory, &s);
@@ -453,6 +439,16 @@ int store_open_sqlite_readonly(struct error *e, const char *directory, struct st
         sqlite_close(&s->base);
         return r;
     }
+    *ret = s;
+    return 0;
+}
+
+int store_open_sqlite_readonly(struct error *e, const char *directory, struct store **ret)
+{
+    struct sqlite_store *s;
+    int r = find_database(e, directory, &s);
+    if (r < 0)
+        return r;
     r = open_reader(e, s, s->path, SQLITE_OPEN_READONLY, &schema_current);
     if (r < 0) {
         sqlite_close(&s->base);
@@ -460,4 +456,22 @@ int store_open_sqlite_readonly(struct error *e, const char *directory, struct st
     }
     *ret = &s->base;
     return 0;
+}
+
+int store_back_up_sqlite(struct error *e, const char *directory, const struct store_backup *backup,
+                         struct store_copy *ret)
+{
+    struct sqlite_store *s;
+    int version, r = find_database(e, directory, &s);
+    if (r < 0)
+        return r;
+    r = sqlite_connect(e, s, s->path, SQLITE_OPEN_READONLY, &s->reader);
+    if (r == 0)
+        r = read_version(e, s, s->reader, &schema_current, &version);
+    if (r == 0 && version == 0)
+        r = error_set(e, ERR_NOT_FOUND, "there is no state in %s", directory);
+    if (r == 0)
+        r = sqlite_back_up(e, s, s->reader, backup, ret);
+    sqlite_close(&s->base);
+    return r;
 }

@@ -542,7 +542,8 @@ int sqlite_events(struct error *e, struct store *base, uint64_t since, uint64_t 
 
 /* ---- checking ---- */
 
-/* Each answers with a sentence for what breaks its rule, and with nothing when all is well. */
+/* Each answers with a sentence for what breaks its rule, and with nothing when all is well. The first
+ * is SQLite's own. */
 static const char *const checks[] = {
     "SELECT integrity_check FROM pragma_integrity_check(10) WHERE integrity_check <> 'ok'",
     "SELECT 'workload ' || id || ' has no spec' FROM workloads"
@@ -569,6 +570,11 @@ static int run_check(struct error *e, struct sqlite_store *s, const char *sql)
         r = failed(e, s, code);
     sqlite3_finalize(q);
     return r;
+}
+
+int sqlite_check_integrity(struct error *e, struct sqlite_store *s)
+{
+    return run_check(e, s, checks[0]);
 }
 
 int sqlite_check(struct error *e, struct store *base)

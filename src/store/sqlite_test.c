@@ -32,53 +32,18 @@ __attribute__((visibility("default"))) int fdatasync(int fd)
     return (int)syscall(SYS_fdatasync, fd);
 }
 
-static struct store *open_or_fail(const char *directory)
-{
-    struct error e = {0};
-    struct store *s = NULL;
-    if (store_open_sqlite(&e, directory, &s) < 0)
-        fail_msg("open: %s", e.text);
-    return s;
-}
-
-static void submit_one(struct store *s, uint64_t id)
-{
-    struct store_batch *b = store_batch_new();
-    struct error e = {0};
-    assert_int_equal(fixture_submit(b, id, 0, 10, "one"), 0);
-    assert_int_equal(fixture_event(b, id, "submitted"), 0);
-    if (store_commit(&e, s, b) < 0)
-        fail_msg("commit: %s", e.text);
-    store_batch_free(b);
-}
-
-static void path_in(char path[256], const char *directory, const char *name)
-{
-    assert_true(snprintf(path, 256, "%s/%s", directory, name) < 256);
-}
-
-static void execute_sql(const char *directory, const char *sql)
-{
-    char path[256];
-    sqlite3 *db;
-    path_in(path, directory, "gpumux.db");
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_close(db), SQLITE_OK);
-}
-
 /* ---- opening ---- */
 
 static void a_second_gpumux_is_refused(void **state)
 {
     (void)state;
     char *directory = fixture_directory(), pid[32];
-    struct store *s = open_or_fail(directory), *second;
+    struct store *s = fixture_open(directory), *second;
     struct error e = {0};
     assert_int_equal(store_open_sqlite(&e, directory, &second), -ERR_BUSY);
     snprintf(pid, sizeof pid, "(pid %d)", (int)getpid());
     assert_non_null(strstr(e.text, pid));
-    submit_one(s, 1);
+    fixture_submit_one(s, 1);
     /* Looking is allowed meanwhile. */
     assert_int_equal(store_open_sqlite_readonly(&e, directory, &second), 0);
     assert_int_equal(store_revision(second), 1);
@@ -89,7 +54,7 @@ static void a_second_gpumux_is_refused(void **state)
     store_batch_free(b);
     store_close(second);
     store_close(s);
-    store_close(open_or_fail(directory));
+    store_close(fixture_open(directory));
     fixture_remove(directory);
 }
 
@@ -99,7 +64,7 @@ static void what_cannot_be_opened_is_named(void **state)
     char *directory = fixture_directory(), path[256];
     struct store *s;
     struct error e = {0};
-    path_in(path, directory, "missing");
+    fixture_path(path, directory, "missing");
     assert_int_equal(store_open_sqlite(&e, path, &s), -ERR_NOT_FOUND);
     assert_non_null(strstr(e.text, path));
     assert_int_equal(store_open_sqlite_readonly(&e, directory, &s), -ERR_NOT_FOUND);
@@ -133,12 +98,12 @@ static void the_database_is_for_its_owner_alone(void **state)
 {
     (void)state;
     char *directory = fixture_directory(), path[256];
-    struct store *s = open_or_fail(directory);
-    submit_one(s, 1);
+    struct store *s = fixture_open(directory);
+    fixture_submit_one(s, 1);
     const char *const files[] = {"gpumux.db", "gpumux.db-wal", "lock"};
     for (size_t i = 0; i < 3; i++) {
         struct stat st;
-        path_in(path, directory, files[i]);
+        fixture_path(path, directory, files[i]);
         assert_int_equal(stat(path, &st), 0);
         assert_int_equal(st.st_mode & 077, 0);
     }
@@ -150,10 +115,10 @@ static void damage_is_reported_with_the_command_that_helps(void **state)
 {
     (void)state;
     char *directory = fixture_directory(), path[256];
-    struct store *s = open_or_fail(directory);
-    submit_one(s, 1);
+    struct store *s = fixture_open(directory);
+    fixture_submit_one(s, 1);
     store_close(s);
-    path_in(path, directory, "gpumux.db");
+    fixture_path(path, directory, "gpumux.db");
     int fd = open(path, O_WRONLY);
     assert_true(fd >= 0);
     char junk[4096];
@@ -171,7 +136,7 @@ static void a_foreign_database_is_refused(void **state)
 {
     (void)state;
     char *directory = fixture_directory();
-    execute_sql(directory, "CREATE TABLE photos (name TEXT)");
+    fixture_execute(directory, "CREATE TABLE photos (name TEXT)");
     struct store *s;
     struct error e = {0};
     assert_int_equal(store_open_sqlite(&e, directory, &s), -ERR_CORRUPT);
@@ -189,12 +154,12 @@ static void check_finds_what_does_not_fit_together(void **state)
     };
     for (size_t i = 0; i < sizeof harms / sizeof harms[0]; i++) {
         char *directory = fixture_directory();
-        struct store *s = open_or_fail(directory);
+        struct store *s = fixture_open(directory);
         struct error e = {0};
-        submit_one(s, 1);
-        submit_one(s, 2);
+        fixture_submit_one(s, 1);
+        fixture_submit_one(s, 2);
         assert_int_equal(store_check(&e, s), 0);
-        execute_sql(directory, harms[i][0]);
+        fixture_execute(directory, harms[i][0]);
         assert_int_equal(store_check(&e, s), -ERR_CORRUPT);
         assert_non_null(strstr(e.text, harms[i][1]));
         store_close(s);
@@ -203,16 +168,6 @@ static void check_finds_what_does_not_fit_together(void **state)
 }
 
 /* ---- layouts ---- */
-
-static char *dump_of(struct store *s)
-{
-    struct str text;
-    str_init(&text, TEXT_MAX_BYTES);
-    fixture_dump(s, &text);
-    char *taken = str_take(&text);
-    assert_non_null(taken);
-    return taken;
-}
 
 static void an_older_layout_is_copied_then_migrated(void **state)
 {
@@ -225,30 +180,30 @@ static void an_older_layout_is_copied_then_migrated(void **state)
         "CREATE TABLE racks (name TEXT PRIMARY KEY);",
     };
     const struct sqlite_schema future = {.version = 4, .steps = steps};
-    struct store *s = open_or_fail(directory);
-    submit_one(s, 1);
-    submit_one(s, 2);
-    char *before = dump_of(s);
+    struct store *s = fixture_open(directory);
+    fixture_submit_one(s, 1);
+    fixture_submit_one(s, 2);
+    char *before = fixture_text(s);
     store_close(s);
 
     struct error e = {0};
     assert_int_equal(sqlite_open_schema(&e, directory, &future, &s), 0);
-    char *after = dump_of(s);
+    char *after = fixture_text(s);
     assert_string_equal(before, after);
     store_close(s);
     free(after);
-    execute_sql(directory, "INSERT INTO racks VALUES ('a')");
+    fixture_execute(directory, "INSERT INTO racks VALUES ('a')");
 
     /* The program of before refuses it, and the copy is what it wrote. */
     assert_int_equal(store_open_sqlite(&e, directory, &s), -ERR_TOO_NEW);
     assert_non_null(strstr(e.text, "layout 4"));
     assert_int_equal(store_open_sqlite_readonly(&e, directory, &s), -ERR_TOO_NEW);
     char backup[256];
-    path_in(path, directory, "gpumux.db");
-    path_in(backup, directory, "gpumux.db.v2.backup");
+    fixture_path(path, directory, "gpumux.db");
+    fixture_path(backup, directory, "gpumux.db.v2.backup");
     assert_int_equal(rename(backup, path), 0);
-    s = open_or_fail(directory);
-    after = dump_of(s);
+    s = fixture_open(directory);
+    after = fixture_text(s);
     assert_string_equal(before, after);
     store_close(s);
     free(after);
@@ -260,13 +215,13 @@ static void a_state_without_tokens_gets_room_for_them(void **state)
 {
     (void)state;
     char *directory = fixture_directory(), backup[256];
-    struct store *s = open_or_fail(directory);
-    submit_one(s, 1);
-    char *before = dump_of(s);
+    struct store *s = fixture_open(directory);
+    fixture_submit_one(s, 1);
+    char *before = fixture_text(s);
     store_close(s);
-    execute_sql(directory, "DROP TABLE tokens; PRAGMA user_version = 1;");
-    s = open_or_fail(directory);
-    char *after = dump_of(s);
+    fixture_execute(directory, "DROP TABLE tokens; PRAGMA user_version = 1;");
+    s = fixture_open(directory);
+    char *after = fixture_text(s);
     assert_string_equal(before, after);
     struct error e = {0};
     struct store_batch *b = store_batch_new();
@@ -276,7 +231,7 @@ static void a_state_without_tokens_gets_room_for_them(void **state)
     assert_int_equal(store_commit(&e, s, b), 0);
     store_batch_free(b);
     store_close(s);
-    path_in(backup, directory, "gpumux.db.v1.backup");
+    fixture_path(backup, directory, "gpumux.db.v1.backup");
     assert_int_equal(access(backup, R_OK), 0);
     free(before);
     free(after);
@@ -291,15 +246,15 @@ static void a_migration_that_fails_changes_nothing(void **state)
                                  sqlite_schema_current()->steps[1],
                                  "CREATE TABLE racks (name TEXT); INSERT INTO nowhere VALUES (1);"};
     const struct sqlite_schema future = {.version = 3, .steps = steps};
-    struct store *s = open_or_fail(directory);
-    submit_one(s, 1);
-    char *before = dump_of(s);
+    struct store *s = fixture_open(directory);
+    fixture_submit_one(s, 1);
+    char *before = fixture_text(s);
     store_close(s);
     struct error e = {0};
     for (int i = 0; i < 2; i++) /* a copy that is already there is no obstacle */
         assert_true(sqlite_open_schema(&e, directory, &future, &s) < 0);
-    s = open_or_fail(directory);
-    char *after = dump_of(s);
+    s = fixture_open(directory);
+    char *after = fixture_text(s);
     assert_string_equal(before, after);
     store_close(s);
     free(before);
@@ -388,7 +343,7 @@ static void what_was_acknowledged_survives_kills(void **state)
     for (int round = 0; round < 12; round++) {
         uint64_t told =
             kill_after(directory, 1 + rng_below(&rng, 30), (useconds_t)rng_below(&rng, 3000));
-        struct store *s = open_or_fail(directory);
+        struct store *s = fixture_open(directory);
         struct error e = {0};
         uint64_t rows = 0, last_id = 0;
         assert_int_equal(store_load(&e, s, no_node, count_row, &rows, &last_id), 0);
@@ -408,11 +363,11 @@ static void a_commit_is_one_sync(void **state)
     (void)state;
     enum { COMMITS = 50 };
     char *directory = fixture_directory();
-    struct store *s = open_or_fail(directory);
-    submit_one(s, 1); /* the first also writes the head of the log */
+    struct store *s = fixture_open(directory);
+    fixture_submit_one(s, 1); /* the first also writes the head of the log */
     int before = atomic_load(&syncs);
     for (uint64_t id = 2; id < 2 + COMMITS; id++)
-        submit_one(s, id);
+        fixture_submit_one(s, id);
     assert_int_equal(atomic_load(&syncs) - before, COMMITS);
     store_close(s);
     fixture_remove(directory);
@@ -420,23 +375,15 @@ static void a_commit_is_one_sync(void **state)
 
 /* ---- full disks ---- */
 
-static void set_file_limit(rlim_t bytes)
-{
-    struct rlimit limit;
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = bytes;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
 static void a_full_disk_fails_the_commit_and_no_more(void **state)
 {
     (void)state;
     signal(SIGXFSZ, SIG_IGN);
     char *directory = fixture_directory();
-    struct store *s = open_or_fail(directory);
+    struct store *s = fixture_open(directory);
     struct error e = {0};
-    submit_one(s, 1);
-    set_file_limit(256 << 10);
+    fixture_submit_one(s, 1);
+    fixture_limit_files(256 << 10);
     uint64_t id = 2;
     int r;
     do {
@@ -458,10 +405,10 @@ static void a_full_disk_fails_the_commit_and_no_more(void **state)
     assert_int_equal(last_id, id - 1);
     assert_int_equal(rows, id - 1);
 
-    set_file_limit(RLIM_INFINITY);
-    submit_one(s, id);
+    fixture_limit_files(RLIM_INFINITY);
+    fixture_submit_one(s, id);
     store_close(s);
-    s = open_or_fail(directory);
+    s = fixture_open(directory);
     rows = 0;
     assert_int_equal(store_load(&e, s, no_node, count_row, &rows, &last_id), 0);
     assert_int_equal(rows, id);
@@ -523,7 +470,7 @@ static void a_reader_sees_whole_batches_while_another_thread_writes(void **state
 {
     (void)state;
     char *directory = fixture_directory();
-    struct store *s = open_or_fail(directory);
+    struct store *s = fixture_open(directory);
     struct writer w = {.s = s};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, write_batches, &w), 0);

@@ -74,6 +74,31 @@ int store_open_sqlite(struct error *e, const char *directory, struct store **ret
 int store_open_sqlite_readonly(struct error *e, const char *directory, struct store **ret);
 void store_close(struct store *s);
 
+/* ---- copying ---- */
+
+struct store_backup {
+    const char *file;
+    bool overwrites; /* false: -ERR_CONFLICT if the file exists */
+    /* Called after every piece; an answer other than 0 ends the copy with that answer. NULL: none.
+     * done == all: the copy is being verified. */
+    int (*progress)(void *arg, uint64_t done_bytes, uint64_t all_bytes);
+    void *arg;
+};
+
+/* What the copy holds, read back from it. */
+struct store_copy {
+    int64_t version, workloads, revision;
+    uint64_t bytes;
+};
+
+/*
+ * Copies the state in `directory`, as of one moment, to a file that only its owner may read; a
+ * gpumux that has the state open goes on. The file is durable, and is a whole and sound copy, or is
+ * as it was before. An older layout is copied as it is; a newer one is -ERR_TOO_NEW.
+ */
+int store_back_up_sqlite(struct error *e, const char *directory, const struct store_backup *backup,
+                         struct store_copy *ret);
+
 /* ---- writing: a batch is built by one thread, then committed by the writer's ---- */
 
 struct store_batch *store_batch_new(void);

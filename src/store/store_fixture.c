@@ -1,11 +1,19 @@
 #include "store/store_fixture.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <dirent.h>
 #include <inttypes.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <cmocka.h>
+
+enum { TEXT_MAX_BYTES = 64 << 20 };
 
 char *fixture_directory(void)
 {
@@ -110,4 +118,57 @@ void fixture_dump(struct store *s, struct str *out)
     r = store_events(&e, s, 0, 0, STORE_PAGE_MAX, fixture_dump_event, out);
     str_printf(out, "events %d revision %" PRIu64 " %s\n", r, store_revision(s),
                r < 0 ? e.text : "");
+}
+
+struct store *fixture_open(const char *directory)
+{
+    struct error e = {0};
+    struct store *s = NULL;
+    if (store_open_sqlite(&e, directory, &s) < 0)
+        fail_msg("open: %s", e.text);
+    return s;
+}
+
+void fixture_submit_one(struct store *s, uint64_t id)
+{
+    struct store_batch *b = store_batch_new();
+    struct error e = {0};
+    assert_int_equal(fixture_submit(b, id, 0, 10, "one"), 0);
+    assert_int_equal(fixture_event(b, id, "submitted"), 0);
+    if (store_commit(&e, s, b) < 0)
+        fail_msg("commit: %s", e.text);
+    store_batch_free(b);
+}
+
+void fixture_path(char path[256], const char *directory, const char *name)
+{
+    assert_true(snprintf(path, 256, "%s/%s", directory, name) < 256);
+}
+
+void fixture_execute(const char *directory, const char *sql)
+{
+    char path[256];
+    sqlite3 *db;
+    fixture_path(path, directory, "gpumux.db");
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+char *fixture_text(struct store *s)
+{
+    struct str text;
+    str_init(&text, TEXT_MAX_BYTES);
+    fixture_dump(s, &text);
+    char *taken = str_take(&text);
+    assert_non_null(taken);
+    return taken;
+}
+
+void fixture_limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }

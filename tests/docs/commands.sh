@@ -81,7 +81,7 @@ done | sed -E 's/ +# .*//' > "$work/run"
 mapfile -t subcommands < <(grep -oE '\.name = "[a-z]+"' src/cli/commands.c | cut -d '"' -f 2)
 [ ${#subcommands[@]} -gt 10 ] || complain "src/cli/commands.c: the commands are not found in it"
 inline() {
-    awk -v programs="^($programs)( |\$)" -v names="^($(IFS='|'; echo "${subcommands[*]}")) (-|[A-Z][A-Z]|init|create|list|revoke|check|default|export)" '
+    awk -v programs="^($programs)( |\$)" -v names="^($(IFS='|'; echo "${subcommands[*]}")) (-|[A-Z][A-Z]|init|create|list|revoke|check|default|export|backup)" '
         /^```/ { inside = !inside; next }
         inside { next }
         # A sentence may break inside of one.

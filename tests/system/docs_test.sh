@@ -7,7 +7,7 @@
 # DOCS_PAGES=docs/api.md runs some pages only.
 . "$(dirname "$0")/lib.sh"
 : "${GPUMUX_SOURCE:?set it to the top of the tree}"
-for tool in cc cmake curl jq pkg-config sqlite3; do
+for tool in cc cmake curl jq pkg-config; do
     command -v $tool > /dev/null || skip "$tool is not installed"
 done
 cd "$GPUMUX_SOURCE"

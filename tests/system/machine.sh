@@ -18,7 +18,6 @@ roots=$2
 . "$(dirname "$0")/lib.sh"
 : "${GPUMUX_SOURCE:?set it to the top of the tree}"
 [ "$GPUMUX_BUILD" = "$GPUMUX_SOURCE/build/release" ] || skip "this is not the build that make install installs"
-command -v sqlite3 > /dev/null || skip "sqlite3 is not installed"
 cd "$GPUMUX_SOURCE"
 . tests/docs/follow.sh
 runner='system/machine'
@@ -89,7 +88,7 @@ follow one docs/install.md 'systemctl restart gpumux'
 runs || fail "a restart ended the workload: $(on one 'gpumux ps -a')"
 
 echo "-- backup, upgrade, restore"
-follow one docs/operate.md '".backup'
+follow one docs/operate.md 'state backup'
 follow one docs/operate.md 'make install'
 runs || fail "an upgrade ended the workload: $(on one 'gpumux ps -a')"
 late=$(on one "gpumux submit -q -d 0 -- true")
@@ -126,7 +125,7 @@ runs() { on deciding "gpumux ps" | grep -qE "^ *$id .*running"; }
 wait_until "a workload runs" runs
 
 echo "-- control on a new machine"
-on deciding 'sqlite3 /var/lib/gpumux/gpumux.db ".backup /var/backups/gpumux.db"'
+follow deciding docs/operate.md 'state backup'
 follow deciding docs/operate.md 'cp -a /etc/gpumux'
 on deciding 'systemctl stop gpumux-control; rm -r /var/lib/gpumux /etc/gpumux'
 follow deciding docs/operate.md 'cp -a /var/backups/gpumux/tls'

@@ -13,7 +13,7 @@ page_commands() {
         /^```sh$/ { inside = 1; text = ""; next }
         /^```/ { if (inside && index(text, word)) printf "%s", text; inside = 0; next }
         inside && !/^(systemctl|apt) / { text = text $0 "\n" }' "$GPUMUX_SOURCE/docs/operate.md" \
-        | sed -E "s|/var/lib/gpumux|$state|g; s|/var/backups|$work|g; s|^gpumux state check|& --state $state|"
+        | sed -E "s|/var/lib/gpumux|$state|g; s|/var/backups|$work|g; s|^gpumux state [a-z]+|& --state $state|"
 }
 follow_page() {
     local commands
@@ -31,7 +31,8 @@ before=$(submit '{"name":"before","command":["true"]}')
 ends "$before" succeeded
 runs=$(submit '{"name":"runs","command":["sleep","'$runs_s'"]}')
 wait_field "$runs" state running
-follow_page '".backup'
+follow_page 'state backup'
+[ "$(stat -c %a "$work/gpumux.db")" = 600 ] || fail "others may read the copy"
 after=$(submit '{"name":"after","command":["sleep","'$after_s'"]}')
 wait_field "$after" state running
 stop

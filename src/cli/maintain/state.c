@@ -1,13 +1,18 @@
-/* gpumux state check | export: reads a state directory, whether gpumux runs or not. */
+/* gpumux state check | export | backup: reads a state directory, whether gpumux runs or not. */
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/connect/client.h"
-#include "cli/maintain/maintenance.h"
 #include "cli/connect/paths.h"
+#include "cli/frame/show.h"
+#include "cli/maintain/maintenance.h"
 #include "store/store.h"
+
+enum { PROGRESS_BYTES = 32 << 20 }; /* a smaller state is copied before anybody could read of it */
 
 struct export
 {
@@ -99,7 +104,7 @@ static int export_all(struct error *e, struct store *store)
     return r;
 }
 
-static int check(struct error *e, struct store *store, const char *directory)
+static int check_state(struct error *e, struct store *store, const char *directory)
 {
     int r = store_check(e, store);
     if (r == 0)
@@ -108,12 +113,71 @@ static int check(struct error *e, struct store *store, const char *directory)
     return r;
 }
 
+struct progress {
+    bool is_shown, line_is_open;
+};
+
+/* Other than 0 once a signal came that ends this process, and waits until the copy is removed. */
+static int show_progress(void *arg, uint64_t done, uint64_t all)
+{
+    struct progress *p = arg;
+    char text[SHOW_TEXT_MAX];
+    sigset_t pending;
+    if (p->is_shown && all >= PROGRESS_BYTES) {
+        fprintf(stderr, "\rgpumux: state: %3d %% of %s copied%s", (int)(done * 100 / all),
+                show_bytes((double)all, text), done == all ? ", verifying" : "");
+        p->line_is_open = true;
+    }
+    (void)sigpending(&pending);
+    return sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
+           sigismember(&pending, SIGHUP);
+}
+
+static int back_up(struct error *e, const char *directory, const char *file, bool overwrites)
+{
+    struct progress progress = {.is_shown = isatty(STDERR_FILENO)};
+    struct store_backup backup = {
+        .file = file, .overwrites = overwrites, .progress = show_progress, .arg = &progress};
+    struct store_copy copy;
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, &signals, &before);
+    int r = store_back_up_sqlite(e, directory, &backup, &copy);
+    if (progress.line_is_open)
+        fputc('\n', stderr);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL); /* one that is pending ends this process here */
+    char text[SHOW_TEXT_MAX];
+    if (r > 0)
+        return error_set(e, ERR_IO, "a signal ended the backup; %s is as it was", file);
+    if (r == 0)
+        printf("%s is sound: %lld workloads, revision %lld, layout %lld, %s\n", file,
+               (long long)copy.workloads, (long long)copy.revision, (long long)copy.version,
+               show_bytes((double)copy.bytes, text));
+    return r;
+}
+
+static int read_state(struct error *e, const char *directory, bool exports)
+{
+    struct store *store = NULL;
+    int r = store_open_sqlite_readonly(e, directory, &store);
+    if (r == 0)
+        r = exports ? export_all(e, store) : check_state(e, store, directory);
+    store_close(store);
+    return r;
+}
+
 int state_command(const struct invocation *in)
 {
-    const char *what = in->operands[0];
-    bool exports = strcmp(what, "export") == 0;
-    if (!exports && strcmp(what, "check") != 0) {
-        fprintf(stderr, "gpumux: state: 'gpumux state check' or 'gpumux state export'\n");
+    const char *what = in->operands[0], *file = in->operand_count > 1 ? in->operands[1] : NULL;
+    bool exports = strcmp(what, "export") == 0, backs_up = strcmp(what, "backup") == 0;
+    bool overwrites = option_given(in, "overwrite");
+    if ((!exports && !backs_up && strcmp(what, "check") != 0) || backs_up != (file != NULL) ||
+        (overwrites && !backs_up)) {
+        fprintf(stderr, "gpumux: state: 'gpumux state check', 'gpumux state export' or "
+                        "'gpumux state backup [--overwrite] FILE'\n");
         return COMMAND_USAGE;
     }
     struct arena arena;
@@ -121,12 +185,9 @@ int state_command(const struct invocation *in)
     struct error e = {0};
     const char *given = option_value(in, "state");
     const char *directory = given ? given : paths_state_default(&arena);
-    struct store *store = NULL;
-    int r = directory ? store_open_sqlite_readonly(&e, directory, &store)
-                      : error_set(&e, ERR_INVALID, "no home directory: give --state DIR");
-    if (r == 0)
-        r = exports ? export_all(&e, store) : check(&e, store, directory);
-    store_close(store);
+    int r = !directory ? error_set(&e, ERR_INVALID, "no home directory: give --state DIR")
+            : backs_up ? back_up(&e, directory, file, overwrites)
+                       : read_state(&e, directory, exports);
     arena_done(&arena);
-    return r < 0 ? command_fail(in, &e) : COMMAND_OK;
+    return r == 0 ? COMMAND_OK : command_fail(in, &e);
 }
