@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shim/lock.h"
+#include "shim/sys/lock.h"
 
 enum { ALLOCATIONS_BITS = 26, ALLOCATIONS_MAX = 1 << ALLOCATIONS_BITS };
 

@@ -1,6 +1,6 @@
 #include "shim/busy.h"
 #include "shim/capture.h"
-#include "shim/clock.h"
+#include "shim/sys/clock.h"
 
 /* No lock: a place is taken and left by exchanges, and two threads with the same new context may take one each. */
 void busy_add(struct busy *busy, CUcontext context)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "shim/capture.h"
-#include "shim/clock.h"
+#include "shim/sys/clock.h"
 
 enum { OUTSTANDING_LOOKS = 5, LONG_MS = 60000, SHORT_MS = 20 };
 #define CONTEXT ((CUcontext)0x1000)

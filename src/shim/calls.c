@@ -8,7 +8,7 @@
 #include "shim/nvml.h"
 #include "shim/process.h"
 #include "shim/resolve.h"
-#include "shim/text.h"
+#include "shim/sys/text.h"
 
 #define DRIVER_SONAME "libcuda.so.1"
 

@@ -14,7 +14,7 @@
 #include "shim/client.h"
 #include "shim/files.h"
 #include "shim/pages.h"
-#include "shim/sys.h"
+#include "shim/sys/sys.h"
 
 enum {
     RETRY_MS = 20,

@@ -19,8 +19,8 @@
 #include <stdint.h>
 
 #include "abi/page.h"
-#include "shim/lock.h"
 #include "shim/neighbours.h"
+#include "shim/sys/lock.h"
 
 enum {
     CLIENT_WAIT_MS = 2000, /* for an agent that was promised, at the first call of CUDA */

@@ -6,9 +6,9 @@
  * passes: the call is made again for a while, for programs give up at the first error.
  */
 #include "shim/context.h"
-#include "shim/clock.h"
-#include "shim/fault_point.h"
 #include "shim/grants.h"
+#include "shim/sys/clock.h"
+#include "shim/sys/fault_point.h"
 
 enum {
     NOT_READY_MS_MAX = 10000,

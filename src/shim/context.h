@@ -4,7 +4,7 @@
 
 #include "abi/page.h"
 #include "shim/cuda_types.h"
-#include "shim/lock.h"
+#include "shim/sys/lock.h"
 
 /* By index of devices.h. All zero: none. */
 struct contexts {

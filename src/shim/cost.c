@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "shim/capture.h"
-#include "shim/clock.h"
+#include "shim/sys/clock.h"
 
 enum {
     AVERAGE_PARTS = 4, /* a measurement's weight is one of them */

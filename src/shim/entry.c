@@ -11,7 +11,7 @@
 #include "shim/process.h"
 #include "shim/resolve.h"
 #include "shim/signals.h"
-#include "shim/text.h"
+#include "shim/sys/text.h"
 
 /* Each also has a hidden name: the other one may, for this library too, be that of a library before it.
  * Arguments, the caller's address and the function's number go to entry_route; then either a jump or

@@ -3,10 +3,10 @@
 #include <stddef.h>
 #include <unistd.h>
 
-#include "shim/clock.h"
 #include "shim/process.h"
 #include "shim/resolve.h"
-#include "shim/sys.h"
+#include "shim/sys/clock.h"
+#include "shim/sys/sys.h"
 #include "shim/thread.h"
 
 #define EXPORTED __attribute__((visibility("default")))

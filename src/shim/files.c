@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/sys.h"
+#include "shim/sys/sys.h"
 
 static const char directory[] = "/proc/self/fd/";
 

@@ -1,6 +1,6 @@
 #include "shim/gate.h"
 
-#include "shim/clock.h"
+#include "shim/sys/clock.h"
 
 /* ---- looking ---- */
 

@@ -1,5 +1,5 @@
 #include "shim/grants.h"
-#include "shim/fault_point.h"
+#include "shim/sys/fault_point.h"
 
 static bool try_twice(struct process *p, int device, uint64_t bytes)
 {

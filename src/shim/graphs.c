@@ -2,8 +2,8 @@
 
 #include "shim/graphs.h"
 #include "shim/capture.h"
-#include "shim/fault_point.h"
 #include "shim/grants.h"
+#include "shim/sys/fault_point.h"
 
 enum {
     MEMORY_USED = 0,

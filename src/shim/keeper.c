@@ -1,7 +1,7 @@
 #include "shim/keeper.h"
 
-#include "shim/clock.h"
 #include "shim/process.h"
+#include "shim/sys/clock.h"
 #include "shim/thread.h"
 
 enum {

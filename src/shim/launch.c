@@ -2,8 +2,8 @@
 
 #include <signal.h>
 
-#include "shim/clock.h"
 #include "shim/process.h"
+#include "shim/sys/clock.h"
 
 #define RELAXED memory_order_relaxed
 /* Not between what every launch runs through: a program's own code has driven that out of the caches, and each line of it

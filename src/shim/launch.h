@@ -21,10 +21,10 @@
 #include "shim/cost.h"
 #include "shim/gate.h"
 #include "shim/keeper.h"
-#include "shim/lock.h"
 #include "shim/marks.h"
 #include "shim/rate.h"
 #include "shim/streams.h"
+#include "shim/sys/lock.h"
 #include "shim/window.h"
 
 struct process;

@@ -3,7 +3,7 @@
  * it costs by and its stream; the variants for per-thread default streams do the same with their function.
  */
 #include "shim/process.h"
-#include "shim/ticks.h"
+#include "shim/sys/ticks.h"
 
 #define KERNEL_PARAMETERS                                                                          \
     CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,      \

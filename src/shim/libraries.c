@@ -2,8 +2,8 @@
 
 #include <link.h>
 
-#include "shim/clock.h"
 #include "shim/process.h"
+#include "shim/sys/clock.h"
 
 struct visitor {
     void (*visit)(void *);

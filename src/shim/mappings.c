@@ -1,6 +1,6 @@
 #include "shim/mappings.h"
-#include "shim/fault_point.h"
 #include "shim/grants.h"
+#include "shim/sys/fault_point.h"
 
 enum { LOCATION_DEVICE = 1 };
 

@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "shim/allocations.h"
-#include "shim/lock.h"
+#include "shim/sys/lock.h"
 
 /* Memory is a record in `memories` with a number of its own; `references` are handles and ranges. */
 struct mappings {

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "shim/cuda_types.h"
-#include "shim/lock.h"
+#include "shim/sys/lock.h"
 
 struct process;
 struct stream;

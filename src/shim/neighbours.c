@@ -2,7 +2,7 @@
 
 #include "shim/neighbours.h"
 #include "shim/pages.h"
-#include "shim/sys.h"
+#include "shim/sys/sys.h"
 
 void neighbours_add(struct neighbours *n, uint32_t number, uint32_t device, int fd)
 {

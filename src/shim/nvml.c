@@ -7,8 +7,8 @@
 #include "shim/process.h"
 #include "shim/quota.h"
 #include "shim/resolve.h"
-#include "shim/text.h"
-#include "shim/uuid.h"
+#include "shim/sys/text.h"
+#include "shim/sys/uuid.h"
 
 #define NVML_SONAME   "libnvidia-ml.so.1"
 #define DRIVER_SONAME "libcuda.so.1"

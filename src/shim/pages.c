@@ -3,7 +3,7 @@
 
 #include "abi/page.h"
 #include "shim/pages.h"
-#include "shim/sys.h"
+#include "shim/sys/sys.h"
 
 static long map_at(const void *place, size_t bytes, int protection, int flags, int fd)
 {

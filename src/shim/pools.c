@@ -1,8 +1,8 @@
 #include "shim/pools.h"
 #include "shim/capture.h"
-#include "shim/fault_point.h"
-#include "shim/graphs.h"
 #include "shim/grants.h"
+#include "shim/graphs.h"
+#include "shim/sys/fault_point.h"
 
 enum { POOL_RESERVED = 5, POOL_USED = 7, LOCATION_DEVICE = 1 };
 

@@ -11,7 +11,7 @@
 
 #include "abi/page.h"
 #include "shim/cuda_types.h"
-#include "shim/lock.h"
+#include "shim/sys/lock.h"
 
 struct process;
 

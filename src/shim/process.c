@@ -4,8 +4,8 @@
 #include <time.h>
 
 #include "shim/process.h"
-#include "shim/sys.h"
-#include "shim/text.h"
+#include "shim/sys/sys.h"
+#include "shim/sys/text.h"
 
 enum { REFUSED_RETRY_NS = 1000000000, WAIT_NS = 50000000 };
 

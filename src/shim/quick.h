@@ -21,9 +21,9 @@
 
 #include "abi/page.h"
 #include "shim/calls.h"
-#include "shim/clock.h"
 #include "shim/cost.h"
-#include "shim/lock.h"
+#include "shim/sys/clock.h"
+#include "shim/sys/lock.h"
 
 struct process;
 struct stream;

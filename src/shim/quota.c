@@ -1,7 +1,7 @@
 #include <time.h>
 
-#include "shim/fault_point.h"
 #include "shim/quota.h"
+#include "shim/sys/fault_point.h"
 
 enum {
     TRIES = 2,

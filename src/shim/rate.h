@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/lock.h"
+#include "shim/sys/lock.h"
 
 enum {
     RATE_PERIOD_MS = 100,

@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "shim/resolve.h"
-#include "shim/text.h"
+#include "shim/sys/text.h"
 
 enum { LIBRARIES_MAX = 100000 }; /* a list that is longer is broken */
 

@@ -4,8 +4,8 @@
 #include "shim/process.h"
 #include "shim/resolve.h"
 #include "shim/signals.h"
-#include "shim/sys.h"
-#include "shim/text.h"
+#include "shim/sys/sys.h"
+#include "shim/sys/text.h"
 
 typedef void (*signal_handler)(int);
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "shim/calls.h"
-#include "shim/lock.h"
+#include "shim/sys/lock.h"
 
 enum { SIGNALS_COUNT = 3 }; /* SIGHUP, SIGINT, SIGTERM */
 

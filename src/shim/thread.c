@@ -5,7 +5,7 @@
 
 #include "shim/libraries.h"
 #include "shim/resolve.h"
-#include "shim/sys.h"
+#include "shim/sys/sys.h"
 
 /* Where they are differs between C libraries; and whoever has taken one over, as sanitizers do, must see it called. */
 struct thread_calls {

@@ -5,7 +5,7 @@
 #pragma once
 
 #ifdef GPUMUX_TICKS
-#include "shim/clock.h"
+#include "shim/sys/clock.h"
 
 enum { TICKS_QUICK, TICKS_OTHER, TICKS_KINDS };
 

@@ -1,6 +1,6 @@
 #include <stdatomic.h>
 
-#include "shim/ticks.h"
+#include "shim/sys/ticks.h"
 
 __attribute__((visibility("default"))) struct ticks gpumux_ticks;
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "shim/sys.h"
+#include "shim/sys/sys.h"
 
 enum { CLOCK_US_NS = 1000, CLOCK_MS_NS = 1000000 };
 

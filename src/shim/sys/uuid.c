@@ -1,6 +1,6 @@
-#include "shim/uuid.h"
+#include "shim/sys/uuid.h"
 
-#include "shim/text.h"
+#include "shim/sys/text.h"
 
 static int digit_of(char c)
 {

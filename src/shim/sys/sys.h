@@ -1,4 +1,7 @@
 /*
+ * sys/ stands in for the C library, which another library may have replaced: system calls, time, locks, text, and the
+ * marks of test and bench builds. Every other room may use sys/; sys/ uses none.
+ *
  * System calls, made directly: they set no errno, are no cancellation points, and are no symbols that
  * another preloaded library could have taken over or an older C library could lack. Each returns what
  * the kernel does: a result, or a negative errno.

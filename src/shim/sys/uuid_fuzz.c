@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/uuid.h"
+#include "shim/sys/uuid.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

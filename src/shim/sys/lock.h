@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/sys.h"
+#include "shim/sys/sys.h"
 
 /* Set by those who wait; the rest of the word is who has the lock (lock_self), 0 nobody. */
 enum { LOCK_WAITED_FOR = 1 };

@@ -2,8 +2,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "shim/fault_point.h"
-#include "shim/sys.h"
+#include "shim/sys/fault_point.h"
+#include "shim/sys/sys.h"
 
 static _Atomic long points_left; /* 0: not known yet */
 
