@@ -2,7 +2,7 @@
 #pragma once
 #include <stdint.h>
 
-#include "shim/cuda_types.h"
+#include "shim/hook/cuda_types.h"
 
 struct process;
 

@@ -1,5 +1,5 @@
 #include "shim/busy.h"
-#include "shim/capture.h"
+#include "shim/hook/capture.h"
 #include "shim/sys/clock.h"
 
 /* No lock: a place is taken and left by exchanges, and two threads with the same new context may take one each. */

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/cuda_types.h"
+#include "shim/hook/cuda_types.h"
 
 struct process;
 

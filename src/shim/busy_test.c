@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/capture.h"
+#include "shim/hook/capture.h"
 #include "shim/sys/clock.h"
 
 enum { OUTSTANDING_LOOKS = 5, LONG_MS = 60000, SHORT_MS = 20 };

@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 
 #include "abi/page.h"
-#include "shim/cuda_types.h"
+#include "shim/hook/cuda_types.h"
 #include "shim/sys/lock.h"
 
 /* By index of devices.h. All zero: none. */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "shim/capture.h"
+#include "shim/hook/capture.h"
 #include "shim/sys/clock.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/capture.h"
+#include "shim/hook/capture.h"
 
 enum { US_NS = 1000, MS_NS = 1000000, EVENTS_MAX = 4096 };
 

@@ -3,8 +3,8 @@
 #include <stddef.h>
 #include <unistd.h>
 
+#include "shim/hook/resolve.h"
 #include "shim/process.h"
-#include "shim/resolve.h"
 #include "shim/sys/clock.h"
 #include "shim/sys/sys.h"
 #include "shim/thread.h"

@@ -1,8 +1,8 @@
 #include <sys/mman.h>
 
 #include "shim/graphs.h"
-#include "shim/capture.h"
 #include "shim/grants.h"
+#include "shim/hook/capture.h"
 #include "shim/sys/fault_point.h"
 
 enum {

@@ -10,7 +10,7 @@
 
 #include "abi/page.h"
 #include "shim/allocations.h"
-#include "shim/cuda_types.h"
+#include "shim/hook/cuda_types.h"
 #include "shim/sys/lock.h"
 
 struct process;

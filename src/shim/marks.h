@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/cuda_types.h"
+#include "shim/hook/cuda_types.h"
 #include "shim/sys/lock.h"
 
 struct process;

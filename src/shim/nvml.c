@@ -2,11 +2,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "shim/libraries.h"
+#include "shim/hook/libraries.h"
+#include "shim/hook/resolve.h"
 #include "shim/nvml.h"
 #include "shim/process.h"
 #include "shim/quota.h"
-#include "shim/resolve.h"
 #include "shim/sys/text.h"
 #include "shim/sys/uuid.h"
 

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "shim/calls.h"
+#include "shim/hook/calls.h"
 
 /* In NVML's own words; of structs what the shim looks at. */
 typedef struct nvmlDevice_st *nvmlDevice_t;

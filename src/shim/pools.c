@@ -1,7 +1,7 @@
 #include "shim/pools.h"
-#include "shim/capture.h"
 #include "shim/grants.h"
 #include "shim/graphs.h"
+#include "shim/hook/capture.h"
 #include "shim/sys/fault_point.h"
 
 enum { POOL_RESERVED = 5, POOL_USED = 7, LOCATION_DEVICE = 1 };

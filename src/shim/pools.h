@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "abi/page.h"
-#include "shim/cuda_types.h"
+#include "shim/hook/cuda_types.h"
 #include "shim/sys/lock.h"
 
 struct process;

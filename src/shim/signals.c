@@ -1,8 +1,8 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
+#include "shim/hook/resolve.h"
 #include "shim/process.h"
-#include "shim/resolve.h"
 #include "shim/signals.h"
 #include "shim/sys/sys.h"
 #include "shim/sys/text.h"

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/calls.h"
+#include "shim/hook/calls.h"
 #include "shim/sys/lock.h"
 
 enum { SIGNALS_COUNT = 3 }; /* SIGHUP, SIGINT, SIGTERM */

@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#include "shim/libraries.h"
-#include "shim/resolve.h"
+#include "shim/hook/libraries.h"
+#include "shim/hook/resolve.h"
 #include "shim/sys/sys.h"
 
 /* Where they are differs between C libraries; and whoever has taken one over, as sanitizers do, must see it called. */

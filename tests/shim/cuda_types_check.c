@@ -8,14 +8,14 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 #else
-#include "shim/cuda_types.h"
+#include "shim/hook/cuda_types.h"
 #endif
 
 #define TYPE(type, size) _Static_assert(sizeof(type) == (size), #type);
 #define FIELD(type, field, offset)                                                                 \
     _Static_assert(offsetof(type, field) == (offset), #type "." #field);
 #define NUMBER(name, number) _Static_assert((int)(name) == (number), #name);
-#include "shim/cuda_types.def"
+#include "shim/hook/cuda_types.def"
 
 #ifdef CUDA_HEADER
 #define IN(...) __VA_ARGS__

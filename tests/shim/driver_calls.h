@@ -1,6 +1,6 @@
 /* For programs that the shim is tested with: the driver's functions, by name and type, as dlsym has them. */
 #pragma once
-#include "shim/calls.h"
+#include "shim/hook/calls.h"
 
 /* All of api/cuda_calls.def, each by way of a function that notes how it was answered; NULL where the driver has
  * none. Ends the program if there is no driver. Once in a program, before it forks: its children's calls count

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shim/cuda_types.h"
+#include "shim/hook/cuda_types.h"
 
 #define CALLS(CALL)                                                                                \
     CALL(cuInit, (unsigned))                                                                       \

@@ -1,6 +1,6 @@
 /* What rare_program.c and the driver it runs with, rare_driver.c, know of each other. */
 #pragma once
-#include "shim/calls.h"
+#include "shim/hook/calls.h"
 
 enum { RARE_ARGUMENTS_MAX = 9, RARE_SMS = 100 /* of device 0; each further one has one more */ };
 

@@ -390,7 +390,7 @@ static void check_lookups(void *library, bool is_free)
     EXPECT(found > 24);
 }
 
-/* The exports are not to be had by name alone: this is the version that src/shim/exports.c gives them. */
+/* The exports are not to be had by name alone: this is the version that src/shim/hook/exports.c gives them. */
 static void link_exports(void)
 {
 #define EXPORT(symbol)                                    *(void **)&driver.symbol = dlvsym(RTLD_DEFAULT, #symbol, "GPUMUX_CUDA");

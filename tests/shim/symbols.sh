@@ -62,10 +62,10 @@ grep -q 'FLAGS_1.*NOW.*NODELETE' <<< "$flags" || fail "not linked with -z now an
 ! readelf -lW "$shim" | grep -q 'GNU_STACK.*E ' || fail "wants an executable stack"
 
 # The entry calls nothing but the shim, and what it calls on the way of other programs' names no libc.
-nm -u "$objects/entry.c.o" | awk '{ print $NF }' | grep -vxE '_GLOBAL_OFFSET_TABLE_|calls_route|resolve_next|signals_has|signals_route|the_process' \
+nm -u "$objects/hook/entry.c.o" | awk '{ print $NF }' | grep -vxE '_GLOBAL_OFFSET_TABLE_|calls_route|resolve_next|signals_has|signals_route|the_process' \
     > "$dir/entry"
 [ ! -s "$dir/entry" ] || fail "entry.c calls: $(tr '\n' ' ' < "$dir/entry")"
-nm -u "$objects/resolve.c.o" | awk '{ print $NF }' \
+nm -u "$objects/hook/resolve.c.o" | awk '{ print $NF }' \
     | grep -vxE '_GLOBAL_OFFSET_TABLE_|_DYNAMIC|_r_debug|_dl_debug_addr' > "$dir/resolve"
 [ ! -s "$dir/resolve" ] || fail "resolve.c calls: $(tr '\n' ' ' < "$dir/resolve")"
 instrumented=$(nm "$shim" | grep -cE '__(asan|tsan|ubsan|stack_chk)' || true)

@@ -7,9 +7,9 @@
  */
 #include <stdatomic.h>
 
-#include "shim/calls.h"
+#include "shim/hook/calls.h"
+#include "shim/hook/resolve.h"
 #include "shim/process.h"
-#include "shim/resolve.h"
 #include "shim/signals.h"
 #include "shim/sys/text.h"
 

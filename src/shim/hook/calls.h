@@ -1,4 +1,7 @@
 /*
+ * hook/ puts a hook in the place of each driver function that api/cuda_calls.def lists, and finds the driver's own. The hooks
+ * stand in memory/ and launch/. It uses sys/ and the state of the process (life/).
+ *
  * The intercepted calls, from api/cuda_calls.def: what each is called with, the driver's own function
  * behind it, and how a program that asks for that function gets the shim's.
  *
@@ -18,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/cuda_types.h"
+#include "shim/hook/cuda_types.h"
 
 /* CALL_PARAMETERS(int, char *) is (int a, char *b), CALL_ARGUMENTS of the same is (a, b). */
 #define CALL_NTH(_0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, n, ...) n
@@ -58,7 +61,7 @@ enum call {
 #define HOOK(family, symbol, name, version, variant, ...) CALL_##symbol,
 #define PASS(family, symbol, name, version, variant, ...) CALL_##symbol,
 #define USED(symbol, name, version, variant, ...)         CALL_##symbol,
-#include "../../api/cuda_calls.def"
+#include "../../../api/cuda_calls.def"
 #undef HOOK
 #undef PASS
 #undef USED
@@ -70,7 +73,7 @@ enum {
 #define HOOK(family, symbol, name, version, variant, ...) +1
 #define PASS(family, symbol, name, version, variant, ...) +1
 #define USED(symbol, name, version, variant, ...)
-#include "../../api/cuda_calls.def"
+#include "../../../api/cuda_calls.def"
 #undef HOOK
 #undef PASS
 #undef USED
@@ -81,7 +84,7 @@ enum {
 #define PASS(family, symbol, name, version, variant, ...)                                          \
     CUresult hook_##symbol CALL_PARAMETERS(__VA_ARGS__);
 #define USED(symbol, name, version, variant, ...)
-#include "../../api/cuda_calls.def"
+#include "../../../api/cuda_calls.def"
 #undef HOOK
 #undef PASS
 #undef USED
@@ -92,7 +95,7 @@ struct real_calls {
 #define PASS(family, symbol, name, version, variant, ...)                                          \
     CUresult(*symbol) CALL_PARAMETERS(__VA_ARGS__);
 #define USED(symbol, name, version, variant, ...) CUresult(*symbol) CALL_PARAMETERS(__VA_ARGS__);
-#include "../../api/cuda_calls.def"
+#include "../../../api/cuda_calls.def"
 #undef HOOK
 #undef PASS
 #undef USED

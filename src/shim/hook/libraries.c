@@ -1,4 +1,4 @@
-#include "shim/libraries.h"
+#include "shim/hook/libraries.h"
 
 #include <link.h>
 

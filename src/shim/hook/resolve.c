@@ -2,7 +2,7 @@
 #include <link.h>
 #include <stdint.h>
 
-#include "shim/resolve.h"
+#include "shim/hook/resolve.h"
 #include "shim/sys/text.h"
 
 enum { LIBRARIES_MAX = 100000 }; /* a list that is longer is broken */

@@ -17,10 +17,10 @@
             ".size export_" #symbol ", . - export_" #symbol "\n"                                   \
             ".symver export_" #symbol ", " #symbol "@GPUMUX_CUDA\n"                                \
             ".popsection\n");
-#include "../../api/cuda_calls.def"
+#include "../../../api/cuda_calls.def"
 #undef HOOK
 #undef USED
 /* And those of NVML. */
 #define HOOK(symbol, ...) EXPORT(symbol)
 #define USED(symbol, ...)
-#include "../../api/nvml_calls.def"
+#include "../../../api/nvml_calls.def"

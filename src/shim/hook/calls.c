@@ -3,11 +3,11 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "shim/calls.h"
-#include "shim/libraries.h"
+#include "shim/hook/calls.h"
+#include "shim/hook/libraries.h"
+#include "shim/hook/resolve.h"
 #include "shim/nvml.h"
 #include "shim/process.h"
-#include "shim/resolve.h"
 #include "shim/sys/text.h"
 
 #define DRIVER_SONAME "libcuda.so.1"
@@ -30,7 +30,7 @@ static const struct call_row rows[CALLS_ALL] = {
     {#symbol, #name, version, sizeof(#symbol) - 1, variant_##variant, (void *)hook_##symbol},
 #define USED(symbol, name, version, variant, ...)                                                  \
     {#symbol, #name, version, sizeof(#symbol) - 1, variant_##variant, NULL},
-#include "../../api/cuda_calls.def"
+#include "../../../api/cuda_calls.def"
 #undef HOOK
 #undef PASS
 #undef USED
@@ -44,7 +44,7 @@ static const struct call_row rows[CALLS_ALL] = {
         return process_enter()->calls.real.symbol CALL_ARGUMENTS(__VA_ARGS__);                     \
     }
 #define USED(symbol, name, version, variant, ...)
-#include "../../api/cuda_calls.def"
+#include "../../../api/cuda_calls.def"
 #undef HOOK
 #undef PASS
 #undef USED
