@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shim/nvml.h"
+#include "shim/memory/nvml.h"
 #include "tests/shim/driver_calls.h"
 #include "tests/shim/expect.h"
 

@@ -6,7 +6,7 @@
 #include "shim/hook/calls.h"
 #include "shim/hook/libraries.h"
 #include "shim/hook/resolve.h"
-#include "shim/nvml.h"
+#include "shim/memory/nvml.h"
 #include "shim/process.h"
 #include "shim/sys/text.h"
 

@@ -33,7 +33,7 @@ enum { NVML_SUCCESS = 0, NVML_ERROR_FUNCTION_NOT_FOUND = 13 };
 enum nvml_call {
 #define HOOK(symbol, ...) NVML_##symbol,
 #define USED(symbol, ...) NVML_##symbol,
-#include "../../api/nvml_calls.def"
+#include "../../../api/nvml_calls.def"
 #undef HOOK
 #undef USED
     NVML_CALLS
@@ -41,7 +41,7 @@ enum nvml_call {
 
 #define HOOK(symbol, ...) int hook_##symbol CALL_PARAMETERS(__VA_ARGS__);
 #define USED(symbol, ...)
-#include "../../api/nvml_calls.def"
+#include "../../../api/nvml_calls.def"
 #undef HOOK
 #undef USED
 

@@ -1,5 +1,5 @@
 /* Plain device memory, pitched and managed; and how much there is, as the quota has it. */
-#include "shim/grants.h"
+#include "shim/memory/grants.h"
 
 enum { PITCH_BYTES = 512 }; /* rows begin at multiples of it, or of a divisor */
 

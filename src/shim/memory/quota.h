@@ -1,4 +1,7 @@
 /*
+ * memory/ keeps device memory within the quota: the ledger, and the hooks of every call that takes, frees or shows device
+ * memory, by kinds of it. It uses sys/, hook/ and life/.
+ *
  * The memory quota of an attempt over all its processes, without a lock and without a total that a
  * killed process could leave wrong: each process has a slot in the ledger, and only its own.
  *

@@ -5,8 +5,8 @@
  * After a fault of one client an MPS server takes nobody until all have left, and says so with error 807. That
  * passes: the call is made again for a while, for programs give up at the first error.
  */
-#include "shim/context.h"
-#include "shim/grants.h"
+#include "shim/memory/context.h"
+#include "shim/memory/grants.h"
 #include "shim/sys/clock.h"
 #include "shim/sys/fault_point.h"
 

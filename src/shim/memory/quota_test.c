@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "shim/devices.h"
-#include "shim/quota.h"
+#include "shim/memory/quota.h"
 
 enum { PROCESSES = 8, ROUNDS = 20000, QUOTA = 1000, LARGEST = 400 };
 

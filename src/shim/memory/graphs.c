@@ -1,8 +1,8 @@
 #include <sys/mman.h>
 
-#include "shim/graphs.h"
-#include "shim/grants.h"
+#include "shim/memory/graphs.h"
 #include "shim/hook/capture.h"
+#include "shim/memory/grants.h"
 #include "shim/sys/fault_point.h"
 
 enum {

@@ -1,5 +1,5 @@
-#include "shim/mappings.h"
-#include "shim/grants.h"
+#include "shim/memory/mappings.h"
+#include "shim/memory/grants.h"
 #include "shim/sys/fault_point.h"
 
 enum { LOCATION_DEVICE = 1 };

@@ -1,6 +1,6 @@
 #include <time.h>
 
-#include "shim/quota.h"
+#include "shim/memory/quota.h"
 #include "shim/sys/fault_point.h"
 
 enum {

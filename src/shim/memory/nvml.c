@@ -4,9 +4,9 @@
 
 #include "shim/hook/libraries.h"
 #include "shim/hook/resolve.h"
-#include "shim/nvml.h"
+#include "shim/memory/nvml.h"
+#include "shim/memory/quota.h"
 #include "shim/process.h"
-#include "shim/quota.h"
 #include "shim/sys/text.h"
 #include "shim/sys/uuid.h"
 
@@ -21,7 +21,7 @@ static const struct nvml_row {
 } rows[NVML_CALLS] = {
 #define HOOK(symbol, ...) {#symbol, (void *)hook_##symbol},
 #define USED(symbol, ...) {#symbol, NULL},
-#include "../../api/nvml_calls.def"
+#include "../../../api/nvml_calls.def"
 #undef HOOK
 #undef USED
 };

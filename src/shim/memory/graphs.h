@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 #include "abi/page.h"
-#include "shim/allocations.h"
 #include "shim/hook/cuda_types.h"
+#include "shim/memory/allocations.h"
 #include "shim/sys/lock.h"
 
 struct process;

@@ -1,4 +1,4 @@
-#include "shim/grants.h"
+#include "shim/memory/grants.h"
 #include "shim/sys/fault_point.h"
 
 static bool try_twice(struct process *p, int device, uint64_t bytes)

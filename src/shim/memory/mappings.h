@@ -3,7 +3,7 @@
  * a range of addresses that it is mapped to. What was imported is counted by who made it.
  */
 #pragma once
-#include "shim/allocations.h"
+#include "shim/memory/allocations.h"
 #include "shim/sys/lock.h"
 
 /* Memory is a record in `memories` with a number of its own; `references` are handles and ranges. */

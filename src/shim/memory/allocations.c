@@ -1,6 +1,6 @@
 #include <sys/mman.h>
 
-#include "shim/allocations.h"
+#include "shim/memory/allocations.h"
 
 enum { PLACES_MIN = 1024 };
 

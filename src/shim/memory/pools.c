@@ -1,7 +1,7 @@
-#include "shim/pools.h"
-#include "shim/grants.h"
-#include "shim/graphs.h"
+#include "shim/memory/pools.h"
 #include "shim/hook/capture.h"
+#include "shim/memory/grants.h"
+#include "shim/memory/graphs.h"
 #include "shim/sys/fault_point.h"
 
 enum { POOL_RESERVED = 5, POOL_USED = 7, LOCATION_DEVICE = 1 };

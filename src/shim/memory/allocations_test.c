@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "shim/allocations.h"
+#include "shim/memory/allocations.h"
 
 enum { COUNT = 20000, THREADS = 4 };
 

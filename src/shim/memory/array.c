@@ -2,9 +2,9 @@
  * Arrays under the quota. How the driver lays one out is its secret: what is counted are rows of whole 64
  * bytes, by eights where there are several, and the agent measures the rest (abi/page.h).
  */
-#include "shim/array.h"
+#include "shim/memory/array.h"
 
-#include "shim/grants.h"
+#include "shim/memory/grants.h"
 
 enum {
     FORMAT_U8 = 0x01,
