@@ -26,14 +26,14 @@
 #include "shim/exit.h"
 #include "shim/hook/calls.h"
 #include "shim/hook/libraries.h"
-#include "shim/launch.h"
+#include "shim/launch/launch.h"
+#include "shim/launch/quick.h"
 #include "shim/memory/allocations.h"
 #include "shim/memory/context.h"
 #include "shim/memory/graphs.h"
 #include "shim/memory/mappings.h"
 #include "shim/memory/nvml.h"
 #include "shim/memory/pools.h"
-#include "shim/quick.h"
 #include "shim/signals.h"
 
 enum process_state {

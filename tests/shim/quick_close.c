@@ -20,7 +20,7 @@
 
 #include "abi/page.h"
 #include "shim/exit.h"
-#include "shim/streams.h"
+#include "shim/launch/streams.h"
 #include "tests/shim/driver_calls.h"
 #include "tests/shim/expect.h"
 #include "tests/shim/quick_driver.h"

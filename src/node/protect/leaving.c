@@ -13,7 +13,7 @@ enum {
     LOOK_MS = 5,
     /* Without a mark, beyond what is left by its cost: that has none, or waits for a word that nobody opens any more. */
     STILL_MS = 300,
-    /* With all marks: quick launches of the shim, behind the last one, have none (shim/quick.h). */
+    /* With all marks: quick launches of the shim, behind the last one, have none (shim/launch/quick.h). */
     UNMARKED_MS = 10,
     LEAVING_MS_MAX = 2000,
     LEAVINGS_MAX = 256, /* at the same time; beyond, files close at once */

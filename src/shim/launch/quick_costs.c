@@ -1,5 +1,5 @@
 /* What quick launches know of costs (quick.h): a copy of a part of what cost.c does. */
-#include "shim/quick.h"
+#include "shim/launch/quick.h"
 
 #define RELAXED memory_order_relaxed
 

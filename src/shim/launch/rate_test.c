@@ -5,7 +5,7 @@
 #include <cmocka.h>
 #include <stdint.h>
 
-#include "shim/rate.h"
+#include "shim/launch/rate.h"
 
 enum { MS_NS = 1000000 };
 

@@ -1,4 +1,4 @@
-#include "shim/gate.h"
+#include "shim/launch/gate.h"
 
 #include "shim/sys/clock.h"
 

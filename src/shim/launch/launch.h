@@ -1,4 +1,7 @@
 /*
+ * launch/ decides when work may start and measures it: the gate, the window, the rate and their parts, with the hooks of
+ * calls that launch, copy, wait or capture. It uses sys/, hook/, life/ and the size of an array (memory/array.h).
+ *
  * Launches: what happens around each. A service's are marked (marks.h), so that tasks beside it see when it
  * is busy. A task's are held as its limits say, in this order: lease, rate, window, gate; then charged, and marked
  * for the window. Beside a service the gate is on the device where that is possible (keeper.h): the small window is then
@@ -17,15 +20,15 @@
 #include <stdint.h>
 
 #include "abi/page.h"
-#include "shim/collective.h"
-#include "shim/cost.h"
-#include "shim/gate.h"
-#include "shim/keeper.h"
-#include "shim/marks.h"
-#include "shim/rate.h"
-#include "shim/streams.h"
+#include "shim/launch/collective.h"
+#include "shim/launch/cost.h"
+#include "shim/launch/gate.h"
+#include "shim/launch/keeper.h"
+#include "shim/launch/marks.h"
+#include "shim/launch/rate.h"
+#include "shim/launch/streams.h"
+#include "shim/launch/window.h"
 #include "shim/sys/lock.h"
-#include "shim/window.h"
 
 struct process;
 

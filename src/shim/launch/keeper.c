@@ -1,4 +1,4 @@
-#include "shim/keeper.h"
+#include "shim/launch/keeper.h"
 
 #include "shim/process.h"
 #include "shim/sys/clock.h"

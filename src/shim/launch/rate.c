@@ -1,4 +1,4 @@
-#include "shim/rate.h"
+#include "shim/launch/rate.h"
 
 enum {
     MS_NS = 1000000,

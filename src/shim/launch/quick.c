@@ -1,4 +1,4 @@
-#include "shim/quick.h"
+#include "shim/launch/quick.h"
 
 #include "shim/process.h"
 

@@ -145,4 +145,4 @@ static inline bool synchronises(enum call call)
             (void)pools_settle(p);                                                                 \
         return r;                                                                                  \
     }
-#include "../../api/cuda_calls.def"
+#include "../../../api/cuda_calls.def"

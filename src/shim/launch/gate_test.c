@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shim/gate.h"
-#include "shim/window.h"
+#include "shim/launch/gate.h"
+#include "shim/launch/window.h"
 
 enum { MS_NS = 1000000, US = 1000 };
 

@@ -1,4 +1,4 @@
-#include "shim/window.h"
+#include "shim/launch/window.h"
 
 uint64_t window_outstanding(const struct status_page *status, const struct streams *streams,
                             uint64_t slots)

@@ -1,4 +1,4 @@
-#include "shim/marks.h"
+#include "shim/launch/marks.h"
 
 #include "shim/process.h"
 

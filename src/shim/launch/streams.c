@@ -1,4 +1,4 @@
-#include "shim/streams.h"
+#include "shim/launch/streams.h"
 
 #include "shim/process.h"
 

@@ -1,4 +1,4 @@
-#include "shim/cost.h"
+#include "shim/launch/cost.h"
 
 #include <string.h>
 

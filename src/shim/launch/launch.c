@@ -1,4 +1,4 @@
-#include "shim/launch.h"
+#include "shim/launch/launch.h"
 
 #include <signal.h>
 

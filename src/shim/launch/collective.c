@@ -1,4 +1,4 @@
-#include "shim/collective.h"
+#include "shim/launch/collective.h"
 
 #include <stdlib.h>
 

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/gate.h"
+#include "shim/launch/gate.h"
 
 struct latch {
     bool is_shut;

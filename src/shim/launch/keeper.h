@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "abi/page.h"
-#include "shim/latch.h"
+#include "shim/launch/latch.h"
 
 struct process;
 struct stream;

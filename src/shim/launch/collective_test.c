@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "shim/collective.h"
+#include "shim/launch/collective.h"
 
 static void test_names(void **state)
 {

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "shim/latch.h"
+#include "shim/launch/latch.h"
 
 enum { US = 1000, MS = 1000 * US };
 

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "abi/page.h"
-#include "shim/streams.h"
+#include "shim/launch/streams.h"
 
 enum {
     WINDOW_MARKS = 2,      /* in a window's worth of work */

@@ -165,4 +165,4 @@ enum { variant_legacy = false, variant_ptds = true, variant_ptsz = true };
         return BEGIN(COPY_##name, variant_##variant)                                               \
             ->calls.real.symbol CALL_ARGUMENTS(__VA_ARGS__);                                       \
     }
-#include "../../api/cuda_calls.def"
+#include "../../../api/cuda_calls.def"

@@ -20,8 +20,8 @@
 #include <stdint.h>
 
 #include "abi/page.h"
-#include "shim/cost.h"
 #include "shim/hook/calls.h"
+#include "shim/launch/cost.h"
 #include "shim/sys/clock.h"
 #include "shim/sys/lock.h"
 

@@ -1,4 +1,4 @@
-#include "shim/latch.h"
+#include "shim/launch/latch.h"
 
 static enum latch_turn take_open(struct latch *latch, const struct latch_terms *terms,
                                  const struct latch_look *look)
