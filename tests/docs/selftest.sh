@@ -33,7 +33,7 @@ notices tables 's/^SPEC_KEY\("retries"/SPEC_KEY("tries"/' src/wire/spec_schema.d
 notices tables 's/"lease", "60s"/"lease", "61s"/' src/wire/config.def
 notices tables '/^CONFIG_PAIRS/d' src/wire/config.def
 notices tables '/^ENVIRONMENT\(GPUMUX_NODE/d' src/node/attempt/environment.def
-notices tables 's/"GPUMUX_LINGER_US"/"GPUMUX_LINGER"/' src/shim/client.c
+notices tables 's/"GPUMUX_LINGER_US"/"GPUMUX_LINGER"/' src/shim/life/client.c
 notices tables 's/^EVENT\(placed/EVENT(put/' src/cluster/events.def
 notices tables 's/QUEUE_FULL, 8, 429/QUEUE_FULL, 8, 430/' api/errors.def
 notices tables 's/gpumux_store_bytes/gpumux_store_size/' src/control/nodes.c

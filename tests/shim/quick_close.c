@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "abi/page.h"
-#include "shim/exit.h"
+#include "shim/life/exit.h"
 #include "shim/launch/streams.h"
 #include "tests/shim/driver_calls.h"
 #include "tests/shim/expect.h"

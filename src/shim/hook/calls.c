@@ -6,8 +6,8 @@
 #include "shim/hook/calls.h"
 #include "shim/hook/libraries.h"
 #include "shim/hook/resolve.h"
+#include "shim/life/process.h"
 #include "shim/memory/nvml.h"
-#include "shim/process.h"
 #include "shim/sys/text.h"
 
 #define DRIVER_SONAME "libcuda.so.1"

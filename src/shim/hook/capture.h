@@ -2,7 +2,7 @@
 #pragma once
 #include <stdbool.h>
 
-#include "shim/process.h"
+#include "shim/life/process.h"
 
 enum { CAPTURE_RELAXED = 2 };
 

@@ -9,8 +9,8 @@
 
 #include "shim/hook/calls.h"
 #include "shim/hook/resolve.h"
-#include "shim/process.h"
-#include "shim/signals.h"
+#include "shim/life/process.h"
+#include "shim/life/signals.h"
 #include "shim/sys/text.h"
 
 /* Each also has a hidden name: the other one may, for this library too, be that of a library before it.

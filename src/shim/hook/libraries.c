@@ -2,7 +2,7 @@
 
 #include <link.h>
 
-#include "shim/process.h"
+#include "shim/life/process.h"
 #include "shim/sys/clock.h"
 
 struct visitor {

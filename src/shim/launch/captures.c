@@ -1,5 +1,5 @@
 /* Streams that end, and captures that begin and end. */
-#include "shim/process.h"
+#include "shim/life/process.h"
 
 /* Returns the result of `call`, which begins a capture on `stream`. What is known of the stream is asked
  * before: one that captures answers less. */

@@ -6,8 +6,8 @@
  * COPY_NAME is what the copy does: direction, bytes, stream, in terms of its parameters a, b, c…, or `last` where
  * versions of the call have more of them before the stream than others.
  */
+#include "shim/life/process.h"
 #include "shim/memory/array.h"
-#include "shim/process.h"
 
 enum direction { TO_DEVICE, TO_HOST, ON_DEVICE, OTHER, FILL };
 

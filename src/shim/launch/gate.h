@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/neighbours.h"
+#include "shim/life/neighbours.h"
 
 /* Busy slots of which one hold can find that they are stuck; a later one finds more. */
 enum { GATE_WATCHED_MAX = 64 };

@@ -1,8 +1,8 @@
 #include "shim/launch/keeper.h"
 
-#include "shim/process.h"
+#include "shim/life/process.h"
+#include "shim/life/thread.h"
 #include "shim/sys/clock.h"
-#include "shim/thread.h"
 
 enum {
     NAP_NS_MIN = 10 * CLOCK_US_NS,

@@ -2,7 +2,7 @@
 
 #include <signal.h>
 
-#include "shim/process.h"
+#include "shim/life/process.h"
 #include "shim/sys/clock.h"
 
 #define RELAXED memory_order_relaxed

@@ -2,7 +2,7 @@
  * The calls that launch. Each is the driver's own between launch_begin() and launch_end() (launch.h), with what
  * it costs by and its stream; the variants for per-thread default streams do the same with their function.
  */
-#include "shim/process.h"
+#include "shim/life/process.h"
 #include "shim/sys/ticks.h"
 
 #define KERNEL_PARAMETERS                                                                          \

@@ -1,6 +1,6 @@
 #include "shim/launch/marks.h"
 
-#include "shim/process.h"
+#include "shim/life/process.h"
 
 enum {
     ATTRIBUTE_64_BIT_STREAM_MEM_OPS = 122,

@@ -1,5 +1,5 @@
 /* Kernels' names, and when their handles may come to mean others. */
-#include "shim/process.h"
+#include "shim/life/process.h"
 
 CUresult hook_cuModuleGetFunction(CUfunction *ret_function, CUmodule module, const char *name)
 {

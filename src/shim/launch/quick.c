@@ -1,6 +1,6 @@
 #include "shim/launch/quick.h"
 
-#include "shim/process.h"
+#include "shim/life/process.h"
 
 #define RELAXED memory_order_relaxed
 

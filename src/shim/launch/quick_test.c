@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/process.h"
+#include "shim/life/process.h"
 
 enum { COST_NS = 5000, LAUNCHES = 100, THREADS = 4, THREAD_LAUNCHES = 5000 };
 #define HANDLE ((CUstream)0x1000)

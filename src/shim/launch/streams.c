@@ -1,6 +1,6 @@
 #include "shim/launch/streams.h"
 
-#include "shim/process.h"
+#include "shim/life/process.h"
 
 static bool is_default(CUstream handle)
 {

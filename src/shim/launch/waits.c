@@ -1,6 +1,6 @@
 /* Calls by which a program waits for the device, or may learn that work is done: a service's marks stand before. Where one
  * has waited for all of a stream or a context, a task's launches there are done. */
-#include "shim/process.h"
+#include "shim/life/process.h"
 
 /* ---- what is waited for ---- */
 

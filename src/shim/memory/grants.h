@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shim/life/process.h"
 #include "shim/memory/quota.h"
-#include "shim/process.h"
 
 /* Reserves. False: the answer is CUDA_ERROR_OUT_OF_MEMORY, and is counted. */
 bool grants_reserve(struct process *p, int device, uint64_t bytes);

@@ -4,9 +4,9 @@
 
 #include "shim/hook/libraries.h"
 #include "shim/hook/resolve.h"
+#include "shim/life/process.h"
 #include "shim/memory/nvml.h"
 #include "shim/memory/quota.h"
-#include "shim/process.h"
 #include "shim/sys/text.h"
 #include "shim/sys/uuid.h"
 

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/client.h"
+#include "shim/life/client.h"
 
 /* What the driver takes of the device for an allocation: pieces of 4 KiB below 1 MiB, else of 2 MiB. */
 uint64_t quota_charged(uint64_t bytes);

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "shim/devices.h"
+#include "shim/life/devices.h"
 #include "shim/memory/quota.h"
 
 enum { PROCESSES = 8, ROUNDS = 20000, QUOTA = 1000, LARGEST = 400 };

@@ -11,9 +11,9 @@
 #include <time.h>
 
 #include "abi/register.h"
-#include "shim/client.h"
-#include "shim/files.h"
-#include "shim/pages.h"
+#include "shim/life/client.h"
+#include "shim/life/files.h"
+#include "shim/life/pages.h"
 #include "shim/sys/sys.h"
 
 enum {

@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include "shim/hook/resolve.h"
-#include "shim/process.h"
+#include "shim/life/process.h"
+#include "shim/life/thread.h"
 #include "shim/sys/clock.h"
 #include "shim/sys/sys.h"
-#include "shim/thread.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 

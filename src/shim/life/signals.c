@@ -2,8 +2,8 @@
 #include <stddef.h>
 
 #include "shim/hook/resolve.h"
-#include "shim/process.h"
-#include "shim/signals.h"
+#include "shim/life/process.h"
+#include "shim/life/signals.h"
 #include "shim/sys/sys.h"
 #include "shim/sys/text.h"
 

@@ -1,4 +1,4 @@
-#include "shim/thread.h"
+#include "shim/life/thread.h"
 
 #include <pthread.h>
 #include <stddef.h>

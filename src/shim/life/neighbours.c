@@ -1,7 +1,7 @@
 #include <sys/mman.h>
 
-#include "shim/neighbours.h"
-#include "shim/pages.h"
+#include "shim/life/neighbours.h"
+#include "shim/life/pages.h"
 #include "shim/sys/sys.h"
 
 void neighbours_add(struct neighbours *n, uint32_t number, uint32_t device, int fd)

@@ -2,7 +2,7 @@
 #include <sys/stat.h>
 
 #include "abi/page.h"
-#include "shim/pages.h"
+#include "shim/life/pages.h"
 #include "shim/sys/sys.h"
 
 static long map_at(const void *place, size_t bytes, int protection, int flags, int fd)

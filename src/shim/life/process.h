@@ -1,4 +1,7 @@
 /*
+ * life/ is the process from its first CUDA call to its end: the one state, what it knows of its agent, and how it ends. It uses
+ * sys/ and hook/; this header alone also uses memory/ and launch/, for the state holds their parts.
+ *
  * What the shim keeps of the process that it is loaded into: the one writable global of the library.
  * Nothing happens when it is loaded; the first call of the driver starts it.
  *
@@ -20,21 +23,21 @@
 #include <stdint.h>
 
 #include "abi/page.h"
-#include "shim/busy.h"
-#include "shim/client.h"
-#include "shim/devices.h"
-#include "shim/exit.h"
 #include "shim/hook/calls.h"
 #include "shim/hook/libraries.h"
 #include "shim/launch/launch.h"
 #include "shim/launch/quick.h"
+#include "shim/life/busy.h"
+#include "shim/life/client.h"
+#include "shim/life/devices.h"
+#include "shim/life/exit.h"
+#include "shim/life/signals.h"
 #include "shim/memory/allocations.h"
 #include "shim/memory/context.h"
 #include "shim/memory/graphs.h"
 #include "shim/memory/mappings.h"
 #include "shim/memory/nvml.h"
 #include "shim/memory/pools.h"
-#include "shim/signals.h"
 
 enum process_state {
     PROCESS_NEW = 0,

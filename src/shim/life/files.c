@@ -1,4 +1,4 @@
-#include "shim/files.h"
+#include "shim/life/files.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

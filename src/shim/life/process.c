@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "shim/process.h"
+#include "shim/life/process.h"
 #include "shim/sys/sys.h"
 #include "shim/sys/text.h"
 
@@ -15,7 +15,7 @@ enum { REFUSED_RETRY_NS = 1000000000, WAIT_NS = 50000000 };
 struct process the_process = {
     .calls.real =
         {
-#include "../../api/cuda_calls.def"
+#include "../../../api/cuda_calls.def"
         },
 };
 #undef HOOK

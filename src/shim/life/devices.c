@@ -1,7 +1,7 @@
 #include <string.h>
 
-#include "shim/devices.h"
-#include "shim/process.h"
+#include "shim/life/devices.h"
+#include "shim/life/process.h"
 
 enum { PLACE_UNKNOWN = 255 };
 

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "abi/page.h"
-#include "shim/neighbours.h"
+#include "shim/life/neighbours.h"
 #include "shim/sys/lock.h"
 
 enum {

@@ -1,4 +1,4 @@
-#include "shim/busy.h"
+#include "shim/life/busy.h"
 #include "shim/hook/capture.h"
 #include "shim/sys/clock.h"
 
