@@ -6,14 +6,13 @@
  * it back: a borrower that has a checkpoint, the one placed last, is queued again. Who has no allowance
  * borrows without a limit.
  *
- * What a workload holds is counted in percent of a device, the largest there is: the larger of its
- * guaranteed share and its part of the memory, all of it if it named no quota.
+ * What a workload holds is counted in millionths of a device, the largest there is: the larger of its
+ * guaranteed share and its part of the memory, all of it if it named no quota. The count is rounded down,
+ * so that three thirds of a device fit into an allowance of one.
  */
 #include <stdio.h>
 
 #include "cluster/cluster_internal.h"
-
-enum { WHOLE_PERCENT = 100 };
 
 static const struct cluster_allowance *allowance_of(const struct cluster *c, uint32_t number)
 {
@@ -21,13 +20,14 @@ static const struct cluster_allowance *allowance_of(const struct cluster *c, uin
                                                              : NULL;
 }
 
-int64_t allowance_percent(const struct cluster *c, const struct workload_needs *needs)
+int64_t allowance_ppm(const struct cluster *c, const struct workload_needs *needs)
 {
-    int64_t part = WHOLE_PERCENT;
-    if (needs->quota_bytes > 0 && c->memory_max_bytes > 0) {
-        double percent = 100.0 * (double)needs->quota_bytes / (double)c->memory_max_bytes;
-        part = percent < WHOLE_PERCENT ? (int64_t)percent + 1 : WHOLE_PERCENT;
-        part = part < needs->share_min_percent ? needs->share_min_percent : part;
+    int64_t part = CLUSTER_DEVICE_PPM;
+    if (needs->quota_bytes > 0 && needs->quota_bytes < c->memory_max_bytes) {
+        int64_t share = (int64_t)needs->share_min_percent * (CLUSTER_DEVICE_PPM / 100);
+        part = (int64_t)((double)needs->quota_bytes * CLUSTER_DEVICE_PPM /
+                         (double)c->memory_max_bytes);
+        part = part < share ? share : part;
     }
     return part * needs->devices;
 }
@@ -37,21 +37,24 @@ bool allowance_borrows(const struct cluster *c, const struct requirement *r)
     const struct cluster_allowance *a = allowance_of(c, r->allowance);
     if (c->config.allowance_count == 0)
         return false;
-    return !a || c->allowance_used[r->allowance] + allowance_percent(c, &r->needs) >
-                     a->guaranteed_percent;
+    return !a || c->allowance_used[r->allowance] + allowance_ppm(c, &r->needs) > a->guaranteed_ppm;
+}
+
+static double devices(int64_t ppm)
+{
+    return (double)ppm / CLUSTER_DEVICE_PPM;
 }
 
 bool allowance_is_spent(const struct cluster *c, const struct requirement *r, char *text,
                         size_t room)
 {
     const struct cluster_allowance *a = allowance_of(c, r->allowance);
-    int64_t wanted = allowance_percent(c, &r->needs);
-    if (!a || c->allowance_used[r->allowance] + wanted <= a->most_percent)
+    int64_t wanted = allowance_ppm(c, &r->needs);
+    if (!a || c->allowance_used[r->allowance] + wanted <= a->most_ppm)
         return false;
-    (void)snprintf(text, room,
-                   "the allowance of %s is %.2f devices: %.2f are in use, %.2f are asked", a->name,
-                   (double)a->most_percent / 100, (double)c->allowance_used[r->allowance] / 100,
-                   (double)wanted / 100);
+    (void)snprintf(text, room, "the allowance of %s is %g device%s: %g are in use, %g are asked",
+                   a->name, devices(a->most_ppm), a->most_ppm == CLUSTER_DEVICE_PPM ? "" : "s",
+                   devices(c->allowance_used[r->allowance]), devices(wanted));
     return true;
 }
 
@@ -59,8 +62,8 @@ void allowance_charge(struct cluster *c, struct workload *w)
 {
     if (c->config.allowance_count == 0)
         return;
-    w->charged_percent = allowance_percent(c, &w->needs);
-    c->allowance_used[w->requirement->allowance] += w->charged_percent;
+    w->charged_ppm = allowance_ppm(c, &w->needs);
+    c->allowance_used[w->requirement->allowance] += w->charged_ppm;
     queue_order_changed(c, w->requirement->allowance);
 }
 
@@ -68,8 +71,8 @@ void allowance_discharge(struct cluster *c, struct workload *w)
 {
     if (c->config.allowance_count == 0)
         return;
-    c->allowance_used[w->requirement->allowance] -= w->charged_percent;
-    w->charged_percent = 0;
+    c->allowance_used[w->requirement->allowance] -= w->charged_ppm;
+    w->charged_ppm = 0;
     queue_order_changed(c, w->requirement->allowance);
 }
 
@@ -94,7 +97,7 @@ static bool may_be_taken(const struct cluster *c, const struct workload *w)
     const struct cluster_allowance *a = allowance_of(c, w->requirement->allowance);
     return w->booked && w->known.checkpoints && w->needs.kind == WORKLOAD_TASK &&
            w->status.state == WORKLOAD_RUNNING && w->status.stop == STOP_NONE &&
-           c->allowance_used[w->requirement->allowance] > (a ? a->guaranteed_percent : 0);
+           c->allowance_used[w->requirement->allowance] > (a ? a->guaranteed_ppm : 0);
 }
 
 void allowance_reclaim(struct cluster *c, const struct policy_snapshot *snapshot,

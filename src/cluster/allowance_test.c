@@ -1,10 +1,12 @@
 #include "cluster/cluster_fixture.h"
 
-enum { NONE, ALICE, STUDENTS };
+enum { NONE, ALICE, STUDENTS, HALF, WHOLE, ALLOWANCES };
 
 static const struct cluster_allowance allowances[] = {
-    {.name = "alice", .guaranteed_percent = 100, .most_percent = 200},
-    {.name = "@students", .guaranteed_percent = 0, .most_percent = 50},
+    {.name = "alice", .guaranteed_ppm = 1000000, .most_ppm = 2000000},
+    {.name = "@students", .guaranteed_ppm = 0, .most_ppm = 500000},
+    {.name = "half", .guaranteed_ppm = 500000, .most_ppm = 500000},
+    {.name = "whole", .guaranteed_ppm = 1000000, .most_ppm = 1000000},
 };
 
 static void open_with(struct fixture *f, const char *policy)
@@ -13,7 +15,7 @@ static void open_with(struct fixture *f, const char *policy)
     cluster_config_default(&f->config);
     f->config.policy = policy_find(policy);
     f->config.allowances = allowances;
-    f->config.allowance_count = 2;
+    f->config.allowance_count = ALLOWANCES - 1;
     f->now = (struct clock_now){.wall_ms = 1700000000000, .boot_ms = 5000};
     cluster_actions_init(&f->actions);
     assert_int_equal(cluster_new(&f->config, &f->cluster), 0);
@@ -102,12 +104,44 @@ static void test_what_is_guaranteed_is_taken_back(void **state)
     fixture_close(&f);
 }
 
+static void hello_with_memory(struct fixture *f, uint64_t bytes)
+{
+    struct node_info info = node_info("a", "i", 1);
+    struct cluster_event event = {.kind = CLUSTER_NODE_HELLO};
+    info.devices[0].memory_bytes = bytes;
+    event.hello.info = &info;
+    step(f, &event);
+}
+
+static void assert_all_placed(uint32_t allowance, uint64_t memory_bytes, uint64_t quota_bytes,
+                              int count)
+{
+    struct fixture f;
+    open_with(&f, "firstfit");
+    hello_with_memory(&f, memory_bytes);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(state_of(&f, submit_as(&f, allowance, quota_bytes, 0)), WORKLOAD_PLACED);
+    assert_int_equal(state_of(&f, submit_as(&f, allowance, quota_bytes, 0)), WORKLOAD_QUEUED);
+    fixture_close(&f);
+}
+
+static void test_parts_of_a_device_fill_allowance(void **state)
+{
+    const uint64_t gib = UINT64_C(1) << 30;
+    (void)state;
+    assert_all_placed(HALF, 24 * gib, 12 * gib, 1);
+    assert_all_placed(WHOLE, 24 * gib, 12 * gib, 2);
+    assert_all_placed(WHOLE, 24 * gib, 8 * gib, 3);
+    assert_all_placed(HALF, 7 * gib, gib, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_has_a_guarantee_goes_first),
         cmocka_unit_test(test_nobody_has_more_than_his_allowance),
         cmocka_unit_test(test_what_is_guaranteed_is_taken_back),
+        cmocka_unit_test(test_parts_of_a_device_fill_allowance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

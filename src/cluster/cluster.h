@@ -52,11 +52,13 @@ enum { CLUSTER_NODE_ATTEMPTS_MAX = 1024 };
  * both. Each is kept in memory and in the store. */
 enum { CLUSTER_DEPENDENCIES_MAX = 1000 * 1000 };
 
-/* What the workloads of a user or a group may hold at a time, in percent of a device. */
+enum { CLUSTER_DEVICE_PPM = 1000 * 1000 };
+
+/* What the workloads of a user or a group may hold at a time; CLUSTER_DEVICE_PPM is one device. */
 struct cluster_allowance {
     char name[USER_NAME_MAX];
-    int64_t guaranteed_percent; /* up to this they go before all who borrow */
-    int64_t most_percent;       /* and beyond this they wait */
+    int64_t guaranteed_ppm; /* up to this they go before all who borrow */
+    int64_t most_ppm;       /* and beyond this they wait */
 };
 
 struct cluster_config {

@@ -100,7 +100,7 @@ struct workload {
     struct list on_node;
     enum attempt_phase phase; /* as last reported; ATTEMPT_PHASE_END: not confirmed at all */
     bool booked;              /* on its devices, in the inventory */
-    int64_t charged_percent;  /* of its allowance */
+    int64_t charged_ppm;      /* of its allowance */
     bool forgotten;           /* its node did not list it: asked to end what may be left of it */
     bool listed;              /* scratch of a hello */
     int64_t running_boot_ms;  /* since when it runs, 0: not */
@@ -183,7 +183,7 @@ struct cluster {
     struct hash_map requirements; /* hash → chain */
     struct heap ready;
     struct list refused;
-    int64_t *allowance_used;  /* in percent, by number; [0]: of those without one */
+    int64_t *allowance_used;  /* in ppm, by number; [0]: of those without one */
     size_t explanations_left; /* of waiting heads, in this step */
     struct workload *keeper;  /* the queued one that devices are kept for; NULL: none are */
     size_t kept[WORKLOAD_DEVICES_MAX], kept_count;
@@ -309,7 +309,7 @@ void keep_explain(const struct cluster *c, const struct requirement *r, char *te
 
 /* allowance.c */
 /* What one with these needs holds. */
-int64_t allowance_percent(const struct cluster *c, const struct workload_needs *needs);
+int64_t allowance_ppm(const struct cluster *c, const struct workload_needs *needs);
 /* Would the next of these be beyond what is guaranteed? */
 bool allowance_borrows(const struct cluster *c, const struct requirement *r);
 /* Or beyond what it may have at all? Then text says so. */

@@ -46,7 +46,7 @@ static uint64_t imagined_id(const struct turn *t)
 static void change_allowance(struct cluster *c, const struct cluster_submission *item, int sign)
 {
     if (c->config.allowance_count > 0)
-        c->allowance_used[item->allowance] += sign * allowance_percent(c, item->needs);
+        c->allowance_used[item->allowance] += sign * allowance_ppm(c, item->needs);
 }
 
 static void book(struct previewing *p, struct turn *t)

@@ -165,7 +165,7 @@ static void test_the_queue_is_bounded(void **state)
 static void test_an_allowance_is_spent(void **state)
 {
     static const struct cluster_allowance allowance = {
-        .name = "team", .guaranteed_percent = 100, .most_percent = 100};
+        .name = "team", .guaranteed_ppm = 1000000, .most_ppm = 1000000};
     struct fixture f;
     struct workload_needs whole = task_needs();
     struct cluster_submission items[ITEMS];
@@ -184,7 +184,7 @@ static void test_an_allowance_is_spent(void **state)
     (void)hello(&f, "b");
     assert_int_equal(cluster_preview(NULL, f.cluster, items, ITEMS, previews), 0);
     assert_string_equal(previews[0].node, "a");
-    assert_non_null(strstr(previews[1].text, "the allowance of team is 1.00 devices"));
+    assert_non_null(strstr(previews[1].text, "the allowance of team is 1 device: "));
     assert_int_equal(submit_as_previewed(&f, items), 1);
     fixture_close(&f);
 }

@@ -33,8 +33,9 @@ static int parse_allowance(struct error *e, const struct pair *pair, struct clus
         return error_set_field(e, ERR_INVALID, "allowances",
                                "'%s' of %s is not a number of devices, such as 2 or 2+1",
                                pair->value, pair->key);
-    *ret = (struct cluster_allowance){.guaranteed_percent = llround(guaranteed * 100),
-                                      .most_percent = llround((guaranteed + borrowed) * 100)};
+    *ret = (struct cluster_allowance){.guaranteed_ppm = llround(guaranteed * CLUSTER_DEVICE_PPM),
+                                      .most_ppm =
+                                          llround((guaranteed + borrowed) * CLUSTER_DEVICE_PPM)};
     if (!str_copy(ret->name, sizeof ret->name, pair->key))
         return error_set_field(e, ERR_INVALID, "allowances", "the name '%s' is too long",
                                pair->key);

@@ -377,8 +377,8 @@ static void calm_round(struct world *w, int round)
 
 /* Of the two users. Each may have the largest workload there is. */
 static const struct cluster_allowance allowances[] = {
-    {.name = "zero", .guaranteed_percent = 150, .most_percent = 300},
-    {.name = "one", .guaranteed_percent = 0, .most_percent = 100000},
+    {.name = "zero", .guaranteed_ppm = 1500000, .most_ppm = 3000000},
+    {.name = "one", .guaranteed_ppm = 0, .most_ppm = 1000000000},
 };
 
 static const struct policy *random_policy(struct world *w)
