@@ -32,12 +32,19 @@ int64_t allowance_ppm(const struct cluster *c, const struct workload_needs *need
     return part * needs->devices;
 }
 
-bool allowance_borrows(const struct cluster *c, const struct requirement *r)
+bool allowance_borrows(const struct cluster *c, uint32_t number, const struct workload_needs *needs)
 {
-    const struct cluster_allowance *a = allowance_of(c, r->allowance);
+    const struct cluster_allowance *a = allowance_of(c, number);
     if (c->config.allowance_count == 0)
         return false;
-    return !a || c->allowance_used[r->allowance] + allowance_ppm(c, &r->needs) > a->guaranteed_ppm;
+    return !a || c->allowance_used[number] + allowance_ppm(c, needs) > a->guaranteed_ppm;
+}
+
+bool allowance_is_spent(const struct cluster *c, uint32_t number,
+                        const struct workload_needs *needs)
+{
+    const struct cluster_allowance *a = allowance_of(c, number);
+    return a && c->allowance_used[number] + allowance_ppm(c, needs) > a->most_ppm;
 }
 
 static double devices(int64_t ppm)
@@ -45,17 +52,20 @@ static double devices(int64_t ppm)
     return (double)ppm / CLUSTER_DEVICE_PPM;
 }
 
-bool allowance_is_spent(const struct cluster *c, const struct requirement *r, char *text,
-                        size_t room)
+bool allowance_explain(const struct cluster *c, uint32_t number, const struct workload_needs *needs,
+                       char text[WORKLOAD_TEXT_MAX])
 {
-    const struct cluster_allowance *a = allowance_of(c, r->allowance);
-    int64_t wanted = allowance_ppm(c, &r->needs);
-    if (!a || c->allowance_used[r->allowance] + wanted <= a->most_ppm)
-        return false;
-    (void)snprintf(text, room, "the allowance of %s is %g device%s: %g are in use, %g are asked",
-                   a->name, devices(a->most_ppm), a->most_ppm == CLUSTER_DEVICE_PPM ? "" : "s",
-                   devices(c->allowance_used[r->allowance]), devices(wanted));
-    return true;
+    const struct cluster_allowance *a = allowance_of(c, number);
+    double asked = devices(allowance_ppm(c, needs)), most = devices(a->most_ppm);
+    if (asked > most)
+        (void)snprintf(text, WORKLOAD_TEXT_MAX,
+                       "the allowance of %s never suffices (devices asked: %g, allowed: %g)",
+                       a->name, asked, most);
+    else
+        (void)snprintf(text, WORKLOAD_TEXT_MAX,
+                       "the allowance of %s is spent (devices asked: %g, in use: %g of %g)",
+                       a->name, asked, devices(c->allowance_used[number]), most);
+    return asked > most && c->device_count > 0; /* before the first device nobody knows */
 }
 
 void allowance_charge(struct cluster *c, struct workload *w)
@@ -104,7 +114,8 @@ void allowance_reclaim(struct cluster *c, const struct policy_snapshot *snapshot
                        const struct policy_waiting *waiting, const struct requirement *r)
 {
     struct workload *last = NULL;
-    if (c->config.allowance_count == 0 || allowance_borrows(c, r) || waiting->needs->devices != 1)
+    if (c->config.allowance_count == 0 || allowance_borrows(c, r->allowance, &r->needs) ||
+        waiting->needs->devices != 1)
         return;
     for (size_t n = 0; n < c->node_count; n++)
         list_for_each (it, &c->nodes[n]->open) {

@@ -281,10 +281,14 @@ struct policy_waiting queue_waiting(const struct cluster *c, const struct worklo
 /* When it is the turn of one that was submitted then, as if a time. left_ms 0: not known. */
 double queue_rank_ms(const struct cluster *c, int64_t submitted_wall_ms, int priority,
                      double left_ms);
-/* Asks the policy about snapshot->waiting[0]. */
+/* Asks the policy about snapshot->waiting[0]. Refused at once if its allowance is spent. */
 enum policy_verdict queue_decide(struct cluster *c, const struct policy_snapshot *snapshot,
-                                 struct place_outcome *ret_outcome);
-#define QUEUE_WAITS_TEXT "it would end later beside what runs now than if it waits for a device"
+                                 uint32_t allowance, struct place_outcome *ret_outcome);
+/* Why snapshot->waiting[0] does not start, by this verdict or because its allowance is spent. True: nothing that is
+ * here will ever do for it. */
+bool queue_explain_refusal(struct cluster *c, const struct policy_snapshot *snapshot,
+                           uint32_t allowance, enum policy_verdict verdict,
+                           char text[WORKLOAD_TEXT_MAX]);
 /* It may be placed where it was better to wait. */
 void queue_requirement_tick(struct cluster *c, struct requirement *r);
 /* Why it waits, for its stored status. */
@@ -305,16 +309,21 @@ void keep_end(struct cluster *c);
 /* The same when the devices are made anew, or everything goes. */
 void keep_forget(struct cluster *c);
 /* Adds to the text of a refusal what is kept for it. */
-void keep_explain(const struct cluster *c, const struct requirement *r, char *text, size_t room);
+void keep_explain(const struct cluster *c, const struct requirement *r,
+                  char text[WORKLOAD_TEXT_MAX]);
 
 /* allowance.c */
 /* What one with these needs holds. */
 int64_t allowance_ppm(const struct cluster *c, const struct workload_needs *needs);
 /* Would the next of these be beyond what is guaranteed? */
-bool allowance_borrows(const struct cluster *c, const struct requirement *r);
-/* Or beyond what it may have at all? Then text says so. */
-bool allowance_is_spent(const struct cluster *c, const struct requirement *r, char *text,
-                        size_t room);
+bool allowance_borrows(const struct cluster *c, uint32_t number,
+                       const struct workload_needs *needs);
+/* Or beyond what the allowance gives at all? */
+bool allowance_is_spent(const struct cluster *c, uint32_t number,
+                        const struct workload_needs *needs);
+/* Says so, of one that is spent. True: it is even when nothing of it is in use. */
+bool allowance_explain(const struct cluster *c, uint32_t number, const struct workload_needs *needs,
+                       char text[WORKLOAD_TEXT_MAX]);
 void allowance_charge(struct cluster *c, struct workload *w);
 void allowance_discharge(struct cluster *c, struct workload *w);
 /* It found no room: if that is guaranteed to it, a borrower makes some. */
@@ -339,7 +348,7 @@ void depend_unlink(struct cluster *c, struct workload *w);
 void depend_settle(struct cluster *c);
 /* Ends it: `on` did not succeed. */
 void depend_fail(struct cluster *c, struct workload *w, uint64_t on);
-void depend_explain(struct workload *w);
+void depend_explain(const struct workload *w, char text[WORKLOAD_TEXT_MAX]);
 
 /* attempts.c */
 void attempt_open(struct cluster *c, struct workload *w, const struct policy_decision *decision);

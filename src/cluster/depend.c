@@ -87,19 +87,17 @@ void depend_settle(struct cluster *c)
     }
 }
 
-void depend_explain(struct workload *w)
+void depend_explain(const struct workload *w, char text[WORKLOAD_TEXT_MAX])
 {
-    char text[WORKLOAD_TEXT_MAX];
-    size_t length = (size_t)snprintf(text, sizeof text, "waits for"), shown = 0;
+    const size_t room = WORKLOAD_TEXT_MAX;
+    size_t length = (size_t)snprintf(text, room, "waits for"), shown = 0;
     for (size_t i = 0; i < w->dependency_count && shown < DEPENDENCIES_SHOWN; i++) {
         if (w->dependencies[i].met)
             continue;
-        length += (size_t)snprintf(text + length, sizeof text - length, "%s %llu", shown ? "," : "",
+        length += (size_t)snprintf(text + length, room - length, "%s %llu", shown ? "," : "",
                                    (unsigned long long)w->dependencies[i].on);
         shown++;
     }
     if (w->unmet_count > shown)
-        (void)snprintf(text + length, sizeof text - length, " and %zu more",
-                       w->unmet_count - shown);
-    workload_set_text(w, "%s", text);
+        (void)snprintf(text + length, room - length, " and %zu more", w->unmet_count - shown);
 }

@@ -84,6 +84,9 @@ static void give_reason(const struct explaining *x, const struct policy_candidat
         (void)snprintf(to->reason, sizeof to->reason,
                        "waiting for a device to become free ends sooner, by %.0f s",
                        (x->outcome.now_ms - x->outcome.wait_ms) / 1000);
+    else if (allowance_is_spent(x->cluster, x->workload->requirement->allowance,
+                                &x->workload->needs))
+        (void)snprintf(to->reason, sizeof to->reason, "there is room, but the allowance is spent");
     else if (x->outcome.verdict == POLICY_REFUSES)
         (void)snprintf(to->reason, sizeof to->reason, "too few of its node would do");
     else
@@ -196,21 +199,29 @@ static void explain_running(struct explaining *x)
                        (int)(sizeof would - NODE_NAME_MAX - 64), would);
 }
 
+static bool is_backing_off(const struct workload *w)
+{
+    return w->status.state == WORKLOAD_QUEUED && w->timer.member.position;
+}
+
 static void explain_outcome(struct explaining *x)
 {
     const struct policy_decision *d = &x->outcome.decision;
-    struct cluster_explanation *ret = x->ret;
-    if (x->outcome.verdict == POLICY_PLACES)
-        (void)snprintf(ret->text, sizeof ret->text, "it would go to %s",
+    const struct workload *w = x->workload;
+    char *text = x->ret->text;
+    if (w->unmet_count > 0) {
+        depend_explain(w, text);
+    } else if (is_backing_off(w)) {
+        (void)str_copy(text, WORKLOAD_TEXT_MAX, w->status.text);
+    } else if (x->outcome.verdict == POLICY_PLACES) {
+        (void)snprintf(text, WORKLOAD_TEXT_MAX, "it would go to %s",
                        d->device_count == 1 ? chosen_device(x) : x->snapshot.nodes[d->node].name);
-    else if (x->outcome.verdict == POLICY_WAITS)
-        (void)snprintf(ret->text, sizeof ret->text, "%s", QUEUE_WAITS_TEXT);
-    else
-        (void)policy_explain_misfit(&x->snapshot, x->snapshot.waiting, x->cluster->config.policy,
-                                    ret->text);
-    if (x->workload->unmet_count > 0)
-        (void)snprintf(ret->text, sizeof ret->text, "it waits for another workload to end");
-    else if (x->workload->node)
+    } else {
+        (void)queue_explain_refusal(x->cluster, &x->snapshot, w->requirement->allowance,
+                                    x->outcome.verdict, text);
+        keep_explain(x->cluster, w->requirement, text);
+    }
+    if (w->node)
         explain_running(x);
 }
 
@@ -229,7 +240,7 @@ int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explana
                                             .predicted_pd = w->predicted_pd};
         x.snapshot.waiting = &waiting;
         x.snapshot.waiting_count = 1;
-        (void)queue_decide(c, &x.snapshot, &x.outcome);
+        (void)queue_decide(c, &x.snapshot, w->requirement->allowance, &x.outcome);
         if (w->needs.devices == 0)
             ret->count = 0; /* it asks for none */
         else if (c->judges)

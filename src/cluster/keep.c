@@ -135,15 +135,16 @@ void keep_refused(struct cluster *c, struct workload *w, const struct policy_sna
     mark(c, w->id);
 }
 
-void keep_explain(const struct cluster *c, const struct requirement *r, char *text, size_t room)
+void keep_explain(const struct cluster *c, const struct requirement *r,
+                  char text[WORKLOAD_TEXT_MAX])
 {
-    size_t length = strlen(text);
+    size_t length = strlen(text), room = WORKLOAD_TEXT_MAX - length;
     if (!c->keeper || c->keeper->requirement != r || c->kept_count == 0)
         return;
     const struct policy_device *first = &c->policy_devices[c->kept[0]];
     if (c->kept_count == 1)
-        (void)snprintf(text + length, room - length, "; %s is kept for it", first->uuid);
+        (void)snprintf(text + length, room, "; %s is kept for it", first->uuid);
     else
-        (void)snprintf(text + length, room - length, "; %zu devices of %s are kept for it",
-                       c->kept_count, c->policy_nodes[first->node].name);
+        (void)snprintf(text + length, room, "; %zu devices of %s are kept for it", c->kept_count,
+                       c->policy_nodes[first->node].name);
 }

@@ -147,13 +147,13 @@ static void ask(struct previewing *p, struct turn *t)
     struct cluster *c = p->cluster;
     const struct cluster_submission *item = &p->items[t->item];
     struct cluster_preview *result = &p->results[t->item];
-    const struct requirement asked = {.needs = *item->needs, .allowance = item->allowance};
-    const struct policy_waiting waiting = {
-        .workload = imagined_id(t),
-        .needs = item->needs,
-        .node_labels = item->node_labels,
-        .known = item->known,
-        .takes_kept = keep_yields(c, allowance_borrows(c, &asked), t->rank_ms, imagined_id(t))};
+    bool borrows = allowance_borrows(c, item->allowance, item->needs);
+    const struct policy_waiting waiting = {.workload = imagined_id(t),
+                                           .needs = item->needs,
+                                           .node_labels = item->node_labels,
+                                           .known = item->known,
+                                           .takes_kept =
+                                               keep_yields(c, borrows, t->rank_ms, imagined_id(t))};
     struct policy_snapshot snapshot;
     struct place_outcome outcome;
     if (depends(p, item, result->text))
@@ -164,23 +164,19 @@ static void ask(struct previewing *p, struct turn *t)
         return;
     }
     p->refused = t;
-    if (allowance_is_spent(c, &asked, result->text, sizeof result->text))
-        return;
     inventory_snapshot(c, &snapshot);
     if (c->failed)
         return;
     snapshot.waiting = &waiting;
     snapshot.waiting_count = 1;
     snapshot.seed = hash_u64(c->config.seed + c->round + 1 + (uint64_t)(t - p->turns));
-    enum policy_verdict verdict = queue_decide(c, &snapshot, &outcome);
-    if (verdict == POLICY_PLACES) {
+    if (queue_decide(c, &snapshot, item->allowance, &outcome) == POLICY_PLACES) {
         t->decision = outcome.decision;
         tell_placement(c, &t->decision, result);
         book(p, t);
-    } else if (verdict == POLICY_WAITS) {
-        (void)str_copy(result->text, sizeof result->text, QUEUE_WAITS_TEXT);
     } else {
-        result->never = policy_explain_misfit(&snapshot, &waiting, c->config.policy, result->text);
+        result->never =
+            queue_explain_refusal(c, &snapshot, item->allowance, outcome.verdict, result->text);
     }
 }
 

@@ -42,6 +42,18 @@ static void open_with(struct fixture *f, const struct policy *policy)
     (void)hello(f, "b");
 }
 
+/* The preview, the note of the queue and the explanation are of one mind. */
+static void assert_same_reason(struct fixture *f, uint64_t id,
+                               const struct cluster_preview *preview)
+{
+    static struct cluster_explanation explanation;
+    const struct workload_status *status = cluster_live_status(f->cluster, id);
+    assert_int_equal(cluster_explain(f->cluster, id, &explanation), 0);
+    assert_string_equal(preview->text, status->text);
+    assert_string_equal(explanation.text, status->text);
+    assert_int_equal(preview->never, cluster_live_never(f->cluster, id));
+}
+
 /* Asks twice, submits, and compares; how many were placed. */
 static size_t submit_as_previewed(struct fixture *f, const struct cluster_submission *items)
 {
@@ -59,6 +71,8 @@ static size_t submit_as_previewed(struct fixture *f, const struct cluster_submis
         if (a && a->device_count)
             assert_string_equal(first[i].devices[0], a->devices[0]);
         placed += a != NULL;
+        if (!a)
+            assert_same_reason(f, id + i, &first[i]);
     }
     return placed;
 }
@@ -162,10 +176,25 @@ static void test_the_queue_is_bounded(void **state)
     fixture_close(&f);
 }
 
-static void test_an_allowance_is_spent(void **state)
+/* Devices of 100 bytes; two of them, or none at all. */
+static void open_with_allowance(struct fixture *f, const struct policy *policy, bool has_nodes)
 {
     static const struct cluster_allowance allowance = {
         .name = "team", .guaranteed_ppm = 1000000, .most_ppm = 1000000};
+    open_with(f, policy);
+    cluster_free(f->cluster);
+    f->config.allowances = &allowance;
+    f->config.allowance_count = 1;
+    assert_int_equal(cluster_new(&f->config, &f->cluster), 0);
+    cluster_load_done(f->cluster, 0, f->now);
+    if (has_nodes) {
+        (void)hello(f, "a");
+        (void)hello(f, "b");
+    }
+}
+
+static void test_an_allowance_is_spent(void **state)
+{
     struct fixture f;
     struct workload_needs whole = task_needs();
     struct cluster_submission items[ITEMS];
@@ -174,27 +203,70 @@ static void test_an_allowance_is_spent(void **state)
     whole.quota_bytes = 0;
     for (int k = 0; k < ITEMS; k++)
         items[k] = (struct cluster_submission){.name = "w", .needs = &whole, .allowance = 1};
-    open_with(&f, policy_find("firstfit"));
-    cluster_free(f.cluster);
-    f.config.allowances = &allowance;
-    f.config.allowance_count = 1;
-    assert_int_equal(cluster_new(&f.config, &f.cluster), 0);
-    cluster_load_done(f.cluster, 0, f.now);
-    (void)hello(&f, "a");
-    (void)hello(&f, "b");
+    open_with_allowance(&f, policy_find("firstfit"), true);
     assert_int_equal(cluster_preview(NULL, f.cluster, items, ITEMS, previews), 0);
     assert_string_equal(previews[0].node, "a");
-    assert_non_null(strstr(previews[1].text, "the allowance of team is 1 device: "));
+    assert_non_null(strstr(previews[1].text,
+                           "the allowance of team is spent (devices asked: 1, in use: 1 of 1)"));
     assert_int_equal(submit_as_previewed(&f, items), 1);
+    fixture_close(&f);
+}
+
+static void test_more_than_allowance_never_starts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; policy_at(i); i++) {
+        struct fixture f;
+        struct workload_needs both = task_needs(), larger = task_needs();
+        struct cluster_preview preview;
+        both.devices = 2;
+        both.quota_bytes = 60;
+        larger.quota_bytes = 0;
+        open_with_allowance(&f, policy_at(i), true);
+        const struct cluster_submission items[] = {
+            {.name = "both", .needs = &both, .allowance = 1},
+            {.name = "larger", .needs = &larger, .allowance = 1}};
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(cluster_preview(NULL, f.cluster, &items[k], 1, &preview), 0);
+            assert_int_equal(preview.never, k == 0);
+            uint64_t id = submit_all(&f, &items[k], 1, NULL)->first;
+            if (k == 0)
+                assert_same_reason(&f, id, &preview);
+        }
+        assert_int_equal(cluster_preview(NULL, f.cluster, items, 1, &preview), 0);
+        assert_string_equal(
+            preview.text, "the allowance of team never suffices (devices asked: 1.2, allowed: 1)");
+        fixture_close(&f);
+    }
+}
+
+/* Its part of a device is not known before there is one. */
+static void test_allowance_without_devices_may_suffice(void **state)
+{
+    struct fixture f;
+    struct workload_needs both = task_needs();
+    struct cluster_preview preview;
+    (void)state;
+    both.devices = 2;
+    both.quota_bytes = 10;
+    const struct cluster_submission item = {.name = "both", .needs = &both, .allowance = 1};
+    open_with_allowance(&f, policy_find("firstfit"), false);
+    assert_int_equal(cluster_preview(NULL, f.cluster, &item, 1, &preview), 0);
+    assert_string_equal(preview.node, "");
+    assert_false(preview.never);
     fixture_close(&f);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_takes_its_room),   cmocka_unit_test(test_turns_are_the_queues),
-        cmocka_unit_test(test_dependencies),          cmocka_unit_test(test_the_queue_is_bounded),
+        cmocka_unit_test(test_each_takes_its_room),
+        cmocka_unit_test(test_turns_are_the_queues),
+        cmocka_unit_test(test_dependencies),
+        cmocka_unit_test(test_the_queue_is_bounded),
         cmocka_unit_test(test_an_allowance_is_spent),
+        cmocka_unit_test(test_more_than_allowance_never_starts),
+        cmocka_unit_test(test_allowance_without_devices_may_suffice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

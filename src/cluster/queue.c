@@ -42,7 +42,8 @@ void queue_order_changed(struct cluster *c, uint32_t allowance)
     void *value;
     while (hash_map_next(&c->requirements, &cursor, NULL, &value))
         for (struct requirement *r = value; r; r = r->next) {
-            if (r->allowance != allowance || r->borrows == allowance_borrows(c, r))
+            if (r->allowance != allowance ||
+                r->borrows == allowance_borrows(c, allowance, &r->needs))
                 continue;
             r->borrows = !r->borrows;
             heap_moved(&c->ready, &r->ready);
@@ -97,7 +98,7 @@ void queue_consider(struct cluster *c, struct workload *w)
         w->queued.position)
         return;
     heap_remove(&c->ready, &r->ready);
-    r->borrows = allowance_borrows(c, r);
+    r->borrows = allowance_borrows(c, r->allowance, &r->needs);
     w->rank_ms = queue_rank_ms(c, w->status.submitted_wall_ms, w->needs.priority, w->left_ms);
     if (heap_insert(&r->queue, &w->queued) < 0)
         c->failed = true;
@@ -160,9 +161,11 @@ struct policy_waiting queue_waiting(const struct cluster *c, const struct worklo
 }
 
 enum policy_verdict queue_decide(struct cluster *c, const struct policy_snapshot *snapshot,
-                                 struct place_outcome *ret_outcome)
+                                 uint32_t allowance, struct place_outcome *ret_outcome)
 {
     *ret_outcome = (struct place_outcome){.verdict = POLICY_REFUSES};
+    if (allowance_is_spent(c, allowance, snapshot->waiting->needs))
+        return POLICY_REFUSES;
     if (c->judges) {
         policy_place(c->config.policy, snapshot, &snapshot->waiting[0], ret_outcome);
         return ret_outcome->verdict;
@@ -176,16 +179,31 @@ enum policy_verdict queue_decide(struct cluster *c, const struct policy_snapshot
 
 /* There is room, and the policy has a reason not to use it. */
 static bool explain_objection(const struct policy_snapshot *snapshot, const struct cluster *c,
-                              struct requirement *r)
+                              char text[WORKLOAD_TEXT_MAX])
 {
     struct policy_candidate best;
-    if (!c->judges || r->needs.devices == 0 ||
+    if (!c->judges || snapshot->waiting->needs->devices == 0 ||
         policy_candidates(c->config.policy, snapshot, snapshot->waiting, &best, 1) == 0 ||
         best.misfit != POLICY_FITS || best.objection == POLICY_OBJECTS_NONE)
         return false;
-    (void)snprintf(r->text, sizeof r->text, "where there is room: %s",
+    (void)snprintf(text, WORKLOAD_TEXT_MAX, "where there is room: %s",
                    policy_objection_text(best.objection));
     return true;
+}
+
+bool queue_explain_refusal(struct cluster *c, const struct policy_snapshot *snapshot,
+                           uint32_t allowance, enum policy_verdict verdict,
+                           char text[WORKLOAD_TEXT_MAX])
+{
+    text[0] = '\0';
+    if (allowance_is_spent(c, allowance, snapshot->waiting->needs))
+        return allowance_explain(c, allowance, snapshot->waiting->needs, text);
+    if (verdict == POLICY_WAITS)
+        (void)snprintf(text, WORKLOAD_TEXT_MAX,
+                       "it would end later beside what runs now than if it waits for a device");
+    else if (!c->failed && !explain_objection(snapshot, c, text))
+        return policy_explain_misfit(snapshot, snapshot->waiting, c->config.policy, text);
+    return false;
 }
 
 /* The text of the present refusal, made when somebody needs it. */
@@ -201,14 +219,9 @@ static const char *refusal_text(struct cluster *c, struct requirement *r)
                                          keep_yields(c, r->borrows, first->rank_ms, first->id)};
     struct policy_snapshot snapshot = snapshot_of(c, &waiting);
     r->explained = true;
-    r->never = false;
-    if (allowance_is_spent(c, r, r->text, sizeof r->text))
-        return r->text;
-    if (r->could)
-        (void)snprintf(r->text, sizeof r->text, "%s", QUEUE_WAITS_TEXT);
-    else if (c->failed || !explain_objection(&snapshot, c, r))
-        r->never = policy_explain_misfit(&snapshot, &waiting, c->config.policy, r->text);
-    keep_explain(c, r, r->text, sizeof r->text);
+    r->never = queue_explain_refusal(c, &snapshot, r->allowance,
+                                     r->could ? POLICY_WAITS : POLICY_REFUSES, r->text);
+    keep_explain(c, r, r->text);
     return r->text;
 }
 
@@ -286,7 +299,7 @@ void queue_run(struct cluster *c)
         }
         waiting.ahead = count_ahead(c, w);
         timer_clear(c, &r->timer);
-        if (allowance_is_spent(c, r, r->text, sizeof r->text)) {
+        if (allowance_is_spent(c, r->allowance, &r->needs)) {
             outcome = (struct place_outcome){.verdict = POLICY_REFUSES};
             if (c->keeper == w)
                 keep_end(c);
@@ -295,7 +308,7 @@ void queue_run(struct cluster *c)
             continue;
         }
         c->decisions++;
-        if (queue_decide(c, &snapshot, &outcome) != POLICY_PLACES) {
+        if (queue_decide(c, &snapshot, r->allowance, &outcome) != POLICY_PLACES) {
             if (outcome.verdict == POLICY_REFUSES) {
                 allowance_reclaim(c, &snapshot, &waiting, r);
                 keep_refused(c, w, &snapshot);
@@ -312,7 +325,7 @@ void queue_run(struct cluster *c)
 void queue_explain(struct cluster *c, struct workload *w)
 {
     if (w->unmet_count > 0)
-        depend_explain(w);
+        depend_explain(w, w->status.text);
     else if (w->queued.position && is_refused(w->requirement))
         workload_set_text(w, "%s", refusal_text(c, w->requirement));
 }

@@ -54,9 +54,9 @@ static void place_all(struct cluster *c, struct workload *const *all,
     c->decisions += round->decision_count;
     for (size_t i = 0; !c->failed && i < round->decision_count; i++) {
         const struct policy_decision *d = &round->decisions[i];
+        const struct requirement *r = all[d->waiting]->requirement;
         /* Those before it may have filled its node. */
-        char text[WORKLOAD_TEXT_MAX];
-        if (allowance_is_spent(c, all[d->waiting]->requirement, text, sizeof text) ||
+        if (allowance_is_spent(c, r->allowance, &r->needs) ||
             policy_device_fit(snapshot, &c->policy_devices[d->devices[0]],
                               &snapshot->waiting[d->waiting],
                               c->config.max_neighbours) != POLICY_FITS)

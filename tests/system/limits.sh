@@ -1,0 +1,34 @@
+#!/bin/bash
+# The limits that a workload waits for: its owner's allowance. `submit --dry-run`, the queue and `explain` name them.
+. "$(dirname "$0")/lib.sh"
+
+# exits STATUS COMMAND...: its output is left in $work/out, its errors in $work/err.
+exits() {
+    local got=0
+    "${@:2}" > "$work/out" 2> "$work/err" || got=$?
+    [ $got = "$1" ] || fail "'${*:2}' exited with $got, not $1: $(cat "$work/out" "$work/err")"
+}
+# waits_for ID TEXT: both the queue and explain say it.
+waits_for() {
+    wait_field "$1" state queued
+    [[ $(field "$1" text) = *"$2"* ]] || fail "$1 waits for '$2'? $(show "$1")"
+    "$gpumux" explain "$1" | grep -qF "$2" || fail "$1 waits for '$2'? $("$gpumux" explain "$1")"
+}
+
+echo "-- an allowance"
+me=$(id -un)
+echo "allowances: {$me: 0.5+0}" > "$work/allowances.yaml"
+start --emulate 2xRTX3090 --config "$work/allowances.yaml"
+half=$("$gpumux" submit -m 12g -- sleep 1000)
+wait_field "$half" state running
+second=$("$gpumux" submit -m 12g -- sleep 1000)
+waits_for "$second" "the allowance of $me is spent (devices asked: 0.5, in use: 0.5 of 0.5)"
+exits 0 "$gpumux" submit --dry-run -m 12g -- true
+exits 6 "$gpumux" submit --dry-run -m 13g -- true
+grep -qF "would never start here: the allowance of $me never suffices" "$work/out" || fail "$(cat "$work/out")"
+exits 0 "$gpumux" submit -- true
+grep -qF "waits: the allowance of $me never suffices (devices asked: 1, allowed: 0.5)" "$work/err" || fail "$(cat "$work/err")"
+waits_for "$(cat "$work/out")" "never suffices"
+cancel "$half"
+wait_field "$second" state running
+stop
