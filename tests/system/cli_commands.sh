@@ -2,14 +2,6 @@
 # The client commands against a daemon: what they print, what they change, and their exit codes.
 . "$(dirname "$0")/lib.sh"
 
-say() { echo "-- $*"; }
-exits() {
-    local wanted=$1 got=0
-    "${@:2}" > "$work/out" 2> "$work/err" || got=$?
-    [ "$got" = "$wanted" ] || fail "exit code $got instead of $wanted: ${*:2}: $(cat "$work/out" "$work/err")"
-}
-said() { grep -q -- "$1" "$work/out" "$work/err" || fail "'$1' was not said: $(cat "$work/out" "$work/err")"; }
-
 say not up
 exits 5 "$gpumux" ps
 said 'gpumux up'

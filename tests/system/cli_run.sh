@@ -3,15 +3,8 @@
 . "$(dirname "$0")/lib.sh"
 start --emulate 1xT4
 
-say() { echo "-- $*"; }
-# exits CODE COMMAND...: output is left in $work/out and $work/err.
-exits() {
-    local wanted=$1 got=0
-    "${@:2}" > "$work/out" 2> "$work/err" || got=$?
-    [ "$got" = "$wanted" ] || fail "exit code $got instead of $wanted: ${*:2}: $(cat "$work/err")"
-}
 run() { "$gpumux" run -d 0 "$@"; }
-said() { grep -q -- "$1" "$work/err" || fail "'$1' is not in: $(cat "$work/err")"; }
+err_has() { grep -q -- "$1" "$work/err" || fail "'$1' is not in: $(cat "$work/err")"; }
 
 say output and exit codes
 exits 0 run -- sh -c 'echo out; echo err >&2' < /dev/null
@@ -21,9 +14,9 @@ exits 0 run -- printf 'a\0b\n\n c' < /dev/null
 printf 'a\0b\n\n c' | cmp - "$work/out" || fail "bytes were changed"
 exits 7 run -- sh -c 'exit 7' < /dev/null
 exits 137 run -- sh -c 'kill -KILL $$' < /dev/null
-said 'signal 9'
+err_has 'signal 9'
 exits 127 run -- no-such-command-anywhere < /dev/null
-said no-such-command-anywhere
+err_has no-such-command-anywhere
 exits 2 run --no-such-option -- true
 exits 2 run
 exits 0 run --name x echo --name y < /dev/null

@@ -47,8 +47,18 @@ trap 'echo "$0:$LINENO: failed: $BASH_COMMAND" >&2' ERR
 
 fail() { echo "$0:${BASH_LINENO[0]}: $*" >&2; exit 1; }
 skip() { echo "$*"; exit 77; }
+say() { echo "-- $*"; }
 # skip_part WHY: the test goes on without a part of it, which is counted (scripts/results.awk).
 skip_part() { echo "skipped: $*"; }
+
+# exits CODE COMMAND...: fails on another exit code. The output is left in $work/out and $work/err.
+exits() {
+    local wanted=$1 got=0
+    "${@:2}" > "$work/out" 2> "$work/err" || got=$?
+    [ "$got" = "$wanted" ] || fail "exit code $got instead of $wanted: ${*:2}: $(cat "$work/out" "$work/err")"
+}
+# said TEXT: fails unless the command of the last exits() printed it.
+said() { grep -q -- "$1" "$work/out" "$work/err" || fail "'$1' was not said: $(cat "$work/out" "$work/err")"; }
 
 # pause SECONDS: as sleep, without a process: nothing ever comes from there.
 exec {never}<> <(:)

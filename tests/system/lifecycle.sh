@@ -5,8 +5,6 @@ start --emulate 1xT4
 node=$(api GET /v1/nodes 'nodes[0].name')
 journal=$work/journal
 
-say() { echo "-- $*"; }
-
 say dependencies
 first=$(submit "{\"name\": \"first\", \"command\": \"until [ -e $work/go ]; do sleep 0.02; done; echo first >> $journal\"}")
 second=$(submit "{\"command\": \"echo second >> $journal\", \"after\": [\"first\"]}")

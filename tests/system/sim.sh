@@ -3,13 +3,6 @@
 . "$(dirname "$0")/lib.sh"
 command -v jq > /dev/null || skip "jq is not installed"
 
-exits() {
-    local wanted=$1 got=0
-    "${@:2}" > "$work/out" 2> "$work/err" || got=$?
-    [ "$got" = "$wanted" ] || fail "exit code $got instead of $wanted: ${*:2}: $(cat "$work/out" "$work/err")"
-}
-said() { grep -q -- "$1" "$work/out" "$work/err" || fail "'$1' was not said: $(cat "$work/out" "$work/err")"; }
-
 for wrong in '--policy nonsense' '--policy gpumux-wings' '--nodes 4xH300' '--jobs 0' '--jobs 2.5' '--seed 1.5' '--nodes 1x4294967297xH200' '--rate 1 --load 1' '--mix gpt=1' \
     '--seed -1' '--explain 301' '--without wings' '--load 1,,2' '--ablate wings' '--ablate tuner --without gate' \
     '--policy exclusive --ablate tuner' '--policy mps,mps' '--policy firstfit-tuner' '--policy gpumux,mps-matching'; do
