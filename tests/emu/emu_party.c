@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +23,13 @@ enum {
     WAIT_MS_MAX = 30000,
     STEPS_OF_PROGRESS = 3,
 };
+
+static const char *const program_names[] = {
+    "nvidia-cuda-mps-control",
+    "nvidia-cuda-mps-server",
+    "gpumux-emu-fault",
+};
+static const char staged_variable[] = "EMU_PARTY_STAGED"; /* the folder of the copies */
 
 static void fail(const char *what)
 {
@@ -206,14 +215,57 @@ void party_remove_directories(void)
         snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
         unlink(path);
     }
+    for (size_t i = 0; i < sizeof(program_names) / sizeof(*program_names); i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, program_names[i]);
+        unlink(path);
+    }
+    unsetenv(staged_variable);
     rmdir(folder);
+}
+
+static void program_path(char *path, size_t size, const char *name)
+{
+    const char *staged = getenv(staged_variable);
+    if (staged)
+        snprintf(path, size, "%s/%s", staged, name);
+    else
+        snprintf(path, size, "%s/emu/bin/%s", getenv("GPUMUX_BUILD"), name);
+}
+
+static void copy_program(const char *from, const char *to)
+{
+    struct stat st;
+    int in = open(from, O_RDONLY | O_CLOEXEC), out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+    if (in < 0 || out < 0 || fstat(in, &st) < 0)
+        fail(from);
+    for (off_t left = st.st_size; left > 0;) {
+        ssize_t n = sendfile(out, in, NULL, (size_t)left);
+        if (n <= 0)
+            fail(to);
+        left -= n;
+    }
+    fchmod(out, 0755);
+    close(in);
+    close(out);
+}
+
+void party_stage_programs(void)
+{
+    const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    char from[PATH_MAX], to[PATH_MAX];
+    for (size_t i = 0; i < sizeof(program_names) / sizeof(*program_names); i++) {
+        program_path(from, sizeof(from), program_names[i]);
+        snprintf(to, sizeof(to), "%s/%s", folder, program_names[i]);
+        copy_program(from, to);
+    }
+    setenv(staged_variable, folder, 1);
 }
 
 static void become(const char *name, const char *const *arguments, int in, int out)
 {
     char path[PATH_MAX];
     char *argv[8] = {path};
-    snprintf(path, sizeof(path), "%s/emu/bin/%s", getenv("GPUMUX_BUILD"), name);
+    program_path(path, sizeof(path), name);
     for (size_t i = 0; arguments[i] && i + 2 < sizeof(argv) / sizeof(*argv); i++)
         argv[i + 1] = (char *)(uintptr_t)arguments[i];
     dup2(in, STDIN_FILENO);

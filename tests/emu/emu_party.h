@@ -58,6 +58,9 @@ void party_end(struct party_client *client, int signal_number);
 /* Fresh pipe and log directories, and PATH of the daemon; no daemon yet. */
 void party_make_directories(void);
 void party_remove_directories(void);
+/* From here on, party_program() runs copies in the pipe directory. A test with another user's
+ * clients needs that: the build may lie in a home directory that only its owner can enter. */
+void party_stage_programs(void);
 /* Runs a program of the emulator: arguments end with NULL, input may be NULL, output gets what it
  * printed, errors too. Returns its exit status; 124 when it had not ended after ten seconds. */
 int party_program(const char *name, const char *const *arguments, const char *input, char *output,

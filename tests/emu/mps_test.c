@@ -408,6 +408,7 @@ static void users_take_turns_or_share(void **state)
     }
     driver_api_share_devices();
     chmod(getenv("CUDA_MPS_PIPE_DIRECTORY"), 0777);
+    party_stage_programs();
     start_daemon();
     struct party_client first = party_start(&api, STEP_US, 0);
     assert_int_equal(party_opened(&first), CUDA_SUCCESS);

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The client commands against a daemon: what they print, what they change, and their exit codes.
 . "$(dirname "$0")/lib.sh"
+stage_build
 
 say not up
 exits 5 "$gpumux" ps

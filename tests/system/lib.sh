@@ -92,6 +92,16 @@ writable_cgroup() {
     echo "$root"
 }
 
+# stage_build: from here on, the programs and libraries are copies in $work. A test that runs any of them as another
+# user needs that: the build may lie in a home directory that only its owner can enter.
+stage_build() {
+    local staged=$work/build
+    mkdir "$staged"
+    (cd "$GPUMUX_BUILD" && cp --parents -rL src/cli/gpumux lib emu/bin emu/lib*.so* workloads/gpumux-burn tests/system/ask "$staged")
+    chmod -R go=u-w "$staged"
+    GPUMUX_BUILD=$staged gpumux=$staged/src/cli/gpumux ask=$staged/tests/system/ask
+}
+
 # ---- the daemon ----
 
 daemon_alive() { kill -0 "$daemon_pid" 2> /dev/null; }
@@ -123,8 +133,9 @@ stop() {
 
 # ---- the API ----
 
-# as UID COMMAND...: as that user, in the group of the same number.
-as() { setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}"; }
+# as UID COMMAND...: as that user, in the group of the same number. Through env, because setpriv itself keeps
+# capabilities until it executes something: it would find a program that the user cannot reach.
+as() { setpriv --reuid "$1" --regid "$1" --clear-groups env "${@:2}"; }
 
 # api METHOD PATH [FIELD]: prints the body, or a field of it (see ask.c); fails unless it is answered well.
 api() { "$ask" -X "$1" "$GPUMUX_SOCKET" "${@:2}"; }

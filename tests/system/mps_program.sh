@@ -1,6 +1,7 @@
 #!/bin/bash
 # The MPS daemons of a node whose program does not do as it should: it is not there, is slow, or cannot do something.
 . "$(dirname "$0")/lib.sh"
+stage_build
 . "$(dirname "$0")/mps_lib.sh"
 mkdir -m 777 "$work/t"
 control=$work/control # by another name than the daemon has else

@@ -1,6 +1,7 @@
 #!/bin/bash
 # gpumux sim as a command: what it refuses, that threads change no byte, and that what was stopped is resumed.
 . "$(dirname "$0")/lib.sh"
+stage_build
 command -v jq > /dev/null || skip "jq is not installed"
 
 for wrong in '--policy nonsense' '--policy gpumux-wings' '--nodes 4xH300' '--jobs 0' '--jobs 2.5' '--seed 1.5' '--nodes 1x4294967297xH200' '--rate 1 --load 1' '--mix gpt=1' \

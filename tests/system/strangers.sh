@@ -2,11 +2,17 @@
 # Users beside each other: who sees what, who may change what, as whom things run.
 . "$(dirname "$0")/lib.sh"
 [ "$(id -u)" = 0 ] || skip "needs root, to be several users"
+stage_build
 owner=65534 stranger=65533
 admin=$(id -u games) # of an account that every system has, in a group of its own
 start --emulate 1xT4 --set admin_group=games
 json=(-H 'Content-Type: application/json' --data-binary)
 mkdir -m 777 "$work/open"
+
+# Any user's process may have to write a report (scripts/test).
+if [[ "${ASAN_OPTIONS:-}:${TSAN_OPTIONS:-}" =~ log_path=([^:]*)/ ]]; then
+    as $stranger test -w "${BASH_REMATCH[1]}" || fail "uid $stranger cannot write into ${BASH_REMATCH[1]}"
+fi
 
 # submit_as UID JSON
 submit_as() {

@@ -1,6 +1,7 @@
 #!/bin/bash
 # What may go wrong around the daemon: a clear error each time, and nothing lost.
 . "$(dirname "$0")/lib.sh"
+stage_build
 
 # refused PATTERN COMMAND...: the command ends by itself, badly, and says PATTERN.
 refused() {
@@ -98,7 +99,7 @@ cmp "$state/gpumux.db" "$work/damaged" || fail "the damaged state was touched"
 
 echo "-- state that cannot be written"
 mkdir -m 755 "$work/locked"
-refused "$work/locked" setpriv --reuid 65534 --regid 65534 --clear-groups "$gpumux" up --emulate 1 --state "$work/locked/state"
+refused "$work/locked" setpriv --reuid 65534 --regid 65534 --clear-groups env "$gpumux" up --emulate 1 --state "$work/locked/state"
 
 echo "-- no GPU, wrong options"
 if ! ls /dev/nvidia[0-9]* > /dev/null 2>&1; then
