@@ -3,6 +3,7 @@
  * then on. A watcher's place is the revision it has seen: it resumes there after any interruption.
  */
 #include <event2/event.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -193,6 +194,19 @@ static int check_known(struct error *e, struct control *c, uint64_t since, uint6
     return found == 0 ? result : found < 0 ? found : 0;
 }
 
+/* It is the state that went back, to an older copy: waiting until it is there would miss what happens now. */
+static int check_reached(struct error *e, struct control *c, uint64_t since)
+{
+    uint64_t newest = store_revision(c->store);
+    if (since <= newest)
+        return 0;
+    return error_set(
+        e, ERR_FUTURE,
+        "revision %" PRIu64 " is in the future: the newest is %" PRIu64
+        " (was the state restored?); read the lists anew, then watch from revision %" PRIu64,
+        since, newest, newest);
+}
+
 void handle_events(void *context, struct http_request *r)
 {
     static const char *const queries[] = {"since", "workload", "limit", "follow", NULL};
@@ -211,6 +225,8 @@ void handle_events(void *context, struct http_request *r)
         result = control_query_number(&e, r, "follow", 0, 1, &follow);
     if (result == 0 && last && !http_request_query(r, "since"))
         result = control_number(&e, "Last-Event-ID", last, 0, INT64_MAX, &since);
+    if (result == 0)
+        result = check_reached(&e, c, since);
     if (result == 0 && ref)
         result = control_resolve_ref(&e, c, r, ref, &workload);
     if (result == 0 && ref)

@@ -602,6 +602,9 @@ static void events(void **state)
     f->client = shared;
     str_done(&text);
     GET(400, "/v1/events?since=x");
+    GET(410, "/v1/events?since=999999");
+    GET(410, "/v1/events?since=999999&follow=1");
+    GET(410, "/v1/events?since=999999&workload=once");
     GET(404, "/v1/events?workload=nothing");
     GET(404, "/v1/events?workload=999999");
     GET(404, "/v1/events?workload=999999&follow=1");

@@ -35,6 +35,18 @@ follow_page 'state backup'
 [ "$(stat -c %a "$work/gpumux.db")" = 600 ] || fail "others may read the copy"
 after=$(submit '{"name":"after","command":["sleep","'$after_s'"]}')
 wait_field "$after" state running
+# Commands that follow events, and are at a later revision than the copy ever reaches in this test.
+node=$(api GET /v1/nodes 'nodes[0].name')
+for _ in {1..30}; do
+    api POST "/v1/nodes/$node/drain" > /dev/null
+    api POST "/v1/nodes/$node/undrain" > /dev/null
+done
+"$gpumux" wait "$runs" > "$work/waited" 2> "$work/wait.err" &
+waiter=$!
+"$gpumux" events -f > "$work/followed" 2> "$work/events.err" &
+follower=$!
+watchers() { [ "$(curl -s --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | awk '$1 == "gpumux_http_streams" { print $2 }')" = 2 ]; }
+wait_until "both follow" watchers
 stop
 
 follow_page 'what is wrong with the one in place'
@@ -45,8 +57,16 @@ wait_field "$runs" state running
 [ "$(field "$runs" attempt)" = 1 ] || fail "what ran all the time was started again: $(show "$runs")"
 wait_until "what came after the copy is ended" no_process "^sleep $after_s\$"
 pgrep -f "^sleep $runs_s\$" > /dev/null || fail "what ran before the copy was ended"
+status=0
+wait "$follower" || status=$?
+[ $status = 1 ] || fail "events -f went on after a restore: $status"
+grep -qE 'revision [0-9]+ is in the future: the newest is [0-9]+ .* watch from revision' "$work/events.err" \
+    || fail "$(cat "$work/events.err")"
 cancel "$runs"
 ends "$runs" cancelled
+status=0
+wait "$waiter" || status=$?
+[ $status = 1 ] && grep -q cancelled "$work/waited" || fail "wait, after a restore: $status $(cat "$work/wait.err")"
 stop
 
 # Two upgrades made a copy each; the second one's layout is more than this version knows.

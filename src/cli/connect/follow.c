@@ -157,6 +157,11 @@ int follow_events_step(struct error *e, struct follow_events *f, int64_t timeout
     return r;
 }
 
+bool follow_lost_place(int r)
+{
+    return r == -ERR_GONE || r == -ERR_FUTURE;
+}
+
 /* ---- output ---- */
 
 static int take_output(void *arg, const char *bytes, size_t length)

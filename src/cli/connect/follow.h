@@ -41,10 +41,12 @@ int follow_events_init(struct error *e, struct follow_events *f, struct client *
 void follow_events_done(struct follow_events *f);
 /*
  * Waits at most timeout_ms for events and hands them on. A broken connection is no error: the next
- * steps mend it. -ERR_GONE: the events after `since` are no longer kept; other answers of gpumux as
- * they are.
+ * steps mend it. An answer of gpumux that is an error is returned as one.
  */
 int follow_events_step(struct error *e, struct follow_events *f, int64_t timeout_ms);
+/* Of a step's answer: the events after `since` are not to be had (-ERR_GONE, -ERR_FUTURE). Look at
+ * the whole again, and go on from follow_revision. */
+bool follow_lost_place(int r);
 
 /* ---- output ---- */
 

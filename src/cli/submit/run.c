@@ -351,7 +351,7 @@ static int turn(struct error *e, struct run *run, int signals)
     if (may_send_input(run))
         send_input(run);
     int r = follow_events_step(e, &run->events, 0);
-    if (r == -ERR_GONE)
+    if (follow_lost_place(r))
         r = follow_revision(e, run->client, &run->events.since);
     if (r == 0 && follows)
         r = step_output(e, run);

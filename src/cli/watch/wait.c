@@ -118,7 +118,7 @@ static int wait_all(struct error *e, struct waiting *w, int64_t deadline_boot_ms
             looked = true; /* what waits is told, even if nothing happens to it */
             r = look_at(e, w, &w->pending);
         }
-        if (r == -ERR_GONE) {
+        if (follow_lost_place(r)) {
             r = follow_revision(e, w->client, &events.since);
             if (r == 0)
                 r = look_at(e, w, &w->pending);
