@@ -36,6 +36,11 @@ static void numbers_read(const struct config *config, struct cluster_config *k)
 static int policy_read(struct error *e, const char *name, const struct policy **ret)
 {
     const struct policy *policy = policy_find(name);
+    if (policy && policy->needs_truth)
+        return error_set_field(e, ERR_INVALID, "policy",
+                               "'%s' needs true durations and speeds, which only 'gpumux sim' "
+                               "knows; choose another policy",
+                               name);
     if (policy) {
         *ret = policy;
         return 0;
@@ -43,7 +48,8 @@ static int policy_read(struct error *e, const char *name, const struct policy **
     struct str names;
     str_init(&names, 1024);
     for (size_t i = 0; policy_at(i); i++)
-        str_printf(&names, "%s%s", i ? ", " : "", policy_at(i)->name);
+        if (!policy_at(i)->needs_truth)
+            str_printf(&names, "%s%s", i ? ", " : "", policy_at(i)->name);
     int r = error_set_field(e, ERR_INVALID, "policy", "there is no policy '%s'; there are: %s",
                             name, str_text(&names));
     str_done(&names);

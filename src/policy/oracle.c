@@ -8,6 +8,7 @@
 const struct policy policy_oracle = {
     .name = "oracle",
     .summary = "as gpumux, of a forecast that is the truth; for simulations",
+    .needs_truth = true,
     .shortest_first = true,
     .waits = true,
     .by_end_times = true,

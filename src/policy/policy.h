@@ -170,6 +170,7 @@ enum { POLICY_MOVES_MAX = 256 };
 
 struct policy {
     const char *name, *summary;
+    bool needs_truth;    /* its forecast must be the truth, which only the simulator knows */
     bool one_a_device;   /* never shares */
     bool shortest_first; /* who has little left goes before who has much */
     bool waits; /* waits for a better device where that ends sooner (IADeep's optimization 2) */

@@ -119,7 +119,7 @@ void prepare_system(struct engine *g)
 {
     const struct policy *policy = g->config->policy;
     const bool *without = g->config->options.without;
-    g->is_true = str_equal(policy->name, "oracle");
+    g->is_true = policy->needs_truth;
     g->tunes = policy->tunes && !without[POLICY_PART_TUNER];
     g->ways = (struct serving_ways){.time = policy->gates && !without[POLICY_PART_GATE],
                                     .space = policy->shares};

@@ -11,6 +11,8 @@ exits 2 "$gpumux" up --state "$state" --emulate nonsense
 said '--emulate: '
 exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --policy nonsense
 said 'gpumux, iadeep, mudi'
+exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --policy oracle
+said "policy: 'oracle' .*gpumux sim"
 exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --set without=tuner,nonsense
 said "no part 'nonsense'"
 exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --set allow_rot=true
@@ -272,6 +274,7 @@ while read -r line; do
     said "${line%%:*}"
 done << 'END'
 policy: fastest
+policy: oracle
 without: everything
 allowances: {alice: many}
 mps: maybe

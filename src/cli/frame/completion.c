@@ -25,6 +25,14 @@ static void append_choice(struct str *out, const char *choices)
         str_append_char(out, *choices == '|' ? ' ' : *choices);
 }
 
+/* sim compares several, and alone runs those that need the truth. */
+static void append_policies(struct str *out, bool is_sim)
+{
+    for (size_t i = 0; policy_at(i); i++)
+        if (is_sim || !policy_at(i)->needs_truth)
+            str_printf(out, "%s%s", i ? " " : "", policy_at(i)->name);
+}
+
 /* Appends what an option's argument can be, separated by spaces. false: that is not known. */
 static bool append_values(struct str *out, const char *argument)
 {
@@ -34,8 +42,7 @@ static bool append_values(struct str *out, const char *argument)
         for (unsigned i = 0; i < WORKLOAD_STATE_END; i++)
             str_printf(out, "%s%s", i ? " " : "", workload_state_name((enum workload_state)i));
     else if (str_starts_with(argument, "POLICY"))
-        for (size_t i = 0; policy_at(i); i++)
-            str_printf(out, "%s%s", i ? " " : "", policy_at(i)->name);
+        append_policies(out, str_starts_with(argument, "POLICY,"));
     else
         return false;
     return true;

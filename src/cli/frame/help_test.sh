@@ -21,6 +21,7 @@ completes() (
     _gpumux
     [[ " ${COMPREPLY[*]} " == *" $1 "* ]]
 )
+refuses() { ! completes "$@"; }
 check "commands are completed" completes submit gpumux sub
 check "options are completed" completes --quota gpumux submit --qu
 check "choices are completed" completes service gpumux submit --kind ''
@@ -29,6 +30,8 @@ check "commands are completed for help" completes submit gpumux help su
 check "states are completed" completes running gpumux ps --state r
 check "the last state of several is completed" completes running,failed gpumux ps --state running,fa
 check "policies are completed" completes firstfit gpumux up --policy = f
+check "sim offers every policy" completes oracle gpumux sim --policy = o
+check "daemons offer no policy of the simulator" refuses oracle gpumux up --policy = o
 # What belongs to a workload, and what is a file, is left to the shell.
 for line in 'submit -- -' 'submit -- python --' 'run python -' 'run -m 4g --name = x python --' 'run python3 rc' 'submit '; do
     IFS=' ' read -ra words <<< "$line"
