@@ -3,8 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "emu/abi/cuda_abi.h"
 #include "emu/claim.h"
-#include "emu/cuda_abi.h"
 #include "emu/fault.h"
 #include "emu/mps.h"
 

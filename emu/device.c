@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "emu/abi/cuda_abi.h"
 #include "emu/client.h"
-#include "emu/cuda_abi.h"
 #include "emu/fault.h"
 
 enum {

@@ -15,7 +15,7 @@
 
 #include "base/hash.h"
 #include "base/list.h"
-#include "emu/cuda_abi.h"
+#include "emu/abi/cuda_abi.h"
 #include "emu/allocations.h"
 #include "emu/client.h"
 #include "emu/device.h"

@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "emu/abi/cuda_abi.h"
+#include "emu/abi/nvml_abi.h"
 #include "emu/client.h"
-#include "emu/cuda_abi.h"
 #include "emu/fault.h"
 #include "emu/mps.h"
 #include "emu/mps_protocol.h"
-#include "emu/nvml_abi.h"
 
 enum { DEFAULT_LOWERED_PERCENT = 50, PERCENT_MAX = 99 };
 

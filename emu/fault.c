@@ -1,7 +1,7 @@
 #include "emu/fault.h"
 
+#include "emu/abi/cuda_abi.h"
 #include "emu/client.h"
-#include "emu/cuda_abi.h"
 #include "emu/mps.h"
 
 static struct emu_client *client_at(struct device *device, unsigned slot)

@@ -1,5 +1,5 @@
 /* The calls that are known but not emulated: each says so. */
-#include "emu/cuda_abi.h"
+#include "emu/abi/cuda_abi.h"
 
 /* A caller's arguments, whatever they are, are left alone: the calling convention makes the caller
  * clean up after them. */

@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
+#include "emu/abi/cuda_abi.h"
 #include "emu/claim.h"
-#include "emu/cuda_abi.h"
 #include "emu/fault.h"
 
 bool mps_is_client(const struct device *device, const struct emu_client *client)

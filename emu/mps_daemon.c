@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "emu/abi/cuda_abi.h"
 #include "emu/client.h"
-#include "emu/cuda_abi.h"
 #include "emu/mps_log.h"
 
 enum {

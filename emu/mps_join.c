@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "emu/cuda_abi.h"
+#include "emu/abi/cuda_abi.h"
 
 enum {
     SMS_MIN = 2,        /* SMs come in pairs */

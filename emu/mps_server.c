@@ -24,8 +24,8 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "emu/abi/cuda_abi.h"
 #include "emu/client.h"
-#include "emu/cuda_abi.h"
 #include "emu/fault.h"
 #include "emu/mps.h"
 #include "emu/mps_log.h"

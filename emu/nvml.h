@@ -1,8 +1,8 @@
 /* What the files of the emulated NVML share. A device handle is a struct device of the library's
  * own table; observers hold no client slot. */
 #pragma once
+#include "emu/abi/nvml_abi.h"
 #include "emu/device.h"
-#include "emu/nvml_abi.h"
 
 /* NVML_SUCCESS, or NVML_ERROR_UNINITIALIZED. */
 int nvml_ready(void);

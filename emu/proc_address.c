@@ -1,7 +1,7 @@
 /* cuGetProcAddress, and the names of results: the two tables that are made from lists. */
 #include <string.h>
 
-#include "emu/cuda_abi.h"
+#include "emu/abi/cuda_abi.h"
 
 /* Only their addresses are of interest here; their types are known where they are defined. */
 #define CALL(symbol, name, version) extern const char symbol##_address[] __asm__(#symbol);
@@ -94,7 +94,7 @@ struct result_row {
 
 static const struct result_row results[] = {
 #define RESULT(name_, number, text_) {number, #name_, text_},
-#include "emu/cuda_results.def"
+#include "emu/abi/cuda_results.def"
 #undef RESULT
 };
 

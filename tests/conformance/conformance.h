@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/cuda_abi.h"
-#include "emu/nvml_abi.h"
+#include "emu/abi/cuda_abi.h"
+#include "emu/abi/nvml_abi.h"
 
 enum conformance_call {
 #define PROTOTYPE(type, name, parameters, errors) CALL_##name,

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "emu/cuda_abi.h"
-#include "emu/nvml_abi.h"
+#include "emu/abi/cuda_abi.h"
+#include "emu/abi/nvml_abi.h"
 
 #define DRIVER_API(CALL)                                                                           \
     CALL(cuInit, (unsigned))                                                                       \

@@ -1,4 +1,7 @@
 /*
+ * abi/ declares the binary interfaces of the CUDA driver and of NVML, as far as they are emulated. Every room uses it; it uses
+ * none. Tests include it to call the real libraries, too.
+ *
  * The part of the CUDA driver's binary interface that is emulated: numbers, layouts and prototypes,
  * declared here so that neither the CUDA toolkit nor its headers are needed. Handles are pointers
  * to our own structures (driver.h).
@@ -11,7 +14,7 @@
 
 enum cuda_result {
 #define RESULT(name, number, text) name = number,
-#include "emu/cuda_results.def"
+#include "emu/abi/cuda_results.def"
 #undef RESULT
 };
 
