@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "emu/client.h"
+#include "emu/device/client.h"
 #include "emu/driver.h"
 
 enum {

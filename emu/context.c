@@ -4,7 +4,7 @@
 
 #include "emu/array.h"
 #include "emu/capture.h"
-#include "emu/client.h"
+#include "emu/device/client.h"
 #include "emu/driver.h"
 #include "emu/memory.h"
 

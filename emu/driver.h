@@ -17,8 +17,8 @@
 #include "base/list.h"
 #include "emu/abi/cuda_abi.h"
 #include "emu/allocations.h"
-#include "emu/client.h"
-#include "emu/device.h"
+#include "emu/device/client.h"
+#include "emu/device/device.h"
 #include "emu/ptx.h"
 
 enum driver_magic {

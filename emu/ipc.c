@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "emu/client.h"
+#include "emu/device/client.h"
 #include "emu/memory.h"
 
 enum handle_kind { HANDLE_MEMORY = 0x4d43504d, HANDLE_EVENT = 0x4543504d };

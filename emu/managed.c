@@ -3,7 +3,7 @@
  * only what prefetching has said. It takes device memory as far as it was prefetched there.
  */
 #include "emu/capture.h"
-#include "emu/client.h"
+#include "emu/device/client.h"
 #include "emu/memory.h"
 
 enum { ATTACH_GLOBAL = 1, ATTACH_HOST = 2, LEGACY_HOST_DEVICE = -1 };

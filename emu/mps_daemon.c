@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "emu/abi/cuda_abi.h"
-#include "emu/client.h"
+#include "emu/device/client.h"
 #include "emu/mps_log.h"
 
 enum {

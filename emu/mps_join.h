@@ -2,7 +2,7 @@
 #pragma once
 #include <stdbool.h>
 
-#include "emu/client.h"
+#include "emu/device/client.h"
 #include "emu/mps_protocol.h"
 
 /* Asks the daemon of the pipe directory, if there is one, and waits for its answer, as long as that

@@ -12,7 +12,7 @@
 #pragma once
 #include <stdint.h>
 
-#include "emu/visible.h"
+#include "emu/device/visible.h"
 
 #define MPS_PIPE_DIRECTORY         "CUDA_MPS_PIPE_DIRECTORY"
 #define MPS_PIPE_DIRECTORY_DEFAULT "/tmp/nvidia-mps"

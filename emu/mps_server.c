@@ -25,12 +25,12 @@
 
 #include "base/str.h"
 #include "emu/abi/cuda_abi.h"
-#include "emu/client.h"
-#include "emu/fault.h"
-#include "emu/mps.h"
+#include "emu/device/client.h"
+#include "emu/device/fault.h"
+#include "emu/device/mps.h"
+#include "emu/device/uuid.h"
 #include "emu/mps_log.h"
 #include "emu/mps_protocol.h"
-#include "emu/uuid.h"
 
 enum {
     WATCHED_MAX = 1024, /* processes; later ones are noticed at the next look */

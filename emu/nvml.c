@@ -12,8 +12,8 @@
 #include <strings.h>
 
 #include "base/str.h"
-#include "emu/client.h"
-#include "emu/uuid.h"
+#include "emu/device/client.h"
+#include "emu/device/uuid.h"
 
 enum {
     CUDA_VERSION = 13000,

@@ -2,7 +2,7 @@
  * own table; observers hold no client slot. */
 #pragma once
 #include "emu/abi/nvml_abi.h"
-#include "emu/device.h"
+#include "emu/device/device.h"
 
 /* NVML_SUCCESS, or NVML_ERROR_UNINITIALIZED. */
 int nvml_ready(void);

@@ -1,8 +1,8 @@
 /* NVML: who uses a device, and how much of it (GPM). */
 #include <stdlib.h>
 
-#include "emu/client.h"
-#include "emu/mps.h"
+#include "emu/device/client.h"
+#include "emu/device/mps.h"
 #include "emu/nvml.h"
 
 enum listed { LISTED_COMPUTE, LISTED_MPS, LISTED_GRAPHICS };

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "emu/device/uuid.h"
+#include "emu/device/visible.h"
 #include "emu/driver.h"
 #include "emu/mps_join.h"
-#include "emu/uuid.h"
-#include "emu/visible.h"
 
 enum process_state { PROCESS_NEW, PROCESS_READY, PROCESS_FORKED };
 

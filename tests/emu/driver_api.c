@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "emu/device_file.h"
+#include "emu/device/device_file.h"
 
 static const char burn_ptx[] =
     ".version 6.0\n.target sm_50\n.address_size 64\n"

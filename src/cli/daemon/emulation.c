@@ -11,7 +11,7 @@
 
 #include "base/str.h"
 #include "cli/connect/paths.h"
-#include "emu/device_file.h"
+#include "emu/device/device_file.h"
 
 enum { SPEC_TEXT_BYTES = 512, BOOT_ID_BYTES = 64 };
 

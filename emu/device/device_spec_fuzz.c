@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/device_file.h"
+#include "emu/device/device_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,4 +1,4 @@
-#include "emu/claim.h"
+#include "emu/device/claim.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "emu/device_file.h"
+#include "emu/device/device_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emu/mapping.h"
-#include "emu/uuid.h"
-#include "emu/visible.h"
+#include "emu/device/mapping.h"
+#include "emu/device/uuid.h"
+#include "emu/device/visible.h"
 
 static void specifications_are_understood(void **state)
 {

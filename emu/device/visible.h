@@ -6,7 +6,7 @@
  * A client of an MPS server sees devices of that server, and its indices count among them.
  */
 #pragma once
-#include "emu/mapping.h"
+#include "emu/device/mapping.h"
 
 /* Devices by their place in the file, in the order in which indices count. */
 struct visible_among {

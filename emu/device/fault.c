@@ -1,8 +1,8 @@
-#include "emu/fault.h"
+#include "emu/device/fault.h"
 
 #include "emu/abi/cuda_abi.h"
-#include "emu/client.h"
-#include "emu/mps.h"
+#include "emu/device/client.h"
+#include "emu/device/mps.h"
 
 static struct emu_client *client_at(struct device *device, unsigned slot)
 {

@@ -25,8 +25,8 @@
 #include <stdint.h>
 
 #include "contention/contention.h"
-#include "emu/device_file.h"
-#include "emu/undo.h"
+#include "emu/device/device_file.h"
+#include "emu/device/undo.h"
 
 #define EMU_STATE_MAGIC UINT64_C(0x554d4558554d5047) /* "GPMUXEMU" */
 

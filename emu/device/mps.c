@@ -1,10 +1,10 @@
-#include "emu/mps.h"
+#include "emu/device/mps.h"
 
 #include <unistd.h>
 
 #include "emu/abi/cuda_abi.h"
-#include "emu/claim.h"
-#include "emu/fault.h"
+#include "emu/device/claim.h"
+#include "emu/device/fault.h"
 
 bool mps_is_client(const struct device *device, const struct emu_client *client)
 {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "emu/state.h"
+#include "emu/device/state.h"
 
 struct mapping {
     struct emu_file *file; /* also the base of undo positions */

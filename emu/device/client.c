@@ -1,12 +1,12 @@
-#include "emu/client.h"
+#include "emu/device/client.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #include "emu/abi/cuda_abi.h"
-#include "emu/claim.h"
-#include "emu/fault.h"
-#include "emu/mps.h"
+#include "emu/device/claim.h"
+#include "emu/device/fault.h"
+#include "emu/device/mps.h"
 
 /* The part of a client before its events and streams, which a new owner sets up itself. */
 static void save_head(struct device *device, const struct emu_client *client)

@@ -1,4 +1,4 @@
-#include "emu/uuid.h"
+#include "emu/device/uuid.h"
 
 #include <stdio.h>
 

@@ -11,7 +11,7 @@
 #pragma once
 #include <stdbool.h>
 
-#include "emu/device.h"
+#include "emu/device/device.h"
 
 enum { CLAIM_SERVER = EMU_CLIENTS_MAX, CLAIMS_PER_DEVICE };
 

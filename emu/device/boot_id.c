@@ -1,4 +1,4 @@
-#include "emu/boot_id.h"
+#include "emu/device/boot_id.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * held.
  */
 #pragma once
-#include "emu/device.h"
+#include "emu/device/device.h"
 
 /* How a process shares a device, once it has asked (mps_join.h). */
 struct client_terms {

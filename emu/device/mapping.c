@@ -1,4 +1,4 @@
-#include "emu/mapping.h"
+#include "emu/device/mapping.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "emu/boot_id.h"
+#include "emu/device/boot_id.h"
 
 enum { PATH_BYTES_MAX = 256 };
 /* Whoever raises an alarm may be killed between counting it and waking anybody. */

@@ -1,4 +1,7 @@
 /*
+ * device/ is the emulated device: the file that all processes share, its locks and clients, the simulation, faults, and what a
+ * device knows of its MPS server. It uses base, contention and abi/.
+ *
  * One emulated device as a process sees it: its lock, and the simulation that computes when every
  * operation in its clients' queues starts and ends. Nothing runs by itself: whoever needs to know
  * advances the device to the present, under its lock, from wherever the last one left it. So the
@@ -8,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "emu/mapping.h"
+#include "emu/device/mapping.h"
 
 enum { DEVICE_NO_SLOT = -1 };
 

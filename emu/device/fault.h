@@ -12,7 +12,7 @@
 #pragma once
 #include <stdint.h>
 
-#include "emu/device.h"
+#include "emu/device/device.h"
 
 /* What a dead MPS client may have had outstanding without harm to its neighbours, emulated. */
 #define FAULT_OUTSTANDING_NS_MAX UINT64_C(100000000)

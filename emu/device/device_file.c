@@ -1,4 +1,4 @@
-#include "emu/device_file.h"
+#include "emu/device/device_file.h"
 
 #include <ctype.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 
 #include "base/rng.h"
 #include "base/str.h"
-#include "emu/boot_id.h"
-#include "emu/state.h"
+#include "emu/device/boot_id.h"
+#include "emu/device/state.h"
 
 struct model_row {
     const char *id;
@@ -45,7 +45,7 @@ static const struct model_row models[] = {
                 .l2_mib = l2_,                                                                     \
             },                                                                                     \
     },
-#include "emu/models.def"
+#include "emu/device/models.def"
 #undef MODEL
 };
 

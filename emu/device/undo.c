@@ -1,4 +1,4 @@
-#include "emu/undo.h"
+#include "emu/device/undo.h"
 
 #include <assert.h>
 #include <string.h>

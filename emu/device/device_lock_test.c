@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "emu/device.h"
+#include "emu/device/device.h"
 
 enum { WAIT_MS_MAX = 30000, INSTRUCTIONS_MAX = 200000, HOUR_S = 3600 };
 

@@ -10,9 +10,9 @@
 #include "base/str.h"
 #include "emu/abi/cuda_abi.h"
 #include "emu/abi/nvml_abi.h"
-#include "emu/client.h"
-#include "emu/fault.h"
-#include "emu/mps.h"
+#include "emu/device/client.h"
+#include "emu/device/fault.h"
+#include "emu/device/mps.h"
 #include "emu/mps_protocol.h"
 
 enum { DEFAULT_LOWERED_PERCENT = 50, PERCENT_MAX = 99 };

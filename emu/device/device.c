@@ -1,4 +1,4 @@
-#include "emu/device.h"
+#include "emu/device/device.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "emu/abi/cuda_abi.h"
-#include "emu/client.h"
-#include "emu/fault.h"
+#include "emu/device/client.h"
+#include "emu/device/fault.h"
 
 enum {
     REAP_INTERVAL_NS = 10 * 1000 * 1000, /* real time between two looks for dead clients */

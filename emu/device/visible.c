@@ -1,11 +1,11 @@
-#include "emu/visible.h"
+#include "emu/device/visible.h"
 
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 
-#include "emu/uuid.h"
+#include "emu/device/uuid.h"
 
 enum { NO_DEVICE = -1 };
 

@@ -4,7 +4,7 @@
  * they get CUDA_ERROR_MPS_RPC_FAILURE.
  */
 #pragma once
-#include "emu/device.h"
+#include "emu/device/device.h"
 
 enum { MPS_CLIENTS_MAX = 48 }; /* of a server on a device, as on an H200 */
 
