@@ -9,7 +9,7 @@
 #include "emu/device/uuid.h"
 #include "emu/device/visible.h"
 #include "emu/driver.h"
-#include "emu/mps_join.h"
+#include "emu/mps/mps_join.h"
 
 enum process_state { PROCESS_NEW, PROCESS_READY, PROCESS_FORKED };
 

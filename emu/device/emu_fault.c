@@ -13,7 +13,7 @@
 #include "emu/device/client.h"
 #include "emu/device/fault.h"
 #include "emu/device/mps.h"
-#include "emu/mps_protocol.h"
+#include "emu/mps/mps_protocol.h"
 
 enum { DEFAULT_LOWERED_PERCENT = 50, PERCENT_MAX = 99 };
 

@@ -1,4 +1,6 @@
 /*
+ * mps/ are the programs of MPS, and how a process that starts to use CUDA joins them. It uses base, contention, abi/ and device/.
+ *
  * The MPS control daemon of a pipe directory: who is its server, who waits for one, and what it was
  * told. One server at a time: with -multiuser-server for everybody, else for one user, and another
  * user's clients wait until the last of its clients has left. It asks its server and waits for the
@@ -10,7 +12,7 @@
 #include <sys/types.h>
 
 #include "base/str.h"
-#include "emu/mps_protocol.h"
+#include "emu/mps/mps_protocol.h"
 
 enum { MPS_CONNECTIONS_MAX = 256, MPS_LIMIT_TEXT_MAX = 16, MPS_REPLY_BYTES_MAX = 256 * 1024 };
 

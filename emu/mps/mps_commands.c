@@ -5,8 +5,8 @@
 #include <time.h>
 
 #include "base/str.h"
-#include "emu/mps_daemon.h"
-#include "emu/mps_log.h"
+#include "emu/mps/mps_daemon.h"
+#include "emu/mps/mps_log.h"
 
 enum { WORDS_MAX = 4 };
 

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 
 #include "emu/device/client.h"
-#include "emu/mps_protocol.h"
+#include "emu/mps/mps_protocol.h"
 
 /* Asks the daemon of the pipe directory, if there is one, and waits for its answer, as long as that
  * takes. Without a daemon: welcome->server_pid is 0 and all devices are served. Returns a CUDA

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "emu/mps_daemon.h"
+#include "emu/mps/mps_daemon.h"
 
 struct options {
     bool is_daemon, is_foreground, is_multiuser;

@@ -1,4 +1,4 @@
-#include "emu/mps_join.h"
+#include "emu/mps/mps_join.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "emu/mps_daemon.h"
+#include "emu/mps/mps_daemon.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 #include "emu/abi/cuda_abi.h"
 #include "emu/device/client.h"
-#include "emu/mps_log.h"
+#include "emu/mps/mps_log.h"
 
 enum {
     TICK_MS = 20,          /* between two looks whether a leaving server has clients */

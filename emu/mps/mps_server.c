@@ -29,8 +29,8 @@
 #include "emu/device/fault.h"
 #include "emu/device/mps.h"
 #include "emu/device/uuid.h"
-#include "emu/mps_log.h"
-#include "emu/mps_protocol.h"
+#include "emu/mps/mps_log.h"
+#include "emu/mps/mps_protocol.h"
 
 enum {
     WATCHED_MAX = 1024, /* processes; later ones are noticed at the next look */

@@ -1,4 +1,4 @@
-#include "emu/mps_protocol.h"
+#include "emu/mps/mps_protocol.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "emu/mps_log.h"
+#include "emu/mps/mps_log.h"
 
 #include <limits.h>
 #include <stdarg.h>
