@@ -356,7 +356,7 @@ static unsigned count_unknown(void)
 #define CALL(symbol, ...) #symbol,
 #define LACK(symbol, ...)
 #include "emu/cuda_calls.def"
-#include "emu/nvml_calls.def"
+#include "emu/nvml/nvml_calls.def"
 #undef CALL
 #undef LACK
     };

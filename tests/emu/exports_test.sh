@@ -19,5 +19,5 @@ check() {
 }
 
 check libcuda.so.1 cuda_calls.def per_thread_calls.def
-check libnvidia-ml.so.1 nvml_calls.def
+check libnvidia-ml.so.1 nvml/nvml_calls.def
 [ "$failures" = 0 ]

@@ -4,7 +4,7 @@
  * 200 to 400 ms of emulated time in which something ran; power grows from idle to the limit with
  * the SMs in use; temperature goes with power.
  */
-#include "emu/nvml.h"
+#include "emu/nvml/nvml.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -486,6 +486,6 @@ NVML_API int nvmlDeviceGetCudaComputeCapability(struct device *device, int *majo
         return NVML_ERROR_NOT_SUPPORTED;                                                           \
     }
 #define CALL(symbol)
-#include "emu/nvml_calls.def"
+#include "emu/nvml/nvml_calls.def"
 #undef CALL
 #undef LACK

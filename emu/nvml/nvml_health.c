@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/str.h"
-#include "emu/nvml.h"
+#include "emu/nvml/nvml.h"
 
 enum {
     ECC_TYPES = 2,    /* corrected, uncorrected */

@@ -3,7 +3,7 @@
 
 #include "emu/device/client.h"
 #include "emu/device/mps.h"
-#include "emu/nvml.h"
+#include "emu/nvml/nvml.h"
 
 enum listed { LISTED_COMPUTE, LISTED_MPS, LISTED_GRAPHICS };
 

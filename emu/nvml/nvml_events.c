@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "emu/nvml.h"
+#include "emu/nvml/nvml.h"
 
 enum { EVENT_SET_MAGIC = 0x6576736d, XID_OF_DOUBLE_BIT = 48 };
 
