@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/array.h"
 #include "emu/capture.h"
 #include "emu/device/client.h"
 #include "emu/driver.h"
-#include "emu/memory.h"
+#include "emu/memory/array.h"
+#include "emu/memory/memory.h"
 
 int context_error(const struct context *context)
 {

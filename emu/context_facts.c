@@ -1,6 +1,6 @@
 /* Limits, flags and other facts about contexts, most of them kept and without effect. */
 #include "emu/driver.h"
-#include "emu/memory.h"
+#include "emu/memory/memory.h"
 
 enum {
     LIMIT_STACK = 0,

@@ -16,9 +16,9 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "emu/abi/cuda_abi.h"
-#include "emu/allocations.h"
 #include "emu/device/client.h"
 #include "emu/device/device.h"
+#include "emu/memory/allocations.h"
 #include "emu/ptx.h"
 
 enum driver_magic {

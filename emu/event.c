@@ -4,7 +4,7 @@
 
 #include "emu/capture.h"
 #include "emu/ipc.h"
-#include "emu/memory.h"
+#include "emu/memory/memory.h"
 
 int event_resolve(const struct event *event)
 {

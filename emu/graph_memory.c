@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "emu/memory.h"
+#include "emu/memory/memory.h"
 #include "emu/operation.h"
 
 struct graph_memory {

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "emu/capture.h"
-#include "emu/memory.h"
+#include "emu/memory/memory.h"
 
 enum {
     LOOK_AGAIN_NS = 50 * 1000, /* at soonest */

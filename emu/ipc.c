@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "emu/device/client.h"
-#include "emu/memory.h"
+#include "emu/memory/memory.h"
 
 enum handle_kind { HANDLE_MEMORY = 0x4d43504d, HANDLE_EVENT = 0x4543504d };
 

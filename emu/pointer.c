@@ -1,5 +1,5 @@
 /* What is at an address: cuPointerGetAttribute(s). */
-#include "emu/memory.h"
+#include "emu/memory/memory.h"
 
 enum pointer_attribute {
     POINTER_CONTEXT = 1,

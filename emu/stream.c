@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "emu/capture.h"
-#include "emu/memory.h"
+#include "emu/memory/memory.h"
 
 enum stream_attribute {
     STREAM_ACCESS_POLICY = 1,

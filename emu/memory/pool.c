@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "emu/capture.h"
-#include "emu/memory.h"
+#include "emu/memory/memory.h"
 
 enum pool_attribute {
     POOL_REUSE_EVENTS = 1,

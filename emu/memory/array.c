@@ -1,10 +1,10 @@
-#include "emu/array.h"
+#include "emu/memory/array.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #include "emu/capture.h"
-#include "emu/memory.h"
+#include "emu/memory/memory.h"
 
 enum {
     ARRAY_LAYERED = 1,

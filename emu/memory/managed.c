@@ -4,7 +4,7 @@
  */
 #include "emu/capture.h"
 #include "emu/device/client.h"
-#include "emu/memory.h"
+#include "emu/memory/memory.h"
 
 enum { ATTACH_GLOBAL = 1, ATTACH_HOST = 2, LEGACY_HOST_DEVICE = -1 };
 enum advice {

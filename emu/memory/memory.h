@@ -1,4 +1,7 @@
 /*
+ * memory/ has the calls about memory, a file for each kind of it, and copies and fills. It uses abi/, device/, driver/ and the
+ * captures of graph/.
+ *
  * What the calls about memory share: the accounting of device memory, and taking an allocation out
  * of the table. Inside libcuda.so.1 only.
  */

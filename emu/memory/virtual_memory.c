@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "emu/memory.h"
+#include "emu/memory/memory.h"
 
 enum { GRANULE_BYTES = 2 << 20 };
 enum access_flags { ACCESS_NONE = 0, ACCESS_READ = 1, ACCESS_READ_WRITE = 3 };

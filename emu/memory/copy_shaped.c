@@ -1,5 +1,5 @@
 /* Copies of two and three dimensions, and those from and to arrays (copy.c does them). */
-#include "emu/memory.h"
+#include "emu/memory/memory.h"
 
 static struct cuda_copy_3d flat(const struct cuda_copy_2d *c)
 {

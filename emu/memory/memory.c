@@ -4,7 +4,7 @@
  */
 #include "emu/capture.h"
 #include "emu/device/client.h"
-#include "emu/memory.h"
+#include "emu/memory/memory.h"
 
 enum { SMALL_GRANULE_BYTES = 4096, LARGE_GRANULE_BYTES = 2 << 20, LARGE_FROM_BYTES = 1 << 20 };
 

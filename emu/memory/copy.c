@@ -6,9 +6,9 @@
  */
 #include <string.h>
 
-#include "emu/array.h"
 #include "emu/capture.h"
-#include "emu/memory.h"
+#include "emu/memory/array.h"
+#include "emu/memory/memory.h"
 
 /* Queues the time for `bytes` at `gb_s`, as part of the device's memory traffic. 1 GB/s is a byte a
  * nanosecond. over_bus: what of them NVML counts, in that direction. */

@@ -1,4 +1,4 @@
-#include "emu/allocations.h"
+#include "emu/memory/allocations.h"
 
 #include <stdlib.h>
 #include <string.h>

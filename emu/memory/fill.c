@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "emu/capture.h"
-#include "emu/memory.h"
+#include "emu/memory/memory.h"
 
 static bool is_empty(const struct cuda_fill_node *fill)
 {

@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include "emu/capture.h"
-#include "emu/memory.h"
+#include "emu/memory/memory.h"
 
 enum { REGISTER_FLAGS_ALL = 0xf };
 
