@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/capture.h"
 #include "emu/device/client.h"
 #include "emu/driver.h"
+#include "emu/graph/capture.h"
 #include "emu/memory/array.h"
 #include "emu/memory/memory.h"
 

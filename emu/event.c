@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/capture.h"
+#include "emu/graph/capture.h"
 #include "emu/ipc.h"
 #include "emu/memory/memory.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "emu/capture.h"
+#include "emu/graph/capture.h"
 #include "emu/memory/memory.h"
 
 enum {

@@ -4,7 +4,7 @@
  * word of memory (host_work.c). Inside libcuda.so.1 only.
  */
 #pragma once
-#include "emu/operation.h"
+#include "emu/graph/operation.h"
 
 struct event_share;
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "emu/capture.h"
+#include "emu/graph/capture.h"
 
 enum {
     BURN_SM_PERMILLE,

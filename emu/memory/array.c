@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "emu/capture.h"
+#include "emu/graph/capture.h"
 #include "emu/memory/memory.h"
 
 enum {

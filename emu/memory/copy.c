@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "emu/capture.h"
+#include "emu/graph/capture.h"
 #include "emu/memory/array.h"
 #include "emu/memory/memory.h"
 

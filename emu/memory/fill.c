@@ -2,7 +2,7 @@
  * is made, like copies (copy.c). */
 #include <string.h>
 
-#include "emu/capture.h"
+#include "emu/graph/capture.h"
 #include "emu/memory/memory.h"
 
 static bool is_empty(const struct cuda_fill_node *fill)

@@ -2,7 +2,7 @@
  * device address is its address. */
 #include <sys/mman.h>
 
-#include "emu/capture.h"
+#include "emu/graph/capture.h"
 #include "emu/memory/memory.h"
 
 enum { REGISTER_FLAGS_ALL = 0xf };

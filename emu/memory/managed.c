@@ -2,8 +2,8 @@
  * Managed memory. The host may touch it, and the emulated kernels touch nothing: where it lies is
  * only what prefetching has said. It takes device memory as far as it was prefetched there.
  */
-#include "emu/capture.h"
 #include "emu/device/client.h"
+#include "emu/graph/capture.h"
 #include "emu/memory/memory.h"
 
 enum { ATTACH_GLOBAL = 1, ATTACH_HOST = 2, LEGACY_HOST_DEVICE = -1 };

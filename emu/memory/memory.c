@@ -2,8 +2,8 @@
  * Device memory. What a client holds on a device is accounted in its slot, so that it is
  * exact for every process that looks and given back when the client dies.
  */
-#include "emu/capture.h"
 #include "emu/device/client.h"
+#include "emu/graph/capture.h"
 #include "emu/memory/memory.h"
 
 enum { SMALL_GRANULE_BYTES = 4096, LARGE_GRANULE_BYTES = 2 << 20, LARGE_FROM_BYTES = 1 << 20 };

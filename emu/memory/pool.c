@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/capture.h"
+#include "emu/graph/capture.h"
 #include "emu/memory/memory.h"
 
 enum pool_attribute {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/graph.h"
+#include "emu/graph/graph.h"
 
 /* What every call that adds a node checks first. */
 static int check_place(struct graph_node *const *ret_node, const struct graph *graph,

@@ -2,7 +2,7 @@
  * graph and the last reference of the program itself. */
 #include <stdlib.h>
 
-#include "emu/graph.h"
+#include "emu/graph/graph.h"
 
 struct user_object {
     uint32_t magic; /* USER_OBJECT_MAGIC */

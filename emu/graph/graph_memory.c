@@ -7,8 +7,8 @@
  */
 #include <stdlib.h>
 
+#include "emu/graph/operation.h"
 #include "emu/memory/memory.h"
-#include "emu/operation.h"
 
 struct graph_memory {
     _Atomic unsigned references;

@@ -1,10 +1,13 @@
 /*
+ * graph/ has what streams do as values: operations, graphs of them, and captures that record them. It uses abi/, device/, driver/
+ * and memory/.
+ *
  * Graphs: operations and which of them come before which. Inside libcuda.so.1 only. A graph is
  * changed by one thread at a time, as the driver's documentation asks of the program; what a
  * capture adds is added under process.lock.
  */
 #pragma once
-#include "emu/operation.h"
+#include "emu/graph/operation.h"
 
 enum { GRAPH_NODES_MAX = 1 << 16, GRAPH_EDGES_MAX = 1 << 20 };
 

@@ -1,5 +1,5 @@
 /* The structure of graphs: nodes, edges, copies, an order to run them in. */
-#include "emu/graph.h"
+#include "emu/graph/graph.h"
 
 #include <stdlib.h>
 #include <string.h>

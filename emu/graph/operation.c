@@ -1,10 +1,10 @@
-#include "emu/operation.h"
+#include "emu/graph/operation.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/capture.h"
-#include "emu/graph.h"
+#include "emu/graph/capture.h"
+#include "emu/graph/graph.h"
 
 int operation_submit(struct stream *handle, const struct operation *operation)
 {

@@ -3,7 +3,7 @@
  * event recorded in a capture joins it. Each stream of a capture remembers the nodes that its next
  * operation comes after. Everything here changes under process.lock.
  */
-#include "emu/capture.h"
+#include "emu/graph/capture.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Questions about the nodes of a graph and the edges between them, and changes of edges. */
 #include <string.h>
 
-#include "emu/graph.h"
+#include "emu/graph/graph.h"
 
 /* What is asked for as an array: without one, how many there are; with one, at most *count of them,
  * and NULL behind the last. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/capture.h"
+#include "emu/graph/capture.h"
 
 enum { GRAPH_DEPTH_MAX = 16 }; /* of graphs in graphs */
 

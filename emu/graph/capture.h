@@ -1,6 +1,6 @@
 /* Streams that capture: what is asked of them becomes a graph. Inside libcuda.so.1 only. */
 #pragma once
-#include "emu/graph.h"
+#include "emu/graph/graph.h"
 
 /* Adds the operation behind what the stream has captured so far. */
 int capture_add(struct stream *stream, const struct operation *operation);
