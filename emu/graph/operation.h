@@ -4,7 +4,7 @@
  * only.
  */
 #pragma once
-#include "emu/driver.h"
+#include "emu/driver/driver.h"
 
 enum { OPERATION_WORDS_MAX = 256 }; /* words of memory written or waited for by one operation */
 

@@ -1,6 +1,6 @@
 /* Arrays: device memory that only copies reach, by rows and slices. Inside libcuda.so.1 only. */
 #pragma once
-#include "emu/driver.h"
+#include "emu/driver/driver.h"
 
 /* A part of an array. */
 struct array_box {

@@ -6,7 +6,7 @@
  * of the table. Inside libcuda.so.1 only.
  */
 #pragma once
-#include "emu/driver.h"
+#include "emu/driver/driver.h"
 
 /* What an allocation costs: whole pages of 2 MiB as on the real device, but small ones only 4 KiB,
  * as if they shared such a page. */

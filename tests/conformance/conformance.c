@@ -279,7 +279,7 @@ static void load_calls(struct conformance *t)
         return;
 #define PER_THREAD(symbol, name_, version, base, ...) *(void **)&t->base = dlsym(cuda, #symbol);
 #define LACK(...)
-#include "emu/per_thread_calls.def"
+#include "emu/driver/per_thread_calls.def"
 #undef PER_THREAD
 #undef LACK
 }
@@ -355,7 +355,7 @@ static unsigned count_unknown(void)
     static const char *const emulated[] = {
 #define CALL(symbol, ...) #symbol,
 #define LACK(symbol, ...)
-#include "emu/cuda_calls.def"
+#include "emu/driver/cuda_calls.def"
 #include "emu/nvml/nvml_calls.def"
 #undef CALL
 #undef LACK
@@ -383,7 +383,7 @@ static unsigned count_unseen_per_thread(const struct conformance_notes *notes)
         unseen++;                                                                                  \
     }
 #define LACK(...)
-#include "emu/per_thread_calls.def"
+#include "emu/driver/per_thread_calls.def"
 #undef PER_THREAD
 #undef LACK
     return unseen;

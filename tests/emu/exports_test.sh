@@ -18,6 +18,6 @@ check() {
     }
 }
 
-check libcuda.so.1 cuda_calls.def per_thread_calls.def
+check libcuda.so.1 driver/cuda_calls.def driver/per_thread_calls.def
 check libnvidia-ml.so.1 nvml/nvml_calls.def
 [ "$failures" = 0 ]

@@ -64,7 +64,7 @@ expect "limits on rare calls, without a shim" 1 env "${with_rare[@]}" "$rare" li
 checks=$((checks + 1))
 # listed KINDS: the calls of the table that are of these kinds.
 listed() { sed -nE "s/^($1)\([a-z_]+, ([A-Za-z0-9_]+),.*/\2/p" "$GPUMUX_SOURCE/api/cuda_calls.def" | sort; }
-sed -nE 's/^LACK\(([A-Za-z0-9_]+),.*/\1/p' "$GPUMUX_SOURCE"/emu/{cuda,per_thread}_calls.def | sort > "$dir/lacking"
+sed -nE 's/^LACK\(([A-Za-z0-9_]+),.*/\1/p' "$GPUMUX_SOURCE"/emu/driver/{cuda,per_thread}_calls.def | sort > "$dir/lacking"
 sed -n 's/ granted$//p' "$dir/made" | sort -u > "$dir/granted"
 sed -n 's/ lacked$//p' "$dir/made" | sort | comm -12 - "$dir/lacking" | sort -u - "$dir/granted" > "$dir/exercised"
 {

@@ -48,10 +48,10 @@ all=$(nm -D --defined-only "$shim" | grep -vc ' A GPUMUX_CUDA$')
 call='([A-Za-z0-9_]+), ([A-Za-z0-9_]+), ([0-9]+)'
 sed -nE "s/^(HOOK|PASS)\([a-z_]+, $call, legacy.*/\2 \3 \4/p; s/^USED\($call, legacy.*/\1 \2 \3/p" \
     "$GPUMUX_SOURCE/api/cuda_calls.def" | sort > "$dir/calls"
-sed -nE "s/^(CALL|LACK)\($call\).*/\2 \3 \4/p" "$GPUMUX_SOURCE/emu/cuda_calls.def" | sort > "$dir/emulated"
+sed -nE "s/^(CALL|LACK)\($call\).*/\2 \3 \4/p" "$GPUMUX_SOURCE/emu/driver/cuda_calls.def" | sort > "$dir/emulated"
 [ "$(wc -l < "$dir/calls")" -gt 100 ] || fail "no calls were read from api/cuda_calls.def"
 comm -23 "$dir/calls" "$dir/emulated" > "$dir/others"
-[ ! -s "$dir/others" ] || fail "not so in emu/cuda_calls.def: $(cat "$dir/others")"
+[ ! -s "$dir/others" ] || fail "not so in emu/driver/cuda_calls.def: $(cat "$dir/others")"
 
 # Bound at load, never unloaded, nothing to run at load or end, no TLS that must be allocated.
 flags=$(readelf -d "$shim")

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "emu/device/client.h"
-#include "emu/driver.h"
+#include "emu/driver/driver.h"
 #include "emu/graph/capture.h"
 #include "emu/memory/array.h"
 #include "emu/memory/memory.h"

@@ -1,4 +1,4 @@
-#include "emu/launch.h"
+#include "emu/driver/launch.h"
 
 #include <string.h>
 

@@ -1,4 +1,7 @@
 /*
+ * driver/ is libcuda.so.1 without the calls of memory/ and graph/: contexts, streams, events, modules, launches, and the state of
+ * the process. It uses base, abi/, device/, mps/mps_join.h, memory/ and graph/.
+ *
  * What a process keeps of the emulated driver: the visible devices, contexts, streams, events,
  * modules. A struct process hangs together under its lock; the one of this library is found by
  * process_ready(). Lock order: process.lock, stream.lock, a device's lock.
@@ -18,8 +21,8 @@
 #include "emu/abi/cuda_abi.h"
 #include "emu/device/client.h"
 #include "emu/device/device.h"
+#include "emu/driver/ptx.h"
 #include "emu/memory/allocations.h"
-#include "emu/ptx.h"
 
 enum driver_magic {
     CONTEXT_MAGIC = 0x63746d78,

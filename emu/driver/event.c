@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/driver/ipc.h"
 #include "emu/graph/capture.h"
-#include "emu/ipc.h"
 #include "emu/memory/memory.h"
 
 int event_resolve(const struct event *event)

@@ -1,5 +1,5 @@
 /* Limits, flags and other facts about contexts, most of them kept and without effect. */
-#include "emu/driver.h"
+#include "emu/driver/driver.h"
 #include "emu/memory/memory.h"
 
 enum {

@@ -11,8 +11,8 @@
         return CUDA_ERROR_NOT_SUPPORTED;                                                           \
     }
 #define PER_THREAD(...)
-#include "emu/cuda_calls.def"
-#include "emu/per_thread_calls.def"
+#include "emu/driver/cuda_calls.def"
+#include "emu/driver/per_thread_calls.def"
 #undef CALL
 #undef LACK
 #undef PER_THREAD

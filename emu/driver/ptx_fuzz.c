@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/ptx.h"
+#include "emu/driver/ptx.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "emu/driver.h"
-#include "emu/launch.h"
+#include "emu/driver/driver.h"
+#include "emu/driver/launch.h"
 
 enum { DYNAMIC_SHARED_BYTES = 48 << 10 }; /* that a kernel may use without asking */
 

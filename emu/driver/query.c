@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "emu/driver.h"
+#include "emu/driver/driver.h"
 
 static int device_by_ordinal(int ordinal, struct visible_device **ret_device)
 {

@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "emu/device/uuid.h"
 #include "emu/device/visible.h"
-#include "emu/driver.h"
+#include "emu/driver/driver.h"
 #include "emu/mps/mps_join.h"
 
 enum process_state { PROCESS_NEW, PROCESS_READY, PROCESS_FORKED };

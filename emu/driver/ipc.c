@@ -3,7 +3,7 @@
  * opens. A handle names a descriptor of the process that made it, which is opened through /proc: it
  * is of use as long as that process lives, to processes of the same user.
  */
-#include "emu/ipc.h"
+#include "emu/driver/ipc.h"
 
 #include <fcntl.h>
 #include <stdio.h>

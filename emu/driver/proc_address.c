@@ -7,8 +7,8 @@
 #define CALL(symbol, name, version) extern const char symbol##_address[] __asm__(#symbol);
 #define LACK(symbol, name, version) extern const char symbol##_address[] __asm__(#symbol);
 #define PER_THREAD(symbol, ...)     extern const char symbol##_address[] __asm__(#symbol);
-#include "emu/cuda_calls.def"
-#include "emu/per_thread_calls.def"
+#include "emu/driver/cuda_calls.def"
+#include "emu/driver/per_thread_calls.def"
 #undef CALL
 #undef LACK
 #undef PER_THREAD
@@ -23,10 +23,10 @@ struct symbol_row {
 #define LACK(symbol, name, version)            {#name, version, symbol##_address},
 #define PER_THREAD(symbol, name, version, ...) {#name, version, symbol##_address},
 static const struct symbol_row symbols[] = {
-#include "emu/cuda_calls.def"
+#include "emu/driver/cuda_calls.def"
 };
 static const struct symbol_row per_thread_symbols[] = {
-#include "emu/per_thread_calls.def"
+#include "emu/driver/per_thread_calls.def"
 };
 #undef CALL
 #undef LACK

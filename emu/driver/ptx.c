@@ -1,4 +1,4 @@
-#include "emu/ptx.h"
+#include "emu/driver/ptx.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "emu/device/client.h"
-#include "emu/driver.h"
+#include "emu/driver/driver.h"
 
 enum {
     LOOK_AGAIN_NS = 200 * 1000,

@@ -1,5 +1,5 @@
 /* The calls that mean the calling thread's own stream by stream 0. */
-#include "emu/driver.h"
+#include "emu/driver/driver.h"
 
 struct graph;
 struct graph_exec;
@@ -24,6 +24,6 @@ static bool set_own_default(bool has_own_default)
         set_own_default(before);                                                                   \
         return r;                                                                                  \
     }
-#include "emu/per_thread_calls.def"
+#include "emu/driver/per_thread_calls.def"
 #undef PER_THREAD
 #undef LACK

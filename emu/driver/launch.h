@@ -16,7 +16,7 @@
 #pragma once
 #include <stdbool.h>
 
-#include "emu/ptx.h"
+#include "emu/driver/ptx.h"
 
 bool launch_is_burn(const struct ptx_entry *entry);
 bool launch_is_illegal(const struct ptx_entry *entry);
