@@ -83,7 +83,7 @@ policies=src/policy/registry.c
 grep -oE '&policy_[a-z_]+' $policies | sed 's/^&policy_//' | compare docs/operate.md $policies 1
 
 edges=tests/tidy/edges.txt
-sed -nE 's/[[:space:]]+/ /g; s/ $//; s/^([a-z_]+(\/[a-z_]+)*(\.c)?): ?(.*)/\1 \4/p' $edges \
+sed -nE 's/[[:space:]]+/ /g; s/ $//; s/^([a-z_]+(\/[a-z_]+)*(\.[ch])?): ?(.*)/\1 \4/p' $edges \
     | sed -E 's/ $/ nothing/' | compare ARCHITECTURE.md $edges 2
 
 find data -name '*.csv' -printf '%f\n' | compare data/README.md data 1

@@ -82,6 +82,13 @@ mkdir src/node/protect && printf '#pragma once\n' | tee src/node/protect/p_inter
 printf '#pragma once\n#include "node/protect/p_internal.h"\n' > src/node/n.h
 expect "internal header of a room" "src/node/n.h:2: node/protect/p_internal.h is internal"
 
+# A header may have a line of its own, and a room may use nothing.
+clean_tree && cp "$here/edges.txt" tests/tidy && mkdir -p src/shim/life src/shim/sys
+printf '#pragma once\n#include "shim/launch/launch.h"\n' > src/shim/life/process.h
+expect "edge of one header" ""
+printf '#pragma once\n#include "shim/life/process.h"\n' > src/shim/sys/x.h
+expect "room that uses nothing" "src/shim/sys/x.h:2: forbidden edge: shim/sys may not include"
+
 # The real edges: the simulator and its report stay out of the daemons, and the daemons out of them.
 for edge in control/sim node/sim node/link/sim control/report node/report sim/control sim/node report/control \
     report/node cli/daemon/sim cli/watch/report cli/sim/control; do
