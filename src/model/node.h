@@ -44,13 +44,11 @@ enum device_state {
     DEVICE_DISABLED,  /* nothing runs there until it was repaired, or an operator says so */
     DEVICE_STATE_END
 };
-const char *device_state_name(enum device_state state);
-int device_state_parse(const char *text, enum device_state *ret);
+DECLARE_NAMES(enum device_state, device_state);
 
 /* What may be started on a device now: less and less. */
 enum device_admission { ADMIT_ALL, ADMIT_SERVICES, ADMIT_NONE, ADMISSION_END };
-const char *device_admission_name(enum device_admission admission);
-int device_admission_parse(const char *text, enum device_admission *ret);
+DECLARE_NAMES(enum device_admission, device_admission);
 
 /* Whose the end of an attempt is. */
 enum attempt_verdict {
@@ -60,8 +58,7 @@ enum attempt_verdict {
     VERDICT_GUILTY,  /* it faulted alone */
     VERDICT_END
 };
-const char *attempt_verdict_name(enum attempt_verdict verdict);
-int attempt_verdict_parse(const char *text, enum attempt_verdict *ret);
+DECLARE_NAMES(enum attempt_verdict, attempt_verdict);
 
 /* A node's word on one device. */
 struct device_health {
@@ -92,8 +89,7 @@ struct device_usage {
 
 /* How a task shares its device with services. */
 enum sharing_mode { SHARING_ALONE, SHARING_TIME, SHARING_SPACE, SHARING_END };
-const char *sharing_mode_name(enum sharing_mode mode);
-int sharing_mode_parse(const char *text, enum sharing_mode *ret);
+DECLARE_NAMES(enum sharing_mode, sharing_mode);
 
 enum { USAGE_LIMITS_MAX = 8, LIMIT_NAME_MAX = 32, LIMIT_REASON_MAX = 128 };
 
@@ -138,8 +134,7 @@ enum attempt_phase {
     ATTEMPT_EXITED,   /* over; final */
     ATTEMPT_PHASE_END
 };
-const char *attempt_phase_name(enum attempt_phase phase);
-int attempt_phase_parse(const char *text, enum attempt_phase *ret);
+DECLARE_NAMES(enum attempt_phase, attempt_phase);
 
 /* Where the memory of an attempt is that is told to leave its devices, and to come back. */
 enum suspension {
@@ -149,8 +144,7 @@ enum suspension {
     SUSPENSION_RETURNING,
     SUSPENSION_END
 };
-const char *suspension_name(enum suspension suspension);
-int suspension_parse(const char *text, enum suspension *ret);
+DECLARE_NAMES(enum suspension, suspension);
 
 /* A node's word on one attempt: the whole truth every time, never a difference. */
 struct attempt_report {

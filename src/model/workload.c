@@ -5,91 +5,25 @@
 
 #include "base/str.h"
 
-static const char *const kind_names[WORKLOAD_KIND_END] = {
-    [WORKLOAD_TASK] = "task",
-    [WORKLOAD_SERVICE] = "service",
-};
-
-static const char *const state_names[WORKLOAD_STATE_END] = {
-    [WORKLOAD_QUEUED] = "queued",       [WORKLOAD_PLACED] = "placed",
-    [WORKLOAD_STARTING] = "starting",   [WORKLOAD_RUNNING] = "running",
-    [WORKLOAD_STOPPING] = "stopping",   [WORKLOAD_SUSPENDED] = "suspended",
-    [WORKLOAD_SUCCEEDED] = "succeeded", [WORKLOAD_FAILED] = "failed",
-    [WORKLOAD_CANCELLED] = "cancelled", [WORKLOAD_SUSPENDING] = "suspending",
-    [WORKLOAD_RESUMING] = "resuming",
-};
-
-static const char *const failure_names[FAILURE_END] = {
-    [FAILURE_NONE] = "none",   [FAILURE_EXIT] = "exit",       [FAILURE_SIGNAL] = "signal",
-    [FAILURE_START] = "start", [FAILURE_TIMEOUT] = "timeout", [FAILURE_DEPENDENCY] = "dependency",
-    [FAILURE_FAULT] = "fault",
-};
-
-static const char *const node_lost_names[ON_NODE_LOST_END] = {
-    [ON_NODE_LOST_REQUEUE] = "requeue",
-    [ON_NODE_LOST_WAIT] = "wait",
-};
-
-static const char *const protection_names[PROTECTION_END] = {
-    [PROTECTION_ON] = "on",
-    [PROTECTION_OFF] = "off",
-};
-
-static const char *const ready_names[READY_END] = {
-    [READY_STARTED] = "started",
-    [READY_COMMAND] = "command",
-    [READY_PORT] = "port",
-    [READY_CLIENT] = "client",
-};
-
-static const char *const stop_names[STOP_CAUSE_END] = {
-    [STOP_NONE] = "none",
-    [STOP_CANCEL] = "cancel",
-    [STOP_REQUEUE] = "requeue",
-};
-
-static const char *const hold_names[HOLD_END] = {
-    [HOLD_NONE] = "none",
-    [HOLD_USER] = "user",
-    [HOLD_ROOM] = "room",
-};
-
-static const char *name_in(const char *const names[], int count, int value)
-{
-    return value >= 0 && value < count ? names[value] : "?";
-}
-
-/* The index of text in names, or -ERR_INVALID. */
-static int index_in(const char *const names[], int count, const char *text)
-{
-    for (int i = 0; i < count; i++)
-        if (str_equal(text, names[i]))
-            return i;
-    return -ERR_INVALID;
-}
-
-#define NAMED_ENUM(type, function, names, end)                                                     \
-    const char *function##_name(enum type value)                                                   \
-    {                                                                                              \
-        return name_in(names, end, (int)value);                                                    \
-    }                                                                                              \
-    int function##_parse(const char *text, enum type *ret)                                         \
-    {                                                                                              \
-        int i = index_in(names, end, text);                                                        \
-        if (i < 0)                                                                                 \
-            return i;                                                                              \
-        *ret = (enum type)i;                                                                       \
-        return 0;                                                                                  \
-    }
-
-NAMED_ENUM(workload_kind, workload_kind, kind_names, WORKLOAD_KIND_END)
-NAMED_ENUM(workload_state, workload_state, state_names, WORKLOAD_STATE_END)
-NAMED_ENUM(failure_reason, failure_reason, failure_names, FAILURE_END)
-NAMED_ENUM(on_node_lost, on_node_lost, node_lost_names, ON_NODE_LOST_END)
-NAMED_ENUM(protection, protection, protection_names, PROTECTION_END)
-NAMED_ENUM(ready_kind, ready_kind, ready_names, READY_END)
-NAMED_ENUM(stop_cause, stop_cause, stop_names, STOP_CAUSE_END)
-NAMED_ENUM(hold, hold, hold_names, HOLD_END)
+DEFINE_NAMES(enum workload_kind,
+             workload_kind, [WORKLOAD_TASK] = "task", [WORKLOAD_SERVICE] = "service")
+DEFINE_NAMES(enum workload_state, workload_state, [WORKLOAD_QUEUED] = "queued",
+             [WORKLOAD_PLACED] = "placed", [WORKLOAD_STARTING] = "starting",
+             [WORKLOAD_RUNNING] = "running", [WORKLOAD_STOPPING] = "stopping",
+             [WORKLOAD_SUSPENDED] = "suspended", [WORKLOAD_SUCCEEDED] = "succeeded",
+             [WORKLOAD_FAILED] = "failed", [WORKLOAD_CANCELLED] = "cancelled",
+             [WORKLOAD_SUSPENDING] = "suspending", [WORKLOAD_RESUMING] = "resuming")
+DEFINE_NAMES(enum failure_reason, failure_reason, [FAILURE_NONE] = "none", [FAILURE_EXIT] = "exit",
+             [FAILURE_SIGNAL] = "signal", [FAILURE_START] = "start", [FAILURE_TIMEOUT] = "timeout",
+             [FAILURE_DEPENDENCY] = "dependency", [FAILURE_FAULT] = "fault")
+DEFINE_NAMES(enum on_node_lost,
+             on_node_lost, [ON_NODE_LOST_REQUEUE] = "requeue", [ON_NODE_LOST_WAIT] = "wait")
+DEFINE_NAMES(enum protection, protection, [PROTECTION_ON] = "on", [PROTECTION_OFF] = "off")
+DEFINE_NAMES(enum ready_kind, ready_kind, [READY_STARTED] = "started", [READY_COMMAND] = "command",
+             [READY_PORT] = "port", [READY_CLIENT] = "client")
+DEFINE_NAMES(enum stop_cause,
+             stop_cause, [STOP_NONE] = "none", [STOP_CANCEL] = "cancel", [STOP_REQUEUE] = "requeue")
+DEFINE_NAMES(enum hold, hold, [HOLD_NONE] = "none", [HOLD_USER] = "user", [HOLD_ROOM] = "room")
 
 static int compare_keys(const void *a, const void *b)
 {

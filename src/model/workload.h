@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "model/names.h"
 
 enum {
     WORKLOAD_NAME_MAX = 128,     /* bytes with NUL; an array's "[i]" included */
@@ -79,19 +80,13 @@ enum on_node_lost { ON_NODE_LOST_REQUEUE, ON_NODE_LOST_WAIT, ON_NODE_LOST_END };
 enum protection { PROTECTION_ON, PROTECTION_OFF, PROTECTION_END };
 enum ready_kind { READY_STARTED, READY_COMMAND, READY_PORT, READY_CLIENT, READY_END };
 
-/* Names as users write them ("task", "queued", "exit", …); parse answers -ERR_INVALID. */
-const char *workload_kind_name(enum workload_kind kind);
-const char *workload_state_name(enum workload_state state);
-const char *failure_reason_name(enum failure_reason reason);
-const char *on_node_lost_name(enum on_node_lost what);
-const char *ready_kind_name(enum ready_kind kind);
-const char *protection_name(enum protection protection);
-int workload_kind_parse(const char *text, enum workload_kind *ret);
-int workload_state_parse(const char *text, enum workload_state *ret);
-int failure_reason_parse(const char *text, enum failure_reason *ret);
-int on_node_lost_parse(const char *text, enum on_node_lost *ret);
-int ready_kind_parse(const char *text, enum ready_kind *ret);
-int protection_parse(const char *text, enum protection *ret);
+/* Names as users write them: "task", "queued", "exit", … */
+DECLARE_NAMES(enum workload_kind, workload_kind);
+DECLARE_NAMES(enum workload_state, workload_state);
+DECLARE_NAMES(enum failure_reason, failure_reason);
+DECLARE_NAMES(enum on_node_lost, on_node_lost);
+DECLARE_NAMES(enum ready_kind, ready_kind);
+DECLARE_NAMES(enum protection, protection);
 static inline bool workload_state_is_terminal(enum workload_state state)
 {
     return state >= WORKLOAD_SUCCEEDED && state <= WORKLOAD_CANCELLED;
@@ -196,8 +191,7 @@ enum stop_cause {
     STOP_REQUEUE, /* the user's word, eviction or a drained node: a new attempt, not counted */
     STOP_CAUSE_END
 };
-const char *stop_cause_name(enum stop_cause cause);
-int stop_cause_parse(const char *text, enum stop_cause *ret);
+DECLARE_NAMES(enum stop_cause, stop_cause);
 
 /* Why a task is off its devices, or about to be, and so when it comes back. */
 enum hold {
@@ -206,8 +200,7 @@ enum hold {
     HOLD_ROOM, /* it was evicted, or a user has resumed it: as soon as its own devices have room */
     HOLD_END
 };
-const char *hold_name(enum hold hold);
-int hold_parse(const char *text, enum hold *ret);
+DECLARE_NAMES(enum hold, hold);
 
 /* What has become of a workload. Stored at every change; what the API shows. */
 struct workload_status {
