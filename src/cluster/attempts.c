@@ -193,18 +193,22 @@ static enum attempt_verdict verdict_of(const struct attempt_report *report)
 static void record_exit(struct cluster *c, struct workload *w, const struct attempt_report *report)
 {
     struct attempt *a = workload_status_attempt(&w->status);
+    int64_t started_wall_ms =
+        report->started_wall_ms ? report->started_wall_ms : a->started_wall_ms;
+    a->outcome = report->outcome;
+    a->started_wall_ms = started_wall_ms;
     if (report->started_wall_ms)
-        a->started_wall_ms = w->status.started_wall_ms = report->started_wall_ms;
-    a->ended_wall_ms = report->ended_wall_ms ? report->ended_wall_ms : c->now.wall_ms;
-    a->failure = report->failure;
-    if (verdict_of(report) != VERDICT_OWN)
-        a->failure = report->verdict == VERDICT_GUILTY ? FAILURE_FAULT : FAILURE_NONE;
-    else if (w->needs.kind == WORKLOAD_SERVICE && !report->never_ran && !report->signal &&
-             report->failure == FAILURE_NONE)
+        w->status.started_wall_ms = started_wall_ms;
+    if (!a->ended_wall_ms)
+        a->ended_wall_ms = c->now.wall_ms;
+    a->verdict = verdict_of(report);
+    if (a->verdict != VERDICT_OWN)
+        a->failure = a->verdict == VERDICT_GUILTY ? FAILURE_FAULT : FAILURE_NONE;
+    else if (w->needs.kind == WORKLOAD_SERVICE && !a->never_ran && !a->signal &&
+             a->failure == FAILURE_NONE)
         a->failure = FAILURE_EXIT; /* a service that ends has failed, whatever its code */
-    a->exit_code = report->never_ran ? -1 : report->exit_code;
-    a->signal = report->signal;
-    (void)str_copy(a->text, sizeof a->text, report->text);
+    if (a->never_ran)
+        a->exit_code = -1;
     w->status.exit_code = a->exit_code;
     w->status.signal = a->signal;
     action_log(c, event_exited, w->id, a->number, w->node->info.name, "attempt %d: %s%s%s",

@@ -13,6 +13,7 @@
 #include "control/authority.h"
 #include "control/control_internal.h"
 #include "tls/certificate.h"
+#include "wire/fields.h"
 #include "wire/json_reader.h"
 #include "wire/json_writer.h"
 #include "wire/record.h"
@@ -53,6 +54,15 @@ static int is_taken(struct error *e, struct control *c, const char *name)
     return store_nodes(e, c->store, find_name, (void *)(uintptr_t)name);
 }
 
+#define OF struct question
+static const struct field question_members[] = {
+    FIELD("token", token),
+    FIELD("name", name),
+    FIELD("csr", csr),
+};
+#undef OF
+static const struct fields question_fields = FIELDS(struct question, question_members);
+
 static int read_question(struct error *e, struct http_request *r, struct question *ret)
 {
     static const char *const queries[] = {NULL};
@@ -64,17 +74,15 @@ static int read_question(struct error *e, struct http_request *r, struct questio
         result = json_parse_object(e, ERR_SYNTAX, text, length, &body);
     if (result < 0)
         return result;
-    struct json_reader reader;
-    json_reader_init(&reader, e, ERR_INVALID, http_request_arena(r), body);
-    json_take_text(&reader, "token", &ret->token);
-    json_take_text(&reader, "name", &ret->name);
-    json_take_text(&reader, "csr", &ret->csr);
+    const struct field_reader reader = {
+        .e = e, .code = ERR_INVALID, .arena = http_request_arena(r), .form = FIELDS_API};
+    result = fields_take(&reader, &question_fields, body, ret);
     json_decref(body);
-    if (reader.result == 0 && !node_name_is_valid(ret->name))
+    if (result == 0 && !node_name_is_valid(ret->name))
         return error_set_field(e, ERR_INVALID, "name",
                                "a node's name has letters, digits and . _ -, at most %d",
                                NODE_NAME_MAX - 1);
-    return reader.result;
+    return result;
 }
 
 /* After the commit. */

@@ -716,8 +716,7 @@ void links_send(struct control *c, const struct deferred *d)
         msg.grant.suspect = a->suspect;
         msg.grant.ran_before = a->ran_before;
         msg.grant.device_count = a->placed->device_count;
-        for (int i = 0; i < a->placed->device_count; i++)
-            msg.grant.devices[i] = a->placed->devices[i];
+        memcpy(msg.grant.devices, a->placed->devices, sizeof msg.grant.devices);
         struct granting g = {.msg = &msg, .link = link, .result = -ERR_NOT_FOUND};
         (void)store_get(NULL, c->store, a->workload, send_grant, &g);
         if (g.result == -ERR_UNAVAILABLE)

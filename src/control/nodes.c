@@ -435,10 +435,10 @@ static void put_usage_counters(void *arg, const char *node, const struct attempt
     const struct usage_family *family = arg;
     char id[24];
     (void)snprintf(id, sizeof id, "%" PRIu64, usage->workload);
-    for (size_t i = 0; usage->is_counted && counter_name(i) && has_room(family->out); i++)
+    for (int i = 0; usage->is_counted && i < counter_names.count && has_room(family->out); i++)
         if (usage->counters[i])
             metrics_sample(family->out, family->name, (double)usage->counters[i], "node", node,
-                           "workload", id, "counter", counter_name(i), NULL);
+                           "workload", id, "counter", counter_names.items[i], NULL);
 }
 
 static void put_usage_limits(void *arg, const char *node, const struct attempt_usage *usage)

@@ -6,8 +6,8 @@
 #include <jansson.h>
 
 #include "control/control_internal.h"
-#include "wire/counters.h"
 #include "wire/json_writer.h"
+#include "wire/objects.h"
 #include "wire/record.h"
 #include "wire/spec.h"
 
@@ -19,11 +19,6 @@ static void put_devices(struct json_writer *w, const struct attempt *a)
     for (int i = 0; a && i < a->device_count; i++)
         json_put_string(w, a->devices[i]);
     json_end_array(w);
-}
-
-static void put_failure(struct json_writer *w, enum failure_reason failure)
-{
-    json_put_string(w, failure == FAILURE_NONE ? NULL : failure_reason_name(failure));
 }
 
 static void put_number_or_null(struct json_writer *w, bool there, int64_t number)
@@ -58,85 +53,11 @@ static void put_pairs(struct json_writer *w, const struct pairs *pairs)
     json_end_object(w);
 }
 
-static void put_attempt(struct json_writer *w, const struct attempt *a)
-{
-    json_begin_object(w);
-    json_put_int(json_key(w, "number"), a->number);
-    json_put_string(json_key(w, "node"), a->node);
-    put_devices(json_key(w, "devices"), a);
-    json_put_time(json_key(w, "placed"), a->placed_wall_ms);
-    json_put_time(json_key(w, "started"), a->started_wall_ms);
-    json_put_time(json_key(w, "ended"), a->ended_wall_ms);
-    put_failure(json_key(w, "failure"), a->failure);
-    put_number_or_null(json_key(w, "exit_code"), a->exit_code >= 0 && a->ended_wall_ms,
-                       a->exit_code);
-    put_number_or_null(json_key(w, "signal"), a->signal > 0, a->signal);
-    json_put_bool(json_key(w, "lost"), a->lost);
-    json_put_string(json_key(w, "text"), a->text);
-    json_end_object(w);
-}
-
 static const struct attempt_usage *find_usage(struct control *c, const struct store_workload *row,
                                               const struct attempt *a)
 {
     struct node_link *link = a && !a->ended_wall_ms ? links_find(c, a->node) : NULL;
     return link ? link_attempt_usage(link, row->id, a->number) : NULL;
-}
-
-static void put_protection(struct json_writer *w, const struct attempt_usage *usage)
-{
-    json_begin_object(w);
-    json_put_uint(json_key(w, "counted_bytes"), usage->counted_bytes);
-    json_put_uint(json_key(w, "peak_bytes"), usage->peak_bytes);
-    json_put_uint(json_key(w, "uncounted_bytes"), usage->uncounted_bytes);
-    json_put_uint(json_key(w, "overhead_bytes"), usage->overhead_bytes);
-    json_put_string(json_key(w, "mode"), sharing_mode_name(usage->mode));
-    json_begin_array(json_key(w, "limits"));
-    for (int i = 0; i < usage->limit_count; i++) {
-        json_begin_object(w);
-        json_put_string(json_key(w, "name"), usage->limits[i].name);
-        json_put_uint(json_key(w, "value"), usage->limits[i].value);
-        json_put_string(json_key(w, "reason"), usage->limits[i].reason);
-        json_end_object(w);
-    }
-    json_end_array(w);
-    json_begin_object(json_key(w, "counters"));
-    for (size_t i = 0; counter_name(i); i++)
-        json_put_uint(json_key(w, counter_name(i)), usage->counters[i]);
-    json_end_object(w);
-    json_end_object(w);
-}
-
-static void put_usage(struct json_writer *w, struct control *c, const struct store_workload *row,
-                      const struct attempt *a)
-{
-    const struct attempt_usage *usage = find_usage(c, row, a);
-    if (!usage) {
-        json_put_null(w);
-        return;
-    }
-    json_begin_object(w);
-    json_put_uint(json_key(w, "memory_used_bytes"), usage->memory_used_bytes);
-    json_put_uint(json_key(w, "suspended_bytes"), usage->suspended_bytes);
-    json_put_real(json_key(w, "cpu_percent"), usage->cpu_percent);
-    json_put_uint(json_key(w, "resident_bytes"), usage->resident_bytes);
-    json_key(w, "samples_per_s");
-    if (usage->samples_per_s >= 0)
-        json_put_real(w, usage->samples_per_s);
-    else
-        json_put_null(w);
-    json_key(w, "latency_ms");
-    if (usage->latency_ms >= 0)
-        json_put_real(w, usage->latency_ms);
-    else
-        json_put_null(w);
-    json_put_uint(json_key(w, "requests_10s"), usage->requests_10s);
-    json_key(w, "protection");
-    if (usage->is_counted)
-        put_protection(w, usage);
-    else
-        json_put_null(w);
-    json_end_object(w);
 }
 
 /* When the last attempt that was started ended; 0: it has not, or none was. */
@@ -158,19 +79,8 @@ static void put_status(struct json_writer *w, const struct store_workload *row,
     json_put_string(json_key(w, "user"), row->user);
     json_put_uint(json_key(w, "uid"), row->uid);
     json_put_int(json_key(w, "priority"), row->priority);
-    put_failure(json_key(w, "failure"), status->failure);
-    json_put_string(json_key(w, "text"), status->text);
-    put_number_or_null(json_key(w, "exit_code"), status->exit_code >= 0 && status->ended_wall_ms,
-                       status->exit_code);
-    put_number_or_null(json_key(w, "signal"), status->signal > 0, status->signal);
-    json_put_int(json_key(w, "attempt"), status->attempts_total);
-    json_put_int(json_key(w, "failures"), status->failures);
-    json_put_int(json_key(w, "faults"), status->faults);
-    json_put_bool(json_key(w, "suspect"), status->suspect);
-    json_put_time(json_key(w, "submitted"), status->submitted_wall_ms);
-    json_put_time(json_key(w, "started"), status->started_wall_ms);
+    fields_put_members(w, &workload_status_fields, FIELDS_API, status);
     json_put_time(json_key(w, "stopped"), stopped_wall_ms(status));
-    json_put_time(json_key(w, "ended"), status->ended_wall_ms);
 }
 
 static bool is_json(const char *text)
@@ -234,7 +144,7 @@ static int put_detail(struct error *e, struct json_writer *w, const struct store
         json_put_raw(w, "{}");
     json_begin_array(json_key(w, "attempts"));
     for (int i = 0; i < status->attempts_kept; i++)
-        put_attempt(w, &status->attempts[i]);
+        fields_put(w, &attempt_fields, FIELDS_API, &status->attempts[i]);
     json_end_array(w);
     json_put_raw(json_key(w, "after"), is_json(row->after) ? row->after : "[]");
     return r;
@@ -318,6 +228,8 @@ int show_workload(struct error *e, struct control *c, struct str *out,
         struct json_writer w;
         if (row->state == WORKLOAD_STARTING && !status.text[0])
             say_readiness(spec, status.text);
+        if (!status.ended_wall_ms)
+            status.exit_code = -1; /* the code of an earlier attempt */
         json_writer_init(&w, out);
         json_begin_object(&w);
         put_status(&w, row, &status);
@@ -328,7 +240,7 @@ int show_workload(struct error *e, struct control *c, struct str *out,
         put_number_or_null(json_key(&w, "array_index"), row->array_index >= 0, row->array_index);
         json_put_uint(json_key(&w, "group"), row->group);
         put_pairs(json_key(&w, "labels"), &spec->labels);
-        put_usage(json_key(&w, "usage"), c, row, a);
+        fields_put(json_key(&w, "usage"), &attempt_usage_fields, FIELDS_API, find_usage(c, row, a));
         if (options->detail)
             json_put_string(json_key(&w, "enforcement"),
                             has_spec ? enforcement_of(c, row, spec, a) : "");
@@ -353,30 +265,6 @@ void show_event(struct str *out, const struct store_event *event)
     json_put_string(json_key(&w, "node"), event->node[0] ? event->node : NULL);
     json_put_string(json_key(&w, "text"), event->text);
     json_end_object(&w);
-}
-
-static void put_percent(struct json_writer *w, double percent)
-{
-    if (percent < 0)
-        json_put_null(w);
-    else
-        json_put_real(w, percent);
-}
-
-static void put_device_usage(struct json_writer *w, const struct device_usage *usage)
-{
-    if (!usage) {
-        json_put_null(w);
-        return;
-    }
-    json_begin_object(w);
-    put_percent(json_key(w, "sm_percent"), usage->sm_percent);
-    put_percent(json_key(w, "memory_percent"), usage->memory_percent);
-    json_put_uint(json_key(w, "memory_used_bytes"), usage->memory_used_bytes);
-    put_percent(json_key(w, "power_watts"), usage->power_watts);
-    put_percent(json_key(w, "power_limit_watts"), usage->power_limit_watts);
-    put_percent(json_key(w, "temperature_celsius"), usage->temperature_celsius);
-    json_end_object(w);
 }
 
 static void put_booked(struct json_writer *w, const struct policy_device *booked)
@@ -410,14 +298,6 @@ static const struct policy_device *find_booked(const struct policy_snapshot *inv
     return NULL;
 }
 
-static void put_health(struct json_writer *w, const struct device_health *health)
-{
-    json_put_string(json_key(w, "state"), health ? device_state_name(health->state) : NULL);
-    json_put_string(json_key(w, "admits"), health ? device_admission_name(health->admits) : NULL);
-    json_put_string(json_key(w, "cause"), health ? health->cause : NULL);
-    json_put_string(json_key(w, "mps"), health && health->mps[0] ? health->mps : NULL);
-}
-
 void show_node(struct control *c, struct str *out, const char *name, bool drained,
                const struct node_info *info)
 {
@@ -433,21 +313,17 @@ void show_node(struct control *c, struct str *out, const char *name, bool draine
                   c->cluster && cluster_node_connected(c->cluster, name));
     json_put_bool(json_key(&w, "drained"), drained);
     json_put_bool(json_key(&w, "held"), c->cluster && cluster_node_held(c->cluster, name));
-    json_put_string(json_key(&w, "version"), info->version);
-    put_pairs(json_key(&w, "labels"), &info->labels);
+    fields_put_members(&w, &node_info_fields, FIELDS_API, info);
     json_begin_array(json_key(&w, "devices"));
     for (int i = 0; i < info->device_count; i++) {
         const struct device *d = &info->devices[i];
         json_begin_object(&w);
-        json_put_string(json_key(&w, "uuid"), d->uuid);
-        json_put_string(json_key(&w, "model"), d->model);
-        json_put_int(json_key(&w, "index"), d->index);
-        json_put_uint(json_key(&w, "memory_bytes"), d->memory_bytes);
-        json_put_int(json_key(&w, "sm_count"), d->sm_count);
-        json_put_bool(json_key(&w, "emulated"), d->emulated);
-        put_health(&w, c->cluster ? cluster_device_health(c->cluster, name, d->uuid) : NULL);
+        fields_put_members(&w, &device_fields, FIELDS_API, d);
+        fields_put_members(&w, &device_health_fields, FIELDS_API,
+                           c->cluster ? cluster_device_health(c->cluster, name, d->uuid) : NULL);
         put_booked(json_key(&w, "booked"), find_booked(&inventory, d->uuid));
-        put_device_usage(json_key(&w, "usage"), link_device_usage(link, d->uuid));
+        fields_put(json_key(&w, "usage"), &device_usage_fields, FIELDS_API,
+                   link_device_usage(link, d->uuid));
         put_device_workloads(json_key(&w, "workloads"), c, name, d->uuid);
         json_end_object(&w);
     }

@@ -50,16 +50,6 @@ DECLARE_NAMES(enum device_state, device_state);
 enum device_admission { ADMIT_ALL, ADMIT_SERVICES, ADMIT_NONE, ADMISSION_END };
 DECLARE_NAMES(enum device_admission, device_admission);
 
-/* Whose the end of an attempt is. */
-enum attempt_verdict {
-    VERDICT_OWN,     /* the workload's: what its exit says counts */
-    VERDICT_MOVED,   /* its device ended it: it is queued again, and nothing is counted */
-    VERDICT_SUSPECT, /* a fault ended all that shared the device, and it may have been its */
-    VERDICT_GUILTY,  /* it faulted alone */
-    VERDICT_END
-};
-DECLARE_NAMES(enum attempt_verdict, attempt_verdict);
-
 /* A node's word on one device. */
 struct device_health {
     char uuid[DEVICE_UUID_MAX];
@@ -151,7 +141,13 @@ struct attempt_report {
     uint64_t workload;
     int attempt;
     enum attempt_phase phase;
-    int64_t started_wall_ms, ended_wall_ms; /* 0: not yet */
+    union {
+        struct attempt_outcome outcome; /* but for `started` and `text`, of ATTEMPT_EXITED */
+        struct {
+#define OUTCOME(type, member, array, ...) type member array;
+#include "model/outcome.def"
+        };
+    };
     bool cleared; /* it was a suspect, and ran long enough without a fault */
     /* Of the newest order to suspend or to resume it, 0: none came. One that is neither under way
      * nor shows in `suspension` could not be carried out; `text` says why. */
@@ -159,11 +155,4 @@ struct attempt_report {
     enum suspension suspension;
     bool
         evicted; /* its device wants it off, and that could be done by suspending it; `text`: why */
-    /* of ATTEMPT_EXITED: */
-    enum failure_reason failure; /* FAILURE_NONE: exit code 0; or, with a signal, the node ended it
-                                    (its lease, a reboot), which is not the workload's fault */
-    int exit_code, signal;
-    bool never_ran; /* the process was never exec'ed, and never will be */
-    enum attempt_verdict verdict;
-    char text[WORKLOAD_TEXT_MAX];
 };

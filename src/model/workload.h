@@ -170,18 +170,37 @@ struct workload_spec {
     bool wants_stdin; /* `run` forwards its standard input */
 };
 
+/* Whose the end of an attempt is. */
+enum attempt_verdict {
+    VERDICT_OWN,     /* the workload's: what its exit says counts */
+    VERDICT_MOVED,   /* its device ended it: it is queued again, and nothing is counted */
+    VERDICT_SUSPECT, /* a fault ended all that shared the device, and it may have been its */
+    VERDICT_GUILTY,  /* it faulted alone */
+    VERDICT_END
+};
+DECLARE_NAMES(enum attempt_verdict, attempt_verdict);
+
+/* What has become of one run. */
+struct attempt_outcome {
+#define OUTCOME(type, member, array, ...) type member array;
+#include "model/outcome.def"
+};
+
 /* One run of a workload. */
 struct attempt {
     int number; /* 1, 2, … */
     char node[NODE_NAME_MAX];
     int device_count;
     char devices[WORKLOAD_DEVICES_MAX][DEVICE_UUID_MAX];
-    int64_t placed_wall_ms, started_wall_ms, ended_wall_ms; /* 0: not yet */
-    enum failure_reason failure; /* how it ended; FAILURE_NONE with ended: well, or see text */
-    int exit_code;               /* -1: not known */
-    int signal;                  /* 0: none */
-    bool lost;                   /* its node was lost: a service's copy may still live */
-    char text[WORKLOAD_TEXT_MAX];
+    int64_t placed_wall_ms;
+    union {
+        struct attempt_outcome outcome;
+        struct {
+#define OUTCOME(type, member, array, ...) type member array;
+#include "model/outcome.def"
+        };
+    };
+    bool lost; /* its node was lost: a service's copy may still live */
 };
 
 /* Why an open attempt was told to stop, and so what follows when it has ended. */

@@ -2,9 +2,9 @@
 #pragma once
 #include <stddef.h>
 
-/* Of the counter at this index of attempt_usage.counters; NULL past the last. */
-const char *counter_name(size_t index);
-/* What it counts, a few words. */
+#include "model/names.h"
+
+/* By the index in attempt_usage.counters. */
+extern const struct names counter_names;
+/* What the counter at this index counts, a few words; NULL past the last. */
 const char *counter_help(size_t index);
-/* The index of the counter of this name, or -1: one of a newer version. */
-int counter_find(const char *name);

@@ -10,7 +10,7 @@
 
 #include "base/rng.h"
 #include "wire/json_reader.h"
-#include "wire/fields.h"
+#include "wire/objects.h"
 
 /* One member of every kind. */
 struct inner {
@@ -439,6 +439,52 @@ static void arena_limit_is_no_memory(void **state)
     }
 }
 
+/* ---- the tables of objects.c ---- */
+
+static bool has_member(const struct fields *table, const char *key, enum fields_form form)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const struct field *f = &table->members[i];
+        if (strcmp(f->key, key) == 0 && (!f->in || f->in & form))
+            return true;
+    }
+    return false;
+}
+
+static void outcome_is_in_message_record_and_api(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {
+#define OUTCOME(type, member, array, key, ...) key,
+#include "model/outcome.def"
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (!has_member(&attempt_report_fields, keys[i], FIELDS_MESSAGE) ||
+            !has_member(&attempt_fields, keys[i], FIELDS_STORED) ||
+            !has_member(&attempt_fields, keys[i], FIELDS_API))
+            fail_msg("%s is not in all of them", keys[i]);
+    /* The workload's user can write exit.json, and must not choose the verdict. */
+    assert_true(has_member(&attempt_report_fields, "exit_code", FIELDS_FILE));
+    assert_false(has_member(&attempt_report_fields, "verdict", FIELDS_FILE));
+}
+
+/* The other members of a report identify the attempt or lead to the state of the workload. */
+static void report_has_nothing_else_that_stays(void **state)
+{
+    (void)state;
+    static const char *const passing[] = {"workload", "attempt",    "phase",  "cleared",
+                                          "turn",     "suspension", "evicted"};
+    for (size_t i = 0; i < attempt_report_fields.count; i++) {
+        const char *key = attempt_report_fields.members[i].key;
+        bool passes = false;
+        for (size_t k = 0; k < sizeof passing / sizeof passing[0]; k++)
+            passes = passes || strcmp(key, passing[k]) == 0;
+        if (!passes && (!has_member(&attempt_fields, key, FIELDS_STORED) ||
+                        !has_member(&attempt_fields, key, FIELDS_API)))
+            fail_msg("%s of a report is neither stored nor shown", key);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -451,6 +497,8 @@ int main(void)
         cmocka_unit_test(neighbouring_versions_are_understood),
         cmocka_unit_test(texts_that_are_no_object_are_refused),
         cmocka_unit_test(arena_limit_is_no_memory),
+        cmocka_unit_test(outcome_is_in_message_record_and_api),
+        cmocka_unit_test(report_has_nothing_else_that_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,6 @@ enum {
     NODEMSG_ATTEMPTS_MAX = 4096,
     NODEMSG_PEM_MAX = 16 << 10,
     NODEMSG_NOTES_MAX = 256,
-    NODEMSG_LIMITS_MAX = 64, /* of an attempt, now and later */
 };
 
 enum nodemsg_type {
@@ -77,7 +76,7 @@ struct grant {
     uint32_t uid; /* the submitter's; spec->user says whether it runs as another */
     const char *user;
     int device_count;
-    const char *devices[WORKLOAD_DEVICES_MAX];
+    char devices[WORKLOAD_DEVICES_MAX][DEVICE_UUID_MAX];
     bool suspect;                     /* it is started where its faults are its own */
     bool ran_before;                  /* in another attempt, which it may resume */
     const struct workload_spec *spec; /* when parsed; in the message's arena */
@@ -87,7 +86,7 @@ struct grant {
 /* One struct for all: which members count is said by type. Strings and arrays: in the arena given
  * to parse, or the writer's own. */
 struct nodemsg {
-    enum nodemsg_type type;
+    enum nodemsg_type type; /* first */
     int protocol;
     const char *version;
     uint64_t session, sequence;

@@ -135,7 +135,7 @@ static struct grant random_grant(struct rng *rng)
         .spec_json = spec_json,
     };
     for (int i = 0; i < grant.device_count; i++)
-        grant.devices[i] = i % 2 ? "GPU-odd" : "GPU-even";
+        str_copy(grant.devices[i], DEVICE_UUID_MAX, i % 2 ? "GPU-odd" : "GPU-even");
     return grant;
 }
 
@@ -480,7 +480,7 @@ static void bad_messages_are_refused(void **state)
         {"{\"type\":\"done\",\"request\":1,\"result\":1}", ERR_PROTOCOL, "result"},
         {"{\"type\":\"grant\",\"session\":1,\"sequence\":1,\"workload\":1,\"attempt\":1,"
          "\"group\":1,\"array_index\":-1,\"name\":\"a\",\"uid\":1,\"user\":\"u\",\"devices\":[5]}",
-         ERR_PROTOCOL, "devices"},
+         ERR_PROTOCOL, "devices[0]"},
         {"{\"type\":\"grant\",\"session\":1,\"sequence\":1,\"workload\":1,\"attempt\":1,"
          "\"group\":1,\"array_index\":-1,\"name\":\"a\",\"uid\":1,\"user\":\"u\",\"devices\":[],"
          "\"spec\":{\"command\":[\"a\"],\"directory\":\"/\",\"share\":{\"max\":0}}}",

@@ -1,16 +1,11 @@
 #include "node/supervisor/attempt_file.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#define WORD_BYTES sizeof(const char *)
-/* The end of the year 9999, as far as a time can be written. */
-#define WALL_MS_MAX INT64_C(253402300799999)
+#include "wire/objects.h"
 
-enum { PORT_MAX = 65535, SIGNAL_MAX = 64 };
+enum { PORT_MAX = 65535 };
 
 char *attempt_name(uint64_t workload, int attempt, char text[ATTEMPT_NAME_MAX])
 {
@@ -32,239 +27,96 @@ bool attempt_name_parse(const char *text, uint64_t *ret_workload, int *ret_attem
     return true;
 }
 
-/* ---- writing ---- */
+#define OF                 struct attempt_grant
+#define TIME(key, member)  FIELD(key, member, .most = WORKLOAD_TIME_MS_MAX)
+#define WORDS(key, member) FIELD_LIST(key, member.items, member.count, .most = ATTEMPT_FILE_MAX)
+static const struct field grant_members[] = {
+    FIELD("workload", workload),
+    FIELD("attempt", attempt, .least = 1),
+    FIELD("service", service),
+    WORDS("command", command),
+    WORDS("environment", environment),
+    FIELD("directory", directory),
+    TIME("grace_ms", grace_ms),
+    TIME("time_limit_ms", time_limit_ms),
+    TIME("fence_ms", fence_ms),
+    TIME("drain_ms", drain_ms),
+    FIELD("begin_by_ms", begin_by_ms, .least = INT64_MIN, .most = INT64_MAX),
+    FIELD("log_file_bytes", log_file_bytes, .least = 1),
+    FIELD("log_files", log_files, .least = 1),
+    FIELD("ready", ready, .names = &ready_kind_names),
+    WORDS("ready_command", ready_command),
+    FIELD("ready_port", ready_port, .most = PORT_MAX),
+    FIELD("stdin", wants_stdin),
+    FIELD("slo_percentile", slo_percentile, .most = 100, .flags = FIELD_OPTIONAL),
+};
+#undef OF
+static const struct fields grant_fields = FIELDS(struct attempt_grant, grant_members);
 
-static json_t *words_to_json(const struct words *words)
-{
-    json_t *array = json_array();
-    for (size_t i = 0; array && i < words->count; i++)
-        if (json_array_append_new(array, json_string(words->items[i])) < 0) {
-            json_decref(array);
-            return NULL;
-        }
-    return array;
-}
+#define OF struct attempt_record
+static const struct field record_members[] = {
+    FIELD("boot_id", boot_id),
+    FIELD("supervisor_pid", supervisor_pid, .least = 1),
+    FIELD("supervisor_start", supervisor_start),
+    FIELD("task_pid", task_pid, .least = 1),
+    FIELD("task_start", task_start),
+    FIELD("started", started_wall_ms, .flags = FIELD_WALL),
+};
+#undef OF
+static const struct fields record_fields = FIELDS(struct attempt_record, record_members);
 
-static int append_chunk(const char *bytes, size_t length, void *out)
+static int write_file(const struct fields *table, const void *object, struct str *out)
 {
-    str_append_bytes(out, bytes, length);
-    return 0;
-}
-
-/* Takes root. */
-static int write_json(json_t *root, struct str *out)
-{
-    if (!root)
-        return -ERR_NO_MEMORY;
-    int failed = json_dump_callback(root, append_chunk, out, JSON_COMPACT);
-    json_decref(root);
+    int r = fields_write(table, FIELDS_FILE, object, out);
     str_append_char(out, '\n');
-    return failed || str_failed(out) ? -ERR_NO_MEMORY : 0;
+    return r == 0 && str_failed(out) ? -ERR_NO_MEMORY : r;
+}
+
+static int parse_file(struct error *e, struct arena *arena, const struct fields *table,
+                      const char *text, size_t length, void *ret)
+{
+    const struct field_reader r = {
+        .e = e, .code = ERR_CORRUPT, .arena = arena, .form = FIELDS_FILE};
+    return fields_parse(&r, table, text, length, ret);
 }
 
 int attempt_grant_write(const struct attempt_grant *grant, struct str *out)
 {
-    return write_json(
-        json_pack("{sI si sb so so ss sI sI sI sI sI sI si ss so si sb sf}", "workload",
-                  (json_int_t)grant->workload, "attempt", grant->attempt, "service", grant->service,
-                  "command", words_to_json(&grant->command), "environment",
-                  words_to_json(&grant->environment), "directory", grant->directory, "grace_ms",
-                  (json_int_t)grant->grace_ms, "time_limit_ms", (json_int_t)grant->time_limit_ms,
-                  "fence_ms", (json_int_t)grant->fence_ms, "drain_ms", (json_int_t)grant->drain_ms,
-                  "begin_by_ms", (json_int_t)grant->begin_by_ms, "log_file_bytes",
-                  (json_int_t)grant->log_file_bytes, "log_files", grant->log_files, "ready",
-                  ready_kind_name(grant->ready), "ready_command",
-                  words_to_json(&grant->ready_command), "ready_port", grant->ready_port, "stdin",
-                  grant->wants_stdin, "slo_percentile", grant->slo_percentile),
-        out);
+    return write_file(&grant_fields, grant, out);
 }
 
 int attempt_record_write(const struct attempt_record *record, struct str *out)
 {
-    return write_json(json_pack("{ss si sI si sI sI}", "boot_id", record->boot_id, "supervisor_pid",
-                                (int)record->supervisor_pid, "supervisor_start",
-                                (json_int_t)record->supervisor_start, "task_pid",
-                                (int)record->task_pid, "task_start", (json_int_t)record->task_start,
-                                "started_wall_ms", (json_int_t)record->started_wall_ms),
-                      out);
+    return write_file(&record_fields, record, out);
 }
 
 int attempt_exit_write(const struct attempt_report *exit, struct str *out)
 {
-    /* Sentences are cut to fit, perhaps inside a character: JSON would refuse the whole. */
-    size_t text_length = str_utf8_prefix(exit->text, strlen(exit->text));
-    return write_json(
-        json_pack("{sI si sI sI ss si si sb ss%}", "workload", (json_int_t)exit->workload,
-                  "attempt", exit->attempt, "started_wall_ms", (json_int_t)exit->started_wall_ms,
-                  "ended_wall_ms", (json_int_t)exit->ended_wall_ms, "failure",
-                  failure_reason_name(exit->failure), "exit_code", exit->exit_code, "signal",
-                  exit->signal, "never_ran", exit->never_ran, "text", exit->text, text_length),
-        out);
-}
-
-/* ---- reading ---- */
-
-static int words_from_json(struct arena *arena, json_t *array, struct words *ret)
-{
-    if (!json_is_array(array))
-        return -ERR_CORRUPT;
-    size_t count = json_array_size(array);
-    const char **items = arena_array(arena, count + 1, WORD_BYTES);
-    if (!items)
-        return -ERR_NO_MEMORY;
-    for (size_t i = 0; i < count; i++) {
-        const char *text = json_string_value(json_array_get(array, i));
-        if (!text)
-            return -ERR_CORRUPT;
-        items[i] = arena_strdup(arena, text);
-        if (!items[i])
-            return -ERR_NO_MEMORY;
-    }
-    *ret = (struct words){.count = count, .items = items};
-    return 0;
-}
-
-/* Ten years at most: such times are added to the clock's. */
-static bool is_time_ms(int64_t ms)
-{
-    return ms >= 0 && ms <= WORKLOAD_TIME_MS_MAX;
-}
-
-static bool is_wall_ms(int64_t ms)
-{
-    return ms >= 0 && ms <= WALL_MS_MAX;
-}
-
-static bool is_grant(const struct attempt_grant *g)
-{
-    return g->attempt >= 1 && g->command.count > 0 && g->log_files >= 1 && g->log_file_bytes >= 1 &&
-           is_time_ms(g->grace_ms) && is_time_ms(g->time_limit_ms) && is_time_ms(g->fence_ms) &&
-           is_time_ms(g->drain_ms) && g->ready_port >= 0 && g->ready_port <= PORT_MAX &&
-           g->slo_percentile >= 0 && g->slo_percentile <= 100;
-}
-
-static int parse_root(struct error *e, const char *text, size_t length, json_t **ret)
-{
-    json_error_t problem;
-    json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &problem);
-    if (!root)
-        return error_set(e, ERR_CORRUPT, "line %d: %s", problem.line, problem.text);
-    *ret = root;
-    return 0;
+    return write_file(&attempt_report_fields, exit, out);
 }
 
 int attempt_grant_parse(struct error *e, struct arena *arena, const char *text, size_t length,
                         struct attempt_grant *ret)
 {
-    json_t *root = NULL;
-    int r = parse_root(e, text, length, &root);
-    if (r < 0)
-        return r;
-    struct attempt_grant grant = {0};
-    json_t *command, *environment, *ready_command;
-    json_int_t workload, grace, limit, fence, drain, begin_by, file_bytes;
-    const char *directory, *ready;
-    int service, wants_stdin;
-    json_error_t problem;
-    if (json_unpack_ex(
-            root, &problem, 0, "{sI si sb so so ss sI sI sI sI sI sI si ss so si sb s?F}",
-            "workload", &workload, "attempt", &grant.attempt, "service", &service, "command",
-            &command, "environment", &environment, "directory", &directory, "grace_ms", &grace,
-            "time_limit_ms", &limit, "fence_ms", &fence, "drain_ms", &drain, "begin_by_ms",
-            &begin_by, "log_file_bytes", &file_bytes, "log_files", &grant.log_files, "ready",
-            &ready, "ready_command", &ready_command, "ready_port", &grant.ready_port, "stdin",
-            &wants_stdin, "slo_percentile", &grant.slo_percentile) < 0) {
-        json_decref(root);
-        return error_set(e, ERR_CORRUPT, "%s", problem.text);
-    }
-    grant.workload = (uint64_t)workload;
-    grant.service = service;
-    grant.wants_stdin = wants_stdin;
-    grant.grace_ms = grace;
-    grant.time_limit_ms = limit;
-    grant.fence_ms = fence;
-    grant.drain_ms = drain;
-    grant.begin_by_ms = begin_by;
-    grant.log_file_bytes = file_bytes;
-    grant.directory = arena_strdup(arena, directory);
-    r = words_from_json(arena, command, &grant.command);
+    struct attempt_grant grant;
+    int r = parse_file(e, arena, &grant_fields, text, length, &grant);
+    if (r == 0 && grant.command.count == 0)
+        return error_set_field(e, ERR_CORRUPT, "command", "there is nothing to run");
     if (r == 0)
-        r = words_from_json(arena, environment, &grant.environment);
-    if (r == 0)
-        r = words_from_json(arena, ready_command, &grant.ready_command);
-    if (r == 0 && (ready_kind_parse(ready, &grant.ready) < 0 || !is_grant(&grant)))
-        r = -ERR_CORRUPT;
-    json_decref(root);
-    if (r == 0 && !grant.directory)
-        r = -ERR_NO_MEMORY;
-    if (r < 0)
-        return error_set(e, (enum error_code) - r, "this is not a grant");
-    *ret = grant;
-    return 0;
+        *ret = grant;
+    return r;
 }
 
 int attempt_record_parse(struct error *e, const char *text, size_t length,
                          struct attempt_record *ret)
 {
-    json_t *root = NULL;
-    int r = parse_root(e, text, length, &root);
-    if (r < 0)
-        return r;
-    struct attempt_record record = {0};
-    const char *boot_id;
-    int supervisor_pid, task_pid;
-    json_int_t supervisor_start, task_start, started;
-    json_error_t problem;
-    if (json_unpack_ex(root, &problem, 0, "{ss si sI si sI sI}", "boot_id", &boot_id,
-                       "supervisor_pid", &supervisor_pid, "supervisor_start", &supervisor_start,
-                       "task_pid", &task_pid, "task_start", &task_start, "started_wall_ms",
-                       &started) < 0)
-        r = error_set(e, ERR_CORRUPT, "%s", problem.text);
-    else if (!str_copy(record.boot_id, sizeof record.boot_id, boot_id) || supervisor_pid < 1 ||
-             task_pid < 1 || !is_wall_ms(started))
-        r = error_set(e, ERR_CORRUPT, "this is not a record");
-    json_decref(root);
-    if (r < 0)
-        return r;
-    record.supervisor_pid = supervisor_pid;
-    record.task_pid = task_pid;
-    record.supervisor_start = (uint64_t)supervisor_start;
-    record.task_start = (uint64_t)task_start;
-    record.started_wall_ms = started;
-    *ret = record;
-    return 0;
+    return parse_file(e, NULL, &record_fields, text, length, ret);
 }
 
 int attempt_exit_parse(struct error *e, const char *text, size_t length, struct attempt_report *ret)
 {
-    json_t *root = NULL;
-    int r = parse_root(e, text, length, &root);
-    if (r < 0)
-        return r;
-    struct attempt_report report = {.phase = ATTEMPT_EXITED};
-    const char *failure, *sentence;
-    json_int_t workload, started, ended;
-    int never_ran;
-    json_error_t problem;
-    if (json_unpack_ex(root, &problem, 0, "{sI si sI sI ss si si sb ss}", "workload", &workload,
-                       "attempt", &report.attempt, "started_wall_ms", &started, "ended_wall_ms",
-                       &ended, "failure", &failure, "exit_code", &report.exit_code, "signal",
-                       &report.signal, "never_ran", &never_ran, "text", &sentence) < 0)
-        r = error_set(e, ERR_CORRUPT, "%s", problem.text);
-    else if (failure_reason_parse(failure, &report.failure) < 0)
-        r = error_set(e, ERR_CORRUPT, "\"%s\" is no failure", failure);
-    else if (report.attempt < 1 || report.signal < 0 || report.signal > SIGNAL_MAX ||
-             !is_wall_ms(started) || !is_wall_ms(ended))
-        r = error_set(e, ERR_CORRUPT, "this is not an end");
-    else if (!str_copy(report.text, sizeof report.text, sentence))
-        report.text[str_utf8_prefix(report.text, sizeof report.text - 1)] = '\0';
-    json_decref(root);
-    if (r < 0)
-        return r;
-    report.workload = (uint64_t)workload;
-    report.started_wall_ms = started;
-    report.ended_wall_ms = ended;
-    report.never_ran = never_ran;
-    *ret = report;
-    return 0;
+    int r = parse_file(e, NULL, &attempt_report_fields, text, length, ret);
+    if (r == 0)
+        ret->phase = ATTEMPT_EXITED;
+    return r;
 }
