@@ -185,7 +185,8 @@ static const struct command commands[] = {
             "input), or the command after '--'. Flags are put over a file's one workload. "
             "Directory and environment are your own where nothing else is said.\n\n"
             "A submission is taken once: if the answer is lost because gpumux is restarted, it is "
-            "sent again under the same key for up to 10 seconds.",
+            "sent again under the same key for up to 10 seconds. After a second without an answer "
+            "one line on standard error says until when the command waits.",
         .options = submit_options,
         .examples = EXAMPLES(
             {"gpumux submit --quota 8g --share 50 -- python train.py", "half a device, 8 GiB"},
@@ -206,7 +207,9 @@ static const struct command commands[] = {
             "Standard input is forwarded unless it is /dev/null, closed, or the terminal of "
             "another job; a second attempt gets none of it. SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 "
             "are forwarded. The first Ctrl-C cancels the workload, the second kills it, a third "
-            "leaves it to itself. A restart of gpumux in the middle is not noticed.",
+            "leaves it to itself. A restart of gpumux in the middle changes nothing; after a "
+            "second "
+            "without an answer one line on standard error says so.",
         .options = run_options,
         .examples = EXAMPLES({"gpumux run -- env", "what does a workload see?"},
                              {"gpumux run -m 4g python train.py --epochs 3", "in 4 GiB"}),

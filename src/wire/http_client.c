@@ -15,7 +15,12 @@
 #include "tls/session.h"
 #include "wire/address.h"
 
-enum { RECEIVE_BYTES = 64 << 10, ERROR_BODY_MAX = 64 << 10, HEAD_BYTES_MAX = 16 << 10 };
+enum {
+    WAIT_PIECE_MS = 1000,
+    RECEIVE_BYTES = 64 << 10,
+    ERROR_BODY_MAX = 64 << 10,
+    HEAD_BYTES_MAX = 16 << 10
+};
 
 struct http_client {
     struct address address;      /* of TLS */
@@ -29,6 +34,8 @@ struct http_client {
     void *arg;
     bool answered; /* a byte of the current answer came */
     bool under_way;
+    http_wait_fn on_wait; /* NULL: none */
+    void *wait_arg;
     char buffer[RECEIVE_BYTES];
 };
 
@@ -127,18 +134,26 @@ const char *http_client_body(const struct http_client *c, size_t *ret_length)
     return str_text(&c->body);
 }
 
-static int wait_for(struct error *e, int fd, short events, int64_t deadline_boot_ms)
+void http_client_on_wait(struct http_client *c, http_wait_fn on_wait, void *arg)
 {
-    for (;;) {
+    c->on_wait = on_wait;
+    c->wait_arg = arg;
+}
+
+static int wait_for(struct error *e, struct http_client *c, short events, int64_t deadline_boot_ms)
+{
+    for (int64_t since = clock_boot_ms();;) {
         int64_t left = deadline_boot_ms - clock_boot_ms();
-        struct pollfd p = {.fd = fd, .events = events};
-        int n = poll(&p, 1, left < 0 ? 0 : left > 3600000 ? 3600000 : (int)left);
+        struct pollfd p = {.fd = c->fd, .events = events};
+        int n = poll(&p, 1, left < 0 ? 0 : left > WAIT_PIECE_MS ? WAIT_PIECE_MS : (int)left);
         if (n > 0)
             return 0;
         if (n < 0 && errno != EINTR)
             return error_set_errno(e, ERR_IO, errno, "cannot wait for the socket");
         if (n == 0 && left <= 0)
             return error_set(e, ERR_TIMEOUT, "no answer in time");
+        if (n == 0 && left > WAIT_PIECE_MS && c->on_wait)
+            c->on_wait(c->wait_arg, since, deadline_boot_ms);
     }
 }
 
@@ -169,7 +184,7 @@ static int connect_tcp(struct error *e, struct http_client *c, const struct addr
     (void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
     int failed = connect(c->fd, to->ai_addr, to->ai_addrlen) == 0 ? 0 : errno;
     socklen_t size = sizeof failed;
-    int r = failed == EINPROGRESS ? wait_for(e, c->fd, POLLOUT, deadline_boot_ms) : 0;
+    int r = failed == EINPROGRESS ? wait_for(e, c, POLLOUT, deadline_boot_ms) : 0;
     if (r == 0 && failed == EINPROGRESS)
         (void)getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &failed, &size);
     if (r == 0 && failed)
@@ -184,7 +199,7 @@ static int shake_hands(struct error *e, struct http_client *c, int64_t deadline_
     enum tls_want want = TLS_WANT_WRITE;
     int r = tls_session_new(e, c->context, c->fd, c->address.host, &c->tls);
     while (r == 0 && (r = tls_session_handshake(e, c->tls, &want)) == 0 && want != TLS_DONE)
-        r = wait_for(e, c->fd, want == TLS_WANT_READ ? POLLIN : POLLOUT, deadline_boot_ms);
+        r = wait_for(e, c, want == TLS_WANT_READ ? POLLIN : POLLOUT, deadline_boot_ms);
     return r;
 }
 
@@ -262,7 +277,7 @@ static int send_all(struct error *e, struct http_client *c, const char *bytes, s
         bytes += taken;
         length -= taken;
         if (r == 0 && taken == 0)
-            r = wait_for(e, c->fd, events, deadline_boot_ms);
+            r = wait_for(e, c, events, deadline_boot_ms);
         if (r < 0)
             return r;
     }
@@ -349,7 +364,7 @@ static void finish(struct http_client *c)
 int http_client_receive(struct error *e, struct http_client *c, int64_t timeout_ms, bool *ret_done)
 {
     *ret_done = false;
-    int r = wait_for(NULL, c->fd, POLLIN, clock_boot_ms() + timeout_ms);
+    int r = wait_for(NULL, c, POLLIN, clock_boot_ms() + timeout_ms);
     if (r == -ERR_TIMEOUT && timeout_ms == 0)
         return 0;
     if (r == -ERR_TIMEOUT)

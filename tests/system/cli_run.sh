@@ -92,3 +92,25 @@ for how in crash stop; do
     ended 6
     [ "$(tr '\n' ' ' < "$work/out")" = "1 2 3 " ] || fail "output after $how: $(cat "$work/out")"
 done
+
+say a gpumux that is away
+begin sh -c "echo 1; until [ -e $work/go3 ]; do sleep 0.02; done"
+"$gpumux" run -q -d 0 -- sh -c "until [ -e $work/go3 ]; do sleep 0.02; done" < /dev/null 2> "$work/quiet" &
+quiet=$!
+both_run() { [ "$("$gpumux" ps --state running -q | wc -l)" = 2 ]; }
+wait_until "the quiet one runs" both_run
+crash
+wait_until "run says what it waits for" grep -q "no answer from $GPUMUX_SOCKET: waiting until it is back" "$work/err"
+start --emulate 1xT4
+kill -STOP "$daemon_pid"
+"$gpumux" submit -d 0 -- true > "$work/id" 2> "$work/submit" &
+submitter=$!
+wait_until "submit says what it waits for" \
+    grep -qE "no answer from $GPUMUX_SOCKET: waiting until [0-9]{2}:[0-9]{2}:[0-9]{2}\$" "$work/submit"
+kill -CONT "$daemon_pid"
+wait "$submitter" || fail "submit failed: $(cat "$work/submit")"
+ends "$(cat "$work/id")" succeeded
+touch "$work/go3"
+ended 0
+wait "$quiet" || fail "the quiet one failed: $(cat "$work/quiet")"
+[ ! -s "$work/quiet" ] || fail "--quiet, and yet: $(cat "$work/quiet")"

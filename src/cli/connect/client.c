@@ -14,14 +14,53 @@ enum {
     BACKOFF_MIN_MS = 10,
     BACKOFF_MAX_MS = 500,
     START_LOOK_MS = 10,
-    START_SIGN_MS = 100,    /* one that was started just before shows by then that it is */
-    START_NOTICE_MS = 1000, /* after that the user hears why nothing happens */
+    START_SIGN_MS = 100, /* one that was started just before shows by then that it is */
+    NOTICE_MS = 1000,    /* after that the user hears why nothing happens */
     SOCKET_PATH_MAX = 107,
 };
 
 struct http_client *client_open(const struct client *c)
 {
     return c->socket ? http_client_new(c->socket) : remote_open(&c->remote);
+}
+
+static const char *address_of(const struct client *c)
+{
+    return c->socket ? c->socket : c->remote.url;
+}
+
+void client_tell_silence(struct client *c, int64_t until_boot_ms)
+{
+    int64_t now = clock_boot_ms();
+    char until[32] = "it is back";
+    if (c->silent_boot_ms == 0)
+        c->silent_boot_ms = now;
+    if (c->quiet || c->is_told || now - c->silent_boot_ms < NOTICE_MS)
+        return;
+    c->is_told = true;
+    if (until_boot_ms < c->until_boot_ms)
+        until_boot_ms = c->until_boot_ms;
+    if (until_boot_ms < INT64_MAX) {
+        time_t then = (time_t)((clock_wall_ms() + until_boot_ms - now) / 1000);
+        struct tm local;
+        (void)strftime(until, sizeof until, "%T", localtime_r(&then, &local));
+    }
+    fprintf(stderr, "gpumux: %s: no answer from %s: waiting until %s\n", c->in->command->name,
+            address_of(c), until);
+}
+
+void client_end_silence(struct client *c)
+{
+    c->silent_boot_ms = 0;
+    c->is_told = false;
+}
+
+static void on_wait(void *arg, int64_t since_boot_ms, int64_t deadline_boot_ms)
+{
+    struct client *c = arg;
+    if (c->silent_boot_ms == 0)
+        c->silent_boot_ms = since_boot_ms;
+    client_tell_silence(c, deadline_boot_ms);
 }
 
 static int find_gpumux(struct error *e, struct client *c)
@@ -33,8 +72,10 @@ static int find_gpumux(struct error *e, struct client *c)
     if (!c->remote.url)
         c->socket = paths_api_socket(&c->arena, socket);
     c->http = c->socket || c->remote.url ? client_open(c) : NULL;
-    if (c->http)
+    if (c->http) {
+        http_client_on_wait(c->http, on_wait, c);
         return 0;
+    }
     if (c->socket && strlen(c->socket) > SOCKET_PATH_MAX)
         return error_set(e, ERR_INVALID, "the socket's path is longer than %d bytes: %s",
                          SOCKET_PATH_MAX, c->socket);
@@ -44,6 +85,8 @@ static int find_gpumux(struct error *e, struct client *c)
 int client_init(struct client *c, const struct invocation *in)
 {
     *c = (struct client){.in = in};
+    for (size_t i = 0; i < in->given_count; i++)
+        c->quiet = c->quiet || strcmp(in->given[i].option->name, "quiet") == 0;
     arena_init(&c->arena, ARENA_BYTES);
     struct error e = {0};
     if (find_gpumux(&e, c) == 0)
@@ -108,6 +151,7 @@ static void look_again(struct client *c)
     if (!http)
         return;
     http_client_free(c->http);
+    http_client_on_wait(http, on_wait, c);
     c->http = http;
     c->socket = socket;
 }
@@ -115,17 +159,13 @@ static void look_again(struct client *c)
 /* The first request, which only asks. */
 static int send_first(struct error *e, struct client *c, const struct http_call *call)
 {
-    int64_t since_ms = clock_boot_ms();
-    for (bool is_told = false;;) {
+    for (int64_t since_ms = clock_boot_ms();;) {
         int r = http_client_send(e, c->http, call);
         int64_t waited_ms = clock_boot_ms() - since_ms;
         if (r != -ERR_UNAVAILABLE || !c->socket ||
             waited_ms >= (paths_is_held(c->socket) ? CLIENT_START_MS : START_SIGN_MS))
             return r;
-        if (waited_ms >= START_NOTICE_MS && !is_told)
-            fprintf(stderr, "gpumux: %s: waiting for gpumux to start at %s\n", c->in->command->name,
-                    c->socket);
-        is_told = waited_ms >= START_NOTICE_MS;
+        client_tell_silence(c, since_ms + CLIENT_START_MS);
         http_client_close(c->http);
         sleep_ms(START_LOOK_MS);
         look_again(c);
@@ -145,9 +185,15 @@ static int call_repeatedly(struct error *e, struct client *c, const struct http_
             for (bool done = false; r == 0 && !done;)
                 r = http_client_receive(e, c->http, call->timeout_ms, &done);
         }
+        if (r == -ERR_TIMEOUT)
+            r = error_set(e, ERR_UNAVAILABLE, "no answer from %s within %d s", address_of(c),
+                          (int)(call->timeout_ms / 1000));
         bool broken = r == -ERR_UNAVAILABLE || r == -ERR_PROTOCOL;
+        if (r == 0)
+            client_end_silence(c);
         if (!broken || !c->reached || clock_boot_ms() + wait > give_up)
             return r;
+        client_tell_silence(c, give_up);
         http_client_close(c->http);
         sleep_ms(wait);
     }

@@ -29,6 +29,10 @@ struct client {
     bool reached;  /* gpumux has answered, or at least listened, once */
     bool answered; /* the last error is gpumux's own answer */
     bool fits;     /* gpumux has answered, and its version goes with ours */
+    bool quiet;    /* --quiet, or no place for lines: nothing is said while gpumux is silent */
+    bool is_told;  /* that gpumux is silent */
+    int64_t silent_boot_ms; /* since then gpumux has not answered; 0: it has */
+    int64_t until_boot_ms; /* what follows waits that long; 0, or INT64_MAX: until gpumux is back */
 };
 
 /* Finds gpumux: --socket, else --url or $GPUMUX_URL (remote.h), else the socket of this machine
@@ -37,6 +41,11 @@ int client_init(struct client *c, const struct invocation *in);
 /* One connection more to the same gpumux, for the caller. NULL: no memory. */
 struct http_client *client_open(const struct client *c);
 void client_done(struct client *c);
+/* gpumux does not answer, and this command waits for it until then, INT64_MAX: until it is back, or
+ * until c->until_boot_ms if that is later. After a second one line on standard error says so. */
+void client_tell_silence(struct client *c, int64_t until_boot_ms);
+/* gpumux has answered. */
+void client_end_silence(struct client *c);
 
 /*
  * One request; the body is JSON, or NULL for none. A 2xx answer's JSON goes to *ret (owned by the

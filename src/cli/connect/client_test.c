@@ -15,10 +15,11 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/version.h"
 #include "cli/connect/follow.h"
 
-enum { VERSION_BYTES = 64, REQUEST_BYTES = 8192, PATIENCE_MS = 60000 };
+enum { VERSION_BYTES = 64, REQUEST_BYTES = 8192, PATIENCE_MS = 60000, UNANSWERED_MS = 2500 };
 
 struct fixture {
     char directory[32], socket[64], requests[64]; /* requests: a file, one line a request */
@@ -34,10 +35,12 @@ static const char *version_with(int more, char text[VERSION_BYTES])
     return text;
 }
 
-/* Answers every request on every connection with "{}" and this Server header. */
+/* Answers every request on every connection with "{}" and this Server header; NULL: answers none. */
 static _Noreturn void serve(int listener, const char *server, const char *requests)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (!server)
+        pause();
     char bytes[REQUEST_BYTES], answer[256];
     snprintf(answer, sizeof answer,
              "HTTP/1.1 200 OK\r\n%s%s%sContent-Length: 2\r\nConnection: close\r\n\r\n{}",
@@ -101,8 +104,10 @@ static int never_called(void *arg, const struct sse_event *event)
     return 0;
 }
 
-static const struct option options[] = {
-    {"socket", 0, "PATH", "where", NULL}, {"url", 0, "URL", "where", NULL}, {0}};
+static const struct option options[] = {{"socket", 0, "PATH", "where", NULL},
+                                        {"url", 0, "URL", "where", NULL},
+                                        {"quiet", 'q', NULL, "say less", NULL},
+                                        {0}};
 static const struct command command = {.name = "test", .options = options};
 static const struct invocation invocation = {.command = &command};
 
@@ -162,12 +167,108 @@ static void test_refused(void **state)
     assert_string_equal(methods, "GET GET GET ");
 }
 
+/* Of what goes to standard error meanwhile, the number of lines, and the last of them. */
+struct capture {
+    int saved;
+    FILE *file;
+};
+
+static void capture_begin(struct capture *capture)
+{
+    capture->saved = dup(STDERR_FILENO);
+    capture->file = tmpfile();
+    assert_true(capture->saved >= 0 && capture->file);
+    assert_true(dup2(fileno(capture->file), STDERR_FILENO) >= 0);
+}
+
+static int capture_end(struct capture *capture, char *ret_line, int size)
+{
+    int lines = 0;
+    *ret_line = '\0';
+    assert_true(dup2(capture->saved, STDERR_FILENO) >= 0);
+    close(capture->saved);
+    rewind(capture->file);
+    while (fgets(ret_line, size, capture->file))
+        lines++;
+    fclose(capture->file);
+    return lines;
+}
+
+/* One request that is never answered: what standard error gets of it. */
+static int ask_in_vain(const struct invocation *in, char *ret_line, int size)
+{
+    struct fixture f;
+    struct error e = {0};
+    struct capture capture;
+    char methods[256];
+    const struct http_call call = {.method = "GET", .target = "/v1/x", .timeout_ms = UNANSWERED_MS};
+    start(&f, in, NULL);
+    capture_begin(&capture);
+    int r = client_call(&e, &f.client, &call, 0, NULL);
+    int lines = capture_end(&capture, ret_line, size);
+    assert_int_equal(r, -ERR_UNAVAILABLE);
+    assert_non_null(strstr(e.text, f.socket));
+    if (lines)
+        assert_non_null(strstr(ret_line, f.socket));
+    stop(&f, methods, sizeof methods);
+    return lines;
+}
+
+static void silence_is_told_once_with_deadline(void **state)
+{
+    (void)state;
+    char line[512];
+    int colons = 0;
+    assert_int_equal(ask_in_vain(&invocation, line, sizeof line), 1);
+    const char *until = strstr(line, "waiting until ");
+    assert_non_null(until);
+    for (const char *c = until; *c; c++)
+        colons += *c == ':';
+    assert_int_equal(colons, 2); /* a time of day */
+}
+
+static void silence_is_not_told_when_quiet(void **state)
+{
+    (void)state;
+    char line[512];
+    struct option_given given = {.option = &options[2]};
+    struct invocation quiet = {.command = &command, .given = &given, .given_count = 1};
+    assert_int_equal(ask_in_vain(&quiet, line, sizeof line), 0);
+}
+
+/* What follows waits for as long as it takes: here until gpumux was silent for a second. */
+static void silence_is_told_to_followers(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct error e = {0};
+    struct capture capture;
+    struct follow_events events;
+    char line[512], methods[256], version[VERSION_BYTES];
+    start(&f, &invocation, version_with(0, version));
+    assert_int_equal(client_request(&e, &f.client, "GET", "/v1/x", NULL, 0, NULL), 0);
+    assert_int_equal(follow_events_init(&e, &events, &f.client, NULL, 0, never_called, NULL), 0);
+    assert_int_equal(kill(f.server, SIGKILL), 0);
+    assert_int_equal(waitpid(f.server, NULL, 0), f.server);
+    int64_t end_ms = clock_boot_ms() + UNANSWERED_MS;
+    capture_begin(&capture);
+    while (clock_boot_ms() < end_ms)
+        assert_int_equal(follow_events_step(&e, &events, UNANSWERED_MS / 10), 0);
+    assert_int_equal(capture_end(&capture, line, sizeof line), 1);
+    assert_non_null(strstr(line, "waiting until it is back"));
+    follow_events_done(&events);
+    stop(&f, methods, sizeof methods);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_header),
         cmocka_unit_test(test_allowed),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(silence_is_told_once_with_deadline),
+        cmocka_unit_test(silence_is_not_told_when_quiet),
+        cmocka_unit_test(silence_is_told_to_followers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

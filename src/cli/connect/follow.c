@@ -23,6 +23,8 @@ static int follow_init(struct error *e, struct follow *f, struct client *client)
 {
     f->client = client;
     f->http = client_open(client);
+    if (client->until_boot_ms == 0)
+        client->until_boot_ms = INT64_MAX;
     return f->http ? 0 : error_set(e, ERR_NO_MEMORY, "out of memory");
 }
 
@@ -49,8 +51,10 @@ static int follow_open(struct error *e, struct follow *f, const char *target)
                              .arg = f};
     int r = http_client_send(e, f->http, &call);
     f->open = r == 0;
-    if (r == 0)
+    if (r == 0) {
         f->client->reached = true;
+        client_end_silence(f->client);
+    }
     return r;
 }
 
@@ -69,6 +73,7 @@ static int follow_step(struct error *e, struct follow *f, const char *target, in
     if (!f->open) {
         int r = follow_open(e, f, target);
         if (r == -ERR_UNAVAILABLE && f->client->reached) {
+            client_tell_silence(f->client, f->client->until_boot_ms);
             rest(timeout_ms);
             return 0;
         }

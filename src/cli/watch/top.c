@@ -208,6 +208,7 @@ static int show_screen(struct client *c, int64_t interval_ms)
         fprintf(stderr, "gpumux: top: this terminal cannot be drawn on; try 'gpumux top --once'\n");
         return COMMAND_FAILED;
     }
+    c->quiet = true; /* the screen is no place for lines, and says it itself */
     raw();
     noecho();
     curs_set(0);

@@ -151,7 +151,9 @@ int wait_command(const struct invocation *in)
                         .quiet_until_boot_ms = clock_boot_ms() + FOLLOW_QUIET_MS};
     hash_map_init(&w.pending);
     hash_map_init(&w.touched);
-    int r = wait_all(&e, &w, clock_boot_ms() + timeout_ms);
+    int64_t deadline_boot_ms = clock_boot_ms() + timeout_ms;
+    c.until_boot_ms = timeout ? deadline_boot_ms : INT64_MAX;
+    int r = wait_all(&e, &w, deadline_boot_ms);
     if (r == -ERR_TIMEOUT)
         status = (command_fail(in, &e), COMMAND_TIMED_OUT);
     else if (r < 0)
