@@ -325,8 +325,10 @@ int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explana
 
 /* NULL if it is not live. Valid until the next step. */
 const struct workload_status *cluster_live_status(const struct cluster *c, uint64_t workload);
-/* Whether it is queued and, by its status' text, nothing that is here will ever do for it. */
-bool cluster_live_never(const struct cluster *c, uint64_t workload);
+/* Why a queued workload waits, by what is known now: its stored text may be older. *ret_never: nothing that is here
+ * will ever do for it. NULL if no such workload is queued. Between two steps only so many are made anew; after that
+ * the answer may be an older one. Valid until the next call of the cluster. */
+const char *cluster_note(struct cluster *c, uint64_t workload, bool *ret_never);
 /* Its policy_known.program; 0 if it is not live. */
 uint32_t cluster_live_program(const struct cluster *c, uint64_t workload);
 /* Sets ret_used[p] for every program p < count that a live workload runs. */

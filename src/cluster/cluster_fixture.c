@@ -63,6 +63,14 @@ enum workload_state state_of(const struct fixture *f, uint64_t id)
     return status->state;
 }
 
+const char *note_of(const struct fixture *f, uint64_t id)
+{
+    bool never;
+    const char *note = cluster_note(f->cluster, id, &never);
+    assert_non_null(note);
+    return note;
+}
+
 void tick_after(struct fixture *f, int64_t ms)
 {
     struct cluster_event event = {.kind = CLUSTER_TICK};

@@ -38,6 +38,8 @@ size_t count_of(const struct fixture *f, enum cluster_action_kind kind);
 bool logged(const struct fixture *f, const char *word);
 /* Of a workload that must be live. */
 enum workload_state state_of(const struct fixture *f, uint64_t id);
+/* Why it waits; it must be queued. */
+const char *note_of(const struct fixture *f, uint64_t id);
 
 /* Lets both clocks advance, then ticks. */
 void tick_after(struct fixture *f, int64_t ms);

@@ -49,8 +49,8 @@ struct requirement {
     uint64_t seen;      /* of the cluster's changes */
     bool could;         /* it was refused where it could have gone: waiting is better */
     struct timer timer; /* when it is placed even so */
-    bool explained;     /* text is about the present refusal */
-    bool never;         /* by the last text, nothing here will ever do */
+    uint64_t explained; /* text is about the cluster's `facts` of then; 0: there is no text */
+    bool never;         /* by the text, nothing here will ever do */
     char text[WORKLOAD_TEXT_MAX];
 };
 
@@ -184,7 +184,8 @@ struct cluster {
     struct heap ready;
     struct list refused;
     int64_t *allowance_used;  /* in ppm, by number; [0]: of those without one */
-    size_t explanations_left; /* of waiting heads, in this step */
+    uint64_t facts;           /* grows with whatever the text of a refusal may depend on */
+    size_t explanations_left; /* of refusals, until the next step */
     struct workload *keeper;  /* the queued one that devices are kept for; NULL: none are */
     size_t kept[WORKLOAD_DEVICES_MAX], kept_count;
     size_t keeps_left; /* workloads that devices are looked for, in this run of the queue */
@@ -291,7 +292,7 @@ bool queue_explain_refusal(struct cluster *c, const struct policy_snapshot *snap
                            char text[WORKLOAD_TEXT_MAX]);
 /* It may be placed where it was better to wait. */
 void queue_requirement_tick(struct cluster *c, struct requirement *r);
-/* Why it waits, for its stored status. */
+/* Sets its status' text to why it waits, if that is known. */
 void queue_explain(struct cluster *c, struct workload *w);
 bool queue_requirement_before(const struct heap_member *a, const struct heap_member *b);
 bool queue_workload_before(const struct heap_member *a, const struct heap_member *b);

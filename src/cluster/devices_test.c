@@ -1,13 +1,13 @@
 /* What a node says of its devices, and what that does to workloads. */
 #include "cluster/cluster_fixture.h"
 
-static void say_health(struct fixture *f, uint64_t session, const char *uuid,
-                       enum device_state state, enum device_admission admits)
+static void say_health_with(struct fixture *f, uint64_t session, const char *uuid,
+                            enum device_state state, enum device_admission admits,
+                            const char *cause)
 {
     struct device_health health = {.state = state, .admits = admits};
     (void)snprintf(health.uuid, sizeof health.uuid, "%s", uuid);
-    if (state != DEVICE_HEALTHY)
-        (void)snprintf(health.cause, sizeof health.cause, "a cause");
+    (void)snprintf(health.cause, sizeof health.cause, "%s", cause);
     struct cluster_event event = {.kind = CLUSTER_NODE_BEAT};
     event.node.node = "a";
     event.node.session = session;
@@ -15,6 +15,12 @@ static void say_health(struct fixture *f, uint64_t session, const char *uuid,
     event.node.health = &health;
     event.node.health_count = 1;
     step(f, &event);
+}
+
+static void say_health(struct fixture *f, uint64_t session, const char *uuid,
+                       enum device_state state, enum device_admission admits)
+{
+    say_health_with(f, session, uuid, state, admits, state == DEVICE_HEALTHY ? "" : "a cause");
 }
 
 static void fail_with(struct fixture *f, uint64_t session, uint64_t id, int attempt,
@@ -50,8 +56,7 @@ static void test_an_unhealthy_device_takes_services_alone(void **state)
     assert_true(logged(&f, "device_state"));
     uint64_t task = submit_task(&f);
     assert_int_equal(state_of(&f, task), WORKLOAD_QUEUED);
-    assert_non_null(strstr(cluster_live_status(f.cluster, task)->text,
-                           "1 takes no new tasks now (unhealthy: a cause)"));
+    assert_non_null(strstr(note_of(&f, task), "1 takes no new tasks now (unhealthy: a cause)"));
     struct workload_needs needs = task_needs();
     needs.kind = WORKLOAD_SERVICE;
     uint64_t service = submit(&f, &needs);
@@ -62,6 +67,91 @@ static void test_an_unhealthy_device_takes_services_alone(void **state)
     assert_int_equal(state_of(&f, task), WORKLOAD_PLACED);
     assert_int_equal(cluster_device_health(f.cluster, "a", "a-0")->state, DEVICE_HEALTHY);
     assert_null(cluster_device_health(f.cluster, "a", "a-1"));
+    fixture_close(&f);
+}
+
+/* A device that is in use fails, recovers and fails again: the note always has the present reason. */
+static void test_note_follows_device(void **state)
+{
+    (void)state;
+    for (size_t p = 0; policy_at(p); p++) {
+        struct fixture f;
+        struct workload_needs whole = task_needs();
+        fixture_open(&f);
+        cluster_free(f.cluster);
+        f.config.policy = policy_at(p);
+        assert_int_equal(cluster_new(&f.config, &f.cluster), 0);
+        cluster_load_done(f.cluster, 0, f.now);
+        uint64_t session = hello(&f, "a");
+        whole.quota_bytes = 0;
+        (void)submit(&f, &whole);
+        uint64_t first = submit(&f, &whole), second = submit(&f, &whole);
+        for (int round = 0; round < 2; round++) {
+            const char *cause = round ? "too hot" : "lost";
+            say_health_with(&f, session, "a-0", DEVICE_UNHEALTHY, ADMIT_NONE, cause);
+            assert_non_null(strstr(note_of(&f, first), cause));
+            assert_non_null(strstr(note_of(&f, second), cause));
+            say_health(&f, session, "a-0", DEVICE_HEALTHY, ADMIT_ALL);
+            assert_non_null(strstr(note_of(&f, first), "1 in use"));
+            assert_non_null(strstr(note_of(&f, second), "1 in use"));
+        }
+        say_health_with(&f, session, "a-0", DEVICE_UNHEALTHY, ADMIT_NONE, "cold");
+        say_health_with(&f, session, "a-0", DEVICE_UNHEALTHY, ADMIT_NONE, "colder");
+        assert_non_null(strstr(note_of(&f, second), "colder"));
+        fixture_close(&f);
+    }
+}
+
+static void test_note_follows_drained_node(void **state)
+{
+    struct fixture f;
+    struct workload_needs whole = task_needs(), cpu = task_needs();
+    (void)state;
+    fixture_open(&f);
+    (void)hello(&f, "a");
+    whole.quota_bytes = 0;
+    cpu.devices = 0;
+    cpu.quota_bytes = 0;
+    (void)submit(&f, &whole);
+    drain(&f, "a", true);
+    uint64_t first = submit(&f, &whole), second = submit(&f, &whole), third = submit(&f, &cpu);
+    assert_non_null(strstr(note_of(&f, second), "drained"));
+    assert_non_null(strstr(note_of(&f, third), "drained"));
+    drain(&f, "a", false);
+    assert_null(strstr(note_of(&f, first), "drained"));
+    assert_null(strstr(note_of(&f, second), "drained"));
+    assert_int_equal(state_of(&f, third), WORKLOAD_PLACED);
+    fixture_close(&f);
+}
+
+/* What is explained between two steps is bounded; the rest answers with what was known. */
+static void test_notes_between_steps_are_bounded(void **state)
+{
+    enum { MANY = 100 };
+    struct fixture f;
+    uint64_t ids[MANY];
+    size_t old = 0;
+    (void)state;
+    fixture_open(&f);
+    uint64_t session = hello(&f, "a");
+    drain(&f, "a", true);
+    for (size_t i = 0; i < MANY; i++) {
+        struct workload_needs needs = task_needs();
+        needs.quota_bytes = 1 + i; /* each is a case of its own */
+        ids[i] = submit(&f, &needs);
+    }
+    say_health_with(&f, session, "a-0", DEVICE_DISABLED, ADMIT_NONE, "lost");
+    drain(&f, "a", false);
+    for (size_t i = 0; i < MANY; i++)
+        old += strstr(note_of(&f, ids[i]), "lost") == NULL;
+    assert_true(old > 0 && old < MANY);
+    for (int step = 0; step < MANY && old > 0; step++) {
+        beat(&f, "a", session);
+        old = 0;
+        for (size_t i = 0; i < MANY; i++)
+            old += strstr(note_of(&f, ids[i]), "lost") == NULL;
+    }
+    assert_int_equal(old, 0);
     fixture_close(&f);
 }
 
@@ -122,7 +212,7 @@ static void test_suspects_come_one_at_a_time_until_cleared(void **state)
     assert_int_equal(state_of(&f, one), WORKLOAD_PLACED);
     assert_true(find(&f, CLUSTER_SEND_GRANT)->suspect);
     assert_int_equal(state_of(&f, two), WORKLOAD_QUEUED);
-    assert_non_null(strstr(cluster_live_status(f.cluster, two)->text, "another suspect"));
+    assert_non_null(strstr(note_of(&f, two), "another suspect"));
     /* One that nobody suspects may come beside it. */
     assert_int_equal(state_of(&f, submit_task(&f)), WORKLOAD_PLACED);
     struct attempt_report runs = {
@@ -201,6 +291,9 @@ static void test_notes_are_events(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_note_follows_device),
+        cmocka_unit_test(test_note_follows_drained_node),
+        cmocka_unit_test(test_notes_between_steps_are_bounded),
         cmocka_unit_test(test_an_unhealthy_device_takes_services_alone),
         cmocka_unit_test(test_what_a_device_ended_is_queued_again_uncounted),
         cmocka_unit_test(test_a_time_limit_counts_whatever_its_device_says),

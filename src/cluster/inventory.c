@@ -57,6 +57,7 @@ static void book(struct cluster *c, struct workload *w)
 void inventory_book(struct cluster *c, struct workload *w)
 {
     book(c, w);
+    c->facts++;
     w->booked = true;
     allowance_charge(c, w);
 }
@@ -77,12 +78,14 @@ void inventory_release(struct cluster *c, struct workload *w)
             c->failed = true;
     }
     w->booked = false;
+    c->facts++;
     allowance_discharge(c, w);
 }
 
 void inventory_device_changed(struct cluster *c, size_t device)
 {
     struct policy_snapshot snapshot;
+    c->facts++;
     if (!c->judges || c->fleet_stale)
         return;
     cluster_inventory(c, &snapshot);
@@ -102,6 +105,7 @@ void inventory_refresh_node(struct cluster *c, struct node *n)
     bool was = p->usable, doubted = p->doubtful;
     p->usable = is_usable(n);
     p->doubtful = n->doubtful;
+    c->facts++;
     for (size_t d = 0; (p->usable != was || p->doubtful != doubted) && d < p->device_count; d++)
         inventory_device_changed(c, p->first_device + d);
     if ((p->usable && !was) || (doubted && !p->doubtful))
@@ -174,6 +178,7 @@ static void fleet_make(struct cluster *c)
 void inventory_forecast_changed(struct cluster *c)
 {
     fleet_give_up(c);
+    c->facts++;
     queue_room_appeared(c);
 }
 
@@ -193,6 +198,7 @@ int inventory_rebuild(struct cluster *c)
     if (reserve(c, device_count) < 0)
         return -ERR_NO_MEMORY;
     keep_forget(c);
+    c->facts++;
     c->device_count = 0;
     c->memory_max_bytes = 0;
     for (size_t i = 0; i < c->node_count; i++) {

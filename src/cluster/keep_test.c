@@ -73,7 +73,7 @@ static bool one_ends(struct crowd *c)
 static void wait_for_keeping(struct crowd *c, uint64_t id)
 {
     size_t steps = 0;
-    while (!strstr(cluster_live_status(c->f.cluster, id)->text, "kept for it")) {
+    while (!strstr(note_of(&c->f, id), "kept for it")) {
         assert_true(steps++ < STEPS_MAX);
         assert_true(is_queued(c, id));
         assert_true(one_ends(c));
@@ -123,8 +123,7 @@ static void test_it_is_kept_from_those_behind(void **state)
     open_crowd(&c, "firstfit", 2);
     uint64_t large = submit_with(&c.f, 2, 0, 900, WORKLOAD_TASK);
     wait_for_keeping(&c, large);
-    const struct workload_status *status = cluster_live_status(c.f.cluster, large);
-    assert_non_null(strstr(status->text, "; 2 devices of a are kept for it"));
+    assert_non_null(strstr(note_of(&c.f, large), "; 2 devices of a are kept for it"));
     struct cluster_explanation explanation;
     assert_int_equal(cluster_explain(c.f.cluster, c.small[SMALL - 1], &explanation), 0);
     assert_string_equal(explanation.text, "0 of 2 devices fit: 1 has too little memory (0.0 GiB "

@@ -111,16 +111,18 @@ void node_health(struct cluster *c, struct node *n, const struct device_health *
         int d = find_device(n, health[i].uuid);
         if (d < 0)
             continue;
-        enum device_admission before = n->health[d].admits;
-        if (health[i].needs_operator && !n->health[d].needs_operator)
+        struct device_health before = n->health[d];
+        size_t device = c->policy_nodes[n->index].first_device + (size_t)d;
+        if (health[i].needs_operator && !before.needs_operator)
             c->held_due = true; /* who waits for it waits in vain */
-        if (n->health[d].state != health[i].state)
+        if (before.state != health[i].state)
             log_state(c, n, d, &health[i]);
         n->health[d] = health[i];
-        c->policy_devices[c->policy_nodes[n->index].first_device + (size_t)d].admits =
-            health[i].admits;
-        inventory_device_changed(c, c->policy_nodes[n->index].first_device + (size_t)d);
-        if (health[i].admits < before)
+        c->policy_devices[device].admits = health[i].admits;
+        if (before.admits != health[i].admits || before.state != health[i].state ||
+            strcmp(before.cause, health[i].cause) != 0)
+            inventory_device_changed(c, device);
+        if (health[i].admits < before.admits)
             queue_room_appeared(c);
     }
 }

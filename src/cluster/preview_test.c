@@ -47,11 +47,11 @@ static void assert_same_reason(struct fixture *f, uint64_t id,
                                const struct cluster_preview *preview)
 {
     static struct cluster_explanation explanation;
-    const struct workload_status *status = cluster_live_status(f->cluster, id);
+    bool never;
     assert_int_equal(cluster_explain(f->cluster, id, &explanation), 0);
-    assert_string_equal(preview->text, status->text);
-    assert_string_equal(explanation.text, status->text);
-    assert_int_equal(preview->never, cluster_live_never(f->cluster, id));
+    assert_string_equal(preview->text, cluster_note(f->cluster, id, &never));
+    assert_string_equal(explanation.text, preview->text);
+    assert_int_equal(preview->never, never);
 }
 
 /* Asks twice, submits, and compares; how many were placed. */

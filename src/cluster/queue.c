@@ -9,10 +9,10 @@
 #include "cluster/cluster_internal.h"
 
 enum {
-    EXPLANATIONS_MAX = 8, /* heads of the queue whose stored text is brought up to date in a step */
-    KEEPS_MAX = 8,        /* heads of the queue that devices to keep are looked for, likewise */
-    AHEAD_MAX = 1024,     /* workloads that are counted before another */
-    AHEAD_OF_ONE_MAX = 64,              /* of one requirement */
+    EXPLANATIONS_MAX = 16, /* refusals that are explained anew in a step and until the next */
+    KEEPS_MAX = 8,         /* heads of the queue that devices to keep are looked for in a step */
+    AHEAD_MAX = 1024,      /* workloads that are counted before another */
+    AHEAD_OF_ONE_MAX = 64, /* of one requirement */
     LENGTH_UNKNOWN_MS = 10 * 60 * 1000, /* how long one is taken to be that does not say */
 };
 /* Under shortest first, time that one has left counts so much more than time that it has waited. */
@@ -126,7 +126,6 @@ static struct policy_snapshot snapshot_of(struct cluster *c, const struct policy
     inventory_snapshot(c, &snapshot);
     snapshot.waiting = waiting;
     snapshot.waiting_count = 1;
-    snapshot.seed = hash_u64(c->config.seed + ++c->round);
     return snapshot;
 }
 
@@ -206,11 +205,13 @@ bool queue_explain_refusal(struct cluster *c, const struct policy_snapshot *snap
     return false;
 }
 
-/* The text of the present refusal, made when somebody needs it. */
+/* The text of the present refusal, made when somebody needs it. It may be an older one if many were made since the
+ * last step. */
 static const char *refusal_text(struct cluster *c, struct requirement *r)
 {
-    if (r->explained)
+    if (r->explained == c->facts || (r->explained && c->explanations_left == 0))
         return r->text;
+    c->explanations_left -= c->explanations_left > 0;
     const struct workload *first = list_entry(heap_first(&r->queue), struct workload, queued);
     struct policy_waiting waiting = {.needs = &r->needs,
                                      .node_labels = &r->node_labels,
@@ -218,30 +219,24 @@ static const char *refusal_text(struct cluster *c, struct requirement *r)
                                      .takes_kept =
                                          keep_yields(c, r->borrows, first->rank_ms, first->id)};
     struct policy_snapshot snapshot = snapshot_of(c, &waiting);
-    r->explained = true;
+    r->explained = c->facts;
     r->never = queue_explain_refusal(c, &snapshot, r->allowance,
                                      r->could ? POLICY_WAITS : POLICY_REFUSES, r->text);
     keep_explain(c, r, r->text);
     return r->text;
 }
 
-static void refuse(struct cluster *c, struct requirement *r, struct workload *first,
-                   const struct place_outcome *outcome)
+static void refuse(struct cluster *c, struct requirement *r, const struct place_outcome *outcome)
 {
     heap_remove(&c->ready, &r->ready);
     list_append(&c->refused, &r->refused);
-    r->explained = false;
+    c->facts++;
     r->could = outcome->verdict == POLICY_WAITS;
     r->asked = c->judges && r->needs.devices > 0;
     r->best_score = outcome->score;
     r->seen = c->changes;
     if (r->could)
         timer_set(c, &r->timer, c->now.boot_ms + outcome->retry_ms);
-    if (first->store_due || c->explanations_left == 0)
-        return;
-    c->explanations_left--;
-    if (strcmp(first->status.text, refusal_text(c, r)) != 0)
-        workload_touch(c, first);
 }
 
 void queue_requirement_tick(struct cluster *c, struct requirement *r)
@@ -275,7 +270,6 @@ static void refuse_still(struct cluster *c, struct requirement *r)
     heap_remove(&c->ready, &r->ready);
     list_append(&c->refused, &r->refused);
     r->seen = c->changes;
-    r->explained = r->explained && r->could;
 }
 
 void queue_run(struct cluster *c)
@@ -289,6 +283,7 @@ void queue_run(struct cluster *c)
         struct policy_waiting waiting = queue_waiting(c, w);
         struct policy_snapshot snapshot = snapshot_of(c, &waiting);
         struct place_outcome outcome;
+        snapshot.seed = hash_u64(c->config.seed + ++c->round);
         if (c->failed)
             return;
         if (is_refused_still(c, &snapshot, r)) {
@@ -303,7 +298,7 @@ void queue_run(struct cluster *c)
             outcome = (struct place_outcome){.verdict = POLICY_REFUSES};
             if (c->keeper == w)
                 keep_end(c);
-            refuse(c, r, w, &outcome);
+            refuse(c, r, &outcome);
             r->asked = false; /* nobody was */
             continue;
         }
@@ -313,7 +308,7 @@ void queue_run(struct cluster *c)
                 allowance_reclaim(c, &snapshot, &waiting, r);
                 keep_refused(c, w, &snapshot);
             }
-            refuse(c, r, w, &outcome);
+            refuse(c, r, &outcome);
             continue;
         }
         r->asked = false;
@@ -330,8 +325,13 @@ void queue_explain(struct cluster *c, struct workload *w)
         workload_set_text(w, "%s", refusal_text(c, w->requirement));
 }
 
-bool cluster_live_never(const struct cluster *c, uint64_t workload)
+const char *cluster_note(struct cluster *c, uint64_t workload, bool *ret_never)
 {
-    const struct workload *w = workload_find(c, workload);
-    return w && w->queued.position && is_refused(w->requirement) && w->requirement->never;
+    struct workload *w = workload_find(c, workload);
+    if (!w || w->status.state != WORKLOAD_QUEUED)
+        return NULL;
+    const struct requirement *r = w->requirement;
+    queue_explain(c, w);
+    *ret_never = w->queued.position && is_refused(r) && r->never;
+    return w->status.text;
 }

@@ -208,6 +208,15 @@ static void say_readiness(const struct workload_spec *spec, char text[WORKLOAD_T
         (void)str_copy(text, WORKLOAD_TEXT_MAX, "waits until it says itself that it is ready");
 }
 
+/* What is stored of one that waits is as old as its state. */
+static void refresh_note(struct control *c, uint64_t id, char text[WORKLOAD_TEXT_MAX])
+{
+    bool never;
+    const char *note = c->cluster ? cluster_note(c->cluster, id, &never) : NULL;
+    if (note)
+        (void)str_copy(text, WORKLOAD_TEXT_MAX, note);
+}
+
 int show_workload(struct error *e, struct control *c, struct str *out,
                   const struct store_workload *row, const struct show_options *options,
                   struct shown_spec *shown)
@@ -226,6 +235,8 @@ int show_workload(struct error *e, struct control *c, struct str *out,
         const struct workload_spec *spec = &shown->spec;
         const struct attempt *a = workload_status_attempt(&status);
         struct json_writer w;
+        if (row->state == WORKLOAD_QUEUED)
+            refresh_note(c, row->id, status.text);
         if (row->state == WORKLOAD_STARTING && !status.text[0])
             say_readiness(spec, status.text);
         if (!status.ended_wall_ms)

@@ -314,23 +314,22 @@ static int expand(struct error *e, struct control *c, struct http_request *r,
 
 /* ---- answering ---- */
 
-/* text, never: why it waits, if it does and that is known by now. */
+/* note: why it waits; NULL: it does not, or that is not known. */
 static void put_accepted(struct json_writer *out, uint64_t id, const char *name,
-                         enum workload_state state, const char *text, bool never)
+                         enum workload_state state, const char *note, bool never)
 {
-    bool waits = state == WORKLOAD_QUEUED;
     json_begin_object(out);
     json_put_uint(json_key(out, "id"), id);
     json_put_string(json_key(out, "name"), name);
     json_put_string(json_key(out, "state"), workload_state_name(state));
-    json_put_string(json_key(out, "text"), waits ? text : "");
-    json_put_bool(json_key(out, "never"), waits && never);
+    json_put_string(json_key(out, "text"), note ? note : "");
+    json_put_bool(json_key(out, "never"), never);
     json_end_object(out);
 }
 
 static int put_stored(void *arg, const struct store_workload *row)
 {
-    put_accepted(arg, row->id, row->name, row->state, "", false);
+    put_accepted(arg, row->id, row->name, row->state, NULL, false);
     return 0;
 }
 
@@ -343,10 +342,11 @@ static int put_all_accepted(struct error *e, struct control *c, const struct sub
         uint64_t id = a->first + i;
         const struct workload_status *status =
             c->cluster && !a->repeated ? cluster_live_status(c->cluster, id) : NULL;
+        bool never = false;
+        const char *note = status ? cluster_note(c->cluster, id, &never) : NULL;
         int r = 0;
         if (status)
-            put_accepted(out, id, s->items[i].name, status->state, status->text,
-                         cluster_live_never(c->cluster, id));
+            put_accepted(out, id, s->items[i].name, status->state, note, never);
         else
             r = store_get(e, c->store, id, put_stored, out);
         if (r < 0 && r != -ERR_NOT_FOUND)

@@ -28,7 +28,26 @@ exits 6 "$gpumux" submit --dry-run -m 13g -- true
 grep -qF "would never start here: the allowance of $me never suffices" "$work/out" || fail "$(cat "$work/out")"
 exits 0 "$gpumux" submit -- true
 grep -qF "waits: the allowance of $me never suffices (devices asked: 1, allowed: 0.5)" "$work/err" || fail "$(cat "$work/err")"
-waits_for "$(cat "$work/out")" "never suffices"
+larger=$(cat "$work/out")
+waits_for "$larger" "never suffices"
 cancel "$half"
 wait_field "$second" state running
+"$gpumux" cancel "$second" "$larger" --grace 0s > /dev/null
+ends "$second" cancelled
+stop
+
+echo "-- what a workload waits for changes"
+# notes_agree ID TEXT: the queue and a dry run say it.
+notes_agree() { [[ $(field "$1" text) = *"$2"* ]] && "$gpumux" submit --dry-run -- true | grep -qF "$2"; }
+start --emulate 1xRTX3090
+running=$("$gpumux" submit -- sleep 1000)
+wait_field "$running" state running
+node=$("$ask" "$GPUMUX_SOCKET" /v1/nodes 'nodes[0].name')
+"$gpumux" drain "$node" > /dev/null
+mapfile -t waiting < <("$gpumux" submit --array 3 -- true)
+waits_for "${waiting[2]}" drained
+"$gpumux" undrain "$node" > /dev/null
+for id in "${waiting[@]}"; do
+    wait_until "$id waits for a device in use" notes_agree "$id" "1 in use"
+done
 stop
