@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi/results.h"
+
 /* The calls used: what cuGetProcAddress knows them by, the symbol of the same interface, and the
  * parameters. The numbers and layouts are those of the CUDA driver's binary interface. */
 #define BURN_CALLS(CALL)                                                                           \
@@ -36,7 +38,6 @@
     CALL(cuGetErrorName, cuGetErrorName, (int, const char **))
 
 enum {
-    CUDA_OUT_OF_MEMORY = 2,
     CUDA_ATTRIBUTE_SMS = 16,
     CUDA_STREAM_NON_BLOCKING = 1,
     CUDA_CAPTURE_THREAD_LOCAL = 1,
@@ -111,7 +112,7 @@ static int take_memory(struct error *e, struct burn_device *device, size_t bytes
     if (bytes == 0)
         return 0;
     int result = device->cuMemAlloc(&device->buffer, bytes);
-    if (result == CUDA_OUT_OF_MEMORY) {
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
         size_t free_bytes = 0, total_bytes = 0;
         (void)device->cuMemGetInfo(&free_bytes, &total_bytes);
         return error_set(e, ERR_NO_MEMORY,

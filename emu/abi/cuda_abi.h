@@ -10,13 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CUDA_API __attribute__((visibility("default")))
+#include "abi/results.h"
 
-enum cuda_result {
-#define RESULT(name, number, text) name = number,
-#include "emu/abi/cuda_results.def"
-#undef RESULT
-};
+#define CUDA_API __attribute__((visibility("default")))
 
 enum {
     CUDA_DRIVER_VERSION = 13000,

@@ -94,7 +94,7 @@ struct result_row {
 
 static const struct result_row results[] = {
 #define RESULT(name_, number, text_) {number, #name_, text_},
-#include "emu/abi/cuda_results.def"
+#include "../../api/cuda_results.def"
 #undef RESULT
 };
 

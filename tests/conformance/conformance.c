@@ -100,7 +100,7 @@ struct result_row {
 
 static const struct result_row cuda_results[] = {
 #define RESULT(name, number, text) {number, #name},
-#include "emu/abi/cuda_results.def"
+#include "../../api/cuda_results.def"
 #undef RESULT
 };
 

@@ -130,7 +130,7 @@ static void check_error_names(struct conformance *t)
 #define RESULT(name, number, description)                                                          \
     EXPECT(t, cuGetErrorName, CUDA_SUCCESS, (number, &text));                                      \
     CHECK(t, cuGetErrorName, text &&strcmp(text, #name) == 0);
-#include "emu/abi/cuda_results.def"
+#include "../../api/cuda_results.def"
 #undef RESULT
 }
 

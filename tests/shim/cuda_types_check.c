@@ -1,7 +1,7 @@
 /*
  * Compiled, never run. As it is: cuda_types.def against the shim's own types. With CUDA_HEADER and
- * CUDA_CALLS (the calls that header has): the same against cuda.h, and every call's parameters
- * against the type that NVIDIA gives it by name and version.
+ * CUDA_CALLS and CUDA_RESULTS (the calls and results that header has): the same against cuda.h, every
+ * call's parameters against the type that NVIDIA gives it by name and version, and every result's number.
  */
 #ifdef CUDA_HEADER
 #include <stddef.h>
@@ -34,4 +34,6 @@
 #define USED(symbol, name, version, variant, ...)                                                  \
     SAME_##variant(symbol, PFN_##name##_v##version, VOID_IF_EMPTY(__VA_ARGS__))
 #include CUDA_CALLS
+#define RESULT(name, number, text) NUMBER(name, number)
+#include CUDA_RESULTS
 #endif

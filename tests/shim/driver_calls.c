@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { NOT_SUPPORTED = 801 };
-
 enum answer { REFUSED, LACKED, GRANTED, ANSWERS };
 
 static struct {
@@ -17,9 +15,9 @@ static struct {
 
 static CUresult note(enum call call, CUresult result)
 {
-    enum answer answer = result == CUDA_SUCCESS    ? GRANTED
-                         : result == NOT_SUPPORTED ? LACKED
-                                                   : REFUSED;
+    enum answer answer = result == CUDA_SUCCESS               ? GRANTED
+                         : result == CUDA_ERROR_NOT_SUPPORTED ? LACKED
+                                                              : REFUSED;
     atomic_store_explicit(&driver.answered[call][answer], true, memory_order_relaxed);
     return result;
 }

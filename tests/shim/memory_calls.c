@@ -23,7 +23,6 @@ enum {
     CONTEXT = 600, /* MiB */
     QUOTA = CONTEXT + 1024,
     FULL = 1024, /* MiB that are left */
-    OUT_OF_MEMORY = 2,
     POOL_THRESHOLD = 4,
     HANDLE_FD = 1,
     FORMAT_FLOAT = 0x20,
@@ -69,9 +68,9 @@ static void check_plain(void)
     EXPECT_HELD(0);
     EXPECT(driver.cuMemAlloc_v2(&a, 3 * MIB) == 0);
     EXPECT_HELD(4); /* as the driver takes it */
-    EXPECT(driver.cuMemAlloc_v2(&b, (size_t)FULL * MIB) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAlloc_v2(&b, (size_t)FULL * MIB) == CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT(driver.cuMemAlloc_v2(&b, (size_t)(FULL - 4) * MIB) == 0);
-    EXPECT(driver.cuMemAlloc_v2(&b, 1) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAlloc_v2(&b, 1) == CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT_HELD(FULL);
     EXPECT(driver.cuMemFree_v2(b) == 0);
     EXPECT(driver.cuMemFree_v2(b) != 0);
@@ -81,15 +80,16 @@ static void check_plain(void)
     EXPECT(driver.cuMemFree_v2(a) == 0);
     EXPECT(driver.cuMemAllocPitch_v2(&a, &pitch, 1000, 4096, 4) == 0 && pitch >= 1000);
     EXPECT_HELD((int)(pitch * 4096 / MIB));
-    EXPECT(driver.cuMemAllocPitch_v2(&b, &pitch, SIZE_MAX, SIZE_MAX, 4) == OUT_OF_MEMORY);
-    EXPECT(driver.cuMemAllocPitch_v2(&b, &pitch, 1 << 20, 1024, 4) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAllocPitch_v2(&b, &pitch, SIZE_MAX, SIZE_MAX, 4) ==
+           CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAllocPitch_v2(&b, &pitch, 1 << 20, 1024, 4) == CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT(driver.cuMemAllocPitch_v2(NULL, &pitch, 1, 1, 4) == 1);
     EXPECT(driver.cuMemAllocPitch_v2(&b, NULL, 1, 1, 4) == 1);
     EXPECT(driver.cuMemAllocPitch_v2(&b, &pitch, 1000, 4096, 3) == 1);
     EXPECT(driver.cuMemFree_v2(a) == 0);
     EXPECT(driver.cuMemAllocManaged(&a, 100 * MIB, 1) == 0);
     EXPECT_HELD(100);
-    EXPECT(driver.cuMemAllocManaged(&b, (size_t)FULL * MIB, 1) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAllocManaged(&b, (size_t)FULL * MIB, 1) == CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT(driver.cuMemAllocManaged(&b, MIB, 77) == 1);
     EXPECT(driver.cuMemFree_v2(a) == 0);
     /* Of before CUDA 3.2: the emulated driver has none of them. */
@@ -118,7 +118,7 @@ static void check_contexts(void)
     EXPECT(driver.cuMemAlloc_v2(&a, 100 * MIB) == 0);
     EXPECT(driver.cuCtxCreate_v2(&own, 0, 0) == 0);
     EXPECT_HELD(100 + CONTEXT);
-    EXPECT(driver.cuCtxCreate_v2(&other, 0, 0) == OUT_OF_MEMORY);
+    EXPECT(driver.cuCtxCreate_v2(&other, 0, 0) == CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT(driver.cuCtxCreate_v2(&other, 0, 7) != 0 && driver.cuCtxCreate_v2(NULL, 0, 0) == 1);
     EXPECT(driver.cuCtxCreate_v2(&other, 0, -1) != 0);
     EXPECT(driver.cuMemAlloc_v2(&b, 50 * MIB) == 0);
@@ -226,8 +226,8 @@ static void check_arrays(void)
     EXPECT(driver.cuMipmappedArrayCreate(&m, &deep, 3) == 0);
     EXPECT_HELD(128 + 16 + 2);
     EXPECT(driver.cuMipmappedArrayDestroy(m) == 0);
-    EXPECT(driver.cuArray3DCreate_v2(&a, &huge) == OUT_OF_MEMORY);
-    EXPECT(driver.cuMipmappedArrayCreate(&m, &huge, 5) == OUT_OF_MEMORY);
+    EXPECT(driver.cuArray3DCreate_v2(&a, &huge) == CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT(driver.cuMipmappedArrayCreate(&m, &huge, 5) == CUDA_ERROR_OUT_OF_MEMORY);
     deep.Format = 0x7777;
     EXPECT(driver.cuArray3DCreate_v2(&a, &deep) == 1);
     EXPECT(driver.cuArray3DCreate_v2(&a, NULL) == 1 && driver.cuArrayCreate_v2(NULL, &flat) == 1);
@@ -292,8 +292,9 @@ static void check_mappings(void)
     EXPECT_HELD(64); /* by a handle from within its range */
     EXPECT(driver.cuMemRelease(again) == 0);
     EXPECT_HELD(0);
-    EXPECT(driver.cuMemCreate(&a, (size_t)(FULL + 2) * MIB, &on_device, 0) == OUT_OF_MEMORY);
-    EXPECT(driver.cuMemCreate(&a, SIZE_MAX, &on_device, 0) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemCreate(&a, (size_t)(FULL + 2) * MIB, &on_device, 0) ==
+           CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT(driver.cuMemCreate(&a, SIZE_MAX, &on_device, 0) == CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT(driver.cuMemCreate(&a, 2 * MIB, NULL, 0) == 1);
     EXPECT(driver.cuMemCreate(NULL, 2 * MIB, &on_device, 0) == 1);
     EXPECT(driver.cuMemCreate(&a, 3, &on_device, 0) == 1);
@@ -304,7 +305,8 @@ static void check_mappings(void)
     elsewhere.location.id = -1;
     EXPECT(driver.cuMemCreate(&a, 2 * MIB, &elsewhere, 0) != 0);
     elsewhere.location.type = 2; /* the host's memory is not the quota's affair */
-    EXPECT(driver.cuMemCreate(&a, (size_t)FULL * 2 * MIB, &elsewhere, 0) != OUT_OF_MEMORY);
+    EXPECT(driver.cuMemCreate(&a, (size_t)FULL * 2 * MIB, &elsewhere, 0) !=
+           CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT(pthread_create(&thread, NULL, create_without_context, &c) == 0);
     pthread_join(thread, NULL);
     EXPECT_HELD(32);
@@ -356,8 +358,9 @@ static void check_default_pool(void)
     EXPECT(driver.cuMemFreeAsync_ptsz(b, NULL) == 0);
     EXPECT(driver.cuCtxSynchronize() == 0);
     EXPECT_HELD(0);
-    EXPECT(driver.cuMemAllocAsync(&a, (size_t)(FULL + 2) * MIB, stream) == OUT_OF_MEMORY);
-    EXPECT(driver.cuMemAllocAsync(&a, SIZE_MAX, stream) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAllocAsync(&a, (size_t)(FULL + 2) * MIB, stream) ==
+           CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAllocAsync(&a, SIZE_MAX, stream) == CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT(driver.cuMemAllocAsync(&a, 0, stream) == 1);
     EXPECT(driver.cuMemAllocAsync(NULL, MIB, stream) == 1);
     EXPECT_HELD(0);
@@ -393,7 +396,8 @@ static void check_pools(void)
     EXPECT(driver.cuMemAllocFromPoolAsync(&a, 64 * MIB, pool, NULL) == 0);
     EXPECT(driver.cuMemAllocFromPoolAsync_ptsz(&b, 64 * MIB, pool, NULL) == 0);
     EXPECT_HELD(128);
-    EXPECT(driver.cuMemAllocFromPoolAsync(&a, (size_t)FULL * MIB, pool, NULL) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAllocFromPoolAsync(&a, (size_t)FULL * MIB, pool, NULL) ==
+           CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT(driver.cuMemAllocFromPoolAsync(&a, MIB, NULL, NULL) != 0);
     EXPECT(driver.cuMemFreeAsync(b, NULL) == 0);
     EXPECT_HELD(128);
@@ -451,9 +455,9 @@ static void check_graphs(void)
     EXPECT(driver.cuGraphInstantiateWithFlags(&ready, graph, 0) == 0);
     EXPECT_HELD(0);
     EXPECT(driver.cuMemAlloc_v2(&a, 960 * MIB) == 0);
-    EXPECT(driver.cuGraphLaunch(ready, stream) == OUT_OF_MEMORY);
-    EXPECT(driver.cuGraphUpload(ready, stream) == OUT_OF_MEMORY);
-    EXPECT(driver.cuGraphUpload_ptsz(ready, stream) == OUT_OF_MEMORY);
+    EXPECT(driver.cuGraphLaunch(ready, stream) == CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT(driver.cuGraphUpload(ready, stream) == CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT(driver.cuGraphUpload_ptsz(ready, stream) == CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT_HELD(960);
     EXPECT(driver.cuMemFree_v2(a) == 0);
     EXPECT(driver.cuGraphUpload(ready, stream) == 0);
@@ -598,7 +602,7 @@ static void check_devices(void)
     EXPECT(driver.cuCtxSetCurrent(first) == 0);
     EXPECT(driver.cuMemAllocAsync(&b, 64 * MIB, there) == 0); /* where the stream is */
     EXPECT_HELD(FULL);
-    EXPECT(driver.cuMemAllocAsync(&b, 64 * MIB, NULL) == OUT_OF_MEMORY);
+    EXPECT(driver.cuMemAllocAsync(&b, 64 * MIB, NULL) == CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT(driver.cuMemFree_v2(a) == 0);
     EXPECT_HELD(0);
     EXPECT(driver.cuCtxSetCurrent(second) == 0);

@@ -18,8 +18,7 @@ enum {
     THREADS_MAX = 4,
     PIECES = 6,   /* held at most by a thread */
     LARGEST = 48, /* MiB */
-    OUT_OF_MEMORY = 2,
-    WRONG = -1, /* an answer that no call gives */
+    WRONG = -1,   /* an answer that no call gives */
     CONTEXT_TRIES =
         60000, /* an agent that was killed may be away for long on a machine with other work */
     CONTEXT_WAIT_US = 1000,
@@ -194,7 +193,7 @@ static int race(struct piece pieces[PIECES], long rounds, unsigned seed)
         int r = take(piece, (enum kind)(1 + (unsigned)rand_r(&seed) % (KINDS - 1)), bytes);
         if (r != 0)
             piece->kind = NONE;
-        wrong += r != 0 && r != OUT_OF_MEMORY;
+        wrong += r != 0 && r != CUDA_ERROR_OUT_OF_MEMORY;
     }
     return wrong;
 }
@@ -242,7 +241,7 @@ static int open_context(CUcontext *ret_context)
     int r = driver.cuInit(0), tries = 0;
     if (r != 0)
         return r;
-    while ((r = driver.cuDevicePrimaryCtxRetain(ret_context, 0)) == OUT_OF_MEMORY &&
+    while ((r = driver.cuDevicePrimaryCtxRetain(ret_context, 0)) == CUDA_ERROR_OUT_OF_MEMORY &&
            tries++ < CONTEXT_TRIES)
         usleep(CONTEXT_WAIT_US);
     if (r != 0)

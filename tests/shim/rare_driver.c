@@ -10,8 +10,6 @@ enum {
     CONTEXTS_MAX = 32,
     STACK_MAX = 16,
     ARRAYS_MAX = 32,
-    INVALID_DEVICE = 101,
-    INVALID_CONTEXT = 201,
     PITCH_BYTES = 512,
     ADDRESS_STEP = 4096, /* between allocations, of whatever size */
     ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
@@ -66,7 +64,7 @@ static CUresult note(const char *symbol, int count, const uint64_t *arguments)
 
 static CUresult check(CUcontext context)
 {
-    return context && context->references > 0 ? CUDA_SUCCESS : INVALID_CONTEXT;
+    return context && context->references > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 static bool is_device(CUdevice device)
@@ -103,7 +101,7 @@ CALL(cuCtxGetDevice, CUdevice *ret_device)
 CALL(cuCtxPushCurrent_v2, CUcontext context)
 {
     if (depth + 1 == STACK_MAX || check(context) != CUDA_SUCCESS)
-        return INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     stack[++depth] = context;
     return CUDA_SUCCESS;
 }
@@ -122,7 +120,7 @@ CALL(cuCtxSynchronize, void)
 CALL(cuDevicePrimaryCtxGetState, CUdevice device, unsigned *ret_flags, int *ret_active)
 {
     if (!is_device(device))
-        return INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     *ret_flags = 0;
     *ret_active = primaries[device].references > 0;
     return CUDA_SUCCESS;
@@ -131,7 +129,7 @@ CALL(cuDevicePrimaryCtxGetState, CUdevice device, unsigned *ret_flags, int *ret_
 CALL(cuDevicePrimaryCtxRetain, CUcontext *ret_context, CUdevice device)
 {
     if (!is_device(device))
-        return INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     primaries[device].device = device;
     primaries[device].references++;
     *ret_context = &primaries[device];
@@ -141,7 +139,7 @@ CALL(cuDevicePrimaryCtxRetain, CUcontext *ret_context, CUdevice device)
 CALL(cuDevicePrimaryCtxRelease_v2, CUdevice device)
 {
     if (!is_device(device))
-        return INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     primaries[device].references--;
     return CUDA_SUCCESS;
 }
@@ -149,7 +147,7 @@ CALL(cuDevicePrimaryCtxRelease_v2, CUdevice device)
 CALL(cuCtxFromGreenCtx, CUcontext *ret_context, CUgreenCtx green)
 {
     if (!green)
-        return INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     *ret_context = &green->own;
     return CUDA_SUCCESS;
 }
@@ -168,7 +166,7 @@ CALL(cuCtxCreate, CUcontext *ret_context, unsigned flags, CUdevice device)
 {
     CUresult r = NOTE(ret_context, flags, device);
     if (r != CUDA_SUCCESS || !is_device(device))
-        return r != CUDA_SUCCESS ? r : INVALID_DEVICE;
+        return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_DEVICE;
     CUcontext made = &contexts[context_count++];
     made->device = device;
     made->references = 1;
@@ -179,7 +177,7 @@ CALL(cuCtxCreate, CUcontext *ret_context, unsigned flags, CUdevice device)
 static CUresult end(CUcontext context)
 {
     if (check(context) != CUDA_SUCCESS)
-        return INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     context->references = 0;
     if (stack[depth] == context)
         depth--;
@@ -203,7 +201,7 @@ CALL(cuGreenCtxCreate, CUgreenCtx *ret_green, CUdevResourceDesc resources, CUdev
 {
     CUresult r = NOTE(ret_green, resources, device, flags);
     if (r != CUDA_SUCCESS || !is_device(device))
-        return r != CUDA_SUCCESS ? r : INVALID_DEVICE;
+        return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_DEVICE;
     CUgreenCtx made = &greens[green_count++];
     made->own.device = device;
     made->own.references = 1;
@@ -216,7 +214,7 @@ CALL(cuGreenCtxDestroy, CUgreenCtx green)
 {
     CUresult r = NOTE(green);
     if (r != CUDA_SUCCESS || !green)
-        return r != CUDA_SUCCESS ? r : INVALID_CONTEXT;
+        return r != CUDA_SUCCESS ? r : CUDA_ERROR_INVALID_CONTEXT;
     primaries[green->own.device].references--;
     return end(&green->own);
 }

@@ -31,10 +31,16 @@ awk -v newest="$version" '
 read -r kept left < "$dir/count"
 [ "$kept" -gt 100 ] || { echo "only $kept calls were read from api/cuda_calls.def"; exit 1; }
 
+# Results that the header is too old for, likewise.
+sed -nE 's/^RESULT\(([A-Z0-9_]+),.*/\1/p' "$GPUMUX_SOURCE/api/cuda_results.def" | while read -r name; do
+    ! grep -qw "$name" "$header/cuda.h" || grep "^RESULT($name," "$GPUMUX_SOURCE/api/cuda_results.def"
+done > "$dir/results.def"
+[ "$(wc -l < "$dir/results.def")" -gt 80 ] || { echo "only few results were found in cuda.h"; exit 1; }
+
 # check LIST: compiles the assertions.
 check() {
     "$cc" -std=gnu17 -fsyntax-only -I"$GPUMUX_SOURCE/src" -isystem "$header" -D__CUDA_API_VERSION_INTERNAL \
-        -DCUDA_HEADER "-DCUDA_CALLS=\"$1\"" "$GPUMUX_SOURCE/tests/shim/cuda_types_check.c"
+        -DCUDA_HEADER "-DCUDA_CALLS=\"$1\"" "-DCUDA_RESULTS=\"$dir/results.def\"" "$GPUMUX_SOURCE/tests/shim/cuda_types_check.c"
 }
 check "$dir/calls.def" || exit 1
 # It can fail: one wrong type is found.

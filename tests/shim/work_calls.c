@@ -23,7 +23,6 @@ enum {
     MIB = 1 << 20,
     NODE_KERNEL = 0,
     NODE_EMPTY = 5,
-    NOT_SUPPORTED = 801,
 };
 
 enum direction { TO_DEVICE, TO_HOST, ON_DEVICE, OTHER, DIRECTIONS };
@@ -453,7 +452,7 @@ static void check_lacking(void)
     static char room[1024];
     void *p = room;
     CUstream s = work.stream;
-#define LACKS(function, ...) EXPECT(driver.function(__VA_ARGS__) == NOT_SUPPORTED)
+#define LACKS(function, ...) EXPECT(driver.function(__VA_ARGS__) == CUDA_ERROR_NOT_SUPPORTED)
 #define LACKS_TWICE(function, ...)                                                                 \
     do {                                                                                           \
         LACKS(function, __VA_ARGS__);                                                              \

@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "abi/results.h"
 #include "node/checkpoint/checkpoint.h"
 
 /* As the driver numbers them. */
@@ -18,15 +19,6 @@ enum driver_state {
     STATE_LOCKED = 1,
     STATE_CHECKPOINTED = 2,
     STATE_FAILED = 3,
-};
-
-enum driver_error {
-    ERROR_INVALID_VALUE = 1,
-    ERROR_OUT_OF_MEMORY = 2,
-    ERROR_ILLEGAL_STATE = 401,
-    ERROR_NOT_READY = 600,
-    ERROR_NOT_PERMITTED = 800,
-    ERROR_NOT_SUPPORTED = 801,
 };
 
 enum { LOCK_MS = 10000 }; /* for work under way to end */
@@ -71,16 +63,16 @@ static int __attribute__((format(printf, 1, 2))) fail(const char *format, ...)
 static int fail_at(const struct target *t, const char *step, int error)
 {
     switch (error) {
-    case ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_NOT_SUPPORTED:
         return fail("the driver cannot do it for process %d, which may be a client of MPS or have "
                     "managed or shared (IPC) memory",
                     (int)t->pid);
-    case ERROR_NOT_READY:
+    case CUDA_ERROR_NOT_READY:
         return fail("the GPU work of process %d did not end within %d s", (int)t->pid,
                     LOCK_MS / 1000);
-    case ERROR_OUT_OF_MEMORY:
+    case CUDA_ERROR_OUT_OF_MEMORY:
         return fail("there is too little memory for process %d", (int)t->pid);
-    case ERROR_NOT_PERMITTED:
+    case CUDA_ERROR_NOT_PERMITTED:
         return fail("gpumux may not do it to process %d", (int)t->pid);
     default:
         return fail("the driver's %s of process %d failed with error %d", step, (int)t->pid, error);
@@ -115,7 +107,7 @@ static int find_targets(struct work *w, char *const *pids, size_t count)
     for (size_t i = 0; i < count && w->count < CHECKPOINT_PROCESSES_MAX; i++) {
         struct target t = {.pid = (pid_t)strtol(pids[i], NULL, 10)};
         int error = w->driver.get_state(t.pid, &t.state);
-        if (error == ERROR_INVALID_VALUE)
+        if (error == CUDA_ERROR_INVALID_VALUE)
             continue; /* it has ended, or uses no GPU */
         if (error != 0)
             return fail_at(&t, "look at the state", error);

@@ -14,13 +14,11 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "abi/results.h"
 #include "base/clock.h"
 #include "base/str.h"
 
 enum {
-    NVML_SUCCESS = 0,
-    NVML_ERROR_TIMEOUT = 10,
-    NVML_ERROR_GPU_IS_LOST = 15,
     NVML_TEMPERATURE_GPU = 0,
     EVENT_XID = 8,
     GPM_VERSION = 1,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
+#include "abi/results.h"
 #include "base/clock.h"
 #include "base/error.h"
 
@@ -16,7 +17,6 @@ enum {
     SELF_TEST_BYTES = 2 << 20,
     VARIABLES_MAX = 5,
     VARIABLE_MAX = PATH_MAX + 64,
-    CUDA_ERROR_NOT_FOUND = 500,
 };
 
 int self_test_start(struct self_test *t, const struct self_test_place *place)

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "abi/results.h"
+
 typedef int CUresult;
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
@@ -239,16 +241,6 @@ typedef struct {
     };
     long long reserved2;
 } CUgraphNodeParams;
-
-enum {
-    CUDA_SUCCESS = 0,
-    CUDA_ERROR_INVALID_VALUE = 1,
-    CUDA_ERROR_OUT_OF_MEMORY = 2,
-    CUDA_ERROR_STUB_LIBRARY = 34,
-    CUDA_ERROR_SYSTEM_NOT_READY = 802,
-    CUDA_ERROR_MPS_SERVER_NOT_READY = 807,
-    CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
-};
 
 enum { CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2 };
 

@@ -28,8 +28,6 @@ typedef struct {
     unsigned gpuInstanceId, computeInstanceId;
 } nvmlProcessInfo_v2_t;
 
-enum { NVML_SUCCESS = 0, NVML_ERROR_FUNCTION_NOT_FOUND = 13 };
-
 enum nvml_call {
 #define HOOK(symbol, ...) NVML_##symbol,
 #define USED(symbol, ...) NVML_##symbol,

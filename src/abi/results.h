@@ -1,0 +1,14 @@
+/* The results of the CUDA driver and of NVML, from api/cuda_results.def and api/nvml_results.def. */
+#pragma once
+
+enum cuda_result {
+#define RESULT(name, number, text) name = number,
+#include "../../api/cuda_results.def"
+#undef RESULT
+};
+
+enum nvml_result {
+#define RESULT(name, number) name = number,
+#include "../../api/nvml_results.def"
+#undef RESULT
+};
