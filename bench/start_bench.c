@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "wire/http_client.h"
+#include "wire/http/http_client.h"
 
 enum { COUNT_MAX = 100000, WAIT_MS = 30000, PAUSE_US = 20000 };
 

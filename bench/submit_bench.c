@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "wire/http_client.h"
+#include "wire/http/http_client.h"
 
 enum { CONNECTIONS_MAX = 256, SAMPLES_MAX = 1 << 20, ANSWER_BYTES = 4096, SYNC_US = 1000000 };
 

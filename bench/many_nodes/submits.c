@@ -9,7 +9,7 @@
 #include <sys/un.h>
 
 #include "base/list.h"
-#include "wire/http_parse.h"
+#include "wire/http/http_parse.h"
 
 enum { CONNECTIONS_MAX = 64 };
 

@@ -3,7 +3,7 @@
 #include <event2/event.h>
 
 #include "control/control_internal.h"
-#include "wire/http_client.h"
+#include "wire/http/http_client.h"
 
 struct fixture {
     char directory[32], api_socket[64], node_socket[64];

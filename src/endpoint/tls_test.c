@@ -22,7 +22,7 @@
 #include "tls/session.h"
 #include "tls/tls_fixture.h"
 #include "wire/address.h"
-#include "wire/http_client.h"
+#include "wire/http/http_client.h"
 
 enum { HOUR_MS = 3600000, WAIT_MS = 30000, CONNECTIONS_MAX = 8, LARGE_BYTES = 3 << 20 };
 

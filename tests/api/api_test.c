@@ -25,7 +25,7 @@
 #include "openapi.h"
 #include "tls/certificate.h"
 #include "tls/token.h"
-#include "wire/http_client.h"
+#include "wire/http/http_client.h"
 #include "wire/json_writer.h"
 
 enum {

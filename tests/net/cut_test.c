@@ -25,7 +25,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "scenario.h"
-#include "wire/http_client.h"
+#include "wire/http/http_client.h"
 
 enum {
     NODES_MAX = 8,

@@ -12,7 +12,7 @@
 #include "cli/frame/answer.h"
 #include "cli/frame/options.h"
 #include "cli/connect/remote.h"
-#include "wire/http_client.h"
+#include "wire/http/http_client.h"
 
 enum {
     CLIENT_TIMEOUT_MS = 30000,

@@ -6,7 +6,7 @@
 #include "cli/connect/client.h"
 #include "model/workload.h"
 #include "wire/logline.h"
-#include "wire/sse.h"
+#include "wire/http/sse.h"
 
 enum {
     FOLLOW_RETRY_MS = 200, /* between two tries to connect again */

@@ -10,7 +10,7 @@
 #include "tls/certificate.h"
 #include "tls/context.h"
 #include "tls/token.h"
-#include "wire/http_client.h"
+#include "wire/http/http_client.h"
 
 enum { TOKEN_FILE_MAX = 4096 };
 

@@ -10,7 +10,7 @@
 #include "node/identity.h"
 #include "tls/context.h"
 #include "wire/address.h"
-#include "wire/http_client.h"
+#include "wire/http/http_client.h"
 #include "wire/json_writer.h"
 
 enum { BODY_MAX = 64 << 10 };

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "scenario.h"
-#include "wire/http_client.h"
+#include "wire/http/http_client.h"
 
 enum { CALL_MS = 5000, RETRY_US = 2000, BODY_BYTES = 2048, ACCEPT_MS = 180000 };
 

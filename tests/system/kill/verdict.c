@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "scenario.h"
-#include "wire/http_client.h"
+#include "wire/http/http_client.h"
 #include "wire/logline.h"
 
 enum {

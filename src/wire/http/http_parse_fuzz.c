@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "base/hash.h"
-#include "wire/http_parse.h"
+#include "wire/http/http_parse.h"
 #include "wire/logline.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,4 +1,4 @@
-#include "wire/http_parse.h"
+#include "wire/http/http_parse.h"
 
 #include <string.h>
 #include <strings.h>

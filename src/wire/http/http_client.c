@@ -1,4 +1,4 @@
-#include "wire/http_client.h"
+#include "wire/http/http_client.h"
 
 #include <fcntl.h>
 #include <netdb.h>

@@ -1,5 +1,5 @@
 /* The client against a server that says what a script tells it to. */
-#include "wire/http_client.h"
+#include "wire/http/http_client.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "wire/sse.h"
+#include "wire/http/sse.h"
 
 /* One connection's answers, one a request; "" closes without one, NULL ends the connection. */
 struct connection {

@@ -1,4 +1,4 @@
-#include "wire/sse.h"
+#include "wire/http/sse.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "wire/sse.h"
+#include "wire/http/sse.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

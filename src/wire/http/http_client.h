@@ -1,6 +1,9 @@
 /*
- * A small HTTP/1.1 client over unix sockets and over TLS: one connection, kept alive between requests, every
- * wait with a deadline. It never repeats a request by itself: only the caller knows whether that is
+ * The room http: HTTP as a client speaks it: connections, responses, server-sent events. Uses tls
+ * and addresses, no other format of wire.
+ *
+ * A small HTTP/1.1 client over unix sockets and over TLS: one connection, kept alive between
+ * requests, every wait with a deadline. It never repeats a request by itself: only the caller knows whether that is
  * safe. Single-threaded use.
  */
 #pragma once
@@ -10,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "wire/http_parse.h"
+#include "wire/http/http_parse.h"
 
 enum { HTTP_CLIENT_BODY_MAX = 64 << 20 };
 
