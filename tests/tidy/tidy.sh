@@ -14,6 +14,7 @@ edges=tests/tidy/edges.txt
 writable=tests/tidy/writable.txt
 clang_format_major=14
 file_lines_max=800
+folder_files_max=45
 # Nobody writes these by hand, or reads them from the top; the description of an interface is one document.
 not_written='\.(csv|json|svg)$|^tests/fuzz/corpus/'
 one_document='^api/openapi\.yaml$'
@@ -38,6 +39,14 @@ sources() { xargs -r -d '\n' awk -v edges_file="$edges" -f "$here/source.awk" < 
 long_files() {
     { grep -vE "$not_written|$one_document" "$work/files" || true; } | xargs -r -d '\n' grep -HcI '' \
         | awk -F : -v max=$file_lines_max '$2 > max { print $1 ":" $2 ": file of " $2 " lines, more than " max }'
+}
+
+# Folders of product code whose files, without tests, are too many to read from top to bottom.
+crowded_folders() {
+    awk -v max=$folder_files_max '
+        /^(src|emu|workloads)\// && !/_(test|fuzz|fixture)\.[a-z]+$/ { sub(/\/[^\/]*$/, ""); count[$0]++ }
+        END { for (f in count) if (count[f] > max) print f ":1: folder of " count[f] " files, more than " max }' \
+        "$work/files"
 }
 
 # Machine paths and marks of unfinished work, in any text file of the tree.
@@ -135,7 +144,7 @@ writable_data() {
 
 list_files > "$work/files"
 grep -E '\.[ch]$' "$work/files" > "$work/c_files" || true
-{ sources; long_files; leftovers; layout; unnamed_files; writable_data; } > "$work/breaches"
+{ sources; long_files; crowded_folders; leftovers; layout; unnamed_files; writable_data; } > "$work/breaches"
 cat "$work/breaches"
 if [ -s "$work/breaches" ]; then
     echo "tidy: $(wc -l < "$work/breaches") breaches in $(wc -l < "$work/files") files"

@@ -110,6 +110,16 @@ done
 clean_tree && mkdir api && for ((i = 0; i < 801; i++)); do echo "1"; done | tee api/openapi.yaml data.csv > bench.json
 expect "long files that nobody writes" ""
 
+for folder in src/model/room emu workloads; do
+    clean_tree && mkdir -p $folder
+    for ((i = 0; i < 45; i++)); do echo '#pragma once' > $folder/h$i.h; done
+    echo '#pragma once' > $folder/a_fixture.h
+    touch $folder/{b_test.c,c_fuzz.c} && echo "test($folder/b_test.c $folder/c_fuzz.c)" > CMakeLists.txt
+    expect "full folder $folder" ""
+    echo '#pragma once' > $folder/one_more.h
+    expect "crowded folder $folder" "$folder:1: folder of 46 files, more than 45"
+done
+
 clean_tree && { printf '\nint b_get(void);\nint b_get(void)\n{\n'
     for ((i = 0; i < 68; i++)); do echo "    a_get();"; done
     printf '    return 1;\n}\n'; } >> src/base/a.c
