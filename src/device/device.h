@@ -55,7 +55,6 @@ struct device_config {
     int64_t hold_reset_ms; /* Healthy for that long: the hold starts from its least again */
     int64_t cure_ms; /* still outside that long after the last task left: not the tasks' doing */
     int64_t fault_grace_ms;    /* for clients to leave after a fault: their work is lost already */
-    int64_t terminate_ms;      /* after terminate_client, before a kill */
     int64_t server_ms;         /* for an MPS server to be ready when its clients have left */
     int64_t services_first_ms; /* after a repair, before tasks are admitted */
     int64_t suspend_ms;        /* for one that is evicted to be suspended; then it is ended */
@@ -166,9 +165,7 @@ enum device_action_kind {
     DEVICE_ACT_THROTTLE, /* all tasks: smallest window, `rate_permille` */
     DEVICE_ACT_RELEASE,  /* all tasks: as granted */
     DEVICE_ACT_SUSPEND, /* this task must leave, into the host's memory: LEFT or STAYS answers; `text`: why */
-    DEVICE_ACT_END,       /* this tenant must leave: gracefully, within grace_ms; `text`: why */
-    DEVICE_ACT_TERMINATE, /* it did not: MPS's terminate_client for its processes */
-    DEVICE_ACT_KILL,      /* nor then */
+    DEVICE_ACT_END, /* this tenant must leave within grace_ms, by force if need be; `text`: why */
     DEVICE_ACT_ACQUIT, /* it leaves, and is blamed for it no longer: see device_verdict; `text`: why */
     DEVICE_ACT_CLEAR,     /* its probation is over */
     DEVICE_ACT_MPS_CHECK, /* ask MPS how it is, answer with DEVICE_MPS */

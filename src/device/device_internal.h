@@ -2,7 +2,7 @@
 #pragma once
 #include "device/device.h"
 
-enum ending { ENDING_NO, ENDING_SUSPENDS, ENDING_ASKED, ENDING_TERMINATED, ENDING_KILLED };
+enum ending { ENDING_NO, ENDING_SUSPENDS, ENDING_ASKED };
 
 struct tenant {
     struct device_tenant_info info;
@@ -11,7 +11,7 @@ struct tenant {
     uint64_t memory_bytes;
     bool slow_alone; /* a service that misses its SLO without any task there */
     enum ending ending;
-    int64_t ending_next_ms; /* when the next stage is due */
+    int64_t suspends_until_ms; /* then it is ended */
     enum attempt_verdict verdict;
     char why[DEVICE_CAUSE_MAX];
 };

@@ -438,7 +438,8 @@ static void test_overlimit_refuses_tasks(void **state)
 
 /* ---- ending ---- */
 
-static void test_who_does_not_leave_is_terminated_then_killed(void **state)
+/* How it is ended then is the attempt's own affair: attempt/stop.c. */
+static void evicted_task_that_stays_is_told_once(void **state)
 {
     struct fixture f;
     (void)state;
@@ -446,36 +447,10 @@ static void test_who_does_not_leave_is_terminated_then_killed(void **state)
     came(&f, 1, WORKLOAD_TASK, false);
     use_memory(&f, 1, 9.8, 5);
     sample(&f);
+    assert_non_null(find_action(&f, DEVICE_ACT_END, 1));
     fixture_forget(&f);
-    pass(&f, 9800);
-    assert_int_equal(f.counts[DEVICE_ACT_TERMINATE] + f.counts[DEVICE_ACT_KILL], 0);
-    sample(&f);
-    assert_non_null(find_action(&f, DEVICE_ACT_TERMINATE, 1));
-    pass(&f, 800);
-    assert_int_equal(f.counts[DEVICE_ACT_KILL], 0);
-    sample(&f);
-    assert_non_null(find_action(&f, DEVICE_ACT_KILL, 1));
-    fixture_close(&f);
-}
-
-static void test_terminate_waits_for_who_starts(void **state)
-{
-    struct fixture f;
-    (void)state;
-    fixture_open_healthy(&f);
-    came(&f, 1, WORKLOAD_TASK, false);
-    use_memory(&f, 1, 9.8, 5);
-    sample(&f);
-    const struct device_tenant_info starting = {
-        .workload = 2, .attempt = 1, .kind = WORKLOAD_SERVICE};
-    step(&f,
-         &(struct device_event){.kind = DEVICE_TENANT_CAME, .now_ms = f.now_ms, .came = &starting});
-    pass(&f, 11000);
-    assert_int_equal(f.counts[DEVICE_ACT_TERMINATE], 0);
-    step(&f, &(struct device_event){.kind = DEVICE_TENANT_RUNS,
-                                    .now_ms = f.now_ms,
-                                    .tenant = {.workload = 2, .attempt = 1}});
-    assert_non_null(find_action(&f, DEVICE_ACT_TERMINATE, 1));
+    pass(&f, 20000);
+    assert_int_equal(f.counts[DEVICE_ACT_END], 0);
     fixture_close(&f);
 }
 
@@ -613,8 +588,7 @@ int main(void)
         cmocka_unit_test(test_overlimit_hold_doubles_and_resets),
         cmocka_unit_test(test_overlimit_holds_from_when_it_is_within),
         cmocka_unit_test(test_overlimit_refuses_tasks),
-        cmocka_unit_test(test_who_does_not_leave_is_terminated_then_killed),
-        cmocka_unit_test(test_terminate_waits_for_who_starts),
+        cmocka_unit_test(evicted_task_that_stays_is_told_once),
         cmocka_unit_test(test_what_can_be_suspended_is_not_ended),
         cmocka_unit_test(test_what_could_not_be_suspended_is_ended),
         cmocka_unit_test(test_what_has_to_move_is_ended_and_not_blamed),

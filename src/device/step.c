@@ -22,7 +22,6 @@ void device_config_default(struct device_config *config)
                                      .hold_reset_ms = 600000,
                                      .cure_ms = 10000,
                                      .fault_grace_ms = 1000,
-                                     .terminate_ms = 1000,
                                      .server_ms = 5000,
                                      .services_first_ms = 3000,
                                      .suspend_ms = 900000,

@@ -63,7 +63,7 @@ static int open_state(struct error *e, struct agent *a)
     if (r == 0)
         r = open_directory(e, a->directory_fd, "locks", 0700, &a->locks_fd);
     if (r == 0)
-        r = open_directory(e, a->directory_fd, "terms", 0700, &a->terms_fd);
+        r = open_directory(e, a->directory_fd, "records", 0700, &a->records_fd);
     if (r == 0)
         r = open_directory(e, a->directory_fd, "suspended", 0700, &a->suspended_fd);
     if (r == 0)
@@ -190,10 +190,11 @@ int agent_new(struct error *e, struct event_base *base, const struct agent_optio
     a->on_link = options->on_link;
     a->on_link_arg = options->on_link_arg;
     a->directory_fd = a->attempts_fd = a->finished_fd = a->locks_fd = a->lock_fd = -1;
-    a->executable_fd = a->cgroup_fd = a->register_fd = a->terms_fd = a->suspended_fd = -1;
+    a->executable_fd = a->cgroup_fd = a->register_fd = a->records_fd = a->suspended_fd = -1;
     a->has_stale_locks = true; /* of agents before this one */
     list_init(&a->runs);
     list_init(&a->readers);
+    list_init(&a->events);
     credentials_init(&a->credentials);
     int r = copy_options(e, a, options);
     if (r == 0)
@@ -226,7 +227,7 @@ void agent_free(struct agent *a)
     lease_close(&a->lease);
     cgroup_close(a->cgroup_fd, a->info.instance);
     const int fds[] = {a->executable_fd, a->locks_fd,    a->finished_fd, a->attempts_fd, a->lock_fd,
-                       a->directory_fd,  a->register_fd, a->terms_fd,    a->suspended_fd};
+                       a->directory_fd,  a->register_fd, a->records_fd,  a->suspended_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             close(fds[i]);

@@ -9,7 +9,8 @@
  *   lease          8 bytes: boot-clock ms until which tasks may run; mapped by supervisors
  *   locks/W.A      flock held by the supervisor of attempt A of workload W while it lives
  *   attempts/W.A/  owned by the user it runs as; see supervisor.h. Here until control has settled it
- *   terms/W.A      on which terms it runs: terms.h
+ *   records/W.A…   all that decides about it, the agent's own: attempt/own_record.h
+ *   suspended/     locks of what moves device memory: checkpoint/suspend.h
  *   mps/UUID/      pipes and logs of a device's MPS daemon: mps.h
  *   register/W.A   the socket where its processes register: registrar.h
  *   finished/W.A/  the same, afterwards: its output can be read until retention deletes it

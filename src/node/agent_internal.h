@@ -5,7 +5,8 @@
  *   dial.c       making that connection, on this machine or over the network
  *   renewal.c    a certificate that is about to expire
  *   orders.c     what control asks for: grant, stop, settle, read, signal, input
- *   run.c        one attempt on this node, from its grant to its settled end
+ *   run.c        one attempt on this node, as its directory and its processes show it
+ *   act.c        its machine (attempt/attempt.h): events in, actions out
  *   launch.c     starting a supervisor
  *   adopt.c      finding what an agent before us left
  *   mailbox.c    commands to one supervisor, and its answers
@@ -25,10 +26,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "attempt/attempt.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "node/attempt/account.h"
+#include "node/attempt/own_record.h"
 #include "node/agent.h"
 #include "node/supervisor/attempt_file.h"
 #include "node/supervisor/control_socket.h"
@@ -62,7 +65,7 @@ struct letter {
     struct control_command command;
     char *data;         /* of an input; owned */
     uint64_t taken;     /* of an input: up to where the supervisor has it */
-    int64_t give_up_ms; /* on an input that the task does not read, and on the socket for an end */
+    int64_t give_up_ms; /* on an input that the task does not read */
 };
 
 struct mailbox {
@@ -76,13 +79,13 @@ struct mailbox {
     bool was_cut; /* just now: the next connection is not made at once */
 };
 
-/* A supervisor that is started when its device's MPS daemon is ready, or cannot be. */
+/* A supervisor that is started when its attempt's machine says so. */
 struct pending_start {
     struct account account;
     int lock_fd;
 };
 
-/* One attempt on this node that is not settled. */
+/* One attempt on this node that is not settled: its machine, and what carries out its actions. */
 struct run {
     struct list link; /* in agent.runs */
     struct agent *agent;
@@ -90,40 +93,51 @@ struct run {
     int attempt;
     char name[ATTEMPT_NAME_MAX];
     int directory_fd;
-    uid_t uid; /* that its directory belongs to */
-    struct attempt_report report;
-    bool recorded; /* record.json was read */
-    struct attempt_record record;
+    uid_t uid;                /* that its directory belongs to */
+    struct attempt_life life; /* decides; all that may change it goes through run_tell() */
+    struct own_record own;    /* facts of the agent's own */
+    int device_count;         /* of its devices that are here, and their indexes in agent.info */
+    int devices[WORKLOAD_DEVICES_MAX];
+    bool is_adopted; /* its devices had it before this agent */
+    bool
+        is_unseen; /* it failed as a client of MPS while no agent ran; its end is told when all are known */
+    bool is_not_alone;                  /* and so did another of its device */
+    bool recorded;                      /* record.json was read */
+    struct attempt_record record;       /* by its user's word, but for what the kernel confirms */
     char start_text[WORKLOAD_TEXT_MAX]; /* why a supervisor could not start */
     bool granted;                       /* started by this agent, not found by it */
-    int64_t stop_grace_ms;              /* shortest asked for; -1: not asked to stop */
-    int64_t end_by_ms;                  /* then it is ended; INT64_MAX: nobody wants it to */
+    struct pending_start *pending;      /* its supervisor is not started yet */
     pid_t child_pid;                    /* our own child, to be reaped; 0: not ours */
     int started_fd;                     /* see supervisor.h; -1: closed */
     struct event *started;
-    struct event *look; /* looks again after look_ms */
+    int supervisor_fd;      /* a pidfd of run_supervisor(); -1: it is not known */
+    struct event *vanished; /* that has ended, whatever its socket says */
+    struct event *look;     /* looks again after look_ms */
     int look_ms;
+    struct event *tick; /* the machine's */
     struct mailbox mailbox;
-    uint64_t cpu_ticks; /* at the last beat, for usage */
-    int64_t cpu_at_ms;
-    struct tenancy tenancy;         /* see monitor.h */
+    struct checkpoint move; /* of its memory, see suspend.h */
+    int64_t move_began_ms;
+    bool holds_mps;                 /* one use of its device's daemon */
+    struct ward *ward;              /* NULL: it has no devices, or has ended */
     struct share_drift share_drift; /* of a task's share, see divide.h */
-    struct run_suspension suspension;
-    struct pending_start *pending; /* waits for MPS; NULL: it does not */
-    bool uses_mps;
-    struct event *terminate; /* ends its GPU work before it is killed */
-    bool terminated;         /* that was done */
-    bool kill_follows;       /* and then nobody else kills it */
-    int64_t join_until_ms;   /* until when that waits for others to join MPS; 0: it has not begun */
-    int64_t doubt_ms;        /* since when its failure is in doubt; 0: it is not */
-    struct ward *ward;       /* NULL: it has no devices, or has ended */
-    bool told_unheld;        /* that a process of it runs without the shim */
-    bool is_unheld;          /* all of them do, or did */
-    double samples_per_s;    /* as its supervisor last said */
-    int64_t speed_at_ms;     /* 0: it never did */
-    int64_t speed_since_ms;  /* what it said is of the time after that; 0: not known */
+    bool told_unheld;               /* that a process of it runs without the shim */
+    bool is_unheld;                 /* all of them do, or did */
+    uint64_t cpu_ticks;             /* at the last beat, for usage */
+    int64_t cpu_at_ms;
+    double samples_per_s;           /* as its supervisor last said */
+    int64_t speed_at_ms;            /* 0: it never did */
+    int64_t speed_since_ms;         /* what it said is of the time after that; 0: not known */
     struct control_latency latency; /* likewise */
     int64_t latency_at_ms;
+};
+
+/* An event of an attempt's machine that came while actions were carried out. */
+struct queued_event {
+    struct list link; /* in agent.events */
+    uint64_t workload;
+    int attempt;
+    struct attempt_event event;
 };
 
 /* A request for output that waits for more. */
@@ -188,16 +202,18 @@ struct agent {
     struct monitor *monitor; /* NULL: there are no devices */
     struct divide *divide;
     struct registrar *registrar;
-    struct mps *mps;                         /* NULL: this node does without, and always did */
-    int register_fd, terms_fd, suspended_fd; /* directories */
-    struct event *measure;                   /* what processes hold */
-    bool measures_soon;                      /* it is set because somebody died */
-    struct gpu_sample *measured;             /* scratch of that */
+    struct mps *mps;                           /* NULL: this node does without, and always did */
+    int register_fd, records_fd, suspended_fd; /* directories */
+    struct event *measure;                     /* what processes hold */
+    bool measures_soon;                        /* it is set because somebody died */
+    struct gpu_sample *measured;               /* scratch of that */
     struct reaper reaper;
-    bool has_stale_locks; /* of suspend.c's, perhaps */
+    bool has_stale_locks; /* of moves of memory, perhaps */
     struct lease lease;
     struct list runs;
     size_t run_count;
+    struct list events; /* of their machines, while held > 0 */
+    int held;
     struct list readers;
     size_t reader_count;
     struct event *reader_timer;
@@ -217,31 +233,47 @@ int agent_find_device(const struct agent *a, const char *uuid);
 struct run *run_new(struct agent *a, uint64_t workload, int attempt, int directory_fd);
 void run_free(struct run *r);
 struct run *run_find(const struct agent *a, uint64_t workload, int attempt);
-/* Looks at the directory and the lock, and reports what is new. Called whenever there may be. */
+/* Its terms are known: what they say of it, its machine knows too. Keeps nothing. */
+void run_begin(struct run *r);
+/* Looks at the directory and the lock, and tells the machine what is new. Called whenever there may be. */
 void run_look(struct run *r);
 /* One that was found: it has failed by its exit status, since the machine was started. */
 bool run_failed_unseen(struct run *r);
-/* It ended without a word of its own: writes the exit record for it. */
-void run_bury(struct run *r, enum failure_reason failure, int signal, bool never_ran,
-              const char *text);
 /* SIGTERM to its supervisor, which then ends it. */
-void run_terminate(struct run *r);
+void run_signal(struct run *r);
 void run_report(struct run *r);
-bool run_is_alive(const struct run *r);
+/* Its supervisor, if the kernel confirms that it is that; 0: none is known. */
+pid_t run_supervisor(struct run *r);
 /* Is this process, seen from here, one of the attempt's? */
 bool run_owns(struct run *r, pid_t pid);
-/* Settled: its directory goes to the finished ones; r is gone afterwards. */
-void run_settle(struct run *r);
+bool run_is_alive(const struct run *r);
+/* The one answer to that; device: its index in agent.info. */
+bool run_is_on(const struct run *r, int device);
+/* Writes its exit record, unless there is one. */
+void run_bury(struct run *r);
+/* Its directory goes to the finished ones; r is gone afterwards, unless that cannot be done. */
+void run_put_away(struct run *r);
+
+/* ---- act.c ---- */
+
+/* Steps the machine and carries out its actions: at once, or when nobody holds the agent any more. r may be gone
+ * afterwards, after ATTEMPT_SETTLE alone. */
+void run_tell(struct run *r, const struct attempt_event *event);
+void run_tell_kind(struct run *r, enum attempt_event_kind kind);
+void run_stop(struct run *r, const struct attempt_stop *stop);
+/* While actions are carried out no machine is stepped: its own would be stale. */
+void agent_hold(struct agent *a);
+void agent_release(struct agent *a);
 
 /* ---- launch.c ---- */
 
-/* Starts the supervisor of a grant. Always leaves a run: one that could not start has ended. */
+/* Starts an attempt. Always leaves a run: one that could not start has ended. */
 void launch(struct agent *a, const struct grant *grant);
-/* Goes on with a start that waited. */
-void launch_pending(struct run *r);
+/* Starts its supervisor. */
+void launch_supervisor(struct run *r);
+/* Its supervisor is not started after all. */
+void launch_give_up(struct run *r, const char *why);
 void pending_free(struct run *r);
-/* A start that waits does not come to pass: soon the run has ended. */
-void launch_give_up(struct run *r);
 /* A run that never ran and never will. */
 void launch_tombstone(struct agent *a, uint64_t workload, int attempt, const char *text);
 
@@ -256,16 +288,12 @@ void mailbox_close(struct run *r); /* the connection; letters stay */
 void mailbox_done(struct run *r);  /* letters are answered: it has ended */
 /* Connects if the supervisor answers, and has not hung up just now. */
 bool mailbox_connect(struct run *r);
-/* A word to end it that nobody takes goes by a signal, in time; whenever there may be such a one. */
-void mailbox_insist(struct run *r);
-/* Data is copied. -ERR_BUSY when there are too many. */
+/* Data is copied. -ERR_BUSY when there are too many, though never of stops and kills: each replaces an earlier one. */
 int mailbox_post(struct run *r, uint64_t request, const struct control_command *command);
 
 /* ---- orders.c ---- */
 
 void orders_obey(struct agent *a, const struct nodemsg *msg);
-/* It ends within grace_ms, at control's word or because its supervisor says so. False: too many commands wait for it. */
-bool orders_end(struct run *r, int64_t grace_ms);
 
 /* ---- reader.c ---- */
 
@@ -294,23 +322,20 @@ void protect_close(struct agent *a);
 void protect_decide(const struct agent *a, const struct grant *grant, uid_t user,
                     struct terms *ret);
 /* Before its supervisor is started. */
-int protect_begin(struct error *e, struct run *r, const struct terms *terms);
-/* It failed, and that may not be its own fault: nobody knows yet whether its MPS daemon is well. */
-bool protect_doubts(struct run *r, const struct attempt_report *exit);
-/* Its device's MPS daemon is not ready yet: its start waits. */
+int protect_begin(struct error *e, struct run *r);
+/* Its device's MPS daemon is not ready yet. */
 bool protect_must_wait(const struct run *r);
 /* Everything that runs is known: MPS daemons that nobody needs are ended. */
 void protect_start(struct agent *a);
-/* It was told to stop, and will be killed after grace_ms: its GPU work is ended just before, if that could harm
- * its neighbours. Returns the grace that this takes at least. */
-int64_t protect_stop(struct run *r, int64_t grace_ms);
-/* Ends the GPU work of its processes, if they are clients of MPS, as soon as nobody joins its server. */
-void protect_terminate(struct run *r);
+/* A neighbour is just joining its MPS server: the end of another client's work would hurt it. */
+bool protect_others_join(const struct run *r);
+/* Ends the GPU work of its processes, if they are clients of MPS. */
+void protect_end_work(struct run *r);
+/* Its MPS daemon has answered since then, or it has none. */
+bool protect_mps_is_well(const struct run *r, int64_t since_ms);
 /* Several times a second: a process that ends and has a kernel outstanding for too long to wait for it has its work ended, so that
  * its end harms nobody else. */
 void protect_look(struct agent *a);
-/* That still waits for others to join: then it is killed when it was done, and by nobody else before. */
-bool protect_will_kill(struct run *r);
 /* An attempt that an agent before us started. */
 void protect_adopt(struct run *r);
 /* Nothing of it runs any more. */

@@ -435,11 +435,31 @@ static void test_end_by_restart_of_machine(void **state)
     str_done(&text);
     unlinkat(fd, "exit.json", 0);
     close(fd);
+    snprintf(path, sizeof path, "%s/records/1.1", f->directory);
+    assert_int_equal(unlink(path), 0);
     start_agent(f);
     const struct attempt_report *report = wait_phase(f, 1, ATTEMPT_EXITED);
     assert_int_equal(report->failure, FAILURE_NONE);
     assert_int_equal(report->signal, SIGKILL);
     assert_non_null(strstr(report->text, "restarted"));
+}
+
+/* Its user can rewrite the exit record; what control was told stays. */
+static void told_end_outlives_exit_record(void **state)
+{
+    struct fixture *f = *state;
+    char path[128];
+    start_agent(f);
+    grant(f, 1, "exit 7", "");
+    assert_int_equal(wait_phase(f, 1, ATTEMPT_EXITED)->exit_code, 7);
+    kill_agent(f);
+    snprintf(path, sizeof path, "%s/attempts/1.1/exit.json", f->directory);
+    assert_int_equal(unlink(path), 0);
+    start_agent(f);
+    const struct attempt_report *report = wait_phase(f, 1, ATTEMPT_EXITED);
+    assert_int_equal(report->failure, FAILURE_EXIT);
+    assert_int_equal(report->exit_code, 7);
+    assert_true(has_path(f, "attempts/1.1/exit.json"));
 }
 
 /*
@@ -761,6 +781,7 @@ int main(int argc, char **argv)
         CASE(test_killed_supervisor_and_agent),
         CASE(test_killed_supervisor_in_cgroup),
         CASE(test_end_by_restart_of_machine),
+        CASE(told_end_outlives_exit_record),
         CASE(test_killed_at_any_moment),
         CASE(test_lease),
         CASE(test_silent_control),

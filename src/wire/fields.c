@@ -19,12 +19,9 @@ static bool is_in(const struct field *f, enum fields_form form)
 
 static const char *key_of(const struct field *f, enum fields_form form, char key[KEY_MAX])
 {
-    const char *suffix = form == FIELDS_FILE ? "_wall_ms" : "_ms";
     if (!(f->flags & FIELD_WALL) || form == FIELDS_API)
         return f->key;
-    size_t length = strlen(f->key);
-    memcpy(key, f->key, length);
-    memcpy(key + length, suffix, strlen(suffix) + 1);
+    snprintf(key, KEY_MAX, "%s%s", f->key, form == FIELDS_FILE ? "_wall_ms" : "_ms");
     return key;
 }
 
@@ -198,15 +195,11 @@ static void put_member(struct json_writer *w, const struct field *f, enum fields
         put_part(w, f, form, object);
         return;
     }
-    unsigned omits = form == FIELDS_API      ? 0
-                     : form == FIELDS_STORED ? FIELD_OMIT | FIELD_NOT_STORED
-                                             : FIELD_OMIT;
-    unsigned nulls = form == FIELDS_API ? FIELD_NULL : 0;
-    bool unset = !object || (f->flags & (omits | nulls) && is_unset(f, object));
-    if (unset && f->flags & omits)
+    bool unset = !object || (f->flags & (FIELD_OMIT | FIELD_NULL) && is_unset(f, object));
+    if (unset && f->flags & FIELD_OMIT && form != FIELDS_API)
         return;
     json_key(w, key_of(f, form, key));
-    if (!object || (unset && f->flags & nulls))
+    if (!object || (unset && f->flags & FIELD_NULL && form == FIELDS_API))
         json_put_null(w);
     else if (f->list == FIELD_POINTER)
         put_one(w, f, form, pointer_at(at(object, f->offset)));
@@ -512,32 +505,18 @@ static void set_unset(const struct field *f, void *member)
         *(double *)member = f->unset;
 }
 
-/* Members mostly come in the order of the table: *next, the member after the last one found, saves
- * hashing the key. */
-static json_t *find_member(json_t *object, const char *key, void **next)
-{
-    if (!*next || strcmp(json_object_iter_key(*next), key) != 0)
-        return json_object_get(object, key);
-    json_t *value = json_object_iter_value(*next);
-    *next = json_object_iter_next(object, *next);
-    return value;
-}
-
-static int take_members(const struct field_reader *r, const struct fields *table, json_t *object,
-                        void **next, void *ret);
-
 static int take_member(const struct field_reader *r, const struct field *f, json_t *object,
-                       void **next, void *ret)
+                       void *ret)
 {
     char text[KEY_MAX];
     void *member = at(ret, f->offset);
     if (f->kind == FIELD_PART) {
         bool there = json_object_get(object, f->fields->members[0].key) != NULL;
         *(bool *)member = there;
-        return there ? take_members(r, f->fields, object, next, ret) : 0;
+        return there ? fields_take(r, f->fields, object, ret) : 0;
     }
     const char *key = key_of(f, r->form, text);
-    json_t *value = find_member(object, key, next);
+    json_t *value = json_object_get(object, key);
     if (f->flags & FIELD_OPTIONAL && (!value || json_is_null(value))) {
         set_unset(f, member);
         return 0;
@@ -556,21 +535,13 @@ static int take_member(const struct field_reader *r, const struct field *f, json
     return result;
 }
 
-static int take_members(const struct field_reader *r, const struct fields *table, json_t *object,
-                        void **next, void *ret)
-{
-    int result = 0;
-    for (size_t i = 0; i < table->count && result == 0; i++)
-        if (is_in(&table->members[i], r->form))
-            result = take_member(r, &table->members[i], object, next, ret);
-    return result;
-}
-
 int fields_take(const struct field_reader *r, const struct fields *table, json_t *object, void *ret)
 {
-    void *next = json_object_iter(object);
-    return json_is_object(object) ? take_members(r, table, object, &next, ret)
-                                  : field_fail(r, "a JSON object is needed");
+    int result = json_is_object(object) ? 0 : field_fail(r, "a JSON object is needed");
+    for (size_t i = 0; i < table->count && result == 0; i++)
+        if (is_in(&table->members[i], r->form))
+            result = take_member(r, &table->members[i], object, ret);
+    return result;
 }
 
 int fields_parse(const struct field_reader *r, const struct fields *table, const char *text,

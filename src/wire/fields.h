@@ -46,8 +46,7 @@ enum {
     FIELD_OPTIONAL = 1, /* absent or null decodes as `unset` */
     FIELD_OMIT = 2,     /* an unset member is not written, except to the API */
     FIELD_NEWER = FIELD_OPTIONAL | FIELD_OMIT,
-    FIELD_NOT_STORED = 64, /* an unset member is not stored */
-    FIELD_NULL = 4,        /* an unset member is null in the API */
+    FIELD_NULL = 4, /* an unset member is null in the API */
     FIELD_WALL = 8, /* wall-clock ms: the key gets "_ms" (files: "_wall_ms"), in the API a text */
     FIELD_FILLED = 16, /* an empty text is an error */
     FIELD_CUT = 32,    /* a text or array that is too long is truncated, not an error */

@@ -79,8 +79,7 @@ static const struct field sample_members[] = {
     FIELD_LIST("array", array, array_count),
     FIELD_LIST("few", few, few_count, .fields = &inner_fields, .flags = FIELD_CUT),
     FIELD_PART_OF("part", has_part, &part_fields),
-    FIELD("inside", whole, .flags = FIELD_OPTIONAL | FIELD_NOT_STORED,
-          .in = FIELDS_STORED | FIELDS_FILE),
+    FIELD("inside", whole, .in = FIELDS_STORED),
 };
 #undef OF
 static const struct fields sample_fields = FIELDS(struct sample, sample_members);
@@ -179,18 +178,6 @@ static void absent_object_is_null(void **state)
     json_end_object(&w);
     assert_string_equal(str_text(&out), "null,{\"first\":null,\"second\":null}");
     str_done(&out);
-}
-
-static void stored_omits_what_is_not_stored(void **state)
-{
-    (void)state;
-    struct fixture f;
-    set_up(&f);
-    assert_null(strstr(write_as(&f, FIELDS_STORED), "\"inside\""));
-    assert_non_null(strstr(write_as(&f, FIELDS_FILE), "\"inside\":0"));
-    f.sample.whole = 1;
-    assert_non_null(strstr(write_as(&f, FIELDS_STORED), "\"inside\":1"));
-    tear_down(&f);
 }
 
 static void walls_are_keyed_by_form(void **state)
@@ -504,7 +491,6 @@ int main(void)
         cmocka_unit_test(message_omits_unset_newer_members),
         cmocka_unit_test(api_has_every_member),
         cmocka_unit_test(absent_object_is_null),
-        cmocka_unit_test(stored_omits_what_is_not_stored),
         cmocka_unit_test(walls_are_keyed_by_form),
         cmocka_unit_test(every_kind_reads_back_equal),
         cmocka_unit_test(bad_members_are_refused_and_named),

@@ -73,18 +73,13 @@ static size_t sequence_length(const char *p, size_t left)
     return 0;
 }
 
-static bool is_plain(char c)
-{
-    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-}
-
 static void append_quoted(struct str *out, const char *text, size_t length)
 {
     str_append_char(out, '"');
     size_t plain = 0; /* start of the run that needs no escape */
     for (size_t i = 0; i < length;) {
         unsigned char c = (unsigned char)text[i];
-        if (is_plain(text[i])) {
+        if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\') {
             i++;
             continue;
         }
@@ -106,19 +101,9 @@ static void append_quoted(struct str *out, const char *text, size_t length)
 
 struct json_writer *json_key(struct json_writer *w, const char *key)
 {
-    char text[48] = ",\""; /* most keys are a few letters, and appended at once */
-    size_t length = 0, skip = !w->comma;
-    while (is_plain(key[length]) && length < sizeof text - 4)
-        length++;
-    if (key[length]) {
-        separate(w);
-        append_quoted(w->out, key, strlen(key));
-        str_append_char(w->out, ':');
-    } else {
-        memcpy(text + 2, key, length);
-        memcpy(text + 2 + length, "\":", 2);
-        str_append_bytes(w->out, text + skip, length + 4 - skip);
-    }
+    separate(w);
+    append_quoted(w->out, key, strlen(key));
+    str_append_char(w->out, ':');
     w->comma = false;
     return w;
 }

@@ -34,7 +34,7 @@ stands_still() {
     stood=$(samples "$id")
     pause 0.3
     [ "$(samples "$id")" = "$stood" ] || fail "it runs: $(show "$id")"
-    [ -s "$state/node/suspended/$id.1" ] || fail "there is no record of it"
+    jq -e '.place == "host"' "$state/node/records/$id.1" > /dev/null || fail "there is no record of it"
 }
 # driver STEP WORD: what it does there from now on; without a word, its work.
 driver() {
@@ -130,13 +130,13 @@ wait_field "$other" state running
 crash
 driver state fail
 up
-wait_until "that is known" logged 'nobody knows whether an attempt is off its devices'
+wait_until "that is known" logged "attempt memory moved attempt=$id.1 to=host done=0 .*look at the state"
 stands_still
 has "$other" state running || fail "$(show "$other")"
 echo "-- and looks again"
-times=$(grep -c "attempt was suspended attempt=$id.1" "$log")
+times=$(grep -c "attempt memory moved attempt=$id.1 to=host done=1" "$log")
 driver state
-wait_until "it is known to be off" eval '[ "$(grep -c "attempt was suspended attempt=$id.1" "$log")" -gt "$times" ]'
+wait_until "it is known to be off" eval '[ "$(grep -c "attempt memory moved attempt=$id.1 to=host done=1" "$log")" -gt "$times" ]'
 stands_still
 
 echo "-- it ends while somebody is about to move it: nothing is left"

@@ -195,7 +195,8 @@ row_fault() {
     pipe 0 > "$work/pipe"
     freeze 0 burning 900003 # as long as it is there, so is the fault
     wait_until "it faults" hit 900002
-    wait_until "why they leave is kept" eval 'test -s "$state/node/terms/$task.1.verdict" && test -s "$state/node/terms/$other.1.verdict"'
+    wait_until "why they leave is kept" eval \
+        'grep -q "\"verdict\":\"suspect\"" "$state/node/records/$task.1" && grep -q "\"verdict\":\"suspect\"" "$state/node/records/$other.1"'
     crash
     echo "get_server_status $(echo get_server_list | CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") "$emu/nvidia-cuda-mps-control")" \
         | CUDA_MPS_PIPE_DIRECTORY=$(cat "$work/pipe") "$emu/nvidia-cuda-mps-control" | grep FAULT > /dev/null || fail "the server does not know of the fault"

@@ -161,7 +161,7 @@ case \$1 in -d) while [ -e $work/t/hold ]; do sleep 0.05; done;; esac"
     losses=$(count_of "device_alarm.*MPS was lost")
     first=$(submit "$(gpus '{}')")
     second=$(submit "$(gpus '{"user": "nobody"}')")
-    wait_until "both wait for it" test -e "$state/node/terms/$first.1" -a -e "$state/node/terms/$second.1"
+    wait_until "both wait for it" test -e "$state/node/records/$first.1.grant" -a -e "$state/node/records/$second.1.grant"
     rm "$work/t/hold"
     follow "$first"
     wait_until "the first has it" only_client "$first"

@@ -122,8 +122,6 @@ static void carry_out(struct world *w)
             check_end(w, a);
         else if (a->kind == DEVICE_ACT_SUSPEND)
             check_suspend(w, a);
-        else if (a->kind == DEVICE_ACT_KILL && find(w, a->workload))
-            find(w, a->workload)->stubborn = false;
         else if (a->kind == DEVICE_ACT_CLEAR && find(w, a->workload))
             find(w, a->workload)->info.suspect = false;
         else if (a->kind == DEVICE_ACT_STATE)
@@ -252,7 +250,7 @@ static void time_passes(struct world *w)
     w->now_ms += 150 + (int64_t)rng_below(&w->rng, 100);
     for (size_t i = 0; i < TENANTS; i++) {
         struct inmate *m = &w->inmates[i];
-        if (m->there && m->told && !m->stubborn && chance(w, 4))
+        if (m->there && m->told && chance(w, m->stubborn ? 40 : 4))
             leave(w, m);
         else if (m->there && m->suspends && chance(w, 4))
             end_suspending(w, m);

@@ -9,7 +9,7 @@
 #include "node/agent_internal.h"
 #include "node/cgroup.h"
 #include "base/durable.h"
-#include "node/attempt/verdict_file.h"
+#include "node/attempt/upgrade.h"
 
 enum { STRANDED_GRACE_MS = 1000 /* what it did on its device is lost already */ };
 
@@ -30,51 +30,78 @@ static bool never_was(struct agent *a, const char *name, int directory_fd)
 /* Of the devices that it was given; NULL: all are there, or none at all, which says more about the driver. */
 static const char *missing_device(const struct run *r)
 {
-    const struct terms *terms = r->ward ? ward_terms(r->ward) : NULL;
-    for (int i = 0; terms && r->agent->info.device_count > 0 && i < terms->device_count; i++)
+    const struct terms *terms = &r->own.terms;
+    for (int i = 0; r->agent->info.device_count > 0 && i < terms->device_count; i++)
         if (agent_find_device(r->agent, terms->devices[i]) < 0)
             return terms->devices[i];
     return NULL;
 }
 
 /* A device that fell off the bus while no agent ran, or was taken out: its end is no failure of its own. */
-static void judge_stranded(struct run *r)
+static bool describe_stranded(const struct run *r, struct attempt_stop *ret)
 {
-    struct verdict verdict = {.verdict = VERDICT_MOVED};
-    struct error e = {0};
     const char *uuid = missing_device(r);
-    if (!uuid || r->tenancy.verdict != VERDICT_OWN)
-        return;
-    (void)snprintf(verdict.why, sizeof verdict.why, "its device %s is not there any more", uuid);
-    r->tenancy.verdict = verdict.verdict;
-    str_copy(r->tenancy.why, sizeof r->tenancy.why, verdict.why);
-    log_write(r->agent->log, LOG_WARN, "attempt has lost its device", "attempt=%s device=%s",
-              r->name, uuid);
-    if (verdict_save(&e, r->agent->terms_fd, r->name, &verdict) < 0)
-        log_write(r->agent->log, LOG_ERROR, "cannot record why an attempt is ended",
-                  "attempt=%s error=\"%s\"", r->name, e.text);
-}
-
-static void end_stranded(struct run *r)
-{
-    const struct control_command stop = {
-        .kind = CONTROL_STOP, .grace_ms = suspend_is_on_the_way(r) ? 0 : STRANDED_GRACE_MS};
-    if (missing_device(r) && mailbox_post(r, 0, &stop) == 0)
-        r->stop_grace_ms = stop.grace_ms;
-}
-
-/* True: it has ended, and what of can be told when all are known. */
-static bool adopt_failed(struct run *r)
-{
-    if (r->tenancy.verdict != VERDICT_OWN || !run_failed_unseen(r))
+    *ret = (struct attempt_stop){
+        .reason = STOP_REASON_LOST, .verdict = VERDICT_MOVED, .grace_ms = STRANDED_GRACE_MS};
+    if (!uuid)
         return false;
-    protect_adopt(r);
-    judge_stranded(r);
-    if (!r->ward || !ward_terms(r->ward)->has_mps || r->tenancy.verdict != VERDICT_OWN)
-        return false;
-    r->tenancy.unseen = true;
-    monitor_adopted(r, false);
+    (void)snprintf(ret->why, sizeof ret->why, "its device %s is not there any more", uuid);
+    log_write(r->agent->log, LOG_WARN, "attempt lost its device", "attempt=%s device=%s", r->name,
+              uuid);
     return true;
+}
+
+/* What the agent before this one knew; of an older version's, what that left. */
+static int recall(struct error *e, struct run *r)
+{
+    struct attempt_kept kept = r->life.kept;
+    int result = own_record_load(e, r->agent->records_fd, r->name, &r->own, &kept);
+    if (result == -ERR_NOT_FOUND)
+        result = upgrade_record(e, r, &kept);
+    if (result < 0)
+        return result;
+    run_begin(r);
+    r->life.kept = kept;
+    r->life.traits.uses_mps = r->life.traits.uses_mps && !kept.without_mps;
+    r->is_adopted = true;
+    return 0;
+}
+
+static bool is_alive(const struct run *r)
+{
+    int fd = openat(r->agent->locks_fd, r->name, O_RDWR | O_CLOEXEC);
+    bool is_held = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
+    if (fd >= 0)
+        close(fd);
+    return is_held;
+}
+
+/* It ended while nobody watched: as a client of MPS that failed, for a reason that must be looked for. */
+static void adopt_dead(struct run *r)
+{
+    struct attempt_stop stranded;
+    if (describe_stranded(r, &stranded) && r->life.kept.verdict == VERDICT_OWN) {
+        r->life.kept.verdict = stranded.verdict;
+        str_copy(r->life.kept.why, sizeof r->life.kept.why, stranded.why);
+    }
+    r->is_unseen =
+        r->life.traits.uses_mps && r->life.kept.verdict == VERDICT_OWN && run_failed_unseen(r);
+    if (!r->is_unseen) {
+        run_look(r);
+        return;
+    }
+    protect_adopt(r);
+    run_tell_kind(r, ATTEMPT_ADOPT); /* so that its device judges it */
+}
+
+static void adopt_living(struct run *r)
+{
+    struct attempt_stop stranded;
+    protect_adopt(r);
+    run_tell_kind(r, ATTEMPT_ADOPT);
+    if (describe_stranded(r, &stranded))
+        run_stop(r, &stranded);
+    run_look(r);
 }
 
 static int adopt_one(struct error *e, struct agent *a, const char *name)
@@ -89,31 +116,29 @@ static int adopt_one(struct error *e, struct agent *a, const char *name)
     if (never_was(a, name, fd)) {
         close(fd);
         cgroup_end(a->cgroup_fd, name);
+        own_record_remove(a->records_fd, name);
         return durable_remove_tree(e, a->attempts_fd, name);
     }
     struct run *r = run_new(a, workload, attempt, fd);
     if (!r)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
-    monitor_recall(r);
-    if (adopt_failed(r))
-        return 0;
-    run_look(r);
+    struct error lost = {0};
+    int recalled = recall(&lost, r);
+    if (recalled < 0 && recalled != -ERR_NOT_FOUND)
+        log_write(a->log, LOG_ERROR, "attempt record not read", "attempt=%s error=\"%s\"", name,
+                  lost.text);
     if (!run_is_alive(r))
-        return 0;
-    if (!r->ward)
-        protect_adopt(r);
-    bool suspended = suspend_adopt(r);
-    judge_stranded(r);
-    monitor_adopted(r, suspended);
-    end_stranded(r);
-    if (suspended && !missing_device(r))
-        suspend_continue(r);
+        run_tell_kind(r, ATTEMPT_ADOPT); /* the rest of its end */
+    else if (is_alive(r))
+        adopt_living(r);
+    else
+        adopt_dead(r);
     return 0;
 }
 
-static const char *unseen_on(const struct run *r)
+static bool share_a_device(const struct run *r, const struct run *other)
 {
-    return r->tenancy.unseen ? ward_terms(r->ward)->devices[0] : NULL;
+    return str_equal(r->own.terms.devices[0], other->own.terms.devices[0]);
 }
 
 /* Clients of MPS that failed while nobody watched: their ends are told when the device and its MPS have been asked. */
@@ -121,14 +146,15 @@ static void look_at_unseen(struct agent *a)
 {
     list_for_each (it, &a->runs) {
         struct run *r = list_entry(it, struct run, link);
-        list_for_each (other, &a->runs)
-            if (other != it && unseen_on(r) &&
-                str_equal(unseen_on(r), unseen_on(list_entry(other, struct run, link))))
-                r->tenancy.not_the_only_one = true;
+        list_for_each (other, &a->runs) {
+            const struct run *o = list_entry(other, struct run, link);
+            r->is_not_alone =
+                r->is_not_alone || (o != r && r->is_unseen && o->is_unseen && share_a_device(r, o));
+        }
     }
     list_for_each (it, &a->runs) {
         struct run *r = list_entry(it, struct run, link);
-        if (r->tenancy.unseen)
+        if (r->is_unseen)
             run_look(r);
     }
 }

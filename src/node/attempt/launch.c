@@ -18,14 +18,10 @@
 #include "node/attempt/environment.h"
 #include "node/supervisor/supervisor.h"
 
-#define GRANT_FILE "grant.json" /* see supervisor.h */
-#define GRANT_WITHOUT_MPS_FILE                                                                     \
-    "grant_without_mps.json" /* takes its place if MPS is not to be had */
-
 enum {
     LAUNCH_ARENA_BYTES = 2 * ATTEMPT_FILE_MAX, /* with MPS, and without */
     INHERITED_FIRST = SUPERVISOR_LOCK_FD,
-    INHERITED_END = SUPERVISOR_LEDGER_FD + 1,
+    INHERITED_END = SUPERVISOR_GRANT_FD + 1,
     PARKED_FD = 32, /* above all that are inherited */
     PASSED_VARIABLES = 4,
 };
@@ -227,33 +223,10 @@ static int make_directory(struct error *e, struct agent *a, const char *name, in
     return 0;
 }
 
-static int write_grant(struct error *e, const struct account *account,
-                       const struct attempt_grant *grant, int directory_fd, const char *name)
+/* The directory is given away last, when nothing more is made in it. */
+static int give_directory(struct error *e, const struct agent *a, const struct account *account,
+                          int directory_fd)
 {
-    struct str text;
-    str_init(&text, ATTEMPT_FILE_MAX);
-    int r = attempt_grant_write(grant, &text);
-    if (r < 0)
-        error_set(e, ERR_TOO_LARGE, "its grant is too large");
-    else
-        r = durable_replace(e, directory_fd, name, str_text(&text), text.length);
-    str_done(&text);
-    if (r == 0 && account->switched &&
-        fchownat(directory_fd, name, account->uid, account->gid, AT_SYMLINK_NOFOLLOW) < 0)
-        r = error_set_errno(e, ERR_IO, errno, "its grant cannot be given to its user");
-    return r;
-}
-
-/* Written while the directory is still ours, given away last. without_mps: its grant should there be no MPS; or NULL. */
-static int fill_directory(struct error *e, struct agent *a, const struct account *account,
-                          const struct attempt_grant *grant,
-                          const struct attempt_grant *without_mps, int directory_fd)
-{
-    int r = write_grant(e, account, grant, directory_fd, GRANT_FILE);
-    if (r == 0 && without_mps)
-        r = write_grant(e, account, without_mps, directory_fd, GRANT_WITHOUT_MPS_FILE);
-    if (r < 0)
-        return r;
     if (account->switched && fchown(directory_fd, account->uid, account->gid) < 0)
         return error_set_errno(e, ERR_IO, errno, "its directory cannot be given to its user");
     /* So that its record, durable in this directory, can be found. */
@@ -291,9 +264,15 @@ static void on_started(evutil_socket_t fd, short what, void *arg)
     run_look(r);
 }
 
-static int start_supervisor(struct error *e, struct run *r, const struct account *account,
-                            struct arena *arena, int lock_fd)
+static void look_now(struct run *r)
 {
+    const struct timeval now = {0};
+    event_add(r->look, &now);
+}
+
+static int start_supervisor(struct error *e, struct run *r, struct arena *arena, int grant_fd)
+{
+    const struct account *account = &r->pending->account;
     struct agent *a = r->agent;
     const char *const arguments[] = {"gpumux", "supervise", r->name, NULL};
     int started[2];
@@ -306,11 +285,12 @@ static int start_supervisor(struct error *e, struct run *r, const struct account
                               .directory_fd = r->directory_fd,
                               .null_fd = null_fd,
                               .enter_fd = -1,
-                              .inherited = {[SUPERVISOR_LOCK_FD] = lock_fd,
+                              .inherited = {[SUPERVISOR_LOCK_FD] = r->pending->lock_fd,
                                             [SUPERVISOR_LEASE_FD] = a->lease.read_fd,
                                             [SUPERVISOR_CGROUP_FD] = cgroup_fd,
                                             [SUPERVISOR_STARTED_FD] = started[1],
-                                            [SUPERVISOR_LEDGER_FD] = protect_ledger_fd(r)},
+                                            [SUPERVISOR_LEDGER_FD] = protect_ledger_fd(r),
+                                            [SUPERVISOR_GRANT_FD] = grant_fd},
                               .arguments = (char *const *)(uintptr_t)arguments,
                               .environment = supervisor_environment(arena)};
     pid_t pid = null_fd < 0 || !plan.environment ? -1 : spawn(&plan);
@@ -328,21 +308,8 @@ static int start_supervisor(struct error *e, struct run *r, const struct account
     if (!r->started || event_add(r->started, NULL) < 0) {
         close(r->started_fd); /* looking at it from time to time does it as well */
         r->started_fd = -1;
-        run_look(r);
+        look_now(r);
     }
-    return 0;
-}
-
-static int postpone(struct error *e, struct run *r, const struct account *account, int lock_fd)
-{
-    struct pending_start *pending = calloc(1, sizeof *pending);
-    int fd = pending ? fcntl(lock_fd, F_DUPFD_CLOEXEC, PARKED_FD) : -1;
-    if (fd < 0) {
-        free(pending);
-        return error_set(e, ERR_NO_MEMORY, "out of memory");
-    }
-    *pending = (struct pending_start){.account = *account, .lock_fd = fd};
-    r->pending = pending;
     return 0;
 }
 
@@ -350,88 +317,110 @@ void pending_free(struct run *r)
 {
     if (!r->pending)
         return;
-    close(r->pending->lock_fd);
+    close(r->pending->lock_fd); /* the supervisor's copy of it holds the lock, if there is one */
     free(r->pending);
     r->pending = NULL;
 }
 
-void launch_give_up(struct run *r)
+void launch_give_up(struct run *r, const char *why)
 {
-    const struct timeval now = {0};
-    pending_free(r); /* and with it the lock: who looks finds that nothing runs */
-    str_copy(r->start_text, sizeof r->start_text, "it was not started");
-    event_add(r->look, &now);
+    pending_free(r);
+    str_copy(r->start_text, sizeof r->start_text, why);
+    look_now(r);
 }
 
-/* It must not find a daemon that comes late, or is another's. */
-static int take_grant_without_mps(struct error *e, const struct run *r)
-{
-    if (renameat(r->directory_fd, GRANT_WITHOUT_MPS_FILE, r->directory_fd, GRANT_FILE) < 0)
-        return error_set_errno(e, ERR_IO, errno, "its grant without MPS cannot be taken");
-    return 0;
-}
-
-void launch_pending(struct run *r)
+void launch_supervisor(struct run *r)
 {
     struct error e = {0};
     struct arena arena;
-    if (!r->pending)
-        return;
+    int grant_fd = -1;
     arena_init(&arena, LAUNCH_ARENA_BYTES);
-    int result = ward_terms(r->ward)->has_mps ? 0 : take_grant_without_mps(&e, r);
+    int result =
+        own_record_open_grant(&e, r->agent->records_fd, r->name, !r->own.terms.has_mps, &grant_fd);
     if (result == 0)
-        result = start_supervisor(&e, r, &r->pending->account, &arena, r->pending->lock_fd);
+        result = start_supervisor(&e, r, &arena, grant_fd);
+    if (grant_fd >= 0)
+        close(grant_fd);
     arena_done(&arena);
-    pending_free(r);
     if (result < 0)
-        run_bury(r, FAILURE_START, 0, true, e.text);
+        launch_give_up(r, e.text);
+    pending_free(r);
+}
+
+/* What its machine starts from: the directory, the agent's own record, the lock. */
+static int prepare(struct error *e, struct agent *a, const struct grant *grant,
+                   const struct account *account, struct own_record *own, struct run **ret)
+{
+    char name[ATTEMPT_NAME_MAX];
+    struct arena arena;
+    struct attempt_grant resolved, without_mps;
+    struct terms alone = own->terms;
+    alone.has_mps = false;
+    int directory_fd = -1;
+    attempt_name(grant->workload, grant->attempt, name);
+    arena_init(&arena, LAUNCH_ARENA_BYTES);
+    int r = make_grant(e, a, &arena, grant, &own->terms, &resolved);
+    if (r == 0 && own->terms.has_mps)
+        r = make_grant(e, a, &arena, grant, &alone, &without_mps);
+    if (r == 0)
+        r = own_record_grant(e, a->records_fd, name, own, &resolved,
+                             own->terms.has_mps ? &without_mps : NULL);
+    arena_done(&arena);
+    if (r == 0)
+        r = make_directory(e, a, name, &directory_fd);
+    if (r == 0)
+        r = give_directory(e, a, account, directory_fd);
+    struct run *run = r == 0 ? run_new(a, grant->workload, grant->attempt, directory_fd) : NULL;
+    if (r == 0 && !run)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    if (!run) {
+        if (directory_fd >= 0)
+            close(directory_fd);
+        return r;
+    }
+    run->own = *own;
+    run->granted = true;
+    run_begin(run);
+    *ret = run;
+    return 0;
+}
+
+static int make_pending(struct error *e, struct run *r, const struct account *account)
+{
+    struct pending_start *pending = calloc(1, sizeof *pending);
+    if (!pending)
+        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    pending->account = *account;
+    int result = take_lock(e, r->agent, r->name, &pending->lock_fd);
+    if (result < 0) {
+        free(pending);
+        return result;
+    }
+    r->pending = pending;
+    return 0;
 }
 
 static int prepare_and_start(struct error *e, struct agent *a, const struct grant *grant,
-                             const struct account *account, struct arena *arena)
+                             const struct account *account)
 {
-    char name[ATTEMPT_NAME_MAX];
-    attempt_name(grant->workload, grant->attempt, name);
-    struct attempt_grant resolved, without_mps;
-    struct terms terms, alone;
-    protect_decide(a, grant, account->uid, &terms);
-    alone = terms;
-    alone.has_mps = false;
-    int directory_fd = -1, lock_fd = -1;
-    int r = make_grant(e, a, arena, grant, &terms, &resolved);
-    if (r == 0 && terms.has_mps)
-        r = make_grant(e, a, arena, grant, &alone, &without_mps);
-    if (r == 0)
-        r = make_directory(e, a, name, &directory_fd);
+    struct own_record own = {.grace_ms = grant->spec->needs.grace_ms};
+    struct run *run = NULL;
+    protect_decide(a, grant, account->uid, &own.terms);
+    int r = prepare(e, a, grant, account, &own, &run);
     if (r < 0)
         return r;
-    r = fill_directory(e, a, account, &resolved, terms.has_mps ? &without_mps : NULL, directory_fd);
+    r = make_pending(e, run, account);
     if (r == 0)
-        r = take_lock(e, a, name, &lock_fd);
+        r = protect_begin(e, run);
     if (r < 0) {
-        close(directory_fd);
+        own_record_remove(a->records_fd, run->name);
+        protect_end(run);
+        run_free(run);
         return r;
     }
-    struct run *run = run_new(a, grant->workload, grant->attempt, directory_fd);
-    if (run) {
-        run->granted = true;
-        run_report(run);
-        monitor_came(run, grant, &terms);
-        r = protect_begin(e, run, &terms);
-        if (r == 0 && protect_must_wait(run))
-            r = postpone(e, run, account, lock_fd);
-        else if (r == 0)
-            r = start_supervisor(e, run, account, arena, lock_fd);
-        if (r < 0) {
-            monitor_left(run, true);
-            protect_end(run);
-            run_free(run);
-        }
-    } else {
-        r = error_set(e, ERR_NO_MEMORY, "out of memory");
-    }
-    close(lock_fd); /* the supervisor's copy of it holds the lock from now on */
-    return r;
+    const struct attempt_event start = {.kind = ATTEMPT_START, .ready = !protect_must_wait(run)};
+    run_tell(run, &start);
+    return 0;
 }
 
 /* A fresh directory of ours with an exit record in it: nothing was run, nothing will be. */
@@ -439,6 +428,8 @@ static void make_tombstone(struct agent *a, uint64_t workload, int attempt,
                            enum failure_reason failure, enum attempt_verdict verdict,
                            const char *text)
 {
+    struct attempt_event event = {.kind = ATTEMPT_GONE,
+                                  .exit = {.granted_here = failure == FAILURE_START}};
     char name[ATTEMPT_NAME_MAX];
     struct error e = {0};
     int fd;
@@ -447,13 +438,15 @@ static void make_tombstone(struct agent *a, uint64_t workload, int attempt,
     struct run *r = NULL;
     if (make_directory(&e, a, name, &fd) == 0)
         r = run_new(a, workload, attempt, fd);
-    if (r) {
-        r->tenancy.verdict = verdict;
-        str_copy(r->tenancy.why, sizeof r->tenancy.why, text);
-        run_bury(r, failure, 0, true, text);
-    } else /* control asks again; then there may be room */
-        log_write(a->log, LOG_WARN, "cannot record that an attempt never ran",
+    if (!r) { /* control asks again; then there may be room */
+        log_write(a->log, LOG_WARN, "attempt that never ran not recorded",
                   "attempt=%s error=\"%s\"", name, e.text);
+        return;
+    }
+    r->life.kept.verdict = verdict;
+    str_copy(r->life.kept.why, sizeof r->life.kept.why, verdict == VERDICT_OWN ? "" : text);
+    str_copy(event.exit.text, sizeof event.exit.text, text);
+    run_tell(r, &event);
 }
 
 void launch_tombstone(struct agent *a, uint64_t workload, int attempt, const char *text)
@@ -465,17 +458,14 @@ void launch(struct agent *a, const struct grant *grant)
 {
     struct error e = {0};
     struct account account;
-    struct arena arena;
     char why[WORKLOAD_TEXT_MAX];
     if (!monitor_admits(a, grant, why)) {
         make_tombstone(a, grant->workload, grant->attempt, FAILURE_NONE, VERDICT_MOVED, why);
         return;
     }
-    arena_init(&arena, LAUNCH_ARENA_BYTES);
     int r = check_grant(&e, a, grant, &account);
     if (r == 0)
-        r = prepare_and_start(&e, a, grant, &account, &arena);
-    arena_done(&arena);
+        r = prepare_and_start(&e, a, grant, &account);
     if (r < 0)
         make_tombstone(a, grant->workload, grant->attempt, FAILURE_START, VERDICT_OWN, e.text);
 }

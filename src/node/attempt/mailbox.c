@@ -28,11 +28,19 @@ static void drop_letter(struct mailbox *m, struct letter *l)
     free(l);
 }
 
+static bool is_end(enum control_kind kind)
+{
+    return kind == CONTROL_STOP || kind == CONTROL_KILL;
+}
+
 static void finish_letter(struct run *r, struct letter *l, int result, const char *text)
 {
+    bool ends = is_end(l->command.kind);
     if (l->request)
         link_done(r->agent, l->request, result, text);
     drop_letter(&r->mailbox, l);
+    if (ends)
+        run_tell_kind(r, ATTEMPT_HEARD);
 }
 
 /* The letters stay, but for those that are about the connection. */
@@ -58,8 +66,9 @@ void mailbox_close(struct run *r)
 void mailbox_done(struct run *r)
 {
     mailbox_close(r);
-    for (struct letter *l; (l = first_letter(&r->mailbox));)
-        finish_letter(r, l, -ERR_CONFLICT, "it has ended");
+    for (struct letter *l; (l = first_letter(&r->mailbox)); drop_letter(&r->mailbox, l))
+        if (l->request)
+            link_done(r->agent, l->request, -ERR_CONFLICT, "it has ended");
 }
 
 /* The next packet of a letter: input goes in pieces. False: the socket takes nothing now. */
@@ -152,6 +161,13 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
     send_next(arg);
 }
 
+/* Its time limit, its lease, or the end of its main process. */
+static void end_by_its_word(struct run *r, int64_t grace_ms)
+{
+    const struct attempt_stop stop = {.reason = STOP_REASON_SUPERVISOR, .grace_ms = grace_ms};
+    run_stop(r, &stop);
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
@@ -175,7 +191,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         only_numbers = false;
         int64_t grace_ms;
         if (control_notice_parse_ending(reply, &grace_ms))
-            (void)orders_end(r, grace_ms);
+            end_by_its_word(r, grace_ms);
         else if (!str_equal(reply, CONTROL_CHANGED))
             take_reply(r, reply);
     }
@@ -215,10 +231,26 @@ bool mailbox_connect(struct run *r)
     return true;
 }
 
+/* One that waits and was not sent yet takes the place of an earlier one of its kind. */
+static bool replace_end(struct mailbox *m, const struct control_command *command)
+{
+    list_for_each (it, &m->letters) {
+        struct letter *l = list_entry(it, struct letter, link);
+        if (l->command.kind != command->kind || (m->waiting && l == first_letter(m)))
+            continue;
+        l->command.grace_ms = command->grace_ms;
+        return true;
+    }
+    return false;
+}
+
 int mailbox_post(struct run *r, uint64_t request, const struct control_command *command)
 {
     struct mailbox *m = &r->mailbox;
-    struct letter *l = m->count < MAILBOX_LETTERS_MAX ? calloc(1, sizeof *l) : NULL;
+    bool ends = is_end(command->kind);
+    if (ends && replace_end(m, command))
+        return 0;
+    struct letter *l = ends || m->count < MAILBOX_LETTERS_MAX ? calloc(1, sizeof *l) : NULL;
     if (!l)
         return -ERR_BUSY;
     l->request = request;
@@ -244,26 +276,5 @@ int mailbox_post(struct run *r, uint64_t request, const struct control_command *
         list_append(&m->letters, &l->link);
     m->count++;
     send_next(r);
-    mailbox_insist(r);
     return 0;
-}
-
-/* Its socket may lead nowhere: what is in its directory, the task can remove and replace. */
-void mailbox_insist(struct run *r)
-{
-    int64_t now_ms = clock_boot_ms();
-    list_for_each (it, &r->mailbox.letters) {
-        struct letter *l = list_entry(it, struct letter, link);
-        if (l->command.kind != CONTROL_STOP && l->command.kind != CONTROL_KILL)
-            continue;
-        if (now_ms >= l->give_up_ms) {
-            run_terminate(r);
-            l->give_up_ms = now_ms + PATIENCE_MS;
-        }
-        int64_t wait_ms = l->give_up_ms - now_ms;
-        const struct timeval wait = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
-        if (!evtimer_pending(r->look, NULL))
-            event_add(r->look, &wait);
-        return;
-    }
 }

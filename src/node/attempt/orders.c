@@ -2,8 +2,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "node/agent_internal.h"
 #include "base/durable.h"
+#include "node/agent_internal.h"
 
 enum { GRACE_DEFAULT_MS = 10000 };
 
@@ -28,16 +28,16 @@ static bool report_finished(struct agent *a, uint64_t workload, int attempt)
     if (!r)
         return true;
     struct str text;
-    struct attempt_report exit;
+    struct attempt_report exit, *report = &r->life.kept.report;
     str_init(&text, ATTEMPT_EXIT_MAX);
     if (durable_read(NULL, r->directory_fd, "exit.json", r->uid, &text) == 0 &&
         attempt_exit_parse(NULL, str_text(&text), text.length, &exit) == 0 &&
         exit.workload == workload && exit.attempt == attempt)
-        r->report = exit;
+        *report = exit;
     else {
-        r->report.phase = ATTEMPT_EXITED;
-        r->report.failure = FAILURE_SIGNAL;
-        str_copy(r->report.text, sizeof r->report.text, "how it ended is no longer known");
+        report->phase = ATTEMPT_EXITED;
+        report->failure = FAILURE_SIGNAL;
+        str_copy(report->text, sizeof report->text, "how it ended is no longer known");
     }
     str_done(&text);
     run_report(r);
@@ -56,37 +56,16 @@ static void obey_grant(struct agent *a, const struct grant *grant)
         launch(a, grant);
 }
 
-bool orders_end(struct run *r, int64_t grace_ms)
-{
-    int64_t by_ms = clock_boot_ms() + grace_ms;
-    if (!run_is_alive(r) || by_ms >= r->end_by_ms)
-        return true;
-    if (r->pending) {
-        launch_give_up(r);
-        return true;
-    }
-    /* One that stands still answers to nothing but a kill. */
-    const struct control_command stop = {
-        .kind = CONTROL_STOP, .grace_ms = suspend_is_on_the_way(r) ? 0 : protect_stop(r, grace_ms)};
-    if (mailbox_post(r, 0, &stop) < 0)
-        return false;
-    r->end_by_ms = by_ms;
-    return true;
-}
-
 static void obey_stop(struct agent *a, const struct nodemsg *msg)
 {
     struct run *r = run_find(a, msg->workload, msg->attempt);
-    if (!r) {
-        if (!report_finished(a, msg->workload, msg->attempt))
-            launch_tombstone(a, msg->workload, msg->attempt, "it was stopped before it started");
-        return;
-    }
-    run_report(r);
-    int64_t grace_ms = msg->grace_ms < 0 ? GRACE_DEFAULT_MS : msg->grace_ms;
-    bool news = r->stop_grace_ms < 0 || grace_ms < r->stop_grace_ms;
-    if (news && orders_end(r, grace_ms)) /* else control repeats it */
-        r->stop_grace_ms = grace_ms;
+    const struct attempt_stop stop = {.reason = STOP_REASON_CONTROL,
+                                      .grace_ms =
+                                          msg->grace_ms < 0 ? GRACE_DEFAULT_MS : msg->grace_ms};
+    if (r)
+        run_stop(r, &stop);
+    else if (!report_finished(a, msg->workload, msg->attempt))
+        launch_tombstone(a, msg->workload, msg->attempt, "it was stopped before it started");
 }
 
 /* signal and input: for the supervisor of a living attempt. */
@@ -108,6 +87,13 @@ static void forward(struct agent *a, const struct nodemsg *msg)
         link_done(a, msg->request, -ERR_UNAVAILABLE, "too many commands wait for it");
 }
 
+static void obey_move(struct run *r, const struct nodemsg *msg)
+{
+    const struct attempt_event event = {
+        .kind = msg->type == NODEMSG_SUSPEND ? ATTEMPT_SUSPEND : ATTEMPT_RESUME, .turn = msg->turn};
+    run_tell(r, &event);
+}
+
 void orders_obey(struct agent *a, const struct nodemsg *msg)
 {
     struct run *r;
@@ -125,12 +111,12 @@ void orders_obey(struct agent *a, const struct nodemsg *msg)
     case NODEMSG_RESUME:
         r = is_current(a, msg) ? run_find(a, msg->workload, msg->attempt) : NULL;
         if (r)
-            suspend_obey(r, msg->turn, msg->type == NODEMSG_SUSPEND);
+            obey_move(r, msg);
         break;
     case NODEMSG_SETTLE:
         r = is_current(a, msg) ? run_find(a, msg->workload, msg->attempt) : NULL;
         if (r)
-            run_settle(r);
+            run_tell_kind(r, ATTEMPT_SETTLE);
         break;
     case NODEMSG_READ:
         reader_ask(a, msg);

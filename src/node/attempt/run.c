@@ -17,7 +17,6 @@
 #include "base/durable.h"
 #include "node/supervisor/process.h"
 #include "node/attempt/retention.h"
-#include "node/attempt/verdict_file.h"
 
 enum { LOOK_FIRST_MS = 2, LOOK_LAST_MS = 100 };
 
@@ -28,16 +27,27 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
     run_look(arg);
 }
 
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    run_tell_kind(arg, ATTEMPT_TICK);
+}
+
 struct run *run_new(struct agent *a, uint64_t workload, int attempt, int directory_fd)
 {
     struct run *r = calloc(1, sizeof *r);
     struct stat st;
-    if (r)
+    if (r) {
         r->look = evtimer_new(a->base, on_look, r);
-    if (!r || !r->look || fstat(directory_fd, &st) < 0) {
+        r->tick = evtimer_new(a->base, on_tick, r);
+    }
+    if (!r || !r->look || !r->tick || fstat(directory_fd, &st) < 0) {
         close(directory_fd);
         if (r && r->look)
             event_free(r->look);
+        if (r && r->tick)
+            event_free(r->tick);
         free(r);
         return NULL;
     }
@@ -47,17 +57,29 @@ struct run *run_new(struct agent *a, uint64_t workload, int attempt, int directo
     attempt_name(workload, attempt, r->name);
     r->directory_fd = directory_fd;
     r->uid = st.st_uid;
-    r->report = (struct attempt_report){
-        .workload = workload, .attempt = attempt, .phase = ATTEMPT_ACCEPTED, .exit_code = -1};
-    r->stop_grace_ms = -1;
-    r->end_by_ms = INT64_MAX;
-    r->started_fd = -1;
+    r->started_fd = r->supervisor_fd = -1;
     r->look_ms = LOOK_FIRST_MS;
     mailbox_init(&r->mailbox);
-    suspend_init(r);
+    checkpoint_init(&r->move);
     list_append(&a->runs, &r->link);
     a->run_count++;
+    run_begin(r);
     return r;
+}
+
+void run_begin(struct run *r)
+{
+    const struct terms *terms = &r->own.terms;
+    r->device_count = 0;
+    for (int i = 0; i < terms->device_count; i++) {
+        int device = agent_find_device(r->agent, terms->devices[i]);
+        if (device >= 0 && r->agent->monitor)
+            r->devices[r->device_count++] = device;
+    }
+    const struct attempt_traits traits = {.kind = terms->kind,
+                                          .has_devices = r->device_count > 0,
+                                          .uses_mps = terms->has_mps && r->agent->mps};
+    attempt_life_init(&r->life, r->workload, r->attempt, &traits);
 }
 
 void run_free(struct run *r)
@@ -72,7 +94,12 @@ void run_free(struct run *r)
         event_free(r->started);
     if (r->started_fd >= 0)
         close(r->started_fd);
+    if (r->vanished)
+        event_free(r->vanished);
+    if (r->supervisor_fd >= 0)
+        close(r->supervisor_fd);
     event_free(r->look);
+    event_free(r->tick);
     close(r->directory_fd);
     list_remove(&r->link);
     r->agent->run_count--;
@@ -91,7 +118,15 @@ struct run *run_find(const struct agent *a, uint64_t workload, int attempt)
 
 bool run_is_alive(const struct run *r)
 {
-    return r->report.phase != ATTEMPT_EXITED;
+    return !attempt_has_ended(&r->life);
+}
+
+bool run_is_on(const struct run *r, int device)
+{
+    for (int i = 0; i < r->device_count; i++)
+        if (r->devices[i] == device)
+            return attempt_is_on_devices(&r->life);
+    return false;
 }
 
 void run_report(struct run *r)
@@ -99,7 +134,7 @@ void run_report(struct run *r)
     struct nodemsg msg = {.type = NODEMSG_REPORT,
                           .session = r->agent->link.session,
                           .attempt_count = 1,
-                          .attempts = &r->report};
+                          .attempts = &r->life.kept.report};
     link_send(r->agent, &msg);
 }
 
@@ -122,6 +157,53 @@ static bool lock_is_free(const struct run *r)
     return is_free;
 }
 
+/* Its record is its user's to write, so it may name none but that user's processes, or those in its group. */
+static bool is_confirmed(const struct run *r, pid_t pid)
+{
+    char path[32];
+    struct stat st;
+    (void)snprintf(path, sizeof path, "/proc/%d", pid);
+    return pid > 1 && ((stat(path, &st) == 0 && st.st_uid == r->uid) ||
+                       cgroup_holds(r->agent->info.instance, r->name, pid));
+}
+
+static void on_vanished(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    run_look(arg);
+}
+
+/* Its user can put another socket in the place of its own: that it has ended is the kernel's word. */
+static void watch_supervisor(struct run *r, pid_t pid, uint64_t start)
+{
+    int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+    if (fd >= 0 && process_start(pid) != start) {
+        close(fd);
+        fd = -1;
+    }
+    if (fd < 0)
+        return;
+    r->own.supervisor_pid = pid;
+    r->own.supervisor_start = start;
+    r->supervisor_fd = fd;
+    r->vanished = event_new(r->agent->base, fd, EV_READ, on_vanished, r);
+    if (r->vanished)
+        event_add(r->vanished, NULL);
+}
+
+static void find_supervisor(struct run *r)
+{
+    if (r->supervisor_fd >= 0)
+        return;
+    if (r->child_pid > 0)
+        watch_supervisor(r, r->child_pid, process_start(r->child_pid));
+    else if (r->own.supervisor_pid > 0)
+        watch_supervisor(r, r->own.supervisor_pid, r->own.supervisor_start);
+    else if (r->recorded && is_confirmed(r, r->record.supervisor_pid))
+        watch_supervisor(r, r->record.supervisor_pid, r->record.supervisor_start);
+}
+
 static void read_record(struct run *r)
 {
     struct str text;
@@ -130,28 +212,27 @@ static void read_record(struct run *r)
         attempt_record_parse(NULL, str_text(&text), text.length, &r->record) == 0)
         r->recorded = true;
     str_done(&text);
+    find_supervisor(r);
 }
 
-/* Its record is its user's to write, so it may name none but that user's processes. */
-void run_terminate(struct run *r)
+pid_t run_supervisor(struct run *r)
 {
-    char path[32];
-    struct stat st;
     read_record(r);
-    pid_t pid = r->recorded ? r->record.supervisor_pid : 0;
-    int pid_fd = pid > 1 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-    snprintf(path, sizeof path, "/proc/%d", pid);
-    if (pid_fd >= 0 && process_start(pid) == r->record.supervisor_start && stat(path, &st) == 0 &&
-        st.st_uid == r->uid) {
-        log_write(r->agent->log, LOG_WARN, "a supervisor takes no word: it gets a signal",
-                  "attempt=%s pid=%d", r->name, pid);
-        (void)syscall(SYS_pidfd_send_signal, pid_fd, SIGTERM, NULL, 0);
-    }
-    if (pid_fd >= 0)
-        close(pid_fd);
+    pid_t pid = r->own.supervisor_pid;
+    return pid > 0 && process_start(pid) == r->own.supervisor_start ? pid : 0;
 }
 
-static bool read_exit(struct run *r)
+void run_signal(struct run *r)
+{
+    pid_t pid = run_supervisor(r);
+    if (pid == 0 || r->supervisor_fd < 0 || !is_confirmed(r, pid))
+        return;
+    log_write(r->agent->log, LOG_WARN, "supervisor unresponsive, SIGTERM sent", "attempt=%s pid=%d",
+              r->name, pid);
+    (void)syscall(SYS_pidfd_send_signal, r->supervisor_fd, SIGTERM, NULL, 0);
+}
+
+static bool read_exit(const struct run *r, struct attempt_report *ret)
 {
     struct str text;
     struct attempt_report exit;
@@ -161,75 +242,40 @@ static bool read_exit(struct run *r)
                  exit.workload == r->workload && exit.attempt == r->attempt;
     str_done(&text);
     if (there)
-        r->report = exit;
+        *ret = exit;
     return there;
 }
 
-/* What its quota refused it is often why it failed, and is not known any more once its pages are gone. */
-static void tell_refusals(struct run *r)
+/* Not known any more once its pages are gone. */
+static void tell_refusals(const struct run *r, struct attempt_exit *exit)
 {
     struct ward_usage usage = {0};
-    char before[WORKLOAD_TEXT_MAX];
     if (r->ward)
         ward_measure(r->ward, &usage);
     uint64_t count = usage.counters[STATUS_out_of_memory];
-    if (count == 0)
-        return;
-    str_copy(before, sizeof before, r->report.text);
-    double quota_mib = (double)ward_terms(r->ward)->quota_bytes / (1 << 20);
+    double quota_mib = (double)r->own.terms.quota_bytes / (1 << 20);
     bool in_gib = quota_mib >= 1024;
-    (void)snprintf(r->report.text, sizeof r->report.text,
-                   "%.100s%s%" PRIu64 " allocation%s refused by its quota of %.4g %s", before,
-                   before[0] ? "; " : "", count, count == 1 ? " was" : "s were",
-                   in_gib ? quota_mib / 1024 : quota_mib, in_gib ? "GiB" : "MiB");
+    if (count > 0)
+        (void)snprintf(exit->refused, sizeof exit->refused,
+                       "%" PRIu64 " allocation%s refused by its quota of %.4g %s", count,
+                       count == 1 ? " was" : "s were", in_gib ? quota_mib / 1024 : quota_mib,
+                       in_gib ? "GiB" : "MiB");
 }
 
-/* Its end is known: tell control, and everybody who waits for something of it. */
-static void announce_end(struct run *r)
+void run_bury(struct run *r)
 {
-    event_del(r->look);
-    mailbox_done(r);
-    suspend_end(r);
-    monitor_left(r, r->report.failure != FAILURE_NONE);
-    tell_refusals(r);
-    protect_end(r);
-    if (r->tenancy.verdict != VERDICT_OWN) {
-        bool is_late = r->report.failure == FAILURE_TIMEOUT && r->tenancy.verdict != VERDICT_GUILTY;
-        r->report.verdict = r->tenancy.verdict;
-        if (!is_late) /* which says more */
-            str_copy(r->report.text, sizeof r->report.text, r->tenancy.why);
-    }
-    log_write(r->agent->log, LOG_INFO, "attempt ended",
-              "attempt=%s failure=%s exit_code=%d signal=%d", r->name,
-              failure_reason_name(r->report.failure), r->report.exit_code, r->report.signal);
-    run_report(r);
-    reader_wake(r->agent);
-}
-
-void run_bury(struct run *r, enum failure_reason failure, int signal, bool never_ran,
-              const char *sentence)
-{
-    r->report = (struct attempt_report){.workload = r->workload,
-                                        .attempt = r->attempt,
-                                        .phase = ATTEMPT_EXITED,
-                                        .started_wall_ms = r->record.started_wall_ms,
-                                        .ended_wall_ms = clock_wall_ms(),
-                                        .failure = failure,
-                                        .exit_code = -1,
-                                        .signal = signal,
-                                        .never_ran = never_ran};
-    str_copy(r->report.text, sizeof r->report.text, sentence);
+    struct attempt_report before;
     struct str text;
     struct error e = {0};
+    if (read_exit(r, &before))
+        return;
     str_init(&text, ATTEMPT_EXIT_MAX);
-    if (attempt_exit_write(&r->report, &text) < 0 ||
+    if (attempt_exit_write(&r->life.kept.report, &text) < 0 ||
         durable_write(&e, r->directory_fd, "exit.json", str_text(&text), text.length) < 0 ||
         fsync(r->agent->attempts_fd) < 0)
-        /* The word stands as long as we live; an agent after us comes to the same one. */
-        log_write(r->agent->log, LOG_WARN, "cannot record an attempt's end",
-                  "attempt=%s error=\"%s\"", r->name, e.text);
+        log_write(r->agent->log, LOG_WARN, "exit record not written", "attempt=%s error=\"%s\"",
+                  r->name, e.text);
     str_done(&text);
-    announce_end(r);
 }
 
 /* Our own child must be reaped. False: not yet dead, though its lock is free. */
@@ -255,110 +301,92 @@ static bool clean_up(struct run *r, bool thoroughly)
     return process_kill_marked(mark) == 0 && clean;
 }
 
-static void bury_the_killed(struct run *r)
+static bool is_of_this_boot(const struct run *r)
 {
     char boot_id[BOOT_ID_MAX];
-    if (r->recorded && process_boot_id(boot_id) && !str_equal(boot_id, r->record.boot_id))
-        /* Not its own failure: no reason, but a signal says that it was ended. */
-        run_bury(r, FAILURE_NONE, SIGKILL, false, "it ended when the machine was restarted");
-    else if (r->recorded)
-        run_bury(r, FAILURE_SIGNAL, SIGKILL, false, "its supervisor was killed");
-    else if (r->granted)
-        run_bury(r, FAILURE_START, 0, true,
-                 r->start_text[0] ? r->start_text : "its supervisor could not be started");
-    else
-        run_bury(r, FAILURE_NONE, 0, true, "its supervisor ended before it started anything");
+    return r->recorded && process_boot_id(boot_id) && str_equal(boot_id, r->record.boot_id);
 }
 
 static void look_at_the_dead(struct run *r)
 {
+    struct attempt_event event = {.kind = ATTEMPT_GONE};
+    struct attempt_exit *exit = &event.exit;
+    if (r->life.gone)
+        return;
     mailbox_close(r);
     read_record(r);
     if (!reap_child(r)) {
         look_later(r);
         return;
     }
-    struct attempt_report before = r->report;
-    bool told = read_exit(r);
-    struct attempt_report exit = r->report;
-    r->report = before; /* until nothing of it lives */
-    if (!clean_up(r, !told) ||
-        (told && (monitor_doubts(r, exit.failure != FAILURE_NONE) || protect_doubts(r, &exit)))) {
+    exit->told = read_exit(r, &exit->report);
+    if (!clean_up(r, !exit->told)) {
         look_later(r);
         return;
     }
-    r->report = exit;
-    if (told)
-        announce_end(r);
-    else
-        bury_the_killed(r);
+    if (!exit->told)
+        exit->report.started_wall_ms = r->record.started_wall_ms;
+    exit->recorded = r->recorded;
+    exit->other_boot = r->recorded && !is_of_this_boot(r);
+    exit->granted_here = r->granted;
+    exit->unseen = r->is_unseen;
+    exit->not_alone = r->is_not_alone;
+    str_copy(exit->text, sizeof exit->text, r->start_text);
+    tell_refusals(r, exit);
+    run_tell(r, &event);
 }
 
 bool run_failed_unseen(struct run *r)
 {
-    char boot_id[BOOT_ID_MAX];
-    struct attempt_report before = r->report;
-    bool failed = lock_is_free(r) && read_exit(r) &&
-                  (r->report.failure == FAILURE_EXIT || r->report.failure == FAILURE_SIGNAL);
-    r->report = before;
+    struct attempt_report exit;
     read_record(r);
-    return failed && r->recorded && process_boot_id(boot_id) &&
-           str_equal(boot_id, r->record.boot_id);
+    return lock_is_free(r) && read_exit(r, &exit) &&
+           (exit.failure == FAILURE_EXIT || exit.failure == FAILURE_SIGNAL) && is_of_this_boot(r);
 }
 
 void run_look(struct run *r)
 {
     struct stat st;
-    if (!run_is_alive(r))
+    if (!run_is_alive(r) || r->pending) /* whose lock is ours, until it is started */
         return;
-    if (r->pending)
-        return; /* its lock is ours, until it is started */
     if (lock_is_free(r)) {
         look_at_the_dead(r);
         return;
     }
-    enum attempt_phase before = r->report.phase;
     read_record(r);
     if (r->recorded) {
-        r->report.started_wall_ms = r->record.started_wall_ms;
-        bool ready = fstatat(r->directory_fd, "ready", &st, AT_SYMLINK_NOFOLLOW) == 0;
-        r->report.phase = ready ? ATTEMPT_RUNNING : ATTEMPT_STARTING;
+        const struct attempt_event seen = {
+            .kind = ATTEMPT_SEEN,
+            .ready = fstatat(r->directory_fd, "ready", &st, AT_SYMLINK_NOFOLLOW) == 0,
+            .started_wall_ms = r->record.started_wall_ms};
+        run_tell(r, &seen);
     }
-    if (r->report.phase > before)
-        run_report(r);
-    else
-        r->report.phase = before;
-    monitor_alive(r);
     /* While it starts, the pipe that it inherited tells when to look again. */
     if (r->mailbox.fd < 0 && r->started_fd < 0 && !mailbox_connect(r))
         look_later(r);
     else if (r->mailbox.heard)
         r->look_ms = LOOK_FIRST_MS;
-    mailbox_insist(r);
 }
 
 bool run_owns(struct run *r, pid_t pid)
 {
-    read_record(r);
+    pid_t supervisor = run_supervisor(r);
     return cgroup_holds(r->agent->info.instance, r->name, pid) ||
-           (r->recorded && process_start(r->record.supervisor_pid) == r->record.supervisor_start &&
-            process_descends(pid, r->record.supervisor_pid));
+           (supervisor > 0 && process_descends(pid, supervisor));
 }
 
-void run_settle(struct run *r)
+void run_put_away(struct run *r)
 {
     struct agent *a = r->agent;
-    if (run_is_alive(r))
-        return;
     if (renameat(a->attempts_fd, r->name, a->finished_fd, r->name) < 0 && errno != ENOENT &&
         (durable_remove_tree(NULL, a->finished_fd, r->name) < 0 ||
          renameat(a->attempts_fd, r->name, a->finished_fd, r->name) < 0)) {
-        log_write(a->log, LOG_WARN, "cannot put away an attempt", "attempt=%s error=\"%s\"",
-                  r->name, strerror(errno));
+        log_write(a->log, LOG_WARN, "attempt not put away", "attempt=%s error=\"%s\"", r->name,
+                  strerror(errno));
         return;
     }
     unlinkat(a->locks_fd, r->name, 0);
-    verdict_remove(a->terms_fd, r->name);
+    own_record_remove(a->records_fd, r->name);
     retention_settled(a->retention);
     run_free(r);
 }

@@ -1,6 +1,5 @@
 #include "node/attempt/terms.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,33 +16,38 @@ int terms_share_percent(const struct terms *terms)
     return terms->share_percent > 0 ? terms->share_percent : terms->share_max_percent;
 }
 
-int terms_write(const struct terms *terms, struct str *out)
+void terms_lose_mps(struct terms *terms, const char *why)
 {
-    struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    json_put_string(json_key(&w, "kind"), workload_kind_name(terms->kind));
-    json_begin_array(json_key(&w, "devices"));
+    terms->has_mps = false;
+    str_copy(terms->without_mps, sizeof terms->without_mps, why);
+    terms->share_percent = 0; /* only MPS would have kept it */
+    terms->share_why[0] = '\0';
+    terms->suspendable = terms_are_suspendable(terms);
+}
+
+void terms_put(struct json_writer *w, const struct terms *terms)
+{
+    json_begin_object(w);
+    json_put_string(json_key(w, "kind"), workload_kind_name(terms->kind));
+    json_begin_array(json_key(w, "devices"));
     for (int i = 0; i < terms->device_count; i++)
-        json_put_string(&w, terms->devices[i]);
-    json_end_array(&w);
-    json_put_uint(json_key(&w, "quota_bytes"), terms->quota_bytes);
-    json_put_int(json_key(&w, "share_min"), terms->share_min_percent);
-    json_put_int(json_key(&w, "share_max"), terms->share_max_percent);
-    json_put_bool(json_key(&w, "protected"), terms->is_protected);
-    json_put_string(json_key(&w, "unprotected"), terms->unprotected);
-    json_put_bool(json_key(&w, "suspect"), terms->is_suspect);
-    json_put_bool(json_key(&w, "mps"), terms->has_mps);
-    json_put_string(json_key(&w, "without_mps"), terms->without_mps);
-    json_put_bool(json_key(&w, "suspendable"), terms->suspendable);
-    json_put_bool(json_key(&w, "resumable"), terms->resumable);
-    json_put_int(json_key(&w, "share"), terms->share_percent);
-    json_put_string(json_key(&w, "share_why"), terms->share_why);
-    json_put_real(json_key(&w, "slo_percentile"), terms->slo_percentile);
-    json_put_real(json_key(&w, "slo_latency_ms"), terms->slo_latency_ms);
-    json_end_object(&w);
-    str_append_char(out, '\n');
-    return str_failed(out) ? -ERR_TOO_LARGE : 0;
+        json_put_string(w, terms->devices[i]);
+    json_end_array(w);
+    json_put_uint(json_key(w, "quota_bytes"), terms->quota_bytes);
+    json_put_int(json_key(w, "share_min"), terms->share_min_percent);
+    json_put_int(json_key(w, "share_max"), terms->share_max_percent);
+    json_put_bool(json_key(w, "protected"), terms->is_protected);
+    json_put_string(json_key(w, "unprotected"), terms->unprotected);
+    json_put_bool(json_key(w, "suspect"), terms->is_suspect);
+    json_put_bool(json_key(w, "mps"), terms->has_mps);
+    json_put_string(json_key(w, "without_mps"), terms->without_mps);
+    json_put_bool(json_key(w, "suspendable"), terms->suspendable);
+    json_put_bool(json_key(w, "resumable"), terms->resumable);
+    json_put_int(json_key(w, "share"), terms->share_percent);
+    json_put_string(json_key(w, "share_why"), terms->share_why);
+    json_put_real(json_key(w, "slo_percentile"), terms->slo_percentile);
+    json_put_real(json_key(w, "slo_latency_ms"), terms->slo_latency_ms);
+    json_end_object(w);
 }
 
 static bool take_devices(const json_t *list, struct terms *terms)
@@ -61,13 +65,13 @@ static bool take_devices(const json_t *list, struct terms *terms)
 }
 
 /* What an agent of version 0.1 did not write. */
-static bool take_newer(json_t *root, struct terms *terms)
+static bool take_newer(const json_t *root, struct terms *terms)
 {
     json_int_t share = 0;
     const char *why = "";
     int resumable = 0;
-    if (json_unpack(root, "{s?I s?s s?F s?F s?b}", "share", &share, "share_why", &why,
-                    "slo_percentile", &terms->slo_percentile, "slo_latency_ms",
+    if (json_unpack((json_t *)(uintptr_t)root, "{s?I s?s s?F s?F s?b}", "share", &share,
+                    "share_why", &why, "slo_percentile", &terms->slo_percentile, "slo_latency_ms",
                     &terms->slo_latency_ms, "resumable", &resumable) < 0)
         return false;
     terms->resumable = resumable;
@@ -79,32 +83,26 @@ static bool take_newer(json_t *root, struct terms *terms)
            terms->slo_percentile <= 100;
 }
 
-int terms_parse(struct error *e, const char *text, size_t length, struct terms *ret)
+bool terms_take(const json_t *root, struct terms *ret)
 {
     struct terms terms = {0};
-    json_error_t problem;
-    json_t *devices, *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &problem);
+    json_t *devices;
     json_int_t quota, share_min, share_max;
     const char *kind, *unprotected, *without_mps;
     int is_protected, has_mps;
-    int is_suspect = 0, suspendable = 0; /* older files say nothing of these */
-    if (!root ||
-        json_unpack_ex(root, &problem, 0, "{ss so sI sI sI sb ss s?b sb ss s?b}", "kind", &kind,
-                       "devices", &devices, "quota_bytes", &quota, "share_min", &share_min,
-                       "share_max", &share_max, "protected", &is_protected, "unprotected",
-                       &unprotected, "suspect", &is_suspect, "mps", &has_mps, "without_mps",
-                       &without_mps, "suspendable", &suspendable) < 0) {
-        json_decref(root);
-        return error_set(e, ERR_CORRUPT, "%s", problem.text);
-    }
-    bool good = workload_kind_parse(kind, &terms.kind) == 0 && take_devices(devices, &terms) &&
-                quota >= 0 && 0 <= share_min && share_min <= share_max && share_max <= 100 &&
-                str_copy(terms.unprotected, sizeof terms.unprotected, unprotected) &&
-                str_copy(terms.without_mps, sizeof terms.without_mps, without_mps) &&
-                take_newer(root, &terms);
-    json_decref(root);
-    if (!good)
-        return error_set(e, ERR_CORRUPT, "these are not the terms of an attempt");
+    int is_suspect = 0, suspendable = 0; /* older records say nothing of these */
+    if (json_unpack((json_t *)(uintptr_t)root, "{ss so sI sI sI sb ss s?b sb ss s?b}", "kind",
+                    &kind, "devices", &devices, "quota_bytes", &quota, "share_min", &share_min,
+                    "share_max", &share_max, "protected", &is_protected, "unprotected",
+                    &unprotected, "suspect", &is_suspect, "mps", &has_mps, "without_mps",
+                    &without_mps, "suspendable", &suspendable) < 0)
+        return false;
+    if (workload_kind_parse(kind, &terms.kind) < 0 || !take_devices(devices, &terms) || quota < 0 ||
+        share_min < 0 || share_min > share_max || share_max > 100 ||
+        !str_copy(terms.unprotected, sizeof terms.unprotected, unprotected) ||
+        !str_copy(terms.without_mps, sizeof terms.without_mps, without_mps) ||
+        !take_newer(root, &terms))
+        return false;
     terms.quota_bytes = (uint64_t)quota;
     terms.share_min_percent = (int)share_min;
     terms.share_max_percent = (int)share_max;
@@ -113,7 +111,7 @@ int terms_parse(struct error *e, const char *text, size_t length, struct terms *
     terms.has_mps = has_mps;
     terms.suspendable = suspendable;
     *ret = terms;
-    return 0;
+    return true;
 }
 
 static void describe_hold(const struct terms *terms, enum terms_loaded loaded,

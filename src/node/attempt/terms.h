@@ -1,12 +1,14 @@
 /*
  * On which terms an attempt runs on its devices: what protects its neighbours from it, and it from
- * them. Fixed when it starts. Kept in a file of the agent's own (terms/W.A), because what lies in the
- * attempt's directory belongs to its user.
+ * them. Fixed when it starts, and kept in the agent's own record (own_record.h).
  */
 #pragma once
-#include "base/error.h"
+#include <jansson.h>
+
 #include "base/str.h"
 #include "model/workload.h"
+
+struct json_writer;
 
 enum { TERMS_FILE_MAX = 8192, TERMS_WHY_MAX = 128 };
 
@@ -33,9 +35,12 @@ bool terms_are_suspendable(const struct terms *terms);
 /* What it starts with, where MPS keeps it. */
 int terms_share_percent(const struct terms *terms);
 
-int terms_write(const struct terms *terms, struct str *out);
-/* -ERR_CORRUPT on anything that is not written so. */
-int terms_parse(struct error *e, const char *text, size_t length, struct terms *ret);
+/* MPS cannot be had: it takes turns with its neighbours. */
+void terms_lose_mps(struct terms *terms, const char *why);
+
+/* As an object. terms_take: false on anything that terms_put does not write. */
+void terms_put(struct json_writer *w, const struct terms *terms);
+bool terms_take(const json_t *root, struct terms *ret);
 
 /* Which of its processes that hold device memory are known to have the shim. */
 enum terms_loaded { LOADED_BY_ALL, LOADED_BY_SOME, LOADED_BY_NONE };

@@ -37,7 +37,7 @@ static enum terms_loaded look_for_shim(const struct run *r, const struct process
 static void tell_unheld(struct run *r, enum terms_loaded loaded)
 {
     char text[WORKLOAD_TEXT_MAX];
-    int device = agent_find_device(r->agent, ward_terms(r->ward)->devices[0]);
+    int device = agent_find_device(r->agent, r->own.terms.devices[0]);
     if (r->told_unheld || device < 0)
         return;
     r->told_unheld = true;
@@ -55,14 +55,14 @@ static void measure_protection(struct run *r, const struct process_table *table,
     struct ward_usage ward;
     if (!r->ward)
         return;
-    bool is_protected = ward_terms(r->ward)->is_protected;
+    bool is_protected = r->own.terms.is_protected;
     enum terms_loaded loaded = is_protected ? look_for_shim(r, table, sample) : LOADED_BY_ALL;
     if (loaded != LOADED_BY_ALL)
         tell_unheld(r, loaded);
     r->is_unheld = r->is_unheld || loaded == LOADED_BY_NONE;
     const struct terms_facts facts = {.loaded = loaded,
                                       .is_unlisted = !ward_is_listed(r->ward, sample)};
-    terms_describe(ward_terms(r->ward), &facts, usage->enforcement);
+    terms_describe(&r->own.terms, &facts, usage->enforcement);
     usage->is_counted = is_protected && loaded != LOADED_BY_NONE;
     ward_measure(r->ward, &ward);
     usage->counted_bytes = usage->suspended_bytes ? 0 : ward.counted_bytes;
@@ -79,7 +79,7 @@ static void measure_run(struct run *r, struct process_table *table, const struct
                         struct attempt_usage *usage)
 {
     *usage = (struct attempt_usage){.workload = r->workload, .attempt = r->attempt};
-    pid_t root = r->recorded ? r->record.supervisor_pid : 0;
+    pid_t root = run_supervisor(r);
     uint64_t ticks = 0;
     process_table_mark_tree(table, root);
     for (size_t i = 0; i < table->count; i++) {

@@ -46,28 +46,19 @@ void divide_close(struct agent *a)
 
 /* ---- who is there ---- */
 
-static bool is_on(const struct run *r, const char *uuid)
-{
-    const struct terms *terms = r->ward ? ward_terms(r->ward) : NULL;
-    for (int i = 0; terms && i < terms->device_count; i++)
-        if (str_equal(terms->devices[i], uuid))
-            return true;
-    return false;
-}
-
 static bool is_service(const struct run *r)
 {
-    return ward_terms(r->ward)->kind == WORKLOAD_SERVICE;
+    return r->own.terms.kind == WORKLOAD_SERVICE;
 }
 
 /* The number of the only workload on a device; 0: there is none, or more than one. */
-static uint64_t alone_on(const struct agent *a, const char *uuid)
+static uint64_t alone_on(const struct agent *a, int device)
 {
     uint64_t alone = 0;
     size_t count = 0;
     list_for_each (it, &a->runs) {
         const struct run *r = list_entry(it, struct run, link);
-        if (!is_on(r, uuid))
+        if (!run_is_on(r, device))
             continue;
         alone = r->workload;
         count++;
@@ -76,14 +67,15 @@ static uint64_t alone_on(const struct agent *a, const char *uuid)
 }
 
 /* What is known of the services of a device; how many. */
-static size_t services_on(const struct agent *a, const char *uuid,
+static size_t services_on(const struct agent *a, int device,
                           const struct share_service *services[SERVICES_MAX])
 {
     size_t count = 0;
     list_for_each (it, &a->runs) {
         const struct run *r = list_entry(it, struct run, link);
-        const struct share_service *known =
-            is_on(r, uuid) && is_service(r) ? history_find(a->divide->history, r->workload) : NULL;
+        const struct share_service *known = run_is_on(r, device) && is_service(r)
+                                                ? history_find(a->divide->history, r->workload)
+                                                : NULL;
         if (known && count < SERVICES_MAX)
             services[count++] = known;
     }
@@ -111,14 +103,6 @@ static void look_for_ungated(struct divide *d, struct run *r)
 
 /* ---- what a task gets ---- */
 
-static int sms_of(const struct agent *a, const char *uuid)
-{
-    for (int i = 0; i < a->info.device_count; i++)
-        if (str_equal(a->info.devices[i].uuid, uuid))
-            return a->info.devices[i].sm_count;
-    return 0;
-}
-
 /* In mode time a task gives way at its launches, if the shim is in it: fewer SMs would slow it down beside a service
  * that has nothing to do. */
 static bool gives_way(const struct agent *a, const struct terms *terms, enum share_mode mode)
@@ -127,16 +111,15 @@ static bool gives_way(const struct agent *a, const struct terms *terms, enum sha
 }
 
 /* Tasks on a device that go on while its services work, without this one. */
-static int tasks_in_space(const struct agent *a, const char *uuid, enum share_mode mode,
-                          uint64_t without)
+static int tasks_in_space(const struct agent *a, int device, enum share_mode mode, uint64_t without)
 {
     int count = 0;
     list_for_each (it, &a->runs) {
         const struct run *r = list_entry(it, struct run, link);
-        if (r->workload == without || !is_on(r, uuid) || is_service(r))
+        if (r->workload == without || !run_is_on(r, device) || is_service(r))
             continue;
         enum share_mode own = share_mode_of_task(mode, is_ungated(a->divide, r->workload));
-        count += !gives_way(a, ward_terms(r->ward), own);
+        count += !gives_way(a, &r->own.terms, own);
     }
     return count;
 }
@@ -147,14 +130,17 @@ static int wanted_percent(const struct agent *a, uint64_t workload, const struct
 {
     const struct share_service *services[SERVICES_MAX];
     struct share_division division;
-    size_t count = services_on(a, terms->devices[0], services);
+    int device = agent_find_device(a, terms->devices[0]);
+    if (device < 0)
+        return terms->share_max_percent;
+    size_t count = services_on(a, device, services);
     share_divide(services, count, clock_wall_ms(), &division);
     enum share_mode mode = share_mode_of_task(division.mode, is_ungated(a->divide, workload));
     if (division.forecast_percent < 0 || gives_way(a, terms, mode))
         return terms->share_max_percent;
-    int tasks = 1 + tasks_in_space(a, terms->devices[0], division.mode, workload);
+    int tasks = 1 + tasks_in_space(a, device, division.mode, workload);
     int percent = share_in_whole_sms(share_of_task_percent(division.forecast_percent, tasks),
-                                     sms_of(a, terms->devices[0]));
+                                     a->info.devices[device].sm_count);
     if (percent > SHARE_MOST_PERCENT)
         percent = SHARE_MOST_PERCENT;
     if (percent < terms->share_min_percent)
@@ -206,10 +192,9 @@ static void look_at_service(struct agent *a, struct run *r, int device, bool is_
 static void look_at_task(struct run *r)
 {
     const struct agent *a = r->agent;
-    const struct terms *terms = ward_terms(r->ward);
+    const struct terms *terms = &r->own.terms;
     char why[TERMS_WHY_MAX], text[WORKLOAD_TEXT_MAX];
-    if (!terms->resumable || !terms->has_mps || !a->config->share_by_activity || r->pending ||
-        !run_is_alive(r))
+    if (!terms->resumable || !terms->has_mps || !a->config->share_by_activity || r->pending)
         return;
     int started = terms_share_percent(terms);
     int wanted = wanted_percent(a, r->workload, terms, why);
@@ -225,8 +210,8 @@ static void divide_device(struct agent *a, int device)
     const struct share_service *services[SERVICES_MAX];
     struct share_division *old = &a->divide->divisions[device], division;
     const char *uuid = a->info.devices[device].uuid;
-    share_divide(services, services_on(a, uuid, services), clock_wall_ms(), &division);
-    division.task_count = tasks_in_space(a, uuid, division.mode, 0);
+    share_divide(services, services_on(a, device, services), clock_wall_ms(), &division);
+    division.task_count = tasks_in_space(a, device, division.mode, 0);
     int moved = abs(division.forecast_percent - old->forecast_percent);
     bool is_known = division.forecast_percent >= 0, was_known = old->forecast_percent >= 0;
     if (division.mode == old->mode && is_known == was_known && moved < FORECAST_STEP_PERCENT &&
@@ -236,12 +221,9 @@ static void divide_device(struct agent *a, int device)
     registrar_divide(a->registrar, uuid, &division);
 }
 
-static int first_device(const struct agent *a, const struct run *r)
+static int first_device(const struct run *r)
 {
-    for (int i = 0; r->ward && i < a->info.device_count; i++)
-        if (str_equal(a->info.devices[i].uuid, ward_terms(r->ward)->devices[0]))
-            return i;
-    return -1;
+    return r->ward && r->device_count > 0 && attempt_is_on_devices(&r->life) ? r->devices[0] : -1;
 }
 
 void divide_look(struct agent *a, const struct gpu_reading *readings)
@@ -253,10 +235,10 @@ void divide_look(struct agent *a, const struct gpu_reading *readings)
         return;
     d->looked_ms = now_ms;
     for (int i = 0; i < a->info.device_count; i++)
-        alone[i] = alone_on(a, a->info.devices[i].uuid);
+        alone[i] = alone_on(a, i);
     list_for_each (it, &a->runs) {
         struct run *r = list_entry(it, struct run, link);
-        int device = first_device(a, r);
+        int device = first_device(r);
         if (device >= 0 && is_service(r))
             look_at_service(a, r, device, alone[device] && alone[device] == d->alone[device],
                             readings[device].sm_percent, elapsed_ms);

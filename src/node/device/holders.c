@@ -30,7 +30,7 @@ static bool is_ours(const struct agent *a, pid_t pid, pid_t mps_pid)
         return true;
     list_for_each (it, &a->runs) {
         const struct run *r = list_entry(it, struct run, link);
-        if (r->recorded && r->record.supervisor_pid == pid)
+        if (r->own.supervisor_pid == pid)
             return true;
     }
     return false;

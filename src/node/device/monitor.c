@@ -17,15 +17,7 @@
 #include "node/device/notes.h"
 #include "node/supervisor/process.h"
 #include "node/device/self_test.h"
-#include "node/attempt/verdict_file.h"
 #include "node/device/watch.h"
-
-enum {
-    /* From a process's failure until the driver must have told of the fault behind it. */
-    DOUBT_MS = 2 * WATCH_EVERY_MS + 100,
-    /* The supervisor's own patience, beyond the device's: terminate_client comes first. */
-    SUPERVISOR_MORE_MS = 5000,
-};
 
 struct monitor {
     struct agent *agent;
@@ -49,16 +41,6 @@ struct monitor {
 
 /* ---- what the devices ask for ---- */
 
-static void stop_run(struct run *r, int64_t grace_ms)
-{
-    if (suspend_is_on_the_way(r))
-        grace_ms = 0; /* it stands still */
-    bool news = r->stop_grace_ms < 0 || grace_ms < r->stop_grace_ms;
-    const struct control_command stop = {.kind = CONTROL_STOP, .grace_ms = grace_ms};
-    if (run_is_alive(r) && news && mailbox_post(r, 0, &stop) == 0)
-        r->stop_grace_ms = grace_ms;
-}
-
 static void note(struct monitor *m, int device, bool alarm, const char *text)
 {
     const char *uuid = m->agent->info.devices[device].uuid;
@@ -75,71 +57,45 @@ void monitor_note(struct agent *a, int device, const char *text)
         note(a->monitor, device, false, text);
 }
 
-static void remember(struct run *r, const struct verdict *verdict)
+/* A device that has no room for it blames nobody: it is moved. */
+static void take_verdict(const struct monitor *m, int device, const struct run *r,
+                         const struct device_action *action, struct attempt_stop *stop)
 {
-    struct error e = {0};
-    if (verdict_save(&e, r->agent->terms_fd, r->name, verdict) < 0)
-        log_write(r->agent->log, LOG_ERROR, "cannot record why an attempt is ended",
-                  "attempt=%s error=\"%s\"", r->name, e.text);
-}
-
-/* The next agent must know why, if this one dies. */
-static void judge_run(struct monitor *m, int device, struct run *r,
-                      const struct device_action *action)
-{
-    struct verdict verdict;
     const char *why;
-    log_write(m->agent->log, LOG_WARN, "attempt is ended by its device", "attempt=%s why=\"%s\"",
-              r->name, action->text);
-    verdict.verdict = device_verdict(m->devices[device], r->workload, r->attempt, false, &why);
-    str_copy(verdict.why, sizeof verdict.why, why);
-    const struct device_tenant_info *info = &r->tenancy.info;
-    bool is_known = verdict.verdict == info->verdict && str_equal(verdict.why, info->why);
-    if (verdict.verdict != VERDICT_OWN && !is_known) /* its age is that of the first word */
-        remember(r, &verdict);
+    stop->reason = STOP_REASON_DEVICE;
+    stop->verdict = device_verdict(m->devices[device], r->workload, r->attempt, false, &why);
+    if (stop->verdict == VERDICT_OWN) {
+        stop->verdict = VERDICT_MOVED;
+        why = action->text;
+    }
+    str_copy(stop->why, sizeof stop->why, why);
 }
 
-static void end_run(struct monitor *m, int device, struct run *r,
-                    const struct device_action *action)
+static void tell_run(struct monitor *m, int device, const struct device_action *action)
 {
-    judge_run(m, device, r, action); /* before it is told to leave */
-    if (r->pending)
-        launch_give_up(r);
-    else
-        stop_run(r, action->grace_ms + (action->grace_ms ? SUPERVISOR_MORE_MS : 0));
-}
-
-static void act_on_run(struct monitor *m, int device, const struct device_action *action)
-{
+    static const enum attempt_event_kind kinds[DEVICE_ACTION_END] = {
+        [DEVICE_ACT_SUSPEND] = ATTEMPT_EVICT,
+        [DEVICE_ACT_END] = ATTEMPT_STOP,
+        [DEVICE_ACT_ACQUIT] = ATTEMPT_ACQUIT,
+        [DEVICE_ACT_CLEAR] = ATTEMPT_CLEARED};
     struct run *r = run_find(m->agent, action->workload, action->attempt);
+    struct attempt_event event = {.kind = kinds[action->kind]};
     if (!r)
         return;
-    switch (action->kind) {
-    case DEVICE_ACT_SUSPEND:
-        log_write(m->agent->log, LOG_WARN, "attempt is suspended by its device",
-                  "attempt=%s why=\"%s\"", r->name, action->text);
-        suspend_evict(r, action->text);
-        break;
-    case DEVICE_ACT_END:
-        end_run(m, device, r, action);
-        break;
-    case DEVICE_ACT_TERMINATE:
-        protect_terminate(r);
-        break;
-    case DEVICE_ACT_KILL:
-        if (!protect_will_kill(r))
-            stop_run(r, 0);
-        break;
-    case DEVICE_ACT_ACQUIT:
-        judge_run(m, device, r, action);
-        break;
-    case DEVICE_ACT_CLEAR:
-        r->report.cleared = true;
-        run_report(r);
-        break;
-    default:
-        break;
-    }
+    str_copy(event.text, sizeof event.text, action->text);
+    if (event.kind == ATTEMPT_STOP || event.kind == ATTEMPT_ACQUIT)
+        take_verdict(m, device, r, action, &event.stop);
+    /* All of its grace is for an orderly end: its GPU work is ended after that. */
+    event.stop.grace_ms = action->grace_ms + (action->grace_ms ? ATTEMPT_END_WORK_MS : 0);
+    if (event.kind != ATTEMPT_CLEARED)
+        log_write(m->agent->log, LOG_WARN, "device acts on attempt",
+                  "device=%s attempt=%s action=%s why=\"%s\"", m->agent->info.devices[device].uuid,
+                  r->name,
+                  event.kind == ATTEMPT_EVICT  ? "suspend"
+                  : event.kind == ATTEMPT_STOP ? "stop"
+                                               : "acquit",
+                  action->text);
+    run_tell(r, &event);
 }
 
 static void start_self_test(struct monitor *m, int device)
@@ -214,7 +170,7 @@ static void act(struct monitor *m, int device, const struct device_action *actio
         start_self_test(m, device);
         break;
     default:
-        act_on_run(m, device, action);
+        tell_run(m, device, action);
         break;
     }
 }
@@ -253,11 +209,13 @@ static void keep_lists(struct monitor *m, int device)
 static void step(struct monitor *m, int device, struct device_event event)
 {
     event.now_ms = clock_boot_ms();
+    agent_hold(m->agent); /* what follows for attempts could step a device again */
     device_step(m->devices[device], &event, &m->actions);
     keep_lists(m, device); /* before anything follows from it */
     for (size_t i = 0; i < m->actions.count; i++)
         act(m, device, &m->actions.items[i]);
     refresh_health(m, device);
+    agent_release(m->agent);
 }
 
 /* After steps: what control should know, it knows now. */
@@ -271,20 +229,12 @@ static void tell_control(struct monitor *m)
 
 /* ---- what the watch sees ---- */
 
-static bool is_on(const struct run *r, int device)
-{
-    for (int i = 0; i < r->tenancy.device_count; i++)
-        if (r->tenancy.there && r->tenancy.devices[i] == device)
-            return true;
-    return false;
-}
-
 /* By its own word; what is too old says nothing. */
 static void take_latency(const struct run *r, struct device_tenant_sample *ret)
 {
-    const struct terms *terms = r->ward ? ward_terms(r->ward) : NULL;
+    const struct terms *terms = &r->own.terms;
     int64_t age_ms = clock_boot_ms() - r->latency_at_ms;
-    if (!terms || !(terms->slo_latency_ms > 0) || r->latency_at_ms == 0)
+    if (!(terms->slo_latency_ms > 0) || r->latency_at_ms == 0)
         return;
     ret->slo_ms = terms->slo_latency_ms;
     ret->slo_percentile = terms->slo_percentile;
@@ -310,13 +260,13 @@ static void sample_device(struct monitor *m, int device, struct process_table *t
         table && holders_have_stranger(m->agent, table, &m->news.processes, device);
     list_for_each (it, &m->agent->runs) {
         struct run *r = list_entry(it, struct run, link);
-        if (!is_on(r, device) || sample.tenant_count == DEVICE_TENANTS_MAX)
+        if (!run_is_on(r, device) || sample.tenant_count == DEVICE_TENANTS_MAX)
             continue;
         struct device_tenant_sample *tenant = &tenants[sample.tenant_count++];
         *tenant =
             (struct device_tenant_sample){.workload = r->workload, .has_memory = table != NULL};
         if (table) {
-            process_table_mark_tree(table, r->recorded ? r->record.supervisor_pid : 0);
+            process_table_mark_tree(table, run_supervisor(r));
             tenant->memory_bytes = holders_members_bytes(table, &m->news.processes, device);
         }
         take_latency(r, tenant);
@@ -436,215 +386,92 @@ bool monitor_admits(struct agent *a, const struct grant *grant, char why[WORKLOA
 
 bool monitor_readmits(const struct run *r, char why[WORKLOAD_TEXT_MAX])
 {
-    const struct tenancy *t = &r->tenancy;
-    for (int i = 0; i < t->device_count; i++)
-        if (!device_admits(r->agent->monitor->devices[t->devices[i]], t->info.kind, why))
+    for (int i = 0; i < r->device_count; i++)
+        if (!device_admits(r->agent->monitor->devices[r->devices[i]], r->own.terms.kind, why))
             return false;
     return true;
 }
 
-static void come(struct run *r)
+/* Of a stop that an agent before this one began, its supervisor has counted the grace since then. */
+static int64_t grace_left_ms(const struct run *r)
 {
-    struct monitor *m = r->agent->monitor;
-    r->tenancy.there = true;
-    for (int i = 0; i < r->tenancy.device_count; i++)
-        step(m, r->tenancy.devices[i],
-             (struct device_event){.kind = DEVICE_TENANT_CAME, .came = &r->tenancy.info});
-    tell_control(m);
+    int64_t grace_ms = r->own.grace_ms;
+    int64_t left_ms =
+        r->life.kept.end_by_ms == INT64_MAX ? grace_ms : r->life.kept.end_by_ms - clock_boot_ms();
+    if (left_ms < ATTEMPT_LEAST_GRACE_MS)
+        left_ms = ATTEMPT_LEAST_GRACE_MS;
+    return left_ms < grace_ms ? left_ms : grace_ms;
 }
 
-void monitor_returns(struct run *r)
+static struct device_tenant_info describe_tenant(const struct run *r)
 {
-    if (r->tenancy.device_count > 0 && !r->tenancy.there)
-        come(r);
+    const struct terms *terms = &r->own.terms;
+    struct device_tenant_info info = {.workload = r->workload,
+                                      .attempt = r->attempt,
+                                      .kind = terms->kind,
+                                      .grace_ms = grace_left_ms(r),
+                                      .isolated = !r->life.traits.uses_mps,
+                                      .suspendable = terms->suspendable,
+                                      .suspect = terms->is_suspect && !r->life.kept.report.cleared,
+                                      .adopted = r->is_adopted};
+    if (r->is_adopted) {
+        info.verdict = r->life.kept.verdict;
+        str_copy(info.why, sizeof info.why, r->life.kept.why);
+    }
+    return info;
 }
 
-static void tell_devices(struct run *r, enum device_event_kind kind, bool failed, const char *why)
+void monitor_tell(struct run *r, const struct attempt_action *action)
 {
-    for (int i = 0; i < r->tenancy.device_count; i++)
-        step(r->agent->monitor, r->tenancy.devices[i],
-             (struct device_event){.kind = kind,
-                                   .tenant = {.workload = r->workload,
-                                              .attempt = r->attempt,
-                                              .failed = failed,
-                                              .why = why}});
-}
-
-void monitor_suspended(struct run *r)
-{
-    if (!r->tenancy.there)
-        return;
-    r->tenancy.there = r->tenancy.told_running = false;
-    r->tenancy.info.adopted = false;
-    tell_devices(r, DEVICE_TENANT_LEFT, false, NULL);
-    tell_control(r->agent->monitor);
-}
-
-void monitor_stays(struct run *r, const char *why)
-{
-    if (!r->tenancy.there)
-        return;
-    tell_devices(r, DEVICE_TENANT_STAYS, false, why);
-    tell_control(r->agent->monitor);
+    static const enum device_event_kind kinds[ATTEMPT_ACTION_END] = {
+        [ATTEMPT_ACT_COME] = DEVICE_TENANT_CAME,
+        [ATTEMPT_ACT_RUN] = DEVICE_TENANT_RUNS,
+        [ATTEMPT_ACT_LEAVE] = DEVICE_TENANT_LEFT,
+        [ATTEMPT_ACT_STAY] = DEVICE_TENANT_STAYS,
+        [ATTEMPT_ACT_CHANGE] = DEVICE_TENANT_CHANGED};
+    const struct device_tenant_info info = describe_tenant(r);
+    struct device_event event = {.kind = kinds[action->kind]};
+    if (event.kind == DEVICE_TENANT_CAME || event.kind == DEVICE_TENANT_CHANGED) {
+        event.came = &info;
+    } else {
+        event.tenant.workload = r->workload;
+        event.tenant.attempt = r->attempt;
+        event.tenant.failed = action->failed;
+        event.tenant.why = action->text;
+    }
+    for (int i = 0; i < r->device_count; i++)
+        step(r->agent->monitor, r->devices[i], event);
+    if (event.kind == DEVICE_TENANT_LEFT)
+        r->is_adopted = false;
+    if (r->device_count > 0)
+        tell_control(r->agent->monitor);
 }
 
 void monitor_moves(struct run *r, const char *why)
 {
-    if (!r->tenancy.there)
-        return;
-    tell_devices(r, DEVICE_TENANT_MOVES, false, why);
-    tell_control(r->agent->monitor);
-}
-
-void monitor_came(struct run *r, const struct grant *grant, const struct terms *terms)
-{
-    struct tenancy *t = &r->tenancy;
-    for (int i = 0; r->agent->monitor && i < grant->device_count; i++) {
-        int d = agent_find_device(r->agent, grant->devices[i]);
-        if (d >= 0)
-            t->devices[t->device_count++] = d;
-    }
-    if (t->device_count == 0)
-        return;
-    t->info = (struct device_tenant_info){.workload = r->workload,
-                                          .attempt = r->attempt,
-                                          .kind = grant->spec->needs.kind,
-                                          .grace_ms = grant->spec->needs.grace_ms,
-                                          .isolated = !terms->has_mps,
-                                          .suspendable = terms->suspendable,
-                                          .suspect = grant->suspect};
-    come(r);
-}
-
-void monitor_isolated(struct run *r, const struct terms *terms)
-{
-    r->tenancy.info.isolated = true;
-    r->tenancy.info.suspendable = terms->suspendable;
-    for (int i = 0; r->tenancy.there && i < r->tenancy.device_count; i++)
-        step(r->agent->monitor, r->tenancy.devices[i],
-             (struct device_event){.kind = DEVICE_TENANT_CHANGED, .came = &r->tenancy.info});
-}
-
-/* "GPU-a,GPU-b", as the attempt has it in its environment. */
-static void take_devices(struct run *r, const char *list)
-{
-    struct tenancy *t = &r->tenancy;
-    while (*list && t->device_count < WORKLOAD_DEVICES_MAX) {
-        size_t length = strcspn(list, ",");
-        char uuid[DEVICE_UUID_MAX];
-        (void)snprintf(uuid, sizeof uuid, "%.*s", (int)length, list);
-        int d = agent_find_device(r->agent, uuid);
-        if (d >= 0)
-            t->devices[t->device_count++] = d;
-        list += length + (list[length] == ',');
-    }
-}
-
-void monitor_recall(struct run *r)
-{
-    struct verdict verdict;
-    if (!verdict_load(r->agent->terms_fd, r->name, &verdict))
-        return;
-    r->tenancy.verdict = verdict.verdict;
-    str_copy(r->tenancy.why, sizeof r->tenancy.why, verdict.why);
-}
-
-void monitor_adopted(struct run *r, bool suspended)
-{
-    static const char variable[] = "CUDA_VISIBLE_DEVICES=";
-    struct str text;
-    struct arena arena;
-    struct attempt_grant grant;
-    if (!r->agent->monitor)
-        return;
-    str_init(&text, ATTEMPT_FILE_MAX);
-    arena_init(&arena, ATTEMPT_FILE_MAX);
-    if (durable_read(NULL, r->directory_fd, "grant.json", r->uid, &text) == 0 &&
-        attempt_grant_parse(NULL, &arena, str_text(&text), text.length, &grant) == 0) {
-        for (size_t i = 0; i < grant.environment.count; i++)
-            if (str_starts_with(grant.environment.items[i], variable))
-                take_devices(r, grant.environment.items[i] + sizeof variable - 1);
-        r->tenancy.info = (struct device_tenant_info){
-            .workload = r->workload,
-            .attempt = r->attempt,
-            .kind = grant.service ? WORKLOAD_SERVICE : WORKLOAD_TASK,
-            .grace_ms = verdict_grace_left_ms(r->agent->terms_fd, r->name, grant.grace_ms),
-            .isolated = !r->uses_mps,
-            .suspect = r->ward && ward_terms(r->ward)->is_suspect,
-            .suspendable = r->ward && ward_terms(r->ward)->suspendable,
-            .adopted = true,
-            .verdict = r->tenancy.verdict};
-        str_copy(r->tenancy.info.why, sizeof r->tenancy.info.why, r->tenancy.why);
-        if (r->tenancy.device_count > 0 && !suspended)
-            come(r);
-    }
-    arena_done(&arena);
-    str_done(&text);
-}
-
-void monitor_alive(struct run *r)
-{
-    if (!r->tenancy.there || r->tenancy.told_running || r->report.phase < ATTEMPT_RUNNING)
-        return;
-    r->tenancy.told_running = true;
-    tell_devices(r, DEVICE_TENANT_RUNS, false, NULL);
+    for (int i = 0; attempt_is_on_devices(&r->life) && i < r->device_count; i++)
+        step(r->agent->monitor, r->devices[i],
+             (struct device_event){
+                 .kind = DEVICE_TENANT_MOVES,
+                 .tenant = {.workload = r->workload, .attempt = r->attempt, .why = why}});
+    if (r->device_count > 0)
+        tell_control(r->agent->monitor);
 }
 
 /* Of several devices the gravest word counts. */
-static void judge(struct run *r, bool failed)
+void monitor_judge(const struct run *r, bool failed, struct attempt_view *view)
 {
-    for (int i = 0; r->tenancy.there && i < r->tenancy.device_count; i++) {
+    for (int i = 0; attempt_is_on_devices(&r->life) && i < r->device_count; i++) {
+        const struct device_monitor *device = r->agent->monitor->devices[r->devices[i]];
         const char *why;
         enum attempt_verdict verdict =
-            device_verdict(r->agent->monitor->devices[r->tenancy.devices[i]], r->workload,
-                           r->attempt, failed, &why);
-        if (verdict <= r->tenancy.verdict)
+            device_verdict(device, r->workload, r->attempt, failed, &why);
+        view->device_asks = view->device_asks || device_is_asking(device);
+        if (verdict <= view->verdict)
             continue;
-        r->tenancy.verdict = verdict;
-        str_copy(r->tenancy.why, sizeof r->tenancy.why, why);
+        view->verdict = verdict;
+        str_copy(view->verdict_why, sizeof view->verdict_why, why);
     }
-}
-
-/* MPS gives a fault to all its clients, and forgets it when they have left: if several failed, it may have been that. */
-static void judge_unseen(struct run *r, bool failed)
-{
-    struct tenancy *t = &r->tenancy;
-    if (!failed || !t->not_the_only_one || t->verdict != VERDICT_OWN)
-        return;
-    t->verdict = t->info.kind == WORKLOAD_SERVICE ? VERDICT_MOVED : VERDICT_SUSPECT;
-    str_copy(t->why, sizeof t->why, "it failed with others of its device, while no agent ran");
-}
-
-bool monitor_doubts(struct run *r, bool failed)
-{
-    judge(r, failed);
-    /* What was told to stop is expected to fail. */
-    if (!r->tenancy.there || !failed || r->tenancy.verdict != VERDICT_OWN || r->stop_grace_ms >= 0)
-        return false;
-    for (int i = 0; i < r->tenancy.device_count; i++)
-        if (device_is_asking(r->agent->monitor->devices[r->tenancy.devices[i]]))
-            return true; /* not for long: without an answer the device goes on */
-    int64_t now_ms = clock_boot_ms();
-    if (r->tenancy.doubt_until_ms == 0)
-        r->tenancy.doubt_until_ms = now_ms + DOUBT_MS;
-    return now_ms < r->tenancy.doubt_until_ms;
-}
-
-void monitor_left(struct run *r, bool failed)
-{
-    if (!r->tenancy.there)
-        return;
-    enum attempt_verdict before = r->tenancy.verdict;
-    judge(r, failed);
-    judge_unseen(r, failed);
-    if (r->tenancy.verdict != before) {
-        struct verdict verdict = {.verdict = r->tenancy.verdict};
-        str_copy(verdict.why, sizeof verdict.why, r->tenancy.why);
-        remember(r, &verdict);
-    }
-    r->tenancy.there = false;
-    tell_devices(r, DEVICE_TENANT_LEFT, failed, NULL);
-    tell_control(r->agent->monitor);
 }
 
 /* ---- what control hears and says ---- */

@@ -168,7 +168,7 @@ static void say_hello(struct agent *a)
     }
     size_t count = 0;
     list_for_each (it, &a->runs)
-        attempts[count++] = list_entry(it, struct run, link)->report;
+        attempts[count++] = list_entry(it, struct run, link)->life.kept.report;
     const struct device_health *health;
     size_t health_count = monitor_health(a, &health);
     const struct nodemsg hello = {.type = NODEMSG_HELLO,

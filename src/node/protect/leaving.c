@@ -184,7 +184,7 @@ void member_take_files(struct member *m, const int *files, size_t count)
 {
     member_drop_files(m);
     for (size_t i = 0; i < count; i++) {
-        if (m->ward->terms.has_mps && m->file_count < REGISTER_FILES_MAX &&
+        if (m->ward->terms->has_mps && m->file_count < REGISTER_FILES_MAX &&
             is_device_file(files[i]))
             m->files[m->file_count++] = files[i];
         else

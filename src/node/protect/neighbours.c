@@ -3,15 +3,15 @@
 
 static int index_of(const struct ward *w, const char *uuid)
 {
-    for (int i = 0; i < w->terms.device_count; i++)
-        if (str_equal(w->terms.devices[i], uuid))
+    for (int i = 0; i < w->terms->device_count; i++)
+        if (str_equal(w->terms->devices[i], uuid))
             return i;
     return -1;
 }
 
 static bool sees_services(const struct ward *w)
 {
-    return w->terms.kind == WORKLOAD_TASK && w->limits.page;
+    return w->terms->kind == WORKLOAD_TASK && w->limits.page;
 }
 
 /* False: its socket is full; it is told again when there is room. */
@@ -67,7 +67,7 @@ static void count_neighbours(struct ward *w)
     for (uint32_t i = 0; i < REGISTER_NEIGHBOURS_MAX; i++)
         if (w->neighbours[i].service)
             counts[w->neighbours[i].device]++;
-    for (int i = 0; i < w->terms.device_count; i++)
+    for (int i = 0; i < w->terms->device_count; i++)
         atomic_store(&w->limits.page->devices[i].neighbour_count, counts[i]);
     limits_changed(w);
 }
@@ -87,7 +87,7 @@ static void add(struct ward *w, struct member *service, uint32_t device)
 
 static void show_to(struct ward *w, struct member *service)
 {
-    const struct terms *terms = &service->ward->terms;
+    const struct terms *terms = service->ward->terms;
     if (!sees_services(w) || service->status.fd < 0)
         return;
     for (int i = 0; i < terms->device_count; i++) {
@@ -99,7 +99,7 @@ static void show_to(struct ward *w, struct member *service)
 
 void neighbours_show(struct member *service)
 {
-    if (service->ward->terms.kind != WORKLOAD_SERVICE || service->status.fd < 0)
+    if (service->ward->terms->kind != WORKLOAD_SERVICE || service->status.fd < 0)
         return;
     list_for_each (it, &service->ward->registrar->wards) {
         struct ward *w = list_entry(it, struct ward, link);
@@ -115,7 +115,7 @@ void neighbours_show(struct member *service)
 void neighbours_withdraw(struct member *service)
 {
     const struct registrar *r = service->ward->registrar;
-    if (service->ward->terms.kind != WORKLOAD_SERVICE || r->is_leaving)
+    if (service->ward->terms->kind != WORKLOAD_SERVICE || r->is_leaving)
         return;
     list_for_each (it, &r->wards) {
         struct ward *w = list_entry(it, struct ward, link);
@@ -139,7 +139,7 @@ void neighbours_find(struct ward *task)
         return;
     list_for_each (it, &task->registrar->wards) {
         struct ward *w = list_entry(it, struct ward, link);
-        if (w->terms.kind != WORKLOAD_SERVICE)
+        if (w->terms->kind != WORKLOAD_SERVICE)
             continue;
         list_for_each (at, &w->members)
             show_to(task, list_entry(at, struct member, link));

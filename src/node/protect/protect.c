@@ -20,14 +20,10 @@ enum {
     MEASURE_MS = 1000,
     MEASURE_SOON_MS = 20, /* while somebody's memory is not known to be free */
     SOCKET_PATH_MAX = 108,
-    DOUBT_MS_MAX = 10000,
-    TERMINATE_BEFORE_MS = 500, /* before it is killed */
     /* A process waits for 1.5 s for its work before it ends: in that time MPS must have ended a kernel that lasts longer. Short ones
      * that come to an end one by one, beside others that fill the device, are none of that. */
     STUCK_MS = 500,
     STUCK_JOIN_MS = 900, /* while somebody joins, whom it could hurt */
-    JOIN_LOOK_MS = 20,
-    JOIN_MS_MAX = 5000, /* nobody joins for ever */
 };
 
 static void measure_after(struct agent *a, int ms)
@@ -72,51 +68,31 @@ bool protect_mps_path(const struct agent *a, const char *uuid, char *path, size_
            mps_directory(directory, uuid, path, size);
 }
 
-static bool is_on(const struct run *r, const char *uuid)
+static bool shares_mps(const struct run *r, const char *uuid)
 {
-    return r->ward && r->uses_mps && str_equal(ward_terms(r->ward)->devices[0], uuid);
+    return r->holds_mps && str_equal(r->own.terms.devices[0], uuid);
 }
 
-/* The next agent finds them there. */
-static int save_terms(struct error *e, const struct run *r, const struct terms *terms)
-{
-    struct str text;
-    str_init(&text, TERMS_FILE_MAX);
-    int result = terms_write(terms, &text);
-    if (result < 0)
-        error_set(e, ERR_TOO_LARGE, "its terms are too large");
-    else
-        result = durable_replace(e, r->agent->terms_fd, r->name, str_text(&text), text.length);
-    str_done(&text);
-    return result;
-}
-
-/* It runs all the same, in turns. */
-static void do_without(struct run *r, const char *why)
-{
-    struct error e = {0};
-    ward_lose_mps(r->ward, why);
-    if (save_terms(&e, r, ward_terms(r->ward)) < 0)
-        log_write(r->agent->log, LOG_ERROR, "cannot record that an attempt runs without MPS",
-                  "attempt=%s error=\"%s\"", r->name, e.text);
-    monitor_isolated(r, ward_terms(r->ward));
-}
-
-/* failure: why there is no MPS; NULL: it is ready. */
+/* failure: why there is no MPS; NULL: it is ready. Without it an attempt runs all the same, in turns. */
 static void start_waiting(struct agent *a, const char *uuid, const char *failure)
 {
-    list_for_each_safe (it, &a->runs) {
+    list_for_each (it, &a->runs) {
         struct run *r = list_entry(it, struct run, link);
-        if (!r->pending || !is_on(r, uuid))
+        struct attempt_event event = {.kind = ATTEMPT_MPS};
+        const char *why = failure;
+        if (!attempt_waits_for_mps(&r->life) || !shares_mps(r, uuid))
             continue;
-        if (failure) {
-            do_without(r, failure);
-        } else if (!mps_takes(a->mps, uuid, r->uid)) {
-            do_without(r, MPS_IS_ANOTHERS);
+        if (!failure && !mps_takes(a->mps, uuid, r->uid)) {
+            why = MPS_IS_ANOTHERS;
             mps_release(a->mps, uuid);
-            r->uses_mps = false;
+            r->holds_mps = false;
         }
-        launch_pending(r);
+        event.ready = !why;
+        if (why) {
+            terms_lose_mps(&r->own.terms, why);
+            ward_terms_changed(r->ward);
+        }
+        run_tell(r, &event);
     }
 }
 
@@ -192,30 +168,23 @@ static const char *why_without_mps(const struct agent *a, const struct grant *gr
 
 static int use_mps(struct error *e, struct run *r, bool again)
 {
-    const struct terms *terms = ward_terms(r->ward);
+    const struct terms *terms = &r->own.terms;
     if (!terms->has_mps || !r->agent->mps)
         return 0;
     int result = again ? mps_use_again(e, r->agent->mps, terms->devices[0], r->uid)
                        : mps_use(e, r->agent->mps, terms->devices[0], r->uid);
-    r->uses_mps = result == 0;
+    r->holds_mps = result == 0;
     return result;
 }
 
 bool protect_must_wait(const struct run *r)
 {
-    enum mps_state state =
-        r->uses_mps ? mps_state_of(r->agent->mps, ward_terms(r->ward)->devices[0]) : MPS_READY;
-    return state != MPS_READY; /* if it fails, whoever waits is told */
+    return r->holds_mps && mps_state_of(r->agent->mps, r->own.terms.devices[0]) != MPS_READY;
 }
 
-bool protect_doubts(struct run *r, const struct attempt_report *exit)
+bool protect_mps_is_well(const struct run *r, int64_t since_ms)
 {
-    if (!r->uses_mps || exit->failure == FAILURE_NONE || r->tenancy.verdict != VERDICT_OWN)
-        return false;
-    if (r->doubt_ms == 0)
-        r->doubt_ms = clock_boot_ms();
-    return clock_boot_ms() - r->doubt_ms < DOUBT_MS_MAX &&
-           !mps_is_well_since(r->agent->mps, ward_terms(r->ward)->devices[0], r->doubt_ms);
+    return !r->holds_mps || mps_is_well_since(r->agent->mps, r->own.terms.devices[0], since_ms);
 }
 
 /* Without its program a daemon cannot be asked for anything: it is killed when nobody has it any more. */
@@ -227,8 +196,8 @@ static void kill_unused_mps(struct agent *a)
         bool is_used = false;
         list_for_each (it, &a->runs) {
             const struct run *r = list_entry(it, struct run, link);
-            is_used = is_used || (r->ward && ward_terms(r->ward)->has_mps &&
-                                  str_equal(ward_terms(r->ward)->devices[0], uuid));
+            is_used = is_used ||
+                      (r->ward && r->own.terms.has_mps && str_equal(r->own.terms.devices[0], uuid));
         }
         if (!is_used && protect_mps_path(a, uuid, control.directory, sizeof control.directory))
             mps_control_kill(&control);
@@ -245,70 +214,33 @@ void protect_start(struct agent *a)
 
 /* ---- ending ---- */
 
-/* terminate_client hurts whoever is just joining the server: it waits for them, and they for it. */
-static bool somebody_joins(const struct run *but)
+bool protect_others_join(const struct run *r)
 {
-    list_for_each (it, &but->agent->runs) {
-        const struct run *r = list_entry(it, struct run, link);
-        if (r != but && is_on(r, ward_terms(but->ward)->devices[0]) && ward_joins(r->ward))
+    if (!r->holds_mps)
+        return false;
+    list_for_each (it, &r->agent->runs) {
+        const struct run *other = list_entry(it, struct run, link);
+        bool starts = other->life.spawned && other->life.kept.report.phase < ATTEMPT_RUNNING;
+        if (other != r && shares_mps(other, r->own.terms.devices[0]) &&
+            (starts || ward_joins(other->ward)))
             return true;
     }
     return false;
 }
 
-static void look_again(struct run *r, int64_t ms)
+/* terminate_client hurts processes that are just joining the server, so they are held meanwhile. */
+static void end_work_of(struct run *r, const pid_t *pids, size_t count)
 {
-    const struct timeval wait = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-    event_add(r->terminate, &wait);
-}
-
-static void terminate(struct run *r, const pid_t *pids, size_t count)
-{
-    const char *uuid = ward_terms(r->ward)->devices[0];
+    const char *uuid = r->own.terms.devices[0];
     if (count > 0 && mps_terminate(r->agent->mps, uuid, pids, count))
         registrar_hold(r->agent->registrar, uuid);
 }
 
-static void on_terminate(evutil_socket_t fd, short what, void *arg)
+void protect_end_work(struct run *r)
 {
-    (void)fd;
-    (void)what;
-    struct run *r = arg;
     pid_t pids[MPS_CLIENTS_MAX];
-    const struct control_command kill = {.kind = CONTROL_KILL};
-    if (!r->uses_mps || !run_is_alive(r))
-        return;
-    if (r->terminated) { /* it was asked, its work was ended, and it is still there */
-        (void)mailbox_post(r, 0, &kill);
-        return;
-    }
-    if (r->join_until_ms == 0)
-        r->join_until_ms = clock_boot_ms() + JOIN_MS_MAX;
-    if (somebody_joins(r) && clock_boot_ms() < r->join_until_ms) {
-        look_again(r, JOIN_LOOK_MS);
-        return;
-    }
-    terminate(r, pids, ward_pids(r->ward, pids, MPS_CLIENTS_MAX));
-    r->terminated = true;
-    if (r->kill_follows)
-        look_again(r, TERMINATE_BEFORE_MS);
-}
-
-static bool prepare_terminate(struct run *r)
-{
-    if (!r->uses_mps || !r->ward)
-        return false;
-    if (!r->terminate)
-        r->terminate = evtimer_new(r->agent->base, on_terminate, r);
-    return r->terminate != NULL;
-}
-
-void protect_terminate(struct run *r)
-{
-    if (!prepare_terminate(r) || r->terminated)
-        return;
-    event_del(r->terminate);
-    on_terminate(-1, 0, r);
+    if (r->holds_mps && r->ward)
+        end_work_of(r, pids, ward_pids(r->ward, pids, MPS_CLIENTS_MAX));
 }
 
 void protect_look(struct agent *a)
@@ -316,32 +248,11 @@ void protect_look(struct agent *a)
     pid_t pids[MPS_CLIENTS_MAX];
     list_for_each (it, &a->runs) {
         struct run *r = list_entry(it, struct run, link);
-        if (r->ward && r->uses_mps)
-            terminate(r, pids,
-                      ward_take_stuck(r->ward, somebody_joins(r) ? STUCK_JOIN_MS : STUCK_MS, pids,
-                                      MPS_CLIENTS_MAX));
+        if (r->ward && r->holds_mps)
+            end_work_of(r, pids,
+                        ward_take_stuck(r->ward, protect_others_join(r) ? STUCK_JOIN_MS : STUCK_MS,
+                                        pids, MPS_CLIENTS_MAX));
     }
-}
-
-bool protect_will_kill(struct run *r)
-{
-    bool waits = r->uses_mps && r->join_until_ms > 0 && !r->terminated;
-    r->kill_follows = r->kill_follows || waits;
-    return waits;
-}
-
-int64_t protect_stop(struct run *r, int64_t grace_ms)
-{
-    if (!prepare_terminate(r))
-        return grace_ms;
-    if (grace_ms < TERMINATE_BEFORE_MS)
-        grace_ms = TERMINATE_BEFORE_MS;
-    r->kill_follows = true;
-    if (!r->terminated)
-        look_again(r, grace_ms - TERMINATE_BEFORE_MS);
-    else
-        look_again(r, grace_ms);
-    return grace_ms + JOIN_MS_MAX;
 }
 
 /* ---- wards ---- */
@@ -443,12 +354,11 @@ static bool owns(void *arg, pid_t pid)
     return run_owns(arg, pid);
 }
 
-static int make_ward(struct error *e, struct run *r, const struct terms *terms, int ledger_fd,
-                     bool again)
+static int make_ward(struct error *e, struct run *r, int ledger_fd, bool again)
 {
     const struct ward_options options = {.name = r->name,
                                          .uid = r->uid,
-                                         .terms = terms,
+                                         .terms = &r->own.terms,
                                          .ledger_fd = ledger_fd,
                                          .belongs = owns,
                                          .arg = r};
@@ -456,62 +366,46 @@ static int make_ward(struct error *e, struct run *r, const struct terms *terms, 
     return result < 0 ? result : use_mps(e, r, again);
 }
 
-int protect_begin(struct error *e, struct run *r, const struct terms *terms)
+int protect_begin(struct error *e, struct run *r)
 {
-    if (terms->device_count == 0)
-        return 0;
-    int result = save_terms(e, r, terms);
-    return result < 0 ? result : make_ward(e, r, terms, -1, false);
+    return r->own.terms.device_count > 0 ? make_ward(e, r, -1, false) : 0;
 }
 
 /* In the supervisor, which keeps it for us. */
-static int find_ledger(const struct run *r)
+static int find_ledger(struct run *r)
 {
-    char path[64];
-    if (!r->recorded || process_start(r->record.supervisor_pid) != r->record.supervisor_start)
+    char path[64], target[64];
+    pid_t pid = run_supervisor(r);
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, SUPERVISOR_LEDGER_FD);
+    ssize_t n = pid > 0 ? readlink(path, target, sizeof target - 1) : -1;
+    if (n < 0)
         return -1;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", r->record.supervisor_pid, SUPERVISOR_LEDGER_FD);
-    return open(path, O_RDWR | O_CLOEXEC);
+    target[n] = '\0';
+    return str_starts_with(target, "/memfd:gpumux-ledger") ? open(path, O_RDWR | O_CLOEXEC) : -1;
 }
 
 void protect_adopt(struct run *r)
 {
-    struct agent *a = r->agent;
-    struct str text;
-    struct terms terms;
     struct error e = {0};
-    str_init(&text, TERMS_FILE_MAX);
-    int result = durable_read(&e, a->terms_fd, r->name, geteuid(), &text);
-    if (result == 0)
-        result = terms_parse(&e, str_text(&text), text.length, &terms);
-    str_done(&text);
-    if (result == -ERR_NOT_FOUND)
-        return; /* it has no device, or was started before there was protection */
-    if (result == 0)
-        result = make_ward(&e, r, &terms, find_ledger(r), true);
-    if (result < 0)
-        log_write(a->log, LOG_ERROR, "an attempt runs on without being looked after",
-                  "attempt=%s error=\"%s\"", r->name, e.text);
+    if (r->own.terms.device_count > 0 && make_ward(&e, r, find_ledger(r), true) < 0)
+        log_write(r->agent->log, LOG_ERROR, "attempt runs unprotected", "attempt=%s error=\"%s\"",
+                  r->name, e.text);
 }
 
 void protect_forget(struct run *r)
 {
-    if (r->terminate)
-        event_free(r->terminate);
-    r->terminate = NULL;
     ward_free(r->ward);
     r->ward = NULL;
 }
 
 void protect_end(struct run *r)
 {
-    bool had_mps = r->ward && ward_terms(r->ward)->has_mps;
-    if (r->uses_mps)
-        mps_release(r->agent->mps, ward_terms(r->ward)->devices[0]);
-    r->uses_mps = false;
+    bool had_mps = r->ward && r->own.terms.has_mps;
+    if (r->holds_mps)
+        mps_release(r->agent->mps, r->own.terms.devices[0]);
+    r->holds_mps = false;
     protect_forget(r);
     unlinkat(r->agent->register_fd, r->name, 0); /* of one that had ended before us, too */
-    unlinkat(r->agent->terms_fd, r->name, 0);
     if (had_mps && !r->agent->mps)
         kill_unused_mps(r->agent);
 }

@@ -388,8 +388,8 @@ static bool is_held(const struct ward *w)
 {
     const struct registrar *r = w->registrar;
     for (size_t i = 0; i < r->hold_count; i++)
-        if (r->holds[i].until_ms > clock_boot_ms() && w->terms.device_count > 0 &&
-            str_equal(r->holds[i].uuid, w->terms.devices[0]))
+        if (r->holds[i].until_ms > clock_boot_ms() && w->terms->device_count > 0 &&
+            str_equal(r->holds[i].uuid, w->terms->devices[0]))
             return true;
     return false;
 }

@@ -71,9 +71,9 @@ void registrar_measure(struct registrar *r, const struct gpu_sample *sample);
 bool registrar_waits(const struct registrar *r);
 
 struct ward_options {
-    const char *name; /* "W.A" */
-    uid_t uid;        /* whose processes may come */
-    const struct terms *terms;
+    const char *name;          /* "W.A" */
+    uid_t uid;                 /* whose processes may come */
+    const struct terms *terms; /* the owner's, which outlive the ward */
     int ledger_fd; /* that an agent before this one made; -1: none. The ward's from now on */
     /* Is this process one of the attempt's? */
     bool (*belongs)(void *arg, pid_t pid);
@@ -85,9 +85,8 @@ int ward_new(struct error *e, struct registrar *r, const struct ward_options *op
              struct ward **ret);
 /* It has ended. NULL is fine. */
 void ward_free(struct ward *w);
-const struct terms *ward_terms(const struct ward *w);
-/* It runs without MPS after all. */
-void ward_lose_mps(struct ward *w, const char *why);
+/* Its owner has changed its terms. NULL is fine. */
+void ward_terms_changed(struct ward *w);
 /* Its device memory lies in the host's, or is on its way there or back: meanwhile nobody new may come to its
  * devices, and what they show says nothing of it. NULL is fine. */
 void ward_rest(struct ward *w, bool rests);

@@ -114,7 +114,7 @@ struct ward {
     struct list link; /* in registrar.wards */
     struct registrar *registrar;
     char name[64];
-    struct terms terms;
+    const struct terms *terms; /* its owner's, like all that is not in pages */
     bool (*belongs)(void *arg, pid_t pid);
     void *arg;
     int listen_fd;              /* -1: without protection */

@@ -40,7 +40,7 @@ static void update_slot_count(struct ward *w)
 static uint64_t held_in(const struct ward *w, uint32_t slot)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < w->terms.device_count; i++) {
+    for (int i = 0; i < w->terms->device_count; i++) {
         sum = claims_add(sum, atomic_load(&w->ledger.page->held_bytes[i][slot]));
         sum = claims_add(sum, atomic_load(&w->ledger.page->context_bytes[i][slot]));
     }
@@ -255,7 +255,7 @@ int ward_new(struct error *e, struct registrar *r, const struct ward_options *op
     if (!w)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     w->registrar = r;
-    w->terms = *options->terms;
+    w->terms = options->terms;
     w->belongs = options->belongs;
     w->arg = options->arg;
     w->listen_fd = w->limits.fd = w->ledger.fd = -1;
@@ -264,7 +264,7 @@ int ward_new(struct error *e, struct registrar *r, const struct ward_options *op
     list_init(&w->applicants);
     list_append(&r->wards, &w->link);
     int result = 0;
-    if (w->terms.is_protected)
+    if (w->terms->is_protected)
         result = protect(e, w, options);
     else if (options->ledger_fd >= 0)
         close(options->ledger_fd);
@@ -294,24 +294,15 @@ void ward_free(struct ward *w)
     free(w);
 }
 
-const struct terms *ward_terms(const struct ward *w)
-{
-    return &w->terms;
-}
-
 int ward_ledger_fd(const struct ward *w)
 {
     return w->ledger.fd;
 }
 
-void ward_lose_mps(struct ward *w, const char *why)
+void ward_terms_changed(struct ward *w)
 {
-    w->terms.has_mps = false;
-    str_copy(w->terms.without_mps, sizeof w->terms.without_mps, why);
-    w->terms.share_percent = 0; /* only MPS would have kept it */
-    w->terms.share_why[0] = '\0';
-    w->terms.suspendable = terms_are_suspendable(&w->terms);
-    wards_update_limits(w->registrar);
+    if (w)
+        wards_update_limits(w->registrar);
 }
 
 void ward_rest(struct ward *w, bool rests)
@@ -345,7 +336,7 @@ static bool joins(const struct member *m)
 {
     const struct ward *w = m->ward;
     bool has_context = false;
-    for (int i = 0; i < w->terms.device_count; i++) {
+    for (int i = 0; i < w->terms->device_count; i++) {
         uint64_t made_ms = atomic_load(&w->ledger.page->context_ms[i][m->slot]);
         if (made_ms == UINT64_MAX)
             return true;

@@ -18,8 +18,8 @@ static bool has_service(const struct registrar *r, const char *uuid)
 {
     list_for_each (it, &r->wards) {
         const struct ward *w = list_entry(it, struct ward, link);
-        for (int i = 0; w->terms.kind == WORKLOAD_SERVICE && i < w->terms.device_count; i++)
-            if (str_equal(w->terms.devices[i], uuid))
+        for (int i = 0; w->terms->kind == WORKLOAD_SERVICE && i < w->terms->device_count; i++)
+            if (str_equal(w->terms->devices[i], uuid))
                 return true;
     }
     return false;
@@ -101,11 +101,11 @@ static uint32_t rate_of(const struct terms *terms, const struct shared_device *s
 static void update_limits(struct ward *w)
 {
     const struct registrar_options *options = &w->registrar->options;
-    bool is_task = w->terms.kind == WORKLOAD_TASK;
-    for (int i = 0; w->limits.page && i < w->terms.device_count; i++) {
+    bool is_task = w->terms->kind == WORKLOAD_TASK;
+    for (int i = 0; w->limits.page && i < w->terms->device_count; i++) {
         struct limits_device *device = &w->limits.page->devices[i];
-        const struct shared_device shared = shared_find(w->registrar, w->terms.devices[i]);
-        bool is_beside = is_task && has_service(w->registrar, w->terms.devices[i]);
+        const struct shared_device shared = shared_find(w->registrar, w->terms->devices[i]);
+        bool is_beside = is_task && has_service(w->registrar, w->terms->devices[i]);
         bool is_in_space =
             is_beside && share_mode_of_task(shared.division.mode, w->is_coarse) == SHARE_SPACE;
         bool is_in_time = is_beside && !is_in_space;
@@ -117,11 +117,10 @@ static void update_limits(struct ward *w)
         atomic_store(&device->window_us, is_task ? window_us : 0);
         atomic_store(&device->gate_us_max, is_in_time ? options->gate_us_max : 0);
         atomic_store(&device->linger_us, is_in_time ? options->linger_us : 0);
-        atomic_store(&device->rate_permille,
-                     is_task ? rate_of(&w->terms, &shared, is_in_space) : 0);
+        atomic_store(&device->rate_permille, is_task ? rate_of(w->terms, &shared, is_in_space) : 0);
         /* Only MPS keeps a process to a part of the SMs. */
         atomic_store(&device->share_percent,
-                     w->terms.has_mps ? (uint32_t)terms_share_percent(&w->terms) : 0);
+                     w->terms->has_mps ? (uint32_t)terms_share_percent(w->terms) : 0);
     }
     if (w->limits.page)
         limits_changed(w);
@@ -138,17 +137,17 @@ void wards_update_limits(struct registrar *r)
 void ward_fill_limits(struct ward *w)
 {
     struct limits_page *page = w->limits.page;
-    bool is_task = w->terms.kind == WORKLOAD_TASK;
+    bool is_task = w->terms->kind == WORKLOAD_TASK;
     /* Above what the page of an agent before this one came to: who had that looks anew. */
     atomic_store(&page->sequence, (uint64_t)clock_boot_ms());
     atomic_store(&page->kind, is_task ? LIMITS_TASK : LIMITS_SERVICE);
-    page->device_count = (uint32_t)w->terms.device_count;
+    page->device_count = (uint32_t)w->terms->device_count;
     atomic_store(&page->fence_ms, w->registrar->fence_ms);
     atomic_store(&page->lease_deadline_ms, is_task ? w->registrar->lease_deadline_ms : 0);
-    for (int i = 0; i < w->terms.device_count; i++) {
+    for (int i = 0; i < w->terms->device_count; i++) {
         struct limits_device *device = &page->devices[i];
-        (void)pages_parse_uuid(w->terms.devices[i], device->uuid);
-        atomic_store(&device->quota_bytes, w->terms.quota_bytes);
+        (void)pages_parse_uuid(w->terms->devices[i], device->uuid);
+        atomic_store(&device->quota_bytes, w->terms->quota_bytes);
         atomic_store(&device->context_bytes, w->registrar->options.context_bytes);
     }
 }
@@ -161,7 +160,7 @@ bool ward_look_for_coarse(struct ward *w)
         if (m->status.page)
             count = claims_add(count, m->status.page->counters[STATUS_launches_coarse]);
     }
-    if (w->is_coarse || count == 0 || w->terms.kind != WORKLOAD_TASK)
+    if (w->is_coarse || count == 0 || w->terms->kind != WORKLOAD_TASK)
         return w->is_coarse;
     w->is_coarse = true;
     update_limits(w);
@@ -174,7 +173,7 @@ void registrar_extend_lease(struct registrar *r, uint64_t deadline_ms, uint32_t 
     r->fence_ms = fence_ms;
     list_for_each (it, &r->wards) {
         struct ward *w = list_entry(it, struct ward, link);
-        if (!w->limits.page || w->terms.kind != WORKLOAD_TASK)
+        if (!w->limits.page || w->terms->kind != WORKLOAD_TASK)
             continue;
         atomic_store(&w->limits.page->fence_ms, fence_ms);
         atomic_store(&w->limits.page->lease_deadline_ms, deadline_ms);

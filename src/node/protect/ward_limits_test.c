@@ -146,7 +146,8 @@ static void test_modes(void **state)
     registrar_throttle(f->registrar, UUID, 500);
     assert_int_equal(limits->rate_permille, 400);
     registrar_throttle(f->registrar, UUID, 0);
-    ward_lose_mps(w, "for a test");
+    terms_lose_mps(&task, "for a test");
+    ward_terms_changed(w);
     assert_int_equal(limits->share_percent, 0); /* its time counts in full */
     assert_int_equal(limits->rate_permille, 400);
     division.mode = SHARE_TIME;

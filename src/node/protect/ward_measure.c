@@ -31,8 +31,8 @@ static bool is_listed(const struct gpu_sample *sample, const char *uuid)
 
 bool ward_is_listed(const struct ward *w, const struct gpu_sample *sample)
 {
-    for (int i = 0; i < w->terms.device_count; i++)
-        if (!is_listed(sample, w->terms.devices[i]))
+    for (int i = 0; i < w->terms->device_count; i++)
+        if (!is_listed(sample, w->terms->devices[i]))
             return false;
     return true;
 }
@@ -48,13 +48,13 @@ static void measure_beyond(struct member *m, const struct gpu_sample *sample, bo
     uint64_t allocations = m->status.page ? m->status.page->counters[STATUS_allocations] : 0;
     is_between = is_between && allocations == m->read_allocations;
     m->read_allocations = allocations;
-    for (int i = 0; i < w->terms.device_count; i++) {
+    for (int i = 0; i < w->terms->device_count; i++) {
         uint64_t account = claims_add(0, w->ledger.page->held_bytes[i][m->slot]);
         bool stood_still = is_between && account == m->read_bytes[i];
         m->read_bytes[i] = account;
-        if (!stood_still || !is_listed(sample, w->terms.devices[i]))
+        if (!stood_still || !is_listed(sample, w->terms->devices[i]))
             continue;
-        uint64_t used = used_by(sample, m->pid, w->terms.devices[i]);
+        uint64_t used = used_by(sample, m->pid, w->terms->devices[i]);
         struct reading *readings = m->readings[i];
         readings[0] = readings[1];
         readings[1] = (struct reading){.taken_ms = sample->taken_ms,
@@ -89,7 +89,7 @@ static void drain(struct ward *w, const struct gpu_sample *sample)
 static uint64_t count_held(const struct ward *w)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < w->terms.device_count; i++)
+    for (int i = 0; i < w->terms->device_count; i++)
         for (uint32_t k = 0; k < PAGE_PROCESSES_MAX; k++)
             if (w->slots[k].state != SLOT_FREE)
                 sum = claims_add(sum, w->ledger.page->held_bytes[i][k]);
@@ -99,7 +99,7 @@ static uint64_t count_held(const struct ward *w)
 static uint64_t count_overhead(const struct ward *w)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < w->terms.device_count; i++)
+    for (int i = 0; i < w->terms->device_count; i++)
         for (uint32_t k = 0; k < PAGE_PROCESSES_MAX; k++)
             sum = claims_add(sum, w->limits.page->overhead_bytes[i][k]);
     return sum;

@@ -27,7 +27,7 @@ static uint32_t strictest(const struct ward *w, const _Atomic uint32_t *first, i
 {
     uint32_t lowest = 0;
     *ret_device = 0;
-    for (int i = 0; i < w->terms.device_count; i++) {
+    for (int i = 0; i < w->terms->device_count; i++) {
         const char *word = (const char *)first + (size_t)i * sizeof(struct limits_device);
         uint32_t value = atomic_load((const _Atomic uint32_t *)word);
         if (value == 0 || (lowest != 0 && value >= lowest))
@@ -40,12 +40,12 @@ static uint32_t strictest(const struct ward *w, const _Atomic uint32_t *first, i
 
 static bool is_task(const struct ward *w)
 {
-    return w->terms.kind == WORKLOAD_TASK;
+    return w->terms->kind == WORKLOAD_TASK;
 }
 
 static uint32_t throttled_to(const struct ward *w, int device)
 {
-    return registrar_throttled_to(w->registrar, w->terms.devices[device]);
+    return registrar_throttled_to(w->registrar, w->terms->devices[device]);
 }
 
 static enum limits_mode mode_on(const struct ward *w, int device)
@@ -67,7 +67,7 @@ static uint64_t sms_of(const struct ward *w)
 
 static void add_share(const struct ward *w, struct list_of_limits *list)
 {
-    const struct terms *terms = &w->terms;
+    const struct terms *terms = w->terms;
     char reason[LIMIT_REASON_MAX], kept[40] = "kept by MPS";
     uint64_t sms = sms_of(w);
     if (sms > 0)
@@ -122,7 +122,7 @@ static void add_linger(const struct ward *w, struct list_of_limits *list)
 static void add_rate(const struct ward *w, struct list_of_limits *list)
 {
     int device;
-    const struct terms *terms = &w->terms;
+    const struct terms *terms = w->terms;
     uint32_t permille = strictest(w, &w->limits.page->devices[0].rate_permille, &device);
     uint32_t own = terms->has_mps || terms->share_max_percent >= FULL_PERCENT
                        ? 0
@@ -152,8 +152,8 @@ int ward_limits(const struct ward *w, struct attempt_limit ret[USAGE_LIMITS_MAX]
     struct list_of_limits list = {.items = ret};
     if (!w->limits.page)
         return 0;
-    add(&list, "quota_bytes", w->terms.quota_bytes,
-        w->terms.quota_bytes ? "as it asked for, on each device" : "it has its devices to itself");
+    add(&list, "quota_bytes", w->terms->quota_bytes,
+        w->terms->quota_bytes ? "as it asked for, on each device" : "it has its devices to itself");
     add_share(w, &list);
     add_window(w, &list);
     add_gate(w, &list);

@@ -1,5 +1,5 @@
 /*
- * The JSON files of an attempt's directory (supervisor.h lists them), written and read here alone.
+ * What an attempt's supervisor is given and writes (supervisor.h), in JSON, written and read here alone.
  */
 #pragma once
 #include <stdint.h>
@@ -18,7 +18,7 @@ enum {
     BOOT_ID_MAX = 48,
 };
 
-/* grant.json: all that a supervisor needs; everything is resolved, nothing is looked up later. */
+/* All that a supervisor needs, one line: everything is resolved, nothing is looked up later. */
 struct attempt_grant {
     uint64_t workload;
     int attempt;

@@ -74,17 +74,18 @@ void set_shell(struct fixture *f, const char *script)
 }
 
 /* Puts the descriptors where a supervisor looks for them, and becomes one. */
-static _Noreturn void become_supervisor(const struct fixture *f, int lock_fd, int started_fd)
+static _Noreturn void become_supervisor(const struct fixture *f, int lock_fd, int started_fd,
+                                        int grant_fd)
 {
-    int wanted[] = {lock_fd, f->lease_fd, f->cgroup_fd, started_fd};
-    for (int i = 0; i < 4; i++)
+    int wanted[] = {lock_fd, f->lease_fd, f->cgroup_fd, started_fd, -1, grant_fd};
+    for (int i = 0; i < 6; i++)
         wanted[i] = wanted[i] < 0 ? -1 : fcntl(wanted[i], F_DUPFD, 20);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         close(3 + i);
         if (wanted[i] >= 0)
             dup2(wanted[i], 3 + i);
     }
-    close_range(7, ~0U, 0);
+    close_range(9, ~0U, 0);
     execl("/proc/self/exe", "gpumux", "supervise", f->directory, (char *)NULL);
     _exit(99);
 }
@@ -94,9 +95,11 @@ void start(struct fixture *f)
     struct str text;
     str_init(&text, ATTEMPT_FILE_MAX);
     assert_int_equal(attempt_grant_write(&f->grant, &text), 0);
-    assert_int_equal(
-        durable_write(NULL, f->directory_fd, "grant.json", str_text(&text), text.length), 0);
+    assert_int_equal(durable_write(NULL, f->directory_fd, "grant", str_text(&text), text.length),
+                     0);
     str_done(&text);
+    int grant_fd = openat(f->directory_fd, "grant", O_RDONLY | O_CLOEXEC);
+    assert_true(grant_fd >= 0);
     char lock[96];
     snprintf(lock, sizeof lock, "%s/lock", f->top);
     int lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -106,7 +109,8 @@ void start(struct fixture *f)
     assert_int_equal(pipe2(started, O_CLOEXEC), 0);
     f->pid = fork();
     if (f->pid == 0)
-        become_supervisor(f, lock_fd, started[1]);
+        become_supervisor(f, lock_fd, started[1], grant_fd);
+    close(grant_fd);
     close(lock_fd);
     close(started[1]);
     f->started_fd = started[0];
