@@ -384,3 +384,60 @@ enum cuda_function_attribute {
 
     CUDA_SHARED_BYTES_MAX = 227 << 10, /* of a block that asks for it */
 };
+
+/* CUDA's words for all this, which api/cuda_calls.def speaks. To a program a handle is any pointer: it defines CUDA_HANDLE. */
+#ifndef CUDA_HANDLE
+#define CUDA_HANDLE(word, ours) typedef struct ours *word;
+#endif
+CUDA_HANDLE(CUarray, array)
+CUDA_HANDLE(CUcontext, context)
+CUDA_HANDLE(CUevent, event)
+CUDA_HANDLE(CUfunction, function)
+CUDA_HANDLE(CUgraph, graph)
+CUDA_HANDLE(CUgraphExec, graph_exec)
+CUDA_HANDLE(CUgraphNode, graph_node)
+CUDA_HANDLE(CUkernel, function)
+CUDA_HANDLE(CUlibrary, module)
+CUDA_HANDLE(CUmemGenericAllocationHandle, physical)
+CUDA_HANDLE(CUmemoryPool, pool)
+CUDA_HANDLE(CUmipmappedArray, mipmapped_array)
+CUDA_HANDLE(CUmodule, module)
+CUDA_HANDLE(CUstream, stream)
+CUDA_HANDLE(CUuserObject, user_object)
+typedef uint64_t CUdeviceptr;
+typedef int CUresult, CUdevice;
+typedef int CUdevice_attribute, CUdriverProcAddressQueryResult, CUfunc_cache, CUfunction_attribute;
+typedef int CUfunctionLoadingState, CUgraphExecUpdateResult, CUgraphMem_attribute, CUgraphNodeType;
+typedef int CUjit_option, CUlibraryOption, CUlimit, CUmem_advise, CUmemAccess_flags;
+typedef int CUmemAllocationGranularity_flags, CUmemAllocationHandleType, CUmemAllocationType;
+typedef int CUmemPool_attribute, CUmoduleLoadingMode, CUpointer_attribute, CUprocessState;
+typedef int CUstreamAttrID, CUstreamCaptureMode, CUstreamCaptureStatus;
+typedef void *CUgreenCtx;
+typedef void CUcheckpointCheckpointArgs, CUcheckpointUnlockArgs, CUctxCreateParams;
+typedef void CUexecAffinityParam, CUstreamAttrValue;
+typedef void (*CUhostFn)(void *);
+typedef size_t (*CUoccupancyB2DSize)(int);
+typedef void (*CUstreamCallback)(CUstream, CUresult, void *);
+typedef struct cuda_access CUmemAccessDesc;
+typedef struct cuda_allocation_node CUDA_MEM_ALLOC_NODE_PARAMS;
+typedef struct cuda_allocation_properties CUmemAllocationProp;
+typedef struct cuda_array_3d_descriptor CUDA_ARRAY3D_DESCRIPTOR;
+typedef struct cuda_array_descriptor CUDA_ARRAY_DESCRIPTOR;
+typedef struct cuda_checkpoint_lock CUcheckpointLockArgs;
+typedef struct cuda_checkpoint_restore CUcheckpointRestoreArgs;
+typedef struct cuda_copy_2d CUDA_MEMCPY2D;
+typedef struct cuda_copy_3d CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER;
+typedef struct cuda_edge CUgraphEdgeData;
+typedef struct cuda_fill_node CUDA_MEMSET_NODE_PARAMS;
+typedef struct cuda_host_node CUDA_HOST_NODE_PARAMS;
+typedef struct cuda_instantiate CUDA_GRAPH_INSTANTIATE_PARAMS;
+typedef struct cuda_ipc_handle CUipcMemHandle, CUipcEventHandle;
+typedef struct cuda_kernel_node CUDA_KERNEL_NODE_PARAMS_v1, CUDA_KERNEL_NODE_PARAMS;
+typedef struct cuda_launch_config CUlaunchConfig;
+typedef struct cuda_location CUmemLocation;
+typedef struct cuda_node CUgraphNodeParams;
+typedef struct cuda_pool_properties CUmemPoolProps;
+typedef struct cuda_update CUgraphExecUpdateResultInfo;
+typedef struct cuda_uuid CUuuid;
+typedef struct cuda_word_operation CUstreamBatchMemOpParams;
+typedef struct cuda_words_node CUDA_BATCH_MEM_OP_NODE_PARAMS;

@@ -114,7 +114,6 @@ static int read_state(struct target *target, void *argument)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuCheckpointProcessGetState(int pid, int *ret_state);
 CUDA_API int cuCheckpointProcessGetState(int pid, int *ret_state)
 {
     return ret_state ? for_each_target(pid, read_state, ret_state) : CUDA_ERROR_INVALID_VALUE;
@@ -152,7 +151,6 @@ static int wait_idle(int pid, unsigned timeout_ms)
     return r;
 }
 
-CUDA_API int cuCheckpointProcessLock(int pid, struct cuda_checkpoint_lock *wanted);
 CUDA_API int cuCheckpointProcessLock(int pid, struct cuda_checkpoint_lock *wanted)
 {
     struct step lock = {CUDA_PROCESS_RUNNING, CUDA_PROCESS_LOCKED};
@@ -168,7 +166,6 @@ CUDA_API int cuCheckpointProcessLock(int pid, struct cuda_checkpoint_lock *wante
     return r;
 }
 
-CUDA_API int cuCheckpointProcessUnlock(int pid, void *wanted);
 CUDA_API int cuCheckpointProcessUnlock(int pid, void *wanted)
 {
     struct step unlock = {CUDA_PROCESS_LOCKED, CUDA_PROCESS_RUNNING};
@@ -224,7 +221,6 @@ static int take_memory_away(struct target *target, void *argument)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuCheckpointProcessCheckpoint(int pid, void *wanted);
 CUDA_API int cuCheckpointProcessCheckpoint(int pid, void *wanted)
 {
     struct step step = {CUDA_PROCESS_LOCKED, CUDA_PROCESS_CHECKPOINTED};
@@ -259,8 +255,7 @@ static int give_memory_back(struct target *target, void *argument)
 }
 
 /* To other devices than before, which args->gpu_pairs could ask for: not emulated. */
-CUDA_API int cuCheckpointProcessRestore(int pid, const struct cuda_checkpoint_restore *wanted);
-CUDA_API int cuCheckpointProcessRestore(int pid, const struct cuda_checkpoint_restore *wanted)
+CUDA_API int cuCheckpointProcessRestore(int pid, struct cuda_checkpoint_restore *wanted)
 {
     struct step step = {CUDA_PROCESS_CHECKPOINTED, CUDA_PROCESS_LOCKED};
     if (wanted && wanted->gpu_pairs_count > 0)
@@ -274,7 +269,6 @@ CUDA_API int cuCheckpointProcessRestore(int pid, const struct cuda_checkpoint_re
 }
 
 /* The thread that has to run for a restore. Here the caller does it all; any thread will do. */
-CUDA_API int cuCheckpointProcessGetRestoreThreadId(int pid, int *ret_thread);
 CUDA_API int cuCheckpointProcessGetRestoreThreadId(int pid, int *ret_thread)
 {
     int state;

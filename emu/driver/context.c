@@ -142,7 +142,6 @@ static int push(struct context *context)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuCtxCreate_v2(struct context **ret_context, unsigned flags, int ordinal);
 CUDA_API int cuCtxCreate_v2(struct context **ret_context, unsigned flags, int ordinal)
 {
     struct process *process;
@@ -164,7 +163,6 @@ CUDA_API int cuCtxCreate_v2(struct context **ret_context, unsigned flags, int or
     return r;
 }
 
-CUDA_API int cuCtxDestroy_v2(struct context *context);
 CUDA_API int cuCtxDestroy_v2(struct context *context)
 {
     struct process *process;
@@ -187,7 +185,6 @@ CUDA_API int cuCtxDestroy_v2(struct context *context)
     return r;
 }
 
-CUDA_API int cuDevicePrimaryCtxRetain(struct context **ret_context, int ordinal);
 CUDA_API int cuDevicePrimaryCtxRetain(struct context **ret_context, int ordinal)
 {
     struct process *process;
@@ -214,7 +211,6 @@ CUDA_API int cuDevicePrimaryCtxRetain(struct context **ret_context, int ordinal)
     return r;
 }
 
-CUDA_API int cuDevicePrimaryCtxRelease_v2(int ordinal);
 CUDA_API int cuDevicePrimaryCtxRelease_v2(int ordinal)
 {
     struct process *process;
@@ -231,14 +227,12 @@ CUDA_API int cuDevicePrimaryCtxRelease_v2(int ordinal)
     return r;
 }
 
-CUDA_API int cuDevicePrimaryCtxRelease(int ordinal);
 CUDA_API int cuDevicePrimaryCtxRelease(int ordinal)
 {
     int r = cuDevicePrimaryCtxRelease_v2(ordinal);
     return r == CUDA_ERROR_INVALID_CONTEXT ? CUDA_SUCCESS : r; /* as the real one does */
 }
 
-CUDA_API int cuDevicePrimaryCtxReset_v2(int ordinal);
 CUDA_API int cuDevicePrimaryCtxReset_v2(int ordinal)
 {
     struct process *process;
@@ -253,13 +247,11 @@ CUDA_API int cuDevicePrimaryCtxReset_v2(int ordinal)
     return r;
 }
 
-CUDA_API int cuDevicePrimaryCtxReset(int ordinal);
 CUDA_API int cuDevicePrimaryCtxReset(int ordinal)
 {
     return cuDevicePrimaryCtxReset_v2(ordinal);
 }
 
-CUDA_API int cuDevicePrimaryCtxGetState(int ordinal, unsigned *ret_flags, int *ret_active);
 CUDA_API int cuDevicePrimaryCtxGetState(int ordinal, unsigned *ret_flags, int *ret_active)
 {
     struct process *process;
@@ -276,7 +268,6 @@ CUDA_API int cuDevicePrimaryCtxGetState(int ordinal, unsigned *ret_flags, int *r
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuDevicePrimaryCtxSetFlags_v2(int ordinal, unsigned flags);
 CUDA_API int cuDevicePrimaryCtxSetFlags_v2(int ordinal, unsigned flags)
 {
     struct process *process;
@@ -291,7 +282,6 @@ CUDA_API int cuDevicePrimaryCtxSetFlags_v2(int ordinal, unsigned flags)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuDevicePrimaryCtxSetFlags(int ordinal, unsigned flags);
 CUDA_API int cuDevicePrimaryCtxSetFlags(int ordinal, unsigned flags)
 {
     return cuDevicePrimaryCtxSetFlags_v2(ordinal, flags);
@@ -310,7 +300,6 @@ static int check_handle(struct context *context)
     return r;
 }
 
-CUDA_API int cuCtxSetCurrent(struct context *context);
 CUDA_API int cuCtxSetCurrent(struct context *context)
 {
     struct process *process;
@@ -323,7 +312,6 @@ CUDA_API int cuCtxSetCurrent(struct context *context)
     return context ? push(context) : CUDA_SUCCESS;
 }
 
-CUDA_API int cuCtxGetCurrent(struct context **ret_context);
 CUDA_API int cuCtxGetCurrent(struct context **ret_context)
 {
     struct process *process;
@@ -337,7 +325,6 @@ CUDA_API int cuCtxGetCurrent(struct context **ret_context)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuCtxPushCurrent_v2(struct context *context);
 CUDA_API int cuCtxPushCurrent_v2(struct context *context)
 {
     struct process *process;
@@ -347,7 +334,6 @@ CUDA_API int cuCtxPushCurrent_v2(struct context *context)
     return r == CUDA_SUCCESS ? push(context) : r;
 }
 
-CUDA_API int cuCtxPopCurrent_v2(struct context **ret_context);
 CUDA_API int cuCtxPopCurrent_v2(struct context **ret_context)
 {
     struct process *process;
@@ -363,7 +349,6 @@ CUDA_API int cuCtxPopCurrent_v2(struct context **ret_context)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuCtxGetDevice(int *ret_ordinal);
 CUDA_API int cuCtxGetDevice(int *ret_ordinal)
 {
     struct context *context;
@@ -376,7 +361,6 @@ CUDA_API int cuCtxGetDevice(int *ret_ordinal)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuCtxGetFlags(unsigned *ret_flags);
 CUDA_API int cuCtxGetFlags(unsigned *ret_flags)
 {
     struct context *context;
@@ -389,7 +373,6 @@ CUDA_API int cuCtxGetFlags(unsigned *ret_flags)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuCtxGetApiVersion(struct context *context, unsigned *ret_version);
 CUDA_API int cuCtxGetApiVersion(struct context *context, unsigned *ret_version)
 {
     int r = context ? check_handle(context) : context_current(&context);
@@ -401,7 +384,6 @@ CUDA_API int cuCtxGetApiVersion(struct context *context, unsigned *ret_version)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuCtxGetStreamPriorityRange(int *ret_least, int *ret_greatest);
 CUDA_API int cuCtxGetStreamPriorityRange(int *ret_least, int *ret_greatest)
 {
     struct context *context;
@@ -448,7 +430,6 @@ int context_wait(struct context *context)
     return r;
 }
 
-CUDA_API int cuCtxSynchronize(void);
 CUDA_API int cuCtxSynchronize(void)
 {
     struct context *context;
@@ -457,17 +438,13 @@ CUDA_API int cuCtxSynchronize(void)
 }
 
 /* Parameters ask for a part of the device, or for sharing it with graphics: not emulated. */
-CUDA_API int cuCtxCreate_v4(struct context **ret_context, const void *parameters, unsigned flags,
-                            int ordinal);
-CUDA_API int cuCtxCreate_v4(struct context **ret_context, const void *parameters, unsigned flags,
+CUDA_API int cuCtxCreate_v4(struct context **ret_context, void *parameters, unsigned flags,
                             int ordinal)
 {
     return parameters ? CUDA_ERROR_NOT_SUPPORTED : cuCtxCreate_v2(ret_context, flags, ordinal);
 }
 
-CUDA_API int cuCtxCreate_v3(struct context **ret_context, const void *parameters, int count,
-                            unsigned flags, int ordinal);
-CUDA_API int cuCtxCreate_v3(struct context **ret_context, const void *parameters, int count,
+CUDA_API int cuCtxCreate_v3(struct context **ret_context, void *parameters, int count,
                             unsigned flags, int ordinal)
 {
     if (count != 0)

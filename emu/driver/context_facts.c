@@ -16,7 +16,6 @@ static const size_t default_limits[CONTEXT_LIMITS] = {
     [LIMIT_HEAP] = 8 << 20,
 };
 
-CUDA_API int cuCtxGetLimit(size_t *ret_value, int limit);
 CUDA_API int cuCtxGetLimit(size_t *ret_value, int limit)
 {
     struct context *context;
@@ -29,7 +28,6 @@ CUDA_API int cuCtxGetLimit(size_t *ret_value, int limit)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuCtxSetLimit(int limit, size_t value);
 CUDA_API int cuCtxSetLimit(int limit, size_t value)
 {
     struct context *context;
@@ -42,7 +40,6 @@ CUDA_API int cuCtxSetLimit(int limit, size_t value)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuCtxGetCacheConfig(int *ret_config);
 CUDA_API int cuCtxGetCacheConfig(int *ret_config)
 {
     struct context *context;
@@ -54,7 +51,6 @@ CUDA_API int cuCtxGetCacheConfig(int *ret_config)
     return r;
 }
 
-CUDA_API int cuCtxSetCacheConfig(int config);
 CUDA_API int cuCtxSetCacheConfig(int config)
 {
     struct context *context;
@@ -66,7 +62,6 @@ CUDA_API int cuCtxSetCacheConfig(int config)
     return r;
 }
 
-CUDA_API int cuCtxSetFlags(unsigned flags);
 CUDA_API int cuCtxSetFlags(unsigned flags)
 {
     struct context *context;
@@ -79,8 +74,7 @@ CUDA_API int cuCtxSetFlags(unsigned flags)
 }
 
 /* A number that no other context of the process has had. */
-CUDA_API int cuCtxGetId(struct context *context, uint64_t *ret_id);
-CUDA_API int cuCtxGetId(struct context *context, uint64_t *ret_id)
+CUDA_API int cuCtxGetId(struct context *context, unsigned long long *ret_id)
 {
     int r = context_resolve(&context);
     if (r == CUDA_SUCCESS && !ret_id)
@@ -90,7 +84,6 @@ CUDA_API int cuCtxGetId(struct context *context, uint64_t *ret_id)
     return r;
 }
 
-CUDA_API int cuCtxGetDevice_v2(int *ret_ordinal, struct context *context);
 CUDA_API int cuCtxGetDevice_v2(int *ret_ordinal, struct context *context)
 {
     int r = context_resolve(&context);
@@ -101,7 +94,6 @@ CUDA_API int cuCtxGetDevice_v2(int *ret_ordinal, struct context *context)
     return r;
 }
 
-CUDA_API int cuCtxSynchronize_v2(struct context *context);
 CUDA_API int cuCtxSynchronize_v2(struct context *context)
 {
     int r = context_resolve(&context);
@@ -109,7 +101,6 @@ CUDA_API int cuCtxSynchronize_v2(struct context *context)
 }
 
 /* There is no cache to reset. */
-CUDA_API int cuCtxResetPersistingL2Cache(void);
 CUDA_API int cuCtxResetPersistingL2Cache(void)
 {
     struct context *context;

@@ -18,9 +18,9 @@
 
 #include "base/hash.h"
 #include "base/list.h"
-#include "emu/abi/cuda_abi.h"
 #include "emu/device/client.h"
 #include "emu/device/device.h"
+#include "emu/driver/calls.h"
 #include "emu/driver/ptx.h"
 #include "emu/memory/allocations.h"
 

@@ -85,7 +85,6 @@ int event_make(struct context *context, unsigned flags, struct event **ret_event
     return r;
 }
 
-CUDA_API int cuEventCreate(struct event **ret_event, unsigned flags);
 CUDA_API int cuEventCreate(struct event **ret_event, unsigned flags)
 {
     struct context *context;
@@ -141,7 +140,6 @@ void event_discard_all(struct context *context)
         event_discard(list_entry(it, struct event, link));
 }
 
-CUDA_API int cuEventDestroy_v2(struct event *event);
 CUDA_API int cuEventDestroy_v2(struct event *event)
 {
     int r = event_resolve(event);
@@ -154,7 +152,6 @@ CUDA_API int cuEventDestroy_v2(struct event *event)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuEventDestroy(struct event *event);
 CUDA_API int cuEventDestroy(struct event *event)
 {
     return cuEventDestroy_v2(event);
@@ -190,7 +187,6 @@ int event_record_run(struct event *event, struct stream *stream)
 
 /* In a capture an event only says which nodes come before; one that is external to it becomes a
  * node, and is recorded by each launch. */
-CUDA_API int cuEventRecordWithFlags(struct event *event, struct stream *handle, unsigned flags);
 CUDA_API int cuEventRecordWithFlags(struct event *event, struct stream *handle, unsigned flags)
 {
     enum { RECORD_EXTERNAL = 1 };
@@ -208,13 +204,11 @@ CUDA_API int cuEventRecordWithFlags(struct event *event, struct stream *handle, 
     return operation_submit_to(stream, &operation);
 }
 
-CUDA_API int cuEventRecord(struct event *event, struct stream *handle);
 CUDA_API int cuEventRecord(struct event *event, struct stream *handle)
 {
     return cuEventRecordWithFlags(event, handle, 0);
 }
 
-CUDA_API int cuEventQuery(struct event *event);
 CUDA_API int cuEventQuery(struct event *event)
 {
     int r = event_resolve(event);
@@ -231,7 +225,6 @@ CUDA_API int cuEventQuery(struct event *event)
     return reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-CUDA_API int cuEventSynchronize(struct event *event);
 CUDA_API int cuEventSynchronize(struct event *event)
 {
     int r = event_resolve(event);
@@ -245,7 +238,6 @@ CUDA_API int cuEventSynchronize(struct event *event)
                              stream_wait(event->context, event->stream, event->stream_position));
 }
 
-CUDA_API int cuEventElapsedTime(float *ret_ms, struct event *start, struct event *end);
 CUDA_API int cuEventElapsedTime(float *ret_ms, struct event *start, struct event *end)
 {
     int r = event_resolve(start);
@@ -272,7 +264,6 @@ CUDA_API int cuEventElapsedTime(float *ret_ms, struct event *start, struct event
     return r;
 }
 
-CUDA_API int cuEventElapsedTime_v2(float *ret_ms, struct event *start, struct event *end);
 CUDA_API int cuEventElapsedTime_v2(float *ret_ms, struct event *start, struct event *end)
 {
     return cuEventElapsedTime(ret_ms, start, end);
@@ -296,7 +287,6 @@ int event_wait_run(struct stream *stream, struct event *event)
     return stream_push(stream, &entry, NULL);
 }
 
-CUDA_API int cuStreamWaitEvent(struct stream *handle, struct event *event, unsigned flags);
 CUDA_API int cuStreamWaitEvent(struct stream *handle, struct event *event, unsigned flags)
 {
     enum { WAIT_EXTERNAL = 1 };
@@ -327,7 +317,6 @@ static int check_whole_context(const struct context *context, const struct event
 }
 
 /* Behind everything of the context's streams: each is waited for by the legacy one, which records. */
-CUDA_API int cuCtxRecordEvent(struct context *context, struct event *event);
 CUDA_API int cuCtxRecordEvent(struct context *context, struct event *event)
 {
     int r = check_whole_context(context, event);
@@ -351,7 +340,6 @@ CUDA_API int cuCtxRecordEvent(struct context *context, struct event *event)
     return r == CUDA_SUCCESS ? event_record_run(event, &context->legacy) : r;
 }
 
-CUDA_API int cuCtxWaitEvent(struct context *context, struct event *event);
 CUDA_API int cuCtxWaitEvent(struct context *context, struct event *event)
 {
     int r = check_whole_context(context, event);

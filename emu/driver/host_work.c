@@ -259,7 +259,6 @@ int host_work_call(struct stream *stream, const struct cuda_host_node *host)
     return submit(stream, &work);
 }
 
-CUDA_API int cuLaunchHostFunc(struct stream *handle, void (*function)(void *), void *argument);
 CUDA_API int cuLaunchHostFunc(struct stream *handle, void (*function)(void *), void *argument)
 {
     const struct operation operation = {.type = CUDA_NODE_HOST, .host = {function, argument}};
@@ -271,9 +270,6 @@ CUDA_API int cuLaunchHostFunc(struct stream *handle, void (*function)(void *), v
 }
 
 /* The older form of a host function, which also gets the stream and its state. */
-CUDA_API int cuStreamAddCallback(struct stream *handle,
-                                 void (*callback)(struct stream *, int, void *), void *argument,
-                                 unsigned flags);
 CUDA_API int cuStreamAddCallback(struct stream *handle,
                                  void (*callback)(struct stream *, int, void *), void *argument,
                                  unsigned flags)
@@ -386,8 +382,6 @@ static int submit_words(struct stream *handle, struct cuda_word_operation *words
     return r == CUDA_SUCCESS ? operation_submit_to(stream, &operation) : r;
 }
 
-CUDA_API int cuStreamBatchMemOp_v2(struct stream *handle, unsigned count,
-                                   struct cuda_word_operation *words, unsigned flags);
 CUDA_API int cuStreamBatchMemOp_v2(struct stream *handle, unsigned count,
                                    struct cuda_word_operation *words, unsigned flags)
 {

@@ -69,7 +69,6 @@ static int open_handle(const struct cuda_ipc_handle *given, enum handle_kind kin
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuIpcGetMemHandle(struct cuda_ipc_handle *ret_handle, uint64_t address);
 CUDA_API int cuIpcGetMemHandle(struct cuda_ipc_handle *ret_handle, uint64_t address)
 {
     struct context *context;
@@ -161,21 +160,16 @@ static int open_memory(const struct cuda_ipc_handle *given, unsigned flags, bool
 }
 
 CUDA_API int cuIpcOpenMemHandle_v2(uint64_t *ret_address, struct cuda_ipc_handle given,
-                                   unsigned flags);
-CUDA_API int cuIpcOpenMemHandle_v2(uint64_t *ret_address, struct cuda_ipc_handle given,
                                    unsigned flags)
 {
     return open_memory(&given, flags, true, ret_address);
 }
 
-CUDA_API int cuIpcOpenMemHandle(uint64_t *ret_address, struct cuda_ipc_handle given,
-                                unsigned flags);
 CUDA_API int cuIpcOpenMemHandle(uint64_t *ret_address, struct cuda_ipc_handle given, unsigned flags)
 {
     return open_memory(&given, flags, false, ret_address);
 }
 
-CUDA_API int cuIpcCloseMemHandle(uint64_t address);
 CUDA_API int cuIpcCloseMemHandle(uint64_t address)
 {
     struct context *context;
@@ -286,7 +280,6 @@ int event_share_wait(struct event *event)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuIpcGetEventHandle(struct cuda_ipc_handle *ret_handle, struct event *event);
 CUDA_API int cuIpcGetEventHandle(struct cuda_ipc_handle *ret_handle, struct event *event)
 {
     if (!ret_handle || !event)
@@ -306,7 +299,6 @@ CUDA_API int cuIpcGetEventHandle(struct cuda_ipc_handle *ret_handle, struct even
     return make_handle(&handle, ret_handle);
 }
 
-CUDA_API int cuIpcOpenEventHandle(struct event **ret_event, struct cuda_ipc_handle given);
 CUDA_API int cuIpcOpenEventHandle(struct event **ret_event, struct cuda_ipc_handle given)
 {
     struct context *context;

@@ -3,16 +3,15 @@
 
 /* A caller's arguments, whatever they are, are left alone: the calling convention makes the caller
  * clean up after them. */
-#define CALL(symbol, name, version)
-#define LACK(symbol, name, version)                                                                \
+#define ANSWER(symbol)                                                                             \
     CUDA_API int symbol(void);                                                                     \
     CUDA_API int symbol(void)                                                                      \
     {                                                                                              \
         return CUDA_ERROR_NOT_SUPPORTED;                                                           \
     }
-#define PER_THREAD(...)
-#include "emu/driver/cuda_calls.def"
-#include "emu/driver/per_thread_calls.def"
-#undef CALL
-#undef LACK
-#undef PER_THREAD
+#define ANSWER_legacy(symbol)
+#define ANSWER_ptds(symbol) ANSWER(symbol##_ptds)
+#define ANSWER_ptsz(symbol) ANSWER(symbol##_ptsz)
+#define CALL(...)
+#define LACK(symbol, name, version, variant, ...) ANSWER(symbol) ANSWER_##variant(symbol)
+#include "../../api/cuda_calls.def"

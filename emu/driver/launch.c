@@ -192,10 +192,6 @@ static int launch(struct stream *handle, struct kernel_call *call)
 CUDA_API int cuLaunchKernel(struct function *function, unsigned grid_x, unsigned grid_y,
                             unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
                             unsigned shared_bytes, struct stream *stream, void **parameters,
-                            void **extra);
-CUDA_API int cuLaunchKernel(struct function *function, unsigned grid_x, unsigned grid_y,
-                            unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
-                            unsigned shared_bytes, struct stream *stream, void **parameters,
                             void **extra)
 {
     struct kernel_call call = {
@@ -205,10 +201,6 @@ CUDA_API int cuLaunchKernel(struct function *function, unsigned grid_x, unsigned
     return launch(stream, &call);
 }
 
-CUDA_API int cuLaunchCooperativeKernel(struct function *function, unsigned grid_x, unsigned grid_y,
-                                       unsigned grid_z, unsigned block_x, unsigned block_y,
-                                       unsigned block_z, unsigned shared_bytes,
-                                       struct stream *stream, void **parameters);
 CUDA_API int cuLaunchCooperativeKernel(struct function *function, unsigned grid_x, unsigned grid_y,
                                        unsigned grid_z, unsigned block_x, unsigned block_y,
                                        unsigned block_z, unsigned shared_bytes,
@@ -222,8 +214,6 @@ CUDA_API int cuLaunchCooperativeKernel(struct function *function, unsigned grid_
     return launch(stream, &call);
 }
 
-CUDA_API int cuLaunchKernelEx(const struct cuda_launch_config *config, struct function *function,
-                              void **parameters, void **extra);
 CUDA_API int cuLaunchKernelEx(const struct cuda_launch_config *config, struct function *function,
                               void **parameters, void **extra)
 {
@@ -248,8 +238,6 @@ CUDA_API int cuLaunchKernelEx(const struct cuda_launch_config *config, struct fu
 }
 
 CUDA_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, struct function *function,
-                                                         int threads, size_t shared_bytes);
-CUDA_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, struct function *function,
                                                          int threads, size_t shared_bytes)
 {
     struct context *context;
@@ -269,10 +257,6 @@ CUDA_API int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *ret_blocks, struct
 CUDA_API int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret_blocks,
                                                                   struct function *function,
                                                                   int threads, size_t shared_bytes,
-                                                                  unsigned flags);
-CUDA_API int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret_blocks,
-                                                                  struct function *function,
-                                                                  int threads, size_t shared_bytes,
                                                                   unsigned flags)
 {
     enum { DISABLE_CACHING_OVERRIDE = 1 };
@@ -282,10 +266,6 @@ CUDA_API int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret_block
 }
 
 /* The largest block fills an SM as well as any: threads are all that counts. */
-CUDA_API int cuOccupancyMaxPotentialBlockSize(int *ret_min_blocks, int *ret_threads,
-                                              struct function *function,
-                                              size_t (*shared_bytes_of)(int), size_t shared_bytes,
-                                              int threads_limit);
 CUDA_API int cuOccupancyMaxPotentialBlockSize(int *ret_min_blocks, int *ret_threads,
                                               struct function *function,
                                               size_t (*shared_bytes_of)(int), size_t shared_bytes,

@@ -100,7 +100,6 @@ static int make_module(const void *image, enum driver_magic magic, struct contex
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuModuleLoadData(struct module **ret_module, const void *image);
 CUDA_API int cuModuleLoadData(struct module **ret_module, const void *image)
 {
     struct context *context;
@@ -122,8 +121,6 @@ CUDA_API int cuModuleLoadData(struct module **ret_module, const void *image)
 
 /* Options of the compiler change nothing about what is emulated; those that ask for output back
  * would have to be answered, so they are refused. */
-CUDA_API int cuModuleLoadDataEx(struct module **ret_module, const void *image, unsigned count,
-                                int *options, void **values);
 CUDA_API int cuModuleLoadDataEx(struct module **ret_module, const void *image, unsigned count,
                                 int *options, void **values)
 {
@@ -148,7 +145,6 @@ static int module_resolve(const struct module *module)
     return module->context->destroyed ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
 }
 
-CUDA_API int cuModuleUnload(struct module *module);
 CUDA_API int cuModuleUnload(struct module *module)
 {
     int r = module_resolve(module);
@@ -174,8 +170,6 @@ static int find_function(struct module *module, const char *name, struct functio
 }
 
 CUDA_API int cuModuleGetFunction(struct function **ret_function, struct module *module,
-                                 const char *name);
-CUDA_API int cuModuleGetFunction(struct function **ret_function, struct module *module,
                                  const char *name)
 {
     int r = module_resolve(module);
@@ -195,7 +189,6 @@ static int function_resolve(const struct function *function)
     return function && function->magic == FUNCTION_MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-CUDA_API int cuFuncGetName(const char **ret_name, struct function *function);
 CUDA_API int cuFuncGetName(const char **ret_name, struct function *function)
 {
     int r = function_resolve(function);
@@ -206,7 +199,6 @@ CUDA_API int cuFuncGetName(const char **ret_name, struct function *function)
     return r;
 }
 
-CUDA_API int cuFuncGetModule(struct module **ret_module, struct function *function);
 CUDA_API int cuFuncGetModule(struct module **ret_module, struct function *function)
 {
     int r = function_resolve(function);
@@ -219,7 +211,6 @@ CUDA_API int cuFuncGetModule(struct module **ret_module, struct function *functi
     return r;
 }
 
-CUDA_API int cuFuncGetAttribute(int *ret_value, int attribute, struct function *function);
 CUDA_API int cuFuncGetAttribute(int *ret_value, int attribute, struct function *function)
 {
     int r = function_resolve(function);
@@ -259,9 +250,6 @@ static int library_resolve(const struct module *library)
 /* Options, of the compiler or of the library, would change nothing; none of them is known here. */
 CUDA_API int cuLibraryLoadData(struct module **ret_library, const void *image, int *options,
                                void **values, unsigned count, int *library_options,
-                               void **library_values, unsigned library_count);
-CUDA_API int cuLibraryLoadData(struct module **ret_library, const void *image, int *options,
-                               void **values, unsigned count, int *library_options,
                                void **library_values, unsigned library_count)
 {
     struct process *process;
@@ -279,7 +267,6 @@ CUDA_API int cuLibraryLoadData(struct module **ret_library, const void *image, i
     return make_module(image, LIBRARY_MAGIC, NULL, ret_library);
 }
 
-CUDA_API int cuLibraryUnload(struct module *library);
 CUDA_API int cuLibraryUnload(struct module *library)
 {
     int r = library_resolve(library);
@@ -290,8 +277,6 @@ CUDA_API int cuLibraryUnload(struct module *library)
 
 /* A kernel of a library is a function without a context: any call that takes one takes the other. */
 CUDA_API int cuLibraryGetKernel(struct function **ret_kernel, struct module *library,
-                                const char *name);
-CUDA_API int cuLibraryGetKernel(struct function **ret_kernel, struct module *library,
                                 const char *name)
 {
     int r = library_resolve(library);
@@ -300,7 +285,6 @@ CUDA_API int cuLibraryGetKernel(struct function **ret_kernel, struct module *lib
     return r == CUDA_SUCCESS ? find_function(library, name, ret_kernel) : r;
 }
 
-CUDA_API int cuLibraryGetKernelCount(unsigned *ret_count, struct module *library);
 CUDA_API int cuLibraryGetKernelCount(unsigned *ret_count, struct module *library)
 {
     int r = library_resolve(library);
@@ -314,7 +298,6 @@ CUDA_API int cuLibraryGetKernelCount(unsigned *ret_count, struct module *library
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuKernelGetFunction(struct function **ret_function, struct function *kernel);
 CUDA_API int cuKernelGetFunction(struct function **ret_function, struct function *kernel)
 {
     struct context *context;
@@ -328,14 +311,11 @@ CUDA_API int cuKernelGetFunction(struct function **ret_function, struct function
     return r;
 }
 
-CUDA_API int cuKernelGetName(const char **ret_name, struct function *kernel);
 CUDA_API int cuKernelGetName(const char **ret_name, struct function *kernel)
 {
     return cuFuncGetName(ret_name, kernel);
 }
 
-CUDA_API int cuFuncGetParamInfo(struct function *function, size_t index, size_t *ret_offset,
-                                size_t *ret_bytes);
 CUDA_API int cuFuncGetParamInfo(struct function *function, size_t index, size_t *ret_offset,
                                 size_t *ret_bytes)
 {
@@ -351,15 +331,12 @@ CUDA_API int cuFuncGetParamInfo(struct function *function, size_t index, size_t 
 }
 
 CUDA_API int cuKernelGetParamInfo(struct function *kernel, size_t index, size_t *ret_offset,
-                                  size_t *ret_bytes);
-CUDA_API int cuKernelGetParamInfo(struct function *kernel, size_t index, size_t *ret_offset,
                                   size_t *ret_bytes)
 {
     return cuFuncGetParamInfo(kernel, index, ret_offset, ret_bytes);
 }
 
 /* Whatever is found is there. */
-CUDA_API int cuFuncIsLoaded(int *ret_state, struct function *function);
 CUDA_API int cuFuncIsLoaded(int *ret_state, struct function *function)
 {
     enum { LOADED = 1 };
@@ -371,14 +348,12 @@ CUDA_API int cuFuncIsLoaded(int *ret_state, struct function *function)
     return r;
 }
 
-CUDA_API int cuFuncLoad(struct function *function);
 CUDA_API int cuFuncLoad(struct function *function)
 {
     return function_resolve(function);
 }
 
 /* A wish about caches; there are none. */
-CUDA_API int cuFuncSetCacheConfig(struct function *function, int config);
 CUDA_API int cuFuncSetCacheConfig(struct function *function, int config)
 {
     enum { CACHE_CONFIG_LAST = 3 };
@@ -389,7 +364,6 @@ CUDA_API int cuFuncSetCacheConfig(struct function *function, int config)
 }
 
 /* Shared memory is not modelled: what a kernel may use of it is kept. */
-CUDA_API int cuFuncSetAttribute(struct function *function, int attribute, int value);
 CUDA_API int cuFuncSetAttribute(struct function *function, int attribute, int value)
 {
     int r = function_resolve(function);
@@ -421,29 +395,24 @@ static int check_device(int ordinal)
 }
 
 CUDA_API int cuKernelGetAttribute(int *ret_value, int attribute, struct function *kernel,
-                                  int ordinal);
-CUDA_API int cuKernelGetAttribute(int *ret_value, int attribute, struct function *kernel,
                                   int ordinal)
 {
     int r = check_device(ordinal);
     return r == CUDA_SUCCESS ? cuFuncGetAttribute(ret_value, attribute, kernel) : r;
 }
 
-CUDA_API int cuKernelSetAttribute(int attribute, int value, struct function *kernel, int ordinal);
 CUDA_API int cuKernelSetAttribute(int attribute, int value, struct function *kernel, int ordinal)
 {
     int r = check_device(ordinal);
     return r == CUDA_SUCCESS ? cuFuncSetAttribute(kernel, attribute, value) : r;
 }
 
-CUDA_API int cuKernelSetCacheConfig(struct function *kernel, int config, int ordinal);
 CUDA_API int cuKernelSetCacheConfig(struct function *kernel, int config, int ordinal)
 {
     int r = check_device(ordinal);
     return r == CUDA_SUCCESS ? cuFuncSetCacheConfig(kernel, config) : r;
 }
 
-CUDA_API int cuKernelGetLibrary(struct module **ret_library, struct function *kernel);
 CUDA_API int cuKernelGetLibrary(struct module **ret_library, struct function *kernel)
 {
     int r = function_resolve(kernel);
@@ -469,8 +438,6 @@ static int list_functions(const struct module *module, struct function **ret_fun
 }
 
 CUDA_API int cuLibraryEnumerateKernels(struct function **ret_kernels, unsigned count,
-                                       struct module *library);
-CUDA_API int cuLibraryEnumerateKernels(struct function **ret_kernels, unsigned count,
                                        struct module *library)
 {
     int r = library_resolve(library);
@@ -478,15 +445,12 @@ CUDA_API int cuLibraryEnumerateKernels(struct function **ret_kernels, unsigned c
 }
 
 CUDA_API int cuModuleEnumerateFunctions(struct function **ret_functions, unsigned count,
-                                        struct module *module);
-CUDA_API int cuModuleEnumerateFunctions(struct function **ret_functions, unsigned count,
                                         struct module *module)
 {
     int r = module_resolve(module);
     return r == CUDA_SUCCESS ? list_functions(module, ret_functions, count) : r;
 }
 
-CUDA_API int cuModuleGetFunctionCount(unsigned *ret_count, struct module *module);
 CUDA_API int cuModuleGetFunctionCount(unsigned *ret_count, struct module *module)
 {
     int r = module_resolve(module);
@@ -501,7 +465,6 @@ CUDA_API int cuModuleGetFunctionCount(unsigned *ret_count, struct module *module
 }
 
 /* Modules are read when they are loaded. */
-CUDA_API int cuModuleGetLoadingMode(int *ret_mode);
 CUDA_API int cuModuleGetLoadingMode(int *ret_mode)
 {
     enum { LOADING_EAGER = 1 };

@@ -1,9 +1,6 @@
 /* The calls that mean the calling thread's own stream by stream 0. */
 #include "emu/driver/driver.h"
 
-struct graph;
-struct graph_exec;
-
 /* Whether it was so before, which is what it becomes again. */
 static bool set_own_default(bool has_own_default)
 {
@@ -13,17 +10,19 @@ static bool set_own_default(bool has_own_default)
     return before;
 }
 
-#define LACK(symbol, name, version)
-#define PER_THREAD(symbol, name, version, base, parameters, arguments)                             \
-    CUDA_API int base parameters;                                                                  \
-    CUDA_API int symbol parameters;                                                                \
-    CUDA_API int symbol parameters                                                                 \
+#define DEFINE(symbol, base, ...)                                                                  \
+    CUDA_API CUresult symbol CALL_PARAMETERS(__VA_ARGS__);                                         \
+    CUDA_API CUresult symbol CALL_PARAMETERS(__VA_ARGS__)                                          \
     {                                                                                              \
         bool before = set_own_default(true);                                                       \
-        int r = base arguments;                                                                    \
+        CUresult result = base CALL_ARGUMENTS(__VA_ARGS__);                                        \
         set_own_default(before);                                                                   \
-        return r;                                                                                  \
+        return result;                                                                             \
     }
-#include "emu/driver/per_thread_calls.def"
-#undef PER_THREAD
-#undef LACK
+#define DEFINE_legacy(...)
+#define DEFINE_ptds(base, ...) DEFINE(base##_ptds, base, __VA_ARGS__)
+#define DEFINE_ptsz(base, ...) DEFINE(base##_ptsz, base, __VA_ARGS__)
+#define CALL(symbol, name, version, variant, shim, errors, ...)                                    \
+    DEFINE_##variant(symbol, ##__VA_ARGS__)
+#define LACK(...)
+#include "../../api/cuda_calls.def"

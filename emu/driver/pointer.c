@@ -90,7 +90,6 @@ static bool is_attribute(int attribute)
     return attribute >= POINTER_FIRST && attribute <= POINTER_LAST;
 }
 
-CUDA_API int cuPointerGetAttribute(void *ret_value, int attribute, uint64_t address);
 CUDA_API int cuPointerGetAttribute(void *ret_value, int attribute, uint64_t address)
 {
     struct process *process;
@@ -110,8 +109,6 @@ CUDA_API int cuPointerGetAttribute(void *ret_value, int attribute, uint64_t addr
 }
 
 /* Unlike the call for one, it also answers for addresses that the driver does not know. */
-CUDA_API int cuPointerGetAttributes(unsigned count, int *attributes, void **ret_values,
-                                    uint64_t address);
 CUDA_API int cuPointerGetAttributes(unsigned count, int *attributes, void **ret_values,
                                     uint64_t address)
 {

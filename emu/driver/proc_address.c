@@ -1,17 +1,18 @@
 /* cuGetProcAddress, and the names of results: the two tables that are made from lists. */
 #include <string.h>
 
-#include "emu/abi/cuda_abi.h"
+#include "emu/driver/calls.h"
 
 /* Only their addresses are of interest here; their types are known where they are defined. */
-#define CALL(symbol, name, version) extern const char symbol##_address[] __asm__(#symbol);
-#define LACK(symbol, name, version) extern const char symbol##_address[] __asm__(#symbol);
-#define PER_THREAD(symbol, ...)     extern const char symbol##_address[] __asm__(#symbol);
-#include "emu/driver/cuda_calls.def"
-#include "emu/driver/per_thread_calls.def"
+#define ADDRESS(symbol) extern const char symbol##_address[] __asm__(#symbol);
+#define ADDRESS_legacy(symbol)
+#define ADDRESS_ptds(symbol)                      ADDRESS(symbol##_ptds)
+#define ADDRESS_ptsz(symbol)                      ADDRESS(symbol##_ptsz)
+#define CALL(symbol, name, version, variant, ...) ADDRESS(symbol) ADDRESS_##variant(symbol)
+#define LACK(symbol, name, version, variant, ...) ADDRESS(symbol) ADDRESS_##variant(symbol)
+#include "../../api/cuda_calls.def"
 #undef CALL
 #undef LACK
-#undef PER_THREAD
 
 struct symbol_row {
     const char *name;
@@ -19,18 +20,25 @@ struct symbol_row {
     const char *address;
 };
 
-#define CALL(symbol, name, version)            {#name, version, symbol##_address},
-#define LACK(symbol, name, version)            {#name, version, symbol##_address},
-#define PER_THREAD(symbol, name, version, ...) {#name, version, symbol##_address},
 static const struct symbol_row symbols[] = {
-#include "emu/driver/cuda_calls.def"
-};
-static const struct symbol_row per_thread_symbols[] = {
-#include "emu/driver/per_thread_calls.def"
-};
+#define CALL(symbol, name, version, ...) {#name, version, symbol##_address},
+#define LACK(symbol, name, version, ...) {#name, version, symbol##_address},
+#include "../../api/cuda_calls.def"
 #undef CALL
 #undef LACK
-#undef PER_THREAD
+};
+
+#define ROW(symbol, name, version) {name, (version) < 7000 ? 7000 : (version), symbol##_address},
+#define ROW_legacy(symbol, name, version)
+#define ROW_ptds(symbol, name, version) ROW(symbol##_ptds, name, version)
+#define ROW_ptsz(symbol, name, version) ROW(symbol##_ptsz, name, version)
+static const struct symbol_row per_thread_symbols[] = {
+#define CALL(symbol, name, version, variant, ...) ROW_##variant(symbol, #name, version)
+#define LACK(symbol, name, version, variant, ...) ROW_##variant(symbol, #name, version)
+#include "../../api/cuda_calls.def"
+#undef CALL
+#undef LACK
+};
 
 /* The newest of a name's symbols that a program built for `version` knows. */
 static enum cuda_proc_address_status find_symbol(const struct symbol_row *rows, size_t count,
@@ -53,8 +61,6 @@ static enum cuda_proc_address_status find_symbol(const struct symbol_row *rows, 
 }
 
 CUDA_API int cuGetProcAddress_v2(const char *name, void **ret_address, int version, uint64_t flags,
-                                 int *ret_status);
-CUDA_API int cuGetProcAddress_v2(const char *name, void **ret_address, int version, uint64_t flags,
                                  int *ret_status)
 {
     if (!name || !ret_address || flags > CUDA_PROC_PER_THREAD_STREAM)
@@ -73,7 +79,6 @@ CUDA_API int cuGetProcAddress_v2(const char *name, void **ret_address, int versi
     return CUDA_SUCCESS; /* also when nothing was found: the status tells */
 }
 
-CUDA_API int cuGetProcAddress(const char *name, void **ret_address, int version, uint64_t flags);
 CUDA_API int cuGetProcAddress(const char *name, void **ret_address, int version, uint64_t flags)
 {
     void *address = NULL;
@@ -107,7 +112,6 @@ static const struct result_row *find_result(int result)
     return NULL;
 }
 
-CUDA_API int cuGetErrorName(int result, const char **ret_name);
 CUDA_API int cuGetErrorName(int result, const char **ret_name)
 {
     const struct result_row *row = find_result(result);
@@ -117,7 +121,6 @@ CUDA_API int cuGetErrorName(int result, const char **ret_name)
     return row ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUDA_API int cuGetErrorString(int result, const char **ret_text);
 CUDA_API int cuGetErrorString(int result, const char **ret_text)
 {
     const struct result_row *row = find_result(result);

@@ -141,7 +141,6 @@ static int initialise(struct process *p)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuInit(unsigned flags);
 CUDA_API int cuInit(unsigned flags)
 {
     if (flags != 0)
@@ -160,7 +159,6 @@ CUDA_API int cuInit(unsigned flags)
     return r;
 }
 
-CUDA_API int cuDriverGetVersion(int *ret_version);
 CUDA_API int cuDriverGetVersion(int *ret_version)
 {
     if (!ret_version)

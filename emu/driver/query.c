@@ -18,7 +18,6 @@ static int device_by_ordinal(int ordinal, struct visible_device **ret_device)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuDeviceGetCount(int *ret_count);
 CUDA_API int cuDeviceGetCount(int *ret_count)
 {
     struct process *process;
@@ -31,7 +30,6 @@ CUDA_API int cuDeviceGetCount(int *ret_count)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuDeviceGet(int *ret_device, int ordinal);
 CUDA_API int cuDeviceGet(int *ret_device, int ordinal)
 {
     struct visible_device *visible;
@@ -44,7 +42,6 @@ CUDA_API int cuDeviceGet(int *ret_device, int ordinal)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuDeviceGetName(char *name, int length, int ordinal);
 CUDA_API int cuDeviceGetName(char *name, int length, int ordinal)
 {
     struct visible_device *visible;
@@ -57,7 +54,6 @@ CUDA_API int cuDeviceGetName(char *name, int length, int ordinal)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuDeviceGetUuid_v2(struct cuda_uuid *ret_uuid, int ordinal);
 CUDA_API int cuDeviceGetUuid_v2(struct cuda_uuid *ret_uuid, int ordinal)
 {
     struct visible_device *visible;
@@ -70,13 +66,11 @@ CUDA_API int cuDeviceGetUuid_v2(struct cuda_uuid *ret_uuid, int ordinal)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuDeviceGetUuid(struct cuda_uuid *ret_uuid, int ordinal);
 CUDA_API int cuDeviceGetUuid(struct cuda_uuid *ret_uuid, int ordinal)
 {
     return cuDeviceGetUuid_v2(ret_uuid, ordinal);
 }
 
-CUDA_API int cuDeviceTotalMem_v2(size_t *ret_bytes, int ordinal);
 CUDA_API int cuDeviceTotalMem_v2(size_t *ret_bytes, int ordinal)
 {
     struct visible_device *visible;
@@ -89,7 +83,6 @@ CUDA_API int cuDeviceTotalMem_v2(size_t *ret_bytes, int ordinal)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuDeviceComputeCapability(int *ret_major, int *ret_minor, int ordinal);
 CUDA_API int cuDeviceComputeCapability(int *ret_major, int *ret_minor, int ordinal)
 {
     struct visible_device *visible;
@@ -104,7 +97,6 @@ CUDA_API int cuDeviceComputeCapability(int *ret_major, int *ret_minor, int ordin
 }
 
 /* The emulated bus: one device a bus number, from 1 on, by its place in the file. */
-CUDA_API int cuDeviceGetPCIBusId(char *text, int length, int ordinal);
 CUDA_API int cuDeviceGetPCIBusId(char *text, int length, int ordinal)
 {
     struct visible_device *visible;
@@ -117,7 +109,6 @@ CUDA_API int cuDeviceGetPCIBusId(char *text, int length, int ordinal)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuDeviceGetByPCIBusId(int *ret_device, const char *text);
 CUDA_API int cuDeviceGetByPCIBusId(int *ret_device, const char *text)
 {
     struct process *process;
@@ -217,7 +208,6 @@ static int has_stream_words(void)
     return !value || strcmp(value, "0") != 0;
 }
 
-CUDA_API int cuDeviceGetAttribute(int *ret_value, int attribute, int ordinal);
 CUDA_API int cuDeviceGetAttribute(int *ret_value, int attribute, int ordinal)
 {
     struct visible_device *visible;
@@ -242,7 +232,6 @@ CUDA_API int cuDeviceGetAttribute(int *ret_value, int attribute, int ordinal)
 }
 
 /* Devices do not reach each other's memory. */
-CUDA_API int cuDeviceCanAccessPeer(int *ret_can, int ordinal, int peer_ordinal);
 CUDA_API int cuDeviceCanAccessPeer(int *ret_can, int ordinal, int peer_ordinal)
 {
     struct visible_device *visible;

@@ -208,7 +208,6 @@ static int stream_of_thread(struct context *context, struct stream **ret_stream)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuStreamCreateWithPriority(struct stream **ret_stream, unsigned flags, int priority);
 CUDA_API int cuStreamCreateWithPriority(struct stream **ret_stream, unsigned flags, int priority)
 {
     struct context *context;
@@ -224,7 +223,6 @@ CUDA_API int cuStreamCreateWithPriority(struct stream **ret_stream, unsigned fla
     return make_stream(context, flags, priority, ret_stream);
 }
 
-CUDA_API int cuStreamCreate(struct stream **ret_stream, unsigned flags);
 CUDA_API int cuStreamCreate(struct stream **ret_stream, unsigned flags)
 {
     return cuStreamCreateWithPriority(ret_stream, flags, CUDA_PRIORITY_LEAST);
@@ -282,7 +280,6 @@ void stream_discard_thread(const struct thread_state *thread)
     pthread_mutex_unlock(&process->lock);
 }
 
-CUDA_API int cuStreamDestroy_v2(struct stream *handle);
 CUDA_API int cuStreamDestroy_v2(struct stream *handle)
 {
     struct stream *stream;
@@ -298,13 +295,11 @@ CUDA_API int cuStreamDestroy_v2(struct stream *handle)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuStreamDestroy(struct stream *handle);
 CUDA_API int cuStreamDestroy(struct stream *handle)
 {
     return cuStreamDestroy_v2(handle);
 }
 
-CUDA_API int cuStreamSynchronize(struct stream *handle);
 CUDA_API int cuStreamSynchronize(struct stream *handle)
 {
     struct stream *stream;
@@ -315,7 +310,6 @@ CUDA_API int cuStreamSynchronize(struct stream *handle)
                              stream_wait(stream->context, stream->index, stream_tail(stream)));
 }
 
-CUDA_API int cuStreamQuery(struct stream *handle);
 CUDA_API int cuStreamQuery(struct stream *handle)
 {
     struct stream *stream;
@@ -330,7 +324,6 @@ CUDA_API int cuStreamQuery(struct stream *handle)
     return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-CUDA_API int cuStreamGetPriority(struct stream *handle, int *ret_priority);
 CUDA_API int cuStreamGetPriority(struct stream *handle, int *ret_priority)
 {
     struct stream *stream;
@@ -342,7 +335,6 @@ CUDA_API int cuStreamGetPriority(struct stream *handle, int *ret_priority)
     return r;
 }
 
-CUDA_API int cuStreamGetFlags(struct stream *handle, unsigned *ret_flags);
 CUDA_API int cuStreamGetFlags(struct stream *handle, unsigned *ret_flags)
 {
     struct stream *stream;
@@ -354,7 +346,6 @@ CUDA_API int cuStreamGetFlags(struct stream *handle, unsigned *ret_flags)
     return r;
 }
 
-CUDA_API int cuStreamGetCtx(struct stream *handle, struct context **ret_context);
 CUDA_API int cuStreamGetCtx(struct stream *handle, struct context **ret_context)
 {
     struct stream *stream;
@@ -367,8 +358,7 @@ CUDA_API int cuStreamGetCtx(struct stream *handle, struct context **ret_context)
 }
 
 /* A number that no other stream of the process has had. */
-CUDA_API int cuStreamGetId(struct stream *handle, uint64_t *ret_id);
-CUDA_API int cuStreamGetId(struct stream *handle, uint64_t *ret_id)
+CUDA_API int cuStreamGetId(struct stream *handle, unsigned long long *ret_id)
 {
     struct stream *stream;
     int r = stream_resolve_capturing(handle, &stream);
@@ -379,7 +369,6 @@ CUDA_API int cuStreamGetId(struct stream *handle, uint64_t *ret_id)
     return r;
 }
 
-CUDA_API int cuStreamGetDevice(struct stream *handle, int *ret_ordinal);
 CUDA_API int cuStreamGetDevice(struct stream *handle, int *ret_ordinal)
 {
     struct stream *stream;
@@ -392,8 +381,6 @@ CUDA_API int cuStreamGetDevice(struct stream *handle, int *ret_ordinal)
 }
 
 /* Since CUDA 12.5, which has contexts of parts of a device; none of them is emulated. */
-CUDA_API int cuStreamGetCtx_v2(struct stream *handle, struct context **ret_context,
-                               void **ret_green_context);
 CUDA_API int cuStreamGetCtx_v2(struct stream *handle, struct context **ret_context,
                                void **ret_green_context)
 {
@@ -411,7 +398,6 @@ static bool is_attribute(int attribute)
 }
 
 /* Attributes say how work is done, not which; they are kept. */
-CUDA_API int cuStreamGetAttribute(struct stream *handle, int attribute, void *ret_value);
 CUDA_API int cuStreamGetAttribute(struct stream *handle, int attribute, void *ret_value)
 {
     struct stream *stream;
@@ -426,7 +412,6 @@ CUDA_API int cuStreamGetAttribute(struct stream *handle, int attribute, void *re
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuStreamSetAttribute(struct stream *handle, int attribute, const void *value);
 CUDA_API int cuStreamSetAttribute(struct stream *handle, int attribute, const void *value)
 {
     struct stream *stream;
@@ -440,7 +425,6 @@ CUDA_API int cuStreamSetAttribute(struct stream *handle, int attribute, const vo
     return r;
 }
 
-CUDA_API int cuStreamCopyAttributes(struct stream *to_handle, struct stream *from_handle);
 CUDA_API int cuStreamCopyAttributes(struct stream *to_handle, struct stream *from_handle)
 {
     struct stream *to, *from;

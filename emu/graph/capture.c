@@ -119,7 +119,6 @@ int capture_check_unsafe(struct process *process)
     return r;
 }
 
-CUDA_API int cuThreadExchangeStreamCaptureMode(int *mode);
 CUDA_API int cuThreadExchangeStreamCaptureMode(int *mode)
 {
     struct process *process;
@@ -277,7 +276,6 @@ static int check_begin(struct stream *handle, int mode, struct stream **ret_stre
     return (*ret_stream)->capture ? CUDA_ERROR_ILLEGAL_STATE : CUDA_SUCCESS;
 }
 
-CUDA_API int cuStreamBeginCapture_v2(struct stream *handle, int mode);
 CUDA_API int cuStreamBeginCapture_v2(struct stream *handle, int mode)
 {
     struct stream *stream;
@@ -294,15 +292,11 @@ CUDA_API int cuStreamBeginCapture_v2(struct stream *handle, int mode)
 }
 
 /* Before CUDA 10.1: always in the global mode. */
-CUDA_API int cuStreamBeginCapture(struct stream *handle);
 CUDA_API int cuStreamBeginCapture(struct stream *handle)
 {
     return cuStreamBeginCapture_v2(handle, CAPTURE_GLOBAL);
 }
 
-CUDA_API int cuStreamBeginCaptureToGraph(struct stream *handle, struct graph *graph,
-                                         struct graph_node *const *dependencies,
-                                         const struct cuda_edge *data, size_t count, int mode);
 CUDA_API int cuStreamBeginCaptureToGraph(struct stream *handle, struct graph *graph,
                                          struct graph_node *const *dependencies,
                                          const struct cuda_edge *data, size_t count, int mode)
@@ -374,7 +368,6 @@ static int end_result(struct process *process, struct capture *capture)
 }
 
 /* Whatever it answers, the capture is over, unless it began in another stream. */
-CUDA_API int cuStreamEndCapture(struct stream *handle, struct graph **ret_graph);
 CUDA_API int cuStreamEndCapture(struct stream *handle, struct graph **ret_graph)
 {
     struct stream *stream;
@@ -415,7 +408,6 @@ static enum capture_status status_of(const struct stream *stream)
     return stream->capture->is_invalid ? CAPTURE_INVALIDATED : CAPTURE_ACTIVE;
 }
 
-CUDA_API int cuStreamIsCapturing(struct stream *handle, int *ret_status);
 CUDA_API int cuStreamIsCapturing(struct stream *handle, int *ret_status)
 {
     struct stream *stream;
@@ -433,10 +425,6 @@ CUDA_API int cuStreamIsCapturing(struct stream *handle, int *ret_status)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuStreamGetCaptureInfo_v2(struct stream *handle, int *ret_status, uint64_t *ret_id,
-                                       struct graph **ret_graph,
-                                       struct graph_node *const **ret_dependencies,
-                                       size_t *ret_count);
 CUDA_API int cuStreamGetCaptureInfo_v2(struct stream *handle, int *ret_status, uint64_t *ret_id,
                                        struct graph **ret_graph,
                                        struct graph_node *const **ret_dependencies,
@@ -466,10 +454,6 @@ CUDA_API int cuStreamGetCaptureInfo_v2(struct stream *handle, int *ret_status, u
 CUDA_API int cuStreamGetCaptureInfo_v3(struct stream *handle, int *ret_status, uint64_t *ret_id,
                                        struct graph **ret_graph,
                                        struct graph_node *const **ret_dependencies,
-                                       const struct cuda_edge **ret_data, size_t *ret_count);
-CUDA_API int cuStreamGetCaptureInfo_v3(struct stream *handle, int *ret_status, uint64_t *ret_id,
-                                       struct graph **ret_graph,
-                                       struct graph_node *const **ret_dependencies,
                                        const struct cuda_edge **ret_data, size_t *ret_count)
 {
     int r = cuStreamGetCaptureInfo_v2(handle, ret_status, ret_id, ret_graph, ret_dependencies,
@@ -479,15 +463,11 @@ CUDA_API int cuStreamGetCaptureInfo_v3(struct stream *handle, int *ret_status, u
     return r;
 }
 
-CUDA_API int cuStreamGetCaptureInfo(struct stream *handle, int *ret_status, uint64_t *ret_id);
 CUDA_API int cuStreamGetCaptureInfo(struct stream *handle, int *ret_status, uint64_t *ret_id)
 {
     return cuStreamGetCaptureInfo_v2(handle, ret_status, ret_id, NULL, NULL, NULL);
 }
 
-CUDA_API int cuStreamUpdateCaptureDependencies(struct stream *handle,
-                                               struct graph_node **dependencies, size_t count,
-                                               unsigned flags);
 CUDA_API int cuStreamUpdateCaptureDependencies(struct stream *handle,
                                                struct graph_node **dependencies, size_t count,
                                                unsigned flags)
@@ -516,10 +496,6 @@ CUDA_API int cuStreamUpdateCaptureDependencies(struct stream *handle,
     return r;
 }
 
-CUDA_API int cuStreamUpdateCaptureDependencies_v2(struct stream *handle,
-                                                  struct graph_node **dependencies,
-                                                  const struct cuda_edge *data, size_t count,
-                                                  unsigned flags);
 CUDA_API int cuStreamUpdateCaptureDependencies_v2(struct stream *handle,
                                                   struct graph_node **dependencies,
                                                   const struct cuda_edge *data, size_t count,

@@ -262,7 +262,6 @@ int graph_sort(const struct graph *graph, struct graph_node ***ret_nodes)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuGraphCreate(struct graph **ret_graph, unsigned flags);
 CUDA_API int cuGraphCreate(struct graph **ret_graph, unsigned flags)
 {
     struct process *process;
@@ -274,7 +273,6 @@ CUDA_API int cuGraphCreate(struct graph **ret_graph, unsigned flags)
     return graph_make(process, ret_graph);
 }
 
-CUDA_API int cuGraphDestroy(struct graph *graph);
 CUDA_API int cuGraphDestroy(struct graph *graph)
 {
     int r = graph_resolve(graph);
@@ -283,7 +281,6 @@ CUDA_API int cuGraphDestroy(struct graph *graph)
     return r;
 }
 
-CUDA_API int cuGraphClone(struct graph **ret_clone, struct graph *graph);
 CUDA_API int cuGraphClone(struct graph **ret_clone, struct graph *graph)
 {
     int r = graph_resolve(graph);
@@ -292,8 +289,6 @@ CUDA_API int cuGraphClone(struct graph **ret_clone, struct graph *graph)
     return r == CUDA_SUCCESS ? graph_clone(graph, ret_clone) : r;
 }
 
-CUDA_API int cuGraphNodeFindInClone(struct graph_node **ret_node, struct graph_node *node,
-                                    struct graph *clone);
 CUDA_API int cuGraphNodeFindInClone(struct graph_node **ret_node, struct graph_node *node,
                                     struct graph *clone)
 {
@@ -314,7 +309,6 @@ CUDA_API int cuGraphNodeFindInClone(struct graph_node **ret_node, struct graph_n
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-CUDA_API int cuGraphNodeGetType(struct graph_node *node, int *ret_type);
 CUDA_API int cuGraphNodeGetType(struct graph_node *node, int *ret_type)
 {
     int r = node_resolve(node);
@@ -325,7 +319,6 @@ CUDA_API int cuGraphNodeGetType(struct graph_node *node, int *ret_type)
     return r;
 }
 
-CUDA_API int cuGraphDestroyNode(struct graph_node *node);
 CUDA_API int cuGraphDestroyNode(struct graph_node *node)
 {
     int r = node_resolve(node);

@@ -26,7 +26,6 @@ static void finish_answer(const struct node_answer *answer, size_t *count)
     *count = answer->found;
 }
 
-CUDA_API int cuGraphGetNodes(struct graph *graph, struct graph_node **nodes, size_t *count);
 CUDA_API int cuGraphGetNodes(struct graph *graph, struct graph_node **nodes, size_t *count)
 {
     int r = graph_resolve(graph);
@@ -41,7 +40,6 @@ CUDA_API int cuGraphGetNodes(struct graph *graph, struct graph_node **nodes, siz
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuGraphGetRootNodes(struct graph *graph, struct graph_node **nodes, size_t *count);
 CUDA_API int cuGraphGetRootNodes(struct graph *graph, struct graph_node **nodes, size_t *count)
 {
     int r = graph_resolve(graph);
@@ -60,8 +58,6 @@ CUDA_API int cuGraphGetRootNodes(struct graph *graph, struct graph_node **nodes,
 }
 
 CUDA_API int cuGraphNodeGetDependencies(struct graph_node *node, struct graph_node **nodes,
-                                        size_t *count);
-CUDA_API int cuGraphNodeGetDependencies(struct graph_node *node, struct graph_node **nodes,
                                         size_t *count)
 {
     int r = node_resolve(node);
@@ -76,8 +72,6 @@ CUDA_API int cuGraphNodeGetDependencies(struct graph_node *node, struct graph_no
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuGraphNodeGetDependentNodes(struct graph_node *node, struct graph_node **nodes,
-                                          size_t *count);
 CUDA_API int cuGraphNodeGetDependentNodes(struct graph_node *node, struct graph_node **nodes,
                                           size_t *count)
 {
@@ -96,8 +90,6 @@ CUDA_API int cuGraphNodeGetDependentNodes(struct graph_node *node, struct graph_
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuGraphGetEdges(struct graph *graph, struct graph_node **from, struct graph_node **to,
-                             size_t *count);
 CUDA_API int cuGraphGetEdges(struct graph *graph, struct graph_node **from, struct graph_node **to,
                              size_t *count)
 {
@@ -153,8 +145,6 @@ static int check_edges(const struct graph *graph, struct graph_node *const *from
 }
 
 CUDA_API int cuGraphAddDependencies(struct graph *graph, struct graph_node *const *from,
-                                    struct graph_node *const *to, size_t count);
-CUDA_API int cuGraphAddDependencies(struct graph *graph, struct graph_node *const *from,
                                     struct graph_node *const *to, size_t count)
 {
     int r = check_edges(graph, from, to, count);
@@ -169,8 +159,6 @@ CUDA_API int cuGraphAddDependencies(struct graph *graph, struct graph_node *cons
     return r;
 }
 
-CUDA_API int cuGraphRemoveDependencies(struct graph *graph, struct graph_node *const *from,
-                                       struct graph_node *const *to, size_t count);
 CUDA_API int cuGraphRemoveDependencies(struct graph *graph, struct graph_node *const *from,
                                        struct graph_node *const *to, size_t count)
 {
@@ -188,8 +176,6 @@ CUDA_API int cuGraphRemoveDependencies(struct graph *graph, struct graph_node *c
 
 /* The versions since CUDA 12.3, with data for each edge. */
 CUDA_API int cuGraphNodeGetDependencies_v2(struct graph_node *node, struct graph_node **nodes,
-                                           struct cuda_edge *data, size_t *count);
-CUDA_API int cuGraphNodeGetDependencies_v2(struct graph_node *node, struct graph_node **nodes,
                                            struct cuda_edge *data, size_t *count)
 {
     int r = cuGraphNodeGetDependencies(node, nodes, count);
@@ -199,8 +185,6 @@ CUDA_API int cuGraphNodeGetDependencies_v2(struct graph_node *node, struct graph
 }
 
 CUDA_API int cuGraphNodeGetDependentNodes_v2(struct graph_node *node, struct graph_node **nodes,
-                                             struct cuda_edge *data, size_t *count);
-CUDA_API int cuGraphNodeGetDependentNodes_v2(struct graph_node *node, struct graph_node **nodes,
                                              struct cuda_edge *data, size_t *count)
 {
     int r = cuGraphNodeGetDependentNodes(node, nodes, count);
@@ -209,8 +193,6 @@ CUDA_API int cuGraphNodeGetDependentNodes_v2(struct graph_node *node, struct gra
     return r;
 }
 
-CUDA_API int cuGraphGetEdges_v2(struct graph *graph, struct graph_node **from,
-                                struct graph_node **to, struct cuda_edge *data, size_t *count);
 CUDA_API int cuGraphGetEdges_v2(struct graph *graph, struct graph_node **from,
                                 struct graph_node **to, struct cuda_edge *data, size_t *count)
 {
@@ -222,18 +204,12 @@ CUDA_API int cuGraphGetEdges_v2(struct graph *graph, struct graph_node **from,
 
 CUDA_API int cuGraphAddDependencies_v2(struct graph *graph, struct graph_node *const *from,
                                        struct graph_node *const *to, const struct cuda_edge *data,
-                                       size_t count);
-CUDA_API int cuGraphAddDependencies_v2(struct graph *graph, struct graph_node *const *from,
-                                       struct graph_node *const *to, const struct cuda_edge *data,
                                        size_t count)
 {
     int r = check_data(data, count);
     return r == CUDA_SUCCESS ? cuGraphAddDependencies(graph, from, to, count) : r;
 }
 
-CUDA_API int cuGraphRemoveDependencies_v2(struct graph *graph, struct graph_node *const *from,
-                                          struct graph_node *const *to,
-                                          const struct cuda_edge *data, size_t count);
 CUDA_API int cuGraphRemoveDependencies_v2(struct graph *graph, struct graph_node *const *from,
                                           struct graph_node *const *to,
                                           const struct cuda_edge *data, size_t count)

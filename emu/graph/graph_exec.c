@@ -103,9 +103,7 @@ static int check_instantiate(struct graph_exec **ret_exec, const struct graph *g
 }
 
 CUDA_API int cuGraphInstantiateWithFlags(struct graph_exec **ret_exec, struct graph *graph,
-                                         uint64_t flags);
-CUDA_API int cuGraphInstantiateWithFlags(struct graph_exec **ret_exec, struct graph *graph,
-                                         uint64_t flags)
+                                         unsigned long long flags)
 {
     int r = check_instantiate(ret_exec, graph, flags);
     if (r == CUDA_SUCCESS && (flags & CUDA_INSTANTIATE_UPLOAD))
@@ -113,8 +111,6 @@ CUDA_API int cuGraphInstantiateWithFlags(struct graph_exec **ret_exec, struct gr
     return r == CUDA_SUCCESS ? instantiate(graph, flags, ret_exec) : r;
 }
 
-CUDA_API int cuGraphInstantiateWithParams(struct graph_exec **ret_exec, struct graph *graph,
-                                          struct cuda_instantiate *wanted);
 CUDA_API int cuGraphInstantiateWithParams(struct graph_exec **ret_exec, struct graph *graph,
                                           struct cuda_instantiate *wanted)
 {
@@ -135,9 +131,6 @@ CUDA_API int cuGraphInstantiateWithParams(struct graph_exec **ret_exec, struct g
 /* Before CUDA 11.4; the text about an error is always empty. */
 CUDA_API int cuGraphInstantiate_v2(struct graph_exec **ret_exec, struct graph *graph,
                                    struct graph_node **ret_error_node, char *text,
-                                   size_t text_bytes);
-CUDA_API int cuGraphInstantiate_v2(struct graph_exec **ret_exec, struct graph *graph,
-                                   struct graph_node **ret_error_node, char *text,
                                    size_t text_bytes)
 {
     if (ret_error_node)
@@ -147,8 +140,6 @@ CUDA_API int cuGraphInstantiate_v2(struct graph_exec **ret_exec, struct graph *g
     return cuGraphInstantiateWithFlags(ret_exec, graph, 0);
 }
 
-CUDA_API int cuGraphInstantiate(struct graph_exec **ret_exec, struct graph *graph,
-                                struct graph_node **ret_error_node, char *text, size_t text_bytes);
 CUDA_API int cuGraphInstantiate(struct graph_exec **ret_exec, struct graph *graph,
                                 struct graph_node **ret_error_node, char *text, size_t text_bytes)
 {
@@ -164,7 +155,6 @@ static int exec_resolve(const struct graph_exec *exec)
     return exec && exec->magic == GRAPH_EXEC_MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUDA_API int cuGraphExecDestroy(struct graph_exec *exec);
 CUDA_API int cuGraphExecDestroy(struct graph_exec *exec)
 {
     int r = exec_resolve(exec);
@@ -173,7 +163,6 @@ CUDA_API int cuGraphExecDestroy(struct graph_exec *exec)
     return r;
 }
 
-CUDA_API int cuGraphExecGetFlags(struct graph_exec *exec, uint64_t *ret_flags);
 CUDA_API int cuGraphExecGetFlags(struct graph_exec *exec, uint64_t *ret_flags)
 {
     int r = exec_resolve(exec);
@@ -198,7 +187,6 @@ static int free_leftovers(struct graph_exec *exec)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuGraphLaunch(struct graph_exec *exec, struct stream *handle);
 CUDA_API int cuGraphLaunch(struct graph_exec *exec, struct stream *handle)
 {
     struct stream *stream;
@@ -219,7 +207,6 @@ CUDA_API int cuGraphLaunch(struct graph_exec *exec, struct stream *handle)
 }
 
 /* A graph is at its device as soon as it is instantiated. */
-CUDA_API int cuGraphUpload(struct graph_exec *exec, struct stream *handle);
 CUDA_API int cuGraphUpload(struct graph_exec *exec, struct stream *handle)
 {
     struct stream *stream;
@@ -254,8 +241,6 @@ static int replace(struct exec_node *node, const struct operation *operation)
 }
 
 CUDA_API int cuGraphExecKernelNodeSetParams_v2(struct graph_exec *exec, struct graph_node *node,
-                                               const struct cuda_kernel_node *wanted);
-CUDA_API int cuGraphExecKernelNodeSetParams_v2(struct graph_exec *exec, struct graph_node *node,
                                                const struct cuda_kernel_node *wanted)
 {
     struct context *context;
@@ -274,8 +259,6 @@ CUDA_API int cuGraphExecKernelNodeSetParams_v2(struct graph_exec *exec, struct g
 
 /* Until CUDA 12 the structure ended before `kernel`. */
 CUDA_API int cuGraphExecKernelNodeSetParams(struct graph_exec *exec, struct graph_node *node,
-                                            const struct cuda_kernel_node *wanted);
-CUDA_API int cuGraphExecKernelNodeSetParams(struct graph_exec *exec, struct graph_node *node,
                                             const struct cuda_kernel_node *wanted)
 {
     struct cuda_kernel_node wide = {0};
@@ -284,9 +267,6 @@ CUDA_API int cuGraphExecKernelNodeSetParams(struct graph_exec *exec, struct grap
     return cuGraphExecKernelNodeSetParams_v2(exec, node, wanted ? &wide : NULL);
 }
 
-CUDA_API int cuGraphExecMemcpyNodeSetParams(struct graph_exec *exec, struct graph_node *node,
-                                            const struct cuda_copy_3d *copy,
-                                            struct context *context);
 CUDA_API int cuGraphExecMemcpyNodeSetParams(struct graph_exec *exec, struct graph_node *node,
                                             const struct cuda_copy_3d *copy,
                                             struct context *context)
@@ -303,9 +283,6 @@ CUDA_API int cuGraphExecMemcpyNodeSetParams(struct graph_exec *exec, struct grap
 
 CUDA_API int cuGraphExecMemsetNodeSetParams(struct graph_exec *exec, struct graph_node *node,
                                             const struct cuda_fill_node *fill,
-                                            struct context *context);
-CUDA_API int cuGraphExecMemsetNodeSetParams(struct graph_exec *exec, struct graph_node *node,
-                                            const struct cuda_fill_node *fill,
                                             struct context *context)
 {
     struct exec_node *found;
@@ -318,8 +295,6 @@ CUDA_API int cuGraphExecMemsetNodeSetParams(struct graph_exec *exec, struct grap
     return r;
 }
 
-CUDA_API int cuGraphExecHostNodeSetParams(struct graph_exec *exec, struct graph_node *node,
-                                          const struct cuda_host_node *host);
 CUDA_API int cuGraphExecHostNodeSetParams(struct graph_exec *exec, struct graph_node *node,
                                           const struct cuda_host_node *host)
 {
@@ -345,8 +320,6 @@ static struct exec_node *find_switchable(struct graph_exec *exec, const struct g
 }
 
 CUDA_API int cuGraphNodeSetEnabled(struct graph_exec *exec, struct graph_node *node,
-                                   unsigned is_enabled);
-CUDA_API int cuGraphNodeSetEnabled(struct graph_exec *exec, struct graph_node *node,
                                    unsigned is_enabled)
 {
     int r = exec_resolve(exec);
@@ -359,8 +332,6 @@ CUDA_API int cuGraphNodeSetEnabled(struct graph_exec *exec, struct graph_node *n
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuGraphNodeGetEnabled(struct graph_exec *exec, struct graph_node *node,
-                                   unsigned *ret_is_enabled);
 CUDA_API int cuGraphNodeGetEnabled(struct graph_exec *exec, struct graph_node *node,
                                    unsigned *ret_is_enabled)
 {
@@ -393,8 +364,6 @@ static enum cuda_update_result compare(const struct graph_exec *exec,
 }
 
 CUDA_API int cuGraphExecUpdate_v2(struct graph_exec *exec, struct graph *graph,
-                                  struct cuda_update *ret_update);
-CUDA_API int cuGraphExecUpdate_v2(struct graph_exec *exec, struct graph *graph,
                                   struct cuda_update *ret_update)
 {
     struct graph_exec *other;
@@ -422,8 +391,6 @@ CUDA_API int cuGraphExecUpdate_v2(struct graph_exec *exec, struct graph *graph,
     return r;
 }
 
-CUDA_API int cuGraphExecUpdate(struct graph_exec *exec, struct graph *graph,
-                               struct graph_node **ret_error_node, int *ret_result);
 CUDA_API int cuGraphExecUpdate(struct graph_exec *exec, struct graph *graph,
                                struct graph_node **ret_error_node, int *ret_result)
 {

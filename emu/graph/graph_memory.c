@@ -203,7 +203,6 @@ static int reserve_resolve(int ordinal, struct process **ret_process,
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuDeviceGraphMemTrim(int ordinal);
 CUDA_API int cuDeviceGraphMemTrim(int ordinal)
 {
     struct process *process;
@@ -237,7 +236,6 @@ static uint64_t *number_of(struct graph_reserve *reserve, int attribute)
     }
 }
 
-CUDA_API int cuDeviceGetGraphMemAttribute(int ordinal, int attribute, void *ret_value);
 CUDA_API int cuDeviceGetGraphMemAttribute(int ordinal, int attribute, void *ret_value)
 {
     struct process *process;
@@ -256,7 +254,6 @@ CUDA_API int cuDeviceGetGraphMemAttribute(int ordinal, int attribute, void *ret_
 }
 
 /* A high mark can only be reset, to 0: it then is what there is now. */
-CUDA_API int cuDeviceSetGraphMemAttribute(int ordinal, int attribute, void *value);
 CUDA_API int cuDeviceSetGraphMemAttribute(int ordinal, int attribute, void *value)
 {
     struct process *process;

@@ -46,9 +46,6 @@ static int prepare_kernel(const struct cuda_kernel_node *wanted, struct operatio
 
 CUDA_API int cuGraphAddKernelNode_v2(struct graph_node **ret_node, struct graph *graph,
                                      struct graph_node *const *dependencies, size_t count,
-                                     const struct cuda_kernel_node *wanted);
-CUDA_API int cuGraphAddKernelNode_v2(struct graph_node **ret_node, struct graph *graph,
-                                     struct graph_node *const *dependencies, size_t count,
                                      const struct cuda_kernel_node *wanted)
 {
     struct operation operation;
@@ -67,9 +64,6 @@ static void widen(const struct cuda_kernel_node *narrow, struct cuda_kernel_node
 
 CUDA_API int cuGraphAddKernelNode(struct graph_node **ret_node, struct graph *graph,
                                   struct graph_node *const *dependencies, size_t count,
-                                  const struct cuda_kernel_node *wanted);
-CUDA_API int cuGraphAddKernelNode(struct graph_node **ret_node, struct graph *graph,
-                                  struct graph_node *const *dependencies, size_t count,
                                   const struct cuda_kernel_node *wanted)
 {
     struct cuda_kernel_node wide;
@@ -78,9 +72,6 @@ CUDA_API int cuGraphAddKernelNode(struct graph_node **ret_node, struct graph *gr
     return cuGraphAddKernelNode_v2(ret_node, graph, dependencies, count, wanted ? &wide : NULL);
 }
 
-CUDA_API int cuGraphAddMemcpyNode(struct graph_node **ret_node, struct graph *graph,
-                                  struct graph_node *const *dependencies, size_t count,
-                                  const struct cuda_copy_3d *copy, struct context *context);
 CUDA_API int cuGraphAddMemcpyNode(struct graph_node **ret_node, struct graph *graph,
                                   struct graph_node *const *dependencies, size_t count,
                                   const struct cuda_copy_3d *copy, struct context *context)
@@ -99,9 +90,6 @@ CUDA_API int cuGraphAddMemcpyNode(struct graph_node **ret_node, struct graph *gr
 
 CUDA_API int cuGraphAddMemsetNode(struct graph_node **ret_node, struct graph *graph,
                                   struct graph_node *const *dependencies, size_t count,
-                                  const struct cuda_fill_node *fill, struct context *context);
-CUDA_API int cuGraphAddMemsetNode(struct graph_node **ret_node, struct graph *graph,
-                                  struct graph_node *const *dependencies, size_t count,
                                   const struct cuda_fill_node *fill, struct context *context)
 {
     (void)context;
@@ -118,9 +106,6 @@ CUDA_API int cuGraphAddMemsetNode(struct graph_node **ret_node, struct graph *gr
 
 CUDA_API int cuGraphAddHostNode(struct graph_node **ret_node, struct graph *graph,
                                 struct graph_node *const *dependencies, size_t count,
-                                const struct cuda_host_node *host);
-CUDA_API int cuGraphAddHostNode(struct graph_node **ret_node, struct graph *graph,
-                                struct graph_node *const *dependencies, size_t count,
                                 const struct cuda_host_node *host)
 {
     int r = check_place(ret_node, graph, dependencies, count);
@@ -133,8 +118,6 @@ CUDA_API int cuGraphAddHostNode(struct graph_node **ret_node, struct graph *grap
 }
 
 CUDA_API int cuGraphAddEmptyNode(struct graph_node **ret_node, struct graph *graph,
-                                 struct graph_node *const *dependencies, size_t count);
-CUDA_API int cuGraphAddEmptyNode(struct graph_node **ret_node, struct graph *graph,
                                  struct graph_node *const *dependencies, size_t count)
 {
     const struct operation operation = {.type = CUDA_NODE_EMPTY};
@@ -142,9 +125,6 @@ CUDA_API int cuGraphAddEmptyNode(struct graph_node **ret_node, struct graph *gra
     return r == CUDA_SUCCESS ? graph_add(graph, &operation, dependencies, count, ret_node) : r;
 }
 
-CUDA_API int cuGraphAddChildGraphNode(struct graph_node **ret_node, struct graph *graph,
-                                      struct graph_node *const *dependencies, size_t count,
-                                      struct graph *child);
 CUDA_API int cuGraphAddChildGraphNode(struct graph_node **ret_node, struct graph *graph,
                                       struct graph_node *const *dependencies, size_t count,
                                       struct graph *child)
@@ -170,9 +150,6 @@ static int add_event_node(struct graph_node **ret_node, struct graph *graph,
 
 CUDA_API int cuGraphAddEventRecordNode(struct graph_node **ret_node, struct graph *graph,
                                        struct graph_node *const *dependencies, size_t count,
-                                       struct event *event);
-CUDA_API int cuGraphAddEventRecordNode(struct graph_node **ret_node, struct graph *graph,
-                                       struct graph_node *const *dependencies, size_t count,
                                        struct event *event)
 {
     const struct operation operation = {.type = CUDA_NODE_RECORD_EVENT, .event = event};
@@ -181,18 +158,12 @@ CUDA_API int cuGraphAddEventRecordNode(struct graph_node **ret_node, struct grap
 
 CUDA_API int cuGraphAddEventWaitNode(struct graph_node **ret_node, struct graph *graph,
                                      struct graph_node *const *dependencies, size_t count,
-                                     struct event *event);
-CUDA_API int cuGraphAddEventWaitNode(struct graph_node **ret_node, struct graph *graph,
-                                     struct graph_node *const *dependencies, size_t count,
                                      struct event *event)
 {
     const struct operation operation = {.type = CUDA_NODE_WAIT_EVENT, .event = event};
     return add_event_node(ret_node, graph, dependencies, count, &operation);
 }
 
-CUDA_API int cuGraphAddMemAllocNode(struct graph_node **ret_node, struct graph *graph,
-                                    struct graph_node *const *dependencies, size_t count,
-                                    struct cuda_allocation_node *wanted);
 CUDA_API int cuGraphAddMemAllocNode(struct graph_node **ret_node, struct graph *graph,
                                     struct graph_node *const *dependencies, size_t count,
                                     struct cuda_allocation_node *wanted)
@@ -221,9 +192,6 @@ CUDA_API int cuGraphAddMemAllocNode(struct graph_node **ret_node, struct graph *
 
 CUDA_API int cuGraphAddMemFreeNode(struct graph_node **ret_node, struct graph *graph,
                                    struct graph_node *const *dependencies, size_t count,
-                                   uint64_t address);
-CUDA_API int cuGraphAddMemFreeNode(struct graph_node **ret_node, struct graph *graph,
-                                   struct graph_node *const *dependencies, size_t count,
                                    uint64_t address)
 {
     int r = check_place(ret_node, graph, dependencies, count);
@@ -238,9 +206,6 @@ CUDA_API int cuGraphAddMemFreeNode(struct graph_node **ret_node, struct graph *g
     return graph_add(graph, &operation, dependencies, count, ret_node);
 }
 
-CUDA_API int cuGraphAddBatchMemOpNode(struct graph_node **ret_node, struct graph *graph,
-                                      struct graph_node *const *dependencies, size_t count,
-                                      const struct cuda_words_node *words);
 CUDA_API int cuGraphAddBatchMemOpNode(struct graph_node **ret_node, struct graph *graph,
                                       struct graph_node *const *dependencies, size_t count,
                                       const struct cuda_words_node *words)
@@ -268,7 +233,6 @@ static int resolve_type(const struct graph_node *node, enum cuda_node_type type,
     return answer && node->operation.type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUDA_API int cuGraphKernelNodeGetParams_v2(struct graph_node *node, struct cuda_kernel_node *ret);
 CUDA_API int cuGraphKernelNodeGetParams_v2(struct graph_node *node, struct cuda_kernel_node *ret)
 {
     int r = resolve_type(node, CUDA_NODE_KERNEL, ret);
@@ -277,7 +241,6 @@ CUDA_API int cuGraphKernelNodeGetParams_v2(struct graph_node *node, struct cuda_
     return r;
 }
 
-CUDA_API int cuGraphKernelNodeGetParams(struct graph_node *node, struct cuda_kernel_node *ret);
 CUDA_API int cuGraphKernelNodeGetParams(struct graph_node *node, struct cuda_kernel_node *ret)
 {
     int r = resolve_type(node, CUDA_NODE_KERNEL, ret);
@@ -298,8 +261,6 @@ static int replace(struct graph_node *node, const struct operation *operation)
 }
 
 CUDA_API int cuGraphKernelNodeSetParams_v2(struct graph_node *node,
-                                           const struct cuda_kernel_node *wanted);
-CUDA_API int cuGraphKernelNodeSetParams_v2(struct graph_node *node,
                                            const struct cuda_kernel_node *wanted)
 {
     struct operation operation;
@@ -310,8 +271,6 @@ CUDA_API int cuGraphKernelNodeSetParams_v2(struct graph_node *node,
 }
 
 CUDA_API int cuGraphKernelNodeSetParams(struct graph_node *node,
-                                        const struct cuda_kernel_node *wanted);
-CUDA_API int cuGraphKernelNodeSetParams(struct graph_node *node,
                                         const struct cuda_kernel_node *wanted)
 {
     struct cuda_kernel_node wide;
@@ -320,7 +279,6 @@ CUDA_API int cuGraphKernelNodeSetParams(struct graph_node *node,
     return cuGraphKernelNodeSetParams_v2(node, wanted ? &wide : NULL);
 }
 
-CUDA_API int cuGraphMemcpyNodeGetParams(struct graph_node *node, struct cuda_copy_3d *ret_copy);
 CUDA_API int cuGraphMemcpyNodeGetParams(struct graph_node *node, struct cuda_copy_3d *ret_copy)
 {
     int r = resolve_type(node, CUDA_NODE_COPY, ret_copy);
@@ -329,7 +287,6 @@ CUDA_API int cuGraphMemcpyNodeGetParams(struct graph_node *node, struct cuda_cop
     return r;
 }
 
-CUDA_API int cuGraphMemcpyNodeSetParams(struct graph_node *node, const struct cuda_copy_3d *copy);
 CUDA_API int cuGraphMemcpyNodeSetParams(struct graph_node *node, const struct cuda_copy_3d *copy)
 {
     int r = resolve_type(node, CUDA_NODE_COPY, copy);
@@ -340,7 +297,6 @@ CUDA_API int cuGraphMemcpyNodeSetParams(struct graph_node *node, const struct cu
     return r;
 }
 
-CUDA_API int cuGraphMemsetNodeGetParams(struct graph_node *node, struct cuda_fill_node *ret_fill);
 CUDA_API int cuGraphMemsetNodeGetParams(struct graph_node *node, struct cuda_fill_node *ret_fill)
 {
     int r = resolve_type(node, CUDA_NODE_FILL, ret_fill);
@@ -349,7 +305,6 @@ CUDA_API int cuGraphMemsetNodeGetParams(struct graph_node *node, struct cuda_fil
     return r;
 }
 
-CUDA_API int cuGraphMemsetNodeSetParams(struct graph_node *node, const struct cuda_fill_node *fill);
 CUDA_API int cuGraphMemsetNodeSetParams(struct graph_node *node, const struct cuda_fill_node *fill)
 {
     int r = resolve_type(node, CUDA_NODE_FILL, fill);
@@ -360,7 +315,6 @@ CUDA_API int cuGraphMemsetNodeSetParams(struct graph_node *node, const struct cu
     return r;
 }
 
-CUDA_API int cuGraphHostNodeGetParams(struct graph_node *node, struct cuda_host_node *ret_host);
 CUDA_API int cuGraphHostNodeGetParams(struct graph_node *node, struct cuda_host_node *ret_host)
 {
     int r = resolve_type(node, CUDA_NODE_HOST, ret_host);
@@ -369,7 +323,6 @@ CUDA_API int cuGraphHostNodeGetParams(struct graph_node *node, struct cuda_host_
     return r;
 }
 
-CUDA_API int cuGraphHostNodeSetParams(struct graph_node *node, const struct cuda_host_node *host);
 CUDA_API int cuGraphHostNodeSetParams(struct graph_node *node, const struct cuda_host_node *host)
 {
     int r = resolve_type(node, CUDA_NODE_HOST, host);
@@ -380,7 +333,6 @@ CUDA_API int cuGraphHostNodeSetParams(struct graph_node *node, const struct cuda
     return r;
 }
 
-CUDA_API int cuGraphChildGraphNodeGetGraph(struct graph_node *node, struct graph **ret_graph);
 CUDA_API int cuGraphChildGraphNodeGetGraph(struct graph_node *node, struct graph **ret_graph)
 {
     int r = resolve_type(node, CUDA_NODE_GRAPH, ret_graph);
@@ -389,7 +341,6 @@ CUDA_API int cuGraphChildGraphNodeGetGraph(struct graph_node *node, struct graph
     return r;
 }
 
-CUDA_API int cuGraphEventRecordNodeGetEvent(struct graph_node *node, struct event **ret_event);
 CUDA_API int cuGraphEventRecordNodeGetEvent(struct graph_node *node, struct event **ret_event)
 {
     int r = resolve_type(node, CUDA_NODE_RECORD_EVENT, ret_event);
@@ -398,7 +349,6 @@ CUDA_API int cuGraphEventRecordNodeGetEvent(struct graph_node *node, struct even
     return r;
 }
 
-CUDA_API int cuGraphEventWaitNodeGetEvent(struct graph_node *node, struct event **ret_event);
 CUDA_API int cuGraphEventWaitNodeGetEvent(struct graph_node *node, struct event **ret_event)
 {
     int r = resolve_type(node, CUDA_NODE_WAIT_EVENT, ret_event);
@@ -407,8 +357,6 @@ CUDA_API int cuGraphEventWaitNodeGetEvent(struct graph_node *node, struct event 
     return r;
 }
 
-CUDA_API int cuGraphMemAllocNodeGetParams(struct graph_node *node,
-                                          struct cuda_allocation_node *ret_allocation);
 CUDA_API int cuGraphMemAllocNodeGetParams(struct graph_node *node,
                                           struct cuda_allocation_node *ret_allocation)
 {
@@ -428,7 +376,6 @@ CUDA_API int cuGraphMemAllocNodeGetParams(struct graph_node *node,
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuGraphMemFreeNodeGetParams(struct graph_node *node, uint64_t *ret_address);
 CUDA_API int cuGraphMemFreeNodeGetParams(struct graph_node *node, uint64_t *ret_address)
 {
     int r = resolve_type(node, CUDA_NODE_FREE, ret_address);
@@ -437,7 +384,6 @@ CUDA_API int cuGraphMemFreeNodeGetParams(struct graph_node *node, uint64_t *ret_
     return r;
 }
 
-CUDA_API int cuGraphEventRecordNodeSetEvent(struct graph_node *node, struct event *event);
 CUDA_API int cuGraphEventRecordNodeSetEvent(struct graph_node *node, struct event *event)
 {
     const struct operation operation = {.type = CUDA_NODE_RECORD_EVENT, .event = event};
@@ -447,7 +393,6 @@ CUDA_API int cuGraphEventRecordNodeSetEvent(struct graph_node *node, struct even
     return r == CUDA_SUCCESS ? replace(node, &operation) : r;
 }
 
-CUDA_API int cuGraphEventWaitNodeSetEvent(struct graph_node *node, struct event *event);
 CUDA_API int cuGraphEventWaitNodeSetEvent(struct graph_node *node, struct event *event)
 {
     const struct operation operation = {.type = CUDA_NODE_WAIT_EVENT, .event = event};
@@ -458,9 +403,6 @@ CUDA_API int cuGraphEventWaitNodeSetEvent(struct graph_node *node, struct event 
 }
 
 /* Any kind of node by one call: `wanted` says which, and holds what the other calls are given. */
-CUDA_API int cuGraphAddNode(struct graph_node **ret_node, struct graph *graph,
-                            struct graph_node *const *dependencies, size_t count,
-                            struct cuda_node *wanted);
 CUDA_API int cuGraphAddNode(struct graph_node **ret_node, struct graph *graph,
                             struct graph_node *const *dependencies, size_t count,
                             struct cuda_node *wanted)
@@ -498,9 +440,6 @@ CUDA_API int cuGraphAddNode(struct graph_node **ret_node, struct graph *graph,
 }
 
 /* Since CUDA 12.3 with data for the edges, which is not emulated. */
-CUDA_API int cuGraphAddNode_v2(struct graph_node **ret_node, struct graph *graph,
-                               struct graph_node *const *dependencies, const struct cuda_edge *data,
-                               size_t count, struct cuda_node *wanted);
 CUDA_API int cuGraphAddNode_v2(struct graph_node **ret_node, struct graph *graph,
                                struct graph_node *const *dependencies, const struct cuda_edge *data,
                                size_t count, struct cuda_node *wanted)

@@ -86,8 +86,6 @@ static int object_resolve(const struct user_object *object, unsigned count)
 }
 
 CUDA_API int cuUserObjectCreate(struct user_object **ret_object, void *argument,
-                                void (*destroy)(void *), unsigned references, unsigned flags);
-CUDA_API int cuUserObjectCreate(struct user_object **ret_object, void *argument,
                                 void (*destroy)(void *), unsigned references, unsigned flags)
 {
     enum { NO_DESTRUCTOR_SYNC = 1 };
@@ -111,7 +109,6 @@ CUDA_API int cuUserObjectCreate(struct user_object **ret_object, void *argument,
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuUserObjectRetain(struct user_object *object, unsigned count);
 CUDA_API int cuUserObjectRetain(struct user_object *object, unsigned count)
 {
     int r = object_resolve(object, count);
@@ -120,7 +117,6 @@ CUDA_API int cuUserObjectRetain(struct user_object *object, unsigned count)
     return r;
 }
 
-CUDA_API int cuUserObjectRelease(struct user_object *object, unsigned count);
 CUDA_API int cuUserObjectRelease(struct user_object *object, unsigned count)
 {
     int r = object_resolve(object, count);
@@ -129,8 +125,6 @@ CUDA_API int cuUserObjectRelease(struct user_object *object, unsigned count)
     return r;
 }
 
-CUDA_API int cuGraphRetainUserObject(struct graph *graph, struct user_object *object,
-                                     unsigned count, unsigned flags);
 CUDA_API int cuGraphRetainUserObject(struct graph *graph, struct user_object *object,
                                      unsigned count, unsigned flags)
 {
@@ -147,8 +141,6 @@ CUDA_API int cuGraphRetainUserObject(struct graph *graph, struct user_object *ob
     return r;
 }
 
-CUDA_API int cuGraphReleaseUserObject(struct graph *graph, struct user_object *object,
-                                      unsigned count);
 CUDA_API int cuGraphReleaseUserObject(struct graph *graph, struct user_object *object,
                                       unsigned count)
 {

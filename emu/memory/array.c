@@ -125,8 +125,6 @@ static int make_array(struct context *context, const struct cuda_array_3d_descri
 }
 
 CUDA_API int cuArray3DCreate_v2(struct array **ret_array,
-                                const struct cuda_array_3d_descriptor *shape);
-CUDA_API int cuArray3DCreate_v2(struct array **ret_array,
                                 const struct cuda_array_3d_descriptor *shape)
 {
     struct context *context;
@@ -136,7 +134,6 @@ CUDA_API int cuArray3DCreate_v2(struct array **ret_array,
     return r == CUDA_SUCCESS ? make_array(context, shape, ret_array) : r;
 }
 
-CUDA_API int cuArrayCreate_v2(struct array **ret_array, const struct cuda_array_descriptor *shape);
 CUDA_API int cuArrayCreate_v2(struct array **ret_array, const struct cuda_array_descriptor *shape)
 {
     const struct cuda_array_3d_descriptor whole = {
@@ -160,8 +157,6 @@ static int array_resolve(const struct array *array)
 }
 
 CUDA_API int cuArray3DGetDescriptor_v2(struct cuda_array_3d_descriptor *ret_shape,
-                                       struct array *array);
-CUDA_API int cuArray3DGetDescriptor_v2(struct cuda_array_3d_descriptor *ret_shape,
                                        struct array *array)
 {
     int r = array_resolve(array);
@@ -172,7 +167,6 @@ CUDA_API int cuArray3DGetDescriptor_v2(struct cuda_array_3d_descriptor *ret_shap
     return r;
 }
 
-CUDA_API int cuArrayGetDescriptor_v2(struct cuda_array_descriptor *ret_shape, struct array *array);
 CUDA_API int cuArrayGetDescriptor_v2(struct cuda_array_descriptor *ret_shape, struct array *array)
 {
     int r = array_resolve(array);
@@ -198,7 +192,6 @@ static void free_array(struct array *array)
     free(array);
 }
 
-CUDA_API int cuArrayDestroy(struct array *array);
 CUDA_API int cuArrayDestroy(struct array *array)
 {
     int r = array_resolve(array);
@@ -300,9 +293,6 @@ static int make_levels(struct mipmapped_array *mipmapped,
 
 CUDA_API int cuMipmappedArrayCreate(struct mipmapped_array **ret_mipmapped,
                                     const struct cuda_array_3d_descriptor *shape,
-                                    unsigned level_count);
-CUDA_API int cuMipmappedArrayCreate(struct mipmapped_array **ret_mipmapped,
-                                    const struct cuda_array_3d_descriptor *shape,
                                     unsigned level_count)
 {
     struct context *context;
@@ -348,8 +338,6 @@ static int mipmapped_resolve(const struct mipmapped_array *mipmapped)
 }
 
 CUDA_API int cuMipmappedArrayGetLevel(struct array **ret_array, struct mipmapped_array *mipmapped,
-                                      unsigned level);
-CUDA_API int cuMipmappedArrayGetLevel(struct array **ret_array, struct mipmapped_array *mipmapped,
                                       unsigned level)
 {
     int r = mipmapped_resolve(mipmapped);
@@ -360,7 +348,6 @@ CUDA_API int cuMipmappedArrayGetLevel(struct array **ret_array, struct mipmapped
     return r;
 }
 
-CUDA_API int cuMipmappedArrayDestroy(struct mipmapped_array *mipmapped);
 CUDA_API int cuMipmappedArrayDestroy(struct mipmapped_array *mipmapped)
 {
     int r = mipmapped_resolve(mipmapped);

@@ -298,56 +298,48 @@ static struct cuda_copy_3d between(uint64_t to, uint64_t from, size_t bytes, int
     return copy;
 }
 
-CUDA_API int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes);
 CUDA_API int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
 {
     const struct cuda_copy_3d copy = host_to_device(to, from, bytes);
     return copy_now(&copy);
 }
 
-CUDA_API int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, struct stream *s);
 CUDA_API int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, struct stream *s)
 {
     const struct cuda_copy_3d copy = host_to_device(to, from, bytes);
     return copy_later(&copy, s);
 }
 
-CUDA_API int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes);
 CUDA_API int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
 {
     const struct cuda_copy_3d copy = device_to_host(to, from, bytes);
     return copy_now(&copy);
 }
 
-CUDA_API int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, struct stream *s);
 CUDA_API int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, struct stream *s)
 {
     const struct cuda_copy_3d copy = device_to_host(to, from, bytes);
     return copy_later(&copy, s);
 }
 
-CUDA_API int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t bytes);
 CUDA_API int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t bytes)
 {
     const struct cuda_copy_3d copy = between(to, from, bytes, CUDA_MEMORY_DEVICE);
     return copy_now(&copy);
 }
 
-CUDA_API int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct stream *s);
 CUDA_API int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct stream *s)
 {
     const struct cuda_copy_3d copy = between(to, from, bytes, CUDA_MEMORY_DEVICE);
     return copy_later(&copy, s);
 }
 
-CUDA_API int cuMemcpy(uint64_t to, uint64_t from, size_t bytes);
 CUDA_API int cuMemcpy(uint64_t to, uint64_t from, size_t bytes)
 {
     const struct cuda_copy_3d copy = between(to, from, bytes, CUDA_MEMORY_UNIFIED);
     return copy_now(&copy);
 }
 
-CUDA_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, struct stream *s);
 CUDA_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, struct stream *s)
 {
     const struct cuda_copy_3d copy = between(to, from, bytes, CUDA_MEMORY_UNIFIED);
@@ -356,8 +348,6 @@ CUDA_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, struct stre
 
 /* Between devices the time is that of the device whose stream it is. */
 CUDA_API int cuMemcpyPeer(uint64_t to, struct context *to_context, uint64_t from,
-                          struct context *from_context, size_t bytes);
-CUDA_API int cuMemcpyPeer(uint64_t to, struct context *to_context, uint64_t from,
                           struct context *from_context, size_t bytes)
 {
     if (!to_context || !from_context)
@@ -365,8 +355,6 @@ CUDA_API int cuMemcpyPeer(uint64_t to, struct context *to_context, uint64_t from
     return cuMemcpyDtoD_v2(to, from, bytes);
 }
 
-CUDA_API int cuMemcpyPeerAsync(uint64_t to, struct context *to_context, uint64_t from,
-                               struct context *from_context, size_t bytes, struct stream *s);
 CUDA_API int cuMemcpyPeerAsync(uint64_t to, struct context *to_context, uint64_t from,
                                struct context *from_context, size_t bytes, struct stream *s)
 {

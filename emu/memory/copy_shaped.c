@@ -24,7 +24,6 @@ static struct cuda_copy_3d flat(const struct cuda_copy_2d *c)
     };
 }
 
-CUDA_API int cuMemcpy2DUnaligned_v2(const struct cuda_copy_2d *wanted);
 CUDA_API int cuMemcpy2DUnaligned_v2(const struct cuda_copy_2d *wanted)
 {
     if (!wanted)
@@ -33,13 +32,11 @@ CUDA_API int cuMemcpy2DUnaligned_v2(const struct cuda_copy_2d *wanted)
     return copy_now(&copy);
 }
 
-CUDA_API int cuMemcpy2D_v2(const struct cuda_copy_2d *wanted);
 CUDA_API int cuMemcpy2D_v2(const struct cuda_copy_2d *wanted)
 {
     return cuMemcpy2DUnaligned_v2(wanted);
 }
 
-CUDA_API int cuMemcpy2DAsync_v2(const struct cuda_copy_2d *wanted, struct stream *stream);
 CUDA_API int cuMemcpy2DAsync_v2(const struct cuda_copy_2d *wanted, struct stream *stream)
 {
     if (!wanted)
@@ -48,26 +45,22 @@ CUDA_API int cuMemcpy2DAsync_v2(const struct cuda_copy_2d *wanted, struct stream
     return copy_later(&copy, stream);
 }
 
-CUDA_API int cuMemcpy3D_v2(const struct cuda_copy_3d *copy);
 CUDA_API int cuMemcpy3D_v2(const struct cuda_copy_3d *copy)
 {
     return copy ? copy_now(copy) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUDA_API int cuMemcpy3DAsync_v2(const struct cuda_copy_3d *copy, struct stream *stream);
 CUDA_API int cuMemcpy3DAsync_v2(const struct cuda_copy_3d *copy, struct stream *stream)
 {
     return copy ? copy_later(copy, stream) : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* A copy between devices has the same form, with the contexts where others have nothing. */
-CUDA_API int cuMemcpy3DPeer(const struct cuda_copy_3d *copy);
 CUDA_API int cuMemcpy3DPeer(const struct cuda_copy_3d *copy)
 {
     return cuMemcpy3D_v2(copy);
 }
 
-CUDA_API int cuMemcpy3DPeerAsync(const struct cuda_copy_3d *copy, struct stream *stream);
 CUDA_API int cuMemcpy3DPeerAsync(const struct cuda_copy_3d *copy, struct stream *stream)
 {
     return cuMemcpy3DAsync_v2(copy, stream);
@@ -103,7 +96,6 @@ static struct cuda_copy_3d array_to_host(void *to, struct array *from, size_t of
     return copy;
 }
 
-CUDA_API int cuMemcpyHtoA_v2(struct array *to, size_t offset, const void *from, size_t bytes);
 CUDA_API int cuMemcpyHtoA_v2(struct array *to, size_t offset, const void *from, size_t bytes)
 {
     const struct cuda_copy_3d copy = host_to_array(to, offset, from, bytes);
@@ -111,15 +103,12 @@ CUDA_API int cuMemcpyHtoA_v2(struct array *to, size_t offset, const void *from, 
 }
 
 CUDA_API int cuMemcpyHtoAAsync_v2(struct array *to, size_t offset, const void *from, size_t bytes,
-                                  struct stream *stream);
-CUDA_API int cuMemcpyHtoAAsync_v2(struct array *to, size_t offset, const void *from, size_t bytes,
                                   struct stream *stream)
 {
     const struct cuda_copy_3d copy = host_to_array(to, offset, from, bytes);
     return copy_later(&copy, stream);
 }
 
-CUDA_API int cuMemcpyAtoH_v2(void *to, struct array *from, size_t offset, size_t bytes);
 CUDA_API int cuMemcpyAtoH_v2(void *to, struct array *from, size_t offset, size_t bytes)
 {
     const struct cuda_copy_3d copy = array_to_host(to, from, offset, bytes);
@@ -127,15 +116,12 @@ CUDA_API int cuMemcpyAtoH_v2(void *to, struct array *from, size_t offset, size_t
 }
 
 CUDA_API int cuMemcpyAtoHAsync_v2(void *to, struct array *from, size_t offset, size_t bytes,
-                                  struct stream *stream);
-CUDA_API int cuMemcpyAtoHAsync_v2(void *to, struct array *from, size_t offset, size_t bytes,
                                   struct stream *stream)
 {
     const struct cuda_copy_3d copy = array_to_host(to, from, offset, bytes);
     return copy_later(&copy, stream);
 }
 
-CUDA_API int cuMemcpyDtoA_v2(struct array *to, size_t offset, uint64_t from, size_t bytes);
 CUDA_API int cuMemcpyDtoA_v2(struct array *to, size_t offset, uint64_t from, size_t bytes)
 {
     struct cuda_copy_3d copy = row(CUDA_MEMORY_ARRAY, CUDA_MEMORY_DEVICE, bytes);
@@ -145,7 +131,6 @@ CUDA_API int cuMemcpyDtoA_v2(struct array *to, size_t offset, uint64_t from, siz
     return copy_now(&copy);
 }
 
-CUDA_API int cuMemcpyAtoD_v2(uint64_t to, struct array *from, size_t offset, size_t bytes);
 CUDA_API int cuMemcpyAtoD_v2(uint64_t to, struct array *from, size_t offset, size_t bytes)
 {
     struct cuda_copy_3d copy = row(CUDA_MEMORY_DEVICE, CUDA_MEMORY_ARRAY, bytes);
@@ -155,8 +140,6 @@ CUDA_API int cuMemcpyAtoD_v2(uint64_t to, struct array *from, size_t offset, siz
     return copy_now(&copy);
 }
 
-CUDA_API int cuMemcpyAtoA_v2(struct array *to, size_t to_offset, struct array *from,
-                             size_t from_offset, size_t bytes);
 CUDA_API int cuMemcpyAtoA_v2(struct array *to, size_t to_offset, struct array *from,
                              size_t from_offset, size_t bytes)
 {

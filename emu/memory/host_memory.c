@@ -26,7 +26,6 @@ bool host_memory_holds(const struct process *process, uint64_t address, size_t b
            map_holds(&process->registered_memory, address, bytes);
 }
 
-CUDA_API int cuMemHostAlloc(void **ret_memory, size_t bytes, unsigned flags);
 CUDA_API int cuMemHostAlloc(void **ret_memory, size_t bytes, unsigned flags)
 {
     struct context *context;
@@ -52,7 +51,6 @@ CUDA_API int cuMemHostAlloc(void **ret_memory, size_t bytes, unsigned flags)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuMemAllocHost_v2(void **ret_memory, size_t bytes);
 CUDA_API int cuMemAllocHost_v2(void **ret_memory, size_t bytes)
 {
     return cuMemHostAlloc(ret_memory, bytes, 0);
@@ -68,7 +66,6 @@ static size_t forget(struct process *process, struct hash_map *map, void *memory
     return bytes;
 }
 
-CUDA_API int cuMemFreeHost(void *memory);
 CUDA_API int cuMemFreeHost(void *memory)
 {
     struct process *process;
@@ -82,7 +79,6 @@ CUDA_API int cuMemFreeHost(void *memory)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags);
 CUDA_API int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
 {
     struct context *context;
@@ -102,7 +98,6 @@ CUDA_API int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
     return r;
 }
 
-CUDA_API int cuMemHostUnregister(void *memory);
 CUDA_API int cuMemHostUnregister(void *memory)
 {
     struct context *context;
@@ -116,7 +111,6 @@ CUDA_API int cuMemHostUnregister(void *memory)
                : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
-CUDA_API int cuMemHostGetDevicePointer_v2(uint64_t *ret_address, void *memory, unsigned flags);
 CUDA_API int cuMemHostGetDevicePointer_v2(uint64_t *ret_address, void *memory, unsigned flags)
 {
     struct context *context;

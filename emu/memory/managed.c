@@ -14,7 +14,6 @@ enum advice {
     ADVICE_LAST = 6,
 };
 
-CUDA_API int cuMemAllocManaged(uint64_t *ret_address, size_t bytes, unsigned flags);
 CUDA_API int cuMemAllocManaged(uint64_t *ret_address, size_t bytes, unsigned flags)
 {
     struct context *context;
@@ -89,8 +88,6 @@ static int check_location(const struct process *process, const struct cuda_locat
 }
 
 CUDA_API int cuMemPrefetchAsync_v2(uint64_t address, size_t bytes, struct cuda_location location,
-                                   unsigned flags, struct stream *handle);
-CUDA_API int cuMemPrefetchAsync_v2(uint64_t address, size_t bytes, struct cuda_location location,
                                    unsigned flags, struct stream *handle)
 {
     struct stream *stream;
@@ -126,15 +123,12 @@ static struct cuda_location location_of(int device)
                                         : (struct cuda_location){CUDA_LOCATION_DEVICE, device};
 }
 
-CUDA_API int cuMemPrefetchAsync(uint64_t address, size_t bytes, int device, struct stream *handle);
 CUDA_API int cuMemPrefetchAsync(uint64_t address, size_t bytes, int device, struct stream *handle)
 {
     return cuMemPrefetchAsync_v2(address, bytes, location_of(device), 0, handle);
 }
 
 /* Advice changes how fast memory is, never what is in it; nothing here is faster for it. */
-CUDA_API int cuMemAdvise_v2(uint64_t address, size_t bytes, int advice,
-                            struct cuda_location location);
 CUDA_API int cuMemAdvise_v2(uint64_t address, size_t bytes, int advice,
                             struct cuda_location location)
 {
@@ -153,7 +147,6 @@ CUDA_API int cuMemAdvise_v2(uint64_t address, size_t bytes, int advice,
     return r;
 }
 
-CUDA_API int cuMemAdvise(uint64_t address, size_t bytes, int advice, int device);
 CUDA_API int cuMemAdvise(uint64_t address, size_t bytes, int advice, int device)
 {
     struct process *process;

@@ -110,7 +110,6 @@ static int allocate(struct context *context, size_t bytes, uint64_t *ret_address
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuMemAlloc_v2(uint64_t *ret_address, size_t bytes);
 CUDA_API int cuMemAlloc_v2(uint64_t *ret_address, size_t bytes)
 {
     struct context *context;
@@ -121,8 +120,6 @@ CUDA_API int cuMemAlloc_v2(uint64_t *ret_address, size_t bytes)
 }
 
 /* Rows start where the device likes them to. */
-CUDA_API int cuMemAllocPitch_v2(uint64_t *ret_address, size_t *ret_pitch, size_t width_bytes,
-                                size_t height, unsigned element_bytes);
 CUDA_API int cuMemAllocPitch_v2(uint64_t *ret_address, size_t *ret_pitch, size_t width_bytes,
                                 size_t height, unsigned element_bytes)
 {
@@ -175,7 +172,6 @@ static int take_out(struct process *process, uint64_t address, const struct stre
     return r;
 }
 
-CUDA_API int cuMemFree_v2(uint64_t address);
 CUDA_API int cuMemFree_v2(uint64_t address)
 {
     struct context *context;
@@ -194,7 +190,6 @@ CUDA_API int cuMemFree_v2(uint64_t address)
 
 /* Memory is there at once, as if the pool had it; what counts is that it comes back in the order of
  * the stream. */
-CUDA_API int cuMemAllocAsync(uint64_t *ret_address, size_t bytes, struct stream *handle);
 CUDA_API int cuMemAllocAsync(uint64_t *ret_address, size_t bytes, struct stream *handle)
 {
     struct stream *stream;
@@ -233,7 +228,6 @@ static int capture_free(struct stream *stream, uint64_t address)
     return operation.memory ? capture_add(stream, &operation) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUDA_API int cuMemFreeAsync(uint64_t address, struct stream *handle);
 CUDA_API int cuMemFreeAsync(uint64_t address, struct stream *handle)
 {
     struct stream *stream;
@@ -268,7 +262,6 @@ void memory_discard_all(struct context *context)
     pool_shrink_all(context->process, context->visible);
 }
 
-CUDA_API int cuMemGetInfo_v2(size_t *ret_free_bytes, size_t *ret_total_bytes);
 CUDA_API int cuMemGetInfo_v2(size_t *ret_free_bytes, size_t *ret_total_bytes)
 {
     struct context *context;
@@ -286,7 +279,6 @@ CUDA_API int cuMemGetInfo_v2(size_t *ret_free_bytes, size_t *ret_total_bytes)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuMemGetAddressRange_v2(uint64_t *ret_base, size_t *ret_bytes, uint64_t address);
 CUDA_API int cuMemGetAddressRange_v2(uint64_t *ret_base, size_t *ret_bytes, uint64_t address)
 {
     struct context *context;

@@ -245,8 +245,6 @@ static int without_device(int r)
 }
 
 CUDA_API int cuMemAllocFromPoolAsync(uint64_t *ret_address, size_t bytes, struct pool *pool,
-                                     struct stream *handle);
-CUDA_API int cuMemAllocFromPoolAsync(uint64_t *ret_address, size_t bytes, struct pool *pool,
                                      struct stream *handle)
 {
     struct process *process;
@@ -265,7 +263,6 @@ CUDA_API int cuMemAllocFromPoolAsync(uint64_t *ret_address, size_t bytes, struct
     return pool_allocate(stream->context, pool, bytes, ret_address);
 }
 
-CUDA_API int cuDeviceGetDefaultMemPool(struct pool **ret_pool, int ordinal);
 CUDA_API int cuDeviceGetDefaultMemPool(struct pool **ret_pool, int ordinal)
 {
     struct process *process;
@@ -284,7 +281,6 @@ CUDA_API int cuDeviceGetDefaultMemPool(struct pool **ret_pool, int ordinal)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuDeviceGetMemPool(struct pool **ret_pool, int ordinal);
 CUDA_API int cuDeviceGetMemPool(struct pool **ret_pool, int ordinal)
 {
     int r = cuDeviceGetDefaultMemPool(ret_pool, ordinal);
@@ -296,7 +292,6 @@ CUDA_API int cuDeviceGetMemPool(struct pool **ret_pool, int ordinal)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuDeviceSetMemPool(int ordinal, struct pool *pool);
 CUDA_API int cuDeviceSetMemPool(int ordinal, struct pool *pool)
 {
     struct process *process;
@@ -314,7 +309,6 @@ CUDA_API int cuDeviceSetMemPool(int ordinal, struct pool *pool)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuMemPoolCreate(struct pool **ret_pool, const struct cuda_pool_properties *wanted);
 CUDA_API int cuMemPoolCreate(struct pool **ret_pool, const struct cuda_pool_properties *wanted)
 {
     struct process *process;
@@ -339,7 +333,6 @@ CUDA_API int cuMemPoolCreate(struct pool **ret_pool, const struct cuda_pool_prop
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuMemPoolDestroy(struct pool *pool);
 CUDA_API int cuMemPoolDestroy(struct pool *pool)
 {
     struct process *process;
@@ -359,7 +352,6 @@ CUDA_API int cuMemPoolDestroy(struct pool *pool)
     return CUDA_SUCCESS;
 }
 
-CUDA_API int cuMemPoolTrimTo(struct pool *pool, size_t keep_bytes);
 CUDA_API int cuMemPoolTrimTo(struct pool *pool, size_t keep_bytes)
 {
     struct process *process;
@@ -397,7 +389,6 @@ static bool is_reuse(int attribute)
     return attribute >= POOL_REUSE_EVENTS && attribute <= POOL_REUSE_INTERNAL;
 }
 
-CUDA_API int cuMemPoolGetAttribute(struct pool *pool, int attribute, void *ret_value);
 CUDA_API int cuMemPoolGetAttribute(struct pool *pool, int attribute, void *ret_value)
 {
     struct process *process;
@@ -435,7 +426,6 @@ static int set_number(struct pool *pool, int attribute, uint64_t value)
     }
 }
 
-CUDA_API int cuMemPoolSetAttribute(struct pool *pool, int attribute, void *value);
 CUDA_API int cuMemPoolSetAttribute(struct pool *pool, int attribute, void *value)
 {
     struct process *process;
@@ -455,7 +445,6 @@ CUDA_API int cuMemPoolSetAttribute(struct pool *pool, int attribute, void *value
 }
 
 /* A pool's memory is for the device that it is on. */
-CUDA_API int cuMemPoolGetAccess(int *ret_flags, struct pool *pool, struct cuda_location *location);
 CUDA_API int cuMemPoolGetAccess(int *ret_flags, struct pool *pool, struct cuda_location *location)
 {
     enum { ACCESS_NONE = 0, ACCESS_READ_WRITE = 3 };
@@ -481,8 +470,6 @@ static int check_place(const struct cuda_location *location, int type)
 }
 
 CUDA_API int cuMemGetDefaultMemPool(struct pool **ret_pool, struct cuda_location *location,
-                                    int type);
-CUDA_API int cuMemGetDefaultMemPool(struct pool **ret_pool, struct cuda_location *location,
                                     int type)
 {
     int r = check_place(location, type);
@@ -490,14 +477,12 @@ CUDA_API int cuMemGetDefaultMemPool(struct pool **ret_pool, struct cuda_location
                              : r;
 }
 
-CUDA_API int cuMemGetMemPool(struct pool **ret_pool, struct cuda_location *location, int type);
 CUDA_API int cuMemGetMemPool(struct pool **ret_pool, struct cuda_location *location, int type)
 {
     int r = check_place(location, type);
     return r == CUDA_SUCCESS ? cuDeviceGetMemPool(ret_pool, location->id) : r;
 }
 
-CUDA_API int cuMemSetMemPool(struct cuda_location *location, int type, struct pool *pool);
 CUDA_API int cuMemSetMemPool(struct cuda_location *location, int type, struct pool *pool)
 {
     int r = check_place(location, type);

@@ -89,9 +89,6 @@ static int check_device(const struct process *process, const struct cuda_locatio
 
 CUDA_API int cuMemGetAllocationGranularity(size_t *ret_bytes,
                                            const struct cuda_allocation_properties *wanted,
-                                           int option);
-CUDA_API int cuMemGetAllocationGranularity(size_t *ret_bytes,
-                                           const struct cuda_allocation_properties *wanted,
                                            int option)
 {
     enum { OPTION_MINIMUM = 0, OPTION_RECOMMENDED = 1 };
@@ -124,9 +121,7 @@ static int reserve_range(size_t bytes, size_t alignment, uint64_t *ret_address)
 
 /* The wanted address is a hint; here it is never followed. */
 CUDA_API int cuMemAddressReserve(uint64_t *ret_address, size_t bytes, size_t alignment,
-                                 uint64_t wanted, uint64_t flags);
-CUDA_API int cuMemAddressReserve(uint64_t *ret_address, size_t bytes, size_t alignment,
-                                 uint64_t wanted, uint64_t flags)
+                                 uint64_t wanted, unsigned long long flags)
 {
     struct process *process;
     int r = process_ready(&process);
@@ -179,7 +174,6 @@ static struct mapped_range *find_overlap(struct process *process, uint64_t addre
     return NULL;
 }
 
-CUDA_API int cuMemAddressFree(uint64_t address, size_t bytes);
 CUDA_API int cuMemAddressFree(uint64_t address, size_t bytes)
 {
     struct process *process;
@@ -267,9 +261,7 @@ static int make_physical(struct process *process, unsigned ordinal, size_t bytes
 }
 
 CUDA_API int cuMemCreate(struct physical **ret_handle, size_t bytes,
-                         const struct cuda_allocation_properties *wanted, uint64_t flags);
-CUDA_API int cuMemCreate(struct physical **ret_handle, size_t bytes,
-                         const struct cuda_allocation_properties *wanted, uint64_t flags)
+                         const struct cuda_allocation_properties *wanted, unsigned long long flags)
 {
     struct process *process;
     int r = process_ready(&process);
@@ -296,7 +288,6 @@ static int physical_resolve(const struct physical *handle, struct process **ret_
     return handle && handle->magic == PHYSICAL_MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUDA_API int cuMemRelease(struct physical *handle);
 CUDA_API int cuMemRelease(struct physical *handle)
 {
     struct process *process;
@@ -311,9 +302,7 @@ CUDA_API int cuMemRelease(struct physical *handle)
 
 /* Without access until cuMemSetAccess gives it. */
 CUDA_API int cuMemMap(uint64_t address, size_t bytes, size_t offset, struct physical *handle,
-                      uint64_t flags);
-CUDA_API int cuMemMap(uint64_t address, size_t bytes, size_t offset, struct physical *handle,
-                      uint64_t flags)
+                      unsigned long long flags)
 {
     struct process *process;
     int r = physical_resolve(handle, &process);
@@ -379,7 +368,6 @@ static bool is_covered(struct process *process, uint64_t address, uint64_t bytes
     return bytes > 0 && covered_bytes == bytes;
 }
 
-CUDA_API int cuMemUnmap(uint64_t address, size_t bytes);
 CUDA_API int cuMemUnmap(uint64_t address, size_t bytes)
 {
     struct process *process;
@@ -402,8 +390,6 @@ CUDA_API int cuMemUnmap(uint64_t address, size_t bytes)
     return r;
 }
 
-CUDA_API int cuMemSetAccess(uint64_t address, size_t bytes, const struct cuda_access *access,
-                            size_t count);
 CUDA_API int cuMemSetAccess(uint64_t address, size_t bytes, const struct cuda_access *access,
                             size_t count)
 {
@@ -436,9 +422,7 @@ CUDA_API int cuMemSetAccess(uint64_t address, size_t bytes, const struct cuda_ac
     return r;
 }
 
-CUDA_API int cuMemGetAccess(uint64_t *ret_flags, const struct cuda_location *location,
-                            uint64_t address);
-CUDA_API int cuMemGetAccess(uint64_t *ret_flags, const struct cuda_location *location,
+CUDA_API int cuMemGetAccess(unsigned long long *ret_flags, const struct cuda_location *location,
                             uint64_t address)
 {
     struct process *process;
@@ -458,7 +442,6 @@ CUDA_API int cuMemGetAccess(uint64_t *ret_flags, const struct cuda_location *loc
     return r;
 }
 
-CUDA_API int cuMemRetainAllocationHandle(struct physical **ret_handle, void *address);
 CUDA_API int cuMemRetainAllocationHandle(struct physical **ret_handle, void *address)
 {
     struct process *process;
@@ -501,9 +484,7 @@ cuMemGetAllocationPropertiesFromHandle(struct cuda_allocation_properties *ret_pr
 
 /* A descriptor of the program's own, to be closed by it. */
 CUDA_API int cuMemExportToShareableHandle(void *ret_fd, struct physical *handle, int type,
-                                          uint64_t flags);
-CUDA_API int cuMemExportToShareableHandle(void *ret_fd, struct physical *handle, int type,
-                                          uint64_t flags)
+                                          unsigned long long flags)
 {
     struct process *process;
     int r = physical_resolve(handle, &process);
@@ -540,7 +521,6 @@ static int read_trailer(const struct process *process, int fd, struct physical *
 }
 
 /* Whoever exported the memory accounts for it. The descriptor stays the program's. */
-CUDA_API int cuMemImportFromShareableHandle(struct physical **ret_handle, void *fd, int type);
 CUDA_API int cuMemImportFromShareableHandle(struct physical **ret_handle, void *fd, int type)
 {
     struct process *process;

@@ -13,7 +13,13 @@ struct call_row {
     const char *name, *errors;
 };
 
-static const struct call_row calls[CALL_COUNT] = {
+static const struct call_row calls[CALLS] = {
+#define CALL(symbol, name_, version, variant, shim, errors_, ...)                                  \
+    [CALL_##symbol] = {.name = #symbol, .errors = (errors_)},
+#define LACK(...)
+#include "../../api/cuda_calls.def"
+#undef CALL
+#undef LACK
 #define PROTOTYPE(type, name_, parameters, errors_)                                                \
     [CALL_##name_] = {.name = #name_, .errors = (errors_)},
 #include "prototypes.def"
@@ -158,7 +164,7 @@ bool conformance_note(struct conformance *t, enum conformance_call call, const c
 {
     setvbuf(stdout, NULL, _IOLBF, 0); /* what a case has said survives its crash */
     struct conformance_notes *notes = t->notes;
-    notes->current = CALL_COUNT;
+    notes->current = CALLS;
     notes->checks++;
     if (result == expected) {
         remember(notes, call, result);
@@ -271,23 +277,29 @@ static void load_calls(struct conformance *t)
         printf("%s\n", dlerror());
         exit(1);
     }
-#define PROTOTYPE(type, name_, parameters, errors)                                                 \
-    *(void **)&t->name_ = dlsym(is_nvml(CALL_##name_) ? nvml : cuda, #name_);
+#define LOAD(member, symbol) *(void **)&t->member = dlsym(cuda, #symbol);
+#define CALL(symbol, ...)    LOAD(symbol, symbol)
+#define LACK(...)
+#include "../../api/cuda_calls.def"
+#undef CALL
+#define PROTOTYPE(type, name_, parameters, errors) *(void **)&t->name_ = dlsym(nvml, #name_);
 #include "prototypes.def"
 #undef PROTOTYPE
     if (!t->is_per_thread)
         return;
-#define PER_THREAD(symbol, name_, version, base, ...) *(void **)&t->base = dlsym(cuda, #symbol);
-#define LACK(...)
-#include "emu/driver/per_thread_calls.def"
-#undef PER_THREAD
+#define LOAD_legacy(symbol)
+#define LOAD_ptds(symbol)                          LOAD(symbol, symbol##_ptds)
+#define LOAD_ptsz(symbol)                          LOAD(symbol, symbol##_ptsz)
+#define CALL(symbol, name_, version, variant, ...) LOAD_##variant(symbol)
+#include "../../api/cuda_calls.def"
+#undef CALL
 #undef LACK
 }
 
 static void run_case(const struct case_row *row, bool is_per_thread,
                      struct conformance_notes *notes)
 {
-    notes->current = CALL_COUNT;
+    notes->current = CALLS;
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
@@ -303,7 +315,7 @@ static void run_case(const struct case_row *row, bool is_per_thread,
         waitpid(pid, &status, 0);
     if (status == 0)
         return;
-    const char *in = notes->current < CALL_COUNT ? calls[notes->current].name : "itself";
+    const char *in = notes->current < CALLS ? calls[notes->current].name : "itself";
     notes->failures++;
     if (notes->is_json)
         printf("{\"case\": \"%s\", \"per_thread\": %s, \"call\": \"%s\", \"status\": %d}\n",
@@ -349,13 +361,12 @@ static unsigned count_unseen(const struct conformance_notes *notes, enum conform
     return unseen;
 }
 
-/* Calls that the emulator has and no prototype names. */
+/* Calls of NVML that the emulator has and no prototype names. */
 static unsigned count_unknown(void)
 {
     static const char *const emulated[] = {
 #define CALL(symbol, ...) #symbol,
 #define LACK(symbol, ...)
-#include "emu/driver/cuda_calls.def"
 #include "emu/nvml/nvml_calls.def"
 #undef CALL
 #undef LACK
@@ -363,7 +374,7 @@ static unsigned count_unknown(void)
     unsigned unknown = 0;
     for (size_t i = 0; i < sizeof(emulated) / sizeof(*emulated); i++) {
         bool found = false;
-        for (unsigned call = 0; call < CALL_COUNT && !found; call++)
+        for (unsigned call = 0; call < CALLS && !found; call++)
             found = strcmp(calls[call].name, emulated[i]) == 0;
         if (!found) {
             printf("%s: emulated, and not in prototypes.def\n", emulated[i]);
@@ -377,14 +388,17 @@ static unsigned count_unknown(void)
 static unsigned count_unseen_per_thread(const struct conformance_notes *notes)
 {
     unsigned unseen = 0;
-#define PER_THREAD(symbol, name_, version, base, ...)                                              \
-    if (!notes->per_thread_succeeded[CALL_##base]) {                                               \
-        printf("%s: no assertion has seen it succeed\n", #symbol);                                 \
+#define SEEN_legacy(symbol) true
+#define SEEN_ptds(symbol)   notes->per_thread_succeeded[CALL_##symbol]
+#define SEEN_ptsz(symbol)   notes->per_thread_succeeded[CALL_##symbol]
+#define CALL(symbol, name_, version, variant, ...)                                                 \
+    if (!SEEN_##variant(symbol)) {                                                                 \
+        printf("%s: no assertion has seen it succeed\n", #symbol "_" #variant);                    \
         unseen++;                                                                                  \
     }
 #define LACK(...)
-#include "emu/driver/per_thread_calls.def"
-#undef PER_THREAD
+#include "../../api/cuda_calls.def"
+#undef CALL
 #undef LACK
     return unseen;
 }
@@ -405,7 +419,7 @@ static void print_device(struct conformance *t)
 static void print_summary(const struct conformance_notes *notes, unsigned unseen)
 {
     unsigned results = 0;
-    for (unsigned call = 0; call < CALL_COUNT; call++)
+    for (unsigned call = 0; call < CALLS; call++)
         results += notes->result_count[call];
     printf("{");
     fflush(stdout);
@@ -421,7 +435,7 @@ static void print_summary(const struct conformance_notes *notes, unsigned unseen
         waitpid(pid, NULL, 0);
     printf(
         "\"calls\": %d, \"results\": %u, \"assertions\": %u, \"failures\": %u, \"unseen\": %u}\n",
-        CALL_COUNT, results, notes->checks, notes->failures, unseen);
+        CALLS, results, notes->checks, notes->failures, unseen);
 }
 
 /* conformance [--json] [CASE...]: all cases and the check that none is missing, or only those named.
@@ -452,7 +466,7 @@ int main(int argc, char **argv)
     unsigned unseen = 0;
     if (argc == 1) {
         unseen = count_unknown() + count_unseen_per_thread(notes);
-        for (unsigned call = 0; call < CALL_COUNT; call++)
+        for (unsigned call = 0; call < CALLS; call++)
             unseen += count_unseen(notes, call);
     }
     print_summary(notes, unseen);

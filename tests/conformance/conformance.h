@@ -7,21 +7,28 @@
  * calling thread's own, so a case that means the legacy stream says CUDA_STREAM_LEGACY.
  *
  * A case calls only through EXPECT and CHECK, which note the call and what it answered; main() then
- * holds the notes against the lists of calls (prototypes.def).
+ * holds the notes against the lists of calls (api/cuda_calls.def, prototypes.def).
  */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#define CUDA_HANDLE(word, ours) typedef void *word;
+#include "abi/parameters.h"
 #include "emu/abi/cuda_abi.h"
 #include "emu/abi/nvml_abi.h"
 
 enum conformance_call {
+#define CALL(symbol, ...) CALL_##symbol,
+#define LACK(...)
+#include "../../api/cuda_calls.def"
+#undef CALL
+#undef LACK
 #define PROTOTYPE(type, name, parameters, errors) CALL_##name,
 #include "prototypes.def"
 #undef PROTOTYPE
-    CALL_COUNT,
+    CALLS,
 };
 
 enum {
@@ -34,10 +41,10 @@ enum {
 struct conformance_notes {
     bool is_json; /* the report is for a program */
     unsigned checks, failures;
-    int current; /* the call under way, for the report of a crash; or CALL_COUNT */
-    unsigned result_count[CALL_COUNT];
-    int results[CALL_COUNT][CONFORMANCE_RESULTS_MAX];
-    bool per_thread_succeeded[CALL_COUNT]; /* the variant for the thread's own default stream */
+    int current; /* the call under way, for the report of a crash; or CALLS */
+    unsigned result_count[CALLS];
+    int results[CALLS][CONFORMANCE_RESULTS_MAX];
+    bool per_thread_succeeded[CALLS]; /* the variant for the thread's own default stream */
 };
 
 struct conformance {
@@ -45,6 +52,12 @@ struct conformance {
     bool is_per_thread; /* calls that have such a variant are the variant */
     void *function;     /* the kernel of conformance_open_device() */
     void *module, *context;
+#define CALL(symbol, name, version, variant, shim, errors, ...)                                    \
+    CUresult(*symbol) CALL_PARAMETERS(__VA_ARGS__);
+#define LACK(...)
+#include "../../api/cuda_calls.def"
+#undef CALL
+#undef LACK
 #define PROTOTYPE(type, name, parameters, errors) type(*name) parameters;
 #include "prototypes.def"
 #undef PROTOTYPE

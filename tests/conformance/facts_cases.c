@@ -9,7 +9,7 @@ enum { LIMIT_STACK = 0, LIMIT_HEAP = 2, SYNC_POLICY = 3, PRIORITY = 8, SPIN = 2,
 void case_context_facts(struct conformance *t)
 {
     size_t value = 0;
-    uint64_t id = 0, other_id = 0;
+    unsigned long long id = 0, other_id = 0;
     int device = -1, config = -1;
     void *other = NULL;
     conformance_open_device(t);
@@ -50,7 +50,7 @@ void case_stream_facts(struct conformance *t)
 {
     struct cuda_launch_attribute value = {.id = 0};
     void *first = NULL, *second = NULL, *third = NULL, *context = NULL, *green = &green;
-    uint64_t id = 0, other_id = 0;
+    unsigned long long id = 0, other_id = 0;
     int device = -1, word = -1;
     conformance_open_device(t);
     EXPECT(t, cuStreamCreateWithPriority, CUDA_SUCCESS, (&first, CUDA_STREAM_NON_BLOCKING, -2));

@@ -20,7 +20,7 @@ static void check_mapping(struct conformance *t, const struct range *range, void
     const size_t bytes = range->bytes;
     struct cuda_access access = {{CUDA_LOCATION_DEVICE, 0}, READ_WRITE};
     const struct cuda_location location = {CUDA_LOCATION_DEVICE, 0};
-    uint64_t flags = 99;
+    unsigned long long flags = 99;
     uint32_t word = 0;
     void *again = NULL;
     EXPECT(t, cuMemMap, CUDA_ERROR_NOT_SUPPORTED, (at, bytes + 1, 0, handle, 0));

@@ -3,12 +3,13 @@
 set -u
 failures=0
 
-# check LIBRARY LIST...
+# check LIBRARY LIST: a list's LACK and CALL, and their variants.
 check() {
     local difference
     difference=$(diff <(nm -D --defined-only "$GPUMUX_BUILD/emu/$1" | awk '{ print $3 }' | sort) \
-        <(cd "$GPUMUX_SOURCE/emu" && sed -nE 's/^(CALL|LACK|PER_THREAD)\(([A-Za-z0-9_]+).*/\2/p' "${@:2}" | sort)) || {
-        echo "$1 and emu's ${*:2} differ:"
+        <(sed -nE 's/^(CALL|LACK)\(([A-Za-z0-9_]+)(, [A-Za-z0-9_]+, [0-9]+, (ptds|ptsz))?.*/\2 \2_\4/p' "$GPUMUX_SOURCE/$2" \
+            | tr ' ' '\n' | grep -v '_$' | sort)) || {
+        echo "$1 and $2 differ:"
         echo "$difference"
         failures=$((failures + 1))
     }
@@ -18,6 +19,6 @@ check() {
     }
 }
 
-check libcuda.so.1 driver/cuda_calls.def driver/per_thread_calls.def
-check libnvidia-ml.so.1 nvml/nvml_calls.def
+check libcuda.so.1 api/cuda_calls.def
+check libnvidia-ml.so.1 emu/nvml/nvml_calls.def
 [ "$failures" = 0 ]

@@ -1,7 +1,7 @@
 /*
- * Compiled, never run. As it is: cuda_types.def against the shim's own types. With CUDA_HEADER and
- * CUDA_CALLS and CUDA_RESULTS (the calls and results that header has): the same against cuda.h, every
- * call's parameters against the type that NVIDIA gives it by name and version, and every result's number.
+ * Compiled, never run. As it is: cuda_types.def against the shim's own types. With CUDA_HEADER, CUDA_CALLS and
+ * CUDA_RESULTS: the same against cuda.h, every result's number, and every call's parameters against the type
+ * that NVIDIA gives it: SAME(symbol, type, parameters...), which types.sh makes of the calls that the header has.
  */
 #ifdef CUDA_HEADER
 #include <stddef.h>
@@ -18,21 +18,12 @@
 #include "shim/hook/cuda_types.def"
 
 #ifdef CUDA_HEADER
-#define IN(...) __VA_ARGS__
-#define SAME(call, theirs, ...)                                                                    \
-    _Static_assert(__builtin_types_compatible_p(theirs, CUresult(*)(__VA_ARGS__)), #call);
-#define SAME_legacy(call, theirs, ...) SAME(call, theirs, __VA_ARGS__)
-#define SAME_ptds(call, theirs, ...)   SAME(call, theirs##_ptds, __VA_ARGS__)
-#define SAME_ptsz(call, theirs, ...)   SAME(call, theirs##_ptsz, __VA_ARGS__)
-#define VOID_IF_EMPTY(...)             __VA_OPT__(__VA_ARGS__) VOID_UNLESS##__VA_OPT__(_ANY)
-#define VOID_UNLESS                    void
+#define VOID_IF_EMPTY(...) __VA_OPT__(__VA_ARGS__) VOID_UNLESS##__VA_OPT__(_ANY)
+#define VOID_UNLESS        void
 #define VOID_UNLESS_ANY
-#define HOOK(family, symbol, name, version, variant, ...)                                          \
-    SAME_##variant(symbol, PFN_##name##_v##version, VOID_IF_EMPTY(__VA_ARGS__))
-#define PASS(family, symbol, name, version, variant, ...)                                          \
-    SAME_##variant(symbol, PFN_##name##_v##version, VOID_IF_EMPTY(__VA_ARGS__))
-#define USED(symbol, name, version, variant, ...)                                                  \
-    SAME_##variant(symbol, PFN_##name##_v##version, VOID_IF_EMPTY(__VA_ARGS__))
+#define SAME(call, theirs, ...)                                                                    \
+    _Static_assert(__builtin_types_compatible_p(theirs, CUresult(*)(VOID_IF_EMPTY(__VA_ARGS__))),  \
+                   #call);
 #include CUDA_CALLS
 #define RESULT(name, number, text) NUMBER(name, number)
 #include CUDA_RESULTS

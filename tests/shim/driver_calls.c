@@ -27,22 +27,15 @@ static CUresult note(enum call call, CUresult result)
     {                                                                                              \
         return note(CALL_##symbol, driver.real.symbol CALL_ARGUMENTS(__VA_ARGS__));                \
     }
-#define HOOK(family, symbol, name, version, variant, ...) NOTING(symbol, ##__VA_ARGS__)
-#define PASS(family, symbol, name, version, variant, ...) NOTING(symbol, ##__VA_ARGS__)
-#define USED(symbol, name, version, variant, ...)         NOTING(symbol, ##__VA_ARGS__)
-#include "api/cuda_calls.def"
-#undef HOOK
-#undef PASS
-#undef USED
+#define INTERCEPTED(how, symbol, name, version, variant, ...) NOTING(symbol, ##__VA_ARGS__)
+#define USED(symbol, ...)                                     NOTING(symbol, ##__VA_ARGS__)
+#include "shim/hook/calls.def"
 
-static const char *const symbols[CALLS_INTERCEPTED] = {
-#define HOOK(family, symbol, name, version, variant, ...) #symbol,
-#define PASS(family, symbol, name, version, variant, ...) #symbol,
-#define USED(symbol, name, version, variant, ...)
-#include "api/cuda_calls.def"
-#undef HOOK
-#undef PASS
-#undef USED
+/* NULL for what is not intercepted. */
+static const char *const symbols[CALLS_ALL] = {
+#define INTERCEPTED(how, symbol, ...) #symbol,
+#define USED(...)                     NULL,
+#include "shim/hook/calls.def"
 };
 
 void driver_calls_load(struct real_calls *ret_calls)
@@ -59,13 +52,9 @@ void driver_calls_load(struct real_calls *ret_calls)
 #define LOAD(symbol)                                                                               \
     *(void **)&driver.real.symbol = dlsym(library, #symbol);                                       \
     ret_calls->symbol = driver.real.symbol ? noting_##symbol : NULL;
-#define HOOK(family, symbol, name, version, variant, ...) LOAD(symbol)
-#define PASS(family, symbol, name, version, variant, ...) LOAD(symbol)
-#define USED(symbol, name, version, variant, ...)         LOAD(symbol)
-#include "api/cuda_calls.def"
-#undef HOOK
-#undef PASS
-#undef USED
+#define INTERCEPTED(how, symbol, ...) LOAD(symbol)
+#define USED(symbol, ...)             LOAD(symbol)
+#include "shim/hook/calls.def"
 }
 
 bool driver_calls_write(const char *path)
@@ -74,11 +63,11 @@ bool driver_calls_write(const char *path)
     FILE *file = fopen(path, "a");
     if (!file)
         return false;
-    for (int call = 0; call < CALLS_INTERCEPTED; call++) {
+    for (int call = 0; call < CALLS_ALL; call++) {
         int answer = GRANTED;
         while (answer >= 0 && !driver.answered[call][answer])
             answer--;
-        if (answer >= 0)
+        if (symbols[call] && answer >= 0)
             fprintf(file, "%s %s\n", symbols[call], words[answer]);
     }
     return fclose(file) == 0;

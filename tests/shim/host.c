@@ -30,10 +30,9 @@ struct row {
 
 enum { legacy = false, ptds = true, ptsz = true };
 static const struct row rows[] = {
-#define HOOK(family, symbol, name, version, variant, ...) {#symbol, #name, version, variant},
-#define PASS(family, symbol, name, version, variant, ...) {#symbol, #name, version, variant},
-#define USED(symbol, name, version, variant, ...)
-#include "api/cuda_calls.def"
+#define INTERCEPTED(how, symbol, name, version, variant, ...) {#symbol, #name, version, variant},
+#define USED(...)
+#include "shim/hook/calls.def"
 };
 enum { ROW_COUNT = sizeof(rows) / sizeof(*rows) };
 

@@ -62,16 +62,20 @@ expect "limits on rare calls, without a shim" 1 env "${with_rare[@]}" "$rare" li
 
 # These three have made every call that has a hook with success. What is only handed on was, too, or the emulated driver lacks it.
 checks=$((checks + 1))
-# listed KINDS: the calls of the table that are of these kinds.
-listed() { sed -nE "s/^($1)\([a-z_]+, ([A-Za-z0-9_]+),.*/\2/p" "$GPUMUX_SOURCE/api/cuda_calls.def" | sort; }
-sed -nE 's/^LACK\(([A-Za-z0-9_]+),.*/\1/p' "$GPUMUX_SOURCE"/emu/driver/{cuda,per_thread}_calls.def | sort > "$dir/lacking"
+# listed MACROS KINDS: the calls of the table that are of these kinds, and their variants.
+listed() {
+    sed -nE "s/^($1)\(([A-Za-z0-9_]+), [A-Za-z0-9_]+, [0-9]+, ([a-z]+), ($2)\>.*/\2 \2_\3/p" "$GPUMUX_SOURCE/api/cuda_calls.def" \
+        | tr ' ' '\n' | grep -v '_legacy$' | sort
+}
+listed LACK '[a-z]+' > "$dir/lacking"
 sed -n 's/ granted$//p' "$dir/made" | sort -u > "$dir/granted"
 sed -n 's/ lacked$//p' "$dir/made" | sort | comm -12 - "$dir/lacking" | sort -u - "$dir/granted" > "$dir/exercised"
 {
-    listed HOOK | comm -23 - "$dir/granted"
-    listed PASS | comm -23 - "$dir/exercised"
+    listed 'CALL|LACK' 'hook|copy|wait' | comm -23 - "$dir/granted"
+    listed 'CALL|LACK' pass | comm -23 - "$dir/exercised"
 } > "$dir/missing"
-if [ -s "$dir/missing" ] || [ "$(listed HOOK | wc -l)" -lt 150 ] || [ "$(listed 'HOOK|PASS' | wc -l)" -lt 200 ]; then
+if [ -s "$dir/missing" ] || [ "$(listed 'CALL|LACK' 'hook|copy|wait' | wc -l)" -lt 150 ] \
+    || [ "$(listed 'CALL|LACK' 'hook|copy|wait|pass' | wc -l)" -lt 200 ]; then
     echo "never called with success: $(tr '\n' ' ' < "$dir/missing")"
     failures=$((failures + 1))
 fi

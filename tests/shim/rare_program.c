@@ -380,27 +380,19 @@ static void check_lookups(void *library, bool is_free)
         found++;                                                                                   \
         EXPECT((base_of(address) == base_of(rare)) == is_free);                                    \
     }
-#define HOOK(family, symbol, name, version, variant, ...) CHECK(symbol)
-#define PASS(family, symbol, name, version, variant, ...) CHECK(symbol)
-#define USED(symbol, name, version, variant, ...)
-#include "api/cuda_calls.def"
-#undef HOOK
-#undef PASS
-#undef USED
+#define INTERCEPTED(how, symbol, ...) CHECK(symbol)
+#define USED(...)
+#include "shim/hook/calls.def"
     EXPECT(found > 24);
 }
 
 /* The exports are not to be had by name alone: this is the version that src/shim/hook/exports.c gives them. */
 static void link_exports(void)
 {
-#define EXPORT(symbol)                                    *(void **)&driver.symbol = dlvsym(RTLD_DEFAULT, #symbol, "GPUMUX_CUDA");
-#define HOOK(family, symbol, name, version, variant, ...) EXPORT(symbol)
-#define PASS(family, symbol, name, version, variant, ...) EXPORT(symbol)
-#define USED(symbol, name, version, variant, ...)
-#include "api/cuda_calls.def"
-#undef HOOK
-#undef PASS
-#undef USED
+#define INTERCEPTED(how, symbol, ...)                                                              \
+    *(void **)&driver.symbol = dlvsym(RTLD_DEFAULT, #symbol, "GPUMUX_CUDA");
+#define USED(...)
+#include "shim/hook/calls.def"
     EXPECT(driver.cuLaunch && base_of((void *)driver.cuLaunch) != base_of(rare));
 }
 

@@ -17,14 +17,29 @@ version=$(sed -nE 's/^#define CUDA_VERSION +([0-9]+).*/\1/p' "$header/cuda.h")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# Calls that the header is too old for are left out. A call may take several lines.
-awk -v newest="$version" '
-    /^(HOOK|PASS|USED)\(/ { call = ""; inside = 1 }
-    inside { call = call $0 "\n" }
+# Calls that the header is too old for are left out, and those that it has no type for, if the shim does not know them. A call
+# may take several lines.
+awk -v newest="$version" -v typedefs="$header/cudaTypedefs.h" '
+    BEGIN { while ((getline line < typedefs) > 0) while (match(line, /PFN_[A-Za-z0-9_]+/)) {
+        has[substr(line, RSTART, RLENGTH)] = 1; line = substr(line, RSTART + RLENGTH) } }
+    function same(symbol, type, is_known) {
+        if (version <= newest && (is_known || type in has)) { print "SAME(" symbol ", " type types ")"; kept++ } else { left++ }
+    }
+    /^(CALL|LACK)\(/ { call = ""; inside = 1 }
+    inside { sub(/^ +/, " "); call = call $0 }
     inside && /\)$/ {
-        match(call, /, [0-9]+, (legacy|ptds|ptsz)/)
-        if (substr(call, RSTART + 2) + 0 <= newest) { printf "%s", call; kept++ } else { left++ }
         inside = 0
+        has_errors = call ~ /^CALL/
+        sub(/^[A-Z]+\(/, "", call); sub(/\)$/, "", call)
+        if (has_errors) sub(/, "[A-Z_ ]*"/, "", call)
+        split(call, field, ", ")
+        symbol = field[1]; name = field[2]; version = field[3]; variant = field[4]; how = field[5]
+        if (how == "none" && !has_errors) next
+        types = substr(call, length(symbol name version variant how) + 9)
+        same(symbol, "PFN_" name "_v" version, how != "none")
+        if (variant == "legacy") next
+        if (version < 7000) version = 7000
+        same(symbol "_" variant, "PFN_" name "_v" version "_" variant, how != "none" && how != "used")
     }
     END { print kept + 0, left + 0 > "/dev/stderr" }' \
     "$GPUMUX_SOURCE/api/cuda_calls.def" > "$dir/calls.def" 2> "$dir/count"
@@ -44,7 +59,7 @@ check() {
 }
 check "$dir/calls.def" || exit 1
 # It can fail: one wrong type is found.
-sed 's/cuMemFree_v2, cuMemFree, 3020, legacy, CUdeviceptr/cuMemFree_v2, cuMemFree, 3020, legacy, int/' \
+sed 's/SAME(cuMemFree_v2, PFN_cuMemFree_v3020, CUdeviceptr)/SAME(cuMemFree_v2, PFN_cuMemFree_v3020, int)/' \
     "$dir/calls.def" > "$dir/wrong.def"
 if check "$dir/wrong.def" 2> "$dir/errors" || ! grep -q 'cuMemFree_v2' "$dir/errors"; then
     echo "a wrong type was not found"

@@ -14,40 +14,34 @@
 
 struct call_row {
     const char *symbol;
-    const char *name;
+    const char *name; /* from here on: of what is intercepted */
     uint16_t version;
     uint8_t length; /* of symbol: most names differ in it, and it is compared first */
     bool is_per_thread;
-    void *hook; /* NULL for USED */
+    void *hook; /* NULL: it is not intercepted */
 };
 
 enum call_variant { variant_legacy = false, variant_ptds = true, variant_ptsz = true };
 
 static const struct call_row rows[CALLS_ALL] = {
-#define HOOK(family, symbol, name, version, variant, ...)                                          \
+#define INTERCEPTED(how, symbol, name, version, variant, ...)                                      \
     {#symbol, #name, version, sizeof(#symbol) - 1, variant_##variant, (void *)hook_##symbol},
-#define PASS(family, symbol, name, version, variant, ...)                                          \
-    {#symbol, #name, version, sizeof(#symbol) - 1, variant_##variant, (void *)hook_##symbol},
-#define USED(symbol, name, version, variant, ...)                                                  \
-    {#symbol, #name, version, sizeof(#symbol) - 1, variant_##variant, NULL},
-#include "../../../api/cuda_calls.def"
-#undef HOOK
-#undef PASS
-#undef USED
+#define USED(symbol_, ...) {.symbol = #symbol_},
+#include "shim/hook/calls.def"
 };
 
 /* What hands on the calls that nothing is done about. */
-#define HOOK(family, symbol, name, version, variant, ...)
-#define PASS(family, symbol, name, version, variant, ...)                                          \
+#define INTERCEPTED(how, symbol, name, version, variant, ...) DEFINE_##how(symbol, ##__VA_ARGS__)
+#define USED(...)
+#define DEFINE_hook(...)
+#define DEFINE_copy(...)
+#define DEFINE_wait(...)
+#define DEFINE_pass(symbol, ...)                                                                   \
     CUresult hook_##symbol CALL_PARAMETERS(__VA_ARGS__)                                            \
     {                                                                                              \
         return process_enter()->calls.real.symbol CALL_ARGUMENTS(__VA_ARGS__);                     \
     }
-#define USED(symbol, name, version, variant, ...)
-#include "../../../api/cuda_calls.def"
-#undef HOOK
-#undef PASS
-#undef USED
+#include "shim/hook/calls.def"
 
 CUresult calls_missing(void)
 {
@@ -132,12 +126,12 @@ static void add_proc_addresses(struct calls *calls)
     int newest = 0;
     if (calls->real.cuDriverGetVersion(&newest) != CUDA_SUCCESS)
         return;
-    for (size_t i = 0; i < CALLS_INTERCEPTED; i++) {
+    for (size_t i = 0; i < CALLS_ALL; i++) {
         uint64_t flags = rows[i].is_per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
                                                : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
         void *address = NULL;
         CUresult r = CUDA_ERROR_STUB_LIBRARY;
-        if (rows[i].version > newest)
+        if (!rows[i].hook || rows[i].version > newest)
             continue;
         if (calls->has[CALL_cuGetProcAddress_v2])
             r = calls->real.cuGetProcAddress_v2(rows[i].name, &address, rows[i].version, flags,
@@ -159,8 +153,8 @@ bool calls_load(struct calls *calls)
         return false;
     keep_driver_loaded(search.path);
     const void *const *real = (const void *const *)&calls->real;
-    for (size_t i = 0; i < CALLS_INTERCEPTED; i++) {
-        if (calls->has[i])
+    for (size_t i = 0; i < CALLS_ALL; i++) {
+        if (rows[i].hook && calls->has[i])
             add_address(calls, (void *)(uintptr_t)real[i], i);
     }
     add_proc_addresses(calls);
@@ -197,7 +191,7 @@ static const struct call_row *find_row(const char *symbol)
     size_t length = 0;
     while (symbol[length])
         length++;
-    for (size_t i = 0; i < CALLS_INTERCEPTED; i++) {
+    for (size_t i = 0; i < CALLS_ALL; i++) {
         if (rows[i].length == length && text_equals(rows[i].symbol, symbol))
             return &rows[i];
     }

@@ -4,9 +4,6 @@
  * such a name to a reference without a version, as those to libcuda are, and dlsym never finds it. So
  * a program that asks whether there is a CUDA driver still hears the truth.
  */
-#define HOOK(family, symbol, name, version, variant, ...) EXPORT(symbol)
-#define PASS(family, symbol, name, version, variant, ...) EXPORT(symbol)
-#define USED(symbol, name, version, variant, ...)
 #define EXPORT(symbol)                                                                             \
     __asm__(".pushsection .text\n"                                                                 \
             ".globl export_" #symbol "\n"                                                          \
@@ -17,9 +14,9 @@
             ".size export_" #symbol ", . - export_" #symbol "\n"                                   \
             ".symver export_" #symbol ", " #symbol "@GPUMUX_CUDA\n"                                \
             ".popsection\n");
-#include "../../../api/cuda_calls.def"
-#undef HOOK
-#undef USED
+#define INTERCEPTED(how, symbol, ...) EXPORT(symbol)
+#define USED(...)
+#include "shim/hook/calls.def"
 /* And those of NVML. */
 #define HOOK(symbol, ...) EXPORT(symbol)
 #define USED(symbol, ...)

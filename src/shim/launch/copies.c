@@ -142,20 +142,11 @@ enum { variant_legacy = false, variant_ptds = true, variant_ptsz = true };
 #define LAST_7     g
 #define LAST_8     h
 #define LAST_9     i
-#define HOOK(family, symbol, name, version, variant, ...)                                          \
-    HOOK_##family(symbol, name, variant, ##__VA_ARGS__)
-#define PASS(family, symbol, name, version, variant, ...)
-#define USED(symbol, name, version, variant, ...)
-#define HOOK_proc_address(...)
-#define HOOK_context(...)
-#define HOOK_memory(...)
-#define HOOK_array(...)
-#define HOOK_mapping(...)
-#define HOOK_pool(...)
-#define HOOK_graph(...)
-#define HOOK_launch(...)
-#define HOOK_module(...)
-#define HOOK_stream(...)
+#define INTERCEPTED(how, symbol, name, version, variant, ...)                                      \
+    HOOK_##how(symbol, name, variant, ##__VA_ARGS__)
+#define USED(...)
+#define HOOK_hook(...)
+#define HOOK_pass(...)
 #define HOOK_wait(...)
 #define HOOK_copy(symbol, name, variant, ...)                                                      \
     CUresult hook_##symbol CALL_PARAMETERS(__VA_ARGS__)                                            \
@@ -165,4 +156,4 @@ enum { variant_legacy = false, variant_ptds = true, variant_ptsz = true };
         return BEGIN(COPY_##name, variant_##variant)                                               \
             ->calls.real.symbol CALL_ARGUMENTS(__VA_ARGS__);                                       \
     }
-#include "../../../api/cuda_calls.def"
+#include "shim/hook/calls.def"

@@ -114,19 +114,10 @@ static inline bool synchronises(enum call call)
 #define EXPECT_cuStreamSynchronize         expect_stream(p, a, false, &expected)
 #define EXPECT_cuStreamSynchronize_ptsz    expect_stream(p, a, true, &expected)
 
-#define HOOK(family, symbol, name, version, variant, ...) HOOK_##family(symbol, ##__VA_ARGS__)
-#define PASS(family, symbol, name, version, variant, ...)
-#define USED(symbol, name, version, variant, ...)
-#define HOOK_proc_address(...)
-#define HOOK_context(...)
-#define HOOK_memory(...)
-#define HOOK_array(...)
-#define HOOK_mapping(...)
-#define HOOK_pool(...)
-#define HOOK_graph(...)
-#define HOOK_launch(...)
-#define HOOK_module(...)
-#define HOOK_stream(...)
+#define INTERCEPTED(how, symbol, name, version, variant, ...) HOOK_##how(symbol, ##__VA_ARGS__)
+#define USED(...)
+#define HOOK_hook(...)
+#define HOOK_pass(...)
 #define HOOK_copy(...)
 #define HOOK_wait(symbol, ...)                                                                     \
     CUresult hook_##symbol CALL_PARAMETERS(__VA_ARGS__)                                            \
@@ -145,4 +136,4 @@ static inline bool synchronises(enum call call)
             (void)pools_settle(p);                                                                 \
         return r;                                                                                  \
     }
-#include "../../../api/cuda_calls.def"
+#include "shim/hook/calls.def"

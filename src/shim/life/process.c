@@ -9,18 +9,14 @@
 
 enum { REFUSED_RETRY_NS = 1000000000, WAIT_NS = 50000000 };
 
-#define HOOK(family, symbol, name, version, variant, ...) .symbol = (void *)calls_missing,
-#define PASS(family, symbol, name, version, variant, ...) .symbol = (void *)calls_missing,
-#define USED(symbol, name, version, variant, ...)         .symbol = (void *)calls_missing,
+#define INTERCEPTED(how, symbol, ...) .symbol = (void *)calls_missing,
+#define USED(symbol, ...)             .symbol = (void *)calls_missing,
 struct process the_process = {
     .calls.real =
         {
-#include "../../../api/cuda_calls.def"
+#include "shim/hook/calls.def"
         },
 };
-#undef HOOK
-#undef PASS
-#undef USED
 
 /* The C library's half of pthread_atfork, in libc.so.6 of every glibc; musl has none. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
