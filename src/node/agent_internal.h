@@ -119,7 +119,7 @@ struct run {
     struct checkpoint move; /* of its memory, see suspend.h */
     int64_t move_began_ms;
     bool holds_mps;                 /* one use of its device's daemon */
-    struct ward *ward;              /* NULL: it has no devices, or has ended */
+    struct session *session;        /* NULL: it has no devices, or has ended */
     struct share_drift share_drift; /* of a task's share, see divide.h */
     bool told_unheld;               /* that a process of it runs without the shim */
     bool is_unheld;                 /* all of them do, or did */

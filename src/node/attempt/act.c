@@ -133,7 +133,7 @@ static void step(struct run *r, const struct attempt_event *event)
     look_around(r, event, &view);
     attempt_step(&r->life, event, &view, &actions);
     /* What its devices show says nothing of one that stands still. */
-    ward_rest(r->ward, attempt_stands_still(&r->life));
+    session_rest(r->session, attempt_stands_still(&r->life));
     for (size_t i = 0; i < actions.count; i++)
         carry_out(r, &actions.items[i]);
     tick_at(r);

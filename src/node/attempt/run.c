@@ -249,9 +249,9 @@ static bool read_exit(const struct run *r, struct attempt_report *ret)
 /* Not known any more once its pages are gone. */
 static void tell_refusals(const struct run *r, struct attempt_exit *exit)
 {
-    struct ward_usage usage = {0};
-    if (r->ward)
-        ward_measure(r->ward, &usage);
+    struct session_usage usage = {0};
+    if (r->session)
+        session_measure(r->session, &usage);
     uint64_t count = usage.counters[STATUS_out_of_memory];
     double quota_mib = (double)r->own.terms.quota_bytes / (1 << 20);
     bool in_gib = quota_mib >= 1024;

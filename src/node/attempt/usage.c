@@ -27,7 +27,7 @@ static enum terms_loaded look_for_shim(const struct run *r, const struct process
         const struct process *p = process_table_find(table, held->pid);
         if (!p || !p->member || p->zombie || held->memory_used_bytes == 0)
             continue;
-        bool is_known = ward_knows(r->ward, held->pid);
+        bool is_known = session_knows(r->session, held->pid);
         with = with || is_known;
         without = without || !is_known;
     }
@@ -52,8 +52,8 @@ static void tell_unheld(struct run *r, enum terms_loaded loaded)
 static void measure_protection(struct run *r, const struct process_table *table,
                                const struct gpu_sample *sample, struct attempt_usage *usage)
 {
-    struct ward_usage ward;
-    if (!r->ward)
+    struct session_usage session;
+    if (!r->session)
         return;
     bool is_protected = r->own.terms.is_protected;
     enum terms_loaded loaded = is_protected ? look_for_shim(r, table, sample) : LOADED_BY_ALL;
@@ -61,18 +61,18 @@ static void measure_protection(struct run *r, const struct process_table *table,
         tell_unheld(r, loaded);
     r->is_unheld = r->is_unheld || loaded == LOADED_BY_NONE;
     const struct terms_facts facts = {.loaded = loaded,
-                                      .is_unlisted = !ward_is_listed(r->ward, sample)};
+                                      .is_unlisted = !session_is_listed(r->session, sample)};
     terms_describe(&r->own.terms, &facts, usage->enforcement);
     usage->is_counted = is_protected && loaded != LOADED_BY_NONE;
-    ward_measure(r->ward, &ward);
-    usage->counted_bytes = usage->suspended_bytes ? 0 : ward.counted_bytes;
-    usage->peak_bytes = ward.peak_bytes;
-    usage->overhead_bytes = usage->suspended_bytes ? 0 : ward.overhead_bytes;
+    session_measure(r->session, &session);
+    usage->counted_bytes = usage->suspended_bytes ? 0 : session.counted_bytes;
+    usage->peak_bytes = session.peak_bytes;
+    usage->overhead_bytes = usage->suspended_bytes ? 0 : session.overhead_bytes;
     if (usage->memory_used_bytes > usage->counted_bytes)
         usage->uncounted_bytes = usage->memory_used_bytes - usage->counted_bytes;
-    memcpy(usage->counters, ward.counters, sizeof usage->counters);
-    usage->mode = sharing_of(ward.mode);
-    usage->limit_count = ward_limits(r->ward, usage->limits);
+    memcpy(usage->counters, session.counters, sizeof usage->counters);
+    usage->mode = sharing_of(session.mode);
+    usage->limit_count = session_limits(r->session, usage->limits);
 }
 
 static void measure_run(struct run *r, struct process_table *table, const struct gpu_sample *sample,

@@ -162,11 +162,11 @@ static int find_processes(struct error *e, struct run *r)
     struct own_record *own = &r->own;
     struct gpu_sample *sample = r->agent->measured;
     pid_t members[CHECKPOINT_PROCESSES_MAX];
-    struct ward_usage usage;
+    struct session_usage usage;
     uint64_t used = 0;
     sampler_read(r->agent->sampler, sample);
     own->moved_count = 0;
-    size_t count = ward_pids(r->ward, members, CHECKPOINT_PROCESSES_MAX);
+    size_t count = session_pids(r->session, members, CHECKPOINT_PROCESSES_MAX);
     for (size_t i = 0; i < count; i++)
         add_process(own, members[i]);
     for (size_t i = 0; i < sample->process_count; i++) {
@@ -176,7 +176,7 @@ static int find_processes(struct error *e, struct run *r)
         add_process(own, p->pid);
         used += p->memory_used_bytes;
     }
-    ward_measure(r->ward, &usage);
+    session_measure(r->session, &usage);
     own->moved_bytes = used > usage.counted_bytes ? used : usage.counted_bytes;
     if (own->moved_count == 0)
         return error_set(e, ERR_CONFLICT, "none of its processes uses a device");
@@ -228,7 +228,7 @@ static int check_host_memory(struct error *e, const struct run *r)
 /* Found and recorded before anything moves. */
 static int prepare_leaving(struct error *e, struct run *r)
 {
-    if (!r->ward)
+    if (!r->session)
         return error_set(e, ERR_CONFLICT, "it does not run on a device");
     int result = find_processes(e, r);
     if (result == 0)

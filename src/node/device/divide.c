@@ -94,7 +94,7 @@ static bool is_ungated(const struct divide *d, uint64_t workload)
 
 static void look_for_ungated(struct divide *d, struct run *r)
 {
-    bool is_new = ward_look_for_coarse(r->ward) || r->is_unheld;
+    bool is_new = session_look_for_coarse(r->session) || r->is_unheld;
     if (!is_new || is_ungated(d, r->workload))
         return;
     d->ungated[d->ungated_next] = r->workload;
@@ -181,7 +181,7 @@ static void look_at_service(struct agent *a, struct run *r, int device, bool is_
     const struct share_look look = {
         .facts = {.kept_ms = a->config->mode_kept_ms,
                   .elapsed_ms = elapsed_ms,
-                  .busy_fraction = ward_busy_fraction(r->ward, clock_boot_us())},
+                  .busy_fraction = session_busy_fraction(r->session, clock_boot_us())},
         .sm_percent = sm_percent,
         .alone = is_alone};
     if (share_service_look(s, clock_wall_ms(), &look))
@@ -223,7 +223,8 @@ static void divide_device(struct agent *a, int device)
 
 static int first_device(const struct run *r)
 {
-    return r->ward && r->device_count > 0 && attempt_is_on_devices(&r->life) ? r->devices[0] : -1;
+    return r->session && r->device_count > 0 && attempt_is_on_devices(&r->life) ? r->devices[0]
+                                                                                : -1;
 }
 
 void divide_look(struct agent *a, const struct gpu_reading *readings)

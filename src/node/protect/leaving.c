@@ -109,7 +109,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 
 static bool begin_leaving(struct member *m, struct files *files)
 {
-    struct registrar *r = m->ward->registrar;
+    struct registrar *r = m->session->registrar;
     struct leaving *l = r->leaving_count < LEAVINGS_MAX ? calloc(1, sizeof *l) : NULL;
     if (!l)
         return false;
@@ -184,7 +184,7 @@ void member_take_files(struct member *m, const int *files, size_t count)
 {
     member_drop_files(m);
     for (size_t i = 0; i < count; i++) {
-        if (m->ward->terms->has_mps && m->file_count < REGISTER_FILES_MAX &&
+        if (m->session->terms->has_mps && m->file_count < REGISTER_FILES_MAX &&
             is_device_file(files[i]))
             m->files[m->file_count++] = files[i];
         else

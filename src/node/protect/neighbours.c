@@ -1,23 +1,23 @@
 #include "base/str.h"
 #include "node/protect/registrar_internal.h"
 
-static int index_of(const struct ward *w, const char *uuid)
+static int index_of(const struct session *s, const char *uuid)
 {
-    for (int i = 0; i < w->terms->device_count; i++)
-        if (str_equal(w->terms->devices[i], uuid))
+    for (int i = 0; i < s->terms->device_count; i++)
+        if (str_equal(s->terms->devices[i], uuid))
             return i;
     return -1;
 }
 
-static bool sees_services(const struct ward *w)
+static bool sees_services(const struct session *s)
 {
-    return w->terms->kind == WORKLOAD_TASK && w->limits.page;
+    return s->terms->kind == WORKLOAD_TASK && s->limits.page;
 }
 
 /* False: its socket is full; it is told again when there is room. */
 static bool tell_one(struct member *m, uint32_t number)
 {
-    const struct neighbour *n = &m->ward->neighbours[number];
+    const struct neighbour *n = &m->session->neighbours[number];
     bool sent;
     if (n->service) {
         const struct register_neighbour packet = {
@@ -38,10 +38,10 @@ static bool tell_one(struct member *m, uint32_t number)
 void neighbours_tell(struct member *m)
 {
     bool sent = false, all = true;
-    if (m->fd < 0 || !sees_services(m->ward))
+    if (m->fd < 0 || !sees_services(m->session))
         return;
     for (uint32_t i = 0; all && i < REGISTER_NEIGHBOURS_MAX; i++) {
-        const struct neighbour *n = &m->ward->neighbours[i];
+        const struct neighbour *n = &m->session->neighbours[i];
         if (!n->service && m->shown[i] == 0)
             m->shown[i] = n->generation; /* it came and went unseen */
         if (m->shown[i] == n->generation)
@@ -50,98 +50,98 @@ void neighbours_tell(struct member *m)
         sent = sent || all;
     }
     if (sent)
-        atomic_fetch_add(&m->ward->limits.page->messages, 1);
+        atomic_fetch_add(&m->session->limits.page->messages, 1);
     if (!all)
         member_await_room(m);
 }
 
-static void tell_all(struct ward *w)
+static void tell_all(struct session *s)
 {
-    list_for_each (it, &w->members)
+    list_for_each (it, &s->members)
         neighbours_tell(list_entry(it, struct member, link));
 }
 
-static void count_neighbours(struct ward *w)
+static void count_neighbours(struct session *s)
 {
     uint32_t counts[PAGE_DEVICES_MAX] = {0};
     for (uint32_t i = 0; i < REGISTER_NEIGHBOURS_MAX; i++)
-        if (w->neighbours[i].service)
-            counts[w->neighbours[i].device]++;
-    for (int i = 0; i < w->terms->device_count; i++)
-        atomic_store(&w->limits.page->devices[i].neighbour_count, counts[i]);
-    limits_changed(w);
+        if (s->neighbours[i].service)
+            counts[s->neighbours[i].device]++;
+    for (int i = 0; i < s->terms->device_count; i++)
+        atomic_store(&s->limits.page->devices[i].neighbour_count, counts[i]);
+    limits_changed(s);
 }
 
 /* More than there are numbers for stay unseen: the task's window still keeps it polite. */
-static void add(struct ward *w, struct member *service, uint32_t device)
+static void add(struct session *s, struct member *service, uint32_t device)
 {
     for (uint32_t i = 0; i < REGISTER_NEIGHBOURS_MAX; i++)
-        if (!w->neighbours[i].service) {
-            w->neighbours[i] = (struct neighbour){
-                .service = service, .device = device, .generation = ++w->generation};
+        if (!s->neighbours[i].service) {
+            s->neighbours[i] = (struct neighbour){
+                .service = service, .device = device, .generation = ++s->generation};
             return;
         }
-    log_write(w->registrar->options.log, LOG_WARN, "too many services to show",
-              "attempt=%s most=%d", w->name, REGISTER_NEIGHBOURS_MAX);
+    log_write(s->registrar->options.log, LOG_WARN, "too many services to show",
+              "attempt=%s most=%d", s->name, REGISTER_NEIGHBOURS_MAX);
 }
 
-static void show_to(struct ward *w, struct member *service)
+static void show_to(struct session *s, struct member *service)
 {
-    const struct terms *terms = service->ward->terms;
-    if (!sees_services(w) || service->status.fd < 0)
+    const struct terms *terms = service->session->terms;
+    if (!sees_services(s) || service->status.fd < 0)
         return;
     for (int i = 0; i < terms->device_count; i++) {
-        int device = index_of(w, terms->devices[i]);
+        int device = index_of(s, terms->devices[i]);
         if (device >= 0)
-            add(w, service, (uint32_t)device);
+            add(s, service, (uint32_t)device);
     }
 }
 
 void neighbours_show(struct member *service)
 {
-    if (service->ward->terms->kind != WORKLOAD_SERVICE || service->status.fd < 0)
+    if (service->session->terms->kind != WORKLOAD_SERVICE || service->status.fd < 0)
         return;
-    list_for_each (it, &service->ward->registrar->wards) {
-        struct ward *w = list_entry(it, struct ward, link);
-        uint32_t before = w->generation;
-        show_to(w, service);
-        if (w->generation == before)
+    list_for_each (it, &service->session->registrar->sessions) {
+        struct session *s = list_entry(it, struct session, link);
+        uint32_t before = s->generation;
+        show_to(s, service);
+        if (s->generation == before)
             continue;
-        count_neighbours(w);
-        tell_all(w);
+        count_neighbours(s);
+        tell_all(s);
     }
 }
 
 void neighbours_withdraw(struct member *service)
 {
-    const struct registrar *r = service->ward->registrar;
-    if (service->ward->terms->kind != WORKLOAD_SERVICE || r->is_leaving)
+    const struct registrar *r = service->session->registrar;
+    if (service->session->terms->kind != WORKLOAD_SERVICE || r->is_leaving)
         return;
-    list_for_each (it, &r->wards) {
-        struct ward *w = list_entry(it, struct ward, link);
+    list_for_each (it, &r->sessions) {
+        struct session *s = list_entry(it, struct session, link);
         bool changed = false;
         for (uint32_t i = 0; i < REGISTER_NEIGHBOURS_MAX; i++) {
-            if (w->neighbours[i].service != service)
+            if (s->neighbours[i].service != service)
                 continue;
-            w->neighbours[i] = (struct neighbour){.generation = ++w->generation};
+            s->neighbours[i] = (struct neighbour){.generation = ++s->generation};
             changed = true;
         }
         if (!changed)
             continue;
-        count_neighbours(w);
-        tell_all(w);
+        count_neighbours(s);
+        tell_all(s);
     }
 }
 
-void neighbours_find(struct ward *task)
+void neighbours_find(struct session *task)
 {
     if (!sees_services(task))
         return;
-    list_for_each (it, &task->registrar->wards) {
-        struct ward *w = list_entry(it, struct ward, link);
-        if (w->terms->kind != WORKLOAD_SERVICE)
+    list_for_each (it, &task->registrar->sessions) {
+        struct session *s = list_entry(it, struct session, link);
+        if (s->terms->kind != WORKLOAD_SERVICE)
             continue;
-        list_for_each (at, &w->members)
+        list_for_each (at, &s->members)
             show_to(task, list_entry(at, struct member, link));
     }
     count_neighbours(task);

@@ -1,4 +1,4 @@
-/* The agent's part in protection: which attempts are wards of the registrar, and on which terms. */
+/* The agent's part in protection: which attempts are sessions of the registrar, and on which terms. */
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -90,7 +90,7 @@ static void start_waiting(struct agent *a, const char *uuid, const char *failure
         event.ready = !why;
         if (why) {
             terms_lose_mps(&r->own.terms, why);
-            ward_terms_changed(r->ward);
+            session_terms_changed(r->session);
         }
         run_tell(r, &event);
     }
@@ -196,8 +196,8 @@ static void kill_unused_mps(struct agent *a)
         bool is_used = false;
         list_for_each (it, &a->runs) {
             const struct run *r = list_entry(it, struct run, link);
-            is_used = is_used ||
-                      (r->ward && r->own.terms.has_mps && str_equal(r->own.terms.devices[0], uuid));
+            is_used = is_used || (r->session && r->own.terms.has_mps &&
+                                  str_equal(r->own.terms.devices[0], uuid));
         }
         if (!is_used && protect_mps_path(a, uuid, control.directory, sizeof control.directory))
             mps_control_kill(&control);
@@ -222,7 +222,7 @@ bool protect_others_join(const struct run *r)
         const struct run *other = list_entry(it, struct run, link);
         bool starts = other->life.spawned && other->life.kept.report.phase < ATTEMPT_RUNNING;
         if (other != r && shares_mps(other, r->own.terms.devices[0]) &&
-            (starts || ward_joins(other->ward)))
+            (starts || session_joins(other->session)))
             return true;
     }
     return false;
@@ -239,8 +239,8 @@ static void end_work_of(struct run *r, const pid_t *pids, size_t count)
 void protect_end_work(struct run *r)
 {
     pid_t pids[MPS_CLIENTS_MAX];
-    if (r->holds_mps && r->ward)
-        end_work_of(r, pids, ward_pids(r->ward, pids, MPS_CLIENTS_MAX));
+    if (r->holds_mps && r->session)
+        end_work_of(r, pids, session_pids(r->session, pids, MPS_CLIENTS_MAX));
 }
 
 void protect_look(struct agent *a)
@@ -248,14 +248,15 @@ void protect_look(struct agent *a)
     pid_t pids[MPS_CLIENTS_MAX];
     list_for_each (it, &a->runs) {
         struct run *r = list_entry(it, struct run, link);
-        if (r->ward && r->holds_mps)
+        if (r->session && r->holds_mps)
             end_work_of(r, pids,
-                        ward_take_stuck(r->ward, protect_others_join(r) ? STUCK_JOIN_MS : STUCK_MS,
-                                        pids, MPS_CLIENTS_MAX));
+                        session_take_stuck(r->session,
+                                           protect_others_join(r) ? STUCK_JOIN_MS : STUCK_MS, pids,
+                                           MPS_CLIENTS_MAX));
     }
 }
 
-/* ---- wards ---- */
+/* ---- sessions ---- */
 
 /* On an emulated device a context costs what the devices were made with: often nothing, which is not said by
  * 0. */
@@ -354,21 +355,21 @@ static bool owns(void *arg, pid_t pid)
     return run_owns(arg, pid);
 }
 
-static int make_ward(struct error *e, struct run *r, int ledger_fd, bool again)
+static int make_session(struct error *e, struct run *r, int ledger_fd, bool again)
 {
-    const struct ward_options options = {.name = r->name,
-                                         .uid = r->uid,
-                                         .terms = &r->own.terms,
-                                         .ledger_fd = ledger_fd,
-                                         .belongs = owns,
-                                         .arg = r};
-    int result = ward_new(e, r->agent->registrar, &options, &r->ward);
+    const struct session_options options = {.name = r->name,
+                                            .uid = r->uid,
+                                            .terms = &r->own.terms,
+                                            .ledger_fd = ledger_fd,
+                                            .belongs = owns,
+                                            .arg = r};
+    int result = session_new(e, r->agent->registrar, &options, &r->session);
     return result < 0 ? result : use_mps(e, r, again);
 }
 
 int protect_begin(struct error *e, struct run *r)
 {
-    return r->own.terms.device_count > 0 ? make_ward(e, r, -1, false) : 0;
+    return r->own.terms.device_count > 0 ? make_session(e, r, -1, false) : 0;
 }
 
 /* In the supervisor, which keeps it for us. */
@@ -387,20 +388,20 @@ static int find_ledger(struct run *r)
 void protect_adopt(struct run *r)
 {
     struct error e = {0};
-    if (r->own.terms.device_count > 0 && make_ward(&e, r, find_ledger(r), true) < 0)
+    if (r->own.terms.device_count > 0 && make_session(&e, r, find_ledger(r), true) < 0)
         log_write(r->agent->log, LOG_ERROR, "attempt runs unprotected", "attempt=%s error=\"%s\"",
                   r->name, e.text);
 }
 
 void protect_forget(struct run *r)
 {
-    ward_free(r->ward);
-    r->ward = NULL;
+    session_free(r->session);
+    r->session = NULL;
 }
 
 void protect_end(struct run *r)
 {
-    bool had_mps = r->ward && r->own.terms.has_mps;
+    bool had_mps = r->session && r->own.terms.has_mps;
     if (r->holds_mps)
         mps_release(r->agent->mps, r->own.terms.devices[0]);
     r->holds_mps = false;
@@ -412,5 +413,5 @@ void protect_end(struct run *r)
 
 int protect_ledger_fd(const struct run *r)
 {
-    return r->ward ? ward_ledger_fd(r->ward) : -1;
+    return r->session ? session_ledger_fd(r->session) : -1;
 }

@@ -38,7 +38,7 @@ int registrar_new(struct error *e, const struct registrar_options *options, stru
     }
     r->options = *options;
     r->options.directory = r->directory = directory;
-    list_init(&r->wards);
+    list_init(&r->sessions);
     list_init(&r->leavings);
     *ret = r;
     return 0;
@@ -206,7 +206,8 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 void member_await_room(struct member *m)
 {
     if (!m->writable)
-        m->writable = event_new(m->ward->registrar->options.base, m->fd, EV_WRITE, on_writable, m);
+        m->writable =
+            event_new(m->session->registrar->options.base, m->fd, EV_WRITE, on_writable, m);
     if (m->writable)
         event_add(m->writable, NULL);
 }
@@ -215,7 +216,7 @@ static bool open_socket(struct member *m, int fd)
 {
     close_socket(m);
     m->readable =
-        event_new(m->ward->registrar->options.base, fd, EV_READ | EV_PERSIST, on_readable, m);
+        event_new(m->session->registrar->options.base, fd, EV_READ | EV_PERSIST, on_readable, m);
     if (!m->readable || event_add(m->readable, NULL) < 0) {
         if (m->readable)
             event_free(m->readable);
@@ -232,7 +233,7 @@ static bool welcome(struct member *m)
                                                 register_header_of(REGISTER_WELCOME, sizeof packet),
                                             .page_version = PAGE_VERSION,
                                             .slot = m->slot};
-    const int fds[] = {m->ward->limits.fd, m->ward->ledger.fd};
+    const int fds[] = {m->session->limits.fd, m->session->ledger.fd};
     return send_packet(m->fd, &packet, sizeof packet, 2, fds);
 }
 
@@ -257,9 +258,9 @@ static bool identify(int fd, pid_t *ret_pid, int *ret_pid_fd)
     return true;
 }
 
-static struct member *find_member(const struct ward *w, pid_t pid)
+static struct member *find_member(const struct session *s, pid_t pid)
 {
-    list_for_each (it, &w->members) {
+    list_for_each (it, &s->members) {
         struct member *m = list_entry(it, struct member, link);
         if (m->pid == pid)
             return m;
@@ -269,27 +270,28 @@ static struct member *find_member(const struct ward *w, pid_t pid)
 
 /* The ledger of an attempt that an agent before this one began, and whose supervisor could not be asked:
  * the first of its processes brings it. */
-static void take_ledger(struct ward *w, struct packet *packet)
+static void take_ledger(struct session *s, struct packet *packet)
 {
     struct ledger_mapping ledger;
-    if (w->member_count > 0 || w->draining_count > 0 || packet->fds[1] < 0 ||
+    if (s->member_count > 0 || s->draining_count > 0 || packet->fds[1] < 0 ||
         pages_take_ledger(packet->fds[1], &ledger) < 0)
         return;
     packet->fds[1] = -1;
-    ledger_done(&w->ledger);
-    w->ledger = ledger;
+    ledger_done(&s->ledger);
+    s->ledger = ledger;
 }
 
 /* What it had from an agent before this one, it must have again: the same ledger, its own slot. */
-static int rejoin(struct ward *w, struct packet *packet, pid_t pid, int pid_fd, struct member **ret)
+static int rejoin(struct session *s, struct packet *packet, pid_t pid, int pid_fd,
+                  struct member **ret)
 {
     struct stat st;
-    struct member *m = find_member(w, pid);
+    struct member *m = find_member(s, pid);
     bool same = packet->fds[1] >= 0 && fstat(packet->fds[1], &st) == 0 &&
                 packet->hello.slot < PAGE_PROCESSES_MAX;
-    if (same && st.st_ino != w->ledger.inode) {
-        take_ledger(w, packet);
-        same = st.st_ino == w->ledger.inode;
+    if (same && st.st_ino != s->ledger.inode) {
+        take_ledger(s, packet);
+        same = st.st_ino == s->ledger.inode;
     }
     if (!same || (m && m->slot != packet->hello.slot)) {
         close(pid_fd);
@@ -298,7 +300,7 @@ static int rejoin(struct ward *w, struct packet *packet, pid_t pid, int pid_fd, 
     if (m)
         close(pid_fd);
     else
-        m = member_new(w, pid, pid_fd, (int)packet->hello.slot);
+        m = member_new(s, pid, pid_fd, (int)packet->hello.slot);
     if (!m)
         return REGISTER_FULL;
     for (int i = 0; i < REGISTER_NEIGHBOURS_MAX; i++)
@@ -308,18 +310,19 @@ static int rejoin(struct ward *w, struct packet *packet, pid_t pid, int pid_fd, 
 }
 
 /* A process that says hello anew without a word of before has been another program: it exec'ed. */
-static int enrol(struct ward *w, struct packet *packet, pid_t pid, int pid_fd, struct member **ret)
+static int enrol(struct session *s, struct packet *packet, pid_t pid, int pid_fd,
+                 struct member **ret)
 {
     if (packet->hello.again)
-        return rejoin(w, packet, pid, pid_fd, ret);
-    struct member *before = find_member(w, pid);
+        return rejoin(s, packet, pid, pid_fd, ret);
+    struct member *before = find_member(s, pid);
     if (before)
         member_end(before);
-    if (w->rests) {
+    if (s->rests) {
         close(pid_fd);
         return REGISTER_FULL; /* its devices are others' now */
     }
-    *ret = member_new(w, pid, pid_fd, -1);
+    *ret = member_new(s, pid, pid_fd, -1);
     if (*ret)
         (*ret)->came_ms = clock_boot_ms();
     return *ret ? 0 : REGISTER_FULL;
@@ -328,7 +331,7 @@ static int enrol(struct ward *w, struct packet *packet, pid_t pid, int pid_fd, s
 /* 0, or why it is refused. The packet's descriptors that it keeps are taken out of it. */
 static int admit(struct applicant *a, struct packet *packet)
 {
-    struct ward *w = a->ward;
+    struct session *s = a->session;
     pid_t pid;
     int pid_fd;
     if (!is_kind(packet, REGISTER_HELLO))
@@ -337,7 +340,7 @@ static int admit(struct applicant *a, struct packet *packet)
         return REGISTER_UNKNOWN_VERSION;
     if (!identify(a->fd, &pid, &pid_fd))
         return REGISTER_STRANGER;
-    if (!w->belongs(w->arg, pid)) {
+    if (!s->belongs(s->arg, pid)) {
         close(pid_fd);
         return REGISTER_STRANGER;
     }
@@ -348,7 +351,7 @@ static int admit(struct applicant *a, struct packet *packet)
     }
     packet->fds[0] = -1;
     struct member *m = NULL;
-    int refusal = enrol(w, packet, pid, pid_fd, &m);
+    int refusal = enrol(s, packet, pid, pid_fd, &m);
     if (refusal) {
         status_done(&status);
         return refusal;
@@ -372,24 +375,24 @@ static int admit(struct applicant *a, struct packet *packet)
 
 static void applicant_free(struct applicant *a)
 {
-    struct ward *w = a->ward;
+    struct session *s = a->session;
     event_free(a->readable);
     if (a->fd >= 0)
         close(a->fd);
     list_remove(&a->link);
-    if (w->applicant_count-- == APPLICANTS_MAX)
-        event_add(w->listening, NULL);
+    if (s->applicant_count-- == APPLICANTS_MAX)
+        event_add(s->listening, NULL);
     free(a);
 }
 
 /* ---- holding ---- */
 
-static bool is_held(const struct ward *w)
+static bool is_held(const struct session *s)
 {
-    const struct registrar *r = w->registrar;
+    const struct registrar *r = s->registrar;
     for (size_t i = 0; i < r->hold_count; i++)
-        if (r->holds[i].until_ms > clock_boot_ms() && w->terms->device_count > 0 &&
-            str_equal(r->holds[i].uuid, w->terms->devices[0]))
+        if (r->holds[i].until_ms > clock_boot_ms() && s->terms->device_count > 0 &&
+            str_equal(r->holds[i].uuid, s->terms->devices[0]))
             return true;
     return false;
 }
@@ -411,11 +414,11 @@ void registrar_hold(struct registrar *r, const char *uuid)
 static void wake_held(struct registrar *r)
 {
     const struct timeval patience = {.tv_sec = HELLO_MS / 1000};
-    list_for_each (it, &r->wards) {
-        struct ward *w = list_entry(it, struct ward, link);
-        if (is_held(w))
+    list_for_each (it, &r->sessions) {
+        struct session *s = list_entry(it, struct session, link);
+        if (is_held(s))
             continue;
-        list_for_each (at, &w->applicants) {
+        list_for_each (at, &s->applicants) {
             struct applicant *a = list_entry(at, struct applicant, link);
             if (a->is_held)
                 event_add(a->readable, &patience);
@@ -451,7 +454,7 @@ static void on_hello(evutil_socket_t fd, short what, void *arg)
         applicant_free(a);
         return;
     }
-    if (is_held(a->ward)) {
+    if (is_held(a->session)) {
         a->is_held = true;
         event_del(a->readable);
         return;
@@ -466,21 +469,21 @@ static void on_hello(evutil_socket_t fd, short what, void *arg)
             .reason = (uint32_t)refusal};
         if (a->fd >= 0)
             (void)send_packet(a->fd, &refused, sizeof refused, 0, NULL);
-        log_write(a->ward->registrar->options.log, LOG_WARN, "a process was refused",
-                  "attempt=%s reason=%d", a->ward->name, refusal);
+        log_write(a->session->registrar->options.log, LOG_WARN, "a process was refused",
+                  "attempt=%s reason=%d", a->session->name, refusal);
     }
     applicant_free(a);
 }
 
 /* ---- the socket ---- */
 
-static void take_applicant(struct ward *w, int fd)
+static void take_applicant(struct session *s, int fd)
 {
     const struct timeval patience = {.tv_sec = HELLO_MS / 1000};
-    struct applicant *a = w->applicant_count < APPLICANTS_MAX ? calloc(1, sizeof *a) : NULL;
+    struct applicant *a = s->applicant_count < APPLICANTS_MAX ? calloc(1, sizeof *a) : NULL;
     if (a) {
-        *a = (struct applicant){.ward = w, .fd = fd};
-        a->readable = event_new(w->registrar->options.base, fd, EV_READ | EV_PERSIST, on_hello, a);
+        *a = (struct applicant){.session = s, .fd = fd};
+        a->readable = event_new(s->registrar->options.base, fd, EV_READ | EV_PERSIST, on_hello, a);
     }
     if (!a || !a->readable || event_add(a->readable, &patience) < 0) {
         if (a && a->readable)
@@ -489,8 +492,8 @@ static void take_applicant(struct ward *w, int fd)
         close(fd);
         return;
     }
-    list_append(&w->applicants, &a->link);
-    w->applicant_count++;
+    list_append(&s->applicants, &a->link);
+    s->applicant_count++;
 }
 
 /* A connection that waits and is not taken would wake the loop again at once, for ever. */
@@ -498,30 +501,30 @@ static void on_connection(evutil_socket_t listen_fd, short what, void *arg)
 {
     const struct timeval again = {.tv_usec = ACCEPT_AGAIN_MS * 1000};
     (void)what;
-    struct ward *w = arg;
-    for (int i = 0; i < ACCEPTED_AT_ONCE && w->applicant_count < APPLICANTS_MAX; i++) {
+    struct session *s = arg;
+    for (int i = 0; i < ACCEPTED_AT_ONCE && s->applicant_count < APPLICANTS_MAX; i++) {
         int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            take_applicant(w, fd);
+            take_applicant(s, fd);
             continue;
         }
         if (errno != EAGAIN) {
-            event_del(w->listening);
-            event_add(w->listen_again, &again);
+            event_del(s->listening);
+            event_add(s->listen_again, &again);
         }
         return;
     }
-    if (w->applicant_count == APPLICANTS_MAX)
-        event_del(w->listening);
+    if (s->applicant_count == APPLICANTS_MAX)
+        event_del(s->listening);
 }
 
 static void on_listen_again(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    struct ward *w = arg;
-    if (w->applicant_count < APPLICANTS_MAX)
-        event_add(w->listening, NULL);
+    struct session *s = arg;
+    if (s->applicant_count < APPLICANTS_MAX)
+        event_add(s->listening, NULL);
 }
 
 bool registrar_socket_path(const char *directory, const char *name, char *path, size_t size)
@@ -543,38 +546,38 @@ static int bind_socket(int fd, int directory_fd, const char *name)
     return bind(fd, (struct sockaddr *)&address, sizeof address);
 }
 
-int registrar_listen(struct error *e, struct ward *w, uid_t uid)
+int registrar_listen(struct error *e, struct session *s, uid_t uid)
 {
-    const struct registrar_options *options = &w->registrar->options;
+    const struct registrar_options *options = &s->registrar->options;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    w->listen_fd = fd;
-    if (fd < 0 || bind_socket(fd, options->directory_fd, w->name) < 0 ||
-        fchmodat(options->directory_fd, w->name, 0600, 0) < 0 ||
+    s->listen_fd = fd;
+    if (fd < 0 || bind_socket(fd, options->directory_fd, s->name) < 0 ||
+        fchmodat(options->directory_fd, s->name, 0600, 0) < 0 ||
         (uid != geteuid() &&
-         fchownat(options->directory_fd, w->name, uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0) ||
+         fchownat(options->directory_fd, s->name, uid, (gid_t)-1, AT_SYMLINK_NOFOLLOW) < 0) ||
         listen(fd, BACKLOG) < 0)
         return error_set_errno(e, ERR_IO, errno, "its processes cannot register at %s/%s",
-                               options->directory, w->name);
-    w->listening = event_new(options->base, fd, EV_READ | EV_PERSIST, on_connection, w);
-    w->listen_again = evtimer_new(options->base, on_listen_again, w);
-    if (!w->listening || !w->listen_again || event_add(w->listening, NULL) < 0)
+                               options->directory, s->name);
+    s->listening = event_new(options->base, fd, EV_READ | EV_PERSIST, on_connection, s);
+    s->listen_again = evtimer_new(options->base, on_listen_again, s);
+    if (!s->listening || !s->listen_again || event_add(s->listening, NULL) < 0)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     return 0;
 }
 
-void registrar_unlisten(struct ward *w)
+void registrar_unlisten(struct session *s)
 {
-    list_for_each_safe (it, &w->applicants)
+    list_for_each_safe (it, &s->applicants)
         applicant_free(list_entry(it, struct applicant, link));
-    if (w->listening)
-        event_free(w->listening);
-    if (w->listen_again)
-        event_free(w->listen_again);
-    w->listening = w->listen_again = NULL;
-    if (w->listen_fd < 0)
+    if (s->listening)
+        event_free(s->listening);
+    if (s->listen_again)
+        event_free(s->listen_again);
+    s->listening = s->listen_again = NULL;
+    if (s->listen_fd < 0)
         return;
-    close(w->listen_fd);
-    w->listen_fd = -1;
-    if (!w->registrar->is_leaving)
-        unlinkat(w->registrar->options.directory_fd, w->name, 0);
+    close(s->listen_fd);
+    s->listen_fd = -1;
+    if (!s->registrar->is_leaving)
+        unlinkat(s->registrar->options.directory_fd, s->name, 0);
 }

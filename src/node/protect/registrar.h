@@ -3,7 +3,7 @@
  * limits of its attempt and a place in its ledger, tasks get to see the services beside them, and
  * a process that has ended leaves nothing behind.
  *
- * A ward is an attempt with devices. It has one socket, DIRECTORY/W.A, which only its user can reach,
+ * A session is an attempt with devices. It has one socket, DIRECTORY/W.A, which only its user can reach,
  * and on which only processes of the attempt are heard. A member is one of them. Whatever a member
  * writes is its own claim: it can mislead its own attempt, and nobody else.
  *
@@ -28,7 +28,7 @@
 
 struct event_base;
 struct registrar;
-struct ward;
+struct session;
 
 enum {
     REGISTRAR_MEMBERS_MAX = 8192, /* of all attempts of the node */
@@ -49,9 +49,9 @@ struct registrar_options {
 };
 
 int registrar_new(struct error *e, const struct registrar_options *options, struct registrar **ret);
-/* No ward is left. */
+/* No session is left. */
 void registrar_free(struct registrar *r);
-/* This agent goes, and its wards live on: nobody is told anything from now on, all keep what they have. */
+/* This agent goes, and its sessions live on: nobody is told anything from now on, all keep what they have. */
 void registrar_leave(struct registrar *r);
 
 /* Until when (boot clock) tasks may launch without a word from control, and how long after that they end; 0: as usual. */
@@ -70,47 +70,47 @@ void registrar_measure(struct registrar *r, const struct gpu_sample *sample);
 /* Somebody died, and what it held is not known to be free yet. */
 bool registrar_waits(const struct registrar *r);
 
-struct ward_options {
+struct session_options {
     const char *name;          /* "W.A" */
     uid_t uid;                 /* whose processes may come */
-    const struct terms *terms; /* the owner's, which outlive the ward */
-    int ledger_fd; /* that an agent before this one made; -1: none. The ward's from now on */
+    const struct terms *terms; /* the owner's, which outlive the session */
+    int ledger_fd; /* that an agent before this one made; -1: none. The session's from now on */
     /* Is this process one of the attempt's? */
     bool (*belongs)(void *arg, pid_t pid);
     void *arg;
 };
 
 /* An attempt that may use its devices from now on. Without protection it is only known to be there. */
-int ward_new(struct error *e, struct registrar *r, const struct ward_options *options,
-             struct ward **ret);
+int session_new(struct error *e, struct registrar *r, const struct session_options *options,
+                struct session **ret);
 /* It has ended. NULL is fine. */
-void ward_free(struct ward *w);
+void session_free(struct session *s);
 /* Its owner has changed its terms. NULL is fine. */
-void ward_terms_changed(struct ward *w);
+void session_terms_changed(struct session *s);
 /* Its device memory lies in the host's, or is on its way there or back: meanwhile nobody new may come to its
  * devices, and what they show says nothing of it. NULL is fine. */
-void ward_rest(struct ward *w, bool rests);
+void session_rest(struct session *s, bool rests);
 /* Its processes; returns how many of `max`. */
-size_t ward_pids(const struct ward *w, pid_t *ret_pids, size_t max);
+size_t session_pids(const struct session *s, pid_t *ret_pids, size_t max);
 /* This process of it has registered; also one that has ended, while what it held is not known to be free. */
-bool ward_knows(const struct ward *w, pid_t pid);
+bool session_knows(const struct session *s, pid_t pid);
 /* Those of its processes that drain before they end, and nothing of whose work was completed for that long, each once; returns how
  * many of `max`. To be asked often: it counts from the first time it sees them do so. */
-size_t ward_take_stuck(struct ward *w, int64_t for_ms, pid_t *ret_pids, size_t max);
+size_t session_take_stuck(struct session *s, int64_t for_ms, pid_t *ret_pids, size_t max);
 /* One of its processes has registered lately and is about to use the device, or makes a context there. */
-bool ward_joins(const struct ward *w);
+bool session_joins(const struct session *s);
 /* The part of the time since the last call that it kept its devices busy, by its own marks; -1: not
  * known. */
-double ward_busy_fraction(struct ward *w, int64_t now_us);
+double session_busy_fraction(struct session *s, int64_t now_us);
 /* A task whose launches are too long for a gate is not gated from now on. True: it is such a one. */
-bool ward_look_for_coarse(struct ward *w);
+bool session_look_for_coarse(struct session *s);
 /* To be kept open by its supervisor; -1: without protection. */
-int ward_ledger_fd(const struct ward *w);
-/* Of the socket that a ward of this name has. False: it does not fit into a socket's address. */
+int session_ledger_fd(const struct session *s);
+/* Of the socket that a session of this name has. False: it does not fit into a socket's address. */
 bool registrar_socket_path(const char *directory, const char *name, char *path, size_t size);
 
 /* What its processes have counted since the attempt began, or this agent. */
-struct ward_usage {
+struct session_usage {
     size_t members;
     uint64_t counted_bytes;  /* device memory by their own account, context and all */
     uint64_t peak_bytes;     /* the largest of that, as far as it was seen */
@@ -118,8 +118,8 @@ struct ward_usage {
     uint64_t counters[PAGE_COUNTERS_MAX];
     enum limits_mode mode; /* on its first device */
 };
-void ward_measure(struct ward *w, struct ward_usage *ret);
+void session_measure(struct session *s, struct session_usage *ret);
 /* Whether the driver says what processes hold on its devices. If not, contexts count for what they are taken to cost. */
-bool ward_is_listed(const struct ward *w, const struct gpu_sample *sample);
+bool session_is_listed(const struct session *s, const struct gpu_sample *sample);
 /* What it is held to at the moment, and why. Returns how many; 0: without protection. */
-int ward_limits(const struct ward *w, struct attempt_limit ret[USAGE_LIMITS_MAX]);
+int session_limits(const struct session *s, struct attempt_limit ret[USAGE_LIMITS_MAX]);

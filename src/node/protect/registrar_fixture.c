@@ -75,17 +75,17 @@ struct terms terms_of(enum workload_kind kind, uint64_t quota_bytes)
     return terms;
 }
 
-struct ward *make_ward(struct fixture *f, const char *name, const struct terms *terms,
-                       int ledger_fd)
+struct session *make_session(struct fixture *f, const char *name, const struct terms *terms,
+                             int ledger_fd)
 {
-    const struct ward_options options = {.name = name,
-                                         .uid = geteuid(),
-                                         .terms = terms,
-                                         .ledger_fd = ledger_fd,
-                                         .belongs = belongs,
-                                         .arg = f};
-    struct ward *w;
-    assert_int_equal(ward_new(NULL, f->registrar, &options, &w), 0);
+    const struct session_options options = {.name = name,
+                                            .uid = geteuid(),
+                                            .terms = terms,
+                                            .ledger_fd = ledger_fd,
+                                            .belongs = belongs,
+                                            .arg = f};
+    struct session *w;
+    assert_int_equal(session_new(NULL, f->registrar, &options, &w), 0);
     return w;
 }
 

@@ -58,8 +58,8 @@ void open_registrar(struct fixture *f);
 int setup(void **state);
 int teardown(void **state);
 struct terms terms_of(enum workload_kind kind, uint64_t quota_bytes);
-struct ward *make_ward(struct fixture *f, const char *name, const struct terms *terms,
-                       int ledger_fd);
+struct session *make_session(struct fixture *f, const char *name, const struct terms *terms,
+                             int ledger_fd);
 void turn(struct fixture *f);
 
 /* ---- the process's side ---- */

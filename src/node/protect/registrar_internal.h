@@ -1,11 +1,11 @@
 /*
  * registrar.c   sockets, and who may speak on them
- * ward.c        attempts and their slots
- * ward_limits.c   what their limits pages say
- * ward_reasons.c  and why, for people
- * ward_busy.c   how busy a service is
+ * session.c        attempts and their slots
+ * session_limits.c   what their limits pages say
+ * session_reasons.c  and why, for people
+ * session_busy.c   how busy a service is
  * leaving.c     the device files of a process, until the device has done what it left
- * ward_measure.c  what they hold, by the devices' word and by their own
+ * session_measure.c  what they hold, by the devices' word and by their own
  * neighbours.c  which services a task's processes are shown
  */
 #pragma once
@@ -34,7 +34,7 @@ static inline uint64_t counters_add(int counter, uint64_t sum, uint64_t claim)
 }
 
 enum {
-    APPLICANTS_MAX = 64, /* of one ward that have not said hello yet */
+    APPLICANTS_MAX = 64, /* of one session that have not said hello yet */
     HELLO_MS = 2000,
     HOLD_MS = 1000, /* a hello waits for that long at most */
     JOINING_MS_MAX =
@@ -54,8 +54,8 @@ struct reading {
 
 /* One process. */
 struct member {
-    struct list link; /* in ward.members */
-    struct ward *ward;
+    struct list link; /* in session.members */
+    struct session *session;
     pid_t pid;
     int pid_fd;
     struct event *ended;
@@ -88,8 +88,8 @@ struct member {
 
 /* A connection without a hello. */
 struct applicant {
-    struct list link; /* in ward.applicants */
-    struct ward *ward;
+    struct list link; /* in session.applicants */
+    struct session *session;
     int fd;
     struct event *readable;
     bool is_held; /* its hello is read when nobody is taken out of MPS */
@@ -103,15 +103,15 @@ struct slot {
     int64_t died_ms; /* of a draining one */
 };
 
-/* A service's process, as the members of a task's ward know it. */
+/* A service's process, as the members of a task's session know it. */
 struct neighbour {
     struct member *service; /* NULL: the number is free */
-    uint32_t device;        /* index in the ward's own limits */
+    uint32_t device;        /* index in the session's own limits */
     uint32_t generation;    /* of this entry; 0: it was never used */
 };
 
-struct ward {
-    struct list link; /* in registrar.wards */
+struct session {
+    struct list link; /* in registrar.sessions */
     struct registrar *registrar;
     char name[64];
     const struct terms *terms; /* its owner's, like all that is not in pages */
@@ -129,7 +129,7 @@ struct ward {
     struct neighbour neighbours[REGISTER_NEIGHBOURS_MAX];
     uint32_t generation;
     uint64_t ended_counters[PAGE_COUNTERS_MAX]; /* of members that are no more */
-    bool rests;                                 /* see ward_rest */
+    bool rests;                                 /* see session_rest */
     int64_t rested_ms; /* readings of the devices from before then are not about it */
     uint64_t peak_bytes;
     bool is_coarse;         /* a task with launches too long for a gate */
@@ -146,7 +146,7 @@ struct shared_device {
 struct registrar {
     struct registrar_options options;
     char *directory;
-    struct list wards;
+    struct list sessions;
     size_t member_count;
     uint64_t lease_deadline_ms;
     uint32_t fence_ms;
@@ -166,27 +166,27 @@ struct registrar {
 
 /* ---- registrar.c ---- */
 
-int registrar_listen(struct error *e, struct ward *w, uid_t uid);
-void registrar_unlisten(struct ward *w);
+int registrar_listen(struct error *e, struct session *s, uid_t uid);
+void registrar_unlisten(struct session *s);
 /* Sends one packet with at most one descriptor (-1: none). False: not now. */
 bool member_send(struct member *m, const void *packet, size_t bytes, int fd);
 struct register_header register_header_of(enum register_kind kind, size_t bytes);
 /* Asks to be called when its socket takes more. */
 void member_await_room(struct member *m);
 
-/* ---- ward.c ---- */
+/* ---- session.c ---- */
 
 /* A new member in a slot of the ledger; owns pid_fd from now on, also on failure. NULL: no room. */
-struct member *member_new(struct ward *w, pid_t pid, int pid_fd, int wanted_slot);
+struct member *member_new(struct session *s, pid_t pid, int pid_fd, int wanted_slot);
 /* It has ended, or is another program now: nothing of it may hold up those who live. Its slot is free once
  * the device says so. */
 void member_end(struct member *m);
 /* Forgets it; what it holds and shows is left as it is. */
 void member_free(struct member *m);
 /* Nobody has it any more, and nothing is held in it. */
-void ward_clear_slot(struct ward *w, uint32_t slot);
+void session_clear_slot(struct session *s, uint32_t slot);
 /* Takes the members that an agent before this one had. */
-void ward_adopt_members(struct ward *w);
+void session_adopt_members(struct session *s);
 
 /* ---- leaving.c ---- */
 
@@ -200,13 +200,13 @@ void member_leave_files(struct member *m);
 /* All of them end now. */
 void leavings_free(struct registrar *r);
 
-/* ---- ward_limits.c ---- */
+/* ---- session_limits.c ---- */
 
-/* Which wards share which devices has changed, or how. */
-void wards_update_limits(struct registrar *r);
-void limits_changed(struct ward *w);
+/* Which sessions share which devices has changed, or how. */
+void sessions_update_limits(struct registrar *r);
+void limits_changed(struct session *s);
 /* Of a page that nobody has seen yet: what does not change. */
-void ward_fill_limits(struct ward *w);
+void session_fill_limits(struct session *s);
 /* What the monitor lets tasks have of the device's time; 0: as they were granted. */
 uint32_t registrar_throttled_to(const struct registrar *r, const char *uuid);
 
@@ -215,7 +215,7 @@ uint32_t registrar_throttled_to(const struct registrar *r, const char *uuid);
 /* A service's process is there and has a status page: tasks beside it get to see it. */
 void neighbours_show(struct member *service);
 void neighbours_withdraw(struct member *service);
-/* A new task's ward: services that are there already. */
-void neighbours_find(struct ward *task);
+/* A new task's session: services that are there already. */
+void neighbours_find(struct session *task);
 /* Tells a member what it does not know yet. */
 void neighbours_tell(struct member *m);

@@ -19,7 +19,7 @@ static void test_pages_and_seals(void **state)
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
     terms.share_max_percent = 30;
     registrar_extend_lease(f->registrar, 12345, 0);
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct session *w = make_session(f, "7.1", &terms, -1);
     struct client c;
     char path[64];
     join(f, "7.1", &c);
@@ -52,7 +52,7 @@ static void test_pages_and_seals(void **state)
     assert_true(c.limits->sequence > before);
     registrar_throttle(f->registrar, UUID, 0);
     assert_int_equal(c.limits->devices[0].rate_permille, 300);
-    ward_free(w);
+    session_free(w);
     leave(&c);
 }
 
@@ -75,7 +75,7 @@ static void test_refusals(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, MIB);
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct session *w = make_session(f, "7.1", &terms, -1);
     struct client c = {0};
     struct register_hello hello = hello_of(false, 0);
     make_status(&c);
@@ -100,7 +100,7 @@ static void test_refusals(void **state)
     expect_refusal(f, &hello, 1, c.status_fd, REGISTER_BROKEN);
     munmap(c.status, sizeof *c.status);
     close(c.status_fd);
-    ward_free(w);
+    session_free(w);
 }
 
 static void on_rest_over(evutil_socket_t fd, short what, void *arg)
@@ -130,7 +130,7 @@ static void test_the_silent_do_not_keep_the_agent_busy(void **state)
     enum { SILENT = 150 };
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, MIB);
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct session *w = make_session(f, "7.1", &terms, -1);
     int silent[SILENT];
     for (int i = 0; i < SILENT; i++)
         silent[i] = connect_to(f, "7.1");
@@ -140,14 +140,14 @@ static void test_the_silent_do_not_keep_the_agent_busy(void **state)
     for (int i = 0; i < SILENT; i++)
         close(silent[i]);
     leave(&c);
-    ward_free(w);
+    session_free(w);
 }
 
 static void test_without_descriptors_the_agent_rests(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, MIB);
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct session *w = make_session(f, "7.1", &terms, -1);
     struct client c = {0};
     const struct register_hello hello = hello_of(false, 0);
     struct rlimit before;
@@ -165,7 +165,7 @@ static void test_without_descriptors_the_agent_rests(void **state)
     assert_int_equal(packet.header.kind, REGISTER_WELCOME);
     map_welcome(&c, packet.welcome.slot, fds);
     leave(&c);
-    ward_free(w);
+    session_free(w);
 }
 
 /* A page of a shim that knew less, or knows more. */
@@ -194,10 +194,10 @@ static void join_as(struct fixture *f, struct client *c, const void *hello, size
     assert_ptr_not_equal(c->ledger, MAP_FAILED);
 }
 
-static uint64_t launches_of(struct ward *w)
+static uint64_t launches_of(struct session *w)
 {
-    struct ward_usage usage;
-    ward_measure(w, &usage);
+    struct session_usage usage;
+    session_measure(w, &usage);
     return usage.counters[STATUS_launches_kernel];
 }
 
@@ -206,7 +206,7 @@ static void test_shims_of_other_ages(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, MIB);
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct session *w = make_session(f, "7.1", &terms, -1);
     struct client older = {0}, newer = {0};
     struct register_hello hello = hello_of(false, 0);
     struct {
@@ -226,7 +226,7 @@ static void test_shims_of_other_ages(void **state)
     assert_true(newer.limits->header.features & LIMITS_HAS_QUOTA);
     leave(&older);
     leave(&newer);
-    ward_free(w);
+    session_free(w);
 }
 
 /* The page says more than there is, or is of a version that nobody here knows. */
@@ -234,7 +234,7 @@ static void test_pages_that_are_none(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, MIB);
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct session *w = make_session(f, "7.1", &terms, -1);
     struct register_hello hello = hello_of(false, 0);
     struct client c = {0}, d = {0};
     make_status(&c);
@@ -249,7 +249,7 @@ static void test_pages_that_are_none(void **state)
     munmap(d.status, sizeof *d.status);
     close(c.status_fd);
     close(d.status_fd);
-    ward_free(w);
+    session_free(w);
 }
 
 /* Of an agent that knew neither owners nor contexts. */
@@ -259,7 +259,7 @@ static void test_an_older_ledger(void **state)
     const size_t known = offsetof(struct ledger_page, context_bytes);
     struct terms terms = terms_of(WORKLOAD_TASK, MIB);
     struct client c;
-    struct ward_usage usage;
+    struct session_usage usage;
     int fd = memfd_create("gpumux-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     assert_int_equal(ftruncate(fd, (off_t)known), 0);
     struct ledger_page *page = mmap(NULL, known, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -267,23 +267,23 @@ static void test_an_older_ledger(void **state)
     page->header = (struct page_header){
         .magic = PAGE_LEDGER, .version = PAGE_VERSION, .size_bytes = (uint32_t)known};
     assert_int_equal(fcntl(fd, F_ADD_SEALS, SEALS_OF_SIZE), 0);
-    struct ward *w = make_ward(f, "7.1", &terms, fd);
+    struct session *w = make_session(f, "7.1", &terms, fd);
     join(f, "7.1", &c);
     page->held_bytes[0][c.slot] = MIB;
-    ward_measure(w, &usage);
+    session_measure(w, &usage);
     assert_int_equal(usage.counted_bytes, MIB);
     leave(&c);
-    ward_free(w);
+    session_free(w);
     munmap(page, known);
 }
 
-static void turn_until_left(struct fixture *f, struct ward *w)
+static void turn_until_left(struct fixture *f, struct session *w)
 {
-    struct ward_usage usage;
+    struct session_usage usage;
     int64_t until_ms = clock_boot_ms() + PATIENCE_MS;
     do {
         turn(f);
-        ward_measure(w, &usage);
+        session_measure(w, &usage);
         assert_true(clock_boot_ms() < until_ms);
     } while (usage.members > 0);
 }
@@ -292,7 +292,7 @@ static void test_death(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct session *w = make_session(f, "7.1", &terms, -1);
     struct client with, without;
     struct gpu_sample *sample = calloc(1, sizeof *sample);
     pid_t holds = start_holder(f, "7.1", 8 * MIB, &with);
@@ -303,9 +303,9 @@ static void test_death(void **state)
     with.status->started[0] = 3;
     end_process(holds);
     end_process(holds_none);
-    struct ward_usage usage;
+    struct session_usage usage;
     turn_until_left(f, w);
-    ward_measure(w, &usage);
+    session_measure(w, &usage);
     assert_int_equal(f->deaths, 1);
     assert_true(registrar_waits(f->registrar));
     assert_int_equal(usage.counters[STATUS_launches_kernel], 5);
@@ -330,9 +330,9 @@ static void test_death(void **state)
     assert_int_equal(with.ledger->owners[0], 0);
     assert_int_equal(with.limits->slot_count, 0);
     assert_false(registrar_waits(f->registrar));
-    ward_measure(w, &usage);
+    session_measure(w, &usage);
     assert_int_equal(usage.peak_bytes, 8 * MIB);
-    ward_free(w);
+    session_free(w);
     leave(&with);
     leave(&without);
     free(sample);
@@ -343,13 +343,13 @@ static void test_what_is_not_listed_is_not_nothing(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct session *w = make_session(f, "7.1", &terms, -1);
     struct client c;
     struct gpu_sample *sample = calloc(1, sizeof *sample);
     pid_t pid = start_holder(f, "7.1", 8 * MIB, &c);
     *sample = (struct gpu_sample){.device_count = 1, .is_unlisted = {true}};
     str_copy(sample->devices[0].uuid, sizeof sample->devices[0].uuid, UUID);
-    assert_false(ward_is_listed(w, sample));
+    assert_false(session_is_listed(w, sample));
     for (int i = 1; i <= 4; i++) {
         sample->taken_ms = clock_boot_ms() + 1000 * i;
         registrar_measure(f->registrar, sample);
@@ -363,7 +363,7 @@ static void test_what_is_not_listed_is_not_nothing(void **state)
     sample->taken_ms += 10000;
     registrar_measure(f->registrar, sample);
     assert_int_equal(c.ledger->held_bytes[0][0], 0);
-    ward_free(w);
+    session_free(w);
     leave(&c);
     free(sample);
 }
@@ -380,7 +380,7 @@ static void test_what_the_dead_held_is_free_when_the_device_says_so(void **state
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct session *w = make_session(f, "7.1", &terms, -1);
     struct client c;
     struct gpu_sample *sample = calloc(1, sizeof *sample);
     sample->device_count = 1;
@@ -398,7 +398,7 @@ static void test_what_the_dead_held_is_free_when_the_device_says_so(void **state
     assert_int_equal(c.ledger->held_bytes[0][0], 0);
     end_process(pid);
     leave(&c);
-    ward_free(w);
+    session_free(w);
     free(sample);
 }
 
@@ -406,7 +406,7 @@ static void test_what_another_program_holds_is_not_of_before(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct session *w = make_session(f, "7.1", &terms, -1);
     struct client before, after;
     struct gpu_sample *sample = calloc(1, sizeof *sample);
     sample->device_count = 1;
@@ -422,7 +422,7 @@ static void test_what_another_program_holds_is_not_of_before(void **state)
     assert_int_equal(after.ledger->held_bytes[0][after.slot], MIB);
     leave(&before);
     leave(&after);
-    ward_free(w);
+    session_free(w);
     free(sample);
 }
 
@@ -430,26 +430,26 @@ static void test_work_that_does_not_end_is_told_once(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, MIB);
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct session *w = make_session(f, "7.1", &terms, -1);
     struct client c;
     pid_t pid = 0;
     join(f, "7.1", &c);
     c.status->state = STATUS_RUNNING;
-    assert_int_equal(ward_take_stuck(w, 0, &pid, 1), 0);
+    assert_int_equal(session_take_stuck(w, 0, &pid, 1), 0);
     c.status->state = STATUS_DRAINING;
-    assert_int_equal(ward_take_stuck(w, PATIENCE_MS, &pid, 1), 0);
+    assert_int_equal(session_take_stuck(w, PATIENCE_MS, &pid, 1), 0);
     c.status->state = STATUS_CLOSING; /* it was done in time */
-    assert_int_equal(ward_take_stuck(w, 0, &pid, 1), 0);
+    assert_int_equal(session_take_stuck(w, 0, &pid, 1), 0);
     c.status->state = STATUS_DRAINING;
-    assert_int_equal(ward_take_stuck(w, 0, &pid, 0), 0);
+    assert_int_equal(session_take_stuck(w, 0, &pid, 0), 0);
     usleep(2000);
     c.status->completed[0]++; /* it comes to an end, one by one */
-    assert_int_equal(ward_take_stuck(w, 2, &pid, 1), 0);
-    assert_int_equal(ward_take_stuck(w, 0, &pid, 1), 1);
+    assert_int_equal(session_take_stuck(w, 2, &pid, 1), 0);
+    assert_int_equal(session_take_stuck(w, 0, &pid, 1), 1);
     assert_int_equal(pid, getpid());
-    assert_int_equal(ward_take_stuck(w, 0, &pid, 1), 0);
+    assert_int_equal(session_take_stuck(w, 0, &pid, 1), 0);
     leave(&c);
-    ward_free(w);
+    session_free(w);
 }
 
 /* A file that stands for a device's. Its lock lasts until the last descriptor of this opening of it is closed. */
@@ -494,7 +494,7 @@ static void turn_until_closed(struct fixture *f, const char *path)
 
 /* A process of a task, and a file of a device that it has shown. */
 struct holder {
-    struct ward *ward;
+    struct session *session;
     struct client client;
     pid_t pid;
     char path[96];
@@ -504,7 +504,7 @@ static void start_holder_of_file(struct fixture *f, bool has_mps, struct holder 
 {
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
     terms.has_mps = has_mps;
-    ret->ward = make_ward(f, "7.1", &terms, -1);
+    ret->session = make_session(f, "7.1", &terms, -1);
     ret->pid = start_holder(f, "7.1", 0, &ret->client);
     show_file(f, &ret->client, ret->path);
     turn(f);
@@ -512,7 +512,7 @@ static void start_holder_of_file(struct fixture *f, bool has_mps, struct holder 
 
 static void done_holder(struct holder *h)
 {
-    ward_free(h->ward);
+    session_free(h->session);
     leave(&h->client);
     unlink(h->path);
 }
@@ -524,7 +524,7 @@ static void test_files_outlive_their_process_until_its_work_is_done(void **state
     start_holder_of_file(f, true, &h);
     h.client.status->started[0] = UINT64_C(60000000000);
     end_process(h.pid);
-    turn_until_left(f, h.ward);
+    turn_until_left(f, h.session);
     assert_true(is_open(h.path));
     assert_int_equal(h.client.status->started[0], 0); /* and no task waits for it */
     h.client.status->completed[0] = UINT64_C(60000000000);
@@ -562,13 +562,13 @@ static void test_neighbours(void **state)
 {
     struct fixture *f = *state;
     struct terms task = terms_of(WORKLOAD_TASK, MIB), service = terms_of(WORKLOAD_SERVICE, MIB);
-    struct ward *w = make_ward(f, "7.1", &task, -1);
+    struct session *w = make_session(f, "7.1", &task, -1);
     struct client c, shown;
     union packet packet;
     int fds[2];
     join(f, "7.1", &c);
     assert_int_equal(c.limits->devices[0].mode, LIMITS_ALONE);
-    struct ward *s = make_ward(f, "8.1", &service, -1);
+    struct session *s = make_session(f, "8.1", &service, -1);
     assert_int_equal(c.limits->devices[0].mode, LIMITS_TIME);
     assert_int_equal(c.limits->devices[0].window_us, WINDOW_US);
     pid_t pid = start_holder(f, "8.1", 0, &shown);
@@ -590,9 +590,9 @@ static void test_neighbours(void **state)
     assert_int_equal(packet.gone.number, number);
     assert_int_equal(c.limits->messages, 2);
     assert_int_equal(c.limits->devices[0].neighbour_count, 0);
-    ward_free(s);
+    session_free(s);
     assert_int_equal(c.limits->devices[0].mode, LIMITS_ALONE);
-    ward_free(w);
+    session_free(w);
     leave(&c);
     leave(&shown);
 }
@@ -602,7 +602,7 @@ static void test_another_agent(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct session *w = make_session(f, "7.1", &terms, -1);
     struct client c, dead;
     union packet packet;
     int fds[2];
@@ -612,15 +612,15 @@ static void test_another_agent(void **state)
     c.ledger->held_bytes[0][1] = 2 * MIB;
     int ledger_fd = fcntl(c.ledger_fd, F_DUPFD_CLOEXEC, 0);
     registrar_leave(f->registrar);
-    ward_free(w);
+    session_free(w);
     registrar_free(f->registrar);
     assert_int_equal(c.ledger->held_bytes[0][1], 2 * MIB);
     assert_false(receive(f, c.fd, &packet, fds)); /* it notices */
     end_process(pid);                             /* and nobody is there to see this */
     open_registrar(f);
-    w = make_ward(f, "7.1", &terms, ledger_fd);
-    struct ward_usage usage;
-    ward_measure(w, &usage);
+    w = make_session(f, "7.1", &terms, ledger_fd);
+    struct session_usage usage;
+    session_measure(w, &usage);
     assert_int_equal(usage.members, 1);
     assert_int_equal(usage.counted_bytes, 6 * MIB); /* the dead one's is not known to be free */
     assert_true(registrar_waits(f->registrar));
@@ -639,9 +639,9 @@ static void test_another_agent(void **state)
         assert_int_equal(packet.header.kind, REGISTER_GONE);
         assert_int_equal(packet.gone.number, i);
     }
-    ward_measure(w, &usage);
+    session_measure(w, &usage);
     assert_int_equal(usage.members, 1);
-    ward_free(w);
+    session_free(w);
     leave(&c);
     leave(&dead);
 }
@@ -651,7 +651,7 @@ static void test_overhead(void **state)
 {
     struct fixture *f = *state;
     struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct session *w = make_session(f, "7.1", &terms, -1);
     struct client c;
     struct gpu_sample *sample = calloc(1, sizeof *sample);
     join(f, "7.1", &c);
@@ -668,7 +668,7 @@ static void test_overhead(void **state)
         assert_int_equal(c.limits->overhead_bytes[0][c.slot], expected[i]);
     }
     assert_int_equal(c.limits->measured_ms[0][c.slot], first_ms + 2000);
-    ward_free(w);
+    session_free(w);
     leave(&c);
     free(sample);
 }

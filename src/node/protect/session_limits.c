@@ -9,17 +9,17 @@ enum {
     PERMILLE_OF_PERCENT = 10,
 };
 
-void limits_changed(struct ward *w)
+void limits_changed(struct session *s)
 {
-    atomic_fetch_add(&w->limits.page->sequence, 1);
+    atomic_fetch_add(&s->limits.page->sequence, 1);
 }
 
 static bool has_service(const struct registrar *r, const char *uuid)
 {
-    list_for_each (it, &r->wards) {
-        const struct ward *w = list_entry(it, struct ward, link);
-        for (int i = 0; w->terms->kind == WORKLOAD_SERVICE && i < w->terms->device_count; i++)
-            if (str_equal(w->terms->devices[i], uuid))
+    list_for_each (it, &r->sessions) {
+        const struct session *s = list_entry(it, struct session, link);
+        for (int i = 0; s->terms->kind == WORKLOAD_SERVICE && i < s->terms->device_count; i++)
+            if (str_equal(s->terms->devices[i], uuid))
                 return true;
     }
     return false;
@@ -63,7 +63,7 @@ void registrar_throttle(struct registrar *r, const char *uuid, uint32_t rate_per
     if (!d)
         return;
     d->throttle_permille = rate_permille;
-    wards_update_limits(r);
+    sessions_update_limits(r);
 }
 
 void registrar_divide(struct registrar *r, const char *uuid, const struct share_division *division)
@@ -74,7 +74,7 @@ void registrar_divide(struct registrar *r, const char *uuid, const struct share_
                d->division.task_count == division->task_count))
         return;
     d->division = *division;
-    wards_update_limits(r);
+    sessions_update_limits(r);
 }
 
 /* ---- one attempt ---- */
@@ -98,16 +98,16 @@ static uint32_t rate_of(const struct terms *terms, const struct shared_device *s
 }
 
 /* Services are never held; a task is polite beside one, and safe to kill everywhere. */
-static void update_limits(struct ward *w)
+static void update_limits(struct session *s)
 {
-    const struct registrar_options *options = &w->registrar->options;
-    bool is_task = w->terms->kind == WORKLOAD_TASK;
-    for (int i = 0; w->limits.page && i < w->terms->device_count; i++) {
-        struct limits_device *device = &w->limits.page->devices[i];
-        const struct shared_device shared = shared_find(w->registrar, w->terms->devices[i]);
-        bool is_beside = is_task && has_service(w->registrar, w->terms->devices[i]);
+    const struct registrar_options *options = &s->registrar->options;
+    bool is_task = s->terms->kind == WORKLOAD_TASK;
+    for (int i = 0; s->limits.page && i < s->terms->device_count; i++) {
+        struct limits_device *device = &s->limits.page->devices[i];
+        const struct shared_device shared = shared_find(s->registrar, s->terms->devices[i]);
+        bool is_beside = is_task && has_service(s->registrar, s->terms->devices[i]);
         bool is_in_space =
-            is_beside && share_mode_of_task(shared.division.mode, w->is_coarse) == SHARE_SPACE;
+            is_beside && share_mode_of_task(shared.division.mode, s->is_coarse) == SHARE_SPACE;
         bool is_in_time = is_beside && !is_in_space;
         uint32_t window_us =
             is_in_time || shared.throttle_permille ? options->window_us : WINDOW_ALONE_US;
@@ -117,53 +117,53 @@ static void update_limits(struct ward *w)
         atomic_store(&device->window_us, is_task ? window_us : 0);
         atomic_store(&device->gate_us_max, is_in_time ? options->gate_us_max : 0);
         atomic_store(&device->linger_us, is_in_time ? options->linger_us : 0);
-        atomic_store(&device->rate_permille, is_task ? rate_of(w->terms, &shared, is_in_space) : 0);
+        atomic_store(&device->rate_permille, is_task ? rate_of(s->terms, &shared, is_in_space) : 0);
         /* Only MPS keeps a process to a part of the SMs. */
         atomic_store(&device->share_percent,
-                     w->terms->has_mps ? (uint32_t)terms_share_percent(w->terms) : 0);
+                     s->terms->has_mps ? (uint32_t)terms_share_percent(s->terms) : 0);
     }
-    if (w->limits.page)
-        limits_changed(w);
+    if (s->limits.page)
+        limits_changed(s);
 }
 
-void wards_update_limits(struct registrar *r)
+void sessions_update_limits(struct registrar *r)
 {
     if (r->is_leaving)
         return;
-    list_for_each (it, &r->wards)
-        update_limits(list_entry(it, struct ward, link));
+    list_for_each (it, &r->sessions)
+        update_limits(list_entry(it, struct session, link));
 }
 
-void ward_fill_limits(struct ward *w)
+void session_fill_limits(struct session *s)
 {
-    struct limits_page *page = w->limits.page;
-    bool is_task = w->terms->kind == WORKLOAD_TASK;
+    struct limits_page *page = s->limits.page;
+    bool is_task = s->terms->kind == WORKLOAD_TASK;
     /* Above what the page of an agent before this one came to: who had that looks anew. */
     atomic_store(&page->sequence, (uint64_t)clock_boot_ms());
     atomic_store(&page->kind, is_task ? LIMITS_TASK : LIMITS_SERVICE);
-    page->device_count = (uint32_t)w->terms->device_count;
-    atomic_store(&page->fence_ms, w->registrar->fence_ms);
-    atomic_store(&page->lease_deadline_ms, is_task ? w->registrar->lease_deadline_ms : 0);
-    for (int i = 0; i < w->terms->device_count; i++) {
+    page->device_count = (uint32_t)s->terms->device_count;
+    atomic_store(&page->fence_ms, s->registrar->fence_ms);
+    atomic_store(&page->lease_deadline_ms, is_task ? s->registrar->lease_deadline_ms : 0);
+    for (int i = 0; i < s->terms->device_count; i++) {
         struct limits_device *device = &page->devices[i];
-        (void)pages_parse_uuid(w->terms->devices[i], device->uuid);
-        atomic_store(&device->quota_bytes, w->terms->quota_bytes);
-        atomic_store(&device->context_bytes, w->registrar->options.context_bytes);
+        (void)pages_parse_uuid(s->terms->devices[i], device->uuid);
+        atomic_store(&device->quota_bytes, s->terms->quota_bytes);
+        atomic_store(&device->context_bytes, s->registrar->options.context_bytes);
     }
 }
 
-bool ward_look_for_coarse(struct ward *w)
+bool session_look_for_coarse(struct session *s)
 {
-    uint64_t count = w->ended_counters[STATUS_launches_coarse];
-    list_for_each (it, &w->members) {
+    uint64_t count = s->ended_counters[STATUS_launches_coarse];
+    list_for_each (it, &s->members) {
         const struct member *m = list_entry(it, struct member, link);
         if (m->status.page)
             count = claims_add(count, m->status.page->counters[STATUS_launches_coarse]);
     }
-    if (w->is_coarse || count == 0 || w->terms->kind != WORKLOAD_TASK)
-        return w->is_coarse;
-    w->is_coarse = true;
-    update_limits(w);
+    if (s->is_coarse || count == 0 || s->terms->kind != WORKLOAD_TASK)
+        return s->is_coarse;
+    s->is_coarse = true;
+    update_limits(s);
     return true;
 }
 
@@ -171,11 +171,11 @@ void registrar_extend_lease(struct registrar *r, uint64_t deadline_ms, uint32_t 
 {
     r->lease_deadline_ms = deadline_ms;
     r->fence_ms = fence_ms;
-    list_for_each (it, &r->wards) {
-        struct ward *w = list_entry(it, struct ward, link);
-        if (!w->limits.page || w->terms->kind != WORKLOAD_TASK)
+    list_for_each (it, &r->sessions) {
+        struct session *s = list_entry(it, struct session, link);
+        if (!s->limits.page || s->terms->kind != WORKLOAD_TASK)
             continue;
-        atomic_store(&w->limits.page->fence_ms, fence_ms);
-        atomic_store(&w->limits.page->lease_deadline_ms, deadline_ms);
+        atomic_store(&s->limits.page->fence_ms, fence_ms);
+        atomic_store(&s->limits.page->lease_deadline_ms, deadline_ms);
     }
 }

@@ -29,10 +29,10 @@ static bool is_listed(const struct gpu_sample *sample, const char *uuid)
     return true;
 }
 
-bool ward_is_listed(const struct ward *w, const struct gpu_sample *sample)
+bool session_is_listed(const struct session *s, const struct gpu_sample *sample)
 {
-    for (int i = 0; i < w->terms->device_count; i++)
-        if (!is_listed(sample, w->terms->devices[i]))
+    for (int i = 0; i < s->terms->device_count; i++)
+        if (!is_listed(sample, s->terms->devices[i]))
             return false;
     return true;
 }
@@ -44,24 +44,24 @@ bool ward_is_listed(const struct ward *w, const struct gpu_sample *sample)
  */
 static void measure_beyond(struct member *m, const struct gpu_sample *sample, bool is_between)
 {
-    const struct ward *w = m->ward;
+    const struct session *s = m->session;
     uint64_t allocations = m->status.page ? m->status.page->counters[STATUS_allocations] : 0;
     is_between = is_between && allocations == m->read_allocations;
     m->read_allocations = allocations;
-    for (int i = 0; i < w->terms->device_count; i++) {
-        uint64_t account = claims_add(0, w->ledger.page->held_bytes[i][m->slot]);
+    for (int i = 0; i < s->terms->device_count; i++) {
+        uint64_t account = claims_add(0, s->ledger.page->held_bytes[i][m->slot]);
         bool stood_still = is_between && account == m->read_bytes[i];
         m->read_bytes[i] = account;
-        if (!stood_still || !is_listed(sample, w->terms->devices[i]))
+        if (!stood_still || !is_listed(sample, s->terms->devices[i]))
             continue;
-        uint64_t used = used_by(sample, m->pid, w->terms->devices[i]);
+        uint64_t used = used_by(sample, m->pid, s->terms->devices[i]);
         struct reading *readings = m->readings[i];
         readings[0] = readings[1];
         readings[1] = (struct reading){.taken_ms = sample->taken_ms,
                                        .bytes = used > account ? used - account : 0};
         if (readings[0].taken_ms == 0)
             continue;
-        struct limits_page *limits = w->limits.page;
+        struct limits_page *limits = s->limits.page;
         atomic_store(&limits->overhead_bytes[i][m->slot],
                      readings[0].bytes < readings[1].bytes ? readings[0].bytes : readings[1].bytes);
         atomic_store(&limits->measured_ms[i][m->slot], (uint64_t)readings[0].taken_ms);
@@ -69,39 +69,39 @@ static void measure_beyond(struct member *m, const struct gpu_sample *sample, bo
 }
 
 /* A pid that lives is another process by now, or has become another program, which holds nothing of before. */
-static bool is_free_again(const struct ward *w, const struct slot *slot,
+static bool is_free_again(const struct session *s, const struct slot *slot,
                           const struct gpu_sample *sample)
 {
     if (sample->taken_ms <= slot->died_ms)
         return false;
-    if (!ward_is_listed(w, sample) && sample->taken_ms - slot->died_ms < UNLISTED_MS)
+    if (!session_is_listed(s, sample) && sample->taken_ms - slot->died_ms < UNLISTED_MS)
         return false;
     return used_by(sample, slot->pid, NULL) == 0 || process_is_alive(slot->pid);
 }
 
-static void drain(struct ward *w, const struct gpu_sample *sample)
+static void drain(struct session *s, const struct gpu_sample *sample)
 {
-    for (uint32_t i = 0; w->draining_count > 0 && i < PAGE_PROCESSES_MAX; i++)
-        if (w->slots[i].state == SLOT_DRAINING && is_free_again(w, &w->slots[i], sample))
-            ward_clear_slot(w, i);
+    for (uint32_t i = 0; s->draining_count > 0 && i < PAGE_PROCESSES_MAX; i++)
+        if (s->slots[i].state == SLOT_DRAINING && is_free_again(s, &s->slots[i], sample))
+            session_clear_slot(s, i);
 }
 
-static uint64_t count_held(const struct ward *w)
+static uint64_t count_held(const struct session *s)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < w->terms->device_count; i++)
+    for (int i = 0; i < s->terms->device_count; i++)
         for (uint32_t k = 0; k < PAGE_PROCESSES_MAX; k++)
-            if (w->slots[k].state != SLOT_FREE)
-                sum = claims_add(sum, w->ledger.page->held_bytes[i][k]);
+            if (s->slots[k].state != SLOT_FREE)
+                sum = claims_add(sum, s->ledger.page->held_bytes[i][k]);
     return sum;
 }
 
-static uint64_t count_overhead(const struct ward *w)
+static uint64_t count_overhead(const struct session *s)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < w->terms->device_count; i++)
+    for (int i = 0; i < s->terms->device_count; i++)
         for (uint32_t k = 0; k < PAGE_PROCESSES_MAX; k++)
-            sum = claims_add(sum, w->limits.page->overhead_bytes[i][k]);
+            sum = claims_add(sum, s->limits.page->overhead_bytes[i][k]);
     return sum;
 }
 
@@ -111,47 +111,47 @@ void registrar_measure(struct registrar *r, const struct gpu_sample *sample)
     if (!is_between && r->measured_ms)
         return;
     r->measured_ms = clock_boot_ms();
-    list_for_each (it, &r->wards) {
-        struct ward *w = list_entry(it, struct ward, link);
-        if (!w->limits.page)
+    list_for_each (it, &r->sessions) {
+        struct session *s = list_entry(it, struct session, link);
+        if (!s->limits.page)
             continue;
-        bool is_about_it = !w->rests && sample->taken_ms > w->rested_ms;
-        list_for_each (at, &w->members) {
+        bool is_about_it = !s->rests && sample->taken_ms > s->rested_ms;
+        list_for_each (at, &s->members) {
             struct member *m = list_entry(at, struct member, link);
             if (is_about_it)
                 measure_beyond(m, sample, is_between);
             member_check_files(m);
         }
-        drain(w, sample);
-        uint64_t held = count_held(w);
-        if (held > w->peak_bytes)
-            w->peak_bytes = held;
+        drain(s, sample);
+        uint64_t held = count_held(s);
+        if (held > s->peak_bytes)
+            s->peak_bytes = held;
     }
 }
 
 bool registrar_waits(const struct registrar *r)
 {
-    list_for_each (it, &r->wards)
-        if (list_entry(it, struct ward, link)->draining_count > 0)
+    list_for_each (it, &r->sessions)
+        if (list_entry(it, struct session, link)->draining_count > 0)
             return true;
     return false;
 }
 
-void ward_measure(struct ward *w, struct ward_usage *ret)
+void session_measure(struct session *s, struct session_usage *ret)
 {
-    *ret = (struct ward_usage){.members = w->member_count};
-    if (!w->limits.page)
+    *ret = (struct session_usage){.members = s->member_count};
+    if (!s->limits.page)
         return;
-    uint64_t held = count_held(w);
+    uint64_t held = count_held(s);
     ret->counted_bytes = held;
-    if (held > w->peak_bytes)
-        w->peak_bytes = held;
-    ret->peak_bytes = w->peak_bytes;
-    ret->overhead_bytes = count_overhead(w);
-    ret->mode = (enum limits_mode)atomic_load(&w->limits.page->devices[0].mode);
+    if (held > s->peak_bytes)
+        s->peak_bytes = held;
+    ret->peak_bytes = s->peak_bytes;
+    ret->overhead_bytes = count_overhead(s);
+    ret->mode = (enum limits_mode)atomic_load(&s->limits.page->devices[0].mode);
     for (int i = 0; i < PAGE_COUNTERS_MAX; i++) {
-        uint64_t sum = w->ended_counters[i];
-        list_for_each (it, &w->members) {
+        uint64_t sum = s->ended_counters[i];
+        list_for_each (it, &s->members) {
             const struct member *m = list_entry(it, struct member, link);
             if (m->status.page)
                 sum = counters_add(i, sum, m->status.page->counters[i]);

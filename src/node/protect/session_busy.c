@@ -45,15 +45,15 @@ static double member_busy_us(struct member *m, int64_t now_us, int64_t elapsed_u
     return (double)done_ns / 1000;
 }
 
-double ward_busy_fraction(struct ward *w, int64_t now_us)
+double session_busy_fraction(struct session *s, int64_t now_us)
 {
-    int64_t elapsed_us = now_us - w->busy_looked_us;
-    bool is_first = w->busy_looked_us == 0, is_known = false;
+    int64_t elapsed_us = now_us - s->busy_looked_us;
+    bool is_first = s->busy_looked_us == 0, is_known = false;
     double busy_us = 0;
     if (!is_first && elapsed_us <= 0)
         return -1;
-    w->busy_looked_us = now_us;
-    list_for_each (it, &w->members) {
+    s->busy_looked_us = now_us;
+    list_for_each (it, &s->members) {
         struct member *m = list_entry(it, struct member, link);
         if (!m->status.page || !(m->status.page->header.features & STATUS_HAS_MARKS))
             continue;
@@ -71,11 +71,11 @@ static bool drains(const struct member *m)
     return m->status.page && atomic_load(&m->status.page->state) == STATUS_DRAINING;
 }
 
-size_t ward_take_stuck(struct ward *w, int64_t for_ms, pid_t *ret_pids, size_t max)
+size_t session_take_stuck(struct session *s, int64_t for_ms, pid_t *ret_pids, size_t max)
 {
     int64_t now_ms = clock_boot_ms();
     size_t count = 0;
-    list_for_each (it, &w->members) {
+    list_for_each (it, &s->members) {
         struct member *m = list_entry(it, struct member, link);
         bool is_busy;
         if (!drains(m)) {

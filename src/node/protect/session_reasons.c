@@ -1,4 +1,4 @@
-/* The limits in a ward's page in words: which of its devices is the strictest, and why it is. */
+/* The limits in a session's page in words: which of its devices is the strictest, and why it is. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -23,11 +23,11 @@ static void add(struct list_of_limits *list, const char *name, uint64_t value, c
 }
 
 /* The lowest of a limit over the devices, of which 0 is none; and where that is. */
-static uint32_t strictest(const struct ward *w, const _Atomic uint32_t *first, int *ret_device)
+static uint32_t strictest(const struct session *s, const _Atomic uint32_t *first, int *ret_device)
 {
     uint32_t lowest = 0;
     *ret_device = 0;
-    for (int i = 0; i < w->terms->device_count; i++) {
+    for (int i = 0; i < s->terms->device_count; i++) {
         const char *word = (const char *)first + (size_t)i * sizeof(struct limits_device);
         uint32_t value = atomic_load((const _Atomic uint32_t *)word);
         if (value == 0 || (lowest != 0 && value >= lowest))
@@ -38,26 +38,26 @@ static uint32_t strictest(const struct ward *w, const _Atomic uint32_t *first, i
     return lowest;
 }
 
-static bool is_task(const struct ward *w)
+static bool is_task(const struct session *s)
 {
-    return w->terms->kind == WORKLOAD_TASK;
+    return s->terms->kind == WORKLOAD_TASK;
 }
 
-static uint32_t throttled_to(const struct ward *w, int device)
+static uint32_t throttled_to(const struct session *s, int device)
 {
-    return registrar_throttled_to(w->registrar, w->terms->devices[device]);
+    return registrar_throttled_to(s->registrar, s->terms->devices[device]);
 }
 
-static enum limits_mode mode_on(const struct ward *w, int device)
+static enum limits_mode mode_on(const struct session *s, int device)
 {
-    return (enum limits_mode)atomic_load(&w->limits.page->devices[device].mode);
+    return (enum limits_mode)atomic_load(&s->limits.page->devices[device].mode);
 }
 
 /* That the driver lets its processes use; 0: none has a context yet. */
-static uint64_t sms_of(const struct ward *w)
+static uint64_t sms_of(const struct session *s)
 {
-    uint64_t sms = w->ended_counters[STATUS_sms_peak];
-    list_for_each (it, &w->members) {
+    uint64_t sms = s->ended_counters[STATUS_sms_peak];
+    list_for_each (it, &s->members) {
         const struct member *m = list_entry(it, struct member, link);
         if (m->status.page)
             sms = counters_add(STATUS_sms_peak, sms, m->status.page->counters[STATUS_sms_peak]);
@@ -65,11 +65,11 @@ static uint64_t sms_of(const struct ward *w)
     return sms;
 }
 
-static void add_share(const struct ward *w, struct list_of_limits *list)
+static void add_share(const struct session *s, struct list_of_limits *list)
 {
-    const struct terms *terms = w->terms;
+    const struct terms *terms = s->terms;
     char reason[LIMIT_REASON_MAX], kept[40] = "kept by MPS";
-    uint64_t sms = sms_of(w);
+    uint64_t sms = sms_of(s);
     if (sms > 0)
         (void)snprintf(kept, sizeof kept, "kept by MPS: %" PRIu64 " SMs", sms);
     int percent = terms->has_mps ? terms_share_percent(terms) : terms->share_max_percent;
@@ -81,84 +81,84 @@ static void add_share(const struct ward *w, struct list_of_limits *list)
         (void)snprintf(reason, sizeof reason, "as it was granted, %s", kept);
     else
         (void)snprintf(reason, sizeof reason, "as it was granted, %s: %.70s",
-                       is_task(w) ? "kept by the rate of its launches" : "and kept by nobody",
+                       is_task(s) ? "kept by the rate of its launches" : "and kept by nobody",
                        terms->without_mps);
     add(list, "share_percent", (uint64_t)percent, reason);
 }
 
-static void add_window(const struct ward *w, struct list_of_limits *list)
+static void add_window(const struct session *s, struct list_of_limits *list)
 {
     int device;
-    uint32_t window_us = strictest(w, &w->limits.page->devices[0].window_us, &device);
+    uint32_t window_us = strictest(s, &s->limits.page->devices[0].window_us, &device);
     add(list, "window_us", window_us,
-        !is_task(w)                         ? "services are never held"
-        : throttled_to(w, device)           ? "its device is under pressure"
-        : mode_on(w, device) == LIMITS_TIME ? "a service is on its device"
+        !is_task(s)                         ? "services are never held"
+        : throttled_to(s, device)           ? "its device is under pressure"
+        : mode_on(s, device) == LIMITS_TIME ? "a service is on its device"
                                             : "so that its end harms nobody");
 }
 
-static void add_gate(const struct ward *w, struct list_of_limits *list)
+static void add_gate(const struct session *s, struct list_of_limits *list)
 {
     int device;
-    uint32_t gate_us = strictest(w, &w->limits.page->devices[0].gate_us_max, &device);
+    uint32_t gate_us = strictest(s, &s->limits.page->devices[0].gate_us_max, &device);
     add(list, "gate_us", gate_us,
-        !is_task(w)                          ? "services are never held"
+        !is_task(s)                          ? "services are never held"
         : gate_us                            ? "a service is on its device, and comes first"
-        : mode_on(w, device) == LIMITS_SPACE ? "services on its device go on beside it"
+        : mode_on(s, device) == LIMITS_SPACE ? "services on its device go on beside it"
                                              : "no service is on its device");
 }
 
-static void add_linger(const struct ward *w, struct list_of_limits *list)
+static void add_linger(const struct session *s, struct list_of_limits *list)
 {
     int device;
-    uint32_t gate_us = strictest(w, &w->limits.page->devices[0].gate_us_max, &device);
-    uint32_t linger_us = strictest(w, &w->limits.page->devices[0].linger_us, &device);
+    uint32_t gate_us = strictest(s, &s->limits.page->devices[0].gate_us_max, &device);
+    uint32_t linger_us = strictest(s, &s->limits.page->devices[0].linger_us, &device);
     add(list, "linger_us", linger_us,
         linger_us > 0 ? "the gate stays shut for that long after a service became idle"
         : gate_us > 0 ? "the gate opens as soon as a service is idle"
                       : "there is no gate");
 }
 
-static void add_rate(const struct ward *w, struct list_of_limits *list)
+static void add_rate(const struct session *s, struct list_of_limits *list)
 {
     int device;
-    const struct terms *terms = w->terms;
-    uint32_t permille = strictest(w, &w->limits.page->devices[0].rate_permille, &device);
+    const struct terms *terms = s->terms;
+    uint32_t permille = strictest(s, &s->limits.page->devices[0].rate_permille, &device);
     uint32_t own = terms->has_mps || terms->share_max_percent >= FULL_PERCENT
                        ? 0
                        : (uint32_t)terms->share_max_percent * PERMILLE_OF_PERCENT;
     add(list, "rate_permille", permille,
-        !is_task(w)                                       ? "services are never held"
+        !is_task(s)                                       ? "services are never held"
         : permille && permille == own                     ? "its share, which MPS does not keep"
-        : permille && permille == throttled_to(w, device) ? "its device is under pressure"
+        : permille && permille == throttled_to(s, device) ? "its device is under pressure"
         : permille                                        ? "services on its device need the rest"
         : terms_share_percent(terms) < FULL_PERCENT       ? "MPS keeps its share"
                                                           : "it may use the device all the time");
 }
 
-static void add_lease(const struct ward *w, struct list_of_limits *list)
+static void add_lease(const struct session *s, struct list_of_limits *list)
 {
-    uint64_t deadline_ms = atomic_load(&w->limits.page->lease_deadline_ms);
+    uint64_t deadline_ms = atomic_load(&s->limits.page->lease_deadline_ms);
     uint64_t now_ms = (uint64_t)clock_boot_ms();
     add(list, "lease_ms", deadline_ms > now_ms ? deadline_ms - now_ms : 0,
-        !is_task(w)             ? "services are never fenced"
+        !is_task(s)             ? "services are never fenced"
         : deadline_ms == 0      ? "there is no lease"
         : deadline_ms <= now_ms ? "control was not heard in time: it launches nothing"
                                 : "until control must be heard again");
 }
 
-int ward_limits(const struct ward *w, struct attempt_limit ret[USAGE_LIMITS_MAX])
+int session_limits(const struct session *s, struct attempt_limit ret[USAGE_LIMITS_MAX])
 {
     struct list_of_limits list = {.items = ret};
-    if (!w->limits.page)
+    if (!s->limits.page)
         return 0;
-    add(&list, "quota_bytes", w->terms->quota_bytes,
-        w->terms->quota_bytes ? "as it asked for, on each device" : "it has its devices to itself");
-    add_share(w, &list);
-    add_window(w, &list);
-    add_gate(w, &list);
-    add_linger(w, &list);
-    add_rate(w, &list);
-    add_lease(w, &list);
+    add(&list, "quota_bytes", s->terms->quota_bytes,
+        s->terms->quota_bytes ? "as it asked for, on each device" : "it has its devices to itself");
+    add_share(s, &list);
+    add_window(s, &list);
+    add_gate(s, &list);
+    add_linger(s, &list);
+    add_rate(s, &list);
+    add_lease(s, &list);
     return list.count;
 }

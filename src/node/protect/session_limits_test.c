@@ -7,10 +7,10 @@
 #include "base/clock.h"
 #include "base/str.h"
 
-static const struct attempt_limit *limit_of(const struct ward *w, const char *name)
+static const struct attempt_limit *limit_of(const struct session *w, const char *name)
 {
     static struct attempt_limit limits[USAGE_LIMITS_MAX];
-    int count = ward_limits(w, limits);
+    int count = session_limits(w, limits);
     for (int i = 0; i < count; i++)
         if (str_equal(limits[i].name, name))
             return &limits[i];
@@ -18,7 +18,8 @@ static const struct attempt_limit *limit_of(const struct ward *w, const char *na
     return NULL;
 }
 
-static void expect_limit(const struct ward *w, const char *name, uint64_t value, const char *reason)
+static void expect_limit(const struct session *w, const char *name, uint64_t value,
+                         const char *reason)
 {
     const struct attempt_limit *limit = limit_of(w, name);
     assert_int_equal(limit->value, value);
@@ -33,7 +34,7 @@ static void test_limits_and_reasons(void **state)
     const struct terms service_terms = terms_of(WORKLOAD_SERVICE, 0);
     terms.share_max_percent = 30;
     str_copy(terms.without_mps, sizeof terms.without_mps, "MPS is off on this node");
-    struct ward *task = make_ward(f, "7.1", &terms, -1);
+    struct session *task = make_session(f, "7.1", &terms, -1);
     expect_limit(task, "quota_bytes", 64 * MIB, "as it asked for, on each device");
     expect_limit(task, "share_percent", 30,
                  "as it was granted, kept by the rate of its launches: MPS is off on this node");
@@ -48,7 +49,7 @@ static void test_limits_and_reasons(void **state)
     registrar_extend_lease(f->registrar, 1, 0);
     expect_limit(task, "lease_ms", 0, "control was not heard in time: it launches nothing");
 
-    struct ward *service = make_ward(f, "8.1", &service_terms, -1);
+    struct session *service = make_session(f, "8.1", &service_terms, -1);
     expect_limit(task, "window_us", WINDOW_US, "a service is on its device");
     expect_limit(task, "gate_us", 20000, "a service is on its device, and comes first");
     expect_limit(task, "linger_us", 0, "the gate opens as soon as a service is idle");
@@ -64,8 +65,8 @@ static void test_limits_and_reasons(void **state)
     expect_limit(task, "window_us", 20000, "so that its end harms nobody");
     expect_limit(task, "gate_us", 0, "services on its device go on beside it");
     expect_limit(task, "rate_permille", 100, "services on its device need the rest");
-    ward_free(service);
-    ward_free(task);
+    session_free(service);
+    session_free(task);
 }
 
 /* What MPS keeps it to is read where it counts: in its processes. */
@@ -76,13 +77,13 @@ static void test_the_share_is_read_back(void **state)
     struct client c;
     terms.has_mps = true;
     terms.share_max_percent = 30;
-    struct ward *w = make_ward(f, "7.1", &terms, -1);
+    struct session *w = make_session(f, "7.1", &terms, -1);
     expect_limit(w, "share_percent", 30, "as it was granted, kept by MPS");
     join(f, "7.1", &c);
     expect_limit(w, "share_percent", 30, "as it was granted, kept by MPS");
     c.status->counters[STATUS_sms_peak] = 38;
     expect_limit(w, "share_percent", 30, "as it was granted, kept by MPS: 38 SMs");
-    ward_free(w);
+    session_free(w);
     leave(&c);
 }
 
@@ -119,7 +120,8 @@ static void test_modes(void **state)
     struct terms task = terms_of(WORKLOAD_TASK, MIB), service = terms_of(WORKLOAD_SERVICE, MIB);
     task.has_mps = true;
     task.share_percent = 90;
-    struct ward *w = make_ward(f, "7.1", &task, -1), *s = make_ward(f, "8.1", &service, -1);
+    struct session *w = make_session(f, "7.1", &task, -1),
+                   *s = make_session(f, "8.1", &service, -1);
     struct client c;
     join(f, "7.1", &c);
     const struct limits_device *limits = &c.limits->devices[0];
@@ -147,22 +149,22 @@ static void test_modes(void **state)
     assert_int_equal(limits->rate_permille, 400);
     registrar_throttle(f->registrar, UUID, 0);
     terms_lose_mps(&task, "for a test");
-    ward_terms_changed(w);
+    session_terms_changed(w);
     assert_int_equal(limits->share_percent, 0); /* its time counts in full */
     assert_int_equal(limits->rate_permille, 400);
     division.mode = SHARE_TIME;
     registrar_divide(f->registrar, UUID, &division);
     assert_int_equal(limits->mode, LIMITS_TIME);
     assert_int_equal(limits->gate_us_max, 20000);
-    assert_false(ward_look_for_coarse(w));
+    assert_false(session_look_for_coarse(w));
     assert_int_equal(limits->mode, LIMITS_TIME);
     c.status->counters[STATUS_launches_coarse] = 1;
-    assert_true(ward_look_for_coarse(w));
+    assert_true(session_look_for_coarse(w));
     assert_int_equal(limits->mode, LIMITS_SPACE); /* whatever the others do */
     assert_int_equal(limits->gate_us_max, 0);
-    ward_free(s);
+    session_free(s);
     assert_int_equal(limits->mode, LIMITS_ALONE);
-    ward_free(w);
+    session_free(w);
     leave(&c);
 }
 
@@ -171,14 +173,15 @@ static void test_a_guaranteed_share_is_not_taken(void **state)
     struct fixture *f = *state;
     struct terms task = terms_of(WORKLOAD_TASK, MIB), service = terms_of(WORKLOAD_SERVICE, MIB);
     task.share_min_percent = 50;
-    struct ward *w = make_ward(f, "7.1", &task, -1), *s = make_ward(f, "8.1", &service, -1);
+    struct session *w = make_session(f, "7.1", &task, -1),
+                   *s = make_session(f, "8.1", &service, -1);
     struct client c;
     join(f, "7.1", &c);
     const struct share_division division = {.mode = SHARE_SPACE, .forecast_percent = 80};
     registrar_divide(f->registrar, UUID, &division);
     assert_int_equal(c.limits->devices[0].rate_permille, 500);
-    ward_free(s);
-    ward_free(w);
+    session_free(s);
+    session_free(w);
     leave(&c);
 }
 
@@ -186,31 +189,31 @@ static void test_how_busy_a_service_is(void **state)
 {
     struct fixture *f = *state;
     struct terms service = terms_of(WORKLOAD_SERVICE, MIB);
-    struct ward *s = make_ward(f, "8.1", &service, -1);
+    struct session *s = make_session(f, "8.1", &service, -1);
     struct client c;
     int64_t now_us = 1000000;
-    assert_true(ward_busy_fraction(s, now_us) < 0); /* nobody is there */
+    assert_true(session_busy_fraction(s, now_us) < 0); /* nobody is there */
     join(f, "8.1", &c);
     c.status->started[3] = c.status->completed[3] = 700;
-    assert_true(ward_busy_fraction(s, now_us += 200000) == 0); /* the first look */
+    assert_true(session_busy_fraction(s, now_us += 200000) == 0); /* the first look */
     c.status->started[3] += 50000000;
     c.status->completed[3] += 50000000;
     c.status->started[5] = c.status->completed[5] = 10000000;
-    double busy = ward_busy_fraction(s, now_us += 200000);
+    double busy = session_busy_fraction(s, now_us += 200000);
     assert_true(busy > 0.299 && busy < 0.301);
-    assert_true(ward_busy_fraction(s, now_us += 200000) == 0);
+    assert_true(session_busy_fraction(s, now_us += 200000) == 0);
     c.status->started[3] += 900000000; /* one launch that takes longer than we look */
-    assert_true(ward_busy_fraction(s, now_us += 200000) == 0);
-    assert_true(ward_busy_fraction(s, now_us += 200000) == 1);
-    assert_true(ward_busy_fraction(s, now_us += 200000) == 1);
-    assert_true(ward_busy_fraction(s, now_us += 10000000) == 0); /* it hangs */
-    c.status->completed[3] = UINT64_C(1) << 60;                  /* whatever it claims */
-    assert_true(ward_busy_fraction(s, now_us += 200000) == 1);
+    assert_true(session_busy_fraction(s, now_us += 200000) == 0);
+    assert_true(session_busy_fraction(s, now_us += 200000) == 1);
+    assert_true(session_busy_fraction(s, now_us += 200000) == 1);
+    assert_true(session_busy_fraction(s, now_us += 10000000) == 0); /* it hangs */
+    c.status->completed[3] = UINT64_C(1) << 60;                     /* whatever it claims */
+    assert_true(session_busy_fraction(s, now_us += 200000) == 1);
     c.status->completed[3] = 0;
     c.status->started[3] = 0;
-    assert_true(ward_busy_fraction(s, now_us += 200000) == 0);
-    assert_true(ward_busy_fraction(s, now_us) < 0); /* no time has passed */
-    ward_free(s);
+    assert_true(session_busy_fraction(s, now_us += 200000) == 0);
+    assert_true(session_busy_fraction(s, now_us) < 0); /* no time has passed */
+    session_free(s);
     leave(&c);
 }
 
