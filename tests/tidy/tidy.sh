@@ -3,8 +3,8 @@
 #
 # Prints FILE:LINE: MESSAGE for every breach in the tree ROOT and exits with 1 if there is any. With
 # BUILD (an optimised build of that tree) it also looks for writable data in the object files.
-# To add a rule: about the text of a C file, in source.awk; about what the build names, in
-# unnamed_files; then one case in tidy_selftest.sh that proves that it can fail.
+# To add a rule: about the text of a C file, in source.awk; about English or the width of lines, in
+# prose.awk; about what the build names, in unnamed_files; then one case in tidy_selftest.sh that proves that it can fail.
 set -Eeuo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,6 +12,7 @@ cd "$1"
 build=${2:-}
 edges=tests/tidy/edges.txt
 writable=tests/tidy/writable.txt
+prose=tests/tidy/prose.txt
 clang_format_major=14
 file_lines_max=800
 folder_files_max=45
@@ -34,6 +35,18 @@ list_files() {
 }
 
 sources() { xargs -r -d '\n' awk -v edges_file="$edges" -f "$here/source.awk" < "$work/c_files"; }
+
+# English and the width of lines: code, scripts (also those without an ending) and Markdown.
+prose() {
+    { grep -E '(^|/)[^./]+$' "$work/files" || true; } \
+        | xargs -r -d '\n' awk 'FNR == 1 && /^#!.*sh$/ { print FILENAME }' > "$work/prose_files"
+    grep -E '\.(c|h|def|sh|awk|cmake|md)$|(^|/)CMakeLists\.txt$' "$work/files" >> "$work/prose_files" || true
+    sort "$work/prose_files" | xargs -r -d '\n' awk -v prose_file="$prose" -f "$here/prose.awk"
+    [ ! -f "$prose" ] || grep -nEv '^(#.*)?$' "$prose" | tr : ' ' | while read -r line path rule; do
+        [ -e "$path" ] || echo "$prose:$line: no such file or folder: $path"
+        [[ $rule =~ ^(width|openings|)$ ]] || echo "$prose:$line: no such rule: $rule"
+    done
+}
 
 # Anything in lines that is written by hand.
 long_files() {
@@ -144,7 +157,7 @@ writable_data() {
 
 list_files > "$work/files"
 grep -E '\.[ch]$' "$work/files" > "$work/c_files" || true
-{ sources; long_files; crowded_folders; leftovers; layout; unnamed_files; writable_data; } > "$work/breaches"
+{ sources; prose; long_files; crowded_folders; leftovers; layout; unnamed_files; writable_data; } > "$work/breaches"
 cat "$work/breaches"
 if [ -s "$work/breaches" ]; then
     echo "tidy: $(wc -l < "$work/breaches") breaches in $(wc -l < "$work/files") files"

@@ -16,6 +16,7 @@ clean_tree() {
     cp "$here/../../.clang-format" .
     printf 'base:\nmodel: base\ncli: base\ncli/up.c: model\n' > tests/tidy/edges.txt
     printf '# FILE SYMBOL REASON\n' > tests/tidy/writable.txt
+    echo . > tests/tidy/prose.txt
     printf '#pragma once\nint a_get(void);\n' > src/base/a.h
     printf '#pragma once\n' > src/base/a_internal.h
     printf '#include "base/a.h"\n#include "base/a_internal.h"\n\nint a_get(void)\n{\n    return 1;\n}\n' > src/base/a.c
@@ -188,6 +189,62 @@ compile_objects && expect "stale permission" "tests/tidy/writable.txt:2: no such
 
 clean_tree && printf '\nextern const char *const names[2];\nconst char *const names[2] = {"a", "b"};\n' >> src/base/a.c
 compile_objects && expect "constant table of pointers" ""
+
+# Lines of 100 columns and of 101: "é" is one column in two bytes.
+for name in src/base/b.h src/base/b.def tests/x.awk cmake/x.cmake x/CMakeLists.txt NOTES.md scripts/tool; do
+    clean_tree && mkdir -p cmake x scripts
+    case $name in
+    *.h) echo '#pragma once' > $name && mark='// ' ;;
+    *tool) echo '#!/bin/bash' > $name && mark='# ' ;;
+    *) mark='# ' ;;
+    esac
+    printf '%s%0*dé\n' "$mark" $((99 - ${#mark})) 0 >> $name
+    expect "line of 100 columns in $name" ""
+    sed -i '$s/$/x/' $name
+    expect "long line in $name" "$name:$(wc -l < $name): line of 101 columns"
+done
+wide=$(printf '%0100d' 0)
+for text in "| $wide |" "see https://a.example/$wide" "see [this]($wide)" '```'$'\n'"$wide $wide"$'\n''```'; do
+    clean_tree && echo "$text" > NOTES.md
+    expect "wide ${text:0:6}" ""
+done
+
+for opening in Who Whoever What 'That which' 'One that' 'Those who'; do
+    words=${opening,,}
+    clean_tree && printf '\n/* %s asks waits. */\n' "$opening" >> src/base/a.c
+    expect "comment of $words" "src/base/a.c:9: a sentence opens with \"$words\""
+    clean_tree && printf 'All is well.\nIt is.\n%s asks,\nwaits.\n' "$opening" > NOTES.md
+    expect "Markdown of $words" "NOTES.md:3: a sentence opens with \"$words\""
+    clean_tree && printf '\n/* Why does it wait? %s asks now? */\n' "$opening" >> src/base/a.c
+    expect "question of $words" ""
+done
+clean_tree && printf '\n/*\n * All is\n * well. What comes\n * goes.\n */\n' >> src/base/a.c
+expect "second sentence of a comment" "src/base/a.c:11: a sentence opens"
+clean_tree && in_function src/base/a.c 'text = "It is so. "' && sed -i 's/so. "$/&\n           "What comes goes.";/' src/base/a.c
+expect "second sentence of a string" "src/base/a.c:13: a sentence opens"
+clean_tree && printf '%s\n' '# What it is about' '' '- `what` it says' '| What |' 'Nobody knows who asks. *Whoever*' > NOTES.md
+expect "openings of what is no sentence" ""
+clean_tree && echo '| a | what it is |' > NOTES.md
+expect "cell of a table" "NOTES.md:1: a sentence opens"
+
+for pronoun in It They These Those This One That He; do
+    clean_tree && printf 'KEY(a, "b", 1, "the time")\nKEY(b, "this",\n    "%s is the time")\n' $pronoun > src/base/k.def
+    expect "help of $pronoun" "src/base/k.def:3: a help text opens with \"${pronoun,,}\""
+done
+clean_tree && printf 'KEY(a, "b", "the time. "\n    "It ends then.")\n' > src/base/k.def
+expect "second sentence of a help text" ""
+
+clean_tree && echo 'What comes goes.' > NOTES.md && cp NOTES.md src/model/ && echo "// $wide" >> src/model/m.h
+printf 'src/base\n' > tests/tidy/prose.txt
+expect "unlisted folder" ""
+printf 'src/base\nsrc/model width\n' > tests/tidy/prose.txt
+expect "listed folder, one rule" "src/model/m.h:3: line of 103 columns"
+printf 'src/model/NOTES.md\n' > tests/tidy/prose.txt
+expect "listed file" "src/model/NOTES.md:1: a sentence opens"
+printf '# FOLDER\nsrc/gone\n' > tests/tidy/prose.txt
+expect "stale folder of the list" "tests/tidy/prose.txt:2: no such file or folder: src/gone"
+printf 'src/base widht\n' > tests/tidy/prose.txt
+expect "unknown rule" "tests/tidy/prose.txt:1: no such rule: widht"
 
 for folder in work farm root home; do
     clean_tree && printf 'see\n/%s/x\n' $folder > NOTES.md
