@@ -1,7 +1,7 @@
 # Writes a linker version script that exports exactly the symbols of a .def list, and the variants that it names.
 #   cmake -DCALLS=x_calls.def -DOUT=x.map -P exports.cmake
 set(script "{\nglobal:\n")
-file(STRINGS ${CALLS} lines REGEX "^(CALL|LACK)\\(")
+file(STRINGS ${CALLS} lines REGEX "^(CALL|TEXT|LACK)\\(")
 foreach(line IN LISTS lines)
     string(REGEX MATCH "^[A-Z]+\\(([A-Za-z0-9_]+)(, [A-Za-z0-9_]+, [0-9]+, (ptds|ptsz))?" matched "${line}")
     string(APPEND script "    ${CMAKE_MATCH_1};\n")

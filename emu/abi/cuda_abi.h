@@ -1,5 +1,5 @@
 /*
- * abi/ declares the binary interfaces of the CUDA driver and of NVML, as far as they are emulated. Every room uses it; it uses
+ * abi/ declares the binary interface of the CUDA driver, as far as it is emulated. Every room uses it; it uses
  * none. Tests include it to call the real libraries, too.
  *
  * The part of the CUDA driver's binary interface that is emulated: numbers, layouts and prototypes,

@@ -9,7 +9,7 @@
 
 #include "base/str.h"
 #include "emu/abi/cuda_abi.h"
-#include "emu/abi/nvml_abi.h"
+#include "abi/nvml.h"
 #include "emu/device/client.h"
 #include "emu/device/fault.h"
 #include "emu/device/mps.h"

@@ -62,7 +62,6 @@ int nvml_check(const struct device *device)
     return is_lost(device) ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
 }
 
-NVML_API int nvmlInit_v2(void);
 NVML_API int nvmlInit_v2(void)
 {
     struct error error = {0};
@@ -83,20 +82,17 @@ NVML_API int nvmlInit_v2(void)
     return r;
 }
 
-NVML_API int nvmlInit(void);
 NVML_API int nvmlInit(void)
 {
     return nvmlInit_v2();
 }
 
-NVML_API int nvmlInitWithFlags(unsigned flags);
 NVML_API int nvmlInitWithFlags(unsigned flags)
 {
     (void)flags; /* whether to fail without devices, or to attach: nothing here depends on it */
     return nvmlInit_v2();
 }
 
-NVML_API int nvmlShutdown(void);
 NVML_API int nvmlShutdown(void)
 {
     int r = NVML_SUCCESS;
@@ -109,7 +105,6 @@ NVML_API int nvmlShutdown(void)
     return r;
 }
 
-NVML_API const char *nvmlErrorString(int result);
 NVML_API const char *nvmlErrorString(int result)
 {
     switch (result) {
@@ -150,19 +145,16 @@ static int copy_text(char *to, unsigned size, const char *from)
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlSystemGetDriverVersion(char *text, unsigned size);
 NVML_API int nvmlSystemGetDriverVersion(char *text, unsigned size)
 {
     return nvml_ready() ? NVML_ERROR_UNINITIALIZED : copy_text(text, size, DRIVER_VERSION);
 }
 
-NVML_API int nvmlSystemGetNVMLVersion(char *text, unsigned size);
 NVML_API int nvmlSystemGetNVMLVersion(char *text, unsigned size)
 {
     return nvml_ready() ? NVML_ERROR_UNINITIALIZED : copy_text(text, size, "13." DRIVER_VERSION);
 }
 
-NVML_API int nvmlSystemGetCudaDriverVersion_v2(int *ret_version);
 NVML_API int nvmlSystemGetCudaDriverVersion_v2(int *ret_version)
 {
     if (!ret_version)
@@ -171,13 +163,11 @@ NVML_API int nvmlSystemGetCudaDriverVersion_v2(int *ret_version)
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlSystemGetCudaDriverVersion(int *ret_version);
 NVML_API int nvmlSystemGetCudaDriverVersion(int *ret_version)
 {
     return nvmlSystemGetCudaDriverVersion_v2(ret_version);
 }
 
-NVML_API int nvmlDeviceGetCount_v2(unsigned *ret_count);
 NVML_API int nvmlDeviceGetCount_v2(unsigned *ret_count)
 {
     int r = nvml_ready();
@@ -188,13 +178,11 @@ NVML_API int nvmlDeviceGetCount_v2(unsigned *ret_count)
     return r;
 }
 
-NVML_API int nvmlDeviceGetCount(unsigned *ret_count);
 NVML_API int nvmlDeviceGetCount(unsigned *ret_count)
 {
     return nvmlDeviceGetCount_v2(ret_count);
 }
 
-NVML_API int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **ret_device);
 NVML_API int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **ret_device)
 {
     int r = nvml_ready();
@@ -207,13 +195,11 @@ NVML_API int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **ret_d
     return r;
 }
 
-NVML_API int nvmlDeviceGetHandleByIndex(unsigned index, struct device **ret_device);
 NVML_API int nvmlDeviceGetHandleByIndex(unsigned index, struct device **ret_device)
 {
     return nvmlDeviceGetHandleByIndex_v2(index, ret_device);
 }
 
-NVML_API int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **ret_device);
 NVML_API int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **ret_device)
 {
     int r = nvml_ready();
@@ -231,7 +217,6 @@ NVML_API int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **ret_dev
     return NVML_ERROR_NOT_FOUND;
 }
 
-NVML_API int nvmlDeviceGetHandleByPciBusId_v2(const char *text, struct device **ret_device);
 NVML_API int nvmlDeviceGetHandleByPciBusId_v2(const char *text, struct device **ret_device)
 {
     unsigned domain, bus;
@@ -247,7 +232,6 @@ NVML_API int nvmlDeviceGetHandleByPciBusId_v2(const char *text, struct device **
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlDeviceGetIndex(struct device *device, unsigned *ret_index);
 NVML_API int nvmlDeviceGetIndex(struct device *device, unsigned *ret_index)
 {
     int r = nvml_check(device);
@@ -258,20 +242,17 @@ NVML_API int nvmlDeviceGetIndex(struct device *device, unsigned *ret_index)
     return r;
 }
 
-NVML_API int nvmlDeviceGetMinorNumber(struct device *device, unsigned *ret_minor);
 NVML_API int nvmlDeviceGetMinorNumber(struct device *device, unsigned *ret_minor)
 {
     return nvmlDeviceGetIndex(device, ret_minor);
 }
 
-NVML_API int nvmlDeviceGetName(struct device *device, char *text, unsigned size);
 NVML_API int nvmlDeviceGetName(struct device *device, char *text, unsigned size)
 {
     int r = nvml_check(device);
     return r == NVML_SUCCESS ? copy_text(text, size, device->state->model.name) : r;
 }
 
-NVML_API int nvmlDeviceGetUUID(struct device *device, char *text, unsigned size);
 NVML_API int nvmlDeviceGetUUID(struct device *device, char *text, unsigned size)
 {
     char uuid[UUID_TEXT_MAX];
@@ -279,22 +260,21 @@ NVML_API int nvmlDeviceGetUUID(struct device *device, char *text, unsigned size)
     return r == NVML_SUCCESS ? copy_text(text, size, uuid_format(device->state->uuid, uuid)) : r;
 }
 
-NVML_API int nvmlDeviceGetPciInfo_v3(struct device *device, struct nvml_pci *ret_pci);
-NVML_API int nvmlDeviceGetPciInfo_v3(struct device *device, struct nvml_pci *ret_pci)
+NVML_API int nvmlDeviceGetPciInfo_v3(struct device *device, nvmlPciInfo_t *ret_pci)
 {
     int r = nvml_check(device);
     if (r == NVML_SUCCESS && !ret_pci)
         r = NVML_ERROR_INVALID_ARGUMENT;
     if (r != NVML_SUCCESS)
         return r;
-    *ret_pci = (struct nvml_pci){.bus = device->index + 1};
-    snprintf(ret_pci->bus_id_legacy, sizeof(ret_pci->bus_id_legacy), "0000:%02X:00.0",
+    *ret_pci = (nvmlPciInfo_t){.bus = device->index + 1};
+    snprintf(ret_pci->busIdLegacy, sizeof(ret_pci->busIdLegacy), "0000:%02X:00.0",
              ret_pci->bus & 0xff);
-    snprintf(ret_pci->bus_id, sizeof(ret_pci->bus_id), "00000000:%02X:00.0", ret_pci->bus & 0xff);
+    snprintf(ret_pci->busId, sizeof(ret_pci->busId), "00000000:%02X:00.0", ret_pci->bus & 0xff);
     return NVML_SUCCESS;
 }
 
-static void read_memory(struct device *device, struct nvml_memory *ret_memory)
+static void read_memory(struct device *device, nvmlMemory_t *ret_memory)
 {
     device_lock_now(device);
     client_reap(device);
@@ -304,8 +284,7 @@ static void read_memory(struct device *device, struct nvml_memory *ret_memory)
     device_unlock(device);
 }
 
-NVML_API int nvmlDeviceGetMemoryInfo(struct device *device, struct nvml_memory *ret_memory);
-NVML_API int nvmlDeviceGetMemoryInfo(struct device *device, struct nvml_memory *ret_memory)
+NVML_API int nvmlDeviceGetMemoryInfo(struct device *device, nvmlMemory_t *ret_memory)
 {
     int r = nvml_check(device);
     if (r == NVML_SUCCESS && !ret_memory)
@@ -315,17 +294,16 @@ NVML_API int nvmlDeviceGetMemoryInfo(struct device *device, struct nvml_memory *
     return r;
 }
 
-NVML_API int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct nvml_memory_v2 *memory);
-NVML_API int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct nvml_memory_v2 *memory)
+NVML_API int nvmlDeviceGetMemoryInfo_v2(struct device *device, nvmlMemory_v2_t *memory)
 {
     int r = nvml_check(device);
     if (r == NVML_SUCCESS && !memory)
         r = NVML_ERROR_INVALID_ARGUMENT;
-    if (r == NVML_SUCCESS && memory->version != NVML_VERSION_OF(struct nvml_memory_v2, 2))
+    if (r == NVML_SUCCESS && memory->version != NVML_VERSION_OF(nvmlMemory_v2_t, 2))
         r = NVML_ERROR_FUNCTION_NOT_FOUND;
     if (r != NVML_SUCCESS)
         return r;
-    struct nvml_memory plain;
+    nvmlMemory_t plain;
     read_memory(device, &plain);
     memory->total = plain.total;
     memory->reserved = 0;
@@ -350,8 +328,7 @@ struct nvml_recent nvml_recent(struct device *device)
     return recent;
 }
 
-NVML_API int nvmlDeviceGetUtilizationRates(struct device *device, struct nvml_utilization *ret);
-NVML_API int nvmlDeviceGetUtilizationRates(struct device *device, struct nvml_utilization *ret)
+NVML_API int nvmlDeviceGetUtilizationRates(struct device *device, nvmlUtilization_t *ret)
 {
     int r = nvml_check(device);
     if (r == NVML_SUCCESS && !ret)
@@ -359,12 +336,10 @@ NVML_API int nvmlDeviceGetUtilizationRates(struct device *device, struct nvml_ut
     if (r != NVML_SUCCESS)
         return r;
     struct nvml_recent recent = nvml_recent(device);
-    *ret =
-        (struct nvml_utilization){.gpu = (recent.busy + 5) / 10, .memory = (recent.dram + 5) / 10};
+    *ret = (nvmlUtilization_t){.gpu = (recent.busy + 5) / 10, .memory = (recent.dram + 5) / 10};
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlDeviceGetPowerUsage(struct device *device, unsigned *ret_mw);
 NVML_API int nvmlDeviceGetPowerUsage(struct device *device, unsigned *ret_mw)
 {
     int r = nvml_check(device);
@@ -378,7 +353,6 @@ NVML_API int nvmlDeviceGetPowerUsage(struct device *device, unsigned *ret_mw)
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlDeviceGetEnforcedPowerLimit(struct device *device, unsigned *ret_mw);
 NVML_API int nvmlDeviceGetEnforcedPowerLimit(struct device *device, unsigned *ret_mw)
 {
     int r = nvml_check(device);
@@ -389,7 +363,6 @@ NVML_API int nvmlDeviceGetEnforcedPowerLimit(struct device *device, unsigned *re
     return r;
 }
 
-NVML_API int nvmlDeviceGetPowerManagementLimit(struct device *device, unsigned *ret_mw);
 NVML_API int nvmlDeviceGetPowerManagementLimit(struct device *device, unsigned *ret_mw)
 {
     return nvmlDeviceGetEnforcedPowerLimit(device, ret_mw);
@@ -404,7 +377,6 @@ static unsigned temperature_c(struct device *device)
     return TEMPERATURE_IDLE_C + TEMPERATURE_RISE_C * nvml_recent(device).sm / 1000;
 }
 
-NVML_API int nvmlDeviceGetTemperature(struct device *device, int sensor, unsigned *ret_celsius);
 NVML_API int nvmlDeviceGetTemperature(struct device *device, int sensor, unsigned *ret_celsius)
 {
     int r = nvml_check(device);
@@ -415,7 +387,6 @@ NVML_API int nvmlDeviceGetTemperature(struct device *device, int sensor, unsigne
     return r;
 }
 
-NVML_API int nvmlDeviceGetMaxClockInfo(struct device *device, int clock, unsigned *ret_mhz);
 NVML_API int nvmlDeviceGetMaxClockInfo(struct device *device, int clock, unsigned *ret_mhz)
 {
     int r = nvml_check(device);
@@ -427,7 +398,6 @@ NVML_API int nvmlDeviceGetMaxClockInfo(struct device *device, int clock, unsigne
     return r;
 }
 
-NVML_API int nvmlDeviceGetClockInfo(struct device *device, int clock, unsigned *ret_mhz);
 NVML_API int nvmlDeviceGetClockInfo(struct device *device, int clock, unsigned *ret_mhz)
 {
     int r = nvmlDeviceGetMaxClockInfo(device, clock, ret_mhz);
@@ -441,7 +411,6 @@ NVML_API int nvmlDeviceGetClockInfo(struct device *device, int clock, unsigned *
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlDeviceGetComputeMode(struct device *device, int *ret_mode);
 NVML_API int nvmlDeviceGetComputeMode(struct device *device, int *ret_mode)
 {
     int r = nvml_check(device);
@@ -452,7 +421,6 @@ NVML_API int nvmlDeviceGetComputeMode(struct device *device, int *ret_mode)
     return r;
 }
 
-NVML_API int nvmlDeviceGetNumGpuCores(struct device *device, unsigned *ret_cores);
 NVML_API int nvmlDeviceGetNumGpuCores(struct device *device, unsigned *ret_cores)
 {
     int r = nvml_check(device);
@@ -466,7 +434,6 @@ NVML_API int nvmlDeviceGetNumGpuCores(struct device *device, unsigned *ret_cores
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major, int *minor);
 NVML_API int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major, int *minor)
 {
     int r = nvml_check(device);
@@ -485,7 +452,6 @@ NVML_API int nvmlDeviceGetCudaComputeCapability(struct device *device, int *majo
     {                                                                                              \
         return NVML_ERROR_NOT_SUPPORTED;                                                           \
     }
-#define CALL(symbol)
-#include "emu/nvml/nvml_calls.def"
-#undef CALL
-#undef LACK
+#define CALL(...)
+#define TEXT(...)
+#include "../../api/nvml_calls.def"

@@ -1,12 +1,26 @@
 /*
- * nvml/ is libnvidia-ml.so.1: what an observer sees of the devices. It uses base, contention, abi/ and device/.
+ * nvml/ is libnvidia-ml.so.1: what an observer sees of the devices. It uses base, contention, abi and device/.
  *
  * What the files of the emulated NVML share. A device handle is a struct device of the library's
  * own table; observers hold no client slot.
  */
 #pragma once
-#include "emu/abi/nvml_abi.h"
+/* Its handles are structures of its own. */
+#define nvmlDevice_st    device
+#define nvmlEventSet_st  nvml_event_set
+#define nvmlGpmSample_st nvml_gpm_sample
+#include "abi/nvml.h"
 #include "emu/device/device.h"
+
+#define NVML_API __attribute__((visibility("default")))
+
+#define CALL(symbol, ...) NVML_API call_##symbol symbol;
+#define TEXT(symbol, ...) NVML_API call_##symbol symbol;
+#define LACK(symbol)
+#include "../../api/nvml_calls.def"
+#undef CALL
+#undef TEXT
+#undef LACK
 
 /* NVML_SUCCESS, or NVML_ERROR_UNINITIALIZED. */
 int nvml_ready(void);

@@ -7,15 +7,15 @@
 
 enum listed { LISTED_COMPUTE, LISTED_MPS, LISTED_GRAPHICS };
 
-static void put_process(struct nvml_process_v2 *processes, unsigned size, unsigned *count,
+static void put_process(nvmlProcessInfo_v2_t *processes, unsigned size, unsigned *count,
                         int32_t pid, uint64_t bytes)
 {
     if (*count < size)
-        processes[*count] = (struct nvml_process_v2){
+        processes[*count] = (nvmlProcessInfo_v2_t){
             .pid = (unsigned)pid,
-            .used_bytes = bytes,
-            .gpu_instance = NVML_NO_INSTANCE,
-            .compute_instance = NVML_NO_INSTANCE,
+            .usedGpuMemory = bytes,
+            .gpuInstanceId = NVML_NO_INSTANCE,
+            .computeInstanceId = NVML_NO_INSTANCE,
         };
     (*count)++;
 }
@@ -23,7 +23,7 @@ static void put_process(struct nvml_process_v2 *processes, unsigned size, unsign
 /* Copies the living clients; returns how many there are, also when that is more than `size`. An MPS
  * server counts among those that compute, and has no memory of its own. */
 static unsigned list_clients(struct device *device, enum listed listed,
-                             struct nvml_process_v2 *processes, unsigned size)
+                             nvmlProcessInfo_v2_t *processes, unsigned size)
 {
     const struct emu_device *state = device->state;
     unsigned count = 0;
@@ -43,7 +43,7 @@ static unsigned list_clients(struct device *device, enum listed listed,
 }
 
 static int list_v2(struct device *device, enum listed listed, unsigned *count,
-                   struct nvml_process_v2 *processes)
+                   nvmlProcessInfo_v2_t *processes)
 {
     int r = nvml_check(device);
     if (r == NVML_SUCCESS && (!count || (*count > 0 && !processes)))
@@ -56,9 +56,9 @@ static int list_v2(struct device *device, enum listed listed, unsigned *count,
 }
 
 static int list_v1(struct device *device, enum listed listed, unsigned *count,
-                   struct nvml_process_v1 *processes)
+                   nvmlProcessInfo_v1_t *processes)
 {
-    struct nvml_process_v2 all[EMU_CLIENTS_MAX + 1];
+    nvmlProcessInfo_v2_t all[EMU_CLIENTS_MAX + 1];
     unsigned all_count = EMU_CLIENTS_MAX + 1;
     int r = nvml_check(device);
     if (r == NVML_SUCCESS && (!count || (*count > 0 && !processes)))
@@ -70,30 +70,25 @@ static int list_v1(struct device *device, enum listed listed, unsigned *count,
     unsigned size = *count;
     *count = all_count;
     for (unsigned i = 0; i < all_count && i < size; i++)
-        processes[i] = (struct nvml_process_v1){.pid = all[i].pid, .used_bytes = all[i].used_bytes};
+        processes[i] =
+            (nvmlProcessInfo_v1_t){.pid = all[i].pid, .usedGpuMemory = all[i].usedGpuMemory};
     return all_count > size ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
 
 /* The second and the third version differ in name only. */
 #define LISTING(kind, listed)                                                                      \
     NVML_API int nvmlDeviceGet##kind##RunningProcesses_v3(struct device *device, unsigned *count,  \
-                                                          struct nvml_process_v2 *processes);      \
-    NVML_API int nvmlDeviceGet##kind##RunningProcesses_v3(struct device *device, unsigned *count,  \
-                                                          struct nvml_process_v2 *processes)       \
+                                                          nvmlProcessInfo_v2_t *processes)         \
     {                                                                                              \
         return list_v2(device, listed, count, processes);                                          \
     }                                                                                              \
     NVML_API int nvmlDeviceGet##kind##RunningProcesses_v2(struct device *device, unsigned *count,  \
-                                                          struct nvml_process_v2 *processes);      \
-    NVML_API int nvmlDeviceGet##kind##RunningProcesses_v2(struct device *device, unsigned *count,  \
-                                                          struct nvml_process_v2 *processes)       \
+                                                          nvmlProcessInfo_v2_t *processes)         \
     {                                                                                              \
         return list_v2(device, listed, count, processes);                                          \
     }                                                                                              \
     NVML_API int nvmlDeviceGet##kind##RunningProcesses(struct device *device, unsigned *count,     \
-                                                       struct nvml_process_v1 *processes);         \
-    NVML_API int nvmlDeviceGet##kind##RunningProcesses(struct device *device, unsigned *count,     \
-                                                       struct nvml_process_v1 *processes)          \
+                                                       nvmlProcessInfo_v1_t *processes)            \
     {                                                                                              \
         return list_v1(device, listed, count, processes);                                          \
     }
@@ -112,8 +107,7 @@ static int is_gpm_device(const struct device *device)
     return device->state->model.cc_major >= 9;
 }
 
-NVML_API int nvmlGpmQueryDeviceSupport(struct device *device, struct nvml_gpm_support *support);
-NVML_API int nvmlGpmQueryDeviceSupport(struct device *device, struct nvml_gpm_support *support)
+NVML_API int nvmlGpmQueryDeviceSupport(struct device *device, nvmlGpmSupport_t *support)
 {
     int r = nvml_check(device);
     if (r == NVML_SUCCESS && !support)
@@ -121,11 +115,10 @@ NVML_API int nvmlGpmQueryDeviceSupport(struct device *device, struct nvml_gpm_su
     if (r == NVML_SUCCESS && support->version != NVML_GPM_VERSION)
         r = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     if (r == NVML_SUCCESS)
-        support->is_supported = (unsigned)is_gpm_device(device);
+        support->isSupportedDevice = (unsigned)is_gpm_device(device);
     return r;
 }
 
-NVML_API int nvmlGpmSampleAlloc(struct nvml_gpm_sample **ret_sample);
 NVML_API int nvmlGpmSampleAlloc(struct nvml_gpm_sample **ret_sample)
 {
     if (!ret_sample)
@@ -137,7 +130,6 @@ NVML_API int nvmlGpmSampleAlloc(struct nvml_gpm_sample **ret_sample)
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlGpmSampleFree(struct nvml_gpm_sample *sample);
 NVML_API int nvmlGpmSampleFree(struct nvml_gpm_sample *sample)
 {
     if (!sample)
@@ -146,7 +138,6 @@ NVML_API int nvmlGpmSampleFree(struct nvml_gpm_sample *sample)
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlGpmSampleGet(struct device *device, struct nvml_gpm_sample *sample);
 NVML_API int nvmlGpmSampleGet(struct device *device, struct nvml_gpm_sample *sample)
 {
     int r = nvml_check(device);
@@ -201,19 +192,19 @@ static int metric_value(unsigned id, const struct emu_usage *from, const struct 
     }
 }
 
-NVML_API int nvmlGpmMetricsGet(struct nvml_gpm_metrics *metrics);
-NVML_API int nvmlGpmMetricsGet(struct nvml_gpm_metrics *metrics)
+NVML_API int nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *metrics)
 {
-    if (!metrics || !metrics->first || !metrics->second || metrics->count > NVML_GPM_METRICS_MAX)
+    if (!metrics || !metrics->sample1 || !metrics->sample2 ||
+        metrics->numMetrics > NVML_GPM_METRICS_MAX)
         return NVML_ERROR_INVALID_ARGUMENT;
     if (metrics->version != NVML_GPM_VERSION)
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    const struct emu_usage *from = &metrics->first->usage, *to = &metrics->second->usage;
+    const struct emu_usage *from = &metrics->sample1->usage, *to = &metrics->sample2->usage;
     if (to->time_ns <= from->time_ns)
         return NVML_ERROR_INVALID_ARGUMENT;
-    for (unsigned i = 0; i < metrics->count; i++) {
-        struct nvml_gpm_metric *metric = &metrics->metrics[i];
-        metric->result = metric_value(metric->id, from, to, &metric->value);
+    for (unsigned i = 0; i < metrics->numMetrics; i++) {
+        nvmlGpmMetric_t *metric = &metrics->metrics[i];
+        metric->nvmlReturn = metric_value(metric->metricId, from, to, &metric->value);
     }
     return NVML_SUCCESS;
 }

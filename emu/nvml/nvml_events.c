@@ -28,7 +28,6 @@ static int check_set(const struct nvml_event_set *set)
     return r;
 }
 
-NVML_API int nvmlEventSetCreate(struct nvml_event_set **ret_set);
 NVML_API int nvmlEventSetCreate(struct nvml_event_set **ret_set)
 {
     int r = nvml_ready();
@@ -44,7 +43,6 @@ NVML_API int nvmlEventSetCreate(struct nvml_event_set **ret_set)
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlEventSetFree(struct nvml_event_set *set);
 NVML_API int nvmlEventSetFree(struct nvml_event_set *set)
 {
     int r = check_set(set);
@@ -55,8 +53,7 @@ NVML_API int nvmlEventSetFree(struct nvml_event_set *set)
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlDeviceGetSupportedEventTypes(struct device *device, uint64_t *ret_types);
-NVML_API int nvmlDeviceGetSupportedEventTypes(struct device *device, uint64_t *ret_types)
+NVML_API int nvmlDeviceGetSupportedEventTypes(struct device *device, unsigned long long *ret_types)
 {
     int r = nvml_check(device);
     if (r == NVML_SUCCESS && !ret_types)
@@ -66,15 +63,13 @@ NVML_API int nvmlDeviceGetSupportedEventTypes(struct device *device, uint64_t *r
     return r;
 }
 
-NVML_API int nvmlDeviceRegisterEvents(struct device *device, uint64_t types,
-                                      struct nvml_event_set *set);
-NVML_API int nvmlDeviceRegisterEvents(struct device *device, uint64_t types,
+NVML_API int nvmlDeviceRegisterEvents(struct device *device, unsigned long long types,
                                       struct nvml_event_set *set)
 {
     int r = nvml_check(device);
     if (r == NVML_SUCCESS)
         r = check_set(set);
-    if (r == NVML_SUCCESS && (types & ~(uint64_t)NVML_EVENTS_ALL) != 0)
+    if (r == NVML_SUCCESS && (types & ~(unsigned long long)NVML_EVENTS_ALL) != 0)
         r = NVML_ERROR_NOT_SUPPORTED;
     if (r != NVML_SUCCESS)
         return r;
@@ -96,7 +91,7 @@ NVML_API int nvmlDeviceRegisterEvents(struct device *device, uint64_t types,
 }
 
 /* The next event of a device that its registration asks for. */
-static bool take_event(struct nvml_registration *registered, struct nvml_event *event)
+static bool take_event(struct nvml_registration *registered, nvmlEventData_t *event)
 {
     struct device *device = registered->device;
     const struct emu_health *health = &device->state->health;
@@ -110,21 +105,19 @@ static bool take_event(struct nvml_registration *registered, struct nvml_event *
         taken = as_xid ||
                 (xid == XID_OF_DOUBLE_BIT && (registered->types & NVML_EVENT_DOUBLE_BIT_ECC) != 0);
         if (taken)
-            *event = (struct nvml_event){
+            *event = (nvmlEventData_t){
                 .device = device,
-                .type = as_xid ? NVML_EVENT_XID : NVML_EVENT_DOUBLE_BIT_ECC,
-                .data = as_xid ? xid : 0,
-                .gpu_instance = NVML_NO_INSTANCE,
-                .compute_instance = NVML_NO_INSTANCE,
+                .eventType = as_xid ? NVML_EVENT_XID : NVML_EVENT_DOUBLE_BIT_ECC,
+                .eventData = as_xid ? xid : 0,
+                .gpuInstanceId = NVML_NO_INSTANCE,
+                .computeInstanceId = NVML_NO_INSTANCE,
             };
     }
     device_unlock(device);
     return taken;
 }
 
-NVML_API int nvmlEventSetWait_v2(struct nvml_event_set *set, struct nvml_event *event,
-                                 unsigned timeout_ms);
-NVML_API int nvmlEventSetWait_v2(struct nvml_event_set *set, struct nvml_event *event,
+NVML_API int nvmlEventSetWait_v2(struct nvml_event_set *set, nvmlEventData_t *event,
                                  unsigned timeout_ms)
 {
     int r = check_set(set);
@@ -153,18 +146,16 @@ NVML_API int nvmlEventSetWait_v2(struct nvml_event_set *set, struct nvml_event *
 }
 
 /* The first version knew no instances. */
-NVML_API int nvmlEventSetWait(struct nvml_event_set *set, struct nvml_event_v1 *event,
-                              unsigned timeout_ms);
-NVML_API int nvmlEventSetWait(struct nvml_event_set *set, struct nvml_event_v1 *event,
+NVML_API int nvmlEventSetWait(struct nvml_event_set *set, nvmlEventData_v1_t *event,
                               unsigned timeout_ms)
 {
-    struct nvml_event whole;
+    nvmlEventData_t whole;
     int r = nvmlEventSetWait_v2(set, event ? &whole : NULL, timeout_ms);
     if (r == NVML_SUCCESS)
-        *event = (struct nvml_event_v1){
+        *event = (nvmlEventData_v1_t){
             .device = whole.device,
-            .type = whole.type,
-            .data = whole.data,
+            .eventType = whole.eventType,
+            .eventData = whole.eventData,
         };
     return r;
 }

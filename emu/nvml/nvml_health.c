@@ -48,8 +48,8 @@ static struct emu_health read_health(struct device *device)
     return health;
 }
 
-NVML_API int nvmlDeviceGetCurrentClocksEventReasons(struct device *device, uint64_t *ret_reasons);
-NVML_API int nvmlDeviceGetCurrentClocksEventReasons(struct device *device, uint64_t *ret_reasons)
+NVML_API int nvmlDeviceGetCurrentClocksEventReasons(struct device *device,
+                                                    unsigned long long *ret_reasons)
 {
     int r = check(device, ret_reasons);
     if (r != NVML_SUCCESS)
@@ -61,14 +61,14 @@ NVML_API int nvmlDeviceGetCurrentClocksEventReasons(struct device *device, uint6
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlDeviceGetCurrentClocksThrottleReasons(struct device *device, uint64_t *reasons);
-NVML_API int nvmlDeviceGetCurrentClocksThrottleReasons(struct device *device, uint64_t *reasons)
+NVML_API int nvmlDeviceGetCurrentClocksThrottleReasons(struct device *device,
+                                                       unsigned long long *reasons)
 {
     return nvmlDeviceGetCurrentClocksEventReasons(device, reasons);
 }
 
-NVML_API int nvmlDeviceGetSupportedClocksEventReasons(struct device *device, uint64_t *ret_reasons);
-NVML_API int nvmlDeviceGetSupportedClocksEventReasons(struct device *device, uint64_t *ret_reasons)
+NVML_API int nvmlDeviceGetSupportedClocksEventReasons(struct device *device,
+                                                      unsigned long long *ret_reasons)
 {
     int r = check(device, ret_reasons);
     if (r == NVML_SUCCESS)
@@ -76,14 +76,14 @@ NVML_API int nvmlDeviceGetSupportedClocksEventReasons(struct device *device, uin
     return r;
 }
 
-NVML_API int nvmlDeviceGetSupportedClocksThrottleReasons(struct device *device, uint64_t *reasons);
-NVML_API int nvmlDeviceGetSupportedClocksThrottleReasons(struct device *device, uint64_t *reasons)
+NVML_API int nvmlDeviceGetSupportedClocksThrottleReasons(struct device *device,
+                                                         unsigned long long *reasons)
 {
     return nvmlDeviceGetSupportedClocksEventReasons(device, reasons);
 }
 
-NVML_API int nvmlDeviceGetEccMode(struct device *device, unsigned *ret_now, unsigned *ret_pending);
-NVML_API int nvmlDeviceGetEccMode(struct device *device, unsigned *ret_now, unsigned *ret_pending)
+NVML_API int nvmlDeviceGetEccMode(struct device *device, nvmlEnableState_t *ret_now,
+                                  nvmlEnableState_t *ret_pending)
 {
     int r = check_large(device, ret_now && ret_pending ? ret_now : NULL);
     if (r == NVML_SUCCESS)
@@ -98,9 +98,7 @@ static uint64_t ecc_count(const struct emu_health *health, int type, int counter
 }
 
 NVML_API int nvmlDeviceGetTotalEccErrors(struct device *device, int type, int counter,
-                                         uint64_t *ret_count);
-NVML_API int nvmlDeviceGetTotalEccErrors(struct device *device, int type, int counter,
-                                         uint64_t *ret_count)
+                                         unsigned long long *ret_count)
 {
     bool is_known = type >= 0 && type < ECC_TYPES && counter >= 0 && counter < ECC_COUNTERS;
     int r = check_large(device, is_known ? ret_count : NULL);
@@ -112,11 +110,9 @@ NVML_API int nvmlDeviceGetTotalEccErrors(struct device *device, int type, int co
 }
 
 NVML_API int nvmlDeviceGetMemoryErrorCounter(struct device *device, int type, int counter,
-                                             int location, uint64_t *ret_count);
-NVML_API int nvmlDeviceGetMemoryErrorCounter(struct device *device, int type, int counter,
-                                             int location, uint64_t *ret_count)
+                                             int location, unsigned long long *ret_count)
 {
-    uint64_t count;
+    unsigned long long count;
     bool is_known = location >= 0 && location < LOCATIONS;
     int r = check_large(device, is_known ? ret_count : NULL);
     if (r == NVML_SUCCESS)
@@ -129,9 +125,6 @@ NVML_API int nvmlDeviceGetMemoryErrorCounter(struct device *device, int type, in
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlDeviceGetRemappedRows(struct device *device, unsigned *ret_corrected,
-                                       unsigned *ret_uncorrected, unsigned *ret_pending,
-                                       unsigned *ret_failed);
 NVML_API int nvmlDeviceGetRemappedRows(struct device *device, unsigned *ret_corrected,
                                        unsigned *ret_uncorrected, unsigned *ret_pending,
                                        unsigned *ret_failed)
@@ -148,18 +141,18 @@ NVML_API int nvmlDeviceGetRemappedRows(struct device *device, unsigned *ret_corr
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlDeviceGetRowRemapperHistogram(struct device *device, struct nvml_rows *ret_rows);
-NVML_API int nvmlDeviceGetRowRemapperHistogram(struct device *device, struct nvml_rows *ret_rows)
+NVML_API int nvmlDeviceGetRowRemapperHistogram(struct device *device,
+                                               nvmlRowRemapperHistogramValues_t *ret_rows)
 {
     int r = check_large(device, ret_rows);
     if (r != NVML_SUCCESS)
         return r;
     uint32_t used = read_health(device).rows_remapped;
-    *ret_rows = (struct nvml_rows){.max = used < BANKS ? BANKS - used : 0, .high = used};
+    *ret_rows =
+        (nvmlRowRemapperHistogramValues_t){.max = used < BANKS ? BANKS - used : 0, .high = used};
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlDeviceGetMigMode(struct device *device, unsigned *ret_now, unsigned *ret_pending);
 NVML_API int nvmlDeviceGetMigMode(struct device *device, unsigned *ret_now, unsigned *ret_pending)
 {
     int r = check_large(device, ret_now && ret_pending ? ret_now : NULL);
@@ -168,7 +161,6 @@ NVML_API int nvmlDeviceGetMigMode(struct device *device, unsigned *ret_now, unsi
     return r;
 }
 
-NVML_API int nvmlDeviceGetPersistenceMode(struct device *device, int *ret_mode);
 NVML_API int nvmlDeviceGetPersistenceMode(struct device *device, int *ret_mode)
 {
     int r = check(device, ret_mode);
@@ -177,7 +169,6 @@ NVML_API int nvmlDeviceGetPersistenceMode(struct device *device, int *ret_mode)
     return r;
 }
 
-NVML_API int nvmlDeviceGetPerformanceState(struct device *device, int *ret_state);
 NVML_API int nvmlDeviceGetPerformanceState(struct device *device, int *ret_state)
 {
     int r = check(device, ret_state);
@@ -186,7 +177,6 @@ NVML_API int nvmlDeviceGetPerformanceState(struct device *device, int *ret_state
     return r;
 }
 
-NVML_API int nvmlDeviceGetSerial(struct device *device, char *text, unsigned size);
 NVML_API int nvmlDeviceGetSerial(struct device *device, char *text, unsigned size)
 {
     int r = check_large(device, text);
@@ -200,7 +190,6 @@ NVML_API int nvmlDeviceGetSerial(struct device *device, char *text, unsigned siz
     return NVML_SUCCESS;
 }
 
-NVML_API int nvmlDeviceGetTemperatureThreshold(struct device *device, int type, unsigned *ret_c);
 NVML_API int nvmlDeviceGetTemperatureThreshold(struct device *device, int type, unsigned *ret_c)
 {
     static const unsigned thresholds_c[] = {SHUTDOWN_C, SLOWDOWN_C, MEMORY_MAX_C, GPU_MAX_C};
@@ -214,8 +203,7 @@ NVML_API int nvmlDeviceGetTemperatureThreshold(struct device *device, int type, 
 }
 
 /* Since the device was made, by the rule for power. */
-NVML_API int nvmlDeviceGetTotalEnergyConsumption(struct device *device, uint64_t *ret_mj);
-NVML_API int nvmlDeviceGetTotalEnergyConsumption(struct device *device, uint64_t *ret_mj)
+NVML_API int nvmlDeviceGetTotalEnergyConsumption(struct device *device, unsigned long long *ret_mj)
 {
     int r = check(device, ret_mj);
     if (r != NVML_SUCCESS)

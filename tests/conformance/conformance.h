@@ -7,17 +7,19 @@
  * calling thread's own, so a case that means the legacy stream says CUDA_STREAM_LEGACY.
  *
  * A case calls only through EXPECT and CHECK, which note the call and what it answered; main() then
- * holds the notes against the lists of calls (api/cuda_calls.def, prototypes.def).
+ * holds the notes against the lists of calls (api/cuda_calls.def, api/nvml_calls.def).
  */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+/* To a program a handle is any pointer. */
 #define CUDA_HANDLE(word, ours) typedef void *word;
+#define NVML_HANDLE(word, tag)  typedef void *word;
+#include "abi/nvml.h"
 #include "abi/parameters.h"
 #include "emu/abi/cuda_abi.h"
-#include "emu/abi/nvml_abi.h"
 
 enum conformance_call {
 #define CALL(symbol, ...) CALL_##symbol,
@@ -25,9 +27,13 @@ enum conformance_call {
 #include "../../api/cuda_calls.def"
 #undef CALL
 #undef LACK
-#define PROTOTYPE(type, name, parameters, errors) CALL_##name,
-#include "prototypes.def"
-#undef PROTOTYPE
+#define CALL(symbol, ...) CALL_##symbol,
+#define TEXT(symbol, ...) CALL_##symbol,
+#define LACK(symbol)
+#include "../../api/nvml_calls.def"
+#undef CALL
+#undef TEXT
+#undef LACK
     CALLS,
 };
 
@@ -58,9 +64,13 @@ struct conformance {
 #include "../../api/cuda_calls.def"
 #undef CALL
 #undef LACK
-#define PROTOTYPE(type, name, parameters, errors) type(*name) parameters;
-#include "prototypes.def"
-#undef PROTOTYPE
+#define CALL(symbol, ...) call_##symbol *symbol;
+#define TEXT(symbol, ...) call_##symbol *symbol;
+#define LACK(symbol)
+#include "../../api/nvml_calls.def"
+#undef CALL
+#undef TEXT
+#undef LACK
 };
 
 /* EXPECT(t, cuMemAlloc_v2, CUDA_ERROR_INVALID_VALUE, (&address, 0)): the call gives that result.

@@ -49,7 +49,7 @@ static void check_identity(struct conformance *t, void *device)
     char text[96] = "";
     void *same = NULL;
     unsigned number = 99;
-    struct nvml_pci pci = {0};
+    nvmlPciInfo_t pci = {0};
     EXPECT(t, nvmlDeviceGetName, NVML_SUCCESS, (device, text, sizeof(text)));
     CHECK(t, nvmlDeviceGetName, strstr(text, "NVIDIA") != NULL);
     EXPECT(t, nvmlDeviceGetName, NVML_ERROR_INSUFFICIENT_SIZE, (device, text, 2));
@@ -65,9 +65,9 @@ static void check_identity(struct conformance *t, void *device)
     EXPECT(t, nvmlDeviceGetHandleByUUID, NVML_ERROR_NOT_FOUND,
            ("GPU-00000000-0000-0000-0000-000000000001", &same));
     EXPECT(t, nvmlDeviceGetPciInfo_v3, NVML_SUCCESS, (device, &pci));
-    CHECK(t, nvmlDeviceGetPciInfo_v3, strlen(pci.bus_id) == strlen("00000000:01:00.0"));
+    CHECK(t, nvmlDeviceGetPciInfo_v3, strlen(pci.busId) == strlen("00000000:01:00.0"));
     EXPECT(t, nvmlDeviceGetPciInfo_v3, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
-    EXPECT(t, nvmlDeviceGetHandleByPciBusId_v2, NVML_SUCCESS, (pci.bus_id, &same));
+    EXPECT(t, nvmlDeviceGetHandleByPciBusId_v2, NVML_SUCCESS, (pci.busId, &same));
     CHECK(t, nvmlDeviceGetHandleByPciBusId_v2, same == device);
     EXPECT(t, nvmlDeviceGetHandleByPciBusId_v2, NVML_ERROR_INVALID_ARGUMENT, (NULL, &same));
     EXPECT(t, nvmlDeviceGetIndex, NVML_SUCCESS, (device, &number));
@@ -133,8 +133,8 @@ void case_nvml_devices(struct conformance *t)
 
 static void check_memory(struct conformance *t, void *device)
 {
-    struct nvml_memory memory = {0};
-    struct nvml_memory_v2 memory_v2 = {.version = NVML_VERSION_OF(struct nvml_memory_v2, 2)};
+    nvmlMemory_t memory = {0};
+    nvmlMemory_v2_t memory_v2 = {.version = NVML_VERSION_OF(nvmlMemory_v2_t, 2)};
     EXPECT(t, nvmlDeviceGetMemoryInfo, NVML_SUCCESS, (device, &memory));
     CHECK(t, nvmlDeviceGetMemoryInfo, memory.used >= (uint64_t)256 << 20);
     CHECK(t, nvmlDeviceGetMemoryInfo, memory.used + memory.free == memory.total);
@@ -151,8 +151,8 @@ static void check_memory(struct conformance *t, void *device)
 static void check_processes(struct conformance *t, void *device)
 {
     enum { SIZE = 64 };
-    struct nvml_process_v1 processes_v1[SIZE];
-    struct nvml_process_v2 processes[SIZE];
+    nvmlProcessInfo_v1_t processes_v1[SIZE];
+    nvmlProcessInfo_v2_t processes[SIZE];
     unsigned count = SIZE;
     EXPECT(t, nvmlDeviceGetComputeRunningProcesses_v3, NVML_SUCCESS, (device, &count, processes));
     CHECK(t, nvmlDeviceGetComputeRunningProcesses_v3, count >= 1 && count < SIZE);
@@ -174,41 +174,39 @@ static void check_processes(struct conformance *t, void *device)
 }
 
 /* A load runs from before the first sample to after the last; the device may have to begin to count. */
-static void check_gpm_load(struct conformance *t, void *device, struct nvml_gpm_metrics *metrics)
+static void check_gpm_load(struct conformance *t, void *device, nvmlGpmMetricsGet_t *metrics)
 {
     enum { TRIES_MAX = 5, BETWEEN_US = 200 * 1000 };
-    struct nvml_gpm_metric *busy = &metrics->metrics[0];
+    nvmlGpmMetric_t *busy = &metrics->metrics[0];
     CHECK(t, cuLaunchKernel, conformance_burn(t, NULL, GPM_LOAD_NS) == CUDA_SUCCESS);
     for (unsigned i = 0; i < TRIES_MAX && !(busy->value > 0); i++) {
-        EXPECT(t, nvmlGpmSampleGet, NVML_SUCCESS, (device, metrics->first));
+        EXPECT(t, nvmlGpmSampleGet, NVML_SUCCESS, (device, metrics->sample1));
         usleep(BETWEEN_US);
-        EXPECT(t, nvmlGpmSampleGet, NVML_SUCCESS, (device, metrics->second));
+        EXPECT(t, nvmlGpmSampleGet, NVML_SUCCESS, (device, metrics->sample2));
         EXPECT(t, nvmlGpmMetricsGet, NVML_SUCCESS, (metrics));
-        CHECK(t, nvmlGpmMetricsGet, busy->result == NVML_SUCCESS);
+        CHECK(t, nvmlGpmMetricsGet, busy->nvmlReturn == NVML_SUCCESS);
     }
     CHECK(t, nvmlGpmMetricsGet, busy->value > 0 && busy->value < 101);
 }
 
 static void check_gpm(struct conformance *t, void *device)
 {
-    struct nvml_gpm_support support = {.version = NVML_GPM_VERSION};
+    nvmlGpmSupport_t support = {.version = NVML_GPM_VERSION};
     void *first = NULL, *second = NULL;
     EXPECT(t, nvmlGpmQueryDeviceSupport, NVML_SUCCESS, (device, &support));
-    CHECK(t, nvmlGpmQueryDeviceSupport, support.is_supported == 1);
+    CHECK(t, nvmlGpmQueryDeviceSupport, support.isSupportedDevice == 1);
     EXPECT(t, nvmlGpmQueryDeviceSupport, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
     EXPECT(t, nvmlGpmSampleAlloc, NVML_SUCCESS, (&first));
     EXPECT(t, nvmlGpmSampleAlloc, NVML_SUCCESS, (&second));
     EXPECT(t, nvmlGpmSampleAlloc, NVML_ERROR_INVALID_ARGUMENT, (NULL));
-    size_t bytes =
-        sizeof(struct nvml_gpm_metrics) + NVML_GPM_METRICS_MAX * sizeof(struct nvml_gpm_metric);
-    struct nvml_gpm_metrics *metrics = calloc(1, bytes);
+    nvmlGpmMetricsGet_t *metrics = calloc(1, sizeof(*metrics));
     if (!metrics)
         exit(1);
     metrics->version = NVML_GPM_VERSION;
-    metrics->count = 1;
-    metrics->first = first;
-    metrics->second = second;
-    metrics->metrics[0].id = NVML_GPM_GRAPHICS_UTIL;
+    metrics->numMetrics = 1;
+    metrics->sample1 = first;
+    metrics->sample2 = second;
+    metrics->metrics[0].metricId = NVML_GPM_GRAPHICS_UTIL;
     check_gpm_load(t, device, metrics);
     EXPECT(t, nvmlGpmSampleGet, NVML_ERROR_INVALID_ARGUMENT, (NULL, first));
     metrics->version = 77;
@@ -223,7 +221,7 @@ void case_nvml_load(struct conformance *t)
 {
     void *device = NULL;
     uint64_t address = 0;
-    struct nvml_utilization utilization = {999, 999};
+    nvmlUtilization_t utilization = {999, 999};
     conformance_open_device(t);
     EXPECT(t, cuMemAlloc_v2, CUDA_SUCCESS, (&address, (size_t)256 << 20));
     EXPECT(t, nvmlInit_v2, NVML_SUCCESS, ());

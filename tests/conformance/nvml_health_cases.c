@@ -8,7 +8,7 @@ enum { PROCESSES = 64, NO_TYPE = 9, WAIT_MS = 10, EVENT_MS = 10000 };
 
 static void check_clock_reasons(struct conformance *t, void *device)
 {
-    uint64_t now = 0, possible = 0;
+    unsigned long long now = 0, possible = 0;
     EXPECT(t, nvmlDeviceGetSupportedClocksEventReasons, NVML_SUCCESS, (device, &possible));
     CHECK(t, nvmlDeviceGetSupportedClocksEventReasons, (possible & NVML_REASON_HW_SLOWDOWN) != 0);
     EXPECT(t, nvmlDeviceGetSupportedClocksEventReasons, NVML_ERROR_INVALID_ARGUMENT,
@@ -26,12 +26,13 @@ static void check_clock_reasons(struct conformance *t, void *device)
 
 static void check_ecc(struct conformance *t, void *device)
 {
-    unsigned now = 9, pending = 9, corrected = 0, uncorrected = 0, failed = 9;
-    uint64_t count = 0;
-    struct nvml_rows rows = {0};
-    EXPECT(t, nvmlDeviceGetEccMode, NVML_SUCCESS, (device, &now, &pending));
-    CHECK(t, nvmlDeviceGetEccMode, now <= 1 && pending <= 1);
-    EXPECT(t, nvmlDeviceGetEccMode, NVML_ERROR_INVALID_ARGUMENT, (device, NULL, &pending));
+    nvmlEnableState_t now = 9, next = 9;
+    unsigned pending = 9, corrected = 0, uncorrected = 0, failed = 9;
+    unsigned long long count = 0;
+    nvmlRowRemapperHistogramValues_t rows = {0};
+    EXPECT(t, nvmlDeviceGetEccMode, NVML_SUCCESS, (device, &now, &next));
+    CHECK(t, nvmlDeviceGetEccMode, (now == 0 || now == 1) && (next == 0 || next == 1));
+    EXPECT(t, nvmlDeviceGetEccMode, NVML_ERROR_INVALID_ARGUMENT, (device, NULL, &next));
     EXPECT(t, nvmlDeviceGetTotalEccErrors, NVML_SUCCESS, (device, 1, 0, &count));
     EXPECT(t, nvmlDeviceGetTotalEccErrors, NVML_SUCCESS, (device, 0, 1, &count));
     EXPECT(t, nvmlDeviceGetTotalEccErrors, NVML_ERROR_INVALID_ARGUMENT, (device, 2, 0, &count));
@@ -59,7 +60,7 @@ static void check_modes(struct conformance *t, void *device)
 {
     unsigned now = 9, pending = 9, celsius = 0;
     int mode = -1;
-    uint64_t before_mj = 0, after_mj = 0;
+    unsigned long long before_mj = 0, after_mj = 0;
     char serial[96] = "";
     EXPECT(t, nvmlDeviceGetMigMode, NVML_SUCCESS, (device, &now, &pending));
     CHECK(t, nvmlDeviceGetMigMode, now <= 1 && pending <= 1);
@@ -102,20 +103,20 @@ void case_nvml_health(struct conformance *t)
     check_clock_reasons(t, device);
     check_ecc(t, device);
     check_modes(t, device);
-    CHECK_LISTING(t, device, nvmlDeviceGetGraphicsRunningProcesses, struct nvml_process_v1);
-    CHECK_LISTING(t, device, nvmlDeviceGetGraphicsRunningProcesses_v2, struct nvml_process_v2);
-    CHECK_LISTING(t, device, nvmlDeviceGetGraphicsRunningProcesses_v3, struct nvml_process_v2);
-    CHECK_LISTING(t, device, nvmlDeviceGetMPSComputeRunningProcesses, struct nvml_process_v1);
-    CHECK_LISTING(t, device, nvmlDeviceGetMPSComputeRunningProcesses_v2, struct nvml_process_v2);
-    CHECK_LISTING(t, device, nvmlDeviceGetMPSComputeRunningProcesses_v3, struct nvml_process_v2);
+    CHECK_LISTING(t, device, nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t);
+    CHECK_LISTING(t, device, nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_v2_t);
+    CHECK_LISTING(t, device, nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_v2_t);
+    CHECK_LISTING(t, device, nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t);
+    CHECK_LISTING(t, device, nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t);
+    CHECK_LISTING(t, device, nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_v2_t);
     EXPECT(t, nvmlShutdown, NVML_SUCCESS, ());
 }
 
 static void register_sets(struct conformance *t, void *device, void **first, void **second)
 {
-    uint64_t types = 0;
-    struct nvml_event event;
-    struct nvml_event_v1 event_v1;
+    unsigned long long types = 0;
+    nvmlEventData_t event;
+    nvmlEventData_v1_t event_v1;
     EXPECT(t, nvmlDeviceGetSupportedEventTypes, NVML_SUCCESS, (device, &types));
     CHECK(t, nvmlDeviceGetSupportedEventTypes, (types & NVML_EVENT_XID) != 0);
     EXPECT(t, nvmlDeviceGetSupportedEventTypes, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
@@ -144,8 +145,8 @@ void case_illegal_address(struct conformance *t)
     void *device = NULL, *module = NULL, *function = NULL, *first = NULL, *second = NULL;
     uint64_t address = 0;
     size_t free_bytes, total_bytes;
-    struct nvml_event event = {0};
-    struct nvml_event_v1 event_v1 = {0};
+    nvmlEventData_t event = {0};
+    nvmlEventData_v1_t event_v1 = {0};
     conformance_open_device(t);
     EXPECT(t, nvmlInit_v2, NVML_SUCCESS, ());
     EXPECT(t, nvmlDeviceGetHandleByIndex_v2, NVML_SUCCESS, (0, &device));
@@ -161,10 +162,11 @@ void case_illegal_address(struct conformance *t)
     EXPECT(t, cuStreamSynchronize, CUDA_ERROR_ILLEGAL_ADDRESS, (NULL));
     EXPECT(t, cuStreamQuery, CUDA_ERROR_ILLEGAL_ADDRESS, (NULL));
     EXPECT(t, nvmlEventSetWait_v2, NVML_SUCCESS, (first, &event, EVENT_MS));
-    CHECK(t, nvmlEventSetWait_v2, event.device == device && event.type == NVML_EVENT_XID);
-    CHECK(t, nvmlEventSetWait_v2, event.data == 31 || event.data == 13);
+    CHECK(t, nvmlEventSetWait_v2, event.device == device && event.eventType == NVML_EVENT_XID);
+    CHECK(t, nvmlEventSetWait_v2, event.eventData == 31 || event.eventData == 13);
     EXPECT(t, nvmlEventSetWait, NVML_SUCCESS, (second, &event_v1, EVENT_MS));
-    CHECK(t, nvmlEventSetWait, event_v1.type == NVML_EVENT_XID && event_v1.data == event.data);
+    CHECK(t, nvmlEventSetWait,
+          event_v1.eventType == NVML_EVENT_XID && event_v1.eventData == event.eventData);
     EXPECT(t, nvmlEventSetFree, NVML_SUCCESS, (first));
     EXPECT(t, nvmlEventSetFree, NVML_SUCCESS, (second));
     EXPECT(t, nvmlEventSetFree, NVML_ERROR_INVALID_ARGUMENT, (NULL));

@@ -50,12 +50,13 @@ void driver_api_load(struct driver_api *api)
     memset(api, 0, sizeof(*api));
     void *cuda = open_library("libcuda.so.1");
     void *nvml = open_library("libnvidia-ml.so.1");
-#define CALL(name, parameters) find(cuda, #name, &api->name);
-    DRIVER_API(CALL)
+#define LACK(...)
+#define CALL(symbol, ...) find(cuda, #symbol, &api->symbol);
+#include "../../api/cuda_calls.def"
 #undef CALL
-#define CALL(name, parameters) find(nvml, #name, &api->name);
-    NVML_TEST_API(CALL)
-#undef CALL
+#define CALL(symbol, ...) find(nvml, #symbol, &api->symbol);
+#define TEXT(symbol, ...) find(nvml, #symbol, &api->symbol);
+#include "../../api/nvml_calls.def"
 }
 
 void driver_api_make_devices(const char *spec, double speed, int shared)

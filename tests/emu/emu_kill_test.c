@@ -201,8 +201,8 @@ static void wait_for_rest(struct contest *contest, unsigned dead)
 /* NVML's figures, for the device and for each process, against what the living hold. */
 static void check_memory(struct contest *contest, unsigned dead)
 {
-    struct nvml_process_v2 processes[64];
-    struct nvml_memory memory;
+    nvmlProcessInfo_v2_t processes[64];
+    nvmlMemory_t memory;
     unsigned count = 64;
     uint64_t held = NEIGHBOURS * (uint64_t)NEIGHBOUR_BYTES, listed = 0;
     for (unsigned i = 0; i < WORKERS; i++)
@@ -212,7 +212,7 @@ static void check_memory(struct contest *contest, unsigned dead)
             NVML_SUCCESS)
         fail(contest, "NVML fails");
     for (unsigned i = 0; i < count; i++)
-        listed += processes[i].used_bytes;
+        listed += processes[i].usedGpuMemory;
     if (memory.used != held || listed != held) {
         printf("%llu bytes are held, NVML shows %llu, its processes %llu\n",
                (unsigned long long)held, (unsigned long long)memory.used,
@@ -267,7 +267,7 @@ static void kill_deep(struct contest *contest)
             fail(contest, "a neighbour has another error");
         party_end(&contest->neighbours[i], SIGKILL);
     }
-    struct nvml_memory memory;
+    nvmlMemory_t memory;
     if (contest->api.nvmlDeviceGetMemoryInfo(contest->device, &memory) != NVML_SUCCESS ||
         memory.used != 0)
         fail(contest, "memory is left behind");
@@ -299,7 +299,7 @@ static void begin(struct contest *contest)
 static void end(struct contest *contest)
 {
     char output[256];
-    struct nvml_memory memory;
+    nvmlMemory_t memory;
     for (unsigned i = 0; i < WORKERS; i++)
         kill_worker(contest, i);
     for (unsigned i = 0; i < NEIGHBOURS; i++)

@@ -187,7 +187,7 @@ static void check_device(void)
     if (child == 0) {
         unsigned count = 0;
         void *device;
-        struct nvml_memory memory;
+        nvmlMemory_t memory;
         if (api.nvmlInit_v2() != 0 || api.nvmlDeviceGetHandleByIndex_v2(0, &device) != 0 ||
             api.nvmlDeviceGetMemoryInfo(device, &memory) != 0 || memory.used != 0)
             _exit(1);

@@ -304,8 +304,8 @@ static void nvml_sees_the_client_and_its_memory(void **state)
     unsigned count = 8;
     void *device, *same;
     char uuid[64];
-    struct nvml_memory before, now;
-    struct nvml_process_v2 processes[8];
+    nvmlMemory_t before, now;
+    nvmlProcessInfo_v2_t processes[8];
     uint64_t a;
     assert_int_equal(api.nvmlInit_v2(), NVML_SUCCESS);
     assert_int_equal(api.nvmlDeviceGetHandleByIndex_v2(0, &device), NVML_SUCCESS);
@@ -320,7 +320,7 @@ static void nvml_sees_the_client_and_its_memory(void **state)
                      NVML_SUCCESS);
     assert_int_equal(count, 1);
     assert_int_equal(processes[0].pid, getpid());
-    assert_int_equal(processes[0].used_bytes, now.used);
+    assert_int_equal(processes[0].usedGpuMemory, now.used);
     unsigned mode, pending;
     assert_int_equal(api.nvmlDeviceGetMigMode(device, &mode, &pending), NVML_SUCCESS);
     assert_int_equal(mode, 0);
@@ -344,22 +344,21 @@ static void gpm_gives_the_activity_between_two_samples(void **state)
         assert_int_equal(api.nvmlGpmSampleGet(device, samples[1]), NVML_SUCCESS);
     } while (api.cuStreamQuery(NULL) == CUDA_SUCCESS);
     enum { METRICS = 4 };
-    struct nvml_gpm_metrics *metrics =
-        calloc(1, sizeof(*metrics) + METRICS * sizeof(struct nvml_gpm_metric));
+    nvmlGpmMetricsGet_t *metrics = calloc(1, sizeof(*metrics));
     assert_non_null(metrics);
     metrics->version = NVML_GPM_VERSION;
-    metrics->count = METRICS;
-    metrics->first = samples[0];
-    metrics->second = samples[1];
+    metrics->numMetrics = METRICS;
+    metrics->sample1 = samples[0];
+    metrics->sample2 = samples[1];
     const unsigned ids[METRICS] = {NVML_GPM_GRAPHICS_UTIL, NVML_GPM_SM_UTIL, NVML_GPM_DRAM_BW_UTIL,
                                    99};
     for (int i = 0; i < METRICS; i++)
-        metrics->metrics[i].id = ids[i];
+        metrics->metrics[i].metricId = ids[i];
     assert_int_equal(api.nvmlGpmMetricsGet(metrics), NVML_SUCCESS);
     close_to(metrics->metrics[0].value, 100, 0.1);
     close_to(metrics->metrics[1].value, 40, 0.1);
     close_to(metrics->metrics[2].value, 20, 0.1);
-    assert_int_equal(metrics->metrics[3].result, NVML_ERROR_NOT_SUPPORTED);
+    assert_int_equal(metrics->metrics[3].nvmlReturn, NVML_ERROR_NOT_SUPPORTED);
     free(metrics);
     for (int i = 0; i < 2; i++)
         api.nvmlGpmSampleFree(samples[i]);
@@ -384,15 +383,14 @@ static void gpm_counts_copies_over_the_bus(void **state)
     assert_int_equal(api.cuMemcpyDtoD_v2(memory, memory + BYTES / 2, BYTES / 4), CUDA_SUCCESS);
     assert_int_equal(api.cuMemcpyDtoH_v2(host, memory, BYTES / 4), CUDA_SUCCESS);
     assert_int_equal(api.nvmlGpmSampleGet(device, samples[1]), NVML_SUCCESS);
-    struct nvml_gpm_metrics *metrics =
-        calloc(1, sizeof(*metrics) + METRICS * sizeof(struct nvml_gpm_metric));
+    nvmlGpmMetricsGet_t *metrics = calloc(1, sizeof(*metrics));
     assert_non_null(metrics);
     metrics->version = NVML_GPM_VERSION;
-    metrics->count = METRICS;
-    metrics->first = samples[0];
-    metrics->second = samples[1];
-    metrics->metrics[0].id = NVML_GPM_PCIE_RX_PER_SEC;
-    metrics->metrics[1].id = NVML_GPM_PCIE_TX_PER_SEC;
+    metrics->numMetrics = METRICS;
+    metrics->sample1 = samples[0];
+    metrics->sample2 = samples[1];
+    metrics->metrics[0].metricId = NVML_GPM_PCIE_RX_PER_SEC;
+    metrics->metrics[1].metricId = NVML_GPM_PCIE_TX_PER_SEC;
     assert_int_equal(api.nvmlGpmMetricsGet(metrics), NVML_SUCCESS);
     assert_true(metrics->metrics[1].value > 0);
     close_to(metrics->metrics[0].value / metrics->metrics[1].value, 4, 0.001);

@@ -7,7 +7,7 @@ failures=0
 check() {
     local difference
     difference=$(diff <(nm -D --defined-only "$GPUMUX_BUILD/emu/$1" | awk '{ print $3 }' | sort) \
-        <(sed -nE 's/^(CALL|LACK)\(([A-Za-z0-9_]+)(, [A-Za-z0-9_]+, [0-9]+, (ptds|ptsz))?.*/\2 \2_\4/p' "$GPUMUX_SOURCE/$2" \
+        <(sed -nE 's/^(CALL|TEXT|LACK)\(([A-Za-z0-9_]+)(, [A-Za-z0-9_]+, [0-9]+, (ptds|ptsz))?.*/\2 \2_\4/p' "$GPUMUX_SOURCE/$2" \
             | tr ' ' '\n' | grep -v '_$' | sort)) || {
         echo "$1 and $2 differ:"
         echo "$difference"
@@ -20,5 +20,5 @@ check() {
 }
 
 check libcuda.so.1 api/cuda_calls.def
-check libnvidia-ml.so.1 emu/nvml/nvml_calls.def
+check libnvidia-ml.so.1 api/nvml_calls.def
 [ "$failures" = 0 ]

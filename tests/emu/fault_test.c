@@ -52,23 +52,23 @@ static void *listen_for_xids(void)
 
 static void expect_xid(void *set, unsigned xid)
 {
-    struct nvml_event event;
+    nvmlEventData_t event;
     assert_int_equal(api.nvmlEventSetWait_v2(set, &event, EVENT_MS), NVML_SUCCESS);
     assert_ptr_equal(event.device, device);
-    assert_int_equal(event.type, NVML_EVENT_XID);
-    assert_int_equal(event.data, xid);
+    assert_int_equal(event.eventType, NVML_EVENT_XID);
+    assert_int_equal(event.eventData, xid);
 }
 
 static void expect_no_xid(void *set)
 {
-    struct nvml_event event;
+    nvmlEventData_t event;
     assert_int_equal(api.nvmlEventSetWait_v2(set, &event, 0), NVML_ERROR_TIMEOUT);
     assert_int_equal(api.nvmlEventSetFree(set), NVML_SUCCESS);
 }
 
 static uint64_t uncorrected(int counter)
 {
-    uint64_t count;
+    unsigned long long count;
     assert_int_equal(api.nvmlDeviceGetTotalEccErrors(device, 1, counter, &count), NVML_SUCCESS);
     return count;
 }
@@ -122,7 +122,7 @@ static void an_uncontained_ecc_error_ends_all(void **state)
 static void a_lost_device_answers_so_until_it_is_reset(void **state)
 {
     (void)state;
-    struct nvml_memory memory;
+    nvmlMemory_t memory;
     void *handle;
     unsigned count;
     struct party_client client = start();
@@ -130,7 +130,7 @@ static void a_lost_device_answers_so_until_it_is_reset(void **state)
     party_fault("lost", NULL);
     assert_int_equal(party_error(&client), CUDA_ERROR_UNKNOWN);
     expect_xid(set, 79);
-    struct nvml_event event;
+    nvmlEventData_t event;
     assert_int_equal(api.nvmlEventSetWait_v2(set, &event, 0), NVML_ERROR_GPU_IS_LOST);
     assert_int_equal(api.nvmlEventSetFree(set), NVML_SUCCESS);
     assert_int_equal(api.nvmlDeviceGetMemoryInfo(device, &memory), NVML_ERROR_GPU_IS_LOST);
@@ -217,7 +217,7 @@ static double kernel_ms(void)
 static void lower_clocks_are_seen_and_felt(void **state)
 {
     (void)state;
-    uint64_t reasons;
+    unsigned long long reasons;
     unsigned mhz, celsius;
     double full_ms = kernel_ms();
     struct party_client client = start();

@@ -526,11 +526,9 @@ static void check_nvml(void)
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW), *device = NULL;
     int (*init)(void), (*by_index)(unsigned, void **);
     struct nvmls {
-#define HOOK(symbol, ...) int(*symbol) CALL_PARAMETERS(__VA_ARGS__);
-#define USED(symbol, ...) int(*symbol) CALL_PARAMETERS(__VA_ARGS__);
-#include "api/nvml_calls.def"
-#undef HOOK
-#undef USED
+#define INTERCEPTED(symbol, ...) call_##symbol *symbol;
+#define USED(symbol, ...)        call_##symbol *symbol;
+#include "shim/hook/nvml_calls.def"
     } nvml;
     nvmlMemory_t memory = {0};
     nvmlMemory_v2_t memory_2 = {.version = sizeof(memory_2) | 2 << 24};
@@ -540,11 +538,9 @@ static void check_nvml(void)
     CUdeviceptr a = 0;
     *(void **)&init = dlsym(library, "nvmlInit_v2");
     *(void **)&by_index = dlsym(library, "nvmlDeviceGetHandleByIndex_v2");
-#define HOOK(symbol, ...) *(void **)&nvml.symbol = dlsym(library, #symbol);
-#define USED(symbol, ...) *(void **)&nvml.symbol = dlsym(library, #symbol);
-#include "api/nvml_calls.def"
-#undef HOOK
-#undef USED
+#define INTERCEPTED(symbol, ...) *(void **)&nvml.symbol = dlsym(library, #symbol);
+#define USED(symbol, ...)        *(void **)&nvml.symbol = dlsym(library, #symbol);
+#include "shim/hook/nvml_calls.def"
     EXPECT(init() == 0 && by_index(0, &device) == 0);
     EXPECT(nvml.nvmlDeviceGetMemoryInfo(device, &memory) == 0);
     EXPECT(memory.total == (size_t)QUOTA * MIB && memory.used == 0);

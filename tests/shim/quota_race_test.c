@@ -39,19 +39,19 @@ static const char *racer_path, *shim_path, *faults_path;
 
 static uint64_t device_used(void)
 {
-    struct nvml_memory memory = {0};
+    nvmlMemory_t memory = {0};
     assert_int_equal(api.nvmlDeviceGetMemoryInfo(device, &memory), 0);
     return memory.used;
 }
 
 static uint64_t device_used_by(pid_t pid)
 {
-    struct nvml_process_v2 processes[64];
+    nvmlProcessInfo_v2_t processes[64];
     unsigned count = 64;
     uint64_t used = 0;
     assert_int_equal(api.nvmlDeviceGetComputeRunningProcesses_v3(device, &count, processes), 0);
     for (unsigned i = 0; i < count; i++)
-        used += processes[i].pid == (unsigned)pid ? processes[i].used_bytes : 0;
+        used += processes[i].pid == (unsigned)pid ? processes[i].usedGpuMemory : 0;
     return used;
 }
 

@@ -38,7 +38,7 @@ printf '%s\n' dlsym dlvsym _exit _Exit signal bsd_signal ssignal sysv_signal __s
 {
     sed -nE 's/^(CALL|LACK)\(([A-Za-z0-9_]+), [A-Za-z0-9_]+, [0-9]+, ([a-z]+), (hook|pass|copy|wait)\>.*/\2 \2_\3/p' "$GPUMUX_SOURCE/api/cuda_calls.def" \
         | tr ' ' '\n' | grep -v '_legacy$'
-    sed -nE 's/^HOOK\(([A-Za-z0-9_]+),.*/\1/p' "$GPUMUX_SOURCE/api/nvml_calls.def"
+    sed -nE 's/^CALL\(([A-Za-z0-9_]+), hook\>.*/\1/p' "$GPUMUX_SOURCE/api/nvml_calls.def"
 } | sort > "$dir/listed"
 objdump -T "$shim" | awk '$6 == "(GPUMUX_CUDA)" { print $7 }' | sort | diff "$dir/listed" - \
     || fail "the exports are not the intercepted calls"

@@ -1,6 +1,5 @@
 /*
- * Devices through NVML, opened at run time: gpumux builds and starts where there is none. The few
- * declarations that are needed are written out here; NVML keeps them stable.
+ * Devices through NVML, opened at run time: gpumux builds and starts where there is none.
  *
  * SM and DRAM activity come from GPM counters (Hopper and later), as the difference of two samples;
  * elsewhere from the utilisation rates, which say less.
@@ -14,102 +13,55 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "abi/results.h"
+#include "abi/nvml.h"
 #include "base/clock.h"
 #include "base/str.h"
 
 enum {
-    NVML_TEMPERATURE_GPU = 0,
-    EVENT_XID = 8,
-    GPM_VERSION = 1,
-    GPM_SM_ACTIVITY = 2,
-    GPM_DRAM_ACTIVITY = 10,
-    GPM_METRICS_MAX = 512, /* room for what newer drivers think the array holds */
     GPM_LEAST_APART_MS = 110,
     PROCESSES_OF_DEVICE_MAX = 512,
 };
 
-struct nvml_memory {
-    unsigned long long total, free, used;
-};
-
-struct nvml_utilization {
-    unsigned int gpu, memory;
-};
-
-struct nvml_process {
-    unsigned int pid;
-    unsigned long long used_bytes;
-    unsigned int gpu_instance, compute_instance;
-};
-
-struct nvml_event {
-    void *device;
-    unsigned long long type, data;
-    unsigned int gpu_instance, compute_instance;
-};
-
-struct nvml_gpm_metric {
-    unsigned int id;
-    int result;
-    double value;
-    struct {
-        char *short_name, *long_name, *unit;
-    } info;
-};
-
-struct nvml_gpm_metrics {
-    unsigned int version, count;
-    void *sample1, *sample2;
-    struct nvml_gpm_metric metrics[GPM_METRICS_MAX];
-};
-
-struct nvml_gpm_support {
-    unsigned int version, supported;
-};
-
-/* CALL(required, member, symbol, parameters) */
+/* CALL(required, member, symbol) */
 #define NVML_CALLS(CALL)                                                                           \
-    CALL(true, init, nvmlInit_v2, (void))                                                          \
-    CALL(true, shutdown, nvmlShutdown, (void))                                                     \
-    CALL(true, count, nvmlDeviceGetCount_v2, (unsigned int *))                                     \
-    CALL(true, handle, nvmlDeviceGetHandleByIndex_v2, (unsigned int, void **))                     \
-    CALL(true, uuid, nvmlDeviceGetUUID, (void *, char *, unsigned int))                            \
-    CALL(true, name, nvmlDeviceGetName, (void *, char *, unsigned int))                            \
-    CALL(true, memory, nvmlDeviceGetMemoryInfo, (void *, struct nvml_memory *))                    \
-    CALL(false, cores, nvmlDeviceGetNumGpuCores, (void *, unsigned int *))                         \
-    CALL(false, capability, nvmlDeviceGetCudaComputeCapability, (void *, int *, int *))            \
-    CALL(false, rates, nvmlDeviceGetUtilizationRates, (void *, struct nvml_utilization *))         \
-    CALL(false, power, nvmlDeviceGetPowerUsage, (void *, unsigned int *))                          \
-    CALL(false, power_limit, nvmlDeviceGetEnforcedPowerLimit, (void *, unsigned int *))            \
-    CALL(false, temperature, nvmlDeviceGetTemperature, (void *, int, unsigned int *))              \
-    CALL(false, processes, nvmlDeviceGetComputeRunningProcesses_v3,                                \
-         (void *, unsigned int *, struct nvml_process *))                                          \
-    CALL(false, slowdown, nvmlDeviceGetCurrentClocksThrottleReasons,                               \
-         (void *, unsigned long long *))                                                           \
-    CALL(false, event_set_create, nvmlEventSetCreate, (void **))                                   \
-    CALL(false, event_set_free, nvmlEventSetFree, (void *))                                        \
-    CALL(false, event_register, nvmlDeviceRegisterEvents, (void *, unsigned long long, void *))    \
-    CALL(false, event_wait, nvmlEventSetWait_v2, (void *, struct nvml_event *, unsigned int))      \
-    CALL(false, gpm_support, nvmlGpmQueryDeviceSupport, (void *, struct nvml_gpm_support *))       \
-    CALL(false, gpm_alloc, nvmlGpmSampleAlloc, (void **))                                          \
-    CALL(false, gpm_free, nvmlGpmSampleFree, (void *))                                             \
-    CALL(false, gpm_get, nvmlGpmSampleGet, (void *, void *))                                       \
-    CALL(false, gpm_metrics, nvmlGpmMetricsGet, (struct nvml_gpm_metrics *))
+    CALL(true, init, nvmlInit_v2)                                                                  \
+    CALL(true, shutdown, nvmlShutdown)                                                             \
+    CALL(true, count, nvmlDeviceGetCount_v2)                                                       \
+    CALL(true, handle, nvmlDeviceGetHandleByIndex_v2)                                              \
+    CALL(true, uuid, nvmlDeviceGetUUID)                                                            \
+    CALL(true, name, nvmlDeviceGetName)                                                            \
+    CALL(true, memory, nvmlDeviceGetMemoryInfo)                                                    \
+    CALL(false, cores, nvmlDeviceGetNumGpuCores)                                                   \
+    CALL(false, capability, nvmlDeviceGetCudaComputeCapability)                                    \
+    CALL(false, rates, nvmlDeviceGetUtilizationRates)                                              \
+    CALL(false, power, nvmlDeviceGetPowerUsage)                                                    \
+    CALL(false, power_limit, nvmlDeviceGetEnforcedPowerLimit)                                      \
+    CALL(false, temperature, nvmlDeviceGetTemperature)                                             \
+    CALL(false, processes, nvmlDeviceGetComputeRunningProcesses_v3)                                \
+    CALL(false, slowdown, nvmlDeviceGetCurrentClocksThrottleReasons)                               \
+    CALL(false, event_set_create, nvmlEventSetCreate)                                              \
+    CALL(false, event_set_free, nvmlEventSetFree)                                                  \
+    CALL(false, event_register, nvmlDeviceRegisterEvents)                                          \
+    CALL(false, event_wait, nvmlEventSetWait_v2)                                                   \
+    CALL(false, gpm_support, nvmlGpmQueryDeviceSupport)                                            \
+    CALL(false, gpm_alloc, nvmlGpmSampleAlloc)                                                     \
+    CALL(false, gpm_free, nvmlGpmSampleFree)                                                       \
+    CALL(false, gpm_get, nvmlGpmSampleGet)                                                         \
+    CALL(false, gpm_metrics, nvmlGpmMetricsGet)
 
 struct nvml {
-#define CALL(required, member, symbol, parameters) int(*member) parameters;
+#define CALL(required, member, symbol) call_##symbol *member;
     NVML_CALLS(CALL)
 #undef CALL
 };
 
 struct gpu_device {
-    void *handle;
+    nvmlDevice_t handle;
     char uuid[DEVICE_UUID_MAX];
     bool lost; /* at the last look */
     bool gpm;
-    void *gpm_samples[2]; /* the older one first */
-    int64_t gpm_taken_ms; /* when the newer one was taken; 0: not yet */
+    nvmlGpmSample_t gpm_samples[2]; /* the older one first */
+    int64_t gpm_taken_ms;           /* when the newer one was taken; 0: not yet */
     double sm_percent, dram_percent;
 };
 
@@ -117,18 +69,18 @@ struct gpu {
     void *library;
     struct nvml nvml;
     bool initialised, emulated;
-    void *xids; /* set of events; NULL: none was asked for, or there are none */
+    nvmlEventSet_t xids; /* set of events; NULL: none was asked for, or there are none */
     bool xids_tried;
     int device_count;
     struct gpu_device devices[NODE_DEVICES_MAX];
-    struct nvml_gpm_metrics metrics; /* large: not on a thread's stack */
-    struct nvml_process processes[PROCESSES_OF_DEVICE_MAX];
+    nvmlGpmMetricsGet_t metrics; /* large: not on a thread's stack */
+    nvmlProcessInfo_v2_t processes[PROCESSES_OF_DEVICE_MAX];
 };
 
 static int load_calls(struct error *e, struct gpu *g)
 {
     bool missing = false;
-#define CALL(required, member, symbol, parameters)                                                 \
+#define CALL(required, member, symbol)                                                             \
     *(void **)&g->nvml.member = dlsym(g->library, #symbol);                                        \
     missing = missing || ((required) && !g->nvml.member);
     NVML_CALLS(CALL)
@@ -140,10 +92,10 @@ static int load_calls(struct error *e, struct gpu *g)
 
 static void open_gpm(struct gpu *g, struct gpu_device *d)
 {
-    struct nvml_gpm_support support = {.version = GPM_VERSION};
+    nvmlGpmSupport_t support = {.version = NVML_GPM_VERSION};
     if (!g->nvml.gpm_support || !g->nvml.gpm_alloc || !g->nvml.gpm_free || !g->nvml.gpm_get ||
         !g->nvml.gpm_metrics || g->nvml.gpm_support(d->handle, &support) != NVML_SUCCESS ||
-        !support.supported)
+        !support.isSupportedDevice)
         return;
     d->gpm = g->nvml.gpm_alloc(&d->gpm_samples[0]) == NVML_SUCCESS &&
              g->nvml.gpm_alloc(&d->gpm_samples[1]) == NVML_SUCCESS;
@@ -245,7 +197,7 @@ int gpu_inventory(struct gpu *g, struct device *devices)
 {
     for (int i = 0; i < g->device_count; i++) {
         const struct gpu_device *d = &g->devices[i];
-        struct nvml_memory memory = {0};
+        nvmlMemory_t memory = {0};
         devices[i] = (struct device){.index = i, .emulated = g->emulated};
         str_copy(devices[i].uuid, sizeof devices[i].uuid, d->uuid);
         if (g->nvml.name(d->handle, devices[i].model, sizeof devices[i].model) != NVML_SUCCESS)
@@ -258,9 +210,9 @@ int gpu_inventory(struct gpu *g, struct device *devices)
 }
 
 /* The value of a metric that was answered, in 0…100; else -1. */
-static double metric_percent(const struct nvml_gpm_metric *metric)
+static double metric_percent(const nvmlGpmMetric_t *metric)
 {
-    if (metric->result != NVML_SUCCESS || !(metric->value >= 0))
+    if (metric->nvmlReturn != NVML_SUCCESS || !(metric->value >= 0))
         return -1;
     return metric->value > 100 ? 100 : metric->value;
 }
@@ -275,7 +227,7 @@ static void sample_gpm_locked(struct gpu *g, struct gpu_device *d)
     int64_t now_ms = clock_boot_ms();
     if (d->gpm_taken_ms && now_ms - d->gpm_taken_ms < GPM_LEAST_APART_MS)
         return;
-    void *older = d->gpm_samples[1];
+    nvmlGpmSample_t older = d->gpm_samples[1];
     d->gpm_samples[1] = d->gpm_samples[0];
     d->gpm_samples[0] = older;
     if (g->nvml.gpm_get(d->handle, d->gpm_samples[1]) != NVML_SUCCESS) {
@@ -286,12 +238,12 @@ static void sample_gpm_locked(struct gpu *g, struct gpu_device *d)
     d->gpm_taken_ms = now_ms;
     if (first)
         return;
-    g->metrics = (struct nvml_gpm_metrics){.version = GPM_VERSION,
-                                           .count = 2,
-                                           .sample1 = d->gpm_samples[0],
-                                           .sample2 = d->gpm_samples[1]};
-    g->metrics.metrics[0].id = GPM_SM_ACTIVITY;
-    g->metrics.metrics[1].id = GPM_DRAM_ACTIVITY;
+    g->metrics = (nvmlGpmMetricsGet_t){.version = NVML_GPM_VERSION,
+                                       .numMetrics = 2,
+                                       .sample1 = d->gpm_samples[0],
+                                       .sample2 = d->gpm_samples[1]};
+    g->metrics.metrics[0].metricId = NVML_GPM_SM_UTIL;
+    g->metrics.metrics[1].metricId = NVML_GPM_DRAM_BW_UTIL;
     if (g->nvml.gpm_metrics(&g->metrics) != NVML_SUCCESS)
         return;
     d->sm_percent = metric_percent(&g->metrics.metrics[0]);
@@ -305,7 +257,7 @@ static void sample_activity(struct gpu *g, struct gpu_device *d)
         sample_gpm_locked(g, d);
         pthread_mutex_unlock(&gpm_lock);
     }
-    struct nvml_utilization rates;
+    nvmlUtilization_t rates;
     bool wanted = d->sm_percent < 0 || !d->gpm;
     if (wanted && g->nvml.rates && g->nvml.rates(d->handle, &rates) == NVML_SUCCESS) {
         d->sm_percent = rates.gpu;
@@ -313,7 +265,7 @@ static void sample_activity(struct gpu *g, struct gpu_device *d)
     }
 }
 
-static double milliwatts(int (*call)(void *, unsigned int *), void *handle)
+static double milliwatts(call_nvmlDeviceGetPowerUsage *call, nvmlDevice_t handle)
 {
     unsigned int value;
     return call && call(handle, &value) == NVML_SUCCESS ? value / 1000.0 : -1;
@@ -321,7 +273,7 @@ static double milliwatts(int (*call)(void *, unsigned int *), void *handle)
 
 static void sample_device(struct gpu *g, struct gpu_device *d, struct device_usage *usage)
 {
-    struct nvml_memory memory = {0};
+    nvmlMemory_t memory = {0};
     unsigned int celsius;
     sample_activity(g, d);
     *usage = (struct device_usage){.sm_percent = d->sm_percent,
@@ -347,11 +299,13 @@ static void sample_processes(struct gpu *g, int device, struct gpu_sample *sampl
         !is_listed || count > GPU_PROCESSES_MAX - (unsigned int)sample->process_count;
     for (unsigned int i = 0; is_listed && i < count && sample->process_count < GPU_PROCESSES_MAX;
          i++) {
-        const struct nvml_process *p = &g->processes[i];
-        bool known = p->used_bytes != ULLONG_MAX; /* else the driver does not say */
+        const nvmlProcessInfo_v2_t *p = &g->processes[i];
+        bool known = p->usedGpuMemory != ULLONG_MAX; /* else the driver does not say */
         sample->is_unlisted[device] |= !known;
-        sample->processes[sample->process_count++] = (struct gpu_process){
-            .pid = (pid_t)p->pid, .device = device, .memory_used_bytes = known ? p->used_bytes : 0};
+        sample->processes[sample->process_count++] =
+            (struct gpu_process){.pid = (pid_t)p->pid,
+                                 .device = device,
+                                 .memory_used_bytes = known ? p->usedGpuMemory : 0};
     }
 }
 
@@ -374,7 +328,7 @@ void gpu_sample(struct gpu *g, struct gpu_sample *ret)
 void gpu_read(struct gpu *g, int device, struct gpu_reading *ret)
 {
     struct gpu_device *d = &g->devices[device];
-    struct nvml_memory memory = {0};
+    nvmlMemory_t memory = {0};
     unsigned long long reasons = 0;
     int r = g->nvml.memory(d->handle, &memory);
     if (r == NVML_SUCCESS && d->lost)
@@ -407,12 +361,12 @@ static void open_xids(struct gpu *g)
         return;
     }
     for (int i = 0; i < g->device_count; i++)
-        (void)g->nvml.event_register(g->devices[i].handle, EVENT_XID, g->xids);
+        (void)g->nvml.event_register(g->devices[i].handle, NVML_EVENT_XID, g->xids);
 }
 
 bool gpu_wait_xid(struct gpu *g, int timeout_ms, int *ret_device, int *ret_xid)
 {
-    struct nvml_event event = {0};
+    nvmlEventData_t event = {0};
     if (!g->xids_tried)
         open_xids(g);
     if (!g->xids) {
@@ -421,7 +375,7 @@ bool gpu_wait_xid(struct gpu *g, int timeout_ms, int *ret_device, int *ret_xid)
     }
     int64_t before_ms = clock_boot_ms();
     int r = g->nvml.event_wait(g->xids, &event, (unsigned int)timeout_ms);
-    if (r != NVML_SUCCESS || event.type != EVENT_XID) {
+    if (r != NVML_SUCCESS || event.eventType != NVML_EVENT_XID) {
         if (r == NVML_ERROR_GPU_IS_LOST)
             close_xids(g); /* with that one in the set, the others are not heard */
         /* An error that comes at once must not make a loop of it. */
@@ -433,7 +387,7 @@ bool gpu_wait_xid(struct gpu *g, int timeout_ms, int *ret_device, int *ret_xid)
     for (int i = 0; i < g->device_count; i++)
         if (g->devices[i].handle == event.device) {
             *ret_device = i;
-            *ret_xid = (int)event.data;
+            *ret_xid = (int)event.eventData;
             return true;
         }
     return false;

@@ -18,6 +18,6 @@
 #define USED(...)
 #include "shim/hook/calls.def"
 /* And those of NVML. */
-#define HOOK(symbol, ...) EXPORT(symbol)
-#define USED(symbol, ...)
-#include "../../../api/nvml_calls.def"
+#define INTERCEPTED(symbol, ...) EXPORT(symbol)
+#define USED(...)
+#include "shim/hook/nvml_calls.def"

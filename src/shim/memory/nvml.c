@@ -19,11 +19,9 @@ static const struct nvml_row {
     const char *symbol;
     void *hook; /* NULL for USED */
 } rows[NVML_CALLS] = {
-#define HOOK(symbol, ...) {#symbol, (void *)hook_##symbol},
-#define USED(symbol, ...) {#symbol, NULL},
-#include "../../../api/nvml_calls.def"
-#undef HOOK
-#undef USED
+#define INTERCEPTED(symbol, ...) {#symbol, (void *)hook_##symbol},
+#define USED(symbol, ...)        {#symbol, NULL},
+#include "shim/hook/nvml_calls.def"
 };
 
 /* ---- its functions ---- */

@@ -7,41 +7,19 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "abi/nvml.h"
 #include "shim/hook/calls.h"
 
-/* In NVML's own words; of structs what the shim looks at. */
-typedef struct nvmlDevice_st *nvmlDevice_t;
-typedef struct {
-    unsigned long long total, free, used;
-} nvmlMemory_t;
-typedef struct {
-    unsigned version;
-    unsigned long long total, reserved, free, used;
-} nvmlMemory_v2_t;
-typedef struct {
-    unsigned pid;
-    unsigned long long usedGpuMemory;
-} nvmlProcessInfo_v1_t;
-typedef struct {
-    unsigned pid;
-    unsigned long long usedGpuMemory;
-    unsigned gpuInstanceId, computeInstanceId;
-} nvmlProcessInfo_v2_t;
-
 enum nvml_call {
-#define HOOK(symbol, ...) NVML_##symbol,
-#define USED(symbol, ...) NVML_##symbol,
-#include "../../../api/nvml_calls.def"
-#undef HOOK
-#undef USED
+#define INTERCEPTED(symbol, ...) NVML_##symbol,
+#define USED(symbol, ...)        NVML_##symbol,
+#include "shim/hook/nvml_calls.def"
     NVML_CALLS
 };
 
-#define HOOK(symbol, ...) int hook_##symbol CALL_PARAMETERS(__VA_ARGS__);
+#define INTERCEPTED(symbol, ...) call_##symbol hook_##symbol;
 #define USED(symbol, ...)
-#include "../../../api/nvml_calls.def"
-#undef HOOK
-#undef USED
+#include "shim/hook/nvml_calls.def"
 
 /* All zero: nothing is known of it. */
 struct nvml {
