@@ -56,8 +56,26 @@ static int policy_read(struct error *e, const char *name, const struct policy **
     return r;
 }
 
-/* "tuner,gate": parts of the policy that are left out. */
-static int parts_read(struct error *e, const char *text, struct policy_options *options)
+/* Only the simulator has a tuner, and only there is the gate a part of the policy. */
+static int part_check(struct error *e, const struct policy *policy, enum policy_part part)
+{
+    const char *name = policy_part_name(part);
+    if (part == POLICY_PART_TUNER || part == POLICY_PART_GATE)
+        return error_set_field(
+            e, ERR_INVALID, "without", "'%s' can be left out only in 'gpumux sim': %s", name,
+            part == POLICY_PART_TUNER
+                ? "elsewhere batch sizes stay their users'"
+                : "on a node 'gate_us_max: 0' lets tasks run beside a busy service");
+    if (!policy_has_part(policy, part))
+        return error_set_field(e, ERR_INVALID, "without",
+                               "the policy '%s' has no '%s' that could be left out", policy->name,
+                               name);
+    return 0;
+}
+
+/* "predictor,matching": parts of the policy that are left out. */
+static int parts_read(struct error *e, const char *text, const struct policy *policy,
+                      struct policy_options *options)
 {
     while (*text) {
         char word[32] = "";
@@ -67,13 +85,17 @@ static int parts_read(struct error *e, const char *text, struct policy_options *
             memcpy(word, text, length);
         if (policy_part_parse(word, &part) < 0)
             return error_set_field(e, ERR_INVALID, "without",
-                                   "a policy has no part '%.*s'; there are: tuner, predictor, "
-                                   "optimizer, matching, gate",
+                                   "a policy has no part '%.*s'; there are: predictor, optimizer, "
+                                   "matching",
                                    (int)length, text);
         options->without[part] = true;
         text += length + (text[length] == ',');
     }
-    return 0;
+    int r = 0;
+    for (enum policy_part part = 0; part < POLICY_PART_END && r == 0; part++)
+        if (options->without[part])
+            r = part_check(e, policy, part);
+    return r;
 }
 
 int configuration_read(struct error *e, const struct config *config, struct cluster_config *ret,
@@ -85,7 +107,7 @@ int configuration_read(struct error *e, const struct config *config, struct clus
     numbers_read(config, &k);
     int r = policy_read(e, config->policy, &k.policy);
     if (r == 0)
-        r = parts_read(e, config->without, &k.options);
+        r = parts_read(e, config->without, k.policy, &k.options);
     if (r == 0)
         r = allowances_read(e, &config->allowances, &allowances);
     if (r < 0)

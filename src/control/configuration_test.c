@@ -13,18 +13,24 @@
 
 enum { ARENA_BYTES = 64 << 10 };
 
-/* The answer to a configuration that is the default but for its policy. */
-static int check_policy(struct error *e, const char *policy)
+/* The answer to a configuration that is the default but for its policy and the parts left out. */
+static int check_without(struct error *e, const char *policy, const char *without)
 {
     struct arena arena;
     struct config config;
     arena_init(&arena, ARENA_BYTES);
     assert_int_equal(config_default(&arena, &config), 0);
     config.policy = policy;
+    config.without = without;
     *e = (struct error){0};
     int r = control_check(e, &config);
     arena_done(&arena);
     return r;
+}
+
+static int check_policy(struct error *e, const char *policy)
+{
+    return check_without(e, policy, "");
 }
 
 static void policy_for_simulator_is_refused(void **state)
@@ -55,12 +61,49 @@ static void unknown_policy_error_lists_usable_policies(void **state)
     assert_null(strstr(e.text, "oracle"));
 }
 
+/* Whatever is accepted has an effect: the cluster asks for these three, where the policy has them. */
+static void part_is_left_out_or_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; policy_at(i); i++)
+        for (enum policy_part part = 0; part < POLICY_PART_END; part++) {
+            struct error e;
+            const struct policy *policy = policy_at(i);
+            const char *name = policy_part_name(part);
+            bool is_simulated = part == POLICY_PART_TUNER || part == POLICY_PART_GATE;
+            if (policy->needs_truth)
+                continue;
+            int r = check_without(&e, policy->name, name);
+            if (!is_simulated && policy_has_part(policy, part)) {
+                assert_int_equal(r, 0);
+                continue;
+            }
+            assert_int_equal(r, -ERR_INVALID);
+            assert_string_equal(e.field, "without");
+            assert_non_null(strstr(e.text, name));
+            assert_non_null(strstr(e.text, is_simulated ? "gpumux sim" : policy->name));
+        }
+}
+
+static void refused_part_is_found_in_list(void **state)
+{
+    (void)state;
+    struct error e;
+    assert_int_equal(check_without(&e, "gpumux", "predictor,optimizer,matching"), 0);
+    assert_int_equal(check_without(&e, "gpumux", "predictor,gate"), -ERR_INVALID);
+    assert_non_null(strstr(e.text, "gate_us_max"));
+    assert_int_equal(check_without(&e, "gpumux", "predictor,wings"), -ERR_INVALID);
+    assert_non_null(strstr(e.text, "there are: predictor, optimizer, matching"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(policy_for_simulator_is_refused),
         cmocka_unit_test(other_policies_are_accepted),
         cmocka_unit_test(unknown_policy_error_lists_usable_policies),
+        cmocka_unit_test(part_is_left_out_or_refused),
+        cmocka_unit_test(refused_part_is_found_in_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -202,6 +202,8 @@ struct policy {
 
 /* registry.c: the list of policies. NULL if there is none of that name. */
 const struct policy *policy_find(const char *name);
+/* Whether it could make a difference to leave that part out. */
+bool policy_has_part(const struct policy *policy, enum policy_part part);
 /* index 0, 1, … ; NULL past the last. */
 const struct policy *policy_at(size_t index);
 

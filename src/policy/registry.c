@@ -28,6 +28,26 @@ int policy_part_parse(const char *text, enum policy_part *ret_part)
     return -ERR_INVALID;
 }
 
+bool policy_has_part(const struct policy *policy, enum policy_part part)
+{
+    switch (part) {
+    case POLICY_PART_TUNER:
+        return policy->tunes;
+    case POLICY_PART_PREDICTOR:
+        /* The plain baselines judge by what workloads are like alone. */
+        return policy->judge && (policy->waits || policy->round || policy->shares);
+    case POLICY_PART_OPTIMIZER:
+        return policy->waits;
+    case POLICY_PART_MATCHING:
+        return policy->round != NULL;
+    case POLICY_PART_GATE:
+        return policy->gates;
+    case POLICY_PART_END:
+        break;
+    }
+    return false;
+}
+
 const struct policy *policy_at(size_t index)
 {
     return index < POLICY_COUNT ? policies[index] : NULL;

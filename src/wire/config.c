@@ -28,6 +28,7 @@ enum config_type {
 /* A line of config.def; defaults and limits as the text that a file would have. */
 struct config_key {
     const char *key;
+    enum config_reader reader;
     enum config_type type;
     size_t offset;
     const char *fallback, *least, *most;
@@ -37,18 +38,18 @@ struct config_key {
 
 #define AT(member) offsetof(struct config, member)
 static const struct config_key config_keys[] = {
-#define CONFIG_STRING(name, key, fallback, help)                                                   \
-    {key, CONFIG_TYPE_STRING, AT(name), fallback, NULL, NULL, help, 0},
-#define CONFIG_NUMBER(name, key, fallback, least, most, help)                                      \
-    {key, CONFIG_TYPE_NUMBER, AT(name), #fallback, #least, #most, help, 0},
-#define CONFIG_DURATION(name, key, fallback, least, most, help)                                    \
-    {key, CONFIG_TYPE_DURATION, AT(name##_ms), fallback, least, most, help, 0},
-#define CONFIG_BYTES(name, key, fallback, least, most, help)                                       \
-    {key, CONFIG_TYPE_BYTES, AT(name##_bytes), fallback, least, most, help, 0},
-#define CONFIG_FLAG(name, key, fallback, help)                                                     \
-    {key, CONFIG_TYPE_FLAG, AT(name), #fallback, NULL, NULL, help, 0},
-#define CONFIG_PAIRS(name, key, most, help)                                                        \
-    {key, CONFIG_TYPE_PAIRS, AT(name), NULL, NULL, NULL, help, most},
+#define CONFIG_STRING(name, key, reader, fallback, help)                                           \
+    {key, CONFIG_BY_##reader, CONFIG_TYPE_STRING, AT(name), fallback, NULL, NULL, help, 0},
+#define CONFIG_NUMBER(name, key, reader, fallback, least, most, help)                              \
+    {key, CONFIG_BY_##reader, CONFIG_TYPE_NUMBER, AT(name), #fallback, #least, #most, help, 0},
+#define CONFIG_DURATION(name, key, reader, fallback, least, most, help)                            \
+    {key, CONFIG_BY_##reader, CONFIG_TYPE_DURATION, AT(name##_ms), fallback, least, most, help, 0},
+#define CONFIG_BYTES(name, key, reader, fallback, least, most, help)                               \
+    {key, CONFIG_BY_##reader, CONFIG_TYPE_BYTES, AT(name##_bytes), fallback, least, most, help, 0},
+#define CONFIG_FLAG(name, key, reader, fallback, help)                                             \
+    {key, CONFIG_BY_##reader, CONFIG_TYPE_FLAG, AT(name), #fallback, NULL, NULL, help, 0},
+#define CONFIG_PAIRS(name, key, reader, most, help)                                                \
+    {key, CONFIG_BY_##reader, CONFIG_TYPE_PAIRS, AT(name), NULL, NULL, NULL, help, most},
 #include "wire/config.def"
 #undef CONFIG_STRING
 #undef CONFIG_NUMBER
@@ -66,6 +67,12 @@ static const struct config_key *find_key(const char *key)
         if (str_equal(config_keys[i].key, key))
             return &config_keys[i];
     return NULL;
+}
+
+enum config_reader config_reader(const char *key)
+{
+    const struct config_key *found = find_key(key);
+    return found ? found->reader : CONFIG_BY_BOTH;
 }
 
 static int unknown_key(struct error *e, const struct tree *at, const char *key)

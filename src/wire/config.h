@@ -10,12 +10,12 @@
 #include "model/workload.h"
 
 struct config {
-#define CONFIG_STRING(name, key, fallback, help)                const char *name;
-#define CONFIG_NUMBER(name, key, fallback, least, most, help)   int64_t name;
-#define CONFIG_DURATION(name, key, fallback, least, most, help) int64_t name##_ms;
-#define CONFIG_BYTES(name, key, fallback, least, most, help)    int64_t name##_bytes;
-#define CONFIG_FLAG(name, key, fallback, help)                  bool name;
-#define CONFIG_PAIRS(name, key, most, help)                     struct pairs name;
+#define CONFIG_STRING(name, key, reader, fallback, help)                const char *name;
+#define CONFIG_NUMBER(name, key, reader, fallback, least, most, help)   int64_t name;
+#define CONFIG_DURATION(name, key, reader, fallback, least, most, help) int64_t name##_ms;
+#define CONFIG_BYTES(name, key, reader, fallback, least, most, help)    int64_t name##_bytes;
+#define CONFIG_FLAG(name, key, reader, fallback, help)                  bool name;
+#define CONFIG_PAIRS(name, key, reader, most, help)                     struct pairs name;
 #include "wire/config.def"
 #undef CONFIG_STRING
 #undef CONFIG_NUMBER
@@ -24,6 +24,11 @@ struct config {
 #undef CONFIG_FLAG
 #undef CONFIG_PAIRS
 };
+
+/* Which daemon reads a key. A file may serve both; each passes over what the other reads. */
+enum config_reader { CONFIG_BY_CONTROL = 1, CONFIG_BY_NODE = 2, CONFIG_BY_BOTH = 3 };
+/* Of an unknown key: both, and config_set says what is wrong. */
+enum config_reader config_reader(const char *key);
 
 /* Every default. Strings are constants or from the arena. */
 int config_default(struct arena *arena, struct config *ret);

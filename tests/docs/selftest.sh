@@ -30,7 +30,9 @@ fresh
 "$here/links.sh" "$work/tree" || { echo "the tree itself does not pass"; exit 1; }
 "$here/commands.sh" "$work/tree" || { echo "the tree itself does not pass"; exit 1; }
 notices tables 's/^SPEC_KEY\("retries"/SPEC_KEY("tries"/' src/wire/spec_schema.def
-notices tables 's/"lease", "60s"/"lease", "61s"/' src/wire/config.def
+notices tables 's/"lease", CONTROL, "60s"/"lease", CONTROL, "61s"/' src/wire/config.def
+notices tables 's/"lease", CONTROL/"lease", NODE/' src/wire/config.def
+notices tables 's/config->linger_us/0/' src/node/protect/protect.c
 notices tables '/^CONFIG_PAIRS/d' src/wire/config.def
 notices tables '/^ENVIRONMENT\(GPUMUX_NODE/d' src/node/attempt/environment.def
 notices tables 's/"GPUMUX_LINGER_US"/"GPUMUX_LINGER"/' src/shim/life/client.c

@@ -53,9 +53,23 @@ spec=src/wire/spec_schema.def
 sed -nE 's/^SPEC_KEY\("([^"]*)",.*/\1/p' $spec | compare docs/submit.md $spec 1
 
 config=src/wire/config.def
-sed -nE 's/^CONFIG_PAIRS\([a-z_]+, "([^"]*)",.*/\1 {}/p
-         s/^CONFIG_(STRING|NUMBER|DURATION|BYTES|FLAG)\([a-z_]+, "([^"]*)", "?([^",]*)"?,.*/\2 \3/p' $config \
-    | sed -E 's/ $/ ""/' | compare docs/operate.md $config 2
+sed -nE 's/^CONFIG_PAIRS\([a-z_]+, "([^"]*)", ([A-Z]+),.*/\1 {} \L\2/p
+         s/^CONFIG_(STRING|NUMBER|DURATION|BYTES|FLAG)\([a-z_]+, "([^"]*)", ([A-Z]+), "?([^",]*)"?,.*/\2 \4 \L\3/p' $config \
+    | sed -E 's/  / "" /' | compare docs/operate.md $config 3
+
+# Each key is read by the daemon that the list names: a member that nobody reads is a setting without effect.
+# members FOLDER...: what is read there of a configuration.
+members() {
+    grep -rhoE --include='*.c' --exclude='*_test.c' '(\bc->)?\bconfig(\.|->)[a-z_]+|\bc->[a-z_]+' "$@" | sed -E 's/.*[.>]//; s/_(ms|bytes)$//' | sort -u
+}
+sed -nE 's/^CONFIG_[A-Z]+\(([a-z_]+), "[^"]*", (CONTROL|BOTH),.*/\1/p' $config | sort \
+    | comm -23 - <(members src/control src/cli/daemon src/wire/config.c) | sed "s|.*|$config: &: control does not read it|" > "$work/unread"
+sed -nE 's/^CONFIG_[A-Z]+\(([a-z_]+), "[^"]*", (NODE|BOTH),.*/\1/p' $config | sort \
+    | comm -23 - <(members src/node src/cli/daemon) | sed "s|.*|$config: &: no node reads it|" >> "$work/unread"
+if [ -s "$work/unread" ]; then
+    cat "$work/unread"
+    touch "$work/failed"
+fi
 
 environment=src/node/attempt/environment.def
 sed -nE 's/^ENVIRONMENT\(([A-Z_]+),.*/\1/p' $environment | compare docs/environment.md $environment 1

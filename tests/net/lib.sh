@@ -14,7 +14,8 @@ journal=$work/journal
 task=$GPUMUX_BUILD/tests/system/kill_task
 declare -A node_pid
 # Short, so that a test is; long enough for a slow machine's beats.
-settings=(--set allow_root=true --set beat=100ms --set resend=200ms --set backoff_min=20ms)
+settings=(--set allow_root=true --set beat=100ms)
+control_settings=(--set resend=200ms --set backoff_min=20ms)
 short_lease=(--set lease=2s --set fence=200ms --set drain=300ms --set lost_margin=300ms)
 
 # network NAME...: namespaces for control (c) and these nodes.
@@ -40,7 +41,7 @@ enter() { nsenter --net="$net/$1" -- "${@:2}"; }
 start_control() {
     [ -e "$state" ] || "$gpumux" control init --state "$state" --url $url > /dev/null 2>> "$log"
     nsenter --net="$net/c" -- ${clock[@]+"${clock[@]}"} "$gpumux" control --state "$state" \
-        --listen 10.77.0.1:7443 "${settings[@]}" "$@" >> "$log" 2>&1 &
+        --listen 10.77.0.1:7443 "${settings[@]}" "${control_settings[@]}" "$@" >> "$log" 2>&1 &
     daemon_pid=$!
     wait_until "control is ready" daemon_ready_or_gone
     daemon_alive || fail "control has ended: $(tail -n 3 "$log")"

@@ -276,10 +276,32 @@ done << 'END'
 policy: fastest
 policy: oracle
 without: everything
+without: gate
+without: predictor,tuner
 allowances: {alice: many}
 mps: maybe
 END
-exits 2 "$gpumux" config check
+say settings without effect
+# refused TEXT ARGUMENT...: a mistake in the command line.
+refused() { exits 2 timeout "$deadline_s" "$gpumux" "${@:2}"; said "$1"; }
+for daemon in up control; do
+    refused "only in 'gpumux sim'" $daemon --state "$work/none" --set without=gate
+    refused "only in 'gpumux sim'" $daemon --state "$work/none" --set without=tuner
+    refused "'firstfit' has no 'matching'" $daemon --state "$work/none" --policy firstfit --set without=matching
+done
+refused "does not read this key: give it to 'gpumux control'" node --state "$work/none" --set without=predictor
+refused "does not read this key: give it to 'gpumux control'" node --state "$work/none" --set lease=10s
+refused "does not read this key: give it to 'gpumux node'" control --state "$work/none" --set mps=off
+refused "did you mean 'lease'" node --state "$work/none" --set leas=10s
+refused "'gpumux control init'" control --state "$work/none" --url https://localhost:7443
+refused "--listen has no effect on 'init'" control init --state "$work/none" --url https://localhost:7443 --listen 7443
+refused '--name is for joining' node --state "$work/none" --without-devices --name n1
+refused "--ttl goes with 'create'" token list --ttl 5d
+refused "none of these policies has a part 'gate'" sim --policy firstfit --without gate
+refused 'only --json goes with it' sim --validate h200_train_pairs.csv --policy firstfit
+refused 'writes nothing to --out' sim --explain 1 --out "$work/none"
+
+say maintenance
 exits 0 "$gpumux" doctor --state "$state"
 said 'ok .*gpumux'
 # It finds cgroup v2 wherever it is mounted, as the node does.

@@ -123,13 +123,18 @@ static int revoke(struct client *c)
 
 int token_command(const struct invocation *in)
 {
-    const char *what = in->operands[0];
+    static const char *const of_create[] = {"role", "account", "name", "ttl", "quiet", NULL};
+    const char *what = in->operands[0], *stray;
     int (*action)(struct client * c) = strcmp(what, "create") == 0   ? create
                                        : strcmp(what, "list") == 0   ? list
                                        : strcmp(what, "revoke") == 0 ? revoke
                                                                      : NULL;
     if (!action || (action != revoke && in->operand_count > 1))
         return usage("'gpumux token create', 'gpumux token list' or 'gpumux token revoke ID…'");
+    if (action != create && (stray = option_given_of(in, of_create))) {
+        fprintf(stderr, "gpumux: token: --%s goes with 'create', not with '%s'\n", stray, what);
+        return COMMAND_USAGE;
+    }
     struct client c;
     int status = client_init(&c, in);
     if (status != COMMAND_OK)

@@ -104,11 +104,18 @@ int control_init_command(const struct invocation *in)
 {
     struct error e = {0};
     struct arena arena;
-    const char *url = option_value(in, "url");
+    static const char *const of_start[] = {"config", "set",         "policy",
+                                           "listen", "node-socket", NULL};
+    const char *url = option_value(in, "url"), *stray = option_given_of(in, of_start);
     int r;
     arena_init(&arena, ARENA_BYTES);
     if (strcmp(in->operands[0], "init") != 0)
         r = error_set(&e, ERR_INVALID, "'init' or nothing, not '%s'", in->operands[0]);
+    else if (stray)
+        r = error_set(
+            &e, ERR_INVALID,
+            "--%s has no effect on 'init', which starts nothing: give it to 'gpumux control'",
+            stray);
     else if (!url)
         r = error_set(&e, ERR_INVALID,
                       "--url https://HOST:PORT says where nodes and clients will find control");

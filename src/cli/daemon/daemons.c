@@ -105,6 +105,19 @@ static int catch_signals(struct error *e, struct daemon *d)
     return 0;
 }
 
+/* A key that only the other daemon reads would have no effect. */
+static int check_reader(struct error *e, const struct invocation *in, const char *key)
+{
+    bool is_node = in->command->run == node_command,
+         is_control = in->command->run == control_command;
+    if ((is_node && config_reader(key) == CONFIG_BY_CONTROL) ||
+        (is_control && config_reader(key) == CONFIG_BY_NODE))
+        return error_set_field(e, ERR_INVALID, key,
+                               "'gpumux %s' does not read this key: give it to 'gpumux %s'",
+                               in->command->name, is_node ? "control" : "node");
+    return 0;
+}
+
 /* --config, --set and the options that stand for one key, in this order of weight. */
 static int read_config(struct error *e, struct daemon *d, const struct invocation *in)
 {
@@ -130,7 +143,9 @@ static int read_config(struct error *e, struct daemon *d, const struct invocatio
         }
         if (!key)
             return error_set(e, ERR_NO_MEMORY, "out of memory");
-        r = config_set(e, &d->arena, &d->config, key, value);
+        r = check_reader(e, in, key);
+        if (r == 0)
+            r = config_set(e, &d->arena, &d->config, key, value);
         if (r < 0)
             return r;
     }
@@ -280,11 +295,15 @@ static int start_agent(struct error *e, struct daemon *d, const struct invocatio
     const char *directory = arena_printf(&d->arena, "%s/node", d->state);
     if (!directory)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
+    static const char *const of_join[] = {"ca", "name", NULL};
     if (alone && option_given(in, "token")) {
         int r = join(e, d, in, directory);
         if (r < 0)
             return r;
     }
+    if (alone && !option_given(in, "token") && option_given_of(in, of_join))
+        return error_set(e, ERR_INVALID, "--%s is for joining: it goes with --token",
+                         option_given_of(in, of_join));
     const char *spec = option_value(in, "emulate");
     struct emulation emulation = {0};
     d->emulated = spec != NULL;
@@ -449,7 +468,14 @@ int up_command(const struct invocation *in)
 
 int control_command(const struct invocation *in)
 {
-    return in->operand_count > 0 ? control_init_command(in) : run_daemon(in, true, false);
+    if (in->operand_count > 0)
+        return control_init_command(in);
+    if (option_given(in, "url")) {
+        fprintf(stderr, "gpumux: control: --url is for 'gpumux control init'; --listen says where "
+                        "control listens\n");
+        return COMMAND_USAGE;
+    }
+    return run_daemon(in, true, false);
 }
 
 static int join_command(const struct invocation *in)

@@ -212,3 +212,10 @@ bool option_given(const struct invocation *in, const char *name)
             return true;
     return false;
 }
+
+const char *option_given_of(const struct invocation *in, const char *const *names)
+{
+    while (*names && !option_given(in, *names))
+        names++;
+    return *names;
+}

@@ -37,5 +37,7 @@ int options_parse(struct error *e, struct arena *arena, const struct command *co
 const char *option_value(const struct invocation *in, const char *name);
 /* Given, with or without an argument. */
 bool option_given(const struct invocation *in, const char *name);
+/* The first of the names (ended by NULL) that is given, or NULL. */
+const char *option_given_of(const struct invocation *in, const char *const *names);
 /* -h, --help: every command takes it. */
 const struct option *option_help(void);

@@ -78,27 +78,6 @@ static int for_each_part(struct error *e, const char *list, void *to,
     }
 }
 
-/* Whether it could make a difference to leave that part out. */
-static bool has_part(const struct policy *policy, enum policy_part part)
-{
-    switch (part) {
-    case POLICY_PART_TUNER:
-        return policy->tunes;
-    case POLICY_PART_PREDICTOR:
-        /* The plain baselines judge by what workloads are like alone. */
-        return policy->judge && (policy->waits || policy->round || policy->shares);
-    case POLICY_PART_OPTIMIZER:
-        return policy->waits;
-    case POLICY_PART_MATCHING:
-        return policy->round != NULL;
-    case POLICY_PART_GATE:
-        return policy->gates;
-    case POLICY_PART_END:
-        break;
-    }
-    return false;
-}
-
 static int take_variant(struct error *e, const char *part, void *to)
 {
     struct campaign_config *c = to;
@@ -107,7 +86,7 @@ static int take_variant(struct error *e, const char *part, void *to)
     struct campaign_variant *variant = &c->variants[c->variant_count++];
     int r = campaign_variant_parse(e, part, variant);
     for (enum policy_part p = 0; r == 0 && p < POLICY_PART_END; p++)
-        if (variant->options.without[p] && !has_part(variant->policy, p))
+        if (variant->options.without[p] && !policy_has_part(variant->policy, p))
             return error_set(e, ERR_INVALID, "'%s': the policy %s has no %s that could be left out",
                              part, variant->policy->name, policy_part_name(p));
     return r;
@@ -126,19 +105,20 @@ static int take_part(struct error *e, const char *part, void *to)
     return 0;
 }
 
-static void leave_out(struct campaign_variant *variant, const struct policy_options *options)
-{
-    for (enum policy_part part = 0; part < POLICY_PART_END; part++)
-        variant->options.without[part] |= options->without[part];
-}
-
-/* All policies without these parts. */
+/* All policies that have them without these parts. */
 static int read_without(struct error *e, const char *list, struct campaign_config *c)
 {
     struct policy_options options = {0};
     int r = for_each_part(e, list, &options, take_part);
-    for (size_t i = 0; r == 0 && i < c->variant_count; i++)
-        leave_out(&c->variants[i], &options);
+    for (enum policy_part part = 0; r == 0 && part < POLICY_PART_END; part++) {
+        bool is_there = false;
+        for (size_t i = 0; options.without[part] && i < c->variant_count; i++)
+            if (policy_has_part(c->variants[i].policy, part))
+                c->variants[i].options.without[part] = is_there = true;
+        if (options.without[part] && !is_there)
+            r = error_set(e, ERR_INVALID, "--without: none of these policies has a part '%s'",
+                          policy_part_name(part));
+    }
     return r;
 }
 
@@ -166,7 +146,7 @@ static int add_with_ablations(struct error *e, const struct campaign_variant *wh
     int r = add_variant(e, c, whole->policy, &whole->options);
     for (enum policy_part part = 0; r == 0 && part < POLICY_PART_END; part++) {
         struct policy_options one = whole->options;
-        if (!parts->without[part] || !has_part(whole->policy, part))
+        if (!parts->without[part] || !policy_has_part(whole->policy, part))
             continue;
         one.without[part] = all.without[part] = true;
         count++;
@@ -188,7 +168,7 @@ static int read_ablate(struct error *e, const char *list, struct campaign_config
     bool has_some = false;
     for (size_t i = 0; r == 0 && i < count; i++) {
         for (enum policy_part part = 0; part < POLICY_PART_END; part++)
-            has_some |= parts.without[part] && has_part(whole[i].policy, part);
+            has_some |= parts.without[part] && policy_has_part(whole[i].policy, part);
         r = add_with_ablations(e, &whole[i], &parts, c);
     }
     if (r == 0 && !has_some)
@@ -759,9 +739,16 @@ int sim_command(const struct invocation *in)
     struct error e = {0};
     struct scenario s;
     double seed = 1;
-    if (option_given(in, "validate"))
+    bool validates = option_given(in, "validate");
+    int r;
+    if (validates && in->given_count > 1u + option_given(in, "json"))
+        r = error_set(&e, ERR_INVALID, "--validate simulates nothing: only --json goes with it");
+    else if (validates)
         return validate(in, option_value(in, "validate"));
-    int r = count_option(&e, in, "seed", 0, 1e15, &seed);
+    else if (option_given(in, "explain") && option_given(in, "out"))
+        r = error_set(&e, ERR_INVALID, "--explain prints, and writes nothing to --out: give one");
+    else
+        r = count_option(&e, in, "seed", 0, 1e15, &seed);
     if (r == 0)
         r = open_scenario(&e, in, (uint64_t)seed, &s);
     if (r < 0)

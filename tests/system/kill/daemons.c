@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ARGUMENTS_MAX = 16 + 2 * DAEMON_SETTINGS_MAX };
+enum { ARGUMENTS_MAX = 16 };
 
 int daemons_parts(const struct daemons *d)
 {
@@ -23,9 +23,24 @@ void daemons_socket(const struct daemons *d, char path[DAEMON_PATH_MAX])
     snprintf(path, DAEMON_PATH_MAX, "%s/s/api.sock", d->directory);
 }
 
+/* One file for both parts: each passes over the keys that the other reads. */
+static void write_config(const struct daemons *d, const char *path)
+{
+    FILE *file = fopen(path, "we");
+    if (!file)
+        _exit(126);
+    for (size_t i = 0; d->settings[i]; i++) {
+        int name = (int)strcspn(d->settings[i], "=");
+        fprintf(file, "%.*s: %s\n", name, d->settings[i], d->settings[i] + name + 1);
+    }
+    if (fclose(file) != 0)
+        _exit(126);
+}
+
 static void become(const struct daemons *d, int part, pid_t parent)
 {
-    char state[DAEMON_PATH_MAX], log[DAEMON_PATH_MAX];
+    char state[DAEMON_PATH_MAX], log[DAEMON_PATH_MAX], config[DAEMON_PATH_MAX];
+    snprintf(config, sizeof config, "%s/gpumux.%d.yaml", d->directory, part);
     snprintf(state, sizeof state, "%s/s", d->directory);
     snprintf(log, sizeof log, "%s/daemon.log", d->directory);
     const char *arguments[ARGUMENTS_MAX];
@@ -38,11 +53,10 @@ static void become(const struct daemons *d, int part, pid_t parent)
         arguments[count++] = "--emulate";
         arguments[count++] = "4xH200:24g";
     }
-    for (size_t i = 0; d->settings[i]; i++) {
-        arguments[count++] = "--set";
-        arguments[count++] = d->settings[i];
-    }
+    arguments[count++] = "--config";
+    arguments[count++] = config;
     arguments[count] = NULL;
+    write_config(d, config);
     int fd = open(log, O_WRONLY | O_APPEND | O_CREAT, 0600);
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0 ||
         prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
