@@ -105,10 +105,10 @@ static void without_piece(struct log_stream *s, const struct nodemsg *msg)
     } else if (msg && msg->result == -ERR_GONE) {
         log_stream_end(s); /* nothing was printed yet, or it is kept no longer */
     } else {
-        if (msg)
-            error_set(&e, -msg->result, "%s", msg->text ? msg->text : "the output cannot be read");
-        else
-            error_set(&e, ERR_UNAVAILABLE, "the node that has the output went away: ask again");
+        error_set(&e, msg ? (enum error_code)(-msg->result) : ERR_UNAVAILABLE, "%s",
+                  !msg        ? "the node that has the output went away: ask again"
+                  : msg->text ? msg->text
+                              : "the output cannot be read");
         log_stream_fail(s, &e);
     }
 }

@@ -185,7 +185,7 @@ void world_check(const struct world *w)
     size_t devices = 0, leaving = 0;
     for (size_t d = 0; d < WORLD_DEVICES; d++) {
         check_device(w, d);
-        leaving += isfinite(w->fleet.devices[d].departure_ms);
+        leaving += isfinite(w->fleet.devices[d].departure_ms) ? 1 : 0;
     }
     for (size_t i = 0; i < w->fleet.class_count; i++)
         devices += w->fleet.classes[i].device_count;

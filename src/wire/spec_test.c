@@ -742,12 +742,11 @@ static void environments_are_left_out(void **state)
 {
     struct fixture *f = *state;
     static const char *const texts[] = {
-        "{\"command\":[\"a\"],\"directory\":\"/"
-        "\",\"environment\":{\"A\":\"}\\\"{\",\"B\":\"\\\\\"},"
-        "\"labels\":{\"environment\":\"x\"}}",
+        ("{\"command\":[\"a\"],\"directory\":\"/\","
+         "\"environment\":{\"A\":\"}\\\"{\",\"B\":\"\\\\\"},\"labels\":{\"environment\":\"x\"}}"),
         "{\"labels\":{\"environment\":\"x\"},\"command\":[\"a\"],\"directory\":\"/\"}",
-        "{\"environment\":{},\"command\":[\"a\"],\"directory\":\"/"
-        "\",\"labels\":{\"environment\":\"x\"}}",
+        ("{\"environment\":{},\"command\":[\"a\"],\"directory\":\"/\","
+         "\"labels\":{\"environment\":\"x\"}}"),
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct workload_spec spec;

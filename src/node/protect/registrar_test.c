@@ -119,8 +119,10 @@ static void expect_rest(struct fixture *f)
     int turns = 0;
     struct event *over = evtimer_new(f->base, on_rest_over, &is_over);
     event_add(over, &rest);
-    for (; !is_over; turns++)
+    while (!is_over) {
         event_base_loop(f->base, EVLOOP_ONCE);
+        turns++;
+    }
     event_free(over);
     assert_true(turns < TURNS_MAX);
 }

@@ -205,7 +205,7 @@ struct calls_route signals_route(void *handle, const char *name, const char *ver
     void *address =
         version ? ((void *(*)(void *, const char *, const char *))real)(handle, name, version)
                 : ((void *(*)(void *, const char *))real)(handle, name);
-    for (int i = 0; address && i < SIGNALS_FUNCTION_COUNT; i++) {
+    for (enum signals_function i = 0; address && i < SIGNALS_FUNCTION_COUNT; i++) {
         if (text_equals(names[i], name) && address == behind(&the_process.signals, i))
             address = hooks[i];
     }
