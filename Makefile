@@ -3,10 +3,10 @@
 # what changed.
 
 PREFIX ?= /usr/local
-export PREFIX DESTDIR FUZZ_SECONDS
+export PREFIX DESTDIR FUZZ_SECONDS BENCH_RESULTS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test soak fuzz bare bench install bundle deb deb-test format clean
+.PHONY: help setup build demo test clang soak fuzz bare bench install bundle deb deb-test format clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -18,13 +18,16 @@ build: setup ## build the release: build/release
 	@scripts/build release
 
 demo: build ## build, then run gpumux on emulated GPUs, in three minutes
-	@test -x scripts/demo || { echo "make demo: scripts/demo is missing from this tree" >&2; exit 1; }
 	@scripts/demo
 
 test: setup ## build and run every test: release, then again under ASan+UBSan and TSan
 	@scripts/test
 
-soak: setup ## the tests three times beside a load and three times quiet, with new seeds
+clang: ## build everything with clang, too: build/clang
+	@scripts/setup build fuzz
+	@scripts/build clang
+
+soak: setup ## the tests three times beside a load and three times quiet, then what CI leaves out
 	@scripts/soak
 
 fuzz: ## run every fuzzer for FUZZ_SECONDS (60), and prove that a planted bug is found
@@ -35,9 +38,9 @@ bare: ## make demo and make test in a chroot of a bare Debian system (needs root
 	@scripts/setup bare
 	@scripts/bare
 
-bench: build ## measure: bench/run
-	@test -x bench/run || { echo "make bench: bench/run is missing from this tree" >&2; exit 1; }
-	@bench/run
+comma := ,
+bench: build ## measure: bench/run; BENCH=NAME,NAME limits it to these
+	@bench/run $(subst $(comma), ,$(BENCH))
 
 install: build ## install under PREFIX (/usr/local); honours DESTDIR
 	@cmake --install build/release --prefix "$(PREFIX)" --strip
