@@ -261,7 +261,7 @@ static int recode(const struct field_reader *r, int result)
     if (result == 0 || result == -ERR_NO_MEMORY)
         return result;
     if (r->e)
-        r->e->code = r->code;
+        r->e->code = (int)r->code;
     return -(int)r->code;
 }
 
