@@ -19,7 +19,7 @@ static void die(const char *what, const struct error *e)
     exit(1);
 }
 
-static void spec_text(const char *model, struct str *out)
+static void spec_text(const char *model, struct str *out, struct str *summary)
 {
     struct arena arena;
     struct error e = {0};
@@ -33,7 +33,7 @@ static void spec_text(const char *model, struct str *out)
                           model ? ", \"model\": \"" : "", model ? model : "", model ? "\"" : "");
     if (spec_parse(&e, &arena, text, (size_t)length, &list) < 0)
         die("spec", &e);
-    if (spec_write(&list.items[0], out) < 0)
+    if (spec_write(&list.items[0], out) < 0 || spec_write_summary(&list.items[0], summary) < 0)
         die("spec", &e);
     arena_done(&arena);
 }
@@ -61,7 +61,7 @@ static void status_text(bool finished, int64_t wall_ms, struct str *out)
 }
 
 static void add(struct store_batch *batch, uint64_t id, bool finished, const char *spec,
-                int64_t wall_ms)
+                const char *summary, int64_t wall_ms)
 {
     struct str status;
     str_init(&status, TEXT_BYTES);
@@ -88,7 +88,7 @@ static void add(struct store_batch *batch, uint64_t id, bool finished, const cha
                                 .what = "submitted",
                                 .text = ""};
     struct error e = {0};
-    if (store_batch_spec(batch, id, spec) < 0 || store_batch_workload(batch, &row) < 0 ||
+    if (store_batch_spec(batch, id, spec, summary) < 0 || store_batch_workload(batch, &row) < 0 ||
         store_batch_event(batch, &event) < 0)
         die("batch", &e);
     str_done(&status);
@@ -103,18 +103,21 @@ int main(int argc, char **argv)
     uint64_t queued = strtoull(argv[2], NULL, 10), finished = strtoull(argv[3], NULL, 10);
     struct error e = {0};
     struct store *store;
-    struct str done_spec, queued_spec;
+    struct str done_spec, queued_spec, summary;
     str_init(&done_spec, TEXT_BYTES);
     str_init(&queued_spec, TEXT_BYTES);
-    spec_text(NULL, &done_spec);
-    spec_text("B200", &queued_spec);
+    str_init(&summary, TEXT_BYTES);
+    spec_text(NULL, &done_spec, &summary);
+    str_clear(&summary); /* the model is not in it */
+    spec_text("B200", &queued_spec, &summary);
     if (store_open_sqlite(&e, argv[1], &store) < 0)
         die(argv[1], &e);
     struct store_batch *batch = store_batch_new();
     int64_t wall_ms = clock_wall_ms() - 3600000;
     for (uint64_t id = 1; batch && id <= finished + queued; id++) {
         bool is_finished = id <= finished;
-        add(batch, id, is_finished, str_text(is_finished ? &done_spec : &queued_spec), wall_ms);
+        add(batch, id, is_finished, str_text(is_finished ? &done_spec : &queued_spec),
+            str_text(&summary), wall_ms);
         if (id % BATCH != 0 && id != finished + queued)
             continue;
         if (store_commit(&e, store, batch) < 0)
@@ -125,5 +128,6 @@ int main(int argc, char **argv)
     store_close(store);
     str_done(&done_spec);
     str_done(&queued_spec);
+    str_done(&summary);
     return 0;
 }

@@ -13,12 +13,12 @@
 #include "store/store.h"
 
 /* About what a task with an exported environment and one ended attempt has. */
-enum { SPEC_BYTES = 2000, STATUS_BYTES = 600, SECONDS_EACH_US = 2000000 };
+enum { SPEC_BYTES = 2000, SUMMARY_BYTES = 150, STATUS_BYTES = 600, SECONDS_EACH_US = 2000000 };
 
 struct bench {
     struct store *s;
     uint64_t next_id;
-    char spec[SPEC_BYTES + 32], status[STATUS_BYTES + 32];
+    char spec[SPEC_BYTES + 32], summary[SUMMARY_BYTES + 32], status[STATUS_BYTES + 32];
 };
 
 static void die(const char *what, const struct error *e)
@@ -53,7 +53,7 @@ static void submit(struct bench *b, int count, enum workload_state state)
                                      .state = state,
                                      .status = b->status};
         struct store_event event = {.workload = id, .what = "submitted"};
-        store_batch_spec(batch, id, b->spec);
+        store_batch_spec(batch, id, b->spec, b->summary);
         store_batch_workload(batch, &row);
         store_batch_event(batch, &event);
     }
@@ -144,6 +144,7 @@ int main(int argc, char **argv)
     struct bench b = {.next_id = 1};
     struct error e = {0};
     fill_json(b.spec, SPEC_BYTES);
+    fill_json(b.summary, SUMMARY_BYTES);
     fill_json(b.status, STATUS_BYTES);
     int64_t start_us = clock_boot_us();
     if (store_open_sqlite(&e, argv[1], &b.s) < 0)

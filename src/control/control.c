@@ -377,6 +377,17 @@ static int write_after(const struct submission_item *item, uint64_t first, struc
     return r;
 }
 
+static int store_spec(struct control *c, uint64_t id, const struct submission_item *item)
+{
+    struct str summary;
+    str_init(&summary, SPEC_TEXT_MAX);
+    bool fits = spec_write_summary(item->spec, &summary) == 0;
+    int r =
+        store_batch_spec(c->filling.batch, id, item->spec_json, fits ? str_text(&summary) : NULL);
+    str_done(&summary);
+    return r;
+}
+
 static int store_new_workload(struct control *c, const struct cluster_action *a,
                               const char *status_json)
 {
@@ -409,7 +420,7 @@ static int store_new_workload(struct control *c, const struct cluster_action *a,
         .status = status_json,
     };
     if (r == 0 && item->array_index <= 0)
-        r = store_batch_spec(c->filling.batch, group, item->spec_json);
+        r = store_spec(c, group, item);
     if (r == 0)
         r = store_batch_workload(c->filling.batch, &row);
     str_done(&after);

@@ -350,13 +350,14 @@ struct show_options {
     bool detail;  /* spec, attempts and dependencies too */
     bool secrets; /* with the values of its environment */
 };
-/* The spec of the row that was shown last, but for its environment: an array's elements share one.
- * Zeroed before the first. */
+/* The spec that was parsed last, for rows without a summary: the elements of an array share a spec.
+ * Zeroed before the first row. */
 struct shown_spec {
     struct arena arena;
-    uint64_t id; /* 0: none */
+    uint64_t id; /* 0: none, or it cannot be read */
     struct workload_spec spec;
-    size_t bytes; /* of all that were read */
+    struct str summary;
+    size_t bytes; /* of all that were parsed */
 };
 void shown_spec_done(struct shown_spec *shown);
 int show_workload(struct error *e, struct control *c, struct str *out,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
+#include <sqlite3.h>
 
 #include "control/control_fixture.h"
 #include "wire/spec.h"
@@ -144,7 +145,20 @@ static void post_one(struct fixture *f, const char *name, const char *key, const
     str_done(&body);
 }
 
-/* An array's spec is read once; others only as long as they are not too much for one page. */
+/* As rows that an older gpumux has stored. */
+static void forget_summaries(struct fixture *f)
+{
+    char path[64];
+    sqlite3 *db = NULL;
+    snprintf(path, sizeof path, "%s/gpumux.db", f->directory);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "UPDATE specs SET summary = NULL", NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(db);
+}
+
+/* A list does not read specs that have a summary. Of the others an array's spec is read once, and
+ * different ones only as long as they are not too much for one page. */
 static void pages_of_large_specs_are_short(void **state)
 {
     struct fixture *f = *state;
@@ -160,6 +174,10 @@ static void pages_of_large_specs_are_short(void **state)
     for (int i = 0; i < LARGE; i++)
         post_one(f, "large", "resume", "");
     get(f->first, "/v1/workloads?limit=1000"); /* 2 MB each */
+    expect(f, f->first, 200, "\"name\":\"many[0]\"");
+    assert_non_null(strstr(http_client_body(f->first, &length), "\"next\": null"));
+    forget_summaries(f);
+    get(f->first, "/v1/workloads?limit=1000");
     expect(f, f->first, 200, "\"next\": \"902\"");
     assert_null(strstr(http_client_body(f->first, &length), "many["));
     get(f->first, "/v1/workloads?limit=1000&cursor=902");
@@ -169,6 +187,9 @@ static void pages_of_large_specs_are_short(void **state)
     for (int i = 0; i < LARGE; i++)
         post_one(f, "shown", "command", "");
     get(f->first, "/v1/workloads?limit=1000"); /* and as much is shown of each */
+    expect(f, f->first, 200, "\"next\": \"908\"");
+    forget_summaries(f);
+    get(f->first, "/v1/workloads?limit=1000");
     expect(f, f->first, 200, "\"next\": \"910\"");
 }
 

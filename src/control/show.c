@@ -1,9 +1,6 @@
 /* How workloads, events and nodes look in the API. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <jansson.h>
 
 #include "control/control_internal.h"
 #include "wire/json_writer.h"
@@ -21,37 +18,20 @@ static void put_devices(struct json_writer *w, const struct attempt *a)
     json_end_array(w);
 }
 
-static void put_number_or_null(struct json_writer *w, bool there, int64_t number)
-{
-    if (there)
-        json_put_int(w, number);
-    else
-        json_put_null(w);
-}
-
-static void put_command(struct json_writer *w, const struct words *command)
-{
-    struct str line;
-    str_init(&line, SPEC_TEXT_MAX);
-    /* What was given as one string is shown as that string. */
-    bool shell = command->count == 3 && strcmp(command->items[0], "sh") == 0 &&
-                 strcmp(command->items[1], "-c") == 0;
-    for (size_t i = shell ? 2 : 0; i < command->count; i++) {
-        if (line.length)
-            str_append_char(&line, ' ');
-        str_append(&line, command->items[i]);
-    }
-    json_put_string(w, str_text(&line));
-    str_done(&line);
-}
-
-static void put_pairs(struct json_writer *w, const struct pairs *pairs)
-{
-    json_begin_object(w);
-    for (size_t i = 0; i < pairs->count; i++)
-        json_put_string(json_key(w, pairs->items[i].key), pairs->items[i].value);
-    json_end_object(w);
-}
+#define OF struct store_workload
+static const struct field row_members[] = {
+    FIELD("id", id),
+    FIELD("name", name),
+    FIELD("kind", kind, .names = &workload_kind_names),
+    FIELD("state", state, .names = &workload_state_names),
+    FIELD("user", user),
+    FIELD("uid", uid),
+    FIELD("priority", priority),
+    FIELD("array_index", array_index, .flags = FIELD_NULL, .unset = -1),
+    FIELD("group", group),
+};
+static const struct fields row_fields = FIELDS(OF, row_members);
+#undef OF
 
 static const struct attempt_usage *find_usage(struct control *c, const struct store_workload *row,
                                               const struct attempt *a)
@@ -69,51 +49,28 @@ static int64_t stopped_wall_ms(const struct workload_status *status)
     return 0;
 }
 
-static void put_status(struct json_writer *w, const struct store_workload *row,
-                       const struct workload_status *status)
-{
-    json_put_uint(json_key(w, "id"), row->id);
-    json_put_string(json_key(w, "name"), row->name);
-    json_put_string(json_key(w, "kind"), workload_kind_name(row->kind));
-    json_put_string(json_key(w, "state"), workload_state_name(row->state));
-    json_put_string(json_key(w, "user"), row->user);
-    json_put_uint(json_key(w, "uid"), row->uid);
-    json_put_int(json_key(w, "priority"), row->priority);
-    fields_put_members(w, &workload_status_fields, FIELDS_API, status);
-    json_put_time(json_key(w, "stopped"), stopped_wall_ms(status));
-}
-
-static bool is_json(const char *text)
-{
-    json_t *json = json_loads(text, 0, NULL);
-    json_decref(json);
-    return json != NULL;
-}
-
 /* The spec as it was given; values of its environment only for those who may see them. */
 static int put_spec(struct error *e, struct json_writer *w, const struct store_workload *row,
-                    bool secrets)
+                    struct shown_spec *shown, bool secrets)
 {
+    struct str text;
+    struct workload_spec spec = shown->spec;
+    const struct pairs *environment = &shown->spec.environment;
     if (secrets) {
         json_put_raw(w, row->spec);
         return 0;
     }
-    json_t *spec = json_loads(row->spec, 0, NULL);
-    json_t *environment = json_object_get(spec, "environment");
-    const char *key;
-    json_t *value;
-    void *next;
-    json_object_foreach_safe(environment, next, key, value)
-    {
-        json_object_set_new(environment, key, json_null());
-    }
-    char *text = spec ? json_dumps(spec, JSON_COMPACT) : NULL;
-    json_decref(spec);
-    if (!text)
-        return error_set(e, ERR_NO_MEMORY, "out of memory");
-    json_put_raw(w, text);
-    free(text);
-    return 0;
+    spec.environment.items = arena_array(&shown->arena, environment->count, sizeof(struct pair));
+    for (size_t i = 0; spec.environment.items && i < environment->count; i++)
+        spec.environment.items[i].key = environment->items[i].key;
+    str_init(&text, SPEC_TEXT_MAX);
+    int r = spec.environment.items ? spec_write(&spec, &text) : -ERR_NO_MEMORY;
+    if (r == 0)
+        json_put_raw(w, str_text(&text));
+    else
+        (void)error_set(e, ERR_NO_MEMORY, "out of memory");
+    str_done(&text);
+    return r;
 }
 
 /* While it runs its node says. Before that nobody knows, and what it said is not kept. */
@@ -134,25 +91,29 @@ static const char *enforcement_of(struct control *c, const struct store_workload
 
 /* What cannot be read is left out: it is no JSON, or not ours. */
 static int put_detail(struct error *e, struct json_writer *w, const struct store_workload *row,
-                      const struct workload_status *status, bool has_spec, bool secrets)
+                      const struct workload_status *status, struct shown_spec *shown, bool secrets)
 {
     int r = 0;
+    struct after_id *after;
+    size_t count;
     json_key(w, "spec");
-    if (has_spec)
-        r = put_spec(e, w, row, secrets);
+    if (shown->id)
+        r = put_spec(e, w, row, shown, secrets);
     else
         json_put_raw(w, "{}");
     json_begin_array(json_key(w, "attempts"));
     for (int i = 0; i < status->attempts_kept; i++)
         fields_put(w, &attempt_fields, FIELDS_API, &status->attempts[i]);
     json_end_array(w);
-    json_put_raw(json_key(w, "after"), is_json(row->after) ? row->after : "[]");
+    bool good = record_parse_after(NULL, &shown->arena, row->after, &after, &count) == 0;
+    json_put_raw(json_key(w, "after"), good ? row->after : "[]");
     return r;
 }
 
 void shown_spec_done(struct shown_spec *shown)
 {
     arena_done(&shown->arena);
+    str_done(&shown->summary);
     shown->id = 0;
 }
 
@@ -162,23 +123,17 @@ static int read_spec(const struct store_workload *row, struct shown_spec *shown)
         return 0;
     shown_spec_done(shown);
     arena_init(&shown->arena, HTTP_REQUEST_ARENA_MAX);
-    shown->bytes += strlen(row->spec);
-    int r = spec_parse_without_environment(NULL, &shown->arena, row->spec, &shown->spec);
-    if (r == 0)
-        shown->id = row->spec_id;
-    else
-        shown->spec = (struct workload_spec){0};
+    str_init(&shown->summary, SPEC_TEXT_MAX);
+    size_t length = strlen(row->spec);
+    struct spec_list list;
+    shown->bytes += length;
+    int r = spec_parse(NULL, &shown->arena, row->spec, length, &list);
+    bool good = r == 0 && list.count == 1;
+    shown->spec = good ? list.items[0] : (struct workload_spec){0};
+    shown->id = good ? row->spec_id : 0;
+    if (r != -ERR_NO_MEMORY)
+        r = spec_write_summary(&shown->spec, &shown->summary);
     return r;
-}
-
-static void put_needs(struct json_writer *w, const struct workload_needs *needs)
-{
-    json_put_int(json_key(w, "devices_wanted"), needs->devices);
-    json_put_uint(json_key(w, "quota_bytes"), needs->quota_bytes);
-    json_begin_object(json_key(w, "share"));
-    json_put_int(json_key(w, "min"), needs->share_min_percent);
-    json_put_int(json_key(w, "max"), needs->share_max_percent);
-    json_end_object(w);
 }
 
 /* One whose record cannot be read is shown all the same, with what else the store knows of it. 0 or -ERR_NO_MEMORY. */
@@ -217,6 +172,21 @@ static void refresh_note(struct control *c, uint64_t id, char text[WORKLOAD_TEXT
         (void)str_copy(text, WORKLOAD_TEXT_MAX, note);
 }
 
+static void put_workload(struct json_writer *w, struct control *c, const struct store_workload *row,
+                         struct workload_status *status, const char *summary)
+{
+    const struct attempt *a = workload_status_attempt(status);
+    if (!status->ended_wall_ms)
+        status->exit_code = -1; /* the code of an earlier attempt */
+    fields_put_members(w, &row_fields, FIELDS_API, row);
+    fields_put_members(w, &workload_status_fields, FIELDS_API, status);
+    json_put_time(json_key(w, "stopped"), stopped_wall_ms(status));
+    json_put_string(json_key(w, "node"), a ? a->node : NULL);
+    put_devices(json_key(w, "devices"), a);
+    json_put_members(w, summary);
+    fields_put(json_key(w, "usage"), &attempt_usage_fields, FIELDS_API, find_usage(c, row, a));
+}
+
 int show_workload(struct error *e, struct control *c, struct str *out,
                   const struct store_workload *row, const struct show_options *options,
                   struct shown_spec *shown)
@@ -224,58 +194,49 @@ int show_workload(struct error *e, struct control *c, struct str *out,
     struct arena arena;
     arena_init(&arena, SPEC_TEXT_MAX);
     struct workload_status status;
-    int r = read_spec(row, shown);
-    bool has_spec = r == 0;
-    if (r != -ERR_NO_MEMORY)
+    int r = row->spec ? read_spec(row, shown) : 0;
+    if (r == 0)
         r = read_status(&arena, row, &status);
     if (r < 0)
         (void)error_set(e, ERR_NO_MEMORY, "no memory to show workload %llu",
                         (unsigned long long)row->id);
     if (r == 0) {
-        const struct workload_spec *spec = &shown->spec;
         const struct attempt *a = workload_status_attempt(&status);
         struct json_writer w;
         if (row->state == WORKLOAD_QUEUED)
             refresh_note(c, row->id, status.text);
-        if (row->state == WORKLOAD_STARTING && !status.text[0])
-            say_readiness(spec, status.text);
-        if (!status.ended_wall_ms)
-            status.exit_code = -1; /* the code of an earlier attempt */
+        if (row->spec && row->state == WORKLOAD_STARTING && !status.text[0])
+            say_readiness(&shown->spec, status.text);
         json_writer_init(&w, out);
         json_begin_object(&w);
-        put_status(&w, row, &status);
-        json_put_string(json_key(&w, "node"), a ? a->node : NULL);
-        put_devices(json_key(&w, "devices"), a);
-        put_needs(&w, &spec->needs);
-        put_command(json_key(&w, "command"), &spec->command);
-        put_number_or_null(json_key(&w, "array_index"), row->array_index >= 0, row->array_index);
-        json_put_uint(json_key(&w, "group"), row->group);
-        put_pairs(json_key(&w, "labels"), &spec->labels);
-        fields_put(json_key(&w, "usage"), &attempt_usage_fields, FIELDS_API, find_usage(c, row, a));
+        put_workload(&w, c, row, &status, row->summary ? row->summary : str_text(&shown->summary));
         if (options->detail)
             json_put_string(json_key(&w, "enforcement"),
-                            has_spec ? enforcement_of(c, row, spec, a) : "");
+                            shown->id ? enforcement_of(c, row, &shown->spec, a) : "");
         if (options->detail)
-            r = put_detail(e, &w, row, &status, has_spec, options->secrets);
+            r = put_detail(e, &w, row, &status, shown, options->secrets);
         json_end_object(&w);
     }
     arena_done(&arena);
     return r;
 }
 
+#define OF struct store_event
+static const struct field event_members[] = {
+    FIELD("revision", revision),
+    FIELD("time", wall_ms, .flags = FIELD_WALL),
+    FIELD("what", what),
+    FIELD("workload", workload, .flags = FIELD_NULL),
+    FIELD("attempt", attempt, .flags = FIELD_NULL),
+    FIELD("node", node, .flags = FIELD_NULL),
+    FIELD("text", text),
+};
+static const struct fields event_fields = FIELDS(OF, event_members);
+#undef OF
+
 void show_event(struct str *out, const struct store_event *event)
 {
-    struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    json_put_uint(json_key(&w, "revision"), event->revision);
-    json_put_time(json_key(&w, "time"), event->wall_ms);
-    json_put_string(json_key(&w, "what"), event->what);
-    put_number_or_null(json_key(&w, "workload"), event->workload > 0, (int64_t)event->workload);
-    put_number_or_null(json_key(&w, "attempt"), event->attempt > 0, event->attempt);
-    json_put_string(json_key(&w, "node"), event->node[0] ? event->node : NULL);
-    json_put_string(json_key(&w, "text"), event->text);
-    json_end_object(&w);
+    (void)fields_write(&event_fields, FIELDS_API, event, out);
 }
 
 static void put_booked(struct json_writer *w, const struct policy_device *booked)

@@ -197,6 +197,7 @@ void handle_list(void *context, struct http_request *r)
     str_init(&l.json, 8 * HTTP_BODY_MAX);
     str_append(&l.json, "{\"workloads\": [");
     int result = parse_filter(&e, r, &filter);
+    filter.summaries = true;
     if (result == 0)
         result = store_list(&e, c->store, &filter, list_row, &l);
     shown_spec_done(&l.shown);

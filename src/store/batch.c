@@ -57,13 +57,14 @@ static bool keep(struct store_batch *b, const char **s)
     return *s != NULL;
 }
 
-int store_batch_spec(struct store_batch *b, uint64_t spec_id, const char *json)
+int store_batch_spec(struct store_batch *b, uint64_t spec_id, const char *json, const char *summary)
 {
     struct store_op *op = op_new(b, STORE_OP_SPEC);
-    if (!op || !keep(b, &json))
+    if (!op || !keep(b, &json) || !keep(b, &summary))
         return -ERR_NO_MEMORY;
     op->spec.id = spec_id;
     op->spec.json = json;
+    op->spec.summary = summary;
     op_append(b, op);
     return 0;
 }
@@ -75,7 +76,8 @@ int store_batch_workload(struct store_batch *b, const struct store_workload *row
         return -ERR_NO_MEMORY;
     struct store_workload *copy = &op->workload;
     *copy = *row;
-    copy->spec = NULL; /* its own operation, so that the elements of an array share it */
+    copy->spec = copy->summary =
+        NULL; /* its own operation, so that the elements of an array share it */
     if (!copy->after)
         copy->after = "[]";
     if (!keep(b, &copy->user) || !keep(b, &copy->name) || !keep(b, &copy->base) ||

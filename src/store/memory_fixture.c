@@ -17,7 +17,7 @@
 struct spec {
     uint64_t id;
     size_t references;
-    char *json;
+    char *json, *summary; /* summary: NULL if there is none */
 };
 
 struct row {
@@ -139,6 +139,7 @@ static void spec_free(struct spec *spec)
     if (!spec)
         return;
     free(spec->json);
+    free(spec->summary);
     free(spec);
 }
 
@@ -238,8 +239,10 @@ static int prepare_spec(struct error *e, struct memory_store *m, const struct st
     struct spec *spec = calloc(1, sizeof *spec);
     if (!spec)
         return -ERR_NO_MEMORY;
-    *spec = (struct spec){.id = op->spec.id, .json = copy_of(op->spec.json)};
-    if (!spec->json || hash_map_put(&m->specs, spec->id, spec) < 0) {
+    *spec = (struct spec){
+        .id = op->spec.id, .json = copy_of(op->spec.json), .summary = copy_of(op->spec.summary)};
+    if (!spec->json || (op->spec.summary && !spec->summary) ||
+        hash_map_put(&m->specs, spec->id, spec) < 0) {
         spec_free(spec);
         return -ERR_NO_MEMORY;
     }
@@ -462,10 +465,11 @@ static bool row_matches(const struct row *row, const struct store_filter *f)
            (f->before == 0 || w->id < f->before);
 }
 
-static int hand_out(const struct row *row, store_workload_fn fn, void *arg)
+static int hand_out(const struct row *row, bool summaries, store_workload_fn fn, void *arg)
 {
     struct store_workload w = row->data;
-    w.spec = row->spec ? row->spec->json : NULL;
+    w.summary = summaries && row->spec ? row->spec->summary : NULL;
+    w.spec = row->spec && (!w.summary || w.state == WORKLOAD_STARTING) ? row->spec->json : NULL;
     return fn(arg, &w);
 }
 
@@ -479,7 +483,7 @@ static int memory_list(struct error *e, struct store *s, const struct store_filt
     size_t left = filter->limit;
     for (size_t i = m->row_count; i > 0 && left > 0 && r == 0; i--) {
         if (row_matches(m->rows[i - 1], filter)) {
-            r = hand_out(m->rows[i - 1], fn, arg);
+            r = hand_out(m->rows[i - 1], filter->summaries, fn, arg);
             left--;
         }
     }
@@ -493,7 +497,7 @@ static int memory_get(struct error *e, struct store *s, uint64_t id, store_workl
     struct memory_store *m = memory_of(s);
     pthread_mutex_lock(&m->lock);
     struct row *row = row_find(m, id);
-    int r = row ? hand_out(row, fn, arg) : store_error_no_workload(e, id);
+    int r = row ? hand_out(row, false, fn, arg) : store_error_no_workload(e, id);
     pthread_mutex_unlock(&m->lock);
     return r;
 }

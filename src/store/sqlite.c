@@ -7,7 +7,7 @@ static const char *const writer_sql[WRITER_STATEMENT_END] = {
     [WRITER_BEGIN] = "BEGIN IMMEDIATE",
     [WRITER_COMMIT] = "COMMIT",
     [WRITER_ROLLBACK] = "ROLLBACK",
-    [WRITER_SPEC] = "INSERT INTO specs (id, json) VALUES (?1, ?2)",
+    [WRITER_SPEC] = "INSERT INTO specs (id, summary, json) VALUES (?1, ?2, ?3)",
     [WRITER_WORKLOAD] =
         "INSERT INTO workloads (id, group_id, first_id, submitted, spec_id, uid, user, name, base,"
         " key, array_index, kind, priority, state, submitted_wall_ms, ended_wall_ms, after, status)"
@@ -106,6 +106,7 @@ static int write_spec(struct sqlite_store *s, const struct store_op *op)
 {
     struct binder b = {.statement = s->write[WRITER_SPEC]};
     bind_id(&b, op->spec.id);
+    bind_text(&b, op->spec.summary);
     bind_text(&b, op->spec.json);
     return step(s, WRITER_SPEC, b.code);
 }

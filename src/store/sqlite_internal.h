@@ -49,6 +49,7 @@ enum reader_statement {
     READER_GET,
     READER_ROW,
     READER_SPEC,
+    READER_SUMMARY,
     READER_NEWEST,
     READER_NEWEST_OF_USER,
     READER_GROUP,

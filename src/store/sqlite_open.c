@@ -41,6 +41,11 @@ static const char *const schema_steps[] = {
     [1] = "CREATE TABLE tokens (id INTEGER PRIMARY KEY AUTOINCREMENT, hash TEXT NOT NULL UNIQUE,"
           " role TEXT NOT NULL, account TEXT NOT NULL, creator TEXT NOT NULL,"
           " created_wall_ms INTEGER NOT NULL, expires_wall_ms INTEGER NOT NULL);",
+    /* The summary comes first: SQLite reads a row from its beginning, and the JSON may be long. */
+    [2] = "CREATE TABLE summarized (id INTEGER PRIMARY KEY, summary TEXT, json TEXT NOT NULL);"
+          "INSERT INTO summarized SELECT id, NULL, json FROM specs;"
+          "DROP TABLE specs;"
+          "ALTER TABLE summarized RENAME TO specs;",
 };
 _Static_assert(sizeof schema_steps / sizeof schema_steps[0] == STORE_SCHEMA_VERSION,
                "one step for every version");

@@ -11,7 +11,7 @@
 #define ROW                                                                                        \
     "w.id, w.group_id, w.first_id, w.submitted, w.spec_id, w.uid, w.user, w.name, w.base, w.key,"  \
     " w.array_index, w.kind, w.priority, w.state, w.submitted_wall_ms, w.ended_wall_ms, w.after, "
-enum { COLUMN_SPEC_ID = 4, COLUMN_SPEC = 18 }; /* of ROW with status and spec */
+enum { COLUMN_SPEC_ID = 4, COLUMN_STATE = 13, COLUMN_SPEC = 18 }; /* of ROW with status and spec */
 #define EVENT "revision, wall_ms, workload, attempt, uid, node, what, text"
 
 static const char *const reader_sql[READER_STATEMENT_END] = {
@@ -33,6 +33,8 @@ static const char *const reader_sql[READER_STATEMENT_END] = {
                    " LEFT JOIN specs s ON s.id = w.spec_id WHERE w.id = ?1",
     [READER_ROW] = "SELECT " ROW "w.status FROM workloads w WHERE w.id = ?1",
     [READER_SPEC] = "SELECT json FROM specs WHERE id = ?1",
+    [READER_SUMMARY] = "SELECT CASE WHEN summary IS NULL OR ?2 THEN json END, summary FROM specs"
+                       " WHERE id = ?1",
     [READER_NEWEST] = "SELECT id, group_id, name FROM workloads INDEXED BY workloads_by_base"
                       " WHERE base = ?1 AND (?2 = base OR ?2 = name) ORDER BY id DESC LIMIT 1",
     [READER_NEWEST_OF_USER] =
@@ -152,7 +154,8 @@ int sqlite_read_revision(struct error *e, struct sqlite_store *s, uint64_t *ret)
 
 /* ---- workloads ---- */
 
-static int hand_out(sqlite3_stmt *q, const char *spec, store_workload_fn fn, void *arg)
+static int hand_out(sqlite3_stmt *q, const char *spec, const char *summary, store_workload_fn fn,
+                    void *arg)
 {
     struct store_workload w = {
         .id = column_id(q, 0),
@@ -168,12 +171,13 @@ static int hand_out(sqlite3_stmt *q, const char *spec, store_workload_fn fn, voi
         .array_index = sqlite3_column_int(q, 10),
         .kind = (enum workload_kind)sqlite3_column_int(q, 11),
         .priority = sqlite3_column_int(q, 12),
-        .state = (enum workload_state)sqlite3_column_int(q, 13),
+        .state = (enum workload_state)sqlite3_column_int(q, COLUMN_STATE),
         .submitted_wall_ms = sqlite3_column_int64(q, 14),
         .ended_wall_ms = sqlite3_column_int64(q, 15),
         .after = column_word(q, 16),
         .status = column_text(q, 17),
         .spec = spec,
+        .summary = summary,
     };
     return fn(arg, &w);
 }
@@ -187,7 +191,7 @@ static int read_row(struct error *e, struct sqlite_store *s, uint64_t id, store_
     int code = sqlite3_step(q), r = 0;
     *ret_found = code == SQLITE_ROW;
     if (code == SQLITE_ROW)
-        r = hand_out(q, column_text(q, COLUMN_SPEC), fn, arg);
+        r = hand_out(q, column_text(q, COLUMN_SPEC), NULL, fn, arg);
     else if (code != SQLITE_DONE)
         r = failed(e, s, code);
     sqlite3_reset(q);
@@ -279,44 +283,54 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The spec of a row, which READER_SPEC holds until another is asked for: an array's elements share one,
- * and it may be long. *held: whose it is now; 0: nobody's. */
-static int read_spec(struct error *e, struct sqlite_store *s, uint64_t spec_id, uint64_t *held,
-                     const char **ret)
+/* What a row has of its spec. `q` holds it until the next one is asked for: the elements of an array
+ * share a spec, which may be long. */
+struct held_spec {
+    sqlite3_stmt *q;
+    uint64_t id; /* 0: none */
+    bool is_starting;
+};
+
+static int hold_spec(struct error *e, struct sqlite_store *s, struct held_spec *held, uint64_t id,
+                     bool is_starting)
 {
-    sqlite3_stmt *q = s->read[READER_SPEC];
-    if (*held != spec_id) {
-        sqlite3_reset(q);
-        bind_integer(q, 1, (int64_t)spec_id);
-        *held = 0;
-        int code = sqlite3_step(q);
-        if (code != SQLITE_ROW && code != SQLITE_DONE)
-            return failed(e, s, code);
-        *held = spec_id;
-    }
-    *ret = column_word(q, 0);
+    if (held->id == id && held->is_starting == is_starting)
+        return 0;
+    sqlite3_reset(held->q);
+    bind_integer(held->q, 1, (int64_t)id);
+    if (held->q == s->read[READER_SUMMARY])
+        bind_integer(held->q, 2, is_starting);
+    held->id = 0;
+    int code = sqlite3_step(held->q);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        return failed(e, s, code);
+    held->id = id;
+    held->is_starting = is_starting;
     return 0;
 }
 
-static int read_rows(struct error *e, struct sqlite_store *s, const uint64_t *ids, size_t count,
-                     store_workload_fn fn, void *arg)
+static int read_rows(struct error *e, struct sqlite_store *s, const struct store_filter *f,
+                     const uint64_t *ids, size_t count, store_workload_fn fn, void *arg)
 {
     sqlite3_stmt *q = s->read[READER_ROW];
-    uint64_t held = 0;
+    struct held_spec held = {.q = s->read[f->summaries ? READER_SUMMARY : READER_SPEC]};
     int r = 0;
     for (size_t i = 0; i < count && r == 0; i++) {
-        const char *spec = NULL;
         bind_integer(q, 1, (int64_t)ids[i]);
         int code = sqlite3_step(q);
         if (code == SQLITE_ROW)
-            r = read_spec(e, s, column_id(q, COLUMN_SPEC_ID), &held, &spec);
+            r = hold_spec(e, s, &held, column_id(q, COLUMN_SPEC_ID),
+                          sqlite3_column_int(q, COLUMN_STATE) == WORKLOAD_STARTING);
         else if (code != SQLITE_DONE)
             r = failed(e, s, code);
-        if (r == 0 && code == SQLITE_ROW)
-            r = hand_out(q, spec, fn, arg);
+        if (r == 0 && code == SQLITE_ROW) {
+            const char *summary = f->summaries ? column_text(held.q, 1) : NULL;
+            const char *spec = column_text(held.q, 0);
+            r = hand_out(q, spec || summary ? spec : "", summary, fn, arg);
+        }
         sqlite3_reset(q);
     }
-    sqlite3_reset(s->read[READER_SPEC]);
+    sqlite3_reset(held.q);
     return r;
 }
 
@@ -334,7 +348,7 @@ static int list_within_snapshot(struct error *e, struct sqlite_store *s,
     if (r < 0)
         return r;
     qsort(list->ids, list->count, sizeof list->ids[0], newest_first);
-    return read_rows(e, s, list->ids, list->count < f->limit ? list->count : f->limit, fn, arg);
+    return read_rows(e, s, f, list->ids, list->count < f->limit ? list->count : f->limit, fn, arg);
 }
 
 int sqlite_list(struct error *e, struct store *base, const struct store_filter *filter,
@@ -469,7 +483,7 @@ static int load_workloads(struct error *e, struct sqlite_store *s, store_workloa
     bind_integer(q, 2, WORKLOAD_CANCELLED);
     int code, r = 0;
     while (r == 0 && (code = sqlite3_step(q)) != SQLITE_DONE)
-        r = code == SQLITE_ROW ? hand_out(q, column_text(q, COLUMN_SPEC), fn, arg)
+        r = code == SQLITE_ROW ? hand_out(q, column_text(q, COLUMN_SPEC), NULL, fn, arg)
                                : failed(e, s, code);
     sqlite3_reset(q);
     return r;
@@ -553,6 +567,8 @@ static const char *const checks[] = {
     "SELECT 'what workload ' || id || ' waits for is not JSON' FROM workloads"
     " WHERE NOT json_valid(after)",
     "SELECT 'spec ' || id || ' is not JSON' FROM specs WHERE NOT json_valid(json)",
+    "SELECT 'the summary of spec ' || id || ' is not JSON' FROM specs"
+    " WHERE NOT json_valid(ifnull(summary, '{}'))",
     "SELECT 'node ' || name || ' is not JSON' FROM nodes WHERE NOT json_valid(json)",
 };
 

@@ -151,6 +151,7 @@ static void check_finds_what_does_not_fit_together(void **state)
         {"DELETE FROM specs WHERE id = 2", "workload 2 has no spec"},
         {"UPDATE workloads SET status = '{' WHERE id = 1", "status of workload 1"},
         {"UPDATE specs SET json = 'x' WHERE id = 1", "spec 1 is not JSON"},
+        {"UPDATE specs SET summary = 'x' WHERE id = 1", "the summary of spec 1 is not JSON"},
     };
     for (size_t i = 0; i < sizeof harms / sizeof harms[0]; i++) {
         char *directory = fixture_directory();
@@ -176,10 +177,11 @@ static void an_older_layout_is_copied_then_migrated(void **state)
     const char *const steps[] = {
         sqlite_schema_current()->steps[0],
         sqlite_schema_current()->steps[1],
+        sqlite_schema_current()->steps[2],
         "ALTER TABLE nodes ADD COLUMN rack TEXT; DELETE FROM meta WHERE key = 'none';",
         "CREATE TABLE racks (name TEXT PRIMARY KEY);",
     };
-    const struct sqlite_schema future = {.version = 4, .steps = steps};
+    const struct sqlite_schema future = {.version = 5, .steps = steps};
     struct store *s = fixture_open(directory);
     fixture_submit_one(s, 1);
     fixture_submit_one(s, 2);
@@ -196,11 +198,11 @@ static void an_older_layout_is_copied_then_migrated(void **state)
 
     /* The program of before refuses it, and the copy is what it wrote. */
     assert_int_equal(store_open_sqlite(&e, directory, &s), -ERR_TOO_NEW);
-    assert_non_null(strstr(e.text, "layout 4"));
+    assert_non_null(strstr(e.text, "layout 5"));
     assert_int_equal(store_open_sqlite_readonly(&e, directory, &s), -ERR_TOO_NEW);
     char backup[256];
     fixture_path(path, directory, "gpumux.db");
-    fixture_path(backup, directory, "gpumux.db.v2.backup");
+    fixture_path(backup, directory, "gpumux.db.v3.backup");
     assert_int_equal(rename(backup, path), 0);
     s = fixture_open(directory);
     after = fixture_text(s);
@@ -219,7 +221,8 @@ static void a_state_without_tokens_gets_room_for_them(void **state)
     fixture_submit_one(s, 1);
     char *before = fixture_text(s);
     store_close(s);
-    fixture_execute(directory, "DROP TABLE tokens; PRAGMA user_version = 1;");
+    fixture_execute(directory, "DROP TABLE tokens; ALTER TABLE specs DROP COLUMN summary;"
+                               "PRAGMA user_version = 1;");
     s = fixture_open(directory);
     char *after = fixture_text(s);
     assert_string_equal(before, after);
@@ -244,8 +247,9 @@ static void a_migration_that_fails_changes_nothing(void **state)
     char *directory = fixture_directory();
     const char *const steps[] = {sqlite_schema_current()->steps[0],
                                  sqlite_schema_current()->steps[1],
+                                 sqlite_schema_current()->steps[2],
                                  "CREATE TABLE racks (name TEXT); INSERT INTO nowhere VALUES (1);"};
-    const struct sqlite_schema future = {.version = 3, .steps = steps};
+    const struct sqlite_schema future = {.version = 4, .steps = steps};
     struct store *s = fixture_open(directory);
     fixture_submit_one(s, 1);
     char *before = fixture_text(s);

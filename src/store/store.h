@@ -4,7 +4,7 @@
  * memory_fixture.c implements it again for the tests, which compare the two.
  *
  * A row of `workload` holds columns to search by, and two JSON texts written by wire/: the spec
- * (shared by the elements of an array, immutable) and the status (replaced at every change).
+ * (shared by the elements of an array, immutable, with a summary for lists) and the status (replaced at every change).
  * Every event gets the next revision; a watcher resumes at the revision it has seen.
  */
 #pragma once
@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "model/workload.h"
 
-enum { STORE_SCHEMA_VERSION = 2, STORE_PAGE_MAX = 1000 };
+enum { STORE_SCHEMA_VERSION = 3, STORE_PAGE_MAX = 1000 };
 
 struct store;
 struct store_batch;
@@ -35,9 +35,11 @@ struct store_workload {
     int priority;
     enum workload_state state;
     int64_t submitted_wall_ms, ended_wall_ms;
-    const char *after;  /* JSON: [[id, succeeded], …] */
-    const char *status; /* JSON */
-    const char *spec;   /* JSON; "": it is lost; NULL only where load hands out a finished one */
+    const char *after;   /* JSON: [[id, succeeded], …] */
+    const char *status;  /* JSON */
+    const char *spec;    /* JSON; "": it is lost; NULL for a finished one of store_load, and where a
+                           summary takes its place */
+    const char *summary; /* JSON object with what a list shows of the spec; NULL: not read */
 };
 
 struct store_event {
@@ -104,7 +106,8 @@ int store_back_up_sqlite(struct error *e, const char *directory, const struct st
 struct store_batch *store_batch_new(void);
 void store_batch_free(struct store_batch *b);
 /* Everything is copied. 0 or -ERR_NO_MEMORY. Operations take effect in the order they came in. */
-int store_batch_spec(struct store_batch *b, uint64_t spec_id, const char *json);
+int store_batch_spec(struct store_batch *b, uint64_t spec_id, const char *json,
+                     const char *summary);
 int store_batch_workload(struct store_batch *b, const struct store_workload *row);
 /* A status or a delete of a workload that is not there does nothing. The last workload that is
  * deleted takes its spec along. */
@@ -150,6 +153,9 @@ struct store_filter {
     const char *name;                /* name or array's base name; NULL: all */
     uint64_t before;                 /* ids below this; 0: from the newest */
     size_t limit;                    /* ≤ STORE_PAGE_MAX */
+    bool
+        summaries; /* a row gets its summary, and its spec only if it is WORKLOAD_STARTING or has no
+                       summary, because an older gpumux stored it */
 };
 /* Newest first. */
 int store_list(struct error *e, struct store *s, const struct store_filter *filter,

@@ -34,11 +34,13 @@ void fixture_remove(char *directory)
 
 int fixture_submit(struct store_batch *b, uint64_t first, int count, uint32_t uid, const char *base)
 {
-    char spec[256], name[WORKLOAD_NAME_MAX], key[32];
+    char spec[256], summary[64], name[WORKLOAD_NAME_MAX], key[32];
     snprintf(spec, sizeof spec, "{\"name\":\"%s\",\"command\":[\"true\",\"%" PRIu64 "\"]}", base,
              first);
     snprintf(key, sizeof key, "key-%" PRIu64, first);
-    int r = store_batch_spec(b, first, spec);
+    snprintf(summary, sizeof summary, "{\"command\":\"true %" PRIu64 "\"}", first);
+    /* Some as an older gpumux stored them. */
+    int r = store_batch_spec(b, first, spec, first % 3 ? summary : NULL);
     int elements = count > 0 ? count : 1;
     for (int i = 0; i < elements && r == 0; i++) {
         struct store_workload row = {
@@ -82,11 +84,11 @@ int fixture_dump_workload(void *str, const struct store_workload *w)
 {
     str_printf(str,
                "%" PRIu64 " %" PRIu64 " %" PRIu64 " %zu %" PRIu64 " %u %s %s %s %s %d %d %d %d"
-               " %" PRId64 " %" PRId64 " %s %s %s\n",
+               " %" PRId64 " %" PRId64 " %s %s %s %s\n",
                w->id, w->group, w->first, w->submitted, w->spec_id, w->uid, w->user, w->name,
                w->base, w->key ? w->key : "-", w->array_index, (int)w->kind, w->priority,
                (int)w->state, w->submitted_wall_ms, w->ended_wall_ms, w->after,
-               w->status ? w->status : "-", w->spec ? w->spec : "-");
+               w->status ? w->status : "-", w->spec ? w->spec : "-", w->summary ? w->summary : "-");
     return 0;
 }
 

@@ -53,7 +53,7 @@ struct store_op {
     union {
         struct {
             uint64_t id;
-            const char *json;
+            const char *json, *summary;
         } spec;
         struct store_workload workload;
         struct {

@@ -126,7 +126,7 @@ static void ids_and_specs_outlive_what_they_should(struct store *s)
     assert_int_equal(last_id, 2);
     /* The spec is gone too: its id is free again. */
     b = store_batch_new();
-    assert_int_equal(store_batch_spec(b, 1, "{}"), 0);
+    assert_int_equal(store_batch_spec(b, 1, "{}", NULL), 0);
     commit(s, b);
 }
 
@@ -262,6 +262,7 @@ static void ask_random_questions(struct rng *r, struct store *s, uint64_t last_i
         .name = rng_below(r, 3) ? NULL : random_name(r),
         .before = rng_below(r, 2) ? rng_below(r, last_id + 2) : 0,
         .limit = rng_below(r, 20),
+        .summaries = rng_below(r, 2),
     };
     str_printf(out, "list %d\n", store_list(&e, s, &filter, fixture_dump_workload, out));
     uint64_t ids[4] = {0}, id = rng_below(r, last_id + 2);

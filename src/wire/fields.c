@@ -80,7 +80,7 @@ static bool is_unset(const struct field *f, const void *object)
     case FIELD_BUFFER:
         return !*(const char *)member;
     case FIELD_TEXT:
-        return !*(const char *const *)member;
+        return !*(const char *const *)member || !**(const char *const *)member;
     case FIELD_PAIRS:
         return ((const struct pairs *)member)->count == 0;
     default:

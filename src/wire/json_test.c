@@ -41,12 +41,15 @@ static void values_and_commas(void **state)
     json_put_time(json_key(&w, "never"), 0);
     json_put_string(json_key(&w, "none"), NULL);
     json_put_base64(json_key(&w, "data"), "abcd", 4);
+    json_put_members(&w, "{}");
+    json_put_members(&w, "{\"a\":1,\"b\":2}");
+    json_put_bool(json_key(&w, "last"), true);
     json_end_object(&w);
     assert_string_equal(str_text(&out),
                         "{\"empty\":[],\"list\":[-9223372036854775808,9223372036854775807,"
                         "\"18446744073709551615\",0.1,0.3333333333333333,null,{},true,[1]],"
                         "\"time\":\"1970-01-01T00:00:01.000Z\",\"never\":null,\"none\":null,"
-                        "\"data\":\"YWJjZA==\"}");
+                        "\"data\":\"YWJjZA==\",\"a\":1,\"b\":2,\"last\":true}");
     str_done(&out);
 }
 

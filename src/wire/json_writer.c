@@ -187,6 +187,15 @@ void json_put_raw(struct json_writer *w, const char *json)
     str_append(w->out, json);
 }
 
+void json_put_members(struct json_writer *w, const char *object)
+{
+    size_t length = strlen(object);
+    if (length <= strlen("{}"))
+        return;
+    separate(w);
+    str_append_bytes(w->out, object + 1, length - 2);
+}
+
 void json_put_base64(struct json_writer *w, const void *bytes, size_t length)
 {
     separate(w);

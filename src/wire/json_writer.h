@@ -45,5 +45,7 @@ void json_put_null(struct json_writer *w);
 void json_put_time(struct json_writer *w, int64_t wall_ms);
 /* Text that is JSON already. */
 void json_put_raw(struct json_writer *w, const char *json);
+/* The members of a text that is one JSON object. */
+void json_put_members(struct json_writer *w, const char *object);
 /* Standard base64 (RFC 4648, padded) in a string. */
 void json_put_base64(struct json_writer *w, const void *bytes, size_t length);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "wire/fields.h"
 #include "wire/hint.h"
 #include "wire/spec_internal.h"
 
@@ -251,68 +252,6 @@ int spec_parse(struct error *e, struct arena *arena, const char *text, size_t le
     return 0;
 }
 
-/* From a string's first quote to behind its last. */
-static const char *skip_string(const char *p)
-{
-    for (p++; *p && *p != '"'; p++)
-        if (*p == '\\' && p[1])
-            p++;
-    return *p ? p + 1 : p;
-}
-
-/* From an object's brace to behind the other. */
-static const char *skip_object(const char *p)
-{
-    int depth = 0;
-    do {
-        if (*p == '"') {
-            p = skip_string(p);
-            continue;
-        }
-        depth += (*p == '{') - (*p == '}');
-        p += *p != '\0';
-    } while (*p && depth > 0);
-    return p;
-}
-
-/* The value of a member of the object that text is, itself an object; NULL: there is none. */
-static const char *find_object(const char *text, const char *key)
-{
-    size_t length = strlen(key);
-    int depth = 0;
-    for (const char *p = text; *p;) {
-        const char *start = p;
-        if (*p != '"') {
-            depth += (*p == '{' || *p == '[') - (*p == '}' || *p == ']');
-            p++;
-            continue;
-        }
-        p = skip_string(p);
-        if (depth == 1 && p[0] == ':' && p[1] == '{' && (size_t)(p - start) == length + 2 &&
-            strncmp(start + 1, key, length) == 0)
-            return p + 1;
-    }
-    return NULL;
-}
-
-int spec_parse_without_environment(struct error *e, struct arena *arena, const char *text,
-                                   struct workload_spec *ret)
-{
-    const char *environment = find_object(text, "environment");
-    if (environment)
-        text = arena_printf(arena, "%.*s{}%s", (int)(environment - text), text,
-                            skip_object(environment));
-    if (!text)
-        return error_set(e, ERR_NO_MEMORY, "out of memory for this document");
-    struct spec_list list;
-    int r = spec_parse(e, arena, text, strlen(text), &list);
-    if (r == 0 && list.count != 1)
-        r = error_set(e, ERR_CORRUPT, "not one workload");
-    if (r == 0)
-        *ret = list.items[0];
-    return r;
-}
-
 /* ---- one key ---- */
 
 int spec_set(struct error *e, struct arena *arena, struct workload_spec *spec, const char *key,
@@ -374,4 +313,49 @@ int spec_write(const struct workload_spec *spec, struct str *out)
         json_end_object(&w);
     json_end_object(&w);
     return str_failed(out) ? -ERR_NO_MEMORY : 0;
+}
+
+/* ---- the summary ---- */
+
+static void put_command(struct json_writer *w, const void *member)
+{
+    const struct words *command = member;
+    struct str line;
+    str_init(&line, SPEC_TEXT_MAX);
+    /* What was given as one string is shown as that string. */
+    bool shell = command->count == 3 && strcmp(command->items[0], "sh") == 0 &&
+                 strcmp(command->items[1], "-c") == 0;
+    for (size_t i = shell ? 2 : 0; i < command->count; i++) {
+        if (line.length)
+            str_append_char(&line, ' ');
+        str_append(&line, command->items[i]);
+    }
+    json_put_string(w, str_text(&line));
+    str_done(&line);
+}
+
+static const struct field_custom command_custom = {.put = put_command};
+
+#define OF struct workload_needs
+static const struct field share_members[] = {
+    FIELD("min", share_min_percent),
+    FIELD("max", share_max_percent),
+};
+static const struct fields share_fields = FIELDS(OF, share_members);
+#undef OF
+
+#define OF struct workload_spec
+static const struct field summary_members[] = {
+    FIELD("devices_wanted", needs.devices),
+    FIELD("quota_bytes", needs.quota_bytes),
+    FIELD("share", needs, .fields = &share_fields),
+    FIELD_AS("command", command, &command_custom),
+    FIELD("labels", labels),
+};
+static const struct fields summary_fields = FIELDS(OF, summary_members);
+#undef OF
+
+int spec_write_summary(const struct workload_spec *spec, struct str *out)
+{
+    return fields_write(&summary_fields, FIELDS_API, spec, out);
 }

@@ -58,16 +58,17 @@ int spec_parse(struct error *e, struct arena *arena, const char *text, size_t le
  * flags into it first. */
 int spec_parse_partial(struct error *e, struct arena *arena, const char *text, size_t length,
                        struct spec_list *ret);
-/* One workload as spec_write has written it, without its environment: for who has no use for that,
- * which is the most of many. */
-int spec_parse_without_environment(struct error *e, struct arena *arena, const char *text,
-                                   struct workload_spec *ret);
 /* Sets one key from text, as a flag does: key "share.max", value "50". Strict like the parser. A
  * "KEY=VALUE" is added to environment and labels, a "NAME,ID:ended" to after. */
 int spec_set(struct error *e, struct arena *arena, struct workload_spec *spec, const char *key,
              const char *value);
 /* Canonical JSON, one line. What spec_parse reads back is equal. */
 int spec_write(const struct workload_spec *spec, struct str *out);
+
+/* The members that the API's list of workloads has of a spec, as a JSON object. The store keeps it
+ * beside the spec, so that a list parses no spec. A change of these members needs a step of the
+ * store's schema that sets every stored summary to NULL. */
+int spec_write_summary(const struct workload_spec *spec, struct str *out);
 
 /* "8g", "512m", "1.5GiB", "1024" → bytes (k, m, g, t are powers of 1024);
  * "90", "90s", "1.5h", "1h30m", "250ms" → milliseconds. */

@@ -5,21 +5,6 @@
 #include "wire/fuzz_check.h"
 #include "wire/spec.h"
 
-static void check_without_environment(struct arena *arena, const char *text,
-                                      struct workload_spec expected)
-{
-    struct str less, more;
-    struct workload_spec spec;
-    str_init(&less, SPEC_TEXT_MAX);
-    str_init(&more, SPEC_TEXT_MAX);
-    expected.environment.count = 0;
-    fuzz_check(spec_parse_without_environment(NULL, arena, text, &spec) == 0);
-    fuzz_check(spec_write(&spec, &less) == 0 && spec_write(&expected, &more) == 0);
-    fuzz_check(str_equal(str_text(&less), str_text(&more)));
-    str_done(&less);
-    str_done(&more);
-}
-
 static void check_reads_back(struct arena *arena, const struct workload_spec *spec)
 {
     struct str text, again;
@@ -32,7 +17,6 @@ static void check_reads_back(struct arena *arena, const struct workload_spec *sp
         fuzz_check(list.count == 1);
         fuzz_check(spec_write(&list.items[0], &again) == 0);
         fuzz_check(str_equal(str_text(&text), str_text(&again)));
-        check_without_environment(arena, str_text(&text), list.items[0]);
     }
     str_done(&text);
     str_done(&again);

@@ -738,26 +738,22 @@ static void writing_is_canonical(void **state)
     str_done(&text);
 }
 
-static void environments_are_left_out(void **state)
+static void summary_has_what_lists_show(void **state)
 {
     struct fixture *f = *state;
-    static const char *const texts[] = {
-        ("{\"command\":[\"a\"],\"directory\":\"/\","
-         "\"environment\":{\"A\":\"}\\\"{\",\"B\":\"\\\\\"},\"labels\":{\"environment\":\"x\"}}"),
-        "{\"labels\":{\"environment\":\"x\"},\"command\":[\"a\"],\"directory\":\"/\"}",
-        ("{\"environment\":{},\"command\":[\"a\"],\"directory\":\"/\","
-         "\"labels\":{\"environment\":\"x\"}}"),
-    };
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        struct workload_spec spec;
-        assert_int_equal(spec_parse_without_environment(&f->e, &f->arena, texts[i], &spec), 0);
-        assert_int_equal(spec.environment.count, 0);
-        assert_string_equal(spec.command.items[0], "a");
-        assert_string_equal(pairs_get(&spec.labels, "environment"), "x");
-    }
-    struct workload_spec none;
-    assert_int_equal(spec_parse_without_environment(&f->e, &f->arena, "{\"environment\":{", &none),
-                     -ERR_SYNTAX);
+    const struct workload_spec *s = accepts(f, "command: a b\ndirectory: /\nquota: 1k\nshare: "
+                                               "{min: 5}\nlabels: {k: v}\nenvironment: {S: x}\n");
+    struct str text;
+    str_init(&text, 1 << 16);
+    assert_int_equal(spec_write_summary(s, &text), 0);
+    assert_string_equal(str_text(&text), "{\"devices_wanted\":1,\"quota_bytes\":1024,"
+                                         "\"share\":{\"min\":5,\"max\":100},\"command\":\"a b\","
+                                         "\"labels\":{\"k\":\"v\"}}");
+    str_clear(&text);
+    s = accepts(f, "command: [a, \"b c\"]\ndirectory: /\n");
+    assert_int_equal(spec_write_summary(s, &text), 0);
+    assert_non_null(strstr(str_text(&text), "\"command\":\"a b c\""));
+    str_done(&text);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -777,7 +773,7 @@ int main(void)
         TEST(quantities_are_read_and_written),
         TEST(what_is_written_reads_back_equal),
         TEST(writing_is_canonical),
-        TEST(environments_are_left_out),
+        TEST(summary_has_what_lists_show),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
