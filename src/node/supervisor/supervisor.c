@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <link.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
@@ -38,9 +37,6 @@ enum {
     UNKILLABLE_MS = 2000,      /* then we stop waiting for processes that we may not signal */
     READ_BLOCK = 32 << 10,
     EXIT_TRIES = 60,
-    FORGET_AFTER_MS = 20,    /* of having something to do: the rest of it comes at once */
-    FORGET_EVERY_MS = 500,   /* at most */
-    FORGET_SEGMENTS_MAX = 8, /* of an object; they have three */
 };
 
 /* Why the task is being ended, by whom first; a stronger reason replaces a weaker one. */
@@ -70,9 +66,7 @@ struct supervisor {
     bool asked; /* SIGTERM was sent: a second one would hurry a task that is saving its work */
     bool ended; /* the main process was reaped */
     int wait_status;
-    bool childless;       /* nothing is left of it */
-    int64_t forget_at_ms; /* INT64_MAX: it did nothing since it forgot last */
-    int64_t forgot_at_ms;
+    bool childless; /* nothing is left of it */
     struct output output;
     struct input input;
     char block[READ_BLOCK];
@@ -456,7 +450,6 @@ static void arm_timer(struct supervisor *s)
 {
     int64_t next_ms = earlier(output_next_flush(&s->output), s->kill_at_ms);
     next_ms = earlier(next_ms, lease_at_ms(s));
-    next_ms = earlier(next_ms, s->forget_at_ms);
     next_ms = earlier(next_ms, s->listen_at_ms);
     if (!s->ended)
         next_ms = earlier(next_ms, s->time_limit_at_ms);
@@ -467,56 +460,6 @@ static void arm_timer(struct supervisor *s)
         when.it_value =
             (struct timespec){.tv_sec = next_ms / 1000, .tv_nsec = next_ms % 1000 * 1000000 + 1};
     timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
-}
-
-/* One object's code and constants. Never written to, so they can be dropped; they are read again when
- * needed. The headers that say where they are lie among them, and whoever reads on after dropping those has
- * them and what surrounds them back: first all are found, then all are dropped. */
-static int forget_code(struct dl_phdr_info *object, size_t size, void *page_bytes)
-{
-    (void)size;
-    uintptr_t mask = *(const uintptr_t *)page_bytes - 1;
-    struct {
-        uintptr_t begin, bytes;
-    } dropped[FORGET_SEGMENTS_MAX];
-    size_t count = 0;
-    for (int i = 0; i < object->dlpi_phnum && count < FORGET_SEGMENTS_MAX; i++) {
-        const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
-        if (segment->p_type != PT_LOAD || segment->p_flags & PF_W)
-            continue;
-        uintptr_t begin = (object->dlpi_addr + segment->p_vaddr) & ~mask;
-        uintptr_t end = (object->dlpi_addr + segment->p_vaddr + segment->p_memsz + mask) & ~mask;
-        dropped[count].begin = begin;
-        dropped[count++].bytes = end - begin;
-    }
-    for (size_t i = 0; i < count; i++)
-        madvise((void *)dropped[i].begin, dropped[i].bytes, MADV_DONTNEED);
-    return 0;
-}
-
-/*
- * Starting touched most of the C library and parts of gpumux, and so does now and then what the task says.
- * There may be thousands of supervisors that wait for days: each keeps only the pages that waiting takes.
- */
-static void forget_all_code(void)
-{
-    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
-    dl_iterate_phdr(forget_code, &page_bytes);
-}
-
-/* After a step. One that only looked at the clock touched nothing worth another wake-up. */
-static void forget_if_due(struct supervisor *s, bool worked, int64_t now_ms)
-{
-    if (now_ms >= s->forget_at_ms) {
-        forget_all_code();
-        s->forgot_at_ms = now_ms;
-        s->forget_at_ms = INT64_MAX;
-    } else if (worked && s->forget_at_ms == INT64_MAX) {
-        int64_t allowed_ms = s->forgot_at_ms + FORGET_EVERY_MS;
-        s->forget_at_ms = now_ms + FORGET_AFTER_MS;
-        if (s->forget_at_ms < allowed_ms)
-            s->forget_at_ms = allowed_ms;
-    }
 }
 
 enum { AT_SIGNAL, AT_TIMER, AT_LISTEN, AT_OUTPUT, AT_ERROR, AT_INPUT, AT_STATUS, AT_PEERS };
@@ -536,8 +479,7 @@ static void step(struct supervisor *s)
     for (int i = 0; i < CONTROL_PEERS_MAX; i++)
         at[AT_PEERS + i] = (struct pollfd){.fd = s->control.peers[i], .events = POLLIN};
     arm_timer(s);
-    int happened = poll(at, AT_PEERS + CONTROL_PEERS_MAX, -1);
-    if (happened <= 0)
+    if (poll(at, AT_PEERS + CONTROL_PEERS_MAX, -1) <= 0)
         return;
     int64_t now_ms = clock_boot_ms();
     if (at[AT_STATUS].revents)
@@ -560,7 +502,6 @@ static void step(struct supervisor *s)
         (void)!read(s->timer_fd, &times, sizeof times);
         do_what_is_due(s, now_ms);
     }
-    forget_if_due(s, happened > 1 || !at[AT_TIMER].revents, now_ms);
 }
 
 static bool is_over(const struct supervisor *s)
@@ -661,7 +602,6 @@ static int run(struct supervisor *s, const char *directory)
         close(s->started_fd);
     s->started_fd = -1;
     begin(s, clock_boot_ms());
-    forget_all_code();
     while (!is_over(s))
         step(s);
     if (s->task.status_fd >= 0)
@@ -680,7 +620,7 @@ int supervisor_main(const char *directory)
     s->cgroup_fd = inherited(SUPERVISOR_CGROUP_FD);
     s->started_fd = inherited(SUPERVISOR_STARTED_FD);
     inherited(SUPERVISOR_LEDGER_FD); /* kept open for as long as the attempt */
-    s->time_limit_at_ms = s->kill_at_ms = s->unkillable_at_ms = s->forget_at_ms = INT64_MAX;
+    s->time_limit_at_ms = s->kill_at_ms = s->unkillable_at_ms = INT64_MAX;
     s->end_at_ms = s->listen_at_ms = INT64_MAX;
     s->readiness.next_ms = INT64_MAX;
     arena_init(&s->arena, ATTEMPT_FILE_MAX);

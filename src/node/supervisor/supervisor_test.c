@@ -702,57 +702,6 @@ static void test_progress(void **state)
     close(fd);
 }
 
-/* ---- what it keeps in memory ---- */
-
-/* Of its files alone: what the C library allocates is no concern here. Summed up by the kernel when asked,
- * where /proc/PID/status is a guess. */
-static long code_kb(pid_t pid)
-{
-    char path[64], line[256];
-    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)pid);
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    long resident_kb = 0, anonymous_kb = 0;
-    while (fgets(line, sizeof line, file)) {
-        (void)sscanf(line, "Rss: %ld", &resident_kb);
-        (void)sscanf(line, "Anonymous: %ld", &anonymous_kb);
-    }
-    (void)fclose(file);
-    return resident_kb - anonymous_kb;
-}
-
-struct looking {
-    int looks;
-    long most_kb;
-};
-
-/* It has something to do, again after a while should it have forgotten that before the first look. */
-static bool sees_less(struct fixture *f, int fd, struct looking *l)
-{
-    if (l->looks++ % 200 == 0)
-        assert_string_equal(command(fd, "progress 1", 10, f->text), "ok");
-    long now_kb = code_kb(f->pid);
-    if (now_kb > l->most_kb)
-        l->most_kb = now_kb;
-    usleep(5000);
-    return now_kb < l->most_kb;
-}
-
-/* Twice it forgets what starting took; after that, what it was asked. */
-static void test_forgets_what_is_not_needed(void **state)
-{
-    struct fixture *f = *state;
-    set_shell(f, "sleep 1000");
-    start(f);
-    wait_until(has_file(f, "ready"));
-    int fd = open_control(f);
-    for (int i = 0; i < 3; i++) {
-        struct looking looking = {0};
-        wait_until(sees_less(f, fd, &looking));
-    }
-    close(fd);
-}
-
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "supervise") == 0)
@@ -794,7 +743,6 @@ int main(int argc, char **argv)
         CASE(test_ready_by_command),
         CASE(test_ready_by_client),
         CASE(test_progress),
-        CASE(test_forgets_what_is_not_needed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
