@@ -1,12 +1,12 @@
 /*
- * The part of NVML's binary interface that gpumux uses, hooks or emulates, so that its header is not needed: the types
- * in NVML's own words, in which api/nvml_calls.def speaks, and the numbers.
+ * The part of NVML's binary interface that gpumux uses, hooks or emulates, so that NVML's header is
+ * not needed: the types in NVML's own words, as api/nvml_calls.def has them, and the numbers.
  */
 #pragma once
 #include "abi/parameters.h"
 #include "abi/results.h"
 
-/* What a handle is, for a library that makes them and for tests to which they are any pointers. */
+/* A library that makes handles, and a test to which a handle is any pointer, define this. */
 #ifndef NVML_HANDLE
 #define NVML_HANDLE(word, tag) typedef struct tag *word;
 #endif

@@ -3,13 +3,14 @@
 set -u
 failures=0
 
-# check LIBRARY LIST: a list's LACK and CALL, and their variants.
+# check LIBRARY LIST...: the library exports the calls of the lists and their variants.
 check() {
-    local difference
+    local difference variant=', [A-Za-z0-9_]+, [0-9]+, (ptds|ptsz)'
     difference=$(diff <(nm -D --defined-only "$GPUMUX_BUILD/emu/$1" | awk '{ print $3 }' | sort) \
-        <(sed -nE 's/^(CALL|TEXT|LACK)\(([A-Za-z0-9_]+)(, [A-Za-z0-9_]+, [0-9]+, (ptds|ptsz))?.*/\2 \2_\4/p' "$GPUMUX_SOURCE/$2" \
+        <(sed -E ':join; /,$/ { N; s/\n +/ /; b join }' "${@:2}" \
+            | sed -nE "s/^(CALL|TEXT|LACK)\(([A-Za-z0-9_]+)($variant)?.*/\2 \2_\4/p" \
             | tr ' ' '\n' | grep -v '_$' | sort)) || {
-        echo "$1 and $2 differ:"
+        echo "$1 and ${*:2} differ:"
         echo "$difference"
         failures=$((failures + 1))
     }
@@ -19,6 +20,7 @@ check() {
     }
 }
 
-check libcuda.so.1 api/cuda_calls.def
+cd "$GPUMUX_SOURCE" || exit 1
+check libcuda.so.1 api/cuda_calls.def api/cuda_lacking.def
 check libnvidia-ml.so.1 api/nvml_calls.def
 [ "$failures" = 0 ]

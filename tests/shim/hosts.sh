@@ -64,7 +64,8 @@ expect "limits on rare calls, without a shim" 1 env "${with_rare[@]}" "$rare" li
 checks=$((checks + 1))
 # listed MACROS KINDS: the calls of the table that are of these kinds, and their variants.
 listed() {
-    sed -nE "s/^($1)\(([A-Za-z0-9_]+), [A-Za-z0-9_]+, [0-9]+, ([a-z]+), ($2)\>.*/\2 \2_\3/p" "$GPUMUX_SOURCE/api/cuda_calls.def" \
+    sed -E ':join; /,$/ { N; s/\n +/ /; b join }' "$GPUMUX_SOURCE/api/cuda_calls.def" \
+        | sed -nE "s/^($1)\(([A-Za-z0-9_]+), [A-Za-z0-9_]+, [0-9]+, ([a-z]+), ($2)\>.*/\2 \2_\3/p" \
         | tr ' ' '\n' | grep -v '_legacy$' | sort
 }
 listed LACK '[a-z]+' > "$dir/lacking"

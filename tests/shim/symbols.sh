@@ -36,7 +36,9 @@ objdump -T "$shim" | awk '$4 == ".text" && $6 == "Base" { print $7 }' | sort > "
 printf '%s\n' dlsym dlvsym _exit _Exit signal bsd_signal ssignal sysv_signal __sysv_signal sigset sigaction __sigaction \
     | sort | diff - "$dir/plain" || fail "other plain exports"
 {
-    sed -nE 's/^(CALL|LACK)\(([A-Za-z0-9_]+), [A-Za-z0-9_]+, [0-9]+, ([a-z]+), (hook|pass|copy|wait)\>.*/\2 \2_\3/p' "$GPUMUX_SOURCE/api/cuda_calls.def" \
+    calls='(CALL|LACK)\(([A-Za-z0-9_]+), [A-Za-z0-9_]+, [0-9]+, ([a-z]+), (hook|pass|copy|wait)'
+    sed -E ':join; /,$/ { N; s/\n +/ /; b join }' "$GPUMUX_SOURCE/api/cuda_calls.def" \
+        | sed -nE "s/^$calls\>.*/\2 \2_\3/p" \
         | tr ' ' '\n' | grep -v '_legacy$'
     sed -nE 's/^CALL\(([A-Za-z0-9_]+), hook\>.*/\1/p' "$GPUMUX_SOURCE/api/nvml_calls.def"
 } | sort > "$dir/listed"
