@@ -1,6 +1,7 @@
 /*
- * Code and data that drive everything else out of the caches, as what a program runs through between two calls does: lines
- * of code that jump from one to the next in an order that nothing foresees, and as much data. C and C++.
+ * Code and data that drive everything else out of the caches, as what a program runs through
+ * between two calls does: lines of code that jump from one to the next in an order that nothing
+ * foresees, and as much data. C and C++.
  */
 #pragma once
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /*
- * cold_launch KIB: what a launch costs a program that runs through KIB KiB of code and as much data between two of them, as
- * Python does: what the launch needs is in no cache then. Prints the nanoseconds, which on still_driver.c are the shim's
- * own and those of reading the clock. The median: some launches do more, by time, and here more time is between two than
- * in Python.
+ * cold_launch KIB: what a launch costs a program that runs through KIB KiB of code and as much data
+ * between two of them, as Python does: what the launch needs is in no cache then. Prints the
+ * nanoseconds, which on still_driver.c are the shim's own and those of reading the clock. The
+ * median: some launches do more, by time, and here more time is between two than in Python.
  *
  * cold_launch service: launches once, and stays until its input ends.
  */

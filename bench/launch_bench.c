@@ -1,9 +1,9 @@
 /*
- * launch_bench PROCESSES RATE SECONDS BURST: what an emulated launch costs. That many processes on one
- * emulated device launch short kernels in bursts of BURST, RATE a second each (0: as fast as the
- * device takes them, at 2 µs each), and wait for the last. Prints the rate that was reached, and the
- * CPU time of all processes for each launch, with all that comes with it: queueing, simulation,
- * waiting. GPUMUX_BUILD names the build.
+ * launch_bench PROCESSES RATE SECONDS BURST: what an emulated launch costs. That many processes on
+ * one emulated device launch short kernels in bursts of BURST, RATE a second each (0: as fast as
+ * the device takes them, at 2 µs each), and wait for the last. Prints the rate that was reached,
+ * and the CPU time of all processes for each launch, with all that comes with it: queueing,
+ * simulation, waiting. GPUMUX_BUILD names the build.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  * Clients with known kernels, run through the model without processes or a clock: what a device
  * would do with them. Each client has one stream.
  *
- * A service has requests, each of which is all its kernels, due at given times; they are queued then
- * and done in order. A task goes through its kernels again and again; its host needs launch_ns for
- * each, runs ahead of the device without bound, and is never stopped by it.
+ * A service has requests, each of which is all its kernels, due at given times; they are queued
+ * then and done in order. A task goes through its kernels again and again; its host needs launch_ns
+ * for each, runs ahead of the device without bound, and is never stopped by it.
  */
 #pragma once
 #include <stddef.h>

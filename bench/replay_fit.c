@@ -4,8 +4,9 @@
  * not see: the 45 pairs of models are dealt into FOLDS parts, each of which is predicted by a fit
  * to the others.
  *
- * Coordinate descent on the sum of absolute errors of `kept`: for each width of narrow kernels and
- * each slowing of the host, each model's number of kernels in turn, on a grid, until nothing changes.
+ * Coordinate descent on the sum of absolute errors of `kept`: for each width of narrow kernels
+ * and each slowing of the host, each model's number of kernels in turn, on a grid, until
+ * nothing changes.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,12 +1,14 @@
 /*
- * replay_modes_fit [SEED [TRIALS]]: finds kernels of a service and of a task with which the model does
- * to them what a real H200 did (replay_modes.h), and prints them as data/h200_mode_kernels.csv.
+ * replay_modes_fit [SEED [TRIALS]]: finds kernels of a service and of a task with which the model
+ * does to them what a real H200 did (replay_modes.h), and prints them as
+ * data/h200_mode_kernels.csv.
  *
- * Known: the service is some hundred short kernels that take 1.14 ms alone; kernels of the task last
- * from 20 µs to 1 ms. Not known, and searched for: the traits below. Both lists mix wide kernels with
- * narrow ones, evenly spread, of random lengths from a fixed seed. The search is at random first, then
- * around the best so far in ever smaller steps; what it makes small is the sum of squared logarithms
- * of the ratios to what was measured, with an addition for modes in the wrong order.
+ * Known: the service is some hundred short kernels that take 1.14 ms alone; kernels of the task
+ * last from 20 µs to 1 ms. Not known, and searched for: the traits below. Both lists mix wide
+ * kernels with narrow ones, evenly spread, of random lengths from a fixed seed. The search is at
+ * random first, then around the best so far in ever smaller steps; what it makes small is the
+ * sum of squared logarithms of the ratios to what was measured, with an addition for modes in
+ * the wrong order.
  */
 #include <math.h>
 #include <stdio.h>

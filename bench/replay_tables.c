@@ -124,8 +124,8 @@ int replay_tables_load(struct error *e, const char *folder, bool measured_only,
 }
 
 /* What the host needs for a step: all of it where the device clearly waits for the host. That does
- * not grow with the batch, so it holds for the model's other batch sizes too; 0 where the device never
- * waits: then the host is no limit. */
+ * not grow with the batch, so it holds for the model's other batch sizes too; 0 where the device
+ * never waits: then the host is no limit. */
 static double host_ms(const struct replay_tables *tables, const struct replay_solo *solo)
 {
     static const double waits_below_percent = 85;

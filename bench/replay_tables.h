@@ -1,10 +1,10 @@
 /*
  * The measured tables of data/, and the training tasks in them as kernels for bench/replay.h.
  *
- * What a step of a task consists of is not in the tables: they give its time alone, how much of that
- * the device was busy, and the SMs and DRAM bandwidth in use on average. A step is therefore made of
- * `kernels` kernels of two kinds, spread evenly: wide ones, which take all SMs, and narrow ones,
- * which take narrow_permille of them, in the proportion that gives the average. Batch sizes
+ * What a step of a task consists of is not in the tables: they give its time alone, how much of
+ * that the device was busy, and the SMs and DRAM bandwidth in use on average. A step is therefore
+ * made of `kernels` kernels of two kinds, spread evenly: wide ones, which take all SMs, and narrow
+ * ones, which take narrow_permille of them, in the proportion that gives the average. Batch sizes
  * change the durations only. Beside another process a launch takes the host host_permille longer: a
  * task that waits for its host is slowed though the device has room.
  *

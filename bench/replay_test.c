@@ -15,7 +15,8 @@
 
 #define MODE_SECONDS    20
 #define RATIO_ERROR_MAX 0.30
-/* By how much modes are apart that were measured apart: the order should hold with processes too. */
+/* By how much modes are apart that were measured apart: the order should hold with
+ * processes too. */
 #define SPEED_MARGIN   0.005
 #define P99_MARGIN     0.05
 #define MEAN_ERROR_MAX 0.15

@@ -1,7 +1,8 @@
 /*
  * start_bench SOCKET COUNT DIRECTORY PROGRAM: from a client's first byte to the child's first
- * instruction. Submits PROGRAM (first_instruction) COUNT times, each when the one before has ended,
- * over one connection that is made anew each time, as a client would. Prints p50_us, p99_us, max_us.
+ * instruction. Submits PROGRAM (first_instruction) COUNT times, each when the one before has
+ * ended, over one connection that is made anew each time, as a client would. Prints p50_us,
+ * p99_us, max_us.
  */
 #include <fcntl.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
-/* As much of a libcuda.so.1 as cold_launch.c and the shim need, of a device that has done everything at once: what a launch
- * takes there is what the shim adds. */
+/* As much of a libcuda.so.1 as cold_launch.c and the shim need, of a device that has done
+ * everything at once: what a launch takes there is what the shim adds. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

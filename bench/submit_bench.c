@@ -1,8 +1,8 @@
 /*
  * submit_bench SOCKET CONNECTIONS SECONDS DIRECTORY: durable submits as fast as they go.
  *
- * Every connection is kept alive and has one submit under way at a time. Prints, as name=value:
- * how many were accepted a second, how many commits (syncs) that took, by the daemon's own counters,
+ * Every connection is kept alive and has one submit under way at a time. Prints, as name=value: how
+ * many were accepted a second, how many commits (syncs) that took, by the daemon's own counters,
  * how long one took, and how many times a second DIRECTORY's disk does write and fdatasync of one
  * page, measured before and after.
  */

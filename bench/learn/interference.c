@@ -49,7 +49,8 @@ static int for_each_line(struct error *e, const char *folder, const char *name,
     return rc;
 }
 
-/* The index of a model, new if need be; its family is one more. INTERFERENCE_MODELS_MAX: no room. */
+/* The index of a model, new if need be; its family is one more. INTERFERENCE_MODELS_MAX:
+ * no room. */
 static size_t model_of(struct interference_table *t, const char *name)
 {
     for (size_t i = 0; i < t->model_count; i++)

@@ -1,11 +1,11 @@
 /*
- * matching_bench dense FILE ROWS COLUMNS TIMES: the best matching of the doubles in FILE; prints its
- * total and the least CPU time of so many.
- * matching_bench sparse KIND ROWS COLUMNS SEED: a matching with 64 edges a row.
+ * matching_bench dense FILE ROWS COLUMNS TIMES: the best matching of the doubles in FILE; prints
+ * its total and the least CPU time of so many. matching_bench sparse KIND ROWS COLUMNS SEED: a
+ * matching with 64 edges a row.
  *
  * KIND is uniform (any weight to any column), classes (weights by class of task and of device, and
- * age: the 32 best and 32 random columns, as the matching rounds have them), same (all like the same
- * tenth of the columns), or equal (every weight is 1, and all want the same tenth).
+ * age: the 32 best and 32 random columns, as the matching rounds have them), same (all like the
+ * same tenth of the columns), or equal (every weight is 1, and all want the same tenth).
  */
 #include <math.h>
 #include <stdbool.h>

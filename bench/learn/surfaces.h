@@ -2,10 +2,10 @@
  * Mean PD over the joint batch sizes of tasks on one device, interpolated from the measured tables
  * (bench/replay_tables.h), with gradient noise scales drawn by seed:
  *
- * - a task's iteration time and SM activity alone: linear between its measured batch sizes, over the
- *   logarithms of batch and time;
- * - how much a neighbour slows it: measured at two joint batch sizes of every pair; between and beyond
- *   them the logarithm is linear in the two tasks' summed SM activity;
+ * - a task's iteration time and SM activity alone: linear between its measured batch sizes, over
+ *   the logarithms of batch and time;
+ * - how much a neighbour slows it: measured at two joint batch sizes of every pair; between and
+ *   beyond them the logarithm is linear in the two tasks' summed SM activity;
  * - several neighbours: their slow-downs add up;
  * - φ / user's batch: log-uniform from 1 to 100. Trainings in the public tables of Pollux have 12
  *   and more nearly always; then the largest batch that is offered wins. Smaller ones put the

@@ -1,11 +1,12 @@
 /*
- * tuner_bench DATA TASKS FIRST_SEED SEEDS: searches on surfaces interpolated from the tables in DATA,
- * each measurement wrong by 5 %, beside a random search of the same surface.
+ * tuner_bench DATA TASKS FIRST_SEED SEEDS: searches on surfaces interpolated from the tables in
+ * DATA, each measurement wrong by 5 %, beside a random search of the same surface.
  *
- * Prints the median round from which on, to the end of the search, the point that the tuner would run
- * at was within 3 % of the best one, without noise; and that in which the random search had such a
- * point for the first time, whether or not it left it again (1000000: in more than half of them never).
- * Of the tuner also the regret at its end, its rounds, and the CPU time of a whole search.
+ * Prints the median round from which on, to the end of the search, the point that the tuner
+ * would run at was within 3 % of the best one, without noise; and that in which the random
+ * search had such a point for the first time, whether or not it left it again (1000000: in more
+ * than half of them never). Of the tuner also the regret at its end, its rounds, and the CPU
+ * time of a whole search.
  */
 #include <math.h>
 #include <stdio.h>

@@ -143,8 +143,8 @@ static void send_beat(struct fleet_node *n)
     write_message(n, &msg);
 }
 
-/* Counted from when the last one should have been: nodes that share no machine are not late together,
- * so that those which this process was late for must not beat together from then on. */
+/* Counted from when the last one should have been: nodes that share no machine are not late
+ * together, so that those which this process was late for must not beat together from then on. */
 static void beat_later(struct fleet_node *n, int64_t us)
 {
     int64_t now_us = clock_boot_us();

@@ -1,7 +1,7 @@
 /*
  * Nodes without machines: each has a connection of its own and speaks the node protocol on it, says
- * hello, beats, takes grants, reports and settles, and says hello again when the connection is lost.
- * All of them live on one event loop.
+ * hello, beats, takes grants, reports and settles, and says hello again when the connection is
+ * lost. All of them live on one event loop.
  */
 #pragma once
 #include <stddef.h>

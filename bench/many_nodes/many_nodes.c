@@ -8,12 +8,13 @@
  *   --nodes N --devices D           of each node
  *   --running R                     attempts that run all the time, besides the measured ones
  *   --submits-per-s S --task-ms T   the measured ones
- *   --seconds M --submits-least L   for how long, and how many at least, however slow the machine is
+ *   --seconds M --submits-least L   for how long, and how many at least, however slow the
+ *                                   machine is
  *
- * A grant's latency is the time from sending a submit's request to its grant's arrival at the node: it
- * has parsing, deciding, the durable commit and the way to the node in it. Prints name=value pairs.
- * Exits with 1 if a workload was refused, never granted or never settled. Grants are repeated and
- * connections lost only where the machine stands still for seconds; both are counted.
+ * A grant's latency is the time from sending a submit's request to its grant's arrival at the node:
+ * it has parsing, deciding, the durable commit and the way to the node in it. Prints name=value
+ * pairs. Exits with 1 if a workload was refused, never granted or never settled. Grants are
+ * repeated and connections lost only where the machine stands still for seconds; both are counted.
  */
 #include <dirent.h>
 #include <event2/bufferevent.h>

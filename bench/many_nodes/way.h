@@ -1,6 +1,7 @@
 /*
- * How the fleet's nodes reach control: by its unix socket, or over TLS, each with a certificate of its
- * own. Those are issued here, with the key of control's authority, since joining is not what is measured.
+ * How the fleet's nodes reach control: by its unix socket, or over TLS, each with a certificate
+ * of its own. Those are issued here, with the key of control's authority, since joining is not
+ * what is measured.
  */
 #pragma once
 #include <stddef.h>
@@ -20,5 +21,6 @@ void way_free(struct way *w);
 
 /* The name of node number `node`: what its certificate says. */
 void way_node_name(size_t node, char *name, size_t size);
-/* A stream that is connecting; BEV_EVENT_CONNECTED says that it is there. NULL: none can be made. */
+/* A stream that is connecting; BEV_EVENT_CONNECTED says that it is there. NULL: none can
+ * be made. */
 struct bufferevent *way_connect(struct way *w, struct event_base *base, size_t node);
