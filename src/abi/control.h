@@ -1,18 +1,19 @@
 /*
- * What a workload's own programs may say to the supervisor of their attempt: the client library writes
- * these words, node/supervisor/control_socket.h reads them among its other commands.
+ * What a workload's own programs may say to the supervisor of their attempt: the client library
+ * writes these words, node/supervisor/control_socket.h reads them among its other commands.
  *
- * GPUMUX_CONTROL names a unix SOCK_SEQPACKET socket. One packet is one command and has one reply, in
- * order: CONTROL_OK, or "error" and a sentence.
+ * GPUMUX_CONTROL names a unix SOCK_SEQPACKET socket. One packet is one command and has one reply,
+ * in order: CONTROL_OK, or "error" and a sentence.
  *
  *   ready              the service says that it is
  *   progress SAMPLES   how many samples this attempt has done so far, decimal
- *   latency            a service: how long requests took that were answered since the last such report.
- *   MICROSECONDS COUNT   One line each, at most CONTROL_LATENCIES_MAX, the last one's newline may be missing
- *   …
+ *   latency            a service: how long requests took that were answered since the last
+ *                      such report.
+ *   MICROSECONDS COUNT One line each, at most CONTROL_LATENCIES_MAX, the last one's newline
+ *   may be missing …
  *
- * Latencies are counted in places, 16 for each doubling of time, so that a count of many is as short as one of
- * few and wrong by less than 7 percent: see control_latency_place().
+ * Latencies are counted in places, 16 for each doubling of time, so that a count of many is as
+ * short as one of few and wrong by less than 7 percent: see control_latency_place().
  */
 #pragma once
 #include <stdint.h>

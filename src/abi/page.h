@@ -1,30 +1,32 @@
 /*
- * The three pages of memory through which a node's agent and the shim in a workload's processes know
- * of each other. This header is their specification; it is all that the two share besides
+ * The three pages of memory through which a node's agent and the shim in a workload's processes
+ * know of each other. This header is their specification; it is all that the two share besides
  * abi/register.h, which says how the pages get from one to the other.
  *
  * page     one a      written by                       read by                      sealed
- * limits   attempt    the agent                        the attempt's processes      by the agent, before it is sent
- * status   process    that process, and the GPU for it the agent, its neighbours    by the agent, before others get it
+ * limits   attempt the agent the attempt's processes by the agent, before it is sent
+ * status   process that process, and the GPU for it the agent, its neighbours by the agent,
+ *          before others get it
  * ledger   attempt    the attempt's processes; the     the same                     size only
  *                     agent for those that died
  *
- * A page is a memfd, mapped shared. "Sealed" is F_SEAL_FUTURE_WRITE | SHRINK | GROW | SEAL: the writer's
- * mapping, made before, stays writable, and nobody else gets one, not even by opening /proc/PID/fd
- * anew. The ledger is sealed SHRINK | GROW | SEAL. The agent checks a status page's size after it
- * has sealed it and before it maps it; nobody can then make a reader fault. What a status or a ledger
- * says is a workload's own claim: the agent bounds every number that it reads there, and
- * nothing outside the attempt is decided by its ledger.
+ * A page is a memfd, mapped shared. "Sealed" is F_SEAL_FUTURE_WRITE | SHRINK | GROW | SEAL: the
+ * writer's mapping, made before, stays writable, and nobody else gets one, not even by opening
+ * /proc/PID/fd anew. The ledger is sealed SHRINK | GROW | SEAL. The agent checks a status page's
+ * size after it has sealed it and before it maps it; nobody can then make a reader fault. What a
+ * status or a ledger says is a workload's own claim: the agent bounds every number that it reads
+ * there, and nothing outside the attempt is decided by its ledger.
  *
- * Versions. Every page starts with struct page_header. Fields are added at the end of a struct or in
- * its reserved bytes, never moved; then `size_bytes` grows, or a bit of `features` says that the
- * writer fills what was reserved. `version` changes when that cannot be kept, and two sides without a
- * version in common do without each other. A reader maps zeros behind the end of a shorter page: so a field that the
- * writer did not know is 0, and 0 always means "as if this field did not exist".
+ * Versions. Every page starts with struct page_header. Fields are added at the end of a struct or
+ * in its reserved bytes, never moved; then `size_bytes` grows, or a bit of `features` says that
+ * the writer fills what was reserved. `version` changes when that cannot be kept, and two sides
+ * without a version in common do without each other. A reader maps zeros behind the end of a
+ * shorter page: so a field that the writer did not know is 0, and 0 always means "as if this field
+ * did not exist".
  *
- * Concurrency. Every field that changes while others can see it is one atomic word of at most 8 bytes,
- * and no two need to be read together. There is no lock. A writer that is killed between any two
- * instructions leaves each page valid.
+ * Concurrency. Every field that changes while others can see it is one atomic word of at most 8
+ * bytes, and no two need to be read together. There is no lock. A writer that is killed between any
+ * two instructions leaves each page valid.
  *
  * Sizes are in bytes, times of day do not occur, `_ms` deadlines are of CLOCK_BOOTTIME.
  */
@@ -84,7 +86,8 @@ enum limits_mode {
 
 /* What a context is taken to cost where limits do not say. */
 #define LIMITS_CONTEXT_BYTES (UINT64_C(600) << 20)
-/* How long a task that launches nothing any more waits for its lease to be extended, where limits do not say. */
+/* How long a task that launches nothing any more waits for its lease to be extended, where limits
+ * do not say. */
 enum { LIMITS_FENCE_MS = 30000 };
 
 struct limits_device {
@@ -107,16 +110,17 @@ struct limits_device {
 
 struct limits_page {
     struct page_header header;
-    /* Goes up after any other field changed, and from one agent to the next: who keeps something that
-     * follows from limits looks here whether it still holds. */
+    /* Goes up after any other field changed, and from one agent to the next: who keeps something
+     * that follows from limits looks here whether it still holds. */
     _Atomic uint64_t sequence;
-    /* Goes up after the agent has sent a message to any of the attempt's processes: the shim reads its socket
-     * when this moves, and needs no thread for it. */
+    /* Goes up after the agent has sent a message to any of the attempt's processes: the shim reads
+     * its socket when this moves, and needs no thread for it. */
     _Atomic uint64_t messages;
     _Atomic uint64_t lease_deadline_ms; /* past it a task launches nothing; 0: no lease */
     _Atomic uint32_t kind;              /* enum limits_kind */
     _Atomic uint32_t slot_count;        /* slots 0 … slot_count - 1 may be in use */
-    /* Fixed for the attempt. 0: they are not listed, and a device's index is its number in the process. */
+    /* Fixed for the attempt. 0: they are not listed, and a device's index is its number in
+     * the process. */
     uint32_t device_count;
     _Atomic uint32_t
         fence_ms; /* from the lease's end until a task ends itself; 0: LIMITS_FENCE_MS */
@@ -125,8 +129,9 @@ struct limits_page {
     /* What a process holds on a device beyond what the ledger counts: contexts, modules; measured
      * by the agent. By device, then by slot. */
     _Atomic uint64_t overhead_bytes[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
-    /* When the reading of the device began that overhead_bytes follows from, written after it; of several
-     * readings the first. Contexts that were complete by then are in it. 0: not measured. */
+    /* When the reading of the device began that overhead_bytes follows from, written after
+     * it; of several readings the first. Contexts that were complete by then are in it. 0:
+     * not measured. */
     _Atomic uint64_t measured_ms[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
 };
 
@@ -164,10 +169,10 @@ struct status_page {
     uint8_t reserved_page[4096 - 64 - 192 - 8 * PAGE_COUNTERS_MAX - 8 * PAGE_DEVICES_MAX];
 
     /* Marks. Stream slot i is busy while started[i] != completed[i]; streams beyond the slots share
-     * the last one. Both only grow, by at least 1 a launch and about 1 for a nanosecond of the device's time:
-     * their difference is what is outstanding. Bit i of open_streams is set before started[i] moves
-     * and cleared only when the slot is idle, so that a reader looks at the slots of set bits alone.
-     * `completed` is a page of its own because the GPU writes it. */
+     * the last one. Both only grow, by at least 1 a launch and about 1 for a nanosecond of the
+     * device's time: their difference is what is outstanding. Bit i of open_streams is set before
+     * started[i] moves and cleared only when the slot is idle, so that a reader looks at the slots
+     * of set bits alone. `completed` is a page of its own because the GPU writes it. */
     _Atomic uint64_t open_streams;
     uint8_t reserved_marks[56];
     _Atomic uint64_t started[PAGE_STREAMS_MAX];
@@ -186,16 +191,17 @@ enum ledger_feature {
 
 struct ledger_page {
     struct page_header header;
-    /* Who has the slot: pid << 32 | the low 32 bits of its start time, as /proc has both. Written by
-     * the agent, for one after it, which finds the page and knows nobody. 0: nobody. */
+    /* Who has the slot: pid << 32 | the low 32 bits of its start time, as /proc has both. Written
+     * by the agent, for one after it, which finds the page and knows nobody. 0: nobody. */
     _Atomic uint64_t owners[PAGE_PROCESSES_MAX];
-    /* As limits_page.slot_count, by whichever agent there is: limits may be those of an agent that is no
-     * more, and do not know of slots that its successor gave. Raised before the slot is given. */
+    /* As limits_page.slot_count, by whichever agent there is: limits may be those of an agent
+     * that is no more, and do not know of slots that its successor gave. Raised before the
+     * slot is given. */
     _Atomic uint32_t slot_count;
     uint8_t reserved[1980];
     /* Device memory held, by device, then by slot. A process adds to its own slot before it
-     * allocates, and takes away after it freed; the sum over the slots never misses anything
-     * that is held. The agent sets a dead process's slots to 0 once the device shows its memory gone. */
+     * allocates, and takes away after it freed; the sum over the slots never misses anything that
+     * is held. The agent sets a dead process's slots to 0 once the device shows its memory gone. */
     _Atomic uint64_t held_bytes[PAGE_DEVICES_MAX][PAGE_PROCESSES_MAX];
     /* What contexts are taken to cost that the agent has not measured yet, reserved before they are
      * made; it counts while context_ms, when the newest was complete, is not before measured_ms.

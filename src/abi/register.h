@@ -1,31 +1,34 @@
 /*
- * How a process and the agent of its node find each other. GPUMUX_REGISTER names a unix SOCK_SEQPACKET
- * socket of the agent; one packet is one of the structs below, file descriptors go with it by
- * SCM_RIGHTS, in the order said here. The agent knows who speaks from SO_PEERCRED (and refuses a peer
- * whose pid it cannot see), and when that process ends from a pidfd: the socket alone may be held open
- * by a child.
+ * How a process and the agent of its node find each other. GPUMUX_REGISTER names a unix
+ * SOCK_SEQPACKET socket of the agent; one packet is one of the structs below, file descriptors go
+ * with it by SCM_RIGHTS, in the order said here. The agent knows who speaks from SO_PEERCRED (and
+ * refuses a peer whose pid it cannot see), and when that process ends from a pidfd: the socket
+ * alone may be held open by a child.
  *
- *   process → agent   HELLO      [status]           once, before its first CUDA call
- *                     HELLO      [status, ledger]   again, when the agent it knew is gone: the pages that
- *                                                   it has, and its slot; a new agent takes them over
- *                     FILES      [device files]     when a context was made or a stream used, and after a
- *                                                   second HELLO: all of them; see below
- *   agent → process   WELCOME    [limits, ledger]   the process has slot `slot` of the attempt's ledger;
- *                     REFUSED                       or it gets none, and `reason` says why
- *   agent → process   NEIGHBOUR  [status]           the page of a service on one of the attempt's devices
- *   agent → process   GONE                          neighbour `number` has ended; its number may be given again
+ *   process → agent   HELLO [status] once, before its first CUDA call HELLO [status, ledger] again,
+ *                     when the agent it knew is gone: the pages that
+ *                                                   it has, and its slot; a new agent
+ *                                                   takes them over
+ *                     FILES      [device files]     when a context was made or a stream used, and
+ *                                                   after a second HELLO: all of them; see below
+ *   agent → process   WELCOME [limits, ledger] the process has slot `slot` of the attempt's ledger;
+ *                     REFUSED or it gets none, and `reason` says why
+ *   agent → process   NEIGHBOUR [status] the page of a service on one of the attempt's devices
+ *   agent → process   GONE neighbour `number` has ended; its number may be given again
  *
  * After WELCOME the agent adds 1 to limits_page.messages whenever it has sent something.
  * A forked child is a process of its own: it says HELLO with a status page of its own.
  *
- * Why FILES. A client of MPS whose device files close while a kernel of it still runs takes all its neighbours along:
- * killed, one with 20 ms of work left does so every second time (measured on an H200). The agent has them open too, and
- * closes them when the device has done what the process left.
+ * Why FILES. A client of MPS whose device files close while a kernel of it still runs takes
+ * all its neighbours along: killed, one with 20 ms of work left does so every second time
+ * (measured on an H200). The agent has them open too, and closes them when the device has done
+ * what the process left.
  *
- * Versions. `version` is REGISTER_VERSION of the sender, `size_bytes` its size of the struct; a struct
- * only grows at its end. A receiver takes a longer packet's part that it knows, and reads the missing
- * end of a shorter one as 0. A kind that it does not know it ignores, closing what came with it. Two sides whose
- * REGISTER_VERSION differ do not understand each other: the agent refuses, the process does without.
+ * Versions. `version` is REGISTER_VERSION of the sender, `size_bytes` its size of the struct; a
+ * struct only grows at its end. A receiver takes a longer packet's part that it knows, and reads
+ * the missing end of a shorter one as 0. A kind that it does not know it ignores, closing what came
+ * with it. Two sides whose REGISTER_VERSION differ do not understand each other: the agent refuses,
+ * the process does without.
  */
 #pragma once
 #include <stdint.h>
