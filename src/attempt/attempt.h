@@ -4,19 +4,20 @@
  *     attempt_step(life, event) → actions
  *
  * Pure: no I/O, no clock, no randomness. The agent feeds it control's orders, what it sees of the
- * supervisor, what the devices decide, and time, and carries out the actions in their order. A driver
- * whose processes somebody else starts (Kubernetes) and the simulator do the same.
+ * supervisor, what the devices decide, and time, and carries out the actions in their order. A
+ * driver whose processes somebody else starts (Kubernetes) and the simulator do the same.
  *
  * Stops. Control, a device, the supervisor (time limit, lease, leftover processes) and the node ask
  * for an end with ATTEMPT_STOP. stop.c alone decides what follows: the earliest deadline holds, the
  * gravest verdict is remembered before the supervisor hears of it, a client of MPS has its GPU work
  * ended before it is killed, and a supervisor that does not answer is signalled.
  *
- * Suspension (suspend.c). Control's newest order counts. A move of memory that fails is undone; while
- * the place of the memory is not certain, the attempt counts as off its devices.
+ * Suspension (suspend.c). Control's newest order counts. A move of memory that fails is undone;
+ * while the place of the memory is not certain, the attempt counts as off its devices.
  *
  * Crashes. Everything that a later agent must know is in `kept`. ATTEMPT_ACT_SAVE comes before the
- * actions that rely on it. The agent that finds the attempt restores `kept` and steps ATTEMPT_ADOPT.
+ * actions that rely on it. The agent that finds the attempt restores `kept` and steps
+ * ATTEMPT_ADOPT.
  */
 #pragma once
 #include <stdbool.h>
@@ -179,7 +180,8 @@ struct attempt_actions {
 
 enum attempt_stop_stage { STOP_NOT_ASKED, STOP_ASKED, STOP_WORK_ENDED, STOP_KILLED };
 
-/* Plain data, owned by whoever steps it; changed by attempt_step alone, but for `kept` before ADOPT. */
+/* Plain data, owned by whoever steps it; changed by attempt_step alone, but for `kept`
+ * before ADOPT. */
 struct attempt_life {
     struct attempt_traits traits;
     struct attempt_kept kept;
@@ -218,7 +220,8 @@ int64_t attempt_next_ms(const struct attempt_life *life);
 
 /* It holds its devices, or may: they count it as theirs, and nobody else has its place. */
 bool attempt_is_on_devices(const struct attempt_life *life);
-/* Its memory is off its devices, or on its way: it stands still, and answers to nothing but a kill. */
+/* Its memory is off its devices, or on its way: it stands still, and answers to nothing
+ * but a kill. */
 bool attempt_stands_still(const struct attempt_life *life);
 bool attempt_has_ended(const struct attempt_life *life);
 bool attempt_is_stopping(const struct attempt_life *life);

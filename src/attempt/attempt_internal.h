@@ -1,4 +1,5 @@
-/* Inside of an attempt's machine: step.c is the entrance, stop.c ends it, suspend.c moves it, end.c judges its end. */
+/* Inside of an attempt's machine: step.c is the entrance, stop.c ends it, suspend.c moves it, end.c
+ * judges its end. */
 #pragma once
 #include "attempt/attempt.h"
 

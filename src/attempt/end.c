@@ -1,7 +1,7 @@
 /*
- * Whose an end is. A failure may be a device's fault: the driver tells of faults a little later, MPS must
- * be asked, and a device may still be asking whose a fault was. Until then the end is in doubt, and nothing
- * is said of it; each doubt has a bound.
+ * Whose an end is. A failure may be a device's fault: the driver tells of faults a little later,
+ * MPS must be asked, and a device may still be asking whose a fault was. Until then the end is in
+ * doubt, and nothing is said of it; each doubt has a bound.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /*
- * How an attempt is ended. Its supervisor is asked to end it within the grace period. A client of MPS
- * that is killed while its kernels run takes its neighbours along, so shortly before the deadline its
- * GPU work is ended; that in turn would hurt a neighbour that is just joining the server, so it waits
- * for those, within a bound. Then it is killed. A supervisor that acknowledges nothing is signalled.
+ * How an attempt is ended. Its supervisor is asked to end it within the grace period. A client of
+ * MPS that is killed while its kernels run takes its neighbours along, so shortly before the
+ * deadline its GPU work is ended; that in turn would hurt a neighbour that is just joining the
+ * server, so it waits for those, within a bound. Then it is killed. A supervisor that acknowledges
+ * nothing is signalled.
  */
 #include "attempt/attempt_internal.h"
 #include "base/str.h"

@@ -1,8 +1,8 @@
 /*
- * How an attempt leaves its devices alive, and comes back. One move of memory runs at a time; orders that
- * come meanwhile follow it. `place` is what is known for certain: a failed move that may have moved
- * something is undone, and if that fails too, the attempt rests, and what is left on the device is moved
- * off again until it succeeds or control orders it back.
+ * How an attempt leaves its devices alive, and comes back. One move of memory runs at a time;
+ * orders that come meanwhile follow it. `place` is what is known for certain: a failed move that
+ * may have moved something is undone, and if that fails too, the attempt rests, and what is left on
+ * the device is moved off again until it succeeds or control orders it back.
  */
 #include "attempt/attempt_internal.h"
 #include "base/str.h"
