@@ -18,7 +18,7 @@ struct notifier {
  * used, and drops everything. */
 int notify_init(struct error *e, struct notifier *n, const char *socket);
 void notify_done(struct notifier *n);
-/* Sends lines such as "READY=1\nSTATUS=4 devices", NOTIFY_TEXT_MAX bytes at most. Waits for a manager
- * that is slow to read, but not for long. */
+/* Sends lines such as "READY=1\nSTATUS=4 devices", NOTIFY_TEXT_MAX bytes at most. Waits for a
+ * manager that is slow to read, but not for long. */
 int notify_send(struct error *e, const struct notifier *n, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
