@@ -21,7 +21,8 @@
     {"config", 'c', "FILE", "configuration, as 'gpumux config default' prints it", NULL},          \
     {"set", 0, "KEY=VALUE", "set one key of the configuration; may be repeated", NULL}
 #define POLICY_OPTION                                                                              \
-    {"policy", 0, "POLICY", "which workloads go to which devices: gpumux, firstfit, exclusive, …", NULL}
+    {"policy", 0, "POLICY", "which workloads go to which devices: gpumux, firstfit, exclusive, …",   \
+     NULL}
 #define LISTEN_OPTION                                                                              \
     {"listen", 0, "ADDRESS", "[HOST:]PORT: also on the network, with TLS, for clients and nodes "   \
      "(HOST: 127.0.0.1 if not given; see 'control init'); unix:PATH: the API socket, instead of "  \
@@ -77,6 +78,7 @@
      "user"},                                                                                      \
     {"ready", 0, "started|client|port:N|command:TEXT", "when a service counts as running",         \
      "ready"},                                                                                     \
-    {"on-node-lost", 0, "requeue|wait", "what follows when its node is lost", "on_node_lost"}, \
-    {"protection", 0, "on|off", "off: nothing holds it to its quota and share (administrators)", "protection"}
+    {"on-node-lost", 0, "requeue|wait", "what follows when its node is lost", "on_node_lost"},     \
+    {"protection", 0, "on|off", "off: nothing holds it to its quota and share (administrators)",   \
+     "protection"}
 /* clang-format on */

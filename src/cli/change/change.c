@@ -1,4 +1,5 @@
-/* gpumux cancel, requeue, suspend, resume, drain, undrain, enable, disable: one request for each operand. */
+/* gpumux cancel, requeue, suspend, resume, drain, undrain, enable, disable: one request for
+ * each operand. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,8 @@ enum { LOOK_AGAIN_NS = 100 * 1000 * 1000 };
 /* What is to be done with the answer to a request; an error is that operand's. NULL: nothing. */
 typedef int (*change_follow)(struct error *e, struct client *c, const json_t *answer);
 
-/* Whether it is an array's element, which nobody named, and has ended since the array was looked at:
- * that is no mistake of the user's. */
+/* Whether it is an array's element, which nobody named, and has ended since the array was looked
+ * at: that is no mistake of the user's. */
 static bool ended_meanwhile(struct client *c, const char *reference)
 {
     const struct invocation *in = c->in;

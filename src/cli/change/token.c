@@ -1,4 +1,5 @@
-/* gpumux token create | list | revoke: who may use gpumux over the network, and which nodes join. */
+/* gpumux token create | list | revoke: who may use gpumux over the network, and which
+ * nodes join. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

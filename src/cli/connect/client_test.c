@@ -35,7 +35,8 @@ static const char *version_with(int more, char text[VERSION_BYTES])
     return text;
 }
 
-/* Answers every request on every connection with "{}" and this Server header; NULL: answers none. */
+/* Answers every request on every connection with "{}" and this Server header; NULL:
+ * answers none. */
 static _Noreturn void serve(int listener, const char *server, const char *requests)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);

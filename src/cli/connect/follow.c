@@ -65,7 +65,8 @@ static void rest(int64_t ms)
     (void)poll(NULL, 0, ms > 0 ? (int)ms : 0);
 }
 
-/* One turn. An answer ≥ 300 is its problem as an error; a broken connection is 0 with open false. */
+/* One turn. An answer ≥ 300 is its problem as an error; a broken connection is 0 with open
+ * false. */
 static int follow_step(struct error *e, struct follow *f, const char *target, int64_t timeout_ms,
                        bool *ret_ended)
 {

@@ -1,4 +1,5 @@
-/* What a user calls a workload by: an id, a name, or the name of an array, which means all of it. */
+/* What a user calls a workload by: an id, a name, or the name of an array, which means all
+ * of it. */
 #pragma once
 #include "cli/connect/client.h"
 
@@ -18,7 +19,8 @@ int references_expand(struct error *e, struct client *c, size_t count, char *con
 /* Says of which arrays all has ended. Returns an exit code. */
 int references_tell_ended(const struct invocation *in, const struct references *list);
 
-/* A command about the workloads that its operands name: gets each, `suffix` after its path, and has it shown, a line apart,
- * or prints it as the user wants. Returns the command's status: of the first that failed. */
+/* A command about the workloads that its operands name: gets each, `suffix` after its path, and has
+ * it shown, a line apart, or prints it as the user wants. Returns the command's status: of the
+ * first that failed. */
 int references_show(const struct invocation *in, enum array_part part, const char *suffix,
                     int (*show)(const json_t *answer));

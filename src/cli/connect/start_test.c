@@ -1,4 +1,5 @@
-/* Commands that come while gpumux starts, which here is a process that has the lock, and listens later or never. */
+/* Commands that come while gpumux starts, which here is a process that has the lock, and listens
+ * later or never. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>

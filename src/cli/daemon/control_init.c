@@ -1,6 +1,6 @@
 /*
- * gpumux control init: prepares a cluster. It writes to the state directly, so control must not be up;
- * and whoever can do that needs no other right.
+ * gpumux control init: prepares a cluster. It writes to the state directly, so control must not be
+ * up; and whoever can do that needs no other right.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * Members of an answer's JSON objects, with a fallback for a member that is null or missing. Text is
- * borrowed from the object.
+ * Members of an answer's JSON objects, with a fallback for a member that is null or missing. Text
+ * is borrowed from the object.
  */
 #pragma once
 #include <jansson.h>

@@ -12,7 +12,7 @@ void help_write_man(struct str *out, const struct command *command);
 /* Completion for "bash", "zsh" or "fish"; false: another shell. */
 bool help_write_completion(struct str *out, const char *shell);
 
-/* The exit codes that a command shares with others, one a line: "0  success"; fewer of one that asks
+/* The exit codes that a command shares with others, one a line: "0 success"; fewer of one that asks
  * no daemon. NULL: all of them. */
 const char *help_exits(const struct command *command);
 

@@ -137,7 +137,8 @@ static int add_variant(struct error *e, struct campaign_config *c, const struct 
     return 0;
 }
 
-/* A policy, and after it the same without each of these parts that it has, and without all of them. */
+/* A policy, and after it the same without each of these parts that it has, and without all
+ * of them. */
 static int add_with_ablations(struct error *e, const struct campaign_variant *whole,
                               const struct policy_options *parts, struct campaign_config *c)
 {
@@ -452,7 +453,8 @@ static int show_table(const struct campaign_config *c, const struct campaign_run
     return status;
 }
 
-/* What the table has no column for: LATE is of those that ran. Of each policy, the first run that has some. */
+/* What the table has no column for: LATE is of those that ran. Of each policy, the first run
+ * that has some. */
 static void tell_unplaced(const struct campaign_config *c, const struct campaign_run *runs,
                           size_t count)
 {

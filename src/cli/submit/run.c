@@ -1,8 +1,8 @@
 /*
  * gpumux run: submits one workload and stands in for it. Its output comes out here, input and
- * signals go there, and its exit code becomes this one's. Everything is level-triggered: events only
- * say when to look again, and what is shown follows from what gpumux then answers, so that a restart
- * of gpumux in the middle changes nothing.
+ * signals go there, and its exit code becomes this one's. Everything is level-triggered: events
+ * only say when to look again, and what is shown follows from what gpumux then answers, so that a
+ * restart of gpumux in the middle changes nothing.
  */
 #include "cli/submit/submit.h"
 

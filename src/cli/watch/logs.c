@@ -44,8 +44,8 @@ static int keep_line(void *arg, const struct logline *line)
     return is_hidden(v, line) ? 0 : tail_keep(&v->tail, line);
 }
 
-/* Of what there is now, the last lines: it is read whole, since the API counts bytes. What waits for
- * more goes on from there; it also says what went wrong, of what has not begun nothing. */
+/* Of what there is now, the last lines: it is read whole, since the API counts bytes. What waits
+ * for more goes on from there; it also says what went wrong, of what has not begun nothing. */
 static int show_tail(struct error *e, struct follow_output *output, struct viewer *v)
 {
     bool waits = output->waits, ended = false;
