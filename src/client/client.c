@@ -1,8 +1,8 @@
 /*
  * The handle: facts from the environment, read once, and when to report.
  *
- * Nothing is locked. The facts do not change; the counts are atomics, and of several threads that report
- * at the same time one sends.
+ * Nothing is locked. The facts do not change; the counts are atomics, and of several threads that
+ * report at the same time one sends.
  */
 #include <assert.h>
 #include <errno.h>

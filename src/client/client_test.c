@@ -222,7 +222,8 @@ static void test_progress(void **state)
     struct gpumux *g = gpumux_open();
     assert_int_equal(gpumux_report_progress(g, 0), 0);
     expect_packet(f, "progress 0");
-    /* Some of these come too soon, whatever the machine's pace; those are not lost, they are late. */
+    /* Some of these come too soon, whatever the machine's pace; those are not lost, they
+     * are late. */
     for (uint64_t done = 1; done <= REPORTS; done++)
         assert_int_equal(gpumux_report_progress(g, done), 0);
     int connections = 0;
