@@ -2,13 +2,13 @@
  * Allowances: how much of the devices the workloads of a user or a group may hold at a time.
  *
  * Up to what is guaranteed they go before everybody who borrows; beyond it they borrow, when nobody
- * with a guarantee waits for the room, up to a limit. One that finds no room within its guarantee takes
- * it back: a borrower that has a checkpoint, the one placed last, is queued again. Who has no allowance
- * borrows without a limit.
+ * with a guarantee waits for the room, up to a limit. One that finds no room within its guarantee
+ * takes it back: a borrower that has a checkpoint, the one placed last, is queued again. Who has no
+ * allowance borrows without a limit.
  *
- * What a workload holds is counted in millionths of a device, the largest there is: the larger of its
- * guaranteed share and its part of the memory, all of it if it named no quota. The count is rounded down,
- * so that three thirds of a device fit into an allowance of one.
+ * What a workload holds is counted in millionths of a device, the largest there is: the larger of
+ * its guaranteed share and its part of the memory, all of it if it named no quota. The count is
+ * rounded down, so that three thirds of a device fit into an allowance of one.
  */
 #include <stdio.h>
 

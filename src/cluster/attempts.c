@@ -125,8 +125,8 @@ static void back_off(struct cluster *c, struct workload *w)
     timer_set(c, &w->timer, c->now.boot_ms + wait_ms);
 }
 
-/* The same node could not start it for the same reason twice: a missing account stays missing. Others may have been tried
- * in between. */
+/* The same node could not start it for the same reason twice: a missing account stays missing.
+ * Others may have been tried in between. */
 static bool is_hopeless(const struct workload_status *status)
 {
     int last = status->attempts_kept - 1;
@@ -141,16 +141,16 @@ static bool is_hopeless(const struct workload_status *status)
     return false;
 }
 
-/* Killed by somebody who is none of us, such as the kernel when memory is short: that is forgiven more often than
- * what a task does itself, but not for ever. */
+/* Killed by somebody who is none of us, such as the kernel when memory is short: that is forgiven
+ * more often than what a task does itself, but not for ever. */
 static int forgiven(const struct workload *w, const struct attempt *a)
 {
     bool killed = a->failure == FAILURE_SIGNAL && a->signal == SIGKILL;
     return killed && w->needs.retries < KILLS_FORGIVEN ? KILLS_FORGIVEN : w->needs.retries;
 }
 
-/* Its own failure, counted. A service is started again for ever, a task as often as it may and while
- * there is hope. */
+/* Its own failure, counted. A service is started again for ever, a task as often as it may and
+ * while there is hope. */
 static void own_failure(struct cluster *c, struct workload *w, struct node *n, int64_t ran_ms)
 {
     struct attempt *a = workload_status_attempt(&w->status);

@@ -8,9 +8,9 @@
  *   1. the STORE_* and EVENT actions of one or more steps are committed together;
  *   2. only then are their REPLY and SEND actions carried out.
  * If the commit fails, none of stage 2 may happen: the caller answers every request with an error,
- * drops this cluster and builds a new one from the store (cluster_new, cluster_load_*).
- * Until a commit succeeds it may then answer the BEATs of sessions that were open, so that leases hold,
- * if it steps no cluster meanwhile and builds the one that it steps next after the last such answer.
+ * drops this cluster and builds a new one from the store (cluster_new, cluster_load_*). Until a
+ * commit succeeds it may then answer the BEATs of sessions that were open, so that leases hold, if
+ * it steps no cluster meanwhile and builds the one that it steps next after the last such answer.
  *
  * At most one living copy of a task. A node's attempts may live until its lease and what follows it
  * (fence, drain) have passed; only then, counted from the last word heard, is a task given to
@@ -23,14 +23,16 @@
  * What the caller owes: of two connections of one node the one accepted later counts, and a hello
  * that is read from the older one afterwards is not passed on. What a node owes:
  *   - of two WELCOMEs on one connection, the larger session holds; a new connection starts anew;
- *   - of SUSPEND and RESUME the one with the largest `turn` counts, others are answered with a report; a
- *     report shows the newest that came, and is sent when that is taken up and when it is done;
+ *   - of SUSPEND and RESUME the one with the largest `turn` counts, others are answered with
+ *     a report; a report shows the newest that came, and is sent when that is taken up and
+ *     when it is done;
  *   - a STOP for an attempt that it does not know is answered with an exited report (never_ran),
  *     and that attempt is never started afterwards;
  *   - nothing is started while its lease has run out, and what runs then is ended in time; what it
  *     has accepted but not started when its lease runs out or its agent dies is over (never_ran),
  *     even if the lease comes back;
- *   - when a REPORT or BEAT is answered with -ERR_CONFLICT, its session is over: it says hello again.
+ *   - when a REPORT or BEAT is answered with -ERR_CONFLICT, its session is over: it says
+ *     hello again.
  */
 #pragma once
 #include <stdbool.h>
@@ -80,8 +82,8 @@ struct cluster_config {
     int faults_max;                         /* GPU faults of a workload's own, then it has failed */
     int64_t keep_finished_ms;               /* retention of finished workloads, by age … */
     size_t keep_finished_max;               /* … and by count */
-    /* Ages count once the wall clock has kept pace with the boot clock for so long: one that is wrong
-     * for a moment, as before the first word of a time server, costs nobody his history. */
+    /* Ages count once the wall clock has kept pace with the boot clock for so long: one that is
+     * wrong for a moment, as before the first word of a time server, costs nobody his history. */
     int64_t clock_steady_ms;
     uint64_t seed;
 };
@@ -96,10 +98,11 @@ enum cluster_event_kind {
     CLUSTER_REQUEUE,
     CLUSTER_SUSPEND,
     CLUSTER_RESUME,
-    CLUSTER_DRAIN, /* or undrain: `on` */
-    CLUSTER_LEARN, /* something was learnt of a workload; no reply */
-    CLUSTER_MEASURED, /* how slow a workload is where it runs; no reply. One that can go on elsewhere, and
-                         is for long much slower than was predicted, is queued again */
+    CLUSTER_DRAIN,    /* or undrain: `on` */
+    CLUSTER_LEARN,    /* something was learnt of a workload; no reply */
+    CLUSTER_MEASURED, /* how slow a workload is where it runs; no reply. One that can go on
+                         elsewhere, and is for long much slower than was predicted, is
+                         queued again */
     CLUSTER_FORECAST, /* config.forecast would now answer otherwise, or knows more; no reply */
     CLUSTER_NODE_HELLO,
     CLUSTER_NODE_REPORT,
@@ -283,8 +286,9 @@ int64_t cluster_next_tick(const struct cluster *c);
 
 /* ---- questions; they change nothing ---- */
 
-/* Where would each workload of a submission go now, when those of it that go first have what they take?
- * An empty node means that it would not start, and text says why. Fails as the submission would. */
+/* Where would each workload of a submission go now, when those of it that go first have what
+ * they take? An empty node means that it would not start, and text says why. Fails as the
+ * submission would. */
 struct cluster_preview {
     char node[NODE_NAME_MAX];
     int device_count;
@@ -325,9 +329,10 @@ int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explana
 
 /* NULL if it is not live. Valid until the next step. */
 const struct workload_status *cluster_live_status(const struct cluster *c, uint64_t workload);
-/* Why a queued workload waits, by what is known now: its stored text may be older. *ret_never: nothing that is here
- * will ever do for it. NULL if no such workload is queued. Between two steps only so many are made anew; after that
- * the answer may be an older one. Valid until the next call of the cluster. */
+/* Why a queued workload waits, by what is known now: its stored text may be older. *ret_never:
+ * nothing that is here will ever do for it. NULL if no such workload is queued. Between two steps
+ * only so many are made anew; after that the answer may be an older one. Valid until the next call
+ * of the cluster. */
 const char *cluster_note(struct cluster *c, uint64_t workload, bool *ret_never);
 /* Its policy_known.program; 0 if it is not live. */
 uint32_t cluster_live_program(const struct cluster *c, uint64_t workload);

@@ -23,7 +23,8 @@ struct fixture {
     uint64_t requests;
 };
 
-/* An empty cluster of the default configuration, but policy firstfit: the first device is taken first. */
+/* An empty cluster of the default configuration, but policy firstfit: the first device is
+ * taken first. */
 void fixture_open(struct fixture *f);
 void fixture_close(struct fixture *f);
 

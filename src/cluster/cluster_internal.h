@@ -62,7 +62,8 @@ struct dependency {
     bool succeeded, met;
 };
 
-/* A client's idempotency key, as two hashes of uid and key; kept as long as one of its workloads. */
+/* A client's idempotency key, as two hashes of uid and key; kept as long as one of its
+ * workloads. */
 struct submit_key {
     uint64_t hash, check;
     uint64_t first;
@@ -148,7 +149,8 @@ struct finished {
     enum workload_state state;
 };
 
-/* Ended workloads, oldest end first. The index of a row grows for ever; `base` is that of rows[0]. */
+/* Ended workloads, oldest end first. The index of a row grows for ever; `base` is that of
+ * rows[0]. */
 struct finished_rows {
     struct finished *rows;
     size_t first, count, capacity; /* live rows: [first, first + count) */
@@ -232,7 +234,8 @@ void workload_send_stop(struct cluster *c, struct workload *w);
 void workload_send_turn(struct cluster *c, struct workload *w);
 /* Whether it may have caused a fault: with whom it may share a device depends on it. */
 void workload_set_suspect(struct cluster *c, struct workload *w, bool suspect);
-/* Whether it is to be tried where no start failed. Of one that has no attempt open and is not queued. */
+/* Whether it is to be tried where no start failed. Of one that has no attempt open and is
+ * not queued. */
 void workload_set_wary(struct cluster *c, struct workload *w, bool wary);
 /* Ends it for ever; its attempt must be closed. Its dependents are told later in the step. */
 void workload_end(struct cluster *c, struct workload *w, enum workload_state state,
@@ -285,8 +288,8 @@ double queue_rank_ms(const struct cluster *c, int64_t submitted_wall_ms, int pri
 /* Asks the policy about snapshot->waiting[0]. Refused at once if its allowance is spent. */
 enum policy_verdict queue_decide(struct cluster *c, const struct policy_snapshot *snapshot,
                                  uint32_t allowance, struct place_outcome *ret_outcome);
-/* Why snapshot->waiting[0] does not start, by this verdict or because its allowance is spent. True: nothing that is
- * here will ever do for it. */
+/* Why snapshot->waiting[0] does not start, by this verdict or because its allowance is spent. True:
+ * nothing that is here will ever do for it. */
 bool queue_explain_refusal(struct cluster *c, const struct policy_snapshot *snapshot,
                            uint32_t allowance, enum policy_verdict verdict,
                            char text[WORKLOAD_TEXT_MAX]);
@@ -303,7 +306,8 @@ void queue_order_changed(struct cluster *c, uint32_t allowance);
 /* keep.c */
 /* Would one of this rank go before the one that devices are kept for, or is it that one? */
 bool keep_yields(const struct cluster *c, bool borrows, double rank_ms, uint64_t workload);
-/* snapshot->waiting[0], which is this one, was refused: if there is no room, and it is its turn, some is kept. */
+/* snapshot->waiting[0], which is this one, was refused: if there is no room, and it is its turn,
+ * some is kept. */
 void keep_refused(struct cluster *c, struct workload *w, const struct policy_snapshot *snapshot);
 /* Nothing is kept any more. */
 void keep_end(struct cluster *c);
@@ -416,7 +420,8 @@ void node_health(struct cluster *c, struct node *n, const struct device_health *
 void node_set_timer(struct cluster *c, struct node *n);
 
 /* doubt.c */
-/* It could not be started there; its attempt is closed. Is it to be tried elsewhere, and not counted? */
+/* It could not be started there; its attempt is closed. Is it to be tried elsewhere, and
+ * not counted? */
 bool doubt_failed(struct cluster *c, struct workload *w, struct node *n);
 /* It runs where it is. */
 void doubt_worked(struct cluster *c, struct workload *w);

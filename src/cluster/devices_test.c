@@ -70,7 +70,8 @@ static void test_an_unhealthy_device_takes_services_alone(void **state)
     fixture_close(&f);
 }
 
-/* A device that is in use fails, recovers and fails again: the note always has the present reason. */
+/* A device that is in use fails, recovers and fails again: the note always has the present
+ * reason. */
 static void test_note_follows_device(void **state)
 {
     (void)state;

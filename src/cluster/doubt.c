@@ -1,13 +1,14 @@
 /*
- * Nodes where starts fail: a mount, a directory or an account is missing there. Such a node is always free,
- * and would get one workload after the other. But a command that does not exist fails everywhere, and
- * that is no fault of any node. So:
+ * Nodes where starts fail: a mount, a directory or an account is missing there. Such a node is
+ * always free, and would get one workload after the other. But a command that does not exist fails
+ * everywhere, and that is no fault of any node. So:
  *
  *   - where a start failed, a node is in doubt, until a start works there or some time has passed;
- *   - who failed there is tried on a node that is in no doubt, if one could hold it, and only the failure
- *     of a few in a row counts as its own;
- *   - if it runs there, that speaks against the node where it did not. When this was so often enough, and
- *     no start worked there in between, the node takes nothing new for a while, and each time for longer.
+ *   - who failed there is tried on a node that is in no doubt, if one could hold it, and only the
+ *     failure of a few in a row counts as its own;
+ *   - if it runs there, that speaks against the node where it did not. When this was so often
+ *     enough, and no start worked there in between, the node takes nothing new for a while, and
+ *     each time for longer.
  */
 #include "base/str.h"
 #include "cluster/cluster_internal.h"

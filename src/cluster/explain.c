@@ -1,4 +1,5 @@
-/* Why a workload would go where it would go, or nowhere: every candidate, and what speaks against it. */
+/* Why a workload would go where it would go, or nowhere: every candidate, and what speaks
+ * against it. */
 #include <stdio.h>
 #include <string.h>
 

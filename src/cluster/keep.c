@@ -1,12 +1,12 @@
 /*
- * Room that is kept. One that asks for several devices, or for all of one, would wait for ever while
- * smaller ones take every bit of room as it appears. So for the first in order that has waited for
- * `ageing`, and does not fit, devices are kept: those that could hold it if they were empty, and have
- * least on them. Nobody behind it is placed there, and what is there ends in time. Services do not end:
- * a device that has one is not kept.
+ * Room that is kept. One that asks for several devices, or for all of one, would wait for ever
+ * while smaller ones take every bit of room as it appears. So for the first in order that has
+ * waited for `ageing`, and does not fit, devices are kept: those that could hold it if they were
+ * empty, and have least on them. Nobody behind it is placed there, and what is there ends in time.
+ * Services do not end: a device that has one is not kept.
  *
- * Nothing of this is stored. It follows from who waits and from what runs, so a restart finds it again;
- * and as devices that are kept only become emptier, the choice stays what it was.
+ * Nothing of this is stored. It follows from who waits and from what runs, so a restart finds it
+ * again; and as devices that are kept only become emptier, the choice stays what it was.
  */
 #include <stdio.h>
 #include <string.h>

@@ -63,8 +63,8 @@ static void end(struct fixture *f, uint64_t session, uint64_t id, int attempt)
     report_full(f, "a", session, &r);
 }
 
-/* It would slow the other for all of its short life, which will be over soon: it waits, until then or
- * until it has waited enough. */
+/* It would slow the other for all of its short life, which will be over soon: it waits, until then
+ * or until it has waited enough. */
 static void test_waits_for_a_departure(void **state)
 {
     struct fixture f;
@@ -103,8 +103,8 @@ static void together_as_known(void *context, const struct forecast_set *set,
     }
 }
 
-/* One was refused because of what was believed, and another runs on by that: a new forecast counts for
- * both. */
+/* One was refused because of what was believed, and another runs on by that: a new forecast
+ * counts for both. */
 static void test_a_new_forecast_is_asked(void **state)
 {
     struct fixture f;
@@ -279,8 +279,8 @@ static void test_what_is_learnt_counts(void **state)
     fixture_close(&f);
 }
 
-/* Measured to be slow for a minute, and able to go on elsewhere: it is queued again. It is told once, of those
- * too that have to stay. */
+/* Measured to be slow for a minute, and able to go on elsewhere: it is queued again. It is told
+ * once, of those too that have to stay. */
 static void test_a_bad_placement_is_undone(void **state)
 {
     (void)state;
@@ -313,7 +313,8 @@ static void test_a_bad_placement_is_undone(void **state)
     }
 }
 
-/* What was measured is shown beside what was predicted, for as long as the attempt that it was of. */
+/* What was measured is shown beside what was predicted, for as long as the attempt that it
+ * was of. */
 static void test_what_was_measured_is_explained(void **state)
 {
     struct fixture f;

@@ -1,7 +1,7 @@
 /*
  * What a submission would become now. Its workloads take their turns as in the queue, and each that
- * would be placed is booked before the next is asked about, as a workload that does not exist. All that
- * is given back at the end.
+ * would be placed is booked before the next is asked about, as a workload that does not exist. All
+ * that is given back at the end.
  */
 #include <stdio.h>
 #include <stdlib.h>

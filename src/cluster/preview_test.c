@@ -1,4 +1,5 @@
-/* Asking where a submission would go: the answer is what then happens, and asking changes nothing. */
+/* Asking where a submission would go: the answer is what then happens, and asking changes
+ * nothing. */
 #include "cluster/cluster_fixture.h"
 
 enum { ITEMS = 4 };

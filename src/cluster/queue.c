@@ -78,9 +78,9 @@ void queue_leave(struct cluster *c, struct workload *w)
 }
 
 /*
- * When it is its turn, as if a time. Waiting counts for all alike, and a point of priority as much as
- * `ageing_ms` of it: so none that comes later goes first for ever. A policy may take those first that
- * have little left; that is a time, too, so it is outweighed in time as well.
+ * When it is its turn, as if a time. Waiting counts for all alike, and a point of priority as much
+ * as `ageing_ms` of it: so none that comes later goes first for ever. A policy may take those first
+ * that have little left; that is a time, too, so it is outweighed in time as well.
  */
 double queue_rank_ms(const struct cluster *c, int64_t submitted_wall_ms, int priority,
                      double left_ms)
@@ -205,8 +205,8 @@ bool queue_explain_refusal(struct cluster *c, const struct policy_snapshot *snap
     return false;
 }
 
-/* The text of the present refusal, made when somebody needs it. It may be an older one if many were made since the
- * last step. */
+/* The text of the present refusal, made when somebody needs it. It may be an older one if many were
+ * made since the last step. */
 static const char *refusal_text(struct cluster *c, struct requirement *r)
 {
     if (r->explained == c->facts || (r->explained && c->explanations_left == 0))

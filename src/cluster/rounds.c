@@ -1,7 +1,7 @@
 /*
  * Rounds: every so often a policy may give many that wait to many devices at once, and move running
- * tasks that have a checkpoint. To move one is to end it and to start it again where it should be, if
- * there is still room then.
+ * tasks that have a checkpoint. To move one is to end it and to start it again where it should be,
+ * if there is still room then.
  */
 #include <stdlib.h>
 
@@ -29,7 +29,8 @@ static int compare_queued(const void *a, const void *b)
     return *x != *y;
 }
 
-/* Everybody in a queue who is a task with one device, in the order of the queue. NULL: out of memory. */
+/* Everybody in a queue who is a task with one device, in the order of the queue. NULL: out
+ * of memory. */
 static struct workload **gather(struct cluster *c, size_t *ret_count)
 {
     struct workload **all = malloc((c->live.count + 1) * sizeof(*all));

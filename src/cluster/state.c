@@ -53,7 +53,8 @@ int cluster_new(const struct cluster_config *config, struct cluster **ret)
     if (!c)
         return -ERR_NO_MEMORY;
     c->config = *config;
-    /* Sessions of successive clusters differ, and fit the numbers that JSON readers hold exactly. */
+    /* Sessions of successive clusters differ, and fit the numbers that JSON readers hold
+     * exactly. */
     c->last_session = (hash_u64(config->seed) & 0xfffff) << 32;
     list_init(&c->touched);
     list_init(&c->ended);

@@ -1,13 +1,15 @@
 /*
- * Off its devices and back: a task whose memory is moved to its host keeps its attempt, its node and its
- * place in no queue; what it had on its devices is others' until it returns to those very devices.
+ * Off its devices and back: a task whose memory is moved to its host keeps its attempt, its
+ * node and its place in no queue; what it had on its devices is others' until it returns to
+ * those very devices.
  *
  *   running ─▶ suspending ─▶ suspended ─▶ resuming ─▶ running
  *      ▲           │ it cannot   ▲            │ it cannot
  *      └───────────┘             └────────────┘
  *
- * `hold` says what ends it: a user's word, or room. An order is repeated until a report has its number
- * (`turn`), and what that report shows is its outcome: so an old report never answers a new order.
+ * `hold` says what ends it: a user's word, or room. An order is repeated until a report has
+ * its number (`turn`), and what that report shows is its outcome: so an old report never
+ * answers a new order.
  */
 #include <stdio.h>
 #include <string.h>
@@ -130,8 +132,8 @@ static const struct policy_device *find_device(const struct cluster *c, const st
     return NULL;
 }
 
-/* On its own devices, or not at all: that is where the driver can put its memory. A drained node takes
- * it back, as it lets run on what it has. */
+/* On its own devices, or not at all: that is where the driver can put its memory. A drained node
+ * takes it back, as it lets run on what it has. */
 static bool fits_again(const struct cluster *c, const struct workload *w,
                        char text[WORKLOAD_TEXT_MAX])
 {
@@ -154,8 +156,8 @@ static bool fits_again(const struct cluster *c, const struct workload *w,
     return true;
 }
 
-/* What its memory was moved from is no more, or out of use until somebody has looked at it. Of a node that has no devices
- * at all, its driver may be at fault. */
+/* What its memory was moved from is no more, or out of use until somebody has looked at it. Of a
+ * node that has no devices at all, its driver may be at fault. */
 static bool is_stranded(const struct cluster *c, const struct workload *w)
 {
     const struct attempt *a = workload_status_attempt(&w->status);
