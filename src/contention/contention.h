@@ -1,8 +1,8 @@
 /*
  * How kernels share one GPU. At any instant every running kernel progresses at a rate between 0 and
- * 1 of its speed alone, and the rates change only when a kernel arrives, a kernel ends, a time slice
- * ends or blocks of a less urgent kernel have ended. The caller keeps the set of running kernels, in
- * order of arrival, and the time; between two changes it alternates
+ * 1 of its speed alone, and the rates change only when a kernel arrives, a kernel ends, a time
+ * slice ends or blocks of a less urgent kernel have ended. The caller keeps the set of running
+ * kernels, in order of arrival, and the time; between two changes it alternates
  *
  *   ns = contention_plan(device, kernels, count);         the rates from now on, and how long for
  *   contention_elapse(device, kernels, count, at_most_ns) let that much time, or less, go by
@@ -12,20 +12,20 @@
  *
  * Parties. Kernels of one party overlap; parties with something to run take turns of
  * CONTENTION_SLICE_NS. The clients of an MPS server are one party, any other client is one alone. A
- * party that runs out of work gives the rest of its turn away; one that is alone has no turns to end.
- * Between the turns of two parties the device does nothing for CONTENTION_SWITCH_NS.
+ * party that runs out of work gives the rest of its turn away; one that is alone has no turns to
+ * end. Between the turns of two parties the device does nothing for CONTENTION_SWITCH_NS.
  *
  * SMs, within a party. A kernel is blocks, each of which holds its SM for block_ns and is never
  * interrupted but by the end of the turn. SMs that are free go to the most urgent kernel and, among
  * equals, to the one that arrived first, up to its demand and up to what is left of its client's
  * share; when a block has ended the next of the same kernel takes its place. So a kernel keeps what
  * it has until it ends, and a long one starves those behind it. Its speed is the part of its demand
- * that it holds. A kernel that lacks SMs while less urgent ones hold some gets those as their blocks
- * end: with h SMs in blocks of b ns, staggered, that takes b·x/h for all x of them.
+ * that it holds. A kernel that lacks SMs while less urgent ones hold some gets those as their
+ * blocks end: with h SMs in blocks of b ns, staggered, that takes b·x/h for all x of them.
  *
- * Beginning, within a party. Kernels are dealt out to the SMs in turns, also where there is room for
- * all: one that begins while other clients' are there takes CONTENTION_BESIDE_NS longer, or, if one of
- * those is more urgent, CONTENTION_BELOW_NS. Less urgent ones cost it nothing.
+ * Beginning, within a party. Kernels are dealt out to the SMs in turns, also where there is room
+ * for all: one that begins while other clients' are there takes CONTENTION_BESIDE_NS longer, or, if
+ * one of those is more urgent, CONTENTION_BELOW_NS. Less urgent ones cost it nothing.
  *
  * DRAM bandwidth is divided in proportion to demand when the sum is above 1000 permille.
  */
