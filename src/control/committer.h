@@ -1,6 +1,6 @@
 /*
- * The store thread. The loop thread hands it one batch at a time; while that is being committed, the
- * next one fills up. That is what makes many submits share one sync.
+ * The store thread. The loop thread hands it one batch at a time; while that is being committed,
+ * the next one fills up. That is what makes many submits share one sync.
  */
 #pragma once
 #include <stdbool.h>

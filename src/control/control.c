@@ -1,20 +1,23 @@
 /*
- * The loop thread's centre: events go into the cluster's step, and its actions come out in two stages.
+ * The loop thread's centre: events go into the cluster's step, and its actions come out in
+ * two stages.
  *
- * Stage 1 of every step is added to the round that is filling. When the store thread is free, the round
- * is handed over; when it reports the round durable, the round's stage 2 is carried out. If it reports a
- * failure, everybody who waits on this or a later round gets an error, and the cluster is rebuilt from
- * the store: memory then says what the disk says.
+ * Stage 1 of every step is added to the round that is filling. When the store thread is free, the
+ * round is handed over; when it reports the round durable, the round's stage 2 is carried out. If
+ * it reports a failure, everybody who waits on this or a later round gets an error, and the cluster
+ * is rebuilt from the store: memory then says what the disk says.
  *
- * From a failed commit until one succeeds nothing is decided (`stalled`): requests that would change
- * something get the store's error, and time does not pass for the cluster. So what is durable stays true,
- * and nodes keep the leases of what they run: their beats are answered beside the cluster (link.c). Every
- * second something is written to see whether the store works again. When it does, the links are closed
- * and the cluster is built anew, which has then heard of every node as late as its links did.
+ * From a failed commit until one succeeds nothing is decided (`stalled`): requests that would
+ * change something get the store's error, and time does not pass for the cluster. So what is
+ * durable stays true, and nodes keep the leases of what they run: their beats are answered beside
+ * the cluster (link.c). Every second something is written to see whether the store works again.
+ * When it does, the links are closed and the cluster is built anew, which has then heard of every
+ * node as late as its links did.
  *
- * Clients that were just answered together usually ask again together. Starting the next commit with the
- * first of them would leave the others behind it for a whole sync, so after a commit that answered
- * several the next one waits for as many again, but never longer than a part of a sync (gather_begin).
+ * Clients that were just answered together usually ask again together. Starting the next commit
+ * with the first of them would leave the others behind it for a whole sync, so after a commit that
+ * answered several the next one waits for as many again, but never longer than a part of a sync
+ * (gather_begin).
  */
 #include <event2/event.h>
 #include <event2/listener.h>
@@ -527,7 +530,8 @@ int control_step(struct control *c, struct cluster_event *event)
         r = a->kind < CLUSTER_REPLY ? book_store(c, a, event->now.wall_ms) : book_deferred(c, a);
     }
     if (r < 0) {
-        /* A step booked by half must not be committed: the round is given up like a failed commit. */
+        /* A step booked by half must not be committed: the round is given up like a failed
+         * commit. */
         struct error e;
         error_set(&e, ERR_NO_MEMORY, "out of memory");
         round_give_up(c, &e);

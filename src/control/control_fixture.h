@@ -1,4 +1,5 @@
-/* Control without nodes in a directory of its own, stepped by the test, and three clients that ask it. */
+/* Control without nodes in a directory of its own, stepped by the test, and three clients
+ * that ask it. */
 #pragma once
 #include <event2/event.h>
 
@@ -27,6 +28,7 @@ void get(struct http_client *client, const char *path);
 void post(struct http_client *client, const char *path, const char *body);
 /* The same, of a body that is more than a socket holds: control reads while it is sent. */
 void post_large(struct fixture *f, struct http_client *client, const char *path, const char *body);
-/* Steps control until the client has its answer, which must have this status, and text in its body. */
+/* Steps control until the client has its answer, which must have this status, and text in
+ * its body. */
 void expect(struct fixture *f, struct http_client *client, int status, const char *text);
 bool log_says(const struct fixture *f, const char *text);

@@ -177,8 +177,8 @@ struct submission {
 
 /* control.c */
 /* Steps the cluster and books its actions; the event's `now` is filled in. -ERR_UNAVAILABLE while
- * there is no cluster: then nothing happened and no reply comes. While nothing can be stored the reply
- * says why; -ERR_UNAVAILABLE where nobody waits for it. */
+ * there is no cluster: then nothing happened and no reply comes. While nothing can be stored the
+ * reply says why; -ERR_UNAVAILABLE where nobody waits for it. */
 int control_step(struct control *c, struct cluster_event *event);
 /* For what is stored beside the cluster: it was added to the filling round, with the result
  * `booked`. w (NULL: nobody) gets its reply after the commit. -ERR_NO_MEMORY: it was not all added;
@@ -222,8 +222,8 @@ void control_learn_tick(struct control *c, int64_t now_boot_ms);
 
 /* link.c */
 int links_listen(struct error *e, struct control *c, const char *path);
-/* A connection on which a node will say hello, with the certificate that it has; NULL: it is believed
- * without one. Owns the stream, also on failure. */
+/* A connection on which a node will say hello, with the certificate that it has; NULL: it is
+ * believed without one. Owns the stream, also on failure. */
 int links_take(struct control *c, struct bufferevent *stream,
                const struct certificate_facts *certificate);
 /* Closes all: after a rebuilt cluster every node must say hello again. */
@@ -306,7 +306,8 @@ bool control_role_parse(const char *text, enum http_role *ret);
 /* Reads all of them from the store, again after a commit that failed. */
 int tokens_load(struct error *e, struct control *c);
 void tokens_done(struct control *c);
-/* The token of the API that was shown, if it is good now; NULL. Valid until the loop's next turn. */
+/* The token of the API that was shown, if it is good now; NULL. Valid until the loop's
+ * next turn. */
 const struct token *tokens_find(struct control *c, const char *text);
 /* Whether a node of that name may join with this token. *ret_named: it was made for this very name.
  * -ERR_UNAUTHENTICATED; -ERR_DENIED: it is for another name. */
@@ -319,8 +320,8 @@ int tokens_check_join(struct error *e, struct control *c, const char *text, cons
  */
 int tokens_take_join(struct error *e, struct control *c, const char *text, const char *node,
                      struct waiter *w, int booked);
-/* The workload that {ref} names: an id, or the newest of that name, the caller's own before others'.
- * -ERR_NOT_FOUND; -ERR_CONFLICT where it names an array. */
+/* The workload that {ref} names: an id, or the newest of that name, the caller's own before
+ * others'. -ERR_NOT_FOUND; -ERR_CONFLICT where it names an array. */
 int control_resolve(struct error *e, struct control *c, const struct http_request *r,
                     uint64_t *ret_id);
 int control_resolve_ref(struct error *e, struct control *c, const struct http_request *r,

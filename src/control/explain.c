@@ -1,4 +1,5 @@
-/* GET /v1/workloads/{ref}/explain: what the policy thinks of every device, for one workload, now. */
+/* GET /v1/workloads/{ref}/explain: what the policy thinks of every device, for one
+ * workload, now. */
 #include <stdlib.h>
 
 #include "control/control_internal.h"
@@ -14,7 +15,8 @@ static void put_known(struct json_writer *w, bool known, double number)
         json_put_null(w);
 }
 
-/* What the candidate's service measures now on the device that is shown; -1: it is not there, or does not say. */
+/* What the candidate's service measures now on the device that is shown; -1: it is not there, or
+ * does not say. */
 static double measured_p99_ms(struct control *c, const struct cluster_candidate *candidate)
 {
     uint64_t ids[CANDIDATE_WORKLOADS_MAX];

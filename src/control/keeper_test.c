@@ -185,7 +185,8 @@ static void test_models_are_trained_and_kept(void **state)
     assert_int_equal(keeper_models(f->keeper), 0);
 }
 
-/* A model that is damaged is refused, set aside, and trained again; one from a newer version likewise. */
+/* A model that is damaged is refused, set aside, and trained again; one from a newer
+ * version likewise. */
 static void test_what_is_damaged_is_refused(void **state)
 {
     struct fixture *f = *state;

@@ -1,4 +1,5 @@
-/* Requests as large as they may be: what is accepted can be read again, and none holds up the others. */
+/* Requests as large as they may be: what is accepted can be read again, and none holds up
+ * the others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -390,7 +390,8 @@ static bool is_served(const struct watch *w, const struct learning_report *r, si
            began_ms >= w->members[i].served_ms;
 }
 
-/* One more measurement. What is known soon is that of the last few, and the forecast is told if it has changed. */
+/* One more measurement. What is known soon is that of the last few, and the forecast is told if it
+ * has changed. */
 static void learn_requests(struct learning *l, const struct learning_report *r, size_t own,
                            double p99, struct program_requests *q)
 {
@@ -439,9 +440,10 @@ static struct program_beside *beside_of(const struct learning *l, const struct l
 }
 
 /*
- * A service that misses its SLO loses its neighbours before they were together for a whole measurement. One that
- * began earlier, while it was alone, is a mixture: where it is longer than it was then, the requests since are
- * longer still. That bound stands until there is a measurement, from which on it is not looked for again.
+ * A service that misses its SLO loses its neighbours before they were together for a whole
+ * measurement. One that began earlier, while it was alone, is a mixture: where it is longer than it
+ * was then, the requests since are longer still. That bound stands until there is a measurement,
+ * from which on it is not looked for again.
  */
 static bool is_missed(const struct watch *w, const struct learning_report *r, size_t own,
                       const struct program *p)

@@ -1,16 +1,17 @@
 /*
  * What a running cluster learns of its workloads, and the forecast that policies judge by.
  *
- * Nodes report what runs on each device, how busy that is, and how fast each workload is where it says so
- * itself. Of a program (programs.h) that is alone on a device its use of the device and its speed are
- * learnt; of programs that share one, by how much each is slower than alone. From that comes the forecast
- * (policy/learnt.h). Of a service that reports how long its requests take, the p99 is learnt in the same way: alone, and by how
- * much longer it is beside others. What is not measured is not learnt: a program that reports no progress is known by its
- * use of a device alone, and of a set with one that never was alone nothing is learnt.
+ * Nodes report what runs on each device, how busy that is, and how fast each workload is where it
+ * says so itself. Of a program (programs.h) that is alone on a device its use of the device and its
+ * speed are learnt; of programs that share one, by how much each is slower than alone. From that
+ * comes the forecast (policy/learnt.h). Of a service that reports how long its requests take, the
+ * p99 is learnt in the same way: alone, and by how much longer it is beside others. What is not
+ * measured is not learnt: a program that reports no progress is known by its use of a device alone,
+ * and of a set with one that never was alone nothing is learnt.
  *
- * A measurement counts if it began when the set had been together for LEARNING_SETTLE_MS, with all of them
- * at work. Of a set that stays together there are fewer and fewer, so that long runs do not crowd out
- * all else.
+ * A measurement counts if it began when the set had been together for LEARNING_SETTLE_MS, with all
+ * of them at work. Of a set that stays together there are fewer and fewer, so that long runs do not
+ * crowd out all else.
  *
  * Pure: no I/O, no clock, no thread. Training takes long, so that others do it (keeper.h).
  */
@@ -40,14 +41,15 @@ void learning_free(struct learning *l);
 const struct forecast *learning_forecast(const struct learning *l);
 
 /*
- * The number of the program that this workload runs, which is the kind of the forecast that it is of, once
- * that is known. 0 when there is no number left (see learning_make_room) or no memory.
+ * The number of the program that this workload runs, which is the kind of the forecast that it is
+ * of, once that is known. 0 when there is no number left (see learning_make_room) or no memory.
  */
 uint32_t learning_program(struct learning *l, const char *user, const struct workload_spec *spec,
                           int64_t now_wall_ms);
 /* Does the forecast tell it from others? */
 bool learning_is_known(const struct learning *l, uint32_t program);
-/* Forgets programs that no live workload is of, and that learning_program was not asked for since then. */
+/* Forgets programs that no live workload is of, and that learning_program was not asked for
+ * since then. */
 void learning_make_room(struct learning *l, const bool used[PROGRAMS_MAX], int64_t since_wall_ms);
 
 /* A workload on a device, as its node says. */
@@ -84,15 +86,16 @@ struct learning_outcome {
     double pd, predicted_pd; /* > 0 */
 };
 /*
- * One that there is to tell: at first, when it has changed, and again and again while it is slower than
- * predicted. At most LEARNING_OUTCOMES_MAX wait to be taken; others are told later. False: there is none.
+ * One that there is to tell: at first, when it has changed, and again and again while it is slower
+ * than predicted. At most LEARNING_OUTCOMES_MAX wait to be taken; others are told later. False:
+ * there is none.
  */
 bool learning_take_outcome(struct learning *l, struct learning_outcome *ret_outcome);
 
 /*
- * Lets what was learnt since the last time count in the forecast's answers, all at once: whatever was
- * answered before has to be computed anew. A p99 that was measured too long ago counts no more. False: there
- * was nothing.
+ * Lets what was learnt since the last time count in the forecast's answers, all at once: whatever
+ * was answered before has to be computed anew. A p99 that was measured too long ago counts no more.
+ * False: there was nothing.
  */
 bool learning_publish(struct learning *l, int64_t now_wall_ms);
 
@@ -107,7 +110,7 @@ const struct observations *learning_measurements(const struct learning *l);
 /* Counts up with every change of either that is worth keeping. */
 uint64_t learning_programs_version(const struct learning *l);
 uint64_t learning_measurements_version(const struct learning *l);
-/* Starts from what was kept; each is owned from here on, NULL leaves what there is. Before the first
- * learning_program. -ERR_NO_MEMORY. */
+/* Starts from what was kept; each is owned from here on, NULL leaves what there is. Before the
+ * first learning_program. -ERR_NO_MEMORY. */
 int learning_restore(struct learning *l, struct programs *programs,
                      struct observations *measurements, struct predictor *model);

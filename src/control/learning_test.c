@@ -72,7 +72,8 @@ static void open_world(struct world *w)
     }
 }
 
-/* A device with these programs for a while, each at its speed alone over its slowdown; 0: it does not say. */
+/* A device with these programs for a while, each at its speed alone over its slowdown; 0: it
+ * does not say. */
 struct scene {
     size_t count;
     size_t programs[4];
@@ -195,7 +196,8 @@ static void test_the_same_program(void **state)
     learning_free(l);
 }
 
-/* More programs than there are numbers: those that run, and then those that were measured, are kept. */
+/* More programs than there are numbers: those that run, and then those that were measured,
+ * are kept. */
 static void test_room_is_made(void **state)
 {
     static bool used[PROGRAMS_MAX];
@@ -244,7 +246,8 @@ static void test_alone(void **state)
     assert_non_null(p);
     assert_true(fabs(p->sm_activity - activity_of(2)) < 1e-9 && fabs(p->dram_rate - 0.1) < 1e-9);
     assert_true(fabs(p->iteration_ms - 32 * 1000 / speed_of(2)) < 1e-6);
-    /* One that says nothing is known later, by what it uses; one that has not begun is not known. */
+    /* One that says nothing is known later, by what it uses; one that has not begun is not
+     * known. */
     const struct scene silent = {.count = 1, .programs = {3}, .sm_activity = 0.4};
     play(&w, &silent, 3000);
     assert_false(learning_publish(w.learning, wall_ms));
@@ -261,7 +264,8 @@ static void test_alone(void **state)
     learning_free(w.learning);
 }
 
-/* A program that turns out to be another than at first is taken for what it is; by a little it stays. */
+/* A program that turns out to be another than at first is taken for what it is; by a
+ * little it stays. */
 static void test_drift(void **state)
 {
     struct world w;
@@ -320,7 +324,8 @@ static double outcome_of(const struct world *w, uint64_t workload, double *ret_p
     return pd;
 }
 
-/* What was predicted of a pair stands beside what is measured, and the next time that is what is predicted. */
+/* What was predicted of a pair stands beside what is measured, and the next time that is what
+ * is predicted. */
 static void test_what_was_predicted(void **state)
 {
     struct world w;
@@ -349,8 +354,8 @@ static void test_what_was_predicted(void **state)
     learning_free(w.learning);
 }
 
-/* What was measured before the other came, with one that is not known, that does not move, or that is
- * slowed on another device, says nothing. */
+/* What was measured before the other came, with one that is not known, that does not move, or that
+ * is slowed on another device, says nothing. */
 static void test_what_is_not_learnt(void **state)
 {
     struct world w;
@@ -433,7 +438,8 @@ static bool is_p99(const struct world *w, bool is_beside, double p99_ms, bool is
     return fabs(p99_of(w, is_beside, &is_guessed) - p99_ms) < 0.01 && is_guessed == is_guess;
 }
 
-/* Unknown until a measurement began after it did, and until there were requests enough; the last few count. */
+/* Unknown until a measurement began after it did, and until there were requests enough; the
+ * last few count. */
 static void test_requests_alone(void **state)
 {
     struct world w;
@@ -486,7 +492,8 @@ static void test_requests_beside(void **state)
     learning_free(w.learning);
 }
 
-/* A task that never was alone is one of many that are not told apart, until a service was measured beside it. */
+/* A task that never was alone is one of many that are not told apart, until a service was
+ * measured beside it. */
 static void test_requests_beside_a_stranger(void **state)
 {
     struct world w;
@@ -502,7 +509,8 @@ static void test_requests_beside_a_stranger(void **state)
     learning_free(w.learning);
 }
 
-/* One that loses its neighbours because it misses its SLO has learnt from that; but not if it missed it before. */
+/* One that loses its neighbours because it misses its SLO has learnt from that; but not if it
+ * missed it before. */
 static void test_a_missed_slo(void **state)
 {
     struct world w;

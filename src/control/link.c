@@ -1,11 +1,11 @@
 /*
- * Connections of nodes. A link is born by accept, gets its node's name by hello and its session by the
- * cluster's welcome, and dies by error, by silence, by refusal, or when its node says hello on a newer
- * one.
+ * Connections of nodes. A link is born by accept, gets its node's name by hello and its session
+ * by the cluster's welcome, and dies by error, by silence, by refusal, or when its node says
+ * hello on a newer one.
  *
  * A node on this machine comes through a unix socket, and is believed because it is root or our own
- * user. One that comes over the network has a certificate, and is believed if it says hello with the
- * name that is in there.
+ * user. One that comes over the network has a certificate, and is believed if it says hello with
+ * the name that is in there.
  */
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -65,7 +65,8 @@ struct parting {
     struct event *limit;
 };
 
-/* A session whose connection ended while nothing can be stored: its node may take it up by a new one. */
+/* A session whose connection ended while nothing can be stored: its node may take it up by
+ * a new one. */
 struct broken_session {
     struct list link; /* control.broken_sessions; as many as there were links at most */
     char node[NODE_NAME_MAX];
@@ -178,7 +179,8 @@ static void on_parting_ended(struct bufferevent *stream, short what, void *arg)
     parting_free(arg);
 }
 
-/* Taken and dropped: a connection that is closed with bytes unread is reset, and the reason lost. */
+/* Taken and dropped: a connection that is closed with bytes unread is reset, and the
+ * reason lost. */
 static void on_parting_readable(struct bufferevent *stream, void *arg)
 {
     (void)arg;
@@ -232,7 +234,8 @@ static bool is_of(const struct node_link *link, const char *node, const char *in
     return strcmp(link->node, node) == 0 && strcmp(link->instance, instance) == 0;
 }
 
-/* The session that a node had when storing failed, of a connection that has ended, or has and nobody noticed; 0: none. */
+/* The session that a node had when storing failed, of a connection that has ended, or has and
+ * nobody noticed; 0: none. */
 static uint64_t session_of(const struct node_link *newer)
 {
     struct control *c = newer->control;
@@ -252,8 +255,8 @@ static uint64_t session_of(const struct node_link *newer)
     return session;
 }
 
-/* While nothing can be stored no session is opened, but one that was open goes on by a new connection, and with it the node's
- * lease (hold_lease). */
+/* While nothing can be stored no session is opened, but one that was open goes on by a new
+ * connection, and with it the node's lease (hold_lease). */
 static int take_up_session(struct node_link *link)
 {
     struct control *c = link->control;
@@ -376,9 +379,9 @@ static void on_renew(struct node_link *link, const char *request)
 }
 
 /*
- * While nothing can be stored nothing is decided either: what this node has is not given to another, and
- * its lease goes on. Of all else that it says its next hello is the whole truth, but for the notes of
- * devices, which are said once. false: the link is gone.
+ * While nothing can be stored nothing is decided either: what this node has is not given to
+ * another, and its lease goes on. Of all else that it says its next hello is the whole truth, but
+ * for the notes of devices, which are said once. false: the link is gone.
  */
 static bool hold_lease(struct node_link *link, const struct nodemsg *msg)
 {
@@ -633,8 +636,8 @@ void links_refuse(struct control *c, const struct cluster_action *reply)
 }
 
 /*
- * The welcome goes to the connection that the hello came on; an older one of that node ends. From now
- * on silence ends it: whoever lives says something four times a lease.
+ * The welcome goes to the connection that the hello came on; an older one of that node ends. From
+ * now on silence ends it: whoever lives says something four times a lease.
  */
 static struct node_link *welcome(struct control *c, const struct cluster_action *a)
 {

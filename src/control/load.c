@@ -1,9 +1,10 @@
 /*
  * Building a cluster from what the store holds: at start, and after a commit that failed.
  *
- * A live workload whose record cannot be read keeps nobody else from being served: at the start it is set aside. That is,
- * it counts as failed from then on; what cannot be read stays as it is, for who can make something of it. Many such records are
- * no accident of one, and another version may read them: then nothing is changed, and control does not start.
+ * A live workload whose record cannot be read keeps nobody else from being served: at the start it
+ * is set aside. That is, it counts as failed from then on; what cannot be read stays as it is, for
+ * who can make something of it. Many such records are no accident of one, and another version may
+ * read them: then nothing is changed, and control does not start.
  */
 #include <stdio.h>
 #include <stdlib.h>

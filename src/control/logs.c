@@ -1,12 +1,12 @@
 /*
- * GET /v1/workloads/{ref}/logs: the output lives on the node that ran the attempt. Control asks for it
- * piece by piece and passes it on; a piece is asked for when the client has taken the last ones.
+ * GET /v1/workloads/{ref}/logs: the output lives on the node that ran the attempt. Control asks for
+ * it piece by piece and passes it on; a piece is asked for when the client has taken the last ones.
  *
- * Following goes on through everything that can be waited for: a workload that has no attempt yet, an
- * agent that restarts. It ends with the attempt.
+ * Following goes on through everything that can be waited for: a workload that has no attempt yet,
+ * an agent that restarts. It ends with the attempt.
  *
- * A part is never taken for the whole: when the rest cannot be had, the answer is an error, or is broken
- * off if it has begun; who asks again for what is missing is told why.
+ * A part is never taken for the whole: when the rest cannot be had, the answer is an error, or is
+ * broken off if it has begun; who asks again for what is missing is told why.
  */
 #include <event2/event.h>
 #include <stdlib.h>
@@ -256,7 +256,8 @@ void handle_logs(void *context, struct http_request *r)
     s->control = c;
     s->request = r;
     list_append(&c->log_streams, &s->link);
-    /* Who follows is answered at once, who wants what there is when it is known whether it can be had. */
+    /* Who follows is answered at once, who wants what there is when it is known whether it
+     * can be had. */
     if (!s->follow || log_stream_begin(s))
         pump(s);
 }

@@ -175,8 +175,8 @@ static void on_device_answer(struct waiter *w, const struct nodemsg *msg)
     http_answer_error(r, &e);
 }
 
-/* A device that is looked for by what somebody calls it: its UUID, a beginning of that with or without the
- * "GPU-", or NODE:INDEX. */
+/* A device that is looked for by what somebody calls it: its UUID, a beginning of that with or
+ * without the "GPU-", or NODE:INDEX. */
 struct device_search {
     struct control *control;
     struct error *error;
@@ -210,7 +210,8 @@ static void found_device(struct device_search *s, bool exact, const char *node, 
         s->count = 0;
     s->exact = exact;
     bool again = s->count > 0 && strcmp(s->uuid, uuid) == 0;
-    /* A machine that has joined under two names has its devices twice: it is where it is connected. */
+    /* A machine that has joined under two names has its devices twice: it is where it is
+     * connected. */
     if (again && !links_find(s->control, node))
         return;
     s->count += !again;
@@ -349,8 +350,8 @@ static void metrics_of_cluster(struct control *c, struct str *out)
     metrics_sample(out, "gpumux_rebuilds_total", (double)c->rebuilds, NULL);
 }
 
-/* What each device of the inventory is doing, by its index; NULL where nobody says. The caller frees it;
- * NULL: out of memory. */
+/* What each device of the inventory is doing, by its index; NULL where nobody says. The caller
+ * frees it; NULL: out of memory. */
 static const struct device_usage **usage_of_devices(struct control *c,
                                                     const struct policy_snapshot *inventory)
 {

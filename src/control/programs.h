@@ -1,12 +1,13 @@
 /*
- * What was seen of programs while they were alone on a device: how much of it they use, and how fast they
- * are by their own reports. All that is learnt of them beside others is measured against that. Of services also how
- * long their requests take, alone and beside others.
+ * What was seen of programs while they were alone on a device: how much of it they use, and how
+ * fast they are by their own reports. All that is learnt of them beside others is measured against
+ * that. Of services also how long their requests take, alone and beside others.
  *
- * Workloads run the same program if the same user starts the same command in the same directory, or says that
- * they are the same by the label `gpumux.profile`; with the same quota, share, number of devices, batch size and SLO.
- * Neither what it is called counts nor its environment, which is another one in every shell. Programs have
- * numbers, the kinds of the forecast, which stay as long as the program is known.
+ * Workloads run the same program if the same user starts the same command in the same directory, or
+ * says that they are the same by the label `gpumux.profile`; with the same quota, share, number of
+ * devices, batch size and SLO. Neither what it is called counts nor its environment, which is
+ * another one in every shell. Programs have numbers, the kinds of the forecast, which stay as long
+ * as the program is known.
  *
  * Pure: no I/O, no clock.
  */
@@ -28,15 +29,16 @@ enum {
     PROGRAM_BESIDES_MAX = LEARNT_BESIDES_MAX, /* then the one that was measured longest ago goes */
     PROGRAM_NEIGHBOURS_MAX = LEARNT_NEIGHBOURS_MAX,
     PROGRAM_REQUESTS_MIN = 200, /* fewer say nothing about a p99 */
-    /* A p99 that was measured longer ago refuses nobody: what is wrong with it would never be seen. */
+    /* A p99 that was measured longer ago refuses nobody: what is wrong with it would never
+     * be seen. */
     PROGRAM_RECENT_MS = 60 * 60 * 1000,
 };
 #define PROGRAM_LABEL "gpumux.profile"
 
 /* How long the requests of a service take. */
 struct program_requests {
-    double
-        p99; /* in ms alone, beside others as a multiple of that: at its SLO's percentile, geometric mean */
+    double p99;   /* in ms alone, beside others as a multiple of that: at its SLO's percentile,
+                geometric mean */
     double count; /* that this is of */
     int64_t measured_wall_ms;
     /* What the forecast was told, not kept: */
@@ -92,8 +94,8 @@ void programs_free(struct programs *p);
 /* Which program this is, with nothing known of it. */
 void program_identify(const char *user, const struct workload_spec *spec,
                       struct program *ret_program);
-/* Its number, a new one if it is not known; the time counts as when it was seen. -ERR_TOO_LARGE when
- * there is no number left, -ERR_NO_MEMORY. */
+/* Its number, a new one if it is not known; the time counts as when it was seen. -ERR_TOO_LARGE
+ * when there is no number left, -ERR_NO_MEMORY. */
 int programs_number(struct programs *p, const struct program *program, int64_t now_wall_ms,
                     uint32_t *ret_number);
 /* NULL: nobody has this number. */
@@ -104,8 +106,9 @@ size_t programs_count(const struct programs *p);
 /* Those that were alone for long enough to be known. */
 size_t programs_settled(const struct programs *p);
 /*
- * Forgets some of those that are not in use and were not seen since then: first who never was alone, then
- * who was not seen for longest, until a quarter of the numbers is free. Each that goes is passed to `gone`.
+ * Forgets some of those that are not in use and were not seen since then: first who never was
+ * alone, then who was not seen for longest, until a quarter of the numbers is free. Each that goes
+ * is passed to `gone`.
  */
 void programs_make_room(struct programs *p, const bool used[PROGRAMS_MAX], int64_t since_wall_ms,
                         void (*gone)(void *arg, uint32_t number), void *arg);

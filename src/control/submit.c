@@ -333,8 +333,9 @@ static int put_stored(void *arg, const struct store_workload *row)
     return 0;
 }
 
-/* A repeated request may say something else than the first, whose workloads these are: the store knows
- * what they are called. One that is not live has ended, and one that is no longer kept is left out. */
+/* A repeated request may say something else than the first, whose workloads these are: the
+ * store knows what they are called. One that is not live has ended, and one that is no longer
+ * kept is left out. */
 static int put_all_accepted(struct error *e, struct control *c, const struct submission *s,
                             const struct cluster_action *a, struct json_writer *out)
 {

@@ -1,6 +1,7 @@
 /*
- * GET /v1/events: what happened, from the store; with Accept: text/event-stream, and what happens from
- * then on. A watcher's place is the revision it has seen: it resumes there after any interruption.
+ * GET /v1/events: what happened, from the store; with Accept: text/event-stream, and what
+ * happens from then on. A watcher's place is the revision it has seen: it resumes there after
+ * any interruption.
  */
 #include <event2/event.h>
 #include <inttypes.h>
@@ -194,7 +195,8 @@ static int check_known(struct error *e, struct control *c, uint64_t since, uint6
     return found == 0 ? result : found < 0 ? found : 0;
 }
 
-/* It is the state that went back, to an older copy: waiting until it is there would miss what happens now. */
+/* It is the state that went back, to an older copy: waiting until it is there would miss what
+ * happens now. */
 static int check_reached(struct error *e, struct control *c, uint64_t since)
 {
     uint64_t newest = store_revision(c->store);
