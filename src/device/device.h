@@ -1,33 +1,33 @@
 /*
- * One GPU and what shares it: when it is well, whom it throttles, evicts and blames, and how it gets
- * well again.
+ * One GPU and what shares it: when it is well, whom it throttles, evicts and blames, and how it
+ * gets well again.
  *
  *     device_step(monitor, event) → actions
  *
- * Pure: no I/O, no clock, no randomness. The agent feeds it samples of the device, the driver's Xids,
- * the words of MPS, and what comes and goes; it carries the actions out in their order. A simulator
- * does the same.
+ * Pure: no I/O, no clock, no randomness. The agent feeds it samples of the device, the driver's
+ * Xids, the words of MPS, and what comes and goes; it carries the actions out in their order. A
+ * simulator does the same.
  *
  * Two machines in one, because each stops what the other would begin:
  *
- *   the state    Init, Healthy, Unhealthy, Overlimit, Disabled. A limit that is crossed throttles the
- *                tasks, then evicts them; it counts only if tasks are there and evicting them would
- *                cure it; one of memory only if somebody else is there who needs it. Services are
- *                never throttled nor evicted for a limit.
+ *   the state    Init, Healthy, Unhealthy, Overlimit, Disabled. A limit that is crossed throttles
+ *                the tasks, then evicts them; it counts only if tasks are there and evicting them
+ *                would cure it; one of memory only if somebody else is there who needs it. Services
+ *                are never throttled nor evicted for a limit.
  *   the repair   after a fatal fault MPS ends every client and names none: all clients leave, the
- *                server must say that it is ready, services come back, then the tasks. A task that was
- *                there is a suspect: it is started again as no client of MPS, so that its faults are
- *                its own, and one at a time. Who faults alone is guilty; who runs long enough
- *                without is cleared.
+ *                server must say that it is ready, services come back, then the tasks. A task that
+ *                was there is a suspect: it is started again as no client of MPS, so that its
+ *                faults are its own, and one at a time. Who faults alone is guilty; who runs long
+ *                enough without is cleared.
  *
- * A task that is evicted for a limit loses its work, unless it can be suspended: then it leaves alive,
- * and comes again as a tenant of the same number when it resumes.
+ * A task that is evicted for a limit loses its work, unless it can be suspended: then it leaves
+ * alive, and comes again as a tenant of the same number when it resumes.
  *
  * A tenant is one attempt on this device. It is there from TENANT_CAME to TENANT_LEFT, and
  * device_verdict() says before TENANT_LEFT whose its end is.
  *
- * Files: step.c the entrance and the tenants; limits.c the state; repair.c faults and MPS; ending.c how
- * one is ended that must leave.
+ * Files: step.c the entrance and the tenants; limits.c the state; repair.c faults and MPS; ending.c
+ * how one is ended that must leave.
  */
 #pragma once
 #include <stdbool.h>
@@ -104,8 +104,8 @@ struct device_tenant_info {
     bool suspect;     /* on probation */
     bool suspendable; /* a task that is suspended when it is evicted, instead of being ended */
     bool adopted;     /* was there before us: no state but Disabled refuses it */
-    /* Of an adopted one: what it was told to leave for before we were there. It goes on leaving, and the device on
-     * being repaired. VERDICT_OWN: it was not told. */
+    /* Of an adopted one: what it was told to leave for before we were there. It goes on leaving,
+     * and the device on being repaired. VERDICT_OWN: it was not told. */
     enum attempt_verdict verdict;
     char why[DEVICE_CAUSE_MAX];
 };
@@ -164,9 +164,11 @@ enum device_action_kind {
     DEVICE_ACT_ALARM,    /* the same, and an operator must look */
     DEVICE_ACT_THROTTLE, /* all tasks: smallest window, `rate_permille` */
     DEVICE_ACT_RELEASE,  /* all tasks: as granted */
-    DEVICE_ACT_SUSPEND, /* this task must leave, into the host's memory: LEFT or STAYS answers; `text`: why */
+    DEVICE_ACT_SUSPEND,  /* this task must leave, into the host's memory: LEFT or STAYS answers;
+                           `text`: why */
     DEVICE_ACT_END, /* this tenant must leave within grace_ms, by force if need be; `text`: why */
-    DEVICE_ACT_ACQUIT, /* it leaves, and is blamed for it no longer: see device_verdict; `text`: why */
+    DEVICE_ACT_ACQUIT,    /* it leaves, and is blamed for it no longer: see device_verdict;
+                          `text`: why */
     DEVICE_ACT_CLEAR,     /* its probation is over */
     DEVICE_ACT_MPS_CHECK, /* ask MPS how it is, answer with DEVICE_MPS */
     DEVICE_ACT_MPS_REPLACE,
@@ -208,8 +210,8 @@ enum device_state device_state(const struct device_monitor *d);
 const char *device_cause(const struct device_monitor *d);
 enum device_admission device_admission(const struct device_monitor *d);
 /* Whose the end of this tenant is, if it has ended now, by its exit status in failure or not;
- * VERDICT_OWN for one that is not there. `ret_why` (may be NULL) is a sentence, valid until the next
- * step; "" for VERDICT_OWN. */
+ * VERDICT_OWN for one that is not there. `ret_why` (may be NULL) is a sentence, valid until the
+ * next step; "" for VERDICT_OWN. */
 enum attempt_verdict device_verdict(const struct device_monitor *d, uint64_t workload, int attempt,
                                     bool failed, const char **ret_why);
 /* Disabled by its own word or an operator's: only an operator enables it again. */

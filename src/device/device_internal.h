@@ -70,7 +70,8 @@ struct device_monitor {
 struct tenant *tenant_find(struct device_monitor *d, uint64_t workload, int attempt);
 bool tenant_is_task(const struct tenant *t);
 size_t tenants_tasks(const struct device_monitor *d);
-/* Those that are clients of MPS, or (isolated) are not, and that no fault has been put down to yet. */
+/* Those that are clients of MPS, or (isolated) are not, and that no fault has been put
+ * down to yet. */
 size_t tenants_unblamed(const struct device_monitor *d, bool isolated);
 struct device_action *device_act(struct device_monitor *d, enum device_action_kind kind);
 void device_say(struct device_monitor *d, enum device_action_kind kind, const char *format, ...)

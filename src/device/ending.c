@@ -1,6 +1,6 @@
 /*
- * How a tenant that must leave is told: the attempt's own machine ends it (attempt/stop.c). A task that is
- * evicted is suspended, where that can be done, and ended if it could not.
+ * How a tenant that must leave is told: the attempt's own machine ends it (attempt/stop.c). A task
+ * that is evicted is suspended, where that can be done, and ended if it could not.
  */
 #include <stdarg.h>
 #include <stdio.h>

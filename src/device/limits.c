@@ -9,10 +9,10 @@
  *   Overlimit  within limits for the hold                          → Healthy
  *   Disabled   leaves by repair.c alone
  *
- * A limit is a question about the tasks: it counts only if some are there and would cure it by leaving.
- * Memory answers by subtraction, and where a task has the device to itself there is nobody to cure it for. Latency
- * and clocks answer by experience: what stayed bad for a while after the last task had left was not the tasks'
- * doing, until it was seen good once.
+ * A limit is a question about the tasks: it counts only if some are there and would cure it by
+ * leaving. Memory answers by subtraction, and where a task has the device to itself there is nobody
+ * to cure it for. Latency and clocks answer by experience: what stayed bad for a while after the
+ * last task had left was not the tasks' doing, until it was seen good once.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,17 +1,17 @@
 /*
  * Faults, and how the device is of use again.
  *
- * MPS gives the fault of one client to all, names none, and takes nobody new until all have left. So all
- * leave (LEAVING), the server says that it is ready (SERVER), and tenants come back: services first, the
- * tasks that were there as suspects, who run as no clients of MPS. With one client alone there is
- * nobody else to suspect.
+ * MPS gives the fault of one client to all, names none, and takes nobody new until all have left.
+ * So all leave (LEAVING), the server says that it is ready (SERVER), and tenants come back:
+ * services first, the tasks that were there as suspects, who run as no clients of MPS. With one
+ * client alone there is nobody else to suspect.
  *
  * One that is no client faults for itself. If there is but one such, it is that; if several, it is
- * the one that fails within EXPLAIN_MS. If there are clients as well, MPS is asked whether it saw the
- * fault (ASKING).
+ * the one that fails within EXPLAIN_MS. If there are clients as well, MPS is asked whether it saw
+ * the fault (ASKING).
  *
- * An MPS that is lost disables the device: its clients leave, another MPS is started (REPLACING), and a
- * process of our own must be able to use it (TESTING).
+ * An MPS that is lost disables the device: its clients leave, another MPS is started (REPLACING),
+ * and a process of our own must be able to use it (TESTING).
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -162,7 +162,8 @@ void repair_resume(struct device_monitor *d, struct tenant *t)
     bool of_all = !t->info.isolated && t->info.verdict >= VERDICT_SUSPECT;
     if (of_all && d->repair == REPAIR_NONE && d->state != DEVICE_DISABLED)
         begin(d, REPAIR_LEAVING, "%s", t->info.why);
-    /* One that is only moved saves its work in the grace that it was promised. Its supervisor keeps the earlier end. */
+    /* One that is only moved saves its work in the grace that it was promised. Its supervisor keeps
+     * the earlier end. */
     bool own_grace = t->info.verdict == VERDICT_MOVED &&
                      (t->info.isolated || (!d->mps_lost && d->repair == REPAIR_NONE));
     ending_begin(d, t, own_grace ? t->info.grace_ms : d->config.fault_grace_ms, t->info.verdict,
@@ -180,7 +181,8 @@ static void end_all(struct device_monitor *d, bool own_grace, const char *why)
     }
 }
 
-/* It broke: whoever has just faulted on it and is still leaving did so for that. A blame from before this agent stays. */
+/* It broke: whoever has just faulted on it and is still leaving did so for that. A blame from
+ * before this agent stays. */
 static void acquit_all(struct device_monitor *d, const char *why)
 {
     for (size_t i = 0; i < d->tenant_count; i++) {
@@ -344,8 +346,8 @@ static void ask_mps(struct device_monitor *d)
     device_act(d, DEVICE_ACT_MPS_CHECK);
 }
 
-/* Clients of the lost one go first, but one that does not go is not waited for; what was tried in vain is
- * not tried again at once. */
+/* Clients of the lost one go first, but one that does not go is not waited for; what was tried in
+ * vain is not tried again at once. */
 static void replace_mps(struct device_monitor *d)
 {
     bool waits = d->replaced_in_vain || clients_there(d) > 0;

@@ -83,7 +83,8 @@ int share_forecast_percent(const struct share_forecast *f, int64_t wall_ms)
     int64_t interval = wall_ms / SHARE_INTERVAL_MS;
     int now = measured_in(f, interval), before = measured_in(f, interval - 1);
     int last = now > before ? now : before;
-    /* Yesterday's intervals that the coming five minutes lie in; the first one's slot is also today's. */
+    /* Yesterday's intervals that the coming five minutes lie in; the first one's slot is
+     * also today's. */
     int same = measured_in(f, interval - SHARE_INTERVALS);
     int next = measured_in(f, interval + 1 - SHARE_INTERVALS);
     int yesterday = same > next ? same : next;

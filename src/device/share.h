@@ -1,12 +1,12 @@
 /*
  * How tasks and services divide a device when no latency curve of the services is known.
  *
- * Time (mode T): a service may use every SM, tasks are gated and windowed around its requests. Space
- * (mode S): tasks get the SMs that it will most likely leave, and go on while it works. Which of them
- * depends on how much of the time the service is busy.
+ * Time (mode T): a service may use every SM, tasks are gated and windowed around its requests.
+ * Space (mode S): tasks get the SMs that it will most likely leave, and go on while it works. Which
+ * of them depends on how much of the time the service is busy.
  *
- * Plain arithmetic on plain data; times are passed in, all of them of the wall clock. What is learned of a
- * service (struct share_service) may be kept in a file and used by another process.
+ * Plain arithmetic on plain data; times are passed in, all of them of the wall clock. What is
+ * learned of a service (struct share_service) may be kept in a file and used by another process.
  */
 #pragma once
 #include <stdbool.h>
@@ -26,16 +26,16 @@ enum {
 /* ---- one service ---- */
 
 /*
- * A service's own SM activity. While others run nobody can measure it; it is what it was alone per time
- * that it was busy, times how much it is busy now.
+ * A service's own SM activity. While others run nobody can measure it; it is what it was alone per
+ * time that it was busy, times how much it is busy now.
  */
 struct share_activity {
     double solo_percent; /* per busy time; < 0: it was never seen alone */
 };
 void share_activity_init(struct share_activity *a);
-/* A sample of the whole device (sm_percent < 0: none); `alone`: the service had it for itself. Returns the
- * service's activity in percent; of one that was never seen alone the most that it can be. -1: its busy
- * fraction is not known (< 0), so nothing is. */
+/* A sample of the whole device (sm_percent < 0: none); `alone`: the service had it for itself.
+ * Returns the service's activity in percent; of one that was never seen alone the most that it can
+ * be. -1: its busy fraction is not known (< 0), so nothing is. */
 double share_activity_sample(struct share_activity *a, double sm_percent, double busy_fraction,
                              bool alone);
 
@@ -48,14 +48,14 @@ struct share_forecast {
 };
 void share_forecast_init(struct share_forecast *f);
 void share_forecast_sample(struct share_forecast *f, int64_t wall_ms, double percent);
-/* Of the coming five minutes: the larger of the last ones and of the same time yesterday. -1: there is
- * neither. */
+/* Of the coming five minutes: the larger of the last ones and of the same time yesterday. -1: there
+ * is neither. */
 int share_forecast_percent(const struct share_forecast *f, int64_t wall_ms);
 
 enum share_mode { SHARE_TIME, SHARE_SPACE };
 
-/* Which mode suits a service: looked at anew whenever the time has passed for which a mode is kept, by how busy
- * the service was in that time. */
+/* Which mode suits a service: looked at anew whenever the time has passed for which a mode is kept,
+ * by how busy the service was in that time. */
 struct share_choice {
     int32_t mode;             /* enum share_mode */
     int64_t since_ms;         /* when this time began; 0: not yet */
@@ -101,22 +101,23 @@ struct share_division {
 void share_divide(const struct share_service *const services[], size_t count, int64_t wall_ms,
                   struct share_division *ret);
 
-/* The share of a task that starts now beside services with this forecast in sum, one of task_count that share in space: MPS
- * limits each of them, and nobody all of them together. */
+/* The share of a task that starts now beside services with this forecast in sum, one of task_count
+ * that share in space: MPS limits each of them, and nobody all of them together. */
 int share_of_task_percent(int forecast_percent, int task_count);
-/* The least whole percentage with which the driver, who rounds down, gives as many SMs as this one rounded up.
- * sm_count 0: not known, and the same is returned. */
+/* The least whole percentage with which the driver, who rounds down, gives as many SMs as this one
+ * rounded up. sm_count 0: not known, and the same is returned. */
 int share_in_whole_sms(int percent, int sm_count);
 /* Kernels too long for a gate: such a task shares in space whatever the others do. */
 enum share_mode share_mode_of_task(enum share_mode mode, bool is_coarse);
-/* The part of the device that a task in mode S is held to by its rate, because it started with more of the SMs
- * (started_percent) than are left to it now. 0: nothing holds it. */
+/* The part of the device that a task in mode S is held to by its rate, because it started with more
+ * of the SMs (started_percent) than are left to it now. 0: nothing holds it. */
 int share_rate_permille(const struct share_division *division, int started_percent);
 
 /* What a task started with cannot change while it runs. */
 struct share_drift {
     int64_t since_ms; /* when it was first seen to be off; 0: it is not */
 };
-/* True: it has been off by SHARE_OFF_PERCENT or more for kept_ms, from what it would start with now. */
+/* True: it has been off by SHARE_OFF_PERCENT or more for kept_ms, from what it would start
+ * with now. */
 bool share_drifts(struct share_drift *d, int64_t wall_ms, int64_t kept_ms, int started_percent,
                   int wanted_percent);

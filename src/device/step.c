@@ -175,7 +175,8 @@ static void tenant_moves(struct device_monitor *d, uint64_t workload, int attemp
         ending_begin(d, t, t->info.grace_ms, VERDICT_MOVED, "%s", why);
 }
 
-/* A suspect that ran long enough by itself did not do it; unless there is a fault that may be its own. */
+/* A suspect that ran long enough by itself did not do it; unless there is a fault that may
+ * be its own. */
 static void clear_suspects(struct device_monitor *d)
 {
     if (device_is_asking(d))
