@@ -101,7 +101,8 @@ void connection_close(struct connection *c);
 /* Between the two its memory stays, also when it ends. release: false when it did. */
 void connection_hold(struct connection *c);
 bool connection_release(struct connection *c);
-/* Sends, and keeps what the client does not take yet. The connection may be gone afterwards, unless held. */
+/* Sends, and keeps what the client does not take yet. The connection may be gone afterwards,
+ * unless held. */
 void connection_send(struct connection *c, const struct iovec *pieces, int count);
 /* Appends without sending: at the loop's next turn, with what else has come by then. */
 int connection_send_later(struct connection *c, const void *data, size_t length);

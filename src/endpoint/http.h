@@ -100,9 +100,9 @@ int http_server_listen_unix(struct error *e, struct http_server *s, const char *
 /* Without it every route is for everybody. */
 void http_server_set_authorize(struct http_server *s, http_authorize authorize);
 /*
- * Listens on TCP, with TLS alone; may be called once. port "0": any that is free. *ret_port: the one
- * it is. The context stays the caller's, and must outlive the server or be replaced. A handshake has
- * HTTP_HANDSHAKE_MS; what is not TLS 1.3 is refused, with a line in the log.
+ * Listens on TCP, with TLS alone; may be called once. port "0": any that is free. *ret_port: the
+ * one it is. The context stays the caller's, and must outlive the server or be replaced. A
+ * handshake has HTTP_HANDSHAKE_MS; what is not TLS 1.3 is refused, with a line in the log.
  */
 int http_server_listen_tls(struct error *e, struct http_server *s, const char *host,
                            const char *port, struct tls_context *tls, http_on_node on_node,

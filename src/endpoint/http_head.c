@@ -1,4 +1,5 @@
-/* A request's head: RFC 9112, strictly. What two readers could understand differently is refused. */
+/* A request's head: RFC 9112, strictly. What two readers could understand differently is
+ * refused. */
 #include <string.h>
 #include <strings.h>
 

@@ -54,7 +54,8 @@ size_t http_head_length(const char *text, size_t length, size_t *scanned);
 int http_head_parse(struct error *e, char *text, size_t length, struct http_request_head *ret);
 /* Case-insensitive; NULL: not there. */
 const char *http_head_find(const struct http_request_head *head, const char *name);
-/* Decodes %xx in place (and '+' where plus_is_space). False: not valid, or not UTF-8 without NUL. */
+/* Decodes %xx in place (and '+' where plus_is_space). False: not valid, or not UTF-8
+ * without NUL. */
 bool http_decode(char *text, bool plus_is_space);
 
 struct http_parts {

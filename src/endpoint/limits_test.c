@@ -1,5 +1,5 @@
-/* What one user can take of a server that is everybody's. The users are threads' effective ids, which
- * the kernel notes down when they connect; so it takes root. */
+/* What one user can take of a server that is everybody's. The users are threads' effective ids,
+ * which the kernel notes down when they connect; so it takes root. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

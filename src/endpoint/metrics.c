@@ -33,8 +33,9 @@ static char *put_digits(char *end, uint64_t number, int at_least)
 }
 
 /*
- * Nearly every value is whole or has a few decimals. printf needs a microsecond for each, and the answer
- * for a large cluster has tens of thousands, while nothing else is answered. False: it is neither.
+ * Nearly every value is whole or has a few decimals. printf needs a microsecond for each, and
+ * the answer for a large cluster has tens of thousands, while nothing else is answered. False:
+ * it is neither.
  */
 static bool append_decimal(struct str *out, double value)
 {
