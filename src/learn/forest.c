@@ -1,7 +1,7 @@
 /*
- * Trees are grown from presorted columns. Per feature there is one list of the samples in
- * ascending order; a node is the same range in all of them, and splitting it divides every list in
- * two without disturbing the order. So nothing is sorted more than once, and a level of a tree costs
+ * Trees are grown from presorted columns. Per feature there is one list of the samples in ascending
+ * order; a node is the same range in all of them, and splitting it divides every list in two
+ * without disturbing the order. So nothing is sorted more than once, and a level of a tree costs
  * samples × features.
  *
  * A tree is an array of nodes. The left child follows its parent; leaves name themselves as their

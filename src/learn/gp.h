@@ -42,8 +42,9 @@ int gp_condition(struct gp *g, const struct gp_kernel *kernel);
  * and 1. */
 void gp_predict(const struct gp *g, const double *point, double *ret_mean, double *ret_variance);
 
-/* Log marginal likelihood of the points, and its derivatives by the logarithms of variance, lengths
- * and noise, in that order. ret_gradient may be NULL. −INFINITY where it is not positive definite. */
+/* Log marginal likelihood of the points, and its derivatives by the logarithms of variance,
+ * lengths and noise, in that order. ret_gradient may be NULL. −INFINITY where it is not
+ * positive definite. */
 double gp_likelihood(struct gp *g, const struct gp_kernel *kernel, double *ret_gradient);
 
 struct gp_search {

@@ -1,7 +1,7 @@
 /*
- * Of a place with covariances k to the points, the rows hold v = L⁻¹·k, one number a point: the mean is
- * v · L⁻¹·values, the variance what |v|² leaves. A point more is a row more of L and of v; the others
- * stay.
+ * Of a place with covariances k to the points, the rows hold v = L⁻¹·k, one number a point: the
+ * mean is v · L⁻¹·values, the variance what |v|² leaves. A point more is a row more of L and of v;
+ * the others stay.
  */
 #include "learn/gp_field.h"
 

@@ -1,7 +1,7 @@
 /*
  * The posterior of a Gaussian process at places that stay, as a search has them: after one more
- * measurement only what that one changes is computed. The same numbers as gp_predict() gives, but for
- * rounding.
+ * measurement only what that one changes is computed. The same numbers as gp_predict() gives,
+ * but for rounding.
  */
 #pragma once
 #include <stddef.h>

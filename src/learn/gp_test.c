@@ -1,4 +1,5 @@
-/* The Gaussian process: a posterior worked out elsewhere, the likelihood's derivatives, the search. */
+/* The Gaussian process: a posterior worked out elsewhere, the likelihood's derivatives,
+ * the search. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,8 +35,8 @@ static struct gp *sampled(size_t count, double noise, uint64_t seed)
     return g;
 }
 
-/* Three points, by scikit-learn 1.2.1: ConstantKernel(1.3) * Matern([0.7, 1.9], nu=2.5), alpha=0.04,
- * log marginal likelihood with the same. */
+/* Three points, by scikit-learn 1.2.1: ConstantKernel(1.3) * Matern([0.7, 1.9], nu=2.5),
+ * alpha=0.04, log marginal likelihood with the same. */
 static void test_posterior_as_worked_out_elsewhere(void **state)
 {
     (void)state;

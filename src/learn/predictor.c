@@ -91,7 +91,8 @@ static struct prediction predict_by_model(const struct predictor *p, bool known,
                   PREDICTOR_GUESS);
 }
 
-/* The formula, by as much as it was wrong about the first measurements; of few of them it takes a part. */
+/* The formula, by as much as it was wrong about the first measurements; of few of them it
+ * takes a part. */
 static struct prediction predict_cold(const struct observations *o,
                                       const double features[FEATURES_ALL])
 {
@@ -110,8 +111,8 @@ static struct prediction predict_cold(const struct observations *o,
 }
 
 /*
- * Beside several of whom nothing says what they do together: what each of them adds, added up. A median of
- * what was measured beside fewer would make every further neighbour free.
+ * Beside several of whom nothing says what they do together: what each of them adds, added up. A
+ * median of what was measured beside fewer would make every further neighbour free.
  */
 static struct prediction add_up(const struct predictor *p, const struct observations *o,
                                 const struct task_profile *own,

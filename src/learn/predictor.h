@@ -5,15 +5,16 @@
  * In this order it answers with
  *   alone    1, when there is no neighbour
  *   pattern  the mean of what was measured, when just this was measured often enough
- *   cold     max(1, ΣSM, ΣDRAM), while there is no model, as far as the first measurements bear it out
+ *   cold     max(1, ΣSM, ΣDRAM), while there is no model, as far as the first measurements
+ *            bear it out
  *   forest   when all the tasks were seen before, in whatever company; or network, when that
  *            clearly predicted better what neither was shown
  *   guess    when one of them was not: a smooth function of the features, pulled towards the median
  *            of all measurements as far as was best when the programs seen were held out one by
  *            one. Where that was no better than the median, it is the median
  *   median   when it is far from everything seen
- *   sum      of what each neighbour by itself adds, in place of a guess or the median when there are
- *            several
+ *   sum      of what each neighbour by itself adds, in place of a guess or the median when
+ *            there are several
  * so that it is never much worse than knowing nothing.
  *
  * The forest is grown on what a smooth function leaves (learn/smooth.h). Models do not change once
@@ -72,7 +73,8 @@ void predictor_free(struct predictor *p);
 /* Of the measurements and seed it was trained with; what a decision records. */
 uint64_t predictor_id(const struct predictor *p);
 
-/* p and o may be NULL: no model, no measurements yet. At most FEATURES_NEIGHBOURS_MAX neighbours. */
+/* p and o may be NULL: no model, no measurements yet. At most FEATURES_NEIGHBOURS_MAX
+ * neighbours. */
 void predictor_predict(const struct predictor *p, const struct observations *o,
                        const struct task_profile *own, const struct task_profile *neighbours,
                        size_t neighbour_count, struct prediction *ret_prediction);

@@ -1,8 +1,8 @@
 /*
  * A smooth function through noisy points in many dimensions: kernel ridge regression over the
- * standardised coordinates with Cauchy's kernel, 1 / (1 + distance² / (2·length²)), which is as good
- * here as Matérn's and needs neither root nor exponential. Length and noise are those of the smallest
- * leave-one-out error. Far from all points it returns to the median of the values.
+ * standardised coordinates with Cauchy's kernel, 1 / (1 + distance² / (2·length²)), which is as
+ * good here as Matérn's and needs neither root nor exponential. Length and noise are those of the
+ * smallest leave-one-out error. Far from all points it returns to the median of the values.
  *
  * It is the mean around which trees are grown (learn/predictor.h): trees cannot follow a slope, and
  * with few measurements most of interference is slope.

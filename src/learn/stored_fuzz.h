@@ -1,5 +1,5 @@
-/* What the fuzzers of everything that is stored do: any bytes as what was saved, and as the payload of what is well
- * sealed. */
+/* What the fuzzers of everything that is stored do: any bytes as what was saved, and as the payload
+ * of what is well sealed. */
 #pragma once
 #include "learn/stored.h"
 

@@ -1,8 +1,8 @@
 /*
  * The rounds of the search. The GP sees log2(batch / user's batch) and the log of the mean PD less
- * the prior and less the level of what was measured: what is left is the shape. Its hyper-parameters
- * are learned anew at a few counts only, and within bounds: a handful of noisy points makes any
- * likelihood look good somewhere absurd.
+ * the prior and less the level of what was measured: what is left is the shape. Its
+ * hyper-parameters are learned anew at a few counts only, and within bounds: a handful of noisy
+ * points makes any likelihood look good somewhere absurd.
  */
 #include "learn/tuner_internal.h"
 
@@ -26,7 +26,8 @@ static struct gp_kernel make_kernel(double deviation, double length, double nois
     return k;
 }
 
-/* The multiple of the step that is nearest to `wanted` and lies within the limits; 0 if none does. */
+/* The multiple of the step that is nearest to `wanted` and lies within the limits; 0 if
+ * none does. */
 static uint32_t round_batch(double wanted, const struct tuner_limits *limits, uint32_t batch_max)
 {
     uint64_t step = limits->batch_step;

@@ -42,10 +42,10 @@ struct tuner_limits {
 };
 
 /*
- * The grid of one task: its user's batch times 2^(−2…+2) by ¼, rounded to the step and into the limits
- * and memory_batch_max(); the user's own is always among them, as it is. Without a memory model,
- * or with one that knows nothing, every batch is booked with declared_bytes and none above the
- * user's is offered. -ERR_INVALID for zeros.
+ * The grid of one task: its user's batch times 2^(−2…+2) by ¼, rounded to the step and into the
+ * limits and memory_batch_max(); the user's own is always among them, as it is. Without a memory
+ * model, or with one that knows nothing, every batch is booked with declared_bytes and none above
+ * the user's is offered. -ERR_INVALID for zeros.
  */
 int tuner_task_make(uint32_t user_batch, const struct tuner_limits *limits,
                     const struct memory_model *memory, uint64_t declared_bytes,

@@ -59,12 +59,14 @@ int tuner_point_of_batches(const struct tuner *t, const uint32_t *batches,
                            struct tuner_point *ret_point);
 bool tuner_point_fits(const struct tuner *t, const struct tuner_point *p);
 
-/* tuner_candidates.c. All that fit, or a quasi-random part of them. -ERR_TOO_LARGE when none fits. */
+/* tuner_candidates.c. All that fit, or a quasi-random part of them. -ERR_TOO_LARGE when
+ * none fits. */
 int tuner_candidates_fill(struct tuner *t);
 /* Adds the points one step from p in one or two tasks, as long as there is room. */
 void tuner_candidates_around(struct tuner *t, const struct tuner_point *p);
 
-/* tuner.c. Takes in what was measured at p, and chooses what is next. Fewer than rounds_max were. */
+/* tuner.c. Takes in what was measured at p, and chooses what is next. Fewer than
+ * rounds_max were. */
 void tuner_learn_round(struct tuner *t, const struct tuner_point *p, double log_pd);
 /* The same for a measurement of an earlier search; fewer than TUNER_RECALLS_MAX were. */
 void tuner_learn_recalled(struct tuner *t, const struct tuner_point *p, double log_pd,

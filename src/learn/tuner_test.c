@@ -1,5 +1,5 @@
-/* The search: it finds planted optima, keeps its promises about memory and rounds, and survives being
- * saved. */
+/* The search: it finds planted optima, keeps its promises about memory and rounds, and survives
+ * being saved. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
