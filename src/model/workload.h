@@ -47,8 +47,8 @@ enum {
 enum workload_kind { WORKLOAD_TASK, WORKLOAD_SERVICE, WORKLOAD_KIND_END };
 
 /* queued → placed → starting → running → stopping → one of the terminal three; a task may go
- * running → suspending → suspended → resuming → running in between. Their numbers are stored: a new one
- * goes to the end. */
+ * running → suspending → suspended → resuming → running in between. Their numbers are stored: a new
+ * one goes to the end. */
 enum workload_state {
     WORKLOAD_QUEUED,   /* no attempt is open */
     WORKLOAD_PLACED,   /* an attempt with devices is stored, its node not yet heard of it */
@@ -245,7 +245,8 @@ struct workload_status {
 
 /* The newest attempt, or NULL when there was none. */
 struct attempt *workload_status_attempt(const struct workload_status *status);
-/* Whether its command ran in one before that, as far as anybody knows: what was lost with its node may have. */
+/* Whether its command ran in one before that, as far as anybody knows: what was lost with its
+ * node may have. */
 bool workload_status_ran_before(const struct workload_status *status);
 
 /* A spec in which nothing is said: what flags and documents are put into. */

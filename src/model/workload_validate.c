@@ -81,8 +81,8 @@ static void base_of(const char *path, size_t length, char base[WORKLOAD_NAME_MAX
 }
 
 /*
- * What a shell line runs: its first word or, for an interpreter, the first one that is no option. base:
- * the shell, and so it stays if the line is a program.
+ * What a shell line runs: its first word or, for an interpreter, the first one that is no option.
+ * base: the shell, and so it stays if the line is a program.
  */
 static void describe_line(const char *line, char base[WORKLOAD_NAME_MAX])
 {
