@@ -1,12 +1,13 @@
 /*
  * antman: AntMan's placement (OSDI'20), as IADeep's evaluation describes it.
  *
- * A device has one guaranteed task, the first that came to it, and opportunistic ones that fit in its
- * memory. A task takes an idle device if there is one, and is opportunistic on the fullest one that
- * holds it if there is none.
+ * A device has one guaranteed task, the first that came to it, and opportunistic ones that fit in
+ * its memory. A task takes an idle device if there is one, and is opportunistic on the fullest one
+ * that holds it if there is none.
  *
- * Departs: the paper starts from the fullest node, here it is the fullest device of any node; that the
- * launches of opportunistic tasks are slowed when the guaranteed one suffers is the device's matter.
+ * Departs: the paper starts from the fullest node, here it is the fullest device of any node;
+ * that the launches of opportunistic tasks are slowed when the guaranteed one suffers is the
+ * device's matter.
  */
 #include "policy/policy_internal.h"
 

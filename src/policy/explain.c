@@ -106,7 +106,8 @@ static void say_models(const struct policy_snapshot *snapshot, struct sentence *
     }
 }
 
-/* Says what no waiting will change, but perhaps another node; false if there is nothing of the kind. */
+/* Says what no waiting will change, but perhaps another node; false if there is nothing of
+ * the kind. */
 static bool say_never(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
                       const struct survey *survey, struct sentence *s)
 {
@@ -135,8 +136,8 @@ static bool say_never(const struct policy_snapshot *snapshot, const struct polic
     return true;
 }
 
-/* Of several, the first one's cause stands for all. A healthy one that takes no tasks is being repaired, or was just
- * now: its cause is about that only in the first case. */
+/* Of several, the first one's cause stands for all. A healthy one that takes no tasks is being
+ * repaired, or was just now: its cause is about that only in the first case. */
 static void say_health(const struct device_health *health, size_t count, struct sentence *s)
 {
     enum { CAUSE_SAID_MAX = 90 };

@@ -1,8 +1,8 @@
 /*
- * The devices as policies see them that use a forecast: who is on each of them and how long yet, with
- * those that are alike gathered in classes, so that a decision looks at classes. Kept up to date with
- * every booking by whoever runs policies (the cluster), in time that does not grow with the devices;
- * policies read it.
+ * The devices as policies see them that use a forecast: who is on each of them and how long yet,
+ * with those that are alike gathered in classes, so that a decision looks at classes. Kept up to
+ * date with every booking by whoever runs policies (the cluster), in time that does not grow with
+ * the devices; policies read it.
  *
  * Devices have the indices that they have in policy_snapshot.devices, times are the boot clock's.
  */

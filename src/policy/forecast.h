@@ -1,13 +1,13 @@
 /*
  * What is believed of workloads that share a device, as policies ask for it.
  *
- * A forecast is a table of functions that whoever runs a policy passes in: control's answers come from
- * what was measured and learnt, a simulator's from the same, or from truth (policy `oracle`). Pure, as
- * far as a policy can see: one question has one answer for as long as `version` stays. Answers may
- * be remembered behind `context`; nothing else may happen there.
+ * A forecast is a table of functions that whoever runs a policy passes in: control's answers come
+ * from what was measured and learnt, a simulator's from the same, or from truth (policy `oracle`).
+ * Pure, as far as a policy can see: one question has one answer for as long as `version` stays.
+ * Answers may be remembered behind `context`; nothing else may happen there.
  *
- * Workloads are known by their kind: a number that the owner of the forecast gives to all that run the
- * same program at the same batch size. Kind 0 is one of which nothing is known.
+ * Workloads are known by their kind: a number that the owner of the forecast gives to all that run
+ * the same program at the same batch size. Kind 0 is one of which nothing is known.
  *
  * PD is the time per unit of progress, relative to running alone at the user's batch size (IADeep);
  * 1 / PD is the speed. Where batch sizes are tuned, it is that at the sizes that they will have.
@@ -87,8 +87,8 @@ void forecast_set_remove(struct forecast_set *set, size_t position);
 /* Knows nothing: any workload that shares a device slows each other by half of its speed alone. For
  * where there is no other. */
 extern const struct forecast forecast_blind;
-/* The forecast of a cold start: by the profiles of another one alone, max(1, ΣSM, ΣDRAM). `known` is
- * borrowed. */
+/* The forecast of a cold start: by the profiles of another one alone, max(1, ΣSM, ΣDRAM). `known`
+ * is borrowed. */
 void forecast_cold_make(const struct forecast *known, struct forecast *ret_forecast);
 
 /*

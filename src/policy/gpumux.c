@@ -1,15 +1,15 @@
 /*
  * gpumux: the default.
  *
- * A task goes where it adds most to the work that is completed a second: its own predicted speed there,
- * less what its neighbours lose; of the best few classes of devices to the one where it delays the ends
- * of all least. Where a service would miss its SLO it does not go at all. Whether it goes there now or
- * waits for a departure is IADeep's optimization 2 (place.h); what has waited is placed in time. When
- * several wait for little room, a round of matching gives each device the task that it suits best
- * (MuxFlow's, rounds.h), and running tasks that have a checkpoint may move.
+ * A task goes where it adds most to the work that is completed a second: its own predicted speed
+ * there, less what its neighbours lose; of the best few classes of devices to the one where it
+ * delays the ends of all least. Where a service would miss its SLO it does not go at all. Whether
+ * it goes there now or waits for a departure is IADeep's optimization 2 (place.h); what has waited
+ * is placed in time. When several wait for little room, a round of matching gives each device the
+ * task that it suits best (MuxFlow's, rounds.h), and running tasks that have a checkpoint may move.
  *
- * Departs from all three: the measure is speed gained, not PD, latency or utilisation; who has little
- * left to run goes before who has much, by as much as age does not outweigh.
+ * Departs from all three: the measure is speed gained, not PD, latency or utilisation; who has
+ * little left to run goes before who has much, by as much as age does not outweigh.
  */
 #include "policy/place.h"
 #include "policy/policy_internal.h"

@@ -1,9 +1,10 @@
 /*
  * gslice: GSLICE's shares (SoCC'20), a baseline of Mudi, with training tasks added.
  *
- * A service gets the smallest share at which its own latency curve, measured alone, keeps its SLO and
- * its request rate, at the best of its batch sizes. Services share a device while their shares fit.
- * A task goes where services leave most to each task. What neighbours do to a latency is not known.
+ * A service gets the smallest share at which its own latency curve, measured alone, keeps its
+ * SLO and its request rate, at the best of its batch sizes. Services share a device while their
+ * shares fit. A task goes where services leave most to each task. What neighbours do to a
+ * latency is not known.
  */
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /*
  * kernelest: packs by estimated utilisation (Kernel Est., a baseline of IADeep).
  *
- * A device takes more as long as the estimated SM activity of all on it stays within 100 %; of those
- * that can, the busiest. One of unknown activity is taken to use all SMs.
+ * A device takes more as long as the estimated SM activity of all on it stays within 100 %; of
+ * those that can, the busiest. One of unknown activity is taken to use all SMs.
  */
 #include "policy/policy_internal.h"
 

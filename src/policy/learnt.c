@@ -37,7 +37,8 @@ struct learnt {
 
 /* ---- services ---- */
 
-/* p99 of the time in the system over that of a batch, at 30, 50 and 70 % of what can be answered. */
+/* p99 of the time in the system over that of a batch, at 30, 50 and 70 % of what can be
+ * answered. */
 struct waiting_row {
     uint32_t batch;
     double at[3];

@@ -1,12 +1,13 @@
 /*
- * A forecast from what was learnt: how much each task is slowed by the others comes from the predictor
- * (learn/predictor.h, which starts cold), its PD from that and its batch size, the p99 of a service from
- * its latency curves and the rate of its requests; or, where that was measured, from its p99 alone and by how much
- * longer its requests take beside others.
+ * A forecast from what was learnt: how much each task is slowed by the others comes from the
+ * predictor (learn/predictor.h, which starts cold), its PD from that and its batch size, the p99 of
+ * a service from its latency curves and the rate of its requests; or, where that was measured, from
+ * its p99 alone and by how much longer its requests take beside others.
  *
- * A guess refuses nothing: what no measurement speaks for is thought to slow nobody more than if nothing
- * were known (forecast_blind), and one that was never measured makes none of the others faster. A p99 beside
- * others that was not measured is a guess, unless it is too long alone already.
+ * A guess refuses nothing: what no measurement speaks for is thought to slow nobody more than
+ * if nothing were known (forecast_blind), and one that was never measured makes none of the
+ * others faster. A p99 beside others that was not measured is a guess, unless it is too long
+ * alone already.
  *
  * Answers are remembered by set, so that a decision over many classes of devices costs little more
  * than looking them up; a new model forgets them.
@@ -63,17 +64,18 @@ void learnt_free(struct learnt *l);
 const struct forecast *learnt_forecast(const struct learnt *l);
 
 /*
- * What is known of kind `number` (1 to LEARNT_KINDS_MAX - 1) on devices of this type; it replaces what was.
- * On a type on which it is not known it counts as on LEARNT_ANY_DEVICE, or on the one that came first.
- * -ERR_TOO_LARGE for a number, a type, a batch size or a set too many; -ERR_NO_MEMORY.
+ * What is known of kind `number` (1 to LEARNT_KINDS_MAX - 1) on devices of this type; it replaces
+ * what was. On a type on which it is not known it counts as on LEARNT_ANY_DEVICE, or on the one
+ * that came first. -ERR_TOO_LARGE for a number, a type, a batch size or a set too many;
+ * -ERR_NO_MEMORY.
  */
 int learnt_set_kind(struct learnt *l, uint32_t number, uint64_t device,
                     const struct learnt_kind *kind);
 void learnt_forget_kind(struct learnt *l, uint32_t number);
-/* Both borrowed until the next call; either may be NULL. Measurements that are added meanwhile count from then
- * on in what was asked before. */
+/* Both borrowed until the next call; either may be NULL. Measurements that are added meanwhile
+ * count from then on in what was asked before. */
 void learnt_set_model(struct learnt *l, const struct predictor *p, const struct observations *o);
 
-/* The p99 of a service's requests, when a batch takes latency_ms: waiting in the queue included. INFINITY
- * when more come than can be answered. */
+/* The p99 of a service's requests, when a batch takes latency_ms: waiting in the queue included.
+ * INFINITY when more come than can be answered. */
 double learnt_sojourn_ms(uint32_t batch, double latency_ms, double rate_per_s);

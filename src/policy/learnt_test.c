@@ -82,7 +82,8 @@ static void test_cold_start(void **state)
     learnt_free(NULL);
 }
 
-/* Pairs that were measured, and then a model of them: near the truth, and the same when asked again. */
+/* Pairs that were measured, and then a model of them: near the truth, and the same when
+ * asked again. */
 static void test_learns_from_measurements(void **state)
 {
     uint32_t kinds[TASKS];
@@ -180,7 +181,8 @@ static void test_latency_of_a_service(void **state)
     learnt_free(l);
 }
 
-/* Measured as a whole, alone and beside one: beside others it is a guess, which its slowdown is taken for. */
+/* Measured as a whole, alone and beside one: beside others it is a guess, which its slowdown
+ * is taken for. */
 static void test_a_measured_p99(void **state)
 {
     struct learnt *l = learnt_new();
@@ -223,8 +225,8 @@ static void test_a_measured_p99(void **state)
     learnt_free(l);
 }
 
-/* Three programs that were never seen share a device as if nothing were known; one that was measured is not
- * thought to become faster beside them. */
+/* Three programs that were never seen share a device as if nothing were known; one that was
+ * measured is not thought to become faster beside them. */
 static void test_a_guess_refuses_nothing(void **state)
 {
     uint32_t kinds[TASKS], three[3] = {100, 101, 102};

@@ -1,9 +1,9 @@
 /*
  * Costs are the negative weights, and 0 where there is no edge: to be matched at no cost is to be
- * unmatched. There are at least as many columns as rows (else the problem is turned over), and every
- * row gets a column. Prices of columns keep all reduced costs of matched edges the smallest of their
- * row; each row that a quick first pass leaves over gets its column by a shortest path over reduced
- * costs, along which matched rows change theirs.
+ * unmatched. There are at least as many columns as rows (else the problem is turned over), and
+ * every row gets a column. Prices of columns keep all reduced costs of matched edges the smallest
+ * of their row; each row that a quick first pass leaves over gets its column by a shortest path
+ * over reduced costs, along which matched rows change theirs.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -153,8 +153,8 @@ static void reduce_rows(struct assignment *a)
     a->free_count = waiting;
 }
 
-/* Puts the columns at the least distance right after the first `ready` of the order. Returns how many
- * are in front then. */
+/* Puts the columns at the least distance right after the first `ready` of the order. Returns how
+ * many are in front then. */
 static size_t gather_front(const struct assignment *a, size_t ready)
 {
     size_t front = ready + 1;
@@ -174,8 +174,8 @@ static size_t gather_front(const struct assignment *a, size_t ready)
     return front;
 }
 
-/* Shortens the distances by the way over `column`, which is at `least`. Returns a free column at that
- * distance as soon as there is one. */
+/* Shortens the distances by the way over `column`, which is at `least`. Returns a free column at
+ * that distance as soon as there is one. */
 static uint32_t scan_over(struct assignment *a, uint32_t column, double least, size_t *front)
 {
     uint32_t row = a->row_of[column];

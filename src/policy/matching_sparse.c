@@ -1,8 +1,9 @@
 /*
- * The auction. A free row bids for the column where its weight less the price is largest, and raises
- * that price by how much more that is worth to it than its second best, and ε; who had the column is
- * free again. To stay unmatched is always there, and worth 0. Prices begin at 0, so a column that
- * nobody has at the end costs nothing, and the total is at most ε a matched row below the bound.
+ * The auction. A free row bids for the column where its weight less the price is largest, and
+ * raises that price by how much more that is worth to it than its second best, and ε; who had
+ * the column is free again. To stay unmatched is always there, and worth 0. Prices begin at 0,
+ * so a column that nobody has at the end costs nothing, and the total is at most ε a matched row
+ * below the bound.
  *
  * ε is chosen from what a greedy matching reaches, which is at least half of the best. Larger steps
  * make fewer bids: the first ε is the one that the gap would allow if the proof were tight, and
@@ -57,8 +58,8 @@ static void begin(struct auction *a)
         a->column_of[i] = MATCHING_NONE;
 }
 
-/* Every row in turn takes the best column that is left. Returns the mean weight of those matched, or 0
- * when none is. */
+/* Every row in turn takes the best column that is left. Returns the mean weight of those matched,
+ * or 0 when none is. */
 static double greedy_mean(struct auction *a)
 {
     const struct matching_graph *g = a->graph;

@@ -1,4 +1,5 @@
-/* Matchings: against all there are where those can be counted, against their own bounds elsewhere. */
+/* Matchings: against all there are where those can be counted, against their own bounds
+ * elsewhere. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -3,13 +3,13 @@
  *
  * A service has a device without another service. A task goes beside the service whose latency it
  * makes least sensitive to its share: the mean, over the service's batch sizes, of the predicted
- * |k1| / SLO, where k1 is the slope left of the knee of the latency curve beside the task. One service
- * and three tasks share a device at most.
+ * |k1| / SLO, where k1 is the slope left of the knee of the latency curve beside the task. One
+ * service and three tasks share a device at most.
  *
- * Feasible by the published rule: W/b batches of latency L each within the SLO, W being the requests that
- * arrive within one SLO (the paper leaves W open), for some batch size b, at the share that the device
- * can give. Departs: a device without a service takes tasks as well, up to the same number, the ones
- * with fewest first; without curves a service is taken not to mind.
+ * Feasible by the published rule: W/b batches of latency L each within the SLO, W being the
+ * requests that arrive within one SLO (the paper leaves W open), for some batch size b, at the
+ * share that the device can give. Departs: a device without a service takes tasks as well, up to
+ * the same number, the ones with fewest first; without curves a service is taken not to mind.
  */
 #include <math.h>
 

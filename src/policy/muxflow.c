@@ -5,9 +5,9 @@
  * devices in rounds of maximum-weight matching by predicted speed (rounds.h), every minute; running
  * tasks that have a checkpoint may be matched anew.
  *
- * Departs: all devices are matched at once, where the paper divides the cluster to be fast enough; a
- * free device is taken without waiting for the round; a device without a service takes two tasks, since
- * in the paper every device has one service. Without matching, a task goes at once where its
+ * Departs: all devices are matched at once, where the paper divides the cluster to be fast enough;
+ * a free device is taken without waiting for the round; a device without a service takes two tasks,
+ * since in the paper every device has one service. Without matching, a task goes at once where its
  * predicted speed is highest.
  */
 #include "policy/policy_internal.h"

@@ -18,7 +18,8 @@ bool policy_misses_slo(const struct policy_candidate *candidate)
     return candidate->p99_ms > candidate->slo_ms && !candidate->is_p99_guess;
 }
 
-/* The service of the set that is nearest to missing its SLO, or misses it most: first by what was measured. */
+/* The service of the set that is nearest to missing its SLO, or misses it most: first by what
+ * was measured. */
 static void nearest_slo(const struct forecast *f, const struct forecast_set *set,
                         const struct forecast_answer *answer, struct policy_candidate *candidate)
 {
@@ -265,8 +266,8 @@ static size_t choose_device(const struct policy_snapshot *snapshot,
     return best;
 }
 
-/* Of the classes that the policy likes best, the one with such a device: what adds most to the speed of all is not
- * always what ends soonest, and it is by the end that waiting is judged. */
+/* Of the classes that the policy likes best, the one with such a device: what adds most to the
+ * speed of all is not always what ends soonest, and it is by the end that waiting is judged. */
 static size_t choose_class(const struct policy_snapshot *snapshot,
                            const struct policy_waiting *waiting,
                            const struct policy_candidate *best, size_t count, size_t *ret_chosen,

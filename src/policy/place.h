@@ -1,13 +1,13 @@
 /*
- * One decision of a policy that judges: over all classes of devices, the one of the best score, or of the best few
- * the one where end times grow least (policy.by_end_times); then, where the policy waits, whether the
- * workload should rather wait for another.
+ * One decision of a policy that judges: over all classes of devices, the one of the best score, or
+ * of the best few the one where end times grow least (policy.by_end_times); then, where the policy
+ * waits, whether the workload should rather wait for another.
  *
- * ΔCT(now, d) = F(d ∪ new) − F(d) − R_new: by how much the sum of all end times on d grows beyond the
- * time that the new one takes anyway. ΔCT(wait) = the least, over the departures that are next when
- * those ahead of it in the queue have had theirs, of the time until then and the same on what is left
- * there. It is placed if ΔCT(now) ≤ ΔCT(wait) + the time that it has waited: so everything is, in time.
- * One of a kind of which nothing is known is not kept waiting on a guess.
+ * ΔCT(now, d) = F(d ∪ new) − F(d) − R_new: by how much the sum of all end times on d grows beyond
+ * the time that the new one takes anyway. ΔCT(wait) = the least, over the departures that are next
+ * when those ahead of it in the queue have had theirs, of the time until then and the same on what
+ * is left there. It is placed if ΔCT(now) ≤ ΔCT(wait) + the time that it has waited: so everything
+ * is, in time. One of a kind of which nothing is known is not kept waiting on a guess.
  */
 #pragma once
 #include "policy/fleet.h"
@@ -42,8 +42,8 @@ void policy_consider(const struct policy *policy, const struct policy_snapshot *
                      const struct policy_waiting *waiting, size_t class_index,
                      struct policy_candidate *ret_candidate);
 
-/* Would it end sooner if it waited than on this device, by the rule above? false where the policy does
- * not wait. */
+/* Would it end sooner if it waited than on this device, by the rule above? false where the policy
+ * does not wait. */
 bool policy_should_wait(const struct policy *policy, const struct policy_snapshot *snapshot,
                         const struct policy_waiting *waiting, size_t device);
 /* ΔCT(now) of one more on this device. */

@@ -185,7 +185,8 @@ static void check_delays_least(const struct world *w, const struct policy_waitin
     }
 }
 
-/* Places iff ΔCT(now) ≤ ΔCT(wait) + age; and when it waits, it is placed once it has waited enough. */
+/* Places iff ΔCT(now) ≤ ΔCT(wait) + age; and when it waits, it is placed once it has
+ * waited enough. */
 static void test_waits_when_that_ends_sooner(void **state)
 {
     const struct policy *gpumux = policy_find("gpumux");

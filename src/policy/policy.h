@@ -181,9 +181,9 @@ struct policy {
     bool gates;  /* holds tasks while a service is busy */
     bool shares; /* divides the SMs between a service and tasks */
     /*
-     * Policies that use a forecast have this instead of `decide`: it completes what it thinks of the
-     * candidate, for which there is room and whose forecast is filled in, by score or objection.
-     * See policy/place.h.
+     * Policies that use a forecast have this instead of `decide`: it completes what it thinks of
+     * the candidate, for which there is room and whose forecast is filled in, by score or
+     * objection. See policy/place.h.
      */
     void (*judge)(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
                   struct policy_candidate *candidate);

@@ -1,15 +1,15 @@
 /*
- * Rounds of matching (MuxFlow): many waiting tasks, and running ones that can move, are given to many
- * devices at once so that the sum of the weights is largest; one new task a device.
+ * Rounds of matching (MuxFlow): many waiting tasks, and running ones that can move, are given to
+ * many devices at once so that the sum of the weights is largest; one new task a device.
  *
  *   weight = speed gained (its own, less what its neighbours lose)
  *            + min(age / 1 h, 0.2)
  *            − [it moves] · restart / min(R, 600 s)
  *
- * An edge only where the weight is positive and the policy does not object; a running task always has
- * its edge to stay. Exact up to ROUNDS_DENSE_MAX rows and columns; above that each row has edges to
- * its ROUNDS_BEST best devices, not the same for equal rows, and to ROUNDS_RANDOM others by lot, and
- * the result is within ROUNDS_GAP of the best.
+ * An edge only where the weight is positive and the policy does not object; a running task always
+ * has its edge to stay. Exact up to ROUNDS_DENSE_MAX rows and columns; above that each row has
+ * edges to its ROUNDS_BEST best devices, not the same for equal rows, and to ROUNDS_RANDOM others
+ * by lot, and the result is within ROUNDS_GAP of the best.
  */
 #pragma once
 #include "policy/fleet.h"
