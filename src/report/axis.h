@@ -27,8 +27,8 @@ struct axis {
     struct axis_tick ticks[AXIS_TICKS_MAX];
 };
 
-/* From 0 to a round value that is at least `high`, with about a label in every `every_px`. Whatever `high`
- * is, also no number, it is an axis. */
+/* From 0 to a round value that is at least `high`, with about a label in every `every_px`. Whatever
+ * `high` is, also no number, it is an axis. */
 void axis_init_linear(struct axis *a, enum axis_quantity quantity, double high, double from_px,
                       double to_px, double every_px);
 /* The same, but ends at `high` itself: for a time that passes. */
@@ -37,8 +37,8 @@ void axis_init_until(struct axis *a, enum axis_quantity quantity, double high, d
 /* Times over orders of magnitude; from a second if `low` is less. */
 void axis_init_log_time(struct axis *a, double low, double high, double from_px, double to_px,
                         double every_px);
-/* Marks at these values, more than 0, the lowest first, on a logarithmic axis; those that would be nearer than
- * `every_px` to another have no label. At most AXIS_TICKS_MAX. */
+/* Marks at these values, more than 0, the lowest first, on a logarithmic axis; those that would be
+ * nearer than `every_px` to another have no label. At most AXIS_TICKS_MAX. */
 void axis_init_marks(struct axis *a, const double *values, size_t count, double from_px,
                      double to_px, double every_px);
 /* Clamped to the axis; where it begins for what is no number. */

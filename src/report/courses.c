@@ -1,5 +1,5 @@
-/* What passed over time, a strip for each policy below the other, all on one clock: how far devices were
- * used, and which part of the requests was late. */
+/* What passed over time, a strip for each policy below the other, all on one clock: how far devices
+ * were used, and which part of the requests was late. */
 #include <math.h>
 #include <stdio.h>
 
@@ -33,7 +33,8 @@ struct course {
     struct interval intervals[REPORT_INTERVALS_MAX];
 };
 
-/* Where its last interval ends: all are as long as the first, but the last, which the run may cut short. */
+/* Where its last interval ends: all are as long as the first, but the last, which the run
+ * may cut short. */
 static double end_of(const struct result *r)
 {
     size_t n = r->point_count;

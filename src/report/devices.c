@@ -1,4 +1,5 @@
-/* Who was on which device, and when. A row is a device; workloads that share it are on lanes of it. */
+/* Who was on which device, and when. A row is a device; workloads that share it are on
+ * lanes of it. */
 #include <math.h>
 #include <stdio.h>
 
@@ -115,7 +116,8 @@ static struct box box_of(const struct axis *time, const struct chart *c, const s
                         .height = lane_px - (lane_px > 3 ? 0.6 : 0)};
 }
 
-/* One path for all bars of a model: a hatch of its own for each of them makes large files of what is printed. */
+/* One path for all bars of a model: a hatch of its own for each of them makes large files of what
+ * is printed. */
 static void draw_bars(struct svg *g, const struct axis *time, const struct chart *c, double top)
 {
     for (size_t model = 0; model < MODELS_MAX; model++) {
@@ -196,8 +198,8 @@ static void draw_time(struct svg *g, const struct axis *time, double bottom)
              "text-anchor=\"middle\" fill=\"" SVG_FAINT "\"", text);
 }
 
-/* Draws the keys of the models that the chart has into rows from `top` on; only measures without `g`.
- * Returns how high they are. */
+/* Draws the keys of the models that the chart has into rows from `top` on; only measures without
+ * `g`. Returns how high they are. */
 static double draw_keys(struct svg *g, const struct chart *c, double top)
 {
     bool is_used[MODELS_MAX] = {0}, of_service[MODELS_MAX] = {0};

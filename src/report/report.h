@@ -1,10 +1,11 @@
 /*
- * A campaign as one page of HTML: a table of its policies, and figures of what came of them, drawn as SVG.
- * It needs nothing but itself (no script, no font, no picture from elsewhere), prints on paper, and can be
- * read without colours and by a screen reader.
+ * A campaign as one page of HTML: a table of its policies, and figures of what came of them, drawn
+ * as SVG. It needs nothing but itself (no script, no font, no picture from elsewhere), prints on
+ * paper, and can be read without colours and by a screen reader.
  *
- * Pure: results in, text out; the same results give the same bytes. Everything has a bound, and a figure
- * that leaves something out says so. A section for which there is no data says how to get some.
+ * Pure: results in, text out; the same results give the same bytes. Everything has a bound,
+ * and a figure that leaves something out says so. A section for which there is no data says
+ * how to get some.
  */
 #pragma once
 #include "base/str.h"

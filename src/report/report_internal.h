@@ -41,7 +41,8 @@ bool page_has_requests(const struct page *p);
 const char *page_variant_name(const struct page *p, size_t variant);
 /* What it is without: "without tuner, gate"; "whole". */
 void page_without_text(const struct page *p, size_t variant, char text[PAGE_TEXT_MAX]);
-/* Whether a policy that is there as a whole was also run without parts, and this is one of those. */
+/* Whether a policy that is there as a whole was also run without parts, and this is one of
+ * those. */
 bool page_is_ablation(const struct page *p, size_t variant);
 /* "load 2.00", or the rate if a load has no meaning. */
 void page_rate_text(const struct page *p, size_t rate, char text[PAGE_TEXT_MAX]);

@@ -1,6 +1,7 @@
 /*
- * How lines and faces are told apart: by the colours of Okabe and Ito, which colour-blind people can tell
- * apart, and always by dashes and markers, or by hatches, as well, for whoever prints in grey.
+ * How lines and faces are told apart: by the colours of Okabe and Ito, which colour-blind
+ * people can tell apart, and always by dashes and markers, or by hatches, as well, for whoever
+ * prints in grey.
  */
 #pragma once
 #include "report/svg.h"

@@ -1,10 +1,11 @@
 /*
- * Drawing, as SVG. One picture at a time is appended to a text; each is whole by itself, with its fonts and
- * hatches in it, so that it may be cut out of a page and put into another. It has a title and a description
- * for whoever cannot see it. Numbers have one digit after the point; what is no number becomes 0, so that
- * no picture is broken by a value.
+ * Drawing, as SVG. One picture at a time is appended to a text; each is whole by itself, with its
+ * fonts and hatches in it, so that it may be cut out of a page and put into another. It has a title
+ * and a description for whoever cannot see it. Numbers have one digit after the point; what is no
+ * number becomes 0, so that no picture is broken by a value.
  *
- * `attributes` are markup of the program's own ("stroke=\"#000\""), never a user's; texts may be anybody's.
+ * `attributes` are markup of the program's own ("stroke=\"#000\""), never a user's; texts
+ * may be anybody's.
  */
 #pragma once
 #include "base/str.h"
