@@ -128,7 +128,8 @@ static bool fits(const struct belief *b, size_t group, const uint32_t *kinds, si
     return bytes <= b->hardware->groups[group].memory_bytes;
 }
 
-/* One batch size after the other, on the tuner's grid, as long as that makes the mean PD smaller. */
+/* One batch size after the other, on the tuner's grid, as long as that makes the mean PD
+ * smaller. */
 static void search_best(const struct belief *b, size_t group, const uint32_t *kinds, size_t count,
                         double *ret_batches, double *ret_pds)
 {

@@ -1,15 +1,16 @@
 /*
  * What a policy is told to expect (policy/forecast.h) in a simulated run.
  *
- * Learnt: a set of kinds that ran together is remembered with the PD that each had, and answers with
- * the mean. Of a larger set that was never seen, the slow-downs by one neighbour each are added up; of a
- * pair that was never seen, the predictor of learn/ says how much they slow each other (lessons.h). It
- * is asked with what each is like alone at the batch size that suits it there: a task that was
- * measured to be twice as fast with four times the batch is also busier than its user's batch made it. Not the
- * truth, and none of its parameters: what is believed comes from what happened.
+ * Learnt: a set of kinds that ran together is remembered with the PD that each had, and answers
+ * with the mean. Of a larger set that was never seen, the slow-downs by one neighbour each are
+ * added up; of a pair that was never seen, the predictor of learn/ says how much they slow each
+ * other (lessons.h). It is asked with what each is like alone at the batch size that suits it
+ * there: a task that was measured to be twice as fast with four times the batch is also busier than
+ * its user's batch made it. Not the truth, and none of its parameters: what is believed comes from
+ * what happened.
  *
- * Of a service its latency over the share, its rate and what is left beside it are known, as a profile
- * has them; plans are made for half as many requests again as come on average.
+ * Of a service its latency over the share, its rate and what is left beside it are known, as a
+ * profile has them; plans are made for half as many requests again as come on average.
  *
  * True (`oracle`): the PD that the set really has, at the batch sizes that are best for it.
  */
@@ -53,8 +54,8 @@ const struct forecast *belief_forecast(const struct belief *b);
 int belief_kind_of(struct belief *b, const struct belief_kind *kind, uint32_t *ret_number);
 const struct belief_kind *belief_kind(const struct belief *b, uint32_t number);
 
-/* A set of tasks (group: index into hardware.groups) ran with these PD, at last with these batch sizes, in the
- * order of its kinds. -ERR_NO_MEMORY. */
+/* A set of tasks (group: index into hardware.groups) ran with these PD, at last with these batch
+ * sizes, in the order of its kinds. -ERR_NO_MEMORY. */
 int belief_observe(struct belief *b, size_t group, const uint32_t *kinds, size_t count,
                    const double *batches, const double *pds);
 /* The best batch sizes of the set by the truth, and their PD. */

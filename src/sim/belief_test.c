@@ -108,8 +108,8 @@ static struct errors errors_of(const struct world *w, const struct forecast *f)
     return e;
 }
 
-/* Tuned tasks are faster alone and take more of the device. Of pairs that never ran, what was learnt must
- * neither flatter them nor be further from the truth than not to have learnt. */
+/* Tuned tasks are faster alone and take more of the device. Of pairs that never ran, what was
+ * learnt must neither flatter them nor be further from the truth than not to have learnt. */
 static void pairs_never_seen(void **state)
 {
     (void)state;

@@ -241,7 +241,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Files are named after runs: no two may be called the same. Those of one seed are enough to tell. */
+/* Files are named after runs: no two may be called the same. Those of one seed are enough
+ * to tell. */
 static int tell_apart(struct error *e, const struct campaign *c)
 {
     size_t variants = c->config.variant_count, stride = variants * c->config.seed_count;

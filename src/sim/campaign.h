@@ -1,7 +1,7 @@
 /*
- * Many runs at once: policies, loads and seeds on one trace, by several threads. What comes out does not
- * depend on how many. With a directory, every run that is done is kept there, and the same campaign
- * started again goes on with those that are not.
+ * Many runs at once: policies, loads and seeds on one trace, by several threads. What comes out
+ * does not depend on how many. With a directory, every run that is done is kept there, and the same
+ * campaign started again goes on with those that are not.
  *
  * Files, for each run NAME = POLICY[-PART…]_load-L_seed-S:
  *   NAME.workloads.csv  NAME.course.csv  NAME.devices.csv   to be read (result_file.h)
@@ -51,8 +51,8 @@ struct campaign_run {
     struct result result; /* of a run that is done */
 };
 
-/* Makes the runs, and loads those that are in the directory already, which is made if it is not there.
- * -ERR_INVALID when two runs would have one name, -ERR_IO, -ERR_NO_MEMORY. */
+/* Makes the runs, and loads those that are in the directory already, which is made if it is not
+ * there. -ERR_INVALID when two runs would have one name, -ERR_IO, -ERR_NO_MEMORY. */
 int campaign_new(struct error *e, const struct campaign_config *config, struct campaign **ret);
 /* Starts the threads. -ERR_UNAVAILABLE when none can be. */
 int campaign_start(struct error *e, struct campaign *c);

@@ -15,7 +15,8 @@
 #define CHECKPOINT_S 600
 /* Nothing runs, nothing comes, and for that long nothing was placed: what waits waits for ever. */
 #define HOPELESS_MS (INT64_C(24) * 3600 * 1000)
-/* The cluster asks the belief anew after one measurement for so many devices: it costs as much as there are. */
+/* The cluster asks the belief anew after one measurement for so many devices: it costs as much
+ * as there are. */
 enum { OBSERVED_DEVICES = 20 };
 enum { UUID_PREFIX = 4, NODE_PREFIX = 1 }; /* "GPU-17", "n3" */
 

@@ -1,10 +1,10 @@
 /*
- * Inside the engine. prepare.c: who is there; engine.c: the loop and the conversation with the cluster; site.c: who is on which
- * device, how fast, at which batch size; watch.c: services that come near their SLO; outage.c: nodes that
- * fall silent.
+ * Inside the engine. prepare.c: who is there; engine.c: the loop and the conversation with the
+ * cluster; site.c: who is on which device, how fast, at which batch size; watch.c: services that
+ * come near their SLO; outage.c: nodes that fall silent.
  *
- *   task     a workload of the trace; to the cluster it is `part_count` workloads, one but for a task
- *            that is larger than a node. It has a slot for every device
+ *   task     a workload of the trace; to the cluster it is `part_count` workloads, one but for a
+ *            task that is larger than a node. It has a slot for every device
  *   site     a device with those that are there (residents), in the order of their kinds
  */
 #pragma once

@@ -250,8 +250,8 @@ static size_t count_gaps(const struct result *r, uint32_t workload, double least
     return count;
 }
 
-/* A node falls silent: what was there is missed for a lease and what follows it, then begins again elsewhere. A
- * service is missed for a lease alone. */
+/* A node falls silent: what was there is missed for a lease and what follows it, then begins again
+ * elsewhere. A service is missed for a lease alone. */
 static void a_node_is_missed(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /*
- * The machines of a simulated cluster: "5x4xH200:24g" are five nodes of four H200, each cut to 24 GiB;
- * several groups are separated by commas. A group without the first number is one node. Models:
- * hardware_gpu_at().
+ * The machines of a simulated cluster: "5x4xH200:24g" are five nodes of four H200, each cut to 24
+ * GiB; several groups are separated by commas. A group without the first number is one node.
+ * Models: hardware_gpu_at().
  */
 #pragma once
 #include <stdbool.h>

@@ -5,8 +5,8 @@
 #include "learn/observations.h"
 #include "learn/predictor.h"
 
-/* A model is trained anew when so much more was measured: it costs as much as it has seen, and so little
- * in all. */
+/* A model is trained anew when so much more was measured: it costs as much as it has seen, and so
+ * little in all. */
 #define GROWTH 1.5
 
 struct lessons {

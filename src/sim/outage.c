@@ -1,8 +1,9 @@
 /*
- * Nodes that fall silent: the machine is gone with all that ran there, and comes back after a while knowing of
- * nothing. Nobody tells the cluster. It misses the beats that the others send, gives up what was there when
- * its lease and all that hangs on it have run out, and queues it again; what it sends there meanwhile is
- * lost. A node that is back before that says hello, and is asked for attempts that it does not know.
+ * Nodes that fall silent: the machine is gone with all that ran there, and comes back after a while
+ * knowing of nothing. Nobody tells the cluster. It misses the beats that the others send, gives up
+ * what was there when its lease and all that hangs on it have run out, and queues it again; what it
+ * sends there meanwhile is lost. A node that is back before that says hello, and is asked for
+ * attempts that it does not know.
  */
 #include <math.h>
 #include <stdio.h>

@@ -18,9 +18,10 @@ enum {
 static_assert(PRESSURE_PARAMETERS_MAX <= (int)LINEAR_ROWS_MAX, "one matrix has them all");
 
 /*
- * The penalties are standard deviations turned over: how strongly a parameter is drawn to 0. Chosen
- * by cross-validation on the shipped pairs (docs/simulate.md): 0.01 or 0.03 for demands, and 0.03 to
- * 0.2 for models make little difference; no parameters of models at all makes the error a third larger.
+ * The penalties are standard deviations turned over: how strongly a parameter is drawn to 0.
+ * Chosen by cross-validation on the shipped pairs (docs/simulate.md): 0.01 or 0.03 for demands,
+ * and 0.03 to 0.2 for models make little difference; no parameters of models at all makes the
+ * error a third larger.
  */
 static const double demand_penalty = 0.03, model_penalty = 0.2;
 static const double delay_log_max = 5; /* a slow-down of 150 is as good as none of its speed */

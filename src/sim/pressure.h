@@ -1,10 +1,11 @@
 /*
  * The contention model, fitted to measured pairs: how much longer an iteration of task a takes for
- * each second that task b is beside it. Both have demands on what a device shares: time with a kernel
- * on it, SMs, warps on the SMs, DRAM bandwidth, and the launch rate (by the time of an iteration).
- * What a waits for b is a product of powers of these,
+ * each second that task b is beside it. Both have demands on what a device shares: time with a
+ * kernel on it, SMs, warps on the SMs, DRAM bandwidth, and the launch rate (by the time of an
+ * iteration). What a waits for b is a product of powers of these,
  *
- *     delay(a, b) = exp(c + p·demands(b) + s·demands(a) + k·sm(a)·sm(b) + P[b's model] + S[a's model])
+ *     delay(a, b) = exp(c + p·demands(b) + s·demands(a) + k·sm(a)·sm(b) + P[b's model] +
+ *     S[a's model])
  *
  * with p the pressure of a demand, s the sensitivity to it, and what demands do not explain of a
  * model: P and S, drawn to 0 by a penalty, so that a model of which little is known is an ordinary

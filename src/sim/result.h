@@ -90,6 +90,6 @@ struct result {
 void result_done(struct result *r);
 /* Appends a span; adjoining ones of the same workload and device become one. -ERR_NO_MEMORY. */
 int result_add_span(struct result *r, const struct result_span *span);
-/* Sorts the spans and computes the summary's times from the workloads: to be called once, when all of
- * them are filled in. -ERR_NO_MEMORY. */
+/* Sorts the spans and computes the summary's times from the workloads: to be called once, when all
+ * of them are filled in. -ERR_NO_MEMORY. */
 int result_finish(struct result *r);

@@ -17,7 +17,7 @@ void result_write_summary(const struct result *r, struct str *out);
 
 /* The whole result as bytes (learn/stored.h), with what it was made from. */
 void result_save(const struct result *r, uint64_t fingerprint, struct str *out);
-/* -ERR_CORRUPT, -ERR_TOO_NEW; -ERR_CONFLICT when it was made from something else; -ERR_NO_MEMORY. The
- * names of models are the caller's to set. */
+/* -ERR_CORRUPT, -ERR_TOO_NEW; -ERR_CONFLICT when it was made from something else; -ERR_NO_MEMORY.
+ * The names of models are the caller's to set. */
 int result_load(struct error *e, const void *bytes, size_t length, uint64_t fingerprint,
                 struct result *ret_result);

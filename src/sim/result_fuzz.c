@@ -1,4 +1,5 @@
-/* Any bytes as a saved result, then as the payload of a well-sealed one: refused, or the same again. */
+/* Any bytes as a saved result, then as the payload of a well-sealed one: refused, or the
+ * same again. */
 #include <stdint.h>
 #include <string.h>
 

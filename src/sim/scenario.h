@@ -36,5 +36,6 @@ bool scenario_has_trace(const char *name);
 int scenario_open(struct error *e, const struct scenario_words *words,
                   struct scenario *ret_scenario);
 void scenario_done(struct scenario *s);
-/* The truth of the shipped tables alone. All runs share it: their seeds are in the ids of residents. */
+/* The truth of the shipped tables alone. All runs share it: their seeds are in the ids of
+ * residents. */
 int scenario_truth(struct error *e, double noise, struct truth **ret_truth);

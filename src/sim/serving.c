@@ -10,7 +10,8 @@ const uint32_t serving_batches[SERVING_BATCHES] = {1, 2, 4, 8, 16};
 
 /* Requests may not come faster than this part of what a batch size can do. */
 static const double busy_most = 0.95;
-/* A task's work that is outstanding when a request comes, in time: what protection lets there be. */
+/* A task's work that is outstanding when a request comes, in time: what protection lets
+ * there be. */
 static const double window_ms = 0.25;
 /* Beside gated or squeezed tasks a batch still takes a little longer: caches, DRAM, launches. */
 static const double beside_slower = 1.05;

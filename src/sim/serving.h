@@ -1,15 +1,16 @@
 /*
- * Services, in truth: how long a batch of requests takes, how many requests come, which of them are late,
- * and what is left of a device for tasks.
+ * Services, in truth: how long a batch of requests takes, how many requests come, which of them are
+ * late, and what is left of a device for tasks.
  *
- * A batch of b takes base + b · request with all SMs, of which it can use `width`; with a smaller share
- * it takes longer in proportion. Requests come at a mean rate times a shape over time (data/request_rates.csv).
- * The p99 of a request is the wait for its batch, and the batch's time with queueing (algorithm 7's table
- * of p99 sojourn over service time); the part that is later than the SLO follows from an exponential tail
- * through that p99.
+ * A batch of b takes base + b · request with all SMs, of which it can use `width`; with a smaller
+ * share it takes longer in proportion. Requests come at a mean rate times a shape over time
+ * (data/request_rates.csv). The p99 of a request is the wait for its batch, and the batch's time
+ * with queueing (algorithm 7's table of p99 sojourn over service time); the part that is later than
+ * the SLO follows from an exponential tail through that p99.
  *
  * Three ways to divide a device:
- *   together  nobody is held: tasks delay the service as the contention model says, and it them while busy
+ *   together  nobody is held: tasks delay the service as the contention model says, and it
+ *             them while busy
  *   time      tasks stand still while the service is busy; it waits for what they have outstanding
  *   space     the service has a share of the SMs, tasks the rest
  */
@@ -79,8 +80,8 @@ struct serving_device {
     double available; /* part of the time, or of the SMs in space, that is the tasks' */
 };
 /*
- * What becomes of it if `mode` is taken. `tasks` are beside it; `throttle` is the part of their time that
- * they may use (1: all), `crowd` the part of the SMs that other services there keep busy.
+ * What becomes of it if `mode` is taken. `tasks` are beside it; `throttle` is the part of their
+ * time that they may use (1: all), `crowd` the part of the SMs that other services there keep busy.
  */
 struct serving_device serving_divide(const struct truth *t, const struct hardware_gpu *gpu,
                                      const struct serving_profile *p, double rate_per_s,
@@ -90,8 +91,8 @@ struct serving_device serving_divide(const struct truth *t, const struct hardwar
 struct serving_ways {
     bool time, space;
 };
-/* Of these ways the one with which the SLO holds and tasks are fastest; where none keeps it, the one
- * of the smallest p99. */
+/* Of these ways the one with which the SLO holds and tasks are fastest; where none keeps it, the
+ * one of the smallest p99. */
 struct serving_device serving_choose(const struct truth *t, const struct hardware_gpu *gpu,
                                      const struct serving_profile *p, double rate_per_s,
                                      const struct serving_ways *ways,

@@ -129,7 +129,8 @@ static double crowd_of(const struct engine *g, const struct site *s, size_t but)
     return crowd;
 }
 
-/* Services first: they take what they need. Multiplies `slowdowns` of the tasks by what that costs. */
+/* Services first: they take what they need. Multiplies `slowdowns` of the tasks by what
+ * that costs. */
 static void serve(struct engine *g, struct site *s, const struct truth_resident *tasks,
                   size_t task_count, double *slowdowns, struct doing *doing)
 {
@@ -209,8 +210,8 @@ void site_refresh(struct engine *g, struct site *s)
     refresh(g, s);
 }
 
-/* Over all the time in this company: a search is a part of what it costs. Alone it is no part of what others
- * are compared with. */
+/* Over all the time in this company: a search is a part of what it costs. Alone it is no part of
+ * what others are compared with. */
 static double measured_pd(const struct engine *g, const struct site *s,
                           const struct task_slot *slot)
 {

@@ -1,6 +1,6 @@
 /*
- * What was measured: tasks alone at some batch sizes, and beside each other. data/README.md says what
- * the columns are. A model is what a task trains; it is known by its index.
+ * What was measured: tasks alone at some batch sizes, and beside each other. data/README.md says
+ * what the columns are. A model is what a task trains; it is known by its index.
  */
 #pragma once
 #include <stddef.h>
@@ -53,12 +53,13 @@ int tables_add_solo(struct error *e, const char *text, size_t length, struct tab
  * counted in *ret_unknown (may be NULL: they are an error). -ERR_NO_MEMORY too. */
 int tables_add_pairs(struct error *e, const char *text, size_t length, struct tables *t,
                      size_t *ret_unknown);
-/* Takes noise scales (noise_scales.csv) of models that are known; others are ignored. -ERR_SYNTAX. */
+/* Takes noise scales (noise_scales.csv) of models that are known; others are ignored.
+ * -ERR_SYNTAX. */
 int tables_add_noise_scales(struct error *e, const char *text, size_t length, struct tables *t);
 void tables_done(struct tables *t);
 /* -1: there is none of that name. */
 int tables_find(const struct tables *t, const char *name);
 /* The model at any batch size: between measured ones the logarithms of time and the fractions are
- * linear over the logarithm of the batch, memory over the batch; beyond them time and memory go on, the
- * rest stays. */
+ * linear over the logarithm of the batch, memory over the batch; beyond them time and memory go on,
+ * the rest stays. */
 struct table_size tables_at(const struct table_model *m, double batch);

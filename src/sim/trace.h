@@ -8,10 +8,11 @@
  *   gpus                 devices; 1 where the column is missing
  *   model, batch         what it trains; drawn from the mix where the column is missing
  *
- * and any others, which are ignored; rows of the `kind` service are left out. So Philly's lists are traces
- * as they are, and so is the workloads.csv that a run writes. Or a trace is generated: "poisson",
- * "bursty" (the gaps' coefficient of variation is 2.8, as in Philly) or "diurnal" (the rate is three
- * times as high at noon as at midnight), with durations like those of tasks that people wait for.
+ * and any others, which are ignored; rows of the `kind` service are left out. So Philly's lists are
+ * traces as they are, and so is the workloads.csv that a run writes. Or a trace is generated:
+ * "poisson", "bursty" (the gaps' coefficient of variation is 2.8, as in Philly) or "diurnal" (the
+ * rate is three times as high at noon as at midnight), with durations like those of tasks that
+ * people wait for.
  */
 #pragma once
 #include <stdbool.h>
@@ -69,6 +70,7 @@ int trace_generate(struct error *e, const char *kind, size_t count, double mean_
 int trace_resize(struct trace *t, size_t count);
 /* Arrivals come `rate` times as fast. */
 void trace_hasten(struct trace *t, double rate);
-/* Device-seconds that all of them want, over device-seconds from the first submission to the last. */
+/* Device-seconds that all of them want, over device-seconds from the first submission to
+ * the last. */
 double trace_load(const struct trace *t, size_t device_count);
 void trace_done(struct trace *t);

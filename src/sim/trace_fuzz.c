@@ -1,4 +1,5 @@
-/* Any bytes as a trace, as a mix and as a list of nodes: refused, or what is promised of them holds. */
+/* Any bytes as a trace, as a mix and as a list of nodes: refused, or what is promised of
+ * them holds. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 
 enum { FOLDS = 9 };
 
-/* A pair's slow-down is never believed below this: what is faster beside a neighbour is noise of the
- * measurement. */
+/* A pair's slow-down is never believed below this: what is faster beside a neighbour is noise of
+ * the measurement. */
 static const double slowdown_least = 0.85;
 /* How far what was measured reaches, in octaves of a batch size, and how much the model weighs. */
 static const double reach_octaves = 1, model_weight = 0.05;
@@ -25,7 +25,8 @@ struct truth {
     struct pressure pressure;
     double noise;
     uint64_t seed;
-    /* Those of (task's model, neighbour's model): [firsts[i], firsts[i + 1]) with i = task · models + neighbour. */
+    /* Those of (task's model, neighbour's model): [firsts[i], firsts[i + 1]) with i = task · models
+     * + neighbour. */
     struct residual *residuals;
     size_t firsts[TABLES_MODELS_MAX * TABLES_MODELS_MAX + 1];
 };

@@ -1,10 +1,11 @@
 /*
  * How fast tasks really are on a simulated device. Not what a policy believes: that is a forecast.
  *
- *   alone          measured (tables.h); on another model of GPU the time with kernels is scaled by SMs
- *                  and bandwidth in the proportion in which the task uses them: "extrapolated"
- *   beside one     measured where that pair was measured at those batch sizes; towards other sizes the
- *                  difference between what was measured and the contention model (pressure.h) fades
+ *   alone          measured (tables.h); on another model of GPU the time with kernels is scaled by
+ *                  SMs and bandwidth in the proportion in which the task uses them: "extrapolated"
+ *   beside one     measured where that pair was measured at those batch sizes; towards other
+ *                  sizes the difference between what was measured and the contention model
+ *                  (pressure.h) fades
  *   beside more    the pairs' delays add up
  *   noise          a factor for every two workloads, by seed, the same in every run
  *
@@ -40,21 +41,22 @@ struct truth_resident {
     uint64_t id; /* for the noise; 0: without */
     size_t model;
     double batch;
-    double
-        speed; /* in: part of the time in which it may run (1: all); a gate or a throttle lessens it */
+    double speed; /* in: part of the time in which it may run (1: all); a gate or a throttle
+                  lessens it */
 };
 /* Time of an iteration of each beside the others, relative to alone at the same batch. */
 void truth_slowdowns(const struct truth *t, const struct hardware_gpu *gpu,
                      const struct truth_resident *residents, size_t count, double *ret_slowdowns);
 
 /*
- * PD, time per unit of progress relative to alone at the user's batch: of a task that runs at `batch`
- * and whose iterations take `slowdown` times as long as alone. Progress per sample lessens as the batch
- * grows, by the gradients' noise scale.
+ * PD, time per unit of progress relative to alone at the user's batch: of a task that runs at
+ * `batch` and whose iterations take `slowdown` times as long as alone. Progress per sample lessens
+ * as the batch grows, by the gradients' noise scale.
  */
 double truth_pd(const struct truth *t, const struct hardware_gpu *gpu, size_t model, double batch,
                 double user_batch, double slowdown);
-/* The memory that is booked for a task at a batch size: what it reserves, a tenth more, and a context. */
+/* The memory that is booked for a task at a batch size: what it reserves, a tenth more,
+ * and a context. */
 uint64_t truth_booking_bytes(const struct truth *t, size_t model, double batch);
 
 /* How far the contention model is from a table that it was not fitted to. */

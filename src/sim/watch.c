@@ -1,8 +1,8 @@
 /*
- * Devices on which something is wrong: a service comes near its SLO beside tasks, or a fault. As long as that lasts, device_step gets the
- * samples that an agent would give it, five a second, and its actions are carried out: tasks are throttled,
- * then evicted, and the cluster is told when none may come. Other devices are not sampled: nothing would
- * come of it.
+ * Devices on which something is wrong: a service comes near its SLO beside tasks, or a fault. As
+ * long as that lasts, device_step gets the samples that an agent would give it, five a second, and
+ * its actions are carried out: tasks are throttled, then evicted, and the cluster is told when none
+ * may come. Other devices are not sampled: nothing would come of it.
  */
 #include <math.h>
 #include <stdlib.h>
