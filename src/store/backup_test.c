@@ -20,7 +20,8 @@
 
 enum { FILLED = 20000 };
 
-/* What makes a copy durable comes through here: f, a file is synced; r, renamed; d, a directory is synced. */
+/* What makes a copy durable comes through here: f, a file is synced; r, renamed; d, a
+ * directory is synced. */
 static char durably[16];
 
 static void note_call(char what)

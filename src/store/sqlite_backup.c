@@ -2,8 +2,9 @@
  * Copies of the database, for an operator and before a migration: of one snapshot, so that the
  * writer never makes the copy start again.
  *
- * The copy is written to FILE.XXXXXX, synced, read back, and only then renamed to FILE. Its header
- * says journal mode DELETE: a file without a log beside it can be read where nothing may be written.
+ * The copy is written to FILE.XXXXXX, synced, read back, and only then renamed to FILE. Its
+ * header says journal mode DELETE: a file without a log beside it can be read where nothing
+ * may be written.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +56,8 @@ static int describe(struct error *e, const struct sqlite_store *s, sqlite3 *db,
     return r;
 }
 
-/* `to` ends in journal mode DELETE; it is seen to be in mode WAL, as the original is, when it is read. */
+/* `to` ends in journal mode DELETE; it is seen to be in mode WAL, as the original is, when
+ * it is read. */
 static int copy_pages(struct error *e, const struct sqlite_store *s, sqlite3 *from,
                       const struct sqlite_store *to, const struct store_backup *backup)
 {

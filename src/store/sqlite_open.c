@@ -430,7 +430,8 @@ int store_open_sqlite(struct error *e, const char *directory, struct store **ret
     return sqlite_open_schema(e, directory, &schema_current, ret);
 }
 
-/* A store of which nothing is open yet. *ret is untouched if there is no database that may be read. */
+/* A store of which nothing is open yet. *ret is untouched if there is no database that may
+ * be read. */
 static int find_database(struct error *e, const char *directory, struct sqlite_store **ret)
 {
     struct sqlite_store *s;

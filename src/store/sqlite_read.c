@@ -1,6 +1,7 @@
 /*
- * Reading. A list is answered in two steps within one snapshot: the ids, from an index that holds
- * exactly what was asked for, then the rows. So a page costs what it shows, whatever lies beside it.
+ * Reading. A list is answered in two steps within one snapshot: the ids, from an index that
+ * holds exactly what was asked for, then the rows. So a page costs what it shows, whatever
+ * lies beside it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -556,8 +557,8 @@ int sqlite_events(struct error *e, struct store *base, uint64_t since, uint64_t 
 
 /* ---- checking ---- */
 
-/* Each answers with a sentence for what breaks its rule, and with nothing when all is well. The first
- * is SQLite's own. */
+/* Each answers with a sentence for what breaks its rule, and with nothing when all is well. The
+ * first is SQLite's own. */
 static const char *const checks[] = {
     "SELECT integrity_check FROM pragma_integrity_check(10) WHERE integrity_check <> 'ok'",
     "SELECT 'workload ' || id || ' has no spec' FROM workloads"

@@ -124,9 +124,9 @@ int store_batch_event(struct store_batch *b, const struct store_event *event);
 void store_batch_clear(struct store_batch *b);
 size_t store_batch_count(const struct store_batch *b);
 
-/* All of it, durably, or nothing. Writer's thread only. -ERR_CONFLICT: a spec, workload or token has
- * an id that is there already; -ERR_STORE: it could not be written (a full disk), the store stays usable.
- */
+/* All of it, durably, or nothing. Writer's thread only. -ERR_CONFLICT: a spec, workload or token
+ * has an id that is there already; -ERR_STORE: it could not be written (a full disk), the store
+ * stays usable. */
 int store_commit(struct error *e, struct store *s, const struct store_batch *b);
 /* Deletes the oldest events past `keep_events`. Writer's thread only. */
 int store_trim(struct error *e, struct store *s, uint64_t keep_events);
