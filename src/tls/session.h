@@ -24,8 +24,9 @@ int tls_session_new(struct error *e, struct tls_context *context, int fd, const 
 void tls_session_free(struct tls_session *s);
 
 /*
- * Until *ret_want is TLS_DONE. -ERR_DENIED: the other's certificate is not good enough, or ours is
- * not for the other; -ERR_PROTOCOL: not TLS, or not TLS 1.3; -ERR_UNAVAILABLE: the connection broke.
+ * Until *ret_want is TLS_DONE. -ERR_DENIED: the other's certificate is not good enough, or ours
+ * is not for the other; -ERR_PROTOCOL: not TLS, or not TLS 1.3; -ERR_UNAVAILABLE: the
+ * connection broke.
  */
 int tls_session_handshake(struct error *e, struct tls_session *s, enum tls_want *ret_want);
 /* TLS_DONE and 0 bytes: the other has sent everything. */

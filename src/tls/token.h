@@ -1,7 +1,7 @@
 /*
- * Tokens: 256 random bits that a client shows to be let in. Whoever issues one keeps its hash alone,
- * so that a stolen state lets nobody in. "gmx_" and 64 hexadecimal digits is a token of the API,
- * "gmj_" and as many one with which a node joins, once.
+ * Tokens: 256 random bits that a client shows to be let in. Whoever issues one keeps its hash
+ * alone, so that a stolen state lets nobody in. "gmx_" and 64 hexadecimal digits is a token of the
+ * API, "gmj_" and as many one with which a node joins, once.
  */
 #pragma once
 #include <stdbool.h>
