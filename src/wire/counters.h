@@ -1,4 +1,5 @@
-/* The names of what a process counts for itself (abi/counters.def), as messages, API and metrics have them. */
+/* The names of what a process counts for itself (abi/counters.def), as messages, API and
+ * metrics have them. */
 #pragma once
 #include <stddef.h>
 

@@ -9,7 +9,8 @@ static int bad(struct error *e, const struct csv *c, const char *what)
     return error_set(e, ERR_SYNTAX, "line %u: %s", c->line, what);
 }
 
-/* The next line that is no comment and not empty, without its end; length 0 at the end of the text. */
+/* The next line that is no comment and not empty, without its end; length 0 at the end of
+ * the text. */
 static struct csv_cell next_line(struct csv *c)
 {
     while (c->at < c->end) {

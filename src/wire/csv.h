@@ -5,8 +5,8 @@
  *   model,batch,iter_ms
  *   vgg16,128,23.686
  *
- * The first line that is no comment names the columns, in any order; readers ask for them by name and
- * ignore the others. Every row has as many cells. No quotes: a cell with '"' is refused.
+ * The first line that is no comment names the columns, in any order; readers ask for them by name
+ * and ignore the others. Every row has as many cells. No quotes: a cell with '"' is refused.
  */
 #pragma once
 #include <stddef.h>

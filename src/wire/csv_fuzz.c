@@ -1,4 +1,5 @@
-/* The reader of tables on any bytes: cells lie inside the text, and rows have as many as are named. */
+/* The reader of tables on any bytes: cells lie inside the text, and rows have as many as
+ * are named. */
 #include "wire/csv.h"
 #include "wire/fuzz_check.h"
 

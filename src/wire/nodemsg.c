@@ -65,7 +65,9 @@ static const struct field_custom spec_custom = {put_spec, take_spec};
 #define OFFSET                 FIELD("offset", offset)
 #define PEM(key)               FIELD(key, pem, .most = NODEMSG_PEM_MAX - 1)
 #define DATA                   FIELD_AS("data", type, &data_custom), FIELD("end", end)
-#define RESULT                 FIELD("result", result, .least = -ERR_END), FIELD("text", text, .flags = FIELD_NEWER)
+
+#define RESULT FIELD("result", result, .least = -ERR_END), FIELD("text", text, .flags = FIELD_NEWER)
+
 #define HEALTH                                                                                     \
     FIELD_LIST("health", health, health_count, .most = NODE_DEVICES_MAX,                           \
                .fields = &device_health_fields, .flags = FIELD_NEWER)

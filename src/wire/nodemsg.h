@@ -1,8 +1,9 @@
 /*
  * Messages between control and a node: one JSON object a line, over one stream connection:
- * {"type": "hello", …}. Lines are at most NODEMSG_LINE_MAX. Keys that are not known are ignored, and
- * a message whose type is not known is handed out as NODEMSG_TYPE_END, to be skipped (a newer minor
- * version may add some); missing or mistyped known keys break the connection. Binary data is base64.
+ * {"type": "hello", …}. Lines are at most NODEMSG_LINE_MAX. Keys that are not known are ignored,
+ * and a message whose type is not known is handed out as NODEMSG_TYPE_END, to be skipped (a
+ * newer minor version may add some); missing or mistyped known keys break the connection. Binary
+ * data is base64.
  *
  * node → control:
  *   hello    protocol, version, node, attempts, health of devices

@@ -31,8 +31,8 @@ static const struct unit time_units[] = {
 enum { UNIT_MAX = 4 };
 
 /*
- * One number with its unit at *text, which is moved behind it; false if there is none. Digits and at
- * most one point are read: no sign, exponent, "inf" or "nan".
+ * One number with its unit at *text, which is moved behind it; false if there is none. Digits and
+ * at most one point are read: no sign, exponent, "inf" or "nan".
  */
 static bool take_quantity(const char **text, const struct unit *units, double *ret,
                           bool *ret_has_unit)

@@ -3,8 +3,8 @@
  * and addresses, no other format of wire.
  *
  * A small HTTP/1.1 client over unix sockets and over TLS: one connection, kept alive between
- * requests, every wait with a deadline. It never repeats a request by itself: only the caller knows whether that is
- * safe. Single-threaded use.
+ * requests, every wait with a deadline. It never repeats a request by itself: only the caller knows
+ * whether that is safe. Single-threaded use.
  */
 #pragma once
 #include <stdbool.h>
@@ -39,7 +39,8 @@ struct http_client *http_client_new(const char *socket_path);
 struct http_client *http_client_new_tls(const struct address *address, struct tls_context *tls,
                                         const char *token);
 void http_client_free(struct http_client *c);
-/* Called once a second while a call waits for the other side: since when, and when the call gives up. */
+/* Called once a second while a call waits for the other side: since when, and when the
+ * call gives up. */
 typedef void (*http_wait_fn)(void *arg, int64_t since_boot_ms, int64_t deadline_boot_ms);
 void http_client_on_wait(struct http_client *c, http_wait_fn on_wait, void *arg);
 
