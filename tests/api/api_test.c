@@ -1,6 +1,7 @@
 /*
- * Every path, method and status of api/openapi.yaml, provoked against a real `gpumux up` with
- * emulated devices; each body is judged by the document, and what was never provoked fails the test.
+ * Every path, method and status of api/openapi.yaml, provoked against a real `gpumux up`
+ * with emulated devices; each body is judged by the document, and what was never provoked
+ * fails the test.
  */
 #include <setjmp.h>
 #include <stdarg.h>

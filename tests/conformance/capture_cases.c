@@ -1,4 +1,5 @@
-/* Captures: over several streams, in their modes, into a graph that is there; and what breaks them. */
+/* Captures: over several streams, in their modes, into a graph that is there; and what
+ * breaks them. */
 #include <pthread.h>
 #include <stdatomic.h>
 

@@ -414,9 +414,9 @@ static void print_summary(const struct conformance_notes *notes, unsigned unseen
         CALLS, results, notes->checks, notes->failures, unseen);
 }
 
-/* conformance [--json] [CASE...]: all cases and the check that none is missing, or only those named.
- * With --json every failed assertion, and every crash, is an object on a line. The last line of the output is a
- * summary in JSON. */
+/* conformance [--json] [CASE...]: all cases and the check that none is missing, or only those
+ * named. With --json every failed assertion, and every crash, is an object on a line. The last line
+ * of the output is a summary in JSON. */
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0); /* what a case has said survives its crash */

@@ -95,8 +95,8 @@ void conformance_open_device(struct conformance *t);
 /* Launches that kernel. */
 int conformance_burn(struct conformance *t, void *stream, uint64_t duration_ns);
 
-/* Stops a stream: what is put into it from now on is not over, however slow the machine is, before it
- * is let go. Ends the case where that cannot be done. */
+/* Stops a stream: what is put into it from now on is not over, however slow the machine is, before
+ * it is let go. Ends the case where that cannot be done. */
 _Atomic uint32_t *conformance_hold(struct conformance *t, void *stream);
 void conformance_let_go(_Atomic uint32_t *hold);
 

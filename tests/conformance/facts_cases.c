@@ -1,4 +1,5 @@
-/* Questions about contexts, streams, functions, addresses and pools, and what can be set of them. */
+/* Questions about contexts, streams, functions, addresses and pools, and what can be set
+ * of them. */
 #include <string.h>
 
 #include "conformance.h"

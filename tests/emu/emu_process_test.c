@@ -76,8 +76,9 @@ static void run_clients(unsigned sm_permille, float ret_ms[CLIENTS])
     munmap(report, sizeof(*report));
 }
 
-/* Runs the clients until both times are within the limits: they do not start at the same instant, and a
- * busy machine may stop one while it launches. Its emulated times are then right, but of another run. */
+/* Runs the clients until both times are within the limits: they do not start at the same instant,
+ * and a busy machine may stop one while it launches. Its emulated times are then right, but of
+ * another run. */
 static void expect_times(double speed, int shared, unsigned sm_permille, float min_ms, float max_ms)
 {
     enum { ATTEMPTS_MAX = 20 };

@@ -171,8 +171,9 @@ static void any_xid_can_be_reported(void **state)
     party_end(&client, SIGKILL);
 }
 
-/* In a child: how long a kernel of 20 ms takes, emulated. It waits behind another, so that the host's own pauses, which
- * come between an event and what follows it on an idle device, do not count. */
+/* In a child: how long a kernel of 20 ms takes, emulated. It waits behind another, so that
+ * the host's own pauses, which come between an event and what follows it on an idle device,
+ * do not count. */
 static double kernel_once_ms(void)
 {
     int ends[2];

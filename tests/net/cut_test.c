@@ -1,11 +1,11 @@
 /*
- * cut_test --directory DIR --journal FILE --cables FIFO [--tasks N] [--cuts K] NODE...: a task has at most
- * one living copy, whatever the network does.
+ * cut_test --directory DIR --journal FILE --cables FIFO [--tasks N] [--cuts K] NODE...: a task has
+ * at most one living copy, whatever the network does.
  *
- * Control's state is DIR/s. Short tasks are submitted over time while the cables of the nodes are cut and
- * healed at random moments, each on its own: both ways or one, for a moment or for longer than tasks may
- * live without control. Then every task must have ended exactly once, well, never with two copies alive,
- * its output complete.
+ * Control's state is DIR/s. Short tasks are submitted over time while the cables of the nodes are
+ * cut and healed at random moments, each on its own: both ways or one, for a moment or for longer
+ * than tasks may live without control. Then every task must have ended exactly once, well, never
+ * with two copies alive, its output complete.
  *
  * The moments come from GPUMUX_SEED, which is printed. GPUMUX_BUILD says what is tested.
  */

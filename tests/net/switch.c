@@ -1,9 +1,10 @@
 /*
  * switch DIRECTORY SEED NAME...: a network of its own for a test, which ends with this process.
  *
- * Every NAME becomes a network namespace with an interface eth0, 10.77.0.1, .2, … in their order, and
- * DIRECTORY/NAME leads into it: nsenter --net=DIRECTORY/NAME COMMAND. Frames between them pass through
- * here, so that here they can be lost, late or doubled: a switch with cables that can be bad.
+ * Every NAME becomes a network namespace with an interface eth0, 10.77.0.1, .2, … in their
+ * order, and DIRECTORY/NAME leads into it: nsenter --net=DIRECTORY/NAME COMMAND. Frames between
+ * them pass through here, so that here they can be lost, late or doubled: a switch with cables
+ * that can be bad.
  *
  * Commands are lines that are written to the fifo DIRECTORY/cables:
  *

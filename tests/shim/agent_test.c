@@ -1,6 +1,6 @@
 /*
- * The shim's side of abi/register.h and abi/page.h, against an agent that is this test: older ones, newer ones, ones
- * that refuse, and ones that say nothing.
+ * The shim's side of abi/register.h and abi/page.h, against an agent that is this test: older ones,
+ * newer ones, ones that refuse, and ones that say nothing.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -100,7 +100,8 @@ static void test_processes_share_a_quota(void **state)
     stop_agent(&agent);
 }
 
-/* The parent has registered and not started the driver: its child can use CUDA, and is another process. */
+/* The parent has registered and not started the driver: its child can use CUDA, and is
+ * another process. */
 static void test_a_child_registers_anew(void **state)
 {
     struct agent agent;
@@ -412,7 +413,8 @@ static void test_neighbours(void **state)
     stop_agent(&agent);
 }
 
-/* The agent goes; limits stay. Another comes: the process brings its pages and slot, and gets new limits. */
+/* The agent goes; limits stay. Another comes: the process brings its pages and slot, and gets
+ * new limits. */
 static void test_another_agent(void **state)
 {
     struct agent first, second;
@@ -437,8 +439,8 @@ static void test_another_agent(void **state)
     start_agent(&second, &api);
     second.limits->devices[1].quota_bytes = 128 * MIB + CONTEXT;
     assert_int_equal(rename(second.path, first.path), 0);
-    /* It looks once a second at most, only when it launches, and waits for the answer no longer than a launch
-     * may: on a busy machine this takes several times. */
+    /* It looks once a second at most, only when it launches, and waits for the answer no longer
+     * than a launch may: on a busy machine this takes several times. */
     struct pollfd comes = {.fd = second.listener, .events = POLLIN};
     for (int i = 0; i < 600 && peer.status->counters[STATUS_rejoins] == 0; i++) {
         tell(&host, "launch 2000");

@@ -1,6 +1,6 @@
 /*
- * Streams that wait on the device for a service to be idle, and their host that goes on: real processes on an emulated
- * device, with a registrar for an agent. Times as in launch_test.c.
+ * Streams that wait on the device for a service to be idle, and their host that goes on: real
+ * processes on an emulated device, with a registrar for an agent. Times as in launch_test.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,8 @@
 
 #include "tests/shim/launch_fixture.h"
 
-/* A service, and a task whose kernels of 1 ms are known and whose streams wait for the service's. */
+/* A service, and a task whose kernels of 1 ms are known and whose streams wait for the
+ * service's. */
 static void start_pair(struct talker *ret_service, struct talker *ret_task,
                        const struct talker *registrar)
 {
@@ -45,9 +46,11 @@ static void test_the_device_waits_and_not_the_host(void **state)
     start_pair(&service, &task, &registrar);
     uint64_t held_ns = number_of(&registrar, "task", "held_gate_ns");
     shut(&registrar, &service, &task);
-    /* Few enough that the host is not held, whatever a busy machine made it believe that they cost. */
+    /* Few enough that the host is not held, whatever a busy machine made it believe that
+     * they cost. */
     assert_true(ask(&task, "kernels 1000 6") >= 0);
-    /* The host was here first: what it launched is still to be done, beside a service that is busy. */
+    /* The host was here first: what it launched is still to be done, beside a service that
+     * is busy. */
     assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
     assert_true(number_of(&registrar, "task", "outstanding_ns") >= 5 * MS_US * 1000);
     assert_int_equal(number_of(&registrar, "task", "shut"), 1);
@@ -143,7 +146,8 @@ static void test_a_device_is_not_shut_for_long(void **state)
     finish(&registrar, "quit");
 }
 
-/* What a thread of the service left behind, which nobody can mark any more, is waited for once and not for ever. */
+/* What a thread of the service left behind, which nobody can mark any more, is waited for once and
+ * not for ever. */
 static void test_a_stuck_stream_of_a_service_that_answers(void **state)
 {
     enum { REQUESTS = 12 };
@@ -166,7 +170,8 @@ static void test_a_stuck_stream_of_a_service_that_answers(void **state)
     finish(&registrar, "quit");
 }
 
-/* Streams that wait for a service go on when it dies, and when it has gone nothing waits any more. */
+/* Streams that wait for a service go on when it dies, and when it has gone nothing waits
+ * any more. */
 static void test_a_dead_service_shuts_nobody(void **state)
 {
     struct talker registrar, service, task;
@@ -207,8 +212,8 @@ static void test_collectives_are_not_shut_in(void **state)
     finish(&registrar, "quit");
 }
 
-/* A child has a page and a keeper of its own. The driver is its parent's alone if that has used it; it then
- * leaves what its parent waits for as it is. */
+/* A child has a page and a keeper of its own. The driver is its parent's alone if that has used it;
+ * it then leaves what its parent waits for as it is. */
 static void test_a_child_waits_by_itself(void **state)
 {
     struct talker registrar, service, task, other;

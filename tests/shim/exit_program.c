@@ -1,6 +1,6 @@
 /*
- * exit_program HOW [KERNELS KERNEL_US]: queues kernels, says "ready", and ends or is ended as its first argument says
- * (the table at the end). For exit_test.c, with the shim and without.
+ * exit_program HOW [KERNELS KERNEL_US]: queues kernels, says "ready", and ends or is ended as its
+ * first argument says (the table at the end). For exit_test.c, with the shim and without.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -53,7 +53,8 @@ static void queue_and_say(void)
     say("ready\n");
 }
 
-/* In short sleeps: ThreadSanitizer keeps a signal back until the next call, and would be late for one that lasts. */
+/* In short sleeps: ThreadSanitizer keeps a signal back until the next call, and would be late for
+ * one that lasts. */
 static void sleep_forever(void)
 {
     for (;;)
@@ -494,8 +495,8 @@ static void check_threads(void)
     exit(failures ? 1 : 7);
 }
 
-/* Actions are set by a thread, and by a handler that comes at any point of that. It ends the signals itself: where it takes
- * longer than they do, the thread gets nowhere. */
+/* Actions are set by a thread, and by a handler that comes at any point of that. It ends the
+ * signals itself: where it takes longer than they do, the thread gets nowhere. */
 enum { HANDLED_MAX = 20000, HANDLED_SECONDS_MAX = 5 };
 static atomic_uint handled;
 
@@ -554,8 +555,8 @@ int main(int argc, char **argv)
         {"threads", check_threads},
         {"handlers", check_handlers},
     };
-    /* For ThreadSanitizer: it makes what it keeps signals in at a thread's first call that waits, and loses one that
-     * comes meanwhile. */
+    /* For ThreadSanitizer: it makes what it keeps signals in at a thread's first call that waits,
+     * and loses one that comes meanwhile. */
     usleep(1);
     kernels = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
     kernel_us = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1;

@@ -1,6 +1,6 @@
 /*
- * How programs with a deep queue end, beside a neighbour on the same MPS server: with the shim the neighbour lives
- * on, and whoever waits for the program sees it end as it would have without.
+ * How programs with a deep queue end, beside a neighbour on the same MPS server: with the shim the
+ * neighbour lives on, and whoever waits for the program sees it end as it would have without.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -159,7 +159,8 @@ static void test_default_actions(void **state)
     }
 }
 
-/* To a process and its group, say. A machine that stops for a while in between makes them two: once. */
+/* To a process and its group, say. A machine that stops for a while in between makes them
+ * two: once. */
 static void test_two_signals_at_once(void **state)
 {
     bool is_alive = false;
@@ -191,7 +192,8 @@ static void test_own_ends(void **state)
     }
 }
 
-/* Who lets go of a context that others hold has not ended its work; and one may come where another has ended. */
+/* Who lets go of a context that others hold has not ended its work; and one may come where
+ * another has ended. */
 static void test_contexts_that_are_let_go(void **state)
 {
     (void)state;
@@ -219,7 +221,8 @@ static void test_captures_that_are_open(void **state)
     expect_neighbour();
 }
 
-/* Where launches are charged, though nothing holds them: whose work there is comes from their streams. */
+/* Where launches are charged, though nothing holds them: whose work there is comes from
+ * their streams. */
 static void test_ends_of_launches_that_are_charged(void **state)
 {
     setenv("GPUMUX_GATE_US", "1000", 1);
@@ -257,8 +260,8 @@ static void test_a_short_queue_may_be_killed(void **state)
     expect_neighbour();
 }
 
-/* It would be deadly if it were not for the window: the program launches as fast as it may, kernels that are known to
- * be long. */
+/* It would be deadly if it were not for the window: the program launches as fast as it may, kernels
+ * that are known to be long. */
 static void test_a_kill_beneath_the_window(void **state)
 {
     (void)state;
@@ -285,7 +288,8 @@ static int64_t fastest_ms(void **state, int64_t (*end)(void), int64_t enough_ms)
     return fastest;
 }
 
-/* Deep enough to be deadly, if it were not for the window. Most of these launches are quick ones (quick.h). */
+/* Deep enough to be deadly, if it were not for the window. Most of these launches are quick
+ * ones (quick.h). */
 static int64_t end_quick(const char *how)
 {
     setenv("GPUMUX_WINDOW_US", "20000", 1);

@@ -1,5 +1,5 @@
-/* As much of a libcuda.so.1 as green_program.c needs, with green contexts, which the emulated one lacks. It says whose work is
- * waited for, and when a context is used that has ended. */
+/* As much of a libcuda.so.1 as green_program.c needs, with green contexts, which the emulated one
+ * lacks. It says whose work is waited for, and when a context is used that has ended. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
- * A program as the shim finds them: it opens libcuda itself and asks for functions by name. What it does is
- * its first argument (the table at the end); it prints what went wrong, and exits with 1 then. It uses
- * nothing of the project but lists, so that it is any program.
+ * A program as the shim finds them: it opens libcuda itself and asks for functions by name. What it
+ * does is its first argument (the table at the end); it prints what went wrong, and exits with 1
+ * then. It uses nothing of the project but lists, so that it is any program.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -328,8 +328,8 @@ static void on_signal(int number)
     signal_count++;
 }
 
-/* The handler finds functions while the program is in others. It never interrupts a dlsym: that would
- * be beyond what the C library can take, shim or not. */
+/* The handler finds functions while the program is in others. It never interrupts a dlsym: that
+ * would be beyond what the C library can take, shim or not. */
 static void check_signals(void)
 {
     const struct itimerval often = {.it_interval = {.tv_usec = 500}, .it_value = {.tv_usec = 500}};

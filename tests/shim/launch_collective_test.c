@@ -1,6 +1,6 @@
 /*
- * Collectives, and graphs that may have one, in a task's process beside a busy service: what another rank may wait
- * for is hardly held. Times as in launch_test.c.
+ * Collectives, and graphs that may have one, in a task's process beside a busy service: what
+ * another rank may wait for is hardly held. Times as in launch_test.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,8 @@
 
 #include "tests/shim/launch_fixture.h"
 
-/* So many collectives, of which the last is still there at the end; then it launches what is none. */
+/* So many collectives, of which the last is still there at the end; then it launches what
+ * is none. */
 static void launch_collectives(const struct talker *task, const char *kernels)
 {
     char grid[32];
@@ -57,7 +58,8 @@ static void capture_collective(const struct talker *task, const char *kernel)
     assert_int_equal(ask(task, "end-capture"), 2);
 }
 
-/* Graphs pass after 2 ms once a collective was captured: any may have it. One of a process without any waits. */
+/* Graphs pass after 2 ms once a collective was captured: any may have it. One of a process
+ * without any waits. */
 static void test_graphs_with_collectives_pass(void **state)
 {
     struct talker registrar, service, task, plain;
@@ -134,7 +136,8 @@ static void test_collectives_by_names_of_the_users(void **state)
     finish(&registrar, "quit");
 }
 
-/* All reasons to hold together are held for no longer than one: the rate takes the 2 ms, and leaves none. */
+/* All reasons to hold together are held for no longer than one: the rate takes the 2 ms, and
+ * leaves none. */
 static void test_reasons_share_what_a_collective_waits(void **state)
 {
     struct talker registrar, service, task;

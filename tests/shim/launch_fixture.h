@@ -1,6 +1,6 @@
 /*
- * Programs that launch on an emulated device, with a registrar for an agent, for tests by cmocka: what fails here fails
- * the test.
+ * Programs that launch on an emulated device, with a registrar for an agent, for tests by cmocka:
+ * what fails here fails the test.
  */
 #pragma once
 #include <stdint.h>
@@ -14,7 +14,8 @@ enum {
     COLLECTIVE_GRID = 132 * 8 * 30000, /* blocks of a kernel that takes 300 ms */
 };
 
-/* By the arguments of the test's program: registrar, launcher, shim and PTX. False: they are others. To be ended. */
+/* By the arguments of the test's program: registrar, launcher, shim and PTX. False: they are
+ * others. To be ended. */
 bool launch_fixture_begin(int argc, char **argv);
 void launch_fixture_end(void);
 /* The driver of this process. */

@@ -1,7 +1,8 @@
 /*
- * Launches of real processes on an emulated device, with a registrar for an agent: held for a busy service, within the
- * window, at a rate; and what must never be held or touched. Times are compared with each other or with
- * what a hold makes certain; nothing is asserted to be fast but against waits of minutes.
+ * Launches of real processes on an emulated device, with a registrar for an agent: held for a busy
+ * service, within the window, at a rate; and what must never be held or touched. Times are compared
+ * with each other or with what a hold makes certain; nothing is asserted to be fast but against
+ * waits of minutes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,8 +100,8 @@ static void test_new_limits_void_what_was_paid(void **state)
     finish(&registrar, "quit");
 }
 
-/* A launch that is charged a whole window does not wait for what another thread has waited for, in a stream that nobody else
- * can mark. */
+/* A launch that is charged a whole window does not wait for what another thread has waited for, in
+ * a stream that nobody else can mark. */
 static void test_what_was_waited_for_is_not_outstanding(void **state)
 {
     struct talker registrar, task;
@@ -144,7 +145,8 @@ static void test_graphs_are_charged_what_they_cost(void **state)
     finish(&registrar, "quit");
 }
 
-/* How many launches were measured of such that all kernels of so many sizes took part in, one at a time. */
+/* How many launches were measured of such that all kernels of so many sizes took part in,
+ * one at a time. */
 static uint64_t measure_sizes(const struct talker *registrar, const struct talker *task, int sizes)
 {
     enum { LAUNCHES = 8 };
@@ -268,7 +270,8 @@ static void test_threads(void **state)
 
 /* ---- contexts ---- */
 
-/* A context that ends takes its streams along: nothing is asked of them, and nothing of them is outstanding. */
+/* A context that ends takes its streams along: nothing is asked of them, and nothing of them is
+ * outstanding. */
 static void test_streams_end_with_their_context(void **state)
 {
     struct talker registrar, service;
@@ -610,7 +613,8 @@ static void test_a_child_is_held_too(void **state)
     finish(&registrar, "quit");
 }
 
-/* Under MPS a client that is killed with a deep queue takes its neighbours along. One within its window does not. */
+/* Under MPS a client that is killed with a deep queue takes its neighbours along. One within its
+ * window does not. */
 static void kill_a_client(const char *window_us, const char *first, uint64_t launches,
                           bool is_harmless)
 {
@@ -641,7 +645,8 @@ static void kill_a_client(const char *window_us, const char *first, uint64_t lau
 static void test_a_window_makes_kills_harmless(void **state)
 {
     (void)state;
-    /* As agents set it, while nobody knows what they cost, and if the same kernel took no time before. */
+    /* As agents set it, while nobody knows what they cost, and if the same kernel took no
+     * time before. */
     kill_a_client("20000", "kernels 1 0", 2, true);
     kill_a_client("20000", "kernels 1 0", 20, true);
     kill_a_client("20000", "kernels 1 3", 23, true);

@@ -1,7 +1,8 @@
 /*
- * A program that launches what it is told, a word a line, and answers with a number a line: for launch_test.c.
- * Its kernels take as long as they are told to, on emulated devices and real ones: argv[1] is burn.ptx.
- * Commands that launch answer how long the host was in it, in microseconds; others the driver's result.
+ * A program that launches what it is told, a word a line, and answers with a number a line: for
+ * launch_test.c. Its kernels take as long as they are told to, on emulated devices and real ones:
+ * argv[1] is burn.ptx. Commands that launch answer how long the host was in it, in microseconds;
+ * others the driver's result.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -252,8 +253,8 @@ static int copy_batch(const struct launcher *l, unsigned bytes, unsigned count)
     return copy(to, from, sizes, count, NULL, NULL, 0, &failed, l->streams[l->stream]);
 }
 
-/* The same for copies of `rows` rows, by either version of the call: one between pointers, of `width` bytes a row, and one
- * from an array, of as many elements of 16 bytes. */
+/* The same for copies of `rows` rows, by either version of the call: one between pointers, of
+ * `width` bytes a row, and one from an array, of as many elements of 16 bytes. */
 static int copy_batch_3d(const struct launcher *l, unsigned width, unsigned rows)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -354,7 +355,8 @@ static int launch_graph(const struct launcher *l, unsigned count)
     return (int)(now_us() - start_us);
 }
 
-/* In a child, which is a process of its own to the shim: 0 once a launch of it was held for at_least_us. */
+/* In a child, which is a process of its own to the shim: 0 once a launch of it was held for
+ * at_least_us. */
 static int run_child(struct launcher *l, const char *ptx_path, unsigned at_least_us)
 {
     enum { TRIES = 3000, PAUSE_US = 10000 };
@@ -448,7 +450,8 @@ static int share_device(const struct launcher *l)
     return r ? r : l->cuDevicePrimaryCtxRelease_v2(0);
 }
 
-/* Launches into every stream that the devices but the first can have, and waits; the answer is how many these are. */
+/* Launches into every stream that the devices but the first can have, and waits; the answer is how
+ * many these are. */
 static int fill_devices(struct launcher *l)
 {
     int launches = 0;

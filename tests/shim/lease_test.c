@@ -1,6 +1,6 @@
 /*
- * Launches by the lease of a task, and how a process finds the agent that extends it: real processes on an emulated device,
- * with a registrar for an agent.
+ * Launches by the lease of a task, and how a process finds the agent that extends it: real
+ * processes on an emulated device, with a registrar for an agent.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,8 @@ static void test_a_lease_fences_tasks_alone(void **state)
     finish(&registrar, "quit");
 }
 
-/* Also of one that launched often before, and since then has neither launched nor waited by a call of the driver's. */
+/* Also of one that launched often before, and since then has neither launched nor waited by a call
+ * of the driver's. */
 static void test_a_lease_that_ends_between_launches(void **state)
 {
     enum { LEASE_US = 300 * MS_US };
@@ -102,7 +103,8 @@ static void launch_until_rejoined(const struct talker *registrar, const struct t
     }
 }
 
-/* Whoever launches now and then finds the next agent while the lease of the last one holds, and also once it has ended. */
+/* Whoever launches now and then finds the next agent while the lease of the last one holds, and
+ * also once it has ended. */
 static void test_rare_launches_find_a_new_agent(void **state)
 {
     struct talker registrar, service, task;

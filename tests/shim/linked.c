@@ -1,4 +1,5 @@
-/* A program that is linked with libcuda and asks nobody for its functions. With a quota of 64 MiB. */
+/* A program that is linked with libcuda and asks nobody for its functions. With a quota of
+ * 64 MiB. */
 #include <stdint.h>
 #include <stdio.h>
 

@@ -1,7 +1,8 @@
 /*
- * Every call that takes or gives back device memory, with the shim, under a quota: what it costs is what
- * cuMemGetInfo then shows. To be run with GPUMUX_QUOTA_BYTES of 1624 MiB, a context's 600 and 1 GiB, on two devices. Each
- * check is a process of its own. memory_calls FILE adds to the file what it called.
+ * Every call that takes or gives back device memory, with the shim, under a quota: what it costs is
+ * what cuMemGetInfo then shows. To be run with GPUMUX_QUOTA_BYTES of 1624 MiB, a context's 600 and
+ * 1 GiB, on two devices. Each check is a process of its own. memory_calls FILE adds to the file
+ * what it called.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -168,7 +169,8 @@ static void check_contexts(void)
     EXPECT_HELD(0);
 }
 
-/* The driver's own function, past the shim: it is not to be had by a lookup. Symbols lie before their names. */
+/* The driver's own function, past the shim: it is not to be had by a lookup. Symbols lie before
+ * their names. */
 static void *find_in_driver(const char *name)
 {
     const ElfW(Sym) *symbol = NULL;
@@ -188,7 +190,8 @@ static void *find_in_driver(const char *name)
     return NULL;
 }
 
-/* A primary context that no retain made, as behind a green context, ends with what is in it. The shim has not counted it. */
+/* A primary context that no retain made, as behind a green context, ends with what is in it. The
+ * shim has not counted it. */
 static void check_primary_of_others(void)
 {
     CUcontext primary = NULL, same = NULL;

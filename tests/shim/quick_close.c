@@ -1,8 +1,9 @@
 /*
- * quick_close CASE [ORDERS]: a task whose launches are quick ones (quick.h), until something happens that must end that: then
- * the next is none, or the shim would not see what it has to. For quick_close.sh, with quick_driver.c and the shim that
- * measures itself; ORDERS is what the registrar listens to. Prints what went wrong, and exits with 1 then; one that hangs is
- * ended by an alarm. Without arguments it prints the names of all cases.
+ * quick_close CASE [ORDERS]: a task whose launches are quick ones (quick.h), until something
+ * happens that must end that: then the next is none, or the shim would not see what it has to. For
+ * quick_close.sh, with quick_driver.c and the shim that measures itself; ORDERS is what the
+ * registrar listens to. Prints what went wrong, and exits with 1 then; one that hangs is ended by
+ * an alarm. Without arguments it prints the names of all cases.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -247,7 +248,8 @@ static void launch_into_ending(void)
     EXPECT(!launch(ending, 0));
 }
 
-/* As by a handler of a signal that comes when the last mark is written: the stream pays again, and ends then. */
+/* As by a handler of a signal that comes when the last mark is written: the stream pays again,
+ * and ends then. */
 static void end_of_a_stream_that_is_used(void)
 {
     ending = make_stream();
@@ -277,8 +279,9 @@ static void end_of_the_context(void)
     EXPECT(!launch(stream, 0));
 }
 
-/* A context may have been made where the shim does not see it. So the driver is asked which is current, by the launch behind the
- * one that found that it is time. That is one that is never quick: something is left then of what was paid. */
+/* A context may have been made where the shim does not see it. So the driver is asked which is
+ * current, by the launch behind the one that found that it is time. That is one that is never
+ * quick: something is left then of what was paid. */
 static void time_to_ask(void)
 {
     bool was_quick = false;
@@ -477,8 +480,8 @@ static int64_t now_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* One that begins while the process drains is held. Nothing is outstanding: the fastest does not take as long as the longest
- * drain may. */
+/* One that begins while the process drains is held. Nothing is outstanding: the fastest does not
+ * take as long as the longest drain may. */
 static void expect_held(void (*end)(void), bool (*is_right)(int result), bool is_for_good)
 {
     struct launches *launches =

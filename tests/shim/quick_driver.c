@@ -1,5 +1,6 @@
-/* As much of a libcuda.so.1 as quick_close.c and the shim need, of a device that has done everything at once. It counts what
- * reaches it. A stream that is made has the handle of the one that was destroyed last, and it can be used after a fork. */
+/* As much of a libcuda.so.1 as quick_close.c and the shim need, of a device that has done
+ * everything at once. It counts what reaches it. A stream that is made has the handle of the one
+ * that was destroyed last, and it can be used after a fork. */
 #include "tests/shim/quick_driver.h"
 
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
- * Processes that race for device memory under one quota, and die at any point of the accounting. The test is
- * their agent, and looks at the device all the while. GPUMUX_SEED says which moments; it is printed.
+ * Processes that race for device memory under one quota, and die at any point of the accounting.
+ * The test is their agent, and looks at the device all the while. GPUMUX_SEED says which moments;
+ * it is printed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +87,8 @@ static void start_racer(const struct agent *agent, const struct program *program
     welcome(agent, ret_peer, slot);
 }
 
-/* Waits for an answer, and never once sees more used than there may be. Returns the most that it saw. */
+/* Waits for an answer, and never once sees more used than there may be. Returns the most
+ * that it saw. */
 static uint64_t watch(const struct talker *host)
 {
     struct pollfd answer = {.fd = fileno(host->from), .events = POLLIN};

@@ -1,7 +1,8 @@
 /*
- * racer ROUNDS:SEED:THREADS, for quota_race_test.c. Takes and gives back device memory of every kind, as much as it
- * gets. After each of these steps it says how many answers so far were neither a grant nor out of memory, and waits
- * for a line: it has a context; it has raced, and keeps what was granted last; it has given back all.
+ * racer ROUNDS:SEED:THREADS, for quota_race_test.c. Takes and gives back device memory of every
+ * kind, as much as it gets. After each of these steps it says how many answers so far were neither
+ * a grant nor out of memory, and waits for a line: it has a context; it has raced, and keeps what
+ * was granted last; it has given back all.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -28,8 +29,8 @@ enum {
     CAPTURE_RELAXED = 2, /* other threads may do as they like meanwhile */
 };
 
-/* ThreadSanitizer does not see the shim unmap what the driver wrote a graph's nodes to: the next thread that writes there
- * would be a race. So no graphs. */
+/* ThreadSanitizer does not see the shim unmap what the driver wrote a graph's nodes to: the next
+ * thread that writes there would be a race. So no graphs. */
 enum kind {
     NONE,
     PLAIN,

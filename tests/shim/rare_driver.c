@@ -1,7 +1,8 @@
 /*
- * As much of a libcuda.so.1 as rare_program.c needs, with the calls that the emulated one lacks: those of before CUDA 3.2, green
- * contexts, copies in batches. It notes what each was called with, and answers as it is told to (rare_driver.h). Its memory has
- * no end, and nothing that is launched or copied happens.
+ * As much of a libcuda.so.1 as rare_program.c needs, with the calls that the emulated one lacks:
+ * those of before CUDA 3.2, green contexts, copies in batches. It notes what each was called with,
+ * and answers as it is told to (rare_driver.h). Its memory has no end, and nothing that is launched
+ * or copied happens.
  */
 #include "tests/shim/rare_driver.h"
 

@@ -4,7 +4,8 @@
 
 enum { RARE_ARGUMENTS_MAX = 9, RARE_SMS = 100 /* of device 0; each further one has one more */ };
 
-/* What the driver says of its memory: less than old calls can count to, and more than any quota here. */
+/* What the driver says of its memory: less than old calls can count to, and more than any
+ * quota here. */
 #define RARE_TOTAL_BYTES (3U << 30)
 #define RARE_FREE_BYTES  (RARE_TOTAL_BYTES - (5U << 20))
 
@@ -22,8 +23,10 @@ struct rare_driver {
 struct rare_driver *rare_driver(void);
 
 /* RARE_WORDS(a, b): each as a uint64_t, be it a number or a pointer. */
-#define RARE_WORD(a)                            (uint64_t)(uintptr_t)(a)
-#define RARE_WORDS(...)                         CALL_OF_COUNT(RARE_WORDS_, CALL_COUNT(__VA_ARGS__))(__VA_ARGS__)
+#define RARE_WORD(a) (uint64_t)(uintptr_t)(a)
+
+#define RARE_WORDS(...) CALL_OF_COUNT(RARE_WORDS_, CALL_COUNT(__VA_ARGS__))(__VA_ARGS__)
+
 #define RARE_WORDS_1(a)                         RARE_WORD(a)
 #define RARE_WORDS_2(a, b)                      RARE_WORDS_1(a), RARE_WORD(b)
 #define RARE_WORDS_3(a, b, c)                   RARE_WORDS_2(a, b), RARE_WORD(c)

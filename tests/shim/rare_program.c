@@ -1,11 +1,12 @@
 /*
- * The calls that the emulated driver lacks, with the driver of rare_driver.c: each comes to the driver as it was made, with the
- * driver's answer as its own, and counts as it must.
+ * The calls that the emulated driver lacks, with the driver of rare_driver.c: each comes to the
+ * driver as it was made, with the driver's answer as its own, and counts as it must.
  *
  * rare_program HOW WAY [FILE]
- *     HOW   limited: with the shim, under a quota of 1500 MiB, two contexts' and 300 MiB. free: the shim does nothing.
- *           refused: the shim gives no device.
- *     WAY   found: the functions are what dlsym gives. linked: what a program that is linked with libcuda has, the shim's exports.
+ *     HOW   limited: with the shim, under a quota of 1500 MiB, two contexts' and 300 MiB. free: the
+ *           shim does nothing. refused: the shim gives no device.
+ *     WAY   found: the functions are what dlsym gives. linked: what a program that is linked with
+ *           libcuda has, the shim's exports.
  *     FILE  of found calls: adds to it what was called.
  *
  * Where it is limited it prints what the shim must have counted, by the counters' names.
@@ -386,7 +387,8 @@ static void check_lookups(void *library, bool is_free)
     EXPECT(found > 24);
 }
 
-/* The exports are not to be had by name alone: this is the version that src/shim/hook/exports.c gives them. */
+/* The exports are not to be had by name alone: this is the version that src/shim/hook/exports.c
+ * gives them. */
 static void link_exports(void)
 {
 #define INTERCEPTED(how, symbol, ...)                                                              \

@@ -1,15 +1,17 @@
 /*
- * An agent with nothing but its registration socket: it gives processes their pages, shows services to tasks
- * and tells them when one has gone. For tests and measurements of the shim without a node; needs the C library
- * only: cc -D_GNU_SOURCE -Isrc tests/shim/registrar.c -o registrar
+ * An agent with nothing but its registration socket: it gives processes their pages, shows services
+ * to tasks and tells them when one has gone. For tests and measurements of the shim without a node;
+ * needs the C library only: cc -D_GNU_SOURCE -Isrc tests/shim/registrar.c -o registrar
  *
  *   registrar --socket PATH [--window-us N] [--gate-us N] [--linger-us N] [--rate-permille N]
- *             [--share-percent N] [--quota-bytes N] [--lease-ms N] [--fence-ms N] [--gate-place 0|1]
+ *             [--share-percent N] [--quota-bytes N] [--lease-ms N] [--fence-ms N]
+ *             [--gate-place 0|1]
  *
- * A process belongs to the attempt that its GPUMUX_MARK names; one that begins with "service" is a service, any
- * other a task, and the limits above are the tasks', but for the lease. All devices are one: number 0 of each process.
- * Commands on standard input, a line each: any option without its dashes (`window-us 100`, `lease-ms 0`: no lease),
- * `show`: a line for every process with its counters, then `end`, and `quit`. On SIGTERM it shows and ends.
+ * A process belongs to the attempt that its GPUMUX_MARK names; one that begins with "service" is a
+ * service, any other a task, and the limits above are the tasks', but for the lease. All devices
+ * are one: number 0 of each process. Commands on standard input, a line each: any option without
+ * its dashes (`window-us 100`, `lease-ms 0`: no lease), `show`: a line for every process with its
+ * counters, then `end`, and `quit`. On SIGTERM it shows and ends.
  */
 #include <errno.h>
 #include <fcntl.h>

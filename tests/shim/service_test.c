@@ -1,6 +1,7 @@
 /*
- * What a service shows of its work, what becomes of work that nothing shows, and a rate beside a share: real processes on
- * an emulated device, with a registrar for an agent. Times as in launch_test.c.
+ * What a service shows of its work, what becomes of work that nothing shows, and a rate beside a
+ * share: real processes on an emulated device, with a registrar for an agent. Times as in
+ * launch_test.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,8 +31,8 @@ static void test_a_mark_stands_before_what_tells(void **state)
     finish(&registrar, "quit");
 }
 
-/* In more streams than there are slots: each time that it has waited for its context, what comes then is waited for
- * again. */
+/* In more streams than there are slots: each time that it has waited for its context, what comes
+ * then is waited for again. */
 static void test_streams_without_a_slot_are_waited_for(void **state)
 {
     struct talker registrar, service, task;

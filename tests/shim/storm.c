@@ -1,7 +1,8 @@
 /*
- * storm COMMAND PTX [COUNT]: a program with the shim that forks, or is interrupted, at every moment. It prints what went
- * wrong, and exits with 1 then; a child that hangs is ended by an alarm, and counts as wrong. Commands are in the table at
- * the end; PTX is burn.ptx, COUNT how many children or signals there shall be.
+ * storm COMMAND PTX [COUNT]: a program with the shim that forks, or is interrupted, at every
+ * moment. It prints what went wrong, and exits with 1 then; a child that hangs is ended by an
+ * alarm, and counts as wrong. Commands are in the table at the end; PTX is burn.ptx, COUNT how many
+ * children or signals there shall be.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -119,7 +120,8 @@ static pid_t vfork_and_exec(void)
     return child;
 }
 
-/* A child that has a child before its own first call, and is a parent of one that execs after it. */
+/* A child that has a child before its own first call, and is a parent of one that execs
+ * after it. */
 static void use_in_generations(void)
 {
     expect_child(fork_to(use_device));

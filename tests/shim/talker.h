@@ -1,6 +1,6 @@
 /*
- * Programs with the shim preloaded that do what they are told, line by line. For tests by cmocka: what fails here fails
- * the test.
+ * Programs with the shim preloaded that do what they are told, line by line. For tests by cmocka:
+ * what fails here fails the test.
  */
 #pragma once
 #include <stddef.h>
@@ -15,7 +15,8 @@ struct talker {
     FILE *to, *from;
 };
 
-/* What brings the shim into a program: a sanitizer's runtime that this one is linked with must be the first library. */
+/* What brings the shim into a program: a sanitizer's runtime that this one is linked with must be
+ * the first library. */
 void preload_shim(const char *shim, char ret_preload[PRELOAD_MAX]);
 /* variables: a name and its value, and so on; NULL at the end. */
 void start_talker(struct talker *ret_talker, const char *const *arguments,

@@ -1,6 +1,7 @@
 /*
- * An agent for tests of the shim: the other side of abi/register.h, step by step, and programs with the shim
- * preloaded that do what they are told. For tests by cmocka: what fails here fails the test.
+ * An agent for tests of the shim: the other side of abi/register.h, step by step, and programs
+ * with the shim preloaded that do what they are told. For tests by cmocka: what fails here
+ * fails the test.
  */
 #pragma once
 #include <fcntl.h>

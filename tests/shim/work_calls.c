@@ -1,7 +1,8 @@
 /*
- * work_calls PTX [FILE]: every call of api/cuda_calls.def that is not about memory (those are memory_calls'): copies
- * and fills, which must arrive; launches, graphs and captures; modules, streams and waits. At the end it prints how many copies it made
- * in each direction, and adds what it called to the file. PTX is burn.ptx.
+ * work_calls PTX [FILE]: every call of api/cuda_calls.def that is not about memory (those are
+ * memory_calls'): copies and fills, which must arrive; launches, graphs and captures; modules,
+ * streams and waits. At the end it prints how many copies it made in each direction, and adds what
+ * it called to the file. PTX is burn.ptx.
  */
 #include <dlfcn.h>
 #include <stdbool.h>

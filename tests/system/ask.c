@@ -1,14 +1,15 @@
 /*
- * ask [-X METHOD] [-d JSON] SOCKET PATH [FIELD [SECONDS VALUE...]]: what the API answers, or a field of it as
- * `curl | jq -r` would print it, for a fraction of their time: a test that waits asks often. With JSON it is a POST. FIELD
- * is written as in jq: nodes[0].connected, every element's attempts[].text, a line each, several by attempt,failures; or
- * with an element by one of its strings, limits[name=rate].value. What it answers else goes to standard error.
+ * ask [-X METHOD] [-d JSON] SOCKET PATH [FIELD [SECONDS VALUE...]]: what the API answers, or a
+ * field of it as `curl | jq -r` would print it, for a fraction of their time: a test that waits
+ * asks often. With JSON it is a POST. FIELD is written as in jq: nodes[0].connected, every
+ * element's attempts[].text, a line each, several by attempt,failures; or with an element by one of
+ * its strings, limits[name=rate].value. What it answers else goes to standard error.
  *
- * With SECONDS it asks until the field has one of the values, also while nobody listens, and prints the last it had in any
- * case. Exits with 1 if it was none of them, or could not be had.
+ * With SECONDS it asks until the field has one of the values, also while nobody listens, and prints
+ * the last it had in any case. Exits with 1 if it was none of them, or could not be had.
  *
- * ask -s FILE [-X METHOD] [-d JSON] SOCKET PATH: prints the answer's status, and leaves what was answered in FILE.
- * ask -f FILE FIELD: of a FILE.
+ * ask -s FILE [-X METHOD] [-d JSON] SOCKET PATH: prints the answer's status, and leaves what was
+ * answered in FILE. ask -f FILE FIELD: of a FILE.
  */
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,7 +1,8 @@
 /*
- * A libcuda.so.1 for `gpumux checkpoint` alone, in front of the emulated one, which lies beside it as libcuda-real.so. Before
- * each call it does what the file GPUMUX_EMU.STEP says, if there is one: fail, kill (the process that calls), or hang, for as
- * long as it says so. STEP is state, lock, checkpoint, restore or unlock.
+ * A libcuda.so.1 for `gpumux checkpoint` alone, in front of the emulated one, which lies beside it
+ * as libcuda-real.so. Before each call it does what the file GPUMUX_EMU.STEP says, if there is one:
+ * fail, kill (the process that calls), or hang, for as long as it says so. STEP is state, lock,
+ * checkpoint, restore or unlock.
  */
 #include <dlfcn.h>
 #include <signal.h>

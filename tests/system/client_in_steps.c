@@ -1,5 +1,6 @@
 /*
- * client_in_steps PREFIX: a client of the driver that waits between two steps, so that a test can do things there.
+ * client_in_steps PREFIX: a client of the driver that waits between two steps, so that a test can
+ * do things there.
  *
  *   cuInit           then PREFIX.joined holds its answer
  *   until PREFIX.go  exists

@@ -3,8 +3,10 @@
  *
  *   client_program facts        prints what the library knows, a line each
  *   client_program train        reports 1,000 samples a second, in ten steps, until it is ended
- *   client_program answer FILE  answers 200 requests a second, which take the microseconds that FILE says
- *   client_program serve FILE   says that it is ready once FILE exists, prints what came of it, and waits
+ *   client_program answer FILE  answers 200 requests a second, which take the microseconds
+ *                               that FILE says
+ *   client_program serve FILE   says that it is ready once FILE exists, prints what came
+ *                               of it, and waits
  */
 #include <inttypes.h>
 #include <stdio.h>

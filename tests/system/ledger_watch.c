@@ -1,8 +1,9 @@
 /*
- * ledger_watch AGENT DEATHS SPARED: looks at the ledger of the one attempt that the agent (a pid) has, kills its processes
- * now and then, but for the one with the pid SPARED, and sees how long the agent takes to clear the slots of the dead. Some
- * die by themselves, at a fault point. Prints "deaths=N held=N late=N slowest_ms=N": how many had held memory, and after how many
- * of them it was still counted 200 ms later. Exits with 1 if a slot is never cleared.
+ * ledger_watch AGENT DEATHS SPARED: looks at the ledger of the one attempt that the agent (a pid)
+ * has, kills its processes now and then, but for the one with the pid SPARED, and sees how long the
+ * agent takes to clear the slots of the dead. Some die by themselves, at a fault point. Prints
+ * "deaths=N held=N late=N slowest_ms=N": how many had held memory, and after how many of them it
+ * was still counted 200 ms later. Exits with 1 if a slot is never cleared.
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-/* A workload with managed memory, which no driver suspends, for suspend.sh: prints a line a step, for ever. */
+/* A workload with managed memory, which no driver suspends, for suspend.sh: prints a line a
+ * step, for ever. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <unistd.h>

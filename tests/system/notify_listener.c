@@ -1,7 +1,7 @@
 /*
  * notify_listener SOCKET FILE: a service manager that does nothing but listen. Every datagram that
- * comes to the socket (a path, or @NAME in the abstract namespace) is appended to FILE, with an empty
- * line after it. FILE is made once it listens. Runs until it is killed.
+ * comes to the socket (a path, or @NAME in the abstract namespace) is appended to FILE, with an
+ * empty line after it. FILE is made once it listens. Runs until it is killed.
  */
 #include <fcntl.h>
 #include <stddef.h>

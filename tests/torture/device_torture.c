@@ -1,10 +1,11 @@
 /*
- * A device under random events: device_torture FIRST LAST runs those seeds. A failure prints its seed, and
- * the same seed fails the same way.
+ * A device under random events: device_torture FIRST LAST runs those seeds. A failure prints its
+ * seed, and the same seed fails the same way.
  *
- * What must hold: nobody is told to leave without a cause; a task alone is evicted for a limit, never a
- * service, and for memory only beside somebody else; only who faulted alone is guilty; the device leaves Overlimit once it is within limits, and
- * every repair ends; every suspect that stays is cleared; equal seeds give equal actions.
+ * What must hold: nobody is told to leave without a cause; a task alone is evicted for a limit,
+ * never a service, and for memory only beside somebody else; only who faulted alone is guilty; the
+ * device leaves Overlimit once it is within limits, and every repair ends; every suspect that stays
+ * is cleared; equal seeds give equal actions.
  */
 #include <inttypes.h>
 #include <stdio.h>

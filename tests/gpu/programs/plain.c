@@ -1,7 +1,8 @@
 /*
- * A CUDA program without a framework and without CUDA's headers: `plain driver`, on the driver's interface;
- * `plain runtime LIBRARY`, on a CUDA runtime of any version, loaded from that file. Prints what programs/probe.py
- * says; with `--without-kernels`, where those compute nothing, it launches none.
+ * A CUDA program without a framework and without CUDA's headers: `plain driver`, on the driver's
+ * interface; `plain runtime LIBRARY`, on a CUDA runtime of any version, loaded from that file.
+ * Prints what programs/probe.py says; with `--without-kernels`, where those compute nothing, it
+ * launches none.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -77,7 +78,8 @@ static void open_driver(struct calls *calls)
     need(set(context), "cuCtxSetCurrent");
 }
 
-/* Kernels of a program without nvcc are the driver's; the runtime itself is asked where its calls are. */
+/* Kernels of a program without nvcc are the driver's; the runtime itself is asked where
+ * its calls are. */
 static void open_runtime(struct calls *calls, const char *path)
 {
     void *library = dlopen(path, RTLD_NOW);

@@ -4,9 +4,9 @@
  * It writes down its own life in a journal that all tasks append to, whole lines, each one write:
  *     start LABEL ATTEMPT PID BOOT_US
  *     end LABEL ATTEMPT PID BOOT_US
- * and prints "LABEL ATTEMPT i" for i = 1 … LINES. While it lives it holds a lock named by its label:
- * a second living copy cannot get it, and writes "overlap" instead of "start". If there is a CUDA
- * driver it takes memory of its device and leaves it to the driver to give it back.
+ * and prints "LABEL ATTEMPT i" for i = 1 … LINES. While it lives it holds a lock named by its
+ * label: a second living copy cannot get it, and writes "overlap" instead of "start". If there is a
+ * CUDA driver it takes memory of its device and leaves it to the driver to give it back.
  */
 #include <dlfcn.h>
 #include <errno.h>

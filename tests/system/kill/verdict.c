@@ -1,4 +1,5 @@
-/* What must be true of a run, asked of the API, of the journal that the tasks wrote, and of /proc. */
+/* What must be true of a run, asked of the API, of the journal that the tasks wrote, and
+ * of /proc. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -236,8 +237,8 @@ static void judge_journal(struct judge *j)
     free(lives);
 }
 
-/* Asks until it is answered well: a node that is shown as connected may just be finding out that its
- * connection broke, and gpumux must then say so. */
+/* Asks until it is answered well: a node that is shown as connected may just be finding out that
+ * its connection broke, and gpumux must then say so. */
 static int get_log(struct error *e, struct judge *j, int task)
 {
     char target[TARGET_BYTES];
