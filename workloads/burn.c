@@ -1,4 +1,5 @@
-/* gpumux-burn: a program that uses a GPU as a training task or a service with a known profile would. */
+/* gpumux-burn: a program that uses a GPU as a training task or a service with a known
+ * profile would. */
 #include <getopt.h>
 #include <math.h>
 #include <signal.h>

@@ -1,9 +1,9 @@
 /*
- * The device as gpumux-burn uses it: the CUDA driver, loaded at run time, one context, one stream and
- * the kernel gpumux_burn. The same on a real GPU and on an emulated one. Times are the device's: on an
- * emulated device that runs `speed` times as fast as the clock on the wall, a second of the host is
- * `speed` seconds of the device. Emulated devices are recognised by GPUMUX_EMU or GPUMUX_EMU_DEVICES in
- * the environment, and GPUMUX_EMU_SPEED is their speed.
+ * The device as gpumux-burn uses it: the CUDA driver, loaded at run time, one context, one stream
+ * and the kernel gpumux_burn. The same on a real GPU and on an emulated one. Times are the
+ * device's: on an emulated device that runs `speed` times as fast as the clock on the wall, a
+ * second of the host is `speed` seconds of the device. Emulated devices are recognised by
+ * GPUMUX_EMU or GPUMUX_EMU_DEVICES in the environment, and GPUMUX_EMU_SPEED is their speed.
  */
 #pragma once
 #include <stdbool.h>
@@ -15,11 +15,12 @@
 
 struct burn_device;
 
-/* Opens the first visible device and takes `memory_bytes` of its memory. The caller owns what it gets
- * and ends it with burn_device_close(). -ERR_NO_DEVICE, -ERR_NO_MEMORY, -ERR_UNSUPPORTED. */
+/* Opens the first visible device and takes `memory_bytes` of its memory. The caller owns what it
+ * gets and ends it with burn_device_close(). -ERR_NO_DEVICE, -ERR_NO_MEMORY, -ERR_UNSUPPORTED. */
 int burn_device_open(struct error *e, size_t memory_bytes, struct burn_device **ret_device);
 void burn_device_close(struct burn_device *device);
-/* In its place when the process ends next: the device is asked nothing, whatever it has still to do. */
+/* In its place when the process ends next: the device is asked nothing, whatever it has
+ * still to do. */
 void burn_device_abandon(struct burn_device *device);
 double burn_device_speed(const struct burn_device *device);
 

@@ -18,9 +18,9 @@ struct burn_kernels {
     size_t count;
 };
 
-/* Reads the rows of `name` from a table with the columns workload, duration_us, block_us, sm_permille
- * and dram_permille, in this order (data/h200_mode_kernels.csv). -ERR_IO, -ERR_SYNTAX, -ERR_NOT_FOUND
- * (no such workload), -ERR_TOO_LARGE. */
+/* Reads the rows of `name` from a table with the columns workload, duration_us, block_us,
+ * sm_permille and dram_permille, in this order (data/h200_mode_kernels.csv). -ERR_IO, -ERR_SYNTAX,
+ * -ERR_NOT_FOUND (no such workload), -ERR_TOO_LARGE. */
 int burn_kernels_read(struct error *e, const char *path, const char *name,
                       struct burn_kernels *ret_kernels);
 /* The same of an open file; path is for errors. */

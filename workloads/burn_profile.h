@@ -17,8 +17,8 @@ struct burn_profile {
 
 /* Reads the rows of `model` from a table with the columns model, batch, iter_ms, mem_mib,
  * gr_active_pct, sm_active_pct, dram_pct (others are skipped) and gives the profile at *batch; a
- * *batch of 0 becomes the smallest of the table. -ERR_IO, -ERR_SYNTAX, -ERR_NOT_FOUND (no such model),
- * -ERR_INVALID (a batch size outside the measured ones), -ERR_TOO_LARGE (too many rows). */
+ * *batch of 0 becomes the smallest of the table. -ERR_IO, -ERR_SYNTAX, -ERR_NOT_FOUND (no such
+ * model), -ERR_INVALID (a batch size outside the measured ones), -ERR_TOO_LARGE (too many rows). */
 int burn_profile_read(struct error *e, const char *path, const char *model, double *batch,
                       struct burn_profile *ret_profile);
 /* The same of an open file; path is for errors. */

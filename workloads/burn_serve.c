@@ -1,9 +1,8 @@
 /*
- * A service: requests come at random times (Poisson) whether or not the last is answered; each is one
- * kernel, or one graph of several. Latency is counted from the time at which a request was due, in
- * device time.
- * With `slips`, a request is due when it is launched, however late the host was, and those after it are
- * put off: on a busy machine that leaves the device's part of the latency.
+ * A service: requests come at random times (Poisson) whether or not the last is answered; each is
+ * one kernel, or one graph of several. Latency is counted from the time at which a request was due,
+ * in device time. With `slips`, a request is due when it is launched, however late the host was,
+ * and those after it are put off: on a busy machine that leaves the device's part of the latency.
  */
 #include <math.h>
 #include <stdio.h>
@@ -98,8 +97,8 @@ static int launch_request(struct error *e, struct serving *s, const struct burn_
     return collect(e, s, false);
 }
 
-/* Marks the time from which both clocks count. The device, idle, reaches the mark at once; the host must
- * not have been kept from its own clock meanwhile. */
+/* Marks the time from which both clocks count. The device, idle, reaches the mark at once; the host
+ * must not have been kept from its own clock meanwhile. */
 static int mark_origin(struct error *e, struct serving *s, double *ret_host_ms)
 {
     enum { TRIES_MAX = 100 };

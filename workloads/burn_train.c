@@ -1,10 +1,11 @@
 /*
- * A training task: steps of kernels with the host's own time between them, then a look at the result.
+ * A training task: steps of kernels with the host's own time between them, then a look at
+ * the result.
  *
- * Steps that are short are folded into one of at least FOLD_MS, of device and of host time, so that the
- * host's wake-ups (some 0.1 ms late each) do not distort what is emulated. The host keeps to a schedule:
- * what it is late by comes out of its pauses, as long as there are any. Its own time runs beside the
- * device's: it delays a step only as far as the device was not slower anyway.
+ * Steps that are short are folded into one of at least FOLD_MS, of device and of host time, so that
+ * the host's wake-ups (some 0.1 ms late each) do not distort what is emulated. The host keeps to a
+ * schedule: what it is late by comes out of its pauses, as long as there are any. Its own time runs
+ * beside the device's: it delays a step only as far as the device was not slower anyway.
  */
 #include <math.h>
 #include <stdio.h>
