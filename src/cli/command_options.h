@@ -21,10 +21,10 @@
     {"config", 'c', "FILE", "configuration, as 'gpumux config default' prints it", NULL},          \
     {"set", 0, "KEY=VALUE", "set one key of the configuration; may be repeated", NULL}
 #define POLICY_OPTION                                                                              \
-    {"policy", 0, "POLICY", "which workloads go to which devices: gpumux, firstfit, exclusive, …",   \
+    {"policy", 0, "POLICY", "which workloads go to which devices: gpumux, firstfit, exclusive, …", \
      NULL}
 #define LISTEN_OPTION                                                                              \
-    {"listen", 0, "ADDRESS", "[HOST:]PORT: also on the network, with TLS, for clients and nodes "   \
+    {"listen", 0, "ADDRESS", "[HOST:]PORT: also on the network, with TLS, for clients and nodes "  \
      "(HOST: 127.0.0.1 if not given; see 'control init'); unix:PATH: the API socket, instead of "  \
      "api.sock in the state directory", NULL}
 #define NODE_SOCKET_OPTION                                                                         \

@@ -61,7 +61,8 @@ static void unknown_policy_error_lists_usable_policies(void **state)
     assert_null(strstr(e.text, "oracle"));
 }
 
-/* Whatever is accepted has an effect: the cluster asks for these three, where the policy has them. */
+/* Whatever is accepted has an effect: the cluster asks for these three, where the policy
+ * has them. */
 static void part_is_left_out_or_refused(void **state)
 {
     (void)state;

@@ -136,7 +136,8 @@ static int read_spec(const struct store_workload *row, struct shown_spec *shown)
     return r;
 }
 
-/* One whose record cannot be read is shown all the same, with what else the store knows of it. 0 or -ERR_NO_MEMORY. */
+/* One whose record cannot be read is shown all the same, with what else the store knows of it. 0 or
+ * -ERR_NO_MEMORY. */
 static int read_status(struct arena *arena, const struct store_workload *row,
                        struct workload_status *ret)
 {

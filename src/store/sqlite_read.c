@@ -284,8 +284,8 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* What a row has of its spec. `q` holds it until the next one is asked for: the elements of an array
- * share a spec, which may be long. */
+/* What a row has of its spec. `q` holds it until the next one is asked for: the elements of an
+ * array share a spec, which may be long. */
 struct held_spec {
     sqlite3_stmt *q;
     uint64_t id; /* 0: none */

@@ -4,8 +4,9 @@
  * memory_fixture.c implements it again for the tests, which compare the two.
  *
  * A row of `workload` holds columns to search by, and two JSON texts written by wire/: the spec
- * (shared by the elements of an array, immutable, with a summary for lists) and the status (replaced at every change).
- * Every event gets the next revision; a watcher resumes at the revision it has seen.
+ * (shared by the elements of an array, immutable, with a summary for lists) and the status
+ * (replaced at every change). Every event gets the next revision; a watcher resumes at the
+ * revision it has seen.
  */
 #pragma once
 #include <stdbool.h>

@@ -173,7 +173,8 @@ static void check_processes(struct conformance *t, void *device)
            (device, NULL, processes_v1));
 }
 
-/* A load runs from before the first sample to after the last; the device may have to begin to count. */
+/* A load runs from before the first sample to after the last; the device may have to begin
+ * to count. */
 static void check_gpm_load(struct conformance *t, void *device, nvmlGpmMetricsGet_t *metrics)
 {
     enum { TRIES_MAX = 5, BETWEEN_US = 200 * 1000 };
