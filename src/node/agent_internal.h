@@ -235,7 +235,8 @@ void run_free(struct run *r);
 struct run *run_find(const struct agent *a, uint64_t workload, int attempt);
 /* Its terms are known: what they say of it, its machine knows too. Keeps nothing. */
 void run_begin(struct run *r);
-/* Looks at the directory and the lock, and tells the machine what is new. Called whenever there may be. */
+/* Looks at the directory and the lock, and tells the machine what is new. Called whenever there may
+ * be. */
 void run_look(struct run *r);
 /* One that was found: it has failed by its exit status, since the machine was started. */
 bool run_failed_unseen(struct run *r);
@@ -256,8 +257,8 @@ void run_put_away(struct run *r);
 
 /* ---- act.c ---- */
 
-/* Steps the machine and carries out its actions: at once, or when nobody holds the agent any more. r may be gone
- * afterwards, after ATTEMPT_SETTLE alone. */
+/* Steps the machine and carries out its actions: at once, or when nobody holds the agent any more.
+ * r may be gone afterwards, after ATTEMPT_SETTLE alone. */
 void run_tell(struct run *r, const struct attempt_event *event);
 void run_tell_kind(struct run *r, enum attempt_event_kind kind);
 void run_stop(struct run *r, const struct attempt_stop *stop);
@@ -288,7 +289,8 @@ void mailbox_close(struct run *r); /* the connection; letters stay */
 void mailbox_done(struct run *r);  /* letters are answered: it has ended */
 /* Connects if the supervisor answers, and has not hung up just now. */
 bool mailbox_connect(struct run *r);
-/* Data is copied. -ERR_BUSY when there are too many, though never of stops and kills: each replaces an earlier one. */
+/* Data is copied. -ERR_BUSY when there are too many, though never of stops and kills: each replaces
+ * an earlier one. */
 int mailbox_post(struct run *r, uint64_t request, const struct control_command *command);
 
 /* ---- orders.c ---- */
@@ -333,8 +335,8 @@ bool protect_others_join(const struct run *r);
 void protect_end_work(struct run *r);
 /* Its MPS daemon has answered since then, or it has none. */
 bool protect_mps_is_well(const struct run *r, int64_t since_ms);
-/* Several times a second: a process that ends and has a kernel outstanding for too long to wait for it has its work ended, so that
- * its end harms nobody else. */
+/* Several times a second: a process that ends and has a kernel outstanding for too long to wait for
+ * it has its work ended, so that its end harms nobody else. */
 void protect_look(struct agent *a);
 /* An attempt that an agent before us started. */
 void protect_adopt(struct run *r);

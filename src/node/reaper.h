@@ -1,6 +1,6 @@
 /*
- * Children of this process that nobody wants to hear of any more, and that must be waited for all the same. Inside the
- * driver one may not even die, so that is never done by waiting.
+ * Children of this process that nobody wants to hear of any more, and that must be waited for all
+ * the same. Inside the driver one may not even die, so that is never done by waiting.
  */
 #pragma once
 #include <stddef.h>

@@ -17,7 +17,8 @@ struct account {
 
 /*
  * The account of user name `user`, or (NULL) of `uid`. -ERR_DENIED or -ERR_NOT_FOUND with a
- * sentence for the workload's owner: unprivileged, only this process's own; root only where allowed.
+ * sentence for the workload's owner: unprivileged, only this process's own; root only where
+ * allowed.
  */
 int account_find(struct error *e, const char *user, uid_t uid, bool allow_root,
                  struct account *ret);

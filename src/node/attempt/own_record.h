@@ -1,7 +1,8 @@
 /*
- * The agent's own record of an attempt: everything that decides about it, in files that its user can
- * neither read nor write (directory records/, mode 0700). A new agent takes over from these files and
- * the kernel alone; what lies in the attempt's directory is its user's word, and decides nothing.
+ * The agent's own record of an attempt: everything that decides about it, in files that its user
+ * can neither read nor write (directory records/, mode 0700). A new agent takes over from these
+ * files and the kernel alone; what lies in the attempt's directory is its user's word, and decides
+ * nothing.
  *
  *   W.A.grant  written once, before the supervisor is started: a line with terms and grace; a line
  *              with the grant as its supervisor takes it (attempt_file.h); and if that makes it a
@@ -20,7 +21,8 @@
 #include "node/checkpoint/checkpoint.h"
 #include "node/supervisor/attempt_file.h"
 
-/* A process that a move of memory concerns; its start time tells it from a later one of the same pid. */
+/* A process that a move of memory concerns; its start time tells it from a later one of the same
+ * pid. */
 struct moved_process {
     pid_t pid;
     uint64_t start;

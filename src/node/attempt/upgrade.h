@@ -1,7 +1,7 @@
 /*
  * What an agent of version 0.1 left of an attempt, before there were records: terms/W.A and
- * terms/W.A.verdict, suspended/W.A, and grant.json in the attempt's directory. Read once, written as a
- * record, and removed.
+ * terms/W.A.verdict, suspended/W.A, and grant.json in the attempt's directory. Read once, written
+ * as a record, and removed.
  */
 #pragma once
 #include "attempt/attempt.h"

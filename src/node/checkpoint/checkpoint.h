@@ -1,10 +1,10 @@
 /*
- * Moves the device memory of processes into the host's, and back, by the driver's checkpoint calls. In a
- * process of our own, `gpumux checkpoint`, because the driver may hang.
+ * Moves the device memory of processes into the host's, and back, by the driver's checkpoint calls.
+ * In a process of our own, `gpumux checkpoint`, because the driver may hang.
  *
- * That process brings all of them into the state that is asked for, from whatever they are in, or back to
- * where they were: so it can be started again at any time. A lock file keeps two of them apart, also those
- * of an agent and of the one before it.
+ * That process brings all of them into the state that is asked for, from whatever they are in, or
+ * back to where they were: so it can be started again at any time. A lock file keeps two of them
+ * apart, also those of an agent and of the one before it.
  */
 #pragma once
 #include <event2/util.h>
@@ -56,8 +56,8 @@ void checkpoint_init(struct checkpoint *c);
 bool checkpoint_runs(const struct checkpoint *c);
 /* Of one that was initialised or abandoned. -ERR_IO: it cannot be started. */
 int checkpoint_start(struct checkpoint *c, const struct checkpoint_order *order);
-/* It has ended, or nobody wants to know how it ends; kill: nor that it goes on. Returns the process that is
- * still to be waited for, which inside the driver may not even die; 0: none. */
+/* It has ended, or nobody wants to know how it ends; kill: nor that it goes on. Returns the process
+ * that is still to be waited for, which inside the driver may not even die; 0: none. */
 pid_t checkpoint_abandon(struct checkpoint *c, bool kill);
 
 /* The work itself, in that process: prints a sentence if it fails. Its exit status. */

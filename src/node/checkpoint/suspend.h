@@ -1,9 +1,11 @@
 /*
- * Moves the device memory of attempts to their host's and back, as their machines say: finds the processes,
- * checks that the host has room, and runs a mover (checkpoint.h) for one attempt at a time. A lock,
- * suspended/W.A.lock, keeps the mover of this agent and one that an agent before it left apart.
+ * Moves the device memory of attempts to their host's and back, as their machines say: finds the
+ * processes, checks that the host has room, and runs a mover (checkpoint.h) for one attempt at a
+ * time. A lock, suspended/W.A.lock, keeps the mover of this agent and one that an agent before it
+ * left apart.
  *
- * Before anything is moved the agent's own record says which processes it concerns. On the loop's thread.
+ * Before anything is moved the agent's own record says which processes it concerns. On the loop's
+ * thread.
  */
 #pragma once
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /*
- * A list of devices in the agent's state directory: one a line, its UUID, a space, and the cause. A device that is
- * not there at the moment stays listed: it may come back as it was.
+ * A list of devices in a file of the agent's state directory. Each line is a UUID, a space, and the
+ * cause. A device that is absent at the moment stays listed.
  */
 #pragma once
 #include <stddef.h>
@@ -12,7 +12,7 @@ enum { DEVICE_LIST_MAX = 2 * NODE_DEVICES_MAX };
 
 struct device_listed {
     char uuid[DEVICE_UUID_MAX];
-    char cause[WORKLOAD_TEXT_MAX]; /* "" if none stands there */
+    char cause[WORKLOAD_TEXT_MAX]; /* "": none */
 };
 
 struct device_list {
@@ -20,9 +20,9 @@ struct device_list {
     struct device_listed items[DEVICE_LIST_MAX];
 };
 
-/* One that finds no room is left out. */
+/* Without room the device is left out. */
 void device_list_add(struct device_list *list, const char *uuid, const char *cause);
-/* No file is an empty list. */
+/* A missing file is an empty list. */
 int device_list_read(struct error *e, int directory_fd, const char *name, struct device_list *ret);
 int device_list_write(struct error *e, int directory_fd, const char *name,
                       const struct device_list *list);

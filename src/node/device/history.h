@@ -1,7 +1,7 @@
 /*
- * What this node has learned of services (device/share.h), by their workloads' numbers. A mapped file of fixed
- * size, `activity` in the state directory: the next agent goes on with it, and nothing is ever written out.
- * After a crash of the machine it may be older than it was, never of no use: what is not sane is forgotten.
+ * Activity of services on this node (device/share.h), by workload. The file `activity` of the state
+ * directory has a fixed size and is mapped, so that a later agent continues with it. After a crash
+ * of the machine the file may be out of date; implausible entries are dropped.
  */
 #pragma once
 #include <stdint.h>
@@ -14,10 +14,10 @@ enum { HISTORY_SERVICES_MAX = 128 };
 struct history;
 
 int history_open(struct error *e, int directory_fd, struct history **ret);
-/* What it knows stays in the file. */
+/* The file stays. */
 void history_close(struct history *h);
-/* Of that service, or a new one in place of the one that was not seen for longest. Valid until the next call;
+/* The entry of a service; a new one replaces the least recently used. Valid until the next call;
  * never NULL. */
 struct share_service *history_get(struct history *h, uint64_t workload);
-/* NULL: nothing is known. */
+/* NULL: no entry. */
 const struct share_service *history_find(const struct history *h, uint64_t workload);

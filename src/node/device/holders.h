@@ -1,4 +1,4 @@
-/* Who holds the memory of devices: the driver names processes, /proc says whose they are. */
+/* Attributes device memory to attempts: the driver lists processes, /proc shows their parents. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,9 +10,9 @@ struct agent;
 
 enum { HOLDERS_EVERY_DEVICE = -1 };
 
-/* That the members of the tree last asked for hold on a device, or on all of them. */
+/* Device memory of the members of the marked tree, on one device or on all. */
 uint64_t holders_members_bytes(const struct process_table *table, const struct gpu_sample *sample,
                                int device);
-/* A process uses the device that is neither an attempt's nor one that the agent needs there itself. */
+/* A process uses the device that belongs neither to an attempt nor to gpumux itself. */
 bool holders_have_stranger(const struct agent *a, const struct process_table *table,
                            const struct gpu_sample *sample, int device);

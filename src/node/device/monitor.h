@@ -1,10 +1,11 @@
 /*
- * The devices of this node under watch: feeds device_step with what watch.h sees and with the attempts
- * that come and go, and carries out what it answers. On the loop's thread.
+ * Drives device_step for each device of this node: feeds it samples (watch.h) and the attempts that
+ * come and go, and carries out its actions. On the loop's thread. This folder reads the driver and
+ * may use src/device and src/attempt.
  *
- * What must outlast an agent is in its state directory: `disabled` lists the devices that were disabled by their
- * own word or an operator's, and `untested` those whose MPS was lost and that have not passed a self-test since
- * (device_list.h).
+ * The files `disabled` and `untested` of the state directory (device_list.h) outlive the agent:
+ * devices that an operator must enable, and devices that must pass a self-test after their MPS was
+ * lost.
  */
 #pragma once
 #include <stdbool.h>
@@ -25,22 +26,22 @@ void monitor_close(struct agent *a);
 
 /* Whether a grant may start on its devices now; if not, why. */
 bool monitor_admits(struct agent *a, const struct grant *grant, char why[WORKLOAD_TEXT_MAX]);
-/* Whether it may return to its devices now; if not, why. */
+/* Whether the attempt may return to its devices now; if not, why. */
 bool monitor_readmits(const struct run *r, char why[WORKLOAD_TEXT_MAX]);
-/* Its devices hear what its machine says: one of the actions from COME to LEAVE. */
+/* Passes an action of the attempt's machine, from COME to LEAVE, to its devices. */
 void monitor_tell(struct run *r, const struct attempt_action *action);
-/* It has to start again, for no fault of its own: it is ended, and queued again. */
+/* Ends the attempt so that it is requeued, for no fault of its own. */
 void monitor_moves(struct run *r, const char *why);
-/* What its devices say of its end, if that is now: whose it is, and whether they still ask. */
+/* Fills in the verdict of its devices, if the attempt ends now, and whether they still ask MPS. */
 void monitor_judge(const struct run *r, bool failed, struct attempt_view *view);
-/* A device's MPS has changed. */
+/* The MPS daemon of a device changed its state. */
 void monitor_mps(struct agent *a, const char *uuid, enum mps_state state, const char *text);
 
-/* Something that people should know of a device of the node. */
+/* A note on a device, for people. */
 void monitor_note(struct agent *a, int device, const char *text);
-/* For hello and beat: valid until the loop runs on. */
+/* For hello and beat. Valid until the loop continues. */
 size_t monitor_health(struct agent *a, const struct device_health **ret);
-/* What control has not heard yet. NULL: nothing is watched. */
+/* Notes that control has not acknowledged. NULL: there are no devices. */
 struct notes *monitor_notes(struct agent *a);
-/* An operator's word. -ERR_NOT_FOUND. */
+/* An operator enables or disables a device. -ERR_NOT_FOUND. */
 int monitor_enable(struct agent *a, const char *uuid, bool enable);

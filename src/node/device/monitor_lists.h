@@ -1,6 +1,6 @@
 /*
- * What agents to come must know of the devices: those that are out of use until an operator enables them, in the file
- * `disabled` of the agent's directory, and those that must pass a self-test first, in `untested`. See device_list.h.
+ * Two lists of devices for later agents (device_list.h): `disabled`, out of use until an operator
+ * enables them, and `untested`, out of use until a self-test passes.
  */
 #pragma once
 #include "node/device/device_list.h"
@@ -8,8 +8,8 @@
 struct agent;
 struct device_monitor;
 
-/* Of the agent's devices, in their order. */
+/* devices: of the agent, in the order of its inventory. */
 void monitor_lists_write(struct agent *a, struct device_monitor *const *devices, int count);
-/* One that cannot be read is empty. */
+/* An unreadable list is empty. */
 void monitor_lists_read(struct agent *a, struct device_list *ret_untested,
                         struct device_list *ret_disabled);

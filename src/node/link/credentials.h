@@ -7,8 +7,8 @@
  *   node.key      its key, which never leaves this directory
  *   node.key.next the key of a certificate that is being renewed
  *
- * A crash at any moment leaves a key and a certificate that belong together: the next key is durable
- * before its certificate is, and becomes node.key after that.
+ * A crash at any moment leaves a key and a certificate that belong together: the next key is
+ * durable before its certificate is, and becomes node.key after that.
  */
 #pragma once
 #include "base/error.h"
@@ -30,6 +30,6 @@ int credentials_load(struct error *e, int directory_fd, struct credentials *c);
 int credentials_store(struct error *e, int directory_fd, const struct credentials *c);
 /* Of connections on which a node speaks with control. */
 int credentials_context(struct error *e, const struct credentials *c, struct tls_context **ret);
-/* Reads what the certificate says. -ERR_DENIED: it is not of this authority, not a node's, or does not
- * belong to the key. */
+/* Reads what the certificate says. -ERR_DENIED: it is not of this authority, not a node's, or does
+ * not belong to the key. */
 int credentials_check(struct error *e, struct credentials *c);

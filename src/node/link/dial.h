@@ -1,6 +1,6 @@
 /*
- * The way from a node to control: a unix socket on the same machine, or TLS to a host. Makes streams
- * that are on their way: BEV_EVENT_CONNECTED says that one has arrived.
+ * The way from a node to control: a unix socket on the same machine, or TLS to a host. Makes
+ * streams that are on their way: BEV_EVENT_CONNECTED says that one has arrived.
  */
 #pragma once
 #include "base/error.h"
@@ -21,7 +21,7 @@ int dial_new_tls(struct error *e, struct event_base *base, const char *host, con
 void dial_free(struct dial *d);
 /* Whom to trust and what to show, from the next connection on. The context is the dial's. */
 void dial_trust(struct dial *d, struct tls_context *context);
-/* made is called once, perhaps before this returns. Ends a start that is still under way. A host with
- * several addresses is tried at one after the other, one a start. */
+/* made is called once, perhaps before this returns. Ends a start that is still under way. A host
+ * with several addresses is tried at one after the other, one a start. */
 void dial_start(struct dial *d);
 void dial_cancel(struct dial *d);

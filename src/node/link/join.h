@@ -1,7 +1,7 @@
 /*
- * Joining a cluster over the network, once: a node makes its key, has it certified in exchange for a
- * one-time token, and keeps what it needs to be let in from then on (credentials.h). It knows control
- * by the fingerprint of its authority, which came with the token.
+ * Joining a cluster over the network, once: a node makes its key, has it certified in exchange for
+ * a one-time token, and keeps what it needs to be let in from then on (credentials.h). It knows
+ * control by the fingerprint of its authority, which came with the token.
  */
 #pragma once
 #include <stdbool.h>
@@ -22,8 +22,8 @@ struct join_options {
 };
 
 /*
- * *ret_name: as whom. *ret_before: it had joined before (the same authority, the name that was asked
- * for if any, a certificate that still holds): nothing was done, and the token was not used.
+ * *ret_name: as whom. *ret_before: it had joined before (the same authority, the name that was
+ * asked for if any, a certificate that still holds): nothing was done, and the token was not used.
  * -ERR_DENIED: the token, the name or control's certificate is not good; -ERR_UNAVAILABLE,
  * -ERR_TIMEOUT: control does not answer.
  */

@@ -8,7 +8,8 @@
 struct agent;
 struct nodemsg;
 
-/* After a welcome: asks in renew_ms, and again until there is an answer. 0: there is nothing to renew. */
+/* After a welcome: asks in renew_ms, and again until there is an answer. 0: there is nothing to
+ * renew. */
 void renewal_start(struct agent *a, int64_t renew_ms);
 /* The connection is gone: the next welcome starts it again. */
 void renewal_stop(struct agent *a);

@@ -1,6 +1,7 @@
 /*
- * Looks a host up without stopping the loop. The system's resolver knows all that the machine is told
- * about names, and waits; so it does that in a thread of its own, which nobody has to wait for.
+ * Looks a host up without stopping the loop. The system's resolver knows all that the machine is
+ * told about names, and waits; so it does that in a thread of its own, which nobody has to wait
+ * for.
  */
 #pragma once
 #include "base/error.h"

@@ -1,8 +1,8 @@
 /*
  * MPS on this node: one daemon a device, in a directory of its own, for as long as attempts use it.
  * A daemon that an agent before this one started is found there and taken over; one that nobody
- * needs is ended. Each has a thread that talks to it, because such talk may take a second or hang; the
- * loop is told when something changed.
+ * needs is ended. Each has a thread that talks to it, because such talk may take a second or hang;
+ * the loop is told when something changed.
  *
  *   off → starting → ready ⇄ faulted
  *                      ⇅
@@ -57,25 +57,26 @@ void mps_free(struct mps *m);
 /* Daemons of these devices that somebody left: those that nobody has asked for by now are ended. */
 void mps_sweep(struct mps *m, const struct device *devices, int count);
 
-/* An attempt of this user may use the device from now on: the daemon is started, or stays. Each use is ended by a
- * release. -ERR_NO_MEMORY, -ERR_TOO_LARGE. */
+/* An attempt of this user may use the device from now on: the daemon is started, or stays. Each use
+ * is ended by a release. -ERR_NO_MEMORY, -ERR_TOO_LARGE. */
 int mps_use(struct error *e, struct mps *m, const char *uuid, uid_t user);
-/* The same for an attempt that runs already: if its daemon is not there any more, that is a loss. */
+/* The same for an attempt that runs already: if its daemon is not there any more, that is a loss.
+ * */
 int mps_use_again(struct error *e, struct mps *m, const char *uuid, uid_t user);
 void mps_release(struct mps *m, const char *uuid);
 enum mps_state mps_state_of(const struct mps *m, const char *uuid);
 /* It is not tried again yet: who comes now does without. */
 bool mps_has_failed(const struct mps *m, const char *uuid);
-/* This user's processes can be its clients. Where it is for one user at a time, it is the first one's until nobody uses
- * it; which of both it is, is known when it is ready. */
+/* This user's processes can be its clients. Where it is for one user at a time, it is the first
+ * one's until nobody uses it; which of both it is, is known when it is ready. */
 bool mps_takes(const struct mps *m, const char *uuid, uid_t user);
 /* The directory that a client finds its daemon by. False: too long for a socket. */
 bool mps_directory(const char *directory, const char *uuid, char *path, size_t size);
 
-/* The daemon answered for all it has after this moment (boot clock); or there is none, also because it cannot be
- * started. Else it is asked soon. */
+/* The daemon answered for all it has after this moment (boot clock); or there is none, also because
+ * it cannot be started. Else it is asked soon. */
 bool mps_is_well_since(struct mps *m, const char *uuid, int64_t since_ms);
 
-/* Ends the GPU work of these processes, so that killing them harms nobody else. Done soon: on_terminated() follows.
- * False: there is no daemon. */
+/* Ends the GPU work of these processes, so that killing them harms nobody else. Done soon:
+ * on_terminated() follows. False: there is no daemon. */
 bool mps_terminate(struct mps *m, const char *uuid, const pid_t *pids, size_t count);

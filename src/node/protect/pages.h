@@ -33,8 +33,9 @@ struct status_mapping {
 int pages_make_limits(struct error *e, struct limits_mapping *ret);
 int pages_make_ledger(struct error *e, struct ledger_mapping *ret);
 
-/* What a process sent, or an agent before this one left. The descriptor is the mapping's from now on;
- * on failure it stays the caller's. -ERR_PROTOCOL: not sealed as it must be, too short, another page. */
+/* What a process sent, or an agent before this one left. The descriptor is the mapping's from now
+ * on; on failure it stays the caller's. -ERR_PROTOCOL: not sealed as it must be, too short, another
+ * page. */
 int pages_take_ledger(int fd, struct ledger_mapping *ret);
 int pages_take_status(int fd, struct status_mapping *ret);
 

@@ -72,8 +72,8 @@ struct member {
     } drain;
     size_t file_count;
     int files[REGISTER_FILES_MAX]; /* the device's that it has open, as REGISTER_FILES says */
-    /* Generation of what it was last told of each number; 0: nothing, SHOWN_UNKNOWN: what another agent
-     * told it. */
+    /* Generation of what it was last told of each number; 0: nothing, SHOWN_UNKNOWN: what another
+     * agent told it. */
     uint32_t shown[REGISTER_NEIGHBOURS_MAX];
     uint64_t
         read_bytes[PAGE_DEVICES_MAX]; /* its account at the last measurement; CLAIM_MAX: none */
@@ -178,8 +178,8 @@ void member_await_room(struct member *m);
 
 /* A new member in a slot of the ledger; owns pid_fd from now on, also on failure. NULL: no room. */
 struct member *member_new(struct session *s, pid_t pid, int pid_fd, int wanted_slot);
-/* It has ended, or is another program now: nothing of it may hold up those who live. Its slot is free once
- * the device says so. */
+/* It has ended, or is another program now: nothing of it may hold up those who live. Its slot is
+ * free once the device says so. */
 void member_end(struct member *m);
 /* Forgets it; what it holds and shows is left as it is. */
 void member_free(struct member *m);
@@ -193,7 +193,8 @@ void session_adopt_members(struct session *s);
 /* Takes the files, in place of those that it had; owned from now on. */
 void member_take_files(struct member *m, const int *files, size_t count);
 void member_drop_files(struct member *m);
-/* One that lives and has closed its socket is another program now, without a device: its files close. */
+/* One that lives and has closed its socket is another program now, without a device: its files
+ * close. */
 void member_check_files(struct member *m);
 /* It has ended: its files and its status page live on until its work is done. */
 void member_leave_files(struct member *m);

@@ -1,6 +1,4 @@
-/*
- * What an attempt's supervisor is given and writes (supervisor.h), in JSON, written and read here alone.
- */
+/* Reader and writer of the JSON that a supervisor (supervisor.h) gets and writes. */
 #pragma once
 #include <stdint.h>
 #include <sys/types.h>
@@ -18,7 +16,8 @@ enum {
     BOOT_ID_MAX = 48,
 };
 
-/* All that a supervisor needs, one line: everything is resolved, nothing is looked up later. */
+/* Everything that a supervisor needs, in one line. All names are resolved; nothing is looked up
+ * later. */
 struct attempt_grant {
     uint64_t workload;
     int attempt;
@@ -29,18 +28,18 @@ struct attempt_grant {
     int64_t grace_ms;
     int64_t time_limit_ms; /* 0: none */
     int64_t fence_ms, drain_ms;
-    int64_t
-        begin_by_ms; /* boot clock: from then on a task may run elsewhere, so it does not begin */
+    int64_t begin_by_ms; /* boot clock; later the task may run elsewhere, so it must not begin */
     int64_t log_file_bytes;
     int log_files;
     enum ready_kind ready;
     struct words ready_command;
     int ready_port;
     bool wants_stdin;
-    double slo_percentile; /* of a service's latencies, the one that is told; 0: 99 */
+    double slo_percentile; /* that a service's latency is reported at; 0: 99 */
 };
 
-/* record.json: which processes these are, so that a new agent can tell them from namesakes. */
+/* record.json: identifies the processes; a start time tells a process from a later one of the same
+ * pid. */
 struct attempt_record {
     char boot_id[BOOT_ID_MAX];
     pid_t supervisor_pid, task_pid;
@@ -52,9 +51,9 @@ int attempt_grant_write(const struct attempt_grant *grant, struct str *out);
 int attempt_record_write(const struct attempt_record *record, struct str *out);
 int attempt_exit_write(const struct attempt_report *exit, struct str *out);
 
-/* -ERR_CORRUPT on anything that the writers do not write, but for members that a neighbouring
- * version adds. The files lie in a directory of the workload's user: what is parsed is safe to add to
- * clocks and to tell control, true it need not be. */
+/* -ERR_CORRUPT on anything that the writers do not write, except members that a neighbouring
+ * version adds. The workload's user can write these files: parsed values are safe to add to clocks
+ * and to report, but need not be true. */
 int attempt_grant_parse(struct error *e, struct arena *arena, const char *text, size_t length,
                         struct attempt_grant *ret);
 int attempt_record_parse(struct error *e, const char *text, size_t length,

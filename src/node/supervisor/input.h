@@ -1,4 +1,4 @@
-/* What goes into the task's standard input: a bounded buffer with a place in the stream. */
+/* The task's standard input: a bounded buffer with a position in the stream. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -7,17 +7,17 @@
 enum { INPUT_BUFFER_MAX = 64 << 10 };
 
 struct input {
-    int fd;         /* non-blocking; -1: closed, what comes is dropped */
+    int fd;         /* non-blocking; -1: closed, and input is dropped */
     uint64_t taken; /* bytes of the stream taken so far */
     bool ended;
     size_t length;
     char bytes[INPUT_BUFFER_MAX];
 };
 
-/* fd belongs to the input from now on. */
+/* Takes ownership of fd. */
 void input_init(struct input *in, int fd);
-/* Takes what is new and fits. False if there is a gap before `offset`: see in->taken. */
+/* Takes new bytes, as many as fit. false: bytes before `offset` are missing, see in->taken. */
 bool input_take(struct input *in, uint64_t offset, const char *bytes, size_t length, bool end);
-/* Writes what the pipe takes; closes it after the last byte, or when nobody reads it any more. */
+/* Writes as much as the pipe accepts; closes the pipe after the last byte or without a reader. */
 void input_write(struct input *in);
 void input_done(struct input *in);

@@ -1,4 +1,4 @@
-/* Processes as /proc shows them: who they are, whose children, what they use. */
+/* Processes as /proc shows them: identity, parents, usage. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@ struct process {
     uint64_t cpu_ticks; /* user and system, with reaped children */
     uint64_t resident_bytes;
     bool zombie;
-    bool member; /* of the tree last asked for */
+    bool member; /* of the tree that was marked last */
 };
 
 struct process_table {
@@ -31,11 +31,11 @@ const struct process *process_table_find(const struct process_table *table, pid_
 /* Marks every descendant of root, and root itself, as `member`; returns how many there are. */
 size_t process_table_mark_tree(struct process_table *table, pid_t root);
 
-/* One process's start time, which with its pid names it for ever; 0 if it is gone. */
+/* Start time of a process, which identifies it together with its pid; 0: no such process. */
 uint64_t process_start(pid_t pid);
-/* It runs: one that has ended does not, also while nobody has reaped it. */
+/* A zombie is not alive. */
 bool process_is_alive(pid_t pid);
-/* Is it a child of root, or of one of its children, and so on? */
+/* pid is a descendant of root. */
 bool process_descends(pid_t pid, pid_t root);
 /* This boot's id. False only where /proc is missing. */
 bool process_boot_id(char ret_id[BOOT_ID_MAX]);

@@ -4,20 +4,24 @@
  * that directory:
  *
  *   record.json        boot id, pids and start times; durable before the task is exec'ed
- *   ready              there once the task runs (a service: is ready)
- *   exit.json          how it ended; durable, written once, last
- *   output.OFFSET.log  what it printed: see output.h
+ *   ready              exists once the task runs (a service: is ready)
+ *   exit.json          how the task ended; durable, written once, last
+ *   output.OFFSET.log  output of the task: output.h
  *   control.sock       commands: see control_socket.h
  *
- * Inherited descriptors: 3 the attempt's lock (flock), 4 the lease file, 5 the cgroup's directory
- * (with a child `task` for the task), 6 the write end of a pipe, closed once control.sock answers;
- * if that never comes to be, a sentence in it says why, 7 the ledger of its processes (abi/page.h), held for
- * an agent that comes later, 8 what to run: the next line of the agent's file. All but that may be closed.
+ * Inherited descriptors, any of which but the last may be closed:
  *
- * It is a subreaper, so that what its task leaves behind comes to it and ends with it. It enforces
- * the time limit, the grace period and (tasks only) the lease. SIGTERM asks it to stop its task
- * with the grace period of the grant. When it is killed, the task's main process dies with it; the
- * agent ends the rest.
+ *   3  the attempt's lock (flock)
+ *   4  the lease file
+ *   5  the cgroup's directory, with a child `task` for the task
+ *   6  write end of a pipe, closed once control.sock accepts; on failure a sentence says why
+ *   7  the ledger of the task's processes (abi/page.h), kept for a later agent
+ *   8  the grant: the next line of the agent's file
+ *
+ * The supervisor is a subreaper: orphans of the task become its children and end with it. It
+ * enforces the time limit, the grace period and, for tasks, the lease. SIGTERM asks it to stop the
+ * task with the grace period of the grant. If the supervisor is killed, the task's main process
+ * dies with it, and the agent ends the other processes.
  */
 #pragma once
 

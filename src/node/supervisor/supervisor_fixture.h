@@ -1,6 +1,7 @@
 /*
- * One supervisor and the directory it works in, as tests of it see them. A test program that includes
- * this is its own `gpumux`: called as `PROGRAM supervise DIRECTORY` it must be supervisor_main.
+ * One supervisor and the directory it works in, as tests of it see them. A test program that
+ * includes this is its own `gpumux`: called as `PROGRAM supervise DIRECTORY` it must be
+ * supervisor_main.
  */
 #pragma once
 #include <setjmp.h>

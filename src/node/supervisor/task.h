@@ -1,6 +1,6 @@
 /*
- * Starting the task's process: forked first, exec'ed only when told, so that its pid can be on disk
- * before its first instruction runs. It leads a session of its own and dies with its supervisor.
+ * Starts the task's process in two steps, fork and exec, so that its pid is on disk before its
+ * first instruction runs. The process leads a session of its own and dies with its supervisor.
  */
 #pragma once
 #include <stdbool.h>
@@ -14,7 +14,7 @@ struct task {
     int input_fd;      /* its standard input, non-blocking; -1: reads /dev/null */
     int output_fds[2]; /* its standard output and error, non-blocking */
     int go_fd;         /* see task_release */
-    int status_fd;     /* readable when it was exec'ed (end of file) or could not be (see
+    int status_fd;     /* readable after exec (end of file) or after a failed exec (see
                        task_exec_result); -1 afterwards */
 };
 
@@ -27,11 +27,11 @@ struct task_options {
     int cgroup_fd; /* directory with a group `task` for it to live in; -1: none */
 };
 
-/* Forks it. The child waits for task_release and ends if that never comes. */
+/* Forks. The child waits for task_release, and ends if that never comes. */
 int task_fork(struct error *e, const struct task_options *options, struct task *ret);
-/* Lets it exec. */
+/* Lets the child exec. */
 void task_release(struct task *t);
-/* After status_fd became readable: 0 if it runs, else -ERR_x with a sentence for its user. */
+/* When status_fd is readable: 0: the task runs; else -ERR_x with a sentence for its user. */
 int task_exec_result(struct error *e, struct task *t, const struct task_options *options);
-/* Closes what is open. The process is not touched. */
+/* Closes all descriptors. The process is not touched. */
 void task_close(struct task *t);
