@@ -1,6 +1,7 @@
 /*
- * The lease of a node's tasks: until when (boot clock) they may run without word from control. One
- * file of 8 bytes, mapped by the agent that extends it and by the supervisors that obey it.
+ * The lease of a node's tasks: the boot-clock time until which tasks may run without contact to
+ * control. A file of 8 bytes, mapped by the agent, which extends the lease, and by supervisors,
+ * which obey it.
  */
 #pragma once
 #include <stdint.h>
@@ -8,16 +9,16 @@
 #include "base/error.h"
 
 struct lease {
-    int read_fd; /* read-only: what supervisors inherit */
+    int read_fd; /* read-only, inherited by supervisors */
     _Atomic uint64_t *deadline_ms;
 };
 
-/* Opens or makes `lease` in the directory; what it says stays. */
+/* Opens `lease` in the directory, or creates it; keeps its value. */
 int lease_open(struct error *e, int directory_fd, struct lease *ret);
 void lease_close(struct lease *lease);
-/* Only ever forward. */
+/* Never moves the deadline back. */
 void lease_extend(struct lease *lease, int64_t deadline_ms);
-/* Until when it holds, as it is now. */
+/* The current deadline. */
 int64_t lease_deadline(const struct lease *lease);
-/* Nothing runs that it was given to: what it says may be of another boot. */
+/* No task is alive: clears the deadline, which may be of another boot. */
 void lease_reset(struct lease *lease);

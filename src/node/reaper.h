@@ -1,12 +1,12 @@
 /*
- * Children of this process that nobody wants to hear of any more, and that must be waited for all
- * the same. Inside the driver one may not even die, so that is never done by waiting.
+ * Abandoned children that must still be reaped. A child inside the driver may not die for long, so
+ * nothing blocks on it.
  */
 #pragma once
 #include <stddef.h>
 #include <sys/types.h>
 
-enum { REAPER_MAX = 64 }; /* beyond, they are left to whoever inherits them */
+enum { REAPER_MAX = 64 }; /* further children are left to init */
 
 struct reaper {
     size_t count;
@@ -14,5 +14,5 @@ struct reaper {
 };
 
 void reaper_take(struct reaper *r, pid_t pid);
-/* Those that have ended are gone. From time to time. */
+/* Reaps children that have ended. To be called from time to time. */
 void reaper_look(struct reaper *r);

@@ -1,4 +1,4 @@
-/* As whom a workload runs, and whether this node may do that. */
+/* The account that a workload runs as, and whether this node may use that account. */
 #pragma once
 #include <stdbool.h>
 #include <sys/types.h>
@@ -10,15 +10,15 @@ enum { ACCOUNT_GROUPS_MAX = 256 };
 struct account {
     uid_t uid;
     gid_t gid;
-    bool switched; /* the supervisor must drop to it; else it is who we are */
+    bool switched; /* the supervisor must switch to it; else it is the agent's own */
     int group_count;
     gid_t groups[ACCOUNT_GROUPS_MAX];
 };
 
 /*
  * The account of user name `user`, or (NULL) of `uid`. -ERR_DENIED or -ERR_NOT_FOUND with a
- * sentence for the workload's owner: unprivileged, only this process's own; root only where
- * allowed.
+ * sentence for the workload's owner: an unprivileged agent can use its own account alone; root must
+ * be allowed.
  */
 int account_find(struct error *e, const char *user, uid_t uid, bool allow_root,
                  struct account *ret);

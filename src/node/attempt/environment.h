@@ -6,10 +6,10 @@
 struct environment_node {
     const char *name, *instance;
     const char *control_path;      /* of the attempt's control.sock */
-    const char *shim;              /* path of libgpumux-cuda.so; NULL: it is not protected */
+    const char *shim;              /* path of libgpumux-cuda.so; NULL: not protected */
     const char *register_path;     /* with shim: of the socket where its processes register */
-    const char *mps_directory;     /* of its device's MPS daemon; NULL: it does without */
-    int share_percent;             /* with mps_directory: what it starts with */
+    const char *mps_directory;     /* of the device's MPS daemon; NULL: without MPS */
+    int share_percent;             /* with mps_directory: share at the start */
     const char *emulate;           /* NULL: real devices */
     const char *emulate_libraries; /* with emulate */
     const char *emulate_speed;     /* or NULL */

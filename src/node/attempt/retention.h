@@ -1,5 +1,5 @@
-/* Forgetting the output of finished attempts, by age, count and bytes. Never what runs: only what
- * was settled is in the directory that it looks at. */
+/* Deletes the output of finished attempts by age, count and size. Only settled attempts are in its
+ * directory. */
 #pragma once
 #include <stdatomic.h>
 #include <stddef.h>
@@ -16,16 +16,16 @@ struct retention_limits {
     uint64_t bytes;
 };
 
-/* One sweep, in the caller's thread, left early once *stop (may be NULL); returns how many attempts
- * were forgotten. The newest are kept. */
+/* One sweep, in the caller's thread, which ends early when *stop (may be NULL) is set. Keeps the
+ * newest attempts; returns how many were deleted. */
 size_t retention_sweep(int finished_fd, const struct retention_limits *limits,
                        const atomic_bool *stop);
 
-/* Sweeps now and then, in a thread of its own: there may be 100,000 directories. finished_fd stays
- * the caller's. */
+/* Sweeps periodically, in a thread of its own, since there may be 100,000 directories. finished_fd
+ * stays the caller's. */
 int retention_new(struct error *e, struct event_base *base, int finished_fd,
                   const struct retention_limits *limits, struct retention **ret);
-/* One more attempt is in the directory. Once there came an eighth of what is to be kept since the
- * last sweep, the next one is due. */
+/* Another attempt is in the directory. A sweep is due when an eighth of the limit has come since
+ * the last sweep. */
 void retention_settled(struct retention *r);
 void retention_free(struct retention *r);

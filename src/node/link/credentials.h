@@ -1,14 +1,14 @@
 /*
- * What a node shows to control over the network, and by what it knows control: its key, its
- * certificate and the authority's, as files of its state directory.
+ * A node's identity on the network, and the authority by which it recognises control, as files of
+ * the state directory.
  *
- *   ca.pem        the authority: who has a certificate of it is control, or another node
+ *   ca.pem        the authority's certificate; peers with a certificate of it are control or nodes
  *   node.pem      this node's certificate, with its name
- *   node.key      its key, which never leaves this directory
+ *   node.key      this node's key, which never leaves the directory
  *   node.key.next the key of a certificate that is being renewed
  *
- * A crash at any moment leaves a key and a certificate that belong together: the next key is
- * durable before its certificate is, and becomes node.key after that.
+ * After a crash at any moment key and certificate belong together: the next key is durable before
+ * its certificate, and becomes node.key afterwards.
  */
 #pragma once
 #include "base/error.h"
@@ -24,12 +24,12 @@ struct credentials {
 
 void credentials_init(struct credentials *c);
 void credentials_done(struct credentials *c);
-/* -ERR_NOT_FOUND: this node has not joined; -ERR_CORRUPT: what is there does not fit together. */
+/* -ERR_NOT_FOUND: this node has not joined; -ERR_CORRUPT: the files do not belong together. */
 int credentials_load(struct error *e, int directory_fd, struct credentials *c);
-/* Makes them durable, replacing others of this node. */
+/* Writes the files durably, and replaces older ones. */
 int credentials_store(struct error *e, int directory_fd, const struct credentials *c);
-/* Of connections on which a node speaks with control. */
+/* For connections from a node to control. */
 int credentials_context(struct error *e, const struct credentials *c, struct tls_context **ret);
-/* Reads what the certificate says. -ERR_DENIED: it is not of this authority, not a node's, or does
- * not belong to the key. */
+/* Fills in the facts of the certificate. -ERR_DENIED: another authority's, not a node's, or not of
+ * this key. */
 int credentials_check(struct error *e, struct credentials *c);

@@ -1,6 +1,6 @@
 /*
- * The way from a node to control: a unix socket on the same machine, or TLS to a host. Makes
- * streams that are on their way: BEV_EVENT_CONNECTED says that one has arrived.
+ * Connects a node to control, by a unix socket on the same machine or by TLS to a host. A stream is
+ * handed out while it still connects; BEV_EVENT_CONNECTED follows.
  */
 #pragma once
 #include "base/error.h"
@@ -10,18 +10,18 @@ struct event_base;
 struct tls_context;
 struct dial;
 
-/* How dial_start ended. The stream is the receiver's; NULL: there is none, and *why says why. */
+/* Result of dial_start. The receiver owns the stream; NULL: failed, see *why. */
 typedef void (*dial_made)(void *arg, struct bufferevent *stream, const struct error *why);
 
 int dial_new_unix(struct error *e, struct event_base *base, const char *path, dial_made made,
                   void *arg, struct dial **ret);
-/* Without a context yet: see dial_trust. */
+/* Needs dial_trust before dial_start. */
 int dial_new_tls(struct error *e, struct event_base *base, const char *host, const char *port,
                  dial_made made, void *arg, struct dial **ret);
 void dial_free(struct dial *d);
-/* Whom to trust and what to show, from the next connection on. The context is the dial's. */
+/* Sets the TLS context of later connections. The dial owns the context. */
 void dial_trust(struct dial *d, struct tls_context *context);
-/* made is called once, perhaps before this returns. Ends a start that is still under way. A host
- * with several addresses is tried at one after the other, one a start. */
+/* Calls `made` once, perhaps before it returns. Cancels a start that is in flight. Each start tries
+ * the next address of the host. */
 void dial_start(struct dial *d);
 void dial_cancel(struct dial *d);

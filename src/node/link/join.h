@@ -1,7 +1,7 @@
 /*
- * Joining a cluster over the network, once: a node makes its key, has it certified in exchange for
- * a one-time token, and keeps what it needs to be let in from then on (credentials.h). It knows
- * control by the fingerprint of its authority, which came with the token.
+ * Joins a cluster over the network: the node makes a key, exchanges a one-time token for a
+ * certificate, and stores both (credentials.h). It recognises control by the fingerprint of the
+ * authority, which comes with the token.
  */
 #pragma once
 #include <stdbool.h>
@@ -17,15 +17,14 @@ struct join_options {
     const struct address *control;
     struct fingerprint ca;
     const char *token;
-    const char *name; /* that was asked for; "": the host's */
+    const char *name; /* wanted name; "": the host's */
     int64_t timeout_ms;
 };
 
 /*
- * *ret_name: as whom. *ret_before: it had joined before (the same authority, the name that was
- * asked for if any, a certificate that still holds): nothing was done, and the token was not used.
- * -ERR_DENIED: the token, the name or control's certificate is not good; -ERR_UNAVAILABLE,
- * -ERR_TIMEOUT: control does not answer.
+ * *ret_name: the name in the certificate. *ret_before: the node had joined before (same authority,
+ * same name, a valid certificate); the token was not used. -ERR_DENIED: token, name or control's
+ * certificate was refused; -ERR_UNAVAILABLE, -ERR_TIMEOUT: control does not answer.
  */
 int join_cluster(struct error *e, const struct join_options *options, char ret_name[NODE_NAME_MAX],
                  bool *ret_before);

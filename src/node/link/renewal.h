@@ -1,6 +1,6 @@
 /*
- * A node's certificate is renewed over its own connection, before it expires: control says when, by
- * its own clock, and issues it. The connection goes on; the next one shows the new certificate.
+ * Renews a node's certificate over its connection before it expires. Control says when, by its own
+ * clock, and issues the new certificate, which the next connection uses.
  */
 #pragma once
 #include <stdint.h>
@@ -8,10 +8,9 @@
 struct agent;
 struct nodemsg;
 
-/* After a welcome: asks in renew_ms, and again until there is an answer. 0: there is nothing to
- * renew. */
+/* After a welcome: asks in renew_ms, and repeats until control answers. 0: nothing to renew. */
 void renewal_start(struct agent *a, int64_t renew_ms);
-/* The connection is gone: the next welcome starts it again. */
+/* After a lost connection; the next welcome starts renewal again. */
 void renewal_stop(struct agent *a);
 void renewal_done(struct agent *a);
 /* Control's answer. */

@@ -1,7 +1,6 @@
 /*
- * Looks a host up without stopping the loop. The system's resolver knows all that the machine is
- * told about names, and waits; so it does that in a thread of its own, which nobody has to wait
- * for.
+ * Resolves a host name without blocking the loop: getaddrinfo runs in a thread of its own, which
+ * can be abandoned.
  */
 #pragma once
 #include "base/error.h"
@@ -10,10 +9,10 @@ struct addrinfo;
 struct event_base;
 struct resolve;
 
-/* failed: 0, or what getaddrinfo said. The addresses are the receiver's, for freeaddrinfo. */
+/* failed: 0 or getaddrinfo's error. The receiver frees the addresses by freeaddrinfo. */
 typedef void (*resolve_done)(void *arg, int failed, struct addrinfo *addresses);
 
-/* done is called once, from the loop, and the resolve is gone then; unless it is cancelled. */
+/* Calls `done` once, from the loop, unless it is cancelled. *ret is freed before that call. */
 int resolve_start(struct error *e, struct event_base *base, const char *host, const char *port,
                   resolve_done done, void *arg, struct resolve **ret);
 void resolve_cancel(struct resolve *r);
