@@ -320,7 +320,7 @@ static int take_real(const struct field_reader *r, const struct field *f, json_t
         return field_fail(r, "a number is needed");
     if (f->most && !(number >= (double)f->least && number <= (double)f->most))
         return field_fail(r, "not between %lld and %lld", (long long)f->least, (long long)f->most);
-    *ret = number;
+    *ret = number + 0.0; /* of two zeros the one that is written and read back the same */
     return 0;
 }
 

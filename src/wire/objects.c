@@ -121,14 +121,14 @@ const struct fields attempt_usage_fields = FIELDS(struct attempt_usage, attempt_
 static const struct field attempt_report_members[] = {
     FIELD("workload", workload),
     FIELD("attempt", attempt, .least = 1),
-    FIELD("phase", phase, .names = &attempt_phase_names, .in = FIELDS_MESSAGE),
+    FIELD("phase", phase, .names = &attempt_phase_names, .in = NODE_SAYS),
 #define OUTCOME(type, member, array, key, ...) FIELD(key, member, __VA_ARGS__),
 #include "model/outcome.def"
-    FIELD("cleared", cleared, .flags = FIELD_NEWER, .in = FIELDS_MESSAGE),
-    FIELD("turn", turn, .least = 1, .flags = FIELD_NEWER, .in = FIELDS_MESSAGE),
+    FIELD("cleared", cleared, .flags = FIELD_NEWER, .in = NODE_SAYS),
+    FIELD("turn", turn, .least = 1, .flags = FIELD_NEWER, .in = NODE_SAYS),
     FIELD("suspension", suspension, .names = &suspension_names, .flags = FIELD_NEWER,
-          .in = FIELDS_MESSAGE),
-    FIELD("evicted", evicted, .flags = FIELD_NEWER, .in = FIELDS_MESSAGE),
+          .in = NODE_SAYS),
+    FIELD("evicted", evicted, .flags = FIELD_NEWER, .in = NODE_SAYS),
 };
 #undef OF
 const struct fields attempt_report_fields = FIELDS(struct attempt_report, attempt_report_members);

@@ -18,7 +18,8 @@ as_before() {
     sed -n 2p "$record.grant" > "$old/attempts/$name/grant.json"
     jq -r 'select(.verdict != "own") | "\(.verdict) \(.why)"' "$record" > "$old/terms/$name.verdict"
     [ -s "$old/terms/$name.verdict" ] || rm "$old/terms/$name.verdict"
-    jq -c 'select(.suspension != "none") | {turn, off: .wants_off, done: (.place == "host"), bytes: .moved_bytes, processes: .moved}' \
+    jq -c 'select(.report.suspension // "none" != "none") | {turn: .report.turn, off: .wants_off, done: (.place == "host"),
+        bytes: .moved_bytes, processes: [.moved[] | [.pid, .start]]}' \
         "$record" > "$old/suspended/$name"
     [ -s "$old/suspended/$name" ] || rm "$old/suspended/$name"
     rm "$record" "$record.grant"
@@ -36,8 +37,8 @@ plain=$(submit "{\"command\": $(json_shell 'exec sleep 1000')}")
 leaves=$(submit "{\"devices\": 1, \"quota\": \"4g\", \"grace\": \"60s\", \"command\": $(json_shell "trap '' TERM; while :; do sleep 0.1; done")}")
 for id in "$runs" "$plain" "$leaves"; do wait_field "$id" state running; done
 wait_until "it is saved that it runs" test -e "$state/node/records/$leaves.1"
-enforced=$(field "$runs" enforcement)
-[[ $enforced == quota* ]] || fail "it is not protected: $enforced"
+is_protected() { enforced=$(field "$runs" enforcement) && [[ $enforced == quota* ]]; }
+wait_until "its node says that it is protected" is_protected
 
 echo "-- the next agent goes on from what the old one left"
 crash

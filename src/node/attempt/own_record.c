@@ -1,12 +1,12 @@
 #include "node/attempt/own_record.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/durable.h"
-#include "wire/json_writer.h"
+#include "wire/json_reader.h"
+#include "wire/objects.h"
 
 #define GRANT_SUFFIX ".grant"
 
@@ -17,184 +17,104 @@ enum {
     PID_LARGEST = 1 << 30,
 };
 
-/* ---- the grant ---- */
+#define OF struct own_record
+static const struct field granted_members[] = {
+    FIELD("grace_ms", grace_ms, .most = WORKLOAD_TIME_MS_MAX),
+    FIELD("terms", terms, .fields = &terms_fields),
+};
+static const struct fields granted_fields = FIELDS(OF, granted_members);
+#undef OF
+
+#define OF struct moved_process
+static const struct field moved_members[] = {
+    FIELD("pid", pid, .least = 1, .most = PID_LARGEST),
+    FIELD("start", start),
+};
+static const struct fields moved_fields = FIELDS(OF, moved_members);
+#undef OF
+
+#define OF struct own_record
+static const struct field process_members[] = {
+    FIELD("without_mps_why", terms.without_mps),
+    FIELD("moved_bytes", moved_bytes),
+    FIELD_LIST("moved", moved, moved_count, .fields = &moved_fields),
+    FIELD("supervisor_pid", supervisor_pid, .most = PID_LARGEST),
+    FIELD("supervisor_start", supervisor_start),
+};
+static const struct fields process_fields = FIELDS(OF, process_members);
+#undef OF
+
+static const char *const place_items[] = {
+    [PLACE_DEVICE] = "device", [PLACE_HOST] = "host", [PLACE_UNKNOWN] = "unknown"};
+static const struct names place_names = {PLACE_UNKNOWN + 1, place_items};
+
+#define OF struct attempt_kept
+static const struct field kept_members[] = {
+    FIELD("report", report, .fields = &attempt_report_fields),
+    FIELD("verdict", verdict, .names = &attempt_verdict_names),
+    FIELD("why", why),
+    FIELD("end_by_ms", end_by_ms, .least = INT64_MIN, .most = INT64_MAX),
+    FIELD("without_mps", without_mps),
+    FIELD("wants_off", wants_off),
+    FIELD("place", place, .names = &place_names),
+};
+static const struct fields kept_fields = FIELDS(OF, kept_members);
+#undef OF
 
 int own_terms_write(const struct own_record *record, struct str *out)
 {
-    struct json_writer w;
-    json_writer_init(&w, out);
-    json_begin_object(&w);
-    json_put_int(json_key(&w, "grace_ms"), record->grace_ms);
-    json_key(&w, "terms");
-    terms_put(&w, &record->terms);
-    json_end_object(&w);
+    (void)fields_write(&granted_fields, FIELDS_STORED, record, out);
     str_append_char(out, '\n');
     return str_failed(out) ? -ERR_TOO_LARGE : 0;
 }
 
-static int load_root(struct error *e, const char *text, size_t length, json_t **ret)
-{
-    json_error_t problem;
-    *ret = json_loadb(text, length, JSON_REJECT_DUPLICATES, &problem);
-    return *ret ? 0 : error_set(e, ERR_CORRUPT, "line %d: %s", problem.line, problem.text);
-}
-
 int own_terms_parse(struct error *e, const char *text, size_t length, struct own_record *ret)
 {
-    json_t *root, *terms;
-    json_int_t grace_ms;
-    struct own_record record = {0};
-    int r = load_root(e, text, length, &root);
-    if (r < 0)
-        return r;
-    bool good = json_unpack(root, "{sI so}", "grace_ms", &grace_ms, "terms", &terms) == 0 &&
-                grace_ms >= 0 && grace_ms <= WORKLOAD_TIME_MS_MAX &&
-                terms_take(terms, &record.terms);
-    json_decref(root);
-    if (!good)
-        return error_set(e, ERR_CORRUPT, "these are not the terms of an attempt");
-    record.grace_ms = grace_ms;
-    *ret = record;
-    return 0;
-}
-
-/* ---- its state ---- */
-
-static void put_report(struct json_writer *w, const struct attempt_report *report)
-{
-    json_put_string(json_key(w, "phase"), attempt_phase_name(report->phase));
-    json_put_int(json_key(w, "turn"), report->turn);
-    json_put_bool(json_key(w, "cleared"), report->cleared);
-    json_put_string(json_key(w, "suspension"), suspension_name(report->suspension));
-    json_put_int(json_key(w, "started_wall_ms"), report->started_wall_ms);
-    json_put_int(json_key(w, "ended_wall_ms"), report->ended_wall_ms);
-    json_put_string(json_key(w, "failure"), failure_reason_name(report->failure));
-    json_put_int(json_key(w, "exit_code"), report->exit_code);
-    json_put_int(json_key(w, "signal"), report->signal);
-    json_put_bool(json_key(w, "never_ran"), report->never_ran);
-    json_put_string(json_key(w, "report_verdict"), attempt_verdict_name(report->verdict));
-    json_put_string(json_key(w, "text"), report->text);
-}
-
-static void put_moved(struct json_writer *w, const struct own_record *record)
-{
-    json_put_uint(json_key(w, "moved_bytes"), record->moved_bytes);
-    json_begin_array(json_key(w, "moved"));
-    for (size_t i = 0; i < record->moved_count; i++) {
-        json_begin_array(w);
-        json_put_int(w, record->moved[i].pid);
-        json_put_uint(w, record->moved[i].start);
-        json_end_array(w);
-    }
-    json_end_array(w);
+    const struct field_reader r = {.e = e, .code = ERR_CORRUPT, .form = FIELDS_STORED};
+    struct own_record record;
+    int result = fields_parse(&r, &granted_fields, text, length, &record);
+    if (result == 0)
+        result = terms_check(e, &record.terms);
+    if (result == 0)
+        *ret = record;
+    return result;
 }
 
 int own_state_write(const struct own_record *record, const struct attempt_kept *kept,
                     struct str *out)
 {
-    static const char *const places[] = {
-        [PLACE_DEVICE] = "device", [PLACE_HOST] = "host", [PLACE_UNKNOWN] = "unknown"};
     struct json_writer w;
     json_writer_init(&w, out);
     json_begin_object(&w);
-    put_report(&w, &kept->report);
-    json_put_string(json_key(&w, "verdict"), attempt_verdict_name(kept->verdict));
-    json_put_string(json_key(&w, "why"), kept->why);
-    json_put_int(json_key(&w, "end_by_ms"), kept->end_by_ms);
-    json_put_string(json_key(&w, "without_mps"),
-                    kept->without_mps ? record->terms.without_mps : "");
-    json_put_bool(json_key(&w, "wants_off"), kept->wants_off);
-    json_put_string(json_key(&w, "place"), places[kept->place]);
-    put_moved(&w, record);
-    json_put_int(json_key(&w, "supervisor_pid"), record->supervisor_pid);
-    json_put_uint(json_key(&w, "supervisor_start"), record->supervisor_start);
+    fields_put_members(&w, &kept_fields, FIELDS_STORED, kept);
+    fields_put_members(&w, &process_fields, FIELDS_STORED, record);
     json_end_object(&w);
     str_append_char(out, '\n');
     return str_failed(out) ? -ERR_TOO_LARGE : 0;
 }
 
-static bool take_report(json_t *root, struct attempt_report *report)
-{
-    const char *phase, *suspension, *failure, *verdict, *text;
-    json_int_t started_wall_ms, ended_wall_ms;
-    int cleared, never_ran;
-    if (json_unpack(root, "{ss si sb ss sI sI ss si si sb ss ss}", "phase", &phase, "turn",
-                    &report->turn, "cleared", &cleared, "suspension", &suspension,
-                    "started_wall_ms", &started_wall_ms, "ended_wall_ms", &ended_wall_ms, "failure",
-                    &failure, "exit_code", &report->exit_code, "signal", &report->signal,
-                    "never_ran", &never_ran, "report_verdict", &verdict, "text", &text) < 0)
-        return false;
-    report->cleared = cleared;
-    report->never_ran = never_ran;
-    report->started_wall_ms = started_wall_ms;
-    report->ended_wall_ms = ended_wall_ms;
-    return attempt_phase_parse(phase, &report->phase) == 0 && report->turn >= 0 &&
-           suspension_parse(suspension, &report->suspension) == 0 && started_wall_ms >= 0 &&
-           ended_wall_ms >= 0 && failure_reason_parse(failure, &report->failure) == 0 &&
-           attempt_verdict_parse(verdict, &report->verdict) == 0 &&
-           str_copy(report->text, sizeof report->text, text);
-}
-
-static bool take_moved(json_t *list, struct own_record *record)
-{
-    size_t count = json_array_size(list);
-    if (!json_is_array(list) || count > CHECKPOINT_PROCESSES_MAX)
-        return false;
-    for (size_t i = 0; i < count; i++) {
-        json_int_t pid, start;
-        if (json_unpack(json_array_get(list, i), "[II]", &pid, &start) < 0 || pid < 1 ||
-            pid > PID_LARGEST || start < 0)
-            return false;
-        record->moved[i] = (struct moved_process){.pid = (pid_t)pid, .start = (uint64_t)start};
-    }
-    record->moved_count = count;
-    return true;
-}
-
-static bool take_state(json_t *root, struct own_record *record, struct attempt_kept *kept)
-{
-    static const char *const places[] = {"device", "host", "unknown"};
-    const char *verdict, *why, *without_mps, *place;
-    json_int_t end_by_ms, bytes, pid, start;
-    json_t *moved;
-    int wants_off;
-    if (json_unpack(root, "{ss ss sI ss sb ss sI so sI sI}", "verdict", &verdict, "why", &why,
-                    "end_by_ms", &end_by_ms, "without_mps", &without_mps, "wants_off", &wants_off,
-                    "place", &place, "moved_bytes", &bytes, "moved", &moved, "supervisor_pid", &pid,
-                    "supervisor_start", &start) < 0)
-        return false;
-    int at = PLACE_DEVICE;
-    while (at <= PLACE_UNKNOWN && !str_equal(places[at], place))
-        at++;
-    if (at > PLACE_UNKNOWN || bytes < 0 || pid < 0 || pid > PID_LARGEST || start < 0 ||
-        attempt_verdict_parse(verdict, &kept->verdict) < 0 ||
-        !str_copy(kept->why, sizeof kept->why, why) || !take_moved(moved, record))
-        return false;
-    kept->place = (enum attempt_place)at;
-    kept->wants_off = wants_off;
-    kept->end_by_ms = end_by_ms;
-    kept->without_mps = without_mps[0] != '\0';
-    record->moved_bytes = (uint64_t)bytes;
-    record->supervisor_pid = (pid_t)pid;
-    record->supervisor_start = (uint64_t)start;
-    if (kept->without_mps && strlen(without_mps) < TERMS_WHY_MAX)
-        terms_lose_mps(&record->terms, without_mps);
-    return strlen(without_mps) < TERMS_WHY_MAX;
-}
-
 int own_state_parse(struct error *e, const char *text, size_t length, struct own_record *record,
                     struct attempt_kept *kept)
 {
+    const struct field_reader r = {.e = e, .code = ERR_CORRUPT, .form = FIELDS_STORED};
     struct own_record changed = *record;
-    struct attempt_kept now = *kept;
+    struct attempt_kept now = {0};
     json_t *root;
-    int r = load_root(e, text, length, &root);
-    if (r < 0)
-        return r;
-    bool good = take_report(root, &now.report) && take_state(root, &changed, &now);
+    int result = json_parse_object(e, ERR_CORRUPT, text, length, &root);
+    if (result < 0)
+        return result;
+    result = fields_take(&r, &kept_fields, root, &now);
+    if (result == 0)
+        result = fields_take(&r, &process_fields, root, &changed);
     json_decref(root);
-    if (!good)
-        return error_set(e, ERR_CORRUPT, "this is not the state of an attempt");
+    if (result < 0)
+        return result;
+    char why[TERMS_WHY_MAX];
+    str_copy(why, sizeof why, changed.terms.without_mps);
+    if (now.without_mps)
+        terms_lose_mps(&changed.terms, why);
+    now.report.workload = kept->report.workload; /* as its file is named */
+    now.report.attempt = kept->report.attempt;
     *record = changed;
     *kept = now;
     return 0;

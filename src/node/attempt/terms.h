@@ -3,12 +3,9 @@
  * them. Fixed when it starts, and kept in the agent's own record (own_record.h).
  */
 #pragma once
-#include <jansson.h>
-
-#include "base/str.h"
+#include "base/error.h"
 #include "model/workload.h"
-
-struct json_writer;
+#include "wire/fields.h"
 
 enum { TERMS_FILE_MAX = 8192, TERMS_WHY_MAX = 128 };
 
@@ -38,9 +35,9 @@ int terms_share_percent(const struct terms *terms);
 /* MPS cannot be had: it takes turns with its neighbours. */
 void terms_lose_mps(struct terms *terms, const char *why);
 
-/* As an object. terms_take: false on anything that terms_put does not write. */
-void terms_put(struct json_writer *w, const struct terms *terms);
-bool terms_take(const json_t *root, struct terms *ret);
+extern const struct fields terms_fields;
+/* What the table cannot say. -ERR_CORRUPT. */
+int terms_check(struct error *e, const struct terms *terms);
 
 /* Which of its processes that hold device memory are known to have the shim. */
 enum terms_loaded { LOADED_BY_ALL, LOADED_BY_SOME, LOADED_BY_NONE };

@@ -98,12 +98,12 @@ static int take_old(struct error *e, struct run *r, int terms_fd, struct attempt
 {
     struct str text;
     str_init(&text, OLD_FILE_MAX);
+    const struct field_reader reader = {.e = e, .code = ERR_CORRUPT, .form = FIELDS_STORED};
     int result = durable_read(e, terms_fd, r->name, geteuid(), &text);
-    json_t *root =
-        result == 0 ? json_loadb(str_text(&text), text.length, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    if (result == 0 && (!root || !terms_take(root, &r->own.terms)))
-        result = error_set(e, ERR_CORRUPT, "terms/%s is not what an agent wrote", r->name);
-    json_decref(root);
+    if (result == 0)
+        result = fields_parse(&reader, &terms_fields, str_text(&text), text.length, &r->own.terms);
+    if (result == 0)
+        result = terms_check(e, &r->own.terms);
     str_clear(&text);
     r->own.grace_ms = read_grace_ms(r);
     take_verdict(r, terms_fd, kept);
