@@ -234,8 +234,8 @@ static void what_is_written_reads_back_equal(void **state)
     assert_true(pairs_contain(&f->config.node_labels, &before.node_labels));
     assert_int_equal(config_write(&f->config, &again), 0);
     assert_string_equal(str_text(&text), str_text(&again));
-    assert_non_null(
-        strstr(str_text(&text), "\n# how often a node reports (10ms to 1m)\nbeat: 1s\n"));
+    assert_non_null(strstr(str_text(&text),
+                           "\n# interval between two reports of a node (10ms to 1m)\nbeat: 1s\n"));
     str_done(&text);
     str_done(&again);
 }
