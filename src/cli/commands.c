@@ -617,6 +617,19 @@ static const struct command commands[] = {
         .hidden = true,
         .run = self_test_command,
     },
+    {
+        .name = "mps-guard",
+        .operands = "STATE PROGRAM EMULATION LIBRARIES",
+        .summary = "end MPS daemons that no attempt needs",
+        .description =
+            "Started by a node, and outlives it: when the node has ended, waits until no "
+            "attempt needs an MPS daemon of its, and ends the daemon.",
+        .options = no_options,
+        .hidden = true,
+        .operands_least = 4,
+        .operands_most = 4,
+        .run = mps_guard_command,
+    },
     {0},
 };
 

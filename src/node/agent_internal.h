@@ -40,6 +40,7 @@
 #include "node/lease.h"
 #include "node/device/monitor.h"
 #include "node/mps/mps.h"
+#include "node/mps/mps_guard.h"
 #include "node/reaper.h"
 #include "node/protect/registrar.h"
 #include "node/device/sampler.h"
@@ -203,6 +204,7 @@ struct agent {
     struct divide *divide;
     struct registrar *registrar;
     struct mps *mps;                           /* NULL: this node does without, and always did */
+    struct mps_guard mps_guard;                /* not open: the same */
     int register_fd, records_fd, suspended_fd; /* directories */
     struct event *measure;                     /* what processes hold */
     bool measures_soon;                        /* it is set because somebody died */

@@ -26,6 +26,7 @@
 #include "node/checkpoint/checkpoint.h"
 #include "node/link/join.h"
 #include "node/device/self_test.h"
+#include "node/mps/mps_guard.h"
 #include "node/supervisor/supervisor.h"
 #include "tls/fingerprint.h"
 #include "wire/address.h"
@@ -509,6 +510,11 @@ int self_test_command(const struct invocation *in)
 {
     (void)in;
     return self_test_run() == 0 ? COMMAND_OK : COMMAND_FAILED;
+}
+
+int mps_guard_command(const struct invocation *in)
+{
+    return mps_guard_run(in->operands) == 0 ? COMMAND_OK : COMMAND_FAILED;
 }
 
 int checkpoint_command(const struct invocation *in)

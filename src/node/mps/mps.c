@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "node/mps/mps_control.h"
+#include "node/mps/mps_guard.h"
 
 enum {
     /* One that ends or hangs is known within a second: a look, and two questions that get no answer. */
@@ -31,7 +32,6 @@ enum {
     SILENT_MS_MAX = 30000,   /* after that it hangs, however slow the machine is */
     START_MS = 10000,
     LINGER_MS = 3000, /* after its last attempt: the next one often comes soon */
-    QUIT_MS = 3000,
     SOCKET_PATH_MAX = 108,
     LONGEST_PIPE_NAME = 32, /* of what the daemon makes in its directory */
     TRIM_EVERY_MS = 60000,  /* its logs */
@@ -73,9 +73,9 @@ struct mps_daemon {
 
 struct mps {
     struct mps_options options;
-    char *program, *directory, *emulate, *libraries;
     struct list daemons;
     int wake_fd; /* threads tell the loop */
+    int stop_fd; /* readable: they wait for no answer any more */
     struct event *woken;
 };
 
@@ -150,15 +150,19 @@ static bool begin_draining(struct mps_daemon *d)
     return !wanted;
 }
 
-static void quit(struct mps_daemon *d)
+static void quit(const struct mps_daemon *d)
 {
-    int64_t until_ms = clock_boot_ms() + QUIT_MS;
-    (void)mps_control_ask(NULL, &d->control, "quit -t 1", COMMAND_MS, NULL);
-    while (mps_control_pid(&d->control) && clock_boot_ms() < until_ms) {
-        const struct timespec moment = {.tv_nsec = 10000000};
-        nanosleep(&moment, NULL);
-    }
-    mps_control_kill(&d->control);
+    struct mps_control control = d->control;
+    control.stop_fd = 0;
+    mps_control_end(&control, COMMAND_MS);
+}
+
+static bool is_leaving(struct mps_daemon *d)
+{
+    pthread_mutex_lock(&d->mutex);
+    bool leave = d->leave;
+    pthread_mutex_unlock(&d->mutex);
+    return leave;
 }
 
 static size_t list_servers(struct mps_daemon *d, pid_t servers[MPS_SERVERS_MAX])
@@ -182,7 +186,7 @@ static void terminate_doomed(struct mps_daemon *d)
     pthread_mutex_unlock(&d->mutex);
     size_t server_count = count ? list_servers(d, servers) : 0;
     for (size_t i = 0; i < server_count; i++)
-        for (size_t k = 0; k < count; k++) {
+        for (size_t k = 0; k < count && !is_leaving(d); k++) {
             char line[64];
             snprintf(line, sizeof line, "terminate_client %d %d", servers[i], doomed[k]);
             (void)mps_control_ask(NULL, &d->control, line, COMMAND_MS, NULL);
@@ -291,9 +295,11 @@ static bool may_be_slow(struct mps_daemon *d, struct patience *p)
 }
 
 /* A look came to r, which is no answer; if this is true, it is asked again. One that could not be asked counts as well
- * while its process is there. */
+ * while its process is there. Also true when the thread is to leave, which ends the look. */
 static bool may_be_well(struct mps_daemon *d, int r, struct patience *p)
 {
+    if (is_leaving(d))
+        return true;
     return r == -ERR_IO ? mps_control_pid(&d->control) != 0
                         : r == -ERR_TIMEOUT && may_be_slow(d, p);
 }
@@ -316,7 +322,6 @@ static void give_up(struct mps_daemon *d, const char *why)
 {
     lose(d, why);
     mps_control_kill(&d->control);
-    mps_control_kill_servers(d->servers, d->server_count);
     d->server_count = 0;
 }
 
@@ -374,7 +379,7 @@ static bool adopt(struct mps_daemon *d)
 static int start_or_adopt(struct error *e, struct mps_daemon *d)
 {
     bool is_there = adopt(d);
-    if (!is_there && d->was_there)
+    if (!is_there && d->was_there && !mps_control_was_ended(&d->control))
         lose(d, "it ended while nobody watched it");
     d->was_there = false;
     if (is_there)
@@ -389,14 +394,6 @@ static void learn_users(struct mps_daemon *d)
     pthread_mutex_lock(&d->mutex);
     d->is_for_one = is_for_one;
     pthread_mutex_unlock(&d->mutex);
-}
-
-static bool is_leaving(struct mps_daemon *d)
-{
-    pthread_mutex_lock(&d->mutex);
-    bool leave = d->leave;
-    pthread_mutex_unlock(&d->mutex);
-    return leave;
 }
 
 static void *look_after(void *arg)
@@ -451,22 +448,27 @@ static int daemon_new(struct error *e, struct mps *m, const char *uuid, uid_t us
                       struct mps_daemon **ret)
 {
     struct mps_daemon *d = calloc(1, sizeof *d);
+    struct mps_guard *guard = m->options.guard;
     pthread_condattr_t monotonic;
-    if (!d)
-        return error_set(e, ERR_NO_MEMORY, "out of memory");
+    int r = d ? mps_guard_start(e, guard) : error_set(e, ERR_NO_MEMORY, "out of memory");
+    if (r < 0) {
+        free(d);
+        return r;
+    }
     d->mps = m;
     d->wanted = true;
     d->user = user;
     d->was_there = was_there;
-    d->control = (struct mps_control){.program = m->program,
+    d->control = (struct mps_control){.program = guard->program,
                                       .is_multiuser = geteuid() == 0,
-                                      .emulate = m->emulate,
-                                      .libraries = m->libraries};
+                                      .emulate = guard->emulate,
+                                      .libraries = guard->libraries,
+                                      .stop_fd = m->stop_fd};
     str_copy(d->control.uuid, sizeof d->control.uuid, uuid);
-    if (!mps_directory(m->directory, uuid, d->control.directory, sizeof d->control.directory) ||
+    if (!mps_directory(guard->directory, uuid, d->control.directory, sizeof d->control.directory) ||
         (mkdir(d->control.directory, 0755) < 0 && errno != EEXIST)) {
         free(d);
-        return error_set(e, ERR_IO, "no directory for MPS under %s", m->directory);
+        return error_set(e, ERR_IO, "no directory for MPS under %s", guard->directory);
     }
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -530,12 +532,6 @@ static void on_woken(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-static bool copy(const char *from, char **to)
-{
-    *to = from ? strdup(from) : NULL;
-    return !from || *to;
-}
-
 int mps_new(struct error *e, const struct mps_options *options, struct mps **ret)
 {
     struct mps *m = calloc(1, sizeof *m);
@@ -543,12 +539,11 @@ int mps_new(struct error *e, const struct mps_options *options, struct mps **ret
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     m->options = *options;
     list_init(&m->daemons);
+    m->stop_fd = eventfd(0, EFD_CLOEXEC);
     m->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (m->wake_fd >= 0)
+    if (m->wake_fd >= 0 && m->stop_fd >= 0)
         m->woken = event_new(options->base, m->wake_fd, EV_READ | EV_PERSIST, on_woken, m);
-    if (!m->woken || event_add(m->woken, NULL) < 0 || !copy(options->program, &m->program) ||
-        !copy(options->directory, &m->directory) || !copy(options->emulate, &m->emulate) ||
-        !copy(options->emulate_libraries, &m->libraries)) {
+    if (!m->woken || event_add(m->woken, NULL) < 0) {
         mps_free(m);
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     }
@@ -558,25 +553,28 @@ int mps_new(struct error *e, const struct mps_options *options, struct mps **ret
 
 void mps_free(struct mps *m)
 {
+    const uint64_t one = 1;
     if (!m)
         return;
     list_for_each (it, &m->daemons) {
         struct mps_daemon *d = list_entry(it, struct mps_daemon, link);
+        bool is_needed = mps_guard_is_needed(m->options.guard, d->control.directory);
         pthread_mutex_lock(&d->mutex);
+        d->wanted = is_needed;
         d->leave = true;
         pthread_cond_signal(&d->changed);
         pthread_mutex_unlock(&d->mutex);
     }
+    if (m->stop_fd >= 0)
+        (void)!write(m->stop_fd, &one, sizeof one);
     list_for_each_safe (it, &m->daemons)
         daemon_free(list_entry(it, struct mps_daemon, link));
     if (m->woken)
         event_free(m->woken);
     if (m->wake_fd >= 0)
         close(m->wake_fd);
-    free(m->program);
-    free(m->directory);
-    free(m->emulate);
-    free(m->libraries);
+    if (m->stop_fd >= 0)
+        close(m->stop_fd);
     free(m);
 }
 
@@ -587,16 +585,16 @@ bool mps_directory(const char *directory, const char *uuid, char *path, size_t s
     return length > 0 && (size_t)length < size && length + LONGEST_PIPE_NAME < SOCKET_PATH_MAX;
 }
 
-void mps_sweep(struct mps *m, const struct device *devices, int count)
+bool mps_has(const struct mps *m, const char *directory)
 {
-    for (int i = 0; i < count; i++) {
-        struct mps_control control = {0};
-        if (!find(m, devices[i].uuid) &&
-            mps_directory(m->directory, devices[i].uuid, control.directory,
-                          sizeof control.directory) &&
-            mps_control_pid(&control) && mps_use(NULL, m, devices[i].uuid, geteuid()) == 0)
-            mps_release(m, devices[i].uuid);
-    }
+    bool has = false;
+    if (m)
+        list_for_each (it, &m->daemons)
+            has =
+                has ||
+                str_equal(strrchr(list_entry(it, struct mps_daemon, link)->control.directory, '/'),
+                          strrchr(directory, '/'));
+    return has;
 }
 
 static enum mps_state state_of(struct mps_daemon *d)

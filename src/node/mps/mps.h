@@ -1,8 +1,8 @@
 /*
  * MPS on this node: one daemon a device, in a directory of its own, for as long as attempts use it.
  * A daemon that an agent before this one started is found there and taken over; one that nobody
- * needs is ended. Each has a thread that talks to it, because such talk may take a second or hang;
- * the loop is told when something changed.
+ * needs is ended, here or by the guard (mps_guard.h). Each has a thread that talks to it, because
+ * such talk may take a second or hang; the loop is told when something changed.
  *
  *   off → starting → ready ⇄ faulted
  *                      ⇅
@@ -20,6 +20,7 @@
 
 struct event_base;
 struct mps;
+struct mps_guard;
 
 enum {
     MPS_CLIENTS_MAX = 64, /* in one word to the daemon; an H200 takes 48 */
@@ -41,9 +42,7 @@ const char *mps_state_name(enum mps_state state);
 struct mps_options {
     struct event_base *base;
     const struct log *log;
-    const char *program;                     /* nvidia-cuda-mps-control */
-    const char *directory;                   /* where every daemon has one of its own */
-    const char *emulate, *emulate_libraries; /* as in agent_options */
+    struct mps_guard *guard; /* open; outlives this */
     /* On the loop's thread. text: why, "" if there is nothing to say. */
     void (*on_change)(void *arg, const char *uuid, enum mps_state state, const char *text);
     /* What mps_terminate() was asked for last has been done, or cannot be. */
@@ -52,10 +51,9 @@ struct mps_options {
 };
 
 int mps_new(struct error *e, const struct mps_options *options, struct mps **ret);
-/* Ends the daemons that nobody uses; others run on, for the next agent. NULL is fine. */
+/* Ends the daemons that no living attempt needs, whoever uses them; the others run on, for the next
+ * agent. Waits for 10 s at most, also for a daemon that is silent or starting. NULL is fine. */
 void mps_free(struct mps *m);
-/* Daemons of these devices that somebody left: those that nobody has asked for by now are ended. */
-void mps_sweep(struct mps *m, const struct device *devices, int count);
 
 /* An attempt of this user may use the device from now on: the daemon is started, or stays. Each use
  * is ended by a release. -ERR_NO_MEMORY, -ERR_TOO_LARGE. */
@@ -70,6 +68,8 @@ bool mps_has_failed(const struct mps *m, const char *uuid);
 /* This user's processes can be its clients. Where it is for one user at a time, it is the first
  * one's until nobody uses it; which of both it is, is known when it is ready. */
 bool mps_takes(const struct mps *m, const char *uuid, uid_t user);
+/* The daemon of this directory is used, or is just ended. m may be NULL. */
+bool mps_has(const struct mps *m, const char *directory);
 /* The directory that a client finds its daemon by. False: too long for a socket. */
 bool mps_directory(const char *directory, const char *uuid, char *path, size_t size);
 

@@ -1,6 +1,5 @@
 #include "node/mps/mps_control.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,8 +17,10 @@
 #include "base/clock.h"
 #include "node/supervisor/process.h"
 
-#define PID_FILE      "nvidia-cuda-mps-control.pid"
-#define ONE_USER_FILE "for_one_user" /* ours; is there if it was started so */
+#define PID_FILE "nvidia-cuda-mps-control.pid"
+/* Ours, without content. */
+#define ONE_USER_FILE "for_one_user" /* the daemon was started so */
+#define ENDED_FILE    "ended"        /* see mps_control_was_ended */
 
 enum {
     BLOCK = 4096,
@@ -27,7 +28,13 @@ enum {
     PID_TEXT_MAX = 32,
     LOG_NAME_MAX = 32,
     VARIABLE_MAX = MPS_PATH_MAX + 64,
+    ENVIRON_MAX = 64 << 10,
+    NOTE_PATH_MAX = MPS_PATH_MAX + 64,
+    QUIT_ANSWER_MS = 1000,
+    QUIT_MS = 3000, /* after that; the daemon gives its clients 1 s */
     KILL_MS = 2000,
+    KILL_ROUNDS = 3, /* a daemon may start a server while it is killed */
+    FOUND_MAX = 128,
 };
 
 /* ---- running the program ---- */
@@ -61,14 +68,12 @@ static void make_environment(const struct mps_control *c, struct environment *re
     put(ret, "TSAN_OPTIONS", getenv("TSAN_OPTIONS"));
 }
 
-static int spawn(const struct mps_control *c, char *const *arguments, int in_fd, int out_fd,
-                 pid_t *ret_pid)
+int mps_control_spawn(const char *program, char *const *arguments, char *const *environment,
+                      int in_fd, int out_fd, pid_t *ret_pid)
 {
-    struct environment environment;
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     sigset_t none, all;
-    make_environment(c, &environment);
     sigemptyset(&none);
     sigfillset(&all);
     posix_spawn_file_actions_init(&files);
@@ -77,11 +82,11 @@ static int spawn(const struct mps_control *c, char *const *arguments, int in_fd,
     posix_spawn_file_actions_adddup2(&files, out_fd, STDERR_FILENO);
     posix_spawn_file_actions_addchdir_np(&files, "/");
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
-    int failed =
-        posix_spawn(ret_pid, c->program, &files, &attributes, arguments, environment.words);
+    int failed = posix_spawn(ret_pid, program, &files, &attributes, arguments, environment);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
     return failed;
@@ -96,23 +101,24 @@ static void take_output(int fd, struct str *out)
             str_append_bytes(out, block, (size_t)n);
 }
 
-/* Until the process has ended; what it started may keep the pipe open. Else it is killed: an errno, ETIMEDOUT if it took
- * too long. */
-static int await_end(pid_t pid, int out_fd, int64_t until_ms, struct str *out, int *ret_status)
+/* Until the process has ended; what it started may keep the pipe open. Else it is killed: an errno,
+ * ETIMEDOUT if it took too long or is to stop. */
+static int await_end(pid_t pid, int out_fd, int stop_fd, int64_t until_ms, struct str *out,
+                     int *ret_status)
 {
     int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
     int failed = pid_fd < 0 ? errno : ETIMEDOUT;
+    struct pollfd polled[] = {{.fd = pid_fd, .events = POLLIN},
+                              {.fd = stop_fd > 0 ? stop_fd : -1, .events = POLLIN},
+                              {.fd = out_fd, .events = POLLIN}};
     bool ended = false;
-    while (pid_fd >= 0 && !ended && clock_boot_ms() < until_ms) {
-        struct pollfd polled[] = {{.fd = pid_fd, .events = POLLIN},
-                                  {.fd = out_fd, .events = POLLIN}};
-        if (poll(polled, 2, (int)(until_ms - clock_boot_ms())) < 0 && errno != EINTR)
+    while (pid_fd >= 0 && !ended && !polled[1].revents && clock_boot_ms() < until_ms) {
+        if (poll(polled, 3, (int)(until_ms - clock_boot_ms())) < 0 && errno != EINTR)
             break;
         take_output(out_fd, out);
         ended = polled[0].revents != 0;
-        if (polled[1].revents & POLLHUP)
-            poll(polled, 1, (int)(until_ms - clock_boot_ms() > 0 ? until_ms - clock_boot_ms() : 0));
-        ended = ended || polled[0].revents != 0;
+        if (polled[2].revents & POLLHUP)
+            polled[2].fd = -1;
     }
     if (pid_fd >= 0)
         close(pid_fd);
@@ -130,6 +136,7 @@ static int await_end(pid_t pid, int out_fd, int64_t until_ms, struct str *out, i
 static int run(struct error *e, const struct mps_control *c, char *const *arguments,
                const char *input, int limit_ms, struct str *out)
 {
+    struct environment environment;
     int64_t until_ms = clock_boot_ms() + limit_ms;
     int in[2] = {-1, -1}, from[2] = {-1, -1}, status = -1, failed = 0;
     pid_t pid;
@@ -137,15 +144,16 @@ static int run(struct error *e, const struct mps_control *c, char *const *argume
         failed = errno;
     if (!failed && input && write(in[1], input, strlen(input)) < 0) /* far less than a pipe takes */
         failed = errno;
+    make_environment(c, &environment);
     if (!failed)
-        failed = spawn(c, arguments, in[0], from[1], &pid);
+        failed = mps_control_spawn(c->program, arguments, environment.words, in[0], from[1], &pid);
     for (int i = 0; i < 2; i++)
         if (in[i] >= 0)
             close(in[i]);
     if (from[1] >= 0)
         close(from[1]);
     if (!failed)
-        failed = await_end(pid, from[0], until_ms, out, &status);
+        failed = await_end(pid, from[0], c->stop_fd, until_ms, out, &status);
     if (from[0] >= 0)
         close(from[0]);
     if (failed == ETIMEDOUT)
@@ -198,12 +206,23 @@ void mps_control_trim_logs(const struct mps_control *c)
 
 /* ---- what it is asked ---- */
 
-/* For whoever takes it over; before it is started. */
-static int note_users(struct error *e, const struct mps_control *c, bool is_for_one)
+static bool note_path(const struct mps_control *c, const char *name, char path[NOTE_PATH_MAX])
 {
-    char path[MPS_PATH_MAX + sizeof ONE_USER_FILE + 1];
-    snprintf(path, sizeof path, "%s/" ONE_USER_FILE, c->directory);
-    if (!is_for_one)
+    return snprintf(path, NOTE_PATH_MAX, "%s/%s", c->directory, name) < NOTE_PATH_MAX;
+}
+
+static bool has_note(const struct mps_control *c, const char *name)
+{
+    char path[NOTE_PATH_MAX];
+    return note_path(c, name, path) && access(path, F_OK) == 0;
+}
+
+int mps_control_note(struct error *e, const struct mps_control *c, const char *name, bool is_there)
+{
+    char path[NOTE_PATH_MAX];
+    if (!note_path(c, name, path))
+        return error_set(e, ERR_TOO_LARGE, "%s is too long a name", name);
+    if (!is_there)
         return unlink(path) == 0 || errno == ENOENT
                    ? 0
                    : error_set_errno(e, ERR_IO, errno, "%s cannot be removed", path);
@@ -214,13 +233,16 @@ static int note_users(struct error *e, const struct mps_control *c, bool is_for_
     return 0;
 }
 
+/* Notes are for the next agent, which takes the daemon over: they come before the daemon. */
 static int start(struct error *e, const struct mps_control *c, bool is_multiuser, int limit_ms,
                  struct str *said)
 {
     static const char *const arguments[] = {"nvidia-cuda-mps-control", "-d", NULL};
     static const char *const for_all[] = {"nvidia-cuda-mps-control", "-d", "-multiuser-server",
                                           NULL};
-    int r = note_users(e, c, !is_multiuser);
+    int r = mps_control_note(e, c, ENDED_FILE, false);
+    if (r == 0)
+        r = mps_control_note(e, c, ONE_USER_FILE, !is_multiuser);
     return r < 0 ? r
                  : run(e, c, (char *const *)(uintptr_t)(is_multiuser ? for_all : arguments), NULL,
                        limit_ms, said);
@@ -228,9 +250,12 @@ static int start(struct error *e, const struct mps_control *c, bool is_multiuser
 
 bool mps_control_is_for_one_user(const struct mps_control *c)
 {
-    char path[MPS_PATH_MAX + sizeof ONE_USER_FILE + 1];
-    snprintf(path, sizeof path, "%s/" ONE_USER_FILE, c->directory);
-    return access(path, F_OK) == 0;
+    return has_note(c, ONE_USER_FILE);
+}
+
+bool mps_control_was_ended(const struct mps_control *c)
+{
+    return has_note(c, ENDED_FILE);
 }
 
 uid_t mps_control_server_user(pid_t server)
@@ -284,12 +309,20 @@ int64_t mps_control_pace_ms(const struct mps_control *c, int limit_ms)
     return clock_boot_ms() - begun_ms;
 }
 
+/* ---- its processes ---- */
+
+struct found {
+    pid_t pid;
+    int pid_fd;
+    char directory[MPS_PATH_MAX]; /* that it was started for */
+};
+
 static bool is_named_so(const char *name)
 {
     return str_starts_with(name, "nvidia-cuda-mps");
 }
 
-/* The number may be another process's by now. One that was started by another name is known by its file. */
+/* A program that was started by another name is known by its file. */
 static bool is_of_mps(pid_t pid)
 {
     char path[PID_TEXT_MAX], name[PID_TEXT_MAX] = "", executable[PATH_MAX];
@@ -306,6 +339,87 @@ static bool is_of_mps(pid_t pid)
     return is_named_so(name) || (slash && is_named_so(slash + 1));
 }
 
+/* False also of one that has ended. Clients have the variable too, so the name counts as well. */
+static bool read_directory(pid_t pid, char directory[MPS_PATH_MAX])
+{
+    static const char variable[] = "CUDA_MPS_PIPE_DIRECTORY=";
+    char path[PID_TEXT_MAX], block[BLOCK];
+    struct str environment;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/environ", pid);
+    int fd = is_of_mps(pid) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return false;
+    str_init(&environment, ENVIRON_MAX);
+    for (ssize_t n; (n = read(fd, block, sizeof block)) > 0;)
+        str_append_bytes(&environment, block, (size_t)n);
+    close(fd);
+    const char *at = str_text(&environment), *end = at + environment.length;
+    for (; at < end && !found; at += strlen(at) + 1)
+        found = str_starts_with(at, variable) &&
+                str_copy(directory, MPS_PATH_MAX, at + strlen(variable));
+    str_done(&environment);
+    return found;
+}
+
+/* Also where a link on the way was taken by one of them. */
+static bool is_in(const char *path, const char *parent)
+{
+    char above[MPS_PATH_MAX];
+    struct stat a, b;
+    const char *slash = strrchr(path, '/');
+    snprintf(above, sizeof above, "%.*s", slash ? (int)(slash - path) : 0, path);
+    return str_equal(above, parent) || (stat(above, &a) == 0 && stat(parent, &b) == 0 &&
+                                        a.st_dev == b.st_dev && a.st_ino == b.st_ino);
+}
+
+/* part: of the parent; NULL: any. Each pid_fd was opened before its process was recognised. */
+static size_t find(const char *parent, const char *part, struct found *ret)
+{
+    struct process_table table;
+    size_t count = 0;
+    if (process_table_read(&table) < 0)
+        return 0;
+    for (size_t i = 0; i < table.count && count < FOUND_MAX; i++) {
+        struct found *f = &ret[count];
+        f->pid = table.items[i].pid;
+        if (table.items[i].zombie || !is_of_mps(f->pid) ||
+            (f->pid_fd = (int)syscall(SYS_pidfd_open, f->pid, 0)) < 0)
+            continue;
+        if (read_directory(f->pid, f->directory) && is_in(f->directory, parent) &&
+            (!part || str_equal(strrchr(f->directory, '/') + 1, part)))
+            count++;
+        else
+            close(f->pid_fd);
+    }
+    process_table_done(&table);
+    return count;
+}
+
+static size_t find_own(const struct mps_control *c, struct found *ret)
+{
+    char parent[MPS_PATH_MAX];
+    const char *slash = strrchr(c->directory, '/');
+    snprintf(parent, sizeof parent, "%.*s", (int)(slash - c->directory), c->directory);
+    return find(parent, slash + 1, ret);
+}
+
+/* Until all have ended, or that long. */
+static void await_found(const struct found *found, size_t count, int64_t limit_ms)
+{
+    int64_t until_ms = clock_boot_ms() + limit_ms, now_ms;
+    for (size_t i = 0; i < count && (now_ms = clock_boot_ms()) < until_ms; i++) {
+        struct pollfd end = {.fd = found[i].pid_fd, .events = POLLIN};
+        (void)poll(&end, 1, (int)(until_ms - now_ms));
+    }
+}
+
+static void close_found(const struct found *found, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        close(found[i].pid_fd);
+}
+
 pid_t mps_control_pid(const struct mps_control *c)
 {
     char path[MPS_PATH_MAX + sizeof PID_FILE + 1], text[PID_TEXT_MAX] = "";
@@ -319,75 +433,46 @@ pid_t mps_control_pid(const struct mps_control *c)
     return pid > 1 && pid <= INT32_MAX && is_of_mps((pid_t)pid) ? (pid_t)pid : 0;
 }
 
-void mps_control_kill_servers(const pid_t *pids, size_t count)
+size_t mps_control_running(const char *parent, char (*ret)[MPS_PATH_MAX], size_t max)
 {
-    for (size_t i = 0; i < count; i++)
-        if (is_of_mps(pids[i]))
-            (void)kill(pids[i], SIGKILL);
+    struct found found[FOUND_MAX];
+    size_t found_count = find(parent, NULL, found), count = 0;
+    for (size_t i = 0; i < found_count; i++) {
+        bool is_new = count < max;
+        for (size_t k = 0; k < count; k++)
+            is_new = is_new && !str_equal(ret[k], found[i].directory);
+        if (is_new)
+            str_copy(ret[count++], MPS_PATH_MAX, found[i].directory);
+    }
+    close_found(found, found_count);
+    return count;
 }
 
-/* Its servers are its children; a daemon that hangs cannot be asked for them. */
 void mps_control_kill(const struct mps_control *c)
 {
-    pid_t pid = mps_control_pid(c);
-    if (pid == 0)
-        return;
-    int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    (void)process_signal_descendants(pid, SIGKILL, NULL);
-    (void)kill(pid, SIGKILL);
-    struct pollfd end = {.fd = pid_fd, .events = POLLIN};
-    if (pid_fd >= 0) {
-        (void)poll(&end, 1, KILL_MS);
-        close(pid_fd);
+    struct found found[FOUND_MAX];
+    size_t count = 1;
+    for (int round = 0; round < KILL_ROUNDS && count > 0; round++) {
+        count = find_own(c, found);
+        for (size_t i = 0; i < count; i++)
+            (void)syscall(SYS_pidfd_send_signal, found[i].pid_fd, SIGKILL, NULL, 0);
+        await_found(found, count, KILL_MS);
+        close_found(found, count);
     }
 }
 
-/* The variable's value in a text of them, each with its end; NULL: none. */
-static const char *value_in(const struct str *environment, const char *name)
+void mps_control_end(const struct mps_control *c, int limit_ms)
 {
-    size_t length = strlen(name);
-    const char *text = environment->data, *end = text + environment->length;
-    for (const char *at = text; text && at < end; at += strlen(at) + 1)
-        if (strncmp(at, name, length) == 0 && at[length] == '=')
-            return at + length + 1;
-    return NULL;
-}
-
-static bool is_orphan(pid_t pid, const struct device *devices, int count)
-{
-    char path[PID_TEXT_MAX], block[BLOCK];
-    struct str environment;
-    bool known = false;
-    snprintf(path, sizeof path, "/proc/%d/environ", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    str_init(&environment, MPS_ENVIRONMENT_MAX * VARIABLE_MAX);
-    for (ssize_t n; (n = read(fd, block, sizeof block)) > 0;)
-        str_append_bytes(&environment, block, (size_t)n);
-    close(fd);
-    const char *directory = value_in(&environment, "CUDA_MPS_PIPE_DIRECTORY");
-    const char *device = value_in(&environment, "CUDA_VISIBLE_DEVICES");
-    for (int i = 0; device && i < count; i++)
-        known = known || str_equal(devices[i].uuid, device);
-    bool orphan = known && directory && strstr(directory, "/mps/") && access(directory, F_OK) < 0 &&
-                  errno == ENOENT;
-    str_done(&environment);
-    return orphan;
-}
-
-void mps_control_kill_orphans(const struct device *devices, int count)
-{
-    DIR *directory = opendir("/proc");
-    for (struct dirent *entry; directory && (entry = readdir(directory));) {
-        char *end;
-        long pid = strtol(entry->d_name, &end, 10);
-        if (*end == '\0' && pid > 1 && pid <= INT32_MAX && is_of_mps((pid_t)pid) &&
-            is_orphan((pid_t)pid, devices, count))
-            (void)kill((pid_t)pid, SIGKILL);
+    struct found found[FOUND_MAX];
+    size_t count = find_own(c, found);
+    if (count > 0 && c->program) {
+        bool answers = mps_control_ask(NULL, c, "get_server_list", limit_ms, NULL) == 0;
+        (void)mps_control_note(NULL, c, ENDED_FILE, answers);
+        (void)mps_control_ask(NULL, c, "quit -t 1", QUIT_ANSWER_MS, NULL);
+        await_found(found, count, QUIT_MS);
     }
-    if (directory)
-        closedir(directory);
+    close_found(found, count);
+    mps_control_kill(c);
 }
 
 size_t mps_control_parse_pids(const char *answer, pid_t *ret_pids, size_t max)

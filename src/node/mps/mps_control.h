@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "model/node.h"
 
 enum {
     MPS_PATH_MAX = 256,
@@ -27,8 +26,12 @@ struct mps_control {
     char uuid[64];                   /* of the device that it is for */
     bool is_multiuser;               /* its server takes clients of all users */
     const char *emulate, *libraries; /* as in agent_options; or NULL */
+    int stop_fd; /* readable: what is asked or started fails with -ERR_TIMEOUT; 0: none */
 };
 
+/* Starts a program in a session of its own, in /, with the default signals; an errno or 0. */
+int mps_control_spawn(const char *program, char *const *arguments, char *const *environment,
+                      int in_fd, int out_fd, pid_t *ret_pid);
 /* Starts the daemon; it answers afterwards. Each failure has a sentence, and leaves no daemon
  * behind. -ERR_IO: as in mps_control_ask; -ERR_UNAVAILABLE: it does not start. */
 int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms);
@@ -47,13 +50,19 @@ uid_t mps_control_server_user(pid_t server);
 int64_t mps_control_pace_ms(const struct mps_control *c, int limit_ms);
 /* The daemon's process, by its own file; 0: none that is alive. */
 pid_t mps_control_pid(const struct mps_control *c);
-/* Ends the daemon and its servers at once, whatever they do. */
+/* The directories under `parent` that running daemons and servers were started for, whether or not
+ * they are still there. Returns how many of `max`. */
+size_t mps_control_running(const char *parent, char (*ret)[MPS_PATH_MAX], size_t max);
+/* Ends the daemon and its servers with SIGKILL. A process is signalled only if it is named like MPS
+ * and was started for this directory. */
 void mps_control_kill(const struct mps_control *c);
-/* Ends servers that a daemon left behind. */
-void mps_control_kill_servers(const pid_t *pids, size_t count);
-/* Ends daemons that were started for one of these devices in a directory that is no more: nobody
- * can reach them. */
-void mps_control_kill_orphans(const struct device *devices, int count);
+/* Ends a daemon that nobody needs, and its servers: asks it for an answer, for limit_ms at most, and
+ * to quit, waits, then mps_control_kill(); about 6 s more at most. */
+void mps_control_end(const struct mps_control *c, int limit_ms);
+/* Makes or removes an empty file in the daemon's directory. */
+int mps_control_note(struct error *e, const struct mps_control *c, const char *name, bool is_there);
+/* The daemon answered when mps_control_end() ended it, and none was started since. */
+bool mps_control_was_ended(const struct mps_control *c);
 /* The daemon logs every question, for ever, on the file system that holds our state: a log that has
  * grown too large is emptied, its end is kept beside it as NAME.old. */
 void mps_control_trim_logs(const struct mps_control *c);

@@ -2,9 +2,11 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -226,6 +228,124 @@ static void test_a_start_that_fails_leaves_no_daemon(void **state)
         ;
 }
 
+/* A process that runs for a minute, as a program that was started for this directory. */
+static pid_t start_for(const char *program, const char *directory)
+{
+    char variable[MPS_PATH_MAX + 32];
+    char *const arguments[] = {(char[]){"program"}, (char[]){"60"}, NULL};
+    char *const environment[] = {(char[]){"PATH=/usr/bin:/bin"}, variable, NULL};
+    pid_t pid;
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    snprintf(variable, sizeof variable, "CUDA_MPS_PIPE_DIRECTORY=%s", directory);
+    assert_int_equal(mps_control_spawn(program, arguments, environment, null_fd, null_fd, &pid), 0);
+    close(null_fd);
+    return pid;
+}
+
+static void end_process(pid_t pid)
+{
+    assert_int_equal(waitpid(pid, NULL, WNOHANG), 0); /* nobody has ended it */
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void test_kill_spares_other_processes(void **state)
+{
+    struct fixture *f = *state;
+    char parent[MPS_PATH_MAX], directories[4][MPS_PATH_MAX];
+    make_program(f, "while :; do sleep 0.05; done");
+    str_copy(parent, sizeof parent, f->control.directory);
+    snprintf(f->control.directory, sizeof f->control.directory, "%.64s/one", parent);
+    char other[MPS_PATH_MAX], further[MPS_PATH_MAX];
+    snprintf(other, sizeof other, "%.64s/other", parent);
+    snprintf(further, sizeof further, "%.64s/one/one", parent);
+    pid_t own = start_for(f->program, f->control.directory);
+    pid_t second = start_for(f->program, f->control.directory);
+    pid_t others = start_for(f->program, other);
+    pid_t below = start_for(f->program, further);
+    pid_t client = start_for("/bin/sleep", f->control.directory);
+    /* None of the directories is there: that matters to nobody. */
+    while (mps_control_running(parent, directories, 4) < 2)
+        ;
+    assert_int_equal(mps_control_running(parent, directories, 4), 2);
+    assert_int_equal(mps_control_running(f->control.directory, directories, 4), 1);
+    assert_string_equal(directories[0], further);
+    mps_control_kill(&f->control);
+    expect_killed(own);
+    expect_killed(second);
+    end_process(others);
+    end_process(below);
+    end_process(client);
+    assert_int_equal(mps_control_running(parent, directories, 4), 0);
+    str_copy(f->control.directory, sizeof f->control.directory, parent);
+}
+
+static void test_directory_is_found_through_links(void **state)
+{
+    struct fixture *f = *state;
+    char link[MPS_PATH_MAX + 8], there[MPS_PATH_MAX + 16], directories[2][MPS_PATH_MAX];
+    snprintf(link, sizeof link, "%s-link", f->control.directory);
+    snprintf(there, sizeof there, "%s/part", link);
+    assert_int_equal(symlink(f->control.directory, link), 0);
+    make_program(f, "while :; do sleep 0.05; done");
+    pid_t pid = start_for(f->program, there);
+    while (mps_control_running(f->control.directory, directories, 2) < 1)
+        ;
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    unlink(link);
+}
+
+static void test_stop_ends_a_question(void **state)
+{
+    struct fixture *f = *state;
+    struct error e = {0};
+    const uint64_t one = 1;
+    make_program(f, "exec sleep 60");
+    f->control.stop_fd = eventfd(0, EFD_CLOEXEC);
+    assert_int_equal(write(f->control.stop_fd, &one, sizeof one), sizeof one);
+    assert_int_equal(ask(f, &e), -ERR_TIMEOUT);
+    assert_int_equal(mps_control_start(&e, &f->control, LIMIT_MS), -ERR_UNAVAILABLE);
+    close(f->control.stop_fd);
+    f->control.stop_fd = 0;
+}
+
+/* A daemon that is there until t/quit, and answers or not. */
+static void end_daemon(struct fixture *f, const char *answer)
+{
+    char does[4 * MPS_PATH_MAX];
+    snprintf(does, sizeof does,
+             "case $1 in\n"
+             "-d|60) while [ ! -e %s/quit ]; do sleep 0.02; done; exit 0;;\n"
+             "*) read line; [ \"$line\" != 'quit -t 1' ] || : > %s/quit; %s;; esac",
+             f->control.directory, f->control.directory, answer);
+    make_program(f, does);
+    pid_t pid = start_for(f->program, f->control.directory);
+    char directories[1][MPS_PATH_MAX], parent[MPS_PATH_MAX] = "/tmp";
+    while (mps_control_running(parent, directories, 1) < 1)
+        ;
+    mps_control_end(&f->control, LIMIT_MS);
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status)); /* it quit, and was not killed */
+}
+
+static void test_end_notes_that_the_daemon_was_well(void **state)
+{
+    struct fixture *f = *state;
+    struct error e = {0};
+    char quit[MPS_PATH_MAX + 8];
+    snprintf(quit, sizeof quit, "%s/quit", f->control.directory);
+    assert_false(mps_control_was_ended(&f->control));
+    end_daemon(f, "exit 0");
+    assert_true(mps_control_was_ended(&f->control));
+    assert_int_equal(mps_control_start(&e, &f->control, LIMIT_MS), 0);
+    assert_false(mps_control_was_ended(&f->control)); /* of the daemon before */
+    unlink(quit);
+    end_daemon(f, "exit 1");
+    assert_false(mps_control_was_ended(&f->control));
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -236,6 +356,10 @@ int main(void)
         CASE(test_one_that_cannot_be_asked_may_be_well),
         CASE(test_without_descriptors_it_cannot_be_asked),
         CASE(test_a_start_that_fails_leaves_no_daemon),
+        CASE(test_kill_spares_other_processes),
+        CASE(test_directory_is_found_through_links),
+        CASE(test_stop_ends_a_question),
+        CASE(test_end_notes_that_the_daemon_was_well),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/durable.h"
 #include "node/agent_internal.h"
-#include "node/mps/mps_control.h"
 #include "node/supervisor/process.h"
 #include "node/supervisor/supervisor.h"
 
@@ -73,6 +72,16 @@ static bool shares_mps(const struct run *r, const char *uuid)
     return r->holds_mps && str_equal(r->own.terms.devices[0], uuid);
 }
 
+static void release_mps(struct run *r)
+{
+    const char *uuid = r->own.terms.devices[0];
+    if (!r->holds_mps)
+        return;
+    r->holds_mps = false;
+    (void)mps_guard_note(NULL, &r->agent->mps_guard, uuid, r->name, false);
+    mps_release(r->agent->mps, uuid);
+}
+
 /* failure: why there is no MPS; NULL: it is ready. Without it an attempt runs all the same, in turns. */
 static void start_waiting(struct agent *a, const char *uuid, const char *failure)
 {
@@ -84,8 +93,7 @@ static void start_waiting(struct agent *a, const char *uuid, const char *failure
             continue;
         if (!failure && !mps_takes(a->mps, uuid, r->uid)) {
             why = MPS_IS_ANOTHERS;
-            mps_release(a->mps, uuid);
-            r->holds_mps = false;
+            release_mps(r);
         }
         event.ready = !why;
         if (why) {
@@ -121,24 +129,24 @@ bool protect_mps_is_off(const struct agent *a)
 /* Where MPS is off, or its program gone, an agent before us may have left daemons, and clients of theirs. */
 static int open_mps(struct error *e, struct agent *a)
 {
-    char directory[PATH_MAX];
-    bool is_off = str_equal(a->config->mps, "off");
-    if (!a->mps_control || (is_off && faccessat(a->directory_fd, "mps", F_OK, 0) < 0))
+    bool is_off = !a->mps_control || str_equal(a->config->mps, "off");
+    if (is_off && faccessat(a->directory_fd, "mps", F_OK, 0) < 0)
         return 0;
-    if (snprintf(directory, sizeof directory, "%s/mps", a->directory) >= (int)sizeof directory ||
-        (mkdirat(a->directory_fd, "mps", 0711) < 0 && errno != EEXIST))
+    a->mps_guard = (struct mps_guard){.state = a->directory,
+                                      .program = a->mps_control,
+                                      .emulate = a->emulate,
+                                      .libraries = a->emulate_libraries};
+    int r = mps_guard_open(e, &a->mps_guard);
+    if (r < 0 || !a->mps_control)
+        return r;
+    if (mkdirat(a->directory_fd, "mps", 0711) < 0 && errno != EEXIST)
         return error_set(e, ERR_IO, "the directory mps cannot be made");
     const struct mps_options options = {.base = a->base,
                                         .log = a->log,
-                                        .program = a->mps_control,
-                                        .directory = directory,
-                                        .emulate = a->emulate,
-                                        .emulate_libraries = a->emulate_libraries,
+                                        .guard = &a->mps_guard,
                                         .on_change = on_mps,
                                         .on_terminated = on_terminated,
                                         .arg = a};
-    /* Before one of ours makes such a directory again. */
-    mps_control_kill_orphans(a->info.devices, a->info.device_count);
     return mps_new(e, &options, &a->mps);
 }
 
@@ -169,12 +177,17 @@ static const char *why_without_mps(const struct agent *a, const struct grant *gr
 static int use_mps(struct error *e, struct run *r, bool again)
 {
     const struct terms *terms = &r->own.terms;
-    if (!terms->has_mps || !r->agent->mps)
+    if (!terms->has_mps)
         return 0;
+    if (!r->agent->mps) {
+        (void)mps_guard_note(NULL, &r->agent->mps_guard, terms->devices[0], r->name, true);
+        return mps_guard_start(e, &r->agent->mps_guard);
+    }
     int result = again ? mps_use_again(e, r->agent->mps, terms->devices[0], r->uid)
                        : mps_use(e, r->agent->mps, terms->devices[0], r->uid);
     r->holds_mps = result == 0;
-    return result;
+    return result < 0 ? result
+                      : mps_guard_note(e, &r->agent->mps_guard, terms->devices[0], r->name, true);
 }
 
 bool protect_must_wait(const struct run *r)
@@ -187,29 +200,9 @@ bool protect_mps_is_well(const struct run *r, int64_t since_ms)
     return !r->holds_mps || mps_is_well_since(r->agent->mps, r->own.terms.devices[0], since_ms);
 }
 
-/* Without its program a daemon cannot be asked for anything: it is killed when nobody has it any more. */
-static void kill_unused_mps(struct agent *a)
-{
-    for (int i = 0; i < a->info.device_count; i++) {
-        const char *uuid = a->info.devices[i].uuid;
-        struct mps_control control = {0};
-        bool is_used = false;
-        list_for_each (it, &a->runs) {
-            const struct run *r = list_entry(it, struct run, link);
-            is_used = is_used || (r->session && r->own.terms.has_mps &&
-                                  str_equal(r->own.terms.devices[0], uuid));
-        }
-        if (!is_used && protect_mps_path(a, uuid, control.directory, sizeof control.directory))
-            mps_control_kill(&control);
-    }
-}
-
 void protect_start(struct agent *a)
 {
-    if (a->mps)
-        mps_sweep(a->mps, a->info.devices, a->info.device_count);
-    else
-        kill_unused_mps(a);
+    (void)mps_guard_sweep(&a->mps_guard, a->mps, MPS_GUARD_ALL);
 }
 
 /* ---- ending ---- */
@@ -301,6 +294,7 @@ void protect_close(struct agent *a)
     if (a->measure)
         event_free(a->measure);
     mps_free(a->mps);
+    mps_guard_close(&a->mps_guard);
     registrar_free(a->registrar);
     free(a->measured);
 }
@@ -402,13 +396,11 @@ void protect_forget(struct run *r)
 void protect_end(struct run *r)
 {
     bool had_mps = r->session && r->own.terms.has_mps;
-    if (r->holds_mps)
-        mps_release(r->agent->mps, r->own.terms.devices[0]);
-    r->holds_mps = false;
+    release_mps(r);
     protect_forget(r);
     unlinkat(r->agent->register_fd, r->name, 0); /* of one that had ended before us, too */
-    if (had_mps && !r->agent->mps)
-        kill_unused_mps(r->agent);
+    if (had_mps && !r->agent->mps) /* without its program, nobody but we ends the daemon */
+        (void)mps_guard_sweep(&r->agent->mps_guard, NULL, MPS_GUARD_ALL);
 }
 
 int protect_ledger_fd(const struct run *r)
