@@ -6,13 +6,14 @@
 #   gpumux_script_test(NAME COMMAND ... [TIMEOUT s] [LABELS ...] [ENVIRONMENT ...])
 #   gpumux_fuzzer(NAME SOURCES x_fuzz.c LINKS NAME CORPUS dir)
 #
-# PURE: without a thread, a lock or a variable of its own (for which tests/tidy looks). ThreadSanitizer can find nothing in it,
-# and makes its loops ten times as long: it is not instrumented for that. It computes: it is optimised for every sanitizer.
-# CORPUS is a folder of inputs, from the top of the tree. "base/version.h" is generated.
-# What else is installed is declared where it is built, with CMake's install(TARGETS|FILES ...).
+# PURE: without a thread, a lock or a variable of its own (for which tests/tidy looks).
+# ThreadSanitizer can find nothing in it, and makes its loops ten times as long: it is not
+# instrumented for that. It computes: it is optimised for every sanitizer. CORPUS is a folder of
+# inputs, from the top of the tree. "base/version.h" is generated. What else is installed is
+# declared where it is built, with CMake's install(TARGETS|FILES ...).
 #
-# A test exits with 77 when it must skip, after printing one line that says why. For a part that it leaves out it prints
-# "skipped: WHY" (with cmocka before skip()), which is counted, too.
+# A test exits with 77 when it must skip, after printing one line that says why. For a part that it
+# leaves out it prints "skipped: WHY" (with cmocka before skip()), which is counted, too.
 
 configure_file(${CMAKE_SOURCE_DIR}/src/base/version.h.in
     ${CMAKE_BINARY_DIR}/generated/base/version.h @ONLY)

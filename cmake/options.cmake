@@ -27,8 +27,9 @@ add_link_options(-Wl,-z,defs -Wl,-z,relro -Wl,--as-needed)
 if(GPUMUX_SANITIZE STREQUAL "address")
     add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
     add_link_options(-fsanitize=address,undefined)
-    # In programs the second runtime is linked statically, and hidden from the first, whose reports it would else take:
-    # as a library it has 6 MB of variables for the leak checker to look through, in every process.
+    # In programs the second runtime is linked statically, and hidden from the first, whose reports
+    # it would else take: as a library it has 6 MB of variables for the leak checker to look
+    # through, in every process.
     if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
         add_link_options("$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-static-libubsan;-Wl,--exclude-libs,libubsan.a>")
     endif()

@@ -1,30 +1,34 @@
-# What scripts share that try gpumux on a minimal Debian system in a chroot. Sourced, with die() defined.
+# What scripts share that try gpumux on a minimal Debian system in a chroot. Sourced, with die()
+# defined.
 #
 # Packages come from this machine's own apt sources, read now and kept nowhere.
 # shellcheck shell=bash
 
 chroot_suite=bookworm
 
-# debian_sources DIRECTORY: host.sources and host.list in it, the entries of this machine's apt sources that
-# are of the Debian archive for our suite; host.conf, how it fetches them.
+# debian_sources DIRECTORY: host.sources and host.list in it, the entries of this machine's apt
+# sources that are of the Debian archive for our suite; host.conf, how it fetches them.
 debian_sources() {
     awk -v suite=$chroot_suite '
         function flush() { if (paragraph ~ ("\nSuites:[^\n]*[ \t]" suite)) printf "%s\n", paragraph; paragraph = "" }
         FNR == 1 { flush() }
         /^[ \t]*$/ { flush(); next }
         !/^#/ { paragraph = paragraph "\n" $0 }
-        END { flush() }' /dev/null $(ls /etc/apt/sources.list.d/*.sources 2> /dev/null) > "$1/host.sources"
+        END { flush() }' /dev/null $(ls /etc/apt/sources.list.d/*.sources 2> /dev/null) \
+            > "$1/host.sources"
     cat /dev/null $(ls /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2> /dev/null) \
         | grep -E "^deb .*[] ][^ ]+ $chroot_suite" > "$1/host.list" || true
     apt-config dump | grep -E '^Acquire::(http|https)' > "$1/host.conf" || true
 }
 
-# make_chroot ROOT PACKAGES: a minimal system with these packages (a,b,c), where apt finds more. Its parent
-# directory is written to.
+# make_chroot ROOT PACKAGES: a minimal system with these packages (a,b,c), where apt finds more. Its
+# parent directory is written to.
 make_chroot() {
     local root=$1 packages=$2 top=${1%/*} sources=() file
     debian_sources "$top"
-    for file in "$top/host.sources" "$top/host.list"; do [ ! -s "$file" ] || sources+=("$file"); done
+    for file in "$top/host.sources" "$top/host.list"; do
+        [ ! -s "$file" ] || sources+=("$file")
+    done
     [ ${#sources[@]} -gt 0 ] || die "this machine has no apt source for $chroot_suite"
     mmdebstrap --quiet --variant=minbase --include="$packages" --aptopt="$top/host.conf" \
         $chroot_suite "$root" "${sources[@]}"
@@ -32,7 +36,9 @@ make_chroot() {
 }
 
 # in_namespaces COMMAND...: with mounts and processes of its own. They end with it, however it ends.
-in_namespaces() { unshare --mount --propagation private --pid --fork --kill-child --mount-proc "$@"; }
+in_namespaces() {
+    unshare --mount --propagation private --pid --fork --kill-child --mount-proc "$@"
+}
 
 # mount_chroot ROOT: what programs expect, in the namespaces of in_namespaces.
 mount_chroot() {

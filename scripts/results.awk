@@ -1,7 +1,8 @@
-# Reads what "ctest --output-junit" wrote; prints one line a test: pass|fail|skip TAB name TAB reason.
-# Only a test that chose to skip (exit status 77) is skipped, and its reason is the last line that it
-# printed. One that ctest could not run at all is a failure. A test that ran, but left out a part, has
-# printed a line "skipped: WHY" for it: each is one line more, and so is a case that cmocka skipped.
+# Reads what "ctest --output-junit" wrote; prints one line a test: pass|fail|skip TAB name TAB
+# reason. Only a test that chose to skip (exit status 77) is skipped, and its reason is the last
+# line that it printed. One that ctest could not run at all is a failure. A test that ran, but left
+# out a part, has printed a line "skipped: WHY" for it: each is one line more, and so is a case that
+# cmocka skipped.
 
 function text(line)
 {

@@ -23,19 +23,23 @@ expect() {
     output=$("$burn" "$@" 2>&1)
     actual=$?
     [ "$actual" = "$status" ] || fail "gpumux-burn $*: exit status $actual, not $status: $output"
-    grep -Eq -- "$pattern" <<<"$output" || fail "gpumux-burn $*: no line like '$pattern' in: $output"
+    grep -Eq -- "$pattern" <<<"$output" \
+        || fail "gpumux-burn $*: no line like '$pattern' in: $output"
 }
 
 expect 0 '^Usage:' --help
-expect 0 '^step=20 samples=10240 .* done$' --profile "$profile" --model vgg16 --batch 512 --samples 10240
+expect 0 '^step=20 samples=10240 .* done$' --profile "$profile" --model vgg16 --batch 512 \
+    --samples 10240
 expect 0 '^step=50 samples=50 .* done$' --step-ms 2 --busy-percent 50 --steps 50
 expect 0 '^requests=100 p50_ms=[0-9.]+ .* done$' --service --rate 500 --kernel-ms 1 --requests 100
 expect 0 '^step=50 samples=50 .* done$' --kernel-list "$lists" --model task --steps 50
-expect 0 '^requests=50 p50_ms=[0-9.]+ .* done$' --service --rate 500 --kernel-list "$lists" --model service --requests 50
+expect 0 '^requests=50 p50_ms=[0-9.]+ .* done$' --service --rate 500 --kernel-list "$lists" \
+    --model service --requests 50
 expect 7 'done$' --step-ms 2 --steps 2 --exit 7
 expect 134 '' --step-ms 2 --crash-after 3
 # Above the noise scale a sample counts less: here a tenth.
-expect 0 '^step=200 samples=2000 .* done$' --step-ms 1 --batch 100 --reference-batch 1 --noise-scale 10 --samples 2000
+expect 0 '^step=200 samples=2000 .* done$' --step-ms 1 --batch 100 --reference-batch 1 \
+    --noise-scale 10 --samples 2000
 
 expect 2 'vgg16.*from 128 to 1024, not 4096' --profile "$profile" --model vgg16 --batch 4096
 expect 2 "no model 'vgg99'" --profile "$profile" --model vgg99
@@ -57,15 +61,18 @@ expect 2 'is no option' --step-ms 1 surplus
 expect 0 '^requests=0 .* done$' --service --rate 1000 --kernel-ms 3000000 --requests 3 --leave-queue
 expect 1 'out of device memory: 25600 MiB wanted, 24576 MiB free' --step-ms 1 --memory 25g
 CUDA_VISIBLE_DEVICES='' expect 1 'CUDA_VISIBLE_DEVICES' --step-ms 1
-GPUMUX_WORKLOAD_ID=1 GPUMUX_ATTEMPT=1 GPUMUX_CONTROL=$work/none GPUMUX_BATCH_SIZE=256 expect 0 '^step=4 samples=1024 .* done$' --profile "$profile" --model vgg16 --batch 512 --samples 1024
+GPUMUX_WORKLOAD_ID=1 GPUMUX_ATTEMPT=1 GPUMUX_CONTROL=$work/none GPUMUX_BATCH_SIZE=256 expect 0 \
+    '^step=4 samples=1024 .* done$' --profile "$profile" --model vgg16 --batch 512 --samples 1024
 LD_LIBRARY_PATH=$work GPUMUX_EMU_DEVICES= expect 1 'no CUDA driver|no device' --step-ms 1 --steps 1
 
 # Its speed is that of the profile (5404 samples a second at 128), but for wake-ups that come late.
 # On a slow device of its own those cost little, however busy this machine is.
 mkdir "$work/slow"
-rate=$(XDG_RUNTIME_DIR=$work/slow GPUMUX_EMU_SPEED=0.1 "$burn" --profile "$profile" --model vgg16 --batch 128 \
+rate=$(XDG_RUNTIME_DIR=$work/slow GPUMUX_EMU_SPEED=0.1 "$burn" --profile "$profile" --model vgg16 \
+    --batch 128 \
     --samples 1920 | sed -n 's/.*samples_per_s=\([0-9]*\).* done$/\1/p')
-[ "${rate:-0}" -ge 3500 ] && [ "$rate" -le 5500 ] || fail "vgg16 alone makes $rate samples/s, not about 5404"
+[ "${rate:-0}" -ge 3500 ] && [ "$rate" -le 5500 ] \
+    || fail "vgg16 alone makes $rate samples/s, not about 5404"
 
 # SIGTERM ends it after its step.
 "$burn" --step-ms 5 >"$work/out" &

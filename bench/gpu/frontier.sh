@@ -1,29 +1,31 @@
 #!/bin/bash
 # frontier.sh: a service beside a training task on a real GPU, point by point.
 #
-# The setting: ResNet-50 inference (fp16, batch 8, a CUDA graph) at Poisson RATE requests/s, latency from
-# the due time; a training task beside it, both under the shim, tests/shim/registrar as their agent. Both run all the
-# time; the registrar changes the limits, and the task rests while the service is measured alone. Every line of
-# OUT/frontier-NAME.jsonl is one point, written when it is measured: what is cut off keeps what it has.
+# The setting: ResNet-50 inference (fp16, batch 8, a CUDA graph) at Poisson RATE requests/s, latency
+# from the due time; a training task beside it, both under the shim, tests/shim/registrar as their
+# agent. Both run all the time; the registrar changes the limits, and the task rests while the
+# service is measured alone. Every line of OUT/frontier-NAME.jsonl is one point, written when it is
+# measured: what is cut off keeps what it has.
 #
-#   WINDOWS="250 100 500 1000"  us of the task's work between two waits of its streams, in the order measured
-#   ROUNDS=1                    how often: the service alone, then each window
+#   WINDOWS="250 100 500 1000"  us of the task's work between two waits of its streams, in the order
+#   measured ROUNDS=1                    how often: the service alone, then each window
 #   EXTRA=1                     0: none of the points that no bar is about
 #   REQUESTS=3000 RATE=150      of a point
 #   MODEL=resnet50              what the task trains: resnet50, bert, lstm
 #   MPS=1                       0: without, time-sliced
 #   GATE=device                 host: threads wait for the service, not streams; both: one such point more;
-#                               none: nobody waits, the task is kept small by its window and SHARE alone
+#                               none: nobody waits, the task is kept small by its window and SHARE
+#                               alone
 #   SHARE=100                   % of the device's multiprocessors for the task, MPS only
 #   LINGER=0                    us that the task still waits after a service has become idle
 #   BUDGET_S=450                no point is begun that would end later
 #   CHECK=1                     at the end, tasks are killed while their streams are shut; the service must live
 #   NAME=...                    of the result
 #
-# Points by importance: the task alone, without limits; the service alone; the windows; the task beside an idle
-# service, with all that the first window costs; the service alone again; the gate on the host; no limits at all.
-# Needs PyTorch and a C compiler, and the library: SHIM, or as `make` and `make bundle` leave it. Changes no
-# setting of the card.
+# Points by importance: the task alone, without limits; the service alone; the windows; the task
+# beside an idle service, with all that the first window costs; the service alone again; the gate on
+# the host; no limits at all. Needs PyTorch and a C compiler, and the library: SHIM, or as `make`
+# and `make bundle` leave it. Changes no setting of the card.
 set -Eeuo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 windows=${WINDOWS:-250 100 500 1000} rounds=${ROUNDS:-1} extra=${EXTRA:-1} model=${MODEL:-resnet50}
@@ -93,7 +95,8 @@ begin_task() { # begin_task SHARE
     local limits=()
     [ "$1" = 100 ] || limits=(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="$1")
     : > "$work/train.log"
-    env GPUMUX_MARK=task GPUMUX_REGISTER="$work/socket" CUDA_MPS_CLIENT_PRIORITY=1 "${limits[@]}" LD_PRELOAD="$shim" \
+    env GPUMUX_MARK=task GPUMUX_REGISTER="$work/socket" CUDA_MPS_CLIENT_PRIORITY=1 "${limits[@]}" \
+        LD_PRELOAD="$shim" \
         "$python" train.py --model "$model" --seconds 3600 --window 0.5 --pause "$work/pause" \
         > "$work/train.log" 2> "$work/train.err" &
     pids[task]=$!
@@ -106,7 +109,9 @@ end_task() {
 wait_ready() { # wait_ready PROGRAM...
     local program
     for program; do
-        until grep -qs ready "$work/$program.err"; do sleep 0.1; kill -0 "${pids[task]}" "${pids[service]}"; done
+        until grep -qs ready "$work/$program.err"; do
+            sleep 0.1; kill -0 "${pids[task]}" "${pids[service]}"
+        done
     done
 }
 counters() { # counters FILE: what all processes have counted
@@ -115,7 +120,9 @@ counters() { # counters FILE: what all processes have counted
     : > "$1"
     while line=$(hear agent 10) && [ "$line" != end ]; do echo "$line" >> "$1"; done
 }
-difference() { # difference BEFORE AFTER MARK: of the last process with it, as JSON; what did not change is left out
+# difference BEFORE AFTER MARK: of the last process with it, as JSON; what did not change is left
+# out
+difference() {
     awk -v mark="mark=$3" '
         { found = 0; for (i = 1; i <= NF; i++) found += $i == mark }
         !found { next }
@@ -143,12 +150,15 @@ limit() { # limit WINDOW GATE PLACE
 }
 pause() {
     touch "$work/pause"
-    until [ "$(tail -n 1 "$work/train.log")" = paused ]; do sleep 0.05; kill -0 "${pids[task]}"; done
+    until [ "$(tail -n 1 "$work/train.log")" = paused ]; do
+        sleep 0.05; kill -0 "${pids[task]}"
+    done
 }
 resume() { rm -f "$work/pause"; }
 now() { awk '$1 == "t" { t = $3 } END { print t + 0 }' "$work/train.log"; } # as the task knows it
 speed_between() { # speed_between START END: of the task, over its windows that lie inside
-    awk -v from="$1" -v to="$2" '$1 == "t" && $2 >= from && $3 <= to { samples += $5 * ($3 - $2); s += $3 - $2 }
+    awk -v from="$1" -v to="$2" \
+        '$1 == "t" && $2 >= from && $3 <= to { samples += $5 * ($3 - $2); s += $3 - $2 }
         END { printf "%.1f", s ? samples / s : 0 }' "$work/train.log"
 }
 ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.3f", b ? a / b : 0 }'; }
@@ -169,7 +179,8 @@ task_point() { # task_point NAME: the task, with no request beside it
     counters "$work/after"
     speed=$(speed_between "$start" "$(now)")
     [ "$1" != "task alone" ] || task_alone=$speed
-    say "{\"point\": \"$1\", \"task_samples_per_s\": $speed, \"task_kept\": $(ratio "$speed" "$task_alone"), \
+    say "{\"point\": \"$1\", \"task_samples_per_s\": $speed, \"task_kept\": $(ratio "$speed" \
+        "$task_alone"), \
 \"task\": $(difference "$work/before" "$work/after" task)}"
 }
 service_point() { # the service, while the task rests
@@ -189,8 +200,10 @@ pair_point() { # pair_point NAME: both, under the limits that are set
     served=$(serve)
     counters "$work/after"
     speed=$(speed_between "$(field start "$served")" "$(field end "$served")")
-    say "{\"point\": \"$1\", \"p99_over_alone\": $(ratio "$(field p99_ms "$served")" "$p99_alone"), \
-\"task_kept\": $(ratio "$speed" "$task_alone"), \"task_samples_per_s\": $speed, \"service\": $served, \
+    say "{\"point\": \"$1\", \"p99_over_alone\": $(ratio "$(field p99_ms "$served")" \
+        "$p99_alone"), \
+\"task_kept\": $(ratio "$speed" \
+"$task_alone"), \"task_samples_per_s\": $speed, \"service\": $served, \
 \"task\": $(difference "$work/before" "$work/after" task), \
 \"service_counters\": $(difference "$work/before" "$work/after" service)}"
 }

@@ -1,17 +1,20 @@
 #!/bin/bash
-# protection.sh --list | --part PART [--run N] [--bundle TARBALL|DIR] [--out DIR] | --merge FILE JSON...
+# protection.sh --list | --part PART [--run N] [--bundle TARBALL|DIR] [--out DIR] | --merge FILE
+# JSON...
 #
-# The bars of protection on a real GPU, in parts of at most eight minutes, the clearing up behind one that was killed
-# included: so no limit is above 420 s. --list names them with the seconds that
-# each takes and what it measures. Each part writes DIR/protection-PART.json ($OUT, else the current folder) after
-# every point, so that one that is cut off keeps what it has, prints a line for every bar, and exits with 1 if a
-# bar was missed. --run 2 and 3 write protection-PART-2.json and so on; --merge makes one file of the parts' files, and
-# of several runs of a frontier it takes the median of each point.
+# The bars of protection on a real GPU, in parts of at most eight minutes, the clearing up behind
+# one that was killed included: so no limit is above 420 s. --list names them with the seconds that
+# each takes and what it measures. Each part writes DIR/protection-PART.json ($OUT, else the current
+# folder) after every point, so that one that is cut off keeps what it has, prints a line for every
+# bar, and exits with 1 if a bar was missed. --run 2 and 3 write protection-PART-2.json and so on;
+# --merge makes one file of the parts' files, and of several runs of a frontier it takes the median
+# of each point.
 #
-# Needs python3 (3.9) and cc; nvcc for `calls` and `fault`; PyTorch for `steps`, `step-inside`, `step-parts`, `endings-torch`, `rate` and the
-# frontier; nothing is downloaded or installed. The bundle defaults to the newest in dist/. Changes no setting of
-# the card, and leaves nothing behind: MPS daemons, tasks and folders end with it.
-# GPUMUX_EMULATE=1 rehearses a part on an emulated device; its numbers mean nothing.
+# Needs python3 (3.9) and cc; nvcc for `calls` and `fault`; PyTorch for `steps`, `step-inside`,
+# `step-parts`, `endings-torch`, `rate` and the frontier; nothing is downloaded or installed. The
+# bundle defaults to the newest in dist/. Changes no setting of the card, and leaves nothing behind:
+# MPS daemons, tasks and folders end with it. GPUMUX_EMULATE=1 rehearses a part on an emulated
+# device; its numbers mean nothing.
 set -Eeuo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 
@@ -41,14 +44,18 @@ frontier-bert|360|420|at 150/s beside BERT, MPS|measure_frontier.py --name front
 frontier-lstm|360|420|at 150/s beside an LSTM, MPS|measure_frontier.py --name frontier-lstm MODEL=lstm RATE=150 REQUESTS=6000 CHECK=0
 LIST
 }
-usage() { echo "usage: protection.sh --list | --part PART [--run N] [--bundle TARBALL|DIR] [--out DIR] | --merge FILE JSON..." >&2; exit 2; }
+usage() {
+    echo "usage: protection.sh --list | --part PART [--run N] [--bundle TARBALL|DIR] [--out DIR] | --merge FILE JSON..." >&2
+    exit 2
+}
 
 bundle= out=${OUT:-$PWD} part=
 [ $# -gt 0 ] || usage
 while [ $# -gt 0 ]; do
     case $1 in
     --list)
-        parts | awk -F '|' '{ printf "%2d  %-22s about %3d s, at most %3d  %s\n", NR, $1, $2, $3, $4 }'
+        parts | awk -F '|' \
+            '{ printf "%2d  %-22s about %3d s, at most %3d  %s\n", NR, $1, $2, $3, $4 }'
         exit
         ;;
     --merge)

@@ -1,6 +1,6 @@
 /*
- * abi/ declares the binary interface of the CUDA driver, as far as it is emulated. Every room uses it; it uses
- * none. Tests include it to call the real libraries, too.
+ * abi/ declares the binary interface of the CUDA driver, as far as it is emulated. Every room uses
+ * it; it uses none. Tests include it to call the real libraries, too.
  *
  * The part of the CUDA driver's binary interface that is emulated: numbers, layouts and prototypes,
  * declared here so that neither the CUDA toolkit nor its headers are needed. Handles are pointers
@@ -385,7 +385,8 @@ enum cuda_function_attribute {
     CUDA_SHARED_BYTES_MAX = 227 << 10, /* of a block that asks for it */
 };
 
-/* CUDA's words for all this, which api/cuda_calls.def speaks. To a program a handle is any pointer: it defines CUDA_HANDLE. */
+/* CUDA's words for all this, which api/cuda_calls.def speaks. To a program a handle is any pointer:
+ * it defines CUDA_HANDLE. */
 #ifndef CUDA_HANDLE
 #define CUDA_HANDLE(word, ours) typedef struct ours *word;
 #endif

@@ -49,8 +49,8 @@ void device_save_core(struct device *device)
 }
 
 /* Looks again and again instead of waiting to be woken: who gives a robust lock back and is killed
- * before it has woken the next, or was woken and is killed before it has taken it, takes the wake-up
- * with it if a third has the lock by then, and those behind would sleep for ever. */
+ * before it has woken the next, or was woken and is killed before it has taken it, takes the
+ * wake-up with it if a third has the lock by then, and those behind would sleep for ever. */
 static int take_lock(pthread_mutex_t *lock)
 {
     struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS_MIN};

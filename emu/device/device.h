@@ -1,6 +1,6 @@
 /*
- * device/ is the emulated device: the file that all processes share, its locks and clients, the simulation, faults, and what a
- * device knows of its MPS server. It uses base, contention and abi/.
+ * device/ is the emulated device: the file that all processes share, its locks and clients, the
+ * simulation, faults, and what a device knows of its MPS server. It uses base, contention and abi/.
  *
  * One emulated device as a process sees it: its lock, and the simulation that computes when every
  * operation in its clients' queues starts and ends. Nothing runs by itself: whoever needs to know
@@ -43,7 +43,8 @@ void device_save_core(struct device *device);
  * stream has finished; 0 when it has. */
 uint64_t device_stream_bound_ns(struct device *device, unsigned slot, unsigned stream,
                                 uint64_t position);
-/* Sleeps (really) until emulated time `until_ns`, and at least a little; but not over an alarm after
- * the count `alarms` (mapping_alarms), which the caller read before it looked. A signal may end it.
+/* Sleeps (really) until emulated time `until_ns`, and at least a little; but not over an alarm
+ * after the count `alarms` (mapping_alarms), which the caller read before it looked. A signal may
+ * end it.
  */
 void device_sleep(struct device *device, uint64_t until_ns, uint32_t alarms);

@@ -117,8 +117,8 @@ static bool has_ended(pid_t pid)
     return true;
 }
 
-/* Lets the holder do single instructions until the lock is free, takes it, and ends the holder, that
- * has woken nobody yet. False: it is not allowed. */
+/* Lets the holder do single instructions until the lock is free, takes it, and ends the holder,
+ * that has woken nobody yet. False: it is not allowed. */
 static bool take_from_a_dying_holder(struct fixture *fixture, pid_t holder)
 {
     int status, taken = -1;

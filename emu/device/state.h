@@ -14,9 +14,9 @@
  * - emu_stream.free_head: under the lock, after a commit. It lags behind `head`, which a roll-back
  *   may take back: an entry is not overwritten before its effects are committed.
  *
- * Sharing. Clients of one MPS server are one party: their kernels overlap, and what one of them does
- * wrong ends all (fault.h). Every other client is a
- * party of its own. Parties take turns (contention.h).
+ * Sharing. Clients of one MPS server are one party: their kernels overlap, and what one of them
+ * does wrong ends all (fault.h). Every other client is a party of its own. Parties take turns
+ * (contention.h).
  */
 #pragma once
 #include <assert.h>

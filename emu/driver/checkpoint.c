@@ -1,9 +1,9 @@
 /*
  * Checkpoints of other processes, by their pid: one that is locked stops at its next call, one that
  * is checkpointed has no memory on its devices until it is restored. Contents are in the host's
- * memory anyway; what it costs is time, as measured on an H200 (33 GB in 17.0 s, and back in 5.3 s).
- * Clients of MPS cannot be checkpointed, nor processes with managed memory or memory in common with
- * others.
+ * memory anyway; what it costs is time, as measured on an H200 (33 GB in 17.0 s, and back in 5.3
+ * s). Clients of MPS cannot be checkpointed, nor processes with managed memory or memory in common
+ * with others.
  */
 #include <time.h>
 #include <unistd.h>

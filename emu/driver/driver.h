@@ -1,6 +1,7 @@
 /*
- * driver/ is libcuda.so.1 without the calls of memory/ and graph/: contexts, streams, events, modules, launches, and the state of
- * the process. It uses base, abi/, device/, mps/mps_join.h, memory/ and graph/.
+ * driver/ is libcuda.so.1 without the calls of memory/ and graph/: contexts, streams, events,
+ * modules, launches, and the state of the process. It uses base, abi/, device/, mps/mps_join.h,
+ * memory/ and graph/.
  *
  * What a process keeps of the emulated driver: the visible devices, contexts, streams, events,
  * modules. A struct process hangs together under its lock; the one of this library is found by

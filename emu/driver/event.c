@@ -316,7 +316,8 @@ static int check_whole_context(const struct context *context, const struct event
     return CUDA_SUCCESS;
 }
 
-/* Behind everything of the context's streams: each is waited for by the legacy one, which records. */
+/* Behind everything of the context's streams: each is waited for by the legacy one, which
+ * records. */
 CUDA_API int cuCtxRecordEvent(struct context *context, struct event *event)
 {
     int r = check_whole_context(context, event);

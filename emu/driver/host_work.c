@@ -1,8 +1,8 @@
 /*
  * What a stream does on the host: functions, and words of memory that it writes or waits for. No
- * other process can do that for us, so a thread of this one does: each piece of work is queued as an
- * operation without length, by which the thread knows that it is due, and a wait for an event (the
- * stream's gate) that the thread lets happen when it has done the work.
+ * other process can do that for us, so a thread of this one does: each piece of work is queued as
+ * an operation without length, by which the thread knows that it is due, and a wait for an event
+ * (the stream's gate) that the thread lets happen when it has done the work.
  */
 #include <stdlib.h>
 #include <time.h>

@@ -67,8 +67,9 @@ static int find_buffer(void **extra, const unsigned char **ret_buffer, size_t *r
     return CUDA_SUCCESS;
 }
 
-/* Blocks beyond one for each SM that the kernel says it takes run after the first. `sms` is how many
- * the client sees: a program that was given a part of them launches fewer blocks for the same work. */
+/* Blocks beyond one for each SM that the kernel says it takes run after the first. `sms` is how
+ * many the client sees: a program that was given a part of them launches fewer blocks for the same
+ * work. */
 static uint64_t burn_waves(const struct grid *g, unsigned sms, unsigned sm_permille)
 {
     uint64_t blocks = (uint64_t)g->grid_x * g->grid_y * g->grid_z;

@@ -275,7 +275,8 @@ CUDA_API int cuLibraryUnload(struct module *library)
     return r;
 }
 
-/* A kernel of a library is a function without a context: any call that takes one takes the other. */
+/* A kernel of a library is a function without a context: any call that takes one takes the
+ * other. */
 CUDA_API int cuLibraryGetKernel(struct function **ret_kernel, struct module *library,
                                 const char *name)
 {

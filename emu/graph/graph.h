@@ -1,6 +1,6 @@
 /*
- * graph/ has what streams do as values: operations, graphs of them, and captures that record them. It uses abi/, device/, driver/
- * and memory/.
+ * graph/ has what streams do as values: operations, graphs of them, and captures that record them.
+ * It uses abi/, device/, driver/ and memory/.
  *
  * Graphs: operations and which of them come before which. Inside libcuda.so.1 only. A graph is
  * changed by one thread at a time, as the driver's documentation asks of the program; what a

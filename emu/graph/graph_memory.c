@@ -1,9 +1,10 @@
 /*
- * Memory that graphs allocate. A process has one reserve of it on each device, apart from its pools:
- * it grows when graphs need more at a time than ever before, and shrinks only when the program asks
- * for that. Memory is taken and given back when a graph is launched, in the order of its nodes. What
- * was given back stays mapped, at the addresses of all the graphs that had it, and counts as used
- * to whoever asks, until the last of them is gone or the program gives back what is idle.
+ * Memory that graphs allocate. A process has one reserve of it on each device, apart from its
+ * pools: it grows when graphs need more at a time than ever before, and shrinks only when the
+ * program asks for that. Memory is taken and given back when a graph is launched, in the order of
+ * its nodes. What was given back stays mapped, at the addresses of all the graphs that had it, and
+ * counts as used to whoever asks, until the last of them is gone or the program gives back what is
+ * idle.
  */
 #include <stdlib.h>
 

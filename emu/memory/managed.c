@@ -52,8 +52,8 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Under process.lock. A prefetch is a wish: with a full device the memory stays where it is. Returns
- * how many bytes move. */
+/* Under process.lock. A prefetch is a wish: with a full device the memory stays where it is.
+ * Returns how many bytes move. */
 static uint64_t move(struct allocation *managed, uint64_t bytes, bool to_device)
 {
     struct visible_device *visible = managed->context->visible;

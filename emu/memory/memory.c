@@ -143,9 +143,10 @@ CUDA_API int cuMemAllocPitch_v2(uint64_t *ret_address, size_t *ret_pitch, size_t
 }
 
 /*
- * Takes the allocation that starts at `address` out of the table. Without a stream the device has its
- * memory back at once. With one, *ret_later is what it is to have back when the stream has come so
- * far; memory of a pool stays in the pool, for the next allocation or until someone synchronizes.
+ * Takes the allocation that starts at `address` out of the table. Without a stream the device has
+ * its memory back at once. With one, *ret_later is what it is to have back when the stream has come
+ * so far; memory of a pool stays in the pool, for the next allocation or until someone
+ * synchronizes.
  */
 static int take_out(struct process *process, uint64_t address, const struct stream *stream,
                     uint64_t *ret_later)

@@ -1,6 +1,6 @@
 /*
- * memory/ has the calls about memory, a file for each kind of it, and copies and fills. It uses abi/, device/, driver/ and the
- * captures of graph/.
+ * memory/ has the calls about memory, a file for each kind of it, and copies and fills. It uses
+ * abi/, device/, driver/ and the captures of graph/.
  *
  * What the calls about memory share: the accounting of device memory, and taking an allocation out
  * of the table. Inside libcuda.so.1 only.
@@ -21,8 +21,8 @@ int memory_capture_allocation(struct stream *stream, size_t bytes, uint64_t *ret
 /* pool.c. Under process.lock: an allocation of a pool goes, in the order of that stream of the
  * device, or at once. */
 void pool_take_back(struct pool *pool, uint64_t charged_bytes, const struct stream *stream);
-/* Under process.lock: the device's pools give back what they hold beyond their thresholds, as they do
- * whenever the program synchronizes. */
+/* Under process.lock: the device's pools give back what they hold beyond their thresholds, as they
+ * do whenever the program synchronizes. */
 void pool_shrink_all(struct process *process, struct visible_device *visible);
 /* The same, at the end of a wait for the context's work; returns the wait's result. */
 int pool_synchronized(struct context *context, int result);

@@ -458,7 +458,8 @@ static void wait_for_work(struct mps_daemon *daemon)
         take_connection(daemon);
 }
 
-/* The real one would run on for ever. This one is made for tests, and their directories go with them. */
+/* The real one would run on for ever. This one is made for tests, and their directories go with
+ * them. */
 static void quit_if_unreachable(struct mps_daemon *daemon)
 {
     char path[PATH_MAX];

@@ -1,5 +1,6 @@
 /*
- * mps/ are the programs of MPS, and how a process that starts to use CUDA joins them. It uses base, contention, abi/ and device/.
+ * mps/ are the programs of MPS, and how a process that starts to use CUDA joins them. It uses base,
+ * contention, abi/ and device/.
  *
  * The MPS control daemon of a pipe directory: who is its server, who waits for one, and what it was
  * told. One server at a time: with -multiuser-server for everybody, else for one user, and another

@@ -34,7 +34,8 @@ struct observer {
     unsigned device_count;
 };
 
-/* Calls read it without the lock: NVML demands that the last nvmlShutdown is not called beside them. */
+/* Calls read it without the lock: NVML demands that the last nvmlShutdown is not called beside
+ * them. */
 static struct observer observer = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 int nvml_ready(void)

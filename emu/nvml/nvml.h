@@ -1,5 +1,6 @@
 /*
- * nvml/ is libnvidia-ml.so.1: what an observer sees of the devices. It uses base, contention, abi and device/.
+ * nvml/ is libnvidia-ml.so.1: what an observer sees of the devices. It uses base, contention, abi
+ * and device/.
  *
  * What the files of the emulated NVML share. A device handle is a struct device of the library's
  * own table; observers hold no client slot.

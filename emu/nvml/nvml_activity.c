@@ -158,8 +158,8 @@ static double mib_per_s(uint64_t bytes, double ns)
     return (double)bytes / (1 << 20) * 1e9 / ns;
 }
 
-/* Percent, but for the bus. Kernels have no occupancy or tensor use of their own here: an SM in use counts as half
- * occupied and its tensor cores as idle. */
+/* Percent, but for the bus. Kernels have no occupancy or tensor use of their own here: an SM in use
+ * counts as half occupied and its tensor cores as idle. */
 static int metric_value(unsigned id, const struct emu_usage *from, const struct emu_usage *to,
                         double *ret_value)
 {

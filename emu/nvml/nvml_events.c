@@ -1,6 +1,6 @@
 /* NVML: sets of events, which tell of Xids. A set begins with what happens after a device was
- * registered in it; more than EMU_XIDS_MAX that nobody waited for, and the oldest are lost. One with a device that has
- * fallen off the bus has nothing more to say of those after it. */
+ * registered in it; more than EMU_XIDS_MAX that nobody waited for, and the oldest are lost. One
+ * with a device that has fallen off the bus has nothing more to say of those after it. */
 #include <stdlib.h>
 #include <time.h>
 

@@ -100,8 +100,8 @@ struct run {
     int device_count;         /* of its devices that are here, and their indexes in agent.info */
     int devices[WORKLOAD_DEVICES_MAX];
     bool is_adopted; /* its devices had it before this agent */
-    bool
-        is_unseen; /* it failed as a client of MPS while no agent ran; its end is told when all are known */
+    bool is_unseen; /* it failed as a client of MPS while no agent ran; its end is told when all are
+                       known */
     bool is_not_alone;                  /* and so did another of its device */
     bool recorded;                      /* record.json was read */
     struct attempt_record record;       /* by its user's word, but for what the kernel confirms */

@@ -243,8 +243,8 @@ static void test_adoption(void **state)
     assert_non_null(strstr(text, "stdout F on\n"));
 }
 
-/* A task that puts a socket of its own in its supervisor's place: there everybody is cut off at once. Writes how many
- * there were to the file. */
+/* A task that puts a socket of its own in its supervisor's place: there everybody is cut off at
+ * once. Writes how many there were to the file. */
 static int replace_socket(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -527,7 +527,8 @@ static void test_lease(void **state)
     while (clock_boot_ms() < until_ms)
         if (receive(f, 50) && f->msg.type == NODEMSG_REPORT)
             assert_int_not_equal(f->msg.attempts[0].phase, ATTEMPT_EXITED);
-    /* Silence on a connection that stays open: the agent tries another, and its task ends in time. */
+    /* Silence on a connection that stays open: the agent tries another, and its task ends in
+     * time. */
     f->silent = true;
     receive_type(f, NODEMSG_HELLO);
     while (f->msg.attempt_count != 1 || f->msg.attempts[0].phase != ATTEMPT_EXITED) {
@@ -539,7 +540,8 @@ static void test_lease(void **state)
     assert_non_null(strstr(f->msg.attempts[0].text, "lease"));
 }
 
-/* A hello that nobody answers is said again, on another connection, and so is one after words that went unanswered. */
+/* A hello that nobody answers is said again, on another connection, and so is one after words that
+ * went unanswered. */
 static void test_silent_control(void **state)
 {
     struct fixture *f = *state;
@@ -610,7 +612,8 @@ static void test_orders_that_are_cut(void **state)
     assert_int_equal(strlen(text), strlen("ran\n") * sizeof cuts / sizeof *cuts);
 }
 
-/* What comes when the lease is over may be another node's by now; what is repeated under a new one is not. */
+/* What comes when the lease is over may be another node's by now; what is repeated under a new one
+ * is not. */
 static void test_late_grant(void **state)
 {
     struct fixture *f = *state;

@@ -1,16 +1,18 @@
 #!/bin/bash
 # commands.sh ROOT: every command in the pages for administrators is run by a test.
 #
-# A block is ```sh run, which system/docs_PAGE runs, or ```sh below a mark that says who runs it (follow.sh); or ```text
-# for what a command prints.
-# That test exists, is registered, and makes sure that it leaves no such block out. A command inside a sentence or a
-# table is one that stands in such a block; words in capitals there, and …, are whatever the block has.
+# A block is ```sh run, which system/docs_PAGE runs, or ```sh below a mark that says who runs it
+# (follow.sh); or ```text for what a command prints.
+# That test exists, is registered, and makes sure that it leaves no such block out. A command inside
+# a sentence or a table is one that stands in such a block; words in capitals there, and …, are
+# whatever the block has.
 set -euo pipefail
 cd "$1"
 . tests/docs/follow.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work" "$FOLLOWED_BLOCKS"' EXIT
-pages=(docs/install.md docs/first-cluster.md docs/operate.md docs/security.md docs/troubleshooting.md)
+pages=(docs/install.md docs/first-cluster.md docs/operate.md docs/security.md \
+    docs/troubleshooting.md)
 failed=0
 complain() { echo "$*"; failed=1; }
 
@@ -32,7 +34,8 @@ runs_all() {
     case $1 in
     system/*)
         script=tests/$1.sh
-        grep -qE "^gpumux_script_test\($1 |^ +gpumux_script_test\($1 " tests/system/CMakeLists.txt || return 1
+        grep -qE "^gpumux_script_test\($1 |^ +gpumux_script_test\($1 " tests/system/CMakeLists.txt \
+            || return 1
         ;;
     "make "*)
         script=scripts/${1#make }
@@ -40,7 +43,8 @@ runs_all() {
         ;;
     *) return 1 ;;
     esac
-    [ -f "$script" ] && grep -qxF "runner='$1'" "$script" && grep -q '^ *all_followed "$runner" ' "$script" \
+    [ -f "$script" ] && grep -qxF "runner='$1'" "$script" \
+        && grep -q '^ *all_followed "$runner" ' "$script" \
         && grep -q 'page_block "$runner"' "$script"
 }
 
@@ -59,7 +63,8 @@ for page in "${pages[@]}"; do
                 complain "$page:$line: commands in a block of output"
             fi
             ;;
-        "sh run") [ -z "$runner" ] || complain "$page:$line: run by system/docs_$name, and by $runner?" ;;
+        "sh run") [ -z "$runner" ] \
+            || complain "$page:$line: run by system/docs_$name, and by $runner?" ;;
         sh)
             if [ -z "$runner" ]; then
                 complain "$page:$line: commands that no test runs"
@@ -77,11 +82,14 @@ for page in "${pages[@]}"; do
     awk '/^```/ && inside { inside = 0; next } /^```sh/ { inside = 1; next } inside' "$page"
 done | sed -E 's/ +# .*//' > "$work/run"
 
-# inline PAGE: "LINE COMMAND" for what stands between `` outside of blocks and begins as a command does.
+# inline PAGE: "LINE COMMAND" for what stands between `` outside of blocks and begins as a command
+# does.
 mapfile -t subcommands < <(grep -oE '\.name = "[a-z]+"' src/cli/commands.c | cut -d '"' -f 2)
 [ ${#subcommands[@]} -gt 10 ] || complain "src/cli/commands.c: the commands are not found in it"
 inline() {
-    awk -v programs="^($programs)( |\$)" -v names="^($(IFS='|'; echo "${subcommands[*]}")) (-|[A-Z][A-Z]|init|create|list|revoke|check|default|export|backup)" '
+    awk -v programs="^($programs)( |\$)" \
+        -v names="^($(IFS='|'; echo \
+        "${subcommands[*]}")) (-|[A-Z][A-Z]|init|create|list|revoke|check|default|export|backup)" '
         /^```/ { inside = !inside; next }
         inside { next }
         # A sentence may break inside of one.
@@ -96,7 +104,9 @@ inline() {
         }' "$1"
 }
 for page in "${pages[@]}"; do inline "$page" | sed "s|^|$page:|"; done > "$work/inline"
-cut -d ' ' -f 2- "$work/inline" | sed -E 's/[][().*+?^${}|\\]/\\&/g; s/…/.*/g; s/\b[A-Z]{2,}(:[A-Z]+)?\b/[^ ]+/g' > "$work/patterns"
+cut -d ' ' -f 2- "$work/inline" \
+    | sed -E 's/[][().*+?^${}|\\]/\\&/g; s/…/.*/g; s/\b[A-Z]{2,}(:[A-Z]+)?\b/[^ ]+/g' \
+    > "$work/patterns"
 # All at once: a program for each of them takes most of the time.
 paste -d '\t' "$work/patterns" "$work/inline" | awk -F '\t' '
     NR == FNR { run[++count] = $0; next }

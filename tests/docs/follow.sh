@@ -1,21 +1,22 @@
-# For tests that run commands of the documentation. A page says above a block who runs it, if it is not
-# system/docs_PAGE, which runs those marked ```sh run:
+# For tests that run commands of the documentation. A page says above a block who runs it, if it is
+# not system/docs_PAGE, which runs those marked ```sh run:
 #
 #     <!-- run by system/machine -->
 #     ```sh
 #     systemctl enable --now gpumux
 #     ```
 #
-# The test of that name takes each block with page_block, and says with all_followed that it left none out;
-# docs/commands fails for a block without a mark, and for a mark whose test does neither. Sourced, with fail()
-# or die() defined, at the top of the tree.
+# The test of that name takes each block with page_block, and says with all_followed that it left
+# none out; docs/commands fails for a block without a mark, and for a mark whose test does neither.
+# Sourced, with fail() or die() defined, at the top of the tree.
 # shellcheck shell=bash
 
-# A block is known by its page and line; the ones that were taken are noted in a file, for subshells and a script's
-# second half in other namespaces do it too.
+# A block is known by its page and line; the ones that were taken are noted in a file, for subshells
+# and a script's second half in other namespaces do it too.
 export FOLLOWED_BLOCKS=${FOLLOWED_BLOCKS:-$(mktemp)}
 
-# marked_blocks RUNNER PAGE...: "PAGE:LINE" and a tab before each line of the blocks that are marked so.
+# marked_blocks RUNNER PAGE...: "PAGE:LINE" and a tab before each line of the blocks that are marked
+# so.
 marked_blocks() {
     awk -v mark="<!-- run by $1 -->" '
         /^```/ && inside { inside = 0; next }
@@ -40,5 +41,6 @@ all_followed() {
     blocks=$(marked_blocks "$1" README.md docs/*.md | cut -f 1 | sort -u)
     left=$(comm -23 <(echo "$blocks") <(sort -u "$FOLLOWED_BLOCKS"))
     rm -f "$FOLLOWED_BLOCKS"
-    [ -n "$blocks" ] && [ -z "$left" ] || { echo "marked as run by $1, and not run: ${left:-nothing is marked so}" >&2; return 1; }
+    [ -n "$blocks" ] && [ -z "$left" ] \
+        || { echo "marked as run by $1, and not run: ${left:-nothing is marked so}" >&2; return 1; }
 }

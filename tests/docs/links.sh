@@ -1,14 +1,18 @@
 #!/bin/bash
-# links.sh ROOT: every link of a page to a file of this tree leads somewhere, and every page of docs/ is
-# reached from the README.
+# links.sh ROOT: every link of a page to a file of this tree leads somewhere, and every page of
+# docs/ is reached from the README.
 set -euo pipefail
 cd "$1"
 failed=0
 
 # targets PAGE: what it links to in this tree, one a line, without anchors.
-targets() { grep -oE '\]\([^)[:space:]]+\)' "$1" | sed -E 's/^\]\(//; s/\)$//; s/#.*//' | grep -vE '^$|^[a-z]+:' || true; }
+targets() {
+    grep -oE '\]\([^)[:space:]]+\)' "$1" | sed -E 's/^\]\(//; s/\)$//; s/#.*//' \
+        | grep -vE '^$|^[a-z]+:' || true
+}
 
-mapfile -t pages < <(find . \( -name build -o -name dist -o -name .git \) -prune -o -name '*.md' -print)
+mapfile -t pages < <(find . \( -name build -o -name dist -o -name .git \) -prune -o -name '*.md' \
+    -print)
 [ ${#pages[@]} -gt 0 ] || { echo "there are no pages in $1"; exit 1; }
 for page in "${pages[@]}"; do
     while IFS= read -r target; do

@@ -1,11 +1,13 @@
 #!/bin/bash
-# The checks of the documentation find what they are for: each change to a copy of the tree is noticed.
+# The checks of the documentation find what they are for: each change to a copy of the tree is
+# noticed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-copied=(README.md ARCHITECTURE.md CONTRIBUTING.md LICENSE Makefile api bench data deploy docs emu scripts src tests workloads)
+copied=(README.md ARCHITECTURE.md CONTRIBUTING.md LICENSE Makefile api bench data deploy docs emu \
+    scripts src tests workloads)
 failed=0
 
 fresh() {
@@ -17,7 +19,8 @@ fresh() {
 notices() {
     cp "$work/tree/$3" "$work/before"
     sed -i -E "$2" "$work/tree/$3"
-    cmp -s "$work/before" "$work/tree/$3" && { echo "the edit '$2' changes nothing in $3"; failed=1; }
+    cmp -s "$work/before" "$work/tree/$3" \
+        && { echo "the edit '$2' changes nothing in $3"; failed=1; }
     if "$here/$1.sh" "$work/tree" > "$work/output" 2>&1; then
         echo "$1.sh did not notice '$2' in $3"
         failed=1
@@ -50,8 +53,8 @@ notices tables 's/^(2.00  gpumux     18.6 min)    12.0/\1    12.1/' docs/simulat
 notices tables 's/`on_node_lost`/`node_lost`/' docs/submit.md
 notices links 's/\(docs\/submit.md\)/(docs\/submitting.md)/' README.md
 notices links 's/docs\/states.md/docs\/submit.md/g' README.md
-# Commands that no test runs: a block, a language, a sentence, a row; a test that is none, leaves blocks out, or is
-# not registered.
+# Commands that no test runs: a block, a language, a sentence, a row; a test that is none, leaves
+# blocks out, or is not registered.
 notices commands '0,/^```sh run/s/^```sh run/```sh/' docs/security.md
 notices commands '0,/^```sh run/s/^```sh run/```/' docs/first-cluster.md
 notices commands '0,/^```sh run/s/^```sh run/```text/' docs/troubleshooting.md

@@ -1,5 +1,6 @@
 #!/bin/bash
-# tables.sh ROOT: every table in the documentation that repeats a list of the code, against that list.
+# tables.sh ROOT: every table in the documentation that repeats a list of the code, against that
+# list.
 #
 # A page marks such tables:
 #
@@ -57,32 +58,38 @@ sed -nE 's/^CONFIG_PAIRS\([a-z_]+, "([^"]*)", ([A-Z]+),.*/\1 {} \L\2/p
          s/^CONFIG_(STRING|NUMBER|DURATION|BYTES|FLAG)\([a-z_]+, "([^"]*)", ([A-Z]+), "?([^",]*)"?,.*/\2 \4 \L\3/p' $config \
     | sed -E 's/  / "" /' | compare docs/operate.md $config 3
 
-# Each key is read by the daemon that the list names: a member that nobody reads is a setting without effect.
-# members FOLDER...: what is read there of a configuration.
+# Each key is read by the daemon that the list names: a member that nobody reads is a setting
+# without effect. members FOLDER...: what is read there of a configuration.
 members() {
-    grep -rhoE --include='*.c' --exclude='*_test.c' '(\bc->)?\bconfig(\.|->)[a-z_]+|\bc->[a-z_]+' "$@" | sed -E 's/.*[.>]//; s/_(ms|bytes)$//' | sort -u
+    grep -rhoE --include='*.c' --exclude='*_test.c' '(\bc->)?\bconfig(\.|->)[a-z_]+|\bc->[a-z_]+' \
+        "$@" | sed -E 's/.*[.>]//; s/_(ms|bytes)$//' | sort -u
 }
 sed -nE 's/^CONFIG_[A-Z]+\(([a-z_]+), "[^"]*", (CONTROL|BOTH),.*/\1/p' $config | sort \
-    | comm -23 - <(members src/control src/cli/daemon src/wire/config.c) | sed "s|.*|$config: &: control does not read it|" > "$work/unread"
+    | comm -23 - <(members src/control src/cli/daemon src/wire/config.c) \
+    | sed "s|.*|$config: &: control does not read it|" > "$work/unread"
 sed -nE 's/^CONFIG_[A-Z]+\(([a-z_]+), "[^"]*", (NODE|BOTH),.*/\1/p' $config | sort \
-    | comm -23 - <(members src/node src/cli/daemon) | sed "s|.*|$config: &: no node reads it|" >> "$work/unread"
+    | comm -23 - <(members src/node src/cli/daemon) \
+    | sed "s|.*|$config: &: no node reads it|" >> "$work/unread"
 if [ -s "$work/unread" ]; then
     cat "$work/unread"
     touch "$work/failed"
 fi
 
 environment=src/node/attempt/environment.def
-sed -nE 's/^ENVIRONMENT\(([A-Z_]+),.*/\1/p' $environment | compare docs/environment.md $environment 1
+sed -nE 's/^ENVIRONMENT\(([A-Z_]+),.*/\1/p' $environment \
+    | compare docs/environment.md $environment 1
 
 # What the shim's tests alone set is no user's business.
 shim=src/shim
-find $shim -name '*.c' ! -name fault_point.c -exec grep -ohE '"GPUMUX_[A-Z_]+"' {} + | tr -d '"' | sort -u | compare docs/internals.md $shim 1
+find $shim -name '*.c' ! -name fault_point.c -exec grep -ohE '"GPUMUX_[A-Z_]+"' {} + | tr -d '"' \
+    | sort -u | compare docs/internals.md $shim 1
 
 events=src/cluster/events.def
 sed -nE 's/^EVENT\(([a-z_]+),.*/\1/p' $events | compare docs/states.md $events 1
 
 errors=api/errors.def
-sed -nE 's/^ERROR\([A-Z_]+, ([0-9]+), ([0-9]+), "([^"]*)",.*/\3 \2 \1/p' $errors | compare docs/api.md $errors 3
+sed -nE 's/^ERROR\([A-Z_]+, ([0-9]+), ([0-9]+), "([^"]*)",.*/\3 \2 \1/p' $errors \
+    | compare docs/api.md $errors 3
 
 metrics=src/control/nodes.c
 grep -oE '"gpumux_[a-z_]+"' $metrics | tr -d '"' | sort -u | compare docs/operate.md $metrics 1
@@ -105,8 +112,10 @@ find data -name '*.csv' -printf '%f\n' | compare data/README.md data 1
 # A picture and the table above it: the median completion of each policy, which the legend tells.
 picture=docs/images/sim-times.svg
 sed -nE 's/^<text x="821" y="[0-9]+">([a-z]+)<\/text>$/\1/p
-         s/^<text x="956" .*>([0-9.]+) min<\/text>$/\1/p' $picture | paste -d ' ' - - | sort > "$work/code"
-awk '$1 == "LOAD" { inside = 1; next } /^```/ { inside = 0 } inside { print $2, $5 }' docs/simulate.md | sort > "$work/page"
+         s/^<text x="956" .*>([0-9.]+) min<\/text>$/\1/p' $picture | paste -d ' ' - - \
+             | sort > "$work/code"
+awk '$1 == "LOAD" { inside = 1; next } /^```/ { inside = 0 } inside { print $2, $5 }' \
+    docs/simulate.md | sort > "$work/page"
 if [ ! -s "$work/code" ] || ! cmp -s "$work/code" "$work/page"; then
     echo "docs/simulate.md: the medians of its table are not those of $picture"
     touch "$work/failed"

@@ -1,16 +1,19 @@
 #!/bin/bash
-# protection.sh [--bundle TARBALL|DIR] [--out DIR] [--only TEXT] [--setting mps|turns|both] | --fetch
+# protection.sh [--bundle TARBALL|DIR] [--out DIR] [--only TEXT] [--setting mps|turns|both] |
+# --fetch
 #
-# Unmodified programs on a real GPU, each natively and under `gpumux run --quota`: PyTorch (caching allocator,
-# expandable_segments, cudaMallocAsync, CUDA graphs, torch.compile, DataLoader workers, two processes, shared
-# tensors), JAX, CuPy, Triton, ONNX Runtime, CUDA as nvcc builds it with its runtime static and shared, the driver's
-# interface alone, and the runtime of CUDA 11.8. See frameworks.py for what must be true of each. About three
-# minutes, at most eight. Writes DIR/protection-frameworks.json after every case ($OUT, else the current folder);
-# what was not tried is in it as untested.
+# Unmodified programs on a real GPU, each natively and under `gpumux run --quota`: PyTorch (caching
+# allocator, expandable_segments, cudaMallocAsync, CUDA graphs, torch.compile, DataLoader workers,
+# two processes, shared tensors), JAX, CuPy, Triton, ONNX Runtime, CUDA as nvcc builds it with its
+# runtime static and shared, the driver's interface alone, and the runtime of CUDA 11.8. See
+# frameworks.py for what must be true of each. About three minutes, at most eight. Writes
+# DIR/protection-frameworks.json after every case ($OUT, else the current folder); what was not
+# tried is in it as untested.
 #
-# Needs python3 and cc, and whatever of the frameworks is there. The bundle defaults to the newest in dist/.
-# --fetch, on a machine with a Debian mirror, puts the runtime of CUDA 11.8 into dist/cudart11, to be taken along.
-# GPUMUX_EMULATE=1 tries the script itself on a machine without a GPU.
+# Needs python3 and cc, and whatever of the frameworks is there. The bundle defaults to the newest
+# in dist/.
+# --fetch, on a machine with a Debian mirror, puts the runtime of CUDA 11.8 into dist/cudart11, to
+# be taken along. GPUMUX_EMULATE=1 tries the script itself on a machine without a GPU.
 set -Eeuo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 bundle= out=${OUT:-$PWD} options=()
@@ -30,6 +33,7 @@ done
 . "$here/bench/gpu/lab.sh"
 export GPUMUX_LIMIT=${GPUMUX_LIMIT:-420}
 status=0
-timeout -k 30 "$GPUMUX_LIMIT" python3 "$here/tests/gpu/frameworks.py" ${options[@]+"${options[@]}"} || status=$?
+timeout -k 30 "$GPUMUX_LIMIT" python3 "$here/tests/gpu/frameworks.py" \
+    ${options[@]+"${options[@]}"} || status=$?
 echo "protection: ended with status $status after $SECONDS s, written to protection-frameworks.json"
 exit $status

@@ -1,13 +1,15 @@
 #!/bin/bash
-# smoke.sh [--bundle TARBALL|DIR] [--out DIR] [--part N]: gpumux on a real GPU, from its bundle alone.
+# smoke.sh [--bundle TARBALL|DIR] [--out DIR] [--part N]: gpumux on a real GPU, from its bundle
+# alone.
 #
 # Needs bash and awk and nothing else: no compiler, no network, no root. In at most five minutes:
 #   part 1  `gpumux up` finds the GPU; nodes, doctor and version say so
-#   part 2  four gpumux-burn tasks run at the same time and end well; meanwhile `top --once` shows SM
+#   part 2  four gpumux-burn tasks run at the same time and end well; meanwhile `top --once` shows
+#   SM
 #           activity and memory, afterwards events, describe and logs show what happened
-# Without --part both. The bundle defaults to the newest in dist/. The verdict, with the machine, the
-# commands and everything that they printed, is written to DIR/smoke.json ($OUT, else the current
-# folder). GPUMUX_SMOKE_EMULATE=1 tries the script itself on a machine without a GPU.
+# Without --part both. The bundle defaults to the newest in dist/. The verdict, with the machine,
+# the commands and everything that they printed, is written to DIR/smoke.json ($OUT, else the
+# current folder). GPUMUX_SMOKE_EMULATE=1 tries the script itself on a machine without a GPU.
 set -Eeuo pipefail
 
 called_with=$*
@@ -58,8 +60,10 @@ json_text() {
 write_result() {
     local file name
     {
-        printf '{\n  "result": "%s",\n  "failure": "%s",\n' "$([ "$1" = 0 ] && echo pass || echo fail)" "$(json_text <<< "$failure")"
-        printf '  "date": "%s",\n  "seconds": %d,\n  "parts": "%s",\n' "$(date -u +%FT%TZ)" $SECONDS "$parts"
+        printf '{\n  "result": "%s",\n  "failure": "%s",\n' \
+            "$([ "$1" = 0 ] && echo pass || echo fail)" "$(json_text <<< "$failure")"
+        printf '  "date": "%s",\n  "seconds": %d,\n  "parts": "%s",\n' "$(date -u +%FT%TZ)" \
+            $SECONDS "$parts"
         printf '  "command": "%s",\n' "$(json_text <<< "tests/gpu/smoke.sh $called_with")"
         printf '  "machine": "%s",\n' "$(uname -srm | json_text)"
         printf '  "gpu": "%s",\n' "$(cat "$work/gpu" 2> /dev/null | json_text)"
@@ -75,7 +79,8 @@ write_result() {
         printf '\n  }\n}\n'
     } > "$work/smoke.json"
     cp "$work/smoke.json" "$out/smoke.json"
-    echo "smoke: $([ "$1" = 0 ] && echo passed || echo "failed: $failure"), $SECONDS s, written to $out/smoke.json"
+    echo "smoke: $([ "$1" = 0 ] && echo passed \
+        || echo "failed: $failure"), $SECONDS s, written to $out/smoke.json"
 }
 # record NAME COMMAND...: runs it and keeps what it printed.
 record() {
@@ -109,12 +114,17 @@ burn=$root/bin/gpumux-burn
 export GPUMUX_SOCKET=$work/s/api.sock
 options=()
 [ "${GPUMUX_SMOKE_EMULATE:-}" != 1 ] || options=(--emulate 1xH200)
-{ nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2> /dev/null || echo "none: emulated"; } > "$work/gpu"
+{ nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2> /dev/null \
+    || echo "none: emulated"; } > "$work/gpu"
 
-node_ready() { kill -0 "$daemon" || die "gpumux up ended: $(cat "$work/up.log")"; "$gpumux" nodes | grep -q ready; }
+node_ready() {
+    kill -0 "$daemon" || die "gpumux up ended: $(cat "$work/up.log")"
+    "$gpumux" nodes | grep -q ready
+}
 start() {
     [ -z "$daemon" ] || return 0
-    "$gpumux" up --state "$work/s" --set allow_root=true --set beat=500ms "${options[@]}" > "$work/up.log" 2>&1 &
+    "$gpumux" up --state "$work/s" --set allow_root=true --set beat=500ms "${options[@]}" \
+        > "$work/up.log" 2>&1 &
     daemon=$!
     wait_until 60 "gpumux up is ready" node_ready
 }
@@ -144,7 +154,8 @@ part_2() {
     start
     for i in 1 2 3 4; do
         read -r sm dram memory seconds <<< "${tasks[i - 1]}"
-        record "submit-$i" "$gpumux" submit --name "burn-$i" --quota 8g -- "$burn" --sm "$sm" --dram "$dram" \
+        record "submit-$i" "$gpumux" submit --name "burn-$i" --quota 8g -- "$burn" --sm "$sm" \
+            --dram "$dram" \
             --memory "$memory" --step-ms 20 --busy-percent 50 --steps $((seconds * 50))
     done
     wait_until 60 "four tasks run" all_running
@@ -154,8 +165,10 @@ part_2() {
     record ps "$gpumux" ps --all -o wide
     record events "$gpumux" events
     record logs "$gpumux" logs burn-1
-    [ "$("$gpumux" ps --state succeeded --quiet | wc -l)" = 4 ] || die "not all four succeeded: $(cat "$work/output/ps")"
-    [ "$(grep -cw succeeded "$work/output/events")" -ge 4 ] || die "events are missing: $(cat "$work/output/events")"
+    [ "$("$gpumux" ps --state succeeded --quiet | wc -l)" = 4 ] \
+        || die "not all four succeeded: $(cat "$work/output/ps")"
+    [ "$(grep -cw succeeded "$work/output/events")" -ge 4 ] \
+        || die "events are missing: $(cat "$work/output/events")"
 }
 
 for part in $parts; do "part_$part"; done

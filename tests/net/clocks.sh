@@ -1,8 +1,9 @@
 #!/bin/bash
-# Clocks that count from another moment: a node that booted long before control, and one long after. Leases
-# are durations, so nothing changes: see partition.sh.
+# Clocks that count from another moment: a node that booted long before control, and one long after.
+# Leases are durations, so nothing changes: see partition.sh.
 . "$(dirname "$0")/lib.sh"
-unshare -T --fork --boottime 100000 --monotonic 100000 true 2> /dev/null || skip "no time namespaces"
+unshare -T --fork --boottime 100000 --monotonic 100000 true 2> /dev/null \
+    || skip "no time namespaces"
 network n1 n2
 ahead=(unshare -T --fork --kill-child --boottime 100000 --monotonic 100000)
 far_ahead=(unshare -T --fork --kill-child --boottime 3000000 --monotonic 3000000)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A network that is back before the lease ends: the node has made new connections meanwhile, and nothing
-# has happened to its task. What it did meanwhile is told.
+# A network that is back before the lease ends: the node has made new connections meanwhile, and
+# nothing has happened to its task. What it did meanwhile is told.
 . "$(dirname "$0")/lib.sh"
 network n1 n2
 start_control --set lease=16s
@@ -12,7 +12,8 @@ pid=$(pid_of t0 1)
 add_node n2
 ends "$brief" succeeded
 
-waits=$(submit "{\"name\": \"t2\", \"command\": $(json_shell "until [ -e $work/go ]; do sleep 0.01; done")}")
+waits=$(submit \
+    "{\"name\": \"t2\", \"command\": $(json_shell "until [ -e $work/go ]; do sleep 0.01; done")}")
 wait_field "$waits" state running
 where=$(field "$waits" node)
 cable cut "$where"
@@ -28,5 +29,7 @@ has "$id" state running || fail "the other task was touched"
 kill -0 "$pid" || fail "the other task has ended"
 [ "$(field "$id" attempt)" = 1 ] || fail "the other task runs again"
 [ "$(life t0)" = start1 ] || fail "its life was: $(life t0)"
-only_one_left() { [ "$(ls "$work/n1/node/attempts" "$work/n2/node/attempts" | grep -c '[.]1$')" = 1 ]; }
+only_one_left() {
+    [ "$(ls "$work/n1/node/attempts" "$work/n2/node/attempts" | grep -c '[.]1$')" = 1 ]
+}
 wait_until "what ended is settled" only_one_left

@@ -1,5 +1,5 @@
-# What the tests of a real network share: control and nodes in namespaces of their own, on cables that
-# can be cut (switch.c). Needs root; a test is skipped without. A test sources it first:
+# What the tests of a real network share: control and nodes in namespaces of their own, on cables
+# that can be cut (switch.c). Needs root; a test is skipped without. A test sources it first:
 #
 #     . "$(dirname "$0")/lib.sh"
 #     network n1 n2
@@ -51,7 +51,8 @@ start_control() {
 start_node() {
     local name=$1
     nsenter --net="$net/$name" -- ${clock[@]+"${clock[@]}"} "$gpumux" node --state "$work/$name" \
-        --control $url --without-devices --set node_name="$name" "${settings[@]}" "${@:2}" >> "$work/$name.log" 2>&1 &
+        --control $url --without-devices --set node_name="$name" "${settings[@]}" "${@:2}" \
+        >> "$work/$name.log" 2>&1 &
     node_pid[$name]=$!
     disown $!
 }
@@ -80,7 +81,10 @@ journal_says() { grep -q "^$1 $2 $3 " "$journal"; }
 # life LABEL: its lines of the journal, as "start1 end1 start2".
 life() { awk -v label="$1" '$2 == label { printf "%s%s%s", sep, $1, $3; sep = " " }' "$journal"; }
 # pid_of LABEL ATTEMPT: as it wrote it.
-pid_of() { awk -v label="$1" -v attempt="$2" '$1 == "start" && $2 == label && $3 == attempt { print $4 }' "$journal"; }
+pid_of() {
+    awk -v label="$1" -v attempt="$2" '$1 == "start" && $2 == label && $3 == attempt { print $4 }' \
+        "$journal"
+}
 attempts_of() { field "$1" 'attempts[].number' | grep -c .; }
 # settled NAME: nothing of what ran there is left to be told.
 settled() { [ -z "$(ls "$work/$1/node/attempts")" ]; }

@@ -1,6 +1,7 @@
 #!/bin/bash
-# A second node of a name that is taken is refused, and the first has no harm of it: by the join, which
-# knows the name; and, where a token was made for that name, by the hello, as long as the first is there.
+# A second node of a name that is taken is refused, and the first has no harm of it: by the join,
+# which knows the name; and, where a token was made for that name, by the hello, as long as the
+# first is there.
 . "$(dirname "$0")/lib.sh"
 network n1 n2
 start_control --set lease=60s

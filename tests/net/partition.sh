@@ -1,7 +1,7 @@
 #!/bin/bash
-# partition.sh cut|mute|deaf: a node loses control, by both ways or one. Its task runs until the lease ends,
-# is ended by its supervisor, and control starts it elsewhere only when that must have happened. The node
-# that returns settles what it had.
+# partition.sh cut|mute|deaf: a node loses control, by both ways or one. Its task runs until the
+# lease ends, is ended by its supervisor, and control starts it elsewhere only when that must have
+# happened. The node that returns settles what it had.
 . "$(dirname "$0")/lib.sh"
 how=$1
 network n1 n2
@@ -22,7 +22,8 @@ if kill -0 "$pid" 2> /dev/null; then fail "two copies live"; fi
 wait_field "$id" node n2
 wait_field "$id" state running
 [ "$(life t0)" = "start1 start2" ] || fail "its life was: $(life t0)"
-[ "$(field "$id" 'attempts[0].lost,attempts[0].node')" = $'true\nn1' ] || fail "attempt 1 is not lost"
+[ "$(field "$id" 'attempts[0].lost,attempts[0].node')" = $'true\nn1' ] \
+    || fail "attempt 1 is not lost"
 
 cable heal n1
 wait_until "the node is back" is_connected n1

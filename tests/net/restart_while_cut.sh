@@ -1,7 +1,7 @@
 #!/bin/bash
-# Control is killed and started again while a node is cut off. The new one does not know when that node was
-# heard of last, so it waits as long as its tasks may live; then they run elsewhere. The node that returns
-# settles what it had. A node whose agent is frozen is treated alike.
+# Control is killed and started again while a node is cut off. The new one does not know when that
+# node was heard of last, so it waits as long as its tasks may live; then they run elsewhere. The
+# node that returns settles what it had. A node whose agent is frozen is treated alike.
 . "$(dirname "$0")/lib.sh"
 network n1 n2
 start_control "${short_lease[@]}"

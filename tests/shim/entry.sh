@@ -1,16 +1,18 @@
 #!/bin/bash
-# entry.sh PROGRAM NEXT_O0 NEXT_O2 OWN_DLSYM HOST: the shim's dlsym among other libraries that have to do with
-# dlsym, before and after it.
+# entry.sh PROGRAM NEXT_O0 NEXT_O2 OWN_DLSYM HOST: the shim's dlsym among other libraries that have
+# to do with dlsym, before and after it.
 set -u
 program=$1 next_o0=$2 next_o2=$3 own=$4 host=$5
 shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export XDG_RUNTIME_DIR=$dir GPUMUX_EMU_DEVICES=H200:24g LD_LIBRARY_PATH=$GPUMUX_BUILD/emu
-unset GPUMUX_EMU CUDA_VISIBLE_DEVICES GPUMUX_REGISTER GPUMUX_DISABLE GPUMUX_QUOTA_BYTES GPUMUX_SHIM_DEBUG
+unset GPUMUX_EMU CUDA_VISIBLE_DEVICES GPUMUX_REGISTER GPUMUX_DISABLE GPUMUX_QUOTA_BYTES \
+    GPUMUX_SHIM_DEBUG
 failures=0 checks=0
 
-# expect PRELOAD TEXT [VARIABLE=VALUE...]: what the program prints with these libraries, in this order.
+# expect PRELOAD TEXT [VARIABLE=VALUE...]: what the program prints with these libraries, in this
+# order.
 expect() {
     local preload=$1 text=$2 said
     shift 2
@@ -29,7 +31,8 @@ for bind in LD_BIND_NOW= LD_BIND_NOW=1; do
         expect "$shim $library" "[$name] hello"$'\nlibgpumux-cuda.so -1' $bind
     done
     expect "$next_o0 $shim $next_o2" $'[O2] [O0] hello\nlibgpumux-cuda.so -1' $bind
-    # A dlsym of its own is asked once for a call of the driver, wherever it stands, and the hook is found.
+    # A dlsym of its own is asked once for a call of the driver, wherever it stands, and the hook is
+    # found.
     expect "$own" $'hello\nlibcuda.so.1 1' $bind
     expect "$own $shim" $'hello\nlibgpumux-cuda.so 1' $bind
     expect "$shim $own" $'hello\nlibgpumux-cuda.so 1' $bind

@@ -1,7 +1,7 @@
 #!/bin/bash
-# The shim in processes with another C library than this machine's: glibc 2.31 and 2.41, bound lazily and at start,
-# without libpthread and with it; musl; and 32-bit programs, which cannot load it. What the mirror lacks is skipped, and
-# if that is all of it, so is the test.
+# The shim in processes with another C library than this machine's: glibc 2.31 and 2.41, bound
+# lazily and at start, without libpthread and with it; musl; and 32-bit programs, which cannot load
+# it. What the mirror lacks is skipped, and if that is all of it, so is the test.
 set -u
 here=$(dirname "$0")
 shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so

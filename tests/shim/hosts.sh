@@ -1,14 +1,17 @@
 #!/bin/bash
-# hosts.sh HOST LINKED MEMORY_CALLS WORK_CALLS EARLY GREEN GREEN_DRIVER RARE RARE_DRIVER: programs of every kind with the shim
-# preloaded, on an emulated device; two with the drivers in the folders GREEN_DRIVER and RARE_DRIVER.
+# hosts.sh HOST LINKED MEMORY_CALLS WORK_CALLS EARLY GREEN GREEN_DRIVER RARE RARE_DRIVER: programs
+# of every kind with the shim preloaded, on an emulated device; two with the drivers in the folders
+# GREEN_DRIVER and RARE_DRIVER.
 set -u
-host=$1 linked=$2 memory_calls=$3 work_calls=$4 early=$5 green=$6 green_driver=$7 rare=$8 rare_driver=$9
+host=$1 linked=$2 memory_calls=$3 work_calls=$4 early=$5 green=$6 green_driver=$7 rare=$8 \
+    rare_driver=$9
 ptx=$GPUMUX_SOURCE/workloads/burn.ptx
 shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export XDG_RUNTIME_DIR=$dir GPUMUX_EMU_DEVICES=H200:24g LD_LIBRARY_PATH=$GPUMUX_BUILD/emu
-unset GPUMUX_EMU CUDA_VISIBLE_DEVICES GPUMUX_REGISTER GPUMUX_DISABLE GPUMUX_QUOTA_BYTES GPUMUX_SHIM_DEBUG
+unset GPUMUX_EMU CUDA_VISIBLE_DEVICES GPUMUX_REGISTER GPUMUX_DISABLE GPUMUX_QUOTA_BYTES \
+    GPUMUX_SHIM_DEBUG
 quota=$(((600 + 64) << 20)) # and a context's cost
 # A sanitizer's runtime, linked into this build's programs, must stay the first library.
 runtime=$(ldd "$host" | awk '/lib(asan|tsan)\.so/ { print $3 }')

@@ -1,6 +1,7 @@
 #!/bin/bash
-# storms.sh STORM REGISTRAR WORK_CALLS RARE RARE_DRIVER: programs with the shim that fork, are interrupted or do nothing, with an
-# agent that is no more than its socket. STORM_SIZE: how many children, and signals. RARE_DRIVER is the folder of RARE's driver.
+# storms.sh STORM REGISTRAR WORK_CALLS RARE RARE_DRIVER: programs with the shim that fork, are
+# interrupted or do nothing, with an agent that is no more than its socket. STORM_SIZE: how many
+# children, and signals. RARE_DRIVER is the folder of RARE's driver.
 set -u
 storm=$1 registrar=$2 work_calls=$3 rare=$4 rare_driver=$5
 shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
@@ -9,11 +10,14 @@ size=${STORM_SIZE:-160}
 dir=$(mktemp -d)
 agent=
 trap '[ -z "$agent" ] || kill "$agent"; rm -rf "$dir"' EXIT
-export XDG_RUNTIME_DIR=$dir GPUMUX_EMU_DEVICES=H200:24g GPUMUX_EMU_CONTEXT_MIB=0 LD_LIBRARY_PATH=$GPUMUX_BUILD/emu
-unset GPUMUX_EMU CUDA_VISIBLE_DEVICES GPUMUX_REGISTER GPUMUX_DISABLE GPUMUX_QUOTA_BYTES GPUMUX_SHIM_DEBUG
+export XDG_RUNTIME_DIR=$dir GPUMUX_EMU_DEVICES=H200:24g GPUMUX_EMU_CONTEXT_MIB=0 \
+    LD_LIBRARY_PATH=$GPUMUX_BUILD/emu
+unset GPUMUX_EMU CUDA_VISIBLE_DEVICES GPUMUX_REGISTER GPUMUX_DISABLE GPUMUX_QUOTA_BYTES \
+    GPUMUX_SHIM_DEBUG
 runtime=$(ldd "$storm" | awk '/lib(asan|tsan)\.so/ { print $3 }')
 preload="$runtime${runtime:+ }$shim"
-# The shim that knows how many launches were quick ones (quick.h), which builds with a sanitizer lack.
+# The shim that knows how many launches were quick ones (quick.h), which builds with a sanitizer
+# lack.
 counting=$preload
 [ ! -e "${shim%.so}-ticks.so" ] || counting=${shim%.so}-ticks.so
 mkfifo "$dir/orders"
@@ -23,8 +27,8 @@ fail() {
     failures=$((failures + 1))
 }
 
-# with_agent OPTIONS... -- COMMAND...: runs it beside a new agent. What it prints is in $dir/output, what the agent
-# knows of processes in the end in $dir/known.
+# with_agent OPTIONS... -- COMMAND...: runs it beside a new agent. What it prints is in $dir/output,
+# what the agent knows of processes in the end in $dir/known.
 with_agent() {
     local options=() status=0
     while [ "$1" != -- ]; do options+=("$1"); shift; done
@@ -47,19 +51,27 @@ with_agent() {
 processes() { grep -c '^process ' "$dir/known"; }
 # number NAME WORD: of the last command's output. sum NAME: over all processes.
 number() { sed -nE "s/(^|.* )$1=([0-9]+).*/\2/p" "$dir/output"; }
-sum() { sed -nE "s/.* $1=([0-9]+).*/\1/p" "$dir/known" | awk '{ sum += $1 } END { printf "%d", sum }'; }
+sum() {
+    sed -nE "s/.* $1=([0-9]+).*/\1/p" "$dir/known" | awk '{ sum += $1 } END { printf "%d", sum }'
+}
 expect_quick() {
-    [ "$counting" = "$preload" ] || [ "$(number quick)" -gt 0 ] || fail "none was quick of $(cat "$dir/output")"
+    [ "$counting" = "$preload" ] || [ "$(number quick)" -gt 0 ] \
+        || fail "none was quick of $(cat "$dir/output")"
 }
 
-# Every process is one of its own, and none is met twice. Not with a sanitizer's runtime, which does not support children of
-# a program with threads: an allocator may be locked by a thread that the child does not have.
+# Every process is one of its own, and none is met twice. Not with a sanitizer's runtime, which does
+# not support children of a program with threads: an allocator may be locked by a thread that the
+# child does not have.
 if [ -z "$runtime" ]; then
     with_agent -- "$storm" children "$ptx" "$((size / 4))"
-    [ "$(processes)" = "$(number used)" ] || fail "$(number used) processes used the device, $(processes) registered"
-    [ "$(sum launches_kernel)" = $((2 * $(number used))) ] || fail "$(sum launches_kernel) launches were counted"
-    [ "$(sum allocations)" = "$(number used)" ] || fail "$(sum allocations) allocations were counted"
-    [ "$(grep '^process ' "$dir/known" | sed -E 's/.* pid=([0-9]+) .*/\1/' | sort -u | wc -l)" = "$(processes)" ] \
+    [ "$(processes)" = "$(number used)" ] \
+        || fail "$(number used) processes used the device, $(processes) registered"
+    [ "$(sum launches_kernel)" = $((2 * $(number used))) ] \
+        || fail "$(sum launches_kernel) launches were counted"
+    [ "$(sum allocations)" = "$(number used)" ] \
+        || fail "$(sum allocations) allocations were counted"
+    [ "$(grep '^process ' "$dir/known" | sed -E 's/.* pid=([0-9]+) .*/\1/' | sort -u | wc -l)" \
+        = "$(processes)" ] \
         || fail "a process registered twice"
     with_agent --window-us 2000 -- "$storm" beside "$ptx" "$((size / 4))"
     preload=$counting with_agent --window-us 20000 -- "$storm" beside "$ptx" "$((size / 4))"
@@ -69,9 +81,12 @@ fi
 # Held, free and quick alike.
 interrupt() {
     with_agent "$@" -- "$storm" signals "$ptx" "$size"
-    [ "$(sum launches_kernel)" = "$(number kernels)" ] && [ "$(sum launches_graph)" = "$(number graphs)" ] \
-        || fail "counted $(sum launches_kernel) kernels and $(sum launches_graph) graphs of $(cat "$dir/output")"
-    [ "$(sum uncounted_bytes)$(sum frees_unknown)" = 00 ] || fail "memory was not counted: $(cat "$dir/known")"
+    [ "$(sum launches_kernel)" = "$(number kernels)" ] \
+        && [ "$(sum launches_graph)" = "$(number graphs)" ] \
+        || fail "counted $(sum launches_kernel) kernels and $(sum launches_graph) graphs of $(cat \
+        "$dir/output")"
+    [ "$(sum uncounted_bytes)$(sum frees_unknown)" = 00 ] \
+        || fail "memory was not counted: $(cat "$dir/known")"
 }
 interrupt --window-us 0
 interrupt --window-us 50 --rate-permille 900
@@ -82,11 +97,13 @@ expect_quick
 with_agent --window-us 1000 -- "$work_calls" "$ptx"
 for direction in to_device to_host on_device other; do
     [ "$(sum copies_$direction)" = "$(number copies_$direction)" ] \
-        || fail "$(sum copies_$direction) copies $direction were counted, $(number copies_$direction) made"
+        || fail "$(sum copies_$direction) copies $direction were counted, $(number \
+        copies_$direction) made"
 done
 # Each of 4 KiB, whatever its shape.
 [ "$(sum copied_on_device_bytes)" = $((4096 * $(number copies_on_device))) ] \
-    || fail "$(sum copied_on_device_bytes) bytes in $(number copies_on_device) copies on the device were counted"
+    || fail "$(sum copied_on_device_bytes) bytes in $(number \
+    copies_on_device) copies on the device were counted"
 
 # And so is what is done by calls that the emulated driver lacks, held and free alike.
 for limits in "--window-us 0" "--window-us 1000"; do

@@ -14,14 +14,16 @@ trap 'rm -rf "$dir"' EXIT
 # Needs: libc.so.6 alone, of glibc 2.17 at most, and nothing that was once in another library.
 needed=$(objdump -p "$shim" | awk '$1 == "NEEDED" { print $2 }')
 [ "$needed" = libc.so.6 ] || fail "needs other libraries than libc.so.6: $needed"
-newest=$(printf '%s\n' 2.17 $(objdump -T "$shim" | grep -oE 'GLIBC_[0-9.]+' | sed 's/GLIBC_//') | sort -V | tail -n 1)
+newest=$(printf '%s\n' 2.17 $(objdump -T "$shim" | grep -oE 'GLIBC_[0-9.]+' | sed 's/GLIBC_//') \
+    | sort -V | tail -n 1)
 [ "$newest" = 2.17 ] || fail "needs glibc $newest"
 undefined=$(nm -D --undefined-only "$shim" | awk '{ print $NF }' | sed 's/@.*//')
 for name in $undefined; do
     case $name in
     _r_debug | _dl_debug_addr | __register_atfork | __cxa_at_quick_exit)
         # musl lacks some of these, and no one library has all.
-        nm -D --undefined-only "$shim" | grep -qE "^ +w $name(@|\$)" || fail "$name is not a weak reference" ;;
+        nm -D --undefined-only "$shim" | grep -qE "^ +w $name(@|\$)" \
+            || fail "$name is not a weak reference" ;;
     dl_iterate_phdr) ;;
     dl* | pthread_* | sem_* | shm_* | mq_* | timer_* | aio_* | __libc_dlsym)
         fail "$name was not in libc.so.6 before glibc 2.34" ;;
@@ -31,9 +33,11 @@ done
 # 16-byte atomics would be calls of libatomic.
 ! grep -q __atomic <<< "$undefined" || fail "needs libatomic"
 
-# Exports: dlsym and dlvsym, what ends a process and what sets a signal, without a version, and every intercepted call as one that dlsym cannot find.
+# Exports: dlsym and dlvsym, what ends a process and what sets a signal, without a version, and
+# every intercepted call as one that dlsym cannot find.
 objdump -T "$shim" | awk '$4 == ".text" && $6 == "Base" { print $7 }' | sort > "$dir/plain"
-printf '%s\n' dlsym dlvsym _exit _Exit signal bsd_signal ssignal sysv_signal __sysv_signal sigset sigaction __sigaction \
+printf '%s\n' dlsym dlvsym _exit _Exit signal bsd_signal ssignal sysv_signal __sysv_signal sigset \
+    sigaction __sigaction \
     | sort | diff - "$dir/plain" || fail "other plain exports"
 {
     calls='(CALL|LACK)\(([A-Za-z0-9_]+), [A-Za-z0-9_]+, [0-9]+, ([a-z]+), (hook|pass|copy|wait)'
@@ -50,13 +54,17 @@ all=$(nm -D --defined-only "$shim" | grep -vc ' A GPUMUX_CUDA$')
 # Bound at load, never unloaded, nothing to run at load or end, no TLS that must be allocated.
 flags=$(readelf -d "$shim")
 grep -q 'FLAGS_1.*NOW.*NODELETE' <<< "$flags" || fail "not linked with -z now and -z nodelete"
-! grep -qE '\((INIT|FINI|INIT_ARRAY|FINI_ARRAY|PREINIT_ARRAY)\)' <<< "$flags" || fail "runs something at load"
+! grep -qE '\((INIT|FINI|INIT_ARRAY|FINI_ARRAY|PREINIT_ARRAY)\)' <<< "$flags" \
+    || fail "runs something at load"
 ! readelf -rW "$shim" | grep -qE 'DTPMOD|TLSDESC' || fail "TLS is not initial-exec"
 ! grep -q TEXTREL <<< "$flags" || fail "has text relocations"
 ! readelf -lW "$shim" | grep -q 'GNU_STACK.*E ' || fail "wants an executable stack"
 
-# The entry calls nothing but the shim, and what it calls on the way of other programs' names no libc.
-nm -u "$objects/hook/entry.c.o" | awk '{ print $NF }' | grep -vxE '_GLOBAL_OFFSET_TABLE_|calls_route|resolve_next|signals_has|signals_route|the_process' \
+# The entry calls nothing but the shim, and what it calls on the way of other programs' names no
+# libc.
+nm -u "$objects/hook/entry.c.o" | awk '{ print $NF }' \
+    | grep -vxE \
+    '_GLOBAL_OFFSET_TABLE_|calls_route|resolve_next|signals_has|signals_route|the_process' \
     > "$dir/entry"
 [ ! -s "$dir/entry" ] || fail "entry.c calls: $(tr '\n' ' ' < "$dir/entry")"
 nm -u "$objects/hook/resolve.c.o" | awk '{ print $NF }' \

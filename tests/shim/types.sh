@@ -17,8 +17,8 @@ version=$(sed -nE 's/^#define CUDA_VERSION +([0-9]+).*/\1/p' "$header/cuda.h")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# Calls that the header is too old for are left out, and those that it has no type for, if the shim does not know them. A call
-# may take several lines.
+# Calls that the header is too old for are left out, and those that it has no type for, if the shim
+# does not know them. A call may take several lines.
 awk -v newest="$version" -v typedefs="$header/cudaTypedefs.h" '
     BEGIN { while ((getline line < typedefs) > 0) while (match(line, /PFN_[A-Za-z0-9_]+/)) {
         has[substr(line, RSTART, RLENGTH)] = 1; line = substr(line, RSTART + RLENGTH) } }
@@ -47,15 +47,20 @@ read -r kept left < "$dir/count"
 [ "$kept" -gt 100 ] || { echo "only $kept calls were read from api/cuda_calls.def"; exit 1; }
 
 # Results that the header is too old for, likewise.
-sed -nE 's/^RESULT\(([A-Z0-9_]+),.*/\1/p' "$GPUMUX_SOURCE/api/cuda_results.def" | while read -r name; do
-    ! grep -qw "$name" "$header/cuda.h" || grep "^RESULT($name," "$GPUMUX_SOURCE/api/cuda_results.def"
+sed -nE 's/^RESULT\(([A-Z0-9_]+),.*/\1/p' "$GPUMUX_SOURCE/api/cuda_results.def" \
+    | while read -r name; do
+    ! grep -qw "$name" "$header/cuda.h" \
+        || grep "^RESULT($name," "$GPUMUX_SOURCE/api/cuda_results.def"
 done > "$dir/results.def"
-[ "$(wc -l < "$dir/results.def")" -gt 80 ] || { echo "only few results were found in cuda.h"; exit 1; }
+[ "$(wc -l < "$dir/results.def")" -gt 80 ] \
+    || { echo "only few results were found in cuda.h"; exit 1; }
 
 # check LIST: compiles the assertions.
 check() {
-    "$cc" -std=gnu17 -fsyntax-only -I"$GPUMUX_SOURCE/src" -isystem "$header" -D__CUDA_API_VERSION_INTERNAL \
-        -DCUDA_HEADER "-DCUDA_CALLS=\"$1\"" "-DCUDA_RESULTS=\"$dir/results.def\"" "$GPUMUX_SOURCE/tests/shim/cuda_types_check.c"
+    "$cc" -std=gnu17 -fsyntax-only -I"$GPUMUX_SOURCE/src" -isystem "$header" \
+        -D__CUDA_API_VERSION_INTERNAL \
+        -DCUDA_HEADER "-DCUDA_CALLS=\"$1\"" "-DCUDA_RESULTS=\"$dir/results.def\"" \
+        "$GPUMUX_SOURCE/tests/shim/cuda_types_check.c"
 }
 check "$dir/calls.def" || exit 1
 # It can fail: one wrong type is found.

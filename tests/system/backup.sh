@@ -1,6 +1,6 @@
 #!/bin/bash
-# gpumux state backup: while gpumux runs, for its owner alone, over another file only when told to; and what a
-# terminal shows of a large one.
+# gpumux state backup: while gpumux runs, for its owner alone, over another file only when told to;
+# and what a terminal shows of a large one.
 . "$(dirname "$0")/lib.sh"
 command -v sqlite3 > /dev/null || skip "sqlite3 is not installed"
 command -v script > /dev/null || skip "script is not installed"
@@ -11,21 +11,29 @@ backup() {
     "$gpumux" state backup --state "$state" "${@:2}" > "$work/out" 2> "$work/err" || got=$?
     [ "$got" = "$1" ] || fail "status $got instead of $1: $(cat "$work/err")"
 }
-said() { grep -qF -- "$1" "$work/out" "$work/err" || fail "'$1' is not in: $(cat "$work/out" "$work/err")"; }
-no_debris() { [ -z "$(find "$work/copies" -name '*.??????*')" ] || fail "left: $(ls "$work/copies")"; }
+said() {
+    grep -qF -- "$1" "$work/out" "$work/err" \
+        || fail "'$1' is not in: $(cat "$work/out" "$work/err")"
+}
+no_debris() {
+    [ -z "$(find "$work/copies" -name '*.??????*')" ] || fail "left: $(ls "$work/copies")"
+}
 umask 022
 mkdir "$work/copies"
 copy=$work/copies/copy.db
 
 echo "-- while gpumux runs"
 start --without-devices
-for i in 1 2 3; do submit '{"name":"w'$i'","command":["sleep","'$$'"],"environment":{"SECRET":"x"}}' > "$work/id"; done
+for i in 1 2 3; do
+    submit '{"name":"w'$i'","command":["sleep","'$$'"],"environment":{"SECRET":"x"}}' > "$work/id"
+done
 backup 0 "$copy"
 said "$copy is sound: 3 workloads"
 [ ! -s "$work/err" ] || fail "$(cat "$work/err")"
 [ "$(stat -c %a "$copy")" = 600 ] || fail "others may read the copy: $(stat -c %A "$copy")"
 no_debris
-[ "$(sqlite3 "$copy" 'SELECT count(*) FROM workloads; PRAGMA journal_mode' | tr '\n' ' ')" = "3 delete " ] \
+[ "$(sqlite3 "$copy" 'SELECT count(*) FROM workloads; PRAGMA journal_mode' | tr '\n' ' ')" \
+    = "3 delete " ] \
     || fail "the copy is not a database alone"
 
 echo "-- over another file"
@@ -56,9 +64,11 @@ exits_2 export "$copy"
 stop
 
 echo "-- a large one on a terminal"
-sqlite3 "$state/gpumux.db" "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
+sqlite3 "$state/gpumux.db" \
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
     INSERT INTO events SELECT 100000 + i, 1, 0, 0, 0, '', 'large', hex(randomblob(500000)) FROM n"
-script -qec "'$gpumux' state backup --state '$state' '$work/copies/large'" "$work/out" > /dev/null < /dev/null
+script -qec "'$gpumux' state backup --state '$state' '$work/copies/large'" "$work/out" > /dev/null \
+    < /dev/null
 grep -qE '[1-9][0-9]? % of [0-9.]+ MiB copied' "$work/out" || fail "no progress: $(cat "$work/out")"
 said 'large is sound: 4 workloads, revision 100040'
 rm "$work/copies/large"
@@ -68,7 +78,8 @@ backup 0 "$work/copies/large"
 echo "-- a signal"
 # It is pending when the command begins, so that it comes in the middle whatever the machine does.
 blocked='use POSIX; sigprocmask(SIG_BLOCK, POSIX::SigSet->new(SIGTERM)); kill TERM => $$; exec @ARGV'
-perl -e "$blocked" "$gpumux" state backup --overwrite --state "$state" "$copy" > "$work/out" 2> "$work/err" \
+perl -e "$blocked" "$gpumux" state backup --overwrite --state "$state" "$copy" > "$work/out" \
+    2> "$work/err" \
     && fail "it went on"
 said 'a signal ended the backup'
 [ "$(sqlite3 "$copy" 'SELECT count(*) FROM workloads')" = 4 ] || fail "the copy from before is gone"

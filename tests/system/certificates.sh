@@ -1,6 +1,6 @@
 #!/bin/bash
-# Nodes over the network as time goes by: certificates are renewed and expire, machines take each other's
-# names, come back late, and do not know an account.
+# Nodes over the network as time goes by: certificates are renewed and expire, machines take each
+# other's names, come back late, and do not know an account.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/cluster.sh"
 command -v openssl > /dev/null || skip "openssl is not installed"
@@ -63,7 +63,8 @@ version=$("$gpumux" version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)
     sleep 1
     echo '{"type":"beat","session":1,"number":1}'
     sleep 2
-) | openssl s_client -connect "localhost:$port" -quiet -alpn gpumux-node/1 -cert "$work/brief/node/node.pem" \
+) | openssl s_client -connect "localhost:$port" -quiet -alpn gpumux-node/1 \
+    -cert "$work/brief/node/node.pem" \
     -key "$work/brief/node/node.key" > "$work/held" 2> /dev/null || true
 grep -q welcome "$work/held" || fail "it was not let in while it was good: $(cat "$work/held")"
 grep -q 'has expired, and it did not renew it' "$work/held" || fail "$(cat "$work/held")"
@@ -92,13 +93,15 @@ jq -c --arg v "$version" '{type: "hello", protocol: 1, version: $v, attempts: []
     version: $v, labels: {}, devices: []}}' "$work/twin/node/node.json" > "$work/hello"
 # Before, some that are gone before they can be welcomed: none of them is taken for connected.
 for _ in 1 2 3 4 5; do
-    openssl s_client -connect "localhost:$port" -quiet -no_ign_eof -alpn gpumux-node/1 -cert "$work/twin/node/node.pem" \
+    openssl s_client -connect "localhost:$port" -quiet -no_ign_eof -alpn gpumux-node/1 \
+        -cert "$work/twin/node/node.pem" \
         -key "$work/twin/node/node.key" < "$work/hello" > /dev/null 2>&1 || true
 done
 wait_until "it is away again" is_away twin
 new_token > /dev/null # is durable after all of that, which is in the log then
 joined=$(grep -c 'node_joined.*node=twin' "$control_log")
-(cd "$work/twin" && cat ../hello && exec sleep 1000) | openssl s_client -connect "localhost:$port" -quiet -alpn gpumux-node/1 \
+(cd "$work/twin" && cat ../hello && exec sleep 1000) \
+    | openssl s_client -connect "localhost:$port" -quiet -alpn gpumux-node/1 \
     -cert "$work/twin/node/node.pem" -key "$work/twin/node/node.key" > "$work/dead" 2> /dev/null &
 says "$work/dead" welcome
 start_node twin
@@ -129,7 +132,8 @@ wait_until "twin is back" is_connected twin
 id=$(submit '{"command": ["sleep", "1000"]}')
 wait_field "$id" state running
 join_node spare "$(new_token)" > /dev/null
-kill -STOP "$(node_pid twin)" # as a network that is cut: its supervisors live on until the lease is over
+# as a network that is cut: its supervisors live on until the lease is over
+kill -STOP "$(node_pid twin)"
 start_node spare
 wait_until "the spare node is connected" is_connected spare
 wait_field "$id" attempt 2
@@ -146,8 +150,10 @@ ends "$id" cancelled
 
 echo "-- an account is looked up on the node"
 token=$("$gpumux" token create --role user --account ghost -q)
-id=$(curl -sS --fail-with-body --cacert "$state/tls/ca.pem" -H "Authorization: Bearer $token" "$url/v1/workloads" \
-    -H 'Content-Type: application/json' -d '{"command": ["true"], "directory": "/", "devices": 0, "retries": 5}' \
+id=$(curl -sS --fail-with-body --cacert "$state/tls/ca.pem" -H "Authorization: Bearer $token" \
+    "$url/v1/workloads" \
+    -H 'Content-Type: application/json' \
+    -d '{"command": ["true"], "directory": "/", "devices": 0, "retries": 5}' \
     | jq -r '.workloads[0].id')
 ends "$id" failed start
 field "$id" text | grep -q "no user 'ghost' on this node" || fail "$(field "$id" text)"
@@ -156,11 +162,14 @@ has "$id" attempt 3 || fail "what cannot work was tried $(field "$id" attempt) t
 if [ "$(id -u)" = 0 ]; then
     mkdir -m 777 "$work/open"
     token=$("$gpumux" token create --role user --account games -q)
-    id=$(curl -sS --fail-with-body --cacert "$state/tls/ca.pem" -H "Authorization: Bearer $token" "$url/v1/workloads" \
+    id=$(curl -sS --fail-with-body --cacert "$state/tls/ca.pem" -H "Authorization: Bearer $token" \
+        "$url/v1/workloads" \
         -H 'Content-Type: application/json' \
-        -d "{\"command\": [\"touch\", \"$work/open/made\"], \"directory\": \"/\", \"devices\": 0}" | jq -r '.workloads[0].id')
+        -d "{\"command\": [\"touch\", \"$work/open/made\"], \"directory\": \"/\", \"devices\": 0}" \
+        | jq -r '.workloads[0].id')
     ends "$id" succeeded
-    [ "$(stat -c %U "$work/open/made")" = games ] || fail "it ran as $(stat -c %U "$work/open/made")"
+    [ "$(stat -c %U "$work/open/made")" = games ] \
+        || fail "it ran as $(stat -c %U "$work/open/made")"
 else
     skip_part "a workload of a token's account: only root runs those of others"
 fi

@@ -1,6 +1,7 @@
 #!/bin/bash
-# The process that moves a suspended task's memory is killed, hangs, or fails: the task is never taken for one that runs
-# while it stands still, nor for one that is off its device while it runs. By a driver that does as it is told.
+# The process that moves a suspended task's memory is killed, hangs, or fails: the task is never
+# taken for one that runs while it stands still, nor for one that is off its device while it runs.
+# By a driver that does as it is told.
 . "$(dirname "$0")/lib.sh"
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 steered=$work/steered
@@ -16,7 +17,9 @@ up() {
 }
 # A task's own driver is the emulated one.
 task() {
-    submit "$(json_with '{}' devices 1 quota '"20g"' command "$(json_words env LD_LIBRARY_PATH="$GPUMUX_BUILD/emu" "$burn" --step-ms 20 --memory "$1" --steps 10000000)")"
+    submit "$(json_with '{}' devices 1 quota '"20g"' command \
+        "$(json_words env LD_LIBRARY_PATH="$GPUMUX_BUILD/emu" "$burn" --step-ms 20 --memory "$1" \
+        --steps 10000000)")"
 }
 samples() { output "$1" | grep -o 'samples=[0-9]*' | tail -n 1 | cut -d= -f2; }
 ran_past() { [ "$(samples "$1")" -gt "$2" ]; }
@@ -34,11 +37,16 @@ stands_still() {
     stood=$(samples "$id")
     pause 0.3
     [ "$(samples "$id")" = "$stood" ] || fail "it runs: $(show "$id")"
-    jq -e '.place == "host"' "$state/node/records/$id.1" > /dev/null || fail "there is no record of it"
+    jq -e '.place == "host"' "$state/node/records/$id.1" > /dev/null \
+        || fail "there is no record of it"
 }
 # driver STEP WORD: what it does there from now on; without a word, its work.
 driver() {
-    if [ $# -gt 1 ]; then echo "$2" > "$state/emu/devices.$1"; else rm -f "$state/emu/devices.$1"; fi
+    if [ $# -gt 1 ]; then
+        echo "$2" > "$state/emu/devices.$1"
+    else
+        rm -f "$state/emu/devices.$1"
+    fi
 }
 movers() { pgrep -f "^gpumux checkpoint .*$work/" || true; }
 mover_is_there() { [ -n "$(movers)" ]; }
@@ -130,13 +138,15 @@ wait_field "$other" state running
 crash
 driver state fail
 up
-wait_until "that is known" logged "attempt memory moved attempt=$id.1 to=host done=0 .*look at the state"
+wait_until "that is known" logged \
+    "attempt memory moved attempt=$id.1 to=host done=0 .*look at the state"
 stands_still
 has "$other" state running || fail "$(show "$other")"
 echo "-- and looks again"
 times=$(grep -c "attempt memory moved attempt=$id.1 to=host done=1" "$log")
 driver state
-wait_until "it is known to be off" eval '[ "$(grep -c "attempt memory moved attempt=$id.1 to=host done=1" "$log")" -gt "$times" ]'
+wait_until "it is known to be off" eval \
+    '[ "$(grep -c "attempt memory moved attempt=$id.1 to=host done=1" "$log")" -gt "$times" ]'
 stands_still
 
 echo "-- it ends while somebody is about to move it: nothing is left"

@@ -25,7 +25,8 @@ said "no state 'runing'; there are: queued, .*, cancelled"
 printf 'allowances: {alice: 2, bob: 0.5+1, "@students": 4+x}\n' > "$work/allowances.yaml"
 exits 1 "$gpumux" up --state "$state" --emulate 2xT4 --config "$work/allowances.yaml"
 said "'4+x' of @students"
-exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --config "$work/allowances.yaml" --policy nonsense
+exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --config "$work/allowances.yaml" --policy \
+    nonsense
 if ! [ -e /proc/driver/nvidia/version ]; then
     exits 1 "$gpumux" up --state "$state"
     said '--emulate'
@@ -41,12 +42,15 @@ id=$("$gpumux" submit -d 0 --name one -- sh -c 'echo hello; echo oops >&2')
 [[ $id =~ ^[0-9]+$ ]] || fail "submit printed $id"
 exits 0 "$gpumux" wait "$id"
 said "$id one succeeded"
-printf 'devices: 0\ncommand: [sh, -c, exit 3]\nname: three\n---\ndevices: 0\ncommand: "true"\n' > "$work/two.yaml"
+printf 'devices: 0\ncommand: [sh, -c, exit 3]\nname: three\n---\ndevices: 0\ncommand: "true"\n' \
+    > "$work/two.yaml"
 mapfile -t ids < <("$gpumux" submit "$work/two.yaml")
 [ ${#ids[@]} = 2 ] || fail "two workloads gave ${#ids[@]} ids"
 exits 1 "$gpumux" wait "${ids[@]}"
 said 'failed (exit 3)'
-[ "$("$ask" -f <("$gpumux" submit - --quota 3g -o json < <(echo '{"command": ["true"], "name": "merged"}')) 'workloads[0].name')" = merged ] \
+[ "$("$ask" \
+    -f <("$gpumux" submit - --quota 3g -o json \
+    < <(echo '{"command": ["true"], "name": "merged"}')) 'workloads[0].name')" = merged ] \
     || fail "JSON from standard input"
 exits 0 "$gpumux" wait merged
 [ "$("$ask" -f <("$gpumux" describe merged -o json) quota_bytes)" = $((3 << 30)) ] || fail "a flag over a file"

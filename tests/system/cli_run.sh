@@ -76,7 +76,9 @@ kill -INT "$client"
 ended 130
 
 say a reader that leaves
-ended_cancelled() { [ "$("$ask" -f <("$gpumux" ps -a --name yes -o json) 'workloads[0].state')" = cancelled ]; }
+ended_cancelled() {
+    [ "$("$ask" -f <("$gpumux" ps -a --name yes -o json) 'workloads[0].state')" = cancelled ]
+}
 run -q -- yes < /dev/null 2> /dev/null | head -n 1 > "$work/out" || true
 wait_until "what nobody reads is cancelled" ended_cancelled
 
@@ -95,18 +97,21 @@ done
 
 say a gpumux that is away
 begin sh -c "echo 1; until [ -e $work/go3 ]; do sleep 0.02; done"
-"$gpumux" run -q -d 0 -- sh -c "until [ -e $work/go3 ]; do sleep 0.02; done" < /dev/null 2> "$work/quiet" &
+"$gpumux" run -q -d 0 -- sh -c "until [ -e $work/go3 ]; do sleep 0.02; done" < /dev/null \
+    2> "$work/quiet" &
 quiet=$!
 both_run() { [ "$("$gpumux" ps --state running -q | wc -l)" = 2 ]; }
 wait_until "the quiet one runs" both_run
 crash
-wait_until "run says what it waits for" grep -q "no answer from $GPUMUX_SOCKET: waiting until it is back" "$work/err"
+wait_until "run says what it waits for" grep \
+    -q "no answer from $GPUMUX_SOCKET: waiting until it is back" "$work/err"
 start --emulate 1xT4
 kill -STOP "$daemon_pid"
 "$gpumux" submit -d 0 -- true > "$work/id" 2> "$work/submit" &
 submitter=$!
 wait_until "submit says what it waits for" \
-    grep -qE "no answer from $GPUMUX_SOCKET: waiting until [0-9]{2}:[0-9]{2}:[0-9]{2}\$" "$work/submit"
+    grep -qE "no answer from $GPUMUX_SOCKET: waiting until [0-9]{2}:[0-9]{2}:[0-9]{2}\$" \
+    "$work/submit"
 kill -CONT "$daemon_pid"
 wait "$submitter" || fail "submit failed: $(cat "$work/submit")"
 ends "$(cat "$work/id")" succeeded

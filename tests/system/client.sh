@@ -1,9 +1,10 @@
 #!/bin/bash
-# libgpumux in a workload: what it knows, that its reports arrive, that a service can say that it is ready;
-# and in a program that gpumux did not start, where it does nothing.
+# libgpumux in a workload: what it knows, that its reports arrive, that a service can say that it is
+# ready; and in a program that gpumux did not start, where it does nothing.
 . "$(dirname "$0")/lib.sh"
 program=$GPUMUX_BUILD/tests/system/client_program
-# Deep enough that the path of the reports' socket is longer than an address, and that of the API's is not.
+# Deep enough that the path of the reports' socket is longer than an address, and that of the API's
+# is not.
 state=$work/$(printf 'd%.0s' {1..75})
 export GPUMUX_SOCKET=$state/api.sock
 [ ${#GPUMUX_SOCKET} -lt 108 ] || fail "the directory is too deep: $GPUMUX_SOCKET"
@@ -40,7 +41,8 @@ batch=64 32-128 by 16" ] || fail "$(said "$id")"
 echo "-- progress"
 id=$(submit "{\"command\": [\"$program\", \"train\"]}")
 wait_field "$id" state running
-control=$(tr '\0' '\n' < "/proc/$(pgrep -fx "$program train")/environ" | sed -n 's/^GPUMUX_CONTROL=//p')
+control=$(tr '\0' '\n' < "/proc/$(pgrep -fx "$program train")/environ" \
+    | sed -n 's/^GPUMUX_CONTROL=//p')
 [ ${#control} -ge 108 ] || fail "the path is too short for this test: $control"
 # 1,000 a second, less on a machine with better things to do.
 moves() { field "$id" usage.samples_per_s | awk '{ exit !($1 + 0 > 10 && $1 + 0 < 1200) }'; }

@@ -1,5 +1,5 @@
-# A control on the network and its nodes, each with a state of its own, for system tests. A test sources
-# it after lib.sh, whose functions then speak with this control.
+# A control on the network and its nodes, each with a state of its own, for system tests. A test
+# sources it after lib.sh, whose functions then speak with this control.
 # shellcheck shell=bash
 state=$work/c
 export GPUMUX_SOCKET=$state/api.sock
@@ -27,7 +27,8 @@ start_control() {
 new_token() { "$gpumux" token create --role node -q "$@"; }
 # join_node NODE TOKEN [OPTION...]: joins, and starts nothing.
 join_node() {
-    timeout $deadline_s "$gpumux" node --state "$work/$1" --control "$url" --ca "$fingerprint" --token "$2" --join-only \
+    timeout $deadline_s "$gpumux" node --state "$work/$1" --control "$url" --ca "$fingerprint" \
+        --token "$2" --join-only \
         --name "$1" "${@:3}" 2>&1
 }
 # start_node STATE [OPTION...]: one that has joined. Its pid is in $work/STATE.pid.

@@ -1,6 +1,7 @@
 #!/bin/bash
-# A workload that rewrites all that its user can write, again and again, while agents come and go: it escapes neither
-# its device's eviction nor its quota nor its kind, and nobody else's process is touched. On an emulated device.
+# A workload that rewrites all that its user can write, again and again, while agents come and go:
+# it escapes neither its device's eviction nor its quota nor its kind, and nobody else's process is
+# touched. On an emulated device.
 . "$(dirname "$0")/lib.sh"
 [ "$(id -u)" = 0 ] || skip "needs root, to run a workload as another user"
 stage_build
@@ -41,7 +42,8 @@ disown -a
 echo "$victims" > "$work/open/victims"
 up
 id=$(as $deceiver "$ask" -d "{\"devices\": 1, \"quota\": \"4g\", \"grace\": \"1s\", \"directory\": \"/\", \"command\": $(json_shell \
-    "$burn --step-ms 20 --memory 1g --steps 10000000 & exec sh $work/open/deceive $work/open")}" "$GPUMUX_SOCKET" /v1/workloads 'workloads[0].id')
+    "$burn --step-ms 20 --memory 1g --steps 10000000 & exec sh $work/open/deceive $work/open")}" \
+    "$GPUMUX_SOCKET" /v1/workloads 'workloads[0].id')
 wait_field "$id" state running
 [ "$id" = 1 ] || fail "it is workload $id"
 rounds() { cat "$work/open/rounds" 2> /dev/null | wc -c; }

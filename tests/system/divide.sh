@@ -1,17 +1,30 @@
 #!/bin/bash
-# A device that services and tasks share: in which mode, with which share, and what a service's own word about its
-# latency does. On emulated devices.
+# A device that services and tasks share: in which mode, with which share, and what a service's own
+# word about its latency does. On emulated devices.
 . "$(dirname "$0")/lib.sh"
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
-up() { start --emulate 1xH200:24g --policy firstfit --set mode_kept=2s --set monitor_calm=500ms --set monitor_hold_min=500ms --set monitor_outside=10m "$@"; }
+up() {
+    start --emulate 1xH200:24g --policy firstfit --set mode_kept=2s --set monitor_calm=500ms --set \
+        monitor_hold_min=500ms --set monitor_outside=10m "$@"
+}
 # service RATE KERNEL_MS, task OPTION...: ids
-service() { submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"2g\", \"command\": $(json_words "$burn" --service --rate "$1" --kernel-ms "$2" --sm 40 --slip)}"; }
-task() { submit "{\"devices\": 1, \"quota\": \"2g\", \"command\": $(json_words "$burn" --steps 1000000 --sm 60 "$@")}"; }
+service() {
+    submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"2g\", \"command\": $(json_words \
+        "$burn" --service --rate "$1" --kernel-ms "$2" --sm 40 --slip)}"
+}
+task() {
+    submit "{\"devices\": 1, \"quota\": \"2g\", \"command\": $(json_words "$burn" --steps 1000000 \
+        --sm 60 "$@")}"
+}
 mode_is() { has "$1" usage.protection.mode "$2"; }
 limit() { field "$1" "usage.protection.limits[name=$2].value"; }
 limit_is() { [ "$(limit "$1" "$2")" = "$3" ]; }
 # rate_below ID PERMILLE: it is held by its rate, to less than that
-rate_below() { local rate; rate=$(limit "$1" rate_permille); [ "$rate" != null ] && [ "$rate" -gt 0 ] && [ "$rate" -lt "$2" ]; }
+rate_below() {
+    local rate
+    rate=$(limit "$1" rate_permille)
+    [ "$rate" != null ] && [ "$rate" -gt 0 ] && [ "$rate" -lt "$2" ]
+}
 metric() { api GET /metrics | sed -n "s/^$1{.*workload=\"$2\".*} //p"; }
 # The share that a task which starts now gets from the driver; nothing: all.
 share_now() { "$gpumux" run --quota 1g -- env | sed -n 's/^CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=//p'; }
@@ -20,9 +33,13 @@ echo "-- a service that says how long it takes"
 up --set share_in_time=true
 little=$(service 50 1)
 wait_field "$little" state running
-answers() { field "$little" usage.latency_ms,usage.requests_10s | paste - - | awk '{ exit !($1 + 0 >= 0.9 && $2 + 0 > 50) }'; }
+answers() {
+    field "$little" usage.latency_ms,usage.requests_10s | paste - - \
+        | awk '{ exit !($1 + 0 >= 0.9 && $2 + 0 > 50) }'
+}
 wait_until "its latency is known" answers
-"$gpumux" describe "$little" | grep -q ', p99 latency [0-9.]* ms' || fail "$("$gpumux" describe "$little")"
+"$gpumux" describe "$little" | grep -q ', p99 latency [0-9.]* ms' \
+    || fail "$("$gpumux" describe "$little")"
 [ -n "$(metric gpumux_service_latency_seconds "$little")" ] || fail "no metric of its latency"
 
 echo "-- SMs for it from tasks that wait for it as well: only where that was asked for"
@@ -41,7 +58,8 @@ limit_is "$first" rate_permille 0 || fail "held by its rate: $(show "$first")"
 grep -q ' share 100%: it may use all of them' "$work/out" || fail "$(cat "$work/out")"
 grep -q ' gate 20 ms: a service is on its device' "$work/out" || fail "$(cat "$work/out")"
 api GET /metrics > "$work/out"
-grep -q "^gpumux_workload_limit{.*workload=\"$first\",limit=\"share_percent\",.*} 100\$" "$work/out" || fail "$(grep workload_limit "$work/out")"
+grep -q "^gpumux_workload_limit{.*workload=\"$first\",limit=\"share_percent\",.*} 100\$" \
+    "$work/out" || fail "$(grep workload_limit "$work/out")"
 
 echo "-- one whose kernels are too long to wait for: in space at once"
 coarse=$(task --step-ms 200 --kernels-per-step 1)
@@ -53,7 +71,10 @@ ends "$coarse" cancelled
 
 echo "-- one whose kernel outlasts what its end waits for, be that a signal or its own: MPS ends its work first, and nobody else's"
 ends_of_work() { grep -c "Cmd:terminate_client" "$state"/node/mps/*/control.log || true; }
-lasting() { submit "{\"devices\": 1, \"quota\": \"2g\", \"command\": $(json_words env "GPUMUX_BUILD=$GPUMUX_BUILD" "$GPUMUX_BUILD/tests/shim/shim_exit_program" "$1" 1 60000000)}"; }
+lasting() {
+    submit "{\"devices\": 1, \"quota\": \"2g\", \"command\": $(json_words env \
+        "GPUMUX_BUILD=$GPUMUX_BUILD" "$GPUMUX_BUILD/tests/shim/shim_exit_program" "$1" 1 60000000)}"
+}
 attempts() { field "$little" attempt; field "$first" attempt; }
 neighbours_run() { has "$little" state running && has "$first" state running; }
 end_lasting() { # end_lasting HOW: by a signal (wait), or by itself (exit)
@@ -68,15 +89,16 @@ end_lasting() { # end_lasting HOW: by a signal (wait), or by itself (exit)
         has "$coarse" exit_code 7 || fail "$(show "$coarse")"
     fi
 }
-# Its end waits for 1.5 s by the clock: on a machine that stands still for as long, the agent comes too late, and then others are
-# hurt. That does not happen three times.
+# Its end waits for 1.5 s by the clock: on a machine that stands still for as long, the agent comes
+# too late, and then others are hurt. That does not happen three times.
 is_ended_by_mps() { # is_ended_by_mps HOW
     local before there
     for _ in 1 2 3; do
         before=$(ends_of_work) there=$(attempts)
         end_lasting "$1"
         if [ "$(ends_of_work)" -gt "$before" ]; then
-            neighbours_run && [ "$(attempts)" = "$there" ] || fail "its neighbours: $(show "$little") $(show "$first")"
+            neighbours_run && [ "$(attempts)" = "$there" ] \
+                || fail "its neighbours: $(show "$little") $(show "$first")"
             return
         fi
         echo "MPS came too late"
@@ -111,9 +133,11 @@ late=$(task --step-ms 5)
 wait_until "its limits are known" mode_is "$late" space
 now=$(limit "$late" share_percent)
 [ "$now" -lt 45 ] || fail "a share of $now, and another task has as much"
-[[ $(field "$late" enforcement) == *", and 2 tasks share the rest"* ]] || fail "$(field "$late" enforcement)"
+[[ $(field "$late" enforcement) == *", and 2 tasks share the rest"* ]] \
+    || fail "$(field "$late" enforcement)"
 limit_is "$late" rate_permille 0 || fail "held by its rate: $(show "$late")"
-[[ $(field "$late" enforcement) == *"$now % of the SMs, for service $busy"* ]] || fail "$(field "$late" enforcement)"
+[[ $(field "$late" enforcement) == *"$now % of the SMs, for service $busy"* ]] \
+    || fail "$(field "$late" enforcement)"
 "$gpumux" describe "$late" > "$work/out"
 grep -q " share $now%: service $busy beside it used up to" "$work/out" || fail "$(cat "$work/out")"
 for id in "$early" "$late"; do cancel "$id"; done
@@ -129,9 +153,13 @@ again=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"command\": $does, \"resume
 stays=$(task --step-ms 5)
 for id in "$again" "$stays"; do wait_field "$id" state running; done
 busy=$(service 40 20)
-restarted() { [[ $(field "$again" 'attempts[0].text') == "restarted: it has 100 % of the SMs, and would get "* ]]; }
+restarted() {
+    [[ $(field "$again" 'attempts[0].text') \
+        == "restarted: it has 100 % of the SMs, and would get "* ]]
+}
 wait_until "it is started again" restarted
-wait_until "with less" eval '[ "$(field "$again" attempt)" -ge 2 ] && [ "$(limit "$again" share_percent)" -le 80 ]'
+wait_until "with less" eval \
+    '[ "$(field "$again" attempt)" -ge 2 ] && [ "$(limit "$again" share_percent)" -le 80 ]'
 has "$again" failures 0 || fail "that was counted: $(show "$again")"
 has "$stays" attempt 1 || fail "the work of one that cannot is lost: $(show "$stays")"
 for id in "$again" "$stays" "$busy"; do cancel "$id"; done
@@ -140,14 +168,17 @@ for id in "$again" "$stays" "$busy"; do ends "$id" cancelled; done
 echo "-- so does one whose kernels are too long to wait for, beside a service in time; the next attempt is known to be such a one"
 stop
 up --set share_kept=1s --set mode_kept=10m
-half=$(submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"2g\", \"command\": $(json_words "$burn" --service --rate 20 --kernel-ms 20 --sm 90 --slip)}")
+half=$(submit \
+    "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"2g\", \"command\": $(json_words "$burn" \
+    --service --rate 20 --kernel-ms 20 --sm 90 --slip)}")
 wait_field "$half" state running
 does=$(json_words "$burn" --steps 1000000 --sm 60 --step-ms 200 --kernels-per-step 1)
 again=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"command\": $does, \"resume\": $does}")
 beside=$(task --step-ms 5)
 wait_until "it is started again" restarted
 # What they get then changes what the service does, and with it what they get.
-wait_until "its limits are known" eval '[ "$(field "$again" attempt)" -ge 2 ] && [ "$(limit "$again" share_percent)" != null ]'
+wait_until "its limits are known" eval \
+    '[ "$(field "$again" attempt)" -ge 2 ] && [ "$(limit "$again" share_percent)" != null ]'
 [ "$(limit "$again" share_percent)" -le 80 ] || fail "it got all SMs again: $(show "$again")"
 mode_is "$beside" time || fail "the other is in space, too: $(show "$beside")"
 for id in "$again" "$beside"; do cancel "$id"; done
@@ -171,7 +202,8 @@ wait_until "its latency is known" eval '[ "$(field "$slow" usage.requests_10s)" 
 "$gpumux" describe "$slow" > "$work/out"
 grep -q '^SLO  *p99 below 50 ms$' "$work/out" || fail "$(cat "$work/out")"
 echo 48000 > "$work/latency"
-wait_until "the device is unhealthy" told "device_state.*unhealthy: service $slow: p99 of 4[0-9.]* ms over 5 s, its SLO is 50.0 ms"
+wait_until "the device is unhealthy" told \
+    "device_state.*unhealthy: service $slow: p99 of 4[0-9.]* ms over 5 s, its SLO is 50.0 ms"
 wait_until "the task is throttled" rate_below "$first" 501
 echo 10000 > "$work/latency"
 wait_until "it is not any more" limit_is "$first" rate_permille 0

@@ -1,10 +1,11 @@
 #!/bin/bash
-# The commands in the README and in docs/ do what the pages say: every block marked ```sh run is run.
+# The commands in the README and in docs/ do what the pages say: every block marked ```sh run is
+# run.
 #
-# A page's blocks are one script, in order, in an empty directory, with `set -e`: a command that fails
-# fails the test and is named by page and line. A page that starts gpumux itself (`gpumux up`, or
-# `gpumux control` and nodes) starts its own; the others find one that is up. Both live in a fresh state directory, on emulated devices.
-# DOCS_PAGES=docs/api.md runs some pages only.
+# A page's blocks are one script, in order, in an empty directory, with `set -e`: a command that
+# fails fails the test and is named by page and line. A page that starts gpumux itself (`gpumux up`,
+# or `gpumux control` and nodes) starts its own; the others find one that is up. Both live in a
+# fresh state directory, on emulated devices. DOCS_PAGES=docs/api.md runs some pages only.
 . "$(dirname "$0")/lib.sh"
 : "${GPUMUX_SOURCE:?set it to the top of the tree}"
 for tool in cc cmake curl jq pkg-config; do
@@ -37,8 +38,8 @@ END
 ln -s "$GPUMUX_BUILD/workloads/gpumux-burn" "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$work/bin/"
 chmod 755 "$work/bin/gpumux"
 
-# What a page that compiles finds: libgpumux as it is installed, and a compiler that makes programs fit for a
-# library with sanitizers in it.
+# What a page that compiles finds: libgpumux as it is installed, and a compiler that makes programs
+# fit for a library with sanitizers in it.
 cmake --install "$GPUMUX_BUILD" --prefix "$work/installed" --component client > /dev/null
 pkg_config_file=$(find "$work/installed" -name gpumux.pc)
 export PKG_CONFIG_PATH=${pkg_config_file%/*}
@@ -99,7 +100,8 @@ for page in $pages; do
     mkdir "$work/here$ran"
     grep -qE '^gpumux (up|control)' <<< "$blocks" || start --emulate 4xH200:24g
     { cat "$work/prelude.sh"; echo "$blocks"; } > "$work/script$ran.sh"
-    if ! (cd "$work/here$ran" && PATH=$work/bin:$PATH timeout "$page_limit_s" bash "$work/script$ran.sh" \
+    if ! (cd "$work/here$ran" \
+        && PATH=$work/bin:$PATH timeout "$page_limit_s" bash "$work/script$ran.sh" \
         > "$work/output" 2>&1 < /dev/null); then
         cat "$work/output" "$work/here$ran"/*.log >&2 || true
         fail "$page: a command that it shows does not work"

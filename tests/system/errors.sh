@@ -1,6 +1,7 @@
 #!/bin/bash
-# errors.sh ROW: one thing that goes wrong with a workload or a device, and what follows, with real programs on
-# emulated devices. Each row is a test of its own; the function row_ROW says what happens.
+# errors.sh ROW: one thing that goes wrong with a workload or a device, and what follows, with real
+# programs on emulated devices. Each row is a test of its own; the function row_ROW says what
+# happens.
 . "$(dirname "$0")/lib.sh"
 emu=$GPUMUX_BUILD/emu/bin
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
@@ -9,29 +10,40 @@ exit_program=$GPUMUX_BUILD/tests/shim/shim_exit_program
 shim=$GPUMUX_BUILD/lib/libgpumux-cuda.so
 mkdir -m 777 "$work/t"
 
-up() { start --emulate "${devices:-1xH200:24g}" --policy firstfit "$@"; } # which keeps them together
+# which keeps them together
+up() { start --emulate "${devices:-1xH200:24g}" --policy firstfit "$@"; }
 device_is() { [ "$(device "$1" "$2")" = "$3" ]; }
 at() { [ "$(field "$1" attempt)" = "$2" ] && has "$1" state running; }
 past() { [ "$(field "$1" attempt)" -gt "$2" ] && has "$1" state running; }
 text_of() { field "$1" "attempts[$2].text"; }
-pipe() { local uuid; uuid=$(device "${1:-0}" uuid); uuid=${uuid#GPU-}; echo "$state/node/mps/${uuid%%-*}"; }
-fault() { GPUMUX_EMU=$state/emu/devices CUDA_MPS_PIPE_DIRECTORY=$(pipe "$1") "$emu/gpumux-emu-fault" "$@"; }
+pipe() {
+    local uuid; uuid=$(device "${1:-0}" uuid); uuid=${uuid#GPU-}; echo "$state/node/mps/${uuid%%-*}"
+}
+fault() {
+    GPUMUX_EMU=$state/emu/devices CUDA_MPS_PIPE_DIRECTORY=$(pipe "$1") "$emu/gpumux-emu-fault" "$@"
+}
 daemon_of() { cat "$(pipe 0)/nvidia-cuda-mps-control.pid" 2> /dev/null; }
 control() { echo "$1" | CUDA_MPS_PIPE_DIRECTORY=$(pipe 0) "$emu/nvidia-cuda-mps-control"; }
 server_is() { control "get_server_status $(control get_server_list)" | grep -q "^$1"; }
 
-# spec KIND STEPS [JSON]: works on a shared device; STEPS tells its processes from others. None has much to do: beside a
-# service the shim of a task that launches all the time keeps a core busy.
+# spec KIND STEPS [JSON]: works on a shared device; STEPS tells its processes from others. None has
+# much to do: beside a service the shim of a task that launches all the time keeps a core busy.
 spec() {
     local does="--step-ms 250 --busy-percent 4 --kernels-per-step 1 --steps"
     [ "$1" = task ] || does="--service --rate 10 --kernel-ms 1 --requests"
     # shellcheck disable=SC2086
-    json_with "${3:-"{}"}" kind "\"$1\"" devices 1 quota '"2g"' command "$(json_words "$burn" --sm 30 --memory 1g $does "$2")"
+    json_with "${3:-"{}"}" kind "\"$1\"" devices 1 quota '"2g"' command \
+        "$(json_words "$burn" --sm 30 --memory 1g $does "$2")"
 }
 # The processes that burn so many steps, or answer so many requests, on our devices.
-burning() { for p in $(pgrep -f "^$burn.* $1\$"); do grep -qszxF "GPUMUX_EMU=$state/emu/devices" "/proc/$p/environ" && echo "$p"; done; true; }
+burning() {
+    for p in $(pgrep -f "^$burn.* $1\$"); do grep -qszxF "GPUMUX_EMU=$state/emu/devices" \
+        "/proc/$p/environ" && echo "$p"; done; true
+}
 signal() { local pids; pids=$(burning "$2"); [ -n "$pids" ] && kill "-$1" $pids; }
-is_client() { local pid; for pid in $(burning "$1"); do fault_free_client "$pid" && return; done; return 1; }
+is_client() {
+    local pid; for pid in $(burning "$1"); do fault_free_client "$pid" && return; done; return 1
+}
 fault_free_client() { control "get_client_list $(control get_server_list)" | grep -qx "$1"; }
 # A process there that faults; fails until it has a context.
 hit() { fault 0 illegal-address "$(burning "$1" | head -n 1)"; }
@@ -45,13 +57,15 @@ service_and_task() {
     wait_until "both are clients of MPS" eval 'is_client 900001 && is_client 900002'
 }
 service_is_unharmed() {
-    at "$service" 1 && has "$service" failures 0 && is_client 900001 || fail "the service: $(show "$service")"
+    at "$service" 1 && has "$service" failures 0 && is_client 900001 \
+        || fail "the service: $(show "$service")"
 }
 # And that it is unharmed shows in what it does from now on.
 service_answers_on() {
     local said
     said=$(output "$service" | grep -c requests=)
-    wait_until "the service answers on" eval '[ "$(output "$service" | grep -c requests=)" -gt "$((said + 1))" ]'
+    wait_until "the service answers on" eval \
+        '[ "$(output "$service" | grep -c requests=)" -gt "$((said + 1))" ]'
     service_is_unharmed
 }
 # resumes [JSON]: and leaves a sign.
@@ -70,13 +84,15 @@ row_signal() {
         wait_until "it runs again" at "$task" $attempt
         wait_until "it is a client" is_client 900002
     done
-    [ "$(field "$task" 'attempts[0].exit_code,attempts[1].exit_code')" = $'143\n143' ] || fail "$(show "$task")"
+    [ "$(field "$task" 'attempts[0].exit_code,attempts[1].exit_code')" = $'143\n143' ] \
+        || fail "$(show "$task")"
     service_is_unharmed
 
     echo "-- one that does not listen, with more to do than is harmless: the shim waits for that"
     for signal in TERM INT HUP; do
         rm -f "$work/t/said"
-        task=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"retries\": 0, \"command\": $(json_shell "
+        task=$(submit \
+            "{\"devices\": 1, \"quota\": \"2g\", \"retries\": 0, \"command\": $(json_shell "
             mkfifo $work/t/said; (read ready < $work/t/said; kill -$signal \$\$) &
             GPUMUX_BUILD=$GPUMUX_BUILD exec $exit_program wait 1 800000 > $work/t/said")}")
         ends "$task" failed signal
@@ -85,7 +101,8 @@ row_signal() {
     service_answers_on
 }
 
-# A task that must end and does not answer: MPS ends its work, then it is killed. Not while a client starts.
+# A task that must end and does not answer: MPS ends its work, then it is killed. Not while a client
+# starts.
 row_silent() {
     up
     service=$(submit "$(spec service 900001)")
@@ -93,30 +110,37 @@ row_silent() {
     wait_until "both are clients of MPS" eval 'is_client 900001 && is_client 900002'
     freeze 0 burning 900002
     local starting begun_s
-    starting=$(submit "{\"devices\": 1, \"quota\": \"1g\", \"command\": $(json_words "$in_steps" "$work/t/client")}")
+    starting=$(submit \
+        "{\"devices\": 1, \"quota\": \"1g\", \"command\": $(json_words "$in_steps" \
+        "$work/t/client")}")
     wait_until "a client has begun to join" test -e "$work/t/client.joined"
     begun_s=$SECONDS
     cancel "$task"
     local i
     for i in 1 2 3 4 5 6 7 8 9 10; do
         # Who has not made a context after five seconds is not waited for.
-        ! grep -q "Cmd:terminate_client" "$(pipe 0)/control.log" || [ $((SECONDS - begun_s)) -ge 4 ] \
+        ! grep -q "Cmd:terminate_client" "$(pipe 0)/control.log" \
+            || [ $((SECONDS - begun_s)) -ge 4 ] \
             || fail "a client was ended while another was starting"
         pause 0.1
     done
-    has "$task" state stopping || [ $((SECONDS - begun_s)) -ge 4 ] || fail "it was killed while a client was starting"
+    has "$task" state stopping || [ $((SECONDS - begun_s)) -ge 4 ] \
+        || fail "it was killed while a client was starting"
     touch "$work/t/client.go"
     wait_until "the new client has its context" test -e "$work/t/client.context"
-    [ "$(cat "$work/t/client.context")" = 0 ] || fail "it was hurt: error $(cat "$work/t/client.context")"
+    [ "$(cat "$work/t/client.context")" = 0 ] \
+        || fail "it was hurt: error $(cat "$work/t/client.context")"
     ends "$task" cancelled
-    grep -q "Cmd:terminate_client" "$(pipe 0)/control.log" || fail "it was killed, and its work was not ended before"
+    grep -q "Cmd:terminate_client" "$(pipe 0)/control.log" \
+        || fail "it was killed, and its work was not ended before"
     service_is_unharmed
     has "$starting" state running || fail "the new client: $(show "$starting")"
     cancel "$starting"
     ends "$starting" cancelled
 }
 
-# One that outlives its time limit, whatever it is told, with a kernel that never ends: as one that is told to end by control.
+# One that outlives its time limit, whatever it is told, with a kernel that never ends: as one that
+# is told to end by control.
 row_limit() {
     up
     service=$(submit "$(spec service 900001)")
@@ -124,27 +148,32 @@ row_limit() {
     local limit
     for limit in 3s 10s 30s; do # a busy machine may have it begin too late
         task=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"retries\": 0, \"grace\": \"1s\", \"time_limit\": \"$limit\",
-            \"command\": $(json_shell "trap '' TERM; GPUMUX_BUILD=$GPUMUX_BUILD exec $exit_program wait 1 600000000")}")
+            \"command\": $(json_shell \
+                "trap '' TERM; GPUMUX_BUILD=$GPUMUX_BUILD exec $exit_program wait 1 600000000")}")
         ends "$task" failed timeout
         ! output "$task" | grep ready || break
     done
-    grep -q "Cmd:terminate_client" "$(pipe 0)/control.log" || fail "it was killed, and its work was not ended before"
+    grep -q "Cmd:terminate_client" "$(pipe 0)/control.log" \
+        || fail "it was killed, and its work was not ended before"
     has "$task" attempt 1 && has "$task" suspect false || fail "it was tried again: $(show "$task")"
     [[ $(field "$task" text) == *"time limit"* ]] || fail "$(show "$task")"
 
     echo "-- one that outlives its main process"
     local words
     words=$(grep -c "Cmd:terminate_client" "$(pipe 0)/control.log")
-    task=$(submit "{\"devices\": 1, \"quota\": \"2g\", \"grace\": \"60s\", \"command\": $(json_shell "
+    task=$(submit \
+        "{\"devices\": 1, \"quota\": \"2g\", \"grace\": \"60s\", \"command\": $(json_shell "
         (trap '' TERM; GPUMUX_BUILD=$GPUMUX_BUILD exec $exit_program wait 1 600000000) & wait")}")
     wait_until "its kernel runs" eval 'output "$task" | grep ready'
     cancel "$task"
     ends "$task" cancelled
-    [ "$(grep -c "Cmd:terminate_client" "$(pipe 0)/control.log")" -gt "$words" ] || fail "its work was not ended before it was killed"
+    [ "$(grep -c "Cmd:terminate_client" "$(pipe 0)/control.log")" -gt "$words" ] \
+        || fail "its work was not ended before it was killed"
     service_answers_on
 }
 
-# Killed by somebody else: its memory is free again, it is queued again with its resume command, and nobody else is hurt.
+# Killed by somebody else: its memory is free again, it is queued again with its resume command, and
+# nobody else is hurt.
 row_killed() {
     up
     service_and_task "$(resumes)"

@@ -1,20 +1,29 @@
 #!/bin/bash
-# A GPU fault among clients of one MPS server: all end, the service is back soon, and who did it is found.
+# A GPU fault among clients of one MPS server: all end, the service is back soon, and who did it is
+# found.
 . "$(dirname "$0")/lib.sh"
 emu=$GPUMUX_BUILD/emu/bin
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 fault() { GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$@"; }
-spec() { echo "{\"kind\": \"$1\", \"devices\": 1, \"quota\": \"2g\", \"command\": [\"$burn\", \"--step-ms\", \"5\", \"--sm\", \"30\", \"--memory\", \"1g\", \"--steps\", \"$2\"]}"; }
+spec() {
+    echo "{\"kind\": \"$1\", \"devices\": 1, \"quota\": \"2g\", \"command\": [\"$burn\", \"--step-ms\", \"5\", \"--sm\", \"30\", \"--memory\", \"1g\", \"--steps\", \"$2\"]}"
+}
 at() { [ "$(field "$1" attempt)" = "$2" ] && has "$1" state running; }
 start --emulate 1xH200:10g --policy firstfit
-(unset GPUMUX_EMU GPUMUX_EMU_DEVICES; "$emu/gpumux-emu-fault" 0 reset 2> "$work/whose") && fail "a fault on nobody's device"
-grep -q 'Set GPUMUX_EMU to the file emu/devices in the state directory' "$work/whose" || fail "it does not say whose: $(cat "$work/whose")"
+(unset GPUMUX_EMU GPUMUX_EMU_DEVICES; "$emu/gpumux-emu-fault" 0 reset 2> "$work/whose") \
+    && fail "a fault on nobody's device"
+grep -q 'Set GPUMUX_EMU to the file emu/devices in the state directory' "$work/whose" \
+    || fail "it does not say whose: $(cat "$work/whose")"
 service=$(submit "$(spec service 900001)")
 guilty=$(submit "$(spec task 900002)")
 other=$(submit "$(spec task 900003)")
 for id in "$service" "$guilty" "$other"; do wait_field "$id" state running; done
 # Its process, by its last argument, among those on our devices.
-client() { for p in $(pgrep -f "^$burn.*900002"); do grep -qzxF "GPUMUX_EMU=$state/emu/devices" "/proc/$p/environ" && echo "$p"; done; }
+client() {
+    for p in $(pgrep -f "^$burn.*900002"); do
+        grep -qzxF "GPUMUX_EMU=$state/emu/devices" "/proc/$p/environ" && echo "$p"
+    done
+}
 # Fails until the process has a context.
 hit() { fault 0 illegal-address "$(client | head -n 1)"; }
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Nodes over the network: a cluster is prepared, nodes join it and run workloads, and whoever may not is
-# refused, on either side, with a reason.
+# Nodes over the network: a cluster is prepared, nodes join it and run workloads, and whoever may
+# not is refused, on either side, with a reason.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/cluster.sh"
 command -v openssl > /dev/null || skip "openssl is not installed"
@@ -15,7 +15,9 @@ refused() {
 # Control logs one refused connection a second, and counts the others.
 next_is_logged() { sleep 1.1; }
 # stranger OPTION...: a TLS client that is not ours; what it hears is printed.
-stranger() { timeout $deadline_s openssl s_client -connect "localhost:$port" -servername localhost "$@" 2>&1; }
+stranger() {
+    timeout $deadline_s openssl s_client -connect "localhost:$port" -servername localhost "$@" 2>&1
+}
 
 echo "-- a cluster is prepared, once"
 refused "control init" "$gpumux" control --state "$state" --listen 0
@@ -78,7 +80,8 @@ revoked=$(new_token)
 "$gpumux" token revoke "$("$ask" -f <("$gpumux" token list -o json) 'tokens[role=node].id')"
 refused "was revoked" join_node n2 "$revoked"
 refused "for a node named 'other'" join_node n2 "$(new_token --name other)"
-refused "node has not joined" timeout $deadline_s "$gpumux" node --state "$work/n2" --control "$url" "${node_settings[@]}"
+refused "node has not joined" timeout $deadline_s "$gpumux" node --state "$work/n2" --control \
+    "$url" "${node_settings[@]}"
 [ ! -e "$work/n2/node/node.key" ] || fail "a node that was refused kept a key"
 
 echo "-- names: taken ones take a token of their own"
@@ -106,7 +109,8 @@ kill_node alien
 alien=(-cert "$work/alien/node/node.pem" -key "$work/alien/node/node.key" -alpn gpumux-node/1)
 next_is_logged
 (sleep 1) | stranger "${alien[@]}" > "$work/said" || true
-grep -qE "alert (unknown ca|bad certificate|decrypt)" "$work/said" || fail "an alien is let in: $(cat "$work/said")"
+grep -qE "alert (unknown ca|bad certificate|decrypt)" "$work/said" \
+    || fail "an alien is let in: $(cat "$work/said")"
 says "$control_log" "connection refused.*certificate"
 refused "not found|no node" api GET /v1/nodes/alien
 
@@ -115,7 +119,8 @@ own=(-cert "$work/n1/node/node.pem" -key "$work/n1/node/node.key" -CAfile "$stat
 hello='{"type":"hello","protocol":1,"version":"VERSION","node":{"name":"n9","instance":"i","version":"VERSION","labels":{},"devices":[]},"attempts":[]}'
 (echo "${hello//VERSION/$("$gpumux" version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1)}"; sleep 2) \
     | stranger "${own[@]}" -alpn gpumux-node/1 -quiet > "$work/said" || true
-grep -q 'certificate is for a node of the name n1, not n9' "$work/said" || fail "$(cat "$work/said")"
+grep -q 'certificate is for a node of the name n1, not n9' "$work/said" \
+    || fail "$(cat "$work/said")"
 next_is_logged
 (sleep 1) | stranger -alpn gpumux-node/1 > "$work/said" || true
 says "$control_log" "without a node's certificate"

@@ -1,8 +1,9 @@
 #!/bin/bash
-# What a running gpumux learns. Two programs leave about as much of a device to others, by what it shows, but one of them
-# slows its neighbours far more. A task that was seen beside both goes to the better one, and again after the daemon
-# was killed; a model that was damaged meanwhile is refused. Devices are shared in turns here: what counts is how long
-# a neighbour is busy, not with how many of the SMs.
+# What a running gpumux learns. Two programs leave about as much of a device to others, by what it
+# shows, but one of them slows its neighbours far more. A task that was seen beside both goes to the
+# better one, and again after the daemon was killed; a model that was damaged meanwhile is refused.
+# Devices are shared in turns here: what counts is how long a neighbour is busy, not with how many
+# of the SMs.
 . "$(dirname "$0")/lib.sh"
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 up() { start --emulate 3xH200:10g --set mps=off --set beat=250ms; }
@@ -10,13 +11,19 @@ up() { start --emulate 3xH200:10g --set mps=off --set beat=250ms; }
 # run NAME QUOTA WORDS...: trains until it is cancelled.
 run() { "$gpumux" submit --name "$1" --quota "$2" -- "$burn" --step-ms 40 --memory 64m "${@:3}"; }
 learner() { run "$1" 6g --sm 40 --busy-percent 100; } # of which no device has room for two
-end_all() { "$gpumux" cancel --grace 0s "$@" > /dev/null; "$gpumux" wait --timeout 60s "$@" > /dev/null || true; }
+end_all() {
+    "$gpumux" cancel --grace 0s "$@" > /dev/null
+    "$gpumux" wait --timeout 60s "$@" > /dev/null || true
+}
 device_of() { field "$1" 'devices[0]'; }
 
 metric() { api GET /metrics | awk -v name="gpumux_learnt_$1" '$1 == name { print $2 }'; }
-are() { pause 0.5; [ "$(metric "$1")" -ge "$2" ]; } # they come slowly: looking often costs more than it brings
+# they come slowly: looking often costs more than it brings
+are() { pause 0.5; [ "$(metric "$1")" -ge "$2" ]; }
 # is_kept: every measurement is in the file, which has their number after its head and one more.
-is_kept() { [ "$(od -An -tu8 -j32 -N8 "$state/learnt/measurements")" -eq "$(metric measurements_total)" ]; }
+is_kept() {
+    [ "$(od -An -tu8 -j32 -N8 "$state/learnt/measurements")" -eq "$(metric measurements_total)" ]
+}
 
 # knows ID: that it is slower beside the one than beside the other.
 knows() {
@@ -35,7 +42,8 @@ goes_well() {
 up
 [ "$(api GET /v1/version policy)" = gpumux ] || fail "gpumux is not the default"
 echo "-- alone"
-rude=$(run rude 1g --sm 41 --busy-percent 100) polite=$(run polite 1g --sm 100 --busy-percent 10) first=$(learner first)
+rude=$(run rude 1g --sm 41 --busy-percent 100) polite=$(run polite 1g --sm 100 --busy-percent 10) \
+    first=$(learner first)
 wait_until "all three are known alone" are programs 3
 bad=$(device_of "$rude") good=$(device_of "$polite")
 end_all "$first"
@@ -61,7 +69,8 @@ count=$(metric measurements_total)
 crash
 echo nonsense > "$state/learnt/model"
 up
-[ "$(metric measurements_total)" = "$count" ] || fail "$count measurements before, $(metric measurements_total) after"
+[ "$(metric measurements_total)" = "$count" ] \
+    || fail "$count measurements before, $(metric measurements_total) after"
 [ "$(metric programs)" = 3 ] || fail "$(metric programs) programs are known"
 grep -q 'refused.* file=learnt/model' "$log" || fail "a model of nonsense was not refused"
 goes_well fifth || fail "it is not beside the better neighbour: $("$gpumux" explain "$task")"

@@ -1,5 +1,5 @@
-# What the system tests share: a daemon of their own in a fresh directory, waiting for conditions, and
-# leaving nothing behind. A test sources it first:
+# What the system tests share: a daemon of their own in a fresh directory, waiting for conditions,
+# and leaving nothing behind. A test sources it first:
 #
 #     . "$(dirname "$0")/lib.sh"
 #
@@ -18,14 +18,15 @@ daemon_pid=
 deadline_s=150 # a virtual machine may stand still for a minute
 export GPUMUX_SOCKET=$state/api.sock
 
-# our_processes: pids that name this test's directory in their arguments, or in what they were started with (an MPS
-# daemon does nowhere else), or work in it. All of them are this test's.
+# our_processes: pids that name this test's directory in their arguments, or in what they were
+# started with (an MPS daemon does nowhere else), or work in it. All of them are this test's.
 our_processes() {
     local files pid
     files=$(grep -lsaF "$work/" /proc/[0-9]*/cmdline /proc/[0-9]*/environ || true
         find /proc -maxdepth 2 -name cwd -lname "$work/*" 2> /dev/null || true)
     while IFS=/ read -r _ _ pid _; do # those that looked are gone by now
-        [ -z "$pid" ] || [ "$pid" = $$ ] || [ "$pid" = "$BASHPID" ] || [ ! -e "/proc/$pid" ] || echo "$pid"
+        [ -z "$pid" ] || [ "$pid" = $$ ] || [ "$pid" = "$BASHPID" ] || [ ! -e "/proc/$pid" ] \
+            || echo "$pid"
     done <<< "$files" | sort -u
 }
 
@@ -55,17 +56,21 @@ skip_part() { echo "skipped: $*"; }
 exits() {
     local wanted=$1 got=0
     "${@:2}" > "$work/out" 2> "$work/err" || got=$?
-    [ "$got" = "$wanted" ] || fail "exit code $got instead of $wanted: ${*:2}: $(cat "$work/out" "$work/err")"
+    [ "$got" = "$wanted" ] \
+        || fail "exit code $got instead of $wanted: ${*:2}: $(cat "$work/out" "$work/err")"
 }
 # said TEXT: fails unless the command of the last exits() printed it.
-said() { grep -q -- "$1" "$work/out" "$work/err" || fail "'$1' was not said: $(cat "$work/out" "$work/err")"; }
+said() {
+    grep -q -- "$1" "$work/out" "$work/err" \
+        || fail "'$1' was not said: $(cat "$work/out" "$work/err")"
+}
 
 # pause SECONDS: as sleep, without a process: nothing ever comes from there.
 exec {never}<> <(:)
 pause() { ! read -r -t "$1" -u "$never"; }
 
-# look_again LOOKS: a pause after so many looks. Who looks every 20 ms for long keeps a core busy, and slows down
-# what it waits for.
+# look_again LOOKS: a pause after so many looks. Who looks every 20 ms for long keeps a core busy,
+# and slows down what it waits for.
 look_again() {
     if [ "$1" -lt 10 ]; then pause 0.02; elif [ "$1" -lt 20 ]; then pause 0.1; else pause 0.2; fi
 }
@@ -81,7 +86,8 @@ wait_until() {
     done
 }
 
-# writable_cgroup: where cgroup v2 is mounted, if this process may make groups there that the kernel can end.
+# writable_cgroup: where cgroup v2 is mounted, if this process may make groups there that the kernel
+# can end.
 writable_cgroup() {
     local root group
     root=$(awk '$3 == "cgroup2" && $4 ~ /^rw/ { print $2; exit }' /proc/self/mounts)
@@ -92,12 +98,15 @@ writable_cgroup() {
     echo "$root"
 }
 
-# stage_build: from here on, the programs and libraries are copies in $work. A test that runs any of them as another
-# user needs that: the build may lie in a home directory that only its owner can enter.
+# stage_build: from here on, the programs and libraries are copies in $work. A test that runs any of
+# them as another user needs that: the build may lie in a home directory that only its owner can
+# enter.
 stage_build() {
     local staged=$work/build
     mkdir "$staged"
-    (cd "$GPUMUX_BUILD" && cp --parents -rL src/cli/gpumux lib emu/bin emu/lib*.so* workloads/gpumux-burn tests/system/ask "$staged")
+    (cd "$GPUMUX_BUILD" \
+        && cp --parents -rL src/cli/gpumux lib emu/bin emu/lib*.so* workloads/gpumux-burn \
+        tests/system/ask "$staged")
     chmod -R go=u-w "$staged"
     GPUMUX_BUILD=$staged gpumux=$staged/src/cli/gpumux ask=$staged/tests/system/ask
 }
@@ -133,11 +142,13 @@ stop() {
 
 # ---- the API ----
 
-# as UID COMMAND...: as that user, in the group of the same number. Through env, because setpriv itself keeps
-# capabilities until it executes something: it would find a program that the user cannot reach.
+# as UID COMMAND...: as that user, in the group of the same number. Through env, because setpriv
+# itself keeps capabilities until it executes something: it would find a program that the user
+# cannot reach.
 as() { setpriv --reuid "$1" --regid "$1" --clear-groups env "${@:2}"; }
 
-# api METHOD PATH [FIELD]: prints the body, or a field of it (see ask.c); fails unless it is answered well.
+# api METHOD PATH [FIELD]: prints the body, or a field of it (see ask.c); fails unless it is
+# answered well.
 api() { "$ask" -X "$1" "$GPUMUX_SOCKET" "${@:2}"; }
 # status METHOD PATH [JSON]: prints the answer's status; the body is left in $work/body.
 status() { "$ask" -s "$work/body" -X "$1" ${3:+-d "$3"} "$GPUMUX_SOCKET" "$2"; }
@@ -175,7 +186,10 @@ json_with() {
 }
 
 # submit JSON: a workload's id. Without a GPU unless JSON says otherwise.
-submit() { "$ask" -d "$(json_with "$1" directory '"/"' devices 0)" "$GPUMUX_SOCKET" /v1/workloads 'workloads[0].id'; }
+submit() {
+    "$ask" -d "$(json_with "$1" directory '"/"' devices 0)" "$GPUMUX_SOCKET" /v1/workloads \
+        'workloads[0].id'
+}
 show() { api GET "/v1/workloads/$1"; }
 # field ID FIELD
 field() { "$ask" "$GPUMUX_SOCKET" "/v1/workloads/$1" "$2"; }
@@ -189,25 +203,28 @@ wait_field() {
 # ends ID STATE [FAILURE]: waits for its end, which must be this one.
 ends() {
     local now
-    now=$("$ask" "$GPUMUX_SOCKET" "/v1/workloads/$1" state "$deadline_s" succeeded failed cancelled) ||
+    now=$("$ask" "$GPUMUX_SOCKET" "/v1/workloads/$1" state "$deadline_s" succeeded failed \
+        cancelled) ||
         fail "workload $1 is still $now: $(show "$1")"
     [ "$now" = "$2" ] || fail "workload $1 ended as $now, not $2: $(show "$1")"
     [ $# -lt 3 ] || has "$1" failure "$3" || fail "workload $1: failure is not $3: $(show "$1")"
 }
-# told TEXT [ID]: the events, of a workload, in which grep finds it: each a JSON object, with `what` before `text`.
+# told TEXT [ID]: the events, of a workload, in which grep finds it: each a JSON object, with `what`
+# before `text`.
 told() { api GET "/v1/events${2:+?workload=$2}" 'events[]' | grep -E -- "$1"; }
 # output ID: what it printed, each line with its time, stream and kind.
 output() { api GET "/v1/workloads/$1/logs"; }
 cancel() { api POST "/v1/workloads/$1/cancel" > /dev/null; }
-# freeze DEVICE COMMAND...: stops the processes that the command lists, where they hold nothing of that emulated device:
-# MPS would wait for it, and be taken for one that hangs.
+# freeze DEVICE COMMAND...: stops the processes that the command lists, where they hold nothing of
+# that emulated device: MPS would wait for it, and be taken for one that hangs.
 freeze() { wait_until "${*:2} stands still" is_frozen "$@"; }
 is_frozen() {
     local pids
     pids=$("${@:2}")
     # shellcheck disable=SC2086
     [ -n "$pids" ] && kill -STOP $pids || return 1
-    GPUMUX_EMU=$state/emu/devices timeout 0.5 "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$1" thermal 0 && return
+    GPUMUX_EMU=$state/emu/devices timeout 0.5 "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$1" \
+        thermal 0 && return
     # shellcheck disable=SC2086
     kill -CONT $pids
     return 1

@@ -24,9 +24,12 @@ expect_status 400 POST /v1/workloads \
 
 say arrays
 submit "{\"name\": \"arr\", \"array\": 5, \"command\": \"echo \$GPUMUX_ARRAY_INDEX >> $work/indices\"}" > /dev/null
-array_succeeded() { [ "$(api GET '/v1/workloads?name=arr&state=succeeded' 'workloads[].id' | wc -l)" = 5 ]; }
+array_succeeded() {
+    [ "$(api GET '/v1/workloads?name=arr&state=succeeded' 'workloads[].id' | wc -l)" = 5 ]
+}
 wait_until "5 elements have succeeded" array_succeeded
-[ "$(sort -n "$work/indices" | tr '\n' ' ')" = "0 1 2 3 4 " ] || fail "indices: $(cat "$work/indices")"
+[ "$(sort -n "$work/indices" | tr '\n' ' ')" = "0 1 2 3 4 " ] \
+    || fail "indices: $(cat "$work/indices")"
 [ "$(api GET '/v1/workloads?name=arr' 'workloads[].name' | sort | paste -sd ' ')" = \
     "arr[0] arr[1] arr[2] arr[3] arr[4]" ] || fail "names of elements"
 
@@ -39,13 +42,15 @@ ends "$lucky" succeeded
 [ "$(field "$lucky" attempt,failures)" = $'3\n2' ] || fail "$(show "$lucky")"
 ends "$unlucky" failed exit
 [ "$(field "$unlucky" attempt,exit_code)" = $'2\n3' ] || fail "$(show "$unlucky")"
-[ "$(field "$unlucky" 'attempts[].number,attempts[].failure,attempts[].exit_code' | paste -sd ' ')" = \
+[ "$(field "$unlucky" 'attempts[].number,attempts[].failure,attempts[].exit_code' \
+    | paste -sd ' ')" = \
     '1 2 exit exit 3 3' ] || fail "$(show "$unlucky")"
 ends "$(submit '{"command": "kill -SEGV $$"}')" failed signal
 ends "$(submit '{"command": ["/no/such/program"]}')" failed start
 
 say time limit
-ends "$(submit '{"command": ["sleep", "1000"], "time_limit": "200ms", "grace": "100ms"}')" failed timeout
+ends "$(submit '{"command": ["sleep", "1000"], "time_limit": "200ms", "grace": "100ms"}')" failed \
+    timeout
 
 say grace
 polite=$(submit "{\"command\": \"trap 'echo bye >> $work/polite; exit 0' TERM; echo > $work/polite; while :; do sleep 0.02; done\"}")
@@ -64,7 +69,8 @@ api POST "/v1/nodes/$node/drain" > /dev/null
 rm "$journal"
 ids=()
 for priority in 0 5 -5; do
-    ids+=("$(submit "{\"command\": \"echo $priority >> $journal\", \"devices\": 1, \"priority\": $priority}")")
+    ids+=("$(submit \
+        "{\"command\": \"echo $priority >> $journal\", \"devices\": 1, \"priority\": $priority}")")
 done
 for id in "${ids[@]}"; do has "$id" state queued || fail "placed on a drained node"; done
 api POST "/v1/nodes/$node/undrain" > /dev/null
@@ -82,7 +88,8 @@ cancel "$again"
 ends "$again" cancelled
 
 say signals
-signalled=$(submit "{\"command\": \"trap 'exit 42' USR1; echo > $work/usr1; while :; do sleep 0.02; done\"}")
+signalled=$(submit \
+    "{\"command\": \"trap 'exit 42' USR1; echo > $work/usr1; while :; do sleep 0.02; done\"}")
 wait_until "it has set its trap" test -e "$work/usr1"
 expect_status 204 POST "/v1/workloads/$signalled/signal" '{"signal": "SIGUSR1"}'
 ends "$signalled" failed exit

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The limits that a workload waits for: its owner's allowance. `submit --dry-run`, the queue and `explain` name them.
+# The limits that a workload waits for: its owner's allowance. `submit --dry-run`, the queue and
+# `explain` name them.
 . "$(dirname "$0")/lib.sh"
 
 # exits STATUS COMMAND...: its output is left in $work/out, its errors in $work/err.
@@ -25,9 +26,11 @@ second=$("$gpumux" submit -m 12g -- sleep 1000)
 waits_for "$second" "the allowance of $me is spent (devices asked: 0.5, in use: 0.5 of 0.5)"
 exits 0 "$gpumux" submit --dry-run -m 12g -- true
 exits 6 "$gpumux" submit --dry-run -m 13g -- true
-grep -qF "would never start here: the allowance of $me never suffices" "$work/out" || fail "$(cat "$work/out")"
+grep -qF "would never start here: the allowance of $me never suffices" "$work/out" \
+    || fail "$(cat "$work/out")"
 exits 0 "$gpumux" submit -- true
-grep -qF "waits: the allowance of $me never suffices (devices asked: 1, allowed: 0.5)" "$work/err" || fail "$(cat "$work/err")"
+grep -qF "waits: the allowance of $me never suffices (devices asked: 1, allowed: 0.5)" "$work/err" \
+    || fail "$(cat "$work/err")"
 larger=$(cat "$work/out")
 waits_for "$larger" "never suffices"
 cancel "$half"
@@ -38,7 +41,9 @@ stop
 
 echo "-- what a workload waits for changes"
 # notes_agree ID TEXT: the queue and a dry run say it.
-notes_agree() { [[ $(field "$1" text) = *"$2"* ]] && "$gpumux" submit --dry-run -- true | grep -qF "$2"; }
+notes_agree() {
+    [[ $(field "$1" text) = *"$2"* ]] && "$gpumux" submit --dry-run -- true | grep -qF "$2"
+}
 start --emulate 1xRTX3090
 running=$("$gpumux" submit -- sleep 1000)
 wait_field "$running" state running

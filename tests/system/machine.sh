@@ -1,23 +1,27 @@
 #!/bin/bash
-# The commands of docs/ that an administrator gives as root, as they stand there, on machines of their own:
-# installed from source, as services, a cluster of two machines, backup and restore, another authority.
+# The commands of docs/ that an administrator gives as root, as they stand there, on machines of
+# their own: installed from source, as services, a cluster of two machines, backup and restore,
+# another authority.
 #
-# A machine is this one's file system with its own writes on top, and a stand-in for systemctl; both share a
-# network that is not this one's. All of it ends with this script.
+# A machine is this one's file system with its own writes on top, and a stand-in for systemctl; both
+# share a network that is not this one's. All of it ends with this script.
 if [ "${1:-}" != --inside ]; then
     [ "$(id -u)" = 0 ] || { echo "needs root: it makes namespaces and mounts in them"; exit 77; }
-    unshare --net --mount --pid true 2> /dev/null || { echo "namespaces cannot be made here"; exit 77; }
+    unshare --net --mount --pid true 2> /dev/null \
+        || { echo "namespaces cannot be made here"; exit 77; }
     # Removed here, where nothing of what is mounted in it can be seen.
     roots=$(mktemp -d /tmp/gmm.XXXXXX)
     status=0
-    unshare --net --mount --propagation private --pid --fork --kill-child --mount-proc "$0" --inside "$roots" || status=$?
+    unshare --net --mount --propagation private --pid --fork --kill-child --mount-proc "$0" \
+        --inside "$roots" || status=$?
     rm -rf --one-file-system "$roots"
     exit $status
 fi
 roots=$2
 . "$(dirname "$0")/lib.sh"
 : "${GPUMUX_SOURCE:?set it to the top of the tree}"
-[ "$GPUMUX_BUILD" = "$GPUMUX_SOURCE/build/release" ] || skip "this is not the build that make install installs"
+[ "$GPUMUX_BUILD" = "$GPUMUX_SOURCE/build/release" ] \
+    || skip "this is not the build that make install installs"
 cd "$GPUMUX_SOURCE"
 . tests/docs/follow.sh
 runner='system/machine'
@@ -28,7 +32,8 @@ mount -t tmpfs tmpfs "$roots"
 machine() {
     local root=$roots/$1 own=$roots/$1.own
     mkdir -p "$root" "$own/upper" "$own/work"
-    mount -t overlay overlay -o "lowerdir=/,upperdir=$own/upper,workdir=$own/work" "$root" 2> /dev/null \
+    mount -t overlay overlay -o "lowerdir=/,upperdir=$own/upper,workdir=$own/work" "$root" \
+        2> /dev/null \
         || skip "overlay mounts cannot be made here"
     mount -t proc proc "$root/proc"
     mount --rbind /dev "$root/dev"
@@ -52,7 +57,8 @@ on() {
         unshare --uts chroot "$roots/$1" bash -euo pipefail -c \
         "echo $1 > /proc/sys/kernel/hostname; cd '$GPUMUX_SOURCE'; $2" < /dev/null
 }
-# follow MACHINE PAGE TEXT [SED]: the block of the page that has TEXT. What it says is in $work/said.
+# follow MACHINE PAGE TEXT [SED]: the block of the page that has TEXT. What it says is in
+# $work/said.
 follow() {
     local commands
     commands=$(page_block "$runner" "$2" "$3" | sed -E "${4:-}")
@@ -75,11 +81,13 @@ on one 'test -x /usr/local/bin/gpumux && test -x /opt/gpumux/bin/gpumux && test 
 # Everything that the pages use, and where their links lead.
 on one 'cd /tmp/image/usr/local && ls lib/gpumux/libgpumux-cuda.so lib/gpumux/emu/libcuda.so.1 lib/gpumux/emu/bin/gpumux-emu-fault \
     share/gpumux/data/h200_train_solo.csv share/gpumux/api/openapi.yaml share/doc/gpumux/docs/../data/README.md \
-    share/doc/gpumux/docs/../api/openapi.yaml share/doc/gpumux/docs/images/top.svg' > "$work/said" 2>&1 || fail "not installed: $(cat "$work/said")"
+    share/doc/gpumux/docs/../api/openapi.yaml share/doc/gpumux/docs/images/top.svg' > "$work/said" \
+    2>&1 || fail "not installed: $(cat "$work/said")"
 follow one docs/install.md 'groupadd'
 said 'joined control'
 said '^one .*ready'
-on one 'test -L /etc/systemd/system/multi-user.target.wants/gpumux.service' || fail "it was not enabled"
+on one 'test -L /etc/systemd/system/multi-user.target.wants/gpumux.service' \
+    || fail "it was not enabled"
 on one 'systemd-analyze verify --man=no --recursive-errors=no /usr/local/lib/systemd/system/gpumux.service'
 id=$(on one "gpumux submit -q -d 0 -- sleep 1000")
 runs() { on one "gpumux ps" | grep -qE "^ *$id .*running"; }
@@ -104,19 +112,29 @@ echo "-- the bundle"
 follow one docs/install.md 'make bundle'
 follow one docs/install.md 'systemctl link'
 said 'gpumux [0-9]'
-[ "$(readlink "$roots/one/etc/systemd/system/gpumux.service")" = /opt/gpumux/lib/systemd/system/gpumux.service ] \
+[ "$(readlink "$roots/one/etc/systemd/system/gpumux.service")" \
+    = /opt/gpumux/lib/systemd/system/gpumux.service ] \
     || fail "the bundle's unit is not linked"
 on one "sed -i '/^WantedBy/d' /opt/gpumux/lib/systemd/system/gpumux.service; systemctl start gpumux; systemctl stop gpumux"
-grep -q /opt/gpumux/bin/gpumux "$roots/one/opt/gpumux/lib/systemd/system/gpumux.service" || fail "the unit starts another gpumux"
+grep -q /opt/gpumux/bin/gpumux "$roots/one/opt/gpumux/lib/systemd/system/gpumux.service" \
+    || fail "the unit starts another gpumux"
 
 echo "-- a cluster"
-install_gpumux() { DESTDIR=$roots/$1 cmake --install "$GPUMUX_BUILD" --prefix /usr/local > /dev/null; }
+install_gpumux() {
+    DESTDIR=$roots/$1 cmake --install "$GPUMUX_BUILD" --prefix /usr/local > /dev/null
+}
 # line_of: makes "sha256:…" and "gmj_…" of a page what was printed.
-line_of() { echo "s/sha256:…/$(grep -o 'sha256:[0-9a-f]*' "$work/said" | tail -n 1)/; s/gmj_…/$(grep -o 'gmj_[0-9a-f]*' "$work/said" | tail -n 1)/"; }
+line_of() {
+    echo "s/sha256:…/$(grep -o 'sha256:[0-9a-f]*' "$work/said" \
+        | tail -n 1)/; s/gmj_…/$(grep -o 'gmj_[0-9a-f]*' "$work/said" | tail -n 1)/"
+}
 for name in deciding gpus; do machine $name && install_gpumux $name; done
 follow deciding docs/install.md 'control init'
 follow gpus docs/install.md '--join-only' "$(line_of)"
-joined() { on gpus 'systemctl status gpumux-node' > "$work/said" 2>&1 && grep -q 'joined control' "$work/said"; }
+joined() {
+    on gpus 'systemctl status gpumux-node' > "$work/said" 2>&1 \
+        && grep -q 'joined control' "$work/said"
+}
 wait_until "the service says that it joined control" joined
 follow deciding docs/install.md 'token create'
 said '^gpus .*ready'

@@ -5,27 +5,41 @@ emu=$GPUMUX_BUILD/emu/bin
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 device_is() { [ "$(device "$1" "$2")" = "$3" ]; }
 fault() { GPUMUX_EMU=$state/emu/devices "$emu/gpumux-emu-fault" "$@"; }
-task() { submit "{\"devices\": 1, \"quota\": \"${2:-9g}\", \"command\": [\"$burn\", \"--step-ms\", \"20\", \"--sm\", \"30\", \"--memory\", \"$1\", \"--steps\", \"1000000\"]}"; }
-service() { submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"$1\", \"command\": [\"$burn\", \"--service\", \"--rate\", \"10\", \"--kernel-ms\", \"1\", \"--memory\", \"$2\"]}"; }
+task() {
+    submit "{\"devices\": 1, \"quota\": \"${2:-9g}\", \"command\": [\"$burn\", \"--step-ms\", \"20\", \"--sm\", \"30\", \"--memory\", \"$1\", \"--steps\", \"1000000\"]}"
+}
+service() {
+    submit "{\"kind\": \"service\", \"devices\": 1, \"quota\": \"$1\", \"command\": [\"$burn\", \"--service\", \"--rate\", \"10\", \"--kernel-ms\", \"1\", \"--memory\", \"$2\"]}"
+}
 on() { field "$1" 'devices[0]'; }
-start --emulate 2xH200:10g --set monitor_hold_min=1s --set monitor_memory_soft=60 --set monitor_memory_hard=65
+start --emulate 2xH200:10g --set monitor_hold_min=1s --set monitor_memory_soft=60 --set \
+    monitor_memory_hard=65
 
 echo "-- healthy, and told so"
 for d in 0 1; do wait_until "device $d is healthy" device_is $d state healthy; done
 wait_until "an event" told "device_state.*healthy"
 
 echo "-- a device can be tested"
-self_test() { CUDA_VISIBLE_DEVICES=$1 GPUMUX_EMU=$state/emu/devices LD_LIBRARY_PATH=$GPUMUX_BUILD/emu "$gpumux" self-test; }
+self_test() {
+    CUDA_VISIBLE_DEVICES=$1 GPUMUX_EMU=$state/emu/devices LD_LIBRARY_PATH=$GPUMUX_BUILD/emu \
+        "$gpumux" self-test
+}
 self_test 0 || fail "a good device does not pass"
 self_test 7 && fail "one that is not there passes"
 
 echo "-- a task that has a device to itself may use all of its memory"
-whole() { submit "{\"devices\": 1, \"command\": [\"$burn\", \"--step-ms\", \"20\", \"--sm\", \"30\", \"--memory\", \"8g\", \"--steps\", \"1000000\"]}"; }
+whole() {
+    submit "{\"devices\": 1, \"command\": [\"$burn\", \"--step-ms\", \"20\", \"--sm\", \"30\", \"--memory\", \"8g\", \"--steps\", \"1000000\"]}"
+}
 launched() { [ "$(field "$1" usage.protection.counters.launches_kernel)" -ge "$2" ]; }
 id=$(whole) quiet=$(task 8g) # the one is no client of MPS, beside the other is MPS's server
-for one in "$id" "$quiet"; do wait_until "it has worked on for many looks at its device" launched "$one" 100; done
+for one in "$id" "$quiet"; do
+    wait_until "it has worked on for many looks at its device" launched "$one" 100
+done
 ! told "device_state.*(unhealthy|overlimit)" || fail "a limit counted for nobody"
-for one in "$id" "$quiet"; do has "$one" attempt 1 || fail "it was started again: $(show "$one")"; done
+for one in "$id" "$quiet"; do
+    has "$one" attempt 1 || fail "it was started again: $(show "$one")"
+done
 cancel "$quiet"
 ends "$quiet" cancelled
 
@@ -76,7 +90,11 @@ wait_until "an event" told "device_note.*Xid 62"
 
 echo "-- a fault of its own: found, tried again as a suspect, failed at the third"
 # Its process, among those on our devices; fails until that has a context.
-client() { for p in $(pgrep -f "^$burn"); do grep -qzxF "GPUMUX_EMU=$state/emu/devices" "/proc/$p/environ" && echo "$p"; done; }
+client() {
+    for p in $(pgrep -f "^$burn"); do
+        grep -qzxF "GPUMUX_EMU=$state/emu/devices" "/proc/$p/environ" && echo "$p"
+    done
+}
 hit() { fault "$index" illegal-address "$(client | head -n 1)"; }
 id=$(task 1g)
 for attempt in 1 2 3; do
@@ -101,7 +119,8 @@ moved() { has "$id" state running && [ "$(on "$id")" != "$bad" ]; }
 wait_until "it runs on the other device" moved
 has "$id" failures 0 || fail "the device's failure was counted as the task's"
 wait_until "an operator is told" told "device_alarm.*ECC"
-"$gpumux" nodes -o wide | grep "$bad" | grep "disabled.*Xid" > /dev/null || fail "$("$gpumux" nodes -o wide)"
+"$gpumux" nodes -o wide | grep "$bad" | grep "disabled.*Xid" > /dev/null \
+    || fail "$("$gpumux" nodes -o wide)"
 
 echo "-- that lasts over a restart of the agent, until an operator enables it"
 crash
@@ -124,7 +143,8 @@ cancel "$id"
 ends "$id" cancelled
 api GET /metrics | grep "^gpumux_device_usable.*$other" | grep ' 0$' > /dev/null \
     || fail "the metric does not say that it takes nothing"
-[[ $("$gpumux" enable GPU-none 2>&1) == *"'gpumux nodes' lists them"* ]] || fail "no word where devices are listed"
+[[ $("$gpumux" enable GPU-none 2>&1) == *"'gpumux nodes' lists them"* ]] \
+    || fail "no word where devices are listed"
 "$gpumux" enable "${other:4:12}"
 wait_until "healthy" device_is "$index" state healthy
 node=$("$gpumux" nodes -q)
@@ -163,7 +183,8 @@ device_is 1 state disabled || fail "the other is $(device 1 state)"
 for d in 0 1; do wait_until "device $d is healthy" device_is $d state healthy; done
 
 echo "-- one that is leaving when the agent is restarted has what is left of its grace period, as its supervisor knows it"
-id=$(submit "$(json_with "{\"command\": [\"$burn\", \"--step-ms\", \"20\", \"--steps\", \"1000000\"]}" \
+id=$(submit \
+    "$(json_with "{\"command\": [\"$burn\", \"--step-ms\", \"20\", \"--steps\", \"1000000\"]}" \
     devices 1 quota '"4g"' grace '"60s"')")
 wait_field "$id" state running
 record=$state/node/records/$id.1
@@ -171,9 +192,13 @@ record=$state/node/records/$id.1
 works_ended() { cat "$state"/node/mps/*/control.log | grep -c "Cmd:terminate_client" || true; }
 ended_before=$(works_ended)
 work_is_ended() { [ "$(works_ended)" -gt "$ended_before" ]; }
-burns() { local pid; for pid in $(our_processes); do ! grep -qsa "^$burn" "/proc/$pid/cmdline" || echo "$pid"; done; }
+burns() {
+    local pid; for pid in $(our_processes); do ! grep -qsa "^$burn" "/proc/$pid/cmdline" \
+        || echo "$pid"; done
+}
 wait_until "it computes" launched "$id" 1
-freeze "$(api GET /v1/nodes "nodes[0].devices[uuid=$(on "$id")].index")" burns # it will not end by itself
+# it will not end by itself
+freeze "$(api GET /v1/nodes "nodes[0].devices[uuid=$(on "$id")].index")" burns
 "$gpumux" disable "$(on "$id")"
 wait_until "it is told to leave" grep -q '"verdict":"moved"' "$record"
 crash
@@ -195,7 +220,8 @@ wait_field "$service" state running
 id=$(task 1g)
 wait_field "$id" state running
 crash
-start --emulate 2xH200:10g --set monitor_hold_min=1s --set monitor_memory_soft=4 --set monitor_memory_hard=5
+start --emulate 2xH200:10g --set monitor_hold_min=1s --set monitor_memory_soft=4 --set \
+    monitor_memory_hard=5
 wait_until "it is evicted" evicted "$id"
 has "$id" failures 0 || fail "an eviction was counted"
 cancel "$id"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# The MPS daemons of a node: one a device while it is used, taken over, never left behind. (What follows when one hangs
-# or ends is in errors.sh, what if its program does not do as it should, in mps_program.sh.)
+# The MPS daemons of a node: one a device while it is used, taken over, never left behind. (What
+# follows when one hangs or ends is in errors.sh, what if its program does not do as it should, in
+# mps_program.sh.)
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/mps_lib.sh"
 directories() { ls "$state/node/mps"; }
@@ -19,7 +20,8 @@ CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30
 CUDA_MPS_CLIENT_PRIORITY=1
 CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=1024M
 END
-"$gpumux" run --quota 1g --share 30 -- env | grep -E '^CUDA_MPS_(ACT|CLI|PIN)' | sort | cmp - "$work/variables"
+"$gpumux" run --quota 1g --share 30 -- env | grep -E '^CUDA_MPS_(ACT|CLI|PIN)' | sort \
+    | cmp - "$work/variables"
 "$gpumux" run -d 2 --quota 1g -- env | grep CUDA_MPS && fail "MPS over several devices"
 wait_until "it is a client" eval '[ "$(clients | wc -l)" = 1 ]'
 wait_until "its share is read back in its process" eval \
@@ -94,9 +96,11 @@ up --set mps=off
 wait_until "it is watched" mps_is "$first" ready
 at_attempt "$first" 1 && alive "$pid" || fail "it did not run on: $(show "$first")"
 second=$(submit "$(gpus '{}')")
-wait_until "who comes now does without" eval '[[ $(field "$second" enforcement) == *"MPS is off on this node"* ]]'
+wait_until "who comes now does without" eval \
+    '[[ $(field "$second" enforcement) == *"MPS is off on this node"* ]]'
 kill -KILL "$pid"
-wait_until "that it is lost is known" eval '[ "$(field "$first" attempt)" = 2 ] && has "$first" failures 0'
+wait_until "that it is lost is known" eval \
+    '[ "$(field "$first" attempt)" = 2 ] && has "$first" failures 0'
 are_well
 for id in "$first" "$second"; do
     cancel "$id"

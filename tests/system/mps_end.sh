@@ -1,12 +1,13 @@
 #!/bin/bash
-# The end of a node's MPS daemons and servers: no process of MPS stays behind, however the agent ends and however slowly
-# the daemon answers, and no daemon ends while an attempt needs it.
+# The end of a node's MPS daemons and servers: no process of MPS stays behind, however the agent
+# ends and however slowly the daemon answers, and no daemon ends while an attempt needs it.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/mps_lib.sh"
 mkdir -m 777 "$work/t"
 control=$work/control # by another name than the daemon has else
 
-# mps_processes: pids of the daemons and servers of this test's node, and of programs that speak to them.
+# mps_processes: pids of the daemons and servers of this test's node, and of programs that speak to
+# them.
 mps_processes() {
     local file
     for file in $(grep -lsz "^CUDA_MPS_PIPE_DIRECTORY=$state/node/mps/" /proc/[0-9]*/environ); do
@@ -24,7 +25,8 @@ attempt_ended() { test -e "$state/node/attempts/$1.$2/exit.json"; }
 # stubborn SECONDS: a client of MPS that ignores SIGTERM and is killed after so many seconds.
 stubborn() {
     json_with "{\"grace\": \"$1s\"}" devices 1 quota '"4g"' command \
-        "$(json_shell "trap '' TERM; $burn --step-ms 5 --memory 1g --steps 1000000; while :; do sleep 0.1; done")"
+        "$(json_shell \
+        "trap '' TERM; $burn --step-ms 5 --memory 1g --steps 1000000; while :; do sleep 0.1; done")"
 }
 stubborn_runs() {
     first=$(submit "$(stubborn "$1")")
@@ -85,7 +87,8 @@ row_crashed() {
     before=$(guards)
     up
     at_attempt "$first" 1 && has_client || fail "the attempt lost its daemon"
-    wait_until "one guard is left" eval '[ "$(guards | wc -w)" = 1 ] && [ "$(guards)" != "$before" ]'
+    wait_until "one guard is left" eval \
+        '[ "$(guards | wc -w)" = 1 ] && [ "$(guards)" != "$before" ]'
     pause 2.5
     has_client || fail "the guard of the agent before ended the daemon"
     [ "$(daemon_of "$part")" = "$pid" ] || fail "the daemon was replaced"
@@ -98,7 +101,8 @@ row_crashed() {
     wait_until "the daemon and its server have ended" no_mps
     up
     ends "$first" failed exit
-    [ "$(count_of "MPS was lost")" = "$losses" ] || fail "the end of the daemon was taken for a loss"
+    [ "$(count_of "MPS was lost")" = "$losses" ] \
+        || fail "the end of the daemon was taken for a loss"
     stop
     wait_until "nothing is left" nothing_runs
 }
@@ -132,7 +136,8 @@ row_starting() {
     wait_until "the attempt waits for MPS again" mps_is "$first" starting
     begun_s=$SECONDS
     stop
-    [ $((SECONDS - begun_s)) -lt 8 ] || fail "the agent took $((SECONDS - begun_s)) s to end" # a start is given 10 s
+    # a start is given 10 s
+    [ $((SECONDS - begun_s)) -lt 8 ] || fail "the agent took $((SECONDS - begun_s)) s to end"
     touch "$work/t/go"
     wait_until "nothing is left" nothing_runs
     no_mps || fail "a daemon started after its agent"
@@ -145,7 +150,8 @@ row_starting() {
     crash
     pause 1.5
     touch "$work/t/go"
-    wait_until "the start was too late" test -s "$state/node/mps/$(ls "$state/node/mps" | head -n 1)/control.log"
+    wait_until "the start was too late" test \
+        -s "$state/node/mps/$(ls "$state/node/mps" | head -n 1)/control.log"
     wait_until "no process of MPS is left" no_mps
     wait_until "nothing is left" nothing_runs
 

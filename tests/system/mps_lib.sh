@@ -2,7 +2,10 @@
 # shellcheck shell=bash
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 up() { start --emulate 2xH200:24g --policy firstfit "$@"; } # which puts all on one device
-gpus() { json_with "$1" devices 1 quota '"4g"' command "$(json_words "$burn" --step-ms 5 --memory 1g --steps 1000000)"; }
+gpus() {
+    json_with "$1" devices 1 quota '"4g"' command \
+        "$(json_words "$burn" --step-ms 5 --memory 1g --steps 1000000)"
+}
 daemon_of() { cat "$state/node/mps/$1/nvidia-cuda-mps-control.pid" 2> /dev/null; }
 alive() { [ -n "$1" ] && grep -q . "/proc/$1/cmdline" 2> /dev/null; } # and not a corpse
 our_burns() {
@@ -18,13 +21,23 @@ follow() {
     part=${part#GPU-}
     part=${part%%-*}
 }
-servers() { echo get_server_list | CUDA_MPS_PIPE_DIRECTORY=$state/node/mps/$part "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control"; }
+servers() {
+    echo get_server_list \
+        | CUDA_MPS_PIPE_DIRECTORY=$state/node/mps/$part \
+        "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control"
+}
 clients() {
-    echo "get_client_list $(servers)" | CUDA_MPS_PIPE_DIRECTORY=$state/node/mps/$part "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control"
+    echo "get_client_list $(servers)" \
+        | CUDA_MPS_PIPE_DIRECTORY=$state/node/mps/$part \
+        "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control"
 }
 mps_is() { [ "$(device "$(device_of "$1")" mps)" = "$2" ]; }
 device_of() { api GET /v1/nodes "nodes[0].devices[uuid=$(field "$1" 'devices[0]')].index"; }
-are_well() { for index in 0 1; do wait_until "device $index is well" eval '[ "$(device $index state)" = healthy ]'; done; }
+are_well() {
+    for index in 0 1; do
+        wait_until "device $index is well" eval '[ "$(device $index state)" = healthy ]'
+    done
+}
 # A client that runs, and its daemon.
 client_runs() {
     first=$(submit "$(gpus '{}')")

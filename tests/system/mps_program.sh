@@ -1,5 +1,6 @@
 #!/bin/bash
-# The MPS daemons of a node whose program does not do as it should: it is not there, is slow, or cannot do something.
+# The MPS daemons of a node whose program does not do as it should: it is not there, is slow, or
+# cannot do something.
 . "$(dirname "$0")/lib.sh"
 stage_build
 . "$(dirname "$0")/mps_lib.sh"
@@ -8,7 +9,8 @@ control=$work/control # by another name than the daemon has else
 # control_first COMMAND: the program is one that does this first.
 control_first() {
     rm -f "$control"
-    printf '#!/bin/sh\n%s\nexec %s "$@"\n' "$1" "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control" > "$control"
+    printf '#!/bin/sh\n%s\nexec %s "$@"\n' "$1" "$GPUMUX_BUILD/emu/bin/nvidia-cuda-mps-control" \
+        > "$control"
     chmod 755 "$control"
 }
 
@@ -26,7 +28,8 @@ at_attempt "$first" 1 && alive "$pid" || fail "it did not run on: $(show "$first
 mv "$control.away" "$control"
 wait_until "it is asked again" mps_is_said ready "it answers again"
 wait_until "who waited for it has it" eval '[ "$(clients | wc -l)" = 2 ]'
-at_attempt "$first" 1 && [ "$(daemon_of "$part")" = "$pid" ] || fail "it was replaced: $(show "$first")"
+at_attempt "$first" 1 && [ "$(daemon_of "$part")" = "$pid" ] \
+    || fail "it was replaced: $(show "$first")"
 mv "$control" "$control.away"
 kill -KILL "$pid"
 wait_until "one that has ended is lost all the same" told "MPS was lost: it has ended"
@@ -47,10 +50,12 @@ crash
 touch "$work/t/slow"
 before=$(grep -c "it does not answer" "$log" || true)
 up --set mps_control="$control"
-wait_until "it was taken over, and is silent" mps_is_said silent "it does not answer" $((before + 1))
+wait_until "it was taken over, and is silent" mps_is_said silent "it does not answer" \
+    $((before + 1))
 rm "$work/t/slow"
 wait_until "it is well" mps_is "$first" ready
-at_attempt "$first" 1 && [ "$(daemon_of "$part")" = "$pid" ] || fail "it was replaced: $(show "$first")"
+at_attempt "$first" 1 && [ "$(daemon_of "$part")" = "$pid" ] \
+    || fail "it was replaced: $(show "$first")"
 cancel "$first"
 ends "$first" cancelled
 stop
@@ -58,7 +63,8 @@ stop
 echo "-- who is cancelled while it starts does not wait for it, and never runs"
 control_first "[ \"\$1\" != -d ] || while [ ! -e $work/t/go ]; do sleep 0.05; done"
 up --set mps_control="$control"
-first=$(submit "$(json_with '{}' devices 1 quota '"4g"' command "$(json_words touch "$work/t/ran")")")
+first=$(submit \
+    "$(json_with '{}' devices 1 quota '"4g"' command "$(json_words touch "$work/t/ran")")")
 wait_until "it waits" mps_is "$first" starting
 cancel "$first"
 ends "$first" cancelled
@@ -66,7 +72,9 @@ ends "$first" cancelled
 [ "$(field "$first" text)" = "cancelled before it ran" ] || fail "$(show "$first")"
 
 echo "-- who waited in vain has nothing to resume"
-first=$(submit "$(json_with '{}' devices 1 quota '"4g"' command "$(json_words touch "$work/t/begun")" resume "$(json_words touch "$work/t/resumed")")")
+first=$(submit \
+    "$(json_with '{}' devices 1 quota '"4g"' command "$(json_words touch "$work/t/begun")" resume \
+    "$(json_words touch "$work/t/resumed")")")
 wait_until "it waits" mps_is "$first" starting
 out_of_use=$(field "$first" 'devices[0]')
 "$gpumux" disable "$out_of_use"
@@ -80,9 +88,14 @@ are_well
 stop
 
 echo "-- without a program that starts it: in turns, and it says so, also to who comes later"
-# its_node_says ID: and not control, which does not know what holds it until the node has measured it.
-its_node_says() { local text; text=$(field "$1" enforcement) && [[ $text != *"is said by its node once it runs" ]]; }
-in_turns() { [[ $(field "$1" enforcement) == *"share by the rate of its launches: time-sliced"* ]]; }
+# its_node_says ID: and not control, which does not know what holds it until the node has measured
+# it.
+its_node_says() {
+    local text; text=$(field "$1" enforcement) && [[ $text != *"is said by its node once it runs" ]]
+}
+in_turns() {
+    [[ $(field "$1" enforcement) == *"share by the rate of its launches: time-sliced"* ]]
+}
 # count_of TEXT: how many events say so by now; MPS may have been lost above.
 count_of() { told "$1" | wc -l || true; }
 limit_is() { [ "$(field "$1" "usage.protection.limits[name=$2].value")" = "$3" ]; }
@@ -90,7 +103,8 @@ up --set mps_control=/bin/false
 losses=$(count_of "MPS was lost")
 first=$(submit "$(gpus '{"share": 30}')")
 wait_field "$first" state running
-wait_until "it is an event" told "device_alarm.*without MPS, its workloads take turns: /bin/false does not start"
+wait_until "it is an event" told \
+    "device_alarm.*without MPS, its workloads take turns: /bin/false does not start"
 "$gpumux" nodes -o wide | grep ' failed ' > /dev/null || fail "$("$gpumux" nodes -o wide)"
 second=$(submit "$(gpus '{"share": 30}')")
 wait_field "$second" state running
@@ -99,7 +113,10 @@ for id in "$first" "$second"; do
     wait_until "$id is held to its share by its launches" limit_is "$id" rate_permille 300
 done
 [ "$(field "$first" 'devices[0]')" = "$(field "$second" 'devices[0]')" ] || fail "not on one device"
-its_burn() { local pid; for pid in $(our_burns); do grep -qszxF "GPUMUX_WORKLOAD_ID=$1" "/proc/$pid/environ" && echo "$pid"; done; }
+its_burn() {
+    local pid; for pid in $(our_burns); do grep -qszxF "GPUMUX_WORKLOAD_ID=$1" \
+        "/proc/$pid/environ" && echo "$pid"; done
+}
 # is_told_of_mps ID: it would find a daemon that comes late.
 is_told_of_mps() { grep -qz '^CUDA_MPS_' "/proc/$(its_burn "$1" | head -n 1)/environ"; }
 for id in "$first" "$second"; do
@@ -112,10 +129,14 @@ crash
 up --set mps_control=/bin/false
 wait_until "it speaks of it" its_node_says "$first"
 in_turns "$first" || fail "$(show "$first")"
-faults() { GPUMUX_EMU=$state/emu/devices "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$(device_of "$1")" illegal-address "$(its_burn "$1" | head -n 1)"; }
+faults() {
+    GPUMUX_EMU=$state/emu/devices "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$(device_of "$1")" \
+        illegal-address "$(its_burn "$1" | head -n 1)"
+}
 wait_until "the first faults" faults "$first"
 wait_until "it is tried again" at_attempt "$first" 2
-has "$second" state running && has "$second" attempt 1 || fail "its neighbour was ended: $(show "$second")"
+has "$second" state running && has "$second" attempt 1 \
+    || fail "its neighbour was ended: $(show "$second")"
 [ "$(count_of "MPS was lost")" = "$losses" ] || fail "there was none to lose"
 for id in "$first" "$second"; do
     cancel "$id"
@@ -136,12 +157,14 @@ passed=$(count_of "self-test passed")
 in_vain=$(count_of "device_alarm.*MPS cannot be replaced")
 touch "$work/t/broken"
 kill -KILL "$pid"
-wait_until "it is tried in vain" eval '[ "$(count_of "device_alarm.*MPS cannot be replaced")" -gt "$in_vain" ]'
+wait_until "it is tried in vain" eval \
+    '[ "$(count_of "device_alarm.*MPS cannot be replaced")" -gt "$in_vain" ]'
 pause 0.5 # for two looks of the watch
 [ "$(device "$index" state)" = disabled ] || fail "it is $(device "$index" state)"
 [ "$(count_of "self-test passed")" = "$passed" ] || fail "without MPS, its self-test passed"
 rm "$work/t/broken"
-wait_until "it was replaced, and tested" eval '[ "$(count_of "MPS was replaced, and the self-test passed")" -gt "$passed" ]'
+wait_until "it was replaced, and tested" eval \
+    '[ "$(count_of "MPS was replaced, and the self-test passed")" -gt "$passed" ]'
 wait_until "the task runs again" at_attempt "$first" 2
 cancel "$first"
 ends "$first" cancelled
@@ -152,7 +175,10 @@ if [ "$(id -u)" = 0 ]; then
     control_first "for word; do [ \"\$word\" != -multiuser-server ] || exit 1; done
 case \$1 in -d) while [ -e $work/t/hold ]; do sleep 0.05; done;; esac"
     anothers="MPS is for one user at a time here, and another has it"
-    does_without() { [[ $(field "$1" enforcement) == *"$anothers" ]] && [ -n "$(its_burn "$1")" ] && ! is_told_of_mps "$1"; }
+    does_without() {
+        [[ $(field "$1" enforcement) == *"$anothers" ]] && [ -n "$(its_burn "$1")" ] \
+            && ! is_told_of_mps "$1"
+    }
     # only_client ID: and nobody else is one.
     only_client() { [ -n "$(clients)" ] && [ "$(clients)" = "$(its_burn "$1")" ]; }
     touch "$work/t/hold"
@@ -161,7 +187,8 @@ case \$1 in -d) while [ -e $work/t/hold ]; do sleep 0.05; done;; esac"
     losses=$(count_of "device_alarm.*MPS was lost")
     first=$(submit "$(gpus '{}')")
     second=$(submit "$(gpus '{"user": "nobody"}')")
-    wait_until "both wait for it" test -e "$state/node/records/$first.1.grant" -a -e "$state/node/records/$second.1.grant"
+    wait_until "both wait for it" test -e "$state/node/records/$first.1.grant" \
+        -a -e "$state/node/records/$second.1.grant"
     rm "$work/t/hold"
     follow "$first"
     wait_until "the first has it" only_client "$first"
@@ -172,26 +199,31 @@ case \$1 in -d) while [ -e $work/t/hold ]; do sleep 0.05; done;; esac"
     ends "$first" cancelled
     first=$(submit "$(gpus '{"user": "nobody"}')")
     wait_until "it is the next one's" only_client "$first"
-    wait_until "the agent has seen that" grep -q "Cmd:get_server_status $(servers)\$" "$state/node/mps/$part/control.log"
+    wait_until "the agent has seen that" grep -q "Cmd:get_server_status $(servers)\$" \
+        "$state/node/mps/$part/control.log"
     crash
     up --set mps_control="$control"
     of_root=$(submit "$(gpus '{}')")
     wait_until "the next agent knows" does_without "$of_root"
     [ "$(count_of "device_alarm.*MPS was lost")" = "$losses" ] || fail "it was taken for lost"
-    wait_until "its server crashes" env GPUMUX_EMU="$state/emu/devices" CUDA_MPS_PIPE_DIRECTORY="$state/node/mps/$part" \
+    wait_until "its server crashes" env GPUMUX_EMU="$state/emu/devices" \
+        CUDA_MPS_PIPE_DIRECTORY="$state/node/mps/$part" \
         "$GPUMUX_BUILD/emu/bin/gpumux-emu-fault" "$(device_of "$first")" mps-server-crash
-    wait_until "that is a loss" eval '[ "$(count_of "device_alarm.*MPS was lost: its server has ended")" -gt 0 ]'
+    wait_until "that is a loss" eval \
+        '[ "$(count_of "device_alarm.*MPS was lost: its server has ended")" -gt 0 ]'
     wait_until "it runs again" at_attempt "$first" 2
     follow "$first"
     wait_until "it is a client" only_client "$first"
     are_well # there was a self-test, by root
     fourth=$(submit "$(gpus '{"user": "nobody"}')")
-    wait_until "who comes after that is a client" eval 'follow "$fourth" && clients | grep -qx "$(its_burn "$fourth")"'
+    wait_until "who comes after that is a client" eval \
+        'follow "$fourth" && clients | grep -qx "$(its_burn "$fourth")"'
     for id in "$first" "$second" "$third" "$fourth" "$of_root"; do
         cancel "$id"
         ends "$id" cancelled
     done
-    [ "$(count_of "device_alarm.*MPS was lost")" = $((losses + 1)) ] || fail "it was lost again: $(told "MPS was lost")"
+    [ "$(count_of "device_alarm.*MPS was lost")" = $((losses + 1)) ] \
+        || fail "it was lost again: $(told "MPS was lost")"
     stop
 else
     skip_part "as another user: this is not root"

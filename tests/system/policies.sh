@@ -1,7 +1,8 @@
 #!/bin/bash
-# Policies that judge by a forecast, on a live daemon: tasks that share devices, a service, and one of two devices come to
-# their end, and `explain` has something to say of what runs and of what waits. The others differ only in what they
-# think of a device: src/policy/place_test.c has all of them.
+# Policies that judge by a forecast, on a live daemon: tasks that share devices, a service, and one
+# of two devices come to their end, and `explain` has something to say of what runs and of what
+# waits. The others differ only in what they think of a device: src/policy/place_test.c has all of
+# them.
 . "$(dirname "$0")/lib.sh"
 
 # says ID TEXT: whether explain says so of it.
@@ -18,11 +19,13 @@ for policy in gpumux iadeep kernelest; do
     "$gpumux" explain "$service" > "$work/explained" || fail "explain failed"
     grep -q "by policy $policy" "$work/explained" || fail "another policy: $(cat "$work/explained")"
     grep -q 'it runs here' "$work/explained" || fail "where does it run? $(cat "$work/explained")"
-    if [ "$policy" = kernelest ]; then # the service has one of the two devices for itself, and the other needs both
+    # the service has one of the two devices for itself, and the other needs both
+    if [ "$policy" = kernelest ]; then
         wait_until "explain says why it waits" says "$both" 'its SMs would be wanted'
         "$gpumux" cancel "$service" --grace 0s > /dev/null
     fi
-    "$gpumux" wait "$both" "${ids[@]}" --timeout 60s > "$work/waited" || fail "$(cat "$work/waited"; "$gpumux" ps)"
+    "$gpumux" wait "$both" "${ids[@]}" --timeout 60s > "$work/waited" \
+        || fail "$(cat "$work/waited"; "$gpumux" ps)"
     "$gpumux" cancel "$service" --grace 0s > /dev/null 2>&1 || true
     stop
 done
@@ -34,7 +37,8 @@ wait_until "the first begins" has_begun "$first"
 "$gpumux" submit --array 200 --priority -1000 --name crowd -- sleep 0.3 > "$work/crowd"
 wait_until "the crowd begins" has_begun "$(head -n 1 "$work/crowd")"
 both=$("$gpumux" submit --devices 2 --priority 1000 --name both -- true)
-"$gpumux" wait "$both" --timeout 60s > "$work/waited" || fail "$(cat "$work/waited"; "$gpumux" describe "$both")"
+"$gpumux" wait "$both" --timeout 60s > "$work/waited" \
+    || fail "$(cat "$work/waited"; "$gpumux" describe "$both")"
 "$gpumux" ps --state queued > "$work/queued"
 grep -q crowd "$work/queued" || fail "it came last: $("$gpumux" ps)"
 stop

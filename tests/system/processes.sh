@@ -64,7 +64,8 @@ start --emulate 1xT4 --set cgroup=auto
 if [ $groups = yes ]; then
     id=$(submit '{"command": "grep ^0:: /proc/self/cgroup"}')
     ends "$id" succeeded
-    api GET "/v1/workloads/$id/logs" | grep -q "/$id\.1/task\$" || fail "it ran in no group of its own"
+    api GET "/v1/workloads/$id/logs" | grep -q "/$id\.1/task\$" \
+        || fail "it ran in no group of its own"
 fi
 setsid_children_end
 stop

@@ -1,13 +1,16 @@
 #!/bin/bash
-# Protection, from the command line to the device: what an attempt may not do, who is told, and what remains
-# of a process that is gone. On emulated devices.
+# Protection, from the command line to the device: what an attempt may not do, who is told, and what
+# remains of a process that is gone. On emulated devices.
 . "$(dirname "$0")/lib.sh"
 starts=${PROTECTION_STARTS:-200}
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 up() { start --emulate 2xH200:24g --policy firstfit "$@"; } # which puts all on one device
 # gpus JSON OPTION...: of gpumux-burn, unless JSON has a command
-gpus() { json_with "$1" devices 1 command "$(json_words "$burn" --step-ms 5 --busy-percent 20 "${@:2}")"; }
-# Launches that come all at once, and rarely: the shim of a task beside a service is awake between them.
+gpus() {
+    json_with "$1" devices 1 command "$(json_words "$burn" --step-ms 5 --busy-percent 20 "${@:2}")"
+}
+# Launches that come all at once, and rarely: the shim of a task beside a service is awake between
+# them.
 rarely="--step-ms 400 --busy-percent 2 --kernels-per-step 256"
 usage() { field "$1" "usage.$2"; }
 enforcement() { field "$1" enforcement; }
@@ -16,41 +19,54 @@ echo "-- a task over its quota is told that memory is out; its neighbour does no
 up
 neighbour=$(submit "$(gpus '{"quota": "4g"}' --memory 2g --steps 100000)")
 wait_field "$neighbour" state running
-! "$gpumux" run --quota 1g -- "$burn" --step-ms 5 --memory 2g --steps 3 > "$work/out" 2>&1 || fail "$(cat "$work/out")"
+! "$gpumux" run --quota 1g -- "$burn" --step-ms 5 --memory 2g --steps 3 > "$work/out" 2>&1 \
+    || fail "$(cat "$work/out")"
 grep -qi 'memory' "$work/out" || fail "$(cat "$work/out")"
 greedy=$(submit "$(gpus '{"quota": "1536m"}' --memory 2g --steps 3)")
 ends "$greedy" failed exit
-[[ $(field "$greedy" 'attempts[0].text') == "ended with exit code "*"; 1 allocation was refused by its quota of 1.5 GiB" ]] || fail "$(show "$greedy")"
-"$gpumux" describe "$greedy" | grep -q 'refused by its quota of 1.5 GiB' || fail "$("$gpumux" describe "$greedy")"
+[[ $(field "$greedy" 'attempts[0].text') \
+    == "ended with exit code "*"; 1 allocation was refused by its quota of 1.5 GiB" ]] \
+    || fail "$(show "$greedy")"
+"$gpumux" describe "$greedy" | grep -q 'refused by its quota of 1.5 GiB' \
+    || fail "$("$gpumux" describe "$greedy")"
 "$gpumux" run --quota 3g --share 30 -- "$burn" --step-ms 5 --memory 2g --steps 3
 has "$neighbour" state running || fail "$(show "$neighbour")"
 
 echo "-- it says what holds it"
 wait_until "it says so" eval '[[ $(enforcement "$neighbour") == *enforced* ]]'
-"$gpumux" describe "$neighbour" | grep -q 'quota and share are enforced, through MPS' || fail "$("$gpumux" describe "$neighbour")"
+"$gpumux" describe "$neighbour" | grep -q 'quota and share are enforced, through MPS' \
+    || fail "$("$gpumux" describe "$neighbour")"
 cancel "$neighbour"
 ends "$neighbour" cancelled
 
 echo "-- and that nothing does, where its process has not loaded what would"
 for without in "-u LD_PRELOAD" GPUMUX_DISABLE=1; do
     # shellcheck disable=SC2086
-    bare=$(submit "$(gpus "{\"quota\": \"4g\", \"command\": $(json_words env $without "$burn" --step-ms 5 --memory 2g --steps 100000)}")")
+    bare=$(submit \
+        "$(gpus "{\"quota\": \"4g\", \"command\": $(json_words env $without "$burn" --step-ms 5 \
+        --memory 2g --steps 100000)}")")
     wait_until "it says so" eval '[[ $(enforcement "$bare") == "NOT enforced: no process of it has loaded libgpumux-cuda.so ("*"; MPS still limits its clients" ]]'
     [ "$(usage "$bare" protection)" = null ] || fail "it claims limits: $(show "$bare")"
-    wait_until "an event tells of it" told "device_note.*workload $bare is not held to its quota and share: no process of it"
+    wait_until "an event tells of it" told \
+        "device_note.*workload $bare is not held to its quota and share: no process of it"
     cancel "$bare"
     ends "$bare" cancelled
 done
 # Of MPS's limit it is told by MPS alone.
-beyond=$(submit "$(gpus "{\"quota\": \"4g\", \"command\": $(json_words env -u LD_PRELOAD "$burn" --step-ms 5 --memory 5g --steps 3)}")")
+beyond=$(submit \
+    "$(gpus "{\"quota\": \"4g\", \"command\": $(json_words env -u LD_PRELOAD "$burn" --step-ms 5 \
+    --memory 5g --steps 3)}")")
 ends "$beyond" failed exit
 output "$beyond" | grep 'out of device memory' > /dev/null || fail "$(output "$beyond")"
-[[ $(field "$beyond" 'attempts[0].text') != *quota* ]] || fail "it was refused by another: $(show "$beyond")"
+[[ $(field "$beyond" 'attempts[0].text') != *quota* ]] \
+    || fail "it was refused by another: $(show "$beyond")"
 both=$(submit "$(gpus "{\"quota\": \"5g\", \"command\": $(json_shell "$burn $rarely --memory 2g --steps 100000 & LD_PRELOAD= $burn $rarely --memory 1g --steps 100000 & wait")}")")
-wait_until "it says so" eval '[[ $(enforcement "$both") == "NOT enforced: one of its processes has not loaded "* ]]'
+wait_until "it says so" eval \
+    '[[ $(enforcement "$both") == "NOT enforced: one of its processes has not loaded "* ]]'
 cancel "$both"
 ends "$both" cancelled
-[ "$(told "device_note.*is not held to its quota" | wc -l)" = 3 ] || fail "told more than once: $(told device_note)"
+[ "$(told "device_note.*is not held to its quota" | wc -l)" = 3 ] \
+    || fail "told more than once: $(told device_note)"
 
 echo "-- memory of a killed process is its workload's again; the others run on"
 pair=$(submit "$(gpus "{\"quota\": \"5g\", \"command\": $(json_shell "$burn $rarely --memory 2g --steps 100000 & echo \$! > $work/first; $burn $rarely --memory 1g --steps 100000 & wait")}")")

@@ -1,21 +1,27 @@
 #!/bin/bash
-# What is known of services' latencies when a task is placed. Of one that has no requests nothing, and explain says so; of
-# others what they measure alone: the task goes beside the one whose SLO leaves room for it, not beside the one that misses its own without it.
-# There it is a guess until both were measured together.
+# What is known of services' latencies when a task is placed. Of one that has no requests nothing,
+# and explain says so; of others what they measure alone: the task goes beside the one whose SLO
+# leaves room for it, not beside the one that misses its own without it. There it is a guess until
+# both were measured together.
 . "$(dirname "$0")/lib.sh"
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 metric() { api GET /metrics | awk -v name="gpumux_learnt_$1" '$1 == name { print $2 }'; }
 is_known_alone() { pause 0.2; [ "$(metric programs)" = 1 ]; }
-task() { "$gpumux" submit --name "$1" --quota 1g -- "$burn" --step-ms 100 --busy-percent 20 --sm 20 --memory 64m; }
+task() {
+    "$gpumux" submit --name "$1" --quota 1g -- "$burn" --step-ms 100 --busy-percent 20 --sm 20 \
+        --memory 64m
+}
 service() {
     "$gpumux" submit --kind service --name "$1" --quota 1g --slo "$2" -- \
         "$burn" --service --slip --rate 30 --kernel-ms 2 --sm 20 --memory 64m
 }
-# candidate ID SERVICE FILTER: whether that is true of the device of this service, in what explain says of the workload.
+# candidate ID SERVICE FILTER: whether that is true of the device of this service, in what explain
+# says of the workload.
 candidate() {
     pause 1
     api GET "/v1/workloads/$1/explain" > "$work/explained"
-    jq -e --arg device "$(field "$2" 'devices[0]')" ".candidates[] | select(.device == \$device) | $3" \
+    jq -e --arg device "$(field "$2" 'devices[0]')" \
+        ".candidates[] | select(.device == \$device) | $3" \
         "$work/explained" > /dev/null
 }
 
@@ -29,8 +35,10 @@ ends "$first" cancelled
 echo "-- a service without requests: nothing is known"
 silent=$("$gpumux" submit --kind service --name silent --quota 1g --slo 99:5s -- sleep 1000)
 wait_field "$silent" state running
-candidate "$silent" "$silent" '.here and .p99_ms == null and .slo_ms == 5000' || fail "$(cat "$work/explained")"
-"$gpumux" explain silent | grep -q ' unknown .*p99 unknown: too few requests measured yet' || fail "$("$gpumux" explain silent)"
+candidate "$silent" "$silent" '.here and .p99_ms == null and .slo_ms == 5000' \
+    || fail "$(cat "$work/explained")"
+"$gpumux" explain silent | grep -q ' unknown .*p99 unknown: too few requests measured yet' \
+    || fail "$("$gpumux" explain silent)"
 "$gpumux" cancel --grace 0s "$silent" > /dev/null
 ends "$silent" cancelled
 
@@ -44,11 +52,15 @@ done
 echo "-- a task goes where no SLO is missed"
 second=$(task second)
 wait_field "$second" state running
-[ "$(field "$second" 'devices[0]')" = "$(field "$wide" 'devices[0]')" ] || fail "$("$gpumux" explain second)"
-candidate "$second" "$tight" '.p99_ms > .slo_ms and .slo_ms == 1 and .reason == "a service would miss its SLO"' ||
+[ "$(field "$second" 'devices[0]')" = "$(field "$wide" 'devices[0]')" ] \
+    || fail "$("$gpumux" explain second)"
+candidate "$second" "$tight" \
+    '.p99_ms > .slo_ms and .slo_ms == 1 and .reason == "a service would miss its SLO"' ||
     fail "$(cat "$work/explained")"
-candidate "$second" "$wide" '.chosen and .p99_ms >= 2 and .slo_ms == 5000' || fail "$(cat "$work/explained")"
+candidate "$second" "$wide" '.chosen and .p99_ms >= 2 and .slo_ms == 5000' \
+    || fail "$(cat "$work/explained")"
 
 echo "-- measured together"
-wait_until "it is no guess any more" candidate "$second" "$wide" '.p99_ms >= 2 and (.p99_guess | not)'
+wait_until "it is no guess any more" candidate "$second" "$wide" \
+    '.p99_ms >= 2 and (.p99_guess | not)'
 "$gpumux" explain second | grep -q "chosen$" || fail "$("$gpumux" explain second)"

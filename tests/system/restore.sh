@@ -1,13 +1,13 @@
 #!/bin/bash
-# A state that is put back from a copy, by the commands that docs/operate.md shows: what was accepted before
-# the copy is known again, what came after it is not, and what still runs of that is ended. And the way back to
-# an older version, with the copy that an upgrade made.
+# A state that is put back from a copy, by the commands that docs/operate.md shows: what was
+# accepted before the copy is known again, what came after it is not, and what still runs of that is
+# ended. And the way back to an older version, with the copy that an upgrade made.
 . "$(dirname "$0")/lib.sh"
 : "${GPUMUX_SOURCE:?set it to the top of the tree}"
 command -v sqlite3 > /dev/null || skip "sqlite3 is not installed"
 
-# page_commands WORD: the lines of the page's block that has WORD in it, for this test's directories. The
-# service is not ours to stop or start, nor are packages ours to install.
+# page_commands WORD: the lines of the page's block that has WORD in it, for this test's
+# directories. The service is not ours to stop or start, nor are packages ours to install.
 page_commands() {
     awk -v word="$1" '
         /^```sh$/ { inside = 1; text = ""; next }
@@ -19,7 +19,8 @@ follow_page() {
     local commands
     commands=$(page_commands "$1")
     [ -n "$commands" ] || fail "docs/operate.md has no block with $1"
-    (cd "$work" && PATH=$(dirname "$gpumux"):$PATH bash -euo pipefail -c "$commands") > "$work/said" 2>&1 \
+    (cd "$work" && PATH=$(dirname "$gpumux"):$PATH bash -euo pipefail -c "$commands") \
+        > "$work/said" 2>&1 \
         || fail "$(cat "$work/said")"
 }
 
@@ -45,7 +46,10 @@ done
 waiter=$!
 "$gpumux" events -f > "$work/followed" 2> "$work/events.err" &
 follower=$!
-watchers() { [ "$(curl -s --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics | awk '$1 == "gpumux_http_streams" { print $2 }')" = 2 ]; }
+watchers() {
+    [ "$(curl -s --unix-socket "$GPUMUX_SOCKET" http://gpumux/metrics \
+        | awk '$1 == "gpumux_http_streams" { print $2 }')" = 2 ]
+}
 wait_until "both follow" watchers
 stop
 
@@ -54,26 +58,30 @@ follow_page 'what is wrong with the one in place'
 start --without-devices
 has "$before" state succeeded || fail "what had ended before the copy is not known"
 wait_field "$runs" state running
-[ "$(field "$runs" attempt)" = 1 ] || fail "what ran all the time was started again: $(show "$runs")"
+[ "$(field "$runs" attempt)" = 1 ] \
+    || fail "what ran all the time was started again: $(show "$runs")"
 wait_until "what came after the copy is ended" no_process "^sleep $after_s\$"
 pgrep -f "^sleep $runs_s\$" > /dev/null || fail "what ran before the copy was ended"
 status=0
 wait "$follower" || status=$?
 [ $status = 1 ] || fail "events -f went on after a restore: $status"
-grep -qE 'revision [0-9]+ is in the future: the newest is [0-9]+ .* watch from revision' "$work/events.err" \
+grep -qE 'revision [0-9]+ is in the future: the newest is [0-9]+ .* watch from revision' \
+    "$work/events.err" \
     || fail "$(cat "$work/events.err")"
 cancel "$runs"
 ends "$runs" cancelled
 status=0
 wait "$waiter" || status=$?
-[ $status = 1 ] && grep -q cancelled "$work/waited" || fail "wait, after a restore: $status $(cat "$work/wait.err")"
+[ $status = 1 ] && grep -q cancelled "$work/waited" \
+    || fail "wait, after a restore: $status $(cat "$work/wait.err")"
 stop
 
 # Two upgrades made a copy each; the second one's layout is more than this version knows.
 cp "$work/gpumux.db" "$state/gpumux.db.v1.backup"
 cp "$state/gpumux.db" "$state/gpumux.db.v10.backup"
 sqlite3 "$state/gpumux.db" 'PRAGMA user_version = 1000000'
-"$gpumux" up --state "$state" --without-devices > "$work/said" 2>&1 && fail "it took a state that it does not know"
+"$gpumux" up --state "$state" --without-devices > "$work/said" 2>&1 \
+    && fail "it took a state that it does not know"
 grep -q 'written by a newer gpumux' "$work/said" || fail "$(cat "$work/said")"
 follow_page 'gpumux.db.v*.backup'
 start --without-devices

@@ -10,8 +10,13 @@ for i in $(seq 12); do
     ends_soon=$(submit "{\"name\": \"n$i\", \"command\": \"echo out $i\"}")
     ends "$ends_soon" succeeded
 done
-finished() { api GET '/v1/workloads?state=succeeded,failed,cancelled' 'workloads[].id' | grep -c .; }
-settled() { [ "$(finished)" = "$1" ] && [ "$(api GET '/v1/workloads?state=queued,placed,starting' 'workloads[0]')" = null ]; }
+finished() {
+    api GET '/v1/workloads?state=succeeded,failed,cancelled' 'workloads[].id' | grep -c .
+}
+settled() {
+    [ "$(finished)" = "$1" ] \
+        && [ "$(api GET '/v1/workloads?state=queued,placed,starting' 'workloads[0]')" = null ]
+}
 wait_until "5 finished ones are kept" settled 5
 [ "$(api GET '/v1/workloads?state=succeeded' 'workloads[0].id')" = "$ends_soon" ] \
     || fail "the newest was forgotten"
@@ -20,7 +25,8 @@ has "$running" state running || fail "what runs was touched"
 
 # outputs_kept COUNT NEWEST: so many finished attempts are kept on the node, and this workload's.
 outputs_kept() {
-    [ "$(find "$state/node/finished" -mindepth 1 -maxdepth 1 | wc -l)" = "$1" ] && [ -s "$state/node/finished/$2.1/output.0.log" ]
+    [ "$(find "$state/node/finished" -mindepth 1 -maxdepth 1 | wc -l)" = "$1" ] \
+        && [ -s "$state/node/finished/$2.1/output.0.log" ]
 }
 wait_until "the output of 3 finished ones is kept" outputs_kept 3 "$ends_soon"
 api GET "/v1/workloads/$ends_soon/logs" | grep -q 'out 12' || fail "the newest output is gone"

@@ -18,10 +18,13 @@ start_listening() {
 token() { "$gpumux" token create --socket "$GPUMUX_SOCKET" -q --role "$1" --account "$2" "${@:3}"; }
 # A node that only joined and was never started is known too.
 node_joined() { [[ $(api GET /v1/nodes 'nodes[].connected') == *true* ]]; }
-token_id() { "$ask" -f <("$gpumux" token list --socket "$GPUMUX_SOCKET" -o json) "tokens[account=$1].id"; }
+token_id() {
+    "$ask" -f <("$gpumux" token list --socket "$GPUMUX_SOCKET" -o json) "tokens[account=$1].id"
+}
 # knock TOKEN METHOD PATH [CURL OPTION...]: the status; the body is left in $work/body.
 knock() {
-    curl -sS --cacert "$ca" --max-time 30 -o "$work/body" -w '%{http_code}' -X "$2" "$GPUMUX_URL$3" \
+    curl -sS --cacert "$ca" --max-time 30 -o "$work/body" -w '%{http_code}' -X "$2" \
+        "$GPUMUX_URL$3" \
         ${1:+-H "Authorization: Bearer $1"} "${@:4}"
 }
 # expect CODE TOKEN METHOD PATH [CURL OPTION...]
@@ -42,7 +45,8 @@ echo "-- nothing listens on the network unless it is told to, and prepared"
 start --emulate 1xT4
 listens "$daemon_pid" && fail "a port is open without --listen"
 stop
-"$gpumux" control --state "$state" --listen 127.0.0.1:0 > "$work/out" 2>&1 && fail "it listens without an authority"
+"$gpumux" control --state "$state" --listen 127.0.0.1:0 > "$work/out" 2>&1 \
+    && fail "it listens without an authority"
 grep -q 'gpumux control init' "$work/out" || fail "no word on what to do: $(cat "$work/out")"
 "$gpumux" control init --state "$state" --url https://localhost:1 > "$work/join" 2> /dev/null
 join_token=$(grep -o 'gmj_[0-9a-f]*' "$work/join")
@@ -91,7 +95,8 @@ for path in cancel requeue; do
 done
 expect 403 "$stranger" GET "/v1/workloads/$id/logs"
 expect 403 "$stranger" POST "/v1/workloads/$id/signal" "${json[@]}" '{"signal": "SIGKILL"}'
-expect 403 "$stranger" POST /v1/workloads "${json[@]}" '{"command": ["id"], "directory": "/", "user": "root"}'
+expect 403 "$stranger" POST /v1/workloads "${json[@]}" \
+    '{"command": ["id"], "directory": "/", "user": "root"}'
 node=$(api GET /v1/nodes 'nodes[0].name')
 for token in "$viewer" "$user"; do
     expect 403 "$token" POST "/v1/nodes/$node/drain"
@@ -104,7 +109,8 @@ expect 202 "$user" POST "/v1/workloads/$id/cancel"
 ends "$id" cancelled
 expect 200 "$admin" POST "/v1/nodes/$node/drain"
 expect 200 "$admin" POST "/v1/nodes/$node/undrain"
-expect 201 "$admin" POST /v1/tokens "${json[@]}" '{"role": "viewer", "account": "temporary", "ttl": "1h"}'
+expect 201 "$admin" POST /v1/tokens "${json[@]}" \
+    '{"role": "viewer", "account": "temporary", "ttl": "1h"}'
 
 echo "-- accounts that only nodes know"
 ada=$(token user ada-elsewhere) ben=$(token user ben-elsewhere)
@@ -116,7 +122,8 @@ expect 200 "$ada" POST /v1/workloads "${json[@]}" "$quick" -H 'Idempotency-Key: 
 expect 201 "$ben" POST /v1/workloads "${json[@]}" "$quick" -H 'Idempotency-Key: k'
 of_ben=$("$ask" -f "$work/body" 'workloads[0].id')
 expect 200 "$ada" GET '/v1/workloads?user=ada-elsewhere'
-[ "$("$ask" -f "$work/body" 'workloads[].id')" = "$of_ada" ] || fail "not hers alone: $(cat "$work/body")"
+[ "$("$ask" -f "$work/body" 'workloads[].id')" = "$of_ada" ] \
+    || fail "not hers alone: $(cat "$work/body")"
 expect 200 "$ada" GET /v1/workloads/quick
 [ "$("$ask" -f "$work/body" id)" = "$of_ada" ] || fail "a name means another's before one's own"
 expect 403 "$ada" POST "/v1/workloads/$of_ben/cancel"
@@ -129,12 +136,15 @@ expect 201 "$ben" POST /v1/workloads "${json[@]}" "$never" # a part of the queue
 for each in $(api GET '/v1/workloads?state=queued' 'workloads[].id'); do
     cancel "$each"
 done
-field "$of_ada" text | grep -q ada-elsewhere || fail "no word on the account: $(field "$of_ada" text)"
+field "$of_ada" text | grep -q ada-elsewhere \
+    || fail "no word on the account: $(field "$of_ada" text)"
 
 echo "-- secrets are not kept"
 for secret in "$viewer" "$user" "$admin" "$join_token"; do
-    cat "$state"/gpumux.db* "$log" | grep -qF "${secret#gm?_}" && fail "a token is in the state or the log"
-    grep -q "$(printf '%s' "$secret" | sha256sum | cut -d ' ' -f 1)" "$state"/gpumux.db* || fail "its hash is not in the state"
+    cat "$state"/gpumux.db* "$log" | grep -qF "${secret#gm?_}" \
+        && fail "a token is in the state or the log"
+    grep -q "$(printf '%s' "$secret" | sha256sum | cut -d ' ' -f 1)" "$state"/gpumux.db* \
+        || fail "its hash is not in the state"
 done
 api GET /v1/events | grep -q gmx_ && fail "a token is in an event"
 
@@ -169,9 +179,11 @@ grep -q https "$work/out" || fail "no word on https: $(cat "$work/out")"
 echo "-- revoked and expired tokens, with what they opened"
 export GPUMUX_CA=$ca
 gone=$(token viewer leaving) brief=$(token viewer passing --ttl 3s)
-curl -sSN --cacert "$ca" -H "Authorization: Bearer $gone" "$GPUMUX_URL/v1/events?follow=1" > "$work/watch_gone" 2>&1 &
+curl -sSN --cacert "$ca" -H "Authorization: Bearer $gone" "$GPUMUX_URL/v1/events?follow=1" \
+    > "$work/watch_gone" 2>&1 &
 watch_gone=$!
-curl -sSN --cacert "$ca" -H "Authorization: Bearer $brief" "$GPUMUX_URL/v1/events?follow=1" > "$work/watch_brief" 2>&1 &
+curl -sSN --cacert "$ca" -H "Authorization: Bearer $brief" "$GPUMUX_URL/v1/events?follow=1" \
+    > "$work/watch_brief" 2>&1 &
 watch_brief=$!
 wait_until "both watch" grep -q succeeded "$work/watch_gone" "$work/watch_brief"
 kill -0 $watch_gone || fail "the watch ended by itself"
@@ -190,19 +202,25 @@ curl -sS --max-time 10 "http://127.0.0.1:$port/healthz" > "$work/out" 2>&1 && fa
 wait_until "a line about plain HTTP" refused 'plain HTTP'
 printf '\x00\x01\x02\x03nothing known' | timeout 10 bash -c "cat > /dev/tcp/127.0.0.1/$port" || true
 wait_until "a line about what is not TLS" refused 'not TLS'
-openssl s_client -connect "127.0.0.1:$port" -tls1_2 < /dev/null > "$work/out" 2>&1 && fail "TLS 1.2 is spoken"
+openssl s_client -connect "127.0.0.1:$port" -tls1_2 < /dev/null > "$work/out" 2>&1 \
+    && fail "TLS 1.2 is spoken"
 wait_until "a line about TLS 1.2" refused 'older than TLS 1.3'
-openssl s_client -connect "127.0.0.1:$port" -tls1_3 -CAfile "$ca" -verify_return_error < /dev/null > "$work/out" 2>&1 || fail "TLS 1.3: $(cat "$work/out")"
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$work/own.key" -out "$work/own.pem" \
+openssl s_client -connect "127.0.0.1:$port" -tls1_3 -CAfile "$ca" -verify_return_error < /dev/null \
+    > "$work/out" 2>&1 || fail "TLS 1.3: $(cat "$work/out")"
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$work/own.key" \
+    -out "$work/own.pem" \
     -subj /OU=node/CN=box -days 1 2> /dev/null
-GPUMUX_TOKEN=$user GPUMUX_CA=$work/own.pem "$gpumux" ps > "$work/out" 2>&1 && fail "another authority is trusted"
+GPUMUX_TOKEN=$user GPUMUX_CA=$work/own.pem "$gpumux" ps > "$work/out" 2>&1 \
+    && fail "another authority is trusted"
 grep -q 'not accepted' "$work/out" || fail "no word on the certificate: $(cat "$work/out")"
-curl -sS --cacert "$ca" --cert "$work/own.pem" --key "$work/own.key" --max-time 10 "$GPUMUX_URL/healthz" > "$work/out" 2>&1 \
+curl -sS --cacert "$ca" --cert "$work/own.pem" --key "$work/own.key" --max-time 10 \
+    "$GPUMUX_URL/healthz" > "$work/out" 2>&1 \
     && fail "another authority's client is let in"
 wait_until "a line about its certificate" refused 'certificate is not accepted'
 
 echo "-- a node's certificate is not for the API"
-"$gpumux" node --state "$work/n" --control "$GPUMUX_URL" --ca "$pin" --token "$join_token" --name box --join-only > "$work/out" 2>&1 \
+"$gpumux" node --state "$work/n" --control "$GPUMUX_URL" --ca "$pin" --token "$join_token" --name \
+    box --join-only > "$work/out" 2>&1 \
     || fail "it does not join: $(cat "$work/out")"
 key=$(find "$work/n" -name node.key) pem=$(find "$work/n" -name node.pem)
 [ "$(stat -c %a "$key")" = 600 ] || fail "the node's key can be read"
@@ -212,7 +230,8 @@ for path in /v1/workloads /v1/nodes /v1/tokens /metrics; do
     expect 403 "" GET "$path" "${as_node[@]}"
 done
 expect 403 "" POST /v1/workloads "${json[@]}" "$quick" "${as_node[@]}"
-"$gpumux" node --state "$work/m" --control "$GPUMUX_URL" --ca "$pin" --token "$join_token" --name mox --join-only > "$work/out" 2>&1 \
+"$gpumux" node --state "$work/m" --control "$GPUMUX_URL" --ca "$pin" --token "$join_token" --name \
+    mox --join-only > "$work/out" 2>&1 \
     && fail "a token lets two nodes join"
 grep -q 'used' "$work/out" || fail "no word on it: $(cat "$work/out")"
 

@@ -1,6 +1,7 @@
 #!/bin/bash
-# gpumux under a service manager: what it is told and when, through a path and an abstract socket, and
-# that the daemons do their work with no more than the capabilities that deploy/systemd leaves them.
+# gpumux under a service manager: what it is told and when, through a path and an abstract socket,
+# and that the daemons do their work with no more than the capabilities that deploy/systemd leaves
+# them.
 . "$(dirname "$0")/lib.sh"
 : "${GPUMUX_SOURCE:?set it to the top of the tree}"
 units=$GPUMUX_SOURCE/deploy/systemd
@@ -55,7 +56,8 @@ deafen
 listen "@gpumux-service-test-$$"
 node_log=$work/node.log
 confine gpumux-node
-"${run_as[@]}" "$gpumux" node --state "$state" --without-devices --set allow_root=true --set beat=100ms \
+"${run_as[@]}" "$gpumux" node --state "$state" --without-devices --set allow_root=true --set \
+    beat=100ms \
     > "$node_log" 2>&1 &
 hears READY=1
 hears 'STATUS=looking for control'
@@ -63,7 +65,8 @@ deafen
 export NOTIFY_SOCKET=$work/notify2
 confine gpumux-control
 listen "$NOTIFY_SOCKET"
-"${run_as[@]}" "$gpumux" control --state "$state" --set allow_root=true --set resend=200ms > "$log" 2>&1 &
+"${run_as[@]}" "$gpumux" control --state "$state" --set allow_root=true --set resend=200ms \
+    > "$log" 2>&1 &
 daemon_pid=$!
 hears 'STATUS=the API listens'
 [ "$(times READY=1)" = 1 ] || fail "control is not ready: $(cat "$heard")"

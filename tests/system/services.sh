@@ -19,7 +19,8 @@ ends "$id" cancelled
 echo "-- ready by command"
 id=$(submit "{\"kind\": \"service\", \"command\": [\"sleep\", \"1000\"], \"ready\": {\"command\": [\"test\", \"-e\", \"$work/ready\"]}}")
 wait_field "$id" state starting
-[ "$(field "$id" text)" = "waits until its ready.command succeeds" ] || fail "no note: $(show "$id")"
+[ "$(field "$id" text)" = "waits until its ready.command succeeds" ] \
+    || fail "no note: $(show "$id")"
 touch "$work/ready"
 wait_field "$id" state running
 has "$id" text "" || fail "the note stays: $(show "$id")"
@@ -39,7 +40,8 @@ PERL
 port=$((20000 + $$ % 20000))
 id=$(submit "{\"kind\": \"service\", \"command\": [\"perl\", \"$work/listen.pl\", \"$port\", \"$work/open\"], \"ready\": {\"port\": $port}}")
 wait_field "$id" state starting
-"$gpumux" ps | grep -qE "^ *$id .*starting.* waits until port $port of its node takes connections" || fail "no note: $("$gpumux" ps)"
+"$gpumux" ps | grep -qE "^ *$id .*starting.* waits until port $port of its node takes connections" \
+    || fail "no note: $("$gpumux" ps)"
 touch "$work/open"
 wait_field "$id" state running
 

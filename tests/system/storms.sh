@@ -1,7 +1,8 @@
 #!/bin/bash
-# Many processes of one attempt, and an agent that is killed under them: the quota holds, the account is exact, nobody is
-# lost. On emulated devices. STORM_ROUNDS: allocations of each racer; STORM_DEATHS: processes that are killed;
-# STORM_LATE_PERCENT: of which so many may be in the ledger for longer than 200 ms; STORM_CHILDREN: processes that fork.
+# Many processes of one attempt, and an agent that is killed under them: the quota holds, the
+# account is exact, nobody is lost. On emulated devices. STORM_ROUNDS: allocations of each racer;
+# STORM_DEATHS: processes that are killed; STORM_LATE_PERCENT: of which so many may be in the ledger
+# for longer than 200 ms; STORM_CHILDREN: processes that fork.
 . "$(dirname "$0")/lib.sh"
 deadline_s=180
 rounds=${STORM_ROUNDS:-2000}

@@ -11,12 +11,14 @@ mkdir -m 777 "$work/open"
 
 # Any user's process may have to write a report (scripts/test).
 if [[ "${ASAN_OPTIONS:-}:${TSAN_OPTIONS:-}" =~ log_path=([^:]*)/ ]]; then
-    as $stranger test -w "${BASH_REMATCH[1]}" || fail "uid $stranger cannot write into ${BASH_REMATCH[1]}"
+    as $stranger test -w "${BASH_REMATCH[1]}" \
+        || fail "uid $stranger cannot write into ${BASH_REMATCH[1]}"
 fi
 
 # submit_as UID JSON
 submit_as() {
-    as "$1" "$ask" -d "$(json_with "$2" directory '"/"' devices 0)" "$GPUMUX_SOCKET" /v1/workloads 'workloads[0].id'
+    as "$1" "$ask" -d "$(json_with "$2" directory '"/"' devices 0)" "$GPUMUX_SOCKET" /v1/workloads \
+        'workloads[0].id'
 }
 # expect_as UID CODE METHOD PATH [JSON]
 expect_as() {
@@ -54,7 +56,8 @@ expect_as $stranger 403 GET "/v1/workloads/$id/logs"
 output_files() { ls "$state/node/attempts/"*/output.*.log; }
 wait_until "there is something to steal" eval 'output_files | xargs grep -q private'
 for file in $(output_files); do
-    as $stranger cat "$file" > "$work/stolen" 2> /dev/null && fail "$file can be read: $(cat "$work/stolen")"
+    as $stranger cat "$file" > "$work/stolen" 2> /dev/null \
+        && fail "$file can be read: $(cat "$work/stolen")"
 done
 
 echo "-- what others may do"
@@ -81,7 +84,8 @@ cancel "$run"
 ends "$run" cancelled
 nobody=$(submit "{\"command\": \"touch $work/open/nobodys\", \"user\": \"nobody\"}")
 ends "$nobody" succeeded
-[ "$(stat -c %U "$work/open/nobodys")" = nobody ] || fail "user: it ran as $(stat -c %U "$work/open/nobodys")"
+[ "$(stat -c %U "$work/open/nobodys")" = nobody ] \
+    || fail "user: it ran as $(stat -c %U "$work/open/nobodys")"
 stop
 
 echo "-- a user has a part of the queue, also after a restart; administrators have all of it"
@@ -89,7 +93,8 @@ never() { echo "{\"command\": [\"true\"], \"directory\": \"/\", \"devices\": 16,
 start --emulate 1xT4 --set admin_group=games --set queue_max=20
 expect_as $owner 201 POST /v1/workloads "$(never 4)"
 expect_as $owner 429 POST /v1/workloads "$(never 2)"
-[[ $(body detail) == *"4 workloads of yours "*"limit of 5 "*queue_max_user* ]] || fail "$(body detail)"
+[[ $(body detail) == *"4 workloads of yours "*"limit of 5 "*queue_max_user* ]] \
+    || fail "$(body detail)"
 stop
 start --emulate 1xT4 --set admin_group=games --set queue_max=20
 expect_as $owner 429 POST /v1/workloads "$(never 2)"

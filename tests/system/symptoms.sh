@@ -1,6 +1,7 @@
 #!/bin/bash
-# docs/troubleshooting.md is right: what its tables quote is said when that is wrong, and the commands that they
-# advise end it. A row that quotes a message or advises a command, and is not tried here, fails the test.
+# docs/troubleshooting.md is right: what its tables quote is said when that is wrong, and the
+# commands that they advise end it. A row that quotes a message or advises a command, and is not
+# tried here, fails the test.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/cluster.sh"
 : "${GPUMUX_SOURCE:?set it to the top of the tree}"
@@ -29,7 +30,8 @@ row() {
 sees() {
     local pattern
     row "$1" > "$work/row"
-    pattern=$(sed -E 's/[][().*+?^${}|\\]/\\&/g; s/ ?… ?/.*/g; s/\b[A-Z]+(:[A-Z]+)?\b/[^ ]+/g' <<< "$1")
+    pattern=$(sed -E 's/[][().*+?^${}|\\]/\\&/g; s/ ?… ?/.*/g; s/\b[A-Z]+(:[A-Z]+)?\b/[^ ]+/g' \
+        <<< "$1")
     says "$2" "$pattern"
 }
 # elsewhere TEXT SCRIPT PATTERN: another test shows this row.
@@ -37,8 +39,8 @@ elsewhere() {
     row "$1" > "$work/row"
     grep -qE -- "$3" "$GPUMUX_SOURCE/$2" || fail "$2 does not show: $1"
 }
-# does TEXT [WORD=VALUE...]: the commands that the row advises, with these words for those in capitals. What they
-# print is in $work/did.
+# does TEXT [WORD=VALUE...]: the commands that the row advises, with these words for those in
+# capitals. What they print is in $work/did.
 does() {
     local commands word
     commands=$(row "$1" | cut -f 3 | grep -oE '`gpumux [^`]+`' | tr -d '`')
@@ -55,7 +57,9 @@ joins_with() {
     join_node "$2" "$token" > "$work/said" || fail "$(cat "$work/said")"
 }
 # told COMMAND...: refused, over the network, as who has $token and trusts $trusted.
-told() { refused env GPUMUX_URL="$url" GPUMUX_TOKEN="${token-}" GPUMUX_CA="${trusted-}" "$gpumux" "$@"; }
+told() {
+    refused env GPUMUX_URL="$url" GPUMUX_TOKEN="${token-}" GPUMUX_CA="${trusted-}" "$gpumux" "$@"
+}
 # described ID: what describe says of it, when it has ended or waits for a reason.
 described() { "$gpumux" describe "$1" > "$work/said"; }
 
@@ -64,12 +68,15 @@ refused "$gpumux" ps
 sees 'cannot connect to …/api.sock' "$work/said"
 refused "$gpumux" control --state "$state" --listen 0
 sees 'there is no certificate authority' "$work/said"
-row 'there is no certificate authority' | grep -qF '`gpumux control init --url https://HOST:PORT`' || fail "another is advised"
+row 'there is no certificate authority' | grep -qF '`gpumux control init --url https://HOST:PORT`' \
+    || fail "another is advised"
 init # that command
 start_control --set queue_max=2
 refused "$gpumux" control --state "$state"
 sees 'is in use by another gpumux (pid …)' "$work/said"
-for name in first second; do submit "{\"name\": \"$name\", \"command\": [\"true\"]}" > /dev/null; done
+for name in first second; do
+    submit "{\"name\": \"$name\", \"command\": [\"true\"]}" > /dev/null
+done
 expect_status 429 POST /v1/workloads '{"command": ["true"], "directory": "/"}'
 sees 'queue-full' "$work/body"
 for name in first second; do does 'queue-full' NAME=$name; done
@@ -127,7 +134,8 @@ kill_node n2
 does 'there is a node of the name … already' NAME=n2
 rm -r "$work/n2"
 joins_with "$work/did" n2
-elsewhere 'the certificate of this node has expired' tests/system/certificates.sh 'certificate.\*expired.\*token create --role node'
+elsewhere 'the certificate of this node has expired' tests/system/certificates.sh \
+    'certificate.\*expired.\*token create --role node'
 
 echo "-- commands from another machine"
 token=gmx_$(printf '0%.0s' {1..64})
@@ -147,7 +155,8 @@ sees "there is no user '…' on this node" "$work/said"
 told token list
 sees 'this takes the role …' "$work/said"
 install -m 644 <(echo "$token") "$work/token"
-refused env -u GPUMUX_TOKEN GPUMUX_TOKEN_FILE="$work/token" GPUMUX_URL="$url" GPUMUX_CA="$trusted" "$gpumux" ps
+refused env -u GPUMUX_TOKEN GPUMUX_TOKEN_FILE="$work/token" GPUMUX_URL="$url" GPUMUX_CA="$trusted" \
+    "$gpumux" ps
 sees 'others than its owner may read …/token' "$work/said"
 bash -c "$(grep -o 'chmod 600 .*' "$work/said")" # the command that stands there
 GPUMUX_TOKEN_FILE=$work/token GPUMUX_URL=$url GPUMUX_CA=$trusted "$gpumux" ps > /dev/null
@@ -197,18 +206,25 @@ elsewhere 'error `store`' tests/system/trouble.sh 'problem:store'
 elsewhere 'nodes where a start failed' src/cluster/doubt_test.c 'on nodes where a start failed'
 elsewhere 'kept for a workload that waits for room' src/cluster/keep_test.c 'which waits for room'
 elsewhere 'takes no new tasks now' tests/system/monitor.sh '"\$gpumux" enable'
-elsewhere 'it would end later beside what runs now' tests/system/cli_commands.sh '"\$gpumux" explain burning'
-elsewhere 'where there is room, and why not there' tests/system/cli_commands.sh '"\$gpumux" explain burning'
+elsewhere 'it would end later beside what runs now' tests/system/cli_commands.sh \
+    '"\$gpumux" explain burning'
+elsewhere 'where there is room, and why not there' tests/system/cli_commands.sh \
+    '"\$gpumux" explain burning'
 elsewhere "CUDA's error 802" tests/shim/hosts.sh 'an agent that stays away'
-elsewhere '… allocations were refused by its quota of …' tests/system/protection.sh 'allocation was refused by its quota of'
+elsewhere '… allocations were refused by its quota of …' tests/system/protection.sh \
+    'allocation was refused by its quota of'
 elsewhere 'fault' tests/system/errors.sh 'ends "\$task" failed fault'
-elsewhere '… in one of all that shared the device' tests/system/errors.sh '"in one of all that shared the device"'
+elsewhere '… in one of all that shared the device' tests/system/errors.sh \
+    '"in one of all that shared the device"'
 elsewhere 'the cause begins with `Xid`' tests/system/errors.sh '"\$gpumux" enable'
 elsewhere 'MPS was lost: …' tests/system/errors.sh 'device_alarm\.\*MPS was lost'
-elsewhere 'the self-test of the device failed' src/device/repair.c 'the self-test of the device failed'
-elsewhere 'without MPS, its workloads take turns: …' tests/system/mps_program.sh 'its workloads take turns'
+elsewhere 'the self-test of the device failed' src/device/repair.c \
+    'the self-test of the device failed'
+elsewhere 'without MPS, its workloads take turns: …' tests/system/mps_program.sh \
+    'its workloads take turns'
 elsewhere 'healthy (repair)' tests/system/fault.sh 'healthy \(repair\)'
-elsewhere 'libgpumux.so.0: cannot open shared object file' scripts/deb-test 'cannot open shared object file'
+elsewhere 'libgpumux.so.0: cannot open shared object file' scripts/deb-test \
+    'cannot open shared object file'
 elsewhere 'a service stays `starting`' tests/system/services.sh 'state starting'
 stop
 start_control --set lease=1s --set beat=100ms

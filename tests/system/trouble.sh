@@ -67,8 +67,10 @@ expect_status 503 POST "/v1/workloads/$held/cancel"
 [ "$("$ask" -f "$work/body" type)" = urn:gpumux:problem:store ] || fail "$(cat "$work/body")"
 prlimit --pid "$daemon_pid" --fsize=unlimited:unlimited
 ends "$ending" succeeded
-[ "$(field "$ending" attempt)/$(field "$held" attempt)/$(field "$held" state)" = 1/1/running ] || fail "$(show "$held")"
-told '"stored_again".*nothing could be stored for' > /dev/null || fail "no event tells that the store works again"
+[ "$(field "$ending" attempt)/$(field "$held" attempt)/$(field "$held" state)" = 1/1/running ] \
+    || fail "$(show "$held")"
+told '"stored_again".*nothing could be stored for' > /dev/null \
+    || fail "no event tells that the store works again"
 cancel "$held"
 ends "$held" cancelled
 
@@ -76,7 +78,8 @@ echo "-- no descriptor left"
 prlimit --pid "$daemon_pid" --nofile=0:
 "$ask" "$state/node.sock" / > /dev/null 2>&1 &
 knocks=$!
-wait_until "the daemon says that it can take no node" grep -q 'cannot accept nodes.*Too many open files' "$log"
+wait_until "the daemon says that it can take no node" grep \
+    -q 'cannot accept nodes.*Too many open files' "$log"
 prlimit --pid "$daemon_pid" --nofile=1024:
 wait "$knocks" || true # it was taken, and is no node
 wait_until "the node is there" node_joined
@@ -99,7 +102,8 @@ cmp "$state/gpumux.db" "$work/damaged" || fail "the damaged state was touched"
 
 echo "-- state that cannot be written"
 mkdir -m 755 "$work/locked"
-refused "$work/locked" setpriv --reuid 65534 --regid 65534 --clear-groups env "$gpumux" up --emulate 1 --state "$work/locked/state"
+refused "$work/locked" setpriv --reuid 65534 --regid 65534 --clear-groups env "$gpumux" up \
+    --emulate 1 --state "$work/locked/state"
 
 echo "-- no GPU, wrong options"
 if ! ls /dev/nvidia[0-9]* > /dev/null 2>&1; then

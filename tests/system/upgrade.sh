@@ -1,16 +1,19 @@
 #!/bin/bash
-# An agent that finds what one of version 0.1 left: attempts run on, on the terms that they had. On emulated devices.
+# An agent that finds what one of version 0.1 left: attempts run on, on the terms that they had. On
+# emulated devices.
 . "$(dirname "$0")/lib.sh"
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 up() { start --emulate 1xH200:24g --policy firstfit --set monitor_hold_min=1s "$@"; }
 # task QUOTA [JSON]
 task() {
-    submit "$(json_with "${2:-"{}"}" devices 1 quota "\"$1\"" command "$(json_words "$burn" --step-ms 20 --memory 1g --steps 10000000)")"
+    submit "$(json_with "${2:-"{}"}" devices 1 quota "\"$1\"" command \
+        "$(json_words "$burn" --step-ms 20 --memory 1g --steps 10000000)")"
 }
 samples() { output "$1" | grep -o 'samples=[0-9]*' | tail -n 1 | cut -d= -f2; }
 ran_past() { [ "$(samples "$1")" -gt "$2" ]; }
 
-# as_before ID: its record in the files of version 0.1. What its supervisor reads at its start, that has done.
+# as_before ID: its record in the files of version 0.1. What its supervisor reads at its start, that
+# has done.
 as_before() {
     local name=$1.1 record=$state/node/records/$1.1 old=$state/node
     mkdir -p -m 700 "$old/terms"
@@ -34,7 +37,9 @@ has "$rests" state suspended || fail "$(show "$rests")"
 stood=$(samples "$rests")
 runs=$(task 4g)
 plain=$(submit "{\"command\": $(json_shell 'exec sleep 1000')}")
-leaves=$(submit "{\"devices\": 1, \"quota\": \"4g\", \"grace\": \"60s\", \"command\": $(json_shell "trap '' TERM; while :; do sleep 0.1; done")}")
+leaves=$(submit \
+    "{\"devices\": 1, \"quota\": \"4g\", \"grace\": \"60s\", \"command\": $(json_shell \
+    "trap '' TERM; while :; do sleep 0.1; done")}")
 for id in "$runs" "$plain" "$leaves"; do wait_field "$id" state running; done
 wait_until "it is saved that it runs" test -e "$state/node/records/$leaves.1"
 is_protected() { enforced=$(field "$runs" enforcement) && [[ $enforced == quota* ]]; }
@@ -47,7 +52,9 @@ echo 'moved evicted: its device is full' > "$state/node/terms/$leaves.1.verdict"
 touch -d "59 seconds ago" "$state/node/terms/$leaves.1.verdict"
 up --set mps=off
 [ -z "$(ls "$state/node/terms")" ] || fail "left over: $(ls "$state/node/terms")"
-for id in "$rests" "$runs"; do [ -s "$state/node/records/$id.1.grant" ] || fail "workload $id has no record"; done
+for id in "$rests" "$runs"; do
+    [ -s "$state/node/records/$id.1.grant" ] || fail "workload $id has no record"
+done
 
 echo "-- what was leaving leaves when its grace is over, and is not blamed"
 wait_until "it has started again" eval '[ "$(field "$leaves" attempt)" -ge 2 ]'

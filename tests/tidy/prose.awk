@@ -24,7 +24,8 @@ function breach(line, message)
     print path ":" line ": " message
 }
 
-# Whether the rule holds for the path: its own line, a folder's above it, or that of the whole tree, ".".
+# Whether the rule holds for the path: its own line, a folder's above it, or that of the whole tree,
+# ".".
 function holds(rule, place)
 {
     while (index(rules[place], " " rule " ") == 0) {

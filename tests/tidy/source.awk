@@ -1,5 +1,5 @@
-# The rules about the text of C files: sizes of functions, includes, banned functions. Prints FILE:LINE: MESSAGE.
-# edges_file names the list of allowed edges between folders.
+# The rules about the text of C files: sizes of functions, includes, banned functions. Prints
+# FILE:LINE: MESSAGE. edges_file names the list of allowed edges between folders.
 
 BEGIN {
     function_lines_max = 70

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Every target that `make help` lists is made by continuous integration or by `make soak`, directly or as a
-# prerequisite; and the sum that both end with leaves out no failure. `make` is a stand-in here that only notes what it
-# is asked for.
+# Every target that `make help` lists is made by continuous integration or by `make soak`, directly
+# or as a prerequisite; and the sum that both end with leaves out no failure. `make` is a stand-in
+# here that only notes what it is asked for.
 set -euo pipefail
 
 source=${GPUMUX_SOURCE:?set it to the top of the tree}
@@ -27,11 +27,14 @@ run() { (cd "$work/tree" && PATH=$work/bin:$PATH "$@"); }
 
 # unreached: the listed targets that neither way makes, and the made ones that are not listed.
 unreached() {
-    (cd "$work/tree" && "$real_make" --no-print-directory help) | awk '{ print $2 }' | sort > "$work/listed"
+    (cd "$work/tree" && "$real_make" --no-print-directory help) | awk '{ print $2 }' \
+        | sort > "$work/listed"
     : > "$NOTES"
     echo soak >> "$NOTES"
-    run .ci/run > "$work/ci" 2>&1 || { cat "$work/ci" >&2; die ".ci/run fails where every target passes"; }
-    ROUNDS=0 run scripts/soak > "$work/soak" 2>&1 || { cat "$work/soak" >&2; die "scripts/soak fails where every target passes"; }
+    run .ci/run > "$work/ci" 2>&1 \
+        || { cat "$work/ci" >&2; die ".ci/run fails where every target passes"; }
+    ROUNDS=0 run scripts/soak > "$work/soak" 2>&1 \
+        || { cat "$work/soak" >&2; die "scripts/soak fails where every target passes"; }
     # Prerequisites of what is made are made, too.
     awk -F ':|##' 'NR == FNR { made[$1] = 1; next }
         /^[a-z-]+:.*##/ { needs[$1] = $2 }
@@ -50,7 +53,8 @@ unreached() {
 
 cp -r "$source/.ci" "$source/Makefile" "$work/tree/"
 cp "$source/scripts/"{soak,targets} "$work/tree/scripts/"
-[ "$(wc -l < <(run "$real_make" --no-print-directory help))" -gt 10 ] || die "the targets were not read"
+[ "$(wc -l < <(run "$real_make" --no-print-directory help))" -gt 10 ] \
+    || die "the targets were not read"
 left=$(unreached)
 count=$(wc -l < "$work/listed")
 [ -z "$left" ] || die "neither .ci/run nor make soak makes what make help lists, or they make what it does not list:" $left

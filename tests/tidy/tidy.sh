@@ -4,7 +4,8 @@
 # Prints FILE:LINE: MESSAGE for every breach in the tree ROOT and exits with 1 if there is any. With
 # BUILD (an optimised build of that tree) it also looks for writable data in the object files.
 # To add a rule: about the text of a C file, in source.awk; about English or the width of lines, in
-# prose.awk; about what the build names, in unnamed_files; then one case in tidy_selftest.sh that proves that it can fail.
+# prose.awk; about what the build names, in unnamed_files; then one case in tidy_selftest.sh that
+# proves that it can fail.
 set -Eeuo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,7 +17,8 @@ prose=tests/tidy/prose.txt
 clang_format_major=14
 file_lines_max=800
 folder_files_max=45
-# Nobody writes these by hand, or reads them from the top; the description of an interface is one document.
+# Nobody writes these by hand, or reads them from the top; the description of an interface is one
+# document.
 not_written='\.(csv|json|svg)$|^tests/fuzz/corpus/'
 one_document='^api/openapi\.yaml$'
 
@@ -40,7 +42,8 @@ sources() { xargs -r -d '\n' awk -v edges_file="$edges" -f "$here/source.awk" < 
 prose() {
     { grep -E '(^|/)[^./]+$' "$work/files" || true; } \
         | xargs -r -d '\n' awk 'FNR == 1 && /^#!.*sh$/ { print FILENAME }' > "$work/prose_files"
-    grep -E '\.(c|h|def|sh|awk|cmake|md)$|(^|/)CMakeLists\.txt$' "$work/files" >> "$work/prose_files" || true
+    grep -E '\.(c|h|def|sh|awk|cmake|md)$|(^|/)CMakeLists\.txt$' "$work/files" \
+        >> "$work/prose_files" || true
     sort "$work/prose_files" | xargs -r -d '\n' awk -v prose_file="$prose" -f "$here/prose.awk"
     [ ! -f "$prose" ] || grep -nEv '^(#.*)?$' "$prose" | tr : ' ' | while read -r line path rule; do
         [ -e "$path" ] || echo "$prose:$line: no such file or folder: $path"
@@ -50,8 +53,10 @@ prose() {
 
 # Anything in lines that is written by hand.
 long_files() {
-    { grep -vE "$not_written|$one_document" "$work/files" || true; } | xargs -r -d '\n' grep -HcI '' \
-        | awk -F : -v max=$file_lines_max '$2 > max { print $1 ":" $2 ": file of " $2 " lines, more than " max }'
+    { grep -vE "$not_written|$one_document" "$work/files" || true; } \
+        | xargs -r -d '\n' grep -HcI '' \
+        | awk -F : -v max=$file_lines_max \
+        '$2 > max { print $1 ":" $2 ": file of " $2 " lines, more than " max }'
 }
 
 # Folders of product code whose files, without tests, are too many to read from top to bottom.
@@ -77,13 +82,15 @@ layout() {
         echo ".clang-format:1: needs clang-format $clang_format_major, found ${major:-none}"
         return
     fi
-    { xargs -r -d '\n' -P "$(nproc)" -n 16 clang-format --dry-run -Werror < "$work/c_files" 2>&1 || true; } \
-        | sed -nE 's/^([^:]*:[0-9]+):[0-9]+: error: .*/\1: not laid out by clang-format (make format)/p' \
+    { xargs -r -d '\n' -P "$(nproc)" -n 16 clang-format --dry-run -Werror < "$work/c_files" 2>&1 \
+        || true; } \
+        | sed -nE \
+        's/^([^:]*:[0-9]+):[0-9]+: error: .*/\1: not laid out by clang-format (make format)/p' \
         | sort -u -t : -k 1,1
 }
 
-# Sources and tests that no CMakeLists.txt names, so that nothing would ever build or run them. One that has
-# ${x}.sh in it names a script by every word without the ending, too.
+# Sources and tests that no CMakeLists.txt names, so that nothing would ever build or run them. One
+# that has ${x}.sh in it names a script by every word without the ending, too.
 unnamed_files() {
     grep -E '(^|/)CMakeLists\.txt$' "$work/files" | while IFS= read -r list; do
         awk -v folder="${list%CMakeLists.txt}" '
@@ -125,7 +132,8 @@ unnamed_files() {
 writable_data() {
     local object source class symbol line reason
     [ -n "$build" ] || return 0
-    # The object A/CMakeFiles/T.dir/x.c.o is made from A/x.c, one with /__/ in its path from B of /__/B.
+    # The object A/CMakeFiles/T.dir/x.c.o is made from A/x.c, one with /__/ in its path from B of
+    # /__/B.
     (cd "$build" && find . -name '*.c.o') \
         | sed -E 'h; s#CMakeFiles/[^/]*\.dir/##; s#\.o$##; s#.*(/__)+/##; s#^\./##; x; G; s#\n#\t#' \
         | while IFS=$'\t' read -r object source; do
@@ -144,7 +152,8 @@ writable_data() {
         case $class$source in
         [bd]tests/* | [bd]bench/* | [bd]*_test.c | [bd]*_fuzz.c) continue ;;
         esac
-        reason=$(awk -v f="$source" -v s="$symbol" '$1 == f && $2 == s && NF > 2' "$writable" 2> /dev/null || true)
+        reason=$(awk -v f="$source" -v s="$symbol" '$1 == f && $2 == s && NF > 2' "$writable" \
+            2> /dev/null || true)
         [ -z "$reason" ] || continue
         line=$(grep -nwF -m 1 -- "$symbol" "$source" | cut -d : -f 1 || true)
         echo "$source:${line:-1}: writable global data: $symbol (let a context own it)"
@@ -157,7 +166,8 @@ writable_data() {
 
 list_files > "$work/files"
 grep -E '\.[ch]$' "$work/files" > "$work/c_files" || true
-{ sources; prose; long_files; crowded_folders; leftovers; layout; unnamed_files; writable_data; } > "$work/breaches"
+{ sources; prose; long_files; crowded_folders; leftovers; layout; unnamed_files; writable_data; } \
+    > "$work/breaches"
 cat "$work/breaches"
 if [ -s "$work/breaches" ]; then
     echo "tidy: $(wc -l < "$work/breaches") breaches in $(wc -l < "$work/files") files"

@@ -20,7 +20,8 @@ clean_tree() {
     printf '#pragma once\nint a_get(void);\n' > src/base/a.h
     printf '#pragma once\n' > src/base/a_internal.h
     printf '#include "base/a.h"\n#include "base/a_internal.h"\n\nint a_get(void)\n{\n    return 1;\n}\n' > src/base/a.c
-    printf '#include "base/a.h"\n\nint main(void)\n{\n    return a_get() - 1;\n}\n' > src/base/a_test.c
+    printf '#include "base/a.h"\n\nint main(void)\n{\n    return a_get() - 1;\n}\n' \
+        > src/base/a_test.c
     printf 'base(SOURCES a.c)\ntest(a_test.c)\n' > src/base/CMakeLists.txt
     printf '#pragma once\n#include "base/a.h"\n' > src/model/m.h
     printf '. "$(dirname "$0")/part.sh"\n' > tests/system/run.sh
@@ -32,7 +33,8 @@ clean_tree() {
 compile_objects() {
     local source
     for source in src/base/*.c; do
-        "${CC:-cc}" -O2 -fPIC -Isrc -c "$source" -o "build/src/base/CMakeFiles/base.dir/${source##*/}.o"
+        "${CC:-cc}" -O2 -fPIC -Isrc -c "$source" \
+            -o "build/src/base/CMakeFiles/base.dir/${source##*/}.o"
     done
 }
 
@@ -78,8 +80,10 @@ expect "edge between rooms" ""
 printf '#include "node/protect/registrar.h"\n' >> src/node/mps/x.h
 expect "forbidden edge between rooms" "src/node/mps/x.h:3: forbidden edge: node/mps may not include"
 printf '#pragma once\n#include "node/agent.h"\n' > src/node/mps/x.h
-expect "room that uses its folder" "src/node/mps/x.h:2: forbidden edge: node/mps may not include node/agent.h"
-mkdir src/node/protect && printf '#pragma once\n' | tee src/node/protect/p_internal.h > src/node/mps/x.h
+expect "room that uses its folder" \
+    "src/node/mps/x.h:2: forbidden edge: node/mps may not include node/agent.h"
+mkdir src/node/protect && printf '#pragma once\n' \
+    | tee src/node/protect/p_internal.h > src/node/mps/x.h
 printf '#pragma once\n#include "node/protect/p_internal.h"\n' > src/node/n.h
 expect "internal header of a room" "src/node/n.h:2: node/protect/p_internal.h is internal"
 
@@ -91,7 +95,8 @@ printf '#pragma once\n#include "shim/life/process.h"\n' > src/shim/sys/x.h
 expect "room that uses nothing" "src/shim/sys/x.h:2: forbidden edge: shim/sys may not include"
 
 # The real edges: the simulator and its report stay out of the daemons, and the daemons out of them.
-for edge in control/sim node/sim node/link/sim control/report node/report sim/control sim/node report/control \
+for edge in control/sim node/sim node/link/sim control/report node/report sim/control sim/node \
+    report/control \
     report/node cli/daemon/sim cli/watch/report cli/sim/control; do
     clean_tree && cp "$here/edges.txt" tests/tidy && from=src/${edge%/*} to=${edge##*/}
     mkdir -p "$from" && printf '#pragma once\n#include "%s/x.h"\n' "$to" > "$from/x.h"
@@ -105,17 +110,20 @@ clean_tree && for ((i = 0; i < 795; i++)); do echo "// line"; done >> src/base/a
 expect "long file" "src/base/a.c:802: file of 802 lines"
 
 for name in api/other.yaml scripts/build; do
-    clean_tree && mkdir -p api docs scripts && for ((i = 0; i < 801; i++)); do echo "# line"; done > $name
+    clean_tree && mkdir -p api docs scripts \
+        && for ((i = 0; i < 801; i++)); do echo "# line"; done > $name
     expect "long $name" "$name:801: file of 801 lines"
 done
-clean_tree && mkdir api && for ((i = 0; i < 801; i++)); do echo "1"; done | tee api/openapi.yaml data.csv > bench.json
+clean_tree && mkdir api && for ((i = 0; i < 801; i++)); do echo "1"; done \
+    | tee api/openapi.yaml data.csv > bench.json
 expect "long files that nobody writes" ""
 
 for folder in src/model/room emu workloads; do
     clean_tree && mkdir -p $folder
     for ((i = 0; i < 45; i++)); do echo '#pragma once' > $folder/h$i.h; done
     echo '#pragma once' > $folder/a_fixture.h
-    touch $folder/{b_test.c,c_fuzz.c} && echo "test($folder/b_test.c $folder/c_fuzz.c)" > CMakeLists.txt
+    touch $folder/{b_test.c,c_fuzz.c} \
+        && echo "test($folder/b_test.c $folder/c_fuzz.c)" > CMakeLists.txt
     expect "full folder $folder" ""
     echo '#pragma once' > $folder/one_more.h
     expect "crowded folder $folder" "$folder:1: folder of 46 files, more than 45"
@@ -126,7 +134,8 @@ clean_tree && { printf '\nint b_get(void);\nint b_get(void)\n{\n'
     printf '    return 1;\n}\n'; } >> src/base/a.c
 expect "long function" "src/base/a.c:11: function b_get of 71 lines"
 
-for name in strcpy strcat sprintf vsprintf gets strtok atoi atol atof system popen alloca tmpnam mktemp; do
+for name in strcpy strcat sprintf vsprintf gets strtok atoi atol atof system popen alloca tmpnam \
+    mktemp; do
     clean_tree && printf '\n#define EXTRA %s(0)\n' "$name" >> src/base/a.c
     expect "$name" "src/base/a.c:9: banned function: $name"
 done
@@ -161,7 +170,8 @@ done
 clean_tree && mkdir tests/net && cp tests/system/part.sh tests/net/part.sh
 expect "namesake of a sourced part" "tests/net/part.sh:1: a test that no CMakeLists.txt runs"
 printf '. "$(dirname "$0")/part.sh"\n' > tests/net/cut.sh
-printf 'foreach(name IN ITEMS cut)\n    test(${CMAKE_CURRENT_SOURCE_DIR}/${name}.sh)\n' > tests/net/CMakeLists.txt
+printf 'foreach(name IN ITEMS cut)\n    test(${CMAKE_CURRENT_SOURCE_DIR}/${name}.sh)\n' \
+    > tests/net/CMakeLists.txt
 expect "script of a list" ""
 echo true > tests/net/heal.sh
 expect "script beside a list" "tests/net/heal.sh:1: a test that no CMakeLists.txt runs"
@@ -178,7 +188,8 @@ compile_objects && expect "global" "src/base/a.c:9: writable global data: counte
 clean_tree && printf '\nint counter = 3;\n' >> src/base/a_test.c
 compile_objects && expect "global in a test" "src/base/a_test.c:8: writable global data: counter"
 
-clean_tree && in_function src/base/a.c 'static int turn; turn++;' && sed -i 's/turn; /turn;\n    /' src/base/a.c
+clean_tree && in_function src/base/a.c 'static int turn; turn++;' \
+    && sed -i 's/turn; /turn;\n    /' src/base/a.c
 sed -i 's/!= 0/!= 0 \&\& turn > 1/' src/base/a.c
 compile_objects && expect "static variable" "src/base/a.c:12: writable global data: turn"
 printf 'src/base/a.c turn counts the turns\n' >> tests/tidy/writable.txt
@@ -187,11 +198,14 @@ expect "allowed static variable" ""
 clean_tree && printf 'src/base/a.c turn counts the turns\n' >> tests/tidy/writable.txt
 compile_objects && expect "stale permission" "tests/tidy/writable.txt:2: no such data any more"
 
-clean_tree && printf '\nextern const char *const names[2];\nconst char *const names[2] = {"a", "b"};\n' >> src/base/a.c
+clean_tree \
+    && printf '\nextern const char *const names[2];\nconst char *const names[2] = {"a", "b"};\n' \
+    >> src/base/a.c
 compile_objects && expect "constant table of pointers" ""
 
 # Lines of 100 columns and of 101: "é" is one column in two bytes.
-for name in src/base/b.h src/base/b.def tests/x.awk cmake/x.cmake x/CMakeLists.txt NOTES.md scripts/tool; do
+for name in src/base/b.h src/base/b.def tests/x.awk cmake/x.cmake x/CMakeLists.txt NOTES.md \
+    scripts/tool; do
     clean_tree && mkdir -p cmake x scripts
     case $name in
     *.h) echo '#pragma once' > $name && mark='// ' ;;
@@ -220,21 +234,26 @@ for opening in Who Whoever What 'That which' 'One that' 'Those who'; do
 done
 clean_tree && printf '\n/*\n * All is\n * well. What comes\n * goes.\n */\n' >> src/base/a.c
 expect "second sentence of a comment" "src/base/a.c:11: a sentence opens"
-clean_tree && in_function src/base/a.c 'text = "It is so. "' && sed -i 's/so. "$/&\n           "What comes goes.";/' src/base/a.c
+clean_tree && in_function src/base/a.c 'text = "It is so. "' \
+    && sed -i 's/so. "$/&\n           "What comes goes.";/' src/base/a.c
 expect "second sentence of a string" "src/base/a.c:13: a sentence opens"
-clean_tree && printf '%s\n' '# What it is about' '' '- `what` it says' '| What |' 'Nobody knows who asks. *Whoever*' > NOTES.md
+clean_tree \
+    && printf '%s\n' '# What it is about' '' '- `what` it says' '| What |' \
+    'Nobody knows who asks. *Whoever*' > NOTES.md
 expect "openings of what is no sentence" ""
 clean_tree && echo '| a | what it is |' > NOTES.md
 expect "cell of a table" "NOTES.md:1: a sentence opens"
 
 for pronoun in It They These Those This One That He; do
-    clean_tree && printf 'KEY(a, "b", 1, "the time")\nKEY(b, "this",\n    "%s is the time")\n' $pronoun > src/base/k.def
+    clean_tree && printf 'KEY(a, "b", 1, "the time")\nKEY(b, "this",\n    "%s is the time")\n' \
+        $pronoun > src/base/k.def
     expect "help of $pronoun" "src/base/k.def:3: a help text opens with \"${pronoun,,}\""
 done
 clean_tree && printf 'KEY(a, "b", "the time. "\n    "It ends then.")\n' > src/base/k.def
 expect "second sentence of a help text" ""
 
-clean_tree && echo 'What comes goes.' > NOTES.md && cp NOTES.md src/model/ && echo "// $wide" >> src/model/m.h
+clean_tree && echo 'What comes goes.' > NOTES.md && cp NOTES.md src/model/ \
+    && echo "// $wide" >> src/model/m.h
 printf 'src/base\n' > tests/tidy/prose.txt
 expect "unlisted folder" ""
 printf 'src/base\nsrc/model width\n' > tests/tidy/prose.txt

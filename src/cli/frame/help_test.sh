@@ -1,5 +1,6 @@
 #!/bin/bash
-# help_test.sh GPUMUX PAGES: every command is documented everywhere, and everything documented works.
+# help_test.sh GPUMUX PAGES: every command is documented everywhere, and everything documented
+# works.
 set -euo pipefail
 gpumux=$1 pages=$2
 failures=0 checks=0
@@ -33,13 +34,16 @@ check "policies are completed" completes firstfit gpumux up --policy = f
 check "sim offers every policy" completes oracle gpumux sim --policy = o
 check "daemons offer no policy of the simulator" refuses oracle gpumux up --policy = o
 # What belongs to a workload, and what is a file, is left to the shell.
-for line in 'submit -- -' 'submit -- python --' 'run python -' 'run -m 4g --name = x python --' 'run python3 rc' 'submit '; do
+for line in 'submit -- -' 'submit -- python --' 'run python -' 'run -m 4g --name = x python --' \
+    'run python3 rc' 'submit '; do
     IFS=' ' read -ra words <<< "$line"
     [ "${line% }" = "$line" ] || words+=('')
     check "'$line' has no reply" completes '' gpumux "${words[@]}"
 done
-check "options are completed before a command" completes --quota gpumux run --name = x -e A = 1 -d 2 --qu
-check "no reply is a file" grep -q '^complete -o default -F _gpumux gpumux$' "${TMPDIR:-/tmp}/gpumux_completion.$$"
+check "options are completed before a command" completes --quota gpumux run --name = x -e A = 1 \
+    -d 2 --qu
+check "no reply is a file" grep -q '^complete -o default -F _gpumux gpumux$' \
+    "${TMPDIR:-/tmp}/gpumux_completion.$$"
 
 for command in $commands; do
     help=$("$gpumux" "$command" --help)
@@ -52,7 +56,8 @@ for command in $commands; do
     grep -q '^ *--socket PATH' <<< "$help" && asks=yes
     grep -q '^  5  gpumux cannot be reached' <<< "$help" && unreachable=yes
     check "$command: exit code 5 is of those that ask gpumux" test $asks = $unreachable
-    check "$command: no line over 100 columns" test -z "$(LC_ALL=C.UTF-8 grep -E '^.{101}' <<< "$help")"
+    check "$command: no line over 100 columns" test \
+        -z "$(LC_ALL=C.UTF-8 grep -E '^.{101}' <<< "$help")"
     page=$pages/gpumux-$command.1
     check "$command: a man page" grep -q "gpumux $command" "$page"
     check "$command: named in gpumux.1" grep -q "gpumux.-$command (1)" "$pages/gpumux.1"
@@ -60,7 +65,8 @@ for command in $commands; do
     for option in $options; do
         check "$command $option: in the man page" grep -qF -- "${option//-/\\-}" "$page"
         [ "$option" = --help ] \
-            || check "$command $option: completed by bash" grep -qE -- "^ +$command:-\*\).* ?$option[ \"]" "${TMPDIR:-/tmp}/gpumux_completion.$$"
+            || check "$command $option: completed by bash" grep -qE -- \
+            "^ +$command:-\*\).* ?$option[ \"]" "${TMPDIR:-/tmp}/gpumux_completion.$$"
     done
     status=0
     said=$("$gpumux" "$command" --no-such-option 2>&1) || status=$?
@@ -82,7 +88,8 @@ start up
 show describe
 restart requeue
 END
-check "a short option is not near to any other" test -z "$("$gpumux" cancel --all 2>&1 | grep 'did you mean')"
+check "a short option is not near to any other" test \
+    -z "$("$gpumux" cancel --all 2>&1 | grep 'did you mean')"
 check "version" grep -qE '^gpumux [0-9]+\.[0-9]+\.[0-9]+$' <<< "$("$gpumux" version)"
 status=0
 said=$("$gpumux" ps --socket /nonexistent/api.sock 2>&1) || status=$?
@@ -91,7 +98,8 @@ check "and says how to start it" grep -q 'gpumux up' <<< "$said"
 
 if command -v man > /dev/null && man --version > /dev/null 2>&1; then
     for page in "$pages"/*.1; do
-        warnings=$(LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 > /dev/null)
+        warnings=$(LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 \
+            -l -Tutf8 -Z "$page" 2>&1 > /dev/null)
         check "${page##*/}: $warnings" test -z "$warnings"
     done
 else

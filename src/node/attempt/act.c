@@ -1,4 +1,5 @@
-/* An attempt's machine at work: what is true around it, its events one after the other, its actions. */
+/* An attempt's machine at work: what is true around it, its events one after the other, its
+ * actions. */
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* What an agent before us left: every directory in attempts/ is one run, alive, ended, or nothing. */
+/* What an agent before us left: every directory in attempts/ is one run, alive, ended, or
+ * nothing. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +14,8 @@
 
 enum { STRANDED_GRACE_MS = 1000 /* what it did on its device is lost already */ };
 
-/* Never got to its record, and nobody holds its lock: nothing was run, so it can be granted again. */
+/* Never got to its record, and nobody holds its lock: nothing was run, so it can be granted
+ * again. */
 static bool never_was(struct agent *a, const char *name, int directory_fd)
 {
     struct stat st;
@@ -27,7 +29,8 @@ static bool never_was(struct agent *a, const char *name, int directory_fd)
     return is_free;
 }
 
-/* Of the devices that it was given; NULL: all are there, or none at all, which says more about the driver. */
+/* Of the devices that it was given; NULL: all are there, or none at all, which says more about the
+ * driver. */
 static const char *missing_device(const struct run *r)
 {
     const struct terms *terms = &r->own.terms;
@@ -37,7 +40,8 @@ static const char *missing_device(const struct run *r)
     return NULL;
 }
 
-/* A device that fell off the bus while no agent ran, or was taken out: its end is no failure of its own. */
+/* A device that fell off the bus while no agent ran, or was taken out: its end is no failure of its
+ * own. */
 static bool describe_stranded(const struct run *r, struct attempt_stop *ret)
 {
     const char *uuid = missing_device(r);
@@ -76,7 +80,8 @@ static bool is_alive(const struct run *r)
     return is_held;
 }
 
-/* It ended while nobody watched: as a client of MPS that failed, for a reason that must be looked for. */
+/* It ended while nobody watched: as a client of MPS that failed, for a reason that must be looked
+ * for. */
 static void adopt_dead(struct run *r)
 {
     struct attempt_stop stranded;
@@ -141,7 +146,8 @@ static bool share_a_device(const struct run *r, const struct run *other)
     return str_equal(r->own.terms.devices[0], other->own.terms.devices[0]);
 }
 
-/* Clients of MPS that failed while nobody watched: their ends are told when the device and its MPS have been asked. */
+/* Clients of MPS that failed while nobody watched: their ends are told when the device and its MPS
+ * have been asked. */
 static void look_at_unseen(struct agent *a)
 {
     list_for_each (it, &a->runs) {

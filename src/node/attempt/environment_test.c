@@ -93,7 +93,8 @@ static void test_real_devices_and_none(void **state)
     arena_done(&arena);
 }
 
-/* A client of MPS: who comes first, and how much of the device it may have. A lower number is the higher priority. */
+/* A client of MPS: who comes first, and how much of the device it may have. A lower number is the
+ * higher priority. */
 static void test_clients_of_mps(void **state)
 {
     (void)state;

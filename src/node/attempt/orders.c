@@ -45,7 +45,8 @@ static bool report_finished(struct agent *a, uint64_t workload, int attempt)
     return true;
 }
 
-/* Past the lease nothing new is taken: it may be another node's by now. Control repeats what is not. */
+/* Past the lease nothing new is taken: it may be another node's by now. Control repeats what is
+ * not. */
 static void obey_grant(struct agent *a, const struct grant *grant)
 {
     struct run *r = run_find(a, grant->workload, grant->attempt);

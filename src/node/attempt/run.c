@@ -157,7 +157,8 @@ static bool lock_is_free(const struct run *r)
     return is_free;
 }
 
-/* Its record is its user's to write, so it may name none but that user's processes, or those in its group. */
+/* Its record is its user's to write, so it may name none but that user's processes, or those in its
+ * group. */
 static bool is_confirmed(const struct run *r, pid_t pid)
 {
     char path[32];
@@ -174,7 +175,8 @@ static void on_vanished(evutil_socket_t fd, short what, void *arg)
     run_look(arg);
 }
 
-/* Its user can put another socket in the place of its own: that it has ended is the kernel's word. */
+/* Its user can put another socket in the place of its own: that it has ended is the kernel's
+ * word. */
 static void watch_supervisor(struct run *r, pid_t pid, uint64_t start)
 {
     int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;

@@ -1,4 +1,5 @@
-/* What an older agent left: a verdict that is taken fits, a suspension that is taken names processes. */
+/* What an older agent left: a verdict that is taken fits, a suspension that is taken names
+ * processes. */
 #include <string.h>
 
 #include "node/attempt/own_record.h"

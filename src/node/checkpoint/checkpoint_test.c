@@ -1,6 +1,6 @@
 /*
- * What is made of the process that moves memory. This program is its own `gpumux`: called as `checkpoint_test checkpoint off
- * LOCK`, it does what LOCK says.
+ * What is made of the process that moves memory. This program is its own `gpumux`: called as
+ * `checkpoint_test checkpoint off LOCK`, it does what LOCK says.
  */
 #include <event2/event.h>
 #include <setjmp.h>

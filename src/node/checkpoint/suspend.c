@@ -33,7 +33,8 @@ uint64_t suspend_bytes(const struct run *r)
 
 /* ---- locks ---- */
 
-/* Not one that is held: the next to move this attempt would take another, and not wait. False: it is. */
+/* Not one that is held: the next to move this attempt would take another, and not wait. False: it
+ * is. */
 static bool remove_lock(const struct agent *a, const char *lock)
 {
     int fd = openat(a->suspended_fd, lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW);

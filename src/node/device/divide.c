@@ -19,8 +19,8 @@ struct divide {
     int64_t looked_ms;                /* boot clock; 0: never */
     uint64_t alone[NODE_DEVICES_MAX]; /* who was, at the last look; 0: nobody */
     struct share_division divisions[NODE_DEVICES_MAX];
-    /* Workloads whose kernels are too long for a gate. An attempt that starts again has not launched any yet: without
-     * this it would get all SMs, and be started again, for ever. */
+    /* Workloads whose kernels are too long for a gate. An attempt that starts again has not
+     * launched any yet: without this it would get all SMs, and be started again, for ever. */
     uint64_t ungated[UNGATED_MAX];
     size_t ungated_next; /* where the next one goes */
 };
@@ -82,7 +82,8 @@ static size_t services_on(const struct agent *a, int device,
     return count;
 }
 
-/* ---- who does not give way at its launches: they are too long for that, or nothing holds them ---- */
+/* ---- who does not give way at its launches: they are too long for that, or nothing holds them
+ * ---- */
 
 static bool is_ungated(const struct divide *d, uint64_t workload)
 {
@@ -103,8 +104,8 @@ static void look_for_ungated(struct divide *d, struct run *r)
 
 /* ---- what a task gets ---- */
 
-/* In mode time a task gives way at its launches, if the shim is in it: fewer SMs would slow it down beside a service
- * that has nothing to do. */
+/* In mode time a task gives way at its launches, if the shim is in it: fewer SMs would slow it down
+ * beside a service that has nothing to do. */
 static bool gives_way(const struct agent *a, const struct terms *terms, enum share_mode mode)
 {
     return mode == SHARE_TIME && terms->is_protected && !a->config->share_in_time;

@@ -217,7 +217,8 @@ static double metric_percent(const nvmlGpmMetric_t *metric)
     return metric->value > 100 ? 100 : metric->value;
 }
 
-/* The watch and the sampler both ask, each on its thread, and GPM is one for the process and its device. */
+/* The watch and the sampler both ask, each on its thread, and GPM is one for the process and its
+ * device. */
 static pthread_mutex_t gpm_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Activity between the last sample and now. Keeps the last answer when it is too soon for a new
@@ -351,7 +352,8 @@ static void sleep_ms(int64_t ms)
     nanosleep(&wait, NULL);
 }
 
-/* A device that tells of no Xids is left out, as one that is lost; who has none at all, waits in vain. */
+/* A device that tells of no Xids is left out, as one that is lost; who has none at all, waits in
+ * vain. */
 static void open_xids(struct gpu *g)
 {
     g->xids_tried = true;

@@ -192,7 +192,8 @@ static void refresh_health(struct monitor *m, int device)
     str_copy(h->cause, sizeof h->cause, device_cause(d));
 }
 
-/* A device may get another reason to be out of use while it is so already, and not change its state. */
+/* A device may get another reason to be out of use while it is so already, and not change its
+ * state. */
 static void keep_lists(struct monitor *m, int device)
 {
     const struct device_monitor *d = m->devices[device];
@@ -333,7 +334,8 @@ static void on_news(evutil_socket_t fd, short what, void *arg)
 
 /* ---- MPS ---- */
 
-/* What somebody must know is an event; that it starts when it is needed, ends, or is slow, is not. */
+/* What somebody must know is an event; that it starts when it is needed, ends, or is slow, is
+ * not. */
 void monitor_mps(struct agent *a, const char *uuid, enum mps_state state, const char *text)
 {
     struct monitor *m = a->monitor;
@@ -392,7 +394,8 @@ bool monitor_readmits(const struct run *r, char why[WORKLOAD_TEXT_MAX])
     return true;
 }
 
-/* Of a stop that an agent before this one began, its supervisor has counted the grace since then. */
+/* Of a stop that an agent before this one began, its supervisor has counted the grace since
+ * then. */
 static int64_t grace_left_ms(const struct run *r)
 {
     int64_t grace_ms = r->own.grace_ms;

@@ -1,4 +1,5 @@
-/* What the configuration says of devices comes to those who watch them, each number where it belongs. */
+/* What the configuration says of devices comes to those who watch them, each number where it
+ * belongs. */
 #include "node/device/monitor.h"
 
 #include <setjmp.h>

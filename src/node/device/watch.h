@@ -16,8 +16,8 @@ struct watch_xid {
 struct watch_news {
     bool looked; /* the readings are new */
     struct gpu_reading readings[NODE_DEVICES_MAX];
-    size_t
-        xid_count; /* since the last news; each Xid of a device once, the gravest if there are too many */
+    size_t xid_count; /* since the last news; each Xid of a device once, the gravest if there are
+                         too many */
     struct watch_xid xids[WATCH_XIDS_MAX];
     /* The processes, only while a device has more memory in use than full_percent. */
     bool has_processes;

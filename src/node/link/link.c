@@ -2,8 +2,8 @@
  * The connection to control: one at a time, made again for ever. What it loses is said again: a new
  * connection starts with a hello that lists every attempt, and control repeats its orders.
  *
- * A connection that breaks without a word (a machine that lost its power, a network that was cut) is
- * noticed by silence: control answers every beat, several a lease.
+ * A connection that breaks without a word (a machine that lost its power, a network that was cut)
+ * is noticed by silence: control answers every beat, several a lease.
  */
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -21,7 +21,8 @@
 #include "tls/session.h"
 
 enum {
-    /* Waits between tries double, and are spread: many nodes lose one control at the same moment. */
+    /* Waits between tries double, and are spread: many nodes lose one control at the same
+     * moment. */
     RETRY_FIRST_MS = 50,
     RETRY_LAST_MS = 1000,
     RETRY_FIRST_NETWORK_MS = 250,
@@ -96,8 +97,8 @@ static void complain(struct agent *a, const char *why)
 }
 
 /*
- * A network that swallows everything breaks no connection for many minutes, and one that is back is not
- * found by a connection that waits ever longer before it tries again. So silence ends it.
+ * A network that swallows everything breaks no connection for many minutes, and one that is back is
+ * not found by a connection that waits ever longer before it tries again. So silence ends it.
  */
 static void on_silence(evutil_socket_t fd, short what, void *arg)
 {
@@ -282,8 +283,8 @@ static void welcome(struct agent *a, const struct nodemsg *msg)
     expect_word(l, l->silence_ms);
     log_write(a->log, LOG_INFO, "joined control", "session=%llu attempts=%zu",
               (unsigned long long)l->session, a->run_count);
-    /* What happened between hello and welcome was not sent. Devices first: an attempt that ended because its device
-     * was disabled must not be placed there again. */
+    /* What happened between hello and welcome was not sent. Devices first: an attempt that ended
+     * because its device was disabled must not be placed there again. */
     send_beat(a);
     list_for_each (it, &a->runs)
         run_report(list_entry(it, struct run, link));
@@ -366,8 +367,8 @@ static void on_readable(struct bufferevent *stream, void *arg)
 }
 
 /*
- * Why it ended, for whoever can do something about it. Control says that a certificate has expired, but
- * its word may be lost with the connection; our own clock then knows as well.
+ * Why it ended, for whoever can do something about it. Control says that a certificate has expired,
+ * but its word may be lost with the connection; our own clock then knows as well.
  */
 static void explain(struct error *e, const struct agent *a, struct bufferevent *stream, short what)
 {

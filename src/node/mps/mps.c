@@ -20,7 +20,8 @@
 #include "node/mps/mps_guard.h"
 
 enum {
-    /* One that ends or hangs is known within a second: a look, and two questions that get no answer. */
+    /* One that ends or hangs is known within a second: a look, and two questions that get no
+       answer. */
     WATCH_MS = 200,
     ANSWER_MS = 400,
     COMMAND_MS = 1000,
@@ -47,8 +48,8 @@ struct mps_daemon {
     int uses;            /* the loop's alone */
     enum mps_state told; /* that the loop was told; its alone */
     unsigned losses_told, terminations_told;
-    bool
-        was_there; /* somebody has it already: if it is not there, it is lost. Set before the thread starts */
+    bool was_there; /* somebody has it already: if it is not there, it is lost. Set before the
+                       thread starts */
     pthread_mutex_t mutex;  /* of all below */
     pthread_cond_t changed; /* something for the thread */
     enum mps_state state;
@@ -216,7 +217,8 @@ static bool has_changed_hands(struct mps_daemon *d)
     return changed;
 }
 
-/* A server ends only with its daemon, or for another user's: one that is not listed any more has else crashed. */
+/* A server ends only with its daemon, or for another user's: one that is not listed any more has
+ * else crashed. */
 static bool take_servers(struct mps_daemon *d, const char *answer)
 {
     pid_t servers[MPS_SERVERS_MAX];
@@ -277,7 +279,8 @@ struct patience {
     int64_t since_ms; /* when it was first silent; 0: it is not */
 };
 
-/* Where nothing gets its turn, silence says nothing: ending a daemon that is well would end its clients. */
+/* Where nothing gets its turn, silence says nothing: ending a daemon that is well would end its
+ * clients. */
 static bool may_be_slow(struct mps_daemon *d, struct patience *p)
 {
     bool is_crowded = crowd() >= CROWD_PER_CPU;
@@ -294,8 +297,9 @@ static bool may_be_slow(struct mps_daemon *d, struct patience *p)
             mps_control_pace_ms(&d->control, COMMAND_MS) > PACE_MS_MAX);
 }
 
-/* A look came to r, which is no answer; if this is true, it is asked again. One that could not be asked counts as well
- * while its process is there. Also true when the thread is to leave, which ends the look. */
+/* A look came to r, which is no answer; if this is true, it is asked again. One that could not be
+ * asked counts as well while its process is there. Also true when the thread is to leave, which
+ * ends the look. */
 static bool may_be_well(struct mps_daemon *d, int r, struct patience *p)
 {
     if (is_leaving(d))
@@ -360,7 +364,8 @@ static bool watch(struct mps_daemon *d)
     return false;
 }
 
-/* Whether one is there that answers; it gets the time that watch() gives it. Also true if the thread is to leave it. */
+/* Whether one is there that answers; it gets the time that watch() gives it. Also true if the
+ * thread is to leave it. */
 static bool adopt(struct mps_daemon *d)
 {
     struct patience patience = {.limit_ms = ANSWER_MS};

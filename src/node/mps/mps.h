@@ -33,8 +33,10 @@ enum mps_state {
     MPS_READY,
     MPS_FAULTED, /* a client faulted: it takes nobody new until all have left */
     MPS_SILENT,  /* it did not answer in time, or could not be asked; it may have been slow */
-    MPS_BROKEN, /* it, or its server, is gone or silent: its clients are lost, a new one is on its way */
-    MPS_FAILED, /* it cannot be started: its device is time-sliced; tried again when all who were told so have left */
+    MPS_BROKEN,  /* it, or its server, is gone or silent: its clients are lost, a new one is on its
+                    way */
+    MPS_FAILED,  /* it cannot be started: its device is time-sliced; tried again when all who were
+                    told so have left */
     MPS_DRAINING,
 };
 const char *mps_state_name(enum mps_state state);

@@ -180,7 +180,8 @@ static void keep_end(int fd, off_t size, const char *path)
         close(kept_fd);
 }
 
-/* By what it takes on the disk: one that is written on where it was, not at its end, has a hole before that. */
+/* By what it takes on the disk: one that is written on where it was, not at its end, has a hole
+ * before that. */
 static void trim_log(const char *directory, const char *name)
 {
     char path[MPS_PATH_MAX + LOG_NAME_MAX], kept[MPS_PATH_MAX + LOG_NAME_MAX];

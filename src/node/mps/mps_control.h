@@ -56,8 +56,8 @@ size_t mps_control_running(const char *parent, char (*ret)[MPS_PATH_MAX], size_t
 /* Ends the daemon and its servers with SIGKILL. A process is signalled only if it is named like MPS
  * and was started for this directory. */
 void mps_control_kill(const struct mps_control *c);
-/* Ends a daemon that nobody needs, and its servers: asks it for an answer, for limit_ms at most, and
- * to quit, waits, then mps_control_kill(); about 6 s more at most. */
+/* Ends a daemon that nobody needs, and its servers: asks it for an answer, for limit_ms at most,
+ * and to quit, waits, then mps_control_kill(); about 6 s more at most. */
 void mps_control_end(const struct mps_control *c, int limit_ms);
 /* Makes or removes an empty file in the daemon's directory. */
 int mps_control_note(struct error *e, const struct mps_control *c, const char *name, bool is_there);

@@ -1,4 +1,5 @@
-/* What a question to an MPS daemon comes to; and what is kept of its logs, however it writes them. */
+/* What a question to an MPS daemon comes to; and what is kept of its logs, however it writes
+ * them. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

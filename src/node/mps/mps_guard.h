@@ -10,8 +10,8 @@
  * workload's user, do not know each other, and may be killed.
  *
  * An attempt needs a daemon if it is noted in the daemon's directory, as an empty file W.A, and its
- * supervisor lives, which the lock locks/W.A tells. The lock mps.lock keeps agents and guards apart:
- * an agent has it for life, a guard while it ends daemons.
+ * supervisor lives, which the lock locks/W.A tells. The lock mps.lock keeps agents and guards
+ * apart: an agent has it for life, a guard while it ends daemons.
  */
 #pragma once
 #include "node/mps/mps_control.h"
@@ -31,14 +31,14 @@ enum { MPS_GUARD_OPERANDS = 4 };
 /* Takes the lock. The caller has set the four strings, which stay its own. Returns 0, -ERR_IO, or
  * -ERR_BUSY for a guard that does not end; mps_guard_close() in any case. */
 int mps_guard_open(struct error *e, struct mps_guard *g);
-/* The agent ends in an orderly way, starts no daemon any more, and lets go of the lock. What no attempt
- * needs is ended. */
+/* The agent ends in an orderly way, starts no daemon any more, and lets go of the lock. What no
+ * attempt needs is ended. */
 void mps_guard_close(struct mps_guard *g);
 /* Starts the process, unless it was started. Before a daemon is. */
 int mps_guard_start(struct error *e, struct mps_guard *g);
 
-/* The attempt ("W.A"), whose lock is taken, needs the daemon of this device, or does not any more. The
- * daemon's directory is there. */
+/* The attempt ("W.A"), whose lock is taken, needs the daemon of this device, or does not any more.
+ * The daemon's directory is there. */
 int mps_guard_note(struct error *e, const struct mps_guard *g, const char *uuid,
                    const char *attempt, bool needs);
 /* A living attempt needs the daemon of this directory. Forgets attempts that have ended. */

@@ -11,9 +11,11 @@
 
 enum {
     LOOK_MS = 5,
-    /* Without a mark, beyond what is left by its cost: that has none, or waits for a word that nobody opens any more. */
+    /* Without a mark, beyond what is left by its cost: that has none, or waits for a word that
+       nobody opens any more. */
     STILL_MS = 300,
-    /* With all marks: quick launches of the shim, behind the last one, have none (shim/launch/quick.h). */
+    /* With all marks: quick launches of the shim, behind the last one, have none
+       (shim/launch/quick.h). */
     UNMARKED_MS = 10,
     LEAVING_MS_MAX = 2000,
     LEAVINGS_MAX = 256, /* at the same time; beyond, files close at once */
@@ -46,7 +48,8 @@ static void *close_files(void *arg)
     return NULL;
 }
 
-/* The driver takes a context apart when its last file closes, which takes as long as it takes: not on the loop. */
+/* The driver takes a context apart when its last file closes, which takes as long as it takes: not
+ * on the loop. */
 static void close_apart(struct files *files)
 {
     pthread_t thread;
@@ -178,8 +181,8 @@ static bool is_device_file(int fd)
     return fstat(fd, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISREG(st.st_mode));
 }
 
-/* Only where it is needed: without MPS a process takes nobody along, and the driver may have to close its files to move it
- * to the host's memory. */
+/* Only where it is needed: without MPS a process takes nobody along, and the driver may have to
+ * close its files to move it to the host's memory. */
 void member_take_files(struct member *m, const int *files, size_t count)
 {
     member_drop_files(m);

@@ -78,8 +78,8 @@ int pages_make_ledger(struct error *e, struct ledger_mapping *ret)
     return 0;
 }
 
-/* Maps zeros, and over them what there is of the file: an older writer's page ends sooner, and what it lacks is
- * as if it did not exist. NULL: it is no file to be mapped like this. */
+/* Maps zeros, and over them what there is of the file: an older writer's page ends sooner, and what
+ * it lacks is as if it did not exist. NULL: it is no file to be mapped like this. */
 static void *map(int fd, size_t bytes, int protection, size_t *ret_file_bytes)
 {
     struct stat st;
@@ -130,7 +130,8 @@ int pages_take_ledger(int fd, struct ledger_mapping *ret)
 int pages_take_status(int fd, struct status_mapping *ret)
 {
     const size_t bytes = sizeof *ret->page;
-    /* Writable where it still can be, for what a process leaves undone; untouched until it is sealed.
+    /* Writable where it still can be, for what a process leaves undone; untouched until it is
+     * sealed.
      */
     int protection = PROT_READ | PROT_WRITE;
     size_t file_bytes;

@@ -1,4 +1,5 @@
-/* The agent's part in protection: which attempts are sessions of the registrar, and on which terms. */
+/* The agent's part in protection: which attempts are sessions of the registrar, and on which
+ * terms. */
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -19,8 +20,9 @@ enum {
     MEASURE_MS = 1000,
     MEASURE_SOON_MS = 20, /* while somebody's memory is not known to be free */
     SOCKET_PATH_MAX = 108,
-    /* A process waits for 1.5 s for its work before it ends: in that time MPS must have ended a kernel that lasts longer. Short ones
-     * that come to an end one by one, beside others that fill the device, are none of that. */
+    /* A process waits for 1.5 s for its work before it ends: in that time MPS must have ended a
+     * kernel that lasts longer. Short ones that come to an end one by one, beside others that fill
+     * the device, are none of that. */
     STUCK_MS = 500,
     STUCK_JOIN_MS = 900, /* while somebody joins, whom it could hurt */
 };
@@ -82,7 +84,8 @@ static void release_mps(struct run *r)
     mps_release(r->agent->mps, uuid);
 }
 
-/* failure: why there is no MPS; NULL: it is ready. Without it an attempt runs all the same, in turns. */
+/* failure: why there is no MPS; NULL: it is ready. Without it an attempt runs all the same, in
+ * turns. */
 static void start_waiting(struct agent *a, const char *uuid, const char *failure)
 {
     list_for_each (it, &a->runs) {
@@ -126,7 +129,8 @@ bool protect_mps_is_off(const struct agent *a)
     return !a->mps || str_equal(a->config->mps, "off");
 }
 
-/* Where MPS is off, or its program gone, an agent before us may have left daemons, and clients of theirs. */
+/* Where MPS is off, or its program gone, an agent before us may have left daemons, and clients of
+ * theirs. */
 static int open_mps(struct error *e, struct agent *a)
 {
     bool is_off = !a->mps_control || str_equal(a->config->mps, "off");
@@ -251,8 +255,8 @@ void protect_look(struct agent *a)
 
 /* ---- sessions ---- */
 
-/* On an emulated device a context costs what the devices were made with: often nothing, which is not said by
- * 0. */
+/* On an emulated device a context costs what the devices were made with: often nothing, which is
+ * not said by 0. */
 static uint64_t context_bytes(const struct agent *a)
 {
     const char *mib = getenv("GPUMUX_EMU_CONTEXT_MIB");

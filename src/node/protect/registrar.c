@@ -177,7 +177,8 @@ static bool is_kind(const struct packet *packet, enum register_kind kind)
            header->kind == kind;
 }
 
-/* Its files are all that it has to say after its hello; a newer one may say more, which is passed over. */
+/* Its files are all that it has to say after its hello; a newer one may say more, which is passed
+ * over. */
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
@@ -268,8 +269,8 @@ static struct member *find_member(const struct session *s, pid_t pid)
     return NULL;
 }
 
-/* The ledger of an attempt that an agent before this one began, and whose supervisor could not be asked:
- * the first of its processes brings it. */
+/* The ledger of an attempt that an agent before this one began, and whose supervisor could not be
+ * asked: the first of its processes brings it. */
 static void take_ledger(struct session *s, struct packet *packet)
 {
     struct ledger_mapping ledger;

@@ -1,4 +1,5 @@
-/* Registration as a shim sees it: who is let in, what it gets, and what remains when it has gone. */
+/* Registration as a shim sees it: who is let in, what it gets, and what remains when it has
+ * gone. */
 #include "node/protect/registrar_fixture.h"
 
 #include <signal.h>
@@ -203,7 +204,8 @@ static uint64_t launches_of(struct session *w)
     return usage.counters[STATUS_launches_kernel];
 }
 
-/* What is shorter has zeros behind its end, what is longer is passed over: a shim of another age is welcome, and counts. */
+/* What is shorter has zeros behind its end, what is longer is passed over: a shim of another age is
+ * welcome, and counts. */
 static void test_shims_of_other_ages(void **state)
 {
     struct fixture *f = *state;
@@ -340,7 +342,8 @@ static void test_death(void **state)
     free(sample);
 }
 
-/* Where the driver does not say what processes hold, nothing is measured, and what the dead held is not free at once. */
+/* Where the driver does not say what processes hold, nothing is measured, and what the dead held is
+ * not free at once. */
 static void test_what_is_not_listed_is_not_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -454,7 +457,8 @@ static void test_work_that_does_not_end_is_told_once(void **state)
     session_free(w);
 }
 
-/* A file that stands for a device's. Its lock lasts until the last descriptor of this opening of it is closed. */
+/* A file that stands for a device's. Its lock lasts until the last descriptor of this opening of it
+ * is closed. */
 static int open_file(const struct fixture *f, char path[96])
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -648,7 +652,8 @@ static void test_another_agent(void **state)
     leave(&dead);
 }
 
-/* Device memory beyond the account is charged when it was seen twice, and the account stood still. */
+/* Device memory beyond the account is charged when it was seen twice, and the account stood
+ * still. */
 static void test_overhead(void **state)
 {
     struct fixture *f = *state;

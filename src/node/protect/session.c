@@ -184,8 +184,8 @@ static int open_status(pid_t pid, const char *name)
     return str_starts_with(target, "/memfd:gpumux-status") ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 }
 
-/* Its status page, by looking through what it has open. It says so itself when it comes again; but a
- * service that is asked little comes late, and tasks that start meanwhile must see it. */
+/* Its status page, by looking through what it has open. It says so itself when it comes again; but
+ * a service that is asked little comes late, and tasks that start meanwhile must see it. */
 static void find_status(struct member *m)
 {
     char path[64];
@@ -334,8 +334,8 @@ bool session_knows(const struct session *s, pid_t pid)
     return false;
 }
 
-/* What it writes into the ledger is its own claim: it can delay the end of a neighbour, for as long as that is
- * waited for. */
+/* What it writes into the ledger is its own claim: it can delay the end of a neighbour, for as long
+ * as that is waited for. */
 static bool joins(const struct member *m)
 {
     const struct session *s = m->session;

@@ -1,8 +1,8 @@
 /*
- * How busy a service keeps its device, by the marks of its processes (abi/page.h): what its streams have
- * completed is counted in nanoseconds of the device's time, as the costs of its launches say. So what was
- * completed between two looks is how long it was busy, and it is enough to look now and then. And whether the work
- * of a process that ends comes to an end.
+ * How busy a service keeps its device, by the marks of its processes (abi/page.h): what its streams
+ * have completed is counted in nanoseconds of the device's time, as the costs of its launches say.
+ * So what was completed between two looks is how long it was busy, and it is enough to look now and
+ * then. And whether the work of a process that ends comes to an end.
  */
 #include "base/clock.h"
 #include "node/protect/registrar_internal.h"

@@ -1,4 +1,5 @@
-/* Packets to a supervisor, and the same bytes as a reply of one: refused, or written again the same. */
+/* Packets to a supervisor, and the same bytes as a reply of one: refused, or written again the
+ * same. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -48,8 +48,9 @@ enum stat_field {
     STAT_FIELDS_MAX,
 };
 
-/* The first `count` of them. The command in parentheses may hold anything: fields are counted after its last ')'. By hand:
- * whoever looks at all processes, several times a second, spends most of its time in sscanf(). */
+/* The first `count` of them. The command in parentheses may hold anything: fields are counted after
+ * its last ')'. By hand: whoever looks at all processes, several times a second, spends most of its
+ * time in sscanf(). */
 static bool read_fields(pid_t pid, size_t count, uint64_t *ret_fields, char *ret_state)
 {
     char path[PATH_BYTES], text[STAT_MAX];
@@ -253,9 +254,10 @@ static enum finding environment_has(const char *path, const char *mark)
     return found ? MARK_FOUND : is_empty ? MARK_UNKNOWN : MARK_ABSENT;
 }
 
-/* Whether a process of which no environment was seen may have one yet. In the middle of an exec its new memory has no place
- * for it, for some microseconds, or for as long as the process is not on a processor; the place of its code is what the
- * kernel fills in last. A thread of the kernel has no program. */
+/* Whether a process of which no environment was seen may have one yet. In the middle of an exec its
+ * new memory has no place for it, for some microseconds, or for as long as the process is not on a
+ * processor; the place of its code is what the kernel fills in last. A thread of the kernel has no
+ * program. */
 static bool may_get_environment(pid_t pid)
 {
     uint64_t fields[STAT_FIELDS_MAX];

@@ -1,4 +1,5 @@
-/* A program's word about its progress: what a packet may say, what speed follows, how it is told. */
+/* A program's word about its progress: what a packet may say, what speed follows, how it is
+ * told. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

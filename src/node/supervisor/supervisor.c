@@ -236,8 +236,8 @@ static void end_task(struct supervisor *s, enum ending why, int64_t grace_ms, in
         kill(s->task.pid, SIGTERM); /* it does not lead its session yet */
 }
 
-/* Killed with work outstanding it takes others of its device with it. Whoever can prevent that is told, and given the
- * time for it: so much more. But past its lease it may be another node's. */
+/* Killed with work outstanding it takes others of its device with it. Whoever can prevent that is
+ * told, and given the time for it: so much more. But past its lease it may be another node's. */
 static int64_t tell_ending(struct supervisor *s, enum ending why, int64_t grace_ms)
 {
     return control_socket_notify_ending(&s->control, grace_ms) && why != ENDING_LEASE
@@ -578,8 +578,8 @@ static int write_exit(struct supervisor *s)
     return r;
 }
 
-/* Lets the task go. One that was granted too long ago may run elsewhere by now, also where the lease has
- * come back meanwhile. */
+/* Lets the task go. One that was granted too long ago may run elsewhere by now, also where the
+ * lease has come back meanwhile. */
 static void begin(struct supervisor *s, int64_t now_ms)
 {
     if (!s->lease || now_ms < s->grant.begin_by_ms) {

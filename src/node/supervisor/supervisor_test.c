@@ -129,7 +129,8 @@ static int64_t wait_ending(int fd)
     return -1;
 }
 
-/* Who watches for it has it ended: by then it is left alone. One that is cut off and comes back hears what is left. */
+/* Who watches for it has it ended: by then it is left alone. One that is cut off and comes back
+ * hears what is left. */
 static void test_time_limit_is_told(void **state)
 {
     enum { GRACE_MS = 1000 };
@@ -626,7 +627,8 @@ static void test_lease_spares_services(void **state)
     munmap((void *)(uintptr_t)lease, 8);
 }
 
-/* Granted so long ago that it may run elsewhere: it does not begin, though the lease has come back. */
+/* Granted so long ago that it may run elsewhere: it does not begin, though the lease has come
+ * back. */
 static void test_too_late_to_begin(void **state)
 {
     struct fixture *f = *state;

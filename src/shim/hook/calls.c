@@ -119,8 +119,8 @@ static void keep_driver_loaded(const char *path)
         (void)open(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Whether cuGetProcAddress hands out the very functions that are exported is the driver's affair: it
- * is asked for each. */
+/* Whether cuGetProcAddress hands out the very functions that are exported is the driver's affair:
+ * it is asked for each. */
 static void add_proc_addresses(struct calls *calls)
 {
     int newest = 0;
@@ -219,15 +219,16 @@ static void find_caller(void *argument)
     search->is_before = resolve_is_before(search->caller);
 }
 
-/* Of the pseudo handles the function behind knows the meaning by the caller's return address, which is
- * lost once it is called from here. Both mean "wherever it is", and the driver's is the one there is. */
+/* Of the pseudo handles the function behind knows the meaning by the caller's return address, which
+ * is lost once it is called from here. Both mean "wherever it is", and the driver's is the one
+ * there is. */
 static bool is_pseudo(const void *handle)
 {
     return handle == RTLD_DEFAULT || handle == RTLD_NEXT;
 }
 
-/* The driver's own function, and with it whether it has one. Once the shim has started that is known
- * and takes no lock: a lookup is then no less safe than without it. */
+/* The driver's own function, and with it whether it has one. Once the shim has started that is
+ * known and takes no lock: a lookup is then no less safe than without it. */
 static void *find_real(const struct call_row *row)
 {
     const struct process *p = &the_process;
@@ -254,8 +255,8 @@ static struct calls_route route_call(void *handle, const struct call_row *row, c
     return (struct calls_route){.value = address && address == expected ? row->hook : address};
 }
 
-/* Another library with a dlsym of its own asks for the one behind it. If that library stands before the
- * shim, it is the shim's; the function behind would skip it, because it has no version. */
+/* Another library with a dlsym of its own asks for the one behind it. If that library stands before
+ * the shim, it is the shim's; the function behind would skip it, because it has no version. */
 static struct calls_route route_entry(void *handle, const char *name, const void *caller,
                                       void *real)
 {

@@ -1,8 +1,8 @@
 /*
- * The types of the CUDA driver API that api/cuda_calls.def speaks of, in CUDA's own words, so that the
- * same list can be held against cuda.h where there is one, and none is needed where there is not. Of
- * structs only what the shim looks at has its field; cuda_types.def says where fields are, and both
- * this header and cuda.h are checked against it.
+ * The types of the CUDA driver API that api/cuda_calls.def speaks of, in CUDA's own words, so that
+ * the same list can be held against cuda.h where there is one, and none is needed where there is
+ * not. Of structs only what the shim looks at has its field; cuda_types.def says where fields are,
+ * and both this header and cuda.h are checked against it.
  */
 #pragma once
 #include <stddef.h>

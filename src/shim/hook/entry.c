@@ -1,9 +1,9 @@
 /*
- * dlsym and dlvsym. Every dynamic program's calls come here, most of them before main and none of them
- * ours to judge: so this file is never instrumented, calls no function of the C library, takes no
- * lock, and hands what is not about CUDA on with a jump. The function behind then sees the caller's
- * own return address, by which RTLD_NEXT and RTLD_DEFAULT know who asks; a call in C would do
- * so only if the compiler chose to. That is why the two functions themselves are assembly.
+ * dlsym and dlvsym. Every dynamic program's calls come here, most of them before main and none of
+ * them ours to judge: so this file is never instrumented, calls no function of the C library, takes
+ * no lock, and hands what is not about CUDA on with a jump. The function behind then sees the
+ * caller's own return address, by which RTLD_NEXT and RTLD_DEFAULT know who asks; a call in C would
+ * do so only if the compiler chose to. That is why the two functions themselves are assembly.
  */
 #include <stdatomic.h>
 
@@ -13,9 +13,9 @@
 #include "shim/life/signals.h"
 #include "shim/sys/text.h"
 
-/* Each also has a hidden name: the other one may, for this library too, be that of a library before it.
- * Arguments, the caller's address and the function's number go to entry_route; then either a jump or
- * a return. Three pushes keep the stack aligned for the call. */
+/* Each also has a hidden name: the other one may, for this library too, be that of a library before
+ * it. Arguments, the caller's address and the function's number go to entry_route; then either a
+ * jump or a return. Three pushes keep the stack aligned for the call. */
 #define ENTRY(function, number)                                                                    \
     __asm__(".pushsection .text\n"                                                                 \
             ".globl " #function "\n"                                                               \

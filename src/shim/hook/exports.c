@@ -1,8 +1,9 @@
 /*
- * The names of the driver's functions, for programs that are linked with libcuda: each is a jump to its
- * hook. They carry the first version of this library, as one that is not the default: the dynamic linker gives
- * such a name to a reference without a version, as those to libcuda are, and dlsym never finds it. So
- * a program that asks whether there is a CUDA driver still hears the truth.
+ * The names of the driver's functions, for programs that are linked with libcuda: each is a jump to
+ * its hook. They carry the first version of this library, as one that is not the default: the
+ * dynamic linker gives such a name to a reference without a version, as those to libcuda are, and
+ * dlsym never finds it. So a program that asks whether there is a CUDA driver still hears the
+ * truth.
  */
 #define EXPORT(symbol)                                                                             \
     __asm__(".pushsection .text\n"                                                                 \

@@ -1,9 +1,11 @@
 /*
- * Looking at the libraries of the process (resolve.h) while none comes or goes, under the dynamic linker's own lock.
+ * Looking at the libraries of the process (resolve.h) while none comes or goes, under the dynamic
+ * linker's own lock.
  *
- * That lock is not made anew in a child: one that is forked while a thread of its parent has it waits for ever at its own
- * first look. So a fork waits until the shim's threads have left it, and they until the fork is over; both for
- * LIBRARIES_WAIT_NS at most, since a handler of a signal may fork in the midst of it.
+ * That lock is not made anew in a child: one that is forked while a thread of its parent has it
+ * waits for ever at its own first look. So a fork waits until the shim's threads have left it, and
+ * they until the fork is over; both for LIBRARIES_WAIT_NS at most, since a handler of a signal may
+ * fork in the midst of it.
  */
 #pragma once
 #include <stdatomic.h>

@@ -7,8 +7,8 @@
 
 enum { LIBRARIES_MAX = 100000 }; /* a list that is longer is broken */
 
-/* Weak, and without a version: musl has the second instead of the first, and neither is in libc.so.6.
- * A process with neither has nothing that the shim could do. */
+/* Weak, and without a version: musl has the second instead of the first, and neither is in
+ * libc.so.6. A process with neither has nothing that the shim could do. */
 extern struct r_debug _r_debug __attribute__((weak, visibility("default")));
 extern struct r_debug *_dl_debug_addr __attribute__((weak, visibility("default")));
 /* Of this library; the linker makes it. */

@@ -1,8 +1,8 @@
 /* Streams that end, and captures that begin and end. */
 #include "shim/life/process.h"
 
-/* Returns the result of `call`, which begins a capture on `stream`. What is known of the stream is asked
- * before: one that captures answers less. */
+/* Returns the result of `call`, which begins a capture on `stream`. What is known of the stream is
+ * asked before: one that captures answers less. */
 #define BEGIN(stream, is_per_thread, call)                                                         \
     struct process *p = process_enter();                                                           \
     struct place place = find(p, stream, is_per_thread);                                           \
@@ -20,8 +20,8 @@
     end(p, &place, is_alone, r);                                                                   \
     return r
 
-/* Where a capture begins or ends. One of a stream without a record is counted all the same: streams that it takes in
- * may have one. */
+/* Where a capture begins or ends. One of a stream without a record is counted all the same: streams
+ * that it takes in may have one. */
 struct place {
     CUstream handle;       /* for calls without a variant */
     struct stream *record; /* NULL: all slots are taken */
@@ -65,7 +65,8 @@ static void take_back(struct process *p, const struct place *place)
         count_down(p->launch);
 }
 
-/* Before the end: there is a capture of which no record knows. The stream may have got one since it began. */
+/* Before the end: there is a capture of which no record knows. The stream may have got one since it
+ * began. */
 static bool is_counted_alone(struct process *p, const struct place *place)
 {
     return process_is_ready(p) && !(place->record && atomic_load(&place->record->is_capturing)) &&

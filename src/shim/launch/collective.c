@@ -80,7 +80,8 @@ static const _Atomic uint64_t *find(const struct collectives *collectives, uint6
     return NULL;
 }
 
-/* Half of the places stay free, so that a search ends soon. False: it was there, or there is no place. */
+/* Half of the places stay free, so that a search ends soon. False: it was there, or there is no
+ * place. */
 static bool add(struct collectives *collectives, uint64_t handle)
 {
     uint32_t place = place_of(handle);

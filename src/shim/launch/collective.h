@@ -1,11 +1,11 @@
 /*
- * Collectives: kernels that wait, on the device, for kernels of other processes. A task whose ranks were
- * held each for its own reason would wait for itself: such kernels pass, and while one is outstanding nothing else
- * of the task is held for long.
+ * Collectives: kernels that wait, on the device, for kernels of other processes. A task whose ranks
+ * were held each for its own reason would wait for itself: such kernels pass, and while one is
+ * outstanding nothing else of the task is held for long.
  *
- * Known by name, from whatever gives the program the kernel's handle: nccl*, nvshmem*, and the patterns of
- * GPUMUX_COLLECTIVES, a list with commas in which * stands for anything. A C++ name counts without what its
- * compiler put before it.
+ * Known by name, from whatever gives the program the kernel's handle: nccl*, nvshmem*, and the
+ * patterns of GPUMUX_COLLECTIVES, a list with commas in which * stands for anything. A C++ name
+ * counts without what its compiler put before it.
  */
 #pragma once
 #include <stdatomic.h>

@@ -1,10 +1,10 @@
 /*
- * Copies, by direction. A copy to the device is the first thing that a service does for a request, so it begins
- * a mark; before any other its marks are put, for it may tell the program that work is done. A task's large
- * copies wait at the gate, and so do its large fills, which are not counted.
+ * Copies, by direction. A copy to the device is the first thing that a service does for a request,
+ * so it begins a mark; before any other its marks are put, for it may tell the program that work is
+ * done. A task's large copies wait at the gate, and so do its large fills, which are not counted.
  *
- * COPY_NAME is what the copy does: direction, bytes, stream, in terms of its parameters a, b, c…, or `last` where
- * versions of the call have more of them before the stream than others.
+ * COPY_NAME is what the copy does: direction, bytes, stream, in terms of its parameters a, b, c…,
+ * or `last` where versions of the call have more of them before the stream than others.
  */
 #include "shim/life/process.h"
 #include "shim/memory/array.h"

@@ -70,8 +70,8 @@ bool cost_is_due_slowly(struct cost_pace *pace, struct cost_entry *entry, bool i
     return !is_exact || !is_settled(entry) || draw(pace) % COST_SETTLED_TURNS == 0;
 }
 
-/* Two thirds of what was known, or twice as much, is no agreement: such is the difference between a kernel that has the
- * device to itself and one beside others. */
+/* Two thirds of what was known, or twice as much, is no agreement: such is the difference between a
+ * kernel that has the device to itself and one beside others. */
 static void set_pace(struct cost_pace *pace, uint64_t known_ns, uint64_t cost_ns, bool is_bound)
 {
     bool is_shorter = cost_ns * 3 < known_ns * 2;
@@ -138,8 +138,9 @@ static uint64_t elapsed_ns(struct process *p, const struct cost_timing *timing)
     return r == CUDA_SUCCESS && ms > 0 ? (uint64_t)((double)ms * 1e6) : 0;
 }
 
-/* Under the lock: takes what has finished. One that still runs ends the look, since those behind it mostly run too and each
- * question has its price; the next look goes on behind it, so that one that never ends keeps nobody but itself. */
+/* Under the lock: takes what has finished. One that still runs ends the look, since those behind it
+ * mostly run too and each question has its price; the next look goes on behind it, so that one that
+ * never ends keeps nobody but itself. */
 static void collect(struct process *p, struct cost_timings *timings)
 {
     for (int looks = 0; looks < COST_TIMINGS; looks++) {
@@ -228,7 +229,8 @@ static bool has_pending(const struct cost_timings *timings)
     return false;
 }
 
-/* Under the costs' lock: the place of another context that measures nothing now, after the one that was taken last. */
+/* Under the costs' lock: the place of another context that measures nothing now, after the one that
+ * was taken last. */
 static struct cost_timings *free_place(struct process *p, struct costs *costs)
 {
     for (int looks = 0; looks < COST_CONTEXTS; looks++) {
@@ -285,8 +287,9 @@ static struct cost_timing *record_before(struct process *p, const struct stream 
     return timing;
 }
 
-/* The lock is kept until cost_end(): one measurement is begun at a time, and who finds it taken does without. A capture
- * that another thread begins after the look here must not be spoilt by what the shim asks of its events. */
+/* The lock is kept until cost_end(): one measurement is begun at a time, and who finds it taken
+ * does without. A capture that another thread begins after the look here must not be spoilt by what
+ * the shim asks of its events. */
 struct cost_timing *cost_begin(struct process *p, const struct stream *stream, uint64_t key)
 {
     if (stream->device < 0 || !stream->context || atomic_load(&p->launch->captures) > 0)
@@ -323,8 +326,8 @@ static void forget_all(struct costs *costs)
     }
 }
 
-/* Programs that make kernels while they run unload modules all the time; mostly every kernel that is left is what it was. A
- * collective is forgotten: what is none must not pass as one. */
+/* Programs that make kernels while they run unload modules all the time; mostly every kernel that
+ * is left is what it was. A collective is forgotten: what is none must not pass as one. */
 static void doubt(struct cost_set *set, int way)
 {
     struct cost_entry *entry = &set->entries[way];

@@ -1,18 +1,21 @@
 /*
- * What launches cost: the time that a kernel of one grid and block, or a graph, takes on the device. Known
- * from events around a launch now and then; not known yet is COST_UNSEEN_NS. A kernel is new until it was measured
- * COST_SAMPLES_NEW times: each of its launches is measured, and who must not be surprised takes it for long
- * (cost_is_new). It is new again when a measurement is long, and many times what was known: a kernel's time may be in its
- * parameters, which are not looked at. What cannot be measured is taken for known after COST_TRIES. One that was measured
- * often and never took many times longer or shorter is settled, and measured more rarely: a measurement costs as much
- * as a few launches. Where little depends on it, what measurements find says how often the next is taken: rarely while
- * they agree with what is known, and soon when they do not, be it that a program begins or that its neighbours have gone.
+ * What launches cost: the time that a kernel of one grid and block, or a graph, takes on the
+ * device. Known from events around a launch now and then; not known yet is COST_UNSEEN_NS. A kernel
+ * is new until it was measured COST_SAMPLES_NEW times: each of its launches is measured, and who
+ * must not be surprised takes it for long (cost_is_new). It is new again when a measurement is
+ * long, and many times what was known: a kernel's time may be in its parameters, which are not
+ * looked at. What cannot be measured is taken for known after COST_TRIES. One that was measured
+ * often and never took many times longer or shorter is settled, and measured more rarely: a
+ * measurement costs as much as a few launches. Where little depends on it, what measurements find
+ * says how often the next is taken: rarely while they agree with what is known, and soon when they
+ * do not, be it that a program begins or that its neighbours have gone.
  *
- * A measurement counts in full if the stream had work until the launch was in it. If not, the host's own time is in
- * the interval: it is then an upper bound, and a measurement only where that time is a small part.
+ * A measurement counts in full if the stream had work until the launch was in it. If not, the
+ * host's own time is in the interval: it is then an upper bound, and a measurement only where that
+ * time is a small part.
  *
- * Entries are found by a hash of 64 bits, which stands for the launch: two that share it (once in 2^40 for a
- * thousand kernels) share a cost. Races between threads lose a measurement at worst.
+ * Entries are found by a hash of 64 bits, which stands for the launch: two that share it (once in
+ * 2^40 for a thousand kernels) share a cost. Races between threads lose a measurement at worst.
  */
 #pragma once
 #include <stdatomic.h>
@@ -157,13 +160,16 @@ void cost_end(struct process *p, const struct stream *stream, struct cost_timing
 /* Takes a measurement into the entry. */
 void cost_take(struct process *p, struct cost_entry *entry, uint64_t ns, uint64_t host_ns,
                bool is_dry);
-/* Any handle may come to mean another kernel: each is measured once more, and passes for new until it was. */
+/* Any handle may come to mean another kernel: each is measured once more, and passes for new until
+ * it was. */
 void cost_doubt_all(struct process *p);
-/* A handle has come to mean a collective. If there was doubt, all is forgotten: it may have been known as another kernel. */
+/* A handle has come to mean a collective. If there was doubt, all is forgotten: it may have been
+ * known as another kernel. */
 void cost_forget_doubted(struct process *p);
 /* A handle comes to mean another graph. */
 void cost_forget(struct costs *costs, uint64_t key);
-/* Before the driver may end the context: nothing is measured in it until cost_finish_end(). NULL: nothing was. */
+/* Before the driver may end the context: nothing is measured in it until cost_finish_end(). NULL:
+ * nothing was. */
 struct cost_timings *cost_begin_end(struct process *p, CUcontext context);
 /* After that: its events ended with it, or it lives on. */
 void cost_finish_end(struct cost_timings *timings, bool has_ended);

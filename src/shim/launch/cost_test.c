@@ -1,4 +1,5 @@
-/* What measurements make of a kernel's cost, when one is taken, and in which contexts. The driver is the test's. */
+/* What measurements make of a kernel's cost, when one is taken, and in which contexts. The driver
+ * is the test's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -390,7 +391,8 @@ static void test_a_settled_kernel_is_measured_once_in_256_until_it_changes(void 
 /* Launches between two measurements when these agree, give or take a quarter. */
 enum { RARELY_LEAST = COST_PERIOD_MAX * 3 / 4, RARELY_MOST = COST_PERIOD_MAX * 5 / 4 };
 
-/* Launches where little depends on the cost, and takes so much for each that is due. Returns how many were. */
+/* Launches where little depends on the cost, and takes so much for each that is due. Returns how
+ * many were. */
 static int launch_inexactly(struct bench *b, int launches, uint64_t ns)
 {
     int due = 0;

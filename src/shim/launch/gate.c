@@ -4,7 +4,8 @@
 
 /* ---- looking ---- */
 
-/* Whether the slot, which is busy, was found stuck at that mark. Rarely asked: `stuck` is the service's bits. */
+/* Whether the slot, which is busy, was found stuck at that mark. Rarely asked: `stuck` is the
+ * service's bits. */
 static bool is_stuck(const struct gate *gate, int number, uint64_t stuck, int slot,
                      uint64_t completed)
 {

@@ -1,11 +1,12 @@
 /*
- * The gate: a task's launch waits while a service of its device is busy, which the task reads in the
- * service's status page (neighbours.h).
+ * The gate: a task's launch waits while a service of its device is busy, which the task reads in
+ * the service's status page (neighbours.h).
  *
- * A hold ends when the services have been idle for `linger`: a request that waits behind the one that has
- * ended comes within microseconds. It ends at the latest after `most`. A slot of a service in which nothing was
- * completed in all that time is stuck, and not waited for again until something is: the service may be dead, or nobody
- * left who could write the slot's mark. Its other slots count as before.
+ * A hold ends when the services have been idle for `linger`: a request that waits behind the one
+ * that has ended comes within microseconds. It ends at the latest after `most`. A slot of a service
+ * in which nothing was completed in all that time is stuck, and not waited for again until
+ * something is: the service may be dead, or nobody left who could write the slot's mark. Its other
+ * slots count as before.
  */
 #pragma once
 #include <stdatomic.h>
@@ -18,7 +19,8 @@
 enum { GATE_WATCHED_MAX = 64 };
 
 struct gate {
-    /* Bit i: slot i is, while its mark is that of stuck_at. Each look reads this, and mostly nothing more. */
+    /* Bit i: slot i is, while its mark is that of stuck_at. Each look reads this, and mostly
+     * nothing more. */
     _Atomic uint64_t stuck[REGISTER_NEIGHBOURS_MAX];
     _Atomic uint64_t stuck_at[REGISTER_NEIGHBOURS_MAX][PAGE_STREAMS_MAX];
     _Atomic uint64_t moved[PAGE_DEVICES_MAX]; /* the sum of marks last seen; 0: never looked */
@@ -42,7 +44,8 @@ _Static_assert(REGISTER_NEIGHBOURS_MAX <= UINT8_MAX && PAGE_STREAMS_MAX <= UINT8
                "a byte each");
 void gate_watch(const struct gate *gate, const struct neighbours *neighbours, int device,
                 struct gate_watch *ret_watch);
-/* After the longest hold: of those watched, the ones that are busy still and have completed nothing are stuck. */
+/* After the longest hold: of those watched, the ones that are busy still and have completed nothing
+ * are stuck. */
 void gate_ignore(struct gate *gate, const struct neighbours *neighbours,
                  const struct gate_watch *watch);
 

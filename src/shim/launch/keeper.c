@@ -135,7 +135,8 @@ static void *keep(void *argument)
             rest(keeper, asked);
             continue;
         }
-        /* What is shut waits for a microsecond's answer; what is open can do with the rest of a nap. */
+        /* What is shut waits for a microsecond's answer; what is open can do with the rest of a
+         * nap. */
         if (since_ns > 0)
             clock_relax(now_ns - since_ns);
         else

@@ -6,8 +6,8 @@
 #include "shim/sys/clock.h"
 
 #define RELAXED memory_order_relaxed
-/* Not between what every launch runs through: a program's own code has driven that out of the caches, and each line of it
- * is fetched anew. */
+/* Not between what every launch runs through: a program's own code has driven that out of the
+ * caches, and each line of it is fetched anew. */
 #define RARELY __attribute__((noinline, cold))
 #define INLINE inline __attribute__((always_inline))
 
@@ -38,7 +38,8 @@ static bool read_device(struct launch_device *device, const struct limits_device
     return window_us > 0 || gate_us > 0 || has_rate;
 }
 
-/* One thread at a time: what one read before it was interrupted is not put over what another has read since. */
+/* One thread at a time: what one read before it was interrupted is not put over what another has
+ * read since. */
 static void read_limits(struct process *p)
 {
     const struct limits_page *limits = p->client.limits;
@@ -77,8 +78,8 @@ static uint64_t boot_ms(void)
     return clock_read(CLOCK_BOOTTIME) / CLOCK_MS_NS;
 }
 
-/* Past the lease another copy of the task may run: this one launches nothing until it is extended, maybe by an agent that
- * came after the one that is dead. */
+/* Past the lease another copy of the task may run: this one launches nothing until it is extended,
+ * maybe by an agent that came after the one that is dead. */
 static void hold_for_lease(struct process *p, uint64_t deadline_ms)
 {
     enum { LOOK_AGAIN_NS = 10 * CLOCK_MS_NS };
@@ -101,8 +102,8 @@ static void hold_for_lease(struct process *p, uint64_t deadline_ms)
     process_count(p, STATUS_held_lease_ns, clock_now_ns() - start_ns);
 }
 
-/* Ten times a second, and when the lease ends, which is a task's alone. Who launches rarely finds a new agent here, before the
- * lease of the dead one is asked. */
+/* Ten times a second, and when the lease ends, which is a task's alone. Who launches rarely finds a
+ * new agent here, before the lease of the dead one is asked. */
 static void tick(struct process *p, uint64_t now_ns)
 {
     (void)client_check(&p->client);
@@ -120,7 +121,8 @@ static void tick(struct process *p, uint64_t now_ns)
     atomic_store_explicit(&p->launch->tick_ns, now_ns + next_ns, RELAXED);
 }
 
-/* Noted afterwards: while a launch is held here for the lease, those of other threads look as well. */
+/* Noted afterwards: while a launch is held here for the lease, those of other threads look as
+ * well. */
 RARELY static void read_clock(struct process *p, uint64_t ticks)
 {
     uint64_t now_ns = clock_coarse_ns();
@@ -129,8 +131,9 @@ RARELY static void read_clock(struct process *p, uint64_t ticks)
     atomic_store_explicit(&p->launch->looked_ticks, ticks, RELAXED);
 }
 
-/* To ask for the time is a good part of what a launch costs here. The processor's counter is next to free, and one that is
- * behind, on another core or after a move to another machine, makes for a look too many. */
+/* To ask for the time is a good part of what a launch costs here. The processor's counter is next
+ * to free, and one that is behind, on another core or after a move to another machine, makes for a
+ * look too many. */
 static INLINE void look_at_clock(struct process *p)
 {
     uint64_t ticks = clock_ticks();
@@ -223,9 +226,9 @@ static void mark_all(const struct hold *hold)
     }
 }
 
-/* Whether a hold at the window has lasted long enough to think that marks are lost, or is of a collective. What takes
- * long by its cost is waited for: launches that pass while it runs would pile up behind it, to more than is harmless
- * when the process is killed. */
+/* Whether a hold at the window has lasted long enough to think that marks are lost, or is of a
+ * collective. What takes long by its cost is waited for: launches that pass while it runs would
+ * pile up behind it, to more than is harmless when the process is killed. */
 static bool has_waited_enough(struct hold *hold, uint64_t window_ns, uint64_t outstanding_ns,
                               uint64_t held_ns, uint64_t still_ns)
 {
@@ -322,8 +325,8 @@ static bool is_kept(struct process *p, const struct launch_device *device)
            keeper_is_there(p, &p->launch->keeper);
 }
 
-/* What counts against the window: a kernel that was never measured may take all of it, and one that was measured but a
- * few times still a good part. */
+/* What counts against the window: a kernel that was never measured may take all of it, and one that
+ * was measured but a few times still a good part. */
 RARELY static uint64_t charge_of_new(const struct launch_ticket *ticket,
                                      const struct cost_entry *entry)
 {
@@ -340,8 +343,8 @@ static inline bool take_room(struct launch_device *device, const struct launch_t
     return true;
 }
 
-/* Until there is room for it by rate and window; returns how long that took. It is charged then. The lease may have ended
- * meanwhile. */
+/* Until there is room for it by rate and window; returns how long that took. It is charged then.
+ * The lease may have ended meanwhile. */
 RARELY static uint64_t hold_for_room(struct process *p, const struct stream *stream,
                                      const struct launch_ticket *ticket)
 {
@@ -395,8 +398,8 @@ static INLINE void hold_launch(struct process *p, struct stream *stream,
     hold_at_gate(p, stream, ticket, gate_ns, held_ns);
 }
 
-/* The same in a stream without a slot. Without marks there is no window, and nobody sees whether a collective is
- * outstanding: who has any is not held for long. */
+/* The same in a stream without a slot. Without marks there is no window, and nobody sees whether a
+ * collective is outstanding: who has any is not held for long. */
 static void hold_unmarked(struct process *p, CUstream handle, uint64_t cost_ns)
 {
     CUdevice number;
@@ -416,9 +419,9 @@ static void hold_unmarked(struct process *p, CUstream handle, uint64_t cost_ns)
 
 /* ---- around a launch ---- */
 
-/* A default stream is the current context's, and only the driver knows that; to ask it costs as much as the rest of a usual
- * launch. Where there is one context there is nothing to ask. What was found holds until the next tick, for a context that
- * was made behind the shim's back. */
+/* A default stream is the current context's, and only the driver knows that; to ask it costs as
+ * much as the rest of a usual launch. Where there is one context there is nothing to ask. What was
+ * found holds until the next tick, for a context that was made behind the shim's back. */
 static void note_sole(struct process *p, uint64_t key, uint32_t slot)
 {
     uint64_t known = 0;
@@ -524,7 +527,8 @@ RARELY static bool may_prepay(struct process *p, const struct stream *stream, CU
         return false;
     if (!cost_is_new(entry)) {
         quick_learn(&p->quick, key, atomic_load_explicit(&entry->cost_ns, RELAXED));
-        /* A measurement may have come in between, and have been forgotten before this was learnt. */
+        /* A measurement may have come in between, and have been forgotten before this was
+         * learnt. */
         if (cost_is_new(entry))
             quick_forget(&p->quick, key);
     }

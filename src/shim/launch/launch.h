@@ -1,15 +1,17 @@
 /*
- * launch/ decides when work may start and measures it: the gate, the window, the rate and their parts, with the hooks of
- * calls that launch, copy, wait or capture. It uses sys/, hook/, life/ and the size of an array (memory/array.h).
+ * launch/ decides when work may start and measures it: the gate, the window, the rate and their
+ * parts, with the hooks of calls that launch, copy, wait or capture. It uses sys/, hook/, life/ and
+ * the size of an array (memory/array.h).
  *
- * Launches: what happens around each. A service's are marked (marks.h), so that tasks beside it see when it
- * is busy. A task's are held as its limits say, in this order: lease, rate, window, gate; then charged, and marked
- * for the window. Beside a service the gate is on the device where that is possible (keeper.h): the small window is then
- * what lies between two waits of a stream, and threads are held by one of LAUNCH_AHEAD_NS. Nothing happens, but for
- * counting, where limits ask for nothing.
+ * Launches: what happens around each. A service's are marked (marks.h), so that tasks beside it see
+ * when it is busy. A task's are held as its limits say, in this order: lease, rate, window, gate;
+ * then charged, and marked for the window. Beside a service the gate is on the device where that is
+ * possible (keeper.h): the small window is then what lies between two waits of a stream, and
+ * threads are held by one of LAUNCH_AHEAD_NS. Nothing happens, but for counting, where limits ask
+ * for nothing.
  *
- * Streams beyond those with a slot (streams.h) have no marks: a task's are held by lease, rate and gate, and not by the
- * window.
+ * Streams beyond those with a slot (streams.h) have no marks: a task's are held by lease, rate and
+ * gate, and not by the window.
  *
  * Into a stream that captures nothing is launched: such calls pass.
  */
@@ -80,8 +82,8 @@ struct launch {
 _Static_assert(offsetof(struct launch, devices) == 64,
                "what is before them is a line of the cache");
 
-/* The record of a stream, as far as it takes no driver to find it. NULL: maybe it does. Not for a call for which stream 0 is
- * the thread's own. */
+/* The record of a stream, as far as it takes no driver to find it. NULL: maybe it does. Not for a
+ * call for which stream 0 is the thread's own. */
 static inline struct stream *launch_known_stream(struct launch *launch, CUstream handle)
 {
     struct streams *streams = &launch->streams;
@@ -124,7 +126,8 @@ void launch_copy(struct process *p, uint64_t bytes, CUstream handle, bool is_per
                  bool is_to_device);
 /* Before the program waits for the device, or can learn that it is done. */
 void launch_wait(struct process *p);
-/* A collective waits for other processes, which may wait for what would be held here: one is outstanding there. */
+/* A collective waits for other processes, which may wait for what would be held here: one is
+ * outstanding there. */
 bool launch_has_collective(struct process *p, int device);
 /* GPU time outstanding on all devices, as far as there are marks for it: 0 is all done. */
 uint64_t launch_outstanding_ns(struct process *p);

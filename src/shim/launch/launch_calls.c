@@ -1,6 +1,7 @@
 /*
- * The calls that launch. Each is the driver's own between launch_begin() and launch_end() (launch.h), with what
- * it costs by and its stream; the variants for per-thread default streams do the same with their function.
+ * The calls that launch. Each is the driver's own between launch_begin() and launch_end()
+ * (launch.h), with what it costs by and its stream; the variants for per-thread default streams do
+ * the same with their function.
  */
 #include "shim/life/process.h"
 #include "shim/sys/ticks.h"
@@ -32,8 +33,8 @@
         TICKS_END(TICKS_QUICK, 1);                                                                 \
         return the_process.quick.call;                                                             \
     } while (0)
-/* The way of all others has functions of its own, which the compiler can go to and come back from as from the driver's: with
- * nothing of the caller's to be kept or passed on. */
+/* The way of all others has functions of its own, which the compiler can go to and come back from
+ * as from the driver's: with nothing of the caller's to be kept or passed on. */
 #define LONG_WAY __attribute__((noinline, cold)) static
 
 /* Returns the result of `call`, a call of the driver's that launches `what` `into` a stream. */
@@ -161,7 +162,8 @@ CUresult hook_cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
     return r;
 }
 
-/* From here on calls of old, whose blocks were set by others before: their costs are by function and grid. */
+/* From here on calls of old, whose blocks were set by others before: their costs are by function
+ * and grid. */
 
 CUresult hook_cuLaunch(CUfunction function)
 {

@@ -30,7 +30,8 @@ static void *completed_page(struct process *p)
 
 enum { COMPLETED_BYTES = sizeof(struct status_page) - offsetof(struct status_page, completed) };
 
-/* Under the lock. A context that is gone has taken the registration with it; then it is made anew. */
+/* Under the lock. A context that is gone has taken the registration with it; then it is made
+ * anew. */
 static void choose_way(struct process *p)
 {
     struct marks *marks = &p->launch->marks;
@@ -171,8 +172,8 @@ bool marks_await_zero(struct process *p, const struct stream *stream, const _Ato
 
 /* ---- all streams ---- */
 
-/* A default stream can only be named where its context is current, and a thread's own by that thread; one that has ended
- * not at all. */
+/* A default stream can only be named where its context is current, and a thread's own by that
+ * thread; one that has ended not at all. */
 static bool is_reachable(struct process *p, const struct stream *stream)
 {
     CUstream handle = stream->handle;

@@ -35,8 +35,8 @@ static uint64_t take_spent(struct quick *quick, uint64_t left)
     return spent;
 }
 
-/* Nobody waits for the lock: who has it may be a thread that a handler of a signal has interrupted for long. What is not
- * counted now is later. */
+/* Nobody waits for the lock: who has it may be a thread that a handler of a signal has interrupted
+ * for long. What is not counted now is later. */
 void quick_count_slowly(struct process *p, struct quick *quick)
 {
     if (!lock_try(&quick->lock))
@@ -56,7 +56,8 @@ bool quick_is_for(struct quick *quick, const struct stream *stream)
     return atomic_exchange_explicit(&quick->seen, paid, RELAXED) == paid;
 }
 
-/* What was paid under other limits is void: it could pass where nothing may now. Limits are there before the stream is. */
+/* What was paid under other limits is void: it could pass where nothing may now. Limits are there
+ * before the stream is. */
 static bool is_valid(const struct quick *quick, const struct stream *stream)
 {
     if (atomic_load_explicit(&quick->stream, memory_order_acquire) != stream)
@@ -80,7 +81,8 @@ static bool has_reason_to_close(struct process *p, const struct stream *stream, 
            !atomic_load(&p->launch->devices[stream->device].is_prepaid);
 }
 
-/* Under the lock. Nobody spends what is not there while it changes whose it is, and whether there is a reason to close. */
+/* Under the lock. Nobody spends what is not there while it changes whose it is, and whether there
+ * is a reason to close. */
 static uint64_t fill(struct process *p, struct quick *quick, struct stream *stream, CUstream handle,
                      uint32_t more_ns)
 {
@@ -101,7 +103,8 @@ static uint64_t fill(struct process *p, struct quick *quick, struct stream *stre
     atomic_store(&quick->stream, stream);
     atomic_store(&quick->handle, handle);
     uint64_t paid = (ns < QUICK_PAID_NS ? ns : QUICK_PAID_NS) << QUICK_NS_SHIFT | launches;
-    /* Then nothing is paid either: who saw the same before, and then the handle, would take it for that. */
+    /* Then nothing is paid either: who saw the same before, and then the handle, would take it for
+     * that. */
     if (has_reason_to_close(p, stream, handle)) {
         quick_close(quick);
         paid = 0;

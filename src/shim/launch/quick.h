@@ -1,18 +1,21 @@
 /*
- * Quick launches: of known, short kernels of a task, into one stream, on a device where the window alone could hold them
- * and has room. Nearly all launches of a training that has its device to itself are such. What a launch needs is in no
- * cache after a program like Python has run, so its price is how many lines of code and data it touches: here these are
- * a line of this page, one of the costs in it, one of the limits, and the few of quick_pay(). Whatever is any different is
- * left to launch.c.
+ * Quick launches: of known, short kernels of a task, into one stream, on a device where the window
+ * alone could hold them and has room. Nearly all launches of a training that has its device to
+ * itself are such. What a launch needs is in no cache after a program like Python has run, so its
+ * price is how many lines of code and data it touches: here these are a line of this page, one of
+ * the costs in it, one of the limits, and the few of quick_pay(). Whatever is any different is left
+ * to launch.c.
  *
- * Launches that went that way have paid in advance: GPU time charged, and counted as launched. Quick launches live on it and
- * account for nothing else; they are counted when a launch comes that is none, or the program waits for the device. So
- * QUICK_PAID_NS of kernels may run while the marks say that all is done: the agent of one that was killed waits a little
- * longer for that. A stream that loses the page to another, or ends, is charged for those that no mark tells of yet.
+ * Launches that went that way have paid in advance: GPU time charged, and counted as launched.
+ * Quick launches live on it and account for nothing else; they are counted when a launch comes that
+ * is none, or the program waits for the device. So QUICK_PAID_NS of kernels may run while the marks
+ * say that all is done: the agent of one that was killed waits a little longer for that. A stream
+ * that loses the page to another, or ends, is charged for those that no mark tells of yet.
  *
- * There is one such page, for one stream at a time. Closed it is for none: while a stream captures, the process
- * ends, limits have changed or a handle may have come to mean another stream. Who has a reason says so first and closes
- * then; who opens looks for reasons afterwards. So none is missed, whoever comes first.
+ * There is one such page, for one stream at a time. Closed it is for none: while a stream captures,
+ * the process ends, limits have changed or a handle may have come to mean another stream. Who has a
+ * reason says so first and closes then; who opens looks for reasons afterwards. So none is missed,
+ * whoever comes first.
  */
 #pragma once
 #include <stdatomic.h>
@@ -66,7 +69,8 @@ static inline _Atomic uint64_t *quick_set(struct quick *quick, uint64_t key)
     return quick->costs[(key >> 32) * QUICK_SETS >> 32];
 }
 
-/* True: the launch is paid for, and goes to the driver as it is. Not for a call for which stream 0 is the thread's own. */
+/* True: the launch is paid for, and goes to the driver as it is. Not for a call for which stream 0
+ * is the thread's own. */
 static inline __attribute__((always_inline)) bool
 quick_pay(struct quick *quick, const struct cost_launch *what, CUstream handle)
 {
@@ -115,8 +119,8 @@ uint32_t quick_left_ns(const struct quick *quick, const struct stream *stream);
 /* The stream has paid so much more; callers name it by this handle. */
 void quick_open(struct process *p, struct stream *stream, CUstream handle, uint32_t more_ns);
 
-/* The stream has no quick launches any more. What it spent since it last paid is charged, so that its next mark tells when all of
- * it is done. */
+/* The stream has no quick launches any more. What it spent since it last paid is charged, so that
+ * its next mark tells when all of it is done. */
 void quick_settle(struct process *p, struct stream *stream);
 
 /* What a launch costs, which is not new (cost.h), and no collective. */

@@ -11,8 +11,9 @@ static int64_t clamp(int64_t value, int64_t least, int64_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* The controller. It learns only from periods in which the rate, and not the task, was the limit; and from those in
- * which too much was used without a hold, else a speed that was set too high would stay. */
+/* The controller. It learns only from periods in which the rate, and not the task, was the limit;
+ * and from those in which too much was used without a hold, else a speed that was set too high
+ * would stay. */
 static void end_period(struct rate *rate, uint64_t now_ns, int64_t granted,
                        struct rate_report *report)
 {

@@ -1,7 +1,7 @@
 /*
- * The rate: a task's own GPU time, by the costs of its launches and counted for its part of the SMs, follows
- * a granted part of the wall time. Launches draw on a budget that fills at a speed, and wait when it is
- * overdrawn; every 100 ms a PI controller sets the speed by what was used.
+ * The rate: a task's own GPU time, by the costs of its launches and counted for its part of the
+ * SMs, follows a granted part of the wall time. Launches draw on a budget that fills at a speed,
+ * and wait when it is overdrawn; every 100 ms a PI controller sets the speed by what was used.
  */
 #pragma once
 #include <stdbool.h>
@@ -33,7 +33,7 @@ struct rate_report {
     uint64_t error_permille; /* summed over them */
 };
 
-/* Charges a launch at the time now_ns; returns how long it has to wait. One of a signal's handler that came while this thread
- * was here is not charged. */
+/* Charges a launch at the time now_ns; returns how long it has to wait. One of a signal's handler
+ * that came while this thread was here is not charged. */
 uint64_t rate_charge(struct rate *rate, uint64_t now_ns, uint64_t cost_ns,
                      uint32_t granted_permille, struct rate_report *ret_report);

@@ -9,8 +9,8 @@
 
 enum { MS_NS = 1000000 };
 
-/* A task that always has the next launch ready: what part of the time it got, in permille. Every wait is
- * `late_ns` longer than asked for, and costs are charged at cost_percent of the truth. */
+/* A task that always has the next launch ready: what part of the time it got, in permille. Every
+ * wait is `late_ns` longer than asked for, and costs are charged at cost_percent of the truth. */
 static uint64_t run(uint32_t granted_permille, uint64_t cost_ns, uint64_t late_ns,
                     uint32_t cost_percent, uint64_t *ret_mean_error)
 {
@@ -67,8 +67,9 @@ static void test_a_modest_task_is_not_held(void **state)
     assert_in_range(free_ns, 1, RATE_BURST_MS * MS_NS);
 }
 
-/* Holds that come late, as on a busy host, make the controller fill faster than granted. When they are over and
- * something else keeps the task just below that speed, it is held back to its rate all the same. */
+/* Holds that come late, as on a busy host, make the controller fill faster than granted. When they
+ * are over and something else keeps the task just below that speed, it is held back to its rate all
+ * the same. */
 static void test_a_speed_too_high_is_corrected(void **state)
 {
     struct rate rate = {0};

@@ -112,7 +112,8 @@ struct stream *streams_find_slowly(struct process *p, uint64_t key, CUstream han
     stream = look_up(streams, key);
     if (!stream && (stream = find_free(p))) {
         fill(p, stream, handle);
-        /* And what is current: the stream's own may not be known, or be a green one that only another thread can use. */
+        /* And what is current: the stream's own may not be known, or be a green one that only
+         * another thread can use. */
         busy_note(p);
         if (stream->context)
             busy_add(&p->busy, stream->context);
@@ -120,7 +121,8 @@ struct stream *streams_find_slowly(struct process *p, uint64_t key, CUstream han
         atomic_store_explicit(&stream->key, key, memory_order_release);
     }
     lock_release(&streams->lock);
-    /* The driver may open a file for it; once a slot, for programs that make a stream for every step. */
+    /* The driver may open a file for it; once a slot, for programs that make a stream for every
+     * step. */
     if (is_fresh)
         client_show_files(&p->client);
     return stream;
@@ -145,8 +147,8 @@ void streams_forget(struct process *p, CUstream handle)
     quick_count(p, &p->quick);
 }
 
-/* With its lock, so that no mark is on its way to the driver afterwards. In a handler that interrupted one it is; that
- * thread does not go on before the handler returns. */
+/* With its lock, so that no mark is on its way to the driver afterwards. In a handler that
+ * interrupted one it is; that thread does not go on before the handler returns. */
 static void begin_end(struct stream *stream)
 {
     bool is_locked = lock_enter(&stream->lock);
@@ -176,7 +178,8 @@ void streams_begin_end(struct process *p, CUcontext context)
     quick_count(p, &p->quick);
 }
 
-/* Under the lock: no device writes there any more, also not for streams that were destroyed before. */
+/* Under the lock: no device writes there any more, also not for streams that were destroyed
+ * before. */
 static void settle(struct process *p, struct stream *stream)
 {
     struct status_page *status = p->client.status;

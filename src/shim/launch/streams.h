@@ -1,9 +1,11 @@
 /*
- * The streams that the process launches into. Each has a slot of the status page, where `started` says
- * what was handed to the driver and `completed` what the device has done of it (abi/page.h); this
- * keeps what else belongs to a slot. A stream is known from its first launch on, until it or its context is destroyed.
+ * The streams that the process launches into. Each has a slot of the status page, where `started`
+ * says what was handed to the driver and `completed` what the device has done of it (abi/page.h);
+ * this keeps what else belongs to a slot. A stream is known from its first launch on, until it or
+ * its context is destroyed.
  *
- * A slot whose stream was destroyed is given to another once it is idle; both numbers go on from where they are.
+ * A slot whose stream was destroyed is given to another once it is idle; both numbers go on from
+ * where they are.
  */
 #pragma once
 #include <stdatomic.h>
@@ -53,10 +55,11 @@ struct streams {
     struct stream slots[STREAMS_MAX];
 };
 
-/* The key, 0 without a context; *handle becomes one for calls without a variant. `is_per_thread`: it is of a
- * call for which stream 0 is the thread's own. */
+/* The key, 0 without a context; *handle becomes one for calls without a variant. `is_per_thread`:
+ * it is of a call for which stream 0 is the thread's own. */
 uint64_t streams_key(struct process *p, CUstream *handle, bool is_per_thread);
-/* The record of a stream, made if there is none. NULL if all slots are taken, the key is 0, or a signal came while one was made. */
+/* The record of a stream, made if there is none. NULL if all slots are taken, the key is 0, or a
+ * signal came while one was made. */
 struct stream *streams_find_slowly(struct process *p, uint64_t key, CUstream handle);
 /* Before the driver destroys it. */
 void streams_forget(struct process *p, CUstream handle);
@@ -64,7 +67,8 @@ void streams_forget(struct process *p, CUstream handle);
 void streams_begin_end(struct process *p, CUcontext context);
 /* After that. They ended with it, with all that was outstanding; or they live on. */
 void streams_finish_end(struct process *p, CUcontext context, bool has_ended);
-/* The stream captures, or other streams' capture forbids to use it: nothing of the shim's may be added. */
+/* The stream captures, or other streams' capture forbids to use it: nothing of the shim's may be
+ * added. */
 bool streams_is_capturing(struct process *p, CUstream handle);
 /* A capture begins on the stream. False: one is open there. */
 bool streams_begin_capture(struct process *p, struct stream *stream);

@@ -1,11 +1,13 @@
-/* Calls by which a program waits for the device, or may learn that work is done: a service's marks stand before. Where one
- * has waited for all of a stream or a context, a task's launches there are done. */
+/* Calls by which a program waits for the device, or may learn that work is done: a service's marks
+ * stand before. Where one has waited for all of a stream or a context, a task's launches there are
+ * done. */
 #include "shim/life/process.h"
 
 /* ---- what is waited for ---- */
 
-/* What is done of a task's launches once a wait of the program's has succeeded: marks cannot tell of streams that only
- * another thread can name. Of a service's it is what marks never tell: what is in streams without a slot. */
+/* What is done of a task's launches once a wait of the program's has succeeded: marks cannot tell
+ * of streams that only another thread can name. Of a service's it is what marks never tell: what is
+ * in streams without a slot. */
 struct expected {
     uint64_t slots; /* bit i: of streams.slots; the last: of a service's streams without one */
     uint64_t launched[STREAMS_MAX];
@@ -13,7 +15,8 @@ struct expected {
     _Atomic uint64_t *unmarked;
 };
 
-/* Of a service, whose context is waited for. Until then it is busy there for tasks, who wait for it once. */
+/* Of a service, whose context is waited for. Until then it is busy there for tasks, who wait for it
+ * once. */
 static void expect_unmarked(struct process *p, CUcontext context, struct expected *ret_expected)
 {
     ret_expected->unmarked = busy_unmarked(&p->busy, context);

@@ -1,14 +1,15 @@
 /*
  * The window: how much GPU time a task may have outstanding on a device. Each launch is charged its
- * cost, and the marks (marks.h) say what of that is done. A launch fits if all that is outstanding stays within the
- * window. It also does if so little is left to be done that the device would run dry before it comes: else a kernel
- * longer than the window could never be launched, and one about as long would leave gaps. How much is left between
- * two marks is estimated from the time since the last; a wrong estimate lets one launch in too early, never two,
- * because what is outstanding without it must be within the window. Of threads that find the same room one gets it: it is
+ * cost, and the marks (marks.h) say what of that is done. A launch fits if all that is outstanding
+ * stays within the window. It also does if so little is left to be done that the device would run
+ * dry before it comes: else a kernel longer than the window could never be launched, and one about
+ * as long would leave gaps. How much is left between two marks is estimated from the time since the
+ * last; a wrong estimate lets one launch in too early, never two, because what is outstanding
+ * without it must be within the window. Of threads that find the same room one gets it: it is
  * charged by whoever finds what was charged unchanged.
  *
- * The usual case reads nothing that the device writes: what is outstanding is at most what was charged since
- * someone looked, and one looks when that is no longer enough to know.
+ * The usual case reads nothing that the device writes: what is outstanding is at most what was
+ * charged since someone looked, and one looks when that is no longer enough to know.
  */
 #pragma once
 #include <stdatomic.h>
@@ -35,12 +36,14 @@ struct window {
 /* What is outstanding in the slots of the bits; marks (marks.h) are what completes it. */
 uint64_t window_outstanding(const struct status_page *status, const struct streams *streams,
                             uint64_t slots);
-/* Stops waiting for what is outstanding there: its marks seem to be lost. If one comes after all they are not, and what
- * is behind it counts again. And for what is charged and not begun, whose thread may be no more. */
+/* Stops waiting for what is outstanding there: its marks seem to be lost. If one comes after all
+ * they are not, and what is behind it counts again. And for what is charged and not begun, whose
+ * thread may be no more. */
 void window_give_up(struct window *window, const struct status_page *status,
                     struct streams *streams, uint64_t slots);
 
-/* All that was launched into the stream up to there is done, whether there is a mark behind it or not. */
+/* All that was launched into the stream up to there is done, whether there is a mark behind it or
+ * not. */
 void window_note_done(const struct status_page *status, struct stream *stream, uint64_t launched);
 
 /* left_ns: what is estimated to be left of what is outstanding. */
@@ -88,8 +91,8 @@ static inline bool window_take(struct window *window, uint64_t window_ns, uint64
 }
 
 struct window_view {
-    uint64_t
-        outstanding_ns; /* with what is charged and not begun; a launch that begins meanwhile may be in it twice */
+    uint64_t outstanding_ns; /* with what is charged and not begun; a launch that begins meanwhile
+                                may be in it twice */
     uint64_t charged_ns;
 };
 

@@ -1,4 +1,5 @@
-/* How contexts are waited for while something is captured. The driver, the marks and what they say are the test's. */
+/* How contexts are waited for while something is captured. The driver, the marks and what they say
+ * are the test's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -100,7 +100,8 @@ static uint32_t read_small(const char *variable)
     return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
 
-/* From the environment. `is_promised`: there should have been an agent, whose least window is its own then. */
+/* From the environment. `is_promised`: there should have been an agent, whose least window is its
+ * own then. */
 static void fill_limits(struct limits_page *limits, bool is_promised)
 {
     uint32_t window_us = read_small("GPUMUX_WINDOW_US");
@@ -164,8 +165,9 @@ static bool fill_address(const char *path, struct sockaddr_un *ret_address)
 }
 
 /* Where there is no socket yet, no listener, or too many at once, there may be one in a moment: the
- * agent starts anew, or two hundred processes do. A socket without a listener is an agent's that will be back: it is waited
- * for until away_deadline_ms, and if it is not back by then the answer is -ECONNREFUSED. */
+ * agent starts anew, or two hundred processes do. A socket without a listener is an agent's that
+ * will be back: it is waited for until away_deadline_ms, and if it is not back by then the answer
+ * is -ECONNREFUSED. */
 static int connect_to_agent(const char *path, int64_t deadline_ms, int64_t away_deadline_ms)
 {
     struct sockaddr_un address;
@@ -252,7 +254,8 @@ enum receipt {
     RECEIPT_FOREIGN, /* it speaks another language */
 };
 
-/* The next packet, zero behind its end; fds that did not come are -1. There is nothing to be closed if it is none. */
+/* The next packet, zero behind its end; fds that did not come are -1. There is nothing to be closed
+ * if it is none. */
 static enum receipt receive(int fd, int64_t deadline_ms, union packet *ret_packet,
                             int ret_fds[REGISTER_FDS_MAX])
 {
@@ -310,8 +313,8 @@ enum answer {
     ANSWER_LATER, /* there is no room, or the agent has ended: another time */
 };
 
-/* The next WELCOME or REFUSED; what else an agent may say before is not for this shim. The descriptors are the
- * caller's if it is a welcome. */
+/* The next WELCOME or REFUSED; what else an agent may say before is not for this shim. The
+ * descriptors are the caller's if it is a welcome. */
 static enum answer await_answer(int fd, int64_t deadline_ms, union packet *ret_packet,
                                 int ret_fds[REGISTER_FDS_MAX])
 {
@@ -393,7 +396,8 @@ bool client_start(struct client *client, int wait_ms)
         enum answer answer = register_with_agent(client, path, wait_ms);
         if (answer == ANSWER_WELCOME)
             return true;
-        /* Whom an agent turned away, or who finds it away, has no quota of its own beside the one that others share. */
+        /* Whom an agent turned away, or who finds it away, has no quota of its own beside the one
+         * that others share. */
         if (answer != ANSWER_NONE || read_number("GPUMUX_QUOTA_BYTES") == 0)
             return false;
     }

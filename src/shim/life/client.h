@@ -1,8 +1,8 @@
 /*
  * Where the process's limits come from and where it reports: its three pages (abi/page.h). With an
  * agent (GPUMUX_REGISTER) they are shared with it; without one they are the process's own, and the
- * limits page says what the environment does. So they are where an agent is promised and there is no sign of it, as in a
- * container without its socket, if there is a quota in the environment:
+ * limits page says what the environment does. So they are where an agent is promised and there is
+ * no sign of it, as in a container without its socket, if there is a quota in the environment:
  *
  *   GPUMUX_QUOTA_BYTES   device memory that this process may hold on each device, decimal
  *   GPUMUX_KIND          service, or task (the default)
@@ -31,8 +31,8 @@ enum {
         20000, /* of a task whose agent gives no sign: what is harmless when it is killed */
 };
 
-/* A descriptor that the process's own code may have closed, as daemons do with all they find, and opened as
- * something else: it is used only while it is still the same file. */
+/* A descriptor that the process's own code may have closed, as daemons do with all they find, and
+ * opened as something else: it is used only while it is still the same file. */
 struct client_file {
     int fd; /* -1: none */
     uint64_t inode;
@@ -52,8 +52,9 @@ struct client {
     struct client_file socket, status_file, ledger_file;
 };
 
-/* Makes the pages. False if limits are promised and not to be had: the process must not run without them. Waits
- * for the agent at most wait_ms, and CLIENT_AWAY_MS where it is or has been. *client is undefined before, and afterwards if it failed. */
+/* Makes the pages. False if limits are promised and not to be had: the process must not run without
+ * them. Waits for the agent at most wait_ms, and CLIENT_AWAY_MS where it is or has been. *client is
+ * undefined before, and afterwards if it failed. */
 bool client_start(struct client *client, int wait_ms);
 /* In a child: lets go of the parent's pages and socket, leaving them as they are for the parent. */
 void client_leave(struct client *client);
@@ -62,8 +63,9 @@ void client_leave(struct client *client);
 void client_show_files(struct client *client);
 /* Takes what the agent has sent: neighbours that came and went. */
 void client_listen(struct client *client);
-/* Looks whether the agent is still there, and for a new one if it is not, at most once a second: the process
- * keeps its pages, its slot and the limits it had until the new agent says others. True: it has. */
+/* Looks whether the agent is still there, and for a new one if it is not, at most once a second:
+ * the process keeps its pages, its slot and the limits it had until the new agent says others.
+ * True: it has. */
 bool client_check(struct client *client);
 
 /* At every launch or copy, `count` of which came before. */

@@ -70,7 +70,8 @@ static void close_by_signal(int number)
 
 /* ---- the thread ---- */
 
-/* If the driver does not come back in time, this does: the signal again, to this thread, which makes it a second one. */
+/* If the driver does not come back in time, this does: the signal again, to this thread, which
+ * makes it a second one. */
 static void set_alarm(int number)
 {
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = number};
@@ -85,8 +86,8 @@ static void set_alarm(int number)
     (void)sys_call(SYS_timer_settime, timer, 0, (long)&time, 0, 0, 0);
 }
 
-/* A thread may be on its way into the driver with a launch that was not held any more, and one may wait there for
- * room: so a second time. */
+/* A thread may be on its way into the driver with a launch that was not held any more, and one may
+ * wait there for room: so a second time. */
 static void drain(struct process *p)
 {
     uint64_t until_ns = clock_now_ns() + (uint64_t)EXIT_DRAIN_MS * CLOCK_MS_NS;

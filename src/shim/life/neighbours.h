@@ -1,4 +1,5 @@
-/* The status pages of the services that share a device with this process, as the agent hands them out. */
+/* The status pages of the services that share a device with this process, as the agent hands them
+ * out. */
 #pragma once
 #include <stdatomic.h>
 #include <stdint.h>
@@ -6,7 +7,8 @@
 #include "abi/page.h"
 #include "abi/register.h"
 
-/* A neighbour keeps its place: pages are never unmapped under a reader. One that has gone reads as idle. */
+/* A neighbour keeps its place: pages are never unmapped under a reader. One that has gone reads as
+ * idle. */
 struct neighbours {
     _Atomic uint64_t present; /* bit i: pages[i] and devices[i] are set */
     const struct status_page *pages[REGISTER_NEIGHBOURS_MAX];

@@ -29,7 +29,8 @@ void *pages_map(int fd, uint32_t magic, size_t bytes, int protection)
     return page;
 }
 
-/* A page at a time: one whose file ends early is two mappings, and only one can be moved at once. */
+/* A page at a time: one whose file ends early is two mappings, and only one can be moved at
+ * once. */
 bool pages_replace(void *place, void *page, size_t bytes)
 {
     enum { STEP = 4096 };

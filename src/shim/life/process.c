@@ -22,8 +22,8 @@ struct process the_process = {
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
                              void *library) __attribute__((weak, visibility("default")));
 
-/* While it starts, the word also has the process and thread that do so: in one word, so that a child
- * forked at that moment does not wait for a thread that it does not have. */
+/* While it starts, the word also has the process and thread that do so: in one word, so that a
+ * child forked at that moment does not wait for a thread that it does not have. */
 static uint64_t starting_word(void)
 {
     return (uint64_t)sys_getpid() << 32 | (uint64_t)sys_gettid() << 8 | PROCESS_STARTING;

@@ -52,8 +52,8 @@ static bool is_shims(const struct signals *signals, signal_handler handler)
     return handler && handler == atomic_load_explicit(&signals->handler, memory_order_relaxed);
 }
 
-/* Puts the shim's handler where the program wants the default action. By one thread at a time; a handler that sets
- * an action itself could come between reading and writing, so none may. */
+/* Puts the shim's handler where the program wants the default action. By one thread at a time; a
+ * handler that sets an action itself could come between reading and writing, so none may. */
 static void settle(struct signals *signals, int i)
 {
     struct sigaction there, replaced;
@@ -72,8 +72,9 @@ static void settle(struct signals *signals, int i)
     sys_restore_signals(mask);
 }
 
-/* Takes the lock. False: this is a child that shares this process's memory or has a copy of it, and which has nothing to
- * settle; or a handler has come between what this very thread does under the lock, which settles it afterwards. */
+/* Takes the lock. False: this is a child that shares this process's memory or has a copy of it, and
+ * which has nothing to settle; or a handler has come between what this very thread does under the
+ * lock, which settles it afterwards. */
 static bool begin(struct signals *signals)
 {
     return atomic_load(&signals->process) == sys_getpid() && lock_enter(&signals->lock);
@@ -173,8 +174,8 @@ void signals_reset(struct signals *signals)
     }
 SIGNALS_OLD_STYLE(DEFINE)
 
-/* By other names: these may, for this library too, be those of a library before it; and headers have opinions on
- * who may still use them. */
+/* By other names: these may, for this library too, be those of a library before it; and headers
+ * have opinions on who may still use them. */
 #define EXPORT(name)                                                                               \
     extern __typeof__(hook_##name) export_##name __asm__(#name)                                    \
         __attribute__((alias("hook_" #name), visibility("default")));
@@ -197,7 +198,8 @@ bool signals_has(const char *name)
     return false;
 }
 
-/* By a pseudo handle the function behind finds what there is in its order, and this library is in it. */
+/* By a pseudo handle the function behind finds what there is in its order, and this library is in
+ * it. */
 struct calls_route signals_route(void *handle, const char *name, const char *version, void *real)
 {
     if (handle == RTLD_DEFAULT || handle == RTLD_NEXT)

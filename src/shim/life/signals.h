@@ -1,10 +1,11 @@
 /*
- * The signals that ask a process to end, and what the program has set for them. Once signals_start() was called,
- * a handler of the shim stands where the program wants the default action; its own handlers, and signals that it
- * ignores, are not touched. The program does not see it: whatever it asks for, it hears what it set itself.
+ * The signals that ask a process to end, and what the program has set for them. Once
+ * signals_start() was called, a handler of the shim stands where the program wants the default
+ * action; its own handlers, and signals that it ignores, are not touched. The program does not see
+ * it: whatever it asks for, it hears what it set itself.
  *
- * For that the library exports the C library's functions that set a signal's action, each of which does what the one behind
- * it does. What is set without them, by a system call, is as it was set.
+ * For that the library exports the C library's functions that set a signal's action, each of which
+ * does what the one behind it does. What is set without them, by a system call, is as it was set.
  */
 #pragma once
 #include <signal.h>
@@ -38,8 +39,8 @@ struct signals {
 
 /* From now on, in this process, the handler stands where the default action does. */
 void signals_start(struct signals *signals, void (*handler)(int));
-/* Ends the process by the signal, with the default action; of other processes that have its memory, such as its
- * parent in vfork, nothing changes. Safe in a handler. */
+/* Ends the process by the signal, with the default action; of other processes that have its memory,
+ * such as its parent in vfork, nothing changes. Safe in a handler. */
 void signals_die(int number) __attribute__((noreturn));
 /* Before the process ends: keeps others from setting actions. */
 void signals_freeze(struct signals *signals);

@@ -7,7 +7,8 @@
 #include "shim/hook/resolve.h"
 #include "shim/sys/sys.h"
 
-/* Where they are differs between C libraries; and whoever has taken one over, as sanitizers do, must see it called. */
+/* Where they are differs between C libraries; and whoever has taken one over, as sanitizers do,
+ * must see it called. */
 struct thread_calls {
     int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
     int (*init_attributes)(pthread_attr_t *);

@@ -1,4 +1,5 @@
-/* Threads of the shim's own: detached, with every signal blocked. They need the C library's, which may have none. */
+/* Threads of the shim's own: detached, with every signal blocked. They need the C library's, which
+ * may have none. */
 #pragma once
 #include <stdbool.h>
 

@@ -118,7 +118,8 @@ bool allocations_find_around(struct allocations *a, uint64_t address,
     return is_there;
 }
 
-/* What closes a gap at the cursor comes from behind it, or from before it at the wrap, where it was seen. */
+/* What closes a gap at the cursor comes from behind it, or from before it at the wrap, where it was
+ * seen. */
 bool allocations_take_of(struct allocations *a, uint64_t context, size_t *cursor,
                          struct allocation *ret_allocation)
 {

@@ -1,6 +1,6 @@
 /*
- * Which device memory the process holds: address or handle → bytes and device, for giving back what was
- * counted. Grows as needed, in memory of its own: the program's malloc may be anything.
+ * Which device memory the process holds: address or handle → bytes and device, for giving back what
+ * was counted. Grows as needed, in memory of its own: the program's malloc may be anything.
  */
 #pragma once
 #include <stdbool.h>
@@ -25,10 +25,11 @@ struct allocations {
     size_t place_count, count;
 };
 
-/* All of these: also false in a handler of a signal that came while this thread was in one of them. */
+/* All of these: also false in a handler of a signal that came while this thread was in one of
+ * them. */
 
-/* Takes a copy; an address that is there already is replaced. False: there is no memory for it, or the
- * address is 0. */
+/* Takes a copy; an address that is there already is replaced. False: there is no memory for it, or
+ * the address is 0. */
 bool allocations_add(struct allocations *allocations, const struct allocation *allocation);
 /* Removes it. False if the address is not there. */
 bool allocations_take(struct allocations *allocations, uint64_t address,
@@ -39,7 +40,8 @@ bool allocations_find(struct allocations *allocations, uint64_t address,
 /* The same for any address within its bytes. Looks at all of them. */
 bool allocations_find_around(struct allocations *allocations, uint64_t address,
                              struct allocation *ret_allocation);
-/* Removes one that goes with the context, looking from *cursor on, 0 at first. False: there is no more. */
+/* Removes one that goes with the context, looking from *cursor on, 0 at first. False: there is no
+ * more. */
 bool allocations_take_of(struct allocations *allocations, uint64_t context, size_t *cursor,
                          struct allocation *ret_allocation);
 /* Forgets all, and whoever held the lock: in a child, or at the end. */

@@ -1,6 +1,6 @@
 /*
- * Arrays under the quota. How the driver lays one out is its secret: what is counted are rows of whole 64
- * bytes, by eights where there are several, and the agent measures the rest (abi/page.h).
+ * Arrays under the quota. How the driver lays one out is its secret: what is counted are rows of
+ * whole 64 bytes, by eights where there are several, and the agent measures the rest (abi/page.h).
  */
 #include "shim/memory/array.h"
 

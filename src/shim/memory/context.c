@@ -1,9 +1,10 @@
 /*
- * The first call of every program, and contexts: each costs device memory of its own, reserved before it is
- * made, and takes what was allocated in it along when it ends.
+ * The first call of every program, and contexts: each costs device memory of its own, reserved
+ * before it is made, and takes what was allocated in it along when it ends.
  *
- * After a fault of one client an MPS server takes nobody until all have left, and says so with error 807. That
- * passes: the call is made again for a while, for programs give up at the first error.
+ * After a fault of one client an MPS server takes nobody until all have left, and says so with
+ * error 807. That passes: the call is made again for a while, for programs give up at the first
+ * error.
  */
 #include "shim/memory/context.h"
 #include "shim/memory/grants.h"
@@ -16,7 +17,8 @@ enum {
     ATTRIBUTE_MULTIPROCESSOR_COUNT = 16, /* of a client of MPS: as many as it may use */
 };
 
-/* Whether a call that got this answer is to be made again; waits a moment before it is. *begun_ns: 0 at first. */
+/* Whether a call that got this answer is to be made again; waits a moment before it is. *begun_ns:
+ * 0 at first. */
 static bool is_to_be_tried_again(CUresult r, uint64_t *begun_ns)
 {
     if (__builtin_expect(r != CUDA_ERROR_MPS_SERVER_NOT_READY, 1))
@@ -201,7 +203,8 @@ static bool is_primary_there(struct process *p, CUdevice device)
            is_active;
 }
 
-/* As begin_making(). Who had to wait for the lock may find the context there: *ret_is_there, and the lock is not taken. */
+/* As begin_making(). Who had to wait for the lock may find the context there: *ret_is_there, and
+ * the lock is not taken. */
 static bool begin_making_primary(struct process *p, CUdevice device, int index, bool *ret_is_there)
 {
     lock_take(lock_of(p, index));
@@ -301,7 +304,8 @@ struct ending {
     struct cost_timings *timings;
 };
 
-/* Whoever waits for the context's work must not be found with it, nor with its streams and events. */
+/* Whoever waits for the context's work must not be found with it, nor with its streams and
+ * events. */
 static struct ending begin_end(struct process *p, CUcontext context)
 {
     struct ending ending = {.context = context};
@@ -357,7 +361,8 @@ static CUcontext primary_of(struct process *p, int index)
     return index >= 0 ? atomic_load(&p->contexts.primaries[index]) : NULL;
 }
 
-/* The last release ends it, and so does a reset; with any other it lives on, and its work has to be waited for. */
+/* The last release ends it, and so does a reset; with any other it lives on, and its work has to be
+ * waited for. */
 static void finish_primary(struct process *p, CUdevice device, int index,
                            const struct ending *ending)
 {

@@ -7,8 +7,8 @@ static bool try_twice(struct process *p, int device, uint64_t bytes)
            (pools_let_go(p, device) && quota_reserve(&p->client, device, bytes));
 }
 
-/* Limits that nobody keeps up to date may leave less than there is: before anything is refused by them, an agent that
- * came since is asked. */
+/* Limits that nobody keeps up to date may leave less than there is: before anything is refused by
+ * them, an agent that came since is asked. */
 bool grants_reserve(struct process *p, int device, uint64_t bytes)
 {
     bool is_reserved =

@@ -150,7 +150,8 @@ static bool is_used(const struct graphs *graphs, int device)
            atomic_load_explicit(&graphs->devices, memory_order_relaxed) & UINT32_C(1) << device;
 }
 
-/* Where the lock is taken a launch is under way, which may be held for long; it counts at its end. */
+/* Where the lock is taken a launch is under way, which may be held for long; it counts at its
+ * end. */
 bool graphs_settle(struct process *p)
 {
     bool is_any = false;
@@ -192,7 +193,8 @@ void graphs_reset(struct graphs *graphs)
 
 /* ---- launches ---- */
 
-/* Under the device's lock. What nodes take one after the other may do where all at once does not fit. */
+/* Under the device's lock. What nodes take one after the other may do where all at once does not
+ * fit. */
 static bool reserve(struct process *p, int device, const struct allocation *need,
                     uint64_t *ret_reserved)
 {

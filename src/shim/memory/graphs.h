@@ -1,7 +1,8 @@
 /*
- * Device memory that graphs allocate, from a hidden pool of the process on each device. It takes memory when
- * a graph is launched or uploaded, and gives it back only when it is told to. What a graph may need is
- * read from its nodes when it is made ready; at its launch that is reserved as for any pool (pools.h).
+ * Device memory that graphs allocate, from a hidden pool of the process on each device. It takes
+ * memory when a graph is launched or uploaded, and gives it back only when it is told to. What a
+ * graph may need is read from its nodes when it is made ready; at its launch that is reserved as
+ * for any pool (pools.h).
  */
 #pragma once
 #include <stdatomic.h>
@@ -25,8 +26,8 @@ struct graphs_device {
 struct graphs {
     _Atomic uint32_t devices; /* bit i: index of devices.h on which graphs allocate */
     struct graphs_device on[PAGE_DEVICES_MAX];
-    /* By handle plus index: `bytes` of all its allocations, `value` the most of them at a time if nodes run
-     * one after the other. */
+    /* By handle plus index: `bytes` of all its allocations, `value` the most of them at a time if
+     * nodes run one after the other. */
     struct allocations needs;
 };
 _Static_assert(PAGE_DEVICES_MAX <= 16, "handles are multiples of 16");

@@ -134,7 +134,8 @@ CUresult hook_cuMemRelease(CUmemGenericAllocationHandle handle)
 
 /* ---- ranges ---- */
 
-/* The range's reference is there before the driver has the mapping: the handle may be released meanwhile. */
+/* The range's reference is there before the driver has the mapping: the handle may be released
+ * meanwhile. */
 CUresult hook_cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
                        CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
@@ -166,8 +167,8 @@ CUresult hook_cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
     return r;
 }
 
-/* Takes the ranges from `address` on, one behind the other, for as long as there are; those of imported
- * memory are not known, and are stepped over by what the driver maps at least. */
+/* Takes the ranges from `address` on, one behind the other, for as long as there are; those of
+ * imported memory are not known, and are stepped over by what the driver maps at least. */
 static uint64_t take_next(struct mappings *m, CUdeviceptr *address, CUdeviceptr end)
 {
     enum { GRANULE_BYTES = 64 << 10 };

@@ -3,7 +3,8 @@
 
 enum { PITCH_BYTES = 512 }; /* rows begin at multiples of it, or of a divisor */
 
-/* Where a call in the thread's context allocates; DEVICES_NO_CONTEXT: the driver shall say what is wrong. */
+/* Where a call in the thread's context allocates; DEVICES_NO_CONTEXT: the driver shall say what is
+ * wrong. */
 static int device_for(struct process *p, const void *ret_address, uint64_t bytes)
 {
     return process_is_ready(p) && ret_address && bytes ? devices_current(p) : DEVICES_NO_CONTEXT;

@@ -72,7 +72,8 @@ struct calls_route nvml_route(void *handle, const char *name, const char *versio
 
 /* ---- which device ---- */
 
-/* A program that uses NVML alone has the same limits. Where they are told, the driver is wanted too. */
+/* A program that uses NVML alone has the same limits. Where they are told, the driver is wanted
+ * too. */
 static struct process *enter(void)
 {
     struct process *p = process_enter();

@@ -1,7 +1,7 @@
 /*
- * NVML, through which programs also ask how much memory there is: they get the same answer as from the driver.
- * A program comes to it by dlsym (calls_route) or by being linked with it, and may do so without the driver:
- * then the shim loads that, to know which device is which.
+ * NVML, through which programs also ask how much memory there is: they get the same answer as from
+ * the driver. A program comes to it by dlsym (calls_route) or by being linked with it, and may do
+ * so without the driver: then the shim loads that, to know which device is which.
  */
 #pragma once
 #include <stdatomic.h>

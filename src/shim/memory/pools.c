@@ -95,8 +95,8 @@ static uint64_t read_pool(struct process *p, const struct pool *pool, CUmemPool_
     return r == CUDA_SUCCESS ? bytes : otherwise;
 }
 
-/* Under the pool's lock: the ledger has it as the driver does. `extra` is reserved besides, `now` the driver's
- * word. */
+/* Under the pool's lock: the ledger has it as the driver does. `extra` is reserved besides, `now`
+ * the driver's word. */
 static void commit_as(struct process *p, struct pool *pool, uint64_t extra, uint64_t now)
 {
     uint64_t before = atomic_load(&pool->counted_bytes) + extra;
@@ -220,9 +220,9 @@ static struct pool *pool_of(struct process *p, const struct request *r)
 }
 
 /*
- * Under the pool's lock: reserves what it may need, which mostly is nothing. What was counted last is reserved for
- * the pool, also if it holds less by now; and what it lends is at most what was read last and all that was
- * lent since. So the driver is asked only when these two do not suffice.
+ * Under the pool's lock: reserves what it may need, which mostly is nothing. What was counted last
+ * is reserved for the pool, also if it holds less by now; and what it lends is at most what was
+ * read last and all that was lent since. So the driver is asked only when these two do not suffice.
  */
 static bool reserve(struct process *p, struct pool *pool, uint64_t bytes, uint64_t *ret_needed)
 {
@@ -275,7 +275,8 @@ void pools_end_free(struct process *p, const struct allocation *piece)
     lock_release(&pool->lock);
 }
 
-/* Under the pool's lock. A pool in pieces may take more than was reserved: then it must fit, or goes back. */
+/* Under the pool's lock. A pool in pieces may take more than was reserved: then it must fit, or
+ * goes back. */
 static CUresult allocate_reserved(struct process *p, struct pool *pool, const struct request *q,
                                   uint64_t needed)
 {
@@ -409,8 +410,8 @@ CUresult hook_cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps *want
     return r;
 }
 
-/* One that still lends is gone for the program, and keeps what it lent until the last piece is freed. It cannot
- * be asked any more. */
+/* One that still lends is gone for the program, and keeps what it lent until the last piece is
+ * freed. It cannot be asked any more. */
 CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
 {
     struct process *p = process_enter();

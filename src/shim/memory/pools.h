@@ -1,9 +1,10 @@
 /*
- * Memory pools under the quota. A pool holds memory of its own and lends pieces of it; what counts is what it
- * holds, which only the driver knows. It is asked after an allocation, which may have made that more, and
- * where it may have become less: when the program synchronises, asks what is free, or runs out. Before an
- * allocation, what the pool may have to take from the device for it is reserved, in the driver's
- * pieces of 32 MiB. Graphs allocate from a hidden pool a device, which is treated the same (graphs.h).
+ * Memory pools under the quota. A pool holds memory of its own and lends pieces of it; what counts
+ * is what it holds, which only the driver knows. It is asked after an allocation, which may have
+ * made that more, and where it may have become less: when the program synchronises, asks what is
+ * free, or runs out. Before an allocation, what the pool may have to take from the device for it is
+ * reserved, in the driver's pieces of 32 MiB. Graphs allocate from a hidden pool a device, which is
+ * treated the same (graphs.h).
  */
 #pragma once
 #include <stdbool.h>
@@ -36,7 +37,8 @@ struct pools {
     struct pool places[POOLS_MAX];
 };
 
-/* What a pool may have to take from the device for `bytes` more, when it holds `reserved` and lends `used`. */
+/* What a pool may have to take from the device for `bytes` more, when it holds `reserved` and lends
+ * `used`. */
 uint64_t pools_needed(uint64_t used, uint64_t reserved, uint64_t bytes);
 
 struct allocation;

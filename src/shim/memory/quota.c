@@ -95,8 +95,9 @@ static void subtract(_Atomic uint64_t *word, uint64_t bytes)
 }
 
 /*
- * The shim's own view for `describe`; the peak is over all devices. What was granted comes here after the ledger,
- * and goes before it: the view never has more than that, and nothing of what another thread is just refused.
+ * The shim's own view for `describe`; the peak is over all devices. What was granted comes here
+ * after the ledger, and goes before it: the view never has more than that, and nothing of what
+ * another thread is just refused.
  */
 static void note_granted(const struct client *client, int device, uint64_t bytes)
 {

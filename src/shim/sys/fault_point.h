@@ -5,8 +5,8 @@
 #pragma once
 
 #ifdef GPUMUX_FAULT_POINTS
-/* Kills the process by SIGKILL at the point that the environment names: GPUMUX_FAULT_AT=N, the Nth that
- * is passed. */
+/* Kills the process by SIGKILL at the point that the environment names: GPUMUX_FAULT_AT=N, the Nth
+ * that is passed. */
 void fault_point(void);
 #define FAULT_POINT() fault_point()
 #else

@@ -18,8 +18,8 @@ struct lock {
     _Atomic uint32_t state; /* all zero is a free lock */
 };
 
-/* In a word with the rest, so that no signal finds a lock without its owner. Two threads whose blocks are a multiple of 64
- * GiB apart would be taken for one. */
+/* In a word with the rest, so that no signal finds a lock without its owner. Two threads whose
+ * blocks are a multiple of 64 GiB apart would be taken for one. */
 static inline uint32_t lock_self(void)
 {
     return (uint32_t)(sys_thread_word() >> 6) << 2 | 2;
@@ -37,7 +37,8 @@ static inline bool lock_try(struct lock *lock)
     return atomic_compare_exchange_strong(&lock->state, &none, lock_self());
 }
 
-/* False if this very thread has it: it is in a handler of a signal that came meanwhile, and waiting would be for ever. */
+/* False if this very thread has it: it is in a handler of a signal that came meanwhile, and waiting
+ * would be for ever. */
 static inline bool lock_enter(struct lock *lock)
 {
     uint32_t self = lock_self(), state = 0;

@@ -1,10 +1,11 @@
 /*
- * sys/ stands in for the C library, which another library may have replaced: system calls, time, locks, text, and the
- * marks of test and bench builds. Every other room may use sys/; sys/ uses none.
+ * sys/ stands in for the C library, which another library may have replaced: system calls, time,
+ * locks, text, and the marks of test and bench builds. Every other room may use sys/; sys/ uses
+ * none.
  *
- * System calls, made directly: they set no errno, are no cancellation points, and are no symbols that
- * another preloaded library could have taken over or an older C library could lack. Each returns what
- * the kernel does: a result, or a negative errno.
+ * System calls, made directly: they set no errno, are no cancellation points, and are no symbols
+ * that another preloaded library could have taken over or an older C library could lack. Each
+ * returns what the kernel does: a result, or a negative errno.
  */
 #pragma once
 #include <stddef.h>
@@ -68,8 +69,8 @@ static inline int sys_munmap(const void *address, size_t bytes)
     return (int)sys_call(SYS_munmap, (long)address, (long)bytes, 0, 0, 0, 0);
 }
 
-/* Every signal but those by which the C library makes all threads change their user, or cancels one: these
- * are waited for. Returns what was blocked before. */
+/* Every signal but those by which the C library makes all threads change their user, or cancels
+ * one: these are waited for. Returns what was blocked before. */
 static inline uint64_t sys_block_signals(void)
 {
     const uint64_t internal = UINT64_C(7) << 31; /* 32, 33 and 34 */

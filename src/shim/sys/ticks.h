@@ -1,6 +1,6 @@
 /*
- * How long launches are in the shim's hands: only in a library of the bench and of a test, built with GPUMUX_TICKS.
- * Elsewhere there is nothing.
+ * How long launches are in the shim's hands: only in a library of the bench and of a test, built
+ * with GPUMUX_TICKS. Elsewhere there is nothing.
  */
 #pragma once
 

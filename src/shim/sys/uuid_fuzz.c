@@ -1,6 +1,6 @@
 /*
- * What a driver calls a device. What is taken has exactly the digits of its bytes, in their order, and no
- * byte is read beyond the text's end (the copy is as long as the text).
+ * What a driver calls a device. What is taken has exactly the digits of its bytes, in their order,
+ * and no byte is read beyond the text's end (the copy is as long as the text).
  */
 #include <stddef.h>
 #include <stdlib.h>
