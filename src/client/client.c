@@ -1,8 +1,8 @@
 /*
- * The handle: facts from the environment, read once, and when to report.
+ * The handle: facts from the environment, read once, and the rate of reports.
  *
- * Nothing is locked. The facts do not change; the counts are atomics, and of several threads that
- * report at the same time one sends.
+ * No lock is needed: the facts do not change, the counts are atomics, and of several threads that
+ * report at the same time only one sends.
  */
 #include <assert.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ enum {
 };
 
 static_assert(GPUMUX_PROGRESS_MAX == CONTROL_SAMPLES_MAX,
-              "a supervisor takes what we promise to send");
+              "supervisors accept every count that the library promises to send");
 
 struct gpumux {
     uint64_t workload_id, quota_bytes;
@@ -35,7 +35,7 @@ struct gpumux {
     int attempt, array_index, share_min_percent, share_max_percent;
     pid_t opened_by;
     const char *control_path, *workload_name, *node_name; /* in texts */
-    _Atomic int64_t next_report_ms;                       /* what comes sooner is held back */
+    _Atomic int64_t next_report_ms;                       /* sooner counts are not sent */
     _Atomic uint64_t done, sent;
     _Atomic int64_t next_latency_ms;
     _Atomic uint32_t latencies[CONTROL_LATENCY_PLACES]; /* not sent yet */
@@ -130,13 +130,13 @@ static int send_progress(struct gpumux *g, uint64_t done)
     return r;
 }
 
-/* Counts on their way; not on the stack, which may be a thread's smallest. */
+/* Counts that are being sent; on the heap, because a thread's stack may be small. */
 struct latency_report {
     uint32_t taken[CONTROL_LATENCY_PLACES];
     char command[LATENCY_COMMAND_MAX];
 };
 
-/* False: there was nothing to take. */
+/* False: no count is above 0. */
 static bool take_latencies(struct gpumux *g, struct latency_report *report)
 {
     char *end = report->command;
@@ -171,8 +171,8 @@ void gpumux_close(struct gpumux *g)
         return;
     const int errno_before = errno;
     uint64_t done = atomic_load(&g->done);
-    /* A child that closes what it got by fork() must not repeat its parent's count, which may be
-     * higher by now. */
+    /* A child of fork() must not send its copy of the parent's count: the parent may have sent a
+     * higher count since. */
     if (done != atomic_load(&g->sent) && g->opened_by == getpid())
         (void)send_progress(g, done);
     if (g->opened_by == getpid())

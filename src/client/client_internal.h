@@ -1,11 +1,12 @@
-/* How the library speaks to the supervisor: one connection a command, so that nothing is kept open.
- * All names begin with gpumux_, since the archive brings them into other people's programs. */
+/* How the library sends commands to the supervisor: one connection a command, closed after it. All
+ * names begin with gpumux_, because libgpumux.a links them into other people's programs. */
 #pragma once
 #include <stdint.h>
 
-/* Sends one command to the socket at `path`, whatever the length of the path. wait_ms 0: does not
- * look at the reply. 0, -ETIMEDOUT, -EPROTO (another reply than ok), or another negative errno. */
+/* Sends one command to the socket at `path`, which may be longer than a socket's address. With a
+ * wait_ms of 0 the reply is not read. Returns 0, -ETIMEDOUT, -EPROTO (a reply other than "ok"), or
+ * another negative errno. */
 int gpumux_client_send(const char *path, const char *command, int wait_ms);
 
-/* A clock that is never set. */
+/* The monotonic clock. */
 int64_t gpumux_client_clock_ms(void);

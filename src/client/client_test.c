@@ -1,4 +1,4 @@
-/* What the library reads, sends and refuses, against a socket of the test's own. */
+/* Tests the facts, reports and errors of the library against a socket of the test's own. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -113,7 +113,7 @@ static int count_open_files(void)
 
 /* ---- outside of gpumux ---- */
 
-static void test_outside(void **state)
+static void test_calls_outside_return_defaults(void **state)
 {
     (void)state;
     unsetenv("GPUMUX_WORKLOAD_ID");
@@ -139,7 +139,7 @@ static void test_outside(void **state)
     assert_true(strlen(gpumux_library_version()) >= strlen("0.0.0"));
 }
 
-static void test_environment_that_is_not_ours(void **state)
+static void test_open_foreign_environment_returns_null(void **state)
 {
     (void)state;
     assert_null(gpumux_open()); /* no socket */
@@ -159,7 +159,7 @@ static void test_environment_that_is_not_ours(void **state)
 
 /* ---- facts ---- */
 
-static void test_facts(void **state)
+static void test_facts_come_from_environment(void **state)
 {
     (void)state;
     setenv("GPUMUX_CONTROL", "/nowhere/control.sock", 1);
@@ -177,7 +177,7 @@ static void test_facts(void **state)
     struct gpumux *g = gpumux_open();
     assert_non_null(g);
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
-        unsetenv(variables[i]); /* it has read them */
+        unsetenv(variables[i]); /* gpumux_open() has read the variables */
     assert_true(gpumux_workload_id(g) == UINT64_MAX);
     assert_string_equal(gpumux_workload_name(g), "resnet-a");
     assert_int_equal(gpumux_attempt(g), 2);
@@ -193,7 +193,7 @@ static void test_facts(void **state)
     gpumux_close(g);
 }
 
-static void test_facts_that_are_missing_or_wrong(void **state)
+static void test_facts_invalid_become_defaults(void **state)
 {
     (void)state;
     setenv("GPUMUX_CONTROL", "/nowhere/control.sock", 1);
@@ -214,7 +214,7 @@ static void test_facts_that_are_missing_or_wrong(void **state)
 
 /* ---- progress ---- */
 
-static void test_progress(void **state)
+static void test_progress_is_sent_or_delayed(void **state)
 {
     struct fixture *f = *state;
     bind_socket(f, 16);
@@ -222,8 +222,7 @@ static void test_progress(void **state)
     struct gpumux *g = gpumux_open();
     assert_int_equal(gpumux_report_progress(g, 0), 0);
     expect_packet(f, "progress 0");
-    /* Some of these come too soon, whatever the machine's pace; those are not lost, they
-     * are late. */
+    /* Most of these reports come too soon and are sent later, on a machine of any speed. */
     for (uint64_t done = 1; done <= REPORTS; done++)
         assert_int_equal(gpumux_report_progress(g, done), 0);
     int connections = 0;
@@ -232,18 +231,18 @@ static void test_progress(void **state)
         connections++;
     }
     assert_true(connections < REPORTS / 10);
-    /* Back to a checkpoint: known at once. */
+    /* A return to a checkpoint is reported at once. */
     assert_int_equal(gpumux_report_progress(g, 7), 0);
     expect_packet(f, "progress 7");
     assert_int_equal(gpumux_report_progress(g, GPUMUX_PROGRESS_MAX + 1), -EINVAL);
     assert_int_equal(gpumux_report_progress(g, 6), 0);
     expect_packet(f, "progress 6");
     gpumux_close(g);
-    assert_false(is_waited_for(f, 0)); /* there was nothing to add */
+    assert_false(is_waited_for(f, 0)); /* every count was sent before */
     assert_int_equal(count_open_files(), open_files);
 }
 
-static void test_last_count_is_sent(void **state)
+static void test_close_sends_last_count(void **state)
 {
     struct fixture *f = *state;
     bind_socket(f, 16);
@@ -255,7 +254,7 @@ static void test_last_count_is_sent(void **state)
     expect_packet(f, "progress 1000000000000000");
 }
 
-static void test_long_path(void **state)
+static void test_long_path_is_reached(void **state)
 {
     struct fixture *f = *state;
     for (int i = 0; i < 4; i++) {
@@ -277,7 +276,7 @@ static void test_long_path(void **state)
 
 /* ---- latency ---- */
 
-static void test_latency(void **state)
+static void test_latency_counts_each_request_once(void **state)
 {
     struct fixture *f = *state;
     bind_socket(f, 16);
@@ -285,7 +284,7 @@ static void test_latency(void **state)
     struct gpumux *g = gpumux_open();
     assert_int_equal(gpumux_report_latency(g, 5), 0);
     expect_packet(f, "latency\n5 1\n");
-    /* These come too soon, or at a time of the machine's choosing: all are counted once. */
+    /* Each latency is counted once, whether its report is sent at once or later. */
     for (int i = 0; i < REPORTS; i++)
         assert_int_equal(gpumux_report_latency(g, i % 2 ? 1000 : 300000000), 0);
     gpumux_close(g);
@@ -306,7 +305,7 @@ static void test_latency(void **state)
     assert_int_equal(count_open_files(), open_files);
 }
 
-static void test_latency_that_was_not_heard_is_kept(void **state)
+static void test_latency_failed_report_is_resent(void **state)
 {
     struct fixture *f = *state;
     setenv("GPUMUX_CONTROL", "/nowhere/control.sock", 1);
@@ -323,9 +322,9 @@ static void test_latency_that_was_not_heard_is_kept(void **state)
     expect_packet(f, "latency\n7 1\n");
 }
 
-/* ---- nobody hears ---- */
+/* ---- unreachable supervisors ---- */
 
-static void test_nobody_listens(void **state)
+static void test_unreachable_supervisor_gives_error(void **state)
 {
     struct fixture *f = *state;
     bind_socket(f, 16);
@@ -357,8 +356,8 @@ static void test_nobody_listens(void **state)
     assert_int_equal(count_open_files(), open_files);
 }
 
-/* A supervisor that hangs: its queue fills up, and nobody waits for it. */
-static void test_full_queue(void **state)
+/* When the queue of a hanging supervisor is full, calls fail instead of waiting. */
+static void test_full_queue_gives_eagain(void **state)
 {
     struct fixture *f = *state;
     bind_socket(f, 2);
@@ -379,8 +378,8 @@ static void *slam_doors(void *data)
     return NULL;
 }
 
-/* SIGPIPE would end this test. */
-static void test_connections_that_break(void **state)
+/* A SIGPIPE would end the test program. */
+static void test_broken_connections_raise_no_signal(void **state)
 {
     struct fixture *f = *state;
     pthread_t thread;
@@ -400,7 +399,7 @@ static void test_connections_that_break(void **state)
 
 struct answerer {
     const struct fixture *fixture;
-    const char *answer; /* NULL: none, until the other side is gone */
+    const char *answer; /* NULL: none, until the peer has closed */
 };
 
 static void *answer_one(void *data)
@@ -431,7 +430,7 @@ static int tell_ready_and_get(struct fixture *f, const char *answer, int wait_ms
     return r;
 }
 
-static void test_ready(void **state)
+static void test_ready_waits_for_answer(void **state)
 {
     struct fixture *f = *state;
     bind_socket(f, 16);
@@ -451,7 +450,7 @@ static void *report_often(void *data)
     return NULL;
 }
 
-static void test_threads(void **state)
+static void test_threads_report_concurrently(void **state)
 {
     struct fixture *f = *state;
     pthread_t server, reporters[THREADS];
@@ -467,14 +466,15 @@ static void test_threads(void **state)
     pthread_join(server, NULL);
 }
 
-static void test_fork(void **state)
+static void test_fork_child_sends_no_count(void **state)
 {
     struct fixture *f = *state;
     bind_socket(f, 16);
     struct gpumux *g = gpumux_open();
     assert_int_equal(gpumux_report_progress(g, 1), 0);
     expect_packet(f, "progress 1");
-    assert_int_equal(gpumux_report_progress(g, 2), 0); /* held back, unless this machine is slow */
+    assert_int_equal(gpumux_report_progress(g, 2),
+                     0); /* not sent yet, unless the machine is slow */
     bool was_held = !is_waited_for(f, 0);
     if (!was_held)
         expect_packet(f, "progress 2");
@@ -489,7 +489,7 @@ static void test_fork(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     expect_packet(f, "ready");
-    assert_false(is_waited_for(f, 0)); /* the child left its parent's count alone */
+    assert_false(is_waited_for(f, 0)); /* the child did not send the count of its parent */
     gpumux_close(g);
     if (was_held)
         expect_packet(f, "progress 2");
@@ -500,14 +500,21 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_outside),    CASE(test_environment_that_is_not_ours),
-        CASE(test_facts),      CASE(test_facts_that_are_missing_or_wrong),
-        CASE(test_progress),   CASE(test_last_count_is_sent),
-        CASE(test_latency),    CASE(test_latency_that_was_not_heard_is_kept),
-        CASE(test_long_path),  CASE(test_nobody_listens),
-        CASE(test_full_queue), CASE(test_connections_that_break),
-        CASE(test_ready),      CASE(test_threads),
-        CASE(test_fork),
+        CASE(test_calls_outside_return_defaults),
+        CASE(test_open_foreign_environment_returns_null),
+        CASE(test_facts_come_from_environment),
+        CASE(test_facts_invalid_become_defaults),
+        CASE(test_progress_is_sent_or_delayed),
+        CASE(test_close_sends_last_count),
+        CASE(test_latency_counts_each_request_once),
+        CASE(test_latency_failed_report_is_resent),
+        CASE(test_long_path_is_reached),
+        CASE(test_unreachable_supervisor_gives_error),
+        CASE(test_full_queue_gives_eagain),
+        CASE(test_broken_connections_raise_no_signal),
+        CASE(test_ready_waits_for_answer),
+        CASE(test_threads_report_concurrently),
+        CASE(test_fork_child_sends_no_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /*
- * libgpumux: what a program that runs as a workload of gpumux says to it, and learns from it.
+ * libgpumux: a program that runs as a workload of gpumux reports its progress through this library
+ * and reads the facts of its attempt.
  *
  *     struct gpumux *g = gpumux_open();
  *     while (samples < wanted) {
@@ -9,17 +10,17 @@
  *     }
  *     gpumux_close(g);
  *
- * The same program runs without gpumux: then gpumux_open() gives NULL, and every call takes NULL,
- * does nothing, and answers what is said at it as "outside".
+ * The same program also runs without gpumux: gpumux_open() then returns NULL, and every call
+ * accepts NULL, does nothing, and returns the value that its comment gives as "outside".
  *
- * No call prints, ends the process, raises a signal, starts a thread or changes errno, and none
- * waits unless it is told to. All can be called by several threads at once, except that
- * gpumux_close() is the last. No file is open between calls, so fork() and exec() carry nothing
- * with them; after fork() both processes may go on with what was opened. The environment is read by
- * gpumux_open() alone.
+ * No call prints, ends the process, raises a signal, starts a thread or changes errno. No call
+ * waits, except gpumux_tell_ready() with a wait_ms above 0. Several threads may make all calls at
+ * the same time, but gpumux_close() must be the last call. No file is open between two calls, so
+ * fork() and exec() pass nothing on; after fork() both processes may use the handle. Only
+ * gpumux_open() reads the environment.
  *
- * A call that can fail returns 0 or a negative errno. What was not heard is no reason to stop: it
- * is said again with the next report.
+ * A call that can fail returns 0 or a negative errno. A program need not stop after a failed report
+ * of progress or latency: the next report includes the counts of the failed one.
  */
 #pragma once
 #include <stdint.h>
@@ -31,65 +32,75 @@ extern "C" {
 
 struct gpumux;
 
-/* NULL outside: gpumux did not start this program, or there is no memory. The caller owns what it
- * gets and ends it with gpumux_close(). */
+/* Returns NULL outside, that is, if gpumux did not start this program, and when memory is short.
+ * The caller owns the handle and frees it with gpumux_close(). */
 struct gpumux *gpumux_open(void);
-/* Sends what gpumux_report_progress() and gpumux_report_latency() held back. NULL is allowed. */
+/* Sends the counts that gpumux_report_progress() and gpumux_report_latency() have not sent yet, and
+ * frees the handle. NULL is allowed. */
 void gpumux_close(struct gpumux *g);
 
-/* ---- what is said ---- */
+/* ---- reports ---- */
 
 #define GPUMUX_PROGRESS_MAX UINT64_C(1000000000000000)
 
-/* How many samples this attempt has done so far, or requests if it is a service: its speed is
- * measured by that. Call it as often as you like, at least once in 10 seconds: a count that comes
- * too soon after the last is held back and costs some 100 ns. A count lower than before (back to a
- * checkpoint) starts the measurement anew. Of several processes of a workload let one report.
- * Outside: 0. -EINVAL above GPUMUX_PROGRESS_MAX, else what stood in the way, such as -EAGAIN or
- * -ECONNREFUSED. */
+/* Reports how many samples (a service: requests) this attempt has done so far; gpumux measures the
+ * attempt's speed by that count. Call at least once in 10 seconds and as often as you like: at most
+ * four counts a second are sent, the other calls cost about 100 ns. A count lower than the last
+ * (after a return to a checkpoint) restarts the measurement. Only one process of a workload should
+ * report progress.
+ * Outside: 0. Errors: -EINVAL above GPUMUX_PROGRESS_MAX, or the reason why the count could not be
+ * sent, such as -EAGAIN or -ECONNREFUSED. */
 int gpumux_report_progress(struct gpumux *g, uint64_t done);
 
 #define GPUMUX_LATENCY_MAX UINT64_C(200000000)
 
-/* A service has answered a request: how long that took, in microseconds, from when the request
- * came. What is reported is compared with the service's SLO, and tasks beside it are held back or
- * sent away when they slow it down. Call it for every request: most calls only count, and cost some
- * 100 ns; a few times a second the counts are sent. Several processes of a workload may report,
- * each for its own requests. A longer time than GPUMUX_LATENCY_MAX counts as that. Outside: 0. Else
- * 0, or what stood in the way; then nothing is lost, the counts go with the next report. */
+/* Reports the latency of one request of a service, in microseconds from the request's arrival to
+ * its answer. gpumux compares the latencies with the service's SLO, and throttles or evicts tasks
+ * on the same device that make the service miss its SLO. Call once for every request: most calls
+ * only count and cost about 100 ns; the counts are sent at most four times a second. Several
+ * processes of a workload may report, each for its own requests. A latency above GPUMUX_LATENCY_MAX
+ * counts as GPUMUX_LATENCY_MAX.
+ * Outside: 0. Errors: the reason why the counts could not be sent; the next call sends them. */
 int gpumux_report_latency(struct gpumux *g, uint64_t latency_us);
 
-/* The service is ready: it counts as running from now on, if it was submitted with `ready: client`.
- * Saying it again is harmless. wait_ms 0: it is sent, and that is all that 0 says. Larger: it waits
- * that long at most, and 0 says that it was heard. Outside: 0. -ETIMEDOUT, -EPROTO (the answer was
- * no), -EINVAL (wait_ms below 0), else what stood in the way. */
+/* Reports that the service is ready. A service that was submitted with `ready: client` counts as
+ * running from then on. Repeated calls are harmless. With a wait_ms of 0 the call returns 0 as soon
+ * as the report is sent. With a larger wait_ms the call waits for that time at most, and 0 means
+ * that gpumux has received the report.
+ * Outside: 0. Errors: -ETIMEDOUT, -EPROTO (gpumux refused the report), -EINVAL (wait_ms below 0),
+ * or the reason why the report could not be sent. */
 int gpumux_tell_ready(struct gpumux *g, int wait_ms);
 
-/* ---- what is asked ---- */
+/* ---- facts ---- */
 
-/* The batch size to use now; `otherwise` if gpumux suggests none, and outside. It may change while
- * the program runs, so ask again wherever you are able to change it: today it is the one that the
- * workload was submitted with (`batch`), and stays the same during an attempt. */
+/* Returns the batch size to use now, or `otherwise` if gpumux suggests none, and outside. Ask again
+ * wherever the program can change its batch size: a later version may change the size during an
+ * attempt. Today the size is the one that the workload was submitted with (`batch`). */
 uint64_t gpumux_batch_size(const struct gpumux *g, uint64_t otherwise);
-/* Batch sizes that were allowed at submission; 0: not said, and outside. */
+/* The smallest and the largest batch size that the description of the workload allows. 0: not set,
+ * and outside. */
 uint64_t gpumux_batch_size_min(const struct gpumux *g);
 uint64_t gpumux_batch_size_max(const struct gpumux *g);
-uint64_t gpumux_batch_size_step(const struct gpumux *g); /* sizes are multiples of this */
+/* Every batch size is a multiple of this number. 0: not set, and outside. */
+uint64_t gpumux_batch_size_step(const struct gpumux *g);
 
-/* The number and the name of the workload, and of this attempt at it, from 1: above 1 there may be
- * a checkpoint to go on from. Outside: 0, "", 0. The text lives until gpumux_close(). */
+/* The number and the name of the workload. Outside: 0 and "". The name is valid until
+ * gpumux_close(). */
 uint64_t gpumux_workload_id(const struct gpumux *g);
 const char *gpumux_workload_name(const struct gpumux *g);
+/* The number of this attempt, from 1; above 1 an earlier attempt may have left a checkpoint.
+ * Outside: 0. */
 int gpumux_attempt(const struct gpumux *g);
-/* Its number in an array of workloads, from 0; -1: it is in none, and outside. */
+/* The workload's index in its array, from 0. -1: the workload is in no array, and outside. */
 int gpumux_array_index(const struct gpumux *g);
-/* The machine's name in the cluster. Outside: "". The text lives until gpumux_close(). */
+/* The name of the node. Outside: "". The name is valid until gpumux_close(). */
 const char *gpumux_node_name(const struct gpumux *g);
 
-/* Memory that it may hold on each device; 0: no quota was given, and outside. */
+/* The device memory that the workload may hold on each device. 0: no quota, and outside. */
 uint64_t gpumux_quota_bytes(const struct gpumux *g);
-/* Percent of each device's SMs that are guaranteed, and that are the cap. Outside: 0, 100. */
+/* The percentage of each device's SMs that the workload is guaranteed. Outside: 0. */
 int gpumux_share_min_percent(const struct gpumux *g);
+/* The percentage of each device's SMs that the workload may use at most. Outside: 100. */
 int gpumux_share_max_percent(const struct gpumux *g);
 
 /* The version of this library, such as "0.1.0". */

@@ -14,8 +14,8 @@
 
 enum { DIRECTORY_MAX = 4096 };
 
-/* A path that an address has no room for is reached through its directory, which is opened into
- * *directory_fd. -ENAMETOOLONG, or why the directory cannot be opened. */
+/* A path that is too long for a socket's address is reached through its directory, which is opened
+ * into *directory_fd. Returns -ENAMETOOLONG, or the reason why the directory cannot be opened. */
 static int make_address(const char *path, struct sockaddr_un *address, int *directory_fd)
 {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -51,7 +51,7 @@ static int open_connection(const char *path, int *ret_fd)
     int r = make_address(path, &address, &directory_fd);
     if (r < 0)
         return r;
-    /* Not blocking: a supervisor whose queue is full is not waited for, -EAGAIN. */
+    /* Not blocking: when the queue of the supervisor is full, the result is -EAGAIN. */
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
         r = -errno;
