@@ -1,5 +1,4 @@
-/* gpumux-burn: a program that uses a GPU as a training task or a service with a known
- * profile would. */
+/* gpumux-burn: uses a GPU as a training task or a service with a known profile would. */
 #include <getopt.h>
 #include <math.h>
 #include <signal.h>
@@ -16,52 +15,52 @@ static const char help[] =
     "Usage: gpumux-burn [--profile FILE --model NAME] [options]\n"
     "       gpumux-burn --service --rate R --kernel-ms T [options]\n"
     "\n"
-    "Uses the first visible GPU, real or emulated, as a training task or a service would.\n"
+    "gpumux-burn uses the first visible GPU, real or emulated, as a training task or a\n"
+    "service would.\n"
     "\n"
-    "A training task:\n"
-    "  --profile FILE        table of measured tasks (the columns of data/h200_train_solo.csv)\n"
-    "  --model NAME          which of its rows; step time, memory and demands come from there\n"
+    "Training task:\n"
+    "  --profile FILE        CSV of measured tasks, with the columns of\n"
+    "                        data/h200_train_solo.csv\n"
+    "  --model NAME          rows of the --profile or --kernel-list table to use\n"
     "  --batch N             batch size (default: the smallest in the profile, else 1);\n"
-    "                        what gpumux suggests goes first\n"
+    "                        a batch size that gpumux suggests takes precedence\n"
     "  --samples N           end after N samples (default: run until stopped)\n"
-    "  --steps N             end after N steps instead\n"
-    "  --step-ms T           time of a step, alone on the device\n"
-    "  --busy-percent P      part of the step that the device is busy (default 100)\n"
-    "  --sm P, --dram P      SMs and memory bandwidth in use while busy, in percent\n"
-    "                        (default 100 and 10)\n"
-    "  --memory SIZE         device memory to hold: 512m, 2g (default 0)\n"
-    "  --kernels-per-step K  kernels in a step, with the host's time between them (default 4)\n"
-    "  --noise-scale PHI     gradient noise scale: at batch B a sample counts as\n"
-    "                        (PHI + B0) / (PHI + B) of one\n"
-    "  --reference-batch B0  (default: the batch size)\n"
-    "Each of the values after --profile and --model overrides what the table says.\n"
-    "  --kernel-list FILE    instead of a profile: the kernels of a step, one after the other "
-    "without\n"
-    "                        a pause (the columns of data/h200_mode_kernels.csv); --model names\n"
-    "                        which\n"
+    "  --steps N             end after N steps (default: run until stopped)\n"
+    "  --step-ms T           milliseconds of a step, alone on the device\n"
+    "  --busy-percent P      percentage of a step that the device is busy (default 100)\n"
+    "  --kernels-per-step K  kernels in a step, with host time between them (default 4)\n"
+    "  --noise-scale PHI     gradient noise scale: at batch size B, a sample counts as\n"
+    "                        (PHI + B0) / (PHI + B) samples (default 0: as one sample)\n"
+    "  --reference-batch B0  batch size that --noise-scale relates to (default: --batch)\n"
+    "  --kernel-list FILE    CSV of the kernels of a step, launched without pauses, with\n"
+    "                        the columns of data/h200_mode_kernels.csv; excludes --profile\n"
+    "An option for one value overrides that value of the --profile table.\n"
     "\n"
-    "A service:\n"
-    "  --service             answer requests that come at random (Poisson)\n"
-    "  --rate R              requests a second\n"
-    "  --kernel-ms T         device time of a request, alone; or --kernel-list and --model: its\n"
-    "                        kernels, launched as a graph\n"
+    "Service:\n"
+    "  --service             answer requests that arrive at random (Poisson)\n"
+    "  --rate R              mean number of requests a second\n"
+    "  --kernel-ms T         milliseconds of device time of a request, alone on the device\n"
+    "  --kernel-list FILE    CSV of the kernels of a request, launched as a graph; excludes\n"
+    "                        --kernel-ms\n"
     "  --requests N          end after N requests (default: run until stopped)\n"
-    "  --seed N              of the arrivals (default 1)\n"
-    "  --slip                put off the requests when the host is late, instead of counting that "
-    "as\n"
-    "                        latency: for a busy machine\n"
-    "  --sm, --dram, --memory as above\n"
+    "  --seed N              seed of the random arrivals (default 1)\n"
+    "  --slip                delay later requests when the host is late, instead of adding\n"
+    "                        the delay to their latency; for a busy machine\n"
+    "\n"
+    "Training task and service:\n"
+    "  --sm P                percentage of the SMs in use while busy (default 100)\n"
+    "  --dram P              percentage of the memory bandwidth in use while busy (default 10)\n"
+    "  --memory SIZE         device memory to hold, such as 512m or 2g (default 0)\n"
     "\n"
     "For tests:\n"
-    "  --crash-after N       abort after N steps\n"
-    "  --exit CODE           end with this exit status instead of 0\n"
-    "  --leave-queue         a service: end without waiting for what the device still has to do\n"
+    "  --crash-after N       abort after N steps of a training task\n"
+    "  --exit CODE           exit with status CODE instead of 0\n"
+    "  --leave-queue         end a service without waiting for work in flight on the device\n"
     "\n"
-    "Prints a line of progress a second, and reports it to gpumux if that runs it. SIGTERM and\n"
-    "SIGINT end it after the step at hand, with exit status 143. Other exit statuses: 1 the "
-    "device\n"
-    "failed, 2 wrong usage. With emulated devices (GPUMUX_EMU), GPUMUX_EMU_SPEED tells how fast\n"
-    "they run; all times are those of the device.\n";
+    "gpumux-burn prints one line of progress a second and, as a workload of gpumux, reports\n"
+    "its progress. SIGTERM and SIGINT end gpumux-burn after the current step, with exit status\n"
+    "143. Exit status 1: the device failed; 2: wrong usage. On emulated devices (GPUMUX_EMU),\n"
+    "GPUMUX_EMU_SPEED sets the speed, and all times are device times.\n";
 
 enum option_id {
     OPTION_PROFILE = 256,
@@ -119,7 +118,7 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* What the command line says; values[] is NAN where it says nothing. */
+/* The command line; values[] is NAN for options that are not given. */
 struct arguments {
     const char *profile, *model, *kernel_list;
     bool is_service, slips, leaves_queue, wants_help;
@@ -181,11 +180,12 @@ static int parse_value(struct error *e, int id, const char *name, const char *te
         value *= *end == 'g' || *end == 'G' ? 1024 : 1;
         end++;
     } else if (id == OPTION_MEMORY && end != text && value != 0) {
-        return error_set(e, ERR_INVALID, "%s: '%s' needs a unit, m or g: 512m, 2g", name, text);
+        return error_set(e, ERR_INVALID, "--%s: '%s' needs a unit, m or g, such as 512m", name,
+                         text);
     }
     range_of(id, &min, &max);
     if (end == text || *end != '\0' || !(value >= min && value <= max))
-        return error_set(e, ERR_INVALID, "%s takes a number from %g to %g, not '%s'", name, min,
+        return error_set(e, ERR_INVALID, "--%s takes a number from %g to %g, not '%s'", name, min,
                          max, text);
     *ret_value = value;
     return 0;
@@ -228,7 +228,8 @@ static int parse_arguments(struct error *e, int argc, char **argv, struct argume
         }
     }
     if (r == 0 && optind < argc)
-        r = error_set(e, ERR_INVALID, "'%s' is no option; see gpumux-burn --help", argv[optind]);
+        r = error_set(e, ERR_INVALID, "unexpected argument '%s'; see gpumux-burn --help",
+                      argv[optind]);
     return r;
 }
 
@@ -250,8 +251,7 @@ static int plan_training(struct error *e, const struct arguments *a, struct gpum
         t->kernels = kernels;
         t->profile.step_ms = burn_kernels_ms(kernels);
     } else if (!a->profile && isnan(value_or(a, OPTION_STEP_MS, NAN)))
-        return error_set(e, ERR_INVALID,
-                         "say how long a step takes: --profile with --model, or --step-ms");
+        return error_set(e, ERR_INVALID, "no step time: give --profile with --model, or --step-ms");
     if (a->profile) {
         int r = burn_profile_read(e, a->profile, a->model, &t->batch, &t->profile);
         if (r < 0)
@@ -310,7 +310,7 @@ static int plan_service(struct error *e, const struct arguments *a, struct gpumu
     return burn_kernels_read(e, a->kernel_list, a->model, kernels);
 }
 
-/* The one thing that a signal handler can reach. */
+/* A signal handler has no argument to reach other state by. */
 static volatile sig_atomic_t stop_requested;
 
 static void request_stop(int signal_number)

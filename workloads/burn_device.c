@@ -7,7 +7,7 @@
 
 #include "abi/results.h"
 
-/* The calls used: what cuGetProcAddress knows them by, the symbol of the same interface, and the
+/* The calls used: the name for cuGetProcAddress, the symbol of the same interface, and the
  * parameters. The numbers and layouts are those of the CUDA driver's binary interface. */
 #define BURN_CALLS(CALL)                                                                           \
     CALL(cuInit, cuInit, (unsigned))                                                               \
@@ -68,7 +68,7 @@ extern const char burn_ptx[] __attribute__((visibility("hidden")));
 
 typedef int (*proc_address_function)(const char *, void **, int, uint64_t);
 
-/* cuGetProcAddress is how a newer driver wants to be asked; older ones have only their symbols. */
+/* A newer driver is asked through cuGetProcAddress; an older driver has symbols alone. */
 static void *find_call(void *library, proc_address_function proc_address, const char *name,
                        const char *symbol)
 {
@@ -83,8 +83,8 @@ static int load(struct error *e, struct burn_device *device)
     device->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!device->library)
         return error_set(e, ERR_NO_DEVICE,
-                         "no CUDA driver: %s. Install the NVIDIA driver, or put the emulated one "
-                         "(lib/gpumux/emu) into LD_LIBRARY_PATH",
+                         "no CUDA driver: %s. Install the NVIDIA driver, or add the emulated "
+                         "driver's directory (lib/gpumux/emu) to LD_LIBRARY_PATH",
                          dlerror());
     void *found = dlsym(device->library, "cuGetProcAddress");
     proc_address_function proc_address;
@@ -116,7 +116,7 @@ static int take_memory(struct error *e, struct burn_device *device, size_t bytes
         size_t free_bytes = 0, total_bytes = 0;
         (void)device->cuMemGetInfo(&free_bytes, &total_bytes);
         return error_set(e, ERR_NO_MEMORY,
-                         "out of device memory: %zu MiB wanted, %zu MiB free. Take a smaller "
+                         "out of device memory: %zu MiB wanted, %zu MiB free. Choose a smaller "
                          "--batch or --memory",
                          bytes >> 20, free_bytes >> 20);
     }
@@ -133,7 +133,7 @@ static int prepare(struct error *e, struct burn_device *device)
     if (result != 0) {
         failed(e, device, "cuInit", result);
         return error_set(e, ERR_NO_DEVICE,
-                         "no device that can be used (cuInit answers %d): see CUDA_VISIBLE_DEVICES",
+                         "no usable device (cuInit returned %d): check CUDA_VISIBLE_DEVICES",
                          result);
     }
     if ((result = device->cuDeviceGetAttribute(&sms, CUDA_ATTRIBUTE_SMS, 0)) != 0)
@@ -228,7 +228,7 @@ int burn_device_launch(struct error *e, struct burn_device *device,
     return result == 0 ? 0 : failed(e, device, "cuLaunchKernel", result);
 }
 
-/* Between the begin and the end of a capture. */
+/* Launches the kernels between the begin and the end of a capture. */
 static int capture_kernels(struct error *e, struct burn_device *device,
                            const struct burn_kernels *kernels, void **ret_graph)
 {

@@ -1,4 +1,4 @@
-/* Lists of kernels: what one step of a task or one request of a service is made of. */
+/* Lists of kernels: the kernels of one step of a task, or of one request of a service. */
 #pragma once
 #include <stddef.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@ enum { BURN_KERNELS_MAX = 512 };
 
 struct burn_kernel {
     double duration_ms; /* alone on the device */
-    double block_ms;    /* how long each of its blocks takes; 0: as long as the kernel */
+    double block_ms;    /* duration of each block; 0: as long as the kernel */
     double sm_percent, dram_percent;
 };
 
@@ -23,7 +23,8 @@ struct burn_kernels {
  * -ERR_NOT_FOUND (no such workload), -ERR_TOO_LARGE. */
 int burn_kernels_read(struct error *e, const char *path, const char *name,
                       struct burn_kernels *ret_kernels);
-/* The same of an open file; path is for errors. */
+/* Like burn_kernels_read, from an open file; path is for error messages. */
 int burn_kernels_parse(struct error *e, FILE *file, const char *path, const char *name,
                        struct burn_kernels *ret_kernels);
+/* Sum of the durations. */
 double burn_kernels_ms(const struct burn_kernels *kernels);

@@ -1,4 +1,4 @@
-/* A list of kernels: refused with a reason, or kernels within bounds. */
+/* A list of kernels is refused with a reason, or gives kernels within bounds. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
 
 enum { LINE_BYTES_MAX = 1024, COLUMNS_MAX = 32, ROWS_MAX = 64 };
 
-/* Of a number in the table: no batch, time or memory comes near it, and no sum of two overflows. */
+/* The largest number in a table: above every real value, and the sum of two does not overflow. */
 static const double number_max = 1e12;
 
 enum column { MODEL, BATCH, ITER_MS, MEM_MIB, GR_ACTIVE, SM_ACTIVE, DRAM, COLUMN_COUNT };
@@ -25,10 +25,10 @@ static const char *const column_names[COLUMN_COUNT] = {
 };
 
 struct row {
-    double values[COLUMN_COUNT]; /* but for MODEL */
+    double values[COLUMN_COUNT]; /* of MODEL: unused */
 };
 
-/* Cuts the line into its fields, in place. */
+/* Splits the line into fields, in place. */
 static unsigned split(char *line, char *fields[COLUMNS_MAX])
 {
     unsigned count = 0;
@@ -76,7 +76,7 @@ static int parse_row(struct error *e, const char *path, unsigned line_number, ch
     return 0;
 }
 
-/* The next line; false at the end of the file, or with *result < 0. */
+/* Reads the next line. false: at the end of the file, or failed with *result < 0. */
 static bool next_line(struct error *e, FILE *file, const char *path, unsigned *line_number,
                       char line[LINE_BYTES_MAX], int *result)
 {
@@ -91,7 +91,7 @@ static bool next_line(struct error *e, FILE *file, const char *path, unsigned *l
     return true;
 }
 
-/* The rows of one model. */
+/* Reads the rows of one model. */
 static int read_rows(struct error *e, FILE *file, const char *path, const char *model,
                      struct row rows[ROWS_MAX], unsigned *ret_count)
 {
@@ -126,7 +126,7 @@ static int by_batch(const void *a, const void *b)
 static struct burn_profile profile_of(const struct row *row)
 {
     double busy = row->values[GR_ACTIVE];
-    /* Activity is averaged over the step; a kernel's demand is what it needs while it runs. */
+    /* The table has averages over the step; the demand of a kernel counts while the kernel runs. */
     double scale = busy > 0 ? 100 / busy : 0;
     double sm = row->values[SM_ACTIVE] * scale, dram = row->values[DRAM] * scale;
     return (struct burn_profile){

@@ -1,4 +1,5 @@
-/* A table of measurements: refused with a reason, or a profile of finite numbers within bounds. */
+/* A table of measurements is refused with a reason, or gives a profile of finite numbers within
+ * bounds. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>

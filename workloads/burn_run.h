@@ -1,4 +1,4 @@
-/* The two ways of gpumux-burn to use a device: as a training task and as a service. */
+/* gpumux-burn uses a device in two ways: as a training task and as a service. */
 #pragma once
 #include <signal.h>
 #include <stdbool.h>
@@ -11,37 +11,37 @@
 struct burn_training {
     struct burn_profile profile;
     double batch;
-    double reference_batch; /* what noise_scale relates to */
-    double noise_scale;     /* 0: every sample counts the same at any batch size */
-    double samples;         /* to be done; 0: no end */
+    double reference_batch; /* batch size that noise_scale relates to */
+    double noise_scale;     /* 0: every sample counts as one at any batch size */
+    double samples;         /* wanted; 0: no limit */
     unsigned kernels_per_step;
-    const struct burn_kernels *kernels; /* a step is these, in place of the profile; not owned;
-                                         * NULL: the profile */
+    const struct burn_kernels *kernels; /* of a step; not owned; NULL: the profile's kernels */
     uint64_t crash_after_steps;         /* 0: never */
-    struct gpumux *gpumux;              /* who is told of samples done; not owned; NULL: nobody */
+    struct gpumux *gpumux;              /* gets reports of progress; not owned; may be NULL */
 };
 
 struct burn_service {
     double rate;                        /* requests a second of device time, Poisson */
-    struct burn_kernel kernel;          /* each */
-    const struct burn_kernels *kernels; /* each is these, as a graph, instead; not owned; or NULL */
-    uint64_t requests;                  /* 0: no end */
-    bool slips;        /* a late host puts requests off instead of adding to their latency */
-    bool leaves_queue; /* does not wait for its last requests */
-    uint64_t seed;
-    struct gpumux
-        *gpumux; /* who is told that it is ready, and of requests; not owned; NULL: nobody */
+    struct burn_kernel kernel;          /* of a request */
+    const struct burn_kernels *kernels; /* of a request, as a graph; not owned; NULL: `kernel` */
+    uint64_t requests;                  /* 0: no limit */
+    bool slips;            /* a late host delays requests instead of adding to their latency */
+    bool leaves_queue;     /* ends without waiting for the last requests */
+    uint64_t seed;         /* of the arrivals */
+    struct gpumux *gpumux; /* gets reports of readiness and requests; not owned; may be NULL */
 };
 
-/* Both run until they are done or *stop is set, and print as they go. */
+/* Runs the training task until its end or until *stop is set, and prints its progress. */
 int burn_train(struct error *e, struct burn_device *device, const struct burn_training *training,
                const volatile sig_atomic_t *stop);
-/* The same for a task of which training->kernels is known. */
+/* Like burn_train, for a task with training->kernels. */
 int burn_train_list(struct error *e, struct burn_device *device,
                     const struct burn_training *training, const volatile sig_atomic_t *stop);
+/* Runs the service until its end or until *stop is set, and prints its latencies. */
 int burn_serve(struct error *e, struct burn_device *device, const struct burn_service *service,
                const volatile sig_atomic_t *stop);
 
-/* Host time, and sleeping until it. A signal ends the sleep. */
+/* Time of the host's monotonic clock. */
 double burn_host_ms(void);
+/* Sleeps until that time; a signal ends the sleep. */
 void burn_host_sleep_until(double host_ms);

@@ -1,8 +1,8 @@
 /*
- * A service: requests come at random times (Poisson) whether or not the last is answered; each is
- * one kernel, or one graph of several. Latency is counted from the time at which a request was due,
- * in device time. With `slips`, a request is due when it is launched, however late the host was,
- * and those after it are put off: on a busy machine that leaves the device's part of the latency.
+ * A service: requests arrive at random times (Poisson) whether or not the last request is answered.
+ * A request is one kernel or one graph of kernels. Its latency is device time from the moment when
+ * the request was due. With `slips`, a request that the host launches late is due at its launch,
+ * and later requests are delayed: on a busy machine, the device's part of the latency remains.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,13 +15,13 @@ enum {
     MARK_ORIGIN = 0,
     MARK_FIRST = 1,
     MARK_COUNT = BURN_MARKS - MARK_FIRST, /* requests in flight */
-    LATENCIES_MAX = 1 << 20,              /* the newest are kept */
+    LATENCIES_MAX = 1 << 20,              /* the newest latencies are kept */
 };
 #define PROGRESS_HOST_MS 1000.0
 
 struct serving {
     struct burn_device *device;
-    struct gpumux *gpumux;     /* who is told of latencies; not owned; or NULL */
+    struct gpumux *gpumux;     /* gets reports of latencies; not owned; may be NULL */
     double due_ms[MARK_COUNT]; /* device time after the origin, of the requests in flight */
     uint64_t launched, answered;
     float *latencies_ms; /* LATENCIES_MAX, a ring */
@@ -52,7 +52,7 @@ static void print_latencies(const struct serving *s, const char *end)
     free(sorted);
 }
 
-/* Takes in what was answered; waits for the oldest when `wait`. */
+/* Records the latencies of answered requests; with `wait`, waits for the oldest request first. */
 static int collect(struct error *e, struct serving *s, bool wait)
 {
     while (s->answered < s->launched) {
@@ -97,8 +97,8 @@ static int launch_request(struct error *e, struct serving *s, const struct burn_
     return collect(e, s, false);
 }
 
-/* Marks the time from which both clocks count. The device, idle, reaches the mark at once; the host
- * must not have been kept from its own clock meanwhile. */
+/* Marks the time from which both clocks count. The idle device reaches the mark at once; a try in
+ * which the host was interrupted is repeated. */
 static int mark_origin(struct error *e, struct serving *s, double *ret_host_ms)
 {
     enum { TRIES_MAX = 100 };

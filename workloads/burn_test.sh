@@ -1,5 +1,5 @@
 #!/bin/bash
-# gpumux-burn on an emulated device: what it says, how long it takes, how it ends.
+# gpumux-burn on an emulated device: output, duration and exit status.
 set -u
 burn=$GPUMUX_BUILD/workloads/gpumux-burn
 profile=$GPUMUX_SOURCE/data/h200_train_solo.csv
@@ -49,7 +49,7 @@ expect 2 "line 2: 'iter_ms' is not a number" --profile "$work/infinite.csv" --mo
 { cat "$profile"; printf 'vgg16,%01100d\n' 1; } > "$work/long.csv"
 expect 2 'longer than 1022 bytes' --profile "$work/long.csv" --model vgg16
 expect 2 'go together' --profile "$profile"
-expect 2 'say how long a step takes'
+expect 2 'no step time'
 expect 2 'not both' --profile "$profile" --kernel-list "$lists" --model task
 expect 2 "no workload 'nobody'" --kernel-list "$lists" --model nobody
 expect 2 'go together' --service --rate 1 --kernel-list "$lists"
@@ -57,7 +57,7 @@ expect 2 "line 2: not 'workload" --kernel-list "$profile" --model task
 expect 2 'number from 0 to 100' --step-ms 1 --sm 101
 expect 2 'needs a unit' --step-ms 1 --memory 100
 expect 2 'needs --rate' --service
-expect 2 'is no option' --step-ms 1 surplus
+expect 2 "unexpected argument 'surplus'" --step-ms 1 surplus
 expect 0 '^requests=0 .* done$' --service --rate 1000 --kernel-ms 3000000 --requests 3 --leave-queue
 expect 1 'out of device memory: 25600 MiB wanted, 24576 MiB free' --step-ms 1 --memory 25g
 CUDA_VISIBLE_DEVICES='' expect 1 'CUDA_VISIBLE_DEVICES' --step-ms 1
@@ -65,8 +65,8 @@ GPUMUX_WORKLOAD_ID=1 GPUMUX_ATTEMPT=1 GPUMUX_CONTROL=$work/none GPUMUX_BATCH_SIZ
     '^step=4 samples=1024 .* done$' --profile "$profile" --model vgg16 --batch 512 --samples 1024
 LD_LIBRARY_PATH=$work GPUMUX_EMU_DEVICES= expect 1 'no CUDA driver|no device' --step-ms 1 --steps 1
 
-# Its speed is that of the profile (5404 samples a second at 128), but for wake-ups that come late.
-# On a slow device of its own those cost little, however busy this machine is.
+# The speed is that of the profile (5404 samples a second at batch size 128), less late wake-ups,
+# which cost little on a slow device, however busy this machine is.
 mkdir "$work/slow"
 rate=$(XDG_RUNTIME_DIR=$work/slow GPUMUX_EMU_SPEED=0.1 "$burn" --profile "$profile" --model vgg16 \
     --batch 128 \
@@ -74,7 +74,7 @@ rate=$(XDG_RUNTIME_DIR=$work/slow GPUMUX_EMU_SPEED=0.1 "$burn" --profile "$profi
 [ "${rate:-0}" -ge 3500 ] && [ "$rate" -le 5500 ] \
     || fail "vgg16 alone makes $rate samples/s, not about 5404"
 
-# SIGTERM ends it after its step.
+# SIGTERM ends gpumux-burn after the current step.
 "$burn" --step-ms 5 >"$work/out" &
 pid=$!
 until grep -q '^step=' "$work/out"; do sleep 0.05; done

@@ -1,11 +1,10 @@
 /*
- * A training task: steps of kernels with the host's own time between them, then a look at
- * the result.
+ * A training task: steps of kernels, with host time between the kernels.
  *
- * Steps that are short are folded into one of at least FOLD_MS, of device and of host time, so that
- * the host's wake-ups (some 0.1 ms late each) do not distort what is emulated. The host keeps to a
- * schedule: what it is late by comes out of its pauses, as long as there are any. Its own time runs
- * beside the device's: it delays a step only as far as the device was not slower anyway.
+ * Short steps are folded into one step of at least FOLD_MS of device and of host time, so that late
+ * wake-ups of the host (about 0.1 ms each) do not distort the emulated task. The host keeps to a
+ * schedule: a delay shortens the next pauses. Host time runs beside device time: the host delays a
+ * step only when the device is faster.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,9 +14,9 @@
 #include "workloads/burn_run.h"
 
 #define FOLD_MS           20.0
-#define PIECE_HOST_MS_MIN 2.0    /* a shorter pause between two kernels is not worth a wake-up */
+#define PIECE_HOST_MS_MIN 2.0    /* a shorter pause between two kernels is dropped */
 #define PROGRESS_HOST_MS  1000.0 /* between two lines of progress */
-#define LATENESS_KEPT_MS  10.0   /* what the schedule can make up for; more is lost */
+#define LATENESS_KEPT_MS  10.0   /* the largest delay that the schedule makes up for */
 
 enum { MARK_START, MARK_END };
 
@@ -42,7 +41,7 @@ struct run {
     struct burn_device *device;
     const struct burn_training *training;
     double speed;
-    double samples_per_step; /* that count towards the end */
+    double samples_per_step; /* as weighted by noise_scale */
     double steps_wanted;     /* INFINITY: no end */
     double steps;
     double started_ms, due_ms, printed_ms; /* host time */
@@ -57,7 +56,7 @@ static void print_progress(const struct run *run, double now_ms, const char *end
     fflush(stdout);
 }
 
-/* A report that does not get through is made up for by the next. */
+/* The result is ignored: the next report includes the samples of a failed one. */
 static void report_progress(const struct run *run)
 {
     (void)gpumux_report_progress(run->training->gpumux,
@@ -97,7 +96,7 @@ static int run_fold(struct error *e, struct run *run, double count)
         r = burn_device_wait(e, run->device, MARK_END);
     if (r == 0)
         r = burn_device_elapsed_ms(e, run->device, MARK_START, MARK_END, &device_ms);
-    /* On schedule, or when the device was done if neighbours made it slower than that. */
+    /* The next step is due on schedule, or when the device is done if neighbours slow it down. */
     run->due_ms = fmax(start_ms + fold_ms / run->speed, mark_ms + device_ms / run->speed);
     run->steps += count;
     return r;
@@ -116,7 +115,7 @@ static double fold_count(const struct run *run)
 int burn_train(struct error *e, struct burn_device *device, const struct burn_training *training,
                const volatile sig_atomic_t *stop)
 {
-    /* A larger batch has less noise in its gradient than it has samples more: each counts less. */
+    /* A larger batch reduces gradient noise by less than its samples cost: each counts less. */
     double noise = training->noise_scale;
     double efficiency =
         noise > 0 ? (noise + training->reference_batch) / (noise + training->batch) : 1;

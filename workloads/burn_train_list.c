@@ -1,7 +1,7 @@
 /*
- * A training task whose kernels are known: steps follow each other without a pause, as those of a
- * task do that the device is the limit of. The next step is queued while the one before still runs,
- * so the host's wake-ups leave no gap.
+ * A training task whose kernels are known: steps follow each other without a pause, as in a task
+ * that the device limits. The host queues the next step while the last step still runs, so that
+ * late wake-ups of the host leave no gap.
  */
 #include <math.h>
 #include <stdio.h>
