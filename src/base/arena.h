@@ -1,7 +1,7 @@
 /*
- * Arena: many small allocations with one end. A request, a parsed document or a batch owns one and
- * frees everything at once. Allocation fails (NULL) past the limit given at init: no input makes a
- * daemon grow without bound.
+ * Arena: many small allocations that are freed together. A request, a parsed document or a batch
+ * owns an arena. Allocation fails (NULL) beyond the limit set at init, so no input makes a daemon
+ * grow without bound.
  */
 #pragma once
 #include <stddef.h>
@@ -15,11 +15,11 @@ struct arena {
 };
 
 void arena_init(struct arena *a, size_t limit_bytes);
-/* Frees everything that came from it. Legal on a zeroed arena and twice. */
+/* Frees every allocation of the arena. May be called on a zeroed arena, and twice. */
 void arena_done(struct arena *a);
-/* Zeroed memory, aligned for any type; NULL past the limit or when memory is out. */
+/* Returns zeroed memory aligned for any type; NULL beyond the limit or when out of memory. */
 void *arena_alloc(struct arena *a, size_t bytes);
-/* Zeroed array; NULL also when count * bytes overflows. */
+/* Returns a zeroed array; NULL also when count * bytes overflows. */
 void *arena_array(struct arena *a, size_t count, size_t bytes);
 char *arena_strdup(struct arena *a, const char *s);
 char *arena_strndup(struct arena *a, const char *s, size_t length);

@@ -1,9 +1,9 @@
 /*
- * Small files in directories that may belong to somebody else.
+ * Small files in directories that may belong to another user.
  *
- * A durable file is whole or absent, whatever happens: written under another name, synced, renamed,
- * and the directory synced. Nothing here follows a link or trusts a file that another user put
- * there.
+ * A durable file is either whole or absent, even after a crash: its content is written under a
+ * temporary name, synced and renamed, and the directory is synced. No function here follows a
+ * symbolic link or trusts a file that another user created.
  */
 #pragma once
 #include <stddef.h>
@@ -12,23 +12,24 @@
 #include "base/error.h"
 #include "base/str.h"
 
-/* Puts NAME.tmp there with `bytes` of disk space, so that a later durable_write of NAME succeeds on
- * a full disk. */
+/* Creates NAME.tmp with `bytes` of allocated disk space, so that a later durable_write of NAME
+ * succeeds on a full disk. */
 int durable_reserve(struct error *e, int directory_fd, const char *name, size_t bytes);
-/* Replaces NAME. On failure NAME is as it was. */
+/* Replaces NAME. On failure NAME is unchanged. */
 int durable_write(struct error *e, int directory_fd, const char *name, const void *data,
                   size_t length);
-/* The same without syncing: whole or absent, but not durable. */
+/* Replaces NAME without syncing: NAME is whole or absent, but may be lost in a crash. */
 int durable_replace(struct error *e, int directory_fd, const char *name, const void *data,
                     size_t length);
 
 /*
- * Opens a plain file for reading that belongs to `owner` (or to root, or to this process's user).
- * -ERR_NOT_FOUND if there is none, -ERR_DENIED for a link, a pipe or somebody else's file.
+ * Opens a regular file of `owner`, root or this process's user for reading. Returns -ERR_NOT_FOUND
+ * if the file is absent, -ERR_DENIED for a symbolic link, a pipe or another user's file.
  */
 int durable_open(struct error *e, int directory_fd, const char *name, uid_t owner, int *ret_fd);
-/* Appends its content to *out; -ERR_TOO_LARGE past out->max. */
+/* Appends the file's content to *out. Returns -ERR_TOO_LARGE beyond out->max. */
 int durable_read(struct error *e, int directory_fd, const char *name, uid_t owner, struct str *out);
 
-/* Removes a directory with all that is in it, never following a link. Absent is fine. */
+/* Removes a directory tree without following symbolic links. Succeeds if the directory is
+ * absent. */
 int durable_remove_tree(struct error *e, int parent_fd, const char *name);

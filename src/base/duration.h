@@ -1,4 +1,4 @@
-/* Lengths of time in the unit that people would say them in. */
+/* Durations in the unit that a person would choose. */
 #pragma once
 #include <stddef.h>
 
@@ -9,7 +9,7 @@ struct duration_unit {
     double seconds;
 };
 
-/* The largest in which a typical time is at least 3. */
+/* Returns the largest unit in which `seconds` is at least 3; "s" if there is none. */
 const struct duration_unit *duration_unit_for(double seconds);
-/* "13.5 min", "45 s"; "-" of what is no number. */
+/* Writes "13.5 min" or "45 s"; writes "-" for NaN and infinity. */
 void duration_text(double seconds, char text[DURATION_TEXT_MAX]);

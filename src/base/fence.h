@@ -1,6 +1,6 @@
 /*
- * The fence against a second daemon on the same state: an flock, which the kernel releases when its
- * last holder is gone, however it went.
+ * Fence against a second daemon on the same state. The fence is an flock, which the kernel releases
+ * as soon as its last holder is gone, even after a crash.
  */
 #pragma once
 #include <stdbool.h>
@@ -8,11 +8,11 @@
 enum { FENCE_PATIENCE_MS = 1000 };
 
 /*
- * Locks the open file. A daemon that was killed while it started a process leaves a child that
- * holds the lock until its exec, a moment later: so one that is taken is asked for again, for
- * FENCE_PATIENCE_MS. False: somebody has it.
+ * Locks the open file; returns false if another process holds the lock. Retries for
+ * FENCE_PATIENCE_MS: when a daemon is killed while starting a process, its child keeps the lock
+ * until exec, a moment later.
  */
 bool fence_take(int fd);
-/* Whether somebody has it; false also if that cannot be told. It is asked by having a part in it
- * for a moment, for which fence_take() waits. */
+/* Returns whether a process holds the lock; false also if the file cannot be opened. The probe
+ * takes a shared lock for a moment, which fence_take() waits out. */
 bool fence_is_taken(const char *path);

@@ -1,7 +1,7 @@
 /*
- * Intrusive doubly linked list. The head and every member embed a struct list; an element is in at
- * most one list per embedded member. list_remove() on an element in no list (initialised) is a
- * no-op.
+ * Intrusive doubly linked list. The head and every element embed a struct list; an element is in at
+ * most one list per embedded member. list_remove() on an initialised element that is in no list is
+ * a no-op.
  */
 #pragma once
 #include <stdbool.h>
@@ -46,7 +46,7 @@ static inline void list_remove(struct list *element)
     list_init(element);
 }
 
-/* Moves every element of `from` to the end of `to`, in order; `from` is empty afterwards. */
+/* Moves all elements of `from` to the end of `to`, in order; leaves `from` empty. */
 static inline void list_move_all(struct list *from, struct list *to)
 {
     if (list_empty(from))
@@ -61,7 +61,8 @@ static inline void list_move_all(struct list *from, struct list *to)
 #define list_entry(pointer, type, member)                                                          \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
-/* The body may not remove `it`; the _safe form allows removing `it` (and no other). */
+/* The loop body must not remove `it`; in the _safe form it may remove `it`, but no other
+ * element. */
 #define list_for_each(it, head) for (struct list *it = (head)->next; it != (head); it = it->next)
 #define list_for_each_safe(it, head)                                                               \
     for (struct list *it = (head)->next, *it##_next = it->next; it != (head);                      \

@@ -1,6 +1,6 @@
 /*
- * Random numbers that are passed in, never drawn from thin air: the same seed gives the same run.
- * xoshiro256**, seeded by splitmix64. Not for secrets.
+ * Random numbers from an explicit generator: the same seed gives the same run. xoshiro256**, seeded
+ * by splitmix64. Not for secrets.
  */
 #pragma once
 #include <stdint.h>
@@ -15,5 +15,5 @@ uint64_t rng_u64(struct rng *r);
 uint64_t rng_below(struct rng *r, uint64_t bound);
 /* Uniform in [0, 1). */
 double rng_double(struct rng *r);
-/* A seed from the operating system, for the mains that start a chain. */
+/* Returns a seed from the operating system, for main programs without a given seed. */
 uint64_t rng_os_seed(void);
