@@ -1,5 +1,5 @@
 /*
- * Where something listens: HOST:PORT, and the URL https://HOST:PORT. A host is a name, an IPv4
+ * Network addresses of daemons: HOST:PORT, and the URL https://HOST:PORT. A host is a name, an IPv4
  * address, or an IPv6 address in brackets.
  */
 #pragma once
@@ -9,13 +9,15 @@
 enum { ADDRESS_HOST_MAX = 254, ADDRESS_PORT_MAX = 6, ADDRESS_TEXT_MAX = 8 + 254 + 2 + 6 };
 
 struct address {
-    char host[ADDRESS_HOST_MAX]; /* without brackets */
-    char port[ADDRESS_PORT_MAX]; /* a number from 0 to 65535, as getaddrinfo takes it */
+    char host[ADDRESS_HOST_MAX]; /* host without brackets */
+    char port[ADDRESS_PORT_MAX]; /* decimal port from 0 to 65535, as getaddrinfo() takes it */
 };
 
-/* "HOST:PORT", or ":PORT" and "PORT" with the host given. -ERR_INVALID. */
+/* Parses "HOST:PORT". With a default host, ":PORT" and "PORT" are accepted too; NULL: no default.
+ * Returns 0 or -ERR_INVALID. */
 int address_parse(struct error *e, const char *text, const char *host_default, struct address *ret);
-/* "https://HOST:PORT", a '/' may follow. -ERR_INVALID: anything else, http:// with a word why. */
+/* Parses "https://HOST:PORT", optionally followed by '/'. Returns 0 or -ERR_INVALID; the error for
+ * an http:// URL says that gpumux requires TLS. */
 int address_parse_url(struct error *e, const char *text, struct address *ret);
-/* Appends HOST:PORT, with brackets where they are needed. */
+/* Appends HOST:PORT; an IPv6 address gets brackets. */
 void address_write(const struct address *a, struct str *out);

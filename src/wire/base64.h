@@ -1,4 +1,4 @@
-/* Standard base64 with padding (RFC 4648 section 4). */
+/* Standard base64 with padding (RFC 4648, section 4). */
 #pragma once
 #include <stddef.h>
 
@@ -6,7 +6,7 @@
 #include "base/str.h"
 
 void base64_append(struct str *out, const void *bytes, size_t length);
-/* Strict: no white space, padding required, unused bits zero. The bytes come from the arena.
- * -ERR_INVALID, -ERR_NO_MEMORY. */
+/* Decodes strictly: the text has no white space, its padding is complete and its unused bits are
+ * zero. The arena owns the bytes. Returns 0, -ERR_INVALID or -ERR_NO_MEMORY. */
 int base64_decode(struct arena *arena, const char *text, size_t length, void **ret_bytes,
                   size_t *ret_length);

@@ -1,7 +1,7 @@
 /*
- * The configuration of the daemons. config.def is the one list: every key with its type, default,
- * limits and one line of help; `config default` prints it, `config check FILE` judges a file, and
- * flags override. YAML, `version: 1`, unknown keys refused with a hint.
+ * The configuration of the daemons. config.def lists every key with its type, default, limits and
+ * one line of help. `config default` prints the list, `config check FILE` checks a file, and flags
+ * override a file. The format is YAML with `version: 1`; an unknown key is refused with a hint.
  */
 #pragma once
 #include "base/arena.h"
@@ -25,21 +25,24 @@ struct config {
 #undef CONFIG_PAIRS
 };
 
-/* Which daemon reads a key. A file may serve both; each passes over what the other reads. */
+/* The daemons that read a key. One file may serve both daemons; each ignores the other's keys. */
 enum config_reader { CONFIG_BY_CONTROL = 1, CONFIG_BY_NODE = 2, CONFIG_BY_BOTH = 3 };
-/* Of an unknown key: both, and config_set says what is wrong. */
+/* Returns the daemons that read the key. For an unknown key it returns CONFIG_BY_BOTH, so that
+ * config_set() reports the error. */
 enum config_reader config_reader(const char *key);
 
-/* Every default. Strings are constants or from the arena. */
+/* Sets every key to its default. Strings are constants or belong to the arena. */
 int config_default(struct arena *arena, struct config *ret);
-/* Reads YAML over what is already in *config; unchanged on error, which names key and line. */
+/* Reads YAML over the values in *config. An error names the key and the line, and leaves *config
+ * unchanged. */
 int config_parse(struct error *e, struct arena *arena, const char *text, size_t length,
                  struct config *config);
 int config_load(struct error *e, struct arena *arena, const char *path, struct config *config);
-/* Sets one key from text, as a flag does. */
+/* Sets one key from text, as a flag does. An error leaves *config unchanged. */
 int config_set(struct error *e, struct arena *arena, struct config *config, const char *key,
                const char *value);
-/* Whether its values go together. config_parse asks; who has set keys asks after the last. */
+/* Checks values that depend on each other, such as backoff_min ≤ backoff_max. config_parse() calls
+ * this function; a caller of config_set() calls it once after the last key. */
 int config_check(struct error *e, const struct config *config);
-/* The whole configuration as commented YAML that config_parse accepts. */
+/* Writes the whole configuration as commented YAML that config_parse() accepts. */
 int config_write(const struct config *config, struct str *out);

@@ -1,11 +1,11 @@
-/* The names of what a process counts for itself (abi/counters.def), as messages, API and
- * metrics have them. */
+/* The names of the counters that a process keeps (abi/counters.def), as used in messages, the API
+ * and metrics. */
 #pragma once
 #include <stddef.h>
 
 #include "model/names.h"
 
-/* By the index in attempt_usage.counters. */
+/* names by the index in attempt_usage.counters */
 extern const struct names counter_names;
-/* What the counter at this index counts, a few words; NULL past the last. */
+/* Returns a few words on the meaning of the counter; NULL past the last index. */
 const char *counter_help(size_t index);

@@ -17,8 +17,8 @@
  * not list, because a newer version may have added them. For the same reason a new line must be
  * FIELD_OPTIONAL as long as the object may come from an older version.
  *
- * The library `fields` has this codec, the JSON writer and the tables of model/ (objects.h). It
- * needs neither an event loop nor the rest of wire, so that the supervisor can link it.
+ * The library `fields` has this codec, the JSON writer and the tables of model/ (objects.h). The
+ * library needs neither an event loop nor the rest of wire, so that the supervisor can link it.
  */
 #pragma once
 #include <jansson.h>
@@ -33,12 +33,12 @@
 #include "model/workload.h"
 #include "wire/json_writer.h"
 
-/* The destination of an object, or its source. */
+/* The destination of an encoded object, or the source of a decoded object. */
 enum fields_form {
-    FIELDS_MESSAGE = 1, /* between control and node */
-    FIELDS_STORED = 2,  /* a record in the store, or a file of the agent's own */
-    FIELDS_FILE = 4,    /* a file in an attempt's directory, which the workload's user can write */
-    FIELDS_API = 8,     /* no member is omitted */
+    FIELDS_MESSAGE = 1, /* message between control and node */
+    FIELDS_STORED = 2,  /* record in the store, or file of the agent's own */
+    FIELDS_FILE = 4,    /* file in an attempt's directory, writable by the workload's user */
+    FIELDS_API = 8,     /* object of the API, with every member present */
     FIELDS_OF_AGENT = FIELDS_MESSAGE | FIELDS_STORED | FIELDS_API,
 };
 
@@ -47,41 +47,43 @@ enum {
     FIELD_OMIT = 2,     /* an unset member is not written, except to the API */
     FIELD_NEWER = FIELD_OPTIONAL | FIELD_OMIT,
     FIELD_NULL = 4, /* an unset member is null in the API */
-    FIELD_WALL = 8, /* wall-clock ms: the key gets "_ms" (files: "_wall_ms"), in the API a text */
+    FIELD_WALL = 8, /* wall-clock ms: the key gets "_ms" (files: "_wall_ms"); the API has a text */
     FIELD_FILLED = 16, /* an empty text is an error */
-    FIELD_CUT = 32,    /* a text or array that is too long is truncated, not an error */
+    FIELD_CUT = 32,    /* a text or array that is too long is truncated instead of refused */
 };
 
 enum field_kind {
     FIELD_BOOL,
     FIELD_INT,
-    FIELD_UNSIGNED, /* an enum if it has `names`, else a number */
+    FIELD_UNSIGNED, /* enum with `names`, else a number */
     FIELD_INT64,
-    FIELD_UINT64, /* a number; a string of digits past INT64_MAX, where JSON readers lose it */
+    FIELD_UINT64, /* number; past INT64_MAX a string of digits, because JSON readers lose
+                   * precision */
     FIELD_REAL,
     FIELD_BUFFER, /* char[] */
     FIELD_TEXT,   /* const char *, allocated from the arena */
     FIELD_PAIRS,
-    FIELD_STRUCT, /* an object with the table `fields` */
-    FIELD_COUNTS, /* uint64_t[], an object with the keys `names`; zeros are only in the API */
-    FIELD_PART,   /* FIELD_PART_OF */
-    FIELD_CUSTOM  /* FIELD_AS */
+    FIELD_STRUCT, /* object encoded by the table `fields` */
+    FIELD_COUNTS, /* uint64_t[] as an object with the keys `names`; only the API has zeros */
+    FIELD_PART,   /* group of members, see FIELD_PART_OF */
+    FIELD_CUSTOM  /* encoding of its own, see FIELD_AS */
 };
 
 enum field_list { FIELD_ONE, FIELD_POINTER, FIELD_ARRAY, FIELD_ALLOCATED };
 
 struct field {
     const char *key;
-    uint16_t offset; /* of the member */
-    uint16_t size;   /* of the member, in a list of one element */
+    uint16_t offset; /* offset of the member in the struct */
+    uint16_t size;   /* bytes of the member, in a list of one element */
     uint16_t count_offset, count_size;
     uint16_t array_bytes;
     uint8_t kind, list;
     uint8_t flags;
-    uint8_t in;          /* bits of enum fields_form; 0: all */
-    int8_t unset;        /* the number for "not known"; with -1 every negative number is unset */
-    int64_t least, most; /* of a number, the elements of a list, the bytes of a text. The default
-                            is 0 to the largest of the type; with a negative least give both. */
+    uint8_t in;   /* bits of enum fields_form that have the member; 0: all */
+    int8_t unset; /* number for "not known"; with -1 every negative number is unset */
+    /* Limits of a number, of a list's length or of a text's bytes. The default is 0 to the largest
+     * value of the type; a table with a negative `least` gives both. */
+    int64_t least, most;
     union {
         const struct names *names;
         const struct fields *fields;
@@ -91,14 +93,14 @@ struct field {
 
 struct fields {
     const struct field *members;
-    uint16_t count; /* of members */
-    uint16_t bytes; /* of the struct */
+    uint16_t count; /* number of members */
+    uint16_t bytes; /* bytes of the struct */
 };
 
 struct field_reader {
     struct error *e;
-    enum error_code code; /* of a missing or malformed member */
-    struct arena *arena;  /* may be NULL for a table that allocates nothing */
+    enum error_code code; /* error for a missing or malformed member */
+    struct arena *arena;  /* NULL is allowed for a table that allocates nothing */
     enum fields_form form;
 };
 
@@ -113,8 +115,8 @@ struct field_custom {
         .key = key_, .offset = offsetof(OF, member_), .size = sizeof FIELD_MEMBER(member_),        \
         .kind = FIELD_KIND(FIELD_MEMBER(member_)), __VA_ARGS__                                     \
     }
-/* A list. An array holds as many elements as it has room for. A pointer needs .most, gets its
- * elements from the arena, and a list of texts has NULL after the last. count_: int or size_t. */
+/* A list. An array holds as many elements as its size allows. A pointer needs .most; the arena owns
+ * its elements, and NULL terminates a list of texts. The type of count_ is int or size_t. */
 #define FIELD_LIST(key_, member_, count_, ...)                                                     \
     {                                                                                              \
         .key = key_, .offset = offsetof(OF, member_), .size = sizeof FIELD_MEMBER(member_)[0],     \
@@ -129,15 +131,15 @@ struct field_custom {
         .key = key_, .offset = offsetof(OF, member_), .size = sizeof *FIELD_MEMBER(member_),       \
         .kind = FIELD_STRUCT, .list = FIELD_POINTER, .fields = table, __VA_ARGS__                  \
     }
-/* Members of OF that are present together, while the bool `marker` is set. The API has them in an
- * object of their own, or null; elsewhere they lie beside the others, and the presence of the
- * first one sets the marker. */
+/* Members of OF that are present together, while the bool `marker` is set. In the API the members
+ * are an object of their own, or null. In the other forms they lie beside the other members, and
+ * the presence of the first member sets the marker. */
 #define FIELD_PART_OF(key_, marker, table, ...)                                                    \
     {                                                                                              \
         .key = key_, .offset = offsetof(OF, marker), .kind = FIELD_PART, .fields = table,          \
         __VA_ARGS__                                                                                \
     }
-/* A member with an encoding of its own. */
+/* A member whose encoding is the pair of functions in custom_. */
 #define FIELD_AS(key_, member_, custom_, ...)                                                      \
     {                                                                                              \
         .key = key_, .offset = offsetof(OF, member_), .kind = FIELD_CUSTOM, .custom = custom_,     \
@@ -161,23 +163,23 @@ struct field_custom {
         default: FIELD_STRUCT)
 /* clang-format on */
 
-/* Writes one object, or null for NULL. Failures are the str's. */
+/* Writes one object, or null for NULL. The str of the writer records a failure. */
 void fields_put(struct json_writer *w, const struct fields *table, enum fields_form form,
                 const void *object);
 /* Writes the members without braces; for NULL every member is null. */
 void fields_put_members(struct json_writer *w, const struct fields *table, enum fields_form form,
                         const void *object);
-/* Appends one object to a text. 0 or -ERR_NO_MEMORY. */
+/* Appends one object to a text. Returns 0 or -ERR_NO_MEMORY. */
 int fields_write(const struct fields *table, enum fields_form form, const void *object,
                  struct str *out);
 
 /* Decodes into *ret, which must be zeroed and is undefined after a failure. Errors name the field.
- * -code or -ERR_NO_MEMORY. */
+ * Returns 0, -code or -ERR_NO_MEMORY. */
 int fields_take(const struct field_reader *r, const struct fields *table, json_t *object,
                 void *ret);
-/* Decodes a text whose root is one object. */
+/* Decodes a text whose root is one object. Returns the errors of fields_take(). */
 int fields_parse(const struct field_reader *r, const struct fields *table, const char *text,
                  size_t length, void *ret);
-/* Refuses the value of a custom field. Returns -code. */
+/* Sets the error for the value of a custom field. Returns -code. */
 int field_fail(const struct field_reader *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

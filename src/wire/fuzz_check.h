@@ -1,4 +1,4 @@
-/* What every fuzzer here has: its entry, and a claim whose breach ends the run. */
+/* The entry point of a fuzzer, and an assertion that stays in release builds. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

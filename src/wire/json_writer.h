@@ -1,14 +1,14 @@
 /*
- * Writing JSON, straight into a str: no tree, commas by itself.
+ * A JSON writer that appends to a str. The writer builds no tree and places the commas.
  *
  *   json_begin_object(w);
  *   json_put_uint(json_key(w, "id"), 17);
  *   json_put_string(json_key(w, "name"), "resnet");
  *   json_end_object(w);                                → {"id":17,"name":"resnet"}
  *
- * Errors are the str's: check str_failed() once, at the end. The caller keeps begin and end in
- * balance. Numbers follow LC_NUMERIC, as printf does: a main sets LC_CTYPE alone. (The names
- * json_string, json_real, … are jansson's; hence json_put_*.)
+ * The str records errors: check str_failed() once, at the end. The caller balances begin and end.
+ * Numbers follow LC_NUMERIC, as printf() does, so a program must set LC_CTYPE alone. The functions
+ * are json_put_*, because jansson has json_string(), json_real() and so on.
  */
 #pragma once
 #include <stdbool.h>
@@ -18,8 +18,8 @@
 #include "base/str.h"
 
 struct json_writer {
-    struct str *out; /* the caller's */
-    bool comma;      /* the next value or key comes after another */
+    struct str *out; /* borrowed from the caller */
+    bool comma;      /* a comma precedes the next value or key */
 };
 
 void json_writer_init(struct json_writer *w, struct str *out);
@@ -28,24 +28,25 @@ void json_begin_object(struct json_writer *w);
 void json_end_object(struct json_writer *w);
 void json_begin_array(struct json_writer *w);
 void json_end_array(struct json_writer *w);
-/* Returns w, so that the value can follow in the same statement. */
+/* Writes a key. Returns w, so that the value can follow in the same statement. */
 struct json_writer *json_key(struct json_writer *w, const char *key);
 
-/* NULL is written as null. Bytes that are not UTF-8 become U+FFFD: the result is always JSON. */
+/* Writes NULL as null. Bytes that are not UTF-8 become U+FFFD, so that the result is valid JSON. */
 void json_put_string(struct json_writer *w, const char *text);
 void json_put_bytes(struct json_writer *w, const char *text, size_t length);
 void json_put_int(struct json_writer *w, int64_t number);
-/* A number, or, past INT64_MAX where JSON readers lose it, a string of digits. */
+/* Writes a number, or past INT64_MAX a string of digits, because JSON readers lose precision
+ * there. */
 void json_put_uint(struct json_writer *w, uint64_t number);
-/* The shortest text that reads back equal; null if it is not finite. */
+/* Writes the shortest text that reads back as the same number; null for NaN and infinities. */
 void json_put_real(struct json_writer *w, double number);
 void json_put_bool(struct json_writer *w, bool value);
 void json_put_null(struct json_writer *w);
-/* "2026-11-15T05:46:15.123Z"; null for 0, which is "not yet" in all records. */
+/* Writes "2026-11-15T05:46:15.123Z"; null for 0, which means "not yet" in all records. */
 void json_put_time(struct json_writer *w, int64_t wall_ms);
-/* Text that is JSON already. */
+/* Writes a text that is JSON already. */
 void json_put_raw(struct json_writer *w, const char *json);
-/* The members of a text that is one JSON object. */
+/* Writes the members of a text that is one JSON object. */
 void json_put_members(struct json_writer *w, const char *object);
-/* Standard base64 (RFC 4648, padded) in a string. */
+/* Writes a string of standard base64 (RFC 4648, padded). */
 void json_put_base64(struct json_writer *w, const void *bytes, size_t length);

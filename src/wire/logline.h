@@ -1,15 +1,15 @@
 /*
- * A line of a workload's output as it is kept and sent:
+ * The format of one line of a workload's output, in files and messages:
  *
  *   2026-11-15T05:46:15.123456789Z stdout F text
  *
- * F: the text was followed by a newline. P: it was not; the next piece of the stream continues it.
+ * F (full): the text ended with a newline. P (partial): the stream's next line continues the text.
  */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Points into what was parsed. */
+/* Points into the parsed line. */
 struct logline {
     const char *time;
     size_t time_length;
@@ -18,5 +18,5 @@ struct logline {
     size_t length;
 };
 
-/* line: without its newline. false: it is no such line. */
+/* Parses a line without its newline. Returns false if the line does not have this format. */
 bool logline_parse(const char *line, size_t length, struct logline *ret);

@@ -1,33 +1,33 @@
 /*
- * Messages between control and a node: one JSON object a line, over one stream connection:
- * {"type": "hello", …}. Lines are at most NODEMSG_LINE_MAX. Keys that are not known are ignored,
- * and a message whose type is not known is handed out as NODEMSG_TYPE_END, to be skipped (a
- * newer minor version may add some); missing or mistyped known keys break the connection. Binary
- * data is base64.
+ * Messages between control and a node: one JSON object a line, over one stream connection: {"type":
+ * "hello", …}. A line has at most NODEMSG_LINE_MAX bytes. The parser ignores unknown keys, and
+ * returns NODEMSG_TYPE_END for an unknown type, which the caller skips: a newer minor version may
+ * add both. A known key that is missing or has the wrong type breaks the connection. Binary data is
+ * base64.
  *
  * node → control:
  *   hello    protocol, version, node, attempts, health of devices
  *   report   session, one attempt_report
  *   beat     session, number, usage of devices and attempts, health of devices and notes
  *   log      answers read: request, result, text, offset, data, end
- *   done     answers signal and input: request, result, text
- *   renew    csr: asks for a new certificate, before the old one expires
- *   refuse   text; then it closes
+ *   done     answers signal, input and device: request, result, text
+ *   renew    csr: asks for a new certificate, before the current one expires
+ *   refuse   text; the node then closes the connection
  *
  * control → node:
- *   welcome  protocol, version, session, lease, fence, drain, and when to renew its certificate
+ *   welcome  protocol, version, session, lease, fence, drain, and when to renew the certificate
  *   grant    session, sequence, workload, attempt, spec, …
  *   stop     session, sequence, workload, attempt, grace
  *   suspend  session, sequence, workload, attempt, turn
- *   resume   the same
+ *   resume   session, sequence, workload, attempt, turn
  *   settle   session, sequence, workload, attempt
  *   beat     session, number
  *   read     request, workload, attempt, offset, wait, max
  *   signal   request, workload, attempt, signal
  *   input    request, workload, attempt, offset, data, end
- *   device   request, uuid, enable: an operator's word; answered with done
- *   certificate  answers renew: the certificate, and when to renew that
- *   refuse   text; then it closes
+ *   device   request, uuid, enable: an operator's order
+ *   certificate  answers renew: the new certificate, and when to renew that certificate
+ *   refuse   text; control then closes the connection
  */
 #pragma once
 #include "base/arena.h"
@@ -67,43 +67,44 @@ enum nodemsg_type {
     NODEMSG_TYPE_END
 };
 
-/* What a node needs to run one attempt. */
+/* A grant: everything that a node needs to run one attempt. */
 struct grant {
     uint64_t workload;
     int attempt;
     uint64_t group;
-    int array_index; /* -1: not of an array */
+    int array_index; /* index in the array; -1: not in an array */
     const char *name;
-    uint32_t uid; /* the submitter's; spec->user says whether it runs as another */
+    uint32_t uid; /* uid of the submitter; spec->user names another account to run as */
     const char *user;
     int device_count;
     char devices[WORKLOAD_DEVICES_MAX][DEVICE_UUID_MAX];
-    bool suspect;                     /* it is started where its faults are its own */
-    bool ran_before;                  /* in another attempt, which it may resume */
-    const struct workload_spec *spec; /* when parsed; in the message's arena */
-    const char *spec_json;            /* when written: put in as it is */
+    bool suspect;                     /* starts on a device where a fault can only be the workload's
+                                       * own */
+    bool ran_before;                  /* an earlier attempt ran, which this attempt may resume */
+    const struct workload_spec *spec; /* set by the parser; belongs to the message's arena */
+    const char *spec_json;            /* set by the writer's caller; inserted unchanged */
 };
 
-/* One struct for all: which members count is said by type. Strings and arrays: in the arena given
- * to parse, or the writer's own. */
+/* One struct for all messages; the type decides which members are used. The arena given to the
+ * parser owns strings and arrays; in a message to write, the caller owns them. */
 struct nodemsg {
-    enum nodemsg_type type; /* first */
+    enum nodemsg_type type; /* must be the first member */
     int protocol;
     const char *version;
     uint64_t session, sequence;
     int64_t lease_ms, fence_ms, drain_ms;
-    int64_t renew_ms; /* welcome, certificate: from now; 0: there is nothing to renew */
-    const char *pem;  /* renew: the request; certificate: what was issued */
+    int64_t renew_ms; /* welcome, certificate: time from now to the renewal; 0: nothing to renew */
+    const char *pem;  /* renew: the certificate request; certificate: the issued certificate */
     uint64_t workload;
     int attempt;
     int64_t grace_ms;
     int turn;                              /* suspend, resume */
     const struct node_info *node;          /* hello */
     size_t attempt_count;                  /* hello */
-    const struct attempt_report *attempts; /* hello: all; report: one */
-    uint64_t beat;                         /* beat, both ways */
+    const struct attempt_report *attempts; /* hello: all attempts of the node; report: one */
+    uint64_t beat;                         /* beat, in both directions */
     size_t device_usage_count;
-    const struct device_usage *device_usage; /* beat of a node */
+    const struct device_usage *device_usage; /* beat from a node */
     size_t health_count;
     const struct device_health *health; /* hello, beat */
     size_t note_count;
@@ -115,18 +116,19 @@ struct nodemsg {
     struct grant grant;
     uint64_t request; /* read, signal, input and their answers */
     int result;       /* log, done: 0 or -ERR_x */
-    const char *text; /* refuse, and why a result is not 0 */
-    uint64_t offset;  /* read, log, input: in bytes of the attempt's output or input */
-    int64_t wait_ms;  /* read: answer at the latest then, even with nothing new */
-    size_t max;       /* read: bytes wanted at most */
+    const char *text; /* refuse: the reason; log, done: the reason for a result other than 0 */
+    uint64_t offset;  /* read, log, input: byte in the attempt's output or input */
+    int64_t wait_ms;  /* read: longest wait for new output before the node answers */
+    size_t max;       /* read: largest number of bytes in the answer */
     const void *data; /* log, input */
     size_t length;
     bool end; /* log: nothing will follow; input: end of file */
     int signal;
 };
 
-/* Appends one line with its newline. -ERR_TOO_LARGE past a limit; nothing is appended then. */
+/* Appends one line with its newline. Returns 0, or -ERR_TOO_LARGE past a limit and appends
+ * nothing. */
 int nodemsg_write(const struct nodemsg *msg, struct str *out);
-/* line: without newline. -ERR_PROTOCOL, -ERR_SYNTAX, -ERR_NO_MEMORY. */
+/* Parses a line without its newline. Returns 0, -ERR_PROTOCOL, -ERR_SYNTAX or -ERR_NO_MEMORY. */
 int nodemsg_parse(struct error *e, struct arena *arena, const char *line, size_t length,
                   struct nodemsg *ret);

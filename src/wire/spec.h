@@ -1,7 +1,7 @@
 /*
- * Workload descriptions as text: JSON, YAML, and the canonical JSON that is stored and granted.
- * One schema (spec_schema.def) lists every key once: parser, writer, `submit` flags and docs use
- * it.
+ * Workload descriptions as text: JSON, YAML, and the canonical JSON that is stored and granted. One
+ * schema (spec_schema.def) lists every key once: parser, writer, `submit` flags and docs use the
+ * schema.
  *
  *   version: 1                 # optional; another number is refused
  *   kind: task                 # or service
@@ -31,8 +31,8 @@
  *   array: 10
  *   stdin: false
  *
- * A document is one workload, or {version, workloads: […]}, or (YAML) several documents.
- * Unknown keys are refused, with the nearest known one as a hint.
+ * A document is one workload, or {version, workloads: […]}, or (YAML) several documents. An unknown
+ * key is refused, with the nearest known key as a hint.
  */
 #pragma once
 #include "base/arena.h"
@@ -43,37 +43,39 @@
 enum {
     SPEC_TEXT_MAX = 4 << 20, /* bytes of one document */
     SPEC_DEPTH_MAX = 16,
-    SPEC_WORKLOADS_MAX = 1000, /* in one document */
+    SPEC_WORKLOADS_MAX = 1000, /* workloads in one document */
 };
 
 struct spec_list {
     size_t count;
-    struct workload_spec *items; /* in the arena, validated */
+    struct workload_spec *items; /* validated workloads, owned by the arena */
 };
 
-/* Format is told by the first character that is not white space: '{' or '[' is JSON, else YAML. */
+/* Parses a document. The first character that is not white space selects the format: '{' or '[' is
+ * JSON, anything else YAML. */
 int spec_parse(struct error *e, struct arena *arena, const char *text, size_t length,
                struct spec_list *ret);
-/* The same, but not yet validated and completed (see workload_spec_init): for a client that merges
- * flags into it first. */
+/* Parses a document like spec_parse(), but neither validates nor completes the workloads (see
+ * workload_spec_init()), so that a client can merge flags into them first. */
 int spec_parse_partial(struct error *e, struct arena *arena, const char *text, size_t length,
                        struct spec_list *ret);
-/* Sets one key from text, as a flag does: key "share.max", value "50". Strict like the parser. A
- * "KEY=VALUE" is added to environment and labels, a "NAME,ID:ended" to after. */
+/* Sets one key from text, as a flag does: key "share.max", value "50". The value is checked as in a
+ * document. "KEY=VALUE" is added to environment or labels, "NAME,ID:ended" to after. */
 int spec_set(struct error *e, struct arena *arena, struct workload_spec *spec, const char *key,
              const char *value);
-/* Canonical JSON, one line. What spec_parse reads back is equal. */
+/* Writes one line of canonical JSON, which spec_parse() reads back as an equal spec. */
 int spec_write(const struct workload_spec *spec, struct str *out);
 
-/* The members that the API's list of workloads has of a spec, as a JSON object. The store keeps it
- * beside the spec, so that a list parses no spec. A change of these members needs a step of the
- * store's schema that sets every stored summary to NULL. */
+/* Writes, as a JSON object, the members of a spec that the API's list of workloads shows. The store
+ * keeps the object beside the spec, so that a list parses no spec. A change of these members needs
+ * a step of the store's schema that sets every stored summary to NULL. */
 int spec_write_summary(const struct workload_spec *spec, struct str *out);
 
-/* "8g", "512m", "1.5GiB", "1024" → bytes (k, m, g, t are powers of 1024);
- * "90", "90s", "1.5h", "1h30m", "250ms" → milliseconds. */
+/* Parse a quantity: "8g", "512m", "1.5GiB", "1024" to bytes (k, m, g, t are powers of 1024); "90",
+ * "90s", "1.5h", "1h30m", "250ms" to milliseconds. */
 int spec_parse_bytes(struct error *e, const char *text, uint64_t *ret_bytes);
 int spec_parse_duration(struct error *e, const char *text, int64_t *ret_ms);
 enum { SPEC_QUANTITY_MAX = 32 };
-char *spec_format_bytes(uint64_t bytes, char text[SPEC_QUANTITY_MAX]); /* "8g", "1.5g": rounded */
-char *spec_format_duration(int64_t ms, char text[SPEC_QUANTITY_MAX]);  /* "1h30m", "250ms" */
+/* writes "8g" or, rounded, "1.5g" */
+char *spec_format_bytes(uint64_t bytes, char text[SPEC_QUANTITY_MAX]);
+char *spec_format_duration(int64_t ms, char text[SPEC_QUANTITY_MAX]); /* writes "1h30m", "250ms" */

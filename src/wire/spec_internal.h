@@ -1,4 +1,4 @@
-/* The schema as a table, and what the parts of spec share. */
+/* The schema as a table, and declarations that the files of spec share. */
 #pragma once
 #include "wire/json_writer.h"
 #include "wire/spec.h"
@@ -6,7 +6,7 @@
 
 struct spec_key;
 
-/* Reads one value; errors name reader->key->path. */
+/* The state of reading one value. Errors name reader->key->path. */
 struct spec_reader {
     struct error *e;
     struct arena *arena;
@@ -14,13 +14,13 @@ struct spec_reader {
     const struct spec_key *key;
 };
 
-/* How values of one type are read and written. */
+/* The functions that read and write the values of one type. */
 struct spec_type {
-    /* From a document, or (as a scalar) from a flag. */
+    /* Reads a value from a document, or from a flag as a scalar. */
     int (*read)(struct spec_reader *r, const struct tree *value, void *member);
-    /* From a flag, where that is not a scalar of a document; else NULL. Adds to what is there. */
+    /* Adds a flag's value to the member; NULL for a type whose flag is a scalar of a document. */
     int (*add)(struct spec_reader *r, const char *text, void *member);
-    /* Was it said? */
+    /* Whether the spec sets the key. */
     bool (*said)(const struct spec_key *key, const struct workload_spec *spec, const void *member);
     void (*write)(struct json_writer *w, const struct workload_spec *spec, const void *member);
 };
@@ -28,18 +28,18 @@ struct spec_type {
 struct spec_key {
     const char *path;
     const struct spec_type *type;
-    size_t offset; /* in struct workload_spec */
+    size_t offset; /* offset in struct workload_spec */
     int unset;
 };
 
-/* In the order of spec_schema.def; ends with a path of NULL. */
+/* The keys in the order of spec_schema.def; the last entry's path is NULL. */
 extern const struct spec_key spec_keys[];
 
-/* One workload, validated. The fields that errors name are relative to it. */
+/* Reads and validates one workload. Errors name fields relative to the workload. */
 int spec_from_tree(struct error *e, struct arena *arena, const struct tree *tree,
                    struct workload_spec *ret);
-/* A duration with its fraction of a millisecond. */
+/* Parses a duration, keeping the fraction of a millisecond. */
 int spec_parse_real_duration(struct error *e, const char *text, double *ret_ms);
-/* A map of scalars: sorted pairs. Errors name field, or field.KEY. */
+/* Reads a map of scalars as sorted pairs. Errors name `field` or field.KEY. */
 int spec_read_pairs(struct error *e, struct arena *arena, const char *field,
                     const struct tree *value, struct pairs *ret);

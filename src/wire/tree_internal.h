@@ -1,4 +1,4 @@
-/* What the builders of a tree share. */
+/* Declarations that the JSON and YAML builders of a tree share. */
 #pragma once
 #include "wire/tree.h"
 
@@ -9,9 +9,9 @@ struct tree_builder {
     size_t nodes;
 };
 
-/* A new, empty value. -ERR_NO_MEMORY, -ERR_TOO_LARGE. */
+/* Makes a new, empty value. Returns 0, -ERR_NO_MEMORY or -ERR_TOO_LARGE. */
 int tree_builder_add(struct tree_builder *b, enum tree_kind kind, int line, struct tree **ret);
-/* Puts child at the end; *last is the child before it. */
+/* Appends the child to the parent; *last is the parent's last child, and becomes this child. */
 void tree_append(struct tree *parent, struct tree **last, struct tree *child);
-/* Refuses text with NUL or what is not UTF-8. */
+/* Refuses a text with NUL or invalid UTF-8. */
 int tree_check_text(struct error *e, const char *text, size_t length);

@@ -1,10 +1,10 @@
 /*
- * The room http: HTTP as a client speaks it: connections, responses, server-sent events. Uses tls
- * and addresses, no other format of wire.
+ * The room http: an HTTP client with connections, responses and server-sent events. The room uses
+ * tls and addresses, and no other format of wire.
  *
  * A small HTTP/1.1 client over unix sockets and over TLS: one connection, kept alive between
- * requests, every wait with a deadline. It never repeats a request by itself: only the caller knows
- * whether that is safe. Single-threaded use.
+ * requests, every wait with a deadline. The client never repeats a request, because only the caller
+ * knows whether a repetition is safe. One thread uses a client.
  */
 #pragma once
 #include <stdbool.h>
@@ -22,54 +22,54 @@ struct http_client;
 struct tls_context;
 
 struct http_call {
-    const char *method;                                  /* "GET" */
-    const char *target;                                  /* path and query, already encoded */
-    const char *content_type, *accept, *idempotency_key; /* NULL: no such header */
+    const char *method;                                  /* such as "GET" */
+    const char *target;                                  /* percent-encoded path and query */
+    const char *content_type, *accept, *idempotency_key; /* header values; NULL: no such header */
     const void *body;
     size_t body_length;
-    int64_t timeout_ms;   /* for everything, from now on */
-    http_body_fn on_body; /* NULL: the body is gathered (at most HTTP_CLIENT_BODY_MAX) */
+    int64_t timeout_ms;   /* time for the whole call, from now */
+    http_body_fn on_body; /* receives the body; NULL: the client collects up to HTTP_CLIENT_BODY_MAX
+                           * bytes */
     void *arg;
 };
 
-/* Does not connect yet. NULL: no memory, or the path is too long for a socket. */
+/* Makes a client without connecting. Returns NULL when out of memory, or if the path is too long
+ * for a socket. */
 struct http_client *http_client_new(const char *socket_path);
-/* Over TLS. tls: stays the caller's, and must outlive the client. token: shown with every request,
- * copied; NULL: none. It has no spaces or line ends in it. NULL: no memory. */
+/* Makes a client over TLS without connecting. The client borrows the context `tls`, and copies
+ * `token`, which has neither spaces nor line ends; every request carries the token (NULL: none).
+ * Returns NULL when out of memory. */
 struct http_client *http_client_new_tls(const struct address *address, struct tls_context *tls,
                                         const char *token);
 void http_client_free(struct http_client *c);
-/* Called once a second while a call waits for the other side: since when, and when the
- * call gives up. */
+/* Called once a second while a call waits for the peer, with the time since which the call waits
+ * and the time at which it gives up. */
 typedef void (*http_wait_fn)(void *arg, int64_t since_boot_ms, int64_t deadline_boot_ms);
 void http_client_on_wait(struct http_client *c, http_wait_fn on_wait, void *arg);
 
-/*
- * The whole of one request: the answer's status and body are there until the next call.
- * -ERR_UNAVAILABLE: nobody listens (errno is kept in the text), or the connection broke before any
- * byte of an answer; -ERR_DENIED: the socket is not for us, or one side does not accept the other's
- * certificate; -ERR_TIMEOUT; -ERR_PROTOCOL; -ERR_TOO_LARGE; or what on_body answered.
- * After an error the connection is closed; the next call makes a new one.
- */
+/* Sends one request and receives its response; status and body stay valid until the next call.
+ * Returns 0, -ERR_UNAVAILABLE (no listener, or the connection broke before the response),
+ * -ERR_DENIED (no access to the socket, or a refused certificate), -ERR_TIMEOUT, -ERR_PROTOCOL,
+ * -ERR_TOO_LARGE or on_body's result. An error closes the connection; the next call reconnects. */
 int http_client_call(struct error *e, struct http_client *c, const struct http_call *call);
 
-/* The same in pieces, for a caller that has other things to wait for: send, then receive whenever
- * the descriptor is readable until it is done. */
+/* Sends a request, for a caller that waits for other descriptors too. The caller then calls
+ * http_client_receive() whenever the descriptor is readable, until the response is complete. */
 int http_client_send(struct error *e, struct http_client *c, const struct http_call *call);
-/* Waits at most timeout_ms (0: not at all) for bytes and takes what is there. */
+/* Waits up to timeout_ms (0: does not wait) for bytes, and handles those that arrived. */
 int http_client_receive(struct error *e, struct http_client *c, int64_t timeout_ms, bool *ret_done);
-/* For poll; -1 while not connected. */
+/* Returns the descriptor for poll(); -1 while not connected. */
 int http_client_fd(const struct http_client *c);
-/* Ends what is under way. */
+/* Aborts the request in flight and closes the connection. */
 void http_client_close(struct http_client *c);
 
-/* Of the answer; 0 while it has not come. */
+/* Return properties of the response. The status is 0 before the response has come. */
 int http_client_status(const struct http_client *c);
 const char *http_client_type(const struct http_client *c);
-const char *http_client_server(const struct http_client *c); /* see struct http_head */
-/* The gathered body: all of it, or with on_body that of an answer ≥ 300 (an error's explanation).
- */
+const char *http_client_server(const struct http_client *c); /* server, as in struct http_head */
+/* Returns the collected body. With on_body, only the body of a response with a status ≥ 300 is
+ * collected, because such a body explains an error. */
 const char *http_client_body(const struct http_client *c, size_t *ret_length);
 
-/* Appends text percent-encoded, fit for a path part or a query value. */
+/* Appends text percent-encoded, fit for a path segment or a query value. */
 void http_append_encoded(struct str *out, const char *text);

@@ -1,4 +1,5 @@
-/* Parser of server-sent events (text/event-stream), fed with bytes as they come. */
+/* Parser of server-sent events (text/event-stream). The caller feeds bytes in pieces of any
+ * size. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -9,15 +10,16 @@
 enum { SSE_LINE_MAX = 1 << 20, SSE_EVENT_MAX = 64 };
 
 struct sse_event {
-    uint64_t id;      /* the last one given, by this event or one before; 0: none */
-    const char *what; /* "" if not said */
-    const char *data; /* several data lines are joined by newlines */
+    uint64_t id;      /* the latest id in the stream, of this event or an earlier event; 0: none */
+    const char *what; /* event type; "" if absent */
+    const char *data; /* data lines, joined by newlines */
 };
 
-/* ≠ 0 (an -ERR_x) stops the parser, which then answers with it. */
+/* Receives an event. A result other than 0 (an -ERR_x) stops the parser, which returns that
+ * result. */
 typedef int (*sse_fn)(void *arg, const struct sse_event *event);
 
-/* Members are the parser's own. */
+/* Members are private to the parser. */
 struct sse_parser {
     struct str line, data;
     char what[SSE_EVENT_MAX];
@@ -28,5 +30,6 @@ struct sse_parser {
 
 void sse_parser_init(struct sse_parser *p, sse_fn on_event, void *arg);
 void sse_parser_done(struct sse_parser *p);
-/* -ERR_TOO_LARGE: a line or an event past SSE_LINE_MAX. */
+/* Parses bytes. Returns 0, -ERR_TOO_LARGE for a line or an event past SSE_LINE_MAX, or the result
+ * of the callback. */
 int sse_parser_feed(struct sse_parser *p, const char *bytes, size_t length);
