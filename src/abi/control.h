@@ -1,19 +1,20 @@
 /*
- * What a workload's own programs may say to the supervisor of their attempt: the client library
- * writes these words, node/supervisor/control_socket.h reads them among its other commands.
+ * The commands by which a workload's programs report to the supervisor of their attempt. The client
+ * library writes these commands; node/supervisor/control_socket.h reads them among the other
+ * commands of the supervisor.
  *
  * GPUMUX_CONTROL names a unix SOCK_SEQPACKET socket. One packet is one command and has one reply,
  * in order: CONTROL_OK, or "error" and a sentence.
  *
- *   ready              the service says that it is
- *   progress SAMPLES   how many samples this attempt has done so far, decimal
- *   latency            a service: how long requests took that were answered since the last
- *                      such report.
- *   MICROSECONDS COUNT One line each, at most CONTROL_LATENCIES_MAX, the last one's newline
- *   may be missing …
+ *   ready                the service is ready
+ *   progress SAMPLES     number of samples that this attempt has done so far, decimal
+ *   latency              latencies of the requests that a service answered since its last report:
+ *   MICROSECONDS COUNT   one line each, at most CONTROL_LATENCIES_MAX lines; the newline of the
+ *   …                    last line is optional
  *
- * Latencies are counted in places, 16 for each doubling of time, so that a count of many is as
- * short as one of few and wrong by less than 7 percent: see control_latency_place().
+ * A report counts latencies in places of a logarithmic scale, 16 places for each doubling. The
+ * length of a report thus does not depend on the number of requests, and a latency is wrong by less
+ * than 7 percent: see control_latency_place().
  */
 #pragma once
 #include <stdint.h>
@@ -22,16 +23,19 @@
 #define CONTROL_WORD_PROGRESS "progress"
 #define CONTROL_WORD_LATENCY  "latency"
 #define CONTROL_OK            "ok"
-#define CONTROL_SAMPLES_MAX   UINT64_C(1000000000000000) /* a double counts up to there exactly */
+/* Largest count of samples; a double represents all counts up to this one exactly. */
+#define CONTROL_SAMPLES_MAX UINT64_C(1000000000000000)
 
 enum {
     CONTROL_REPLY_MAX = 256,
-    CONTROL_LATENCY_PLACES = 400, /* up to four minutes; what took longer is in the last */
+    /* Places up to four minutes; the last place also counts longer latencies. */
+    CONTROL_LATENCY_PLACES = 400,
     CONTROL_LATENCIES_MAX = CONTROL_LATENCY_PLACES,
-    CONTROL_LATENCY_FINE = 16, /* places of a doubling, and microseconds that have one each */
+    /* Places per doubling; each latency below as many microseconds has a place of its own. */
+    CONTROL_LATENCY_FINE = 16,
     CONTROL_LATENCY_FINE_BITS = 4,
 };
-#define CONTROL_REQUESTS_MAX UINT64_C(1000000000) /* in one line */
+#define CONTROL_REQUESTS_MAX UINT64_C(1000000000) /* largest COUNT in one line */
 
 static inline unsigned control_latency_place(uint64_t us)
 {
@@ -43,7 +47,7 @@ static inline unsigned control_latency_place(uint64_t us)
     return place < CONTROL_LATENCY_PLACES ? (unsigned)place : CONTROL_LATENCY_PLACES - 1;
 }
 
-/* The shortest latency of a place; of CONTROL_LATENCY_PLACES: where the last one ends. */
+/* Returns the shortest latency of a place. CONTROL_LATENCY_PLACES: the end of the last place. */
 static inline uint64_t control_latency_us(unsigned place)
 {
     if (place < CONTROL_LATENCY_FINE)

@@ -1,12 +1,13 @@
 /*
- * The part of NVML's binary interface that gpumux uses, hooks or emulates, so that NVML's header is
- * not needed: the types in NVML's own words, as api/nvml_calls.def has them, and the numbers.
+ * The part of NVML's binary interface that gpumux uses, hooks or emulates, so that the build does
+ * not need NVML's header: the types in NVML's own words, as api/nvml_calls.def uses them, and the
+ * numbers.
  */
 #pragma once
 #include "abi/parameters.h"
 #include "abi/results.h"
 
-/* A library that makes handles, and a test to which a handle is any pointer, define this. */
+/* Defined beforehand by a library that makes handles, and by tests that use other pointers. */
 #ifndef NVML_HANDLE
 #define NVML_HANDLE(word, tag) typedef struct tag *word;
 #endif
@@ -14,12 +15,12 @@ NVML_HANDLE(nvmlDevice_t, nvmlDevice_st)
 NVML_HANDLE(nvmlEventSet_t, nvmlEventSet_st)
 NVML_HANDLE(nvmlGpmSample_t, nvmlGpmSample_st)
 
-/* Enumerations: an int each. */
+/* NVML's enumerations; each is an int. */
 typedef int nvmlReturn_t, nvmlClockType_t, nvmlComputeMode_t, nvmlEccCounterType_t;
 typedef int nvmlEnableState_t, nvmlMemoryErrorType_t, nvmlMemoryLocation_t, nvmlPstates_t;
 typedef int nvmlTemperatureSensors_t, nvmlTemperatureThresholds_t;
 
-/* Why clocks are lower than they could be: bits. */
+/* Bits: reasons why clocks are lower than possible. */
 enum {
     NVML_REASON_GPU_IDLE = 0x1,
     NVML_REASON_SW_POWER_CAP = 0x4,
@@ -34,7 +35,7 @@ enum { NVML_CLOCK_GRAPHICS = 0, NVML_CLOCK_SM = 1, NVML_CLOCK_MEMORY = 2, NVML_C
 
 enum { NVML_TEMPERATURE_GPU = 0 };
 
-/* A structure's version is its size and a number. */
+/* The version of a structure: its size, and a number in the top byte. */
 #define NVML_VERSION_OF(type, number) ((unsigned)(sizeof(type) | (unsigned)(number) << 24))
 
 typedef struct {
@@ -70,10 +71,10 @@ typedef struct {
 } nvmlPciInfo_t;
 
 typedef struct {
-    unsigned max, high, partial, low, none; /* banks by how many spare rows they have */
+    unsigned max, high, partial, low, none; /* banks by number of spare rows */
 } nvmlRowRemapperHistogramValues_t;
 
-/* Types of events: bits. */
+/* Bits: types of events. */
 enum {
     NVML_EVENT_SINGLE_BIT_ECC = 0x1,
     NVML_EVENT_DOUBLE_BIT_ECC = 0x2,
@@ -98,13 +99,14 @@ enum nvml_gpm_metric_id {
     NVML_GPM_SM_OCCUPANCY = 3,
     NVML_GPM_ANY_TENSOR_UTIL = 5,
     NVML_GPM_DRAM_BW_UTIL = 10,
-    NVML_GPM_PCIE_TX_PER_SEC = 20, /* from the device, MiB/s */
-    NVML_GPM_PCIE_RX_PER_SEC = 21, /* to it */
+    NVML_GPM_PCIE_TX_PER_SEC = 20, /* traffic from the device, MiB/s */
+    NVML_GPM_PCIE_RX_PER_SEC = 21, /* traffic to the device, MiB/s */
 };
 
 enum {
     NVML_GPM_VERSION = 1,
-    NVML_GPM_METRICS_MAX = 512, /* with room for what newer drivers think the array holds */
+    /* Larger than today's list, with room for metrics of newer drivers. */
+    NVML_GPM_METRICS_MAX = 512,
 };
 
 typedef struct {
@@ -128,7 +130,7 @@ typedef struct {
     unsigned isSupportedDevice;
 } nvmlGpmSupport_t;
 
-/* call_SYMBOL: the type of each function. */
+/* call_SYMBOL is the type of the function SYMBOL. */
 #define CALL(symbol, shim, errors, ...)                                                            \
     typedef nvmlReturn_t call_##symbol CALL_PARAMETERS(__VA_ARGS__);
 #define TEXT(symbol, shim, errors, ...)                                                            \

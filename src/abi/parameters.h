@@ -1,7 +1,7 @@
-/* The parameters of functions that a list like api/cuda_calls.def names, from their types. */
+/* Macros that turn the types in a list such as api/cuda_calls.def into parameters of functions. */
 #pragma once
 
-/* CALL_PARAMETERS(int, char *) is (int a, char *b), CALL_ARGUMENTS of the same is (a, b). */
+/* CALL_PARAMETERS(int, char *) is (int a, char *b); CALL_ARGUMENTS(int, char *) is (a, b). */
 #define CALL_NTH(_0, _1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, n, ...) n
 
 #define CALL_COUNT(...) CALL_NTH(0, ##__VA_ARGS__, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)

@@ -1,43 +1,44 @@
 /*
- * How a process and the agent of its node find each other. GPUMUX_REGISTER names a unix
- * SOCK_SEQPACKET socket of the agent; one packet is one of the structs below, file descriptors go
- * with it by SCM_RIGHTS, in the order said here. The agent knows who speaks from SO_PEERCRED (and
- * refuses a peer whose pid it cannot see), and when that process ends from a pidfd: the socket
- * alone may be held open by a child.
+ * The protocol by which a process registers with the agent of its node.
  *
- *   process → agent   HELLO [status] once, before its first CUDA call HELLO [status, ledger] again,
- *                     when the agent it knew is gone: the pages that
- *                                                   it has, and its slot; a new agent
- *                                                   takes them over
- *                     FILES      [device files]     when a context was made or a stream used, and
- *                                                   after a second HELLO: all of them; see below
- *   agent → process   WELCOME [limits, ledger] the process has slot `slot` of the attempt's ledger;
- *                     REFUSED or it gets none, and `reason` says why
- *   agent → process   NEIGHBOUR [status] the page of a service on one of the attempt's devices
- *   agent → process   GONE neighbour `number` has ended; its number may be given again
+ * GPUMUX_REGISTER names a unix SOCK_SEQPACKET socket of the agent. One packet is one of the structs
+ * below; file descriptors travel with the packet by SCM_RIGHTS, in the order given in brackets. The
+ * agent identifies a process by SO_PEERCRED, refuses a peer whose pid is not visible to the agent,
+ * and learns of the end of a process from a pidfd: the socket alone may be held open by a child.
  *
- * After WELCOME the agent adds 1 to limits_page.messages whenever it has sent something.
- * A forked child is a process of its own: it says HELLO with a status page of its own.
+ *   from     packet     descriptors       when and why
+ *   process  HELLO      [status]          once, before the first CUDA call
+ *   process  HELLO      [status, ledger]  again, after the agent has gone: the process's own pages
+ *                                         and its slot, which a new agent takes over
+ *   process  FILES      [device files]    after a context was made or a stream first used, and
+ *                                         after a second HELLO: all device files, see below
+ *   agent    WELCOME    [limits, ledger]  the process has slot `slot` of the attempt's ledger
+ *   agent    REFUSED                      the process gets no slot; `reason` says why
+ *   agent    NEIGHBOUR  [status]          the status page of a service on a device of the attempt
+ *   agent    GONE                         neighbour `number` has ended; the number may be reused
  *
- * Why FILES. A client of MPS whose device files close while a kernel of it still runs takes
- * all its neighbours along: killed, one with 20 ms of work left does so every second time
- * (measured on an H200). The agent has them open too, and closes them when the device has done
- * what the process left.
+ * After WELCOME the agent adds 1 to limits_page.messages after each packet that it sends. A forked
+ * child is a process of its own: the child says HELLO with a status page of its own.
  *
- * Versions. `version` is REGISTER_VERSION of the sender, `size_bytes` its size of the struct; a
- * struct only grows at its end. A receiver takes a longer packet's part that it knows, and reads
- * the missing end of a shorter one as 0. A kind that it does not know it ignores, closing what came
- * with it. Two sides whose REGISTER_VERSION differ do not understand each other: the agent refuses,
- * the process does without.
+ * Why FILES. When the device files of an MPS client close while one of its kernels still runs, all
+ * its neighbours fail: on an H200, killing a client with 20 ms of work left did so every second
+ * time. The agent therefore keeps the device files open too, and closes them when the device has
+ * finished the work of the process.
+ *
+ * Versions. `version` is REGISTER_VERSION of the sender, `size_bytes` the sender's size of the
+ * struct. A struct only grows at its end. A receiver uses the known part of a longer packet, and
+ * reads the missing end of a shorter packet as 0. A receiver ignores a packet of an unknown kind
+ * and closes its descriptors. Two sides with different values of REGISTER_VERSION cannot
+ * communicate: the agent refuses, and the process runs without an agent.
  */
 #pragma once
 #include <stdint.h>
 
 enum {
     REGISTER_VERSION = 1,
-    REGISTER_FDS_MAX = 2,       /* in one packet */
-    REGISTER_FILES_MAX = 128,   /* in one of FILES */
-    REGISTER_PACKET_MAX = 4096, /* bytes, now and later */
+    REGISTER_FDS_MAX = 2,       /* descriptors in one packet */
+    REGISTER_FILES_MAX = 128,   /* descriptors in one FILES packet */
+    REGISTER_PACKET_MAX = 4096, /* largest packet of this and later versions, in bytes */
     REGISTER_MAGIC = 0x52786d67,
 };
 
@@ -61,24 +62,24 @@ struct register_header {
 struct register_hello {
     struct register_header header;
     uint32_t page_version; /* PAGE_VERSION of the shim */
-    uint32_t again;        /* 1: registered before; `slot` and the ledger are from then */
-    uint64_t features;     /* bits of enum status_feature that it may come to fill */
-    char mark[128]; /* GPUMUX_MARK, 0-terminated: a hint; the agent checks it against the cgroup */
-    uint32_t slot;  /* that it had, if it says so again */
+    uint32_t again; /* 1: registered before; `slot` and the ledger are those of that registration */
+    uint64_t features; /* bits of enum status_feature that the process may come to fill */
+    char mark[128]; /* GPUMUX_MARK, 0-terminated; a hint that the agent checks against the cgroup */
+    uint32_t slot;  /* the slot of the earlier registration; valid if `again` is 1 */
     uint32_t reserved;
 };
 
 struct register_welcome {
     struct register_header header;
     uint32_t page_version; /* PAGE_VERSION of the agent */
-    uint32_t slot;         /* in the ledger, and in limits_page.overhead_bytes */
+    uint32_t slot;         /* index in the ledger and in limits_page.overhead_bytes */
 };
 
 enum register_refusal {
     REGISTER_STRANGER = 1, /* the process belongs to no attempt of this node */
     REGISTER_FULL = 2,     /* PAGE_PROCESSES_MAX processes are registered */
     REGISTER_UNKNOWN_VERSION = 3,
-    REGISTER_BROKEN = 4, /* the packet or its page is not what it should be */
+    REGISTER_BROKEN = 4, /* the packet or its page is malformed */
 };
 
 struct register_refused {
@@ -89,11 +90,12 @@ struct register_refused {
 
 struct register_neighbour {
     struct register_header header;
-    uint32_t number; /* by which GONE names it; below REGISTER_NEIGHBOURS_MAX */
+    uint32_t number; /* number by which GONE names the neighbour; below REGISTER_NEIGHBOURS_MAX */
     uint32_t device; /* index in limits_page.devices */
 };
 
-enum { REGISTER_NEIGHBOURS_MAX = 64 }; /* of one attempt at one time, over all its devices */
+/* Neighbours of one attempt at one time, over all its devices. */
+enum { REGISTER_NEIGHBOURS_MAX = 64 };
 
 struct register_gone {
     struct register_header header;

@@ -1,4 +1,4 @@
-/* The results of the CUDA driver (api/cuda_results.def) and of NVML (api/nvml_results.def). */
+/* Results of the CUDA driver (api/cuda_results.def) and of NVML (api/nvml_results.def). */
 #pragma once
 
 enum cuda_result {
