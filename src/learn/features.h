@@ -1,7 +1,7 @@
 /*
- * A task and its neighbours as one vector of numbers, the same for any number of neighbours in any
- * order: its own features, the sum of the neighbours', the largest of the neighbours', and for SM,
- * DRAM and PCIe its own times the sum.
+ * Feature vector of a task and its neighbours, independent of the number and order of the
+ * neighbours: the task's own features, the sum over the neighbours, the maximum over the
+ * neighbours, and for SM, DRAM and PCIe the product of the task's feature and that sum.
  */
 #pragma once
 #include <stddef.h>
@@ -17,18 +17,18 @@ enum {
     FEATURES_NEIGHBOURS_MAX = 16,
 };
 
-/* One task, measured alone where possible; 0 what is not known. Finite, and not negative but for
- * batch_log2. */
+/* Profile of one task, measured alone where possible; 0: unknown. All values are finite, and
+ * non-negative except batch_log2. */
 struct task_profile {
-    uint64_t family; /* equal in the runs of one program, at any batch size; 0: not known */
-#define FEATURE(name, field, transform, what) double field; /* what */
+    uint64_t family; /* same for all runs of one program, at any batch size; 0: unknown */
+#define FEATURE(name, field, transform, what) double field;
 #include "learn/features.def"
 #undef FEATURE
 };
 
-/* At most FEATURES_NEIGHBOURS_MAX neighbours. */
+/* Accepts at most FEATURES_NEIGHBOURS_MAX neighbours. */
 void features_combine(const struct task_profile *own, const struct task_profile *neighbours,
                       size_t neighbour_count, double ret_features[FEATURES_ALL]);
-/* The interference to expect when nothing was ever measured: max(1, ΣSM, ΣDRAM) of all the tasks
- * in the vector. Not logarithmic. */
+/* Returns the expected interference without any measurement, not as a logarithm: max(1, ΣSM, ΣDRAM)
+ * over all tasks in the vector. */
 double features_cold_start(const double features[FEATURES_ALL]);

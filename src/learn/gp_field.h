@@ -1,7 +1,7 @@
 /*
- * The posterior of a Gaussian process at places that stay, as a search has them: after one more
- * measurement only what that one changes is computed. The same numbers as gp_predict() gives,
- * but for rounding.
+ * The posterior of a Gaussian process at a fixed set of places, for a search. After a new
+ * measurement only the resulting change is computed. Results equal those of gp_predict() up to
+ * rounding.
  */
 #pragma once
 #include <stddef.h>
@@ -10,13 +10,14 @@
 
 struct gp_field;
 
-/* NULL when memory is out. */
+/* Returns NULL if out of memory. */
 struct gp_field *gp_field_new(size_t dimensions, size_t places_max);
 void gp_field_free(struct gp_field *f);
-/* One place more, up to places_max. Its posterior is there after the next gp_field_update(). */
+/* Adds a place; at most places_max. The next gp_field_update() computes its posterior. */
 void gp_field_add(struct gp_field *f, const double *point);
-/* Takes over the posterior of g, which has the field's dimensions. Cheap when its kernel and first
- * points are those of the last time; their values may be others. */
+/* Takes over the posterior of g, which must have the field's dimensions. Cheap if the kernel and
+ * the first points of g are those of the last update, even if their values changed. */
 void gp_field_update(struct gp_field *f, const struct gp *g);
-/* Mean, and variance without noise, at the place that was added as number `place`. */
+/* Returns mean, and variance without noise, at the place with index `place` in order of
+ * addition. */
 void gp_field_at(const struct gp_field *f, size_t place, double *ret_mean, double *ret_variance);

@@ -1,4 +1,4 @@
-/* What a Gaussian process is inside, for the files that compute with it. */
+/* Inside of a Gaussian process, for the files that compute with struct gp. */
 #pragma once
 #include <math.h>
 
@@ -6,8 +6,8 @@
 
 struct gp {
     size_t dimensions;
-    size_t count;       /* points that were added */
-    size_t conditioned; /* of them, those that the posterior knows */
+    size_t count;       /* points added */
+    size_t conditioned; /* points in the posterior */
     double points[GP_POINTS_MAX][GP_DIMENSIONS_MAX];
     double values[GP_POINTS_MAX], extra_noise[GP_POINTS_MAX];
 
@@ -16,7 +16,7 @@ struct gp {
     double whitened[GP_POINTS_MAX];              /* L⁻¹ · values */
     double weights[GP_POINTS_MAX];               /* covariance⁻¹ · values */
 
-    /* What the likelihood works with. */
+    /* Scratch space of the likelihood. */
     double inverse[GP_POINTS_MAX][GP_POINTS_MAX];
     double slope[GP_POINTS_MAX][GP_POINTS_MAX];
     double covariance[GP_POINTS_MAX][GP_POINTS_MAX];
@@ -30,8 +30,8 @@ static inline void gp_invert_lengths(const struct gp_kernel *kernel, size_t dime
         ret_inverse[d] = 1 / kernel->lengths[d];
 }
 
-/* k(a, b), and 5/3 · variance · (1 + √5·r) · exp(−√5·r): times ((a_d − b_d) / length_d)² this is
- * the derivative of k by the logarithm of length_d. */
+/* Returns k(a, b). ret_slope = 5/3 · variance · (1 + √5·r) · exp(−√5·r), which times ((a_d − b_d) /
+ * length_d)² is the derivative of k by the logarithm of length_d. */
 static inline double gp_covariance(const struct gp_kernel *kernel, const double *inverse_lengths,
                                    const double *a, const double *b, size_t dimensions,
                                    double *ret_slope)

@@ -1,6 +1,4 @@
-/*
- * Order statistics. Sorts `values` (count > 0, no NaN) in place.
- */
+/* Order statistics. Sorts `values` (count > 0, no NaN) in place. */
 #pragma once
 #include <stddef.h>
 

@@ -1,24 +1,23 @@
 /*
- * How much slower a task runs beside its neighbours (interference: time of an iteration beside
- * them, of that alone), from features of all of them.
+ * Predicts interference, the ratio of a task's time per iteration beside its neighbours to its time
+ * alone, from the features of all these tasks.
  *
- * In this order it answers with
- *   alone    1, when there is no neighbour
- *   pattern  the mean of what was measured, when just this was measured often enough
- *   cold     max(1, ΣSM, ΣDRAM), while there is no model, as far as the first measurements
- *            bear it out
- *   forest   when all the tasks were seen before, in whatever company; or network, when that
- *            clearly predicted better what neither was shown
- *   guess    when one of them was not: a smooth function of the features, pulled towards the median
- *            of all measurements as far as was best when the programs seen were held out one by
- *            one. Where that was no better than the median, it is the median
- *   median   when it is far from everything seen
- *   sum      of what each neighbour by itself adds, in place of a guess or the median when
- *            there are several
- * so that it is never much worse than knowing nothing.
+ * The prediction comes from the first source that applies:
+ *   alone    1, without neighbours
+ *   pattern  mean of the measurements, if this combination was measured often enough
+ *   cold     without a model: max(1, ΣSM, ΣDRAM), corrected by the first measurements
+ *   forest   all tasks were measured before, in any combination. The network replaces the
+ *            forest if its error was clearly smaller on combinations held out from both
+ *   guess    a task was never measured: smooth function of the features, shrunk towards the
+ *            median of all measurements. The amount of shrinking is the best one found by
+ *            holding out the known programs one by one; without a benefit, the median
+ *   median   the features are far from all measurements
+ *   sum      several neighbours, instead of a guess or a median: sum of the slowdowns
+ *            predicted for each neighbour alone
+ * So a prediction is never much worse than one without a model.
  *
- * The forest is grown on what a smooth function leaves (learn/smooth.h). Models do not change once
- * trained; the same measurements and seed train the same model.
+ * The forest is trained on the residuals of a smooth function (learn/smooth.h). A trained model
+ * never changes. The same measurements and seed train the same model.
  */
 #pragma once
 #include <stdbool.h>
@@ -31,9 +30,9 @@
 #include "learn/observations.h"
 
 enum {
-    PREDICTOR_OBSERVATIONS_MIN = 12, /* below that no model is trained */
+    PREDICTOR_OBSERVATIONS_MIN = 12, /* observations needed to train a model */
     PREDICTOR_FAMILIES_MAX = 1024,
-    PREDICTOR_STORED_MAX = 16 << 20, /* bytes of a saved model, at most */
+    PREDICTOR_STORED_MAX = 16 << 20, /* upper limit of the bytes of a saved model */
 };
 
 #define PREDICTOR_SOURCES(X)                                                                       \
@@ -55,7 +54,7 @@ const char *predictor_source_name(enum predictor_source source);
 
 struct prediction {
     double interference;
-    double spread; /* how unsure it is: a standard deviation of its logarithm */
+    double spread; /* uncertainty: standard deviation of the logarithm */
     enum predictor_source source;
 };
 
@@ -63,17 +62,17 @@ struct predictor;
 
 enum predictor_learners {
     PREDICTOR_FOREST_ALONE,
-    PREDICTOR_FOREST_OR_NETWORK, /* takes ten times as long */
+    PREDICTOR_FOREST_OR_NETWORK, /* ten times slower to train */
 };
 
-/* -ERR_UNAVAILABLE with fewer than PREDICTOR_OBSERVATIONS_MIN observations; -ERR_NO_MEMORY. */
+/* Returns -ERR_UNAVAILABLE below PREDICTOR_OBSERVATIONS_MIN observations, or -ERR_NO_MEMORY. */
 int predictor_train(const struct observations *o, enum predictor_learners learners, uint64_t seed,
                     struct predictor **ret_predictor);
 void predictor_free(struct predictor *p);
-/* Of the measurements and seed it was trained with; what a decision records. */
+/* Returns the hash of the model's measurements and seed, which decisions record. */
 uint64_t predictor_id(const struct predictor *p);
 
-/* p and o may be NULL: no model, no measurements yet. At most FEATURES_NEIGHBOURS_MAX
+/* p and o may be NULL: no model, no measurements yet. Accepts at most FEATURES_NEIGHBOURS_MAX
  * neighbours. */
 void predictor_predict(const struct predictor *p, const struct observations *o,
                        const struct task_profile *own, const struct task_profile *neighbours,
@@ -81,6 +80,7 @@ void predictor_predict(const struct predictor *p, const struct observations *o,
 
 /* Appends at most PREDICTOR_STORED_MAX bytes. */
 void predictor_save(const struct predictor *p, struct str *to);
-/* -ERR_CORRUPT, -ERR_TOO_NEW: see learn/stored.h; the owner then trains anew. -ERR_NO_MEMORY. */
+/* Returns -ERR_NO_MEMORY, or -ERR_CORRUPT or -ERR_TOO_NEW as described in learn/stored.h; the owner
+ * then trains a new model. */
 int predictor_load(struct error *e, const void *bytes, size_t length,
                    struct predictor **ret_predictor);

@@ -1,5 +1,5 @@
-/* What the fuzzers of everything that is stored do: any bytes as what was saved, and as the payload
- * of what is well sealed. */
+/* Common body of the fuzzers of stored models: loads the input as a whole saved model, and as the
+ * payload behind a valid header and checksum. */
 #pragma once
 #include "learn/stored.h"
 

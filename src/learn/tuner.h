@@ -1,11 +1,12 @@
 /*
- * The search for the joint batch sizes of the tasks on one device that make the mean PD (time per
- * unit of progress, relative to running alone) smallest: Bayesian optimisation by the lower
- * confidence bound of a Gaussian process over log2(batch / user's batch) (IADeep; Mudi with the one
- * batch of a service). What it learns from is measured, never what it believed itself.
+ * Search for the joint batch sizes of the tasks on one device that minimise the mean PD (time per
+ * unit of progress, relative to running alone): Bayesian optimisation by the lower confidence bound
+ * of a Gaussian process over log2(batch / user's batch). After IADeep, and after Mudi with the
+ * batch of a single service. The search learns only from measurements, never from its own
+ * predictions.
  *
- * A state machine without clock or I/O: ask for a point, run there, tell what was measured, until
- * it is done. The same answers give the same questions.
+ * The search is a state machine without clock or I/O. The caller asks for a point, runs there and
+ * reports the measurement, until the search is done. The same answers produce the same questions.
  */
 #pragma once
 #include <stdbool.h>
@@ -19,18 +20,19 @@
 
 enum {
     TUNER_TASKS_MAX = GP_DIMENSIONS_MAX,
-    TUNER_CHOICES_MAX = 17, /* batch sizes of one task: from a quarter to four times by ¼ octave */
+    /* Batch sizes of one task: from a quarter to four times the user's, in steps of ¼ octave. */
+    TUNER_CHOICES_MAX = 17,
     TUNER_ROUNDS_MAX = 40,
     TUNER_RECALLS_MAX = GP_POINTS_MAX - TUNER_ROUNDS_MAX,
-    TUNER_STORED_MAX = 16384, /* bytes of a saved search, at most */
+    TUNER_STORED_MAX = 16384, /* upper limit of the bytes of a saved search */
 };
 
 struct tuner_choice {
     uint32_t batch;
-    uint64_t memory_bytes; /* booked for it, with the margin */
+    uint64_t memory_bytes; /* booked for this batch, including the margin */
 };
 
-/* What one task may run at, ascending. Plain data. */
+/* Batch sizes that one task may use, ascending. Plain data. */
 struct tuner_task {
     uint32_t user_batch;
     size_t choice_count;
@@ -42,21 +44,22 @@ struct tuner_limits {
 };
 
 /*
- * The grid of one task: its user's batch times 2^(−2…+2) by ¼, rounded to the step and into the
- * limits and memory_batch_max(); the user's own is always among them, as it is. Without a memory
- * model, or with one that knows nothing, every batch is booked with declared_bytes and none above
- * the user's is offered. -ERR_INVALID for zeros.
+ * Builds the grid of one task: its user's batch times 2^(−2…+2) in steps of ¼, rounded to
+ * batch_step and clamped to the limits and memory_batch_max(); always contains the user's batch
+ * unrounded. Without measurements in `memory` (or if NULL) every batch is booked with
+ * declared_bytes, and no batch exceeds the user's. Returns -ERR_INVALID for zeros.
  */
 int tuner_task_make(uint32_t user_batch, const struct tuner_limits *limits,
                     const struct memory_model *memory, uint64_t declared_bytes,
                     struct tuner_task *ret_task);
 
 struct tuner_options {
-    uint64_t memory_bytes;      /* of the device: no point books more */
-    size_t rounds_max;          /* up to TUNER_ROUNDS_MAX */
-    size_t quiet_rounds;        /* done after so many with nothing left to gain */
-    double gain_min;            /* less than this part of the PD is nothing */
-    double exploration;         /* scales β */
+    uint64_t memory_bytes; /* memory of the device; no point books more */
+    size_t rounds_max;     /* at most TUNER_ROUNDS_MAX */
+    /* Consecutive rounds without an expected gain that end the search. */
+    size_t quiet_rounds;
+    double gain_min;            /* smallest part of the PD that counts as a gain */
+    double exploration;         /* scale of β */
     double failure_probability; /* δ of β */
 };
 #define TUNER_OPTIONS_DEFAULT                                                                      \
@@ -65,8 +68,8 @@ struct tuner_options {
         .exploration = 0.2, .failure_probability = 0.1                                             \
     }
 
-/* What a predictor expects before anything is measured: log of the mean PD at these batch sizes,
- * one per task. Must be a function of them alone. */
+/* Prior of the search: the predicted logarithm of the mean PD at these batch sizes, one per task.
+ * Must depend on nothing but the batch sizes. */
 struct tuner_prior {
     double (*log_pd)(void *context, const uint32_t *batches);
     void *context; /* borrowed until tuner_free() */
@@ -74,34 +77,35 @@ struct tuner_prior {
 
 struct tuner;
 
-/* Copies the tasks (1 to TUNER_TASKS_MAX). prior may be NULL. -ERR_INVALID; -ERR_TOO_LARGE when no
- * point fits in memory_bytes; -ERR_NO_MEMORY. */
+/* Copies the tasks (1 to TUNER_TASKS_MAX). prior may be NULL. Returns -ERR_INVALID, -ERR_NO_MEMORY,
+ * or -ERR_TOO_LARGE if no point fits in memory_bytes. */
 int tuner_new(struct error *e, const struct tuner_task *tasks, size_t task_count,
               const struct tuner_options *options, const struct tuner_prior *prior,
               struct tuner **ret_tuner);
 void tuner_free(struct tuner *t);
 
 /*
- * What an earlier search of these tasks measured, beside other neighbours or before the PD drifted:
- * its shape counts, its level does not. `distrust` is the standard deviation, in log PD, by which
- * it may be off now. Before the first tuner_tell(). -ERR_TOO_LARGE beyond TUNER_RECALLS_MAX,
- * -ERR_INVALID, -ERR_CONFLICT.
+ * Adds a measurement of an earlier search of these tasks, made beside other neighbours or before
+ * the PD drifted. Only the shape of such measurements counts, not their level; `distrust` is the
+ * standard deviation of their error in log PD. Must precede the first tuner_tell(). Returns
+ * -ERR_TOO_LARGE beyond TUNER_RECALLS_MAX, -ERR_INVALID or -ERR_CONFLICT.
  */
 int tuner_recall(struct tuner *t, const uint32_t *batches, double mean_pd, double distrust);
 
-/* The batches to run at next, one per task; the same until it is told. The first are the users'
- * own. false when done. */
+/* Returns the batches to run next, one per task, unchanged until tuner_tell(). The first point is
+ * the users' own batches. Returns false when the search is done. */
 bool tuner_ask(struct tuner *t, uint32_t *ret_batches);
-/* What was measured there. -ERR_INVALID unless finite and > 0, -ERR_CONFLICT when done. */
+/* Reports the measurement at the current point. Returns -ERR_INVALID unless finite and > 0, or
+ * -ERR_CONFLICT when the search is done. */
 int tuner_tell(struct tuner *t, double mean_pd);
-/* The measured point of lowest posterior mean so far: where to run when done. false before the
- * first tuner_tell(). */
+/* Returns the measured point with the lowest posterior mean, where the tasks run after the search.
+ * Returns false before the first tuner_tell(). */
 bool tuner_best(const struct tuner *t, uint32_t *ret_batches, double *ret_mean_pd);
 size_t tuner_rounds(const struct tuner *t);
 
-/* Appends the search as it stands, TUNER_STORED_MAX bytes at most. */
+/* Appends the current state of the search, at most TUNER_STORED_MAX bytes. */
 void tuner_save(const struct tuner *t, struct str *to);
-/* Goes on as the saved one would, given the same prior. -ERR_CORRUPT, -ERR_TOO_NEW (see stored.h),
- * -ERR_NO_MEMORY. */
+/* Restores a search, which continues as the saved one would with the same prior. Returns
+ * -ERR_NO_MEMORY, or -ERR_CORRUPT or -ERR_TOO_NEW as described in stored.h. */
 int tuner_load(struct error *e, const void *bytes, size_t length, const struct tuner_prior *prior,
                struct tuner **ret_tuner);
