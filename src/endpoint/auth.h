@@ -1,6 +1,6 @@
 /*
- * Who a uid is and what it may: names of accounts and members of the admin group, as the system's
- * databases say. Answers are kept for a while, because those databases may be far away.
+ * Maps a uid to its account and rights: account names and members of the admin group, from the
+ * system's databases. Results are cached for AUTH_CACHE_MS, because those databases may be remote.
  */
 #pragma once
 #include <stdbool.h>
@@ -14,14 +14,16 @@ enum { AUTH_CACHE_MAX = 256, AUTH_CACHE_MS = 30000 };
 
 struct auth;
 
-/* daemon_uid: is admin too, as uid 0 is. admin_group: its members are; NULL or a group that does
- * not exist: nobody more. */
+/* Makes the cache. Administrators are uid 0, daemon_uid and the members of admin_group, which may
+ * be NULL or may not exist. */
 int auth_new(struct error *e, uid_t daemon_uid, const char *admin_group, struct auth **ret);
 void auth_free(struct auth *a);
 bool auth_is_admin(struct auth *a, const struct http_peer *peer);
-/* The account's name, or the number as text if there is none. Valid until the next call. */
+/* Returns the account's name, or the uid as text if the uid has no account. The text is valid until
+ * the next call. */
 const char *auth_user_name(struct auth *a, uid_t uid);
-/* Not kept: asks the system every time. */
+/* Queries the system at each call, without the cache. */
 bool auth_user_is_in_group(const char *user, const char *group);
-/* The uid of an account, given by name or as a number that has an account. -ERR_NOT_FOUND. */
+/* Finds the uid of an account, given by its name or by its number. Returns 0, -ERR_NOT_FOUND or
+ * -ERR_IO. */
 int auth_find_user(struct error *e, const char *name, uid_t *ret_uid);

@@ -1,11 +1,11 @@
 /*
- * A connection of the API server: reads requests one after the other, hands each to its route, and
- * writes answers. Shared by connection.c (reading, writing, ending), transport.c (the bytes on the
- * wire), answer.c (what a handler can do), http.c (listening, time limits) and handshake.c (what
- * comes before a connection over TLS).
+ * A connection of the API server: reads requests one after the other, passes each to its route, and
+ * writes responses. Its parts are connection.c (reading, writing, closing), transport.c (the bytes
+ * on the wire), answer.c (the functions for handlers), http.c (listening, time limits) and
+ * handshake.c (the stage before a connection over TLS).
  *
- * A connection has at most one request at work. What a client sends meanwhile waits in `in`, which
- * is bounded; so is `out`.
+ * A connection has at most one request in flight. Bytes that the client sends meanwhile wait in
+ * `in`. Both `in` and `out` are bounded.
  */
 #pragma once
 #include <event2/buffer.h>
@@ -23,7 +23,7 @@ struct listener {
     struct list link;
     struct http_server *server;
     struct evconnlistener *accepts;
-    char *path; /* of a unix socket, which is removed in the end; NULL: none */
+    char *path; /* path of a unix socket, removed at the end; NULL: TCP */
 };
 
 struct http_server {
@@ -37,14 +37,16 @@ struct http_server {
     http_authorize authorize;
     struct tls_context *tls; /* borrowed; NULL: no TCP */
     http_on_node on_node;
-    struct list handshakes; /* struct handshake */
+    struct list handshakes; /* list of struct handshake */
     size_t handshake_count;
-    int64_t refusals_since_boot_ms; /* only so many lines in a time, however many knock */
+    int64_t refusals_since_boot_ms; /* start of the period over which logged refusals are counted
+                                     * and limited */
     uint64_t refusals_logged, refusals_unlogged;
-    struct event *sweep; /* ends what is past its time, while there are connections */
+    struct event *sweep; /* timer that closes connections past their deadline; pending while
+                          * connections exist */
     struct http_timeouts timeouts;
     struct http_counters counters;
-    int64_t date_second; /* of `date`, which is made once a second */
+    int64_t date_second; /* second that `date` shows; a new text is made once a second */
     char date[40];
 };
 
@@ -61,7 +63,7 @@ struct http_request {
 struct http_stream {
     struct connection *connection;
     bool chunked;
-    uint64_t token; /* with which it was asked for; 0: none */
+    uint64_t token; /* number of the token of the stream's request; 0: none */
     http_stream_closed closed;
     void *arg;
 };
@@ -75,61 +77,70 @@ struct connection {
     struct event *read_event, *write_event;
     char *in;
     size_t in_length, in_capacity;
-    size_t scanned;     /* of the head that is coming in */
-    size_t head_length; /* of `incoming` */
+    size_t scanned;     /* bytes of the incoming head that were searched for its end */
+    size_t head_length; /* bytes of the head of `incoming` */
     struct evbuffer *out;
-    struct http_request *incoming; /* its head is here, its body is not yet */
-    struct http_request *request;  /* at work */
+    struct http_request *incoming; /* request whose head is complete and whose body is not */
+    struct http_request *request;  /* request that a handler is working on */
     struct http_stream *stream;
-    int64_t deadline_ms;   /* on the boot clock; INT64_MAX: none */
-    bool close_when_sent;  /* after the answer that is being written */
-    bool lingers;          /* answered and done: whatever still comes is dropped */
-    bool at_end;           /* the client will send no more */
-    bool processing;       /* connection_process is on the stack: it goes on to the next request */
+    int64_t deadline_ms;   /* time on the boot clock at which the connection is closed; INT64_MAX:
+                            * none */
+    bool close_when_sent;  /* close after the response that is being written */
+    bool lingers;          /* response sent; further input is dropped */
+    bool at_end;           /* the client has closed its sending side */
+    bool processing;       /* connection_process() is on the stack and will continue with the next
+                            * request */
     bool read_paused;      /* `in` is full */
-    bool read_wants_write; /* TLS has something to say before it can go on reading */
-    bool dead;             /* freed as soon as nobody holds it */
-    int holds;             /* callers that will look at it again */
+    bool read_wants_write; /* TLS must write before it can continue to read */
+    bool dead;             /* freed when the last hold is released */
+    int holds;             /* number of callers that still use the connection */
     bool continue_was_sent;
 };
 
-/* Takes the descriptor and the session, which may be NULL. -ERR_NO_MEMORY: both are gone. */
+/* Makes a connection that owns the descriptor and the session, which may be NULL. Returns 0, or
+ * -ERR_NO_MEMORY and releases both. */
 int connection_new(struct http_server *server, int fd, struct tls_session *tls,
                    const struct http_peer *peer);
-/* Ends it at once, whatever it is doing; calls closed() of its stream. */
+/* Closes the connection at once, in any state, and calls closed() of its stream. */
 void connection_close(struct connection *c);
-/* Between the two its memory stays, also when it ends. release: false when it did. */
+/* connection_hold() keeps the memory of the connection until connection_release(), even if the
+ * connection is closed in between. connection_release() returns false if it was closed. */
 void connection_hold(struct connection *c);
 bool connection_release(struct connection *c);
-/* Sends, and keeps what the client does not take yet. The connection may be gone afterwards,
- * unless held. */
+/* Sends, and buffers the bytes that the client does not take yet. The call may free the connection,
+ * unless it is held. */
 void connection_send(struct connection *c, const struct iovec *pieces, int count);
-/* Appends without sending: at the loop's next turn, with what else has come by then. */
+/* Buffers without sending. The loop sends at its next turn, with everything added by then. */
 int connection_send_later(struct connection *c, const void *data, size_t length);
-/* Tries to send what is kept. The connection may be gone afterwards, unless held. */
+/* Tries to send the buffered bytes. The call may free the connection, unless it is held. */
 void connection_flush(struct connection *c);
-/* The request at work was answered in full: on to the next, from the loop. */
+/* Reports that the request in flight has its whole response. The loop continues with the next
+ * request. */
 void connection_answered(struct connection *c);
 
-/* transport.c: as recv and sendmsg, which never block: bytes, 0 at the end, or -1 and errno. */
+/* transport.c: like recv() and sendmsg() without blocking: return bytes, 0 at the end, or -1 and
+ * set errno. */
 ssize_t transport_receive(struct connection *c, void *data, size_t room);
 ssize_t transport_send(struct connection *c, const struct iovec *pieces, int count);
-/* More has been read from the socket than was received: it will not become readable for that. */
+/* Whether TLS has read more from the socket than was received. The socket does not become readable
+ * for these bytes. */
 bool transport_has_more(const struct connection *c);
-/* No more will be sent. */
+/* Closes the sending side. */
 void transport_end(struct connection *c);
 
-/* http.c: adds a listener for a socket that is bound; the socket is taken, or closed. */
+/* http.c: adds a listener for a bound socket. The call takes the socket, and closes it on
+ * failure. */
 int server_add_listener(struct error *e, struct http_server *s, int fd, const char *path,
                         void (*on_accept)(struct evconnlistener *, int, struct sockaddr *, int,
                                           void *));
-/* Sees to it that time limits are kept: after anything was added that has one. */
+/* Starts the timer of time limits; to be called after anything with a time limit was added. */
 void server_watch_time(struct http_server *s);
-/* Why this peer may not have one connection more; NULL: it may. */
+/* Returns the reason why the peer may not have another connection; NULL: it may. */
 const char *server_refuses(const struct http_server *s, const struct http_peer *peer);
-/* Whether as many bytes of large requests may come in from this peer, beside all that do. */
+/* Whether the peer may send `bytes` more of large requests, beside all that are incoming. */
 bool server_has_room(const struct http_server *s, const struct http_peer *peer, size_t bytes);
-/* The whole answer to a connection too many; HTTP_REFUSAL_MAX bytes do for it. */
+/* Writes the complete response to a refused connection. A buffer of HTTP_REFUSAL_MAX bytes is large
+ * enough. */
 size_t server_write_refusal(struct http_server *s, const char *why, char *text, size_t size);
 
 /* handshake.c */
@@ -138,7 +149,7 @@ void handshakes_end_all(struct http_server *s);
 
 struct http_request *request_new(struct connection *c);
 void request_free(struct http_request *r);
-/* The Date of a response. */
+/* Returns the Date header's value. */
 const char *server_date(struct http_server *s);
-/* A 405 says what the path takes. */
+/* Sends a 405 that lists the methods of the path. */
 void answer_method_error(struct http_request *r, const struct error *e, unsigned allowed);

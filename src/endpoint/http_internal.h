@@ -1,70 +1,70 @@
 /*
- * Inside endpoint/: a request's head as text (http_head.c), routing (http_route.c), connections and
- * answers (http.c).
+ * Declarations inside endpoint/: the head of a request as text (http_head.c), routing
+ * (http_route.c) and the limits of connections (http.c).
  */
 #pragma once
 #include "base/version.h"
 #include "endpoint/http.h"
 
-/* In every answer: clients look whether they go with this version. */
+/* A header of every response, by which clients check that the versions agree. */
 #define HTTP_SERVER_LINE "Server: gpumux/" GPUMUX_VERSION "\r\n"
 
 enum {
     HTTP_HEADERS_MAX = 64,
     HTTP_QUERY_MAX = 16,
-    HTTP_REQUEST_MS = 30000,    /* from a request's first byte to its last */
-    HTTP_IDLE_MS = 300000,      /* between two requests of one connection */
-    HTTP_ANSWER_MS = 30000,     /* without the client taking any byte of its answer */
-    HTTP_HANDSHAKE_MS = 10000,  /* from a TCP connection to its being usable */
-    HTTP_HANDSHAKES_MAX = 1024, /* under way at a time; more connections are closed */
-    HTTP_LINGER_MS = 2000,      /* that an answered client may still send what it began */
-    HTTP_CONNECTIONS_PART = 8,  /* one user of this machine has such a part of them … */
-    HTTP_CONNECTIONS_LEAST = 4, /* … and at least so many */
-    HTTP_CONNECTIONS_KEPT = 16, /* for root and our own user; of few, such a part */
-    HTTP_INPUT_MAX = 256 << 20, /* bytes kept for large requests that are coming in … */
-    HTTP_INPUT_PART = 4,        /* … and one user has such a part of them; see HTTP_HEADER_MAX */
-    HTTP_REFUSAL_MAX = 1024,    /* bytes of the answer to a connection too many */
+    HTTP_REQUEST_MS = 30000,    /* longest time from a request's first byte to its last */
+    HTTP_IDLE_MS = 300000,      /* longest time between two requests of one connection */
+    HTTP_ANSWER_MS = 30000,     /* longest time in which the client takes no byte of its response */
+    HTTP_HANDSHAKE_MS = 10000,  /* longest time from a TCP connection to the end of its handshake */
+    HTTP_HANDSHAKES_MAX = 1024, /* largest number of handshakes in progress */
+    HTTP_LINGER_MS = 2000,      /* time in which a client may still send after its last response */
+    HTTP_CONNECTIONS_PART = 8,  /* divisor of connections_max: limit for one local user */
+    HTTP_CONNECTIONS_LEAST = 4, /* smallest limit for one local user */
+    HTTP_CONNECTIONS_KEPT = 16, /* most connections reserved for root and the daemon's user */
+    HTTP_INPUT_MAX = 256 << 20, /* bytes buffered for requests larger than HTTP_HEADER_MAX */
+    HTTP_INPUT_PART = 4,        /* divisor of HTTP_INPUT_MAX: limit for one user */
+    HTTP_REFUSAL_MAX = 1024,    /* bytes of the response to a refused connection */
 };
 
 struct http_pair {
     const char *name, *value;
 };
 
-/* The first lines of a request. Strings lie in the text that was parsed. */
+/* The head of a request. Strings point into the parsed text. */
 struct http_request_head {
-    enum http_method method; /* HTTP_METHOD_END: one that we do not serve */
-    bool is_head;            /* HEAD: answered without a body */
+    enum http_method method; /* HTTP_METHOD_END: a method that the server does not support */
+    bool is_head;            /* HEAD: the response has no body */
     bool keep_alive;
-    bool is_1_0;          /* HTTP/1.0: knows no chunks */
-    bool expect_continue; /* the body comes after we said that it may */
+    bool is_1_0;          /* HTTP/1.0, which lacks chunked bodies */
+    bool expect_continue; /* the client sends the body after "100 Continue" */
     size_t content_length;
-    const char *path; /* still encoded */
+    const char *path; /* still percent-encoded */
     size_t query_count, header_count;
-    struct http_pair query[HTTP_QUERY_MAX]; /* decoded */
+    struct http_pair query[HTTP_QUERY_MAX]; /* percent-decoded */
     struct http_pair headers[HTTP_HEADERS_MAX];
 };
 
 /*
- * Length of the head at the start of a request, its empty line included; 0: not all there yet.
- * *scanned: how far an earlier call looked, 0 at first.
+ * Returns the length of the head at the start of a request, with its empty line; 0 if the head is
+ * incomplete. *scanned, 0 at first, is the number of bytes that earlier calls searched.
  */
 size_t http_head_length(const char *text, size_t length, size_t *scanned);
-/* Parses a head of that length, which it changes and which must be followed by a writable byte.
- * -ERR_SYNTAX, -ERR_TOO_LARGE, -ERR_UNSUPPORTED. */
+/* Parses a head of that length in place; a writable byte must follow the head. Returns 0,
+ * -ERR_SYNTAX, -ERR_TOO_LARGE or -ERR_UNSUPPORTED. */
 int http_head_parse(struct error *e, char *text, size_t length, struct http_request_head *ret);
-/* Case-insensitive; NULL: not there. */
+/* Returns a header's value, or NULL. The name is case-insensitive. */
 const char *http_head_find(const struct http_request_head *head, const char *name);
-/* Decodes %xx in place (and '+' where plus_is_space). False: not valid, or not UTF-8
- * without NUL. */
+/* Decodes %xx in place, and with plus_is_space also '+'. Returns false if the text is malformed, or
+ * decodes to NUL or invalid UTF-8. */
 bool http_decode(char *text, bool plus_is_space);
 
 struct http_parts {
     size_t count;
-    struct http_pair items[HTTP_PATH_PARTS_MAX]; /* names end at '}' of the route's path */
+    struct http_pair items[HTTP_PATH_PARTS_MAX]; /* each name ends at the '}' of the route's path */
 };
 
-/* The route of this method and path. -ERR_NOT_FOUND; -ERR_METHOD, then *ret_allowed has a bit for
- * each method that the path takes; -ERR_SYNTAX for a path that cannot be decoded. */
+/* Finds the route of a method and path. Returns 0, -ERR_NOT_FOUND, -ERR_SYNTAX for a path that
+ * cannot be decoded, or -ERR_METHOD; *ret_allowed then has a bit for each method of the path. */
 int http_route_find(struct error *e, const struct http_route *routes, struct arena *arena,
                     enum http_method method, const char *path, const struct http_route **ret_route,
                     struct http_parts *ret_parts, unsigned *ret_allowed);
@@ -73,5 +73,6 @@ const char *http_method_name(enum http_method method);
 struct http_timeouts {
     int64_t request_ms, idle_ms, answer_ms, handshake_ms;
 };
-/* Others than the above, for tests. Connections are looked at four times a second. */
+/* Replaces the time limits above, for tests. The server checks deadlines four times within the
+ * shortest limit, and at least once a second. */
 void http_server_set_timeouts(struct http_server *s, const struct http_timeouts *timeouts);
