@@ -1,9 +1,9 @@
 /*
- * What all TLS connections of one kind share: own key and certificate, and whom to trust. TLS 1.3
- * and nothing older, no session resumption: every connection proves again who it is. The machine's
- * OpenSSL configuration is not read.
+ * Settings that all TLS connections of one kind share: the own key and certificate, and the trusted
+ * authority. TLS 1.3 is the only version, and sessions are not resumed, so that the peers of every
+ * connection prove their identity again. The machine's OpenSSL configuration is not read.
  *
- * A context may be freed while connections made with it live on, once their handshakes are done.
+ * A context may be freed before the connections that use it, once their handshakes have ended.
  */
 #pragma once
 #include <stdbool.h>
@@ -18,20 +18,21 @@ struct tls_identity {
     const char *key, *certificate;
 };
 
-/* Whom a client trusts: certificates of one authority, given whole or by its fingerprint. With the
- * fingerprint the server must send the authority's certificate along, as ours does. */
+/* The authority that a client trusts, as a certificate or as a fingerprint. For a fingerprint the
+ * server must send the authority's certificate, as a server of tls_context_new_server() does. */
 struct tls_trust {
     const char *ca; /* PEM; NULL: the fingerprint decides */
     struct fingerprint fingerprint;
 };
 
-/* What a connection is for, agreed upon in the handshake (ALPN). */
+/* The protocol of a connection, selected in the handshake (ALPN). */
 enum tls_protocol { TLS_HTTP, TLS_NODE }; /* "http/1.1" or none, "gpumux-node/1" */
 
-/* ca: is sent along, and is who must have issued a client's certificate. A client may have none. */
+/* Makes a server's context. The server sends the certificate `ca` too, and accepts only clients
+ * without a certificate or with a certificate that `ca` issued. */
 int tls_context_new_server(struct error *e, const struct tls_identity *own, const char *ca,
                            struct tls_context **ret);
-/* own: NULL for a client without a certificate. */
+/* Makes a client's context; `own` is NULL for a client without a certificate. */
 int tls_context_new_client(struct error *e, const struct tls_trust *trust,
                            const struct tls_identity *own, enum tls_protocol protocol,
                            struct tls_context **ret);

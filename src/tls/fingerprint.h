@@ -1,6 +1,7 @@
 /*
- * The SHA-256 fingerprint of a certificate, as people pass it on: "sha256:" and 64 hexadecimal
- * digits. Colons between pairs of digits, as other tools print them, are taken too.
+ * The SHA-256 fingerprint of a certificate in the form that people pass on: "sha256:" and 64
+ * hexadecimal digits. The parser also accepts colons between pairs of digits, as other tools print
+ * them.
  */
 #pragma once
 #include <stdbool.h>
@@ -14,10 +15,11 @@ struct fingerprint {
     unsigned char bytes[FINGERPRINT_BYTES];
 };
 
-/* -ERR_SYNTAX */
+/* Returns 0 or -ERR_SYNTAX. */
 int fingerprint_parse(struct error *e, const char *text, struct fingerprint *ret);
-/* Returns text. */
+/* Writes the fingerprint into `text`, and returns `text`. */
 char *fingerprint_format(const struct fingerprint *f, char text[FINGERPRINT_TEXT_MAX]);
 bool fingerprint_equal(const struct fingerprint *a, const struct fingerprint *b);
-/* Of the first certificate in a PEM text. -ERR_SYNTAX: there is none. */
+/* Computes the fingerprint of the first certificate in a PEM text. Returns 0, or -ERR_SYNTAX if the
+ * text has no certificate. */
 int fingerprint_of(struct error *e, const char *certificate_pem, struct fingerprint *ret);

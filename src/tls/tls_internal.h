@@ -1,4 +1,4 @@
-/* Inside tls/: OpenSSL's objects, which no other folder sees. */
+/* Declarations inside tls/: objects of OpenSSL, which no other folder sees. */
 #pragma once
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
@@ -8,21 +8,22 @@
 #include "tls/context.h"
 #include "tls/session.h"
 
-/* What a verification answers when no certificate of the chain has the fingerprint. */
+/* The result of a verification in which no certificate of the chain has the fingerprint. */
 #define TLS_WRONG_FINGERPRINT X509_V_ERR_APPLICATION_VERIFICATION
 
 struct tls_context {
     SSL_CTX *ssl;
-    struct tls_trust trust; /* of a client; ca is NULL where the fingerprint decides */
+    struct tls_trust trust; /* a client's trust; ca is NULL if the fingerprint decides */
     enum tls_protocol protocol;
 };
 
-/* Before the first use of OpenSSL in any call chain; cheap afterwards. */
+/* Initialises OpenSSL; every public call that may be the first calls this function. Repeated calls
+ * are cheap. */
 int tls_library_init(struct error *e);
-/* The oldest error that OpenSSL has queued, which it forgets with the others. Returns -code. */
+/* Sets an error from the oldest error in OpenSSL's queue, and clears the queue. Returns -code. */
 int tls_error(struct error *e, enum error_code code, const char *doing);
 
-/* The first certificate, key or request of a text. NULL: there is none. */
+/* Return the first certificate or key of a text; NULL if there is none. */
 X509 *tls_parse_certificate(const char *pem);
 EVP_PKEY *tls_parse_key(const char *pem);
 

@@ -1,7 +1,7 @@
 /*
- * Tokens: 256 random bits that a client shows to be let in. Whoever issues one keeps its hash
- * alone, so that a stolen state lets nobody in. "gmx_" and 64 hexadecimal digits is a token of the
- * API, "gmj_" and as many one with which a node joins, once.
+ * Tokens: 256 random bits by which a client authenticates. The issuer stores only the hash of a
+ * token, so that a stolen state gives no access. "gmx_" and 64 hexadecimal digits are a token of
+ * the API; "gmj_" and 64 digits are a token with which a node joins once.
  */
 #pragma once
 #include <stdbool.h>
@@ -17,11 +17,12 @@ enum {
 
 enum token_kind { TOKEN_API, TOKEN_JOIN };
 
-/* A new one. -ERR_IO: the system gives no random numbers. */
+/* Makes a new token. Returns 0, or -ERR_IO if the system provides no random numbers. */
 int token_make(struct error *e, enum token_kind kind, char ret_text[TOKEN_TEXT_MAX]);
-/* Has the text the form of a token of this kind? Says nothing about whether anybody issued it. */
+/* Whether the text has the form of a token of this kind; the text need not be an issued token. */
 bool token_is_formed(enum token_kind kind, const char *text);
-/* What is kept of a token: the SHA-256 of its text in hexadecimal digits. -ERR_NO_MEMORY. */
+/* Computes the stored form of a token: the SHA-256 of its text in hexadecimal digits. Returns 0 or
+ * -ERR_NO_MEMORY. */
 int token_hash(struct error *e, const char *text, char ret_hash[TOKEN_HASH_TEXT_MAX]);
-/* In a time that does not depend on where they differ. */
+/* Compares in constant time. */
 bool token_hash_equal(const char a[TOKEN_HASH_TEXT_MAX], const char b[TOKEN_HASH_TEXT_MAX]);
