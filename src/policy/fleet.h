@@ -1,10 +1,10 @@
 /*
- * The devices as policies see them that use a forecast: who is on each of them and how long yet,
- * with those that are alike gathered in classes, so that a decision looks at classes. Kept up to
- * date with every booking by whoever runs policies (the cluster), in time that does not grow with
- * the devices; policies read it.
+ * The devices, as policies with a forecast see them: the workloads on each device and their
+ * remaining times. Equivalent devices form a class, so that a decision examines classes instead of
+ * devices. The owner of the policies (the cluster) updates the fleet with every booking, in time
+ * independent of the number of devices; policies only read the fleet.
  *
- * Devices have the indices that they have in policy_snapshot.devices, times are the boot clock's.
+ * Device indices are those of policy_snapshot.devices; times are on the boot clock.
  */
 #pragma once
 #include <stdbool.h>
@@ -17,42 +17,43 @@
 
 #define FLEET_NONE SIZE_MAX
 enum {
-    FLEET_UNKNOWN_MS =
-        60 * 1000,         /* how long one of unknown length is thought to run yet, at least */
-    FLEET_LEAST_MS = 1000, /* and one of known length that should have ended */
+    /* Least remaining time assumed for a workload of unknown length. */
+    FLEET_UNKNOWN_MS = 60 * 1000,
+    /* Least remaining time assumed for a workload of known length that is overdue. */
+    FLEET_LEAST_MS = 1000,
 };
 
 struct fleet_member {
     uint64_t workload;
-    const struct workload_needs *needs; /* both borrowed as long as it is here */
+    const struct workload_needs *needs; /* both borrowed while the member is on the device */
     const struct pairs *node_labels;
     uint32_t kind;
     bool checkpoints;
-    bool is_known;    /* alone_ms is */
-    double alone_ms;  /* left when the device last changed, alone at its user's batch */
-    int64_t begun_ms; /* since when it is here */
+    bool is_known;    /* alone_ms is known */
+    double alone_ms;  /* remaining when the device last changed, alone at the user's batch size */
+    int64_t begun_ms; /* arrival on this device */
 };
 
 struct fleet_device {
     const struct forecast_device *type;
     size_t class_index;
-    size_t next, previous; /* of its class; FLEET_NONE at the ends */
+    size_t next, previous; /* in the class; FLEET_NONE at the ends */
     size_t member_count;
-    struct fleet_member members[FORECAST_MEMBERS_MAX]; /* in the order of its class' set */
+    struct fleet_member members[FORECAST_MEMBERS_MAX]; /* in the order of the class's set */
     int64_t changed_ms;
-    double departure_ms; /* when the first of them should end; INFINITY: none will */
+    double departure_ms; /* expected end of the first member; INFINITY: none */
 };
 
-/* Devices between which a policy has nothing to choose but how long their workloads run yet. */
+/* Devices that a policy can tell apart only by the remaining times of their workloads. */
 struct fleet_class {
     uint64_t hash;
-    size_t first, device_count; /* 0 devices: this one is not in use */
+    size_t first, device_count; /* device_count 0: class not in use */
     struct forecast_set set;
-    struct forecast_answer answer; /* of the set as it is */
+    struct forecast_answer answer; /* for the current set */
     bool has_service, has_gang;
 };
 
-/* Devices by when they expect their next departure, soonest first. */
+/* Devices in the order of their next expected departure. */
 struct fleet_departure {
     double at_ms;
     size_t device;
@@ -64,41 +65,42 @@ struct fleet {
     size_t device_count;
     struct fleet_class *classes;
     size_t class_count, class_capacity;
-    double *class_numbers; /* one a class, for whoever decides */
+    double *class_numbers; /* one per class; scratch space for decisions */
     struct fleet_departure *departures;
     size_t departure_count;
     struct hash_map by_hash; /* class hash → index + 1 */
-    size_t *unused;          /* classes without devices */
+    size_t *unused;          /* classes without devices, for reuse */
     size_t unused_count;
     struct forecast_device **types;
     size_t type_count;
 };
 
-/* The forecast is borrowed. */
+/* Borrows the forecast. */
 void fleet_init(struct fleet *f, const struct forecast *forecast);
 void fleet_done(struct fleet *f);
 
-/* Starts anew with these devices, with nobody on them. `specs` has one for each. -ERR_NO_MEMORY. */
+/* Restarts with these devices, all empty. `specs` has one entry per device. Returns
+ * -ERR_NO_MEMORY. */
 int fleet_reset(struct fleet *f, const struct policy_snapshot *snapshot,
                 const struct device *const *specs);
 
 /*
- * Somebody comes to a device, or leaves it; or (update) what the snapshot says of the device or its
- * node has changed. The snapshot shows the device as it is afterwards. Members beyond
- * FORECAST_MEMBERS_MAX are not kept: such a device is too full for anybody more anyway.
- * -ERR_NO_MEMORY leaves the fleet to be freed.
+ * Record that a workload arrives on a device or leaves it, or (update) that the snapshot of the
+ * device or its node changed. The snapshot shows the device after the change. A device holds at
+ * most FORECAST_MEMBERS_MAX members, further ones are dropped. After -ERR_NO_MEMORY the fleet can
+ * only be freed.
  */
 int fleet_take(struct fleet *f, const struct policy_snapshot *snapshot, size_t device,
                const struct fleet_member *member, int64_t now_ms);
-/* ret_alone_ms: what it has left, by the forecast; untouched if that is not known or it is not
- * there. */
+/* ret_alone_ms: remaining time of the workload by the forecast; unchanged if the time is unknown or
+ * the workload is not on the device. */
 int fleet_release(struct fleet *f, const struct policy_snapshot *snapshot, size_t device,
                   uint64_t workload, int64_t now_ms, double *ret_alone_ms);
 int fleet_update(struct fleet *f, const struct policy_snapshot *snapshot, size_t device);
 
-/* How long member i of a device has yet, alone; INFINITY of a service. */
+/* Returns the remaining time of member i of a device, alone; INFINITY for a service. */
 double fleet_remaining_ms(const struct fleet *f, size_t device, size_t i, int64_t now_ms);
-bool fleet_member_is_gang(const struct fleet_member *m); /* it has other devices, too */
+bool fleet_member_is_gang(const struct fleet_member *m); /* uses several devices */
 bool fleet_member_is_service(const struct fleet_member *m);
-/* Of one that waits. */
+/* Returns the remaining time of a waiting workload, alone; INFINITY for a service. */
 double policy_remaining_ms(const struct policy_waiting *waiting);

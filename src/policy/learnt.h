@@ -1,16 +1,16 @@
 /*
- * A forecast from what was learnt: how much each task is slowed by the others comes from the
- * predictor (learn/predictor.h, which starts cold), its PD from that and its batch size, the p99 of
- * a service from its latency curves and the rate of its requests; or, where that was measured, from
- * its p99 alone and by how much longer its requests take beside others.
+ * A forecast from learnt models. The predictor gives the slowdown of each task by its neighbours
+ * (learn/predictor.h, which starts cold); PD follows from slowdown and batch size. The p99 of a
+ * service follows from its latency curves and its request rate or, where measured, from its p99
+ * alone and the measured slowdown of its requests beside others.
  *
- * A guess refuses nothing: what no measurement speaks for is thought to slow nobody more than
- * if nothing were known (forecast_blind), and one that was never measured makes none of the
- * others faster. A p99 beside others that was not measured is a guess, unless it is too long
- * alone already.
+ * A guess never refuses a placement. Without a supporting measurement, a workload is assumed to
+ * slow its neighbours no more than forecast_blind predicts, and an unmeasured neighbour never
+ * improves a prediction. A p99 beside neighbours without a measurement is a guess, unless the p99
+ * alone already exceeds the SLO.
  *
- * Answers are remembered by set, so that a decision over many classes of devices costs little more
- * than looking them up; a new model forgets them.
+ * Answers are cached by set, so that a decision over many classes of devices costs little more than
+ * the lookups. A new model clears the cache.
  */
 #pragma once
 #include "learn/observations.h"
@@ -19,63 +19,64 @@
 
 enum {
     LEARNT_KINDS_MAX = 4096,
-    LEARNT_SETS_MAX = 1 << 16, /* answers that are remembered; then they are all forgotten */
+    LEARNT_SETS_MAX = 1 << 16, /* cached answers; a full cache is cleared */
     LEARNT_BATCHES_MAX = 8,    /* batch sizes of a service */
-    LEARNT_DEVICES_MAX = 4,    /* types of devices that a kind is known on */
+    LEARNT_DEVICES_MAX = 4,    /* device types with separate figures for one kind */
     LEARNT_ANY_DEVICE = 0,     /* in place of forecast_device.hash */
-    LEARNT_BESIDES_MAX = 16,   /* sets of neighbours that a service was measured beside */
-    LEARNT_NEIGHBOURS_MAX = 4, /* in one of them */
+    LEARNT_BESIDES_MAX = 16,   /* measured sets of neighbours of a service */
+    LEARNT_NEIGHBOURS_MAX = 4, /* members of a measured set */
 };
 
-/* By how much longer a service's requests take beside others than alone. */
+/* Slowdown of a service's requests beside a set of neighbours. */
 struct learnt_beside {
     size_t count;
     uint32_t kinds[LEARNT_NEIGHBOURS_MAX]; /* ascending */
-    double slowdown;                       /* of the p99 */
+    double slowdown;                       /* factor of the p99 */
 };
 
-/* A kind of workloads as it is alone. */
+/* A kind of workload, alone. */
 struct learnt_kind {
     const char *name; /* copied */
     enum workload_kind kind;
     uint32_t batch_reference, batch;
-    double iteration_reference_ms, iteration_ms; /* at those */
+    double iteration_reference_ms, iteration_ms; /* at these batch sizes */
     double noise_scale;
     uint64_t memory_bytes;
-    bool is_unmeasured; /* its features say nothing */
+    bool is_unmeasured; /* `features` are not measured */
     struct task_profile features;
-    /* Of a service: */
+    /* Fields of a service: */
     double slo_ms, rate_per_s;
-    size_t batch_count; /* ascending */
+    size_t batch_count; /* length of batches (ascending) and curves */
     uint32_t batches[LEARNT_BATCHES_MAX];
     struct pwl_curve curves[LEARNT_BATCHES_MAX]; /* ms of one batch over the share, alone */
-    double p99_ms;       /* as it was measured alone, in place of curves; 0: it was not */
-    bool is_p99_recent;  /* if not, it alone refuses nobody */
-    size_t beside_count; /* what is known of these counts with p99_ms */
+    double p99_ms;       /* measured alone, replaces the curves; 0: not measured */
+    bool is_p99_recent;  /* false: p99_ms by itself refuses no placement */
+    size_t beside_count; /* length of besides, which require p99_ms */
     struct learnt_beside besides[LEARNT_BESIDES_MAX];
 };
 
 struct learnt;
 
-/* NULL when memory is out. */
+/* Returns NULL if out of memory. */
 struct learnt *learnt_new(void);
 void learnt_free(struct learnt *l);
-/* As long as l. Its version changes with whatever its answers depend on. */
+/* Returns the forecast, valid as long as l. Its version changes with everything that its answers
+ * depend on. */
 const struct forecast *learnt_forecast(const struct learnt *l);
 
 /*
- * What is known of kind `number` (1 to LEARNT_KINDS_MAX - 1) on devices of this type; it replaces
- * what was. On a type on which it is not known it counts as on LEARNT_ANY_DEVICE, or on the one
- * that came first. -ERR_TOO_LARGE for a number, a type, a batch size or a set too many;
+ * Sets the figures of kind `number` (1 to LEARNT_KINDS_MAX - 1) on devices of this type, replacing
+ * earlier figures. On a type without figures, those of LEARNT_ANY_DEVICE apply, or else those of
+ * the first type set. Returns -ERR_TOO_LARGE for too many kinds, types, batch sizes or sets, or
  * -ERR_NO_MEMORY.
  */
 int learnt_set_kind(struct learnt *l, uint32_t number, uint64_t device,
                     const struct learnt_kind *kind);
 void learnt_forget_kind(struct learnt *l, uint32_t number);
-/* Both borrowed until the next call; either may be NULL. Measurements that are added meanwhile
- * count from then on in what was asked before. */
+/* Borrows both until the next call; both may be NULL. Measurements added to `o` later also apply to
+ * questions that were asked before. */
 void learnt_set_model(struct learnt *l, const struct predictor *p, const struct observations *o);
 
-/* The p99 of a service's requests, when a batch takes latency_ms: waiting in the queue included.
- * INFINITY when more come than can be answered. */
+/* Returns the p99 of a service's requests, including their time in the queue, if a batch takes
+ * latency_ms; INFINITY if requests arrive faster than the service can answer. */
 double learnt_sojourn_ms(uint32_t batch, double latency_ms, double rate_per_s);

@@ -1,51 +1,55 @@
 /*
- * One decision of a policy that judges: over all classes of devices, the one of the best score, or
- * of the best few the one where end times grow least (policy.by_end_times); then, where the policy
- * waits, whether the workload should rather wait for another.
+ * One decision of a policy that judges. Of all classes of devices the policy takes the one with the
+ * best score or, with policy.by_end_times, of the best few classes the one whose end times grow
+ * least. A policy that waits then decides between placing the workload now and waiting for another
+ * device.
  *
- * ΔCT(now, d) = F(d ∪ new) − F(d) − R_new: by how much the sum of all end times on d grows beyond
- * the time that the new one takes anyway. ΔCT(wait) = the least, over the departures that are next
- * when those ahead of it in the queue have had theirs, of the time until then and the same on what
- * is left there. It is placed if ΔCT(now) ≤ ΔCT(wait) + the time that it has waited: so everything
- * is, in time. One of a kind of which nothing is known is not kept waiting on a guess.
+ * ΔCT(now, d) = F(d ∪ new) − F(d) − R_new: the growth of the sum of all end times on d, beyond the
+ * time of the new workload itself. ΔCT(wait) is the minimum, over the next departures after those
+ * that the workloads ahead in the queue will take, of the time until the departure plus the same
+ * growth on the device after it. The workload is placed if ΔCT(now) ≤ ΔCT(wait) + the time it has
+ * waited, so every workload is placed in the end. A workload of unknown kind never waits, because
+ * its figures would be guesses.
  */
 #pragma once
 #include "policy/fleet.h"
 
 enum {
-    PLACE_CLASSES_MAX = 4,     /* that are compared by the end times there */
-    PLACE_DEVICES_MAX = 16,    /* of a class that are looked at one by one */
-    PLACE_DEPARTURES_MAX = 16, /* that are compared with placing it now */
+    PLACE_CLASSES_MAX = 4,     /* classes compared by end times */
+    PLACE_DEVICES_MAX = 16,    /* devices of a class that are examined individually */
+    PLACE_DEPARTURES_MAX = 16, /* departures compared with placing now */
 };
 
 struct place_outcome {
     enum policy_verdict verdict;
-    struct policy_decision decision; /* of POLICY_PLACES */
-    size_t class_index;              /* of its first device; of POLICY_PLACES and POLICY_WAITS */
-    double score;                    /* of that; −INFINITY if there is none */
-    double now_ms, wait_ms;          /* ΔCT; INFINITY and 0 where they were not compared */
-    int64_t retry_ms;                /* POLICY_WAITS: after that long it is placed there even so */
+    struct policy_decision decision; /* for POLICY_PLACES */
+    /* Class of the first device; for POLICY_PLACES and POLICY_WAITS. */
+    size_t class_index;
+    double score;           /* score of the class; −INFINITY: none */
+    double now_ms, wait_ms; /* ΔCT of both choices; 0 and INFINITY if not compared */
+    /* POLICY_WAITS: delay after which the workload is placed there anyway. */
+    int64_t retry_ms;
 };
 
-/* policy->judge is there, and snapshot->fleet. */
+/* Decides about one workload. Requires policy->judge and snapshot->fleet. */
 void policy_place(const struct policy *policy, const struct policy_snapshot *snapshot,
                   const struct policy_waiting *waiting, struct place_outcome *ret_outcome);
 
-/* What policies think of every class: all of them, the best first, those without room last. At most
- * `room`; returns how many. */
+/* Judges all classes, best first and those without room last. Writes at most `room` candidates and
+ * returns their number. */
 size_t policy_candidates(const struct policy *policy, const struct policy_snapshot *snapshot,
                          const struct policy_waiting *waiting, struct policy_candidate *ret,
                          size_t room);
 
-/* One class: is there room, what does the forecast say, what does the policy think? */
+/* Judges one class: room, forecast and the policy's opinion. */
 void policy_consider(const struct policy *policy, const struct policy_snapshot *snapshot,
                      const struct policy_waiting *waiting, size_t class_index,
                      struct policy_candidate *ret_candidate);
 
-/* Would it end sooner if it waited than on this device, by the rule above? false where the policy
- * does not wait. */
+/* Returns whether the workload should wait instead of starting on this device, by the rule above;
+ * false if the policy does not wait. */
 bool policy_should_wait(const struct policy *policy, const struct policy_snapshot *snapshot,
                         const struct policy_waiting *waiting, size_t device);
-/* ΔCT(now) of one more on this device. */
+/* Returns ΔCT(now) of one more workload on this device. */
 double policy_added_ms(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
                        size_t device);

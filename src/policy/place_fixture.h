@@ -1,4 +1,5 @@
-/* A small world for the tests of policies that judge: devices, who is on them, and a forecast. */
+/* A small cluster for tests of policies that judge: devices with their workloads, and a
+ * forecast. */
 #pragma once
 #include <math.h>
 #include <setjmp.h>
@@ -18,7 +19,7 @@ enum {
     WORLD_NODE_DEVICES = 4,
     WORLD_DEVICES = WORLD_NODES * WORLD_NODE_DEVICES,
     WORLD_WORKLOADS = 64,
-    /* Kinds 1 … 8 are tasks that take a tenth of the device each, 9 and 10 services. */
+    /* Kinds 1 … 8 are tasks that use a tenth of the device each; kinds 9 and 10 are services. */
     WORLD_TASK_KINDS = 8,
     WORLD_SERVICE = 9,
     WORLD_KINDS = 11,
@@ -43,19 +44,20 @@ struct world {
     struct fleet fleet;
     struct forecast_profile profiles[WORLD_KINDS];
     struct forecast forecast;
-    bool is_p99_guess; /* what it says of services was never measured */
+    bool is_p99_guess; /* the forecast's p99 figures are not measured */
 };
 
 void world_open(struct world *w);
 void world_close(struct world *w);
 
-/* One that waits: asked for so much memory of 100, of this kind, with this much to do. */
+/* Makes a waiting workload of this kind, with a quota (a device has 100 bytes) and a remaining
+ * time. */
 struct policy_waiting world_ask(struct world *w, uint32_t kind, uint64_t quota_bytes,
                                 double alone_ms);
-/* Puts it where the decision says, and takes it away again. */
+/* Place a workload by a decision or on a device, or remove a workload. */
 void world_place(struct world *w, const struct policy_waiting *waiting,
                  const struct policy_decision *decision);
 void world_place_on(struct world *w, const struct policy_waiting *waiting, size_t device);
 void world_remove(struct world *w, size_t workload);
-/* Nothing is over-committed, and the fleet says of every device what is true. */
+/* Checks that no device is over-committed and that the fleet agrees with the devices. */
 void world_check(const struct world *w);

@@ -1,4 +1,4 @@
-/* Every policy, one a file; registry.c lists them. And what some of them share. */
+/* All policies, one per file and listed in registry.c, and functions that some of them share. */
 #pragma once
 #include "policy/fleet.h"
 #include "policy/policy.h"
@@ -16,7 +16,7 @@ extern const struct policy policy_kernelest;
 extern const struct policy policy_gslice;
 extern const struct policy policy_oracle;
 
-/* The part of a device's memory that is booked, 0 to 1. */
+/* Returns the booked fraction of a device's memory, 0 to 1. */
 static inline double policy_fullness(const struct policy_snapshot *snapshot,
                                      const struct fleet_class *c)
 {
@@ -26,7 +26,7 @@ static inline double policy_fullness(const struct policy_snapshot *snapshot,
 
 enum { POLICY_ROUND_MS = 60 * 1000 };
 
-/* gpumux.c: by the speed that it adds. */
+/* gpumux.c: judge and match by the speed that a placement adds. */
 int policy_round_gain(const struct policy_snapshot *snapshot, struct policy_round *ret_round);
 void policy_judge_gain(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
                        struct policy_candidate *candidate);
