@@ -1,6 +1,6 @@
 """A training task that makes as many steps as it is told to, and says how long they took.
 
-Reads `steps N` lines from standard input; answers each with one JSON object. One step more comes before them and does not
+Reads `steps N [quick | slow]` lines from standard input; answers each with one JSON object. One step more comes before them and does not
 count: with it the device comes from another process's work to this one's. `--fake` needs no PyTorch.
 """
 
@@ -12,6 +12,23 @@ import json
 import os
 import sys
 import time
+
+
+def make_decode(batch):
+    """One token of a decoder, launched kernel by kernel."""
+    import torch
+
+    from models import example
+
+    torch.manual_seed(1)
+    net, token = example("decoder", batch, "cuda")
+    net.eval()
+
+    @torch.inference_mode()
+    def step():
+        token.copy_(net(token))
+
+    return step, torch.cuda.synchronize
 
 
 def make_step(model, batch):
@@ -56,6 +73,14 @@ def ticks():
     return None
 
 
+def choose_launches(is_quick):
+    """Of a shim that can do without quick launches (libgpumux-cuda-switch.so). Returns what is paid for them."""
+    library = ctypes.CDLL(None)
+    library.gpumux_quick_paid.restype = ctypes.c_uint64
+    library.gpumux_quick_choose(is_quick)
+    return library.gpumux_quick_paid()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="resnet50")
@@ -65,6 +90,8 @@ def main():
     options = parser.parse_args()
     if options.fake:
         step, synchronize = lambda: time.sleep(0.001), lambda: None
+    elif options.model == "decoder":
+        step, synchronize = make_decode(options.batch)
     else:
         step, synchronize = make_step(options.model, options.batch)
     for _ in range(12):
@@ -76,7 +103,10 @@ def main():
     for line in sys.stdin:
         if options.cores:
             pin([int(core) for core in options.cores.split(",")])
-        steps = int(line.split()[1])
+        words = line.split()
+        steps = int(words[1])
+        if len(words) > 2:
+            choose_launches(words[2] == "quick")
         step()
         synchronize()
         start, host = time.perf_counter(), time.process_time()
@@ -84,7 +114,8 @@ def main():
             step()
         synchronize()
         print(json.dumps({"steps": steps, "ms": (time.perf_counter() - start) * 1000 / steps,
-                          "host_ms": (time.process_time() - host) * 1000 / steps, "ticks": ticks()}), flush=True)
+                          "host_ms": (time.process_time() - host) * 1000 / steps, "ticks": ticks(),
+                          "paid": choose_launches(words[2] == "quick") if len(words) > 2 else None}), flush=True)
 
 
 if __name__ == "__main__":

@@ -591,7 +591,7 @@ void launch_begin(struct process *p, const struct cost_launch *launch, CUstream 
     look_at_clock(p);
     ret_ticket->handle = handle;
     ret_ticket->may_prepay =
-        !is_per_thread &&
+        !is_per_thread && quick_is_chosen() &&
         atomic_load_explicit(&p->launch->devices[stream->device].is_prepaid, RELAXED) &&
         may_prepay(p, stream, handle, entry, key);
     begin(p, stream, entry, key, true, ret_ticket);

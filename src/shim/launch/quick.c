@@ -171,3 +171,28 @@ void quick_reset(struct quick *quick)
     atomic_store(&quick->limits, NULL);
     quick_forget_all(quick);
 }
+
+#ifdef GPUMUX_QUICK_SWITCH
+/* For the measurement of what quick launches save (bench/gpu/measure_quick.py). */
+static _Atomic int is_refused;
+
+bool quick_is_chosen(void)
+{
+    return !atomic_load_explicit(&is_refused, RELAXED);
+}
+
+__attribute__((visibility("default"))) void gpumux_quick_choose(int is_chosen)
+{
+    struct stream *owner = atomic_load(&the_process.quick.stream);
+    atomic_store(&is_refused, !is_chosen);
+    if (is_chosen || !owner)
+        return;
+    quick_close(&the_process.quick);
+    quick_settle(&the_process, owner);
+}
+
+__attribute__((visibility("default"))) uint64_t gpumux_quick_paid(void)
+{
+    return atomic_load(&the_process.quick.paid);
+}
+#endif

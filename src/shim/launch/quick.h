@@ -103,6 +103,17 @@ static inline void quick_close(struct quick *quick)
     atomic_store(&quick->handle, QUICK_CLOSED);
 }
 
+#ifdef GPUMUX_QUICK_SWITCH
+bool quick_is_chosen(void);
+void gpumux_quick_choose(int is_chosen);
+uint64_t gpumux_quick_paid(void);
+#else
+static inline bool quick_is_chosen(void)
+{
+    return true;
+}
+#endif
+
 void quick_count_slowly(struct process *p, struct quick *quick);
 /* Counts the launches so far, and their GPU time. */
 static inline void quick_count(struct process *p, struct quick *quick)
