@@ -1,4 +1,4 @@
-/* A store in memory, against which the tests hold SQLite's answers. */
+/* A store in memory; the tests compare the SQLite store with it. */
 #pragma once
 #include "store/store.h"
 

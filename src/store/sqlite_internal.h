@@ -2,8 +2,9 @@
  * The SQLite store, shared by its four files: sqlite_open.c (directory, schema, migrations),
  * sqlite.c (writing), sqlite_read.c (reading) and sqlite_backup.c (copies).
  *
- * Two connections to one database in WAL mode: the writer's is used by the writer's thread alone,
- * the reader's by the reader's. What both touch is atomic.
+ * The store has two connections to one database in WAL mode. Only the writer's thread uses the
+ * writer's connection, and only the reader's thread the reader's. Members used by both threads are
+ * atomic.
  */
 #pragma once
 #include <sqlite3.h>
@@ -13,11 +14,12 @@
 
 enum {
     SQLITE_STORE_APPLICATION_ID =
-        0x67706d78, /* "gpmx", so that no other database is taken for ours */
-    /* A checkpoint costs two syncs and stalls the writer: one every 32 MB of log, which a restart
-     * after a crash still reads in a fraction of a second. */
+        0x67706d78, /* "gpmx", which distinguishes this database from databases of other programs */
+    /* Pages of log between two checkpoints (32 MB). A checkpoint costs two syncs and stalls the
+     * writer; a restart after a crash reads a log of this size in a fraction of a second. */
     SQLITE_STORE_CHECKPOINT_PAGES = 8192,
-    SQLITE_STORE_BUSY_MS = 5000, /* only `state check` of another process can make us wait */
+    SQLITE_STORE_BUSY_MS = 5000, /* longest wait for a lock, which only `state check` of another
+                                  * process can hold */
 };
 
 enum writer_statement {
@@ -73,7 +75,7 @@ struct sqlite_store {
     sqlite3 *reader;
     sqlite3_stmt *write[WRITER_STATEMENT_END];
     sqlite3_stmt *read[READER_STATEMENT_END];
-    _Atomic uint64_t revision; /* committed */
+    _Atomic uint64_t revision; /* newest committed revision */
     _Atomic uint64_t commits, operations;
 };
 
@@ -84,7 +86,7 @@ static inline struct sqlite_store *sqlite_of(struct store *s)
 
 /*
  * The layout of the state, as the steps that lead to it: steps[v] turns version v into v + 1, and
- * version 0 is an empty file. Never change a step that was released; append one.
+ * version 0 is an empty file. A released step must never change; append a new step instead.
  */
 struct sqlite_schema {
     int version;
@@ -92,22 +94,23 @@ struct sqlite_schema {
 };
 const struct sqlite_schema *sqlite_schema_current(void);
 
-/* store_open_sqlite with another layout: for testing that states migrate. */
+/* Opens a store with another layout, for tests of migration; else as store_open_sqlite(). */
 int sqlite_open_schema(struct error *e, const char *directory, const struct sqlite_schema *schema,
                        struct store **ret);
 
-/* What SQLite's `code` on db means to us. `doing`: "writing the state". Returns -ERR_STORE,
- * -ERR_CORRUPT, -ERR_NO_MEMORY, … */
+/* Sets an error from SQLite's `code` on db; `doing` is a phrase such as "writing the state".
+ * Returns -ERR_STORE, -ERR_CORRUPT, -ERR_NO_MEMORY, … */
 int sqlite_error(struct error *e, const struct sqlite_store *s, sqlite3 *db, int code,
                  const char *doing);
 
-/* The first column of the one row that `sql` answers with. */
+/* Reads the first column of the single row that `sql` returns. */
 int sqlite_read_integer(struct error *e, const struct sqlite_store *s, sqlite3 *db, const char *sql,
                         int64_t *ret);
 int sqlite_connect(struct error *e, const struct sqlite_store *s, const char *uri, int flags,
                    sqlite3 **ret);
 int sqlite_sync_directory(struct error *e, const char *directory);
-/* Copies what `from`, a connection to the database of s, reads: see store_back_up_sqlite. */
+/* Copies the database through `from`, a connection to the database of s; see
+ * store_back_up_sqlite(). */
 int sqlite_back_up(struct error *e, const struct sqlite_store *s, sqlite3 *from,
                    const struct store_backup *backup, struct store_copy *ret);
 
@@ -133,5 +136,5 @@ int sqlite_events(struct error *e, struct store *s, uint64_t since, uint64_t wor
 /* Reads the newest committed revision from the database itself. */
 int sqlite_read_revision(struct error *e, struct sqlite_store *s, uint64_t *ret);
 int sqlite_check(struct error *e, struct store *s);
-/* Only that the database's pages fit together, whatever its layout. Needs the reader. */
+/* Checks only the integrity of the database's pages, for any layout. Needs the reader. */
 int sqlite_check_integrity(struct error *e, struct sqlite_store *s);

@@ -1,7 +1,7 @@
 /*
- * Inside store/: what an implementation provides, and how a batch looks to it.
- * Adding one: fill a struct store_ops, embed struct store as the first member, add its open
- * function to a header, and run the scenarios of store_test.c against it.
+ * Declarations inside store/: the operations of an implementation, and the layout of a batch. A new
+ * implementation fills a struct store_ops, embeds struct store as its first member, declares its
+ * open function in a header, and passes the scenarios of store_test.c.
  */
 #pragma once
 #include "base/arena.h"
@@ -9,7 +9,7 @@
 
 enum { STORE_BATCH_BYTES_MAX = 256 << 20 };
 
-/* Each is the function of the same name in store.h. */
+/* Each member implements the function of the same name in store.h. */
 struct store_ops {
     void (*close)(struct store *s);
     int (*commit)(struct error *e, struct store *s, const struct store_batch *b);
@@ -46,7 +46,7 @@ enum store_op_kind {
     STORE_OP_EVENT,
 };
 
-/* One operation of a batch; strings lie in the batch's arena. */
+/* One operation of a batch; strings belong to the batch's arena. */
 struct store_op {
     struct store_op *next;
     enum store_op_kind kind;
@@ -84,7 +84,8 @@ struct store_batch {
     size_t count;
 };
 
-/* The ways in which a batch contradicts what is stored, in the same words everywhere. */
+/* Errors of a batch that contradicts the stored state, with the same texts in every
+ * implementation. */
 int store_error_spec_exists(struct error *e, uint64_t spec_id);
 int store_error_workload_exists(struct error *e, uint64_t id);
 int store_error_token_exists(struct error *e, uint64_t id);
