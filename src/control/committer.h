@@ -1,6 +1,6 @@
 /*
- * The store thread. The loop thread hands it one batch at a time; while that is being committed,
- * the next one fills up. That is what makes many submits share one sync.
+ * The store thread. The loop thread passes it one batch at a time, and the next batch fills up
+ * during the commit. So many submits share one sync.
  */
 #pragma once
 #include <stdbool.h>
@@ -11,14 +11,14 @@
 struct event_base;
 struct committer;
 
-/* Called on the loop thread when the batch that was handed over is durable (result 0) or is not. */
+/* Called on the loop thread when the batch is durable (result 0), or when the commit failed. */
 typedef void (*committer_done)(void *arg, int result, const struct error *error);
 
-/* Does not own the store. */
+/* Starts the thread; the store is borrowed. */
 int committer_new(struct error *e, struct event_base *base, struct store *store,
                   uint64_t keep_events, committer_done done, void *arg, struct committer **ret);
-/* Waits for the commit under way; its `done` is not called any more. */
+/* Waits for the commit in flight, without calling `done`. */
 void committer_free(struct committer *c);
 bool committer_busy(const struct committer *c);
-/* Takes ownership of the batch. Only when not busy. */
+/* Commits the batch and takes ownership of it. The committer must not be busy. */
 void committer_start(struct committer *c, struct store_batch *batch);

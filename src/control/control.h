@@ -1,7 +1,7 @@
 /*
- * Control: the cluster's state machine wired to its store, its policy, its nodes and the API.
- * One loop thread steps the cluster; one store thread commits. Requests that arrive while a commit
- * is under way share the next one.
+ * Control: connects the cluster's state machine with its store, its policy, its nodes and the API.
+ * One loop thread steps the cluster; one store thread commits. Requests that arrive during a commit
+ * share the next commit.
  */
 #pragma once
 #include <stdint.h>
@@ -15,21 +15,22 @@ struct event_base;
 struct control;
 
 struct control_options {
-    const char *directory;        /* of the state */
-    const char *api_socket;       /* unix socket of the API */
-    const char *node_socket;      /* unix socket to which nodes connect */
-    const struct address *listen; /* for the API and nodes over the network; NULL: on none */
+    const char *directory;        /* state directory */
+    const char *api_socket;       /* path of the API's unix socket */
+    const char *node_socket;      /* path of the unix socket to which nodes connect */
+    const struct address *listen; /* network address for the API and nodes; NULL: none */
     const struct config *config;
     const struct log *log;
 };
 
-/* Whether control_new would take this configuration: names of policies, and allowances. */
+/* Checks whether control_new() would accept this configuration: names of policies, and
+ * allowances. */
 int control_check(struct error *e, const struct config *config);
 
-/* Opens the store, rebuilds the cluster, listens. */
+/* Opens the store, rebuilds the cluster, and listens. */
 int control_new(struct error *e, struct event_base *base, const struct control_options *options,
                 struct control **ret);
-/* Where it listens on the network; 0: on none. */
+/* Returns the port on the network; 0: no network. */
 uint16_t control_port(const struct control *c);
-/* Commits what is pending, closes everything. */
+/* Commits pending changes and closes everything. */
 void control_free(struct control *c);

@@ -1,5 +1,4 @@
-/* Control without nodes in a directory of its own, stepped by the test, and three clients
- * that ask it. */
+/* Control without nodes in a temporary directory, stepped by the test, and three clients. */
 #pragma once
 #include <event2/event.h>
 
@@ -16,19 +15,19 @@ struct fixture {
     struct http_client *first, *second, *third;
 };
 
-/* For cmocka: *state is the fixture. */
+/* Setup and teardown for cmocka; *state is the fixture. */
 int open_fixture(void **state);
 int close_fixture(void **state);
-/* Ends control and starts it again on what it has stored; the clients are new ones. */
+/* Stops control and starts it again on the stored state, with new clients. */
 void restart_control(struct fixture *f);
-/* The same, one by one. A start that fails leaves it ended. */
+/* The two halves of restart_control(). After a failed start control stays stopped. */
 void stop_control(struct fixture *f);
 int start_control(struct error *e, struct fixture *f);
 void get(struct http_client *client, const char *path);
 void post(struct http_client *client, const char *path, const char *body);
-/* The same, of a body that is more than a socket holds: control reads while it is sent. */
+/* Sends a body larger than a socket's buffer, while control reads. */
 void post_large(struct fixture *f, struct http_client *client, const char *path, const char *body);
-/* Steps control until the client has its answer, which must have this status, and text in
- * its body. */
+/* Steps control until the client has its response, which must have this status and contain
+ * `text`. */
 void expect(struct fixture *f, struct http_client *client, int status, const char *text);
 bool log_says(const struct fixture *f, const char *text);

@@ -1,14 +1,14 @@
 /*
- * Keeps what was learnt (learning.h) over restarts, and trains models from it, on a thread of its
- * own: both take longer than the loop may wait.
+ * Saves the results of learning (learning.h) over restarts, and trains models from them, on a
+ * thread of its own: both take longer than the loop may wait.
  *
- *   DIRECTORY/learnt/programs      what programs are alone
- *   DIRECTORY/learnt/measurements  by how much they slowed each other
- *   DIRECTORY/learnt/model         trained from those
+ *   DIRECTORY/learnt/programs      measurements of programs alone
+ *   DIRECTORY/learnt/measurements  measurements of how much programs slow each other
+ *   DIRECTORY/learnt/model         model trained from the measurements
  *
- * Each is whole or absent, with a version and a checksum (learn/stored.h). One that is refused
- * is set aside as NAME.refused, and what it held is learnt anew: the model from the
- * measurements, at once.
+ * Each file is complete or absent, with a version and a checksum (learn/stored.h). The keeper
+ * renames a file that it refuses to NAME.refused and learns its content anew; a new model is
+ * trained from the measurements at once.
  */
 #pragma once
 #include <stdint.h>
@@ -18,20 +18,21 @@
 #include "control/learning.h"
 
 enum {
-    KEEPER_SAVE_MS = 2000,       /* between two times that something is written */
-    KEEPER_TRAIN_MS = 60 * 1000, /* between two models */
+    KEEPER_SAVE_MS = 2000,       /* shortest time between two writes */
+    KEEPER_TRAIN_MS = 60 * 1000, /* shortest time between two trainings */
 };
 
 struct event_base;
 struct keeper;
 
-/* Restores what was kept. Learning and log are borrowed; learning's model comes from here. Fails
- * for what cannot be read or made, never for what is refused. */
+/* Restores the saved results. The keeper borrows learning and log, and sets the model of learning.
+ * The call fails if a file cannot be read or the directory cannot be made, not if a file is
+ * refused. */
 int keeper_new(struct error *e, struct event_base *base, const struct log *log,
                const char *directory, struct learning *learning, struct keeper **ret);
-/* Waits for what the thread is at, and keeps what it has not kept yet. */
+/* Waits for the thread, and saves all unsaved results. */
 void keeper_free(struct keeper *k);
-/* To be called about every second: starts what is due. */
+/* Starts saving or training if due; to be called about every second. */
 void keeper_tick(struct keeper *k, int64_t now_boot_ms);
-/* Models that were trained since it was made. */
+/* Returns the number of models trained since keeper_new(). */
 uint64_t keeper_models(const struct keeper *k);

@@ -1,19 +1,20 @@
 /*
- * What a running cluster learns of its workloads, and the forecast that policies judge by.
+ * Learning from a running cluster: measurements of its workloads, and the forecast by which
+ * policies judge.
  *
- * Nodes report what runs on each device, how busy that is, and how fast each workload is where it
- * says so itself. Of a program (programs.h) that is alone on a device its use of the device and its
- * speed are learnt; of programs that share one, by how much each is slower than alone. From that
- * comes the forecast (policy/learnt.h). Of a service that reports how long its requests take, the
- * p99 is learnt in the same way: alone, and by how much longer it is beside others. What is not
- * measured is not learnt: a program that reports no progress is known by its use of a device alone,
- * and of a set with one that never was alone nothing is learnt.
+ * Nodes report the workloads of each device, the activity of the device, and the speed of each
+ * workload that reports its progress. A program (programs.h) alone on a device teaches its use of
+ * the device and its speed; programs that share a device teach how much slower each is than alone.
+ * The forecast (policy/learnt.h) follows from these measurements. For a service that reports
+ * latencies, the p99 is learnt in the same way: alone, and the slowdown beside others. Nothing is
+ * learnt without a measurement: of a program that reports no progress only the use of a device is
+ * known, and a set of programs teaches nothing while one of them was never alone.
  *
- * A measurement counts if it began when the set had been together for LEARNING_SETTLE_MS, with all
- * of them at work. Of a set that stays together there are fewer and fewer, so that long runs do not
- * crowd out all else.
+ * A measurement counts if it began at least LEARNING_SETTLE_MS after the set came together, with
+ * all programs of the set at work. The longer a set stays together, the fewer of its measurements
+ * are kept, so that long runs do not displace all others.
  *
- * Pure: no I/O, no clock, no thread. Training takes long, so that others do it (keeper.h).
+ * Pure: no I/O, no clock, no thread. Training takes long, so the keeper (keeper.h) trains.
  */
 #pragma once
 #include <stdbool.h>
@@ -29,88 +30,91 @@ enum {
     LEARNING_SETTLE_MS = 500,
     LEARNING_MEMBERS_MAX = FORECAST_MEMBERS_MAX,
     LEARNING_OUTCOMES_MAX = 1024,
-    LEARNING_DEVICES_MAX = 1 << 16, /* that are watched; then all watching begins anew */
+    LEARNING_DEVICES_MAX = 1 << 16, /* largest number of watched devices; one more restarts the
+                                     * watching of all */
 };
 
 struct learning;
 
-/* NULL when memory is out. */
+/* Returns NULL when out of memory. */
 struct learning *learning_new(void);
 void learning_free(struct learning *l);
-/* As long as l. */
+/* Returns the forecast, valid as long as l. */
 const struct forecast *learning_forecast(const struct learning *l);
 
 /*
- * The number of the program that this workload runs, which is the kind of the forecast that it is
- * of, once that is known. 0 when there is no number left (see learning_make_room) or no memory.
+ * Returns the number of the program that this workload runs, which is also its kind in the
+ * forecast. Returns 0 if no number is free (see learning_make_room()) or memory is out.
  */
 uint32_t learning_program(struct learning *l, const char *user, const struct workload_spec *spec,
                           int64_t now_wall_ms);
-/* Does the forecast tell it from others? */
+/* Whether the forecast distinguishes this program from others. */
 bool learning_is_known(const struct learning *l, uint32_t program);
-/* Forgets programs that no live workload is of, and that learning_program was not asked for
- * since then. */
+/* Forgets programs that no live workload runs, unless learning_program() returned their number
+ * after since_wall_ms. */
 void learning_make_room(struct learning *l, const bool used[PROGRAMS_MAX], int64_t since_wall_ms);
 
-/* A workload on a device, as its node says. */
+/* A workload on a device, as its node reports it. */
 struct learning_member {
     uint64_t workload;
     int attempt;
     uint32_t program;
-    bool is_at_work; /* it runs, and has memory on the device */
-    bool is_gang;    /* it has other devices, too: its speed is not this device's alone */
+    bool is_at_work; /* the workload runs, and has memory on the device */
+    bool is_gang;    /* the workload has other devices too, so that its speed depends on all of
+                      * them */
     uint64_t memory_bytes;
-    double samples_per_s;     /* -1: it does not say */
-    int64_t speed_since_ms;   /* how long ago that measurement began; -1: not known */
-    double p99_ms;            /* of its requests; -1: it does not say */
-    uint64_t requests;        /* that this is of */
-    int64_t latency_since_ms; /* as speed_since_ms */
+    double samples_per_s;     /* progress; -1: not reported */
+    int64_t speed_since_ms;   /* age of the start of the speed's measurement; -1: unknown */
+    double p99_ms;            /* p99 latency of requests; -1: not reported */
+    uint64_t requests;        /* number of requests in p99_ms */
+    int64_t latency_since_ms; /* age of the start of the p99's measurement; -1: unknown */
 };
 
-/* What a node says of one device. */
+/* A node's report of one device. */
 struct learning_report {
     const char *uuid;
     const struct forecast_device *type;
-    double sm_activity, dram_rate; /* 0 to 1; -1: it does not say */
-    size_t count;                  /* of all that is placed there */
+    double sm_activity, dram_rate; /* 0 to 1; -1: not reported */
+    size_t count;                  /* number of all workloads placed on the device */
     const struct learning_member *members;
-    int64_t now_ms;      /* boot clock */
-    int64_t now_wall_ms; /* for what is kept over restarts */
+    int64_t now_ms;      /* time on the boot clock */
+    int64_t now_wall_ms; /* wall-clock time, for values that are saved over restarts */
 };
 void learning_report(struct learning *l, const struct learning_report *report);
 
-/* How a task fares where it is, beside what was predicted of that before it was measured there. */
+/* A task's progress degradation (PD) on its device, and the PD predicted before the first
+ * measurement. */
 struct learning_outcome {
     uint64_t workload;
     int attempt;
-    double pd, predicted_pd; /* > 0 */
+    double pd, predicted_pd; /* greater than 0 */
 };
 /*
- * One that there is to tell: at first, when it has changed, and again and again while it is slower
- * than predicted. At most LEARNING_OUTCOMES_MAX wait to be taken; others are told later. False:
- * there is none.
+ * Takes one outcome; false: there is none. A task has an outcome after its first measurements,
+ * after each change, and repeatedly while it is slower than predicted. At most
+ * LEARNING_OUTCOMES_MAX outcomes wait; further outcomes are postponed.
  */
 bool learning_take_outcome(struct learning *l, struct learning_outcome *ret_outcome);
 
 /*
- * Lets what was learnt since the last time count in the forecast's answers, all at once: whatever
- * was answered before has to be computed anew. A p99 that was measured too long ago counts no more.
- * False: there was nothing.
+ * Updates the forecast with everything learnt since the last call, and ignores a p99 whose
+ * measurement is too old from then on. Returns false if nothing changed. After true, earlier
+ * results of the forecast are stale and must be computed again.
  */
 bool learning_publish(struct learning *l, int64_t now_wall_ms);
 
-/* Is there enough that the present model does not know, for a new one to be trained? */
+/* Whether enough measurements are newer than the present model to train a new model. */
 bool learning_wants_model(const struct learning *l);
-/* Trained from what was measured when there were `total` measurements. Owned from here on. */
+/* Sets a model that was trained from `total` measurements, and takes ownership of it. */
 void learning_set_model(struct learning *l, struct predictor *model, uint64_t total);
 
-/* What is to be kept over a restart, borrowed; the model may be NULL. */
+/* Results to save over a restart, borrowed; the model may be NULL. */
 const struct programs *learning_programs(const struct learning *l);
 const struct observations *learning_measurements(const struct learning *l);
-/* Counts up with every change of either that is worth keeping. */
+/* Counters of changes that are worth saving. */
 uint64_t learning_programs_version(const struct learning *l);
 uint64_t learning_measurements_version(const struct learning *l);
-/* Starts from what was kept; each is owned from here on, NULL leaves what there is. Before the
- * first learning_program. -ERR_NO_MEMORY. */
+/* Starts from saved results, and takes ownership of each; NULL keeps the present content. To be
+ * called before learning_program(). Returns 0 or -ERR_NO_MEMORY. */
 int learning_restore(struct learning *l, struct programs *programs,
                      struct observations *measurements, struct predictor *model);
