@@ -1,4 +1,4 @@
-/* Time, waiting and spinning, without a system call where there can be none. */
+/* Time, sleeping and spinning, without a system call where possible. */
 #pragma once
 #include <stdint.h>
 #include <time.h>
@@ -19,13 +19,13 @@ static inline uint64_t clock_now_ns(void)
     return clock_read(CLOCK_MONOTONIC);
 }
 
-/* A few milliseconds behind at most, and much cheaper. */
+/* Returns a time up to a few milliseconds in the past, at a much lower cost. */
 static inline uint64_t clock_coarse_ns(void)
 {
     return clock_read(CLOCK_MONOTONIC_COARSE);
 }
 
-/* Of the processor's counter, 1 to 5 in a nanosecond; needs no memory. */
+/* Reads the processor's counter, which runs at 1 to 5 ticks a nanosecond. Uses no memory. */
 static inline uint64_t clock_ticks(void)
 {
     return __builtin_ia32_rdtsc();
@@ -38,8 +38,9 @@ static inline void clock_sleep_ns(uint64_t ns)
     (void)sys_call(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
 }
 
-/* Between two looks at memory that a device or another process writes, `waited_ns` after the first.
- * Microseconds matter at first; who waits for long lets others have the processor. */
+/* Pauses between two reads of memory that a device or another process writes. `waited_ns` is the
+ * time since the first read: the pause is short at first, when microseconds matter, and later
+ * leaves the processor to other threads. */
 static inline void clock_relax(uint64_t waited_ns)
 {
     enum { SPIN_NS = 50 * CLOCK_US_NS, YIELD_NS = 5 * CLOCK_MS_NS, NAP_NS = 20 * CLOCK_US_NS };

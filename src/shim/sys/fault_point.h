@@ -1,12 +1,11 @@
 /*
- * Places at which a test can have the process killed: between any two steps of the accounting. Only
- * in the library that the tests build with GPUMUX_FAULT_POINTS; elsewhere there is nothing.
+ * Points at which a test can kill the process: between any two steps of the accounting. Only the
+ * library that the tests build with GPUMUX_FAULT_POINTS has them.
  */
 #pragma once
 
 #ifdef GPUMUX_FAULT_POINTS
-/* Kills the process by SIGKILL at the point that the environment names: GPUMUX_FAULT_AT=N, the Nth
- * that is passed. */
+/* Kills the process by SIGKILL at the Nth call, with GPUMUX_FAULT_AT=N in the environment. */
 void fault_point(void);
 #define FAULT_POINT() fault_point()
 #else

@@ -1,7 +1,7 @@
 /*
- * A lock between threads of one process, on a futex: pthread's are not in every C library that the
- * shim is loaded into. A forked child inits the locks that it inherits; none is shared between
- * processes.
+ * A lock between the threads of one process, on a futex. Some C libraries that the shim is loaded
+ * into lack pthread's locks. A forked child initialises the locks that it inherits; processes share
+ * no lock.
  */
 #pragma once
 #include <linux/futex.h>
@@ -11,15 +11,16 @@
 
 #include "shim/sys/sys.h"
 
-/* Set by those who wait; the rest of the word is who has the lock (lock_self), 0 nobody. */
+/* Set by waiting threads. The other bits of the word are the lock's owner (lock_self); 0: free. */
 enum { LOCK_WAITED_FOR = 1 };
 
 struct lock {
-    _Atomic uint32_t state; /* all zero is a free lock */
+    _Atomic uint32_t state; /* owner and LOCK_WAITED_FOR; 0: free */
 };
 
-/* In a word with the rest, so that no signal finds a lock without its owner. Two threads whose
- * blocks are a multiple of 64 GiB apart would be taken for one. */
+/* Returns the owner's number. Lock and owner are one word, so that a signal handler never finds a
+ * lock without its owner. Two threads whose blocks are a multiple of 64 GiB apart would get the
+ * same number. */
 static inline uint32_t lock_self(void)
 {
     return (uint32_t)(sys_thread_word() >> 6) << 2 | 2;
@@ -30,15 +31,15 @@ static inline void lock_init(struct lock *lock)
     atomic_store(&lock->state, 0);
 }
 
-/* False if it is taken. */
+/* Takes the lock without waiting. Returns false if the lock is taken. */
 static inline bool lock_try(struct lock *lock)
 {
     uint32_t none = 0;
     return atomic_compare_exchange_strong(&lock->state, &none, lock_self());
 }
 
-/* False if this very thread has it: it is in a handler of a signal that came meanwhile, and waiting
- * would be for ever. */
+/* Takes the lock, and waits for it if necessary. Returns false if this very thread has the lock: a
+ * signal handler interrupted the thread, and would wait for ever. */
 static inline bool lock_enter(struct lock *lock)
 {
     uint32_t self = lock_self(), state = 0;
@@ -57,7 +58,8 @@ static inline bool lock_enter(struct lock *lock)
     return false;
 }
 
-/* For what handlers of signals do not do, or the driver would not survive either. */
+/* Takes the lock. Only for code that signal handlers do not call, or in which the driver would
+ * deadlock too. */
 static inline void lock_take(struct lock *lock)
 {
     while (!lock_enter(lock))

@@ -1,11 +1,11 @@
 /*
- * sys/ stands in for the C library, which another library may have replaced: system calls, time,
- * locks, text, and the marks of test and bench builds. Every other room may use sys/; sys/ uses
- * none.
+ * sys/ stands in for the C library, parts of which other libraries may have replaced: system calls,
+ * time, locks, text, and instrumentation of test and bench builds. Every other room may use sys/;
+ * sys/ uses no other room.
  *
- * System calls, made directly: they set no errno, are no cancellation points, and are no symbols
- * that another preloaded library could have taken over or an older C library could lack. Each
- * returns what the kernel does: a result, or a negative errno.
+ * The functions below make system calls directly. They set no errno, are no cancellation points,
+ * and need no symbol that another preloaded library could have replaced or an older C library could
+ * lack. Each returns the kernel's result or a negative errno.
  */
 #pragma once
 #include <stddef.h>
@@ -39,7 +39,8 @@ static inline int sys_gettid(void)
     return (int)sys_call(SYS_gettid, 0, 0, 0, 0, 0, 0);
 }
 
-/* Where the thread's own block is, which no other living thread has: cheaper than its number. */
+/* Returns the address of the thread's own block, which no other living thread has: an identity that
+ * costs less than gettid. */
 static inline uint64_t sys_thread_word(void)
 {
     uint64_t word;
@@ -57,7 +58,7 @@ static inline long sys_write(int fd, const void *bytes, size_t count)
     return sys_call(SYS_write, fd, (long)bytes, (long)count, 0, 0, 0);
 }
 
-/* A negative errno as an address is above any mapping. */
+/* Returns NULL on failure. A negative errno, read as an address, is above any mapping. */
 static inline void *sys_mmap(size_t bytes, int protection, int flags, int fd)
 {
     long result = sys_call(SYS_mmap, 0, (long)bytes, protection, flags, fd, 0);
@@ -69,11 +70,11 @@ static inline int sys_munmap(const void *address, size_t bytes)
     return (int)sys_call(SYS_munmap, (long)address, (long)bytes, 0, 0, 0, 0);
 }
 
-/* Every signal but those by which the C library makes all threads change their user, or cancels
- * one: these are waited for. Returns what was blocked before. */
+/* Blocks every signal except those that the C library sends to all threads to change their user, or
+ * to cancel a thread: their senders wait. Returns the mask that was in force before. */
 static inline uint64_t sys_block_signals(void)
 {
-    const uint64_t internal = UINT64_C(7) << 31; /* 32, 33 and 34 */
+    const uint64_t internal = UINT64_C(7) << 31; /* signals 32, 33 and 34 */
     uint64_t all = ~internal, before = 0;
     (void)sys_call(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (long)&all, (long)&before, sizeof(all),
                    0, 0);

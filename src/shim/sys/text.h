@@ -1,4 +1,4 @@
-/* Comparing names without the C library: the entry must not call it (entry.c says why). */
+/* Comparison of names without the C library, which the entry must not call (entry.c says why). */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

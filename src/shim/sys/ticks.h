@@ -1,6 +1,6 @@
 /*
- * How long launches are in the shim's hands: only in a library of the bench and of a test, built
- * with GPUMUX_TICKS. Elsewhere there is nothing.
+ * Measures the time that launches spend in the shim. Only libraries of the bench and of a test,
+ * built with GPUMUX_TICKS, have this code.
  */
 #pragma once
 
@@ -11,10 +11,11 @@ enum { TICKS_QUICK, TICKS_OTHER, TICKS_KINDS };
 
 struct ticks {
     _Atomic uint64_t launches[TICKS_KINDS];
-    _Atomic uint64_t ticks[TICKS_KINDS]; /* of the processor's counter, without the driver's call */
+    /* Ticks of the processor's counter, without those inside the driver's call. */
+    _Atomic uint64_t ticks[TICKS_KINDS];
 };
 extern struct ticks gpumux_ticks;
-/* What the counter says: for who must know how long one is. */
+/* Reads the processor's counter, so that a caller can measure the length of a tick. */
 uint64_t gpumux_ticks_now(void);
 
 #define TICKS_BEGIN()       uint64_t ticks_begun = clock_ticks()

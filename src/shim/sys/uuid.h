@@ -1,4 +1,4 @@
-/* A device's UUID, as NVML writes it. No C library: what parses it runs in other people's
+/* A device's UUID as NVML writes it. The parser calls no C library: it runs in other people's
  * processes. */
 #pragma once
 #include <stdbool.h>
@@ -6,6 +6,6 @@
 
 enum { UUID_BYTES = 16 };
 
-/* "GPU-", and 16 bytes in digits, dashes between bytes. False: it is no such text; ret_uuid may be
- * filled in part. */
+/* Parses "GPU-" and 16 bytes in hexadecimal digits, with dashes between bytes. Returns false for
+ * any other text; ret_uuid may then be filled in part. */
 bool uuid_parse(const char *text, uint8_t ret_uuid[UUID_BYTES]);
