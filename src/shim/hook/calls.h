@@ -1,21 +1,23 @@
 /*
- * hook/ puts a hook in the place of each driver function that api/cuda_calls.def lists, and finds the driver's own. The hooks
- * stand in memory/ and launch/. It uses sys/ and the state of the process (life/).
+ * hook/ puts a hook in the place of each driver function that api/cuda_calls.def lists, and finds
+ * the driver's own functions. The hooks themselves stand in memory/ and launch/. hook/ uses sys/
+ * and the state of the process (life/).
  *
- * The intercepted calls, from api/cuda_calls.def: what each is called with, the driver's own function
- * behind it, and how a program that asks for that function gets the shim's.
+ * This header has the intercepted calls of api/cuda_calls.def: their types, the driver's functions
+ * behind them, and the ways in which a program gets the hook instead of the driver's function.
  *
- *   enum call           CALL_cuMemAlloc_v2, … one for each call and variant that the shim intercepts or uses (calls.def)
- *   struct real_calls   .cuMemAlloc_v2(…)     the driver's functions, by name and with their types
- *   hook_cuMemAlloc_v2  what a program gets   for `pass` it is in calls.c
+ *   enum call           CALL_cuMemAlloc_v2, …: one for each call and variant that the shim
+ *                       intercepts or uses (calls.def)
+ *   struct real_calls   .cuMemAlloc_v2(…): the driver's functions, by name and with their types
+ *   hook_cuMemAlloc_v2  the function that a program gets; for `pass` it is in calls.c
  *
- * A program comes to a function in three ways, and gets the hook in each:
- * by dlsym and dlvsym (entry.c, then calls_route); by cuGetProcAddress, in both its versions
- * (calls.c); and by being linked with libcuda, which the dynamic linker resolves to the exports
- * of this library (exports.c). What counts is always the address that the driver itself gave: if it
- * is one of the driver's functions of the list, its hook takes its place, and if not, the program
- * gets what it was given. So versions, variants for per-thread default streams, statuses and
- * functions that the driver lacks are as the driver has them, and a call newer than the list is left alone.
+ * A program gets a function in one of three ways, and the hook in each: by dlsym or dlvsym
+ * (entry.c, then calls_route); by cuGetProcAddress, in both versions (calls.c); and by being linked
+ * with libcuda, whose names the dynamic linker resolves to the exports of this library (exports.c).
+ * The address that the driver itself returned decides: if the address is one of the listed
+ * functions of the driver, the program gets its hook; if not, the program gets the address.
+ * Versions, variants for per-thread default streams, statuses and missing functions therefore stay
+ * those of the driver, and calls newer than the list are left alone.
  */
 #pragma once
 #include <stdbool.h>
@@ -51,41 +53,43 @@ struct real_calls {
 };
 _Static_assert(sizeof(struct real_calls) == CALLS_ALL * sizeof(void *), "one pointer a call");
 
-enum { CALLS_ADDRESSES_MAX = 1024 }; /* a power of two, above twice what is intercepted */
+/* Size of the hash table: a power of two, above twice the number of intercepted calls. */
+enum { CALLS_ADDRESSES_MAX = 1024 };
 _Static_assert(CALLS_ADDRESSES_MAX > 4 * CALLS_INTERCEPTED, "the table of addresses stays sparse");
 
 /* The driver's functions. All zero before calls_load(). */
 struct calls {
-    struct real_calls real; /* a function that the driver lacks answers CUDA_ERROR_STUB_LIBRARY */
+    struct real_calls real; /* a function that the driver lacks returns CUDA_ERROR_STUB_LIBRARY */
     bool is_loaded;
-    bool has[CALLS_ALL]; /* by enum call: the driver has it */
+    bool has[CALLS_ALL]; /* indexed by enum call; true: the driver has the function */
     struct {
         void *address;
         uint16_t call; /* enum call */
     } by_address[CALLS_ADDRESSES_MAX];
 };
 
-/* What a function that the driver lacks is. */
+/* Stands in for every function that the driver lacks. Returns CUDA_ERROR_STUB_LIBRARY. */
 CUresult calls_missing(void);
-/* Finds the driver's functions, and sees to it that the driver is never unloaded. Not while another
- * thread uses *calls. False if the process has no driver yet: then all functions answer
- * CUDA_ERROR_STUB_LIBRARY. */
+/* Finds the driver's functions, and keeps the driver from being unloaded. No other thread may use
+ * *calls meanwhile. Returns false if the process has not loaded a driver yet: all functions then
+ * return CUDA_ERROR_STUB_LIBRARY. */
 bool calls_load(struct calls *calls);
-/* The hook for one of the driver's functions, or the address itself if it is none. */
+/* Returns the hook of a driver function, or the address itself if it belongs to no listed
+ * function. */
 void *calls_hook(const struct calls *calls, void *address);
 
-/* The answer to a dlsym or dlvsym: `jump` is called in its place with the same arguments, or, if it is
- * NULL, it returns `value`. */
+/* The result of a dlsym or dlvsym: the entry calls `jump` in its place with the same arguments or,
+ * if `jump` is NULL, returns `value`. */
 struct calls_route {
     void *jump;
     void *value;
 };
-/* For entry.c: dlsym(handle, name) or dlvsym(handle, name, version), asked by the code at `caller`, of
- * which only calls of the driver, of NVML (nvml.h) and the two functions themselves are of interest. `real` is the function
- * behind the entry. */
+/* Resolves dlsym(handle, name), or dlvsym(handle, name, version), called by the code at `caller`.
+ * entry.c calls this for names of the driver, of NVML (nvml.h) and of the two functions themselves.
+ * `real` is the next library's dlsym or dlvsym. */
 struct calls_route calls_route(void *handle, const char *name, const char *version,
                                const void *caller, void *real);
-/* entry.c: this library's dlsym and dlvsym, by names that are nobody else's. */
+/* entry.c: this library's dlsym and dlvsym, under names that no other library has. */
 void *entry_dlsym(void *handle, const char *name) __attribute__((visibility("hidden")));
 void *entry_dlvsym(void *handle, const char *name, const char *version)
     __attribute__((visibility("hidden")));

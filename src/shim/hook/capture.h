@@ -1,4 +1,4 @@
-/* Streams that are captured: what is called there happens later, or is forbidden. */
+/* Streams in capture: the driver records calls for a later launch, or forbids them. */
 #pragma once
 #include <stdbool.h>
 
@@ -6,14 +6,15 @@
 
 enum { CAPTURE_RELAXED = 2 };
 
-/* The stream captures, or must not be used because another does. */
+/* Returns whether the stream is capturing, or must not be used because another stream captures. */
 static inline bool capture_is_open(struct process *p, CUstream stream)
 {
     CUstreamCaptureStatus status = 0;
     return p->calls.real.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS || status != 0;
 }
 
-/* Around calls of the shim's own that a capture elsewhere would forbid, and be spoilt by. */
+/* Starts relaxed mode, for calls of the shim's own that a capture elsewhere would forbid, and that
+ * would invalidate that capture. Returns the mode to pass to capture_restore(). */
 static inline CUstreamCaptureMode capture_relax(struct process *p)
 {
     CUstreamCaptureMode mode = CAPTURE_RELAXED;

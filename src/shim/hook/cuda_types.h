@@ -1,8 +1,8 @@
 /*
- * The types of the CUDA driver API that api/cuda_calls.def speaks of, in CUDA's own words, so that
- * the same list can be held against cuda.h where there is one, and none is needed where there is
- * not. Of structs only what the shim looks at has its field; cuda_types.def says where fields are,
- * and both this header and cuda.h are checked against it.
+ * The types of the CUDA driver API that api/cuda_calls.def uses, in CUDA's own words: the same list
+ * can be checked against cuda.h where that header exists, and compiles where it does not. A struct
+ * has only the fields that the shim reads; cuda_types.def lists their offsets, and a test checks
+ * both this header and cuda.h against that list.
  */
 #pragma once
 #include <stddef.h>
@@ -33,7 +33,7 @@ typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUextMemory_st *CUexternalMemory;
 typedef void (*CUhostFn)(void *);
 
-/* Enumerations: an int each. */
+/* CUDA's enumerations; each is an int. */
 typedef int CUdevice_attribute;
 typedef int CUdriverProcAddressQueryResult;
 typedef int CUgraphMem_attribute;
@@ -49,7 +49,7 @@ typedef int CUpointer_attribute;
 typedef int CUstreamCaptureMode;
 typedef int CUstreamCaptureStatus;
 
-/* Structs that are only handed on. */
+/* Structs that the shim only passes on. */
 typedef struct CUctxCreateParams_st CUctxCreateParams;
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUgraphEdgeData_st CUgraphEdgeData;
@@ -140,7 +140,7 @@ typedef struct {
     unsigned reserved[4];
 } CUDA_ARRAY_MEMORY_REQUIREMENTS_v1;
 
-/* Of copies: how much, and from what kind of memory to which. */
+/* The fields of copies that give the size and the kinds of memory. */
 typedef struct {
     size_t srcXInBytes, srcY;
     int srcMemoryType;
@@ -175,7 +175,7 @@ typedef struct {
     size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
 
-typedef CUDA_MEMCPY3D CUDA_MEMCPY3D_PEER; /* with contexts in what is reserved */
+typedef CUDA_MEMCPY3D CUDA_MEMCPY3D_PEER; /* has contexts in the reserved fields */
 
 typedef struct {
     CUmemcpy3DOperandType type;
@@ -246,6 +246,6 @@ enum { CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1, CU_GET_PROC_ADDRESS_PER_THREAD_DEF
 
 enum { CU_MEMCPY_OPERAND_TYPE_POINTER = 1, CU_MEMCPY_OPERAND_TYPE_ARRAY = 2 };
 
-/* The streams that are no pointers. */
+/* Handles of default streams, which are no pointers. */
 #define STREAM_LEGACY     ((CUstream)1)
 #define STREAM_PER_THREAD ((CUstream)2)

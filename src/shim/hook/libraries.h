@@ -1,11 +1,11 @@
 /*
- * Looking at the libraries of the process (resolve.h) while none comes or goes, under the dynamic
- * linker's own lock.
+ * Visits the list of loaded libraries (resolve.h) under the dynamic linker's own lock, so that no
+ * library comes or goes meanwhile.
  *
- * That lock is not made anew in a child: one that is forked while a thread of its parent has it
- * waits for ever at its own first look. So a fork waits until the shim's threads have left it, and
- * they until the fork is over; both for LIBRARIES_WAIT_NS at most, since a handler of a signal may
- * fork in the midst of it.
+ * A forked child does not get a new lock: if a thread of the parent holds the lock at the fork, the
+ * child waits for ever at its own first visit. A fork therefore waits until the shim's threads have
+ * released the lock, and these threads wait until the fork is over. Each wait ends after
+ * LIBRARIES_WAIT_NS, because a signal handler may fork in the middle of a visit.
  */
 #pragma once
 #include <stdatomic.h>
@@ -15,7 +15,8 @@
 enum { LIBRARIES_WAIT_NS = 2000000000 };
 
 struct libraries {
-    _Atomic int32_t inside, forks; /* threads that look, or fork */
+    /* Number of threads that visit the list; number of threads that fork. */
+    _Atomic int32_t inside, forks;
 };
 
 void libraries_visit(void (*visit)(void *argument), void *argument);

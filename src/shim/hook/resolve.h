@@ -1,25 +1,27 @@
 /*
- * Finding functions in the libraries that the process has loaded, by the dynamic linker's own list
- * and each library's hash table. The shim can name none of them when it is linked: where dlsym and
- * the pthread functions live differs between C libraries, and its own dlsym stands before theirs.
+ * Finds functions in the libraries that the process has loaded, by the dynamic linker's own list
+ * and each library's hash table. The shim cannot link to these functions: the library that has
+ * dlsym and the pthread functions differs between C libraries, and the shim's own dlsym precedes
+ * theirs.
  *
- * No function here calls the C library. The list changes when libraries come and go: what was
- * loaded at start stays, anything behind it may be looked at under the lock only (libraries.h).
+ * No function here calls the C library. The list changes when libraries are loaded and unloaded.
+ * Libraries loaded at start never go; all others may be read only under the lock (libraries.h).
  */
 #pragma once
 #include <stdbool.h>
 
 struct link_map;
 
-/* The address of a function or object that the library defines, of its default version; NULL if
- * there is none. */
+/* Returns the address of a function or object that the library defines, in its default version;
+ * NULL if the library does not define it. */
 void *resolve_symbol(const struct link_map *library, const char *name);
-/* The same in the first library behind this one, in the order in which the dynamic linker looks:
- * what would be found without the shim. */
+/* Like resolve_symbol(), in the first library after this one that defines the name, in the dynamic
+ * linker's order: the definition that a program would get without the shim. */
 void *resolve_next(const char *name);
-/* The same in the first of all libraries: what a program would be given. Not this library's own. */
+/* Like resolve_symbol(), in the first of all libraries except this one that defines the name: the
+ * definition that a program gets. */
 void *resolve_first(const char *name);
-/* The first library with this soname, or whose file name starts with it. NULL. */
+/* Returns the first library with this soname, or whose file name starts with it; NULL if none. */
 const struct link_map *resolve_library(const char *soname);
-/* Whether the code at the address belongs to a library (or the program) before this one. */
+/* Returns whether the code at the address belongs to the program or a library before this one. */
 bool resolve_is_before(const void *code);
