@@ -1,6 +1,6 @@
 /*
- * The contexts that the process has launched into: where work may be outstanding. A context is
- * there from its first launch on, until it is destroyed.
+ * The contexts that the process has launched into, in which work may be outstanding. A context is
+ * in the list from its first launch until it is destroyed.
  */
 #pragma once
 #include <stdatomic.h>
@@ -11,23 +11,25 @@
 
 struct process;
 
-enum { BUSY_MAX = 64 }; /* work in contexts beyond them is not waited for */
+enum { BUSY_MAX = 64 }; /* size of the list; the shim does not wait for work in further contexts */
 
 struct busy {
-    _Atomic(CUcontext) last; /* that was launched into */
+    _Atomic(CUcontext) last; /* context of the latest launch */
     _Atomic(CUcontext) places[BUSY_MAX];
-    /* A service's launches there that no mark tells of (streams.h), since it was waited for. */
+    /* By place: launches of a service that no mark covers (streams.h), since the last wait for that
+     * context. */
     _Atomic uint64_t unmarked[BUSY_MAX];
 };
 
-/* The current one: when a stream gets its slot (streams.h), and at each launch without one. */
+/* Adds the current context: when a stream gets its slot (streams.h), and at each launch into a
+ * stream without a slot. */
 void busy_note(struct process *p);
-/* Before it may be destroyed. NULL: whichever may be. True: it was there, and is to be added again
- * if it lives on. */
+/* Removes the context before the driver may destroy it; NULL removes all contexts. Returns true if
+ * the context was in the list; the caller then adds it again if the context lives on. */
 bool busy_forget(struct busy *busy, CUcontext context);
 void busy_add(struct busy *busy, CUcontext context);
-/* The context's number of `unmarked`. NULL: it is not there. */
+/* Returns the context's number in `unmarked`, or NULL if the context is not in the list. */
 _Atomic uint64_t *busy_unmarked(struct busy *busy, CUcontext context);
-/* Waits until they have nothing left to do; where the driver refuses to, for what is charged, and
- * until then at most. Not in a handler of a signal. */
+/* Waits until the contexts have no outstanding work. Where the driver refuses to synchronise, waits
+ * for the charged GPU time instead, at most until `until_ns`. Not for signal handlers. */
 void busy_synchronize(struct process *p, uint64_t until_ns);

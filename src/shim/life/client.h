@@ -1,17 +1,19 @@
 /*
- * Where the process's limits come from and where it reports: its three pages (abi/page.h). With an
- * agent (GPUMUX_REGISTER) they are shared with it; without one they are the process's own, and the
- * limits page says what the environment does. So they are where an agent is promised and there is
- * no sign of it, as in a container without its socket, if there is a quota in the environment:
+ * The source of the process's limits and the place of its reports: its three pages (abi/page.h).
  *
- *   GPUMUX_QUOTA_BYTES   device memory that this process may hold on each device, decimal
- *   GPUMUX_KIND          service, or task (the default)
- *   GPUMUX_WINDOW_US     GPU time that a task may have outstanding on each device
- *   GPUMUX_GATE_US       how long a launch of a task waits for a busy service at most
- *   GPUMUX_LINGER_US     how long a service must have been idle
- *   GPUMUX_RATE_PERMILLE part of each device's time that a task may use
+ * With an agent (GPUMUX_REGISTER) the process shares the pages with the agent. Without an agent the
+ * pages belong to the process alone, and the limits page is filled from the environment. The
+ * environment is also used if GPUMUX_REGISTER is set but no agent has ever been there, as in a
+ * container without the agent's socket, provided that GPUMUX_QUOTA_BYTES is set:
  *
- * So whoever asks for a limit need not know where it comes from.
+ *   GPUMUX_QUOTA_BYTES    device memory that this process may hold on each device, decimal
+ *   GPUMUX_KIND           service, or task (the default)
+ *   GPUMUX_WINDOW_US      GPU time that a task may have outstanding on each device
+ *   GPUMUX_GATE_US        longest wait of a task's launch for a busy service
+ *   GPUMUX_LINGER_US      time that a service must have been idle before a task goes on
+ *   GPUMUX_RATE_PERMILLE  part of each device's time that a task may use
+ *
+ * The readers of a limit do not depend on its source.
  */
 #pragma once
 #include <stdatomic.h>
@@ -23,16 +25,18 @@
 #include "shim/sys/lock.h"
 
 enum {
-    CLIENT_WAIT_MS = 2000, /* for an agent that was promised, at the first call of CUDA */
+    CLIENT_WAIT_MS = 2000, /* wait for a promised agent, at the first CUDA call */
     CLIENT_AWAY_MS =
-        15000, /* for one that is slow, or left its socket: its service manager starts it again */
-    CLIENT_CHECK_EVERY = 1024, /* launches: is the agent still there? */
+        /* Wait for an agent that is slow, or has left its socket: the service manager will restart
+         * it. */
+    15000,
+    CLIENT_CHECK_EVERY = 1024, /* launches between two checks that the agent is alive */
     CLIENT_WINDOW_US =
-        20000, /* of a task whose agent gives no sign: what is harmless when it is killed */
+        20000, /* window of a task whose agent does not answer: harmless if the task is killed */
 };
 
-/* A descriptor that the process's own code may have closed, as daemons do with all they find, and
- * opened as something else: it is used only while it is still the same file. */
+/* A file descriptor of the shim, usable only while it still refers to the same file: the program
+ * may close descriptors that it does not know, as daemons do, and reuse their numbers. */
 struct client_file {
     int fd; /* -1: none */
     uint64_t inode;
@@ -41,34 +45,38 @@ struct client_file {
 struct client {
     const struct limits_page *limits;
     struct status_page *status;
-    _Atomic uint64_t messages_seen; /* of those below the lock */
+    _Atomic uint64_t messages_seen; /* limits_page.messages as of the last read of the socket */
     struct neighbours neighbours;
     struct ledger_page *ledger;
-    uint32_t slot;      /* in the ledger */
+    uint32_t slot;      /* index in the ledger */
     bool is_registered; /* with an agent */
     struct lock
-        lock; /* of what follows: whoever finds it taken leaves the work to the one that has it */
-    int64_t tried_ms; /* when it last looked for a new agent */
+        /* Protects the fields below; a thread that finds the lock taken leaves the work to its
+         * owner. */
+        lock;
+    int64_t tried_ms; /* time of the latest attempt to register with a new agent */
     struct client_file socket, status_file, ledger_file;
 };
 
-/* Makes the pages. False if limits are promised and not to be had: the process must not run without
- * them. Waits for the agent at most wait_ms, and CLIENT_AWAY_MS where it is or has been. *client is
- * undefined before, and afterwards if it failed. */
+/* Makes the pages. Waits for an agent at most wait_ms, and at most CLIENT_AWAY_MS if an agent is or
+ * has been there. Returns false if limits were promised but are not available: the process must not
+ * use the device. *client need not be initialised, and is undefined after a failure. */
 bool client_start(struct client *client, int wait_ms);
-/* In a child: lets go of the parent's pages and socket, leaving them as they are for the parent. */
+/* Releases the parent's pages and socket in a forked child, without changing them for the
+ * parent. */
 void client_leave(struct client *client);
 
-/* Shows the agent the device's files that the process has open (REGISTER_FILES). */
+/* Sends the agent the device files that the process has open (REGISTER_FILES). */
 void client_show_files(struct client *client);
-/* Takes what the agent has sent: neighbours that came and went. */
+/* Reads the agent's messages: neighbours that came and went. */
 void client_listen(struct client *client);
-/* Looks whether the agent is still there, and for a new one if it is not, at most once a second:
- * the process keeps its pages, its slot and the limits it had until the new agent says others.
- * True: it has. */
+/* Checks whether the agent is alive and, if not, looks for a new agent, at most once a second. The
+ * process keeps its pages, its slot and its limits until a new agent changes them. Returns true if
+ * the process has registered with a new agent. */
 bool client_check(struct client *client);
 
-/* At every launch or copy, `count` of which came before. */
+/* Reads messages if there are new ones, and checks the agent now and then. Call at every launch or
+ * copy; `count` is the number of earlier calls. */
 static inline void client_poll(struct client *client, uint64_t count)
 {
     if (__builtin_expect(atomic_load_explicit(&client->limits->messages, memory_order_acquire) !=

@@ -1,4 +1,4 @@
-/* Which device of its limits a device of the process is. */
+/* Maps a device of the process to its index in the limits page. */
 #pragma once
 #include <stdatomic.h>
 #include <stdint.h>
@@ -8,20 +8,21 @@
 struct process;
 
 enum {
-    DEVICES_MAX = 64,     /* of a process, by its own numbers */
-    DEVICES_UNKNOWN = -1, /* limits name devices, and this is none of them */
+    DEVICES_MAX = 64,     /* devices of a process, by its own numbers */
+    DEVICES_UNKNOWN = -1, /* limits name devices, and this device is not among them */
     DEVICES_NO_CONTEXT =
-        -2 /* the thread has none, or it is no device: the call will say so itself */
+        -2 /* no current context, or no such device: the driver's call reports the error */
 };
 
 struct devices {
-    _Atomic uint8_t places[DEVICES_MAX]; /* index + 1; 0: not looked up yet; 255: unknown */
+    _Atomic uint8_t places[DEVICES_MAX]; /* index + 1; 0: not looked up yet; 255: DEVICES_UNKNOWN */
 };
 
-/* The index in limits_page.devices and in the ledger; or a negative constant. */
+/* Returns the device's index in limits_page.devices and in the ledger, or a negative constant.
+ * devices_current() is for the device of the current context. */
 int devices_current(struct process *p);
 int devices_index(struct process *p, CUdevice device);
-/* The same by its UUID, also before the driver has started. */
+/* Like devices_index(), by UUID. Also works before the driver has started. */
 int devices_by_uuid(struct process *p, const uint8_t uuid[16]);
-/* Of the stream's context; of the thread's for the streams that are no pointers. */
+/* Like devices_index(), for the context of the stream; for default streams, the current context. */
 int devices_of_stream(struct process *p, CUstream stream, CUdevice *ret_device);

@@ -1,5 +1,5 @@
-/* The status pages of the services that share a device with this process, as the agent hands them
- * out. */
+/* Status pages of the services that share a device with this process, as received from the
+ * agent. */
 #pragma once
 #include <stdatomic.h>
 #include <stdint.h>
@@ -7,8 +7,8 @@
 #include "abi/page.h"
 #include "abi/register.h"
 
-/* A neighbour keeps its place: pages are never unmapped under a reader. One that has gone reads as
- * idle. */
+/* A neighbour keeps its place, and its page is never unmapped under a reader. The page of a
+ * neighbour that has gone reads as idle. */
 struct neighbours {
     _Atomic uint64_t present; /* bit i: pages[i] and devices[i] are set */
     const struct status_page *pages[REGISTER_NEIGHBOURS_MAX];
@@ -16,8 +16,9 @@ struct neighbours {
 };
 _Static_assert(REGISTER_NEIGHBOURS_MAX <= 64, "one bit each");
 
-/* By one thread at a time, while others read. The descriptor stays the caller's. */
+/* Add or remove a neighbour; one thread at a time, while others read. The caller keeps the
+ * descriptor. */
 void neighbours_add(struct neighbours *neighbours, uint32_t number, uint32_t device, int fd);
 void neighbours_remove(struct neighbours *neighbours, uint32_t number);
-/* In a child: there is no other reader. */
+/* Removes all neighbours in a forked child, which has no other reader. */
 void neighbours_forget(struct neighbours *neighbours);

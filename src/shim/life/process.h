@@ -1,20 +1,23 @@
 /*
- * life/ is the process from its first CUDA call to its end: the one state, what it knows of its agent, and how it ends. It uses
- * sys/ and hook/; this header alone also uses memory/ and launch/, for the state holds their parts.
+ * life/ is the process from its first CUDA call to its end: its state, its limits, its agent and
+ * its end. life/ uses sys/ and hook/; this header alone also uses memory/ and launch/, since the
+ * state contains their parts.
  *
- * What the shim keeps of the process that it is loaded into: the one writable global of the library.
- * Nothing happens when it is loaded; the first call of the driver starts it.
+ * struct process is the state that the shim keeps of the process that it is loaded into, and the
+ * one writable global of the library. Loading the library does nothing; the first call of the
+ * driver starts the shim.
  *
  *   new ──first call──▶ starting ──▶ ready     limits are known, hooks act
  *    ▲                      │
- *    │                      ├──▶ passive       GPUMUX_DISABLE=1: hooks hand on, nothing else
- *    │                      └──▶ refused       there should be limits and nobody says which
- *    └── fork: the child is a process of its own, and registers anew at its first call
+ *    │                      ├──▶ passive       GPUMUX_DISABLE=1: hooks only pass calls on
+ *    │                      └──▶ refused       limits were promised but are not available
+ *    └── fork: the child is a process of its own, and registers again at its first call
  *
- * How the shim fails is decided here and nowhere else. No driver: CUDA_ERROR_STUB_LIBRARY, and the next
- * call looks again. An agent was promised (GPUMUX_REGISTER) and does not answer: the limits of the
- * environment if it names any, else every hook that grants something answers
- * CUDA_ERROR_SYSTEM_NOT_READY. Anything else that fails costs a protection and is counted, never the process.
+ * All failures of the shim are handled here. Without a driver, hooks return
+ * CUDA_ERROR_STUB_LIBRARY, and the next call tries again. If an agent was promised
+ * (GPUMUX_REGISTER) and does not answer, the limits of the environment apply; without these, every
+ * hook that grants something returns CUDA_ERROR_SYSTEM_NOT_READY. Any other failure costs a
+ * protection and is counted, but never harms the process.
  */
 #pragma once
 #include <stdatomic.h>
@@ -51,12 +54,14 @@ enum { PROCESS_ENTRIES = 2 }; /* dlsym, dlvsym */
 
 struct process {
     struct quick quick;
-    /* What every other launch reads, within a line of the cache. */
+    /* Fields that every launch reads unless it is quick, in one cache line. */
     _Alignas(64) _Atomic uint64_t
-        state;             /* enum process_state; while it starts, also who does so (process.c) */
-    struct launch *launch; /* READY: it is there; a mapping of its own, kept for good */
-    struct client client;  /* READY: it is there */
-    _Atomic uint64_t refused_ns; /* when: it is tried again now and then */
+        /* enum process_state; while starting, also the process and thread that start
+         * (process.c). */
+        state;
+    struct launch *launch;       /* set while READY; a separate mapping that is never unmapped */
+    struct client client;        /* valid while READY */
+    _Atomic uint64_t refused_ns; /* time of the latest refusal; the shim tries again now and then */
     _Atomic uint32_t has_fork_handler;
     struct libraries libraries;
     _Atomic(void *) behind_entry[PROCESS_ENTRIES];
@@ -77,11 +82,11 @@ _Static_assert(offsetof(struct process, client.neighbours.pages) <= QUICK_PAGE_B
 
 extern struct process the_process __attribute__((visibility("hidden")));
 
-/* For hooks that are not of the usual case: starts, waits for the thread that does, or takes up after a fork. */
+/* Starts the shim if it has not started, or waits for the thread that starts it. */
 struct process *process_enter_slowly(void);
 
-/* What every hook begins with. The process is in no state but READY, PASSIVE or REFUSED afterwards, unless
- * there is no driver, or this very thread is the one that starts it. */
+/* Returns the process. Every hook begins with this call. Afterwards the state is READY, PASSIVE or
+ * REFUSED, unless there is no driver, or this very thread is starting the shim. */
 static inline struct process *process_enter(void)
 {
     struct process *p = &the_process;
@@ -90,29 +95,30 @@ static inline struct process *process_enter(void)
     return p;
 }
 
-/* Whether hooks act: count, limit, hold. If not they hand their call on. */
+/* Returns whether hooks count, limit and delay. If not, a hook passes its call on. */
 static inline bool process_is_ready(const struct process *p)
 {
     return __builtin_expect(atomic_load_explicit(&p->state, memory_order_acquire) == PROCESS_READY,
                             1);
 }
 
-/* For hooks that grant something: it is to be refused, with CUDA_ERROR_SYSTEM_NOT_READY. */
+/* Returns whether hooks that grant something must fail with CUDA_ERROR_SYSTEM_NOT_READY. */
 static inline bool process_is_refused(const struct process *p)
 {
     return atomic_load_explicit(&p->state, memory_order_relaxed) == PROCESS_REFUSED;
 }
 
-/* GPUMUX_DISABLE=1 in the environment that the process started with. */
+/* Returns whether the process started with GPUMUX_DISABLE=1 in its environment. */
 bool process_is_disabled(void);
 
-/* Counts, in the status page; returns how many there were before. */
+/* Adds to a counter of the status page. Returns its earlier value. */
 static inline uint64_t process_count(struct process *p, enum status_counter counter, uint64_t n)
 {
     return atomic_fetch_add_explicit(&p->client.status->counters[counter], n, memory_order_relaxed);
 }
 
-/* Whether launches are to be held, marked or charged; if not they are only counted. The process is ready. */
+/* Returns whether the shim delays, marks or charges launches; if not, it only counts them. The
+ * process must be ready. */
 static inline bool process_guards_launches(struct process *p)
 {
     if (__builtin_expect(atomic_load_explicit(&p->client.limits->sequence, memory_order_relaxed) +

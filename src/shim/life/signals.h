@@ -1,11 +1,11 @@
 /*
- * The signals that ask a process to end, and what the program has set for them. Once
- * signals_start() was called, a handler of the shim stands where the program wants the default
- * action; its own handlers, and signals that it ignores, are not touched. The program does not see
- * it: whatever it asks for, it hears what it set itself.
+ * The signals that ask a process to end, and the actions that the program has set for them. After
+ * signals_start() a handler of the shim takes the place of the default action. The program's own
+ * handlers, and signals that it ignores, stay as they are. The program does not see the shim's
+ * handler: a query returns the action that the program itself set.
  *
- * For that the library exports the C library's functions that set a signal's action, each of which
- * does what the one behind it does. What is set without them, by a system call, is as it was set.
+ * To hide its handler, the library exports the C library's functions that set a signal's action;
+ * each calls the function that it replaces. An action set by a bare system call stays unchanged.
  */
 #pragma once
 #include <signal.h>
@@ -31,23 +31,26 @@ enum signals_function {
 
 struct signals {
     _Atomic(void *) behind[SIGNALS_FUNCTION_COUNT];
-    _Atomic(void (*)(int)) handler;      /* the shim's; NULL: never started, in no parent either */
-    _Atomic int32_t process;             /* in which it stands for the default action; 0: none */
-    struct lock lock;                    /* of what follows, among the threads of that process */
-    struct sigaction set[SIGNALS_COUNT]; /* by the program, where the shim's handler stands */
+    /* Handler of the shim; NULL: never started, neither here nor in a parent. */
+    _Atomic(void (*)(int)) handler;
+    _Atomic int32_t process; /* process in which the handler replaces the default action; 0: none */
+    struct lock lock;        /* protects `set` among the threads of that process */
+    /* The program's own action, while the shim's handler stands in its place. */
+    struct sigaction set[SIGNALS_COUNT];
 };
 
-/* From now on, in this process, the handler stands where the default action does. */
+/* Puts the handler in the place of the default action, from now on and in this process. */
 void signals_start(struct signals *signals, void (*handler)(int));
-/* Ends the process by the signal, with the default action; of other processes that have its memory,
- * such as its parent in vfork, nothing changes. Safe in a handler. */
+/* Ends the process by the signal with its default action. Processes that share its memory, such as
+ * the parent after vfork, are unaffected. Safe in a signal handler. */
 void signals_die(int number) __attribute__((noreturn));
-/* Before the process ends: keeps others from setting actions. */
+/* Keeps other threads from setting actions, before the process ends. */
 void signals_freeze(struct signals *signals);
-/* In a child. The handler is inherited, and what the program sees of it is too. */
+/* Resets the state in a forked child. The child inherits the handler, and still hides it from the
+ * program. */
 void signals_reset(struct signals *signals);
 
-/* Whether dlsym and dlvsym have this library's function to offer for the name. */
+/* Returns whether dlsym and dlvsym offer a function of this library under the name. */
 bool signals_has(const char *name);
-/* The answer then, as calls_route() gives it. */
+/* Returns the result of such a dlsym or dlvsym, as calls_route() does. */
 struct calls_route signals_route(void *handle, const char *name, const char *version, void *real);
