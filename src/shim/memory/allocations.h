@@ -1,6 +1,7 @@
 /*
- * Which device memory the process holds: address or handle → bytes and device, for giving back what
- * was counted. Grows as needed, in memory of its own: the program's malloc may be anything.
+ * The device memory that the process holds: a table from an address or handle to bytes and device,
+ * by which a free returns the counted bytes. The table grows as needed, in mappings of its own,
+ * since the program may replace malloc.
  */
 #pragma once
 #include <stdbool.h>
@@ -14,35 +15,35 @@ enum { ALLOCATIONS_BITS = 26, ALLOCATIONS_MAX = 1 << ALLOCATIONS_BITS };
 struct allocation {
     uint64_t address; /* 0: a free place */
     uint64_t bytes;
-    uint64_t context; /* with which it goes; 0: with none */
-    uint64_t value;   /* the owner's own */
+    uint64_t context; /* context whose end frees the memory; 0: none */
+    uint64_t value;   /* meaning set by the table's owner */
     int32_t device;   /* index of devices.h */
 };
 
 struct allocations {
     struct lock lock;
-    struct allocation *places; /* a power of two of them; NULL: none yet */
+    struct allocation *places; /* a power of two; NULL: no table yet */
     size_t place_count, count;
 };
 
-/* All of these: also false in a handler of a signal that came while this thread was in one of
- * them. */
+/* Every function below also returns false in a signal handler that interrupted this thread inside
+ * one of these functions. */
 
-/* Takes a copy; an address that is there already is replaced. False: there is no memory for it, or
- * the address is 0. */
+/* Copies *allocation into the table, replacing an entry with the same address. Returns false
+ * without memory for the entry, or if the address is 0. */
 bool allocations_add(struct allocations *allocations, const struct allocation *allocation);
-/* Removes it. False if the address is not there. */
+/* Removes an entry. Returns false if the address has none. */
 bool allocations_take(struct allocations *allocations, uint64_t address,
                       struct allocation *ret_allocation);
-/* Copies it, without removing it. False if the address is not there. */
+/* Copies an entry without removing it. Returns false if the address has none. */
 bool allocations_find(struct allocations *allocations, uint64_t address,
                       struct allocation *ret_allocation);
-/* The same for any address within its bytes. Looks at all of them. */
+/* Like allocations_find(), for any address within an entry's bytes. Visits all entries. */
 bool allocations_find_around(struct allocations *allocations, uint64_t address,
                              struct allocation *ret_allocation);
-/* Removes one that goes with the context, looking from *cursor on, 0 at first. False: there is no
- * more. */
+/* Removes one entry that belongs to the context, searching from *cursor, which starts at 0. Returns
+ * false if there are no more. */
 bool allocations_take_of(struct allocations *allocations, uint64_t context, size_t *cursor,
                          struct allocation *ret_allocation);
-/* Forgets all, and whoever held the lock: in a child, or at the end. */
+/* Removes all entries and resets the lock, in a forked child or at the end. */
 void allocations_reset(struct allocations *allocations);

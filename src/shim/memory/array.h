@@ -1,4 +1,4 @@
-/* What an array is made of. */
+/* The elements of an array. */
 #pragma once
 #include <stdint.h>
 
@@ -6,5 +6,5 @@
 
 struct process;
 
-/* Of an element of the array, at least; 1 if the driver does not know the array. */
+/* Returns the size of an element, or a lower bound; 1 if the driver does not know the array. */
 uint64_t array_element_bytes(struct process *p, CUarray array);

@@ -1,4 +1,4 @@
-/* The contexts of the process, as far as the quota must know them (context.c). */
+/* The process's contexts, as far as the quota needs them (context.c). */
 #pragma once
 #include <stdatomic.h>
 
@@ -6,9 +6,9 @@
 #include "shim/hook/cuda_types.h"
 #include "shim/sys/lock.h"
 
-/* By index of devices.h. All zero: none. */
+/* Arrays are indexed as in devices.h. All zero: no contexts. */
 struct contexts {
-    struct lock locks[PAGE_DEVICES_MAX]; /* one is made at a time */
+    struct lock locks[PAGE_DEVICES_MAX]; /* one context of a device is made at a time */
     _Atomic(CUcontext) primaries[PAGE_DEVICES_MAX];
-    _Atomic uint32_t made; /* in all, also those that have ended */
+    _Atomic uint32_t made; /* contexts ever made, including those that have ended */
 };

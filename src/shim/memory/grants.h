@@ -1,10 +1,11 @@
 /*
- * The pattern of every call that takes device memory: reserve, call the driver, give back what it
- * refused; record what it granted. Of one that frees: take the record first (the address may be
- * another thread's as soon as the driver has it), call the driver, then give back.
+ * The pattern of every call that allocates device memory: reserve, call the driver, return the
+ * bytes that the driver refused, and record those that it granted. A call that frees takes the
+ * record first, since the address may belong to another thread as soon as the driver has it; then
+ * the hook calls the driver and returns the bytes to the quota.
  *
- * What fails for want of quota is tried once more after the process's own pools have let go of what
- * they only keep.
+ * A reservation that does not fit is tried once more after the process's own pools have released
+ * unused memory.
  */
 #pragma once
 #include <stdbool.h>
@@ -13,20 +14,21 @@
 #include "shim/life/process.h"
 #include "shim/memory/quota.h"
 
-/* Reserves. False: the answer is CUDA_ERROR_OUT_OF_MEMORY, and is counted. */
+/* Reserves bytes. False: the call must fail with CUDA_ERROR_OUT_OF_MEMORY, which is counted. */
 bool grants_reserve(struct process *p, int device, uint64_t bytes);
-/* Makes `from_bytes` that are reserved `to_bytes`. False, with all given back: they do not fit. */
+/* Changes a reservation from `from_bytes` to `to_bytes`. Returns false, with the whole reservation
+ * returned, if the bytes do not fit. */
 bool grants_adjust(struct process *p, int device, uint64_t from_bytes, uint64_t to_bytes);
-/* Gives back what was reserved for a call that the driver refused, and counts an out-of-memory
- * answer. */
+/* Returns the reservation of a call that the driver refused, and counts an out-of-memory result. */
 void grants_give_back(struct process *p, CUresult result, int device, uint64_t bytes);
-/* Records what the driver granted, as memory of the thread's context, or gives back what it
- * refused. Returns the driver's result. */
+/* Records the bytes that the driver granted as memory of the current context, or returns the bytes
+ * that it refused. Returns the driver's result. */
 CUresult grants_end(struct process *p, CUresult result, uint64_t address, int device,
                     uint64_t bytes);
 
-/* A free: true if it is known, and then the record is the caller's until grants_end_free(). */
+/* Begins a free. Returns true if the address is known; the caller owns the record until
+ * grants_end_free(). */
 bool grants_begin_free(struct process *p, uint64_t address, struct allocation *ret_allocation);
 void grants_end_free(struct process *p, const struct allocation *allocation, CUresult result);
-/* Gives back all that went with a context. */
+/* Returns all bytes that a context held when it ended. */
 void grants_forget_context(struct process *p, CUcontext context);

@@ -1,8 +1,8 @@
 /*
- * Device memory that graphs allocate, from a hidden pool of the process on each device. It takes
- * memory when a graph is launched or uploaded, and gives it back only when it is told to. What a
- * graph may need is read from its nodes when it is made ready; at its launch that is reserved as
- * for any pool (pools.h).
+ * Device memory that graphs allocate, from a hidden pool of the process on each device. The pool
+ * takes memory when a graph is launched or uploaded, and releases it only on request. The shim
+ * reads a graph's needs from its nodes when the graph is instantiated, and reserves them at its
+ * launch as for any pool (pools.h).
  */
 #pragma once
 #include <stdatomic.h>
@@ -17,34 +17,35 @@
 struct process;
 
 struct graphs_device {
-    struct lock lock; /* over a launch with what is read before and after it */
+    struct lock lock; /* held over a launch, with the reads before and after it */
     CUdevice device;
     _Atomic uint64_t counted_bytes;
 };
 
-/* All zero: none allocates. */
+/* All zero: no graph allocates. */
 struct graphs {
-    _Atomic uint32_t devices; /* bit i: index of devices.h on which graphs allocate */
+    _Atomic uint32_t devices; /* bit i: graphs allocate on the device with index i (devices.h) */
     struct graphs_device on[PAGE_DEVICES_MAX];
-    /* By handle plus index: `bytes` of all its allocations, `value` the most of them at a time if
-     * nodes run one after the other. */
+    /* By handle plus index: `bytes` of all allocations, and in `value` the largest sum at one time
+     * if the nodes run one after another. */
     struct allocations needs;
 };
 _Static_assert(PAGE_DEVICES_MAX <= 16, "handles are multiples of 16");
 
-/* Between graphs_begin() and graphs_end(). */
+/* The reservations of a launch, between graphs_begin() and graphs_end(). */
 struct graphs_ticket {
     uint32_t devices;
     uint64_t reserved_bytes[PAGE_DEVICES_MAX];
 };
 
-/* Before the driver launches or uploads the graph. False: CUDA_ERROR_OUT_OF_MEMORY. */
+/* Call before the driver launches or uploads the graph. Returns false if the launch must fail with
+ * CUDA_ERROR_OUT_OF_MEMORY. */
 bool graphs_begin(struct process *p, CUgraphExec graph, struct graphs_ticket *ret_ticket);
-/* After it, with any result. */
+/* Call after the driver's call, whatever its result. */
 void graphs_end(struct process *p, const struct graphs_ticket *ticket);
 
-/* As pools_settle() and pools_let_go(), which call them. */
+/* Parts of pools_settle() and pools_let_go(), for the pools of graphs. */
 bool graphs_settle(struct process *p);
 bool graphs_let_go(struct process *p, int device);
-/* In a child. */
+/* Resets the state in a forked child. */
 void graphs_reset(struct graphs *graphs);

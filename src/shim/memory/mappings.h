@@ -1,22 +1,23 @@
 /*
- * Device memory by handles (cuMemCreate): it is held as long as it has a handle that was not
- * released, or a range of addresses that it is mapped to. What was imported is counted by who made
- * it.
+ * Device memory by handles (cuMemCreate): the process holds the memory while an unreleased handle
+ * or a mapped range of addresses refers to it. Imported memory counts for the process that made it.
  */
 #pragma once
 #include "shim/memory/allocations.h"
 #include "shim/sys/lock.h"
 
-/* Memory is a record in `memories` with a number of its own; `references` are handles and
- * ranges. */
+/* A memory is a record in `memories` with a number of its own; handles and ranges are its
+ * references. */
 struct mappings {
-    struct lock remapping;       /* over calls that map, unmap or retain: addresses change hands */
-    struct lock lock;            /* of all that follows; inside the other */
-    struct allocations memories; /* by number: bytes, device; value: references */
-    struct allocations handles;  /* by handle: value: number; bytes: how often to be released */
-    struct allocations ranges;   /* by first address: bytes; value: number */
+    /* Held over calls that map, unmap or retain, in which addresses change owners. */
+    struct lock remapping;
+    struct lock lock;            /* protects all fields below; taken inside `remapping` */
+    struct allocations memories; /* by number: bytes and device; value: references */
+    /* By handle: the memory's number in value; bytes: outstanding releases. */
+    struct allocations handles;
+    struct allocations ranges; /* by first address: bytes; value: the memory's number */
     uint64_t last_number;
 };
 
-/* In a child. */
+/* Resets the state in a forked child. */
 void mappings_reset(struct mappings *mappings);

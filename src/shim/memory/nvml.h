@@ -1,7 +1,7 @@
 /*
- * NVML, through which programs also ask how much memory there is: they get the same answer as from
- * the driver. A program comes to it by dlsym (calls_route) or by being linked with it, and may do
- * so without the driver: then the shim loads that, to know which device is which.
+ * NVML, through which programs also query the device's memory: NVML reports the quota as the driver
+ * does. A program gets NVML by dlsym (calls_route) or by being linked with it, and may not load the
+ * driver at all: the shim then loads the driver to match devices by UUID.
  */
 #pragma once
 #include <stdatomic.h>
@@ -21,10 +21,11 @@ enum nvml_call {
 #define USED(symbol, ...)
 #include "shim/hook/nvml_calls.def"
 
-/* All zero: nothing is known of it. */
+/* All zero: nothing has been looked up. */
 struct nvml {
-    _Atomic(void *) real[NVML_CALLS]; /* by enum nvml_call; NULL: not looked for, or not there */
+    /* Indexed by enum nvml_call; NULL: not looked up, or not there. */
+    _Atomic(void *) real[NVML_CALLS];
 };
 
-/* As calls_route(), for names that begin with "nvml". */
+/* Like calls_route(), for names that begin with "nvml". */
 struct calls_route nvml_route(void *handle, const char *name, const char *version, void *real);

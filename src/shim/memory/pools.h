@@ -1,10 +1,12 @@
 /*
- * Memory pools under the quota. A pool holds memory of its own and lends pieces of it; what counts
- * is what it holds, which only the driver knows. It is asked after an allocation, which may have
- * made that more, and where it may have become less: when the program synchronises, asks what is
- * free, or runs out. Before an allocation, what the pool may have to take from the device for it is
- * reserved, in the driver's pieces of 32 MiB. Graphs allocate from a hidden pool a device, which is
- * treated the same (graphs.h).
+ * Memory pools under the quota. A pool holds memory of its own and lends pieces of it. The quota
+ * counts the memory that a pool holds, which only the driver knows. The shim reads that number
+ * after an allocation, which may have raised it, and where it may have fallen: when the program
+ * synchronises, queries free memory, or runs out of memory.
+ *
+ * Before an allocation, the shim reserves the memory that the pool may have to take from the
+ * device, in the driver's pieces of 32 MiB. Graphs allocate from a hidden pool on each device,
+ * which is counted in the same way (graphs.h).
  */
 #pragma once
 #include <stdbool.h>
@@ -16,38 +18,41 @@
 
 struct process;
 
-enum { POOLS_MAX = 256 }; /* of a process, at a time; no more are created */
+enum { POOLS_MAX = 256 }; /* pools of a process at one time; creating more fails */
 
 #define POOLS_PIECE_BYTES (UINT64_C(32) << 20)
 
 struct pool {
-    struct lock lock; /* over a call of the driver with what is read before and after it */
+    struct lock lock; /* held over a call of the driver, with the reads before and after it */
     _Atomic(CUmemoryPool) handle; /* NULL: a free place */
-    int device; /* index of devices.h; negative: it is on no device, and not counted */
+    int device;                   /* index of devices.h; negative: on no device, not counted */
     _Atomic uint64_t counted_bytes;
-    uint64_t used_bytes_max;      /* that it lends: under the lock, and read anew when it matters */
-    _Atomic uint64_t piece_count; /* that it lends */
-    _Atomic uint32_t is_destroyed; /* by the program; it stays until the last piece is freed */
+    /* Upper bound of the lent bytes; protected by `lock`, and read again when it matters. */
+    uint64_t used_bytes_max;
+    _Atomic uint64_t piece_count; /* number of lent pieces */
+    /* Destroyed by the program; the place stays in use until the last piece is freed. */
+    _Atomic uint32_t is_destroyed;
 };
 
-/* All zero: none is known. */
+/* All zero: no pool is known. */
 struct pools {
-    struct lock lock;       /* for a pool to come or go */
-    _Atomic uint32_t count; /* places that were ever taken */
+    struct lock lock;       /* held while a pool is added */
+    _Atomic uint32_t count; /* places that were ever in use */
     struct pool places[POOLS_MAX];
 };
 
-/* What a pool may have to take from the device for `bytes` more, when it holds `reserved` and lends
- * `used`. */
+/* Returns the bytes that a pool may have to take from the device to lend `bytes` more, while it
+ * holds `reserved` and lends `used`. */
 uint64_t pools_needed(uint64_t used, uint64_t reserved, uint64_t bytes);
 
 struct allocation;
 
-/* A piece of a pool (its record's `value`) was freed. */
+/* Notes that a piece of a pool was freed; the piece's `value` names the pool. */
 void pools_end_free(struct process *p, const struct allocation *piece);
-/* Counts what pools and graphs hold now, which may be less than before. True if there is any. */
+/* Counts the bytes that pools and graphs hold now, which may be fewer than before. Returns whether
+ * the process has any pools. */
 bool pools_settle(struct process *p);
-/* Has them give back what they only keep, on the device. True if there are any. */
+/* Makes pools and graphs on the device release unused memory. Returns whether there are any. */
 bool pools_let_go(struct process *p, int device);
-/* In a child. */
+/* Resets the state in a forked child. */
 void pools_reset(struct pools *pools);
