@@ -1,33 +1,36 @@
 /*
- * Collectives: kernels that wait, on the device, for kernels of other processes. A task whose ranks
- * were held each for its own reason would wait for itself: such kernels pass, and while one is
- * outstanding nothing else of the task is held for long.
+ * Collectives: kernels that wait, on the device, for kernels of other processes. If the shim
+ * delayed each rank of a task for a reason of its own, the ranks would deadlock. Such kernels
+ * therefore pass without delay, and while a collective is outstanding the shim delays no other
+ * launch of the task for long.
  *
- * Known by name, from whatever gives the program the kernel's handle: nccl*, nvshmem*, and the
- * patterns of GPUMUX_COLLECTIVES, a list with commas in which * stands for anything. A C++ name
- * counts without what its compiler put before it.
+ * A collective is known by its name, from the call that gives the program the kernel's handle:
+ * nccl*, nvshmem*, and the patterns of GPUMUX_COLLECTIVES, a comma-separated list in which *
+ * matches any text. The prefix of a mangled C++ name is ignored.
  */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { COLLECTIVE_HANDLES_MAX = 4096 }; /* a power of two; those beyond it are held as others are */
+/* A power of two; collectives beyond half of it are treated as ordinary kernels. */
+enum { COLLECTIVE_HANDLES_MAX = 4096 };
 
 struct collectives {
     _Atomic uint32_t count;
-    _Atomic uint32_t is_captured; /* one was captured: any graph may have it */
+    _Atomic uint32_t is_captured; /* a collective was captured, and any graph may contain it */
     _Atomic uint64_t handles[COLLECTIVE_HANDLES_MAX];
 };
 
-/* The handle is now that of a kernel of this name. True: of a collective, and it was not before. */
+/* Notes that the handle now belongs to a kernel of this name. Returns true if the kernel is a
+ * collective and the handle was not noted as one before. */
 bool collective_note(struct collectives *collectives, const void *handle, const char *name);
-/* The handle means the same as another one. True: a collective, and it did not before. */
+/* Notes that the handle means the same kernel as `other`. Returns as collective_note() does. */
 bool collective_note_same(struct collectives *collectives, const void *handle, const void *other);
 bool collective_has(const struct collectives *collectives, const void *handle);
 static inline bool collective_is_captured(const struct collectives *collectives)
 {
     return atomic_load_explicit(&collectives->is_captured, memory_order_relaxed) != 0;
 }
-/* By itself, for tests: the name is one of a collective, with `patterns` of the user (or NULL). */
+/* Returns whether the name is a collective's, with `patterns` of the user, or NULL. For tests. */
 bool collective_matches(const char *name, const char *patterns);

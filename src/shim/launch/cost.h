@@ -1,21 +1,24 @@
 /*
- * What launches cost: the time that a kernel of one grid and block, or a graph, takes on the
- * device. Known from events around a launch now and then; not known yet is COST_UNSEEN_NS. A kernel
- * is new until it was measured COST_SAMPLES_NEW times: each of its launches is measured, and who
- * must not be surprised takes it for long (cost_is_new). It is new again when a measurement is
- * long, and many times what was known: a kernel's time may be in its parameters, which are not
- * looked at. What cannot be measured is taken for known after COST_TRIES. One that was measured
- * often and never took many times longer or shorter is settled, and measured more rarely: a
- * measurement costs as much as a few launches. Where little depends on it, what measurements find
- * says how often the next is taken: rarely while they agree with what is known, and soon when they
- * do not, be it that a program begins or that its neighbours have gone.
+ * The costs of launches: the GPU time of a kernel with its grid and block, or of a graph, measured
+ * by events around a launch now and then. The cost of an unmeasured launch is COST_UNSEEN_NS.
  *
- * A measurement counts in full if the stream had work until the launch was in it. If not, the
- * host's own time is in the interval: it is then an upper bound, and a measurement only where that
- * time is a small part.
+ * A kernel is new until it has been measured COST_SAMPLES_NEW times. The shim measures each launch
+ * of a new kernel, and callers that must avoid surprises assume a long cost (cost_is_new). A
+ * measurement above COST_SURPRISE_NS that is many times the known cost makes a kernel new again,
+ * since a kernel's time may depend on its parameters, which the shim does not read. A kernel that
+ * cannot be measured counts as known after COST_TRIES launches. A kernel whose many measurements
+ * agreed is settled, and is measured less often: a measurement costs as much as a few launches.
  *
- * Entries are found by a hash of 64 bits, which stands for the launch: two that share it (once in
- * 2^40 for a thousand kernels) share a cost. Races between threads lose a measurement at worst.
+ * Where little depends on exact costs, the measurements themselves set their period: long while
+ * they agree with the known costs, and short when they differ, for instance after a program began
+ * or its neighbours left.
+ *
+ * A measurement counts in full if the stream still had work when the launch reached it. Otherwise
+ * the interval contains host time: the measurement is an upper bound, and counts in full only if
+ * the host's part is small.
+ *
+ * A 64-bit hash stands for a launch: two launches with the same hash, once in 2^40 for a thousand
+ * kernels, share a cost. A race between threads loses a measurement at worst.
  */
 #pragma once
 #include <stdatomic.h>
@@ -34,22 +37,23 @@ enum {
     COST_COARSE_NS = 90000000,
     COST_WAYS = 4,
     COST_SETS = 2048,     /* a power of two */
-    COST_PERIOD = 64,     /* launches between two measurements, about */
-    COST_PERIOD_MIN = 32, /* where little depends on it */
+    COST_PERIOD = 64,     /* mean number of launches between two measurements */
+    COST_PERIOD_MIN = 32, /* shortest period where little depends on exact costs */
     COST_PERIOD_MAX = 2048,
     COST_SAMPLES_NEW = 4,
     COST_SAMPLES_SETTLED = 32,
-    COST_SETTLED_TURNS = 4,     /* of a settled kernel's turns to be measured one is taken, about */
-    COST_SURPRISE_NS = 1000000, /* what is shorter surprises nobody: many of them are harmless */
-    COST_CONTEXTS = 32,         /* with measurements */
-    COST_TIMINGS = 8,           /* under way at the same time, in one context */
-    COST_TRIES = 64, /* launches after which one that cannot be measured passes for measured */
+    /* Mean number of due measurements of a settled kernel for each one taken. */
+    COST_SETTLED_TURNS = 4,
+    COST_SURPRISE_NS = 1000000, /* smallest surprise: many shorter kernels are harmless */
+    COST_CONTEXTS = 32,         /* contexts with measurements */
+    COST_TIMINGS = 8,           /* measurements in flight at one time in one context */
+    COST_TRIES = 64, /* launches after which a kernel that cannot be measured counts as known */
 };
 
 struct cost_entry {
     _Atomic uint32_t cost_ns;
-    _Atomic uint8_t samples; /* since it was new, or not settled */
-    _Atomic uint8_t tries;   /* launches while it was new */
+    _Atomic uint8_t samples; /* measurements since the kernel became new or unsettled */
+    _Atomic uint8_t tries;   /* launches while the kernel was new */
     _Atomic uint8_t is_collective, is_coarse;
 };
 
@@ -59,41 +63,42 @@ struct cost_set {
 };
 _Static_assert(sizeof(struct cost_set) == 64, "a line of the cache");
 
-/* One measurement: events before and behind a launch. */
+/* One measurement: events before and after a launch. */
 struct cost_timing {
-    struct cost_timings *timings; /* that it is one of, from cost_begin() to cost_end() */
+    struct cost_timings *timings; /* owner of the timing, from cost_begin() to cost_end() */
     CUevent before, after;
     uint64_t key;
-    uint64_t host_ns; /* until the launch was in the stream */
+    uint64_t host_ns; /* host time until the launch was in the stream */
     bool is_dry;
     bool is_pending;
 };
 
-/* Of one context, as its events are. */
+/* The measurements of one context, to which their events belong. */
 struct cost_timings {
     struct lock lock;
     _Atomic(CUcontext) context; /* NULL: the place is free */
-    uint32_t next;              /* where the next look begins */
+    uint32_t next;              /* index at which the next search begins */
     struct cost_timing timings[COST_TIMINGS];
 };
 
-/* Which launch is measured next. */
+/* Decides which launch is measured next. */
 struct cost_pace {
     _Atomic uint32_t launches_left;
     _Atomic uint32_t random;
-    _Atomic uint32_t period; /* where little depends on it, beyond COST_PERIOD_MIN */
+    /* Where little depends on exact costs: the period in excess of COST_PERIOD_MIN. */
+    _Atomic uint32_t period;
 };
 
 struct costs {
     struct cost_set sets[COST_SETS];
-    _Atomic uint32_t is_doubted; /* handles may have come to mean others */
-    struct lock lock;            /* for a context to get a place */
-    uint32_t next_place;         /* where to look for one that can do without */
+    _Atomic uint32_t is_doubted; /* handles may have been reused for other kernels */
+    struct lock lock;            /* held while a context gets a place */
+    uint32_t next_place;         /* place where the search for an idle context begins */
     struct cost_timings timings[COST_CONTEXTS];
 };
 
 struct cost_launch {
-    const void *function; /* or a graph */
+    const void *function; /* kernel's or graph's handle */
     uint32_t grid[3], block[3];
     bool is_graph;
 };
@@ -105,8 +110,8 @@ static inline uint64_t cost_key(const struct cost_launch *launch)
     h = (h ^ (launch->grid[0] | (uint64_t)launch->grid[1] << 32)) * a;
     h = (h ^ (launch->grid[2] | (uint64_t)launch->block[0] << 32)) * a;
     h = (h ^ (launch->block[1] | (uint64_t)launch->block[2] << 32)) * a;
-    h ^= h >> 32; /* a factor carries upwards alone */
-    return h | 1; /* never 0: a free place */
+    h ^= h >> 32; /* a multiplication carries only upwards */
+    return h | 1; /* never 0, which is a free place */
 }
 
 static inline struct cost_set *cost_set_of(struct costs *costs, uint64_t key)
@@ -114,7 +119,7 @@ static inline struct cost_set *cost_set_of(struct costs *costs, uint64_t key)
     return &costs->sets[key >> 20 & (COST_SETS - 1)];
 }
 
-/* The entry of what was launched before; NULL: there is none. */
+/* Returns the entry of an earlier launch with the key, or NULL. */
 static inline struct cost_entry *cost_look_up(struct costs *costs, uint64_t key)
 {
     struct cost_set *set = cost_set_of(costs, key);
@@ -126,7 +131,7 @@ static inline struct cost_entry *cost_look_up(struct costs *costs, uint64_t key)
 }
 
 struct cost_entry *cost_add(struct process *p, uint64_t key, const struct cost_launch *launch);
-/* The launch's entry, made if there is none. */
+/* Returns the launch's entry, which it makes if necessary. */
 static inline struct cost_entry *cost_find(struct process *p, struct costs *costs, uint64_t key,
                                            const struct cost_launch *launch)
 {
@@ -145,7 +150,7 @@ static inline bool cost_is_new(const struct cost_entry *entry)
 }
 
 bool cost_is_due_slowly(struct cost_pace *pace, struct cost_entry *entry, bool is_exact);
-/* Whether this launch is to be measured. `is_exact`: much depends on its cost. */
+/* Returns whether this launch is to be measured. `is_exact`: much depends on its cost. */
 static inline bool cost_is_due(struct cost_pace *pace, struct cost_entry *entry, bool is_exact)
 {
     uint32_t left = atomic_load_explicit(&pace->launches_left, memory_order_relaxed);
@@ -154,24 +159,25 @@ static inline bool cost_is_due(struct cost_pace *pace, struct cost_entry *entry,
     atomic_store_explicit(&pace->launches_left, left - 1, memory_order_relaxed);
     return false;
 }
-/* Around a launch that is measured. NULL: it cannot be. */
+/* Call before and after a launch that is to be measured. cost_begin() returns NULL if the launch
+ * cannot be measured. */
 struct cost_timing *cost_begin(struct process *p, const struct stream *stream, uint64_t key);
 void cost_end(struct process *p, const struct stream *stream, struct cost_timing *timing);
-/* Takes a measurement into the entry. */
+/* Adds a measurement to the entry. */
 void cost_take(struct process *p, struct cost_entry *entry, uint64_t ns, uint64_t host_ns,
                bool is_dry);
-/* Any handle may come to mean another kernel: each is measured once more, and passes for new until
- * it was. */
+/* Marks all costs as doubtful, since handles may be reused: each kernel counts as new until it has
+ * been measured once more. */
 void cost_doubt_all(struct process *p);
-/* A handle has come to mean a collective. If there was doubt, all is forgotten: it may have been
- * known as another kernel. */
+/* Call when a handle is reused for a collective. Forgets all costs that are doubtful, since the
+ * handle may have been known as another kernel. */
 void cost_forget_doubted(struct process *p);
-/* A handle comes to mean another graph. */
+/* Forgets a graph's cost, since its handle may be reused. */
 void cost_forget(struct costs *costs, uint64_t key);
-/* Before the driver may end the context: nothing is measured in it until cost_finish_end(). NULL:
- * nothing was. */
+/* Stops measuring in the context before the driver may end it, until cost_finish_end(). Returns
+ * NULL if the context has no measurements. */
 struct cost_timings *cost_begin_end(struct process *p, CUcontext context);
-/* After that: its events ended with it, or it lives on. */
+/* Ends cost_begin_end(). has_ended: the context's events ended with it; otherwise it lives on. */
 void cost_finish_end(struct cost_timings *timings, bool has_ended);
-/* In a child. */
+/* Resets the state in a forked child. */
 void cost_reset(struct costs *costs);

@@ -1,19 +1,17 @@
 /*
- * launch/ decides when work may start and measures it: the gate, the window, the rate and their
- * parts, with the hooks of calls that launch, copy, wait or capture. It uses sys/, hook/, life/ and
- * the size of an array (memory/array.h).
+ * launch/ decides when work may start and measures its cost: the gate, the window, the rate and
+ * their parts, with the hooks of calls that launch, copy, wait or capture. launch/ uses sys/,
+ * hook/, life/ and the element size of arrays (memory/array.h).
  *
- * Launches: what happens around each. A service's are marked (marks.h), so that tasks beside it see
- * when it is busy. A task's are held as its limits say, in this order: lease, rate, window, gate;
- * then charged, and marked for the window. Beside a service the gate is on the device where that is
- * possible (keeper.h): the small window is then what lies between two waits of a stream, and
- * threads are held by one of LAUNCH_AHEAD_NS. Nothing happens, but for counting, where limits ask
- * for nothing.
+ * This header has the steps around each launch. The shim marks a service's launches (marks.h), so
+ * that tasks beside it see when the service is busy. The shim delays a task's launch as the limits
+ * require, in the order lease, rate, window, gate, then charges the launch to the window and marks
+ * it. Beside a service the gate is on the device where possible (keeper.h): the small window then
+ * is the work between two waits of a stream, and the window that delays threads is LAUNCH_AHEAD_NS.
+ * Where no limit is set, the shim only counts launches.
  *
- * Streams beyond those with a slot (streams.h) have no marks: a task's are held by lease, rate and
- * gate, and not by the window.
- *
- * Into a stream that captures nothing is launched: such calls pass.
+ * Streams without a slot (streams.h) have no marks: their launches wait for lease, rate and gate,
+ * but not for the window. Launches into a capturing stream pass: they execute nothing.
  */
 #pragma once
 #include <stdatomic.h>
@@ -35,42 +33,45 @@
 struct process;
 
 enum {
-    LAUNCH_AHEAD_NS = 20000000, /* outstanding: what is harmless when the process is killed */
-    LAUNCH_NEW_PARTS = 2, /* of its window a launch of a new kernel is charged one, or its cost */
-    LAUNCH_WINDOW_HOLD_NS_MAX = 1000000000, /* at the window, without progress */
-    LAUNCH_COLLECTIVE_HOLD_NS = 2000000,    /* the longest hold while a collective is outstanding */
+    /* Largest outstanding GPU time that is harmless if the process is killed. */
+    LAUNCH_AHEAD_NS = 20000000,
+    /* A launch of a new kernel is charged at least this fraction of its window. */
+    LAUNCH_NEW_PARTS = 2,
+    LAUNCH_WINDOW_HOLD_NS_MAX = 1000000000, /* longest wait for the window without progress */
+    LAUNCH_COLLECTIVE_HOLD_NS = 2000000,    /* longest delay while a collective is outstanding */
     LAUNCH_TICK_NS = 100000000,
-    LAUNCH_CLOCK_TICKS = 1 << 22,    /* between two looks at the clock: 1 to 4 ms */
-    LAUNCH_COPY_BYTES_MIN = 1 << 20, /* a copy of so much is held at the gate */
+    LAUNCH_CLOCK_TICKS = 1 << 22,    /* ticks between two readings of the clock: 1 to 4 ms */
+    LAUNCH_COPY_BYTES_MIN = 1 << 20, /* smallest copy that waits at the gate */
 };
 
-/* What the limits ask for on one device, and what follows. */
+/* The limits of one device, and the values derived from them. */
 struct launch_device {
-    _Alignas(64) _Atomic uint64_t slots; /* of the status page: its streams */
-    _Atomic uint64_t window_ns;          /* 0: none */
+    _Alignas(64) _Atomic uint64_t slots; /* streams of the device, as slots of the status page */
+    _Atomic uint64_t window_ns;          /* 0: no window */
     _Atomic uint64_t gate_ns, linger_ns;
     _Atomic uint32_t gate_place;     /* enum limits_gate_place */
     _Atomic uint32_t rate_permille;  /* 0: no limit */
-    _Atomic uint32_t share_permille; /* of the SMs; its GPU time counts for so much */
-    _Atomic uint32_t is_exact;       /* not alone: it matters what launches cost */
-    _Atomic uint32_t is_prepaid;     /* nothing but the window can hold a launch (quick.h) */
-    /* Each launch writes it: what the keeper reads all the time is not to be beside it. */
+    _Atomic uint32_t share_permille; /* part of the SMs, by which GPU time is weighted */
+    _Atomic uint32_t is_exact;   /* costs matter: the device is shared or its limits are tight */
+    _Atomic uint32_t is_prepaid; /* only the window can delay a launch (quick.h) */
+    /* Every launch writes the window; its cache line must hold nothing that the keeper polls. */
     _Alignas(64) struct window window;
     struct rate rate;
 };
 
 struct launch {
-    /* What every launch reads, in a line of the cache. */
-    _Atomic uint64_t sequence; /* of the limits that the following says, and 1; 0: of none */
-    _Atomic uint32_t is_armed; /* there is something to do */
+    /* Fields that every launch reads, in one cache line. */
+    /* limits_page.sequence of the limits below, plus 1; 0: none read yet. */
+    _Atomic uint64_t sequence;
+    _Atomic uint32_t is_armed; /* some limit needs action at launches */
     _Atomic uint32_t is_service;
-    _Atomic uint64_t looked_ticks; /* when the clock was read last */
+    _Atomic uint64_t looked_ticks; /* clock_ticks() of the latest reading of the clock */
     struct cost_pace pace;
-    _Atomic uint32_t captures; /* open in this process */
-    _Atomic uint32_t sole;     /* slot of the only context's default stream, and 1; 0: not known */
-    _Atomic uint64_t tick_ns;  /* when to look at slow things again */
-    _Atomic uint32_t has_raised; /* SIGTERM, after the lease's end */
-    struct lock reading;         /* of the limits */
+    _Atomic uint32_t captures;   /* open captures of this process */
+    _Atomic uint32_t sole;       /* slot of the only context's default stream, plus 1; 0: unknown */
+    _Atomic uint64_t tick_ns;    /* time of the next check of slow things */
+    _Atomic uint32_t has_raised; /* SIGTERM was sent after the lease expired */
+    struct lock reading;         /* held while the limits are read */
     struct launch_device devices[PAGE_DEVICES_MAX];
     struct streams streams;
     struct marks marks;
@@ -79,11 +80,10 @@ struct launch {
     struct collectives collectives;
     struct costs costs;
 };
-_Static_assert(offsetof(struct launch, devices) == 64,
-               "what is before them is a line of the cache");
+_Static_assert(offsetof(struct launch, devices) == 64, "fields before it fill a cache line");
 
-/* The record of a stream, as far as it takes no driver to find it. NULL: maybe it does. Not for a
- * call for which stream 0 is the thread's own. */
+/* Returns the record of a stream, if finding it takes no call of the driver; otherwise NULL. Not
+ * for calls in which stream 0 is the per-thread default stream. */
 static inline struct stream *launch_known_stream(struct launch *launch, CUstream handle)
 {
     struct streams *streams = &launch->streams;
@@ -102,34 +102,35 @@ static inline struct stream *launch_known_stream(struct launch *launch, CUstream
                                                                                         : NULL;
 }
 
-/* One launch, from launch_begin() to launch_end(). */
+/* The state of one launch, from launch_begin() to launch_end(). */
 struct launch_ticket {
-    struct stream *stream; /* NULL: nothing is to be done at its end */
+    struct stream *stream; /* NULL: nothing to do after the launch */
     struct cost_timing *timing;
-    uint64_t cost_ns;   /* as far as it is known */
-    uint64_t charge_ns; /* to the window: at least all of it while the cost is not known */
-    uint64_t window_ns; /* that holds threads; 0: none */
+    uint64_t cost_ns; /* known cost */
+    /* Charge to the window; at least the whole window while the cost is unknown. */
+    uint64_t charge_ns;
+    uint64_t window_ns; /* window that delays threads; 0: none */
     bool is_graph, is_collective;
-    bool may_prepay;     /* launches like it can be quick ones (quick.h) */
-    uint32_t prepaid_ns; /* in charge_ns, for these */
-    CUstream handle;     /* theirs, too */
+    bool may_prepay;     /* similar launches may be quick launches (quick.h) */
+    uint32_t prepaid_ns; /* part of charge_ns that pays for quick launches */
+    CUstream handle;     /* handle by which quick launches name the stream */
 };
 
-/* Reads the limits if they have changed; whether launches need more than counting. */
+/* Reads the limits if they have changed. Returns whether launches need more than counting. */
 bool launch_is_armed_slowly(struct process *p);
-/* Holds the launch as long as it must be, and charges it. */
+/* Delays the launch as the limits require, and charges it. */
 void launch_begin(struct process *p, const struct cost_launch *launch, CUstream handle,
                   bool is_per_thread, struct launch_ticket *ret_ticket);
 void launch_end(struct process *p, struct launch_ticket *ticket);
-/* Before a copy of a task: holds a large one. Of a service: it has begun something. */
+/* Call before a copy. Delays a large copy of a task; marks a service as busy. */
 void launch_copy(struct process *p, uint64_t bytes, CUstream handle, bool is_per_thread,
                  bool is_to_device);
-/* Before the program waits for the device, or can learn that it is done. */
+/* Call before the program waits for the device, or may learn that work is done. */
 void launch_wait(struct process *p);
-/* A collective waits for other processes, which may wait for what would be held here: one is
- * outstanding there. */
+/* Returns whether a collective is outstanding on the device: a collective waits for other
+ * processes, which may wait for work that the shim would delay here. */
 bool launch_has_collective(struct process *p, int device);
-/* GPU time outstanding on all devices, as far as there are marks for it: 0 is all done. */
+/* Returns the outstanding GPU time of all devices, as far as marks cover it; 0: none. */
 uint64_t launch_outstanding_ns(struct process *p);
-/* In a child. */
+/* Resets the state in a forked child. */
 void launch_reset(struct launch *launch);

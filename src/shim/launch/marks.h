@@ -1,11 +1,12 @@
 /*
- * Marks: the device writes into the status page how far it is in a stream, so that others see it in
- * memory, without a call. A mark is the stream's `launched` when it is written, put behind all of
- * that with cuStreamWriteValue64; where a device cannot, a host function does it.
+ * Marks: the device writes its progress in a stream into the status page, where other processes
+ * read it without a call. A mark is the value of the stream's `launched` at the time of the mark,
+ * written after all earlier work of the stream by cuStreamWriteValue64 or, on devices that lack it,
+ * by a host function.
  *
- * A service's busy streams are what tasks wait for: it is marked after each graph, every eighth
- * kernel, and before whatever lets the program learn that its work is done. A task's marks are for
- * its own window.
+ * Tasks wait for the busy streams of a service. A service's streams are marked after each graph,
+ * after every eighth kernel, and before any call by which the program may learn that its work is
+ * done. A task's marks serve its own window.
  */
 #pragma once
 #include <stdatomic.h>
@@ -19,13 +20,13 @@ struct process;
 struct stream;
 
 enum {
-    MARKS_KERNELS = 8,       /* a service's launches between two marks, at most */
-    MARKS_PENDING_MAX = 256, /* by host functions */
+    MARKS_KERNELS = 8,       /* most launches of a service between two marks */
+    MARKS_PENDING_MAX = 256, /* outstanding marks by host functions */
 };
 
 enum marks_way { MARKS_UNKNOWN, MARKS_BY_DEVICE, MARKS_BY_HOST_FUNCTION };
 
-/* A mark that a host function will write. */
+/* A mark that a host function is going to write. */
 struct marks_pending {
     _Atomic uint32_t is_taken;
     _Atomic uint64_t *word;
@@ -33,25 +34,26 @@ struct marks_pending {
 };
 
 struct marks {
-    struct lock lock; /* for choosing the way */
+    struct lock lock; /* held while the way is chosen */
     _Atomic uint32_t way;
-    _Atomic uint64_t address; /* of status_page.completed, for the device */
-    _Atomic uint32_t due;     /* a service has launches without a mark */
+    _Atomic uint64_t address; /* device address of status_page.completed */
+    _Atomic uint32_t due;     /* a service has unmarked launches */
     struct marks_pending pending[MARKS_PENDING_MAX];
 };
 
-/* Puts a mark behind what was launched into the stream, if there is none yet. False if the driver
- * refused. Not if the stream captures. */
+/* Puts a mark after the stream's launches, unless it has one. Returns false if the driver refused.
+ * Not for a capturing stream. */
 bool marks_write(struct process *p, struct stream *stream);
-/* The same for a stream that may capture, or be out of the calling thread's reach. */
+/* Like marks_write(), for a stream that may capture, or that this thread may be unable to name. */
 bool marks_write_if_possible(struct process *p, struct stream *stream);
-/* Puts marks into all streams that lack one: of a service, before it can learn that work is
- * done. */
+/* Puts a mark into every stream that lacks one, before the program of a service may learn that work
+ * is done. */
 void marks_flush(struct process *p);
-/* Whether the device writes them, and can read the page. Where the calling thread has a context. */
+/* Returns whether the device writes marks and can read the page. The calling thread needs a
+ * context. */
 bool marks_are_by_device(struct process *p);
-/* What is launched into the stream after this starts when the word, of the page of `completed`, is
- * 0. False if the driver refused. Not if the stream captures. */
+/* Makes later launches into the stream wait until the word, in the page of `completed`, is 0.
+ * Returns false if the driver refused. Not for a capturing stream. */
 bool marks_await_zero(struct process *p, const struct stream *stream, const _Atomic uint32_t *word);
-/* In a child. */
+/* Resets the state in a forked child. */
 void marks_reset(struct marks *marks);

@@ -1,11 +1,11 @@
 /*
  * The streams that the process launches into. Each has a slot of the status page, where `started`
- * says what was handed to the driver and `completed` what the device has done of it (abi/page.h);
- * this keeps what else belongs to a slot. A stream is known from its first launch on, until it or
+ * is the work handed to the driver and `completed` the work that the device has done (abi/page.h);
+ * struct stream is the rest of a slot's state. A stream is known from its first launch until it or
  * its context is destroyed.
  *
- * A slot whose stream was destroyed is given to another once it is idle; both numbers go on from
- * where they are.
+ * The slot of a destroyed stream is reused once it is idle; both numbers continue from their
+ * values.
  */
 #pragma once
 #include <stdatomic.h>
@@ -21,63 +21,64 @@ struct process;
 
 enum {
     STREAMS_SHARED_SLOT =
-        PAGE_STREAMS_MAX - 1, /* of streams beyond those with a slot of their own */
+        PAGE_STREAMS_MAX - 1, /* slot shared by all streams that have no slot of their own */
     STREAMS_MAX = STREAMS_SHARED_SLOT,
     STREAMS_CACHE = 64, /* a power of two */
-    STREAMS_ENDING = 2, /* no stream's key: it is less than what a pointer is */
+    STREAMS_ENDING = 2, /* key of no stream: smaller than any pointer */
 };
 
 struct stream {
-    /* What a launch needs, in a line of the cache. */
-    _Atomic uint64_t key;          /* 0: the slot is free, or waits to be idle; or STREAMS_ENDING */
-    _Atomic uint64_t launched;     /* `started`, as far as the driver has it */
-    _Atomic uint64_t marked;       /* the last value that the device was told to write */
-    _Atomic uint64_t unguarded_ns; /* launched since the last wait of keeper.h; 0: there was none */
+    /* Fields that a launch needs, in one cache line. */
+    _Atomic uint64_t key;      /* 0: the slot is free, or will be when idle; or STREAMS_ENDING */
+    _Atomic uint64_t launched; /* the part of `started` that the driver has */
+    _Atomic uint64_t marked;   /* latest value that the device was told to write */
+    _Atomic uint64_t unguarded_ns; /* GPU time since the last wait (keeper.h); 0: no wait yet */
     uint32_t slot;
     int32_t device;                /* index of devices.h, or negative */
     _Atomic uint32_t unmarked;     /* launches since the last mark */
-    _Atomic uint32_t is_capturing; /* begun on this stream, and not ended */
-    CUstream handle;               /* as the driver's calls without a variant take it */
-    struct lock lock;              /* marks go to the driver in order */
+    _Atomic uint32_t is_capturing; /* a capture began on this stream and has not ended */
+    CUstream handle;               /* handle for driver calls without a per-thread variant */
+    struct lock lock; /* held while a mark is written, so that marks reach the driver in order */
 
-    _Alignas(64) CUcontext context; /* NULL: not known */
-    uint64_t ending_key;            /* the key that it had before, and may get back */
-    _Atomic uint64_t collective;    /* `launched` with the last collective in it; 0: never one */
-    _Atomic uint64_t given_up;      /* counts as completed: waited for, or for too long */
-    _Atomic uint64_t given_up_at;   /* while `completed` is still this, what it was then */
+    _Alignas(64) CUcontext context; /* NULL: unknown */
+    uint64_t ending_key;            /* earlier key, which the stream may get back */
+    _Atomic uint64_t collective;    /* `launched` including the latest collective; 0: none */
+    _Atomic uint64_t given_up;      /* value up to which work counts as completed without a mark */
+    _Atomic uint64_t given_up_at;   /* value of `completed` for which given_up holds */
 };
-_Static_assert(offsetof(struct stream, context) == 64, "what is before it is a line of the cache");
+_Static_assert(offsetof(struct stream, context) == 64, "fields before it fill a cache line");
 
 struct streams {
-    struct lock lock;                     /* for a stream to come or go */
-    _Atomic uint64_t sole_key;            /* of launch.sole, when it was last known; 0: never */
-    _Atomic uint8_t cache[STREAMS_CACHE]; /* where a key was last found: a slot */
+    struct lock lock;          /* held while a stream is added or removed */
+    _Atomic uint64_t sole_key; /* key behind launch.sole, as last known; 0: never known */
+    _Atomic uint8_t cache[STREAMS_CACHE]; /* by place: the slot in which a key was last found */
     struct stream slots[STREAMS_MAX];
 };
 
-/* The key, 0 without a context; *handle becomes one for calls without a variant. `is_per_thread`:
- * it is of a call for which stream 0 is the thread's own. */
+/* Returns the stream's key, or 0 without a context. Changes *handle to the handle for calls without
+ * a variant. `is_per_thread`: the call takes stream 0 as the per-thread default stream. */
 uint64_t streams_key(struct process *p, CUstream *handle, bool is_per_thread);
-/* The record of a stream, made if there is none. NULL if all slots are taken, the key is 0, or a
- * signal came while one was made. */
+/* Returns the record of a stream, which it makes if necessary. Returns NULL if all slots are taken,
+ * if the key is 0, or in a signal handler that interrupted the making of a record. */
 struct stream *streams_find_slowly(struct process *p, uint64_t key, CUstream handle);
-/* Before the driver destroys it. */
+/* Forgets a stream before the driver destroys it. */
 void streams_forget(struct process *p, CUstream handle);
-/* Before the driver may end the context: its streams get no more marks. */
+/* Stops marking the streams of a context before the driver may end it. */
 void streams_begin_end(struct process *p, CUcontext context);
-/* After that. They ended with it, with all that was outstanding; or they live on. */
+/* Ends streams_begin_end(). has_ended: the streams ended with the context, and with all outstanding
+ * work; otherwise they live on. */
 void streams_finish_end(struct process *p, CUcontext context, bool has_ended);
-/* The stream captures, or other streams' capture forbids to use it: nothing of the shim's may be
- * added. */
+/* Returns whether the stream captures, or another stream's capture forbids its use. The shim must
+ * then add nothing to the stream. */
 bool streams_is_capturing(struct process *p, CUstream handle);
-/* A capture begins on the stream. False: one is open there. */
+/* Notes that a capture begins on the stream. Returns false if one is already open there. */
 bool streams_begin_capture(struct process *p, struct stream *stream);
-/* It has ended, if one was open. */
+/* Notes that the stream's capture has ended, if one was open. */
 void streams_end_capture(struct process *p, struct stream *stream);
-/* In a child. */
+/* Resets the state in a forked child. */
 void streams_reset(struct streams *streams);
 
-/* How far the stream counts as done, its mark being `completed`. */
+/* Returns the value up to which the stream counts as done, given its mark `completed`. */
 static inline uint64_t streams_done(const struct stream *stream, uint64_t completed)
 {
     uint64_t given_up = atomic_load_explicit(&stream->given_up, memory_order_relaxed);
@@ -85,13 +86,13 @@ static inline uint64_t streams_done(const struct stream *stream, uint64_t comple
     return given_up > completed && given_up_at == completed ? given_up : completed;
 }
 
-/* Whether the driver may be given its handle. */
+/* Returns whether the stream's handle may be passed to the driver. */
 static inline bool streams_is_there(const struct stream *stream)
 {
     return atomic_load_explicit(&stream->key, memory_order_acquire) > STREAMS_ENDING;
 }
 
-/* By its key: of a context, and not of a thread. */
+/* Returns whether the key is that of a context's default stream, not of a thread's. */
 static inline bool streams_is_default(uint64_t key)
 {
     return (key & 3) == 1;

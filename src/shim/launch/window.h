@@ -1,15 +1,18 @@
 /*
- * The window: how much GPU time a task may have outstanding on a device. Each launch is charged its
- * cost, and the marks (marks.h) say what of that is done. A launch fits if all that is outstanding
- * stays within the window. It also does if so little is left to be done that the device would run
- * dry before it comes: else a kernel longer than the window could never be launched, and one about
- * as long would leave gaps. How much is left between two marks is estimated from the time since the
- * last; a wrong estimate lets one launch in too early, never two, because what is outstanding
- * without it must be within the window. Of threads that find the same room one gets it: it is
- * charged by whoever finds what was charged unchanged.
+ * The window: the GPU time that a task may have outstanding on a device. Each launch is charged its
+ * cost, and marks (marks.h) report completed work.
  *
- * The usual case reads nothing that the device writes: what is outstanding is at most what was
- * charged since someone looked, and one looks when that is no longer enough to know.
+ * A launch fits if all outstanding work, including the launch, stays within the window. A launch
+ * also fits if the remaining work would run out before the launch reaches the device: otherwise a
+ * kernel longer than the window could never start, and a kernel of about that length would leave
+ * gaps. The remaining work between two marks is estimated from the time since the latest mark; a
+ * wrong estimate admits one launch too early, never two, because the outstanding work without the
+ * launch must still be within the window. Of several threads that find the same room, only the one
+ * that still finds the charged time unchanged gets it.
+ *
+ * The usual case reads no memory that the device writes: the outstanding work is at most what was
+ * charged since the last look at the marks, and the marks are read only when that bound is too
+ * high.
  */
 #pragma once
 #include <stdatomic.h>
@@ -20,33 +23,32 @@
 #include "shim/launch/streams.h"
 
 enum {
-    WINDOW_MARKS = 2,      /* in a window's worth of work */
-    WINDOW_DRY_NS = 20000, /* a launch takes about so long to reach the device */
-    WINDOW_DRY_PARTS = 4,  /* and of a small window not more than this part */
+    WINDOW_MARKS = 2,      /* marks per window of work */
+    WINDOW_DRY_NS = 20000, /* time that a launch takes to reach the device, about */
+    WINDOW_DRY_PARTS = 4,  /* largest such time, as a fraction of a small window */
     WINDOW_HOLD_TIMES =
-        2, /* the longest hold without progress: so many times the window, or what is outstanding */
+        2, /* longest wait without progress, in windows or multiples of the outstanding work */
 };
 
 struct window {
-    _Atomic uint64_t charged_ns; /* what was let in */
-    _Atomic uint64_t begun_ns;   /* of that, what `started` of the streams has */
-    _Atomic uint64_t done_ns;    /* of the charged, as last seen */
+    _Atomic uint64_t charged_ns; /* time charged for launches that were let in */
+    _Atomic uint64_t begun_ns;   /* the part of charged_ns that is in `started` of the streams */
+    _Atomic uint64_t done_ns;    /* the part of charged_ns that was completed when last read */
 };
 
-/* What is outstanding in the slots of the bits; marks (marks.h) are what completes it. */
+/* Returns the outstanding work in the slots of the bit mask. */
 uint64_t window_outstanding(const struct status_page *status, const struct streams *streams,
                             uint64_t slots);
-/* Stops waiting for what is outstanding there: its marks seem to be lost. If one comes after all
- * they are not, and what is behind it counts again. And for what is charged and not begun, whose
- * thread may be no more. */
+/* Treats the outstanding work in the slots as completed, since its marks seem to be lost, and also
+ * work that was charged but never started, whose thread may be gone. If a later mark still arrives,
+ * the work after that mark counts again. */
 void window_give_up(struct window *window, const struct status_page *status,
                     struct streams *streams, uint64_t slots);
 
-/* All that was launched into the stream up to there is done, whether there is a mark behind it or
- * not. */
+/* Notes that all work up to `launched` is done in the stream, even without a mark. */
 void window_note_done(const struct status_page *status, struct stream *stream, uint64_t launched);
 
-/* left_ns: what is estimated to be left of what is outstanding. */
+/* left_ns: estimate of the outstanding work that is still to be done. */
 static inline bool window_fits(uint64_t window_ns, uint64_t outstanding_ns, uint64_t left_ns,
                                uint64_t cost_ns)
 {
@@ -62,19 +64,19 @@ static inline void window_charge(struct window *window, uint64_t cost_ns)
     atomic_fetch_add_explicit(&window->charged_ns, cost_ns, memory_order_relaxed);
 }
 
-/* What was charged is not launched yet. */
+/* Takes back the charge of a launch that was not made yet. */
 static inline void window_put_back(struct window *window, uint64_t cost_ns)
 {
     atomic_fetch_sub_explicit(&window->charged_ns, cost_ns, memory_order_relaxed);
 }
 
-/* `started` has it. */
+/* Notes that `started` of the stream includes the launch. */
 static inline void window_note_begun(struct window *window, uint64_t cost_ns)
 {
     atomic_fetch_add_explicit(&window->begun_ns, cost_ns, memory_order_release);
 }
 
-/* Charges it if it fits, without looking: false means that one must look. */
+/* Charges the launch if it surely fits. Returns false if the marks must be read. */
 static inline bool window_take(struct window *window, uint64_t window_ns, uint64_t cost_ns)
 {
     uint64_t charged = atomic_load_explicit(&window->charged_ns, memory_order_relaxed);
@@ -91,17 +93,19 @@ static inline bool window_take(struct window *window, uint64_t window_ns, uint64
 }
 
 struct window_view {
-    uint64_t outstanding_ns; /* with what is charged and not begun; a launch that begins meanwhile
-                                may be in it twice */
+    /* Outstanding work, including launches that are charged but not started. A launch that starts
+     * meanwhile may be counted twice. */
+    uint64_t outstanding_ns;
     uint64_t charged_ns;
 };
 
-/* Looks, and remembers what it saw. */
+/* Reads the outstanding work, and keeps the result for window_take(). */
 static inline struct window_view window_look(struct window *window,
                                              const struct status_page *status,
                                              const struct streams *streams, uint64_t slots)
 {
-    /* In this order: whatever is charged when the last is read is in one of the others. */
+    /* The order matters: work that is charged when charged_ns is read is in one of the other
+     * two. */
     uint64_t begun = atomic_load_explicit(&window->begun_ns, memory_order_acquire);
     uint64_t outstanding = window_outstanding(status, streams, slots);
     uint64_t charged = atomic_load_explicit(&window->charged_ns, memory_order_acquire);
@@ -112,7 +116,7 @@ static inline struct window_view window_look(struct window *window,
     return (struct window_view){.outstanding_ns = outstanding, .charged_ns = charged};
 }
 
-/* Charges what fits by that view. False: somebody else did meanwhile. */
+/* Charges a launch that fits by that view. Returns false if another thread has charged since. */
 static inline bool window_take_seen(struct window *window, struct window_view view,
                                     uint64_t cost_ns)
 {
