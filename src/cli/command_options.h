@@ -6,79 +6,95 @@
 #define OPTIONS_END {0}
 
 #define CONNECTION_OPTIONS                                                                         \
-    {"socket", 0, "PATH", "the API socket, instead of $GPUMUX_SOCKET or the usual places", NULL},  \
-    {"url", 0, "URL", "gpumux on another machine, https://HOST:PORT, instead of $GPUMUX_URL",      \
-     NULL}
+    {"socket", 0, "PATH", "connect to the API socket PATH (default: $GPUMUX_SOCKET, then "         \
+     "api.sock in the default state directory)", NULL},                                            \
+    {"url", 0, "URL", "connect to gpumux on another machine, https://HOST:PORT (default: "         \
+     "$GPUMUX_URL)", NULL}
 #define OUTPUT_OPTION                                                                              \
-    {"output", 'o', "table|wide|json|yaml", "how to show it", NULL}
+    {"output", 'o', "table|wide|json|yaml", "print in this format; wide adds columns to the table",\
+     NULL}
 #define QUIET_OPTION(help) {"quiet", 'q', NULL, help, NULL}
 #define STATE_OPTION                                                                               \
-    {"state", 0, "DIR", "the state directory: /var/lib/gpumux for root, ~/.local/state/gpumux "    \
-     "($XDG_STATE_HOME) for others", NULL}
+    {"state", 0, "DIR", "use this state directory (default: /var/lib/gpumux for root, "            \
+     "$XDG_STATE_HOME/gpumux or ~/.local/state/gpumux for other users)", NULL}
 
 #define DAEMON_OPTIONS                                                                             \
     STATE_OPTION,                                                                                  \
-    {"config", 'c', "FILE", "configuration, as 'gpumux config default' prints it", NULL},          \
-    {"set", 0, "KEY=VALUE", "set one key of the configuration; may be repeated", NULL}
+    {"config", 'c', "FILE", "read the configuration from FILE ('gpumux config default' prints "    \
+     "one; default: no file)", NULL},                                                              \
+    {"set", 0, "KEY=VALUE", "set a key of the configuration, over --config; may be repeated", NULL}
 #define POLICY_OPTION                                                                              \
-    {"policy", 0, "POLICY", "which workloads go to which devices: gpumux, firstfit, exclusive, …", \
-     NULL}
+    {"policy", 0, "POLICY", "place workloads by this policy, like --set policy=POLICY: gpumux "    \
+     "(default), firstfit, exclusive, …", NULL}
 #define LISTEN_OPTION                                                                              \
-    {"listen", 0, "ADDRESS", "[HOST:]PORT: also on the network, with TLS, for clients and nodes "  \
-     "(HOST: 127.0.0.1 if not given; see 'control init'); unix:PATH: the API socket, instead of "  \
-     "api.sock in the state directory", NULL}
+    {"listen", 0, "ADDRESS", "[HOST:]PORT: listen for clients and nodes with TLS, after 'gpumux "  \
+     "control init' (default HOST: 127.0.0.1); unix:PATH: put the API socket at PATH (default: "   \
+     "api.sock in the state directory); may be given once for each", NULL}
 #define NODE_SOCKET_OPTION                                                                         \
-    {"node-socket", 0, "PATH", "where nodes connect, instead of node.sock in the state directory", \
-     NULL}
+    {"node-socket", 0, "PATH", "socket that connects control and the nodes of one machine "        \
+     "(default: node.sock in the state directory)", NULL}
 #define JOIN_OPTIONS                                                                               \
-    {"control", 0, "URL", "control on another machine: https://HOST:PORT", NULL},                  \
-    {"ca", 0, "sha256:HEX", "to join: the fingerprint of control's authority", NULL},              \
-    {"token", 0, "TOKEN", "to join: a one-time token ('gpumux token create --role node')", NULL},  \
-    {"name", 0, "NAME", "to join: this node's name, instead of the host's", NULL},                 \
-    {"join-only", 0, NULL, "join, and start nothing", NULL}
+    {"control", 0, "URL", "connect to control on another machine, https://HOST:PORT (default: "    \
+     "control on this machine)", NULL},                                                            \
+    {"ca", 0, "sha256:HEX", "to join: fingerprint of the certificate authority of control", NULL}, \
+    {"token", 0, "TOKEN", "to join: one-time token of 'gpumux token create --role node'", NULL},   \
+    {"name", 0, "NAME", "to join: name of this node (default: node_name in the configuration, or " \
+     "the host's name)", NULL},                                                                    \
+    {"join-only", 0, NULL, "join with --token, then exit", NULL}
 #define DEVICE_OPTIONS                                                                             \
-    {"emulate", 0, "N[xMODEL[:MEM]]", "emulate N GPUs: 4, 2xA100, 4xH200:24g, 2xA100,T4; models "  \
-     "H200, A100, RTX3090, T4", NULL},                                                             \
-    {"without-devices", 0, NULL, "start on a machine that has no GPU all the same", NULL}
+    {"emulate", 0, "N[xMODEL[:MEM]]", "emulate N GPUs: 4, 2xA100, 4xH200:24g, 2xA100,T4; models: " \
+     "H200 (default), A100, RTX3090, T4", NULL},                                                   \
+    {"without-devices", 0, NULL, "start even if the machine has no GPU", NULL}
 
 /* What a description says, as flags: the last member is the key that each sets. */
 #define SPEC_OPTIONS                                                                               \
-    {"kind", 'k', "task|service", "task: runs to an end; service: runs until cancelled", "kind"},  \
-    {"name", 'n', "NAME", "what it is called; made from the command if not given", "name"},        \
-    {"devices", 'd', "N", "GPUs, all on one node; 0: none (default 1)", "devices"},                \
-    {"model", 0, "MODEL", "only on devices whose model's name contains this", "model"},            \
-    {"quota", 'm', "SIZE", "device memory on each device, such as 8g; not given: the whole device",\
-     "quota"},                                                                                     \
-    {"share", 's', "PERCENT", "part of each device's SMs, guaranteed and at most", "share"},       \
-    {"share-min", 0, "PERCENT", "part that is guaranteed", "share.min"},                           \
-    {"share-max", 0, "PERCENT", "part that is the cap", "share.max"},                              \
-    {"batch", 0, "N", "batch size that the command uses", "batch.reference"},                      \
-    {"batch-min", 0, "N", "smallest batch size it can be given", "batch.min"},                     \
-    {"batch-max", 0, "N", "largest batch size it can be given", "batch.max"},                      \
-    {"batch-step", 0, "N", "batch sizes are multiples of this", "batch.step"},                     \
-    {"slo", 0, "PERCENTILE:TIME", "a service's latency target, such as 99:50ms", "slo"},           \
-    {"samples", 0, "N", "samples that it will process", "expected.samples"},                       \
-    {"duration", 0, "TIME", "how long it is expected to run", "expected.duration"},                \
-    {"time-limit", 't', "TIME", "end an attempt after this, such as 4h", "time_limit"},            \
-    {"priority", 'p', "N", "larger goes first (-1000 … 1000)", "priority"},                        \
-    {"retries", 0, "N", "own failures that are forgiven", "retries"},                              \
-    {"grace", 0, "TIME", "between SIGTERM and SIGKILL (default 10s)", "grace"},                    \
-    {"resume", 0, "COMMAND", "run by sh instead of the command once an attempt has run",        \
-     "resume"},                                                                                    \
-    {"label", 'l', "KEY=VALUE", "a label of the workload; may be repeated", "labels"},             \
-    {"node-label", 0, "KEY=VALUE", "only on nodes with this label; may be repeated",               \
+    {"kind", 'k', "task|service", "kind of workload: a task runs to its end (default), a service " \
+     "until it is cancelled", "kind"},                                                             \
+    {"name", 'n', "NAME", "name of the workload (default: made from the command)", "name"},        \
+    {"devices", 'd', "N", "number of GPUs, all on one node; 0: no GPU (default 1)", "devices"},    \
+    {"model", 0, "MODEL", "run only on devices whose model name contains MODEL", "model"},         \
+    {"quota", 'm', "SIZE", "device memory on each device, such as 8g (default: the whole device, " \
+     "shared with no other workload)", "quota"},                                                   \
+    {"share", 's', "PERCENT", "percent of each device's SMs, guaranteed and at most", "share"},    \
+    {"share-min", 0, "PERCENT", "guaranteed percent of each device's SMs (default 0)",             \
+     "share.min"},                                                                                 \
+    {"share-max", 0, "PERCENT", "largest percent of each device's SMs (default 100)", "share.max"},\
+    {"batch", 0, "N", "batch size that the command was tuned for, passed on as GPUMUX_BATCH_SIZE", \
+     "batch.reference"},                                                                           \
+    {"batch-min", 0, "N", "smallest batch size that gpumux may choose", "batch.min"},              \
+    {"batch-max", 0, "N", "largest batch size that gpumux may choose", "batch.max"},               \
+    {"batch-step", 0, "N", "choose only batch sizes that are multiples of N", "batch.step"},       \
+    {"slo", 0, "PERCENTILE:TIME", "latency target of a service; 99:50ms: 99 % of the requests "    \
+     "within 50 ms", "slo"},                                                                       \
+    {"samples", 0, "N", "expected number of samples that the task processes", "expected.samples"}, \
+    {"duration", 0, "TIME", "expected run time of the task alone on a device",                     \
+     "expected.duration"},                                                                         \
+    {"time-limit", 't', "TIME", "end an attempt that runs longer than TIME, such as 4h (default: " \
+     "no limit)", "time_limit"},                                                                   \
+    {"priority", 'p', "N", "priority from -1000 to 1000; larger starts first (default 0)",         \
+     "priority"},                                                                                  \
+    {"retries", 0, "N", "number of the workload's own failures that are retried (default 0)",      \
+     "retries"},                                                                                   \
+    {"grace", 0, "TIME", "time between SIGTERM and SIGKILL (default 10s)", "grace"},               \
+    {"resume", 0, "COMMAND", "shell command of all attempts after the first that ran (default: "   \
+     "the same command)", "resume"},                                                               \
+    {"label", 'l', "KEY=VALUE", "attach a label to the workload; may be repeated", "labels"},      \
+    {"node-label", 0, "KEY=VALUE", "run only on nodes with this label; may be repeated",           \
      "node_labels"},                                                                               \
-    {"after", 0, "WORKLOAD[:ended]", "start once another has succeeded (or ended in any way); may "\
-     "be repeated", "after"},                                                                      \
-    {"env", 'e', "KEY=VALUE", "an environment variable; may be repeated", "environment"},          \
-    {"export", 0, "all|none|LIST", "which of your own variables it gets: all (the default), none " \
-     "but PATH, HOME, USER, LOGNAME, SHELL and LANG, or these and a list of names", NULL},         \
-    {"directory", 'C', "DIR", "where it runs; your current directory if not given", "directory"},  \
-    {"user", 'u', "NAME", "account it runs as; others than your own are for administrators",       \
-     "user"},                                                                                      \
-    {"ready", 0, "started|client|port:N|command:TEXT", "when a service counts as running",         \
-     "ready"},                                                                                     \
-    {"on-node-lost", 0, "requeue|wait", "what follows when its node is lost", "on_node_lost"},     \
-    {"protection", 0, "on|off", "off: nothing holds it to its quota and share (administrators)",   \
-     "protection"}
+    {"after", 0, "WORKLOAD[:ended]", "start after WORKLOAD, a name or id, has succeeded; with "    \
+     ":ended, after any end of WORKLOAD; may be repeated", "after"},                               \
+    {"env", 'e', "KEY=VALUE", "set an environment variable of the workload; may be repeated",      \
+     "environment"},                                                                               \
+    {"export", 0, "all|none|LIST", "pass on your environment variables: all (default); none but "  \
+     "PATH, HOME, USER, LOGNAME, SHELL and LANG; or NAME,NAME and those six", NULL},               \
+    {"directory", 'C', "DIR", "working directory (default: your current directory)", "directory"}, \
+    {"user", 'u', "NAME", "account to run as (default: yours); only administrators may name "      \
+     "another account", "user"},                                                                   \
+    {"ready", 0, "started|client|port:N|command:TEXT", "when a service counts as running: its "    \
+     "process has started (default), it reports so through libgpumux, port N accepts connections, "\
+     "or the shell command TEXT succeeds", "ready"},                                               \
+    {"on-node-lost", 0, "requeue|wait", "when the node is lost, requeue the workload (default) or "\
+     "wait for the node", "on_node_lost"},                                                         \
+    {"protection", 0, "on|off", "enforce quota and share (default on); only administrators may "   \
+     "turn protection off", "protection"}
 /* clang-format on */

@@ -23,123 +23,146 @@ static const struct option control_options[] = {
     LISTEN_OPTION,
     NODE_SOCKET_OPTION,
     POLICY_OPTION,
-    {"url", 0, "URL", "init: where nodes and clients will find control, https://HOST:PORT", NULL},
+    {"url", 0, "URL", "init: address at which nodes and clients reach control, https://HOST:PORT",
+     NULL},
     OPTIONS_END};
 static const struct option node_options[] = {JOIN_OPTIONS, DEVICE_OPTIONS, DAEMON_OPTIONS,
                                              NODE_SOCKET_OPTION, OPTIONS_END};
 static const struct option submit_options[] = {
     SPEC_OPTIONS,
-    {"array", 'a', "N", "N copies: NAME[0] …, each with its GPUMUX_ARRAY_INDEX", "array"},
-    {"dry-run", 0, NULL, "submit nothing: say where it would run now, or why it would wait", NULL},
-    {"key", 0, "KEY", "the same key never submits twice; one is made if not given", NULL},
+    {"array", 'a', "N",
+     "submit N copies, NAME[0] to NAME[N-1]; each copy gets its number as GPUMUX_ARRAY_INDEX",
+     "array"},
+    {"dry-run", 0, NULL,
+     "submit nothing; print where each workload would start now, or why it would wait", NULL},
+    {"key", 0, "KEY",
+     "submit under this key; a repeated key submits nothing and prints the ids of the first time "
+     "(default: a random key)",
+     NULL},
     OUTPUT_OPTION,
-    QUIET_OPTION("print ids only"),
+    QUIET_OPTION("print ids only, and no warnings"),
     CONNECTION_OPTIONS,
     OPTIONS_END};
 static const struct option run_options[] = {
     SPEC_OPTIONS,
     {"no-stdin", 0, NULL, "do not forward standard input", NULL},
-    QUIET_OPTION("say nothing about waiting and ending"),
+    QUIET_OPTION("do not report on standard error why the workload waits and how it ended"),
     CONNECTION_OPTIONS,
     OPTIONS_END};
 static const struct option ps_options[] = {
-    {"all", 'a', NULL, "all that are kept, not only live and the 20 that ended last", NULL},
-    {"state", 0, "STATE,…", "only in these states", NULL},
-    {"kind", 'k', "task|service", "only of this kind", NULL},
-    {"user", 'u', "NAME", "only this user's", NULL},
-    {"name", 'n', "NAME", "only of this name", NULL},
+    {"all", 'a', NULL,
+     "list all workloads that are kept (default: live workloads and the 20 that ended last)", NULL},
+    {"state", 0, "STATE,…", "list only workloads in these states, such as queued,running", NULL},
+    {"kind", 'k', "task|service", "list only tasks, or only services", NULL},
+    {"user", 'u', "NAME", "list only workloads of this user", NULL},
+    {"name", 'n', "NAME", "list only workloads of this name", NULL},
     OUTPUT_OPTION,
     QUIET_OPTION("print ids only"),
     CONNECTION_OPTIONS,
     OPTIONS_END};
 static const struct option describe_options[] = {OUTPUT_OPTION, CONNECTION_OPTIONS, OPTIONS_END};
 static const struct option logs_options[] = {
-    {"follow", 'f', NULL, "go on until the attempt has ended", NULL},
-    {"tail", 'n', "N", "the last N lines of what there is", NULL},
-    {"attempt", 0, "N", "this attempt's, instead of the last one's", NULL},
-    {"timestamps", 't', NULL, "begin every line with its time", NULL},
-    {"stdout", 0, NULL, "only what came from standard output", NULL},
-    {"stderr", 0, NULL, "only what came from standard error", NULL},
+    {"follow", 'f', NULL, "keep printing new output until the attempt has ended", NULL},
+    {"tail", 'n', "N", "print only the last N lines of the present output", NULL},
+    {"attempt", 0, "N", "print the output of attempt N (default: the last attempt)", NULL},
+    {"timestamps", 't', NULL, "print the time before each line", NULL},
+    {"stdout", 0, NULL, "print only standard output", NULL},
+    {"stderr", 0, NULL, "print only standard error", NULL},
     CONNECTION_OPTIONS,
     OPTIONS_END};
 static const struct option cancel_options[] = {
-    {"grace", 0, "TIME", "between SIGTERM and SIGKILL; 0s kills at once", NULL},
+    {"grace", 0, "TIME",
+     "time between SIGTERM and SIGKILL; 0s kills at once (default: the workload's grace period)",
+     NULL},
     CONNECTION_OPTIONS,
     OPTIONS_END};
 static const struct option socket_options[] = {CONNECTION_OPTIONS, OPTIONS_END};
 static const struct option wait_options[] = {
-    {"timeout", 0, "TIME", "give up after this, such as 10m", NULL},
-    QUIET_OPTION("do not say how each ended"),
+    {"timeout", 0, "TIME", "stop waiting after TIME, such as 10m (default: wait for ever)", NULL},
+    QUIET_OPTION("do not print how each workload ended"),
     CONNECTION_OPTIONS,
     OPTIONS_END};
 static const struct option top_options[] = {
-    {"once", 0, NULL, "print one frame as plain text", NULL},
-    {"interval", 'i', "TIME", "between two looks (default 1s)", NULL},
+    {"once", 0, NULL, "print one frame as plain text, then exit", NULL},
+    {"interval", 'i', "TIME", "time between two updates (default 1s)", NULL},
     CONNECTION_OPTIONS,
     OPTIONS_END};
 static const struct option nodes_options[] = {OUTPUT_OPTION, QUIET_OPTION("print names only"),
                                               CONNECTION_OPTIONS, OPTIONS_END};
 static const struct option events_options[] = {
-    {"follow", 'f', NULL, "go on with what happens from now on", NULL},
-    {"since", 0, "REVISION", "those after this revision; 0: all that are kept", NULL},
+    {"follow", 'f', NULL, "keep printing new events until interrupted", NULL},
+    {"since", 0, "REVISION", "print the events after this revision; 0: all events that are kept",
+     NULL},
     OUTPUT_OPTION,
     CONNECTION_OPTIONS,
     OPTIONS_END};
 static const struct option state_options[] = {
-    STATE_OPTION, {"overwrite", 0, NULL, "backup: replace FILE if it exists", NULL}, OPTIONS_END};
+    STATE_OPTION, {"overwrite", 0, NULL, "backup: replace an existing FILE", NULL}, OPTIONS_END};
 static const struct option man_options[] = {
-    {"all", 0, "DIR", "write every page into this directory", NULL}, OPTIONS_END};
+    {"all", 0, "DIR", "write every man page into DIR", NULL}, OPTIONS_END};
 static const struct option doctor_options[] = {STATE_OPTION, CONNECTION_OPTIONS, OPTIONS_END};
 
 static const struct option sim_options[] = {
     {"trace", 0, "FILE",
-     "who comes when: a table, '-' is standard input; or philly, tasks-300 (default), poisson, "
-     "bursty, diurnal",
+     "arrivals: a CSV file with one workload a line, '-' for standard input, or philly, tasks-300 "
+     "(default), poisson, bursty, diurnal",
      NULL},
     {"nodes", 0, "NxMxMODEL[:MEM]",
-     "N nodes of M devices, such as 5x4xH200:24g (default); several "
-     "separated by commas; models H200, H100, B200, A100, A10, L4, V100, T4, RTX4090, RTX3090",
+     "simulate N nodes with M devices each, such as 5x4xH200:24g (default); commas separate "
+     "groups; models: H200, H100, B200, A100, A10, L4, V100, T4, RTX4090, RTX3090",
      NULL},
-    {"policy", 0, "POLICY,…", "policies to compare, or all; POLICY-PART: without that part of it",
+    {"policy", 0, "POLICY,…",
+     "compare these policies, or all (default gpumux); POLICY-PART is POLICY without that part",
      NULL},
     {"without", 0, "PART,…",
-     "all policies without these parts: tuner, predictor, optimizer, matching, gate", NULL},
+     "leave these parts out of every policy: tuner, predictor, optimizer, matching, gate", NULL},
     {"ablate", 0, "PART,…",
-     "every policy also without each of these parts, and without all of them: what each is worth",
-     NULL},
-    {"jobs", 0, "N", "the first N of the trace, which begins again after its end", NULL},
-    {"rate", 0, "X,…", "arrivals so many times as fast as in the trace (default 1)", NULL},
+     "also run every policy without each of these parts, and without all of them", NULL},
+    {"jobs", 0, "N",
+     "number of workloads to take from the trace; a trace that is shorter starts over", NULL},
+    {"rate", 0, "X,…", "multiply the arrival rate of the trace by X (default 1)", NULL},
     {"load", 0, "X,…",
-     "instead: arrivals so fast that X times the devices would be busy, if nobody shared", NULL},
+     "set the arrival rate at which X times the devices would be busy if no device were shared; "
+     "cannot be combined with --rate",
+     NULL},
     {"mix", 0, "MODEL[:BATCH]=WEIGHT,…",
-     "which models come how often, where the trace does not say", NULL},
-    {"services", 0, "N", "N services with SLOs are there before the tasks come, and stay", NULL},
-    {"faults", 0, "X", "GPU faults a device and day, on average (default 0)", NULL},
-    {"outages", 0, "X", "times a node and day, on average, that it falls silent (default 0)", NULL},
-    {"outage-minutes", 0, "X", "until it is back, on average (default 10)", NULL},
-    {"seed", 0, "N", "of everything random (default 1)", NULL},
-    {"seeds", 0, "N", "N runs of the same trace with the seeds that follow, and their means", NULL},
-    {"noise", 0, "X", "of slow-downs, about this part of them (default 0.05)", NULL},
-    {"estimate-error", 0, "X", "of the durations that tasks say of themselves (default 0.3)", NULL},
-    {"max-neighbours", 0, "N", "workloads on one device (default 4)", NULL},
-    {"threads", 0, "N", "runs at a time (default: one a core)", NULL},
+     "relative frequency of models and batch sizes, for workloads whose trace names no model",
+     NULL},
+    {"services", 0, "N", "number of services with SLOs, which start before all tasks (default 0)",
+     NULL},
+    {"faults", 0, "X", "mean number of GPU faults per device and day (default 0)", NULL},
+    {"outages", 0, "X", "mean number of outages per node and day (default 0)", NULL},
+    {"outage-minutes", 0, "X", "mean duration of an outage in minutes (default 10)", NULL},
+    {"seed", 0, "N", "seed of the trace and of all random numbers (default 1)", NULL},
+    {"seeds", 0, "N", "run the same trace with N consecutive seeds, and report means (default 1)",
+     NULL},
+    {"noise", 0, "X", "relative noise added to each simulated slowdown (default 0.05)", NULL},
+    {"estimate-error", 0, "X",
+     "error of the run times that tasks announce: standard deviation of their logarithm (default "
+     "0.3)",
+     NULL},
+    {"max-neighbours", 0, "N", "largest number of workloads on one device (default 4)", NULL},
+    {"threads", 0, "N", "number of simulations at a time (default: one for each CPU core)", NULL},
     {"out", 0, "DIR",
-     "write report.html there, keep every workload, course and device as CSV, and resume from it",
+     "write report.html, and CSV files of workloads, devices and use over time, to DIR; a campaign "
+     "that was interrupted continues from DIR",
      NULL},
     {"json", 0, NULL, "print JSON instead of a table", NULL},
     {"explain", 0, "N",
-     "print what the first policy thinks of every class of devices when workload N comes", NULL},
+     "print how the first policy judges each class of devices when workload N arrives", NULL},
     {"validate", 0, "TABLE",
-     "simulate nothing: how far the model of contention is from measured pairs", NULL},
+     "simulate nothing; print the errors of the contention model on the measured pairs in TABLE",
+     NULL},
     OPTIONS_END};
 static const struct option token_options[] = {
     {"role", 0, "viewer|user|admin|node",
-     "viewer reads; user submits, and changes what is its account's; admin does everything; node "
-     "lets one node join, once",
+     "what the token allows: viewer reads; user submits, and changes workloads of its account; "
+     "admin does everything; node lets one node join, once",
      NULL},
-    {"account", 0, "NAME", "whom it acts for: its workloads run as this account of the node", NULL},
-    {"name", 0, "NODE", "of a node: the only name with which it may join", NULL},
-    {"ttl", 0, "TIME", "how long it is good, such as 12h (default 90d, of a node 1d)", NULL},
+    {"account", 0, "NAME", "account that the token acts for, and that its workloads run as", NULL},
+    {"name", 0, "NODE", "with --role node: the only name under which the node may join", NULL},
+    {"ttl", 0, "TIME", "lifetime of the token, such as 12h (default 90d; with --role node 1d)",
+     NULL},
     OUTPUT_OPTION,
     QUIET_OPTION("print nothing but the token"),
     CONNECTION_OPTIONS,
@@ -160,20 +183,19 @@ static const struct command commands[] = {
         .operands = "",
         .summary = "start gpumux on this machine",
         .description =
-            "Starts everything that one machine needs, control and node, in one process that stays "
-            "in the foreground and logs to standard error. Its devices are the GPUs that NVML "
-            "finds, or emulated ones.\n\n"
-            "It may be stopped (Ctrl-C, SIGTERM) or die at any moment: workloads run on under "
-            "their supervisors, and the next 'gpumux up' with the same state directory takes them "
-            "up again. Without root it serves its own user.\n\n"
-            "Emulated devices live as long as the machine is up: the same --emulate finds the same "
-            "devices again.",
+            "Starts control and a node in one process, which stays in the foreground and logs to "
+            "standard error. The node's devices are the GPUs that NVML finds, or emulated GPUs.\n\n"
+            "Workloads survive gpumux: if gpumux is stopped (Ctrl-C, SIGTERM) or crashes, they run "
+            "on under their supervisors, and the next 'gpumux up' with the same state directory "
+            "adopts them. Without root, gpumux runs only workloads of the user who started it.\n\n"
+            "Emulated devices last until the machine reboots: 'gpumux up' with the same --emulate "
+            "finds the same devices again.",
         .options = up_options,
-        .examples =
-            EXAMPLES({"gpumux up", "share this machine's GPUs"},
-                     {"gpumux up --emulate 4xH200:24g", "try it with four emulated GPUs of 24 GiB"},
-                     {"gpumux up --policy exclusive --set keep_finished=7d",
-                      "one workload a device; forget finished ones after a week"}),
+        .examples = EXAMPLES(
+            {"gpumux up", "share this machine's GPUs"},
+            {"gpumux up --emulate 4xH200:24g", "try gpumux with four emulated GPUs of 24 GiB"},
+            {"gpumux up --policy exclusive --set keep_finished=7d",
+             "run one workload on each device; forget finished workloads after a week"}),
         .run = up_command,
     },
     {
@@ -181,18 +203,21 @@ static const struct command commands[] = {
         .operands = "[FILE] [-- COMMAND…]",
         .summary = "queue workloads and print their ids",
         .description =
-            "Submits the workloads that FILE describes (YAML or JSON, one or many; '-' is standard "
-            "input), or the command after '--'. Flags are put over a file's one workload. "
-            "Directory and environment are your own where nothing else is said.\n\n"
-            "A submission is taken once: if the answer is lost because gpumux is restarted, it is "
-            "sent again under the same key for up to 10 seconds. After a second without an answer "
-            "one line on standard error says until when the command waits.",
+            "Submits the workloads that FILE describes (YAML or JSON; '-' is standard input), or "
+            "the command after '--'. Options override a FILE that describes one workload. A "
+            "workload runs in your current directory and with your environment, unless FILE or an "
+            "option says otherwise.\n\n"
+            "A submission takes effect once: if gpumux restarts before it answers, this command "
+            "repeats the submission under the same key for up to 10 seconds. After a second "
+            "without an answer, one line on standard error says until when the command waits.",
         .options = submit_options,
         .examples = EXAMPLES(
-            {"gpumux submit --quota 8g --share 50 -- python train.py", "half a device, 8 GiB"},
-            {"gpumux submit sweep.yaml --dry-run", "where would it run now?"},
-            {"gpumux submit --array 10 --after prepare -- sh step.sh", "ten, after 'prepare'"}),
-        .exits = "6    with --dry-run: one of them would never start here\n",
+            {"gpumux submit --quota 8g --share 50 -- python train.py",
+             "train with half a device and 8 GiB"},
+            {"gpumux submit sweep.yaml --dry-run", "ask where the workloads would start now"},
+            {"gpumux submit --array 10 --after prepare -- sh step.sh",
+             "run ten copies after 'prepare'"}),
+        .exits = "6    with --dry-run: a workload would never start here\n",
         .completes = "files",
         .operands_most = 1,
         .run = submit_command,
@@ -200,24 +225,24 @@ static const struct command commands[] = {
     {
         .name = "run",
         .operands = "[--] COMMAND [ARGUMENT…]",
-        .summary = "run a command as a workload and wait for it",
+        .summary = "run a command as a workload and wait for its end",
         .description =
-            "Submits the command, prints its output as it comes (standard output and error apart, "
-            "byte for byte), and exits with its exit code. Options come before the command.\n\n"
-            "Standard input is forwarded unless it is /dev/null, closed, or the terminal of "
-            "another job; a second attempt gets none of it. SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 "
-            "are forwarded. The first Ctrl-C cancels the workload, the second kills it, a third "
-            "leaves it to itself. A restart of gpumux in the middle changes nothing; after a "
-            "second "
-            "without an answer one line on standard error says so.",
+            "Submits the command, passes its standard output and standard error on unchanged, and "
+            "exits with its exit code. Options come before the command.\n\n"
+            "Standard input is forwarded to the first attempt, unless it is /dev/null, closed, or "
+            "the terminal of another job. SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded. The "
+            "first Ctrl-C cancels the workload, the second kills the workload, and the third "
+            "leaves the workload running and exits. The command survives a restart of gpumux; "
+            "after a second without an answer, one line on standard error says so.",
         .options = run_options,
-        .examples = EXAMPLES({"gpumux run -- env", "what does a workload see?"},
-                             {"gpumux run -m 4g python train.py --epochs 3", "in 4 GiB"}),
-        .exits = "N    the command's own exit code; 128+N if signal N ended it\n"
+        .examples = EXAMPLES(
+            {"gpumux run -- env", "print the environment of a workload"},
+            {"gpumux run -m 4g python train.py --epochs 3", "train with 4 GiB of device memory"}),
+        .exits = "N    exit code of the command; 128+N if signal N ended the command\n"
                  "127  the command could not be started\n"
-                 "130  it was cancelled before it ran\n"
-                 "1-5  of gpumux itself, as below: with --quiet only then a line 'gpumux: …' is on "
-                 "standard error\n",
+                 "130  the workload was cancelled before it ran\n"
+                 "1-5  gpumux failed, as below; with --quiet, only then standard error has a line "
+                 "'gpumux: …'\n",
         .stops_at_operand = true,
         .operands_least = 1,
         .operands_most = COMMAND_OPERANDS_ANY,
@@ -227,21 +252,21 @@ static const struct command commands[] = {
         .name = "ps",
         .operands = "",
         .summary = "list workloads",
-        .description =
-            "Lists everybody's live workloads, newest first, then those that ended last. "
-            "The first columns of the table stay as they are in later versions.",
+        .description = "Lists the live workloads of all users, newest first, then the 20 workloads "
+                       "that ended last. Later versions keep the first columns of the table.",
         .options = ps_options,
-        .examples = EXAMPLES({"gpumux ps -o wide", "with quota, share and command"},
-                             {"gpumux ps --state failed -q", "ids of all that failed"}),
+        .examples =
+            EXAMPLES({"gpumux ps -o wide", "add quota, share and command"},
+                     {"gpumux ps --state failed -q", "print the ids of all failed workloads"}),
         .run = ps_command,
     },
     {
         .name = "describe",
         .operands = "WORKLOAD…",
-        .summary = "tell everything about workloads",
-        .description = "Shows state, reason, needs, use and attempts. A WORKLOAD, here and "
-                       "everywhere, is an id, or a name: the newest workload of that name, or "
-                       "all of the newest array.",
+        .summary = "show everything about workloads",
+        .description = "Shows the state of each WORKLOAD and its reason, needs, use and attempts. "
+                       "In every command, WORKLOAD is an id or a name: the newest workload of that "
+                       "name, or all elements of the newest array of that name.",
         .options = describe_options,
         .completes = "ids",
         .operands_least = 1,
@@ -251,14 +276,10 @@ static const struct command commands[] = {
     {
         .name = "explain",
         .operands = "WORKLOAD…",
-        .summary = "tell why workloads go where they go, or wait",
-        .description =
-            "Shows what the policy thinks of every device for a workload now, the best first; "
-            "devices "
-            "that are alike stand in one line. Speed and PD (time per unit of progress, against "
-            "running alone) are its own there, gain is its speed less what its neighbours would "
-            "lose, P99 is that of the service there that is nearest to its SLO. One that runs is "
-            "looked at as if it came anew.",
+        .summary = "explain where workloads go, or why they wait",
+        .description = "Shows how the policy judges every device for a workload now, the best "
+                       "device first. A workload that runs is judged as if it were submitted "
+                       "again. Lines below the table explain its columns.",
         .options = describe_options,
         .completes = "ids",
         .operands_least = 1,
@@ -268,13 +289,13 @@ static const struct command commands[] = {
     {
         .name = "logs",
         .operands = "WORKLOAD",
-        .summary = "print a workload's output",
-        .description = "Prints what the last attempt wrote, standard output to standard output and "
-                       "standard error to standard error.",
+        .summary = "print the output of a workload",
+        .description = "Prints the output of the workload's last attempt: its standard output to "
+                       "standard output, its standard error to standard error.",
         .options = logs_options,
-        .examples =
-            EXAMPLES({"gpumux logs -f -n 20 17", "the last 20 lines of 17, then all until it ends"},
-                     {"gpumux logs --attempt 1 --stderr train", "why the first one failed"}),
+        .examples = EXAMPLES(
+            {"gpumux logs -f -n 20 17", "print the last 20 lines of workload 17, then new lines"},
+            {"gpumux logs --attempt 1 --stderr train", "print the errors of the first attempt"}),
         .completes = "ids",
         .operands_least = 1,
         .operands_most = 1,
@@ -284,8 +305,9 @@ static const struct command commands[] = {
         .name = "cancel",
         .operands = "WORKLOAD…",
         .summary = "end workloads for good",
-        .description = "Ends workloads: SIGTERM, and after the grace period SIGKILL. What waits is "
-                       "taken from the queue.",
+        .description =
+            "Ends workloads: a running workload gets SIGTERM, and SIGKILL after the grace period; "
+            "a queued workload leaves the queue. A cancelled workload is not tried again.",
         .options = cancel_options,
         .completes = "ids",
         .operands_least = 1,
@@ -296,8 +318,8 @@ static const struct command commands[] = {
         .name = "requeue",
         .operands = "WORKLOAD…",
         .summary = "stop workloads and put them back into the queue",
-        .description = "Ends the attempt that runs and opens a new one when there is room. It does "
-                       "not count as a failure.",
+        .description = "Ends the running attempt as 'gpumux cancel' does, and starts a new attempt "
+                       "when there is room. The ended attempt does not count as a failure.",
         .options = socket_options,
         .completes = "ids",
         .operands_least = 1,
@@ -307,14 +329,15 @@ static const struct command commands[] = {
     {
         .name = "suspend",
         .operands = "TASK…",
-        .summary = "move tasks off their devices, into the memory of their hosts",
-        .description = "Moves a task's device memory to its host's and lets it stand still; its "
-                       "devices are free for others meanwhile. Waits until that is done, which "
-                       "takes a second for some GiB. Not for clients of MPS: what cannot be "
-                       "suspended runs on.",
+        .summary = "move the device memory of tasks to their hosts",
+        .description = "Stops a task and moves its device memory to the memory of its host; "
+                       "meanwhile its devices are free for other workloads. The command waits "
+                       "until the memory has moved, which takes about a second for 2 GB. A client "
+                       "of MPS cannot be suspended, and runs on.",
         .options = socket_options,
-        .examples = EXAMPLES({"gpumux suspend train", "make room"},
-                             {"gpumux resume train", "go on from there, when there is room"}),
+        .examples =
+            EXAMPLES({"gpumux suspend train", "make room on the devices of 'train'"},
+                     {"gpumux resume train", "continue 'train' when its devices have room"}),
         .completes = "ids",
         .operands_least = 1,
         .operands_most = COMMAND_OPERANDS_ANY,
@@ -325,7 +348,7 @@ static const struct command commands[] = {
         .operands = "TASK…",
         .summary = "bring suspended tasks back to their devices",
         .description = "Moves the memory of suspended tasks back as soon as their devices have "
-                       "room for them; ps says what they wait for.",
+                       "room; 'gpumux ps' shows what a task waits for.",
         .options = socket_options,
         .completes = "ids",
         .operands_least = 1,
@@ -336,12 +359,12 @@ static const struct command commands[] = {
         .name = "wait",
         .operands = "WORKLOAD…",
         .summary = "wait until workloads have ended",
-        .description = "Waits for all of them and prints how each ended.",
+        .description = "Waits until every WORKLOAD has ended, and prints how each ended.",
         .options = wait_options,
         .examples = EXAMPLES({"gpumux wait $(gpumux submit sweep.yaml)", "submit and wait"}),
-        .exits = "0    all have succeeded\n"
-                 "1    some have not, or something else failed\n"
-                 "124  not all have ended in time (--timeout)\n",
+        .exits = "0    every workload succeeded\n"
+                 "1    a workload did not succeed, or this command failed\n"
+                 "124  --timeout passed before every workload had ended\n",
         .completes = "ids",
         .operands_least = 1,
         .operands_most = COMMAND_OPERANDS_ANY,
@@ -351,9 +374,9 @@ static const struct command commands[] = {
         .name = "top",
         .operands = "",
         .summary = "watch devices and workloads live",
-        .description = "Shows devices with their load, memory and power, and live workloads. "
-                       "q quits; s, m and c sort by state, device memory and CPU; the arrows "
-                       "scroll.",
+        .description =
+            "Shows the devices with their load, memory and power, and the live workloads. Keys: q "
+            "quits; s, m and c sort by state, device memory and CPU; arrows scroll.",
         .options = top_options,
         .run = top_command,
     },
@@ -361,15 +384,17 @@ static const struct command commands[] = {
         .name = "nodes",
         .operands = "",
         .summary = "list nodes and their devices",
-        .description = "One line a device: its memory and load, and what is booked on it.",
+        .description = "Prints one line for each device: its memory and load, and the quotas and "
+                       "shares of the workloads placed there.",
         .options = nodes_options,
         .run = nodes_command,
     },
     {
         .name = "drain",
         .operands = "NODE…",
-        .summary = "place nothing more on nodes",
-        .description = "What runs there runs to its end. For administrators.",
+        .summary = "stop placing workloads on nodes",
+        .description = "Places no workload on NODE until 'gpumux undrain'; running workloads stay "
+                       "on NODE until they end. Only administrators may drain nodes.",
         .options = socket_options,
         .completes = "nodes",
         .operands_least = 1,
@@ -379,8 +404,9 @@ static const struct command commands[] = {
     {
         .name = "undrain",
         .operands = "NODE…",
-        .summary = "use drained nodes again",
-        .description = "Takes back a drain. For administrators.",
+        .summary = "place workloads on drained nodes again",
+        .description = "Ends the effect of 'gpumux drain', and releases a node that gpumux holds "
+                       "because starts failed there. Only administrators may undrain nodes.",
         .options = socket_options,
         .completes = "nodes",
         .operands_least = 1,
@@ -391,9 +417,10 @@ static const struct command commands[] = {
         .name = "disable",
         .operands = "DEVICE…",
         .summary = "take devices out of use",
-        .description = "What runs there is ended, with its grace period, and queued again; nothing "
-                       "new comes until the device is enabled. DEVICE is NODE:INDEX, or a UUID or "
-                       "its beginning. For administrators.",
+        .description =
+            "Ends the workloads on DEVICE, with their grace periods, and queues them again; places "
+            "no workload there until 'gpumux enable'. DEVICE is NODE:INDEX, a UUID, or the "
+            "beginning of a UUID. Only administrators may disable devices.",
         .options = socket_options,
         .operands_least = 1,
         .operands_most = COMMAND_OPERANDS_ANY,
@@ -402,9 +429,10 @@ static const struct command commands[] = {
     {
         .name = "enable",
         .operands = "DEVICE…",
-        .summary = "use devices again that were disabled",
-        .description = "By an operator, or because the device reported an error that ends its use. "
-                       "DEVICE is NODE:INDEX, or a UUID or its beginning. For administrators.",
+        .summary = "put disabled devices back into use",
+        .description = "Enables devices that an administrator disabled, or that gpumux disabled "
+                       "after a hardware error. DEVICE is NODE:INDEX, a UUID, or the beginning of "
+                       "a UUID. Only administrators may enable devices.",
         .options = socket_options,
         .operands_least = 1,
         .operands_most = COMMAND_OPERANDS_ANY,
@@ -413,9 +441,10 @@ static const struct command commands[] = {
     {
         .name = "events",
         .operands = "[WORKLOAD]",
-        .summary = "tell what happened",
-        .description = "Prints the last 100 events, or all that are kept of one workload. Every "
-                       "event has a revision; following resumes there after any interruption.",
+        .summary = "list events",
+        .description =
+            "Prints the last 100 events, or all events of WORKLOAD that are kept. Every event has "
+            "a revision; after an interruption, --follow resumes at the last revision printed.",
         .options = events_options,
         .completes = "ids",
         .operands_most = 1,
@@ -424,22 +453,22 @@ static const struct command commands[] = {
     {
         .name = "token",
         .operands = "create | list | revoke ID…",
-        .summary = "let somebody in over the network, or a node join",
+        .summary = "create, list and revoke tokens for users and nodes on the network",
         .description =
-            "'create' makes a token and prints it, this once; for a node it prints the command "
-            "with "
-            "which the node joins. 'list' shows those that are good, without their secret. "
-            "'revoke' "
-            "refuses some from now on, and ends what follows or watches with them. For "
-            "administrators.\n\n"
-            "A client has its token in GPUMUX_TOKEN, or in ~/.config/gpumux/token, which only its "
-            "owner may read; GPUMUX_URL says where gpumux is, GPUMUX_CA whom to trust there.",
+            "'create' prints a new token, which is never shown again; for a node, it prints the "
+            "command with which the node joins. 'list' shows the valid tokens without their "
+            "secrets. 'revoke' makes tokens invalid, and ends connections that follow or watch "
+            "with them. Only administrators may use this command.\n\n"
+            "A client reads its token from GPUMUX_TOKEN, or from ~/.config/gpumux/token, which "
+            "only its owner may read. GPUMUX_URL is the address of gpumux, and GPUMUX_CA the "
+            "certificate authority to trust there.",
         .options = token_options,
         .examples = EXAMPLES(
-            {"gpumux token create --role user --account ada", "for Ada, for 90 days"},
-            {"gpumux token create --role viewer --account prometheus --ttl 365d", "for metrics"},
-            {"gpumux token create --role node", "the command with which another node joins"},
-            {"gpumux token revoke 3", "refuse a token from now on"}),
+            {"gpumux token create --role user --account ada", "admit Ada for 90 days"},
+            {"gpumux token create --role viewer --account prometheus --ttl 365d",
+             "let Prometheus read metrics for a year"},
+            {"gpumux token create --role node", "print the command with which a node joins"},
+            {"gpumux token revoke 3", "make token 3 invalid"}),
         .completes = "create list revoke",
         .operands_least = 1,
         .operands_most = COMMAND_OPERANDS_ANY,
@@ -449,8 +478,8 @@ static const struct command commands[] = {
         .name = "config",
         .operands = "default | check FILE",
         .summary = "print the default configuration, or check a file",
-        .description = "'default' prints every key with its default and what it means; 'check' "
-                       "says whether a file is right, and if not, where.",
+        .description = "'default' prints every key with its default and its meaning. 'check' "
+                       "reports the first error in FILE, or that FILE is valid.",
         .options = no_options,
         .completes = "default check",
         .operands_least = 1,
@@ -460,17 +489,16 @@ static const struct command commands[] = {
     {
         .name = "state",
         .operands = "check | export | backup FILE",
-        .summary = "check the stored state, print it as JSON lines, or copy it",
+        .summary = "check, export or back up the stored state",
         .description =
-            "Reads the state directory itself, whether gpumux is up or not. 'check' reads all of "
-            "it and says whether it is sound; 'export' prints every workload and event, one JSON "
-            "object a line.\n\n"
-            "'backup' copies the state as of one moment to FILE, which only its owner may read: "
+            "Reads the state directory itself, whether gpumux is up or not. 'check' verifies the "
+            "whole state; 'export' prints every workload and event, one JSON object a line.\n\n"
+            "'backup' copies the state of one moment to FILE, which only its owner may read, since "
             "descriptions hold users' environments. The copy is synced, read back and verified "
-            "before it appears as FILE; a backup that fails leaves FILE as it was.",
+            "before it becomes FILE; a backup that fails leaves an existing FILE unchanged.",
         .options = state_options,
         .examples = EXAMPLES({"gpumux state backup --overwrite /var/backups/gpumux.db",
-                              "copy the machine's state, over the last copy"}),
+                              "replace the last backup of this machine's state"}),
         .completes = "check export backup",
         .operands_least = 1,
         .operands_most = 2,
@@ -479,52 +507,48 @@ static const struct command commands[] = {
     {
         .name = "sim",
         .operands = "",
-        .summary = "try policies on a cluster that is not there",
+        .summary = "compare policies on a simulated cluster",
         .description =
-            "Runs policies, with the code that runs a real cluster, on nodes that are only played, "
-            "and "
-            "compares them. How fast tasks are beside each other was measured on an H200, where it "
-            "was; "
-            "else it comes from a model that was fitted to that. Devices of other models are "
-            "scaled "
-            "by SMs and bandwidth, and called extrapolated.\n\n"
-            "The same seed gives the same bytes, whatever the number of threads. A run that was "
-            "stopped goes on with the same command, if it has --out.",
+            "Runs policies on simulated nodes, with the code that runs a real cluster, and "
+            "compares the results. The speeds of tasks that share a device were measured on an "
+            "H200; for combinations that were not measured, a model predicts the speeds. Speeds of "
+            "other GPU models are scaled by SMs and bandwidth, and marked as extrapolated.\n\n"
+            "The same seed gives the same bytes, whatever the number of threads. A campaign with "
+            "--out that was interrupted continues when the command is repeated.",
         .options = sim_options,
-        .examples = EXAMPLES(
-            {"gpumux sim --policy exclusive,firstfit --load 2", "300 tasks for twice 20 devices"},
-            {"gpumux sim --trace philly --jobs 2000 --nodes 50x8xA100 --load 0.9",
-             "part of Philly"},
-            {"gpumux sim --validate h200_train_pairs.csv", "how good is the model?"}),
+        .examples = EXAMPLES({"gpumux sim --policy exclusive,firstfit --load 2",
+                              "run 300 tasks at twice the load of 20 devices"},
+                             {"gpumux sim --trace philly --jobs 2000 --nodes 50x8xA100 --load 0.9",
+                              "run part of the Philly trace"},
+                             {"gpumux sim --validate h200_train_pairs.csv",
+                              "print the errors of the contention model"}),
         .run = sim_command,
     },
     {
         .name = "doctor",
         .operands = "",
         .summary = "check what gpumux needs on this machine",
-        .description =
-            "Checks driver, NVML, CUDA, MPS, cgroups, state directory, clock and limits. "
-            "Each line is ok, warn (gpumux works, with less) or fail, with the command "
-            "that mends it.",
+        .description = "Checks the driver, NVML, CUDA, MPS, cgroups, the state directory, the "
+                       "clock and limits. Each line says ok, warn (gpumux works, with "
+                       "restrictions) or fail, and names the command that fixes the problem.",
         .options = doctor_options,
-        .exits = "1    some check failed\n",
+        .exits = "1    a check failed\n",
         .run = doctor_command,
     },
     {
         .name = "control",
         .operands = "[init]",
-        .summary = "start only the part that queues and places workloads",
-        .description =
-            "Starts control without a node of its own: the store, the policy, the API, and a "
-            "socket to which nodes of this machine connect; with --listen also a port for nodes "
-            "and clients of others.\n\n"
-            "'init' prepares a cluster, once: it makes a certificate authority and control's own "
-            "certificate in the state directory, and prints the command with which a first node "
-            "joins. It starts nothing.",
+        .summary = "start control, which queues and places workloads",
+        .description = "Starts control without a node: the store, the policy, the API, and a "
+                       "socket for the nodes of this machine; with --listen, also a port for nodes "
+                       "and clients of other machines.\n\n"
+                       "'init' prepares a cluster, once: it creates a certificate authority and "
+                       "control's certificate in the state directory, and prints the command with "
+                       "which the first node joins. 'init' starts nothing.",
         .options = control_options,
         .examples = EXAMPLES(
             {"gpumux control init --url https://gpu-control.example:7443", "prepare a cluster"},
-            {"gpumux control --listen 0.0.0.0:7443", "start its control"}),
+            {"gpumux control --listen 0.0.0.0:7443", "start control of the cluster"}),
         .completes = "init",
         .operands_most = 1,
         .run = control_command,
@@ -532,24 +556,24 @@ static const struct command commands[] = {
     {
         .name = "node",
         .operands = "",
-        .summary = "start only the part that runs workloads here",
+        .summary = "start a node, which runs workloads",
         .description =
-            "Starts a node: it connects to control, and starts, watches and ends workloads as it "
-            "is told. What runs outlives it.\n\n"
-            "Control is on this machine (the socket in the state directory), or, with --control, "
-            "on another. There a node joins once, with the command that 'gpumux control init' or "
-            "'gpumux token create --role node' prints; from then on --control is enough. Its "
-            "certificate is renewed by itself.",
+            "Starts a node, which connects to control and runs workloads on this machine. "
+            "Workloads survive the node: when it starts again, it adopts them.\n\n"
+            "Without --control, the node connects to control on this machine. With --control, the "
+            "node must join once, with the command that 'gpumux control init' or 'gpumux token "
+            "create --role node' prints; from then on --control is enough. The node renews its "
+            "certificate by itself.",
         .options = node_options,
         .examples = EXAMPLES({"gpumux node --control https://gpu-control.example:7443",
-                              "start a node that has joined"}),
+                              "start a node that has joined before"}),
         .run = node_command,
     },
     {
         .name = "help",
         .operands = "[COMMAND]",
-        .summary = "list the commands, or tell more of one",
-        .description = "Lists the commands, or prints the help text of one.",
+        .summary = "list the commands, or show the help of one",
+        .description = "Lists the commands, or prints the help of COMMAND.",
         .options = no_options,
         .completes = "commands",
         .operands_most = 1,
@@ -559,7 +583,7 @@ static const struct command commands[] = {
         .name = "version",
         .operands = "",
         .summary = "print the version",
-        .description = "Prints the version of this gpumux.",
+        .description = "Prints the version of gpumux.",
         .options = no_options,
         .run = version_command,
     },
@@ -567,9 +591,10 @@ static const struct command commands[] = {
         .name = "completion",
         .operands = "bash|zsh|fish",
         .summary = "print a completion script for a shell",
-        .description = "Prints a script that makes the shell complete commands, options and ids.",
+        .description = "Prints a script with which the shell completes commands, options and ids.",
         .options = no_options,
-        .examples = EXAMPLES({"source <(gpumux completion bash)", "complete in this shell"}),
+        .examples =
+            EXAMPLES({"source <(gpumux completion bash)", "enable completion in this shell"}),
         .completes = "bash zsh fish",
         .operands_least = 1,
         .operands_most = 1,
@@ -579,7 +604,7 @@ static const struct command commands[] = {
         .name = "man",
         .operands = "[COMMAND]",
         .summary = "print a man page",
-        .description = "Prints the man page of gpumux or of one command; used by the build.",
+        .description = "Prints the man page of gpumux or of COMMAND. The build uses this command.",
         .options = man_options,
         .hidden = true,
         .operands_most = 1,
@@ -589,7 +614,8 @@ static const struct command commands[] = {
         .name = "supervise",
         .operands = "ATTEMPT",
         .summary = "run one attempt of a workload",
-        .description = "The supervisor of one attempt, started by a node in its directory.",
+        .description = "Runs the supervisor of one attempt. A node starts this command in the "
+                       "attempt's directory.",
         .options = no_options,
         .hidden = true,
         .operands_least = 1,
@@ -599,8 +625,9 @@ static const struct command commands[] = {
     {
         .name = "checkpoint",
         .operands = "off|back LOCK [PID…]",
-        .summary = "move the device memory of processes to the host's, or back",
-        .description = "Started by a node to suspend and resume tasks. Prints done, or why not.",
+        .summary = "move the device memory of processes to the host, or back",
+        .description = "Prints done, or the reason for a failure. A node starts this command to "
+                       "suspend and resume tasks.",
         .options = no_options,
         .hidden = true,
         .operands_least = 2,
@@ -610,9 +637,9 @@ static const struct command commands[] = {
     {
         .name = "self-test",
         .operands = "",
-        .summary = "use the first visible device once",
-        .description = "Whether a device is of use; started by a node for one that was repaired. "
-                       "Prints nothing; its exit status is 0 if it is.",
+        .summary = "test the first visible device",
+        .description = "Uses the first visible device once; the exit status is 0 if the device "
+                       "works. A node starts this command after a repair.",
         .options = no_options,
         .hidden = true,
         .run = self_test_command,
@@ -621,9 +648,8 @@ static const struct command commands[] = {
         .name = "mps-guard",
         .operands = "STATE PROGRAM EMULATION LIBRARIES",
         .summary = "end MPS daemons that no attempt needs",
-        .description =
-            "Started by a node, and outlives it: when the node has ended, waits until no "
-            "attempt needs an MPS daemon of its, and ends the daemon.",
+        .description = "After the node that started this command has ended, waits until no attempt "
+                       "needs an MPS daemon of the node, and ends the daemon.",
         .options = no_options,
         .hidden = true,
         .operands_least = 4,

@@ -10,8 +10,7 @@
 enum { WIDTH = 100, OPTION_COLUMN = 30, TEXT_MAX = 256 << 10 };
 
 #define EXITS_OF_ALL                                                                               \
-    "0  success\n"                                                                                 \
-    "1  it failed; the reason is on standard error\n"                                              \
+    "0  success\n1  failure; the reason is on standard error\n"                                    \
     "2  the command line is wrong\n"
 
 static bool asks_daemon(const struct command *command)
@@ -26,8 +25,7 @@ const char *help_exits(const struct command *command)
 {
     if (command && !asks_daemon(command))
         return EXITS_OF_ALL;
-    return EXITS_OF_ALL "3  there is no such workload or node\n"
-                        "4  not allowed\n"
+    return EXITS_OF_ALL "3  the workload, node or device does not exist\n4  permission denied\n"
                         "5  gpumux cannot be reached: start it with 'gpumux up'\n";
 }
 
@@ -83,9 +81,10 @@ void help_write_overview(struct str *out)
     for (const struct command *c = command_table(); c->name; c++)
         if (!c->hidden)
             str_printf(out, "  %-12s%s\n", c->name, c->summary);
-    str_append(out, "\nStart with 'gpumux up' (without a GPU: 'gpumux up --emulate 4'), then in "
-                    "another terminal\n'gpumux run -- env'. 'gpumux COMMAND --help' tells "
-                    "more.\n");
+    str_append(out, "\n"
+                    "Start with 'gpumux up' (without a GPU: 'gpumux up --emulate 4'), then in "
+                    "another terminal run\n"
+                    "'gpumux run -- env'. 'gpumux COMMAND --help' explains a command.\n");
 }
 
 void help_write_command(struct str *out, const struct command *command)

@@ -83,15 +83,18 @@ static void append_exits(struct str *out, const char *lines)
 static void append_environment(struct str *out)
 {
     str_append(out,
-               ".SH ENVIRONMENT\n"
-               ".TP\n.B GPUMUX_SOCKET\nthe API socket, if \\fB\\-\\-socket\\fR is not given\n"
-               ".TP\n.B GPUMUX_URL\nhttps://HOST:PORT of a gpumux on another machine, if "
-               "\\fB\\-\\-url\\fR is not given\n"
-               ".TP\n.B GPUMUX_CA\nwhom to trust there: sha256:HEX of its authority, or a file "
-               "with the certificate (~/.config/gpumux/ca.pem)\n"
-               ".TP\n.B GPUMUX_TOKEN\nthe token to show there; else it is read from "
-               "GPUMUX_TOKEN_FILE (~/.config/gpumux/token), which only its owner may read\n"
-               ".TP\n.B NO_COLOR\nif set, no colours are used on a terminal either\n");
+               ".SH ENVIRONMENT\n.TP\n.B GPUMUX_SOCKET\n"
+               "path of the API socket, unless \\fB\\-\\-socket\\fR is given\n.TP\n"
+               ".B GPUMUX_URL\n"
+               "address of gpumux on another machine, https://HOST:PORT, unless \\fB\\-\\-url\\fR "
+               "is given\n"
+               ".TP\n.B GPUMUX_CA\n"
+               "certificate authority of the gpumux on another machine: its fingerprint, "
+               "sha256:HEX, or a file with its certificate (default: ~/.config/gpumux/ca.pem)\n"
+               ".TP\n.B GPUMUX_TOKEN\n"
+               "token for the gpumux on another machine (default: the content of GPUMUX_TOKEN_FILE "
+               "or ~/.config/gpumux/token, which only its owner may read)\n"
+               ".TP\n.B NO_COLOR\nif set, output to a terminal has no colours\n");
 }
 
 static void write_command(struct str *out, const struct command *c)
@@ -129,12 +132,14 @@ static void write_command(struct str *out, const struct command *c)
 static void write_overview(struct str *out)
 {
     str_printf(out, ".TH GPUMUX 1 \"\" \"gpumux %s\" \"gpumux\"\n", GPUMUX_VERSION);
-    str_append(out, ".SH NAME\ngpumux \\- share the GPUs of a machine among workloads\n"
-                    ".SH SYNOPSIS\n\\fBgpumux\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n"
-                    ".SH DESCRIPTION\n"
-                    "gpumux queues workloads, places them on devices and keeps them running. "
-                    "\\fBgpumux up\\fR starts it on this machine; everything else asks it.\n"
-                    ".SH COMMANDS\n");
+    str_append(
+        out,
+        ".SH NAME\ngpumux \\- share the GPUs of a machine among workloads\n"
+        ".SH SYNOPSIS\n\\fBgpumux\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n"
+        ".SH DESCRIPTION\n"
+        "gpumux queues workloads, places them on devices and keeps them running. \\fBgpumux up\\fR "
+        "starts gpumux on this machine; the other commands talk to a gpumux that is up.\n"
+        ".SH COMMANDS\n");
     for (const struct command *c = command_table(); c->name; c++) {
         if (c->hidden)
             continue;
