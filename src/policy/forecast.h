@@ -86,8 +86,7 @@ struct forecast {
 size_t forecast_set_add(struct forecast_set *set, uint32_t kind);
 void forecast_set_remove(struct forecast_set *set, size_t position);
 
-/* Forecast without knowledge, for lack of a better one: each neighbour adds 0.5 to a workload's PD.
- */
+/* Forecast without knowledge, as a last resort: each neighbour adds 0.5 to a workload's PD. */
 extern const struct forecast forecast_blind;
 /* Makes a cold-start forecast from the profiles of another forecast: max(1, ΣSM, ΣDRAM). Borrows
  * `known`. */

@@ -1,18 +1,19 @@
 /*
- * One policy on one trace: a cluster without machines. cluster_step decides, unchanged; the engine
- * plays the nodes (a grant is answered by reports), and true speeds (truth.h) say when a task ends.
- * Events only, no steps of time: what a device does is computed when who is there changes.
+ * Simulates one policy on one trace, a cluster without machines. The unchanged cluster_step
+ * decides. The engine plays the nodes, which answer a grant with reports, and true speeds (truth.h)
+ * determine when a task ends. The simulation is driven by events without time steps: a device is
+ * computed only when its workloads change.
  *
- * What a policy believes is learnt from what ran (belief.h), but for `oracle`, which is told the
- * truth. A task larger than a node is several workloads to the cluster, one a node; it runs when
- * all of them do, and one such task at a time is gathered.
+ * A policy's forecast is learnt from the workloads that ran (belief.h); only `oracle` receives the
+ * truth. A task larger than a node is several workloads to the cluster, one per node, and runs when
+ * all of them run. The engine gathers one such task at a time.
  *
- * Services come first and stay. A policy whose system protects them (gpumux, muxflow, mudi, gslice)
- * has that: tasks are gated, or squeezed into what is left, and where a p99 comes near its SLO all
- * the same, the device's own state machine (device_step, unchanged) throttles and evicts. With
- * others, tasks and services simply share.
+ * Services start first and stay. A policy whose system protects services (gpumux, muxflow, mudi,
+ * gslice) does so here: tasks are gated or limited to the remaining SMs, and if a p99 still
+ * approaches its SLO, the unchanged device_step throttles and evicts. Under other policies, tasks
+ * and services share without protection.
  *
- * Everything random comes from the seed: the same configuration gives the same result.
+ * All randomness derives from the seed: the same configuration gives the same result.
  */
 #pragma once
 #include <stdatomic.h>
@@ -26,34 +27,36 @@
 #include "sim/trace.h"
 #include "sim/truth.h"
 
-/* All borrowed for the run. */
+/* All pointers are borrowed for the run. */
 struct engine_config {
     const struct truth *truth;
     const struct hardware *hardware;
     const struct trace *trace;
-    const struct serving *serving; /* NULL: there are no services */
-    size_t service_count;          /* that are there from the beginning to the end */
+    const struct serving *serving; /* NULL: no services */
+    size_t service_count;          /* present from start to end */
     const struct policy *policy;
     struct policy_options options;
     uint64_t seed;
     int max_neighbours;
-    double
-        estimate_error; /* of the durations that tasks say: standard deviation of the logarithm */
-    double start_s;     /* from a grant to the first iteration */
-    /* GPU faults: each ends all that share the device, as the state machine of the device says.
-     * Tasks of several nodes are spared. */
+    /* Error of the durations that tasks state: standard deviation of the logarithm. */
+    double estimate_error;
+    double start_s; /* from a grant to the first iteration */
+    /* GPU faults. Each fault ends all workloads on the device, as device_step decides. Tasks of
+     * several nodes are spared. */
     double faults_per_device_day;
-    /* Nodes that fall silent, for that long on average: what ran there is gone, and is queued
-     * again when the cluster has missed it for long enough. Nodes with a task of several of them
-     * are spared. */
+    /* Nodes that fall silent, for outage_mean_s on average: their workloads are lost, and the
+     * cluster queues them again once their lease has expired. Nodes with a part of a task of
+     * several nodes are spared. */
     double outages_per_node_day, outage_mean_s;
-    bool keeps_spans; /* who was where: for a report; else the result has none */
-    uint64_t explain; /* what is thought of this workload when it comes; 0: of none … */
-    struct cluster_explanation *explanation; /* … into here; untouched if it never comes */
-    _Atomic size_t *ended; /* workloads that have ended so far, for whoever watches; may be NULL */
-    const _Atomic bool *stop; /* gives up when it becomes true; may be NULL */
+    bool keeps_spans; /* record the spans of workloads on devices, for a report */
+    uint64_t explain; /* workload whose placement to explain on arrival; 0: none */
+    /* Receives the explanation; unchanged if the workload never arrives. */
+    struct cluster_explanation *explanation;
+    _Atomic size_t *ended;    /* number of ended workloads, for observers; may be NULL */
+    const _Atomic bool *stop; /* ends the run when true; may be NULL */
 };
 void engine_config_default(struct engine_config *config);
 
-/* -ERR_NO_MEMORY; -ERR_UNAVAILABLE when it was stopped. The caller calls result_done(). */
+/* Runs the simulation. Returns -ERR_NO_MEMORY, or -ERR_UNAVAILABLE after `stop`. The caller calls
+ * result_done(). */
 int engine_run(struct error *e, const struct engine_config *config, struct result *ret_result);

@@ -1,11 +1,11 @@
 /*
- * Inside the engine. prepare.c: who is there; engine.c: the loop and the conversation with the
- * cluster; site.c: who is on which device, how fast, at which batch size; watch.c: services that
- * come near their SLO; outage.c: nodes that fall silent.
+ * Inside of the engine. prepare.c: the initial state; engine.c: the loop and the exchange with the
+ * cluster; site.c: the workloads of each device, their speeds and batch sizes; watch.c: services
+ * close to their SLO; outage.c: nodes that fall silent.
  *
- *   task     a workload of the trace; to the cluster it is `part_count` workloads, one but for a
- *            task that is larger than a node. It has a slot for every device
- *   site     a device with those that are there (residents), in the order of their kinds
+ *   task     a workload of the trace. A task larger than a node is `part_count` workloads to
+ *            the cluster, any other task is one. A task has a slot for every device
+ *   site     a device and its workloads (residents), in the order of their kinds
  */
 #pragma once
 #include "base/hash.h"
@@ -24,7 +24,7 @@ enum {
     SITE_NONE = UINT32_MAX,
 };
 
-/* Something that will happen. */
+/* A scheduled event. */
 enum engine_event_kind {
     ENGINE_TASK,
     ENGINE_TUNE,
@@ -38,7 +38,7 @@ enum engine_event_kind {
 struct engine_event {
     struct heap_member member;
     int64_t due_ms;
-    uint64_t order; /* among those due at once: the order in which they were made */
+    uint64_t order; /* order of creation, among events due at the same time */
     enum engine_event_kind kind;
 };
 
@@ -46,30 +46,30 @@ enum task_phase { TASK_COMING, TASK_WAITING, TASK_STARTING, TASK_RUNNING, TASK_O
 
 struct task_slot {
     uint32_t site; /* SITE_NONE: not placed */
-    double speed;  /* of its rank there: progress in seconds alone, a second */
-    double from_s; /* since when it is there */
+    double speed;  /* speed of the rank there: seconds of progress alone, per second */
+    double from_s; /* time of arrival */
     double pd;
-    double done_ms; /* time alone that it has got done since others there changed */
+    double done_ms; /* progress in time alone since the set of residents changed */
 };
 
 struct task {
-    struct engine_event event;    /* it begins, or ends; of a service: its rate changes */
-    struct engine_event clearing; /* it was a suspect, and has run long enough */
+    struct engine_event event;    /* start or end; of a service: change of its rate */
+    struct engine_event clearing; /* end of a suspect's probation */
     const struct trace_item *item;
     const struct serving_profile *service; /* NULL: a task */
-    struct serving_state serving;          /* of a service that runs */
+    struct serving_state serving;          /* of a running service */
     double rate_per_s;
     enum task_phase phase;
-    int attempt;       /* as the cluster counts */
-    uint32_t kind;     /* of the belief */
-    uint32_t first_id; /* of its first part at the cluster; 0: not submitted */
+    int attempt;       /* the cluster's number of the attempt */
+    uint32_t kind;     /* kind in the belief */
+    uint32_t first_id; /* cluster id of the first part; 0: not submitted */
     uint32_t part_count, parts_granted, parts_over;
     uint32_t slot_count, slots_placed;
-    struct task_slot *slots; /* owned while it is submitted */
-    double remaining_s;      /* alone, at its user's batch */
+    struct task_slot *slots; /* owned while submitted */
+    double remaining_s;      /* alone, at the user's batch size */
     double speed, batch;
     int64_t advanced_ms;
-    double running_s; /* so far */
+    double running_s; /* total so far */
 };
 
 struct resident {
@@ -77,27 +77,27 @@ struct resident {
 };
 
 struct site {
-    struct engine_event event; /* a round of its search ends */
+    struct engine_event event; /* end of a search round */
     uint32_t node;
     uint16_t group;
     uint16_t resident_count;
     struct resident residents[SITE_RESIDENTS_MAX];
-    struct tuner *tuner; /* the search under way, or NULL; owned */
-    int64_t steady_ms;   /* since when nothing has changed there */
-    int64_t company_ms;  /* since when they run there together, at whatever batch sizes */
+    struct tuner *tuner; /* current search, or NULL; owned */
+    int64_t steady_ms;   /* time of the last change of speeds */
+    int64_t company_ms;  /* time of the last change of residents, at any batch sizes */
     double sm, dram, memory;
-    /* Where a service comes near its SLO beside tasks: */
+    /* For a service close to its SLO beside tasks: */
     struct engine_event watch;
-    struct device_monitor *monitor; /* NULL: all is well; owned */
-    double throttle;                /* part of their time that tasks may use */
+    struct device_monitor *monitor; /* NULL: not watched; owned */
+    double throttle;                /* fraction of their time that tasks may use */
 };
 
-/* Batch sizes that a search ended with. */
+/* Batch sizes that a search found. */
 struct tuned {
     uint32_t batches[TUNER_TASKS_MAX];
 };
 
-/* A grant that is to be answered. */
+/* A grant or a stop that a node has not answered yet. */
 struct granted {
     uint64_t id, session;
     int attempt;
@@ -119,35 +119,35 @@ struct engine {
     uint64_t event_count;
     int64_t now_ms;
     bool tunes, is_true;
-    int failed; /* the first error, or 0 */
+    int failed; /* first error, or 0 */
 
     struct task *tasks;
     size_t task_count, next_task, over_count, running_count,
-        waiting_count;                /* count: with services */
-    struct trace_item *service_items; /* what services are in place of a trace's; owned */
+        waiting_count;                /* waiting tasks; task_count includes services */
+    struct trace_item *service_items; /* in place of a trace's items, for services; owned */
     struct serving_ways ways;
-    struct engine_event fault; /* the next one */
+    struct engine_event fault; /* the next fault */
     struct rng fault_rng;
-    struct outage *outages; /* of nodes; NULL: there are none; owned */
+    struct outage *outages; /* one per node; NULL: no outages; owned */
     struct engine_event next_outage, beat;
     struct rng outage_rng;
     int64_t lease_ms;
-    struct device_actions *device_actions; /* of one step; owned */
-    uint32_t *task_of_id;                  /* cluster ids from 1 on → task index */
+    struct device_actions *device_actions; /* actions of one step; owned */
+    uint32_t *task_of_id;                  /* from cluster id - 1 to index of the task */
     size_t id_count, id_capacity;
     struct site *sites;
-    uint64_t *sessions; /* of nodes */
+    uint64_t *sessions; /* one per node */
     struct hash_map tuned;
-    size_t observed; /* since the cluster was last told that the belief has changed */
+    size_t observed; /* observations since the cluster was last notified of a new forecast */
 
-    struct granted *granted; /* to be answered */
+    struct granted *granted; /* not answered yet */
     size_t granted_count, granted_capacity;
 
-    /* Tasks larger than a node that wait for their turn: indices, first come, first gathered. */
+    /* Indices of waiting tasks larger than a node, in order of arrival. */
     uint32_t *gangs;
     size_t gang_first, gang_count;
     bool is_gathering;
-    int64_t placed_ms; /* when something was last placed */
+    int64_t placed_ms; /* time of the last placement */
 };
 
 static inline double engine_seconds(int64_t ms)
@@ -158,19 +158,19 @@ static inline double engine_seconds(int64_t ms)
 /* prepare.c */
 void prepare_system(struct engine *g);
 void prepare_tasks(struct engine *g);
-/* All nodes join; one does, with nothing running and all devices well. */
+/* Lets all nodes join, or one node: without workloads, and with healthy devices. */
 void prepare_nodes(struct engine *g);
 void prepare_node(struct engine *g, uint32_t node);
 
 /* engine.c */
-/* A step of the cluster; what nodes have to answer is remembered. */
+/* Steps the cluster, and records the grants and stops that nodes must answer. */
 void engine_step(struct engine *g, const struct cluster_event *event);
 struct clock_now engine_clock(const struct engine *g);
-/* Its device ends it, by that verdict. */
+/* Ends a workload because of its device, with this verdict. */
 void engine_evict(struct engine *g, uint64_t id, enum attempt_verdict verdict, const char *why);
-/* A task is gone with its node: nobody says so, and it waits from now on. */
+/* Ends a task with its node, without a report: the task waits from now on. */
 void engine_cut(struct engine *g, uint32_t task);
-/* What a device's monitor says of it, to the cluster. */
+/* Reports the health of a device to the cluster. */
 void engine_say_health(struct engine *g, const struct site *s);
 void engine_schedule(struct engine *g, struct engine_event *event, int64_t due_ms);
 void engine_unschedule(struct engine *g, struct engine_event *event);
@@ -178,39 +178,40 @@ void engine_unschedule(struct engine *g, struct engine_event *event);
 /* site.c */
 int site_init_all(struct engine *g);
 void site_done_all(struct engine *g);
-/* A task comes to a device, or leaves it. The others' speeds change. */
+/* Add a task to a device, or remove it, and update the speeds of the other residents. */
 void site_add(struct engine *g, uint32_t site, struct resident resident);
 void site_remove(struct engine *g, uint32_t site, struct resident resident);
-/* One there has begun. */
+/* Notes that a resident has started to run. */
 void site_began(struct engine *g, uint32_t site);
-/* All speeds there, after something has changed: a rate, a throttle. */
+/* Updates all speeds on a device after a change of a rate or a throttle. */
 void site_refresh(struct engine *g, struct site *s);
-/* A round of its search is over. */
+/* Ends a round of the search on a device. */
 void site_tune(struct engine *g, struct site *s);
-/* Its progress up to now, at the speed that it had. */
+/* Credits a task's progress up to now, at its speed so far. */
 void task_advance(struct engine *g, struct task *t);
-/* When it ends, at the speed that it has now. */
+/* Schedules the end of a task at its present speed. */
 void task_reschedule(struct engine *g, struct task *t);
 bool task_is_service(const struct task *t);
 
 /* watch.c */
-/* After speeds changed: whether this device must be watched. */
+/* Decides after a change of speeds whether to watch the device. */
 void watch_consider(struct engine *g, struct site *s);
-/* A fault that ends whoever is there. */
+/* Raises a fault that ends all workloads of the device. */
 void watch_fault(struct engine *g, struct site *s);
-/* A fifth of a second has passed. */
+/* Takes one sample of a watched device; called every 200 ms. */
 void watch_sample(struct engine *g, struct site *s);
-/* Its agent is gone. */
+/* Ends the watch of a device whose agent is gone. */
 void watch_forget(struct engine *g, struct site *s);
-/* Of a device that is watched; else nothing. */
+/* Tell the monitor of a watched device about a new or departed resident. No-ops on other
+ * devices. */
 void watch_came(struct engine *g, struct site *s, const struct task *t);
 void watch_left(struct engine *g, struct site *s, const struct task *t);
 
 /* outage.c */
-/* -ERR_NO_MEMORY. */
+/* Returns -ERR_NO_MEMORY. */
 int outage_init(struct engine *g);
 bool outage_is_down(const struct engine *g, uint32_t node);
-/* Another node falls silent; one is back; all that are there say so. */
+/* Silences a random node; restores a node; sends the beats of all nodes that are up. */
 void outage_strike(struct engine *g);
 void outage_end(struct engine *g, struct engine_event *event);
 void outage_beat(struct engine *g);

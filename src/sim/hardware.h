@@ -1,7 +1,7 @@
 /*
- * The machines of a simulated cluster: "5x4xH200:24g" are five nodes of four H200, each cut to 24
- * GiB; several groups are separated by commas. A group without the first number is one node.
- * Models: hardware_gpu_at().
+ * The machines of a simulated cluster. "5x4xH200:24g" means five nodes with four H200 each, every
+ * device cut to 24 GiB. Commas separate groups; a group without the first number is one node.
+ * hardware_gpu_at() lists the models.
  */
 #pragma once
 #include <stdbool.h>
@@ -13,21 +13,21 @@
 
 enum { HARDWARE_GROUPS_MAX = 16, HARDWARE_DEVICES_MAX = 100000 };
 
-/* What of a model of GPU counts for how fast it is. */
+/* The properties of a GPU model that determine its speed. */
 struct hardware_gpu {
-    const char *name;  /* as written in a specification */
-    const char *model; /* as the driver has it */
+    const char *name;  /* name in a specification */
+    const char *model; /* the driver's name */
     int sm_count;
     double bandwidth_gb_s;
     double memory_gib;
-    bool is_measured; /* its speeds come from measured tables; else they are extrapolated */
+    bool is_measured; /* speeds come from measured tables; false: extrapolated */
 };
-/* NULL past the last; the first is the one that was measured. */
+/* Returns NULL past the last index. Index 0 is the measured model. */
 const struct hardware_gpu *hardware_gpu_at(size_t index);
 
 struct hardware_group {
-    const struct hardware_gpu *gpu; /* static */
-    uint64_t memory_bytes;          /* of a device; cut, or all it has */
+    const struct hardware_gpu *gpu; /* static storage */
+    uint64_t memory_bytes;          /* per device, whole or cut */
     size_t node_count;
     int devices_per_node;
 };
@@ -36,8 +36,8 @@ struct hardware_group {
 struct hardware {
     size_t group_count;
     struct hardware_group groups[HARDWARE_GROUPS_MAX];
-    size_t node_count, device_count; /* of all groups */
+    size_t node_count, device_count; /* over all groups */
 };
 
-/* -ERR_INVALID, -ERR_TOO_LARGE. */
+/* Returns -ERR_INVALID or -ERR_TOO_LARGE. */
 int hardware_parse(struct error *e, const char *text, struct hardware *ret_hardware);

@@ -1,9 +1,9 @@
 /*
- * What a run teaches of who slows whom: the predictor of learn/, trained on what was measured as it
- * goes, as control does it with what its nodes report.
+ * Learning of interference during a run: the predictor of learn/, trained on measurements as the
+ * run proceeds, just as control trains on its nodes' reports.
  *
- * Interference is relative to a task alone at the batch size that suits it there; so are its
- * features. Until enough was measured the answer is that of a cold start.
+ * Interference and features are relative to a task alone at its best batch size alone. Predictions
+ * are cold-start predictions until enough measurements exist.
  */
 #pragma once
 #include <stddef.h>
@@ -13,18 +13,19 @@
 
 struct lessons;
 
-/* The seed decides what is forgotten and how trees grow. NULL when memory is out. */
+/* The seed determines which measurements are dropped and how trees grow. Returns NULL if out of
+ * memory. */
 struct lessons *lessons_new(uint64_t seed);
 void lessons_free(struct lessons *l);
 
-/* How many times as long as alone it took beside the others. -ERR_INVALID. */
+/* Records the ratio of a task's time beside the others to its time alone. Returns -ERR_INVALID. */
 int lessons_add(struct lessons *l, const struct task_profile *own,
                 const struct task_profile *others, size_t other_count, double interference);
-/* Trains where that is due. 0, or -ERR_NO_MEMORY; the model of before stays then. */
+/* Trains a new model when one is due. Returns 0, or -ERR_NO_MEMORY and keeps the previous model. */
 int lessons_revise(struct lessons *l);
-/* As long as it stays, a question has one answer; but for what was measured of just these
- * two since. */
+/* Returns a version. While it is unchanged, predictions are unchanged, except for a pair that was
+ * measured since. */
 uint64_t lessons_version(const struct lessons *l);
-/* What to expect of that. */
+/* Returns the predicted interference of the pair. */
 double lessons_predict(const struct lessons *l, const struct task_profile *own,
                        const struct task_profile *other);

@@ -1,17 +1,18 @@
 /*
- * The contention model, fitted to measured pairs: how much longer an iteration of task a takes for
- * each second that task b is beside it. Both have demands on what a device shares: time with a
- * kernel on it, SMs, warps on the SMs, DRAM bandwidth, and the launch rate (by the time of an
- * iteration). What a waits for b is a product of powers of these,
+ * The contention model, fitted to measured pairs: the delay of an iteration of task a for each
+ * second that task b runs beside it. Both tasks have demands on the shared resources of a device:
+ * time with a kernel running, SMs, warps on the SMs, DRAM bandwidth, and launch rate (from the time
+ * of an iteration). The delay is a product of powers of the demands,
  *
  *     delay(a, b) = exp(c + p·demands(b) + s·demands(a) + k·sm(a)·sm(b) + P[b's model] +
  *     S[a's model])
  *
- * with p the pressure of a demand, s the sensitivity to it, and what demands do not explain of a
- * model: P and S, drawn to 0 by a penalty, so that a model of which little is known is an ordinary
- * one. Several neighbours' delays add up. What the tables do not have (L2, PCIe) is in P and S.
+ * where p is the pressure of a demand and s the sensitivity to it. P and S are residuals of each
+ * model, shrunk to 0 by a penalty, so that a model with few measurements counts as average. Delays
+ * by several neighbours add up. Resources missing from the tables (L2, PCIe) are part of P and S.
  *
- * Fitted by least squares on the speed kept, 1 / (1 + delay): damped Gauss–Newton, no randomness.
+ * The fit is least squares on the remaining speed, 1 / (1 + delay), by damped Gauss–Newton without
+ * randomness.
  */
 #pragma once
 #include <stdbool.h>
@@ -31,22 +32,22 @@ struct pressure {
     double of_model[TABLES_MODELS_MAX], to_model[TABLES_MODELS_MAX];
 };
 
-/* Which pairs the fit must not see: those for which it answers true. */
+/* Selects the pairs that the fit must not use. */
 struct pressure_held_out {
     bool (*is)(const void *context, const struct table_pair *pair);
     const void *context;
 };
 
-/* held_out may be NULL. -ERR_INVALID when no pair is left, -ERR_NO_MEMORY. */
+/* held_out may be NULL. Returns -ERR_INVALID if no pair is left, or -ERR_NO_MEMORY. */
 int pressure_fit(const struct tables *t, const struct pressure_held_out *held_out,
                  struct pressure *ret_pressure);
 
-/* A task as the model sees it: at a batch size, on some device. */
+/* A task as the contention model sees it, at a batch size on a device. */
 struct pressure_task {
     size_t model;
     double demands[PRESSURE_DEMANDS];
 };
 struct pressure_task pressure_task_of(size_t model, const struct table_size *size);
-/* By how much of its time alone an iteration of `task` grows for the neighbour. */
+/* Returns the growth of an iteration of `task` by the neighbour, relative to its time alone. */
 double pressure_delay(const struct pressure *p, const struct pressure_task *task,
                       const struct pressure_task *neighbour);

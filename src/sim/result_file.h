@@ -1,23 +1,23 @@
-/* Results as files: to be read by people and other programs, and to resume a campaign. */
+/* Results as files, for people and other programs, and to resume a campaign. */
 #pragma once
 #include "base/str.h"
 #include "sim/result.h"
 
-enum { RESULT_FILE_MAX = 1 << 30 }; /* bytes */
+enum { RESULT_FILE_MAX = 1 << 30 }; /* in bytes */
 
-/* Every workload, one a row; itself a trace (trace.h). */
+/* Writes one row per workload; the file is also a valid trace (trace.h). */
 void result_write_workloads(const struct result *r, struct str *out);
-/* The course: one row an interval. */
+/* Writes the course, one row per interval. */
 void result_write_course(const struct result *r, struct str *out);
-/* Who was on which device, and when. */
+/* Writes the spans of workloads on devices. */
 void result_write_spans(const struct result *r, struct str *out);
-/* The names of the summary's columns, and one run's. */
+/* Write the names of the summary's columns, and the row of one run. */
 void result_write_summary_head(struct str *out);
 void result_write_summary(const struct result *r, struct str *out);
 
-/* The whole result as bytes (learn/stored.h), with what it was made from. */
+/* Writes the whole result as bytes (learn/stored.h), with the fingerprint of its configuration. */
 void result_save(const struct result *r, uint64_t fingerprint, struct str *out);
-/* -ERR_CORRUPT, -ERR_TOO_NEW; -ERR_CONFLICT when it was made from something else; -ERR_NO_MEMORY.
- * The names of models are the caller's to set. */
+/* Returns -ERR_CORRUPT, -ERR_TOO_NEW, -ERR_NO_MEMORY, or -ERR_CONFLICT for another fingerprint. The
+ * caller sets the names of the models. */
 int result_load(struct error *e, const void *bytes, size_t length, uint64_t fingerprint,
                 struct result *ret_result);

@@ -1,6 +1,6 @@
 /*
- * What is simulated, from words: the measured tables that are shipped (or others), the nodes, the
- * trace. Owns all of it.
+ * The input of a simulation, built from text arguments: measured tables (shipped or given), nodes
+ * and trace. The scenario owns all of them.
  */
 #pragma once
 #include "sim/hardware.h"
@@ -17,25 +17,26 @@ struct scenario {
     struct serving *serving; /* the shipped services */
 };
 
-/* All text; NULL what is not said. */
+/* Arguments as text; NULL: not given. */
 struct scenario_words {
     const char *nodes;
-    /* A generator, the name of a shipped trace, or the text of one. */
+    /* Name of a generator or of a shipped trace, or the text of a trace. */
     const char *trace;
-    const char *trace_text; /* instead of `trace` */
+    const char *trace_text; /* replaces `trace` */
     size_t trace_length;
     const char *mix;
-    size_t jobs; /* 0: as many as the trace has; of a generator 300 */
+    size_t jobs; /* 0: all of a trace, 300 from a generator */
     double noise;
     uint64_t seed;
 };
 
-/* Is this the name of a trace, so that no file of that name is looked for? */
+/* Returns whether the name is that of a generator or shipped trace, so that the caller does not
+ * look for a file. */
 bool scenario_has_trace(const char *name);
-/* -ERR_INVALID, -ERR_SYNTAX, -ERR_TOO_LARGE, -ERR_NO_MEMORY. */
+/* Returns -ERR_INVALID, -ERR_SYNTAX, -ERR_TOO_LARGE or -ERR_NO_MEMORY. */
 int scenario_open(struct error *e, const struct scenario_words *words,
                   struct scenario *ret_scenario);
 void scenario_done(struct scenario *s);
-/* The truth of the shipped tables alone. All runs share it: their seeds are in the ids of
- * residents. */
+/* Builds the truth from the shipped tables alone. All runs share the truth, because the seeds of
+ * the noise are part of the residents' ids. */
 int scenario_truth(struct error *e, double noise, struct truth **ret_truth);

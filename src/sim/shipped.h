@@ -1,8 +1,8 @@
-/* The tables and traces of data/ that are part of the executable, by the names of their files. */
+/* Tables and traces of data/ that are compiled into the executable, by file name. */
 #pragma once
 #include <stddef.h>
 
-/* NULL: there is none of that name. Not NUL-terminated; static. */
+/* Returns static data without a terminating NUL; NULL if there is no file of that name. */
 const char *shipped_find(const char *name, size_t *ret_length);
-/* index 0, 1, …; NULL past the last. */
+/* Returns the name at index 0, 1, …; NULL past the last. */
 const char *shipped_name(size_t index);

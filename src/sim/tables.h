@@ -1,6 +1,6 @@
 /*
- * What was measured: tasks alone at some batch sizes, and beside each other. data/README.md says
- * what the columns are. A model is what a task trains; it is known by its index.
+ * Measurements: tasks alone at several batch sizes, and beside each other. data/README.md describes
+ * the columns. A model is the neural network that a task trains, identified by its index.
  */
 #pragma once
 #include <stddef.h>
@@ -15,14 +15,14 @@ enum {
     TABLES_NAME_MAX = 16, /* bytes with NUL */
 };
 
-/* One model alone at one batch size. Fractions of the device, over the time of an iteration. */
+/* One model alone at one batch size. Fractions are of the device, over the time of an iteration. */
 struct table_size {
     double batch;
     double iter_ms;
     double memory_bytes;
-    double busy;      /* any kernel was there */
-    double sm;        /* SMs with one */
-    double occupancy; /* warps of all that the SMs can hold */
+    double busy;      /* with any kernel running */
+    double sm;        /* SMs with a kernel */
+    double occupancy; /* resident warps, relative to capacity */
     double tensor;
     double dram; /* bandwidth */
 };
@@ -30,15 +30,15 @@ struct table_size {
 struct table_model {
     char name[TABLES_NAME_MAX];
     double parameters;
-    double noise_scale; /* of its gradients, in samples; 0: not known */
+    double noise_scale; /* of the gradients, in samples; 0: unknown */
     size_t size_count;
-    struct table_size sizes[TABLES_SIZES_MAX]; /* by batch, ascending, each once */
+    struct table_size sizes[TABLES_SIZES_MAX]; /* by batch, ascending, unique */
 };
 
 struct table_pair {
     size_t models[2];
     double batches[2];
-    double kept[2]; /* the part of its speed alone */
+    double kept[2]; /* fraction of the speed alone */
 };
 
 struct tables {
@@ -47,19 +47,20 @@ struct tables {
     struct table_pair *pairs; /* owned */
 };
 
-/* Appends a table of tasks alone (h200_train_solo.csv). -ERR_SYNTAX, -ERR_TOO_LARGE. */
+/* Appends a table of tasks alone (h200_train_solo.csv). Returns -ERR_SYNTAX or -ERR_TOO_LARGE. */
 int tables_add_solo(struct error *e, const char *text, size_t length, struct tables *t);
-/* Appends a table of pairs (h200_train_pairs.csv) of models that are known; rows of others are
- * counted in *ret_unknown (may be NULL: they are an error). -ERR_NO_MEMORY too. */
+/* Appends a table of pairs (h200_train_pairs.csv). Rows with unknown models are counted in
+ * *ret_unknown; if ret_unknown is NULL, such rows are an error. Returns the errors of
+ * tables_add_solo() or -ERR_NO_MEMORY. */
 int tables_add_pairs(struct error *e, const char *text, size_t length, struct tables *t,
                      size_t *ret_unknown);
-/* Takes noise scales (noise_scales.csv) of models that are known; others are ignored.
+/* Reads the noise scales (noise_scales.csv) of known models and ignores other rows. Returns
  * -ERR_SYNTAX. */
 int tables_add_noise_scales(struct error *e, const char *text, size_t length, struct tables *t);
 void tables_done(struct tables *t);
-/* -1: there is none of that name. */
+/* Returns -1 if there is no model of that name. */
 int tables_find(const struct tables *t, const char *name);
-/* The model at any batch size: between measured ones the logarithms of time and the fractions are
- * linear over the logarithm of the batch, memory over the batch; beyond them time and memory go on,
- * the rest stays. */
+/* Returns a model at any batch size. Between measured sizes, the logarithms of time and the
+ * fractions are linear in the logarithm of the batch, memory is linear in the batch. Beyond, time
+ * and memory are extrapolated and the rest is constant. */
 struct table_size tables_at(const struct table_model *m, double batch);
