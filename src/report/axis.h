@@ -1,7 +1,7 @@
 /*
- * Axes: which value is where, and at which values a number is written. Plain data.
+ * Axes: the mapping from values to positions, and the values with labels. Plain data.
  *
- * Values of a time are in seconds, of parts from 0 to 1; labels say them in the axis' unit.
+ * Times are in seconds and fractions are 0 to 1; labels use the unit of the axis.
  */
 #pragma once
 #include <stdbool.h>
@@ -19,27 +19,28 @@ struct axis_tick {
 };
 
 struct axis {
-    double low, high; /* values, low < high */
+    double low, high; /* values; low < high */
     double from_px, to_px;
     bool is_log;
-    const char *unit; /* of all labels: "min", "%"; "": there is none, or each label has its own */
+    /* Unit of all labels: "min", "%"; "": no unit, or each label has its own. */
+    const char *unit;
     size_t tick_count;
     struct axis_tick ticks[AXIS_TICKS_MAX];
 };
 
-/* From 0 to a round value that is at least `high`, with about a label in every `every_px`. Whatever
- * `high` is, also no number, it is an axis. */
+/* Makes an axis from 0 to a round value ≥ `high`, with a label about every `every_px`. Any `high`
+ * gives a valid axis, even NaN. */
 void axis_init_linear(struct axis *a, enum axis_quantity quantity, double high, double from_px,
                       double to_px, double every_px);
-/* The same, but ends at `high` itself: for a time that passes. */
+/* Like axis_init_linear, but ends at `high` itself, for the passage of time. */
 void axis_init_until(struct axis *a, enum axis_quantity quantity, double high, double from_px,
                      double to_px, double every_px);
-/* Times over orders of magnitude; from a second if `low` is less. */
+/* Makes an axis for times over orders of magnitude, which starts at 1 s or above. */
 void axis_init_log_time(struct axis *a, double low, double high, double from_px, double to_px,
                         double every_px);
-/* Marks at these values, more than 0, the lowest first, on a logarithmic axis; those that would be
- * nearer than `every_px` to another have no label. At most AXIS_TICKS_MAX. */
+/* Makes a logarithmic axis with ticks at `values` (> 0, ascending, at most AXIS_TICKS_MAX). A tick
+ * closer than `every_px` to another gets no label. */
 void axis_init_marks(struct axis *a, const double *values, size_t count, double from_px,
                      double to_px, double every_px);
-/* Clamped to the axis; where it begins for what is no number. */
+/* Returns the position of a value, clamped to the axis; the start of the axis for NaN. */
 double axis_at(const struct axis *a, double value);

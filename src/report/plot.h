@@ -1,4 +1,4 @@
-/* What plots are made of: a frame with axes, and labels that do not cover each other. */
+/* Parts of a plot: a frame with axes, and labels that do not overlap. */
 #pragma once
 #include "report/axis.h"
 #include "report/svg.h"
@@ -6,14 +6,13 @@
 struct plot {
     struct axis x, y; /* y.from_px is the bottom */
     const char *title;
-    const char *x_title, *y_title; /* NULL: none, and for x no labels at its ticks either */
+    const char *x_title, *y_title; /* NULL: no title, and for x no tick labels */
 };
 
-/* The grid, the axes with their labels and units, and the titles: below and above what is
- * drawn into it. */
+/* Draws the grid, the axes with labels and units, and the titles above and below the plot. */
 void plot_frame(struct svg *g, const struct plot *p);
 
-/* Moves positions, as little as they can be, until none is nearer to another than `gap` and all are
- * in between `low` and `high` if there is room. `count` at most PLOT_LABELS_MAX. */
+/* Moves positions as little as possible, until all are at least `gap` apart and between `low` and
+ * `high`, if there is room. `count` is at most PLOT_LABELS_MAX. */
 enum { PLOT_LABELS_MAX = 64 };
 void plot_spread(double *positions, size_t count, double gap, double low, double high);

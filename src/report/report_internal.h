@@ -1,17 +1,17 @@
-/* The parts of a page: who is compared, numbers over seeds, and one function for each section. */
+/* Parts of a page: the compared policies, statistics over seeds, and one function per section. */
 #pragma once
 #include "base/duration.h"
 #include "report/report.h"
 
 enum { PAGE_WIDTH_PX = 960, PAGE_TEXT_MAX = 256 };
 
-/* What sections are written from and into. */
+/* Input and output of the sections. */
 struct page {
     const struct report *report;
     struct str *out;
-    size_t rates[CAMPAIGN_LOADS_MAX]; /* indices, the lowest first */
-    size_t focus; /* index of the rate of which details are shown: the highest */
-    /* Variants that are drawn as lines: those that are no ablation of another one. */
+    size_t rates[CAMPAIGN_LOADS_MAX]; /* indices, in ascending order of rate */
+    size_t focus;                     /* index of the rate shown in detail, the highest */
+    /* Variants drawn as lines: all except ablations of other variants. */
     size_t line_count, lines[REPORT_LINES_MAX];
     size_t lines_left_out;
     char names[CAMPAIGN_VARIANTS_MAX][CAMPAIGN_NAME_MAX];
@@ -20,11 +20,11 @@ struct page {
 
 /* ---- numbers ---- */
 
-/* Over the seeds. */
+/* Statistics over the seeds. */
 struct spread {
     double mean, low, high;
 };
-/* As it may be printed: 0 for what is no number, and no more digits than fit. */
+/* Returns a printable value: 0 for NaN, and limited in magnitude. */
 double page_sane(double value);
 const struct result *page_result(const struct page *p, size_t rate, size_t seed, size_t variant);
 struct spread page_spread(const struct page *p, size_t rate, size_t variant,
@@ -32,33 +32,33 @@ struct spread page_spread(const struct page *p, size_t rate, size_t variant,
 double summary_completion(const struct result_summary *s);
 double summary_waiting(const struct result_summary *s);
 double summary_makespan(const struct result_summary *s);
-double summary_late(const struct result_summary *s); /* part of the requests; 0 of none */
+/* Fraction of the requests; 0 without requests. */
+double summary_late(const struct result_summary *s);
 bool page_has_requests(const struct page *p);
 
 /* ---- words ---- */
 
-/* As --policy takes it: "gpumux", "gpumux-tuner". Valid until the page is done. */
+/* Returns the name as in --policy: "gpumux", "gpumux-tuner". Valid as long as the page. */
 const char *page_variant_name(const struct page *p, size_t variant);
-/* What it is without: "without tuner, gate"; "whole". */
+/* Writes the disabled parts: "without tuner, gate", or "whole". */
 void page_without_text(const struct page *p, size_t variant, char text[PAGE_TEXT_MAX]);
-/* Whether a policy that is there as a whole was also run without parts, and this is one of
- * those. */
+/* Returns whether the variant lacks parts and the whole policy is also in the campaign. */
 bool page_is_ablation(const struct page *p, size_t variant);
-/* "load 2.00", or the rate if a load has no meaning. */
+/* Writes "load 2.00", or the rate if no load is defined. */
 void page_rate_text(const struct page *p, size_t rate, char text[PAGE_TEXT_MAX]);
-/* "seed 1", or "seed 1, the first of 3". */
+/* Writes "seed 1", or "seed 1, the first of 3". */
 void page_seed_text(const struct page *p, char text[PAGE_TEXT_MAX]);
 
 /* ---- page ---- */
 
 void page_heading(struct page *p, const char *id, const char *title);
-/* A picture and, below it, what it shows; numbered. The caption is markup of the program's own. */
+/* A numbered figure with a caption below it. The caption is trusted markup. */
 void page_figure_begin(struct page *p);
 void page_figure_caption(struct page *p);
 void page_figure_end(struct page *p);
-/* Instead of a figure. Markup of the program's own. */
+/* Writes a note in place of a figure. The note is trusted markup. */
 void page_missing(struct page *p, const char *how);
-/* What the figures with lines leave out, if anything. */
+/* Writes a note on the lines that figures omit, if any. */
 void page_lines_note(struct page *p);
 
 /* ---- sections: -ERR_NO_MEMORY ---- */
