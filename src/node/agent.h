@@ -8,7 +8,7 @@
  *   agent.lock     flock: one agent at a time
  *   lease          8 bytes: boot-clock ms until which tasks may run; mapped by supervisors
  *   locks/W.A      flock held by the supervisor of attempt A of workload W while it lives
- *   attempts/W.A/  owned by the workload's user: supervisor.h. Until control has settled the attempt
+ *   attempts/W.A/  until settled; owned by the workload's user: supervisor.h
  *   records/W.A…   the agent's own record of the attempt: attempt/own_record.h
  *   suspended/     locks of processes that move device memory: checkpoint/suspend.h
  *   mps/UUID/      pipes and logs of a device's MPS daemon: mps.h
@@ -30,10 +30,10 @@ struct event_base;
 struct agent;
 
 struct agent_options {
-    const char *directory;      /* of the state; created if missing */
-    const char *control_socket; /* unix socket of control's node port; or NULL, and … */
-    const char *control_host, *control_port; /* … where control listens with TLS */
-    const char *emulate; /* emulated devices' state file, or NULL: real ones through NVML */
+    const char *directory;      /* state directory; created if missing */
+    const char *control_socket; /* unix socket of control's node port; NULL: control_host is used */
+    const char *control_host, *control_port; /* address of control's TLS port */
+    const char *emulate; /* state file of emulated devices; NULL: real devices through NVML */
     const char
         *emulate_libraries;  /* directory with the emulated libcuda.so.1 and libnvidia-ml.so.1 */
     const char *shim;        /* path of libgpumux-cuda.so; NULL: not installed */
@@ -45,11 +45,12 @@ struct agent_options {
     void *on_link_arg;
 };
 
-/* Adopts running attempts, then connects to control, again and again. */
+/* Adopts running attempts, then connects to control and reconnects whenever the connection is
+ * lost. */
 int agent_new(struct error *e, struct event_base *base, const struct agent_options *options,
               struct agent **ret);
-/* Attempts run on under their supervisors. */
+/* Frees the agent; attempts run on under their supervisors. */
 void agent_free(struct agent *a);
-/* Number of attempts that are alive. */
+/* Returns the number of live attempts. */
 size_t agent_alive(const struct agent *a);
 size_t agent_device_count(const struct agent *a);

@@ -1,7 +1,7 @@
 /*
- * Control, as the tests of the agent play it, over a unix socket. A test program that includes this
- * is its own `gpumux`: `PROGRAM supervise W.A` is a supervisor, `PROGRAM agent DIRECTORY
- * SOCKET KEY=VALUE…` an agent, so that agents can be killed; see fixture_main.
+ * Control as the agent's tests simulate it, over a unix socket. A test program with this fixture is
+ * its own `gpumux`: `PROGRAM supervise W.A` is a supervisor, and `PROGRAM agent DIRECTORY SOCKET
+ * KEY=VALUE…` an agent, so that a test can kill agents; see fixture_main().
  */
 #pragma once
 #include <setjmp.h>
@@ -25,66 +25,69 @@ enum {
     LEASE_MS = 600000,
 };
 
-/* Every call fails the test when it cannot do what it says. */
+/* Control's side of one test. Every function fails the test if it cannot do its task. */
 struct fixture {
     char top[64], directory[96], socket[96];
     const char *settings[SETTINGS_MAX]; /* allow_root, cgroup, beat, then the test's own */
     size_t setting_count;
     int listen_fd;
-    int fd;    /* to the agent; -1: not connected */
-    pid_t pid; /* the agent's; 0: none */
+    int fd;    /* connection to the agent; -1: none */
+    pid_t pid; /* pid of the agent; 0: none */
     char *line;
-    size_t length;      /* bytes in `line`, perhaps with more than one line */
-    struct arena arena; /* of the last message */
+    size_t length;      /* bytes in `line`, possibly more than one line */
+    struct arena arena; /* owner of the last message's data */
     struct nodemsg msg; /* the last message */
     uint64_t session, sequence;
     int64_t lease_ms, fence_ms, drain_ms;
-    bool silent; /* answers no beat */
+    bool silent; /* no beat is answered */
 };
 
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
-/* True: argv asked for one of the other programs, which has ended with *ret_status. */
+/* Runs another of the fixture's programs if argv names one. Returns true if so, with its
+ * *ret_status. */
 bool fixture_main(int argc, char **argv, int *ret_status);
 
-/* Starts an agent, waits for its hello (then f->msg) and welcomes it. */
+/* Starts an agent, waits for its hello (then f->msg) and welcomes the agent. */
 void start_agent(struct fixture *f);
 void kill_agent(struct fixture *f);
-/* As a daemon is told to stop; it must end well. */
+/* Stops the agent as an init system does; the agent must exit with status 0. */
 void stop_agent(struct fixture *f);
 pid_t fork_agent(struct fixture *f, int error_fd);
 /* Answers a hello. */
 void send_welcome(struct fixture *f);
 void join(struct fixture *f);
-/* Ends the connection; the agent will make another. */
+/* Closes the connection; the agent will reconnect. */
 void hang_up(struct fixture *f);
 
 void send_message(struct fixture *f, const struct nodemsg *msg);
-/* The first `bytes` of its line, at most all but the newline. */
+/* Sends the first `bytes` of a message's line, at most all but the newline. */
 void send_part(struct fixture *f, const struct nodemsg *msg, size_t bytes);
-/* The next message that is not a beat, connecting if need be; false after `wait_ms`. */
+/* Receives the next message other than a beat, and accepts a connection if needed. Returns false
+ * after `wait_ms`. */
 bool receive(struct fixture *f, int64_t wait_ms);
 void receive_type(struct fixture *f, enum nodemsg_type type);
-/* Waits for a report of this phase or a later one; valid until the next message. */
+/* Waits for a report of this phase or a later one. The report is valid until the next message. */
 const struct attempt_report *wait_phase(struct fixture *f, uint64_t workload,
                                         enum attempt_phase phase);
-/* A shell task's description; `more` is further JSON, such as ",\"grace\":\"1s\"". */
+/* Returns the description of a shell task; `more` is further JSON, such as ",\"grace\":\"1s\"". */
 const char *spec(struct fixture *f, const char *script, const char *more);
 void grant(struct fixture *f, uint64_t workload, const char *script, const char *more);
-/* A grant of attempt 1, and a later order about it. */
+/* Make a grant of attempt 1, and a later order about that attempt. */
 struct nodemsg make_grant(struct fixture *f, uint64_t workload, uint32_t uid, const char *json);
 struct nodemsg make_order(struct fixture *f, enum nodemsg_type type, uint64_t workload,
                           int64_t grace_ms);
 void send_grant_as(struct fixture *f, uint64_t workload, uint32_t uid, const char *json);
 void send_order(struct fixture *f, enum nodemsg_type type, uint64_t workload, int64_t grace_ms);
-/* Reads all output into text, in many small steps; its length. */
+/* Reads all output into `text` in many small steps. Returns its length. */
 size_t read_output(struct fixture *f, uint64_t workload, char *text, size_t size);
 
-/* Is this path there, under the agent's directory? */
+/* Whether the path exists under the agent's directory. */
 bool has_path(const struct fixture *f, const char *path);
-/* What a task wrote into a file of the top directory; NULL: no whole line yet. */
+/* Reads the first line that a task wrote into a file of the top directory; NULL: no complete
+ * line. */
 const char *read_file(const struct fixture *f, const char *name, char text[256]);
-/* Gone, or a corpse that whoever inherited it has not buried yet. */
+/* Whether the process is gone, or a zombie that its parent has not reaped yet. */
 bool is_dead(long pid);
 
 #define wait_until(condition)                                                                      \

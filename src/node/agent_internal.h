@@ -1,22 +1,22 @@
 /*
- * The parts of the agent, and how they hang together:
+ * The parts of the agent and their tasks:
  *
  *   link.c       the connection to control: hello, welcome, lines both ways
  *   dial.c       making that connection, on this machine or over the network
- *   renewal.c    a certificate that is about to expire
- *   orders.c     what control asks for: grant, stop, settle, read, signal, input
- *   run.c        one attempt on this node, as its directory and its processes show it
- *   act.c        its machine (attempt/attempt.h): events in, actions out
+ *   renewal.c    renewing the certificate before it expires
+ *   orders.c     control's orders: grant, stop, settle, read, signal, input
+ *   run.c        one attempt on this node: its directory, its processes
+ *   act.c        the attempt's state machine (attempt/attempt.h): events in, actions out
  *   launch.c     starting a supervisor
- *   adopt.c      finding what an agent before us left
+ *   adopt.c      taking over the attempts of an earlier agent
  *   mailbox.c    commands to one supervisor, and its answers
- *   reader.c     requests for output, waiting ones included
- *   usage.c      what attempts use
- *   holders.c    who holds the devices' memory
- *   monitor.c    how the devices are, and what follows for attempts (device/device.h)
- *   suspend.c    moving an attempt's device memory to the host's, and back
- *   divide.c     how services and tasks share a device (device/share.h)
- *   protect.c    what keeps attempts from hurting each other: registrar.h
+ *   reader.c     requests for output, waiting requests included
+ *   usage.c      resource usage of attempts
+ *   holders.c    processes that hold device memory
+ *   monitor.c    health of the devices, and its consequences for attempts (device/device.h)
+ *   suspend.c    moving an attempt's device memory to the host's memory and back
+ *   divide.c     division of a device between services and tasks (device/share.h)
+ *   protect.c    protection of attempts from each other (registrar.h)
  *
  * Everything here runs on the loop's thread.
  */
@@ -59,34 +59,34 @@ enum {
     MAILBOX_LETTERS_MAX = 64, /* waiting commands of one attempt */
 };
 
-/* A command on its way to a supervisor. */
+/* A command for a supervisor, queued or in flight. */
 struct letter {
     struct list link;
-    uint64_t request; /* of control's, to be answered; 0: nobody asked */
+    uint64_t request; /* control's request that the answer belongs to; 0: none */
     struct control_command command;
-    char *data;         /* of an input; owned */
-    uint64_t taken;     /* of an input: up to where the supervisor has it */
-    int64_t give_up_ms; /* on an input that the task does not read */
+    char *data;         /* data of an input; owned */
+    uint64_t taken;     /* offset up to which the supervisor has taken the input */
+    int64_t give_up_ms; /* time at which the agent gives up an input that the task does not read */
 };
 
 struct mailbox {
-    int fd; /* to control.sock; -1: not connected */
+    int fd; /* connection to control.sock; -1: not connected */
     struct event *readable;
-    struct event *again; /* a task that did not take its input is asked again */
+    struct event *again; /* timer that sends input again which the task did not take */
     struct list letters;
     size_t count;
-    bool waiting; /* the first letter was sent and not answered yet */
-    bool heard;   /* something, on this connection */
-    bool was_cut; /* just now: the next connection is not made at once */
+    bool waiting; /* the first letter is in flight */
+    bool heard;   /* the supervisor has sent something on this connection */
+    bool was_cut; /* closed by the supervisor just now; delays the next connection */
 };
 
-/* A supervisor that is started when its attempt's machine says so. */
+/* A supervisor that starts when the attempt's state machine says so. */
 struct pending_start {
     struct account account;
     int lock_fd;
 };
 
-/* One attempt on this node that is not settled: its machine, and what carries out its actions. */
+/* An attempt on this node that is not settled: its state machine, and the state of its actions. */
 struct run {
     struct list link; /* in agent.runs */
     struct agent *agent;
@@ -94,46 +94,46 @@ struct run {
     int attempt;
     char name[ATTEMPT_NAME_MAX];
     int directory_fd;
-    uid_t uid;                /* that its directory belongs to */
-    struct attempt_life life; /* decides; all that may change it goes through run_tell() */
+    uid_t uid;                /* owner of the directory */
+    struct attempt_life life; /* state machine; every event goes through run_tell() */
     struct own_record own;    /* facts of the agent's own */
-    int device_count;         /* of its devices that are here, and their indexes in agent.info */
+    int device_count;         /* devices present on this node, as indexes in agent.info */
     int devices[WORKLOAD_DEVICES_MAX];
-    bool is_adopted; /* its devices had it before this agent */
-    bool is_unseen; /* it failed as a client of MPS while no agent ran; its end is told when all are
-                       known */
-    bool is_not_alone;                  /* and so did another of its device */
-    bool recorded;                      /* record.json was read */
-    struct attempt_record record;       /* by its user's word, but for what the kernel confirms */
-    char start_text[WORKLOAD_TEXT_MAX]; /* why a supervisor could not start */
-    bool granted;                       /* started by this agent, not found by it */
-    struct pending_start *pending;      /* its supervisor is not started yet */
-    pid_t child_pid;                    /* our own child, to be reaped; 0: not ours */
-    int started_fd;                     /* see supervisor.h; -1: closed */
+    bool is_adopted;   /* placed on its devices by an earlier agent */
+    bool is_unseen;    /* failure as a client of MPS, found by this agent at its start */
+    bool is_not_alone; /* failure of another client of MPS on the same device */
+    bool recorded;     /* record.json was read */
+    /* content of record.json, trusted only where the kernel confirms it */
+    struct attempt_record record;
+    char start_text[WORKLOAD_TEXT_MAX]; /* reason why the supervisor did not start */
+    bool granted;                       /* started by this agent, not adopted */
+    struct pending_start *pending;      /* supervisor that is not started yet */
+    pid_t child_pid;                    /* child to be reaped; 0: not a child of this agent */
+    int started_fd;                     /* read end of the pipe of supervisor.h; -1: closed */
     struct event *started;
-    int supervisor_fd;      /* a pidfd of run_supervisor(); -1: it is not known */
-    struct event *vanished; /* that has ended, whatever its socket says */
-    struct event *look;     /* looks again after look_ms */
+    int supervisor_fd;      /* pidfd of run_supervisor(); -1: unknown */
+    struct event *vanished; /* end of the supervisor, as the kernel reports it */
+    struct event *look;     /* timer for the next run_look(), after look_ms */
     int look_ms;
-    struct event *tick; /* the machine's */
+    struct event *tick; /* timer of the state machine */
     struct mailbox mailbox;
-    struct checkpoint move; /* of its memory, see suspend.h */
+    struct checkpoint move; /* move of device memory, see suspend.h */
     int64_t move_began_ms;
-    bool holds_mps;                 /* one use of its device's daemon */
-    struct session *session;        /* NULL: it has no devices, or has ended */
-    struct share_drift share_drift; /* of a task's share, see divide.h */
-    bool told_unheld;               /* that a process of it runs without the shim */
-    bool is_unheld;                 /* all of them do, or did */
-    uint64_t cpu_ticks;             /* at the last beat, for usage */
+    bool holds_mps;                 /* counted as a user of its device's MPS daemon */
+    struct session *session;        /* NULL: no devices, or ended */
+    struct share_drift share_drift; /* drift of a task's share, see divide.h */
+    bool told_unheld;               /* a process without the shim was reported */
+    bool is_unheld;                 /* all processes are or were without the shim */
+    uint64_t cpu_ticks;             /* CPU time at the last beat, for usage */
     int64_t cpu_at_ms;
-    double samples_per_s;           /* as its supervisor last said */
-    int64_t speed_at_ms;            /* 0: it never did */
-    int64_t speed_since_ms;         /* what it said is of the time after that; 0: not known */
-    struct control_latency latency; /* likewise */
+    double samples_per_s;           /* latest value from the supervisor */
+    int64_t speed_at_ms;            /* 0: never reported */
+    int64_t speed_since_ms;         /* start of the time that samples_per_s covers; 0: unknown */
+    struct control_latency latency; /* latest value from the supervisor */
     int64_t latency_at_ms;
 };
 
-/* An event of an attempt's machine that came while actions were carried out. */
+/* An event of an attempt's state machine that came during other actions. */
 struct queued_event {
     struct list link; /* in agent.events */
     uint64_t workload;
@@ -141,7 +141,7 @@ struct queued_event {
     struct attempt_event event;
 };
 
-/* A request for output that waits for more. */
+/* A request for output that waits for more output. */
 struct reader {
     struct list link;
     uint64_t request, workload;
@@ -161,18 +161,18 @@ struct control_link {
     struct bufferevent *stream; /* NULL: not connected */
     struct event *retry;
     struct event *beat_timer;
-    struct event *patience; /* control must say something before it is over */
+    struct event *patience; /* timer that ends a connection on which control is silent */
     struct rng rng;
     int retry_ms;
-    char trouble[ERROR_TEXT_MAX]; /* that was logged last; "" after a welcome */
+    char trouble[ERROR_TEXT_MAX]; /* last logged error; "" after a welcome */
     bool welcomed;
     uint64_t session, sequence;
     int64_t hello_sent_ms;
     int64_t lease_ms, fence_ms, drain_ms;
     int64_t beat_ms;
-    int64_t silence_ms; /* after which control is taken for gone */
+    int64_t silence_ms; /* silence after which control counts as gone */
     uint64_t beat;
-    uint64_t notes_beat; /* that devices' notes are on their way with; 0: none are */
+    uint64_t notes_beat; /* number of the beat that carries the devices' notes; 0: none in flight */
     struct beat_sent beats[AGENT_BEATS_KEPT];
 };
 
@@ -180,7 +180,7 @@ struct control_link {
 struct renewal {
     struct event *timer;
     int64_t again_ms;
-    struct str key; /* of the certificate that was asked for; empty: none was */
+    struct str key; /* key of the requested certificate; empty: no request */
 };
 
 struct agent {
@@ -191,30 +191,30 @@ struct agent {
     void *on_link_arg;
     char *directory, *control_socket, *control_host, *control_port, *emulate, *emulate_libraries,
         *shim, *mps_control;
-    char control_name[AGENT_CONTROL_NAME_MAX]; /* for people: the socket, or HOST:PORT */
-    bool networked;                            /* control is reached by TLS, not by a unix socket */
-    struct credentials credentials;            /* then */
+    char control_name[AGENT_CONTROL_NAME_MAX]; /* control's socket or HOST:PORT, for people */
+    bool networked;                            /* connection by TLS, not by a unix socket */
+    struct credentials credentials;            /* valid if networked */
     int directory_fd, attempts_fd, finished_fd, locks_fd, lock_fd;
     int executable_fd;
     int cgroup_fd; /* -1: none */
     struct node_info info;
     struct gpu *gpu;
     struct sampler *sampler;
-    struct monitor *monitor; /* NULL: there are no devices */
+    struct monitor *monitor; /* NULL: no devices */
     struct divide *divide;
     struct registrar *registrar;
-    struct mps *mps;                           /* NULL: this node does without, and always did */
-    struct mps_guard mps_guard;                /* not open: the same */
+    struct mps *mps;                           /* NULL: MPS is not used */
+    struct mps_guard mps_guard;                /* not open: MPS was never used */
     int register_fd, records_fd, suspended_fd; /* directories */
-    struct event *measure;                     /* what processes hold */
-    bool measures_soon;                        /* it is set because somebody died */
-    struct gpu_sample *measured;               /* scratch of that */
+    struct event *measure;                     /* timer for measuring the memory of processes */
+    bool measures_soon;                        /* the timer was advanced because a process died */
+    struct gpu_sample *measured;               /* scratch buffer for measuring */
     struct reaper reaper;
-    bool has_stale_locks; /* of moves of memory, perhaps */
+    bool has_stale_locks; /* locks of moves of memory may be left over */
     struct lease lease;
     struct list runs;
     size_t run_count;
-    struct list events; /* of their machines, while held > 0 */
+    struct list events; /* struct queued_event, while held > 0 */
     int held;
     struct list readers;
     size_t reader_count;
@@ -226,58 +226,59 @@ struct agent {
 
 /* ---- agent.c ---- */
 
-/* Its index in info.devices; -1: it is not there. */
+/* Returns the index in info.devices; -1: not present. */
 int agent_find_device(const struct agent *a, const char *uuid);
 
 /* ---- run.c ---- */
 
-/* A new run for a directory that exists. Owns directory_fd from now on, also on failure. */
+/* Makes a run for an existing directory. The call owns directory_fd, also on failure. */
 struct run *run_new(struct agent *a, uint64_t workload, int attempt, int directory_fd);
 void run_free(struct run *r);
 struct run *run_find(const struct agent *a, uint64_t workload, int attempt);
-/* Its terms are known: what they say of it, its machine knows too. Keeps nothing. */
+/* Initialises the state machine from the attempt's terms, without what it kept. */
 void run_begin(struct run *r);
-/* Looks at the directory and the lock, and tells the machine what is new. Called whenever there may
- * be. */
+/* Inspects the directory and the lock, and passes news to the state machine. To be called whenever
+ * there may be news. */
 void run_look(struct run *r);
-/* One that was found: it has failed by its exit status, since the machine was started. */
+/* Whether an adopted attempt failed by its exit status in this boot, while no agent ran. */
 bool run_failed_unseen(struct run *r);
-/* SIGTERM to its supervisor, which then ends it. */
+/* Sends SIGTERM to the supervisor, which then ends the attempt. */
 void run_signal(struct run *r);
 void run_report(struct run *r);
-/* Its supervisor, if the kernel confirms that it is that; 0: none is known. */
+/* Returns the supervisor's pid, confirmed by the kernel; 0: unknown. */
 pid_t run_supervisor(struct run *r);
-/* Is this process, seen from here, one of the attempt's? */
+/* Whether the process, with a pid of this namespace, belongs to the attempt. */
 bool run_owns(struct run *r, pid_t pid);
 bool run_is_alive(const struct run *r);
-/* The one answer to that; device: its index in agent.info. */
+/* Whether the attempt occupies the device, an index in agent.info. No other code decides this. */
 bool run_is_on(const struct run *r, int device);
-/* Writes its exit record, unless there is one. */
+/* Writes the exit record unless one exists. */
 void run_bury(struct run *r);
-/* Its directory goes to the finished ones; r is gone afterwards, unless that cannot be done. */
+/* Moves the directory to the finished attempts and frees r. On failure r stays. */
 void run_put_away(struct run *r);
 
 /* ---- act.c ---- */
 
-/* Steps the machine and carries out its actions: at once, or when nobody holds the agent any more.
- * r may be gone afterwards, after ATTEMPT_SETTLE alone. */
+/* Steps the state machine and carries out its actions, at once or when the last agent_hold() is
+ * released. Only ATTEMPT_SETTLE may free r. */
 void run_tell(struct run *r, const struct attempt_event *event);
 void run_tell_kind(struct run *r, enum attempt_event_kind kind);
 void run_stop(struct run *r, const struct attempt_stop *stop);
-/* While actions are carried out no machine is stepped: its own would be stale. */
+/* While the agent is held, events are queued: a state machine must not step during its own
+ * actions. */
 void agent_hold(struct agent *a);
 void agent_release(struct agent *a);
 
 /* ---- launch.c ---- */
 
-/* Starts an attempt. Always leaves a run: one that could not start has ended. */
+/* Starts an attempt. A run always results; if the start fails, the run has ended. */
 void launch(struct agent *a, const struct grant *grant);
-/* Starts its supervisor. */
+/* Starts the supervisor of a pending run. */
 void launch_supervisor(struct run *r);
-/* Its supervisor is not started after all. */
+/* Gives up the start of the supervisor. */
 void launch_give_up(struct run *r, const char *why);
 void pending_free(struct run *r);
-/* A run that never ran and never will. */
+/* Makes a run that has ended without ever running. */
 void launch_tombstone(struct agent *a, uint64_t workload, int attempt, const char *text);
 
 /* ---- adopt.c ---- */
@@ -287,12 +288,12 @@ int adopt_all(struct error *e, struct agent *a);
 /* ---- mailbox.c ---- */
 
 void mailbox_init(struct mailbox *m);
-void mailbox_close(struct run *r); /* the connection; letters stay */
-void mailbox_done(struct run *r);  /* letters are answered: it has ended */
-/* Connects if the supervisor answers, and has not hung up just now. */
+void mailbox_close(struct run *r); /* closes the connection; letters stay */
+void mailbox_done(struct run *r);  /* answers all letters: the attempt has ended */
+/* Connects to the supervisor if it answers, and if it did not just close a connection. */
 bool mailbox_connect(struct run *r);
-/* Data is copied. -ERR_BUSY when there are too many, though never of stops and kills: each replaces
- * an earlier one. */
+/* Queues a command; its data is copied. Returns 0, or -ERR_BUSY if too many wait. A stop or kill is
+ * always accepted, and replaces an earlier one. */
 int mailbox_post(struct run *r, uint64_t request, const struct control_command *command);
 
 /* ---- orders.c ---- */
@@ -302,7 +303,7 @@ void orders_obey(struct agent *a, const struct nodemsg *msg);
 /* ---- reader.c ---- */
 
 void reader_ask(struct agent *a, const struct nodemsg *msg);
-/* Something may have changed: answers who can be answered. */
+/* Answers every waiting request that can be answered; to be called after any change. */
 void reader_wake(struct agent *a);
 void reader_done(struct agent *a);
 
@@ -310,9 +311,9 @@ void reader_done(struct agent *a);
 
 int link_start(struct error *e, struct agent *a);
 void link_stop(struct agent *a);
-/* Dropped when there is no session: hello will say it all. */
+/* Sends a message, or drops it without a session, because the next hello carries the same facts. */
 void link_send(struct agent *a, const struct nodemsg *msg);
-/* Tells control at once what it would hear with the next beat. */
+/* Sends a beat now. */
 void link_beat(struct agent *a);
 /* Answers a request with a result. */
 void link_done(struct agent *a, uint64_t request, int result, const char *text);
@@ -320,40 +321,41 @@ void link_done(struct agent *a, uint64_t request, int result, const char *text);
 /* ---- protect.c ---- */
 
 int protect_open(struct error *e, struct agent *a);
-/* Members of what runs keep what they have. */
+/* Closes without changing the protection of running members. */
 void protect_close(struct agent *a);
-/* On which terms it runs here. */
+/* Decides the terms of a grant on this node. */
 void protect_decide(const struct agent *a, const struct grant *grant, uid_t user,
                     struct terms *ret);
-/* Before its supervisor is started. */
+/* Prepares protection before the supervisor starts. */
 int protect_begin(struct error *e, struct run *r);
-/* Its device's MPS daemon is not ready yet. */
+/* Whether the start must wait for the device's MPS daemon. */
 bool protect_must_wait(const struct run *r);
-/* Everything that runs is known: MPS daemons that nobody needs are ended. */
+/* Ends MPS daemons that no attempt needs; to be called once all running attempts are known. */
 void protect_start(struct agent *a);
-/* A neighbour is just joining its MPS server: the end of another client's work would hurt it. */
+/* Whether a neighbour is joining the same MPS server; ending the work of another client would then
+ * harm the neighbour. */
 bool protect_others_join(const struct run *r);
-/* Ends the GPU work of its processes, if they are clients of MPS. */
+/* Ends the GPU work of the attempt's processes, if they are clients of MPS. */
 void protect_end_work(struct run *r);
-/* Its MPS daemon has answered since then, or it has none. */
+/* Whether the attempt's MPS daemon has answered since then; true without MPS. */
 bool protect_mps_is_well(const struct run *r, int64_t since_ms);
-/* Several times a second: a process that ends and has a kernel outstanding for too long to wait for
- * it has its work ended, so that its end harms nobody else. */
+/* Ends the work of processes that exit with a kernel outstanding for too long, so that their exit
+ * does not harm other clients of MPS. To be called several times a second. */
 void protect_look(struct agent *a);
-/* An attempt that an agent before us started. */
+/* Restores the protection of an attempt that an earlier agent started. */
 void protect_adopt(struct run *r);
-/* Nothing of it runs any more. */
+/* Ends protection; no process of the attempt is left. */
 void protect_end(struct run *r);
-/* This agent goes, or the run does: what protects the attempt is left as it is. */
+/* Forgets the session and leaves the protection of running processes in place. */
 void protect_forget(struct run *r);
 int protect_ledger_fd(const struct run *r);
-/* Nobody gets MPS any more, but clients that an agent before us started may be there. */
+/* Whether new attempts get no MPS; clients that an earlier agent started may still run. */
 bool protect_mps_is_off(const struct agent *a);
-/* Of the daemon of a device. False: too long. */
+/* Writes the path of a device's MPS daemon. Returns false if the path is too long. */
 bool protect_mps_path(const struct agent *a, const char *uuid, char *path, size_t size);
 
 /* ---- usage.c ---- */
 
-/* What the attempts that are alive use now; returns how many of `max` were filled. */
+/* Measures the usage of live attempts. Returns the number of entries written, at most `max`. */
 size_t usage_measure(struct agent *a, const struct gpu_sample *sample, struct attempt_usage *usage,
                      size_t max);

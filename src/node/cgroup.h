@@ -1,7 +1,7 @@
 /*
- * Control groups (v2) of attempts: BASE/gpumux-INSTANCE/W.A/{supervisor,task}, given to the
- * attempt's user. With a group the kernel kills all processes of an attempt at once; without, they
- * are searched in /proc.
+ * Control groups (v2) of attempts: BASE/gpumux-INSTANCE/W.A/{supervisor,task}, owned by the
+ * attempt's user. With a group the kernel kills all processes of an attempt at once; without a
+ * group the agent searches /proc for them.
  */
 #pragma once
 #include <stdbool.h>
@@ -10,18 +10,19 @@
 #include "base/error.h"
 
 /*
- * Opens (makes) this node's group. setting: "auto" (where one is writable), "off", or the directory
- * to use. *ret_fd is -1 without a group, which is an error if a directory was named.
+ * Opens this node's group, made if missing. setting: "auto" (a writable group, if any), "off", or a
+ * directory. *ret_fd is -1 without a group; a named directory without a group is an error.
  */
 int cgroup_open(struct error *e, const char *setting, const char *instance, int *ret_fd);
-/* Removes the node's group if it is empty, and closes it. -1 is fine. */
+/* Removes the node's group if the group is empty, and closes node_fd, which may be -1. */
 void cgroup_close(int node_fd, const char *instance);
-/* Makes the group of an attempt. Returns its directory; -1: failed, and the attempt runs without a
- * group. */
+/* Makes the group of an attempt. Returns its directory, or -1 on failure; the attempt then runs
+ * without a group. */
 int cgroup_make(int node_fd, const char *name, uid_t uid, gid_t gid);
-/* Moves the calling process into the supervisor's part. For use between vfork and exec. */
+/* Moves the calling process into the group's supervisor part. Safe between vfork() and exec(). */
 void cgroup_enter(int attempt_fd);
-/* Is the process in the group of this attempt of this node? */
+/* Whether the process is in the group of this attempt of this node. */
 bool cgroup_holds(const char *instance, const char *name, pid_t pid);
-/* Kills all processes in the group and removes it. false: a process still lives; try again. */
+/* Kills all processes in the group and removes the group. Returns false while a process still
+ * lives; the caller tries again. */
 bool cgroup_end(int node_fd, const char *name);

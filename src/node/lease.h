@@ -13,12 +13,12 @@ struct lease {
     _Atomic uint64_t *deadline_ms;
 };
 
-/* Opens `lease` in the directory, or creates it; keeps its value. */
+/* Opens the file `lease` in the directory, or creates it. An existing deadline stays. */
 int lease_open(struct error *e, int directory_fd, struct lease *ret);
 void lease_close(struct lease *lease);
-/* Never moves the deadline back. */
+/* Extends the deadline; an earlier deadline is ignored. */
 void lease_extend(struct lease *lease, int64_t deadline_ms);
-/* The current deadline. */
+/* Returns the current deadline. */
 int64_t lease_deadline(const struct lease *lease);
-/* No task is alive: clears the deadline, which may be of another boot. */
+/* Clears the deadline, which may date from another boot. No task may be alive. */
 void lease_reset(struct lease *lease);

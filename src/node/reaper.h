@@ -1,6 +1,6 @@
 /*
- * Abandoned children that must still be reaped. A child inside the driver may not die for long, so
- * nothing blocks on it.
+ * A list of abandoned children that must still be reaped. A child inside the driver may take long
+ * to die, so the agent never blocks on one.
  */
 #pragma once
 #include <stddef.h>
@@ -14,5 +14,5 @@ struct reaper {
 };
 
 void reaper_take(struct reaper *r, pid_t pid);
-/* Reaps children that have ended. To be called from time to time. */
+/* Reaps children that have ended; to be called periodically. */
 void reaper_look(struct reaper *r);

@@ -10,15 +10,15 @@ enum { ACCOUNT_GROUPS_MAX = 256 };
 struct account {
     uid_t uid;
     gid_t gid;
-    bool switched; /* the supervisor must switch to it; else it is the agent's own */
+    bool switched; /* the supervisor must switch to this account; false: the agent's own account */
     int group_count;
     gid_t groups[ACCOUNT_GROUPS_MAX];
 };
 
 /*
- * The account of user name `user`, or (NULL) of `uid`. -ERR_DENIED or -ERR_NOT_FOUND with a
- * sentence for the workload's owner: an unprivileged agent can use its own account alone; root must
- * be allowed.
+ * Finds the account of user name `user`, or (NULL) of `uid`. Returns 0, or -ERR_DENIED or
+ * -ERR_NOT_FOUND with a sentence for the workload's owner. An unprivileged agent can use only its
+ * own account; running as root must be allowed.
  */
 int account_find(struct error *e, const char *user, uid_t uid, bool allow_root,
                  struct account *ret);

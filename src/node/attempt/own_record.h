@@ -1,15 +1,15 @@
 /*
- * The agent's own record of an attempt: everything that decides about it, in files that its user
- * can neither read nor write (directory records/, mode 0700). A new agent takes over from these
- * files and the kernel alone; what lies in the attempt's directory is its user's word, and decides
- * nothing.
+ * The agent's own record of an attempt: all facts by which the agent decides, in files that the
+ * workload's user can neither read nor write (directory records/, mode 0700). A new agent takes
+ * over from these files and the kernel alone. Files in the attempt's directory belong to the user,
+ * and the agent decides nothing by them.
  *
- *   W.A.grant  written once, before the supervisor is started: a line with terms and grace; a line
- *              with the grant as its supervisor takes it (attempt_file.h); and if that makes it a
- *              client of MPS, a line with the grant that takes its place where MPS cannot be had.
- *              The supervisor reads its line through an inherited descriptor
- *   W.A        what has become of it since, replaced as a whole: the report that control was told,
- *              verdict, deadline, suspension, supervisor. Absent: nothing yet
+ *   W.A.grant  written once, before the supervisor starts: a line with terms and grace; a line with
+ *              the supervisor's grant (attempt_file.h); and for a client of MPS a line with the
+ *              grant that applies if MPS fails. The supervisor reads its line through an inherited
+ *              descriptor
+ *   W.A        changes since the start, replaced atomically: the last report to control, verdict,
+ *              deadline, suspension, supervisor. Absent until the first change
  */
 #pragma once
 #include <sys/types.h>
@@ -21,44 +21,45 @@
 #include "node/checkpoint/checkpoint.h"
 #include "node/supervisor/attempt_file.h"
 
-/* A process that a move of memory concerns; its start time tells it from a later one of the same
- * pid. */
+/* A process whose memory is moved. The start time distinguishes it from a later process with the
+ * same pid. */
 struct moved_process {
     pid_t pid;
     uint64_t start;
 };
 
 struct own_record {
-    struct terms terms; /* as granted, but for MPS, if that could not be had */
+    struct terms terms; /* terms of the grant, changed only if MPS failed */
     int64_t grace_ms;
-    pid_t supervisor_pid; /* 0: not known */
+    pid_t supervisor_pid; /* 0: unknown */
     uint64_t supervisor_start;
-    uint64_t moved_bytes; /* of device memory, by the last move */
+    uint64_t moved_bytes; /* device memory of the last move */
     size_t moved_count;
     struct moved_process moved[CHECKPOINT_PROCESSES_MAX];
 };
 
-/* The first line of W.A.grant. */
+/* Writes the first line of W.A.grant. */
 int own_terms_write(const struct own_record *record, struct str *out);
-/* -ERR_CORRUPT on anything that is not written so; likewise below. */
+/* Parses the first line of W.A.grant. Returns 0, or -ERR_CORRUPT for any deviation. */
 int own_terms_parse(struct error *e, const char *text, size_t length, struct own_record *ret);
-/* W.A. */
+/* Writes W.A. */
 int own_state_write(const struct own_record *record, const struct attempt_kept *kept,
                     struct str *out);
-/* On top of the terms, and of the initial `kept`. */
+/* Parses W.A over the terms in *record and the initial *kept. Returns 0 or -ERR_CORRUPT. */
 int own_state_parse(struct error *e, const char *text, size_t length, struct own_record *record,
                     struct attempt_kept *kept);
 
-/* Makes W.A.grant of the attempt NAME. `without_mps` may be NULL. */
+/* Writes W.A.grant of the attempt NAME. `without_mps` may be NULL. */
 int own_record_grant(struct error *e, int records_fd, const char *name,
                      const struct own_record *record, const struct attempt_grant *grant,
                      const struct attempt_grant *without_mps);
-/* W.A.grant at the line that its supervisor takes; the caller closes it. */
+/* Opens W.A.grant at the supervisor's line; the caller closes the descriptor. */
 int own_record_open_grant(struct error *e, int records_fd, const char *name, bool without_mps,
                           int *ret_fd);
 int own_record_save(struct error *e, int records_fd, const char *name,
                     const struct own_record *record, const struct attempt_kept *kept);
-/* `kept` comes with its initial values. -ERR_NOT_FOUND: there is neither. */
+/* Loads both files; the caller sets `kept` to its initial values. Returns 0, -ERR_CORRUPT, or
+ * -ERR_NOT_FOUND if neither file exists. */
 int own_record_load(struct error *e, int records_fd, const char *name, struct own_record *record,
                     struct attempt_kept *kept);
 void own_record_remove(int records_fd, const char *name);

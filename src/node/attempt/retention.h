@@ -1,5 +1,5 @@
-/* Deletes the output of finished attempts by age, count and size. Only settled attempts are in its
- * directory. */
+/* Deletes the output of finished attempts by age, count and size. The directory must contain only
+ * settled attempts. */
 #pragma once
 #include <stdatomic.h>
 #include <stddef.h>
@@ -16,16 +16,16 @@ struct retention_limits {
     uint64_t bytes;
 };
 
-/* One sweep, in the caller's thread, which ends early when *stop (may be NULL) is set. Keeps the
- * newest attempts; returns how many were deleted. */
+/* Sweeps once, in the caller's thread, keeping the newest attempts. The sweep ends early when *stop
+ * (may be NULL) is set. Returns the number of deleted attempts. */
 size_t retention_sweep(int finished_fd, const struct retention_limits *limits,
                        const atomic_bool *stop);
 
-/* Sweeps periodically, in a thread of its own, since there may be 100,000 directories. finished_fd
- * stays the caller's. */
+/* Starts periodic sweeps in a thread of their own, because there may be 100,000 directories. The
+ * caller keeps ownership of finished_fd. */
 int retention_new(struct error *e, struct event_base *base, int finished_fd,
                   const struct retention_limits *limits, struct retention **ret);
-/* Another attempt is in the directory. A sweep is due when an eighth of the limit has come since
- * the last sweep. */
+/* Counts an attempt that was moved into the directory. A sweep is due when an eighth of the count
+ * limit has come since the last sweep. */
 void retention_settled(struct retention *r);
 void retention_free(struct retention *r);

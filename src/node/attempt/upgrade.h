@@ -1,7 +1,7 @@
 /*
- * What an agent of version 0.1 left of an attempt, before there were records: terms/W.A and
- * terms/W.A.verdict, suspended/W.A, and grant.json in the attempt's directory. Read once, written
- * as a record, and removed.
+ * Reads the files of an attempt that an agent of version 0.1 left, before records existed:
+ * terms/W.A and terms/W.A.verdict, suspended/W.A, and grant.json in the attempt's directory. The
+ * files are read once, written as a record, and removed.
  */
 #pragma once
 #include "attempt/attempt.h"
@@ -9,11 +9,12 @@
 
 struct run;
 
-/* -ERR_NOT_FOUND: it had no devices, and little is lost. */
+/* Converts the files of one attempt. Returns 0, an error, or -ERR_NOT_FOUND for an attempt without
+ * devices, of which little is lost. */
 int upgrade_record(struct error *e, struct run *r, struct attempt_kept *kept);
 
 struct own_record;
-/* Its parsers. False on anything that such an agent did not write. */
+/* Parse the files. Return false for any text that such an agent did not write. */
 bool upgrade_parse_verdict(const char *text, size_t length, struct attempt_kept *kept);
 bool upgrade_parse_suspension(const char *text, size_t length, struct own_record *own,
                               struct attempt_kept *kept);

@@ -2,9 +2,9 @@
  * Moves the device memory of processes to the host's memory and back, by the driver's checkpoint
  * calls, in a child process (`gpumux checkpoint`) because the driver may hang.
  *
- * The child brings all processes into the wanted state from any state, or back to where they were,
- * so it can be started again at any time. A lock file serialises children, also those of two
- * successive agents.
+ * The child brings all processes into the wanted state from any state, or back to their earlier
+ * state, so that the child can be started again at any time. A lock file serialises children, also
+ * those of two successive agents.
  */
 #pragma once
 #include <event2/util.h>
@@ -24,8 +24,8 @@ enum { CHECKPOINT_PROCESSES_MAX = 128 };
 
 enum checkpoint_result {
     CHECKPOINT_DONE,
-    CHECKPOINT_FAILED, /* all processes are as before */
-    CHECKPOINT_LOST, /* the child was killed or timed out; the state of the processes is unknown */
+    CHECKPOINT_FAILED, /* failed; all processes are as before */
+    CHECKPOINT_LOST,   /* child killed or timed out; the state of the processes is unknown */
 };
 
 /* A move in flight. */
@@ -41,7 +41,7 @@ struct checkpoint {
 
 struct checkpoint_order {
     struct event_base *base;
-    bool off;              /* to the host; else back */
+    bool off;              /* true: to the host's memory; false: back */
     const char *lock_path; /* created if missing */
     const pid_t *pids;     /* processes without device memory are skipped */
     size_t count;
@@ -54,11 +54,11 @@ struct checkpoint_order {
 
 void checkpoint_init(struct checkpoint *c);
 bool checkpoint_runs(const struct checkpoint *c);
-/* After checkpoint_init or checkpoint_abandon. -ERR_IO. */
+/* Starts a move, after checkpoint_init() or checkpoint_abandon(). Returns 0 or -ERR_IO. */
 int checkpoint_start(struct checkpoint *c, const struct checkpoint_order *order);
-/* Forgets the move; with `kill` the child is killed. Returns the child that must still be reaped
- * (inside the driver it may not die at once); 0: none. */
+/* Forgets the move; with `kill` the child is killed. Returns the child that must still be reaped (a
+ * child inside the driver may not die at once); 0: none. */
 pid_t checkpoint_abandon(struct checkpoint *c, bool kill);
 
-/* The work itself, in the child: prints an error if it fails. Returns the exit status. */
+/* Moves the memory, in the child, and prints an error on failure. Returns the exit status. */
 int checkpoint_run(bool off, const char *lock_path, char *const *pids, size_t count);

@@ -1,10 +1,10 @@
 /*
- * Moves the device memory of attempts to their host's and back, as their machines say: finds the
- * processes, checks that the host has room, and runs a mover (checkpoint.h) for one attempt at a
- * time. A lock, suspended/W.A.lock, keeps the mover of this agent and one that an agent before it
- * left apart.
+ * Moves the device memory of attempts to the host's memory and back, as the attempts' state
+ * machines demand: finds the processes, checks that the host has enough memory, and runs a mover
+ * (checkpoint.h) for one attempt at a time. A lock, suspended/W.A.lock, separates this agent's
+ * mover from the mover of an earlier agent.
  *
- * Before anything is moved the agent's own record says which processes it concerns. On the loop's
+ * Before a move the agent's own record lists the processes concerned. Everything runs on the loop's
  * thread.
  */
 #pragma once
@@ -14,13 +14,13 @@
 struct agent;
 struct run;
 
-/* ATTEMPT_MOVED answers. again: of the processes that are in the record. */
+/* Starts a move; ATTEMPT_MOVED reports the result. again: moves the processes in the record. */
 void suspend_move(struct run *r, bool off, bool again);
-/* Device memory that lies in the host's. */
+/* Returns the amount of device memory that was moved to the host's memory. */
 uint64_t suspend_bytes(const struct run *r);
-/* It has ended. */
+/* Ends suspension of an attempt that has ended. */
 void suspend_end(struct run *r);
-/* Removes locks of movers, as far as those have ended. From time to time. */
+/* Removes locks of movers that have ended; to be called periodically. */
 void suspend_tidy(struct agent *a);
-/* This agent goes, or the run does: what is under way goes on. */
+/* Forgets the run; a move in flight continues. */
 void suspend_forget(struct run *r);

@@ -1,6 +1,6 @@
 /*
- * Renews a node's certificate over its connection before it expires. Control says when, by its own
- * clock, and issues the new certificate, which the next connection uses.
+ * Renews a node's certificate over the node's connection before it expires. Control chooses the
+ * time, by its own clock, and issues the new certificate, which the next connection uses.
  */
 #pragma once
 #include <stdint.h>
@@ -8,10 +8,11 @@
 struct agent;
 struct nodemsg;
 
-/* After a welcome: asks in renew_ms, and repeats until control answers. 0: nothing to renew. */
+/* Requests a certificate after renew_ms, and again until control answers; 0: nothing to renew. To
+ * be called after a welcome. */
 void renewal_start(struct agent *a, int64_t renew_ms);
-/* After a lost connection; the next welcome starts renewal again. */
+/* Stops renewal after a lost connection; the next welcome starts it again. */
 void renewal_stop(struct agent *a);
 void renewal_done(struct agent *a);
-/* Control's answer. */
+/* Handles control's answer. */
 void renewal_take(struct agent *a, const struct nodemsg *msg);
