@@ -1,10 +1,8 @@
 /*
- * abi/ declares the binary interface of the CUDA driver, as far as it is emulated. Every room uses
- * it; it uses none. Tests include it to call the real libraries, too.
- *
- * The part of the CUDA driver's binary interface that is emulated: numbers, layouts and prototypes,
- * declared here so that neither the CUDA toolkit nor its headers are needed. Handles are pointers
- * to our own structures (driver.h).
+ * abi/ declares the emulated part of the CUDA driver's binary interface: numbers, layouts and
+ * prototypes. With these declarations the build needs neither the CUDA toolkit nor its headers.
+ * Handles are pointers to structures of the emulator (driver.h). Every room uses abi/; abi/ uses
+ * none. Tests include this header to call the real libraries, too.
  */
 #pragma once
 #include <stddef.h>
@@ -88,12 +86,12 @@ struct cuda_pool_properties {
     unsigned char reserved[54];
 };
 
-/* Copies of up to three dimensions; a 2D copy is the same with fewer fields. */
+/* Copies of up to three dimensions; a 2D copy has a subset of the fields. */
 enum cuda_memory_type {
     CUDA_MEMORY_HOST = 1,
     CUDA_MEMORY_DEVICE = 2,
     CUDA_MEMORY_ARRAY = 3,
-    CUDA_MEMORY_UNIFIED = 4, /* the address tells */
+    CUDA_MEMORY_UNIFIED = 4, /* the address determines the type */
 };
 
 struct cuda_copy_2d {
@@ -118,7 +116,7 @@ struct cuda_copy_3d {
     const void *from_host;
     uint64_t from_device;
     struct array *from_array;
-    void *from_reserved; /* of a copy between devices: the context */
+    void *from_reserved; /* the context, in a copy between devices */
     size_t from_pitch, from_height;
     size_t to_x_bytes, to_y, to_z, to_level;
     int to_type;
@@ -176,7 +174,7 @@ struct cuda_kernel_node {
     unsigned shared_bytes;
     void **parameters;
     void **extra;
-    struct function *kernel; /* from here on: since CUDA 12 */
+    struct function *kernel; /* this and later fields: since CUDA 12 */
     struct context *context;
 };
 
@@ -211,7 +209,7 @@ enum cuda_word_operation_type {
 struct cuda_word_operation {
     int type; /* enum cuda_word_operation_type */
     uint64_t address;
-    uint64_t value; /* 32 bits of it, or all */
+    uint64_t value; /* the lower 32 bits, or all 64 */
     unsigned flags;
     uint64_t alias;
     uint64_t reserved;
@@ -224,7 +222,7 @@ struct cuda_words_node {
     unsigned flags;
 };
 
-/* Any node, for the call that takes all kinds. */
+/* A node of any kind. */
 struct cuda_node {
     int type; /* enum cuda_node_type */
     int reserved[3];
@@ -368,7 +366,7 @@ enum cuda_device_attribute {
     CUDA_ATTRIBUTE_MEMORY_POOLS = 115,
     CUDA_ATTRIBUTE_64_BIT_STREAM_WORDS = 122,
     CUDA_ATTRIBUTE_STREAM_WAIT_NOR = 123,
-    CUDA_ATTRIBUTE_LAST = 148, /* of CUDA 13.0 */
+    CUDA_ATTRIBUTE_LAST = 148, /* last attribute of CUDA 13.0 */
 };
 
 enum cuda_function_attribute {
@@ -382,11 +380,11 @@ enum cuda_function_attribute {
     CUDA_FUNCTION_DYNAMIC_SHARED_BYTES = 8,
     CUDA_FUNCTION_SHARED_CARVEOUT = 9,
 
-    CUDA_SHARED_BYTES_MAX = 227 << 10, /* of a block that asks for it */
+    CUDA_SHARED_BYTES_MAX = 227 << 10, /* largest shared memory of a block, on request */
 };
 
-/* CUDA's words for all this, which api/cuda_calls.def speaks. To a program a handle is any pointer:
- * it defines CUDA_HANDLE. */
+/* CUDA's names for these types, as api/cuda_calls.def uses them. A program, which sees handles as
+ * plain pointers, defines CUDA_HANDLE itself. */
 #ifndef CUDA_HANDLE
 #define CUDA_HANDLE(word, ours) typedef struct ours *word;
 #endif
