@@ -1,7 +1,7 @@
-/* Which boot of the machine this is: files that hold boot-relative times are worthless in another.
- */
+/* The identity of the machine's current boot. A file with times since boot is useless in another
+ * boot. */
 #pragma once
 #include "emu/device/state.h"
 
-/* Zero-padded; all zero where the system does not tell. */
+/* Reads the identity, zero-padded; all zero where the system has none. */
 void boot_id_read(char ret_id[EMU_BOOT_ID_MAX]);

@@ -1,11 +1,11 @@
 /*
  * device/ is the emulated device: the file that all processes share, its locks and clients, the
- * simulation, faults, and what a device knows of its MPS server. It uses base, contention and abi/.
+ * simulation, faults, and the state of its MPS server. device/ uses base, contention and abi/.
  *
- * One emulated device as a process sees it: its lock, and the simulation that computes when every
- * operation in its clients' queues starts and ends. Nothing runs by itself: whoever needs to know
- * advances the device to the present, under its lock, from wherever the last one left it. So the
- * time at which a caller looks changes nothing about the times that it finds.
+ * This header is one emulated device as a process sees it: its lock, and the simulation that
+ * computes the start and end of every operation in its clients' queues. There is no simulating
+ * process: under the lock, any caller first advances the device from the time where the last caller
+ * stopped to the present. The computed times therefore do not depend on when a caller looks.
  */
 #pragma once
 #include <stdbool.h>
@@ -16,35 +16,34 @@
 enum { DEVICE_NO_SLOT = -1 };
 
 struct device {
-    const struct mapping *mapping; /* not owned; outlives the device */
+    const struct mapping *mapping; /* borrowed; outlives the device */
     struct emu_device *state;
-    unsigned index; /* in the file */
-    int own_slot;   /* the slot this process holds, or DEVICE_NO_SLOT */
+    unsigned index; /* index in the file */
+    int own_slot;   /* slot that this process holds, or DEVICE_NO_SLOT */
 };
 
 void device_init(struct device *device, const struct mapping *mapping, unsigned index);
 
-/* Takes the lock; after an owner that died, undoes what it left half done. */
+/* Takes the lock. If the last owner died, rolls back its unfinished change. */
 void device_lock(struct device *device);
 void device_unlock(struct device *device);
-/* Takes the lock and advances to the present. */
+/* Takes the lock and advances the device to the present. */
 void device_lock_now(struct device *device);
-/* Under the lock: simulates up to `target_ns` of emulated time, looking for dead clients when that
- * was not done for a while. */
+/* Simulates up to `target_ns` of emulated time, and looks for dead clients from time to time. Call
+ * under the lock. */
 void device_advance(struct device *device, uint64_t target_ns);
 
-/* Under the lock: remembers bytes that are about to be changed, and makes changes lasting. */
+/* Under the lock: save bytes that are about to change; make changes permanent. */
 void device_save(struct device *device, const void *at, size_t bytes);
 void device_commit(struct device *device);
-/* Under the lock: remembers usage, marks, contention, counts and the running operations. */
+/* Under the lock: saves usage, marks, contention, counts and the running operations. */
 void device_save_core(struct device *device);
 
-/* Under the lock: a lower bound for the emulated time until entry number `position` - 1 of the
- * stream has finished; 0 when it has. */
+/* Returns a lower bound of the emulated time until entry number `position` - 1 of the stream has
+ * finished; 0: it has finished. Call under the lock. */
 uint64_t device_stream_bound_ns(struct device *device, unsigned slot, unsigned stream,
                                 uint64_t position);
-/* Sleeps (really) until emulated time `until_ns`, and at least a little; but not over an alarm
- * after the count `alarms` (mapping_alarms), which the caller read before it looked. A signal may
- * end it.
- */
+/* Sleeps, in real time, until emulated time `until_ns`, and for a minimal time at least. An alarm
+ * after the count `alarms`, which the caller read (mapping_alarms) before it looked, ends the
+ * sleep; so may a signal. */
 void device_sleep(struct device *device, uint64_t until_ns, uint32_t alarms);

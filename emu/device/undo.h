@@ -1,9 +1,9 @@
 /*
- * Undo log: changes to shared memory that are made whole or not at all, though the process may be
- * killed at any instruction. The holder of the lock saves the old bytes of what it is about to
- * change, changes it, and commits; whoever gets the lock after an owner that died rolls back. The
- * log lies in the same shared memory, and remembers positions from `base`, the start of the
- * mapping, which differs from process to process.
+ * Undo log: a change to shared memory is made completely or not at all, even if the process is
+ * killed at any instruction. The holder of the lock saves the old bytes before it changes them, and
+ * commits afterwards; the next holder after an owner that died rolls back. The log lies in the same
+ * shared memory and stores positions relative to `base`, the start of the mapping, which differs
+ * between processes.
  */
 #pragma once
 #include <stdatomic.h>
@@ -17,11 +17,12 @@ struct undo_log {
     unsigned char records[UNDO_BYTES_MAX] __attribute__((aligned(16)));
 };
 
-/* Remembers `bytes` at `at`. What is saved between two commits must fit UNDO_BYTES_MAX with 16
- * bytes for each record: a bug otherwise. */
+/* Saves `bytes` at `at`. All records between two commits, plus 16 bytes each, must fit into
+ * UNDO_BYTES_MAX; more is a bug. */
 void undo_save(struct undo_log *log, const void *base, const void *at, size_t bytes);
 void undo_commit(struct undo_log *log);
-/* How much of UNDO_BYTES_MAX is taken. */
+/* Returns the used part of UNDO_BYTES_MAX. */
 size_t undo_used_bytes(const struct undo_log *log);
-/* Puts back what was saved since the last commit. May itself be cut short and done again. */
+/* Restores the bytes that were saved since the last commit. An interrupted roll-back can be
+ * repeated. */
 void undo_roll_back(struct undo_log *log, void *base);

@@ -3,5 +3,5 @@
 #include <stdint.h>
 
 enum { UUID_TEXT_MAX = 48 };
-/* Returns text. */
+/* Formats the UUID into `text`. Returns `text`. */
 char *uuid_format(const uint8_t uuid[16], char text[UUID_TEXT_MAX]);

@@ -1,14 +1,15 @@
 /*
- * CUDA_VISIBLE_DEVICES: which devices a process sees, and in which order. A list, separated by
- * commas, of indices and UUIDs (or unambiguous beginnings of them, from "GPU-" on). As in the real
- * driver, it ends at the first entry that names no device or one twice. NULL: all; "": none.
+ * CUDA_VISIBLE_DEVICES: the devices that a process sees, and their order. The variable is a list,
+ * separated by commas, of indices and UUIDs, or unambiguous beginnings of UUIDs from "GPU-" on. As
+ * in the real driver, the list ends at the first entry that names no device or repeats one. NULL:
+ * all devices; "": none.
  *
- * A client of an MPS server sees devices of that server, and its indices count among them.
+ * A client of an MPS server sees only devices of that server, and indices refer to these.
  */
 #pragma once
 #include "emu/device/mapping.h"
 
-/* Devices by their place in the file, in the order in which indices count. */
+/* Devices by their index in the file, in the order to which indices refer. */
 struct visible_among {
     uint32_t count;
     uint8_t devices[EMU_DEVICES_MAX];
