@@ -1,4 +1,4 @@
-/* The emulated calls, as api/cuda_calls.def lists them. */
+/* The emulated calls, as listed in api/cuda_calls.def. */
 #pragma once
 #include "abi/parameters.h"
 #include "emu/abi/cuda_abi.h"

@@ -1,6 +1,6 @@
 /*
- * Just enough of PTX, the text form of kernels: which entry points a module has and what parameters
- * they take. The rest of the text is skipped, not checked.
+ * A minimal parser of PTX, the text form of kernels: finds the entry points of a module and their
+ * parameters. All other text is skipped without checks.
  */
 #pragma once
 #include <stddef.h>
@@ -14,7 +14,7 @@ enum {
 };
 
 struct ptx_parameter {
-    uint32_t offset; /* in the parameter buffer */
+    uint32_t offset; /* offset in the parameter buffer */
     uint32_t bytes;
 };
 
@@ -25,7 +25,8 @@ struct ptx_entry {
     uint32_t buffer_bytes;
 };
 
-/* Calls `found` for every entry point of the text, in order; it returns 0 to go on. 0, what `found`
- * returned, -ERR_SYNTAX (not PTX), -ERR_TOO_LARGE (a bound above). */
+/* Calls `found` for every entry point of the text, in order, until `found` returns a value other
+ * than 0. Returns 0, the value of `found`, -ERR_SYNTAX (not PTX) or -ERR_TOO_LARGE (a bound
+ * above). */
 int ptx_parse(const char *text, size_t length,
               int (*found)(void *argument, const struct ptx_entry *entry), void *argument);
