@@ -1,9 +1,9 @@
 /*
- * The device memory of this process: which address ranges are allocations, and the host memory
- * behind those whose contents matter. A device address is one that the process has reserved and
- * cannot touch, so a program that follows a device pointer on the host dies of it here too.
- * Contents exist from the first copy or fill on, in host memory that is used up only as far as it
- * is written; together they may span ALLOCATIONS_BACKED_BYTES_MAX.
+ * The device memory of this process: address ranges that are allocations, and the host memory
+ * behind those that have contents. A device address is reserved in the process but inaccessible, so
+ * a program that dereferences a device pointer on the host crashes here too. An allocation has
+ * contents from its first copy or fill on, in host memory that is used only as far as it is
+ * written. All contents together may span ALLOCATIONS_BACKED_BYTES_MAX.
  *
  * Not safe for threads: the caller holds process.lock.
  */
@@ -21,47 +21,51 @@ struct graph_memory;
 
 enum allocation_kind {
     ALLOCATION_DEVICE,
-    ALLOCATION_MANAGED, /* the host may touch it: its addresses are its contents */
+    ALLOCATION_MANAGED, /* accessible to the host: the addresses are the contents */
     ALLOCATION_MAPPED,  /* addresses and contents belong to virtual_memory.c */
 };
 
 struct allocation {
     enum allocation_kind kind;
     uint64_t address;
-    uint64_t bytes;         /* as asked for */
-    uint64_t span_bytes;    /* of the address range */
-    uint64_t charged_bytes; /* as accounted to the device */
+    uint64_t bytes;         /* size that was asked for */
+    uint64_t span_bytes;    /* size of the address range */
+    uint64_t charged_bytes; /* size that is charged to the device */
     struct context *context;
-    struct pool *pool;                 /* it came from, or NULL */
-    struct graph_memory *graph_memory; /* it is, or NULL (graph_memory.c) */
-    int share_fd;                      /* above 0: `backing` is a mapping of it (ipc.c) */
-    unsigned import_count;             /* how often it was opened; 0: it is our own (ipc.c) */
-    uint64_t import_inode;             /* of share_fd, if it is another process's */
-    unsigned char *backing;            /* NULL: never written */
+    struct pool *pool; /* pool of the allocation, or NULL */
+    /* Graph memory of the allocation, or NULL (graph_memory.c). */
+    struct graph_memory *graph_memory;
+    int share_fd; /* above 0: the file that `backing` maps (ipc.c) */
+    /* Opens of another process's memory; 0: memory of this process (ipc.c). */
+    unsigned import_count;
+    uint64_t import_inode;  /* inode of share_fd, for memory of another process */
+    unsigned char *backing; /* NULL: never written */
 };
 
 struct allocations {
-    struct allocation *sorted; /* by address */
+    struct allocation *sorted; /* sorted by address */
     size_t count, capacity;
     uint64_t backed_bytes;
 };
 
-/* Enters a copy of *what; its address range is reserved first unless it is ALLOCATION_MAPPED. 0 or
- * -ERR_NO_MEMORY. */
+/* Adds a copy of *what, after reserving its address range unless it is ALLOCATION_MAPPED. Returns 0
+ * or -ERR_NO_MEMORY. */
 int allocations_add(struct allocations *a, const struct allocation *what, uint64_t *ret_address);
-/* Enters memory of another process, whose contents lie in what->share_fd; owns the descriptor from
- * then on. */
+/* Adds memory of another process, whose contents lie in what->share_fd. Takes ownership of the
+ * descriptor. */
 int allocations_import(struct allocations *a, const struct allocation *what, uint64_t *ret_address);
-/* Moves the contents into memory that a descriptor, allocation->share_fd, stands for. */
+/* Moves the contents into a file in memory, allocation->share_fd. */
 int allocations_share(struct allocations *a, struct allocation *allocation);
-/* The allocation that holds the whole range, or NULL. Valid until the next add or remove. */
+/* Returns the allocation that contains the whole range, or NULL. Valid until the next add or
+ * remove. */
 struct allocation *allocations_find(struct allocations *a, uint64_t address, uint64_t bytes);
-/* The memory of another process that is in that context already, or NULL; valid likewise. */
+/* Returns the allocation by which the context already has that memory of another process, or NULL.
+ * Valid until the next add or remove. */
 struct allocation *allocations_find_import(struct allocations *a, uint64_t inode,
                                            const struct context *context);
-/* Gives addresses and contents back. */
+/* Removes an allocation with its addresses and contents. */
 void allocations_remove(struct allocations *a, struct allocation *allocation);
-/* The host memory that stands for device address `address` in it; made if need be. NULL when that
- * would pass ALLOCATIONS_BACKED_BYTES_MAX or the host is out of memory. */
+/* Returns the host memory behind device address `address`, making it if necessary. Returns NULL if
+ * that would exceed ALLOCATIONS_BACKED_BYTES_MAX, or the host is out of memory. */
 unsigned char *allocations_contents(struct allocations *a, struct allocation *allocation,
                                     uint64_t address);

@@ -1,4 +1,5 @@
-/* Arrays: device memory that only copies reach, by rows and slices. Inside libcuda.so.1 only. */
+/* Arrays: device memory that only copies can access, by rows and slices. Internal to
+ * libcuda.so.1. */
 #pragma once
 #include "emu/driver/driver.h"
 
@@ -8,9 +9,10 @@ struct array_box {
     size_t width_bytes, height, depth;
 };
 
-/* Under process.lock: where the part begins, and how far rows and slices are apart.
- * CUDA_ERROR_INVALID_VALUE when it is not inside the array, CUDA_ERROR_INVALID_HANDLE. */
+/* Finds the start of a part of the array, and the distances between rows and between slices. Call
+ * under process.lock. Errors: CUDA_ERROR_INVALID_VALUE (not inside the array),
+ * CUDA_ERROR_INVALID_HANDLE. */
 int array_find(struct array *array, const struct array_box *box, unsigned char **ret_at,
                size_t *ret_row_bytes, size_t *ret_slice_bytes);
-/* Under process.lock: the arrays of a context that ends. */
+/* Frees the arrays of a context that ends. Call under process.lock. */
 void array_discard_all(struct context *context);
