@@ -1,14 +1,14 @@
 /*
- * What a stream can be asked to do, as a value. It is done (queued) at once, or, on a stream that
- * captures, becomes a node of a graph and is done by each launch of that graph. Inside libcuda.so.1
- * only.
+ * An operation of a stream, as a value. A stream queues an operation at once; a capturing stream
+ * adds the operation to a graph as a node, and each launch of the graph queues it. Internal to
+ * libcuda.so.1.
  */
 #pragma once
 #include "emu/driver/driver.h"
 
-enum { OPERATION_WORDS_MAX = 256 }; /* words of memory written or waited for by one operation */
+enum { OPERATION_WORDS_MAX = 256 }; /* words that one operation writes or waits for */
 
-/* A kernel with its parameters, as it will be launched. */
+/* A kernel with its parameters, ready for launch. */
 struct kernel_call {
     struct cuda_kernel_node as_given; /* `parameters` point into the operation's own memory */
     struct emu_entry cost;
@@ -23,7 +23,7 @@ struct operation {
         struct cuda_fill_node fill;
         struct cuda_host_node host;
         struct event *event;         /* a reference */
-        struct graph_memory *memory; /* a reference; of CUDA_NODE_ALLOCATE and CUDA_NODE_FREE */
+        struct graph_memory *memory; /* a reference, for CUDA_NODE_ALLOCATE and CUDA_NODE_FREE */
         struct graph *graph;         /* owned */
         struct {
             struct cuda_word_operation *list; /* owned */
@@ -32,55 +32,56 @@ struct operation {
     };
 };
 
-/* Queues it in the stream or, if that captures, adds it to the graph. */
+/* Queues the operation in the stream or, if the stream captures, adds it to the graph. */
 int operation_submit(struct stream *handle, const struct operation *operation);
-/* The same for a stream that is known. */
+/* Like operation_submit(), for a resolved stream. */
 int operation_submit_to(struct stream *stream, const struct operation *operation);
-/* Queues it; the stream does not capture. */
+/* Queues the operation. The stream must not capture. */
 int operation_run(struct stream *stream, const struct operation *operation);
-/* A copy that owns what it holds: CUDA_SUCCESS or CUDA_ERROR_OUT_OF_MEMORY. */
+/* Makes a copy that owns its memory and references: CUDA_SUCCESS or CUDA_ERROR_OUT_OF_MEMORY. */
 int operation_copy(const struct operation *from, struct operation *ret_operation);
-/* Under no lock: gives back what a copy holds. */
+/* Releases the memory and references of a copy. Call without a lock. */
 void operation_done(struct operation *operation);
 
-/* launch.c: checks a kernel's shape and parameters and says what it costs on the device.
+/* launch.c: checks a kernel's shape and parameters, and computes its cost on the device.
  * `parameters` and `extra` of as_given may be the program's own. */
 int launch_prepare(const struct visible_device *visible, struct kernel_call *call);
 
-/* copy.c, fill.c. Whether they are possible, and doing them. */
+/* copy.c, fill.c: check and run copies and fills. */
 int copy_check(const struct cuda_copy_3d *copy);
 int copy_run(struct stream *stream, const struct cuda_copy_3d *copy, bool wait);
 int fill_check(const struct cuda_fill_node *fill);
 int fill_run(struct stream *stream, const struct cuda_fill_node *fill);
 
-/* host_work.c. */
+/* Functions of host_work.c. */
 int host_work_call(struct stream *stream, const struct cuda_host_node *host);
 int host_work_word(struct stream *stream, const struct cuda_word_operation *word);
 int host_work_check_word(const struct cuda_word_operation *word);
-/* The stream waits until an event of another device has had that record. */
+/* Makes the stream wait until an event of another device has had that record. */
 int host_work_wait_event(struct stream *stream, struct event *event, uint64_t record);
-/* The stream writes the word that belongs to the event, or waits until it is `value` or more. */
+/* Makes the stream write the event's word, or wait until the word is `value` or more. */
 int host_work_flag(struct stream *stream, struct event *event, _Atomic uint64_t *word,
                    uint64_t value, bool wait);
 
-/* event.c. */
+/* Functions of event.c. */
 int event_resolve(const struct event *event);
 int event_record_run(struct event *event, struct stream *stream);
 int event_wait_run(struct stream *stream, struct event *event);
 struct event *event_retain(struct event *event);
 void event_release(struct event *event);
 
-/* graph_memory.c: memory that a graph allocates. Its address is fixed from the start, device memory
- * is behind it from a launch of the node that allocates it to one that frees it. */
+/* graph_memory.c: memory that a graph allocates. Its address is fixed from the start; the address
+ * has device memory from a launch of the node that allocates it to a launch of a node that frees
+ * it. */
 int graph_memory_make(struct context *context, size_t bytes, struct graph_memory **ret_memory);
 struct graph_memory *graph_memory_retain(struct graph_memory *memory);
 void graph_memory_release(struct graph_memory *memory);
 uint64_t graph_memory_address(const struct graph_memory *memory);
 int graph_memory_ordinal(const struct graph_memory *memory); /* of its device */
 size_t graph_memory_bytes(const struct graph_memory *memory);
-/* The memory that starts there, or NULL. */
+/* Returns the memory that starts at the address, or NULL. */
 struct graph_memory *graph_memory_find(struct process *process, uint64_t address);
-/* CUDA_ERROR_INVALID_VALUE when it is there already, or not. */
+/* Allocate and free. CUDA_ERROR_INVALID_VALUE if the memory is already, or is not, allocated. */
 int graph_memory_allocate(struct graph_memory *memory);
 int graph_memory_free(struct graph_memory *memory);
 bool graph_memory_is_allocated(const struct graph_memory *memory);
