@@ -1,11 +1,12 @@
 /*
- * mps/ are the programs of MPS, and how a process that starts to use CUDA joins them. It uses base,
- * contention, abi/ and device/.
+ * mps/ has the programs of MPS, and the code by which a process that starts to use CUDA joins a
+ * server. mps/ uses base, contention, abi/ and device/.
  *
- * The MPS control daemon of a pipe directory: who is its server, who waits for one, and what it was
- * told. One server at a time: with -multiuser-server for everybody, else for one user, and another
- * user's clients wait until the last of its clients has left. It asks its server and waits for the
- * answer: a server that hangs hangs its daemon.
+ * This header is the MPS control daemon of a pipe directory: its server, the clients that wait for
+ * a server, and its settings. There is one server at a time. With -multiuser-server the server is
+ * for all users, otherwise for one user: the clients of another user wait until the last of its
+ * clients has left. The daemon asks its server and waits for the answer, so a server that hangs
+ * also hangs its daemon.
  */
 #pragma once
 #include <stdbool.h>
@@ -18,16 +19,16 @@
 enum { MPS_CONNECTIONS_MAX = 256, MPS_LIMIT_TEXT_MAX = 16, MPS_REPLY_BYTES_MAX = 256 * 1024 };
 
 struct mps_settings {
-    uint32_t percentage; /* of MPS_PERCENTAGE_FULL */
+    uint32_t percentage; /* active threads, in parts of MPS_PERCENTAGE_FULL */
     uint32_t priority;
-    char limits[EMU_DEVICES_MAX][MPS_LIMIT_TEXT_MAX]; /* as they were given, such as 4G; or "" */
+    char limits[EMU_DEVICES_MAX][MPS_LIMIT_TEXT_MAX]; /* limits as given, such as 4G, or "" */
 };
 
 struct mps_server {
-    pid_t pid; /* 0: there is none */
+    pid_t pid; /* 0: no server */
     uid_t uid;
-    int fd;          /* to it */
-    bool is_leaving; /* takes nobody new, ends with its last client */
+    int fd;          /* connection to the server */
+    bool is_leaving; /* accepts no new clients, and ends with its last client */
     struct mps_settings settings;
     struct visible_among served;
 };
@@ -52,25 +53,25 @@ struct mps_daemon {
     struct mps_server server;
     bool is_quitting;
     int64_t quit_at_ms;   /* CLOCK_MONOTONIC; -1: when the last client has left */
-    int64_t accept_at_ms; /* connections are left waiting until then */
+    int64_t accept_at_ms; /* time until which new connections stay queued */
     uint64_t arrivals;
     unsigned connection_count;
     struct mps_connection connections[MPS_CONNECTIONS_MAX];
 };
 
-/* Locks the pipe directory and listens there. -ERR_BUSY: another daemon runs in it. */
+/* Locks the pipe directory and listens there. -ERR_BUSY: another daemon runs in the directory. */
 int mps_daemon_open(struct error *e, struct mps_daemon *daemon, bool is_multiuser);
-/* Serves until it is told to quit. */
+/* Serves until the daemon receives `quit`. */
 void mps_daemon_run(struct mps_daemon *daemon);
 void mps_daemon_close(struct mps_daemon *daemon);
 
-/* For commands (mps_commands.c). */
+/* For mps_commands.c: starts a server for the user. Returns false if that fails. */
 bool mps_daemon_start_server(struct mps_daemon *daemon, uid_t uid);
-/* Asks the server; false: it has ended, and is forgotten. */
+/* Sends the server a request and waits for the reply. Returns false if the server has ended; the
+ * daemon then has no server. */
 bool mps_daemon_ask(struct mps_daemon *daemon, const char *request, struct str *reply);
-/* Ends the server now, whoever its clients are. */
+/* Ends the server at once, with all its clients. */
 void mps_daemon_end_server(struct mps_daemon *daemon);
 
-/* mps_commands.c: does one command and appends its answer. False: the answer is the daemon's end.
- */
+/* mps_commands.c: runs one command and appends its output. Returns false if the daemon must end. */
 bool mps_command(struct mps_daemon *daemon, const char *line, struct str *reply);

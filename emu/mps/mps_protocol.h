@@ -1,13 +1,13 @@
 /*
- * How programs talk to the MPS control daemon, over the socket MPS_SOCKET_NAME in its pipe
- * directory. Whoever connects first sends one line:
+ * The protocol between programs and the MPS control daemon, over the socket MPS_SOCKET_NAME in its
+ * pipe directory. A program that connects first sends one line:
  *
- *   client     a process that starts to use CUDA. The answer is one struct mps_welcome, once the
- *              server is there; until then it waits.
- *   control    commands follow, a line each; each is answered with text that ends with a NUL.
+ *   client     A process starts to use CUDA. The answer is one struct mps_welcome, as soon as the
+ *              server is there.
+ *   control    Commands follow, one a line. The answer to each is text that ends with a NUL.
  *
- * The daemon of a real driver has the same socket, and another protocol: MPS_MARKER_NAME beside it
- * says that this one is emulated.
+ * The daemon of a real driver has the same socket but another protocol: the file MPS_MARKER_NAME
+ * beside the socket marks the emulated daemon.
  */
 #pragma once
 #include <stdint.h>
@@ -30,18 +30,20 @@ enum {
 
 struct mps_welcome {
     uint32_t version;
-    int32_t result; /* CUDA's; what follows holds if it is CUDA_SUCCESS */
+    int32_t result; /* CUDA result; the fields below are valid if it is CUDA_SUCCESS */
     int32_t server_pid;
-    uint32_t percentage; /* active threads, of MPS_PERCENTAGE_FULL */
+    uint32_t percentage; /* active threads, in parts of MPS_PERCENTAGE_FULL */
     uint32_t priority;
     struct visible_among served;
-    uint64_t limits_bytes[EMU_DEVICES_MAX]; /* pinned device memory, as `served` counts; 0: none */
+    /* Pinned device memory, indexed as `served`; 0: no limit. */
+    uint64_t limits_bytes[EMU_DEVICES_MAX];
 };
 
-/* Of thousandths of a percent: 0 < p ≤ 100. False: it is none, as the real daemon judges it. */
+/* Parses a percentage into thousandths, 0 < p ≤ 100. Returns false where the real daemon would. */
 bool mps_parse_percentage(const char *text, uint32_t *ret_percentage);
-/* A number with M or G. False: it is none. */
+/* Parses a number with M or G. Returns false for other text. */
 bool mps_parse_bytes(const char *text, uint64_t *ret_bytes);
-/* The pipe directory that the environment names, and a file in it. False: too long for a socket. */
+/* Return the pipe directory that the environment names, and the path of a file in it. False: the
+ * path is too long for a socket. */
 const char *mps_pipe_directory(void);
 bool mps_pipe_path(const char *name, char *path, size_t size);
