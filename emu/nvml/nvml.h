@@ -1,12 +1,12 @@
 /*
- * nvml/ is libnvidia-ml.so.1: what an observer sees of the devices. It uses base, contention, abi
+ * nvml/ is libnvidia-ml.so.1: an observer's view of the devices. nvml/ uses base, contention, abi
  * and device/.
  *
- * What the files of the emulated NVML share. A device handle is a struct device of the library's
- * own table; observers hold no client slot.
+ * This header is shared by the files of the emulated NVML. A device handle is a struct device in
+ * the library's own table; an observer holds no client slot.
  */
 #pragma once
-/* Its handles are structures of its own. */
+/* The types behind NVML's handles. */
 #define nvmlDevice_st    device
 #define nvmlEventSet_st  nvml_event_set
 #define nvmlGpmSample_st nvml_gpm_sample
@@ -23,15 +23,15 @@
 #undef TEXT
 #undef LACK
 
-/* NVML_SUCCESS, or NVML_ERROR_UNINITIALIZED. */
+/* Returns NVML_SUCCESS or NVML_ERROR_UNINITIALIZED. */
 int nvml_ready(void);
-/* A handle of the library while it is initialised, of a device that is there: NVML_SUCCESS,
- * NVML_ERROR_UNINITIALIZED, NVML_ERROR_INVALID_ARGUMENT, NVML_ERROR_GPU_IS_LOST. */
+/* Checks a handle: NVML_SUCCESS, NVML_ERROR_UNINITIALIZED, NVML_ERROR_INVALID_ARGUMENT (no handle
+ * of this library), NVML_ERROR_GPU_IS_LOST. */
 int nvml_check(const struct device *device);
-/* The device file of the library, which is ready. */
+/* Returns the library's device file. nvml_ready() must have succeeded. */
 const struct mapping *nvml_mapping(void);
 
-/* Averages over the last utilisation windows, permille. */
+/* Averages over the last utilisation windows, in permille. */
 struct nvml_recent {
     unsigned busy, sm, dram;
 };
