@@ -1,4 +1,4 @@
-/* What the programs of these tests expect: each failure is told on standard output, and counted. */
+/* Expectations of the test programs: each failure is printed to standard output and counted. */
 #pragma once
 #include <stdio.h>
 

@@ -1,28 +1,32 @@
-/* What rare_program.c and the driver it runs with, rare_driver.c, know of each other. */
+/* The interface between rare_program.c and its driver, rare_driver.c. */
 #pragma once
 #include "shim/hook/calls.h"
 
-enum { RARE_ARGUMENTS_MAX = 9, RARE_SMS = 100 /* of device 0; each further one has one more */ };
+enum {
+    RARE_ARGUMENTS_MAX = 9,
+    RARE_SMS = 100 /* SMs of device 0; each further device has one more */
+};
 
-/* What the driver says of its memory: less than old calls can count to, and more than any
- * quota here. */
+/* Memory that the driver reports: less than old calls can represent, and more than any quota of
+ * this test. */
 #define RARE_TOTAL_BYTES (3U << 30)
 #define RARE_FREE_BYTES  (RARE_TOTAL_BYTES - (5U << 20))
 
-/* What the driver is told, and tells. */
+/* The driver's settings, and its record of calls. */
 struct rare_driver {
-    CUresult answer; /* to the calls below; all but CUDA_SUCCESS leave everything as it is */
-    int not_ready;   /* so many of them are first answered with CUDA_ERROR_MPS_SERVER_NOT_READY */
-    uint64_t noted;  /* how many calls there were, of those that the shim does something about */
-    const char *symbol; /* of the last one, and what it was called with */
+    /* Result of the calls below; a result other than CUDA_SUCCESS changes nothing. */
+    CUresult answer;
+    int not_ready;      /* number of calls that first fail with CUDA_ERROR_MPS_SERVER_NOT_READY */
+    uint64_t noted;     /* calls so far, of those that the shim hooks */
+    const char *symbol; /* symbol of the last call; below, its arguments */
     int count;
     uint64_t arguments[RARE_ARGUMENTS_MAX];
 };
 
-/* The driver's, to be found by this name. */
+/* Found in the driver by this name. */
 struct rare_driver *rare_driver(void);
 
-/* RARE_WORDS(a, b): each as a uint64_t, be it a number or a pointer. */
+/* RARE_WORDS(a, b): each argument, a number or a pointer, as a uint64_t. */
 #define RARE_WORD(a) (uint64_t)(uintptr_t)(a)
 
 #define RARE_WORDS(...) CALL_OF_COUNT(RARE_WORDS_, CALL_COUNT(__VA_ARGS__))(__VA_ARGS__)

@@ -1,7 +1,6 @@
 /*
- * An agent for tests of the shim: the other side of abi/register.h, step by step, and programs
- * with the shim preloaded that do what they are told. For tests by cmocka: what fails here
- * fails the test.
+ * For cmocka tests of the shim: an agent, the other side of abi/register.h, step by step, and
+ * programs with the shim preloaded that follow commands. A failure here fails the test.
  */
 #pragma once
 #include <fcntl.h>
@@ -17,7 +16,7 @@
 
 enum {
     MIB = 1 << 20,
-    CONTEXT = 4096, /* bytes that a context is taken to cost */
+    CONTEXT = 4096, /* assumed device memory of a context */
     PATIENCE_MS = 150000,
     SEALS = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 };
@@ -30,17 +29,17 @@ struct agent {
     struct ledger_page *ledger;
 };
 
-/* What to run with the shim. */
+/* A program to run with the shim. */
 struct program {
     const char *path, *argument;
     char preload[PRELOAD_MAX];
     const char *fault_at; /* GPUMUX_FAULT_AT; NULL: not set */
 };
 
-/* What an agent has of a process. */
+/* The agent's state of a process. */
 struct peer {
     int socket, status_fd;
-    int ledger_fd; /* -1: it sent none */
+    int ledger_fd; /* -1: none received */
     struct register_hello hello;
     pid_t pid;
     const struct status_page *status;
@@ -49,16 +48,17 @@ struct peer {
 /* With the shim, by preload_shim(). */
 void init_program(struct program *program, const char *path, const char *argument,
                   const char *shim);
-/* A page as an agent makes them, of a file that is maybe longer or shorter. */
+/* Makes a page as an agent does, in a file that may be longer or shorter than the page. */
 void *make_page(const char *name, uint32_t magic, size_t bytes, size_t file_bytes, int *ret_fd);
-/* With limits of 64 MiB for device 0, which is index 1, and of two small contexts. */
+/* Starts an agent whose limits allow 64 MiB and two small contexts on device 0, which is index
+ * 1. */
 void start_agent(struct agent *agent, struct driver_api *api);
 void stop_agent(struct agent *agent);
 void start_host(const struct agent *agent, const struct program *program, struct talker *ret_host);
 void end_host(const struct talker *host);
-/* The next process that comes, when it has said hello. */
+/* Waits for the next process and its HELLO. */
 void accept_peer(const struct agent *agent, struct peer *ret_peer);
-/* False if the other side has gone. */
+/* Returns false if the other side has gone. */
 bool try_to_send(const struct peer *peer, const void *packet, size_t bytes, int fd_count,
                  const int *fds);
 void send_packet(const struct peer *peer, const void *packet, size_t bytes, int fd_count,
