@@ -12,8 +12,8 @@
 #include "emu/abi/cuda_abi.h"
 
 struct driver_api {
-    void *function;         /* gpumux_burn, once driver_api_open_device() was called */
-    void *illegal_function; /* gpumux_illegal_address, which does one */
+    void *function;         /* gpumux_burn, after driver_api_open_device() */
+    void *illegal_function; /* gpumux_illegal_address, which accesses one */
 #define LACK(...)
 #define CALL(symbol, name, version, variant, shim, errors, ...)                                    \
     CUresult(*symbol) CALL_PARAMETERS(__VA_ARGS__);
@@ -27,18 +27,18 @@ struct driver_api {
 #undef LACK
 };
 
-/* Loads both libraries from GPUMUX_BUILD/emu. Ends the program when that fails: it is a test's
- * set-up. */
+/* Loads both libraries from GPUMUX_BUILD/emu. Ends the program on failure. */
 void driver_api_load(struct driver_api *api);
-/* Makes a device file from `spec` in a new folder and points GPUMUX_EMU at it; the folder goes with
- * driver_api_remove_devices(). */
+/* Makes a device file from `spec` in a new folder, and points GPUMUX_EMU at the file.
+ * driver_api_remove_devices() removes the folder. */
 void driver_api_make_devices(const char *spec, double speed, int shared);
 void driver_api_remove_devices(void);
-/* Lets every user open the device file. */
+/* Allows every user to open the device file. */
 void driver_api_share_devices(void);
-/* cuInit, the primary context of device 0, and the kernels: a CUDA result. */
+/* Calls cuInit, retains the primary context of device 0 and loads the kernels. Returns a CUDA
+ * result. */
 int driver_api_try_open(struct driver_api *api);
-/* The same, and the program ends when that fails. */
+/* Like driver_api_try_open(), but ends the program on failure. */
 void driver_api_open_device(struct driver_api *api);
 /* Launches gpumux_burn. */
 int driver_api_burn(const struct driver_api *api, void *stream, unsigned sm_permille,
