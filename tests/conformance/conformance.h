@@ -1,13 +1,13 @@
 /*
  * Conformance of a driver: the same assertions on an emulated device and on a real one. A case is a
- * function that runs in a process of its own, so that what it leaves behind, or a crash, harms no
- * other. Nothing here knows which driver it talks to: it is the one that the loader finds.
+ * function that runs in a process of its own, so that its remains, or a crash, affect no other
+ * case. No case knows which driver it tests: the driver is the one that the loader finds.
  *
  * Every case runs twice, the second time with the variants of the calls for which stream 0 is the
- * calling thread's own, so a case that means the legacy stream says CUDA_STREAM_LEGACY.
+ * per-thread default stream. A case that means the legacy stream uses CUDA_STREAM_LEGACY.
  *
- * A case calls only through EXPECT and CHECK, which note the call and what it answered; main() then
- * holds the notes against the lists of calls (api/cuda_calls.def, api/nvml_calls.def).
+ * A case makes calls only through EXPECT and CHECK, which record the call and its result; main()
+ * then compares the records with the lists of calls (api/cuda_calls.def, api/nvml_calls.def).
  */
 #pragma once
 #include <stdbool.h>
@@ -38,25 +38,26 @@ enum conformance_call {
 };
 
 enum {
-    CONFORMANCE_RESULTS_MAX = 16,      /* different results of one call */
-    CONFORMANCE_CASE_SECONDS_MAX = 60, /* then it is ended; a process that it forks sets it anew */
-    CONFORMANCE_NO_SYMBOL = -1,        /* stands for the result of a call that the driver lacks */
+    CONFORMANCE_RESULTS_MAX = 16, /* different results of one call */
+    /* Time limit of a case; a process that the case forks sets its own. */
+    CONFORMANCE_CASE_SECONDS_MAX = 60,
+    CONFORMANCE_NO_SYMBOL = -1, /* stands for the result of a call that the driver lacks */
 };
 
-/* What all cases together have seen; shared between their processes. */
+/* Records of all cases, shared between their processes. */
 struct conformance_notes {
-    bool is_json; /* the report is for a program */
+    bool is_json; /* the report is JSON, for a program */
     unsigned checks, failures;
-    int current; /* the call under way, for the report of a crash; or CALLS */
+    int current; /* call under way, for the report of a crash; or CALLS */
     unsigned result_count[CALLS];
     int results[CALLS][CONFORMANCE_RESULTS_MAX];
-    bool per_thread_succeeded[CALLS]; /* the variant for the thread's own default stream */
+    bool per_thread_succeeded[CALLS]; /* the per-thread default stream's variant succeeded */
 };
 
 struct conformance {
     struct conformance_notes *notes;
-    bool is_per_thread; /* calls that have such a variant are the variant */
-    void *function;     /* the kernel of conformance_open_device() */
+    bool is_per_thread; /* calls with a per-thread variant are that variant */
+    void *function;     /* kernel of conformance_open_device() */
     void *module, *context;
 #define CALL(symbol, name, version, variant, shim, errors, ...)                                    \
     CUresult(*symbol) CALL_PARAMETERS(__VA_ARGS__);
@@ -73,14 +74,14 @@ struct conformance {
 #undef LACK
 };
 
-/* EXPECT(t, cuMemAlloc_v2, CUDA_ERROR_INVALID_VALUE, (&address, 0)): the call gives that result.
- * True when it does. */
+/* EXPECT(t, cuMemAlloc_v2, CUDA_ERROR_INVALID_VALUE, (&address, 0)) asserts the result of the call.
+ * Returns whether the call gave it. */
 #define EXPECT(t, name, expected, arguments)                                                       \
     conformance_note((t), CALL_##name, __FILE__, __LINE__, (expected),                             \
                      conformance_begin((t), CALL_##name, (t)->name != NULL)                        \
                          ? (t)->name arguments                                                     \
                          : CONFORMANCE_NO_SYMBOL)
-/* CHECK(t, cuMemAlloc_v2, address != 0): what the call gave out is right. */
+/* CHECK(t, cuMemAlloc_v2, address != 0) asserts that an output of the call is right. */
 #define CHECK(t, name, condition)                                                                  \
     conformance_check((t), CALL_##name, __FILE__, __LINE__, #condition, (condition))
 
@@ -90,23 +91,23 @@ bool conformance_note(struct conformance *t, enum conformance_call call, const c
 bool conformance_check(struct conformance *t, enum conformance_call call, const char *file,
                        int line, const char *text, bool is_right);
 
-/* cuInit, the primary context of device 0 made current, and a kernel that runs for a given time. */
+/* Calls cuInit, makes the primary context of device 0 current, and loads a kernel that runs for a
+ * given time. */
 void conformance_open_device(struct conformance *t);
 /* Launches that kernel. */
 int conformance_burn(struct conformance *t, void *stream, uint64_t duration_ns);
 
-/* Stops a stream: what is put into it from now on is not over, however slow the machine is, before
- * it is let go. Ends the case where that cannot be done. */
+/* Stops a stream: work put into the stream does not finish before conformance_let_go(), however
+ * slow the machine is. Ends the case if that is not possible. */
 _Atomic uint32_t *conformance_hold(struct conformance *t, void *stream);
 void conformance_let_go(_Atomic uint32_t *hold);
 
-/* Waits, for seconds if it must, until the number has that value. */
+/* Waits, for seconds if necessary, until the number has that value. */
 bool conformance_becomes(_Atomic int *number, int value);
 
-/* The PTX of the kernel, gpumux_burn, for cases that load it themselves. */
+/* PTX of the kernel gpumux_burn, for cases that load it themselves. */
 extern const char conformance_ptx[];
 
-/* The cases. */
 void case_before_init(struct conformance *t);
 void case_init(struct conformance *t);
 void case_devices(struct conformance *t);
