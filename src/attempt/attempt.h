@@ -1,22 +1,23 @@
 /*
- * One attempt on its node: whether it is on its devices, when it must end, and whose its end is.
+ * State machine of one attempt on its node: whether the attempt is on its devices, when it must
+ * end, and the verdict on its end.
  *
  *     attempt_step(life, event) → actions
  *
- * Pure: no I/O, no clock, no randomness. The agent feeds it control's orders, what it sees of the
- * supervisor, what the devices decide, and time, and carries out the actions in their order. A
- * driver whose processes somebody else starts (Kubernetes) and the simulator do the same.
+ * Pure: no I/O, no clock, no randomness. The agent passes in control's orders, observations of the
+ * supervisor, decisions of the devices, and time, and carries out the actions in order. A driver
+ * whose processes another program starts (Kubernetes) and the simulator do the same.
  *
  * Stops. Control, a device, the supervisor (time limit, lease, leftover processes) and the node ask
- * for an end with ATTEMPT_STOP. stop.c alone decides what follows: the earliest deadline holds, the
- * gravest verdict is remembered before the supervisor hears of it, a client of MPS has its GPU work
- * ended before it is killed, and a supervisor that does not answer is signalled.
+ * for an end with ATTEMPT_STOP. stop.c alone decides the consequences: the earliest deadline holds,
+ * the gravest verdict is saved before the supervisor is told, the GPU work of a client of MPS is
+ * ended before the kill, and an unresponsive supervisor is signalled.
  *
- * Suspension (suspend.c). Control's newest order counts. A move of memory that fails is undone;
- * while the place of the memory is not certain, the attempt counts as off its devices.
+ * Suspension (suspend.c). Control's newest order counts. A failed move of memory is undone; while
+ * the location of the memory is uncertain, the attempt counts as off its devices.
  *
- * Crashes. Everything that a later agent must know is in `kept`. ATTEMPT_ACT_SAVE comes before the
- * actions that rely on it. The agent that finds the attempt restores `kept` and steps
+ * Crashes. `kept` contains all state that a later agent needs. ATTEMPT_ACT_SAVE precedes the
+ * actions that depend on it. An agent that finds the attempt restores `kept` and steps
  * ATTEMPT_ADOPT.
  */
 #pragma once
@@ -27,140 +28,148 @@
 #include "model/node.h"
 
 enum {
-    ATTEMPT_ACTIONS_MAX = 16,      /* of one step */
-    ATTEMPT_END_WORK_MS = 500,     /* from the end of GPU work to the kill */
-    ATTEMPT_JOIN_MS_MAX = 5000,    /* that the end of GPU work waits for processes that join MPS */
-    ATTEMPT_JOIN_LOOK_MS = 20,     /* between two looks at them */
-    ATTEMPT_ANSWER_MS = 5000,      /* for the supervisor to acknowledge; then it is signalled */
-    ATTEMPT_KILL_AGAIN_MS = 5000,  /* between two kills */
-    ATTEMPT_FAULT_MS = 500,        /* for the driver to tell of the fault behind a failure */
-    ATTEMPT_MPS_MS_MAX = 10000,    /* for MPS to say how it is after a failure */
-    ATTEMPT_CONTROL_MS = 10000,    /* for control to order the suspension that a device asks for */
-    ATTEMPT_SURE_MS = 5000,        /* between two tries to make sure that memory is off a device */
-    ATTEMPT_LEAST_GRACE_MS = 1000, /* of a stop that outlived its agent */
+    ATTEMPT_ACTIONS_MAX = 16,  /* of one step */
+    ATTEMPT_END_WORK_MS = 500, /* delay between the end of GPU work and the kill */
+    /* Longest delay of the end of GPU work for neighbours that join MPS. */
+    ATTEMPT_JOIN_MS_MAX = 5000,
+    ATTEMPT_JOIN_LOOK_MS = 20, /* interval between two checks for joining neighbours */
+    /* Time limit for the supervisor's acknowledgement of a stop, before a signal. */
+    ATTEMPT_ANSWER_MS = 5000,
+    ATTEMPT_KILL_AGAIN_MS = 5000, /* interval between two kills */
+    /* Time limit for the driver's report of the fault behind a failure. */
+    ATTEMPT_FAULT_MS = 500,
+    ATTEMPT_MPS_MS_MAX = 10000, /* time limit for the answer of MPS after a failure */
+    /* Time limit for control to order a suspension that a device asks for. */
+    ATTEMPT_CONTROL_MS = 10000,
+    /* Interval between two attempts to move leftover memory off a device. */
+    ATTEMPT_SURE_MS = 5000,
+    ATTEMPT_LEAST_GRACE_MS = 1000, /* least grace of a stop from an earlier agent */
 };
 
-/* Where the device memory of an attempt is. */
+/* Location of an attempt's device memory. */
 enum attempt_place { PLACE_DEVICE, PLACE_HOST, PLACE_UNKNOWN };
 
-/* Who asks for an end. */
+/* Origin of a stop. */
 enum attempt_stop_reason {
     STOP_REASON_NONE,
     STOP_REASON_CONTROL,    /* an order */
     STOP_REASON_SUPERVISOR, /* time limit, lease, leftover processes */
-    STOP_REASON_DEVICE,     /* a limit, a fault, a repair, a restart with another share */
-    STOP_REASON_LOST,       /* its device is not there any more */
+    STOP_REASON_DEVICE,     /* limit, fault, repair, or restart with another share */
+    STOP_REASON_LOST,       /* a device of the attempt is gone */
     STOP_REASON_END
 };
 const char *attempt_stop_reason_name(enum attempt_stop_reason reason);
 
 struct attempt_stop {
     enum attempt_stop_reason reason;
-    enum attempt_verdict verdict; /* the severity: whose its end is then */
+    enum attempt_verdict verdict; /* severity of the stop: the verdict on the end */
     int64_t grace_ms;
     char why[WORKLOAD_TEXT_MAX];
 };
 
-/* What is fixed when it is granted. */
+/* Properties that are fixed by the grant. */
 struct attempt_traits {
     enum workload_kind kind;
     bool has_devices;
-    bool uses_mps; /* until ATTEMPT_MPS says otherwise */
+    bool uses_mps; /* changed only by ATTEMPT_MPS */
 };
 
-/* What a later agent must know. */
+/* State that a later agent needs. */
 struct attempt_kept {
-    struct attempt_report report; /* as control was told, or is about to be */
-    enum attempt_verdict verdict; /* gravest so far */
-    char why[WORKLOAD_TEXT_MAX];  /* of it; "" for VERDICT_OWN */
-    int64_t end_by_ms;            /* boot clock; of a stop with a verdict; INT64_MAX: none */
-    bool without_mps;             /* it was granted MPS, and runs without */
-    bool wants_off;               /* by control's newest order */
+    struct attempt_report report; /* as last reported to control, or about to be */
+    enum attempt_verdict verdict; /* gravest verdict so far */
+    char why[WORKLOAD_TEXT_MAX];  /* reason of the verdict; "" for VERDICT_OWN */
+    /* Boot clock; deadline of a stop with a verdict; INT64_MAX: none. */
+    int64_t end_by_ms;
+    bool without_mps; /* granted with MPS, runs without */
+    bool wants_off;   /* control's newest order is to suspend */
     enum attempt_place place;
 };
 
-/* How it ended, as found. */
+/* Evidence of an attempt's end. */
 struct attempt_exit {
-    bool told;                    /* by a record of its supervisor: `report` */
-    struct attempt_report report; /* else only its times are valid */
-    bool recorded;                /* not told: the supervisor had started it */
-    bool other_boot;              /* not told: the machine was restarted since */
-    bool granted_here;            /* not told: by this agent */
-    bool unseen;                  /* it ended while no agent ran, as a client of MPS */
-    bool not_alone;               /* and so did others of its device */
-    char text[WORKLOAD_TEXT_MAX]; /* not told, and never ran: why; "": not known */
-    char refused[96];             /* what its quota refused: often why it failed; "": nothing */
+    bool told;                    /* a record of the supervisor exists: `report` */
+    struct attempt_report report; /* without a record only the times are valid */
+    bool recorded;                /* no record: the supervisor had started the command */
+    bool other_boot;              /* no record: the machine was restarted since */
+    bool granted_here;            /* no record: granted by this agent */
+    bool unseen;                  /* ended while no agent ran, as a client of MPS */
+    bool not_alone;               /* with unseen: other attempts on the device ended, too */
+    char text[WORKLOAD_TEXT_MAX]; /* no record, never ran: the reason; "": unknown */
+    char refused[96];             /* allocation that the quota refused, a likely cause; "": none */
 };
 
 enum attempt_moved {
     MOVED_DONE,
     MOVED_FAILED,  /* nothing was moved */
-    MOVED_LOST,    /* nobody knows where the memory is */
-    MOVED_REFUSED, /* the move could not begin */
+    MOVED_LOST,    /* the location of the memory is unknown */
+    MOVED_REFUSED, /* the move could not start */
 };
 
 enum attempt_event_kind {
-    ATTEMPT_START,   /* it was granted, and everything but its supervisor is ready */
-    ATTEMPT_ADOPT,   /* it was found by another agent: its supervisor alive, or its end saved */
-    ATTEMPT_MPS,     /* MPS of its device is ready, or cannot be had */
-    ATTEMPT_SEEN,    /* its supervisor has started it; `ready`: it is ready, too */
-    ATTEMPT_HEARD,   /* its supervisor has acknowledged a stop */
-    ATTEMPT_STOP,    /* it is to end */
-    ATTEMPT_ACQUIT,  /* it is still to end, but its device blames it less: `stop.verdict`, `why` */
-    ATTEMPT_CLEARED, /* its probation is over */
-    ATTEMPT_SUSPEND, /* control's order number `turn` */
-    ATTEMPT_RESUME,  /* the same */
-    ATTEMPT_EVICT,   /* its device wants it off, by suspension: `text` */
-    ATTEMPT_MOVED,   /* the answer to MOVE_OFF and MOVE_ON */
-    ATTEMPT_GONE,    /* nothing of it is alive */
-    ATTEMPT_TICK,    /* time: at attempt_next_ms(), or earlier */
-    ATTEMPT_SETTLE,  /* control has stored its end */
+    ATTEMPT_START,   /* granted, and ready except for the supervisor */
+    ATTEMPT_ADOPT,   /* found by a new agent: supervisor alive, or end saved */
+    ATTEMPT_MPS,     /* MPS of the device is ready, or unavailable */
+    ATTEMPT_SEEN,    /* the supervisor has started the command; `ready`: the workload is ready */
+    ATTEMPT_HEARD,   /* the supervisor has acknowledged a stop */
+    ATTEMPT_STOP,    /* the attempt must end */
+    ATTEMPT_ACQUIT,  /* the device reduces the blame of a stop: `stop.verdict`, `why` */
+    ATTEMPT_CLEARED, /* the probation is over */
+    ATTEMPT_SUSPEND, /* control's order number `turn` to suspend */
+    ATTEMPT_RESUME,  /* control's order number `turn` to resume */
+    ATTEMPT_EVICT,   /* the device asks for a suspension: `text` */
+    ATTEMPT_MOVED,   /* answer to MOVE_OFF or MOVE_ON */
+    ATTEMPT_GONE,    /* no process of the attempt is alive */
+    ATTEMPT_TICK,    /* time has passed; due at attempt_next_ms(), may come earlier */
+    ATTEMPT_SETTLE,  /* control has stored the end */
     ATTEMPT_EVENT_END
 };
 
-/* What is true around it at an event. */
+/* Environment of the attempt at an event. */
 struct attempt_view {
-    int64_t now_ms; /* boot clock; never runs back */
+    int64_t now_ms; /* boot clock; never decreases */
     int64_t now_wall_ms;
-    bool linked;                  /* control is heard */
-    bool others_join;             /* a neighbour is just joining its MPS server */
-    bool device_asks;             /* one of its devices still asks whose a fault was */
-    bool mps_is_well;             /* MPS answered since `doubt_ms` */
-    enum attempt_verdict verdict; /* of its devices, if it has ended now */
+    bool linked;                  /* connected to control */
+    bool others_join;             /* a neighbour is joining the attempt's MPS server */
+    bool device_asks;             /* a device is still finding out who caused a fault */
+    bool mps_is_well;             /* MPS answered after `doubt_ms` */
+    enum attempt_verdict verdict; /* verdict of the devices on an end at this moment */
     char verdict_why[WORKLOAD_TEXT_MAX];
-    char refusal[WORKLOAD_TEXT_MAX]; /* why it may not return to its devices; "": it may */
+    char refusal[WORKLOAD_TEXT_MAX]; /* reason against a return to the devices; "": allowed */
 };
 
 struct attempt_event {
     enum attempt_event_kind kind;
-    bool ready;               /* SEEN; MPS: it is; START: its supervisor need not wait for MPS */
-    int turn;                 /* SUSPEND, RESUME */
-    int64_t started_wall_ms;  /* SEEN */
-    enum attempt_moved moved; /* MOVED */
-    struct attempt_stop stop; /* STOP, ACQUIT */
-    struct attempt_exit exit; /* GONE */
-    char text[WORKLOAD_TEXT_MAX]; /* EVICT, MOVED: why, or what was moved */
+    /* SEEN: the workload is ready; MPS: MPS is ready; START: no need to wait for MPS. */
+    bool ready;
+    int turn;                     /* SUSPEND, RESUME */
+    int64_t started_wall_ms;      /* SEEN */
+    enum attempt_moved moved;     /* MOVED */
+    struct attempt_stop stop;     /* STOP, ACQUIT */
+    struct attempt_exit exit;     /* GONE */
+    char text[WORKLOAD_TEXT_MAX]; /* EVICT, MOVED: the reason, or a description of the move */
 };
 
 enum attempt_action_kind {
-    ATTEMPT_ACT_SAVE,     /* make `kept` durable before the next action */
-    ATTEMPT_ACT_REPORT,   /* tell control `kept.report` */
-    ATTEMPT_ACT_SPAWN,    /* start its supervisor, as a client of MPS if uses_mps */
-    ATTEMPT_ACT_GIVE_UP,  /* it is not started after all; ATTEMPT_GONE answers */
-    ATTEMPT_ACT_ASK,      /* its supervisor ends it within grace_ms; ATTEMPT_HEARD answers */
-    ATTEMPT_ACT_END_WORK, /* end the GPU work of its processes */
-    ATTEMPT_ACT_KILL,     /* its supervisor kills it now; ATTEMPT_HEARD answers */
-    ATTEMPT_ACT_SIGNAL,   /* its supervisor does not answer: SIGTERM */
-    ATTEMPT_ACT_COME,     /* its devices: it comes, or returns */
-    ATTEMPT_ACT_RUN,      /* it runs */
-    ATTEMPT_ACT_CHANGE,   /* it is no client of MPS after all */
-    ATTEMPT_ACT_STAY,     /* it could not be suspended: `text` */
-    ATTEMPT_ACT_LEAVE,    /* it has left, `failed` or not */
-    ATTEMPT_ACT_MOVE_OFF, /* move its memory to the host; ATTEMPT_MOVED answers */
-    ATTEMPT_ACT_MOVE_ON,  /* and back */
-    ATTEMPT_ACT_BURY,     /* write `kept.report` as its exit record, if it has none */
-    ATTEMPT_ACT_END,      /* let go of all that the agent holds for it */
-    ATTEMPT_ACT_PUT_AWAY, /* forget it; its output stays until retention deletes it */
+    ATTEMPT_ACT_SAVE,    /* make `kept` durable before the next action */
+    ATTEMPT_ACT_REPORT,  /* send `kept.report` to control */
+    ATTEMPT_ACT_SPAWN,   /* start the supervisor, as a client of MPS if uses_mps */
+    ATTEMPT_ACT_GIVE_UP, /* cancel the start; ATTEMPT_GONE answers */
+    /* Tell the supervisor to end the attempt within grace_ms; ATTEMPT_HEARD answers. */
+    ATTEMPT_ACT_ASK,
+    ATTEMPT_ACT_END_WORK, /* end the GPU work of the processes */
+    ATTEMPT_ACT_KILL,     /* tell the supervisor to kill now; ATTEMPT_HEARD answers */
+    ATTEMPT_ACT_SIGNAL,   /* supervisor unresponsive: send SIGTERM */
+    ATTEMPT_ACT_COME,     /* tell the devices that the attempt arrives or returns */
+    ATTEMPT_ACT_RUN,      /* tell the devices that the attempt runs */
+    ATTEMPT_ACT_CHANGE,   /* tell the devices that the attempt does not use MPS */
+    ATTEMPT_ACT_STAY,     /* tell the devices that the suspension failed: `text` */
+    ATTEMPT_ACT_LEAVE,    /* tell the devices that the attempt has left; `failed` or not */
+    ATTEMPT_ACT_MOVE_OFF, /* move device memory to the host; ATTEMPT_MOVED answers */
+    ATTEMPT_ACT_MOVE_ON,  /* move device memory back; ATTEMPT_MOVED answers */
+    ATTEMPT_ACT_BURY,     /* write `kept.report` as the exit record, unless one exists */
+    ATTEMPT_ACT_END,      /* release the agent's resources for the attempt */
+    ATTEMPT_ACT_PUT_AWAY, /* forget the attempt; its output stays until retention deletes it */
     ATTEMPT_ACTION_END
 };
 
@@ -168,11 +177,11 @@ struct attempt_action {
     enum attempt_action_kind kind;
     int64_t grace_ms;
     bool failed;
-    bool again; /* MOVE_*: of the processes of the last move */
+    bool again; /* MOVE_*: the same processes as in the last move */
     char text[WORKLOAD_TEXT_MAX];
 };
 
-/* Filled anew by every step. */
+/* Overwritten by every step. */
 struct attempt_actions {
     size_t count;
     struct attempt_action items[ATTEMPT_ACTIONS_MAX];
@@ -180,32 +189,32 @@ struct attempt_actions {
 
 enum attempt_stop_stage { STOP_NOT_ASKED, STOP_ASKED, STOP_WORK_ENDED, STOP_KILLED };
 
-/* Plain data, owned by whoever steps it; changed by attempt_step alone, but for `kept`
- * before ADOPT. */
+/* Plain data, owned by the caller of attempt_step(), which alone changes it. Exception: the caller
+ * restores `kept` before ADOPT. */
 struct attempt_life {
     struct attempt_traits traits;
     struct attempt_kept kept;
-    bool spawned;  /* a supervisor was started, or found */
-    bool is_there; /* a tenant of its devices */
+    bool spawned;  /* a supervisor was started or found */
+    bool is_there; /* is a tenant of its devices */
     bool told_running;
     struct {
         enum attempt_stop_reason reason;
         enum attempt_stop_stage stage;
-        int64_t end_by_ms;     /* INT64_MAX: nobody wants it to end */
-        int64_t next_ms;       /* of the next stage */
-        int64_t join_until_ms; /* 0: it did not wait for others yet */
-        int64_t unheard_ms;    /* then the supervisor is signalled */
+        int64_t end_by_ms;     /* INT64_MAX: no stop */
+        int64_t next_ms;       /* start of the next stage */
+        int64_t join_until_ms; /* 0: no delay for joining neighbours yet */
+        int64_t unheard_ms;    /* time of the signal to an unresponsive supervisor */
     } stop;
-    bool moves;                     /* a move of memory is under way */
-    char undone[WORKLOAD_TEXT_MAX]; /* why the move that is being undone failed; "": none is */
+    bool moves;                     /* a move of memory is in progress */
+    char undone[WORKLOAD_TEXT_MAX]; /* failure of the move that is being undone; "": none */
     char evicted_why[WORKLOAD_TEXT_MAX];
-    int64_t patience_ms; /* with control, which was asked to suspend it */
-    int64_t sure_ms;     /* when the next try to make sure is due */
-    bool gone;           /* nothing of it is alive; its end is judged */
+    int64_t patience_ms; /* deadline for control's answer to an eviction */
+    int64_t sure_ms;     /* time of the next move of leftover memory */
+    bool gone;           /* all processes are gone; the end is being judged */
     struct attempt_exit exit;
-    int64_t doubt_ms;                /* since when its failure is in doubt; 0: it is not */
-    int64_t doubt_look_ms;           /* when that is judged again */
-    struct attempt_actions *actions; /* of the step under way */
+    int64_t doubt_ms;                /* start of doubt about a failure; 0: none */
+    int64_t doubt_look_ms;           /* time of the next check of the doubt */
+    struct attempt_actions *actions; /* of the current step */
     const struct attempt_view *view;
 };
 
@@ -213,17 +222,17 @@ void attempt_life_init(struct attempt_life *life, uint64_t workload, int attempt
                        const struct attempt_traits *traits);
 void attempt_step(struct attempt_life *life, const struct attempt_event *event,
                   const struct attempt_view *view, struct attempt_actions *actions);
-/* When it wants ATTEMPT_TICK; INT64_MAX: never. */
+/* Returns when ATTEMPT_TICK is due; INT64_MAX: never. */
 int64_t attempt_next_ms(const struct attempt_life *life);
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
-/* It holds its devices, or may: they count it as theirs, and nobody else has its place. */
+/* Returns whether the attempt holds its devices, or may hold them: its place is reserved. */
 bool attempt_is_on_devices(const struct attempt_life *life);
-/* Its memory is off its devices, or on its way: it stands still, and answers to nothing
- * but a kill. */
+/* Returns whether the attempt is suspended, or moving off or back: it makes no progress and reacts
+ * only to a kill. */
 bool attempt_stands_still(const struct attempt_life *life);
 bool attempt_has_ended(const struct attempt_life *life);
 bool attempt_is_stopping(const struct attempt_life *life);
-/* Its supervisor is not started yet, and will be when MPS is ready. */
+/* Returns whether the supervisor is not started yet, because MPS is not ready. */
 bool attempt_waits_for_mps(const struct attempt_life *life);

@@ -1,5 +1,5 @@
-/* Inside of an attempt's machine: step.c is the entrance, stop.c ends it, suspend.c moves it, end.c
- * judges its end. */
+/* Inside of an attempt's state machine: step.c is the entry point, stop.c handles stops, suspend.c
+ * moves, and end.c judges ends. */
 #pragma once
 #include "attempt/attempt.h"
 
@@ -8,10 +8,10 @@ struct attempt_action *life_act(struct attempt_life *life, enum attempt_action_k
 void life_report(struct attempt_life *life);
 void life_save(struct attempt_life *life);
 void life_say(struct attempt_life *life, const char *text);
-/* Onto its devices, unless it is there. */
+/* Reports the arrival on the devices, unless the attempt is there already. */
 void life_come(struct attempt_life *life);
 void life_leave(struct attempt_life *life, bool failed);
-/* True: the verdict was raised, and must be saved. */
+/* Raises the verdict; returns true if the caller must save. */
 bool life_blame(struct attempt_life *life, enum attempt_verdict verdict, const char *why);
 
 /* stop.c */

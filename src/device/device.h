@@ -49,18 +49,18 @@ struct device_config {
     int memory_soft_percent, memory_hard_percent;   /* of the device's memory, used */
     int latency_soft_percent, latency_hard_percent; /* of a service's SLO */
     int64_t latency_requests_least;                 /* requests needed to judge a hard limit */
-    /* Time within limits from Unhealthy to Healthy. */
+    /* time within limits before Unhealthy becomes Healthy */
     int64_t calm_ms;
-    int64_t outside_ms; /* total time outside limits from Unhealthy to Overlimit */
+    int64_t outside_ms; /* total time outside limits before Unhealthy becomes Overlimit */
     int64_t hold_min_ms, hold_max_ms;
     int64_t hold_reset_ms; /* time in Healthy after which the hold returns to its minimum */
     /* A violation that persists this long after the last task left is not the tasks' doing. */
     int64_t cure_ms;
-    /* For clients to leave after a fault, which has destroyed their work. */
+    /* Time limit for clients to leave after a fault, which has destroyed their work. */
     int64_t fault_grace_ms;
-    int64_t server_ms;         /* for an MPS server to be ready after its clients left */
+    int64_t server_ms;         /* time limit for an MPS server to be ready after its clients left */
     int64_t services_first_ms; /* delay of tasks after a repair */
-    int64_t suspend_ms;        /* for the suspension of an evicted task, which is then ended */
+    int64_t suspend_ms;        /* time limit for a suspension; then the evicted task is ended */
     int64_t probation_ms;      /* run time alone that clears a suspect */
     int64_t self_test_again_ms;
     int64_t silent_ms; /* silence after which a device is considered broken */
