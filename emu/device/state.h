@@ -107,8 +107,8 @@ struct emu_stream {
     /* CUDA's priority, 0 lowest and negative higher; set by the stream's creator. */
     int32_t priority;
     uint32_t reserved;
-    uint64_t
-        saved_batch; /* Batch (emu_device.batch) that has saved head and running. Not undone. */
+    /* Batch (emu_device.batch) that has saved head and running. Not undone. */
+    uint64_t saved_batch;
     struct emu_entry ring[EMU_RING_ENTRIES];
 };
 

@@ -20,8 +20,8 @@
 struct process;
 
 enum {
-    STREAMS_SHARED_SLOT =
-        PAGE_STREAMS_MAX - 1, /* slot shared by all streams that have no slot of their own */
+    /* Slot shared by all streams that have no slot of their own. */
+    STREAMS_SHARED_SLOT = PAGE_STREAMS_MAX - 1,
     STREAMS_MAX = STREAMS_SHARED_SLOT,
     STREAMS_CACHE = 64, /* a power of two */
     STREAMS_ENDING = 2, /* key of no stream: smaller than any pointer */

@@ -26,8 +26,8 @@ enum {
     WINDOW_MARKS = 2,      /* marks per window of work */
     WINDOW_DRY_NS = 20000, /* time that a launch takes to reach the device, about */
     WINDOW_DRY_PARTS = 4,  /* largest such time, as a fraction of a small window */
-    WINDOW_HOLD_TIMES =
-        2, /* longest wait without progress, in windows or multiples of the outstanding work */
+    /* Longest wait without progress, in windows or multiples of the outstanding work. */
+    WINDOW_HOLD_TIMES = 2,
 };
 
 struct window {

@@ -26,13 +26,11 @@
 
 enum {
     CLIENT_WAIT_MS = 2000, /* wait for a promised agent, at the first CUDA call */
-    CLIENT_AWAY_MS =
-        /* Wait for an agent that is slow, or has left its socket: the service manager will restart
-         * it. */
-    15000,
+    /* Wait for an agent that is slow, or that has left its socket and will be restarted. */
+    CLIENT_AWAY_MS = 15000,
     CLIENT_CHECK_EVERY = 1024, /* launches between two checks that the agent is alive */
-    CLIENT_WINDOW_US =
-        20000, /* window of a task whose agent does not answer: harmless if the task is killed */
+    /* Window of a task whose agent does not answer: harmless if the task is killed. */
+    CLIENT_WINDOW_US = 20000,
 };
 
 /* A file descriptor of the shim, usable only while it still refers to the same file: the program
@@ -50,10 +48,8 @@ struct client {
     struct ledger_page *ledger;
     uint32_t slot;      /* index in the ledger */
     bool is_registered; /* with an agent */
-    struct lock
-        /* Protects the fields below; a thread that finds the lock taken leaves the work to its
-         * owner. */
-        lock;
+    /* Protects the fields below; a thread that finds the lock taken leaves the work to its owner. */
+    struct lock lock;
     int64_t tried_ms; /* time of the latest attempt to register with a new agent */
     struct client_file socket, status_file, ledger_file;
 };

@@ -10,8 +10,8 @@ struct process;
 enum {
     DEVICES_MAX = 64,     /* devices of a process, by its own numbers */
     DEVICES_UNKNOWN = -1, /* limits name devices, and this device is not among them */
-    DEVICES_NO_CONTEXT =
-        -2 /* no current context, or no such device: the driver's call reports the error */
+    /* No current context, or no such device: the driver's call reports the error. */
+    DEVICES_NO_CONTEXT = -2
 };
 
 struct devices {

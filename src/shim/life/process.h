@@ -55,10 +55,8 @@ enum { PROCESS_ENTRIES = 2 }; /* dlsym, dlvsym */
 struct process {
     struct quick quick;
     /* Fields that every launch reads unless it is quick, in one cache line. */
-    _Alignas(64) _Atomic uint64_t
-        /* enum process_state; while starting, also the process and thread that start
-         * (process.c). */
-        state;
+    /* State of enum process_state; while starting, also the process and thread that start. */
+    _Alignas(64) _Atomic uint64_t state;
     struct launch *launch;       /* set while READY; a separate mapping that is never unmapped */
     struct client client;        /* valid while READY */
     _Atomic uint64_t refused_ns; /* time of the latest refusal; the shim tries again now and then */
