@@ -15,7 +15,7 @@ struct process {
     uint64_t cpu_ticks; /* user and system, with reaped children */
     uint64_t resident_bytes;
     bool zombie;
-    bool member; /* of the tree that was marked last */
+    bool member; /* part of the tree marked last */
 };
 
 struct process_table {
@@ -23,31 +23,32 @@ struct process_table {
     size_t count;
 };
 
-/* 0, -ERR_IO or -ERR_NO_MEMORY. */
+/* Reads all processes. Returns 0, -ERR_IO or -ERR_NO_MEMORY. */
 int process_table_read(struct process_table *ret);
 void process_table_done(struct process_table *table);
-/* NULL: it is not there. */
+/* Returns the process with this pid, or NULL. */
 const struct process *process_table_find(const struct process_table *table, pid_t pid);
-/* Marks every descendant of root, and root itself, as `member`; returns how many there are. */
+/* Marks root and every descendant of root as `member`. Returns their number. */
 size_t process_table_mark_tree(struct process_table *table, pid_t root);
 
-/* Start time of a process, which identifies it together with its pid; 0: no such process. */
+/* Returns the start time of a process, which identifies the process together with its pid; 0: no
+ * such process. */
 uint64_t process_start(pid_t pid);
-/* A zombie is not alive. */
+/* Whether the process is alive; a zombie is not. */
 bool process_is_alive(pid_t pid);
-/* pid is a descendant of root. */
+/* Whether pid is a descendant of root. */
 bool process_descends(pid_t pid, pid_t root);
-/* This boot's id. False only where /proc is missing. */
+/* Reads the id of this boot. Returns false only without /proc. */
 bool process_boot_id(char ret_id[BOOT_ID_MAX]);
 
 /*
- * Signals all descendants of root (not root itself). ret_failed (may be NULL): how many there were
- * that we may not signal. Returns how many were signalled.
+ * Signals all descendants of root, but not root itself. *ret_failed (may be NULL) is the number of
+ * processes that the caller may not signal. Returns the number of signalled processes.
  */
 size_t process_signal_descendants(pid_t root, int signal, size_t *ret_failed);
 
 /*
- * Kills every process that was started with `mark` ("KEY=value") in its environment.
- * For what a killed supervisor left behind. Returns how many there were.
+ * Kills every process that was started with `mark` ("KEY=value") in its environment, for processes
+ * that a killed supervisor left behind. Returns their number.
  */
 size_t process_kill_marked(const char *mark);

@@ -1,8 +1,8 @@
 /*
- * How fast an attempt is, by its own word: it reports how many samples it has done so far.
+ * Speed of an attempt, from the attempt's own reports of the samples processed so far.
  *
  * A measurement spans SPEED_SPAN_MS or more, from one report to a later one, so that there is at
- * most one a second however often the program reports. All times are the boot clock's.
+ * most one measurement a second however often the program reports. All times are of the boot clock.
  */
 #pragma once
 #include <stdbool.h>
@@ -10,15 +10,15 @@
 
 enum {
     SPEED_SPAN_MS = 1000,
-    SPEED_FRESH_MS = 30000, /* an older measurement says nothing about now */
+    SPEED_FRESH_MS = 30000, /* age at which a measurement is stale */
 };
 
 struct speed {
     bool begun;
-    uint64_t samples; /* at the report that the next measurement starts from */
+    uint64_t samples; /* samples at the start of the next measurement */
     int64_t at_ms;
 };
 
-/* Takes a report. True: it completes a measurement, *ret_samples_per_s. A count that is lower than
- * before (the program went back to a checkpoint) starts anew. */
+/* Takes a report. Returns true if the report completes a measurement, *ret_samples_per_s. A smaller
+ * count than before (the program returned to a checkpoint) restarts the measurement. */
 bool speed_report(struct speed *s, uint64_t samples, int64_t now_ms, double *ret_samples_per_s);

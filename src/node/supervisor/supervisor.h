@@ -1,13 +1,13 @@
 /*
- * The supervisor: one small process an attempt, `gpumux supervise W.A`, started by the agent in the
- * attempt's directory and independent of it from then on. It runs as the workload's user and owns
- * that directory:
+ * The supervisor: one small process for each attempt, `gpumux supervise W.A`. The agent starts the
+ * supervisor in the attempt's directory; afterwards the supervisor does not depend on the agent.
+ * The supervisor runs as the workload's user and owns the directory:
  *
  *   record.json        boot id, pids and start times; durable before the task is exec'ed
  *   ready              exists once the task runs (a service: is ready)
- *   exit.json          how the task ended; durable, written once, last
+ *   exit.json          end of the task; durable, written once, last
  *   output.OFFSET.log  output of the task: output.h
- *   control.sock       commands: see control_socket.h
+ *   control.sock       commands: control_socket.h
  *
  * Inherited descriptors, any of which but the last may be closed:
  *
@@ -18,10 +18,10 @@
  *   7  the ledger of the task's processes (abi/page.h), kept for a later agent
  *   8  the grant: the next line of the agent's file
  *
- * The supervisor is a subreaper: orphans of the task become its children and end with it. It
- * enforces the time limit, the grace period and, for tasks, the lease. SIGTERM asks it to stop the
- * task with the grace period of the grant. If the supervisor is killed, the task's main process
- * dies with it, and the agent ends the other processes.
+ * The supervisor is a subreaper: orphans of the task become its children and end with the task. The
+ * supervisor enforces the time limit, the grace period and, for tasks, the lease. SIGTERM asks the
+ * supervisor to stop the task with the grace period of the grant. If the supervisor is killed, the
+ * task's main process dies too, and the agent ends the other processes.
  */
 #pragma once
 
@@ -34,5 +34,5 @@ enum {
     SUPERVISOR_GRANT_FD = 8,
 };
 
-/* The whole life of one supervisor; returns the process's exit code. */
+/* Runs one supervisor to its end. Returns the exit code of the process. */
 int supervisor_main(const char *directory);

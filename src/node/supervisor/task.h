@@ -1,5 +1,5 @@
 /*
- * Starts the task's process in two steps, fork and exec, so that its pid is on disk before its
+ * Starts the task's process in two steps, fork and exec, so that its pid is durable before its
  * first instruction runs. The process leads a session of its own and dies with its supervisor.
  */
 #pragma once
@@ -11,27 +11,27 @@
 
 struct task {
     pid_t pid;
-    int input_fd;      /* its standard input, non-blocking; -1: reads /dev/null */
-    int output_fds[2]; /* its standard output and error, non-blocking */
-    int go_fd;         /* see task_release */
-    int status_fd;     /* readable after exec (end of file) or after a failed exec (see
-                       task_exec_result); -1 afterwards */
+    int input_fd;      /* standard input of the task, non-blocking; -1: the task reads /dev/null */
+    int output_fds[2]; /* standard output and error of the task, non-blocking */
+    int go_fd;         /* released by task_release() */
+    int status_fd;     /* readable after exec or a failed exec, see task_exec_result(); then -1 */
 };
 
 struct task_options {
     const struct words *command;
     const struct words *environment;
     const char *directory;
-    bool input;    /* wants a pipe as its standard input */
-    bool silent;   /* output to /dev/null instead of pipes */
-    int cgroup_fd; /* directory with a group `task` for it to live in; -1: none */
+    bool input;    /* standard input is a pipe */
+    bool silent;   /* output goes to /dev/null instead of pipes */
+    int cgroup_fd; /* directory with a group `task` for the task; -1: none */
 };
 
-/* Forks. The child waits for task_release, and ends if that never comes. */
+/* Forks. The child waits for task_release(), and exits if the parent closes the task without it. */
 int task_fork(struct error *e, const struct task_options *options, struct task *ret);
 /* Lets the child exec. */
 void task_release(struct task *t);
-/* When status_fd is readable: 0: the task runs; else -ERR_x with a sentence for its user. */
+/* Reads the result of exec once status_fd is readable. Returns 0 if the task runs, else -ERR_x with
+ * a sentence for the workload's user. */
 int task_exec_result(struct error *e, struct task *t, const struct task_options *options);
-/* Closes all descriptors. The process is not touched. */
+/* Closes all descriptors, without affecting the process. */
 void task_close(struct task *t);
