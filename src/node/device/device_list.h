@@ -20,7 +20,7 @@ struct device_list {
     struct device_listed items[DEVICE_LIST_MAX];
 };
 
-/* Without room the device is left out. */
+/* Adds a device. A full list ignores the device. */
 void device_list_add(struct device_list *list, const char *uuid, const char *cause);
 /* A missing file is an empty list. */
 int device_list_read(struct error *e, int directory_fd, const char *name, struct device_list *ret);

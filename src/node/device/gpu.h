@@ -21,37 +21,38 @@ struct gpu_process {
 };
 
 struct gpu_sample {
-    int64_t taken_ms; /* boot clock, before the processes were asked for; 0: never */
+    int64_t taken_ms; /* boot clock, before the processes were listed; 0: never */
     size_t device_count;
     struct device_usage devices[NODE_DEVICES_MAX];
-    /* The driver does not list the processes of the device; processes that are missing below may
-     * exist. */
+    /* The driver does not list the processes of this device, so that `processes` may be
+     * incomplete. */
     bool is_unlisted[NODE_DEVICES_MAX];
-    size_t process_count; /* over all devices; a process on two of them is there twice */
+    size_t process_count; /* over all devices; a process on two devices counts twice */
     struct gpu_process processes[GPU_PROCESSES_MAX];
 };
 
 /*
- * Opens NVML, or with `libraries` the emulated one of that directory, whose devices live in the
- * file `emulate`. -ERR_NO_DEVICE with a sentence: no NVML, or no device.
+ * Opens NVML, or with `libraries` the emulated NVML of that directory, whose devices live in the
+ * file `emulate`. Returns 0, or -ERR_NO_DEVICE with a sentence if there is no NVML or no device.
  */
 int gpu_open(struct error *e, const char *emulate, const char *libraries, struct gpu **ret);
 void gpu_close(struct gpu *g);
-/* Fills devices; returns how many (at most NODE_DEVICES_MAX). */
+/* Lists the devices. Returns their number, at most NODE_DEVICES_MAX. */
 int gpu_inventory(struct gpu *g, struct device *devices);
 /* One sample of a device. */
 struct gpu_reading {
     bool valid; /* the device answered */
-    bool lost;  /* it has fallen off the bus, and will never answer */
+    bool lost;  /* the device has fallen off the bus for good */
     uint64_t memory_used_bytes, memory_bytes;
-    uint64_t slowdown; /* reasons for slow clocks, bits as NVML has them */
-    double sm_percent; /* SM activity since the last sample; -1: not known */
+    uint64_t slowdown; /* reasons for slow clocks, as bits of NVML */
+    double sm_percent; /* SM activity since the last sample; -1: unknown */
 };
-/* Activity needs samples that are more than 100 ms apart. */
+/* Reads one device. Activity needs samples that are more than 100 ms apart. */
 void gpu_read(struct gpu *g, int device, struct gpu_reading *ret);
-/* Waits for an Xid of the driver. true: one came within timeout_ms. */
+/* Waits for an Xid of the driver. Returns true if an Xid came within timeout_ms. */
 bool gpu_wait_xid(struct gpu *g, int timeout_ms, int *ret_device, int *ret_xid);
-/* Activity since the last call, which must be more than 100 ms ago. */
+/* Samples all devices; activity is measured since the last call, which must be more than 100 ms
+ * ago. */
 void gpu_sample(struct gpu *g, struct gpu_sample *ret);
-/* Reads the processes alone, at any time; the rest of *ret stays. */
+/* Reads only the processes, at any time; the rest of *ret stays. */
 void gpu_sample_processes(struct gpu *g, struct gpu_sample *ret);

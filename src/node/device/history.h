@@ -14,10 +14,10 @@ enum { HISTORY_SERVICES_MAX = 128 };
 struct history;
 
 int history_open(struct error *e, int directory_fd, struct history **ret);
-/* The file stays. */
+/* Closes the history; the file stays. */
 void history_close(struct history *h);
-/* The entry of a service; a new one replaces the least recently used. Valid until the next call;
- * never NULL. */
+/* Returns the entry of a service; a new entry replaces the least recently used. The result is valid
+ * until the next call, and never NULL. */
 struct share_service *history_get(struct history *h, uint64_t workload);
-/* NULL: no entry. */
+/* Returns the entry of a service, or NULL. */
 const struct share_service *history_find(const struct history *h, uint64_t workload);

@@ -10,9 +10,9 @@ struct agent;
 
 enum { HOLDERS_EVERY_DEVICE = -1 };
 
-/* Device memory of the members of the marked tree, on one device or on all. */
+/* Returns the device memory of the members of the marked tree, on one device or on all. */
 uint64_t holders_members_bytes(const struct process_table *table, const struct gpu_sample *sample,
                                int device);
-/* A process uses the device that belongs neither to an attempt nor to gpumux itself. */
+/* Whether a process on the device belongs neither to an attempt nor to gpumux itself. */
 bool holders_have_stranger(const struct agent *a, const struct process_table *table,
                            const struct gpu_sample *sample, int device);

@@ -1,11 +1,11 @@
 /*
- * Drives device_step for each device of this node: feeds it samples (watch.h) and the attempts that
- * come and go, and carries out its actions. On the loop's thread. This folder reads the driver and
- * may use src/device and src/attempt.
+ * Drives device_step() for each device of this node: passes samples (watch.h) and arriving and
+ * leaving attempts to the device's state machine, and carries out its actions. Everything runs on
+ * the loop's thread. This folder reads the driver and may use src/device and src/attempt.
  *
- * The files `disabled` and `untested` of the state directory (device_list.h) outlive the agent:
- * devices that an operator must enable, and devices that must pass a self-test after their MPS was
- * lost.
+ * The files `disabled` and `untested` of the state directory (device_list.h) outlive the agent.
+ * They list devices that an operator must enable, and devices that must pass a self-test after
+ * their MPS was lost.
  */
 #pragma once
 #include <stdbool.h>
@@ -20,28 +20,29 @@ struct agent;
 struct run;
 struct monitor;
 
-/* Does nothing on a node without devices. */
+/* Opens the monitor; on a node without devices the call does nothing. */
 int monitor_open(struct error *e, struct agent *a);
 void monitor_close(struct agent *a);
 
-/* Whether a grant may start on its devices now; if not, why. */
+/* Whether a grant may start on its devices now; if not, `why` is the reason. */
 bool monitor_admits(struct agent *a, const struct grant *grant, char why[WORKLOAD_TEXT_MAX]);
-/* Whether the attempt may return to its devices now; if not, why. */
+/* Whether the attempt may return to its devices now; if not, `why` is the reason. */
 bool monitor_readmits(const struct run *r, char why[WORKLOAD_TEXT_MAX]);
-/* Passes an action of the attempt's machine, from COME to LEAVE, to its devices. */
+/* Passes an action of the attempt's state machine, from COME to LEAVE, to the attempt's devices. */
 void monitor_tell(struct run *r, const struct attempt_action *action);
-/* Ends the attempt so that it is requeued, for no fault of its own. */
+/* Ends the attempt so that it is requeued, without counting the end as its own failure. */
 void monitor_moves(struct run *r, const char *why);
-/* Fills in the verdict of its devices, if the attempt ends now, and whether they still ask MPS. */
+/* Sets the verdict of the attempt's devices for an end at this moment, and whether the devices
+ * still wait for MPS. */
 void monitor_judge(const struct run *r, bool failed, struct attempt_view *view);
-/* The MPS daemon of a device changed its state. */
+/* Handles a new state of the MPS daemon of a device. */
 void monitor_mps(struct agent *a, const char *uuid, enum mps_state state, const char *text);
 
-/* A note on a device, for people. */
+/* Adds a note on a device, for people. */
 void monitor_note(struct agent *a, int device, const char *text);
-/* For hello and beat. Valid until the loop continues. */
+/* Lists the health of the devices for hello and beat. Valid until the loop continues. */
 size_t monitor_health(struct agent *a, const struct device_health **ret);
-/* Notes that control has not acknowledged. NULL: there are no devices. */
+/* Returns the notes that control has not acknowledged; NULL: no devices. */
 struct notes *monitor_notes(struct agent *a);
-/* An operator enables or disables a device. -ERR_NOT_FOUND. */
+/* Enables or disables a device for an operator. Returns 0 or -ERR_NOT_FOUND. */
 int monitor_enable(struct agent *a, const char *uuid, bool enable);

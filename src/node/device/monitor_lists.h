@@ -8,8 +8,8 @@
 struct agent;
 struct device_monitor;
 
-/* devices: of the agent, in the order of its inventory. */
+/* Writes both lists from the state of the agent's devices, in the order of the inventory. */
 void monitor_lists_write(struct agent *a, struct device_monitor *const *devices, int count);
-/* An unreadable list is empty. */
+/* Reads both lists; an unreadable list counts as empty. */
 void monitor_lists_read(struct agent *a, struct device_list *ret_untested,
                         struct device_list *ret_disabled);

@@ -10,14 +10,14 @@
 
 struct notes {
     size_t count;
-    size_t on_way; /* the first notes, in a beat that is not answered yet */
+    size_t on_way; /* number of notes at the start of the list that are in flight with a beat */
     struct device_note items[NODEMSG_NOTES_MAX];
 };
 
-/* false: the list is full. */
+/* Adds a note. Returns false if the list is full. */
 bool notes_add(struct notes *notes, const char *uuid, bool alarm, const char *text);
-/* Notes for the next beat; none while some are in flight. Valid until the next call. */
+/* Lists the notes for the next beat; none while notes are in flight. Valid until the next call. */
 size_t notes_send(struct notes *notes, const struct device_note **ret);
-/* The beat was answered; the connection was lost. */
+/* Handle the answer to the beat, and the loss of the connection. */
 void notes_heard(struct notes *notes);
 void notes_lost(struct notes *notes);

@@ -1,6 +1,6 @@
 /*
  * A thread that samples the devices every 200 ms and waits for Xids of the driver, for the monitor.
- * The loop reads its findings; a descriptor wakes the loop.
+ * The thread wakes the loop through a descriptor, and the loop reads the news.
  */
 #pragma once
 #include "node/device/gpu.h"
@@ -16,22 +16,23 @@ struct watch_xid {
 struct watch_news {
     bool looked; /* the readings are new */
     struct gpu_reading readings[NODE_DEVICES_MAX];
-    size_t xid_count; /* since the last news; each Xid of a device once, the gravest if there are
-                         too many */
+    /* Xids since the last news: each Xid of a device once, and the gravest if there are too many */
+    size_t xid_count;
     struct watch_xid xids[WATCH_XIDS_MAX];
-    /* The processes, only while a device has more memory in use than full_percent. */
+    /* Whether `processes` was read: only while a device uses more than full_percent of its
+     * memory. */
     bool has_processes;
     struct gpu_sample processes;
 };
 
-/* gpu belongs to the thread until watch_free; the caller closes it afterwards. full_percent: of a
- * device's memory, above which processes are read. */
+/* Starts the thread. Until watch_free() only the thread uses gpu, which the caller then closes. The
+ * thread reads processes while more than full_percent of a device's memory is in use. */
 int watch_new(struct error *e, struct gpu *gpu, int device_count, int full_percent,
               struct watch **ret);
 void watch_free(struct watch *w);
-/* Readable when there is news. */
+/* Returns a descriptor that is readable when there is news. */
 int watch_fd(const struct watch *w);
-/* News since the last call. */
+/* Takes the news since the last call. */
 void watch_read(struct watch *w, struct watch_news *ret);
 
 /* Adds an Xid; see xid_count. */

@@ -1,17 +1,17 @@
 /*
- * The guard sees to it that no MPS daemon stays behind when its agent does not come back.
+ * The guard ends MPS daemons whose agent does not come back.
  *
- * While an agent lives, mps.c ends the daemons that nobody needs. The guard is a process,
- * `gpumux mps-guard`, that sleeps until its agent has ended. Then it looks once a second, and ends
- * each daemon that no living attempt needs. It ends when no daemon is left, or when another agent
- * has come, which has a guard of its own.
+ * While an agent lives, mps.c ends the daemons that no attempt needs. The guard is a process,
+ * `gpumux mps-guard`, that sleeps until its agent has ended. From then on the guard ends each
+ * daemon that no live attempt needs, checking once a second. The guard exits when no daemon is
+ * left, or when another agent has come, which has a guard of its own.
  *
- * It is a process of its own because supervisors cannot do it: they have the rights of their
- * workload's user, do not know each other, and may be killed.
+ * Supervisors cannot do this work: they have the rights of their workload's user, do not know each
+ * other, and may be killed. So the guard is a process of its own.
  *
- * An attempt needs a daemon if it is noted in the daemon's directory, as an empty file W.A, and its
- * supervisor lives, which the lock locks/W.A tells. The lock mps.lock keeps agents and guards
- * apart: an agent has it for life, a guard while it ends daemons.
+ * An attempt needs a daemon if the daemon's directory has an empty file W.A, and the attempt's
+ * supervisor lives, that is, holds the lock locks/W.A. The lock mps.lock separates agents and
+ * guards: an agent holds the lock for life, a guard while it ends daemons.
  */
 #pragma once
 #include "node/mps/mps_control.h"
@@ -19,34 +19,35 @@
 struct mps;
 
 struct mps_guard {
-    const char *state;   /* the agent's directory; NULL: never opened, for which all is fine */
-    const char *program; /* nvidia-cuda-mps-control; NULL: there is none, daemons are killed */
+    /* the agent's directory; NULL: never opened, and every call does nothing */
+    const char *state;
+    const char *program; /* nvidia-cuda-mps-control; NULL: not installed, and daemons are killed */
     const char *emulate, *libraries; /* as in agent_options */
-    char directory[MPS_PATH_MAX];    /* where every daemon has one of its own */
+    char directory[MPS_PATH_MAX];    /* parent of the daemons' directories */
     int lock_fd, alive_fd;           /* -1: closed */
 };
 
 enum { MPS_GUARD_OPERANDS = 4 };
 
-/* Takes the lock. The caller has set the four strings, which stay its own. Returns 0, -ERR_IO, or
- * -ERR_BUSY for a guard that does not end; mps_guard_close() in any case. */
+/* Takes the lock. The caller sets the four strings and keeps ownership. Returns 0, -ERR_IO, or
+ * -ERR_BUSY if another guard does not end; the caller calls mps_guard_close() in any case. */
 int mps_guard_open(struct error *e, struct mps_guard *g);
-/* The agent ends in an orderly way, starts no daemon any more, and lets go of the lock. What no
- * attempt needs is ended. */
+/* Ends the daemons that no attempt needs and releases the lock, when the agent ends in an orderly
+ * way and starts no more daemons. */
 void mps_guard_close(struct mps_guard *g);
-/* Starts the process, unless it was started. Before a daemon is. */
+/* Starts the guard's process unless it runs; to be called before a daemon is started. */
 int mps_guard_start(struct error *e, struct mps_guard *g);
 
-/* The attempt ("W.A"), whose lock is taken, needs the daemon of this device, or does not any more.
- * The daemon's directory is there. */
+/* Notes whether the attempt ("W.A"), whose lock is held, needs the daemon of this device. The
+ * daemon's directory must exist. */
 int mps_guard_note(struct error *e, const struct mps_guard *g, const char *uuid,
                    const char *attempt, bool needs);
-/* A living attempt needs the daemon of this directory. Forgets attempts that have ended. */
+/* Whether a live attempt needs the daemon of this directory. Removes notes of ended attempts. */
 bool mps_guard_is_needed(const struct mps_guard *g, const char *directory);
 enum { MPS_GUARD_ALL = 1 << 16 };
-/* Ends the daemons, with their servers, that no attempt needs and that m (or NULL) does not use: at
- * most `max` of them, each in 11 s at most. False: none is left. */
+/* Ends at most `max` daemons, with their servers, that no attempt needs and that m (may be NULL)
+ * does not use; each takes 11 s at most. Returns false if no daemon is left. */
 bool mps_guard_sweep(const struct mps_guard *g, const struct mps *m, size_t max);
 
-/* The process; the operands are those of the command. Returns its exit code. */
+/* Runs the guard's process with the operands of its command. Returns the exit code. */
 int mps_guard_run(char *const operands[MPS_GUARD_OPERANDS]);

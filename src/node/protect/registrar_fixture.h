@@ -1,4 +1,4 @@
-/* A registrar, and processes that register with it. */
+/* A registrar, and clients that register with it. */
 #pragma once
 #include <event2/event.h>
 #include <fcntl.h>
@@ -30,10 +30,10 @@ struct fixture {
     struct event_base *base;
     struct registrar *registrar;
     int deaths;
-    pid_t stranger; /* that belongs to nobody */
+    pid_t stranger; /* a process of no attempt */
 };
 
-/* One process's side of a registration. */
+/* The client's side of one registration. */
 struct client {
     int fd;
     int status_fd;
@@ -67,12 +67,14 @@ void turn(struct fixture *f);
 int connect_to(const struct fixture *f, const char *name);
 struct register_hello hello_of(bool again, uint32_t slot);
 void send_with(int fd, const void *packet, size_t bytes, size_t count, const int *fds);
-/* What the agent says next; turns its loop until then. False: it hung up. */
+/* Runs the agent's loop until its next packet arrives. Returns false if the agent closed the
+ * connection. */
 bool receive(struct fixture *f, int fd, union packet *ret, int fds[2]);
 void make_status(struct client *c);
 void map_welcome(struct client *c, uint32_t slot, const int fds[2]);
 void join(struct fixture *f, const char *name, struct client *c);
 void leave(struct client *c);
-/* A process that registers by the agent in its parent, holds so much, and waits to be killed. */
+/* Starts a process that registers with the agent in its parent, claims this much memory, and waits
+ * to be killed. */
 pid_t start_holder(struct fixture *f, const char *name, uint64_t bytes, struct client *view);
 void end_process(pid_t pid);

@@ -1,12 +1,14 @@
 /*
- * registrar.c   sockets, and who may speak on them
- * session.c        attempts and their slots
- * session_limits.c   what their limits pages say
- * session_reasons.c  and why, for people
- * session_busy.c   how busy a service is
- * leaving.c     the device files of a process, until the device has done what it left
- * session_measure.c  what they hold, by the devices' word and by their own
- * neighbours.c  which services a task's processes are shown
+ * The files of the registrar:
+ *
+ * registrar.c        sockets, and admission to them
+ * session.c          attempts and their slots
+ * session_limits.c   content of the limits pages
+ * session_reasons.c  reasons of the limits, for people
+ * session_busy.c     activity of a service
+ * leaving.c          device files of an ended process, until the device has finished its work
+ * session_measure.c  device memory, by the devices' and by the processes' accounts
+ * neighbours.c       services that a task's processes are shown
  */
 #pragma once
 #include "abi/register.h"
@@ -17,7 +19,7 @@
 struct event;
 
 #define SHOWN_UNKNOWN UINT32_MAX
-/* More than any device has: no process's claim spoils a sum. */
+/* More than any device has, so that no process's claim overflows a sum. */
 #define CLAIM_MAX (UINT64_C(1) << 56)
 
 static inline uint64_t claims_add(uint64_t sum, uint64_t claim)
@@ -25,7 +27,7 @@ static inline uint64_t claims_add(uint64_t sum, uint64_t claim)
     return claim < CLAIM_MAX && sum + claim < CLAIM_MAX ? sum + claim : CLAIM_MAX;
 }
 
-/* Of a process's counter, to those of others: peaks are not added up. */
+/* Adds a process's counter to a sum; of peaks the sum is the maximum. */
 static inline uint64_t counters_add(int counter, uint64_t sum, uint64_t claim)
 {
     if (counter != STATUS_held_peak && counter != STATUS_sms_peak)
@@ -34,55 +36,55 @@ static inline uint64_t counters_add(int counter, uint64_t sum, uint64_t claim)
 }
 
 enum {
-    APPLICANTS_MAX = 64, /* of one session that have not said hello yet */
+    APPLICANTS_MAX = 64, /* connections of one session without a hello */
     HELLO_MS = 2000,
-    HOLD_MS = 1000, /* a hello waits for that long at most */
-    JOINING_MS_MAX =
-        5000, /* from its hello to its first context; who takes longer may never make one */
+    HOLD_MS = 1000, /* longest wait of a hello */
+    /* longest time from a hello to the first context; a slower process may never make one */
+    JOINING_MS_MAX = 5000,
     ACCEPTED_AT_ONCE = 32,
-    ACCEPT_AGAIN_MS = 100, /* after a descriptor, or memory, could not be had */
+    ACCEPT_AGAIN_MS = 100, /* pause after descriptors or memory were exhausted */
     BACKLOG = 256,
-    /* Stable readings of what a process holds beyond its account: the smaller of two counts. */
+    /* Number of readings; the smaller of two stable readings counts. */
     READINGS = 2,
 };
 
-/* What a process held on a device beyond its account. */
+/* Memory of a process on a device beyond its account. */
 struct reading {
     int64_t taken_ms; /* 0: none */
     uint64_t bytes;
 };
 
-/* One process. */
+/* One process of a session. */
 struct member {
     struct list link; /* in session.members */
     struct session *session;
     pid_t pid;
     int pid_fd;
     struct event *ended;
-    int fd; /* its socket; -1: it has not come to this agent yet, or has closed it */
+    int fd; /* socket of the process; -1: not connected to this agent, or closed */
     struct event *readable, *writable;
-    int64_t left_ms; /* when its socket ended; 0: it has not */
+    int64_t left_ms; /* time at which the socket ended; 0: open */
     uint32_t slot;
-    int64_t came_ms;              /* when it registered; 0: before this agent */
-    struct status_mapping status; /* fd -1: not seen yet */
+    int64_t came_ms;              /* time of the registration; 0: with an earlier agent */
+    struct status_mapping status; /* fd -1: not received yet */
     struct {
-        int64_t still_ms; /* since when nothing was completed while it drains; 0: it does not */
+        int64_t still_ms; /* start of the time without progress while draining; 0: not draining */
         uint64_t completed;
-        bool is_taken; /* its work was ended for that */
+        bool is_taken; /* the work was already ended for that reason */
     } drain;
     size_t file_count;
-    int files[REGISTER_FILES_MAX]; /* the device's that it has open, as REGISTER_FILES says */
-    /* Generation of what it was last told of each number; 0: nothing, SHOWN_UNKNOWN: what another
-     * agent told it. */
+    int files[REGISTER_FILES_MAX]; /* open files of the device, sent in a REGISTER_FILES packet */
+    /* Generation of each neighbour's entry in the last message; 0: no message; SHOWN_UNKNOWN: the
+     * message came from an earlier agent. */
     uint32_t shown[REGISTER_NEIGHBOURS_MAX];
-    uint64_t
-        read_bytes[PAGE_DEVICES_MAX]; /* its account at the last measurement; CLAIM_MAX: none */
-    uint64_t read_allocations;        /* how many it had made by then */
-    struct reading readings[PAGE_DEVICES_MAX][READINGS]; /* the older one first */
+    /* account at the last measurement; CLAIM_MAX: none */
+    uint64_t read_bytes[PAGE_DEVICES_MAX];
+    uint64_t read_allocations; /* number of allocations at that measurement */
+    struct reading readings[PAGE_DEVICES_MAX][READINGS]; /* two readings, oldest first */
     struct {
-        uint64_t completed; /* the sum over its streams at the last look */
+        uint64_t completed; /* sum over the streams at the last look */
         bool is_busy;
-        int64_t moved_us; /* when they were last seen to move; 0: never looked at */
+        int64_t moved_us; /* last time the sum was seen to change; 0: never looked */
     } marks;
 };
 
@@ -92,7 +94,7 @@ struct applicant {
     struct session *session;
     int fd;
     struct event *readable;
-    bool is_held; /* its hello is read when nobody is taken out of MPS */
+    bool is_held; /* the hello waits until the MPS hold on the device ends */
 };
 
 enum slot_state { SLOT_FREE, SLOT_TAKEN, SLOT_DRAINING };
@@ -100,26 +102,26 @@ enum slot_state { SLOT_FREE, SLOT_TAKEN, SLOT_DRAINING };
 struct slot {
     enum slot_state state;
     pid_t pid;
-    int64_t died_ms; /* of a draining one */
+    int64_t died_ms; /* time of death, in state SLOT_DRAINING */
 };
 
-/* A service's process, as the members of a task's session know it. */
+/* A service's process, as the members of a task's session see it. */
 struct neighbour {
     struct member *service; /* NULL: the number is free */
-    uint32_t device;        /* index in the session's own limits */
-    uint32_t generation;    /* of this entry; 0: it was never used */
+    uint32_t device;        /* index in the session's limits */
+    uint32_t generation;    /* generation of this entry; 0: never used */
 };
 
 struct session {
     struct list link; /* in registrar.sessions */
     struct registrar *registrar;
     char name[64];
-    const struct terms *terms; /* its owner's, like all that is not in pages */
+    const struct terms *terms; /* borrowed from the owner */
     bool (*belongs)(void *arg, pid_t pid);
     void *arg;
     int listen_fd;              /* -1: without protection */
-    struct event *listening;    /* not set while more connections could not be taken */
-    struct event *listen_again; /* a timer */
+    struct event *listening;    /* pending unless connections cannot be accepted at the moment */
+    struct event *listen_again; /* timer */
     struct limits_mapping limits;
     struct ledger_mapping ledger;
     struct list members, applicants;
@@ -128,15 +130,16 @@ struct session {
     size_t draining_count;
     struct neighbour neighbours[REGISTER_NEIGHBOURS_MAX];
     uint32_t generation;
-    uint64_t ended_counters[PAGE_COUNTERS_MAX]; /* of members that are no more */
-    bool rests;                                 /* see session_rest */
-    int64_t rested_ms; /* readings of the devices from before then are not about it */
+    uint64_t ended_counters[PAGE_COUNTERS_MAX]; /* sums over members that have ended */
+    bool rests;                                 /* see session_rest() */
+    /* time of the last session_rest(); earlier readings do not concern the session */
+    int64_t rested_ms;
     uint64_t peak_bytes;
-    bool is_coarse;         /* a task with launches too long for a gate */
+    bool is_coarse;         /* task with launches too long for a gate */
     int64_t busy_looked_us; /* 0: never */
 };
 
-/* What holds for the tasks of a device. */
+/* Limits for all tasks of a device. */
 struct shared_device {
     char uuid[DEVICE_UUID_MAX];
     uint32_t throttle_permille; /* 0: none */
@@ -150,7 +153,7 @@ struct registrar {
     size_t member_count;
     uint64_t lease_deadline_ms;
     uint32_t fence_ms;
-    int64_t measured_ms; /* when accounts were last read */
+    int64_t measured_ms; /* time at which accounts were last read */
     bool is_leaving;
     struct shared_device shared[NODE_DEVICES_MAX];
     size_t shared_count;
@@ -160,7 +163,7 @@ struct registrar {
     } holds[NODE_DEVICES_MAX];
     size_t hold_count;
     struct event *hold_over;
-    struct list leavings; /* leaving.c */
+    struct list leavings; /* list of struct leaving */
     size_t leaving_count;
 };
 
@@ -168,55 +171,56 @@ struct registrar {
 
 int registrar_listen(struct error *e, struct session *s, uid_t uid);
 void registrar_unlisten(struct session *s);
-/* Sends one packet with at most one descriptor (-1: none). False: not now. */
+/* Sends one packet with at most one descriptor (-1: none). Returns false if the socket is full. */
 bool member_send(struct member *m, const void *packet, size_t bytes, int fd);
 struct register_header register_header_of(enum register_kind kind, size_t bytes);
-/* Asks to be called when its socket takes more. */
+/* Calls neighbours_tell() when the socket accepts more. */
 void member_await_room(struct member *m);
 
 /* ---- session.c ---- */
 
-/* A new member in a slot of the ledger; owns pid_fd from now on, also on failure. NULL: no room. */
+/* Makes a member in a slot of the ledger (wanted_slot -1: any). The call owns pid_fd, also on
+ * failure. Returns NULL if there is no room. */
 struct member *member_new(struct session *s, pid_t pid, int pid_fd, int wanted_slot);
-/* It has ended, or is another program now: nothing of it may hold up those who live. Its slot is
- * free once the device says so. */
+/* Ends a member whose process has ended or exec'ed another program, so that its marks hold up no
+ * other process. The slot becomes free once the device confirms it. */
 void member_end(struct member *m);
-/* Forgets it; what it holds and shows is left as it is. */
+/* Frees a member without changing its memory account and its pages. */
 void member_free(struct member *m);
-/* Nobody has it any more, and nothing is held in it. */
+/* Clears a slot that no process owns and whose memory is free. */
 void session_clear_slot(struct session *s, uint32_t slot);
-/* Takes the members that an agent before this one had. */
+/* Adopts the members of an earlier agent. */
 void session_adopt_members(struct session *s);
 
 /* ---- leaving.c ---- */
 
-/* Takes the files, in place of those that it had; owned from now on. */
+/* Replaces the member's files with these, which the member then owns. */
 void member_take_files(struct member *m, const int *files, size_t count);
 void member_drop_files(struct member *m);
-/* One that lives and has closed its socket is another program now, without a device: its files
- * close. */
+/* Closes the files of a process that lives and has closed its socket: the process is another
+ * program now, without a device. */
 void member_check_files(struct member *m);
-/* It has ended: its files and its status page live on until its work is done. */
+/* Hands over the files and the status page of an ended process until its work is done. */
 void member_leave_files(struct member *m);
-/* All of them end now. */
+/* Closes all files at once. */
 void leavings_free(struct registrar *r);
 
 /* ---- session_limits.c ---- */
 
-/* Which sessions share which devices has changed, or how. */
+/* Updates all limits pages after a change of sessions or devices. */
 void sessions_update_limits(struct registrar *r);
 void limits_changed(struct session *s);
-/* Of a page that nobody has seen yet: what does not change. */
+/* Writes the constant parts of a new page. */
 void session_fill_limits(struct session *s);
-/* What the monitor lets tasks have of the device's time; 0: as they were granted. */
+/* Returns the monitor's limit for tasks on the device, in permille of its time; 0: none. */
 uint32_t registrar_throttled_to(const struct registrar *r, const char *uuid);
 
 /* ---- neighbours.c ---- */
 
-/* A service's process is there and has a status page: tasks beside it get to see it. */
+/* Shows a service's process, which has a status page, to the tasks beside it. */
 void neighbours_show(struct member *service);
 void neighbours_withdraw(struct member *service);
-/* A new task's session: services that are there already. */
+/* Shows existing services to a new task's session. */
 void neighbours_find(struct session *task);
-/* Tells a member what it does not know yet. */
+/* Sends a member the changes of its neighbours. */
 void neighbours_tell(struct member *m);

@@ -21,9 +21,8 @@ enum {
 
 /* Counts of requests; initialised with zeros. */
 struct latency {
-    int64_t second
-        /* second of each entry's counts, stored at index second % LATENCY_SECONDS */
-        [LATENCY_SECONDS];
+    /* second of each entry's counts, stored at index second % LATENCY_SECONDS */
+    int64_t second[LATENCY_SECONDS];
     uint32_t counts[LATENCY_SECONDS][CONTROL_LATENCY_PLACES];
     int64_t told_ms; /* time of the last notice; 0: never */
 };
