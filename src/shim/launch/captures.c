@@ -1,8 +1,8 @@
-/* Streams that end, and captures that begin and end. */
+/* Hooks of calls that destroy streams, and that begin and end captures. */
 #include "shim/life/process.h"
 
-/* Returns the result of `call`, which begins a capture on `stream`. What is known of the stream is
- * asked before: one that captures answers less. */
+/* Returns the result of `call`, which begins a capture on `stream`. The stream is looked up before
+ * the call, since a capturing stream answers fewer queries. */
 #define BEGIN(stream, is_per_thread, call)                                                         \
     struct process *p = process_enter();                                                           \
     struct place place = find(p, stream, is_per_thread);                                           \
@@ -11,7 +11,7 @@
     if (r != CUDA_SUCCESS && is_counted)                                                           \
         take_back(p, &place);                                                                      \
     return r
-/* The same for one that ends it. */
+/* Like BEGIN, for a call that ends a capture. */
 #define END(stream, is_per_thread, call)                                                           \
     struct process *p = process_enter();                                                           \
     struct place place = find(p, stream, is_per_thread);                                           \
@@ -20,10 +20,10 @@
     end(p, &place, is_alone, r);                                                                   \
     return r
 
-/* Where a capture begins or ends. One of a stream without a record is counted all the same: streams
- * that it takes in may have one. */
+/* The stream on which a capture begins or ends. A capture on a stream without a record is counted
+ * too, since the capture may include streams that have one. */
 struct place {
-    CUstream handle;       /* for calls without a variant */
+    CUstream handle;       /* handle for calls without a variant */
     struct stream *record; /* NULL: all slots are taken */
 };
 
@@ -45,7 +45,8 @@ static void count_down(struct launch *launch)
         continue;
 }
 
-/* False: nothing is to be taken back if it fails. The stream captures already, and goes on. */
+/* Returns whether a failure of the driver's call must be undone. False: the stream captures
+ * already, and continues. */
 static bool begin(struct process *p, const struct place *place)
 {
     if (place->record)
@@ -65,15 +66,15 @@ static void take_back(struct process *p, const struct place *place)
         count_down(p->launch);
 }
 
-/* Before the end: there is a capture of which no record knows. The stream may have got one since it
- * began. */
+/* Returns, before the end of a capture, whether no record knows of it. The stream may have got a
+ * record since the capture began. */
 static bool is_counted_alone(struct process *p, const struct place *place)
 {
     return process_is_ready(p) && !(place->record && atomic_load(&place->record->is_capturing)) &&
            streams_is_capturing(p, place->handle);
 }
 
-/* It also ends when it turns out to be invalid; but not by a thread that has no right to. */
+/* An invalid capture also ends, but not if the driver refused the call from a wrong thread. */
 static void end(struct process *p, const struct place *place, bool is_alone, CUresult r)
 {
     if (is_alone) {

@@ -4,7 +4,7 @@
 
 enum { PLACE_TAKEN_BACK = 1 }; /* no handle is 1 */
 
-/* The pattern ends at a comma or at its end. */
+/* A pattern ends at a comma or at the end of the list. */
 static bool matches_pattern(const char *name, const char *pattern)
 {
     const char *star = NULL, *resume = NULL;
@@ -40,7 +40,7 @@ static bool matches_any(const char *name, const char *patterns)
     return false;
 }
 
-/* _Z40ncclDevKernel… is ncclDevKernel… */
+/* _Z40ncclDevKernel… becomes ncclDevKernel… */
 static const char *without_mangling(const char *name)
 {
     if (name[0] != '_' || name[1] != 'Z')
@@ -80,8 +80,8 @@ static const _Atomic uint64_t *find(const struct collectives *collectives, uint6
     return NULL;
 }
 
-/* Half of the places stay free, so that a search ends soon. False: it was there, or there is no
- * place. */
+/* Adds a handle. Half of the places stay free, so that searches are short. Returns false if the
+ * handle was there before, or there is no place. */
 static bool add(struct collectives *collectives, uint64_t handle)
 {
     uint32_t place = place_of(handle);

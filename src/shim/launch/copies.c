@@ -1,10 +1,12 @@
 /*
- * Copies, by direction. A copy to the device is the first thing that a service does for a request,
- * so it begins a mark; before any other its marks are put, for it may tell the program that work is
- * done. A task's large copies wait at the gate, and so do its large fills, which are not counted.
+ * Copies, by direction. A service handles a request by a copy to the device first, so such a copy
+ * marks the service as busy. Before any other copy of a service its marks are written, since the
+ * copy may tell the program that work is done. A task's large copies wait at the gate, and so do
+ * its large fills, which are not counted.
  *
- * COPY_NAME is what the copy does: direction, bytes, stream, in terms of its parameters a, b, c…,
- * or `last` where versions of the call have more of them before the stream than others.
+ * COPY_NAME gives the direction, bytes and stream of a copy in terms of its parameters a, b, c…;
+ * `last` stands for the last parameter, since versions of a call have different numbers of
+ * parameters before the stream.
  */
 #include "shim/life/process.h"
 #include "shim/memory/array.h"
@@ -32,7 +34,7 @@ static uint64_t bytes_of_batch(const size_t *sizes, size_t count)
     return bytes;
 }
 
-/* Between pointers a copy is counted in bytes, with an array in that array's elements. */
+/* The extent of a copy counts bytes between pointers, and elements of the array if there is one. */
 static uint64_t bytes_of_element(const CUDA_MEMCPY3D_BATCH_OP *copy)
 {
     const CUmemcpy3DOperand *array =
@@ -52,7 +54,7 @@ static uint64_t bytes_of_batch_3d(const CUDA_MEMCPY3D_BATCH_OP *copies, size_t c
     return bytes;
 }
 
-/* Of a fill: what one element has, and how many there are. */
+/* Bytes of a fill: the size of an element, times their number. */
 #define BYTES_OF(size, width, height) ((uint64_t)(size) * (width) * (height))
 
 #define COPY_cuMemcpy             OTHER, c, NULL
@@ -94,7 +96,7 @@ static uint64_t bytes_of_batch_3d(const CUDA_MEMCPY3D_BATCH_OP *copies, size_t c
 #define COPY_cuMemsetD2D32        FILL, BYTES_OF(4, d, e), NULL
 #define COPY_cuMemsetD2D32Async   FILL, BYTES_OF(4, d, e), f
 
-/* A fill tells the program nothing: a service's marks need not be before it. */
+/* A fill tells the program nothing, so a service's marks need not be written before it. */
 static void begin_fill(struct process *p, uint64_t bytes, CUstream stream, bool is_per_thread)
 {
     client_poll(&p->client, 1);

@@ -6,15 +6,17 @@
 #include "shim/sys/clock.h"
 
 enum {
-    AVERAGE_PARTS = 4, /* a measurement's weight is one of them */
-    OUTLIER_TIMES =
-        4, /* what is longer counts for so many times the average: a neighbour may be in it */
-    DRY_PARTS = 8,    /* the host's part of an interval that still is a measurement */
-    SPREAD_PARTS = 2, /* of a period, by which its length varies: launches come in patterns */
-    LONGER_PARTS = 8, /* of a period, by which the next is longer if its measurement agrees */
+    AVERAGE_PARTS = 4, /* inverse weight of a measurement in the average */
+    /* A longer measurement counts as this many times the average: it may include a neighbour's
+     * work. */
+    OUTLIER_TIMES = 4,
+    DRY_PARTS = 8, /* inverse of the host's largest part in an interval that counts in full */
+    /* Fraction of the period by which its length varies, since launches come in patterns. */
+    SPREAD_PARTS = 2,
+    LONGER_PARTS = 8, /* fraction by which the period grows if the next measurement agrees */
 };
 
-/* A place of the set: a free one, else any. */
+/* Returns a place of the set: a free one, or else any. */
 static int choose_way(const struct cost_set *set, uint64_t key)
 {
     for (int i = 0; i < COST_WAYS; i++) {
@@ -70,8 +72,8 @@ bool cost_is_due_slowly(struct cost_pace *pace, struct cost_entry *entry, bool i
     return !is_exact || !is_settled(entry) || draw(pace) % COST_SETTLED_TURNS == 0;
 }
 
-/* Two thirds of what was known, or twice as much, is no agreement: such is the difference between a
- * kernel that has the device to itself and one beside others. */
+/* A measurement below two thirds or above twice the known cost does not agree: kernels differ by
+ * that much between having the device alone and having neighbours. */
 static void set_pace(struct cost_pace *pace, uint64_t known_ns, uint64_t cost_ns, bool is_bound)
 {
     bool is_shorter = cost_ns * 3 < known_ns * 2;
@@ -98,7 +100,8 @@ void cost_take(struct process *p, struct cost_entry *entry, uint64_t ns, uint64_
         process_count(p, STATUS_timings_discarded, 1);
     if (cost == 0)
         cost = 1;
-    /* Twice: a first launch may load a module, and any may meet a machine that stands still. */
+    /* Twice in a row, since a first launch may load a module, and any launch may meet a stalled
+     * machine. */
     bool is_coarse = ns > COST_COARSE_NS && old > COST_COARSE_NS && samples > 0 && !is_bound;
     if (is_coarse && !atomic_exchange(&entry->is_coarse, 1))
         process_count(p, STATUS_launches_coarse, 1);
@@ -138,9 +141,9 @@ static uint64_t elapsed_ns(struct process *p, const struct cost_timing *timing)
     return r == CUDA_SUCCESS && ms > 0 ? (uint64_t)((double)ms * 1e6) : 0;
 }
 
-/* Under the lock: takes what has finished. One that still runs ends the look, since those behind it
- * mostly run too and each question has its price; the next look goes on behind it, so that one that
- * never ends keeps nobody but itself. */
+/* Collects finished measurements, under the lock. The first unfinished one ends the visit, since
+ * later ones are mostly unfinished too and each query has a cost. The next visit starts after it,
+ * so that a measurement that never finishes does not block the others. */
 static void collect(struct process *p, struct cost_timings *timings)
 {
     for (int looks = 0; looks < COST_TIMINGS; looks++) {
@@ -162,7 +165,8 @@ static void collect(struct process *p, struct cost_timings *timings)
     }
 }
 
-/* An event is of the context that is current when it is made; a stream's need not be. */
+/* An event belongs to the context that is current when it is made, and a stream's context need not
+ * be current. */
 static bool make_events(struct process *p, CUcontext context, struct cost_timing *timing)
 {
     const struct real_calls *real = &p->calls.real;
@@ -179,7 +183,7 @@ static bool make_events(struct process *p, CUcontext context, struct cost_timing
     return timing->before && timing->after;
 }
 
-/* Under the lock: one that is free, with its events. */
+/* Returns a free timing with its events, under the lock. */
 static struct cost_timing *take_timing(struct process *p, struct cost_timings *timings)
 {
     for (int i = 0; i < COST_TIMINGS; i++) {
@@ -192,7 +196,7 @@ static struct cost_timing *take_timing(struct process *p, struct cost_timings *t
     return NULL;
 }
 
-/* Under the lock: the place is free afterwards. */
+/* Forgets the events, under the lock. The place is free afterwards. */
 static void forget_events(struct cost_timings *timings)
 {
     memset(timings->timings, 0, sizeof(timings->timings));
@@ -229,8 +233,8 @@ static bool has_pending(const struct cost_timings *timings)
     return false;
 }
 
-/* Under the costs' lock: the place of another context that measures nothing now, after the one that
- * was taken last. */
+/* Frees the place of a context that measures nothing now, under the costs' lock, searching from the
+ * place after the last one freed. */
 static struct cost_timings *free_place(struct process *p, struct costs *costs)
 {
     for (int looks = 0; looks < COST_CONTEXTS; looks++) {
@@ -249,7 +253,7 @@ static struct cost_timings *free_place(struct process *p, struct costs *costs)
     return NULL;
 }
 
-/* The context's place. NULL: none is to be had now. */
+/* Returns the context's place; NULL if no place is free now. */
 static struct cost_timings *take_place(struct process *p, CUcontext context)
 {
     struct costs *costs = &p->launch->costs;
@@ -263,14 +267,14 @@ static struct cost_timings *take_place(struct process *p, CUcontext context)
     return timings;
 }
 
-/* NULL: with no lock taken. */
+/* Returns NULL with no lock taken. */
 static struct cost_timing *record_before(struct process *p, const struct stream *stream)
 {
     struct cost_timings *timings = take_place(p, stream->context);
     struct cost_timing *timing = NULL;
     if (!timings || !lock_try(&timings->lock))
         return NULL;
-    /* It may have become another's meanwhile. */
+    /* The place may have gone to another context meanwhile. */
     if (atomic_load(&timings->context) == stream->context) {
         collect(p, timings);
         timing = take_timing(p, timings);
@@ -287,9 +291,9 @@ static struct cost_timing *record_before(struct process *p, const struct stream 
     return timing;
 }
 
-/* The lock is kept until cost_end(): one measurement is begun at a time, and who finds it taken
- * does without. A capture that another thread begins after the look here must not be spoilt by what
- * the shim asks of its events. */
+/* cost_end() releases the lock: one measurement begins at a time, and a thread that finds the lock
+ * taken does not measure. Relaxed mode protects a capture that another thread begins after the
+ * check here from the queries of events. */
 struct cost_timing *cost_begin(struct process *p, const struct stream *stream, uint64_t key)
 {
     if (stream->device < 0 || !stream->context || atomic_load(&p->launch->captures) > 0)
@@ -326,8 +330,9 @@ static void forget_all(struct costs *costs)
     }
 }
 
-/* Programs that make kernels while they run unload modules all the time; mostly every kernel that
- * is left is what it was. A collective is forgotten: what is none must not pass as one. */
+/* Programs that generate kernels at run time unload modules all the time, and most remaining
+ * kernels keep their cost. A collective is forgotten, since an ordinary kernel must not pass as
+ * one. */
 static void doubt(struct cost_set *set, int way)
 {
     struct cost_entry *entry = &set->entries[way];
@@ -368,7 +373,7 @@ void cost_forget(struct costs *costs, uint64_t key)
     }
 }
 
-/* The lock is kept: who would measure finds it taken. */
+/* Keeps the lock until cost_finish_end(): a thread that would measure finds the lock taken. */
 struct cost_timings *cost_begin_end(struct process *p, CUcontext context)
 {
     struct cost_timings *timings = find_place(&p->launch->costs, context);

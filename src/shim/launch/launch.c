@@ -6,8 +6,8 @@
 #include "shim/sys/clock.h"
 
 #define RELAXED memory_order_relaxed
-/* Not between what every launch runs through: a program's own code has driven that out of the
- * caches, and each line of it is fetched anew. */
+/* Keeps a function out of the code that every launch runs: a program's own code evicts that code
+ * from the caches, and each line must be fetched again. */
 #define RARELY __attribute__((noinline, cold))
 #define INLINE inline __attribute__((always_inline))
 
@@ -38,14 +38,14 @@ static bool read_device(struct launch_device *device, const struct limits_device
     return window_us > 0 || gate_us > 0 || has_rate;
 }
 
-/* One thread at a time: what one read before it was interrupted is not put over what another has
- * read since. */
+/* Reads the limits, one thread at a time: a thread that was interrupted must not overwrite newer
+ * limits with older ones. */
 static void read_limits(struct process *p)
 {
     const struct limits_page *limits = p->client.limits;
     struct launch *launch = p->launch;
     if (!lock_enter(&launch->reading))
-        return; /* a handler of a signal, in the middle of this */
+        return; /* a signal handler interrupted this function */
     uint64_t sequence = atomic_load_explicit(&limits->sequence, memory_order_acquire);
     if (sequence + 1 == atomic_load_explicit(&launch->sequence, RELAXED)) {
         lock_release(&launch->reading);
@@ -78,8 +78,8 @@ static uint64_t boot_ms(void)
     return clock_read(CLOCK_BOOTTIME) / CLOCK_MS_NS;
 }
 
-/* Past the lease another copy of the task may run: this one launches nothing until it is extended,
- * maybe by an agent that came after the one that is dead. */
+/* After the end of the lease another copy of the task may run. This copy launches nothing until an
+ * agent, possibly a new one, extends the lease. */
 static void hold_for_lease(struct process *p, uint64_t deadline_ms)
 {
     enum { LOOK_AGAIN_NS = 10 * CLOCK_MS_NS };
@@ -102,8 +102,8 @@ static void hold_for_lease(struct process *p, uint64_t deadline_ms)
     process_count(p, STATUS_held_lease_ns, clock_now_ns() - start_ns);
 }
 
-/* Ten times a second, and when the lease ends, which is a task's alone. Who launches rarely finds a
- * new agent here, before the lease of the dead one is asked. */
+/* Runs ten times a second, and at the end of the lease, which only a task has. A process that
+ * rarely launches finds a new agent here, before the lease of the old one is checked. */
 static void tick(struct process *p, uint64_t now_ns)
 {
     (void)client_check(&p->client);
@@ -121,8 +121,8 @@ static void tick(struct process *p, uint64_t now_ns)
     atomic_store_explicit(&p->launch->tick_ns, now_ns + next_ns, RELAXED);
 }
 
-/* Noted afterwards: while a launch is held here for the lease, those of other threads look as
- * well. */
+/* looked_ticks is set last: while one thread waits here for the lease, other threads must read the
+ * clock as well. */
 RARELY static void read_clock(struct process *p, uint64_t ticks)
 {
     uint64_t now_ns = clock_coarse_ns();
@@ -131,9 +131,9 @@ RARELY static void read_clock(struct process *p, uint64_t ticks)
     atomic_store_explicit(&p->launch->looked_ticks, ticks, RELAXED);
 }
 
-/* To ask for the time is a good part of what a launch costs here. The processor's counter is next
- * to free, and one that is behind, on another core or after a move to another machine, makes for a
- * look too many. */
+/* Reading the time would be a good part of a launch's cost here. The processor's counter is nearly
+ * free. A counter that is behind, on another core or after a move to another machine, only causes
+ * an extra reading of the clock. */
 static INLINE void look_at_clock(struct process *p)
 {
     uint64_t ticks = clock_ticks();
@@ -142,15 +142,17 @@ static INLINE void look_at_clock(struct process *p)
         read_clock(p, ticks);
 }
 
-/* ---- holding ---- */
+/* ---- delays ---- */
 
-/* For whom a launch is held. */
+/* A launch that is delayed. */
 struct hold {
     struct process *p;
     struct launch_device *device;
-    int index;              /* the device's */
-    uint64_t held_ns;       /* so far, for whatever reason */
-    bool may_be_collective; /* a graph that may have one, or there may be one that nobody sees */
+    int index;        /* index of the device */
+    uint64_t held_ns; /* delay so far, for all reasons */
+    /* The launch is a graph that may contain a collective, or an unseen collective may be
+     * outstanding. */
+    bool may_be_collective;
 };
 
 static struct hold hold_of(struct process *p, int index, bool may_be_collective)
@@ -170,7 +172,7 @@ bool launch_has_collective(struct process *p, int device)
         const struct stream *stream = &p->launch->streams.slots[slot];
         uint64_t collective = atomic_load_explicit(&stream->collective, RELAXED);
         uint64_t completed = atomic_load_explicit(&status->completed[slot], memory_order_acquire);
-        /* Not by streams_done(): what is not waited for any more may still wait for others. */
+        /* Not streams_done(): work that was given up may still wait for other processes. */
         if (collective > completed)
             return true;
     }
@@ -183,7 +185,7 @@ static bool is_short(void *argument)
     return hold->may_be_collective || launch_has_collective(hold->p, hold->index);
 }
 
-/* What a collective's launch may still be held. */
+/* Returns how much longer a collective's launch may be delayed. */
 static uint64_t short_left_ns(const struct hold *hold)
 {
     return hold->held_ns < LAUNCH_COLLECTIVE_HOLD_NS ? LAUNCH_COLLECTIVE_HOLD_NS - hold->held_ns
@@ -214,7 +216,7 @@ RARELY static void hold_for_rate(struct hold *hold, uint64_t cost_ns, uint32_t r
     hold->held_ns += now_ns - start_ns;
 }
 
-/* Whatever is outstanding on the device is to be seen when it is done. */
+/* Puts marks after all outstanding work of the device, so that its end becomes visible. */
 static void mark_all(const struct hold *hold)
 {
     struct process *p = hold->p;
@@ -226,9 +228,9 @@ static void mark_all(const struct hold *hold)
     }
 }
 
-/* Whether a hold at the window has lasted long enough to think that marks are lost, or is of a
- * collective. What takes long by its cost is waited for: launches that pass while it runs would
- * pile up behind it, to more than is harmless when the process is killed. */
+/* Returns whether a wait for the window has lasted so long that marks are probably lost, or a
+ * collective is involved. Work that is long by its cost is waited for: launches that pass meanwhile
+ * would pile up beyond what is harmless if the process is killed. */
 static bool has_waited_enough(struct hold *hold, uint64_t window_ns, uint64_t outstanding_ns,
                               uint64_t held_ns, uint64_t still_ns)
 {
@@ -239,7 +241,7 @@ static bool has_waited_enough(struct hold *hold, uint64_t window_ns, uint64_t ou
     return still_ns >= most_ns || (held_ns >= short_left_ns(hold) && is_short(hold));
 }
 
-/* Charges it, at last. */
+/* Waits for room in the window and charges the launch. */
 RARELY static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t window_ns)
 {
     struct process *p = hold->p;
@@ -277,7 +279,8 @@ RARELY static void hold_for_window(struct hold *hold, uint64_t cost_ns, uint64_t
         clock_relax(held_ns);
         uint64_t then_ns = now_ns;
         now_ns = clock_now_ns();
-        /* What the device does not do for a service's sake is no sign that marks are lost. */
+        /* While the streams are shut for a service, missing progress does not mean that marks are
+         * lost. */
         if (is_shut)
             shut_ns += now_ns - then_ns;
     }
@@ -315,7 +318,7 @@ RARELY static void hold_for_gate(struct hold *hold, uint64_t gate_ns)
     process_count(p, STATUS_held_gate_ns, held_ns);
 }
 
-/* Whether the streams of a device with a gate wait for services, and not this thread. */
+/* Returns whether the device's streams, and not this thread, wait for services at the gate. */
 static bool is_kept(struct process *p, const struct launch_device *device)
 {
     uint64_t window_ns = atomic_load_explicit(&device->window_ns, RELAXED);
@@ -325,8 +328,8 @@ static bool is_kept(struct process *p, const struct launch_device *device)
            keeper_is_there(p, &p->launch->keeper);
 }
 
-/* What counts against the window: a kernel that was never measured may take all of it, and one that
- * was measured but a few times still a good part. */
+/* Returns the charge of a new kernel: the whole window if the kernel was never measured, and a good
+ * part of the window if it was measured a few times. */
 RARELY static uint64_t charge_of_new(const struct launch_ticket *ticket,
                                      const struct cost_entry *entry)
 {
@@ -334,7 +337,7 @@ RARELY static uint64_t charge_of_new(const struct launch_ticket *ticket,
     return ticket->cost_ns > least_ns ? ticket->cost_ns : least_ns;
 }
 
-/* Charges it, if there surely is room for it. */
+/* Charges the launch if there surely is room for it. */
 static inline bool take_room(struct launch_device *device, const struct launch_ticket *ticket)
 {
     if (__builtin_expect(ticket->window_ns > 0, 1))
@@ -343,8 +346,8 @@ static inline bool take_room(struct launch_device *device, const struct launch_t
     return true;
 }
 
-/* Until there is room for it by rate and window; returns how long that took. It is charged then.
- * The lease may have ended meanwhile. */
+/* Waits until rate and window have room for the launch, and charges it. Returns the delay. The
+ * lease may have ended meanwhile. */
 RARELY static uint64_t hold_for_room(struct process *p, const struct stream *stream,
                                      const struct launch_ticket *ticket)
 {
@@ -358,7 +361,8 @@ RARELY static uint64_t hold_for_room(struct process *p, const struct stream *str
     return hold.held_ns;
 }
 
-/* By the thread. It is not charged meanwhile: others would wait for what does not run. */
+/* Makes the thread wait at the gate. The launch is not charged meanwhile: other threads would wait
+ * for work that does not run. */
 RARELY static void hold_at_gate(struct process *p, const struct stream *stream,
                                 const struct launch_ticket *ticket, uint64_t gate_ns,
                                 uint64_t held_ns)
@@ -372,7 +376,7 @@ RARELY static void hold_at_gate(struct process *p, const struct stream *stream,
     look_at_clock(p);
 }
 
-/* A task's launch, until it may go to the driver, and is charged to the window. */
+/* Delays a task's launch until it may go to the driver, and charges it to the window. */
 static INLINE void hold_launch(struct process *p, struct stream *stream,
                                const struct cost_entry *entry, bool is_usual,
                                struct launch_ticket *ticket)
@@ -398,8 +402,8 @@ static INLINE void hold_launch(struct process *p, struct stream *stream,
     hold_at_gate(p, stream, ticket, gate_ns, held_ns);
 }
 
-/* The same in a stream without a slot. Without marks there is no window, and nobody sees whether a
- * collective is outstanding: who has any is not held for long. */
+/* Delays a launch into a stream without a slot. Without marks there is no window, and outstanding
+ * collectives are invisible: a task with any collectives is not delayed for long. */
 static void hold_unmarked(struct process *p, CUstream handle, uint64_t cost_ns)
 {
     CUdevice number;
@@ -419,9 +423,9 @@ static void hold_unmarked(struct process *p, CUstream handle, uint64_t cost_ns)
 
 /* ---- around a launch ---- */
 
-/* A default stream is the current context's, and only the driver knows that; to ask it costs as
- * much as the rest of a usual launch. Where there is one context there is nothing to ask. What was
- * found holds until the next tick, for a context that was made behind the shim's back. */
+/* A default stream belongs to the current context, which only the driver knows; that query costs as
+ * much as the rest of a usual launch. With a single context the query is not needed. The answer
+ * holds until the next tick, in case a context was made without the shim's knowledge. */
 static void note_sole(struct process *p, uint64_t key, uint32_t slot)
 {
     uint64_t known = 0;
@@ -459,7 +463,8 @@ static INLINE struct stream *find_stream(struct process *p, CUstream *handle, bo
                                                : find_stream_slowly(p, handle, is_per_thread);
 }
 
-/* Of a stream without a slot only a service's is of interest to others: it counts as busy. */
+/* Of launches into streams without a slot, only a service's matter to other processes: the service
+ * counts as busy. */
 static void begin_unmarked(struct process *p, CUstream handle, const struct cost_entry *entry,
                            const struct launch_ticket *ticket)
 {
@@ -481,7 +486,7 @@ static void begin_unmarked(struct process *p, CUstream handle, const struct cost
         atomic_fetch_add(unmarked, 1);
 }
 
-/* A kernel of a task, alone or beside others, into a stream with a slot. */
+/* Returns whether this is a kernel of a task, alone or beside others, into a stream with a slot. */
 static bool is_usual(const struct launch *launch, const struct stream *stream,
                      const struct cost_entry *entry, const struct launch_ticket *ticket)
 {
@@ -502,7 +507,7 @@ RARELY static bool look_and_take(struct process *p, struct launch_device *device
            window_take_seen(&device->window, view, cost_ns);
 }
 
-/* With this launch the stream pays for some to come, if there is room for them. */
+/* Prepays quick launches of the stream with this launch, if the window has room. */
 RARELY static void prepay(struct process *p, struct stream *stream, struct launch_ticket *ticket)
 {
     struct launch_device *device = &p->launch->devices[stream->device];
@@ -519,7 +524,7 @@ RARELY static void prepay(struct process *p, struct stream *stream, struct launc
     ticket->charge_ns += more_ns;
 }
 
-/* Whether launches like it can be quick ones, whose stream nothing is asked for then. */
+/* Returns whether similar launches may be quick ones, which need no lookup of the stream. */
 RARELY static bool may_prepay(struct process *p, const struct stream *stream, CUstream handle,
                               const struct cost_entry *entry, uint64_t key)
 {
@@ -527,15 +532,14 @@ RARELY static bool may_prepay(struct process *p, const struct stream *stream, CU
         return false;
     if (!cost_is_new(entry)) {
         quick_learn(&p->quick, key, atomic_load_explicit(&entry->cost_ns, RELAXED));
-        /* A measurement may have come in between, and have been forgotten before this was
-         * learnt. */
+        /* A measurement may have made the kernel new again before this cost was stored. */
         if (cost_is_new(entry))
             quick_forget(&p->quick, key);
     }
     return true;
 }
 
-/* Holds, charges and measures it. */
+/* Delays, charges and measures the launch. */
 static INLINE void begin(struct process *p, struct stream *stream, struct cost_entry *entry,
                          uint64_t key, bool is_usual, struct launch_ticket *ticket)
 {
@@ -597,7 +601,7 @@ void launch_begin(struct process *p, const struct cost_launch *launch, CUstream 
     begin(p, stream, entry, key, true, ret_ticket);
 }
 
-/* Whether it is time for a mark behind what was launched. */
+/* Returns whether a mark is due after the launches so far. */
 static bool is_mark_due(struct process *p, struct stream *stream,
                         const struct launch_ticket *ticket, uint64_t launched)
 {
@@ -637,7 +641,7 @@ void launch_end(struct process *p, struct launch_ticket *ticket)
         (void)marks_write(p, stream);
 }
 
-/* ---- what is no launch ---- */
+/* ---- copies and waits ---- */
 
 static void begin_service_copy(struct process *p, struct stream *stream)
 {
@@ -675,7 +679,7 @@ void launch_wait(struct process *p)
     quick_count(p, &p->quick);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole process ---- */
 
 uint64_t launch_outstanding_ns(struct process *p)
 {

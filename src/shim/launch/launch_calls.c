@@ -1,7 +1,7 @@
 /*
- * The calls that launch. Each is the driver's own between launch_begin() and launch_end()
- * (launch.h), with what it costs by and its stream; the variants for per-thread default streams do
- * the same with their function.
+ * The calls that launch. Each hook makes the driver's call between launch_begin() and launch_end()
+ * (launch.h), with the launch's cost key and its stream; variants for per-thread default streams
+ * use their own driver function.
  */
 #include "shim/life/process.h"
 #include "shim/sys/ticks.h"
@@ -24,7 +24,7 @@
         .function = graph, .is_graph = true,                                                       \
     }
 
-/* Returns the result of `call`, a call of the driver's, if what it launches is a quick launch. */
+/* Returns the result of the driver's `call` if the launch is a quick launch. */
 #define LAUNCH_IF_QUICK(what, into, call)                                                          \
     do {                                                                                           \
         TICKS_BEGIN();                                                                             \
@@ -33,11 +33,11 @@
         TICKS_END(TICKS_QUICK, 1);                                                                 \
         return the_process.quick.call;                                                             \
     } while (0)
-/* The way of all others has functions of its own, which the compiler can go to and come back from
- * as from the driver's: with nothing of the caller's to be kept or passed on. */
+/* All other launches go through separate functions, so that the compiler can call them like the
+ * driver's, without values of the caller to save or pass on. */
 #define LONG_WAY __attribute__((noinline, cold)) static
 
-/* Returns the result of `call`, a call of the driver's that launches `what` `into` a stream. */
+/* Returns the result of the driver's `call`, which launches `what` into the stream `into`. */
 #define LAUNCH(counter, what, into, is_per_thread, call)                                           \
     TICKS_BEGIN();                                                                                 \
     struct process *p = process_enter();                                                           \
@@ -162,8 +162,8 @@ CUresult hook_cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
     return r;
 }
 
-/* From here on calls of old, whose blocks were set by others before: their costs are by function
- * and grid. */
+/* Old calls follow, whose block sizes were set by earlier calls: costs are keyed by function and
+ * grid. */
 
 CUresult hook_cuLaunch(CUfunction function)
 {
@@ -186,7 +186,7 @@ CUresult hook_cuLaunchGridAsync(CUfunction function, int width, int height, CUst
            cuLaunchGridAsync(function, width, height, stream));
 }
 
-/* One launch on several devices, all or none: held and charged for the first. */
+/* One launch on several devices, all or none: delayed and charged for the first device. */
 CUresult hook_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS *launches, unsigned count,
                                                    unsigned flags)
 {

@@ -10,7 +10,7 @@ enum {
     WAIT_UNTIL_EQUAL = 1,
 };
 
-/* Around calls of the shim's own that the driver forbids while something is captured. */
+/* Relaxes captures around calls of the shim that the driver forbids during a capture. */
 static int relax(struct process *p)
 {
     CUstreamCaptureMode mode = CAPTURE_RELAXED;
@@ -30,8 +30,8 @@ static void *completed_page(struct process *p)
 
 enum { COMPLETED_BYTES = sizeof(struct status_page) - offsetof(struct status_page, completed) };
 
-/* Under the lock. A context that is gone has taken the registration with it; then it is made
- * anew. */
+/* Chooses the way, under the lock. A context that has ended took the registration with it; the page
+ * is then registered again. */
 static void choose_way(struct process *p)
 {
     struct marks *marks = &p->launch->marks;
@@ -73,7 +73,7 @@ static uint32_t way_of(struct process *p)
     return atomic_load(&marks->way);
 }
 
-/* Runs on a thread of the driver's. Marks of one stream come in order. */
+/* Runs on a thread of the driver, in order for the marks of one stream. */
 static void write_mark(void *argument)
 {
     struct marks_pending *pending = argument;
@@ -127,11 +127,12 @@ bool marks_write(struct process *p, struct stream *stream)
     bool is_captured_beside = atomic_load(&p->launch->captures) > 0;
     CUresult r = CUDA_SUCCESS;
     if (!lock_enter(&stream->lock))
-        return false; /* the next one says as much */
+        return false; /* the next mark covers this one */
     uint64_t value = atomic_load_explicit(&stream->launched, memory_order_acquire);
     if (!streams_is_there(stream)) {
         atomic_store_explicit(&p->launch->marks.due, 1, memory_order_relaxed);
-        r = CUDA_ERROR_STUB_LIBRARY; /* its context may yet live on: the next one says as much */
+        /* The context may live on, and then the next mark covers this one. */
+        r = CUDA_ERROR_STUB_LIBRARY;
     } else if (value != atomic_load_explicit(&stream->marked, memory_order_relaxed)) {
         int mode = is_captured_beside ? relax(p) : -1;
         r = write_value(p, stream, value);
@@ -172,8 +173,8 @@ bool marks_await_zero(struct process *p, const struct stream *stream, const _Ato
 
 /* ---- all streams ---- */
 
-/* A default stream can only be named where its context is current, and a thread's own by that
- * thread; one that has ended not at all. */
+/* A default stream can be named only while its context is current, a per-thread default stream only
+ * by its thread, and a destroyed stream not at all. */
 static bool is_reachable(struct process *p, const struct stream *stream)
 {
     CUstream handle = stream->handle;

@@ -1,4 +1,4 @@
-/* Kernels' names, and when their handles may come to mean others. */
+/* Hooks that learn kernels' names, and that notice when handles may be reused. */
 #include "shim/life/process.h"
 
 CUresult hook_cuModuleGetFunction(CUfunction *ret_function, CUmodule module, const char *name)
@@ -31,7 +31,7 @@ CUresult hook_cuKernelGetFunction(CUfunction *ret_function, CUkernel kernel)
     return r;
 }
 
-/* Doubt comes first: once it is unloaded, another thread may be given one of its handles. */
+/* The doubt comes first: after the unload, another thread may get one of the module's handles. */
 CUresult hook_cuModuleUnload(CUmodule module)
 {
     struct process *p = process_enter();

@@ -2,7 +2,7 @@
 
 enum {
     MS_NS = 1000000,
-    PROPORTIONAL_PARTS = 4, /* of the error */
+    PROPORTIONAL_PARTS = 4, /* inverse of the controller's gain */
     INTEGRAL_PARTS = 4,
 };
 
@@ -11,9 +11,8 @@ static int64_t clamp(int64_t value, int64_t least, int64_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* The controller. It learns only from periods in which the rate, and not the task, was the limit;
- * and from those in which too much was used without a hold, else a speed that was set too high
- * would stay. */
+/* The controller learns only from periods in which the rate, not the task, was the limit, and from
+ * periods with excess use but no delay: otherwise a speed that was set too high would stay. */
 static void end_period(struct rate *rate, uint64_t now_ns, int64_t granted,
                        struct rate_report *report)
 {
@@ -55,7 +54,7 @@ uint64_t rate_charge(struct rate *rate, uint64_t now_ns, uint64_t cost_ns,
     *ret_report = (struct rate_report){0};
     if (!lock_enter(&rate->lock))
         return 0;
-    /* Threads read the clock before they come here, and not in the order in which they come. */
+    /* Threads read the clock before they take the lock, and may take it in another order. */
     if (now_ns < rate->filled_ns)
         now_ns = rate->filled_ns;
     if (rate->filled_ns == 0) {

@@ -7,8 +7,8 @@ static bool is_default(CUstream handle)
     return (uintptr_t)handle <= (uintptr_t)STREAM_PER_THREAD;
 }
 
-/* A default stream is its context's, and its thread's if it is the thread's own. Contexts are
- * addresses, as other streams are: a default stream's key has a bit of its own. */
+/* The key of a default stream is its context, plus its thread for a per-thread default stream.
+ * Contexts and other streams are addresses, so a bit marks the key of a default stream. */
 uint64_t streams_key(struct process *p, CUstream *handle, bool is_per_thread)
 {
     CUcontext context = NULL;
@@ -28,7 +28,7 @@ static uint64_t load(const _Atomic uint64_t *word)
     return atomic_load_explicit(word, memory_order_acquire);
 }
 
-/* Under the lock: a slot without a stream and without anything outstanding. */
+/* Returns a slot without a stream and without outstanding work, under the lock. */
 static struct stream *find_free(struct process *p)
 {
     const struct status_page *status = p->client.status;
@@ -112,8 +112,8 @@ struct stream *streams_find_slowly(struct process *p, uint64_t key, CUstream han
     stream = look_up(streams, key);
     if (!stream && (stream = find_free(p))) {
         fill(p, stream, handle);
-        /* And what is current: the stream's own may not be known, or be a green one that only
-         * another thread can use. */
+        /* Also the current context, since the stream's context may be unknown, or may be a green
+         * context that only another thread can use. */
         busy_note(p);
         if (stream->context)
             busy_add(&p->busy, stream->context);
@@ -121,8 +121,8 @@ struct stream *streams_find_slowly(struct process *p, uint64_t key, CUstream han
         atomic_store_explicit(&stream->key, key, memory_order_release);
     }
     lock_release(&streams->lock);
-    /* The driver may open a file for it; once a slot, for programs that make a stream for every
-     * step. */
+    /* The driver may have opened a file for the stream. Once per slot is enough for programs that
+     * make a stream for every step. */
     if (is_fresh)
         client_show_files(&p->client);
     return stream;
@@ -140,15 +140,16 @@ void streams_forget(struct process *p, CUstream handle)
     quick_settle(p, stream);
     (void)marks_write(p, stream);
     if (!lock_enter(&streams->lock))
-        return; /* the handle may come again, as the same stream */
+        return; /* the handle may come again for the same stream */
     atomic_store(&stream->key, 0);
     lock_release(&streams->lock);
     quick_close(&p->quick);
     quick_count(p, &p->quick);
 }
 
-/* With its lock, so that no mark is on its way to the driver afterwards. In a handler that
- * interrupted one it is; that thread does not go on before the handler returns. */
+/* Takes the stream's lock, so that no mark is on its way to the driver afterwards. In a signal
+ * handler that interrupted a mark, the interrupted thread does not go on before the handler
+ * returns. */
 static void begin_end(struct stream *stream)
 {
     bool is_locked = lock_enter(&stream->lock);
@@ -178,8 +179,8 @@ void streams_begin_end(struct process *p, CUcontext context)
     quick_count(p, &p->quick);
 }
 
-/* Under the lock: no device writes there any more, also not for streams that were destroyed
- * before. */
+/* Marks a stream as ended, under the lock: the device writes no more marks there, also for streams
+ * destroyed earlier. */
 static void settle(struct process *p, struct stream *stream)
 {
     struct status_page *status = p->client.status;
@@ -201,7 +202,7 @@ void streams_finish_end(struct process *p, CUcontext context, bool has_ended)
         if (has_ended)
             settle(p, stream);
         else if (load(&stream->key) == STREAMS_ENDING)
-            /* Who launched meanwhile has made another record, and that one is kept. */
+            /* A thread that launched meanwhile has made another record, which is kept. */
             atomic_store_explicit(&stream->key,
                                   look_up(streams, stream->ending_key) ? 0 : stream->ending_key,
                                   memory_order_release);

@@ -1,22 +1,22 @@
-/* Calls by which a program waits for the device, or may learn that work is done: a service's marks
- * stand before. Where one has waited for all of a stream or a context, a task's launches there are
- * done. */
+/* Hooks of calls by which a program waits for the device, or may learn that work is done. A
+ * service's marks are written before such a call. After a wait for a whole stream or context, a
+ * task's launches there are done. */
 #include "shim/life/process.h"
 
-/* ---- what is waited for ---- */
+/* ---- expected completions ---- */
 
-/* What is done of a task's launches once a wait of the program's has succeeded: marks cannot tell
- * of streams that only another thread can name. Of a service's it is what marks never tell: what is
- * in streams without a slot. */
+/* The work that is done once a wait of the program has succeeded. For a task: launches whose marks
+ * are missing, in streams that only another thread can name. For a service: launches that marks
+ * never cover, in streams without a slot. */
 struct expected {
-    uint64_t slots; /* bit i: of streams.slots; the last: of a service's streams without one */
+    uint64_t slots; /* bit i: streams.slots[i]; the last bit: a service's streams without a slot */
     uint64_t launched[STREAMS_MAX];
-    uint64_t unmarked_count; /* of those */
+    uint64_t unmarked_count; /* launches into streams without a slot */
     _Atomic uint64_t *unmarked;
 };
 
-/* Of a service, whose context is waited for. Until then it is busy there for tasks, who wait for it
- * once. */
+/* Expects a service's unmarked launches, when the program waits for the context. Until then the
+ * service counts as busy, and tasks wait for it once. */
 static void expect_unmarked(struct process *p, CUcontext context, struct expected *ret_expected)
 {
     ret_expected->unmarked = busy_unmarked(&p->busy, context);
@@ -25,7 +25,8 @@ static void expect_unmarked(struct process *p, CUcontext context, struct expecte
         ret_expected->slots = UINT64_C(1) << STREAMS_SHARED_SLOT;
 }
 
-/* By the stream's key, or if that is 0 by its context. What is marked needs no such word. */
+/* Expects a stream's launches by its key or, if the key is 0, those of the context. Marked launches
+ * need no expectation. */
 static void expect(struct process *p, uint64_t key, CUcontext context,
                    struct expected *ret_expected)
 {
@@ -63,7 +64,7 @@ static void expect_context(struct process *p, CUcontext context, struct expected
         expect(p, 0, context, ret_expected);
 }
 
-/* Another thread may have waited for the same. */
+/* Another thread may have waited for the same launches. */
 static void note_unmarked_done(struct process *p, const struct expected *expected)
 {
     uint64_t left = atomic_load(expected->unmarked), done;
@@ -87,7 +88,7 @@ static void note_done(struct process *p, const struct expected *expected)
 
 /* ---- the calls ---- */
 
-/* At these the driver's pools give back what they hold beyond their thresholds. */
+/* Returns whether the driver's pools release memory beyond their thresholds at this call. */
 static inline bool synchronises(enum call call)
 {
     switch (call) {
@@ -102,7 +103,8 @@ static inline bool synchronises(enum call call)
     }
 }
 
-/* EXPECT_SYMBOL: whose launches are done when the call succeeds, in terms of its parameter a. */
+/* EXPECT_SYMBOL records the launches that are done when the call succeeds; `a` is its first
+ * parameter. */
 #define EXPECT_cuCtxRecordEvent            (void)0
 #define EXPECT_cuCtxSynchronize            expect_context(p, NULL, &expected)
 #define EXPECT_cuCtxSynchronize_v2         expect_context(p, a, &expected)

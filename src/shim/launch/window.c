@@ -31,8 +31,8 @@ void window_give_up(struct window *window, const struct status_page *status,
     }
 }
 
-/* The same way as what is given up. A mark that comes now is of later launches, and says more than
- * this. */
+/* Uses given_up, as window_give_up() does. A mark that arrives later covers later launches, and
+ * replaces this value. */
 void window_note_done(const struct status_page *status, struct stream *stream, uint64_t launched)
 {
     uint64_t completed =

@@ -171,8 +171,8 @@ static bool fill_address(const char *path, struct sockaddr_un *ret_address)
 static int connect_to_agent(const char *path, int64_t deadline_ms, int64_t away_deadline_ms)
 {
     struct sockaddr_un address;
-    bool has_been =
-        false; /* an agent; where its successor makes its socket there is none for a moment */
+    /* An agent; where its successor makes its socket there is none for a moment. */
+    bool has_been = false;
     if (!fill_address(path, &address))
         return -EINVAL;
     for (;;) {

@@ -48,7 +48,7 @@ struct client {
     struct ledger_page *ledger;
     uint32_t slot;      /* index in the ledger */
     bool is_registered; /* with an agent */
-    /* Protects the fields below; a thread that finds the lock taken leaves the work to its owner. */
+    /* Protects the fields below; a thread that finds it taken leaves the work to its owner. */
     struct lock lock;
     int64_t tried_ms; /* time of the latest attempt to register with a new agent */
     struct client_file socket, status_file, ledger_file;
