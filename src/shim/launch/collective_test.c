@@ -38,20 +38,21 @@ static void test_handles(void **state)
     assert_non_null(collectives);
     assert_false(collective_has(collectives, handle(1)));
     assert_true(collective_note(collectives, handle(1), "ncclA"));
-    assert_false(collective_note(collectives, handle(1), "ncclA")); /* it is known */
+    /* The handle is known already. */
+    assert_false(collective_note(collectives, handle(1), "ncclA"));
     assert_false(collective_note(collectives, handle(2), "gemm"));
     assert_false(collective_note(collectives, NULL, "ncclA"));
     assert_true(collective_has(collectives, handle(1)));
     assert_false(collective_has(collectives, handle(2)));
     collective_note_same(collectives, handle(3), handle(1));
     assert_true(collective_has(collectives, handle(3)));
-    /* Handles are given out again. */
+    /* The driver reuses handles. */
     collective_note(collectives, handle(1), "gemm");
     assert_false(collective_has(collectives, handle(1)));
     assert_true(collective_has(collectives, handle(3)));
     collective_note_same(collectives, handle(3), handle(2));
     assert_false(collective_has(collectives, handle(3)));
-    /* More than there is room for: those that have a place keep it. */
+    /* More handles than the table has room for: those that have a place keep it. */
     for (uint64_t i = 10; i < 10 + 2 * COLLECTIVE_HANDLES_MAX; i++)
         collective_note(collectives, handle(i), "ncclB");
     assert_true(collective_has(collectives, handle(10)));

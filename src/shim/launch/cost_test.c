@@ -1,5 +1,5 @@
-/* What measurements make of a kernel's cost, when one is taken, and in which contexts. The driver
- * is the test's. */
+/* Tests of the effect of measurements on a kernel's cost, of the choice of launches to measure, and
+ * of the contexts in which they are measured. The driver is a fake of this test. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 enum { US_NS = 1000, MS_NS = 1000000, EVENTS_MAX = 4096 };
 
-/* A driver of events, whose kernels take a millisecond once the device is let run. */
+/* A fake driver of events, whose kernels take a millisecond once the device runs. */
 struct fake_event {
     CUcontext context; /* NULL: destroyed */
 };
@@ -92,7 +92,7 @@ static CUresult exchange_capture_mode(CUstreamCaptureMode *mode)
     return CUDA_SUCCESS;
 }
 
-/* There may always be a capture of another thread's that it would spoil. */
+/* Another thread may always have a capture open that the query would invalidate. */
 static CUresult query_event(CUevent event)
 {
     driver.misuses += capture_mode != CAPTURE_RELAXED;
@@ -123,7 +123,7 @@ static void set_driver(struct real_calls *real)
 
 struct bench {
     struct process *p;
-    struct cost_entry *entry; /* of one kernel */
+    struct cost_entry *entry; /* entry of one kernel */
 };
 
 static const struct cost_launch kernel = {
@@ -134,7 +134,7 @@ static struct cost_entry *find(struct bench *b, const struct cost_launch *launch
     return cost_find(b->p, &b->p->launch->costs, cost_key(launch), launch);
 }
 
-/* Zeroed, at a page. */
+/* Returns zeroed memory, aligned to a page. */
 static void *make(size_t bytes)
 {
     void *made = aligned_alloc(QUICK_PAGE_BYTES, (bytes | (QUICK_PAGE_BYTES - 1)) + 1);
@@ -169,7 +169,7 @@ static uint64_t counted(const struct bench *b, enum status_counter counter)
     return atomic_load(&b->p->client.status->counters[counter]);
 }
 
-/* The stream had work until the launch was in it. */
+/* Takes a measurement whose stream had work until the launch reached it. */
 static void take(struct bench *b, uint64_t ns)
 {
     cost_take(b->p, b->entry, ns, 0, false);
@@ -217,7 +217,7 @@ static void test_later_ones_move_it_by_a_quarter(void **state)
     assert_int_equal(cost(b), 1000);
     for (int i = 0; i < 60; i++)
         take(b, 400);
-    assert_in_range(cost(b), 400, 404); /* and so it follows for good */
+    assert_in_range(cost(b), 400, 404); /* the cost follows the change for good */
 }
 
 static void test_an_outlier_counts_for_four_times_the_cost(void **state)
@@ -232,7 +232,7 @@ static void test_an_outlier_counts_for_four_times_the_cost(void **state)
 static void test_while_it_is_new_nothing_is_an_outlier(void **state)
 {
     struct bench *b = *state;
-    take(b, 1000); /* the first launch of a kernel may be of an empty grid */
+    take(b, 1000); /* the first launch of a kernel may have an empty grid */
     take(b, MS_NS);
     assert_int_equal(cost(b), (3 * 1000 + MS_NS) / 4);
 }
@@ -243,7 +243,7 @@ static void test_an_interval_with_the_hosts_time_only_lowers_the_cost(void **sta
     take(b, 20 * US_NS);
     take_dry(b, 50 * US_NS, 45 * US_NS);
     assert_int_equal(cost(b), 20 * US_NS);
-    take_dry(b, 8 * US_NS, 7 * US_NS); /* it cannot have taken longer than that */
+    take_dry(b, 8 * US_NS, 7 * US_NS); /* an upper bound of the cost */
     assert_int_equal(cost(b), 8 * US_NS);
     assert_int_equal(counted(b, STATUS_timings_discarded), 2);
     assert_int_equal(counted(b, STATUS_launches_timed), 3);
@@ -253,7 +253,7 @@ static void test_a_dry_interval_counts_where_the_host_was_quick(void **state)
 {
     struct bench *b = *state;
     take(b, MS_NS);
-    take_dry(b, 2 * MS_NS, 2 * MS_NS / 8); /* an eighth */
+    take_dry(b, 2 * MS_NS, 2 * MS_NS / 8); /* the host's part is an eighth */
     assert_int_equal(cost(b), MS_NS + MS_NS / 4);
     assert_int_equal(counted(b, STATUS_timings_discarded), 0);
     take_dry(b, 3 * MS_NS, 3 * MS_NS / 8 + 1);
@@ -264,10 +264,10 @@ static void test_a_dry_interval_counts_where_the_host_was_quick(void **state)
 static void test_a_coarse_kernel_is_counted_once(void **state)
 {
     struct bench *b = *state;
-    take(b, 2 * (uint64_t)COST_COARSE_NS); /* it was loaded, say */
+    take(b, 2 * (uint64_t)COST_COARSE_NS); /* the first launch may have loaded the kernel */
     take(b, COST_COARSE_NS);
     assert_int_equal(counted(b, STATUS_launches_coarse), 0);
-    take(b, 3 * (uint64_t)COST_COARSE_NS); /* and once in a while it is late */
+    take(b, 3 * (uint64_t)COST_COARSE_NS); /* a launch is late once in a while */
     take(b, MS_NS);
     assert_int_equal(counted(b, STATUS_launches_coarse), 0);
     take(b, 2 * (uint64_t)COST_COARSE_NS);
@@ -287,7 +287,7 @@ static void test_costs_have_bounds(void **state)
     cost_forget(&b->p->launch->costs, cost_key(&kernel));
     b->entry = find(b, &kernel);
     take(b, 0);
-    assert_int_equal(cost(b), 1); /* 0 would be a launch that never ends a window */
+    assert_int_equal(cost(b), 1); /* a cost of 0 would never fill a window */
 }
 
 static void test_a_forgotten_kernel_is_measured_anew(void **state)
@@ -322,9 +322,9 @@ static void test_what_is_doubted_is_measured_once_more(void **state)
     assert_int_equal(count_due(b, 1), 1);
     take(b, 1000);
     assert_false(cost_is_new(b->entry));
-    /* What was not known is not known now. */
+    /* An unknown kernel stays unknown. */
     assert_false(cost_is_known(entry));
-    /* What cannot be measured is tried again. */
+    /* A kernel that could not be measured is tried again. */
     for (int i = 0; i < COST_TRIES; i++)
         (void)cost_is_due(&b->p->launch->pace, entry, true);
     assert_true(cost_is_known(entry));
@@ -332,7 +332,7 @@ static void test_what_is_doubted_is_measured_once_more(void **state)
     assert_false(cost_is_known(entry));
 }
 
-/* Handles that come to mean collectives, and those that no longer do. */
+/* Handles that become collectives, and handles that stop being collectives. */
 static void test_doubt_and_collectives(void **state)
 {
     struct bench *b = *state;
@@ -340,7 +340,7 @@ static void test_doubt_and_collectives(void **state)
     const struct cost_launch other = {.function = "other", .grid = {1, 1, 1}};
     const struct cost_launch third = {.function = "third", .grid = {1, 1, 1}};
     take(b, 1000);
-    /* Nothing was unloaded: what is known holds. */
+    /* Nothing was unloaded, so known costs hold. */
     assert_true(collective_note(collectives, other.function, "ncclA"));
     cost_forget_doubted(b->p);
     assert_true(atomic_load(&find(b, &other)->is_collective));
@@ -388,11 +388,11 @@ static void test_a_settled_kernel_is_measured_once_in_256_until_it_changes(void 
     assert_false(cost_is_new(b->entry));
 }
 
-/* Launches between two measurements when these agree, give or take a quarter. */
+/* Launches between two measurements that agree, give or take a quarter. */
 enum { RARELY_LEAST = COST_PERIOD_MAX * 3 / 4, RARELY_MOST = COST_PERIOD_MAX * 5 / 4 };
 
-/* Launches where little depends on the cost, and takes so much for each that is due. Returns how
- * many were. */
+/* Launches where little depends on the cost; each due measurement gives `ns`. Returns the number of
+ * due measurements. */
 static int launch_inexactly(struct bench *b, int launches, uint64_t ns)
 {
     int due = 0;
@@ -426,7 +426,7 @@ static void test_where_little_depends_on_it_one_that_does_not_agree_brings_other
     (void)launch_inexactly(b, LAUNCHES, 300);
     (void)launch_inexactly(b, FEW_LAUNCHES, 1000);
     assert_in_range(cost(b), 500, 1000);
-    /* What has the host's time in it says nothing against what is known. */
+    /* A measurement that includes host time does not contradict the known cost. */
     (void)launch_inexactly(b, LAUNCHES, 1000);
     for (int i = 0; i < COST_SAMPLES_SETTLED; i++)
         take_dry(b, 10 * US_NS, 9 * US_NS);
@@ -459,7 +459,7 @@ static void test_a_kernel_that_surprises_is_new_again(void **state)
     struct bench *b = *state;
     for (int i = 0; i < COST_SAMPLES_NEW; i++)
         take(b, 5 * US_NS);
-    take(b, 19 * US_NS); /* no surprise */
+    take(b, 19 * US_NS); /* too short for a surprise */
     take(b, 900 * US_NS);
     assert_false(cost_is_new(b->entry));
     take(b, 20 * MS_NS);
@@ -472,7 +472,7 @@ static void test_a_kernel_that_surprises_is_new_again(void **state)
 
 /* ---- contexts ---- */
 
-/* Launches once in the context. Whether it is measured. */
+/* Launches once in the context. Returns whether the launch is measured. */
 static bool launch_in(struct bench *b, CUcontext context)
 {
     const struct stream stream = {.handle = (CUstream)context, .context = context};
@@ -504,7 +504,7 @@ static void test_every_context_is_measured(void **state)
             assert_true(launch_in(b, context_of(i)));
         }
     }
-    /* Each has left its last one, which the next collects. */
+    /* Each context has left its last measurement, which the next launch collects. */
     assert_int_equal(counted(b, STATUS_launches_timed), 2 * COST_CONTEXTS);
     assert_int_equal(driver.misuses, 0);
 }
@@ -525,7 +525,7 @@ static void test_contexts_share_the_places(void **state)
     for (unsigned i = 0; i < 2 * COST_CONTEXTS; i++)
         assert_true(launch_in(b, context_of(i)));
     assert_int_equal(counted(b, STATUS_launches_timed), COST_CONTEXTS);
-    /* Where all have something under way, who comes does without. */
+    /* While all contexts have measurements in flight, another context is not measured. */
     driver.is_running = true;
     for (unsigned i = 0; i < COST_CONTEXTS; i++)
         assert_true(launch_in(b, context_of(COST_CONTEXTS + i)));
@@ -536,7 +536,8 @@ static void test_contexts_share_the_places(void **state)
     assert_int_equal(driver.misuses, 0);
 }
 
-/* Its events are not used again, also if another context gets its handle, and the place is free. */
+/* A context's events are not used after its end, even if another context gets its handle, and its
+ * place is free. */
 static void test_events_end_with_their_context(void **state)
 {
     struct bench *b = *state;
@@ -566,7 +567,7 @@ static void *launch_in_all(void *argument)
     return NULL;
 }
 
-/* Places change hands while others measure. */
+/* Places go to other contexts while other threads measure. */
 static void test_threads_measure_in_contexts(void **state)
 {
     pthread_t threads[THREADS];

@@ -1,4 +1,4 @@
-/* The rate's controller on a clock of the test's own: exact, and as fast as the processor. */
+/* Tests the rate's controller on a simulated clock: exact, and as fast as the processor. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +9,9 @@
 
 enum { MS_NS = 1000000 };
 
-/* A task that always has the next launch ready: what part of the time it got, in permille. Every
- * wait is `late_ns` longer than asked for, and costs are charged at cost_percent of the truth. */
+/* Runs a task that always has the next launch ready. Returns the part of the time that it got, in
+ * permille. Every wait is `late_ns` longer than asked for, and charges are cost_percent of the true
+ * costs. */
 static uint64_t run(uint32_t granted_permille, uint64_t cost_ns, uint64_t late_ns,
                     uint32_t cost_percent, uint64_t *ret_mean_error)
 {
@@ -23,7 +24,7 @@ static uint64_t run(uint32_t granted_permille, uint64_t cost_ns, uint64_t late_n
         periods += report.periods;
         error += report.error_permille;
         now_ns += wait_ns + (wait_ns ? late_ns : 0);
-        /* The window: no more than one launch ahead of the device. */
+        /* The window: at most one launch ahead of the device. */
         busy_until_ns = (busy_until_ns > now_ns ? busy_until_ns : now_ns) + cost_ns;
         used_ns += cost_ns;
         if (busy_until_ns - now_ns > 2 * cost_ns)
@@ -49,7 +50,7 @@ static void test_tracks_its_target(void **state)
     }
 }
 
-/* One that asks for less than it is granted is not held, and saves up for a burst and no more. */
+/* A task that asks for less than its grant is not delayed, and saves up one burst at most. */
 static void test_a_modest_task_is_not_held(void **state)
 {
     struct rate rate = {0};
@@ -67,9 +68,9 @@ static void test_a_modest_task_is_not_held(void **state)
     assert_in_range(free_ns, 1, RATE_BURST_MS * MS_NS);
 }
 
-/* Holds that come late, as on a busy host, make the controller fill faster than granted. When they
- * are over and something else keeps the task just below that speed, it is held back to its rate all
- * the same. */
+/* Late wake-ups, as on a busy host, make the controller fill faster than granted. When the wake-ups
+ * are in time again and another limit keeps the task just below that speed, the controller still
+ * returns the task to its rate. */
 static void test_a_speed_too_high_is_corrected(void **state)
 {
     struct rate rate = {0};
@@ -100,7 +101,7 @@ static void test_debt_is_bounded(void **state)
     assert_in_range(wait_ns, 1, UINT64_C(2) * RATE_DEBT_MS_MAX * MS_NS);
 }
 
-/* Of two threads one is always the second to come, with a time that it read before the other. */
+/* Of two threads, the second may bring a time that it read before the first. */
 static void test_times_out_of_order(void **state)
 {
     struct rate rate = {0};
@@ -116,7 +117,7 @@ static void test_times_out_of_order(void **state)
     assert_in_range(used_ns * 1000 / now_ns, 180, 220);
 }
 
-/* Its launch is neither held nor charged. */
+/* Its launch is neither delayed nor charged. */
 static void test_a_handler_of_the_same_thread(void **state)
 {
     struct rate rate = {0};
