@@ -500,6 +500,7 @@ static void turn_until_closed(struct fixture *f, const char *path)
 
 /* A process of a task, and a file of a device that it has shown. */
 struct holder {
+    struct terms terms; /* lent to the session */
     struct session *session;
     struct client client;
     pid_t pid;
@@ -508,9 +509,9 @@ struct holder {
 
 static void start_holder_of_file(struct fixture *f, bool has_mps, struct holder *ret)
 {
-    struct terms terms = terms_of(WORKLOAD_TASK, 64 * MIB);
-    terms.has_mps = has_mps;
-    ret->session = make_session(f, "7.1", &terms, -1);
+    ret->terms = terms_of(WORKLOAD_TASK, 64 * MIB);
+    ret->terms.has_mps = has_mps;
+    ret->session = make_session(f, "7.1", &ret->terms, -1);
     ret->pid = start_holder(f, "7.1", 0, &ret->client);
     show_file(f, &ret->client, ret->path);
     turn(f);
