@@ -1,38 +1,39 @@
 /*
- * The cluster: every live workload, every node, and what happens next.
+ * The cluster: every live workload, every node, and the decisions about them.
  *
  *     cluster_step(cluster, event) → actions
  *
- * Pure: no I/O, no clock, no randomness that was not passed in. The caller (control/, the
- * simulator, the seeded test) carries the actions out in two stages, "decide, store, then act":
- *   1. the STORE_* and EVENT actions of one or more steps are committed together;
- *   2. only then are their REPLY and SEND actions carried out.
- * If the commit fails, none of stage 2 may happen: the caller answers every request with an error,
+ * Pure: no I/O, no clock, and no randomness except the seed passed in. The caller (control/, the
+ * simulator, the seeded test) carries out the actions in two stages, "decide, store, then act":
+ *   1. commit the STORE_* and EVENT actions of one or more steps together;
+ *   2. only then carry out the REPLY and SEND actions of these steps.
+ * If the commit fails, stage 2 must not happen: the caller answers every request with an error,
  * drops this cluster and builds a new one from the store (cluster_new, cluster_load_*). Until a
- * commit succeeds it may then answer the BEATs of sessions that were open, so that leases hold, if
- * it steps no cluster meanwhile and builds the one that it steps next after the last such answer.
+ * commit succeeds, the caller may still answer the BEATs of open sessions to keep leases alive, if
+ * it steps no cluster in the meantime and builds the next cluster after the last such answer.
  *
- * At most one living copy of a task. A node's attempts may live until its lease and what follows it
- * (fence, drain) have passed; only then, counted from the last word heard, is a task given to
- * another node. A fresh cluster has heard of nobody, so it waits that long from its first event.
+ * A task has at most one living copy. Attempts on a node may live until the node's lease and the
+ * periods after it (fence, drain) have passed, counted from the last message of the node; only then
+ * does a task move to another node. A fresh cluster has no messages of any node, so it waits that
+ * long from its first event.
  *
- * Messages may be lost, repeated or reordered, and the protocol does not mind: a node's hello opens
- * a session and lists every attempt it has; SENDs carry that session and a growing sequence number,
- * and a node drops what is older than what it has seen; what is not confirmed is sent again after
- * `resend_ms`. Reports carry the whole truth about one attempt and are repeated until settled.
- * What the caller owes: of two connections of one node the one accepted later counts, and a hello
- * that is read from the older one afterwards is not passed on. What a node owes:
- *   - of two WELCOMEs on one connection, the larger session holds; a new connection starts anew;
- *   - of SUSPEND and RESUME the one with the largest `turn` counts, others are answered with
- *     a report; a report shows the newest that came, and is sent when that is taken up and
- *     when it is done;
- *   - a STOP for an attempt that it does not know is answered with an exited report (never_ran),
- *     and that attempt is never started afterwards;
- *   - nothing is started while its lease has run out, and what runs then is ended in time; what it
- *     has accepted but not started when its lease runs out or its agent dies is over (never_ran),
- *     even if the lease comes back;
- *   - when a REPORT or BEAT is answered with -ERR_CONFLICT, its session is over: it says
- *     hello again.
+ * The protocol tolerates lost, repeated and reordered messages. A node's hello opens a session and
+ * lists all attempts of the node. SENDs carry the session and an increasing sequence number, and a
+ * node drops SENDs older than the newest received. Unconfirmed SENDs are repeated after
+ * `resend_ms`. A report has the complete state of one attempt and is repeated until settled. The
+ * caller's duty: of two connections of one node, the one accepted later counts, and a hello from
+ * the older one is dropped. The duties of a node:
+ *   - of two WELCOMEs on one connection, the larger session counts; a new connection resets this;
+ *   - of SUSPEND and RESUME, the order with the largest `turn` counts, others are answered with
+ *     a report; a report shows the newest order received, and is sent when the order is
+ *     accepted and when it is done;
+ *   - a STOP for an unknown attempt is answered with an exited report (never_ran), and that
+ *     attempt is never started afterwards;
+ *   - without a lease, nothing is started and running tasks end in time; accepted attempts that
+ *     have not started when the lease expires or the agent dies are over (never_ran), even if
+ *     the lease is renewed;
+ *   - a REPORT or BEAT answered with -ERR_CONFLICT means that the session is over: the node
+ *     sends a new hello.
  */
 #pragma once
 #include <stdbool.h>
@@ -47,47 +48,48 @@
 
 struct cluster;
 
-/* Open attempts on one node at most, so that a hello stays bounded; past it, the node is full. */
+/* Limit of open attempts on one node, which bounds the hello; at the limit the node is full. */
 enum { CLUSTER_NODE_ATTEMPTS_MAX = 1024 };
 
-/* Dependencies of all workloads that still wait for one: an array after an array has the product of
- * both. Each is kept in memory and in the store. */
+/* Limit of all unmet dependencies of live workloads, which are kept in memory and in the store. An
+ * array that depends on an array has the product of both sizes. */
 enum { CLUSTER_DEPENDENCIES_MAX = 1000 * 1000 };
 
 enum { CLUSTER_DEVICE_PPM = 1000 * 1000 };
 
-/* What the workloads of a user or a group may hold at a time; CLUSTER_DEVICE_PPM is one device. */
+/* Limits on the devices that a user's or group's workloads hold at a time; CLUSTER_DEVICE_PPM is
+ * one device. */
 struct cluster_allowance {
     char name[USER_NAME_MAX];
-    int64_t guaranteed_ppm; /* up to this they go before all who borrow */
-    int64_t most_ppm;       /* and beyond this they wait */
+    int64_t guaranteed_ppm; /* up to this limit, workloads precede all borrowers */
+    int64_t most_ppm;       /* beyond this limit, workloads wait */
 };
 
 struct cluster_config {
     const struct policy *policy;
-    const struct forecast *forecast; /* borrowed; NULL: there is none */
+    const struct forecast *forecast; /* borrowed; NULL: none */
     struct policy_options options;
     int max_neighbours;
-    int64_t ageing_ms; /* so much waiting counts as one point of priority */
+    int64_t ageing_ms; /* waiting time equivalent to one point of priority */
     const struct cluster_allowance *allowances; /* borrowed */
-    size_t allowance_count; /* 0: there is no such thing; else who has none borrows all */
-    size_t queue_max;       /* live workloads */
-    size_t queue_max_user;  /* of one owner who is no administrator; 0: as many */
-    int64_t lease_ms;       /* a node's attempts run on that long without us */
-    int64_t fence_ms;       /* then, after this, their supervisors ask them to end */
-    int64_t drain_ms;       /* and after this end them by force */
-    int64_t margin_ms;      /* added for good measure before a task is called lost */
-    int64_t resend_ms;      /* unconfirmed grants and stops are repeated after this */
+    size_t allowance_count; /* 0: no allowances; otherwise users without one borrow everything */
+    size_t queue_max;       /* limit of live workloads */
+    size_t queue_max_user;  /* limit per owner except administrators; 0: queue_max */
+    int64_t lease_ms;       /* time that a node's attempts may run without control */
+    int64_t fence_ms;       /* after the lease: until supervisors ask attempts to end */
+    int64_t drain_ms;       /* after the fence: until supervisors end attempts by force */
+    int64_t margin_ms;      /* safety margin before a task is considered lost */
+    int64_t resend_ms;      /* interval between repeats of unconfirmed grants and stops */
     int64_t backoff_min_ms, backoff_max_ms; /* between restarts of a service, and between retries */
-    int faults_max;                         /* GPU faults of a workload's own, then it has failed */
-    int64_t keep_finished_ms;               /* retention of finished workloads, by age … */
-    size_t keep_finished_max;               /* … and by count */
-    /* Ages count once the wall clock has kept pace with the boot clock for so long: one that is
-     * wrong for a moment, as before the first word of a time server, costs nobody his history. */
+    int faults_max;                         /* own GPU faults after which a workload fails */
+    int64_t keep_finished_ms;               /* retention of finished workloads, by age */
+    size_t keep_finished_max;               /* retention of finished workloads, by number */
+    /* Time for which the wall clock must keep pace with the boot clock before ages count. A clock
+     * that is briefly wrong, as before the first time synchronization, deletes no history. */
     int64_t clock_steady_ms;
     uint64_t seed;
 };
-/* The documented defaults (policy gpumux, lease 60 s, …). */
+/* Sets the documented defaults (policy gpumux, lease 60 s, …). */
 void cluster_config_default(struct cluster_config *config);
 
 /* ---- events ---- */
@@ -98,23 +100,23 @@ enum cluster_event_kind {
     CLUSTER_REQUEUE,
     CLUSTER_SUSPEND,
     CLUSTER_RESUME,
-    CLUSTER_DRAIN,    /* or undrain: `on` */
-    CLUSTER_LEARN,    /* something was learnt of a workload; no reply */
-    CLUSTER_MEASURED, /* how slow a workload is where it runs; no reply. One that can go on
-                         elsewhere, and is for long much slower than was predicted, is
-                         queued again */
-    CLUSTER_FORECAST, /* config.forecast would now answer otherwise, or knows more; no reply */
+    CLUSTER_DRAIN, /* drain or undrain: `on` */
+    CLUSTER_LEARN, /* new knowledge about a workload; no reply */
+    /* Measured speed of a workload on its device; no reply. A workload with checkpoints that stays
+     * much slower than predicted is queued again. */
+    CLUSTER_MEASURED,
+    CLUSTER_FORECAST, /* config.forecast has new answers or kinds; no reply */
     CLUSTER_NODE_HELLO,
     CLUSTER_NODE_REPORT,
     CLUSTER_NODE_BEAT,
-    CLUSTER_NODE_GONE, /* its connection ended; nothing is known of what runs there */
-    CLUSTER_TICK,      /* time passed; see cluster_next_tick() */
+    CLUSTER_NODE_GONE, /* the connection ended; the state of the node's attempts is unknown */
+    CLUSTER_TICK,      /* time has passed; see cluster_next_tick() */
     CLUSTER_EVENT_END
 };
 
 /* A dependency, resolved by the caller. */
 struct cluster_after {
-    uint64_t workload; /* an id; or, with `within`, an index into this very submission */
+    uint64_t workload; /* an id; with `within`, an index into the same submission */
     bool within;
     bool succeeded;
 };
@@ -126,25 +128,25 @@ struct cluster_submission {
     size_t after_count;
     const struct cluster_after *after;
     struct policy_known known;
-    uint32_t allowance; /* 1 + index of it in the configuration; 0: none */
-    uint64_t owner;     /* a number for who submits; the same in all of a submission, as the next */
-    bool is_admin;      /* bound by queue_max alone */
+    uint32_t allowance; /* 1 + index in the configuration; 0: none */
+    uint64_t owner;     /* number of the submitting owner; equal for all items, like is_admin */
+    bool is_admin;      /* limited by queue_max only */
 };
 
 struct cluster_event {
     enum cluster_event_kind kind;
     struct clock_now now;
-    uint64_t request; /* the caller's mark, repeated in the REPLY; 0: no reply wanted */
+    uint64_t request; /* the caller's id, repeated in the REPLY; 0: no reply */
     union {
         struct {
             uint32_t uid;
             const char *key; /* idempotency key of this user, or NULL */
             size_t count;
-            const struct cluster_submission *items; /* all or nothing */
+            const struct cluster_submission *items; /* accepted all or none */
         } submit;
         struct {
             uint64_t workload;
-            int64_t grace_ms; /* -1: the workload's own; of CANCEL and REQUEUE */
+            int64_t grace_ms; /* -1: the workload's own; for CANCEL and REQUEUE */
         } stop;               /* CANCEL, REQUEUE, SUSPEND, RESUME */
         struct {
             const char *node;
@@ -152,33 +154,37 @@ struct cluster_event {
         } drain;
         struct {
             uint64_t workload;
-            struct policy_known known; /* as of now; it replaces what was known */
+            struct policy_known known; /* current; replaces earlier knowledge */
         } learn;
         struct {
             uint64_t workload;
             int attempt;
             double pd,
-                predicted_pd; /* > 0; the latter from before anybody measured them together */
+                /* Both > 0; predicted_pd dates from before any measurement of this combination. */
+                predicted_pd;
         } measured;
         struct {
-            const bool *known; /* by kind, of as many as are counted: workloads of that program are
-                                  of that kind from now on */
+            /* Indexed by kind, `count` entries: workloads of this program have this kind from now
+             * on. */
+            const bool *known;
             size_t count;
         } forecast;
         struct {
             const struct node_info *info;
             size_t count;
             const struct attempt_report
-                *attempts; /* every one that it has not been told to settle */
+                /* All attempts that the node has not been told to settle. */
+                *attempts;
             size_t health_count;
-            const struct device_health *health; /* of devices that it watches */
+            const struct device_health *health; /* of the devices that the node monitors */
         } hello;
         struct {
             const char *node;
             uint64_t session;
             const struct attempt_report *report; /* REPORT only */
-            uint64_t beat;                       /* BEAT only: its number, repeated in the answer */
-            size_t health_count, note_count;     /* BEAT only */
+            /* BEAT only: number of the beat, repeated in the answer. */
+            uint64_t beat;
+            size_t health_count, note_count; /* BEAT only */
             const struct device_health *health;
             const struct device_note *notes;
         } node;
@@ -188,28 +194,29 @@ struct cluster_event {
 /* ---- actions ---- */
 
 enum cluster_action_kind {
-    /* stage 1: one commit */
-    CLUSTER_STORE_NEW,    /* a workload was accepted: store spec and status */
-    CLUSTER_STORE_STATUS, /* its status changed */
-    CLUSTER_STORE_DELETE, /* retention: forget it */
-    CLUSTER_STORE_NODE,   /* a node's inventory or its drained mark changed */
-    CLUSTER_EVENT_LOG,    /* something a person may want to know */
-    /* stage 2: after it */
+    /* Stage 1, one commit: */
+    CLUSTER_STORE_NEW,    /* workload accepted: store spec and status */
+    CLUSTER_STORE_STATUS, /* status changed */
+    CLUSTER_STORE_DELETE, /* retention expired: delete the workload */
+    CLUSTER_STORE_NODE,   /* inventory or drained mark of a node changed */
+    CLUSTER_EVENT_LOG,    /* event for users */
+    /* Stage 2, after the commit: */
     CLUSTER_REPLY,
-    CLUSTER_SEND_WELCOME, /* answers the hello that `request` marks: opens the session */
+    CLUSTER_SEND_WELCOME, /* answer to the hello with this `request`: opens the session */
     CLUSTER_SEND_GRANT,   /* start this attempt */
     CLUSTER_SEND_STOP,    /* end this attempt */
-    CLUSTER_SEND_SUSPEND, /* move its device memory to the host's */
-    CLUSTER_SEND_RESUME,  /* and back */
-    CLUSTER_SEND_SETTLE,  /* its end is stored: stop reporting it */
-    CLUSTER_SEND_BEAT,    /* answers a beat: the lease holds from when that beat was sent */
+    CLUSTER_SEND_SUSPEND, /* move device memory to the host */
+    CLUSTER_SEND_RESUME,  /* move device memory back */
+    CLUSTER_SEND_SETTLE,  /* the end is stored: stop reporting */
+    /* Answer to a beat: extends the lease from the sending time of that beat. */
+    CLUSTER_SEND_BEAT,
     CLUSTER_ACTION_END
 };
 
 struct cluster_action {
     enum cluster_action_kind kind;
     uint64_t workload;
-    /* STORE_NEW: which item of the submission this is. */
+    /* STORE_NEW: index in the submission. */
     size_t item;
     /* STORE_NEW, STORE_STATUS: valid until the next step. */
     const struct workload_status *status;
@@ -219,24 +226,24 @@ struct cluster_action {
     const struct node_info *info; /* STORE_NODE; valid until the next step */
     uint64_t session, sequence;   /* SEND_*; sequence 0 for WELCOME and BEAT */
     int attempt;                  /* SEND_GRANT/STOP/SUSPEND/RESUME/SETTLE, EVENT_LOG */
-    int turn;                     /* SEND_SUSPEND/RESUME: a report with this number answers it */
+    int turn;                     /* SEND_SUSPEND/RESUME: answered by a report with this number */
     bool suspect, ran_before;     /* SEND_GRANT */
-    const struct attempt *placed; /* SEND_GRANT: where; valid until the next step */
+    const struct attempt *placed; /* SEND_GRANT: placement; valid until the next step */
     int64_t grace_ms;             /* SEND_STOP */
     uint64_t beat;                /* SEND_BEAT */
-    /* EVENT_LOG: a stable word of events.def and a sentence; text is inside the action. */
+    /* EVENT_LOG: a stable word of events.def and a sentence; the text is stored in the action. */
     const char *what;
     char text[WORKLOAD_TEXT_MAX];
     /* REPLY: */
     uint64_t request;
-    int result;     /* 0 or -ERR_x, `text` says why */
-    char field[64]; /* of an invalid request, or "" */
+    int result;     /* 0 or -ERR_x, explained by `text` */
+    char field[64]; /* invalid field of the request, or "" */
     uint64_t first; /* SUBMIT: ids first … first + count - 1 */
     size_t count;
-    bool repeated; /* SUBMIT: the key was seen before; these are the ids of then */
+    bool repeated; /* SUBMIT: known key; the ids are those of the first submission */
 };
 
-/* Filled by a step; reused over many. Freed with cluster_actions_done. */
+/* Filled by a step and reused for many steps. Freed with cluster_actions_done. */
 struct cluster_actions {
     struct cluster_action *items;
     size_t count, capacity;
@@ -246,119 +253,125 @@ void cluster_actions_done(struct cluster_actions *actions);
 
 /* ---- life ---- */
 
-/* config is copied. -ERR_NO_MEMORY. */
+/* Copies the config. Returns -ERR_NO_MEMORY. */
 int cluster_new(const struct cluster_config *config, struct cluster **ret);
 void cluster_free(struct cluster *c);
 
 /*
- * Rebuilding from the store, before the first step; any order of workloads, nodes first.
- * A live workload comes with all it needs; of a finished one only id, key and end are kept.
+ * Rebuilds a cluster from the store, before the first step: first all nodes, then the workloads in
+ * any order. A live workload comes with all its data; of a finished workload only id, key and end
+ * are kept.
  */
 int cluster_load_node(struct cluster *c, const struct node_info *info, bool drained);
 struct cluster_stored {
     uint64_t id;
     uint32_t uid;
-    const char *name, *key; /* key NULL: none; `key_first`/`key_count`: that submission's ids */
+    /* Key NULL: none; `key_first`/`key_count`: ids of the key's submission. */
+    const char *name, *key;
     uint64_t key_first;
     size_t key_count;
-    const struct workload_needs *needs; /* live ones only */
+    const struct workload_needs *needs; /* live workloads only */
     const struct pairs *node_labels;
     size_t after_count;
     const struct cluster_after *after; /* all by id */
     const struct workload_status *status;
-    struct policy_known known; /* live ones only, as the next two */
+    struct policy_known known; /* live workloads only, like the next two fields */
     uint32_t allowance;
     uint64_t owner;
 };
 int cluster_load_workload(struct cluster *c, const struct cluster_stored *stored);
-/* Ids continue after `last_id`, whatever was deleted meanwhile. */
+/* Completes loading. New ids follow `last_id`, even if later workloads were deleted. */
 void cluster_load_done(struct cluster *c, uint64_t last_id, struct clock_now now);
 
 /*
- * One step. Appends to *actions (the caller clears it). Never fails for what an event says: that is
- * a REPLY. -ERR_NO_MEMORY leaves the cluster unusable, to be rebuilt.
+ * Executes one step and appends to *actions, which the caller clears. A step does not fail because
+ * of an event's content; such errors are REPLYs. After -ERR_NO_MEMORY the cluster is unusable and
+ * must be rebuilt.
  */
 int cluster_step(struct cluster *c, const struct cluster_event *event,
                  struct cluster_actions *actions);
 
-/* When the next TICK is due (boot clock), INT64_MAX if nothing waits for time. */
+/* Returns when the next TICK is due (boot clock); INT64_MAX if no timer is set. */
 int64_t cluster_next_tick(const struct cluster *c);
 
-/* ---- questions; they change nothing ---- */
+/* ---- queries, without side effects ---- */
 
-/* Where would each workload of a submission go now, when those of it that go first have what
- * they take? An empty node means that it would not start, and text says why. Fails as the
- * submission would. */
+/* Where a workload of a submission would go now, after the workloads of the submission that precede
+ * it. An empty node means no start now, and text gives the reason. */
 struct cluster_preview {
     char node[NODE_NAME_MAX];
     int device_count;
     char devices[WORKLOAD_DEVICES_MAX][DEVICE_UUID_MAX];
     char text[WORKLOAD_TEXT_MAX];
-    bool never; /* nothing that is here will ever do for it */
+    bool never; /* no present node can ever satisfy the workload */
 };
-/* ret has room for all, in their order. */
+/* Previews all items. `ret` has room for all, in the same order. Fails as the submission would. */
 int cluster_preview(struct error *e, struct cluster *c, const struct cluster_submission *items,
                     size_t count, struct cluster_preview *ret);
-/* Devices that are alike, as the policy sees them for a workload now. */
+/* Equivalent devices, as the policy sees them for a workload now. */
 struct cluster_candidate {
-    char node[NODE_NAME_MAX], device[DEVICE_UUID_MAX], model[DEVICE_MODEL_MAX]; /* of one of them */
+    /* Location of one of these devices. */
+    char node[NODE_NAME_MAX], device[DEVICE_UUID_MAX], model[DEVICE_MODEL_MAX];
     size_t devices, neighbours;
     bool chosen,
-        here;    /* here: it is on this one, which has a line of its own if another is chosen */
-    bool judged; /* what follows is known */
-    double speed, pd; /* its own there, by the forecast */
-    double gain;      /* its own speed, less what the neighbours lose */
-    /* Of the service that is nearest to its SLO, or misses it: */
-    double slo_ms;                  /* 0: there is none */
-    double p99_ms;                  /* with it there; 0: not known */
-    bool is_p99_guess;              /* not measured, and no reason to refuse anybody */
-    uint32_t service;               /* its policy_known.kind */
-    char reason[WORKLOAD_TEXT_MAX]; /* why it is, or is not */
+        /* here: the workload runs on this device, listed separately if another one is chosen. */
+        here;
+    bool judged;      /* the fields below are valid */
+    double speed, pd; /* of the workload on this device, by the forecast */
+    double gain;      /* speed of the workload minus the loss of its neighbours */
+    /* The service closest to its SLO, or furthest beyond it: */
+    double slo_ms;                  /* 0: none */
+    double p99_ms;                  /* with the workload on the device; 0: unknown */
+    bool is_p99_guess;              /* not measured, so no reason for a refusal */
+    uint32_t service;               /* policy_known.kind of the service */
+    char reason[WORKLOAD_TEXT_MAX]; /* why the devices are chosen or rejected */
 };
 enum { CLUSTER_CANDIDATES_MAX = 64 };
 struct cluster_explanation {
     char text[WORKLOAD_TEXT_MAX]; /* the decision */
     double measured_pd,
-        predicted_pd; /* where it runs, see CLUSTER_MEASURED; 0: it was not measured */
+        /* Of the present placement, as in CLUSTER_MEASURED; 0: not measured. */
+        predicted_pd;
     size_t count;
-    struct cluster_candidate candidates[CLUSTER_CANDIDATES_MAX]; /* the best first */
+    struct cluster_candidate candidates[CLUSTER_CANDIDATES_MAX]; /* best first */
 };
-/* What would become of a live workload if it were placed now: where it runs is as if it were not
- * there. -ERR_NOT_FOUND, -ERR_NO_MEMORY. */
+/* Explains how a live workload would be placed now. A running workload counts as absent from its
+ * devices. Returns -ERR_NOT_FOUND or -ERR_NO_MEMORY. */
 int cluster_explain(struct cluster *c, uint64_t workload, struct cluster_explanation *ret);
 
-/* NULL if it is not live. Valid until the next step. */
+/* Returns NULL if the workload is not live. Valid until the next step. */
 const struct workload_status *cluster_live_status(const struct cluster *c, uint64_t workload);
-/* Why a queued workload waits, by what is known now: its stored text may be older. *ret_never:
- * nothing that is here will ever do for it. NULL if no such workload is queued. Between two steps
- * only so many are made anew; after that the answer may be an older one. Valid until the next call
- * of the cluster. */
+/* Returns why a queued workload waits, as known now; the stored text may be older. *ret_never: no
+ * present node can ever satisfy the workload. Returns NULL if the workload is not queued. The
+ * number of new texts between two steps is limited; then the text may be older. Valid until the
+ * next call. */
 const char *cluster_note(struct cluster *c, uint64_t workload, bool *ret_never);
-/* Its policy_known.program; 0 if it is not live. */
+/* Returns the workload's policy_known.program; 0 if the workload is not live. */
 uint32_t cluster_live_program(const struct cluster *c, uint64_t workload);
 /* Sets ret_used[p] for every program p < count that a live workload runs. */
 void cluster_programs_in_use(const struct cluster *c, bool *ret_used, size_t count);
 
-/* The words of events.def, for documentation: index 0, 1, …; NULL past the last. */
+/* Returns the words of events.def for documentation, at index 0, 1, …; NULL past the last. */
 const char *cluster_event_word(size_t index, const char **ret_help);
 
 struct cluster_counts {
     size_t live, finished, by_state[WORKLOAD_STATE_END], nodes_connected, nodes_known;
-    uint64_t decisions; /* of the policy since this cluster was made, refusals included */
+    uint64_t decisions; /* decisions of the policy since cluster_new(), including refusals */
 };
 void cluster_count(const struct cluster *c, struct cluster_counts *ret);
-/* Is the node's session open? */
+/* Returns whether the node's session is open. */
 bool cluster_node_connected(const struct cluster *c, const char *node);
 bool cluster_session_is_open(const struct cluster *c, const char *node, uint64_t session);
-/* Does it take nothing new, because starts failed there? */
+/* Returns whether the node accepts no new work because starts failed on it. */
 bool cluster_node_held(const struct cluster *c, const char *node);
-/* The devices with what is booked on them, for `nodes`, `top` and metrics; valid until the next
+/* Returns the devices and their bookings, for `nodes`, `top` and metrics. Valid until the next
  * step. */
 void cluster_inventory(const struct cluster *c, struct policy_snapshot *ret);
-/* What the node last said of this device; NULL: there is no such. Valid until the next step. */
+/* Returns the node's last report on this device, or NULL for an unknown device. Valid until the
+ * next step. */
 const struct device_health *cluster_device_health(const struct cluster *c, const char *node,
                                                   const char *uuid);
-/* Ids of the workloads with an open attempt on this device, oldest attempt first. Returns how many
- * were written (≤ room). */
+/* Writes the ids of at most `room` workloads with an open attempt on this device, oldest attempt
+ * first. Returns the number written. */
 size_t cluster_device_workloads(const struct cluster *c, const char *node, const char *uuid,
                                 uint64_t *ret_ids, size_t room);

@@ -1,4 +1,5 @@
-/* What the cluster's unit tests share: a cluster, its clock, and the events that drive it. */
+/* Shared by the cluster's unit tests: a cluster, its clock, and the events that drive the
+ * cluster. */
 #pragma once
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,10 +12,10 @@
 
 #include "cluster/cluster.h"
 
-/* lease, fence, drain and margin of the default configuration */
+/* lease + fence + drain + margin of the default configuration */
 enum { LOST_MS = 60000 + 30000 + 30000 + 5000 };
 
-/* A cluster with a hand on its clock; the last step's actions stay readable. */
+/* A cluster with a controllable clock. The last step's actions stay readable. */
 struct fixture {
     struct cluster_config config;
     struct cluster *cluster;
@@ -23,40 +24,40 @@ struct fixture {
     uint64_t requests;
 };
 
-/* An empty cluster of the default configuration, but policy firstfit: the first device is
- * taken first. */
+/* Creates an empty cluster with the default configuration, except policy firstfit, which takes the
+ * first device first. */
 void fixture_open(struct fixture *f);
 void fixture_close(struct fixture *f);
 
-/* One step that must not fail; replaces the actions. */
+/* Executes one step that must not fail; replaces the actions. */
 void step(struct fixture *f, struct cluster_event *event);
 
-/* Questions about the last step's actions; NULL: there is none of that kind. */
+/* Queries on the last step's actions; NULL: no action of that kind. */
 const struct cluster_action *find_nth(const struct fixture *f, enum cluster_action_kind kind,
                                       size_t n);
 const struct cluster_action *find(const struct fixture *f, enum cluster_action_kind kind);
 size_t count_of(const struct fixture *f, enum cluster_action_kind kind);
 bool logged(const struct fixture *f, const char *word);
-/* Of a workload that must be live. */
+/* Returns the state of a live workload. */
 enum workload_state state_of(const struct fixture *f, uint64_t id);
-/* Why it waits; it must be queued. */
+/* Returns why a queued workload waits. */
 const char *note_of(const struct fixture *f, uint64_t id);
 
-/* Lets both clocks advance, then ticks. */
+/* Advances both clocks, then ticks. */
 void tick_after(struct fixture *f, int64_t ms);
 
-/* One device, a tenth of its memory. */
+/* One device and a tenth of its memory. */
 struct workload_needs task_needs(void);
-/* The reply. */
+/* Submit, and return the reply. */
 const struct cluster_action *submit_all(struct fixture *f, const struct cluster_submission *items,
                                         size_t count, const char *key);
 const struct cluster_action *submit_after(struct fixture *f, const struct workload_needs *needs,
                                           const struct cluster_after *after, size_t count);
-/* The id; it must be accepted. */
+/* Submit, require acceptance, and return the id. */
 uint64_t submit(struct fixture *f, const struct workload_needs *needs);
 uint64_t submit_task(struct fixture *f);
 
-/* Words of nodes. hello answers with the session, 0 if it was refused. */
+/* Messages of nodes. hello() returns the session, or 0 if it was refused. */
 struct node_info node_info(const char *name, const char *instance, int devices);
 uint64_t hello_as(struct fixture *f, const char *name, const char *instance,
                   const struct attempt_report *attempts, size_t count);
@@ -70,7 +71,7 @@ void report_failure(struct fixture *f, const char *node, uint64_t session, uint6
 void beat(struct fixture *f, const char *node, uint64_t session);
 void gone(struct fixture *f, const char *node, uint64_t session);
 
-/* Words of users; the reply. */
+/* Requests of users; return the reply. */
 const struct cluster_action *stop(struct fixture *f, enum cluster_event_kind kind, uint64_t id,
                                   int64_t grace_ms);
 const struct cluster_action *drain(struct fixture *f, const char *node, bool on);

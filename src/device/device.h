@@ -49,7 +49,7 @@ struct device_config {
     int memory_soft_percent, memory_hard_percent;   /* of the device's memory, used */
     int latency_soft_percent, latency_hard_percent; /* of a service's SLO */
     int64_t latency_requests_least;                 /* requests needed to judge a hard limit */
-    /* time within limits before Unhealthy becomes Healthy */
+    /* Time within limits before Unhealthy becomes Healthy. */
     int64_t calm_ms;
     int64_t outside_ms; /* total time outside limits before Unhealthy becomes Overlimit */
     int64_t hold_min_ms, hold_max_ms;
