@@ -1,6 +1,7 @@
 """A training task that makes as many steps as it is told to, and says how long they took.
 
-Reads `steps N [quick | slow]` lines from standard input; answers each with one JSON object. One step more comes before them and does not
+Reads `steps N` lines from standard input; answers each with one JSON object. `pairs N` asks for N pairs of steps with
+quick launches and without them. One step more comes before them and does not
 count: with it the device comes from another process's work to this one's. `--fake` needs no PyTorch.
 """
 
@@ -10,6 +11,7 @@ import ctypes
 import gc
 import json
 import os
+import random
 import sys
 import time
 
@@ -73,12 +75,21 @@ def ticks():
     return None
 
 
-def choose_launches(is_quick):
-    """Of a shim that can do without quick launches (libgpumux-cuda-switch.so). Returns what is paid for them."""
+def make_pairs(step, synchronize, count):
+    """Times of single steps with quick launches and without them, in ms, of a shim that can do both
+    (libgpumux-cuda-switch.so). The two of a pair follow each other, in any order."""
     library = ctypes.CDLL(None)
     library.gpumux_quick_paid.restype = ctypes.c_uint64
-    library.gpumux_quick_choose(is_quick)
-    return library.gpumux_quick_paid()
+    taken, paid = {1: [], 0: []}, {1: 0, 0: 0}
+    for _ in range(count):
+        for is_quick in random.sample([1, 0], 2):
+            library.gpumux_quick_choose(is_quick)
+            start = time.perf_counter()
+            step()
+            synchronize()
+            taken[is_quick].append((time.perf_counter() - start) * 1000)
+            paid[is_quick] += library.gpumux_quick_paid() != 0
+    return {"quick_ms": taken[1], "slow_ms": taken[0], "quick_paid": paid[1], "slow_paid": paid[0]}
 
 
 def main():
@@ -103,19 +114,19 @@ def main():
     for line in sys.stdin:
         if options.cores:
             pin([int(core) for core in options.cores.split(",")])
-        words = line.split()
-        steps = int(words[1])
-        if len(words) > 2:
-            choose_launches(words[2] == "quick")
+        what, steps = line.split()
+        steps = int(steps)
         step()
         synchronize()
+        if what == "pairs":
+            print(json.dumps(make_pairs(step, synchronize, steps)), flush=True)
+            continue
         start, host = time.perf_counter(), time.process_time()
         for _ in range(steps):
             step()
         synchronize()
         print(json.dumps({"steps": steps, "ms": (time.perf_counter() - start) * 1000 / steps,
-                          "host_ms": (time.process_time() - host) * 1000 / steps, "ticks": ticks(),
-                          "paid": choose_launches(words[2] == "quick") if len(words) > 2 else None}), flush=True)
+                          "host_ms": (time.process_time() - host) * 1000 / steps, "ticks": ticks()}), flush=True)
 
 
 if __name__ == "__main__":
