@@ -14,11 +14,11 @@
 
 struct call_row {
     const char *symbol;
-    const char *name; /* from here on: of what is intercepted */
+    const char *name; /* this and later fields: of intercepted calls */
     uint16_t version;
-    uint8_t length; /* of symbol: most names differ in it, and it is compared first */
+    uint8_t length; /* length of symbol, compared first since it differs between most names */
     bool is_per_thread;
-    void *hook; /* NULL: it is not intercepted */
+    void *hook; /* NULL: not intercepted */
 };
 
 enum call_variant { variant_legacy = false, variant_ptds = true, variant_ptsz = true };
@@ -30,7 +30,7 @@ static const struct call_row rows[CALLS_ALL] = {
 #include "shim/hook/calls.def"
 };
 
-/* What hands on the calls that nothing is done about. */
+/* Defines the hooks that only pass their call on. */
 #define INTERCEPTED(how, symbol, name, version, variant, ...) DEFINE_##how(symbol, ##__VA_ARGS__)
 #define USED(...)
 #define DEFINE_hook(...)
@@ -56,8 +56,8 @@ static size_t address_place(const void *address)
            (CALLS_ADDRESSES_MAX - 1);
 }
 
-/* The first call to claim an address keeps it: calls are offered from old to new, and a driver that
- * lacks a new one may answer with an old one's address. */
+/* The first call to claim an address keeps it. Calls are offered from old to new, since a driver
+ * that lacks a new call may return the address of an older one. */
 static void add_address(struct calls *calls, void *address, size_t call)
 {
     size_t place = address_place(address);
@@ -66,7 +66,7 @@ static void add_address(struct calls *calls, void *address, size_t call)
             return;
         place = (place + 1) & (CALLS_ADDRESSES_MAX - 1);
     }
-    /* In this order: a child that is forked in between finds a free place. */
+    /* The order matters: a child that is forked in between finds a free place. */
     calls->by_address[place].call = (uint16_t)call;
     atomic_signal_fence(memory_order_release);
     calls->by_address[place].address = address;
@@ -85,7 +85,7 @@ void *calls_hook(const struct calls *calls, void *address)
 struct driver_search {
     struct calls *calls;
     bool is_found;
-    char path[4096]; /* empty: not found, or too long to be kept */
+    char path[4096]; /* empty: not found, or too long */
 };
 
 static void find_driver(void *argument)
@@ -110,8 +110,9 @@ static void find_driver(void *argument)
         search->path[i] = driver->l_name[i];
 }
 
-/* Its functions are about to be kept. A name that cannot be opened again (it was deleted, or is
- * a path of another namespace) only means that the program must not unload it, as none does. */
+/* Keeps the driver loaded, since its functions are about to be stored. If the file cannot be opened
+ * again by its name (deleted, or a path of another namespace), the program must not unload the
+ * driver, and no program does. */
 static void keep_driver_loaded(const char *path)
 {
     void *(*open)(const char *, int) = (void *(*)(const char *, int))resolve_next("dlopen");
@@ -119,8 +120,8 @@ static void keep_driver_loaded(const char *path)
         (void)open(path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Whether cuGetProcAddress hands out the very functions that are exported is the driver's affair:
- * it is asked for each. */
+/* Only the driver knows whether cuGetProcAddress returns the exported functions or others, so the
+ * shim asks for the address of each. */
 static void add_proc_addresses(struct calls *calls)
 {
     int newest = 0;
@@ -158,7 +159,7 @@ bool calls_load(struct calls *calls)
             add_address(calls, (void *)(uintptr_t)real[i], i);
     }
     add_proc_addresses(calls);
-    /* Only now: a child that is forked before this does it all again. */
+    /* Set last: a child that is forked before this repeats all of it. */
     calls->is_loaded = true;
     return true;
 }
@@ -219,16 +220,15 @@ static void find_caller(void *argument)
     search->is_before = resolve_is_before(search->caller);
 }
 
-/* Of the pseudo handles the function behind knows the meaning by the caller's return address, which
- * is lost once it is called from here. Both mean "wherever it is", and the driver's is the one
- * there is. */
+/* The real dlsym interprets the pseudo handles by the caller's return address, which a call from
+ * here loses. Both handles mean "any library", and the driver has the only definition. */
 static bool is_pseudo(const void *handle)
 {
     return handle == RTLD_DEFAULT || handle == RTLD_NEXT;
 }
 
-/* The driver's own function, and with it whether it has one. Once the shim has started that is
- * known and takes no lock: a lookup is then no less safe than without it. */
+/* Returns the driver's own function; NULL if the driver lacks it. After the shim has started, the
+ * answer needs no lock, so a lookup is as safe as without the shim. */
 static void *find_real(const struct call_row *row)
 {
     const struct process *p = &the_process;
@@ -255,8 +255,9 @@ static struct calls_route route_call(void *handle, const struct call_row *row, c
     return (struct calls_route){.value = address && address == expected ? row->hook : address};
 }
 
-/* Another library with a dlsym of its own asks for the one behind it. If that library stands before
- * the shim, it is the shim's; the function behind would skip it, because it has no version. */
+/* Handles another library with a dlsym of its own that asks for the next one. If that library
+ * precedes the shim, the next one is the shim's; the real dlsym would skip the shim's function,
+ * because it has no version. */
 static struct calls_route route_entry(void *handle, const char *name, const void *caller,
                                       void *real)
 {

@@ -1,9 +1,9 @@
 /*
- * dlsym and dlvsym. Every dynamic program's calls come here, most of them before main and none of
- * them ours to judge: so this file is never instrumented, calls no function of the C library, takes
- * no lock, and hands what is not about CUDA on with a jump. The function behind then sees the
- * caller's own return address, by which RTLD_NEXT and RTLD_DEFAULT know who asks; a call in C would
- * do so only if the compiler chose to. That is why the two functions themselves are assembly.
+ * dlsym and dlvsym. All such calls of every dynamic program come here, most of them before main.
+ * This file is therefore never instrumented, calls no function of the C library, takes no lock, and
+ * passes calls that do not concern CUDA on with a jump. The real function then sees the caller's
+ * own return address, which identifies the caller for RTLD_NEXT and RTLD_DEFAULT. A C compiler need
+ * not turn a call into a jump, so the two functions themselves are assembly.
  */
 #include <stdatomic.h>
 
@@ -13,9 +13,9 @@
 #include "shim/life/signals.h"
 #include "shim/sys/text.h"
 
-/* Each also has a hidden name: the other one may, for this library too, be that of a library before
- * it. Arguments, the caller's address and the function's number go to entry_route; then either a
- * jump or a return. Three pushes keep the stack aligned for the call. */
+/* Each function also has a hidden name, since this library's references to the exported name may
+ * resolve to an earlier library. The arguments, the caller's address and the function's number go
+ * to entry_route; a jump or a return follows. Three pushes keep the stack aligned for the call. */
 #define ENTRY(function, number)                                                                    \
     __asm__(".pushsection .text\n"                                                                 \
             ".globl " #function "\n"                                                               \
@@ -59,7 +59,7 @@ struct calls_route entry_route(void *handle, const char *name, const char *versi
                                const void *caller, int number)
 {
     static const char *const functions[PROCESS_ENTRIES] = {"dlsym", "dlvsym"};
-    /* Whoever comes first finds it; all find the same. */
+    /* Any thread may be the first to find the function; all find the same. */
     void *real = atomic_load_explicit(&the_process.behind_entry[number], memory_order_relaxed);
     if (!real) {
         real = resolve_next(functions[number]);

@@ -1,9 +1,9 @@
 /*
- * The names of the driver's functions, for programs that are linked with libcuda: each is a jump to
- * its hook. They carry the first version of this library, as one that is not the default: the
- * dynamic linker gives such a name to a reference without a version, as those to libcuda are, and
- * dlsym never finds it. So a program that asks whether there is a CUDA driver still hears the
- * truth.
+ * Exports of the driver's function names, for programs that are linked with libcuda: each is a jump
+ * to its hook. The names carry the first version of this library, as a non-default version: the
+ * dynamic linker binds references without a version to such a name, as those to libcuda are, but
+ * dlsym never finds it. A program that asks whether there is a CUDA driver thus still gets a true
+ * answer.
  */
 #define EXPORT(symbol)                                                                             \
     __asm__(".pushsection .text\n"                                                                 \
@@ -18,7 +18,7 @@
 #define INTERCEPTED(how, symbol, ...) EXPORT(symbol)
 #define USED(...)
 #include "shim/hook/calls.def"
-/* And those of NVML. */
+/* Exports of NVML's function names. */
 #define INTERCEPTED(symbol, ...) EXPORT(symbol)
 #define USED(...)
 #include "shim/hook/nvml_calls.def"

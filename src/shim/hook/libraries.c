@@ -19,7 +19,7 @@ static int visit_once(struct dl_phdr_info *info, size_t size, void *argument)
     return 1;
 }
 
-/* From now on a fork waits; one that is under way is waited for. */
+/* Makes forks wait from now on, after waiting for a fork that is under way. */
 static void come_in(struct libraries *libraries)
 {
     uint64_t begin_ns = clock_now_ns(), waited_ns = 0;
@@ -54,7 +54,7 @@ void libraries_before_fork(void)
 void libraries_after_fork(bool is_child)
 {
     struct libraries *libraries = &the_process.libraries;
-    if (is_child) { /* which has this thread alone */
+    if (is_child) { /* a child has only this thread */
         atomic_store(&libraries->inside, 0);
         atomic_store(&libraries->forks, 0);
     } else {

@@ -5,21 +5,21 @@
 #include "shim/hook/resolve.h"
 #include "shim/sys/text.h"
 
-enum { LIBRARIES_MAX = 100000 }; /* a list that is longer is broken */
+enum { LIBRARIES_MAX = 100000 }; /* a longer list is broken */
 
-/* Weak, and without a version: musl has the second instead of the first, and neither is in
- * libc.so.6. A process with neither has nothing that the shim could do. */
+/* Weak and unversioned: musl has only the second symbol, and libc.so.6 has neither. In a process
+ * with neither, the shim has nothing to do. */
 extern struct r_debug _r_debug __attribute__((weak, visibility("default")));
 extern struct r_debug *_dl_debug_addr __attribute__((weak, visibility("default")));
-/* Of this library; the linker makes it. */
+/* This library's dynamic section, defined by the linker. */
 extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
 
 struct tables {
     uintptr_t bias;
     const ElfW(Sym) * symbols;
     const char *names;
-    const ElfW(Versym) * versions; /* NULL: it has none */
-    const uint32_t *gnu_hash;      /* NULL: it has only the old one */
+    const ElfW(Versym) * versions; /* NULL: no versions */
+    const uint32_t *gnu_hash;      /* NULL: the library has only old_hash */
     const uint32_t *old_hash;
 };
 
@@ -32,7 +32,7 @@ static const struct link_map *first_library(void)
     return NULL;
 }
 
-/* glibc has relocated these, musl has not, and nobody has the kernel's own object. */
+/* glibc has relocated these addresses, musl has not, and neither relocates the kernel's vDSO. */
 static uintptr_t absolute(const struct link_map *library, uintptr_t value)
 {
     return value < library->l_addr ? value + library->l_addr : value;
@@ -69,8 +69,8 @@ static bool read_tables(const struct link_map *library, struct tables *ret_table
     return true;
 }
 
-/* A definition of the name that a new program would be given: no version that is only there for
- * old ones. */
+/* Returns whether a symbol defines the name for newly linked programs, not in a version that exists
+ * only for old ones. */
 static bool is_definition(const struct tables *t, uint32_t index, const char *name)
 {
     const ElfW(Sym) *s = &t->symbols[index];
@@ -203,8 +203,8 @@ const struct link_map *resolve_library(const char *soname)
     return NULL;
 }
 
-/* A library's dynamic section lies behind its code and before the next library: the nearest one
- * above an address is the section of the library that the address is in. */
+/* A library's dynamic section lies behind its code and before the next library: the nearest section
+ * above an address belongs to the library that contains the address. */
 bool resolve_is_before(const void *code)
 {
     const ElfW(Dyn) *nearest = NULL;
