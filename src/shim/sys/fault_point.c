@@ -5,7 +5,7 @@
 #include "shim/sys/fault_point.h"
 #include "shim/sys/sys.h"
 
-static _Atomic long points_left; /* 0: not known yet */
+static _Atomic long points_left; /* 0: not read yet */
 
 void fault_point(void)
 {

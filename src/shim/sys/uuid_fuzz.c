@@ -1,6 +1,7 @@
 /*
- * What a driver calls a device. What is taken has exactly the digits of its bytes, in their order,
- * and no byte is read beyond the text's end (the copy is as long as the text).
+ * Names of devices, as a driver reports them. An accepted text has exactly the digits of its bytes,
+ * in their order, and the parser reads no byte behind the text's end (the copy is as long as the
+ * text).
  */
 #include <stddef.h>
 #include <stdlib.h>
