@@ -2,8 +2,8 @@
 #include "shim/hook/capture.h"
 #include "shim/sys/clock.h"
 
-/* No lock: a place is taken and left by exchanges, and two threads with the same new context may
- * take one each. */
+/* No lock: compare-and-exchange takes and frees a place, and two threads with the same new context
+ * may take one each. */
 void busy_add(struct busy *busy, CUcontext context)
 {
     for (int i = 0; i < BUSY_MAX; i++) {
@@ -49,8 +49,8 @@ bool busy_forget(struct busy *busy, CUcontext context)
     return was_there;
 }
 
-/* Where it is current. False: the driver refuses, as it may do while one of its streams is
- * captured. Marks behind what is outstanding say then when it is done. */
+/* Synchronises the current context. Returns false if the driver refuses, as it may while one of the
+ * context's streams is captured; marks then show when outstanding work is done. */
 static bool synchronize(struct process *p)
 {
     if (p->calls.real.cuCtxSynchronize() == CUDA_SUCCESS || atomic_load(&p->launch->captures) == 0)

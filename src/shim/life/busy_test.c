@@ -1,5 +1,5 @@
-/* How contexts are waited for while something is captured. The driver, the marks and what they say
- * are the test's. */
+/* Tests of waiting for contexts during a capture. The driver and the marks are fakes of this
+ * test. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,15 +13,15 @@
 enum { OUTSTANDING_LOOKS = 5, LONG_MS = 60000, SHORT_MS = 20 };
 #define CONTEXT ((CUcontext)0x1000)
 
-/* One that refuses to wait while there is a capture, always or only in the usual mode. */
+/* A driver that refuses to wait during a capture, always or only in the usual mode. */
 static struct fake_driver {
     CUcontext current;
     CUstreamCaptureMode mode;
     bool is_strict;
     int waits, refusals; /* in CONTEXT */
-    int settled;         /* quick launches, before marks were written */
-    int flushes;         /* there, and relaxed */
-    int looks_left;      /* until nothing is outstanding */
+    int settled;         /* calls of quick_settle() before marks were written */
+    int flushes;         /* in CONTEXT, and relaxed */
+    int looks_left;      /* queries until no work is outstanding */
 } driver;
 
 static CUresult push_current(CUcontext context)
@@ -119,7 +119,7 @@ static void test_marks_are_not_waited_for_for_ever(void **state)
     assert_in_range(driver.looks_left, 1, INT32_MAX - 1);
 }
 
-/* It is another error, and there may be no marks after it. */
+/* The driver reports another error, and marks may never arrive after it. */
 static void test_without_a_capture_there_is_no_waiting_for_marks(void **state)
 {
     (void)state;

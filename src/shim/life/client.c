@@ -18,8 +18,8 @@
 
 enum {
     RETRY_MS = 20,
-    ANSWER_MS = 200, /* beyond the wait, for one that has to answer many */
-    AGAIN_MS = 500,  /* for one that was found again: a launch waits for it */
+    ANSWER_MS = 200, /* extra wait for an agent with many processes to answer */
+    AGAIN_MS = 500,  /* wait for a new agent's answer, which delays a launch */
     REJOIN_MS = 1000,
     MS_NS = 1000000,
 };
@@ -79,7 +79,7 @@ static void drop_file(struct client_file *file)
 
 /* ---- without an agent ---- */
 
-/* A number, or 0: unset, not a number, or no limit. */
+/* Returns the variable's number, or 0 if the variable is unset or no number; 0 is no limit. */
 static uint64_t read_number(const char *variable)
 {
     const char *text = getenv(variable);
@@ -100,8 +100,8 @@ static uint32_t read_small(const char *variable)
     return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
 
-/* From the environment. `is_promised`: there should have been an agent, whose least window is its
- * own then. */
+/* Fills limits from the environment. `is_promised`: there should have been an agent, so the least
+ * window applies. */
 static void fill_limits(struct limits_page *limits, bool is_promised)
 {
     uint32_t window_us = read_small("GPUMUX_WINDOW_US");
@@ -164,14 +164,14 @@ static bool fill_address(const char *path, struct sockaddr_un *ret_address)
     return true;
 }
 
-/* Where there is no socket yet, no listener, or too many at once, there may be one in a moment: the
- * agent starts anew, or two hundred processes do. A socket without a listener is an agent's that
- * will be back: it is waited for until away_deadline_ms, and if it is not back by then the answer
- * is -ECONNREFUSED. */
+/* Connects to the agent. Without a socket or a listener, or with a full queue, tries again: the
+ * agent restarts, or hundreds of processes start. A socket without a listener belongs to an agent
+ * that will come back: waits for it until away_deadline_ms, and then returns -ECONNREFUSED. */
 static int connect_to_agent(const char *path, int64_t deadline_ms, int64_t away_deadline_ms)
 {
     struct sockaddr_un address;
-    /* An agent; where its successor makes its socket there is none for a moment. */
+    /* There was an agent; its socket is missing for a moment while its successor makes a new
+     * one. */
     bool has_been = false;
     if (!fill_address(path, &address))
         return -EINVAL;
@@ -211,7 +211,7 @@ static bool send_packet(int fd, const void *packet, size_t bytes, const int *fds
     return sys_call(SYS_sendmsg, fd, (long)&message, MSG_NOSIGNAL, 0, 0, 0) == (long)bytes;
 }
 
-/* With the pages: the status, and the ledger if it had one before. */
+/* Sends HELLO with the status page and, when registering again, the ledger. */
 static bool send_hello(const struct client *client, int fd, bool is_again)
 {
     struct register_hello hello = {
@@ -249,13 +249,13 @@ static void close_all(const int *fds)
 
 enum receipt {
     RECEIPT_PACKET,
-    RECEIPT_NONE,    /* none came in time */
-    RECEIPT_END,     /* the other side is gone */
-    RECEIPT_FOREIGN, /* it speaks another language */
+    RECEIPT_NONE,    /* no packet in time */
+    RECEIPT_END,     /* the other side has gone */
+    RECEIPT_FOREIGN, /* not a packet of this protocol */
 };
 
-/* The next packet, zero behind its end; fds that did not come are -1. There is nothing to be closed
- * if it is none. */
+/* Receives the next packet, zeroed behind its end; missing descriptors are -1. Without a packet,
+ * the caller has no descriptors to close. */
 static enum receipt receive(int fd, int64_t deadline_ms, union packet *ret_packet,
                             int ret_fds[REGISTER_FDS_MAX])
 {
@@ -310,11 +310,11 @@ enum answer {
     ANSWER_NONE,
     ANSWER_WELCOME,
     ANSWER_REFUSED,
-    ANSWER_LATER, /* there is no room, or the agent has ended: another time */
+    ANSWER_LATER, /* no room, or the agent has ended: try again later */
 };
 
-/* The next WELCOME or REFUSED; what else an agent may say before is not for this shim. The
- * descriptors are the caller's if it is a welcome. */
+/* Waits for WELCOME or REFUSED, and ignores other packets. The caller owns the descriptors of a
+ * WELCOME. */
 static enum answer await_answer(int fd, int64_t deadline_ms, union packet *ret_packet,
                                 int ret_fds[REGISTER_FDS_MAX])
 {
@@ -330,7 +330,8 @@ static enum answer await_answer(int fd, int64_t deadline_ms, union packet *ret_p
             return ANSWER_REFUSED;
     }
     if (receipt == RECEIPT_NONE)
-        return ANSWER_REFUSED; /* it is there, silent, and may have others of the attempt */
+        /* The agent is there but silent, and may have other processes of the attempt. */
+        return ANSWER_REFUSED;
     return receipt == RECEIPT_END ? ANSWER_LATER : ANSWER_NONE;
 }
 
@@ -346,7 +347,7 @@ static bool take_welcome(struct client *client, const union packet *packet, cons
     return client->limits && client->ledger;
 }
 
-/* Once; *client is as before client_start() unless it is welcome. */
+/* Tries once to register. Without a WELCOME, *client is as before client_start(). */
 static enum answer try_to_register(struct client *client, const char *path, int wait_ms,
                                    int64_t away_deadline_ms)
 {
@@ -356,7 +357,7 @@ static enum answer try_to_register(struct client *client, const char *path, int 
     *client = (struct client){.socket.fd = -1, .status_file.fd = -1, .ledger_file.fd = -1};
     int fd =
         make_status(client) ? connect_to_agent(path, now_ms() + wait_ms, away_deadline_ms) : -1;
-    /* An agent has been there, and others of the attempt may have its limits. */
+    /* There was an agent, and other processes of the attempt may have its limits. */
     if (fd == -ECONNREFUSED) {
         answer = ANSWER_LATER;
     } else if (fd >= 0) {
@@ -375,7 +376,7 @@ static enum answer try_to_register(struct client *client, const char *path, int 
     return answer;
 }
 
-/* Now or, where the agent is away or has no room left, when it is back and has. */
+/* Registers now or, while the agent is away or has no room, later. */
 static enum answer register_with_agent(struct client *client, const char *path, int wait_ms)
 {
     int64_t away_deadline_ms = now_ms() + (wait_ms > 0 ? CLIENT_AWAY_MS : 0);
@@ -396,8 +397,8 @@ bool client_start(struct client *client, int wait_ms)
         enum answer answer = register_with_agent(client, path, wait_ms);
         if (answer == ANSWER_WELCOME)
             return true;
-        /* Whom an agent turned away, or who finds it away, has no quota of its own beside the one
-         * that others share. */
+        /* If an agent refused the process, or is away, other processes share a quota: this process
+         * must not use a quota of its own beside it. */
         if (answer != ANSWER_NONE || read_number("GPUMUX_QUOTA_BYTES") == 0)
             return false;
     }
@@ -413,9 +414,9 @@ void client_leave(struct client *client)
     unmap_pages(client);
 }
 
-/* ---- while it lasts ---- */
+/* ---- after registration ---- */
 
-/* Another thread may close one of them meanwhile: then it is tried again. */
+/* Tries again if another thread closes one of the files meanwhile. */
 void client_show_files(struct client *client)
 {
     enum { TRIES = 3 };
@@ -453,7 +454,7 @@ void client_listen(struct client *client)
     int fds[REGISTER_FDS_MAX];
     if (!lock_try(&client->lock))
         return;
-    /* First this, then the messages: one that comes meanwhile is not missed. */
+    /* This order misses no message that arrives meanwhile. */
     atomic_store(&client->messages_seen, atomic_load(&client->limits->messages));
     while (is_same(&client->socket) &&
            receive(client->socket.fd, 0, &packet, fds) == RECEIPT_PACKET) {
@@ -470,7 +471,7 @@ static bool is_agent_there(const struct client *client)
                                          (agent.revents & (POLLHUP | POLLERR)));
 }
 
-/* The ledger stays: it has what is held. Only limits are new. */
+/* Replaces only the limits. The ledger stays, since it counts the held memory. */
 static bool take_new_limits(struct client *client, const union packet *packet, const int *fds)
 {
     const size_t bytes = sizeof(*client->limits);

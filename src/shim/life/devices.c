@@ -12,7 +12,7 @@ static bool read_uuid(struct process *p, CUdevice device, CUuuid *ret_uuid)
                 : p->calls.real.cuDeviceGetUuid(ret_uuid, device)) == CUDA_SUCCESS;
 }
 
-/* In a list of devices. */
+/* Finds a device by its UUID in the limits' list of devices. */
 static int find_listed(const struct limits_page *limits, const void *uuid)
 {
     for (uint32_t i = 0; i < limits->device_count && i < PAGE_DEVICES_MAX; i++) {
@@ -29,7 +29,7 @@ static uint8_t find_place(struct process *p, CUdevice device)
     if (limits->device_count == 0)
         return device < PAGE_DEVICES_MAX ? (uint8_t)(device + 1) : PLACE_UNKNOWN;
     if (!read_uuid(p, device, &uuid))
-        return 0; /* the driver is not ready, or has no such device: its own calls say so */
+        return 0; /* the driver is not ready or has no such device; its own calls report that */
     int index = find_listed(limits, &uuid);
     return index < 0 ? PLACE_UNKNOWN : (uint8_t)(index + 1);
 }
@@ -55,7 +55,7 @@ int devices_by_uuid(struct process *p, const uint8_t uuid[16])
     if (p->client.limits->device_count > 0)
         return find_listed(p->client.limits, uuid);
     if (p->calls.real.cuDeviceGetCount(&count) != CUDA_SUCCESS)
-        return 0; /* nothing is held yet, and the limits are the same for all */
+        return 0; /* no memory is held yet, and all devices have the same limits */
     for (CUdevice i = 0; i < count; i++) {
         if (read_uuid(p, i, &found) && memcmp(&found, uuid, sizeof(found)) == 0)
             return devices_index(p, i);

@@ -13,7 +13,7 @@
 
 enum { INIT_PROCESS = 1 };
 
-/* What exit and quick_exit keep of those to be called. musl lacks the second. */
+/* Registration with exit and with quick_exit. musl lacks the second. */
 extern int __cxa_atexit(void (*call)(void *), void *argument, void *library)
     __attribute__((visibility("default")));
 extern int __cxa_at_quick_exit(void (*call)(void *), void *library)
@@ -29,7 +29,7 @@ static void wake_all(_Atomic uint32_t *word)
     (void)sys_futex(word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL);
 }
 
-/* Until the word is no longer `value`, or the time has come. */
+/* Waits until the word is no longer `value`, or until until_ms. */
 static void wait_while(_Atomic uint32_t *word, uint32_t value, uint64_t until_ms)
 {
     for (uint64_t now = now_ms(); atomic_load(word) == value && now < until_ms; now = now_ms()) {
@@ -46,7 +46,7 @@ static void ask(struct exit *exit)
     wake_all(&exit->asked);
 }
 
-/* ---- the signal's handler ---- */
+/* ---- the signal handler ---- */
 
 static void close_by_signal(int number)
 {
@@ -56,7 +56,7 @@ static void close_by_signal(int number)
         signals_die(number);
     keeper_open(&the_process);
     if (!atomic_compare_exchange_strong(&exit->signal_ms, &first, now)) {
-        /* This one may be the older, interrupted before it could say so. */
+        /* This signal may be the older one, interrupted before it could set signal_ms. */
         if (now >= first + EXIT_SAME_MS)
             signals_die(number);
         return;
@@ -70,8 +70,8 @@ static void close_by_signal(int number)
 
 /* ---- the thread ---- */
 
-/* If the driver does not come back in time, this does: the signal again, to this thread, which
- * makes it a second one. */
+/* Arms a timer in case the driver does not return in time. The timer sends the signal again, to
+ * this thread, where it counts as a second signal. */
 static void set_alarm(int number)
 {
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = number};
@@ -86,8 +86,8 @@ static void set_alarm(int number)
     (void)sys_call(SYS_timer_settime, timer, 0, (long)&time, 0, 0, 0);
 }
 
-/* A thread may be on its way into the driver with a launch that was not held any more, and one may
- * wait there for room: so a second time. */
+/* Drains twice: a thread may have been on its way into the driver with a launch that was no longer
+ * delayed, and another may have waited there for room. */
 static void drain(struct process *p)
 {
     uint64_t until_ns = clock_now_ns() + (uint64_t)EXIT_DRAIN_MS * CLOCK_MS_NS;
@@ -128,7 +128,7 @@ static void *run_thread(void *argument)
 
 /* ---- exit ---- */
 
-/* Safe in a handler, from which programs do exit. */
+/* Safe in a signal handler, since programs call exit there. */
 static void drain_at_exit(void)
 {
     struct exit *exit = &the_process.exit;
@@ -145,7 +145,7 @@ static void drain_at_exit(void)
     wake_all(&exit->state);
     if (atomic_load(&exit->signal) != 0)
         clock_sleep_ns((uint64_t)EXIT_DRAIN_MS *
-                       CLOCK_MS_NS); /* the signal came first, and is what the process ends by */
+                       CLOCK_MS_NS); /* the signal came first, and decides how the process ends */
 }
 
 static void at_exit(void *argument)
@@ -154,7 +154,8 @@ static void at_exit(void *argument)
     drain_at_exit();
 }
 
-/* Behind the driver's own handlers, which are called in the opposite order. */
+/* Registers late, so that at_exit() runs before the driver's own handlers: they run in reverse
+ * order. */
 static void register_with_exit(struct exit *exit)
 {
     uint32_t no = 0;
@@ -199,7 +200,7 @@ static void start(struct process *p)
     register_with_exit(exit);
     atomic_store(&exit->state, EXIT_OPEN);
     atomic_store(&exit->process, sys_getpid());
-    /* The kernel spares the first process of a namespace signals that would end it. */
+    /* Signals that would end a process have no effect on the first process of a pid namespace. */
     if (sys_getpid() != INIT_PROCESS)
         signals_start(&p->signals, close_by_signal);
 }

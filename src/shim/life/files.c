@@ -10,7 +10,7 @@
 
 static const char directory[] = "/proc/self/fd/";
 
-/* As the kernel writes it. */
+/* Layout of the kernel's directory entries. */
 struct entry {
     uint64_t inode;
     int64_t offset;
@@ -25,7 +25,7 @@ static bool starts_with(const char *text, size_t length, const char *start)
     return wanted > 0 && length >= wanted && memcmp(text, start, wanted) == 0;
 }
 
-/* -1: no number. */
+/* Returns -1 if the name is no number. */
 static int number_of(const char *name)
 {
     int number = 0;

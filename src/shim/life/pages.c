@@ -29,8 +29,8 @@ void *pages_map(int fd, uint32_t magic, size_t bytes, int protection)
     return page;
 }
 
-/* A page at a time: one whose file ends early is two mappings, and only one can be moved at
- * once. */
+/* Moves one page of memory at a time: a page whose file ends early consists of two mappings, and
+ * mremap moves only one at once. */
 bool pages_replace(void *place, void *page, size_t bytes)
 {
     enum { STEP = 4096 };

@@ -18,12 +18,12 @@ struct process the_process = {
         },
 };
 
-/* The C library's half of pthread_atfork, in libc.so.6 of every glibc; musl has none. */
+/* The C library's part of pthread_atfork, in libc.so.6 of every glibc; musl has none. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
                              void *library) __attribute__((weak, visibility("default")));
 
-/* While it starts, the word also has the process and thread that do so: in one word, so that a
- * child forked at that moment does not wait for a thread that it does not have. */
+/* The state while starting, in one word with the process and thread that start: a child forked at
+ * that moment does not wait for a thread that it does not have. */
 static uint64_t starting_word(void)
 {
     return (uint64_t)sys_getpid() << 32 | (uint64_t)sys_gettid() << 8 | PROCESS_STARTING;
@@ -63,7 +63,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* A child has none of the device memory, and its parent's pages are its parent's. */
+/* A child holds no device memory, and its parent's pages stay the parent's. */
 static void become_child(void)
 {
     struct process *p = &the_process;
@@ -100,7 +100,7 @@ static void watch_forks(struct process *p)
         (void)__register_atfork(libraries_before_fork, stay_parent, become_child, NULL);
 }
 
-/* By the one thread that starts; returns the state that follows. */
+/* Starts the shim, in one thread. Returns the next state. */
 static uint32_t start(struct process *p, int wait_ms)
 {
     bool is_disabled = process_is_disabled();
@@ -124,7 +124,7 @@ static uint32_t start(struct process *p, int wait_ms)
     return PROCESS_READY;
 }
 
-/* From `word` to the state that starting leads to. False: another thread was faster. */
+/* Moves from `word` to the state after starting. Returns false if another thread was faster. */
 static bool try_start(struct process *p, uint64_t word)
 {
     int wait_ms = state_of(word) == PROCESS_REFUSED ? 0 : CLIENT_WAIT_MS;
@@ -152,7 +152,7 @@ struct process *process_enter_slowly(void)
             break;
         case PROCESS_STARTING:
             if (word == starting_word())
-                return p; /* a signal's handler came between */
+                return p; /* a signal handler interrupted the start */
             if (process_of(word) != (uint32_t)sys_getpid())
                 atomic_compare_exchange_strong(&p->state, &word, PROCESS_NEW);
             else

@@ -27,7 +27,7 @@ static void *behind(struct signals *signals, enum signals_function function)
     return real;
 }
 
-/* The C library's own, which gives the kernel a way back from the handler. */
+/* Calls the C library's sigaction, which gives the kernel a way back from the handler. */
 static int set_action(struct signals *signals, int number, const struct sigaction *action,
                       struct sigaction *ret_old)
 {
@@ -37,7 +37,7 @@ static int set_action(struct signals *signals, int number, const struct sigactio
     return real ? real(number, action, ret_old) : -1;
 }
 
-/* Of the three, or -1. */
+/* Returns the index of one of the three signals, or -1. */
 static int index_of(int number)
 {
     for (int i = 0; i < SIGNALS_COUNT; i++) {
@@ -52,14 +52,14 @@ static bool is_shims(const struct signals *signals, signal_handler handler)
     return handler && handler == atomic_load_explicit(&signals->handler, memory_order_relaxed);
 }
 
-/* Puts the shim's handler where the program wants the default action. By one thread at a time; a
- * handler that sets an action itself could come between reading and writing, so none may. */
+/* Puts the shim's handler where the program wants the default action, one thread at a time. Signals
+ * are blocked, since a handler that sets an action could run between reading and writing. */
 static void settle(struct signals *signals, int i)
 {
     struct sigaction there, replaced;
     const struct sigaction shims = {
         .sa_handler = atomic_load(&signals->handler),
-        /* A second signal ends the process at once, also while the first one's handler waits. */
+        /* A second signal ends the process at once, even while the handler of the first waits. */
         .sa_flags = SA_RESTART | SA_NODEFER | SA_ONSTACK,
     };
     uint64_t mask = sys_block_signals();
@@ -67,14 +67,15 @@ static void settle(struct signals *signals, int i)
         signals->set[i] = there;
         if (set_action(signals, numbers[i], &shims, &replaced) == 0 &&
             replaced.sa_handler != SIG_DFL && !is_shims(signals, replaced.sa_handler))
-            (void)set_action(signals, numbers[i], &replaced, NULL); /* who did not come by here */
+            /* An action set without these hooks. */
+            (void)set_action(signals, numbers[i], &replaced, NULL);
     }
     sys_restore_signals(mask);
 }
 
-/* Takes the lock. False: this is a child that shares this process's memory or has a copy of it, and
- * which has nothing to settle; or a handler has come between what this very thread does under the
- * lock, which settles it afterwards. */
+/* Takes the lock. Returns false in a child that shares or has copied this process's memory, and has
+ * nothing to settle; and in a signal handler that interrupted this thread under the lock: the
+ * interrupted code settles afterwards. */
 static bool begin(struct signals *signals)
 {
     return atomic_load(&signals->process) == sys_getpid() && lock_enter(&signals->lock);
@@ -102,7 +103,7 @@ static signal_handler set_handler(enum signals_function function, int number,
     return old;
 }
 
-/* The two may be the same memory. */
+/* action and ret_old may be the same memory. */
 static int hook_sigaction(int number, const struct sigaction *action, struct sigaction *ret_old)
 {
     struct signals *signals = &the_process.signals;
@@ -139,7 +140,7 @@ void signals_start(struct signals *signals, void (*handler)(int))
 
 void signals_die(int number)
 {
-    /* As the kernel has it, without a way back: there is none. */
+    /* The kernel's layout, without a way back: the handler never returns. */
     const struct {
         void *handler;
         unsigned long flags;
@@ -174,8 +175,8 @@ void signals_reset(struct signals *signals)
     }
 SIGNALS_OLD_STYLE(DEFINE)
 
-/* By other names: these may, for this library too, be those of a library before it; and headers
- * have opinions on who may still use them. */
+/* Aliases: this library's own references to the plain names may resolve to an earlier library, and
+ * headers restrict the use of some names. */
 #define EXPORT(name)                                                                               \
     extern __typeof__(hook_##name) export_##name __asm__(#name)                                    \
         __attribute__((alias("hook_" #name), visibility("default")));
@@ -198,8 +199,8 @@ bool signals_has(const char *name)
     return false;
 }
 
-/* By a pseudo handle the function behind finds what there is in its order, and this library is in
- * it. */
+/* By a pseudo handle, the real function finds the next definition in its order, which includes this
+ * library. */
 struct calls_route signals_route(void *handle, const char *name, const char *version, void *real)
 {
     if (handle == RTLD_DEFAULT || handle == RTLD_NEXT)

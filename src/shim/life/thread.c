@@ -7,8 +7,8 @@
 #include "shim/hook/resolve.h"
 #include "shim/sys/sys.h"
 
-/* Where they are differs between C libraries; and whoever has taken one over, as sanitizers do,
- * must see it called. */
+/* Found at run time: the library that has these functions differs between C libraries, and a
+ * library that replaces them, such as a sanitizer, must see the calls. */
 struct thread_calls {
     int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
     int (*init_attributes)(pthread_attr_t *);
@@ -42,7 +42,7 @@ bool thread_start(void *(*run)(void *argument), void *argument)
     int r = calls.get_stack_size(&attributes, &usual_bytes);
     r = r ? r : calls.set_stack_size(&attributes, THREAD_STACK_BYTES);
     r = r ? r : calls.create(&thread, &attributes, run, argument);
-    /* The program's thread-local variables take their part of it, and may take it all. */
+    /* The program's thread-local variables use part of the stack, and may use all of it. */
     if (r != 0 && calls.set_stack_size(&attributes, usual_bytes) == 0)
         r = calls.create(&thread, &attributes, run, argument);
     sys_restore_signals(mask);
