@@ -10,7 +10,7 @@ static size_t home_of(const struct allocations *a, uint64_t address)
            (a->place_count - 1);
 }
 
-/* Where the address is, or the free place where it would be. */
+/* Returns the place of the address, or the free place where it belongs. */
 static size_t find_place(const struct allocations *a, uint64_t address)
 {
     size_t place = home_of(a, address);
@@ -55,7 +55,8 @@ bool allocations_add(struct allocations *a, const struct allocation *allocation)
     return has_room;
 }
 
-/* Closes the gap: everything behind it, up to the next free place, that was pushed past it. */
+/* Closes the gap by moving back the entries behind it, up to the next free place, that were
+ * displaced past it. */
 static void remove_place(struct allocations *a, size_t gap)
 {
     size_t mask = a->place_count - 1;
@@ -118,8 +119,8 @@ bool allocations_find_around(struct allocations *a, uint64_t address,
     return is_there;
 }
 
-/* What closes a gap at the cursor comes from behind it, or from before it at the wrap, where it was
- * seen. */
+/* An entry that closes a gap at the cursor comes from behind the cursor or, at the wrap, from
+ * before it, where it was visited already. */
 bool allocations_take_of(struct allocations *a, uint64_t context, size_t *cursor,
                          struct allocation *ret_allocation)
 {

@@ -131,8 +131,8 @@ static void test_threads(void **state)
     allocations_reset(&allocations);
 }
 
-/* A signal came while the thread was in one of the functions: its handler is refused, other threads
- * wait. */
+/* A signal interrupted the thread in one of the functions: its handler is refused, and other
+ * threads wait. */
 static void test_a_handler_of_the_same_thread(void **state)
 {
     struct allocations allocations = {0};

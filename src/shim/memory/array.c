@@ -1,6 +1,7 @@
 /*
- * Arrays under the quota. How the driver lays one out is its secret: what is counted are rows of
- * whole 64 bytes, by eights where there are several, and the agent measures the rest (abi/page.h).
+ * Arrays under the quota. The driver does not document the layout of an array. The shim counts rows
+ * of whole 64 bytes, and eights of rows where there are several; the agent measures the rest
+ * (abi/page.h).
  */
 #include "shim/memory/array.h"
 
@@ -14,7 +15,7 @@ enum {
     FORMAT_HALF = 0x10,
     FORMAT_NV12 = 0xb0,
     ARRAY_LAYERED = 0x01,
-    ARRAY_WITHOUT_MEMORY = 0x40 | 0x80, /* sparse, or mapped later: what is mapped counts */
+    ARRAY_WITHOUT_MEMORY = 0x40 | 0x80, /* sparse, or mapped later: mapped memory counts instead */
     ROW_BYTES = 64,
     ROWS = 8,
 };
@@ -30,7 +31,7 @@ static uint64_t round_up(uint64_t value, uint64_t to)
     return value > UINT64_MAX - to ? UINT64_MAX : (value + to - 1) / to * to;
 }
 
-/* Of one channel, at least. */
+/* Returns the size of one channel, or a lower bound. */
 static uint64_t format_bytes(int format)
 {
     switch (format) {
@@ -90,13 +91,14 @@ static uint64_t key_of(const void *handle)
     return (uint64_t)(uintptr_t)handle;
 }
 
-/* What was reserved for an array, and where; 0 bytes for what the driver answers alone. */
+/* The reservation for an array, and its device; 0 bytes for a call that the driver refuses by
+ * itself. */
 struct reserve {
     uint64_t bytes;
     int device;
 };
 
-/* CUDA_SUCCESS: the driver is to be called, and end() with what it said. */
+/* CUDA_SUCCESS: call the driver, then end() with its result. */
 static CUresult begin(struct process *p, const void *ret_array,
                       const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned level_count,
                       struct reserve *ret_reserve)

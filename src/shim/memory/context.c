@@ -1,10 +1,10 @@
 /*
- * The first call of every program, and contexts: each costs device memory of its own, reserved
- * before it is made, and takes what was allocated in it along when it ends.
+ * The first call of every program, and contexts. A context takes device memory, which is reserved
+ * before the context is made, and its end frees all memory that was allocated in it.
  *
- * After a fault of one client an MPS server takes nobody until all have left, and says so with
- * error 807. That passes: the call is made again for a while, for programs give up at the first
- * error.
+ * After a fault of one client, an MPS server accepts no client until all have left, and returns
+ * error 807. The condition passes, but programs give up at the first error: the hooks repeat the
+ * call for a while.
  */
 #include "shim/memory/context.h"
 #include "shim/memory/grants.h"
@@ -14,11 +14,11 @@
 enum {
     NOT_READY_MS_MAX = 10000,
     NOT_READY_AGAIN_MS = 20,
-    ATTRIBUTE_MULTIPROCESSOR_COUNT = 16, /* of a client of MPS: as many as it may use */
+    ATTRIBUTE_MULTIPROCESSOR_COUNT = 16, /* a client of MPS sees only the SMs that it may use */
 };
 
-/* Whether a call that got this answer is to be made again; waits a moment before it is. *begun_ns:
- * 0 at first. */
+/* Returns whether to repeat a call with this result, after a short pause. *begun_ns is 0 at
+ * first. */
 static bool is_to_be_tried_again(CUresult r, uint64_t *begun_ns)
 {
     if (__builtin_expect(r != CUDA_ERROR_MPS_SERVER_NOT_READY, 1))
@@ -45,14 +45,14 @@ CUresult hook_cuInit(unsigned flags)
     return r;
 }
 
-/* ---- their beginning ---- */
+/* ---- making contexts ---- */
 
 static struct lock *lock_of(struct process *p, int device)
 {
     return &p->contexts.locks[device >= 0 ? device : 0];
 }
 
-/* With the device's lock taken; true: until end_making(). */
+/* Call with the device's lock taken. True: the lock stays taken until end_making(). */
 static bool reserve(struct process *p, int device)
 {
     bool is_reserved = quota_begin_context(&p->client, device) ||
@@ -65,14 +65,14 @@ static bool reserve(struct process *p, int device)
     return false;
 }
 
-/* True with the device's lock taken, until end_making(). */
+/* True: the device's lock is taken until end_making(). */
 static bool begin_making(struct process *p, int device)
 {
     lock_take(lock_of(p, device));
     return reserve(p, device);
 }
 
-/* With a second one it takes the driver to tell which default stream is meant. */
+/* After a second context, only the driver knows which default stream is meant. */
 static void count_made(struct process *p)
 {
     if (atomic_fetch_add(&p->contexts.made, 1) > 0) {
@@ -81,7 +81,7 @@ static void count_made(struct process *p)
     }
 }
 
-/* What a share that MPS keeps has come to. */
+/* Records the number of SMs that MPS grants for the process's share. */
 static void note_sms(struct process *p, CUdevice number)
 {
     _Atomic uint64_t *peak = &p->client.status->counters[STATUS_sms_peak];
@@ -109,7 +109,7 @@ static int device_for(struct process *p, const void *ret_context, CUdevice devic
     return process_is_ready(p) && ret_context ? devices_index(p, device) : DEVICES_NO_CONTEXT;
 }
 
-/* A context of the program's own: kept by its handle, to know the device at its end. */
+/* Records a context that the program made by its handle, so that its device is known at its end. */
 static CUresult end_creation(struct process *p, CUresult r, CUcontext *ret_context, CUdevice number,
                              int device)
 {
@@ -203,8 +203,8 @@ static bool is_primary_there(struct process *p, CUdevice device)
            is_active;
 }
 
-/* As begin_making(). Who had to wait for the lock may find the context there: *ret_is_there, and
- * the lock is not taken. */
+/* Like begin_making(), for the primary context. A thread that waited for the lock may find the
+ * context made: *ret_is_there is then set, and the lock is not taken. */
 static bool begin_making_primary(struct process *p, CUdevice device, int index, bool *ret_is_there)
 {
     lock_take(lock_of(p, index));
@@ -215,7 +215,7 @@ static bool begin_making_primary(struct process *p, CUdevice device, int index, 
     return true;
 }
 
-/* To know it at its end, whoever made it. */
+/* Records the primary context, so that it is known at its end, whichever call made it. */
 static CUresult end_retaining(struct process *p, CUresult r, const CUcontext *ret_context,
                               int device)
 {
@@ -224,7 +224,7 @@ static CUresult end_retaining(struct process *p, CUresult r, const CUcontext *re
     return r;
 }
 
-/* Only the first makes one; others, and what is behind a green context, share it. */
+/* Only the first retain makes a context; later retains and green contexts share it. */
 CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
 {
     struct process *p = process_enter();
@@ -247,7 +247,7 @@ CUresult hook_cuDevicePrimaryCtxRetain(CUcontext *ret_context, CUdevice device)
     return r;
 }
 
-/* The one behind a green context, which nobody need retain. */
+/* Records the primary context behind a green context, which the program need not retain. */
 static void note_primary(struct process *p, CUdevice device, int index)
 {
     CUcontext primary = NULL;
@@ -284,7 +284,7 @@ CUresult hook_cuGreenCtxCreate(CUgreenCtx *ret_context, CUdevResourceDesc resour
     return r;
 }
 
-/* ---- their end ---- */
+/* ---- the end of contexts ---- */
 
 static void forget(struct process *p, CUcontext context, int device)
 {
@@ -299,13 +299,12 @@ static void forget(struct process *p, CUcontext context, int device)
 
 /* A context that the driver may end. */
 struct ending {
-    CUcontext context; /* NULL: it is not known */
+    CUcontext context; /* NULL: unknown */
     bool was_busy;
     struct cost_timings *timings;
 };
 
-/* Whoever waits for the context's work must not be found with it, nor with its streams and
- * events. */
+/* Hides the context, its streams and its events from threads that wait for its work. */
 static struct ending begin_end(struct process *p, CUcontext context)
 {
     struct ending ending = {.context = context};
@@ -361,8 +360,8 @@ static CUcontext primary_of(struct process *p, int index)
     return index >= 0 ? atomic_load(&p->contexts.primaries[index]) : NULL;
 }
 
-/* The last release ends it, and so does a reset; with any other it lives on, and its work has to be
- * waited for. */
+/* The last release or a reset ends the context. After any other release the context lives on, and
+ * its work must be waited for. */
 static void finish_primary(struct process *p, CUdevice device, int index,
                            const struct ending *ending)
 {
@@ -407,7 +406,8 @@ static bool find_device(struct process *p, CUcontext context, CUdevice *ret_devi
     return r == CUDA_SUCCESS;
 }
 
-/* Its context has another handle than it, and the primary one may end with it. */
+/* The handle of a green context's context differs from its own, and the primary context may end
+ * with it. */
 CUresult hook_cuGreenCtxDestroy(CUgreenCtx green)
 {
     struct process *p = process_enter();

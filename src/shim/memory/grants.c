@@ -7,8 +7,8 @@ static bool try_twice(struct process *p, int device, uint64_t bytes)
            (pools_let_go(p, device) && quota_reserve(&p->client, device, bytes));
 }
 
-/* Limits that nobody keeps up to date may leave less than there is: before anything is refused by
- * them, an agent that came since is asked. */
+/* Outdated limits may allow less than there is: before they cause a refusal, the shim looks for a
+ * new agent. */
 bool grants_reserve(struct process *p, int device, uint64_t bytes)
 {
     bool is_reserved =
@@ -41,7 +41,7 @@ static void record(struct process *p, const struct allocation *allocation)
 void grants_give_back(struct process *p, CUresult result, int device, uint64_t bytes)
 {
     quota_release(&p->client, device, bytes);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) /* the device is full, or the limit of MPS came first */
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) /* the device is full, or MPS's limit came first */
         process_count(p, STATUS_out_of_memory, 1);
 }
 

@@ -12,11 +12,11 @@ enum {
     NODE_ALLOCATE = 10,
     NODE_FREE = 11,
     LOCATION_DEVICE = 1,
-    NODES_MAX = 1 << 24, /* of one graph: what has more is counted after its launch only */
+    NODES_MAX = 1 << 24, /* nodes of one graph; a larger graph is counted only after its launch */
     DEPTH_MAX = 8,
 };
 
-/* ---- what a graph needs ---- */
+/* ---- the needs of a graph ---- */
 
 struct need {
     uint64_t all, now, peak; /* bytes */
@@ -26,7 +26,7 @@ struct need {
 struct survey {
     struct need needs[PAGE_DEVICES_MAX];
     uint32_t devices;          /* bit i: needs[i] is not empty */
-    struct allocations pieces; /* by address, until they are freed */
+    struct allocations pieces; /* by address, until a node frees them */
 };
 
 static void note_allocation(struct process *p, struct survey *survey, CUgraphNode node)
@@ -48,7 +48,8 @@ static void note_allocation(struct process *p, struct survey *survey, CUgraphNod
     need->peak = need->now > need->peak ? need->now : need->peak;
     need->device = wanted.poolProps.location.id;
     survey->devices |= UINT32_C(1) << device;
-    (void)allocations_add(&survey->pieces, &piece); /* or it is never freed: an upper bound */
+    /* On failure the piece counts as never freed: an upper bound. */
+    (void)allocations_add(&survey->pieces, &piece);
 }
 
 static void note_free(struct process *p, struct survey *survey, CUgraphNode node)
@@ -92,7 +93,7 @@ static uint64_t key_of(CUgraphExec graph, int device)
     return (uint64_t)(uintptr_t)graph + (uint64_t)device;
 }
 
-/* After the driver has made it ready. */
+/* Records the needs of a graph after the driver has instantiated it. */
 static CUresult note_graph(struct process *p, CUresult r, CUgraphExec *made, CUgraph graph)
 {
     struct survey survey = {0};
@@ -115,7 +116,7 @@ static CUresult note_graph(struct process *p, CUresult r, CUgraphExec *made, CUg
     return r;
 }
 
-/* ---- what they hold ---- */
+/* ---- the memory that pools hold ---- */
 
 static bool read_device(struct process *p, const struct graphs_device *on,
                         CUgraphMem_attribute attribute, uint64_t *ret_bytes)
@@ -127,7 +128,8 @@ static bool read_device(struct process *p, const struct graphs_device *on,
     return true;
 }
 
-/* Under the device's lock: the ledger has it as the driver does. `extra` is reserved besides. */
+/* Sets the ledger to the bytes that the driver reports, under the device's lock. `extra` is
+ * reserved besides. */
 static void commit(struct process *p, int device, uint64_t extra)
 {
     struct graphs_device *on = &p->graphs.on[device];
@@ -150,8 +152,7 @@ static bool is_used(const struct graphs *graphs, int device)
            atomic_load_explicit(&graphs->devices, memory_order_relaxed) & UINT32_C(1) << device;
 }
 
-/* Where the lock is taken a launch is under way, which may be held for long; it counts at its
- * end. */
+/* If the lock is taken, a launch is under way and may be delayed for long; it counts at its end. */
 bool graphs_settle(struct process *p)
 {
     bool is_any = false;
@@ -167,7 +168,7 @@ bool graphs_settle(struct process *p)
     return is_any;
 }
 
-/* Under the device's lock. */
+/* Call under the device's lock. */
 static void trim(struct process *p, int device)
 {
     CUstreamCaptureMode mode = capture_relax(p);
@@ -193,8 +194,8 @@ void graphs_reset(struct graphs *graphs)
 
 /* ---- launches ---- */
 
-/* Under the device's lock. What nodes take one after the other may do where all at once does not
- * fit. */
+/* Reserves a launch's needs, under the device's lock. If all allocations together do not fit, their
+ * largest sum at one time may. */
 static bool reserve(struct process *p, int device, const struct allocation *need,
                     uint64_t *ret_reserved)
 {
@@ -225,7 +226,7 @@ bool graphs_begin(struct process *p, CUgraphExec graph, struct graphs_ticket *re
         if (!is_used(&p->graphs, i) || !allocations_find(&p->graphs.needs, key_of(graph, i), &need))
             continue;
         if (!lock_enter(&p->graphs.on[i].lock))
-            continue; /* a handler in the midst of a launch, whose end counts for both */
+            continue; /* a signal handler in a launch, whose end counts for both */
         if (!reserve(p, i, &need, &ret_ticket->reserved_bytes[i])) {
             lock_release(&p->graphs.on[i].lock);
             graphs_end(p, ret_ticket);
@@ -274,7 +275,7 @@ CUresult hook_cuGraphUpload_ptsz(CUgraphExec graph, CUstream stream)
     return r;
 }
 
-/* ---- ready graphs ---- */
+/* ---- instantiated graphs ---- */
 
 CUresult hook_cuGraphInstantiate(CUgraphExec *ret_graph, CUgraph graph, CUgraphNode *ret_node,
                                  char *log, size_t log_bytes)

@@ -6,7 +6,8 @@ enum { LOCATION_DEVICE = 1 };
 
 /* ---- references, under the lock ---- */
 
-/* One reference more or less. The last one gone: true, with the memory to be given back. */
+/* Changes the number of references by one. Returns true with the memory if the last one is gone;
+ * the caller then returns its bytes. */
 static bool change_references(struct mappings *m, uint64_t number, int change,
                               struct allocation *ret_memory)
 {
@@ -17,11 +18,12 @@ static bool change_references(struct mappings *m, uint64_t number, int change,
     *ret_memory = memory;
     if (memory.value == 0)
         return true;
-    (void)allocations_add(&m->memories, &memory); /* the place that it left is free */
+    (void)allocations_add(&m->memories, &memory); /* cannot fail: the old place is free */
     return false;
 }
 
-/* The memory that the handle stands for, one handle less; 0 if the handle is not known. */
+/* Takes one release off the handle. Returns the number of its memory, or 0 if the handle is
+ * unknown. */
 static uint64_t take_handle(struct mappings *m, uint64_t handle)
 {
     struct allocation found;
@@ -85,7 +87,7 @@ static void record_memory(struct process *p, uint64_t handle, int device, uint64
     process_count(p, STATUS_uncounted_bytes, bytes);
 }
 
-/* Threads that call this need no context: the device is the one that the memory shall be on. */
+/* A thread that calls this needs no context: the properties name the device. */
 CUresult hook_cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t bytes,
                           const CUmemAllocationProp *wanted, unsigned long long flags)
 {
@@ -109,7 +111,8 @@ CUresult hook_cuMemCreate(CUmemGenericAllocationHandle *ret_handle, size_t bytes
     return r;
 }
 
-/* The handle may be another's as soon as the driver has it: it is taken before. */
+/* The record is taken before the call, since another thread may get the handle as soon as the
+ * driver has it. */
 CUresult hook_cuMemRelease(CUmemGenericAllocationHandle handle)
 {
     struct process *p = process_enter();
@@ -134,7 +137,7 @@ CUresult hook_cuMemRelease(CUmemGenericAllocationHandle handle)
 
 /* ---- ranges ---- */
 
-/* The range's reference is there before the driver has the mapping: the handle may be released
+/* The range takes its reference before the driver maps it, since the handle may be released
  * meanwhile. */
 CUresult hook_cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
                        CUmemGenericAllocationHandle handle, unsigned long long flags)
@@ -158,7 +161,7 @@ CUresult hook_cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
         bool is_recorded = is_entered && allocations_add(&m->ranges, &range);
         if (is_entered)
             lock_release(&m->lock);
-        if (!is_recorded) /* it stays counted: nobody will know when it goes */
+        if (!is_recorded) /* it stays counted: its end cannot be noticed */
             process_count(p, STATUS_allocations_uncounted, 1);
     } else if (is_known) {
         drop_reference(p, known.value);
@@ -167,8 +170,8 @@ CUresult hook_cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
     return r;
 }
 
-/* Takes the ranges from `address` on, one behind the other, for as long as there are; those of
- * imported memory are not known, and are stepped over by what the driver maps at least. */
+/* Takes one range at or behind `address`. Ranges of imported memory are unknown; the search steps
+ * over them by the smallest size that the driver maps. */
 static uint64_t take_next(struct mappings *m, CUdeviceptr *address, CUdeviceptr end)
 {
     enum { GRANULE_BYTES = 64 << 10 };
@@ -204,7 +207,8 @@ CUresult hook_cuMemUnmap(CUdeviceptr address, size_t bytes)
     return r;
 }
 
-/* Another handle for what is mapped at the address, or around it; usually the same once more. */
+/* The result is a handle for the memory mapped at or around the address, usually an existing handle
+ * once more. */
 CUresult hook_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ret_handle, void *address)
 {
     struct process *p = process_enter();

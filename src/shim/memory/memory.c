@@ -1,10 +1,11 @@
-/* Plain device memory, pitched and managed; and how much there is, as the quota has it. */
+/* Plain, pitched and managed device memory, and queries of free and total memory under the
+ * quota. */
 #include "shim/memory/grants.h"
 
-enum { PITCH_BYTES = 512 }; /* rows begin at multiples of it, or of a divisor */
+enum { PITCH_BYTES = 512 }; /* rows begin at multiples of this, or of a divisor */
 
-/* Where a call in the thread's context allocates; DEVICES_NO_CONTEXT: the driver shall say what is
- * wrong. */
+/* Returns the device on which a call in the current context allocates; DEVICES_NO_CONTEXT: the
+ * driver reports the error. */
 static int device_for(struct process *p, const void *ret_address, uint64_t bytes)
 {
     return process_is_ready(p) && ret_address && bytes ? devices_current(p) : DEVICES_NO_CONTEXT;
@@ -25,7 +26,7 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr *ret_address, size_t bytes)
     return grants_end(p, r, r == CUDA_SUCCESS ? *ret_address : 0, device, charged);
 }
 
-/* Programs of before CUDA 3.2. */
+/* For programs older than CUDA 3.2. */
 CUresult hook_cuMemAlloc(unsigned *ret_address, unsigned bytes)
 {
     struct process *p = process_enter();
@@ -41,7 +42,7 @@ CUresult hook_cuMemAlloc(unsigned *ret_address, unsigned bytes)
     return grants_end(p, r, r == CUDA_SUCCESS ? *ret_address : 0, device, charged);
 }
 
-/* All of it may come to the device, and be there together. */
+/* All managed memory counts: all of it may be on the device at the same time. */
 CUresult hook_cuMemAllocManaged(CUdeviceptr *ret_address, size_t bytes, unsigned flags)
 {
     struct process *p = process_enter();
@@ -63,7 +64,7 @@ static uint64_t pitched_bytes(uint64_t pitch, uint64_t height)
     return __builtin_mul_overflow(pitch, height, &bytes) ? UINT64_MAX : quota_charged(bytes);
 }
 
-/* The longest row that the driver may make of it. */
+/* Returns the longest row that the driver may choose. */
 static uint64_t pitch_at_most(uint64_t width)
 {
     uint64_t pitch;
@@ -112,7 +113,8 @@ CUresult hook_cuMemAllocPitch(unsigned *ret_address, unsigned *ret_pitch, unsign
     return grants_end(p, r, r == CUDA_SUCCESS ? *ret_address : 0, device, charged);
 }
 
-/* Not of the plain kind: a pool's or a graph's, which keep an account of their own; or unknown. */
+/* Handles a free of other memory: a pool's or a graph's, which have their own accounts, or
+ * unknown. */
 static void note_other_free(struct process *p, uint64_t address, CUresult result)
 {
     if (result == CUDA_SUCCESS && address && !pools_settle(p))
@@ -149,7 +151,7 @@ CUresult hook_cuMemFree(unsigned address)
     return r;
 }
 
-/* ---- how much there is ---- */
+/* ---- free and total memory ---- */
 
 CUresult hook_cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 {

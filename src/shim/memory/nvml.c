@@ -24,7 +24,7 @@ static const struct nvml_row {
 #include "shim/hook/nvml_calls.def"
 };
 
-/* ---- its functions ---- */
+/* ---- NVML's functions ---- */
 
 struct search {
     const char *symbol;
@@ -59,7 +59,8 @@ struct calls_route nvml_route(void *handle, const char *name, const char *versio
         call++;
     if (call == NVML_CALLS || !rows[call].hook || process_is_disabled())
         return (struct calls_route){.jump = real};
-    void *expected = look_up((enum nvml_call)call); /* the library may have come and gone */
+    /* The library may have been loaded or unloaded. */
+    void *expected = look_up((enum nvml_call)call);
     if (handle == RTLD_DEFAULT || handle == RTLD_NEXT)
         return expected ? (struct calls_route){.value = rows[call].hook}
                         : (struct calls_route){.jump = real};
@@ -70,10 +71,10 @@ struct calls_route nvml_route(void *handle, const char *name, const char *versio
                                     address && address == expected ? rows[call].hook : address};
 }
 
-/* ---- which device ---- */
+/* ---- devices ---- */
 
-/* A program that uses NVML alone has the same limits. Where they are told, the driver is wanted
- * too. */
+/* A program that uses only NVML has the same limits. Where there are limits, the shim also loads
+ * the driver. */
 static struct process *enter(void)
 {
     struct process *p = process_enter();
@@ -84,7 +85,7 @@ static struct process *enter(void)
     return open && open(DRIVER_SONAME, RTLD_LAZY | RTLD_NODELETE) ? process_enter() : p;
 }
 
-/* What is to be shown of it; a limit of 0: what NVML says itself. */
+/* Returns the memory to show for the device; a limit of 0: NVML's own numbers. */
 static struct quota_view view_of(struct process *p, nvmlDevice_t device, int *ret_index)
 {
     int (*get_uuid)(nvmlDevice_t, char *, unsigned) =
@@ -135,11 +136,11 @@ int hook_nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *ret_me
     unsigned long long total = ret_memory->total;
     show(p, device, &ret_memory->total, &ret_memory->free, &ret_memory->used);
     if (ret_memory->total != total)
-        ret_memory->reserved = 0; /* the device's own is no part of the quota */
+        ret_memory->reserved = 0; /* the device's reserved memory is no part of the quota */
     return r;
 }
 
-/* What this process holds is what the ledger says; of others NVML knows better. */
+/* The ledger knows this process's memory; NVML knows that of others. */
 #define SHOW_PROCESSES(symbol, type)                                                               \
     int hook_##symbol(nvmlDevice_t device, unsigned *count, type *ret_processes)                   \
     {                                                                                              \

@@ -16,7 +16,7 @@ uint64_t pools_needed(uint64_t used, uint64_t reserved, uint64_t bytes)
     return (wanted - reserved + POOLS_PIECE_BYTES - 1) / POOLS_PIECE_BYTES * POOLS_PIECE_BYTES;
 }
 
-/* ---- which there are ---- */
+/* ---- the known pools ---- */
 
 static struct pool *find(struct pools *pools, CUmemoryPool handle)
 {
@@ -29,7 +29,7 @@ static struct pool *find(struct pools *pools, CUmemoryPool handle)
     return NULL;
 }
 
-/* NULL: there is no place. */
+/* Returns NULL if there is no place. */
 static struct pool *add(struct pools *pools, CUmemoryPool handle, int device)
 {
     if (!lock_enter(&pools->lock))
@@ -61,7 +61,7 @@ static bool has_room(struct pools *pools)
     return count < POOLS_MAX;
 }
 
-/* The pool that a device came with is nobody's creation: it is found when it is first used. */
+/* A device's default pool is not created by a call: the shim finds it when it is first used. */
 static struct pool *find_default(struct process *p, CUmemoryPool handle)
 {
     CUmemoryPool of_device;
@@ -83,9 +83,9 @@ void pools_reset(struct pools *pools)
     atomic_store(&pools->count, 0);
 }
 
-/* ---- what they hold ---- */
+/* ---- the memory that pools hold ---- */
 
-/* `otherwise`, if the driver does not say. */
+/* Returns `otherwise` if the driver fails. */
 static uint64_t read_pool(struct process *p, const struct pool *pool, CUmemPool_attribute attribute,
                           uint64_t otherwise)
 {
@@ -95,8 +95,8 @@ static uint64_t read_pool(struct process *p, const struct pool *pool, CUmemPool_
     return r == CUDA_SUCCESS ? bytes : otherwise;
 }
 
-/* Under the pool's lock: the ledger has it as the driver does. `extra` is reserved besides, `now`
- * the driver's word. */
+/* Sets the ledger to `now`, the bytes that the driver reports, under the pool's lock. `extra` is
+ * reserved besides. */
 static void commit_as(struct process *p, struct pool *pool, uint64_t extra, uint64_t now)
 {
     uint64_t before = atomic_load(&pool->counted_bytes) + extra;
@@ -138,7 +138,7 @@ bool pools_settle(struct process *p)
     return is_any;
 }
 
-/* Under the pool's lock. */
+/* Call under the pool's lock. */
 static void trim(struct process *p, struct pool *pool)
 {
     CUstreamCaptureMode mode = capture_relax(p);
@@ -147,7 +147,7 @@ static void trim(struct process *p, struct pool *pool)
     commit(p, pool);
 }
 
-/* A pool whose lock is taken is in a call of its own, maybe this very one: it trims itself. */
+/* A pool whose lock is taken is in a call of its own, maybe in this thread, and trims itself. */
 bool pools_let_go(struct process *p, int device)
 {
     uint32_t count = atomic_load_explicit(&p->pools.count, memory_order_acquire);
@@ -170,9 +170,9 @@ bool pools_let_go(struct process *p, int device)
 struct request {
     CUdeviceptr *ret_address;
     size_t bytes;
-    CUmemoryPool pool; /* NULL: the device's current one */
+    CUmemoryPool pool; /* NULL: the device's current pool */
     CUstream stream;
-    bool is_per_thread; /* stream 0 is the thread's own */
+    bool is_per_thread; /* stream 0 is the per-thread default stream */
 };
 
 static CUresult allocate(struct process *p, const struct request *r)
@@ -193,13 +193,14 @@ static void undo(struct process *p, const struct request *r)
                             : p->calls.real.cuMemFreeAsync(*r->ret_address, r->stream));
 }
 
-/* The stream, as calls without a variant take it. */
+/* Returns the stream's handle for calls without a variant. */
 static CUstream plain_stream(const struct request *r)
 {
     return r->stream ? r->stream : r->is_per_thread ? STREAM_PER_THREAD : STREAM_LEGACY;
 }
 
-/* NULL: not to be counted; the driver answers, or it is no memory of a device. */
+/* Returns NULL if the request is not counted: the driver refuses it, or its memory is on no
+ * device. */
 static struct pool *pool_of(struct process *p, const struct request *r)
 {
     CUmemoryPool handle = r->pool;
@@ -220,9 +221,9 @@ static struct pool *pool_of(struct process *p, const struct request *r)
 }
 
 /*
- * Under the pool's lock: reserves what it may need, which mostly is nothing. What was counted last
- * is reserved for the pool, also if it holds less by now; and what it lends is at most what was
- * read last and all that was lent since. So the driver is asked only when these two do not suffice.
+ * Reserves the bytes that the pool may need, mostly none, under the pool's lock. The bytes last
+ * counted are reserved for the pool, even if it holds less by now. The pool lends at most the bytes
+ * last read plus all bytes lent since. The driver is asked only if these two bounds do not suffice.
  */
 static bool reserve(struct process *p, struct pool *pool, uint64_t bytes, uint64_t *ret_needed)
 {
@@ -244,7 +245,7 @@ static bool reserve(struct process *p, struct pool *pool, uint64_t bytes, uint64
     return false;
 }
 
-/* Of which pool it is; its bytes are the pool's affair. */
+/* Records the piece's pool. The pool's account has its bytes. */
 static void record_piece(struct process *p, struct pool *pool, CUdeviceptr address)
 {
     const struct allocation piece = {.address = address,
@@ -257,7 +258,7 @@ static void record_piece(struct process *p, struct pool *pool, CUdeviceptr addre
         process_count(p, STATUS_allocations_uncounted, 1);
 }
 
-/* Under the pool's lock: nothing of it is left. */
+/* Frees the place of a pool that holds no more memory, under the pool's lock. */
 static void bury(struct process *p, struct pool *pool)
 {
     quota_release(&p->client, pool->device, atomic_exchange(&pool->counted_bytes, 0));
@@ -269,14 +270,14 @@ void pools_end_free(struct process *p, const struct allocation *piece)
 {
     struct pool *pool = &p->pools.places[piece->value - 1];
     if (!lock_enter(&pool->lock))
-        return; /* the piece stays: a place more is taken, no byte */
+        return; /* the piece stays recorded: a place is lost, but no byte */
     if (atomic_fetch_sub(&pool->piece_count, 1) == 1 && atomic_load(&pool->is_destroyed))
         bury(p, pool);
     lock_release(&pool->lock);
 }
 
-/* Under the pool's lock. A pool in pieces may take more than was reserved: then it must fit, or
- * goes back. */
+/* Allocates under the pool's lock. A fragmented pool may take more than was reserved: the excess
+ * must fit, or the allocation is undone. */
 static CUresult allocate_reserved(struct process *p, struct pool *pool, const struct request *q,
                                   uint64_t needed)
 {
@@ -310,7 +311,7 @@ static CUresult allocate_counted(const struct request *q)
     if (!pool || pool->device == DEVICES_NO_CONTEXT)
         return allocate(p, q);
     if (pool->device < 0 && p->client.limits->device_count > 0)
-        return CUDA_ERROR_OUT_OF_MEMORY; /* a device that is none of the attempt's */
+        return CUDA_ERROR_OUT_OF_MEMORY; /* the device is not one of the attempt's */
     if (!lock_enter(&pool->lock)) {
         process_count(p, STATUS_allocations_uncounted, 1);
         return allocate(p, q);
@@ -355,7 +356,7 @@ CUresult hook_cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *ret_address, size_t byte
     return allocate_from(&(struct request){ret_address, bytes, pool, stream, true});
 }
 
-/* Plain memory may be freed in the order of a stream too. */
+/* cuMemFreeAsync may also free plain memory. */
 static void end_free(struct process *p, const struct allocation *known, CUresult r)
 {
     if (known->address)
@@ -410,8 +411,8 @@ CUresult hook_cuMemPoolCreate(CUmemoryPool *ret_pool, const CUmemPoolProps *want
     return r;
 }
 
-/* One that still lends is gone for the program, and keeps what it lent until the last piece is
- * freed. It cannot be asked any more. */
+/* The program cannot use a destroyed pool, but the pool keeps lent memory until its last piece is
+ * freed, and can no longer be queried. */
 CUresult hook_cuMemPoolDestroy(CUmemoryPool handle)
 {
     struct process *p = process_enter();
@@ -445,7 +446,7 @@ CUresult hook_cuMemPoolTrimTo(CUmemoryPool handle, size_t keep_bytes)
     return r;
 }
 
-/* A lower threshold lets memory go at the next chance. */
+/* A lower threshold lets the driver release memory soon. */
 CUresult hook_cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value)
 {
     struct process *p = process_enter();

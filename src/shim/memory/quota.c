@@ -10,7 +10,7 @@ enum {
     LARGE_FROM_BYTES = 1 << 20,
 };
 
-/* No device has as much: no sum of slots overflows by one request. */
+/* More than any device has: one request cannot overflow a sum of slots. */
 #define REQUEST_BYTES_MAX (UINT64_C(1) << 56)
 #define BEING_MADE        UINT64_MAX
 
@@ -38,7 +38,7 @@ uint64_t quota_limit(const struct client *client, int device)
     return atomic_load_explicit(&client->limits->devices[device].quota_bytes, memory_order_relaxed);
 }
 
-/* Whether the agent's measurement has the slot's contexts in it. */
+/* Returns whether the agent's measurement includes the slot's contexts. */
 static bool is_measured(const struct client *client, int device, uint32_t slot)
 {
     return atomic_load(&client->ledger->context_ms[device][slot]) <
@@ -54,7 +54,7 @@ static uint64_t held_in(const struct client *client, int device, uint32_t slot)
                                                     memory_order_relaxed));
 }
 
-/* The limits may be of an agent that is gone, the ledger's are of the one that is there. */
+/* The limits may be those of an agent that is gone; the present agent maintains the ledger. */
 static uint32_t slots_used(const struct client *client)
 {
     uint32_t of_limits = atomic_load_explicit(&client->limits->slot_count, memory_order_relaxed);
@@ -95,9 +95,9 @@ static void subtract(_Atomic uint64_t *word, uint64_t bytes)
 }
 
 /*
- * The shim's own view for `describe`; the peak is over all devices. What was granted comes here
- * after the ledger, and goes before it: the view never has more than that, and nothing of what
- * another thread is just refused.
+ * Updates the shim's own numbers for `describe`; the peak is over all devices. An allocation is
+ * added here after the ledger and removed before it, so these numbers never exceed the ledger's,
+ * and never include a reservation of another thread that is being refused.
  */
 static void note_granted(const struct client *client, int device, uint64_t bytes)
 {
@@ -113,7 +113,7 @@ static void note_granted(const struct client *client, int device, uint64_t bytes
     }
 }
 
-/* Adds to a word of the own slot, if all then is within the limit. */
+/* Adds to a word of the process's own slot, if the sum stays within the limit. */
 static bool try_to_add(const struct client *client, int device, _Atomic uint64_t *word,
                        uint64_t bytes)
 {
@@ -185,7 +185,8 @@ bool quota_begin_context(const struct client *client, int device)
         return client->limits->device_count == 0;
     _Atomic uint64_t *bytes = &client->ledger->context_bytes[device][client->slot];
     _Atomic uint64_t *made_ms = &client->ledger->context_ms[device][client->slot];
-    /* What is measured no longer counts; so it does not begin to, when the time changes. */
+    /* Measured contexts no longer count here; clear them, or the new context_ms would revive
+     * them. */
     if (is_measured(client, device, client->slot))
         atomic_store(bytes, 0);
     FAULT_POINT();

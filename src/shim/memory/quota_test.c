@@ -1,4 +1,5 @@
-/* The quota between threads that stand for processes: each with a slot of its own in one ledger. */
+/* Tests of the quota between threads that stand for processes: each has a slot of its own in one
+ * ledger. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -95,21 +96,21 @@ static void test_contexts(void **state)
     (void)state;
     limits.devices[0].context_bytes = 600;
     assert_true(quota_begin_context(&a, 0));
-    assert_int_equal(quota_held(&b, 0), 600); /* before it is made */
+    assert_int_equal(quota_held(&b, 0), 600); /* the reservation, before the context is made */
     assert_false(quota_begin_context(&b, 0));
     assert_int_equal(quota_held(&a, 0), 600);
     quota_end_context(&a, 0, true);
     assert_int_equal(quota_held_by_process(&a, 0), 600);
     assert_int_equal(quota_held_by_process(&b, 0), 0);
     assert_false(quota_reserve(&b, 0, 401));
-    /* The agent has measured: that counts, and no longer what was assumed. */
+    /* The agent's measurement counts instead of the assumed size. */
     limits.overhead_bytes[0][0] = 450;
     limits.measured_ms[0][0] =
-        ledger.context_ms[0][0]; /* at that very moment: it may have been half made */
+        ledger.context_ms[0][0]; /* at the same time, the context may have been half made */
     assert_int_equal(quota_held(&a, 0), 1050);
     limits.measured_ms[0][0] = ledger.context_ms[0][0] + 1;
     assert_int_equal(quota_held(&a, 0), 450);
-    /* Another one, that fails, and leaves what it found. */
+    /* A second context that fails leaves the numbers as they were. */
     limits.devices[0].context_bytes = 500;
     assert_true(quota_begin_context(&a, 0));
     assert_int_equal(quota_held(&a, 0), 950);
@@ -121,7 +122,7 @@ static void test_contexts(void **state)
     quota_forget_context(&a, 0);
     assert_int_equal(quota_held(&a, 0), 450);
     limits.devices[0].context_bytes = 0;
-    assert_false(quota_begin_context(&b, 0)); /* 600 MiB, if nobody says */
+    assert_false(quota_begin_context(&b, 0)); /* 600 MiB, the default */
     limits.devices[0].quota_bytes = LIMITS_CONTEXT_BYTES + 450;
     assert_true(quota_begin_context(&b, 0));
 }
