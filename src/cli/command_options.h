@@ -1,4 +1,4 @@
-/* Options that several commands have, for the table in commands.c alone. */
+/* Options that several commands have, used only by the table in commands.c. */
 #pragma once
 #include "cli/command.h"
 
@@ -46,7 +46,7 @@
      "H200 (default), A100, RTX3090, T4", NULL},                                                   \
     {"without-devices", 0, NULL, "start even if the machine has no GPU", NULL}
 
-/* What a description says, as flags: the last member is the key that each sets. */
+/* The keys of a description as options; the last member is the key that the option sets. */
 #define SPEC_OPTIONS                                                                               \
     {"kind", 'k', "task|service", "kind of workload: a task runs to its end (default), a service " \
      "until it is cancelled", "kind"},                                                             \

@@ -1,4 +1,4 @@
-/* Commands about who may use gpumux. */
+/* Commands that manage access to gpumux. */
 #pragma once
 #include "cli/frame/options.h"
 

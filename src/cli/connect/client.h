@@ -1,10 +1,11 @@
 /*
- * The room connect: how a command reaches gpumux, here or on another machine, and follows its
- * events and output. Uses the HTTP client of wire/, tls and frame.
+ * The room connect: connections of commands to gpumux, on this machine or another, and streams of
+ * events and output. The room uses the HTTP client of wire/, tls and frame.
  *
- * A client command's line to gpumux: requests with JSON answers, problems as errors, and the exit
- * code that goes with each. Requests that are safe to repeat are repeated while gpumux restarts. On
- * this machine one that is starting is waited for: it has its state directory before it listens.
+ * A client sends requests for one command, and returns JSON responses, problems as errors, and the
+ * exit code of each. Requests that are safe to repeat are repeated while gpumux restarts. A client
+ * also waits for a gpumux on this machine that is starting, which has its state directory before it
+ * listens.
  */
 #pragma once
 #include <jansson.h>
@@ -16,65 +17,67 @@
 
 enum {
     CLIENT_TIMEOUT_MS = 30000,
-    CLIENT_RETRY_MS = 10000, /* how long a request is repeated once gpumux had been reached */
-    CLIENT_START_MS = 5000,  /* how long one that is starting is waited for */
+    CLIENT_RETRY_MS = 10000, /* longest time for repeating a request after gpumux was reached */
+    CLIENT_START_MS = 5000,  /* longest wait for a gpumux that is starting */
 };
 
 struct client {
     const struct invocation *in;
     struct arena arena;
-    const char *socket;   /* on this machine; NULL: it is remote */
-    struct remote remote; /* on another */
+    const char *socket;   /* socket on this machine; NULL: gpumux is remote */
+    struct remote remote; /* gpumux on another machine */
     struct http_client *http;
-    bool reached;  /* gpumux has answered, or at least listened, once */
-    bool answered; /* the last error is gpumux's own answer */
-    bool fits;     /* gpumux has answered, and its version goes with ours */
-    bool quiet;    /* --quiet, or no place for lines: nothing is said while gpumux is silent */
-    bool is_told;  /* that gpumux is silent */
-    int64_t silent_boot_ms; /* since then gpumux has not answered; 0: it has */
-    int64_t until_boot_ms; /* what follows waits that long; 0, or INT64_MAX: until gpumux is back */
+    bool reached;  /* gpumux has responded, or at least listened, once */
+    bool answered; /* the last error is the response of gpumux */
+    bool fits;     /* gpumux has responded, and its version is compatible */
+    bool quiet;    /* with --quiet or on a full screen: prints nothing while gpumux is silent */
+    bool is_told;  /* the silence was reported */
+    int64_t silent_boot_ms; /* start of the silence; 0: gpumux has responded */
+    /* end of the wait for gpumux after a lost connection; 0: none set; INT64_MAX: no limit */
+    int64_t until_boot_ms;
 };
 
 /* Finds gpumux: --socket, else --url or $GPUMUX_URL (remote.h), else the socket of this machine
- * (paths.h). Does not connect yet. Prints and returns an exit code ≠ 0 if it cannot. */
+ * (paths.h), without connecting. On failure prints the error and returns an exit code ≠ 0. */
 int client_init(struct client *c, const struct invocation *in);
-/* One connection more to the same gpumux, for the caller. NULL: no memory. */
+/* Opens another connection to the same gpumux, owned by the caller. Returns NULL when out of
+ * memory. */
 struct http_client *client_open(const struct client *c);
 void client_done(struct client *c);
-/* gpumux does not answer, and this command waits for it until then, INT64_MAX: until it is back, or
- * until c->until_boot_ms if that is later. After a second one line on standard error says so. */
+/* Records that gpumux does not respond and that the command waits until that time (INT64_MAX: until
+ * gpumux is back), or until c->until_boot_ms if that is later. After a second of silence prints one
+ * line on standard error. */
 void client_tell_silence(struct client *c, int64_t until_boot_ms);
-/* gpumux has answered. */
+/* Records that gpumux has responded. */
 void client_end_silence(struct client *c);
 
 /*
- * One request; the body is JSON, or NULL for none. A 2xx answer's JSON goes to *ret (owned by the
- * caller; NULL: not wanted, or an empty answer); a problem document becomes the error.
- * Connections that break or are refused after gpumux was reached are tried again for `retry_ms`:
- * only for requests that are harmless to repeat.
- * A gpumux whose version is too far from ours (skew.h) is an error, and nothing is changed there:
- * it is asked before the first request that would.
+ * Sends one request with a JSON body (NULL: none), and sets *ret to the JSON of a 2xx response,
+ * owned by the caller (ret NULL: not wanted; *ret NULL: empty response). A problem document or an
+ * incompatible version (skew.h, checked before the first change) becomes an error. After gpumux was
+ * reached, broken connections are retried for retry_ms, so a repetition must be harmless.
  */
 int client_request(struct error *e, struct client *c, const char *method, const char *target,
                    const char *body, int64_t retry_ms, json_t **ret);
-/* The same, with everything that a call can have. */
+/* Sends one request like client_request(), with all members of a call. */
 int client_call(struct error *e, struct client *c, const struct http_call *call, int64_t retry_ms,
                 json_t **ret);
-/* GET of a list, page by page: an object whose `member` has the elements of all of them. */
+/* Gets a list, page by page, as one object whose `member` has the elements of all pages. */
 int client_get_pages(struct error *e, struct client *c, const char *path, const char *member,
                      int64_t retry_ms, json_t **ret);
-/* GET, repeated. */
+/* Sends a GET, which may be repeated. */
 int client_get(struct error *e, struct client *c, const char *target, json_t **ret);
 
-/* "/v1/workloads/REF" + suffix, with REF encoded; in the client's arena. NULL: no memory. */
+/* Returns "/v1/workloads/REF" + suffix, with REF percent-encoded, in the client's arena; NULL when
+ * out of memory. */
 const char *client_path(struct client *c, const char *collection, const char *reference,
                         const char *suffix);
-/* Does the version in an answer's Server header go with ours? An answer that does not say passes.
- * -ERR_UNSUPPORTED names both, and what to install. */
+/* Checks whether the version in a response's Server header is compatible with this program. Without
+ * a version the check passes. -ERR_UNSUPPORTED names both versions and the version to install. */
 int client_check_server(struct error *e, const char *server);
-/* What an answer ≥ 300 says, as an error. Returns -code. */
+/* Sets the error of a response with a status ≥ 300. Returns -code. */
 int client_problem(struct error *e, int status, const char *body, size_t length);
-/* Prints the error as this command's; returns the exit code. */
+/* Prints the error of the client's command. Returns the exit code. */
 int client_fail(const struct client *c, const struct error *e);
-/* The same for an error that is not about one request. */
+/* Prints an error that does not come from one request. Returns the exit code. */
 int command_fail(const struct invocation *in, const struct error *e);

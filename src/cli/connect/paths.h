@@ -1,30 +1,30 @@
-/* Where gpumux keeps its state and where its sockets are. */
+/* Paths of the state directory, sockets and libraries of gpumux. */
 #pragma once
 #include <stdbool.h>
 
 #include "base/arena.h"
 #include "base/error.h"
 
-/* The state directory when none is given: root's is /var/lib/gpumux, a user's is
- * $XDG_STATE_HOME/gpumux or ~/.local/state/gpumux. NULL: no memory, or no home. */
+/* Returns the default state directory: /var/lib/gpumux for root, $XDG_STATE_HOME/gpumux or
+ * ~/.local/state/gpumux for other users; NULL when out of memory or without a home. */
 const char *paths_state_default(struct arena *arena);
-/* The state directory that was given (or the default), made if missing, as an absolute path:
- * supervisors and messages name it from elsewhere. */
+/* Makes the given state directory (NULL: the default) if missing. *ret is an absolute path, because
+ * supervisors and messages use the path in other working directories. */
 int paths_make_state(struct error *e, struct arena *arena, const char *given, const char **ret);
 /*
- * The API socket a client talks to: `given` (--socket) if not NULL, else $GPUMUX_SOCKET, else the
- * one of the user's own gpumux if it exists or is about to, else that of the machine's. A prefix
- * "unix:" is taken off. NULL: no memory.
+ * Returns the API socket for a client: `given` (--socket) if not NULL, else $GPUMUX_SOCKET, else
+ * the socket of the user's own gpumux if that exists or is about to, else the machine's. A prefix
+ * "unix:" is removed. NULL: out of memory.
  */
 const char *paths_api_socket(struct arena *arena, const char *given);
-/* Whether some gpumux has the state directory that this socket lies in. One that does not listen
- * there is starting or stopping, or listens elsewhere. */
+/* Whether a gpumux holds the state directory of this socket. A gpumux that does not listen there is
+ * starting or stopping, or listens elsewhere. */
 bool paths_is_held(const char *socket);
-/* libgpumux-cuda.so of this installation, from where this executable lies; NULL: it is not
- * there. */
+/* Returns the path of this installation's libgpumux-cuda.so, found relative to this executable;
+ * NULL if the file is missing. */
 const char *paths_shim(struct arena *arena);
-/* nvidia-cuda-mps-control: `given` if it is not empty, with emulated devices their own, else the
- * driver's. NULL: there is none. */
+/* Returns the path of nvidia-cuda-mps-control: `given` unless empty, else the emulated one for
+ * emulated devices, else the driver's; NULL if there is none. */
 const char *paths_mps_control(struct arena *arena, const char *given, const char *emulated);
-/* The directory of this executable; NULL if the system does not say. */
+/* Returns the directory of this executable; NULL if the system does not report it. */
 const char *paths_own_directory(struct arena *arena);

@@ -1,26 +1,26 @@
-/* What a user calls a workload by: an id, a name, or the name of an array, which means all
- * of it. */
+/* References of a user to workloads: an id, a name, or the name of an array, which means all
+ * elements. */
 #pragma once
 #include "cli/connect/client.h"
 
 struct references {
     size_t count;
-    const char **items; /* ids or names of one workload each; in the client's arena */
+    const char **items; /* ids or names of one workload each, in the client's arena */
     size_t ended_count;
-    const char **ended; /* arrays of which all has ended, where only what has not was wanted */
+    const char **ended; /* names of arrays without live elements, for ARRAY_LIVE */
 };
 
 enum array_part { ARRAY_ALL, ARRAY_LIVE };
 
-/* Replaces every array's name among the words by the ids of its elements, or of those that have not
- * ended; other words are taken as they are, the pointers too. */
+/* Replaces the name of an array among the words by the ids of its elements (ARRAY_LIVE: only of
+ * live elements). Other words, pointers included, are kept. */
 int references_expand(struct error *e, struct client *c, size_t count, char *const *words,
                       enum array_part part, struct references *ret);
-/* Says of which arrays all has ended. Returns an exit code. */
+/* Prints which arrays have ended completely. Returns an exit code. */
 int references_tell_ended(const struct invocation *in, const struct references *list);
 
-/* A command about the workloads that its operands name: gets each, `suffix` after its path, and has
- * it shown, a line apart, or prints it as the user wants. Returns the command's status: of the
- * first that failed. */
+/* Runs a command about the workloads that its operands name: gets each workload, with `suffix`
+ * after its path, and calls `show`, or prints the response in the format of -o. Returns the exit
+ * code of the first failure. */
 int references_show(const struct invocation *in, enum array_part part, const char *suffix,
                     int (*show)(const json_t *answer));

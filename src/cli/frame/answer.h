@@ -1,5 +1,5 @@
 /*
- * Members of an answer's JSON objects, with a fallback for a member that is null or missing. Text
+ * Members of JSON objects in responses, with a fallback for a member that is null or missing. Text
  * is borrowed from the object.
  */
 #pragma once

@@ -7,30 +7,31 @@
 
 enum { SHOW_TEXT_MAX = 64 };
 
-/* "2026-11-15T05:46:15.123Z" → ms since 1970; -1: it is no such time, or null. */
+/* Parses "2026-11-15T05:46:15.123Z" into ms since 1970; -1 for null or another format. */
 int64_t show_parse_time(const char *text);
-/* A member that is a time; -1: null. */
+/* Returns a member that is a time; -1 for null. */
 int64_t show_time_member(const json_t *object, const char *key);
-/* "850ms", "12s", "3m05s", "2h07m", "5d03h": at most two units. "-" below 0. */
+/* Writes "850ms", "12s", "3m05s", "2h07m", "5d03h": at most two units; "-" below 0. */
 char *show_duration(int64_t ms, char text[SHOW_TEXT_MAX]);
-/* "512 KiB", "23.9 GiB" */
+/* Writes "512 KiB", "23.9 GiB". */
 char *show_bytes(double bytes, char text[SHOW_TEXT_MAX]);
-/* "0.25/s", "5.4k/s", "17M/s"; "-" below 0. */
+/* Writes "0.25/s", "5.4k/s", "17M/s"; "-" below 0. */
 char *show_speed(double samples_per_s, char text[SHOW_TEXT_MAX]);
-/* What it does now: -1 unless it runs, since the last speed of one that was suspended is stale. */
+/* Returns the present speed; -1 unless the workload runs, because the last speed of a suspended
+ * workload is stale. */
 double show_samples_per_s(const json_t *workload);
-/* "0-100%" or "30%" from {"min", "max"}. */
+/* Writes "0-100%" or "30%" from {"min", "max"}. */
 char *show_share(const json_t *share, char text[SHOW_TEXT_MAX]);
-/* Of a device's memory: "8 GiB", "whole" where none was asked for, "-" without devices. */
+/* Writes the quota on a device: "8 GiB", "whole" without a quota, "-" without devices. */
 char *show_quota(const json_t *workload, char text[SHOW_TEXT_MAX]);
-/* "p99 below 50 ms" from {"percentile", "latency"}; "": there is none. */
+/* Writes "p99 below 50 ms" from {"percentile", "latency"}; "" without an SLO. */
 char *show_slo(const json_t *slo, char text[SHOW_TEXT_MAX]);
-/* How long it ran, or has run by now. "-" before it starts. */
+/* Writes how long the workload has run; "-" before its start. */
 char *show_run_time(const json_t *workload, int64_t now_wall_ms, char text[SHOW_TEXT_MAX]);
-/* "failed (exit 1)", "failed (signal 9)", "running". */
+/* Writes "failed (exit 1)", "failed (signal 9)", "running". */
 char *show_state(const json_t *workload, char text[SHOW_TEXT_MAX]);
 enum output_colour show_state_colour(const char *state);
-/* The devices that it holds: NULL while it is queued, whatever it had in its last attempt. */
+/* Returns the devices of the present attempt; NULL while the workload is queued. */
 const json_t *show_held_devices(const json_t *workload);
-/* Device UUIDs, shortened to eight characters, or in full. */
+/* Appends device UUIDs, shortened to eight characters or in full. */
 void show_devices(const json_t *devices, bool in_full, struct str *out);

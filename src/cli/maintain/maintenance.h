@@ -1,6 +1,6 @@
 /*
- * The room maintain: commands about the installation itself: configuration, state directory,
- * health. Uses connect and frame; config.c also control's check, state.c the store, read-only.
+ * The room maintain: commands for the installation itself: configuration, state directory, health.
+ * The room uses connect and frame; config.c also control's check, and state.c the store, read-only.
  */
 #pragma once
 #include "cli/frame/options.h"

@@ -1,6 +1,6 @@
 /*
- * The room sim: the command sim, and its report. The only room that uses sim/ and report/: neither
- * control nor node knows of them.
+ * The room sim: the command sim, and its report. Only this room uses sim/ and report/; control and
+ * node do not depend on them.
  */
 #pragma once
 #include "cli/frame/options.h"

@@ -1,4 +1,4 @@
-/* The report of gpumux sim: report.html, in the directory of --out. */
+/* The report of gpumux sim: report.html in the directory of --out. */
 #pragma once
 #include "cli/frame/options.h"
 
@@ -6,8 +6,8 @@ struct error;
 struct campaign_config;
 struct campaign_run;
 
-/* `trace` and `nodes` are as they were said, or what is taken if nothing is. -ERR_IO,
- * -ERR_NO_MEMORY. */
+/* Writes the report. `trace` and `nodes` are the texts of the options, or of their defaults.
+ * Returns 0, -ERR_IO or -ERR_NO_MEMORY. */
 int sim_report_write(struct error *e, const struct invocation *in, const char *trace,
                      const char *nodes, const struct campaign_config *config,
                      const struct campaign_run *runs);

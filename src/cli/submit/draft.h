@@ -1,11 +1,12 @@
 /*
- * What submit and run send: a description from a file, flags put over it, and the submitter's own
- * directory and environment where it says nothing.
+ * The description that submit and run send: a description from a file, options that override it,
+ * and the submitter's own directory and environment for keys that are not given.
  *
- * Of the environment, --export all (the default) takes everything but what belongs to the shell
- * (PWD, OLDPWD, SHLVL, _), what gpumux sets itself (CUDA_VISIBLE_DEVICES, GPUMUX_* other than
- * GPUMUX_SOCKET) and what is not UTF-8; --export none takes PATH, HOME, USER, LOGNAME, SHELL, LANG;
- * --export A,B takes these besides A and B. Variables that the description or --env names win.
+ * --export all (the default) passes every variable of the environment except those of the shell
+ * (PWD, OLDPWD, SHLVL, _), those that gpumux sets itself (CUDA_VISIBLE_DEVICES, GPUMUX_* other than
+ * GPUMUX_SOCKET) and values that are not UTF-8. --export none passes PATH, HOME, USER, LOGNAME,
+ * SHELL and LANG; --export A,B passes these six, A and B. Variables of the description or of --env
+ * take precedence.
  */
 #pragma once
 #include "base/arena.h"
@@ -19,13 +20,13 @@ struct draft {
 };
 
 /*
- * file: its text, or NULL when there is none and the command (in->rest) is all. Flags that set a
- * key of the description are for a file of one workload.
+ * Makes the descriptions of a command line. `file` is the text of the file; NULL: no file, and
+ * in->rest is the command. Options that set a key are allowed only with a file of one workload.
  */
 int draft_make(struct error *e, struct arena *arena, const struct invocation *in, const char *file,
                size_t length, struct draft *ret);
-/* The document to be sent. */
+/* Writes the document to send. */
 int draft_write(struct error *e, const struct draft *draft, struct str *out);
-/* Reads a whole file, "-" is standard input; at most SPEC_TEXT_MAX bytes. -ERR_NOT_FOUND: there is
- * none such. */
+/* Reads a whole file, at most SPEC_TEXT_MAX bytes; "-" is standard input. Returns 0, an error, or
+ * -ERR_NOT_FOUND if the file does not exist. */
 int draft_read_file(struct error *e, const char *path, struct str *out);

@@ -1,21 +1,21 @@
 /*
- * The room submit: the commands submit and run, and the description that they make of a file,
- * options and environment (draft.h). Uses connect, frame and the parser of descriptions.
+ * The room submit: the commands submit and run, and the description that they make from a file,
+ * options and environment (draft.h). The room uses connect, frame and the parser of descriptions.
  */
 #pragma once
 #include "cli/connect/client.h"
 
 struct submit_request {
-    const char *file; /* "-": standard input; NULL: the command line says everything */
-    const char *key;  /* NULL: one is made */
+    const char *file; /* path; "-": standard input; NULL: only the command line */
+    const char *key;  /* idempotency key; NULL: a new key */
     bool wants_stdin; /* `run` will send input */
     bool dry_run;
 };
 
 /*
- * Makes the description that the command line asks for and submits it, under a key of its own: when
- * the answer is lost because gpumux restarts, it is sent again and still taken once.
- * *ret is the answer, owned by the caller. On failure it has been said; the answer is an exit code.
+ * Makes the description of the command line and submits it under an idempotency key: if the
+ * response is lost because gpumux restarts, the request is repeated and still accepted only once.
+ * The caller owns the response *ret. On failure prints the error. Returns an exit code.
  */
 int submit_send(struct client *c, const struct submit_request *request, json_t **ret);
 

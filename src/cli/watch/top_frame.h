@@ -1,6 +1,6 @@
 /*
- * One frame of `gpumux top`: devices with bars, then workloads. Drawn through a sink, so that the
- * full-screen display, --once and the tests get the same.
+ * One frame of `gpumux top`: devices with bars, then workloads. The frame is drawn through a sink,
+ * so that the full-screen display, --once and the tests get the same text.
  */
 #pragma once
 #include <jansson.h>
@@ -11,15 +11,15 @@
 enum top_sort { TOP_BY_STATE, TOP_BY_MEMORY, TOP_BY_CPU, TOP_SORT_END };
 
 struct top_view {
-    const json_t *nodes;     /* as GET /v1/nodes answers */
-    const json_t *workloads; /* an array of them */
+    const json_t *nodes;     /* response of GET /v1/nodes */
+    const json_t *workloads; /* array of workloads */
     const char *policy;
     size_t width;  /* columns; longer lines are cut */
-    size_t height; /* lines; 0: as many as it takes */
-    size_t scroll; /* workloads left out at the top */
+    size_t height; /* lines; 0: no limit */
+    size_t scroll; /* number of workloads scrolled past at the top */
     enum top_sort sort;
     bool utf8;
-    const char *trouble; /* why this is old news, or NULL */
+    const char *trouble; /* reason why the data is stale; NULL: current */
     int64_t now_wall_ms;
 };
 
@@ -29,5 +29,5 @@ struct top_sink {
     void (*end_line)(void *arg);
 };
 
-/* Returns how many lines it took. */
+/* Draws the frame. Returns the number of its lines. */
 size_t top_draw(const struct top_view *view, const struct top_sink *sink);
