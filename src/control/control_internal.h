@@ -302,7 +302,7 @@ void handle_token_revoke(void *context, struct http_request *r);
 int control_authorize(struct error *e, void *context, const struct http_request *r,
                       enum http_role least, struct http_peer *peer);
 bool control_is_admin(const struct control *c, const struct http_request *r);
-/* Whether the caller may change workloads of the owner and read their output. */
+/* Returns whether the caller may change workloads of the owner and read their output. */
 bool control_may(const struct control *c, const struct http_request *r,
                  const struct store_owner *owner);
 /* Returns the owner of the caller's submissions. The name is valid until the next lookup of an

@@ -48,7 +48,7 @@ const struct forecast *learning_forecast(const struct learning *l);
  */
 uint32_t learning_program(struct learning *l, const char *user, const struct workload_spec *spec,
                           int64_t now_wall_ms);
-/* Whether the forecast distinguishes this program from others. */
+/* Returns whether the forecast distinguishes this program from others. */
 bool learning_is_known(const struct learning *l, uint32_t program);
 /* Forgets programs that no live workload runs, unless learning_program() returned their number
  * after since_wall_ms. */
@@ -103,7 +103,7 @@ bool learning_take_outcome(struct learning *l, struct learning_outcome *ret_outc
  */
 bool learning_publish(struct learning *l, int64_t now_wall_ms);
 
-/* Whether enough measurements are newer than the present model to train a new model. */
+/* Returns whether enough measurements are newer than the present model to train a new model. */
 bool learning_wants_model(const struct learning *l);
 /* Sets a model that was trained from `total` measurements, and takes ownership of it. */
 void learning_set_model(struct learning *l, struct predictor *model, uint64_t total);

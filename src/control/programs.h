@@ -127,9 +127,10 @@ struct program_beside *program_beside_add(struct program *program, uint64_t devi
                                           const uint64_t *keys, size_t count);
 /* Forgets measurements older than PROGRAM_RECENT_MS; returns false if there are none. */
 bool program_forget_besides(struct program *program, int64_t now_wall_ms);
-/* Whether the measurement is at most PROGRAM_RECENT_MS old, on a clock that may have been set. */
+/* Returns whether the measurement is at most PROGRAM_RECENT_MS old, on a clock that may have been
+ * set. */
 bool program_is_recent(const struct program_requests *requests, int64_t now_wall_ms);
-/* Whether the forecast can use the measurement. */
+/* Returns whether the forecast can use the measurement. */
 bool program_beside_is_known(const struct program_beside *beside);
 /* Computes the features from the measurements so far. */
 void program_features(const struct program *program, const struct program_alone *alone,

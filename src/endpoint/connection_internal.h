@@ -122,8 +122,8 @@ void connection_answered(struct connection *c);
  * set errno. */
 ssize_t transport_receive(struct connection *c, void *data, size_t room);
 ssize_t transport_send(struct connection *c, const struct iovec *pieces, int count);
-/* Whether TLS has read more from the socket than was received. The socket does not become readable
- * for these bytes. */
+/* Returns whether TLS has read more from the socket than was received. The socket does not become
+ * readable for these bytes. */
 bool transport_has_more(const struct connection *c);
 /* Closes the sending side. */
 void transport_end(struct connection *c);
@@ -137,7 +137,8 @@ int server_add_listener(struct error *e, struct http_server *s, int fd, const ch
 void server_watch_time(struct http_server *s);
 /* Returns the reason why the peer may not have another connection; NULL: it may. */
 const char *server_refuses(const struct http_server *s, const struct http_peer *peer);
-/* Whether the peer may send `bytes` more of large requests, beside all that are incoming. */
+/* Returns whether the peer may send `bytes` more of large requests, beside all that are
+ * incoming. */
 bool server_has_room(const struct http_server *s, const struct http_peer *peer, size_t bytes);
 /* Writes the complete response to a refused connection. A buffer of HTTP_REFUSAL_MAX bytes is large
  * enough. */

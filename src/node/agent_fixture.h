@@ -82,12 +82,12 @@ void send_order(struct fixture *f, enum nodemsg_type type, uint64_t workload, in
 /* Reads all output into `text` in many small steps. Returns its length. */
 size_t read_output(struct fixture *f, uint64_t workload, char *text, size_t size);
 
-/* Whether the path exists under the agent's directory. */
+/* Returns whether the path exists under the agent's directory. */
 bool has_path(const struct fixture *f, const char *path);
 /* Reads the first line that a task wrote into a file of the top directory; NULL: no complete
  * line. */
 const char *read_file(const struct fixture *f, const char *name, char text[256]);
-/* Whether the process is gone, or a zombie that its parent has not reaped yet. */
+/* Returns whether the process is gone, or a zombie that its parent has not reaped yet. */
 bool is_dead(long pid);
 
 #define wait_until(condition)                                                                      \

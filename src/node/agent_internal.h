@@ -240,17 +240,18 @@ void run_begin(struct run *r);
 /* Inspects the directory and the lock, and passes news to the state machine. To be called whenever
  * there may be news. */
 void run_look(struct run *r);
-/* Whether an adopted attempt failed by its exit status in this boot, while no agent ran. */
+/* Returns whether an adopted attempt failed by its exit status in this boot, while no agent ran. */
 bool run_failed_unseen(struct run *r);
 /* Sends SIGTERM to the supervisor, which then ends the attempt. */
 void run_signal(struct run *r);
 void run_report(struct run *r);
 /* Returns the supervisor's pid, confirmed by the kernel; 0: unknown. */
 pid_t run_supervisor(struct run *r);
-/* Whether the process, with a pid of this namespace, belongs to the attempt. */
+/* Returns whether the process, with a pid of this namespace, belongs to the attempt. */
 bool run_owns(struct run *r, pid_t pid);
 bool run_is_alive(const struct run *r);
-/* Whether the attempt occupies the device, an index in agent.info. No other code decides this. */
+/* Returns whether the attempt occupies the device, an index in agent.info. No other code decides
+ * this. */
 bool run_is_on(const struct run *r, int device);
 /* Writes the exit record unless one exists. */
 void run_bury(struct run *r);
@@ -328,16 +329,16 @@ void protect_decide(const struct agent *a, const struct grant *grant, uid_t user
                     struct terms *ret);
 /* Prepares protection before the supervisor starts. */
 int protect_begin(struct error *e, struct run *r);
-/* Whether the start must wait for the device's MPS daemon. */
+/* Returns whether the start must wait for the device's MPS daemon. */
 bool protect_must_wait(const struct run *r);
 /* Ends MPS daemons that no attempt needs; to be called once all running attempts are known. */
 void protect_start(struct agent *a);
-/* Whether a neighbour is joining the same MPS server; ending the work of another client would then
- * harm the neighbour. */
+/* Returns whether a neighbour is joining the same MPS server; ending the work of another client
+ * would then harm the neighbour. */
 bool protect_others_join(const struct run *r);
 /* Ends the GPU work of the attempt's processes, if they are clients of MPS. */
 void protect_end_work(struct run *r);
-/* Whether the attempt's MPS daemon has answered since then; true without MPS. */
+/* Returns whether the attempt's MPS daemon has answered since then; true without MPS. */
 bool protect_mps_is_well(const struct run *r, int64_t since_ms);
 /* Ends the work of processes that exit with a kernel outstanding for too long, so that their exit
  * does not harm other clients of MPS. To be called several times a second. */
@@ -349,7 +350,7 @@ void protect_end(struct run *r);
 /* Forgets the session and leaves the protection of running processes in place. */
 void protect_forget(struct run *r);
 int protect_ledger_fd(const struct run *r);
-/* Whether new attempts get no MPS; clients that an earlier agent started may still run. */
+/* Returns whether new attempts get no MPS; clients that an earlier agent started may still run. */
 bool protect_mps_is_off(const struct agent *a);
 /* Writes the path of a device's MPS daemon. Returns false if the path is too long. */
 bool protect_mps_path(const struct agent *a, const char *uuid, char *path, size_t size);

@@ -21,7 +21,7 @@ void cgroup_close(int node_fd, const char *instance);
 int cgroup_make(int node_fd, const char *name, uid_t uid, gid_t gid);
 /* Moves the calling process into the group's supervisor part. Safe between vfork() and exec(). */
 void cgroup_enter(int attempt_fd);
-/* Whether the process is in the group of this attempt of this node. */
+/* Returns whether the process is in the group of this attempt of this node. */
 bool cgroup_holds(const char *instance, const char *name, pid_t pid);
 /* Kills all processes in the group and removes the group. Returns false while a process still
  * lives; the caller tries again. */

@@ -33,7 +33,7 @@ int tls_session_handshake(struct error *e, struct tls_session *s, enum tls_want 
 /* Reads bytes. TLS_DONE with 0 bytes means the end of the peer's data. */
 int tls_session_read(struct error *e, struct tls_session *s, void *data, size_t room,
                      size_t *ret_bytes, enum tls_want *ret_want);
-/* Whether bytes can be read without the socket becoming readable again. */
+/* Returns whether bytes can be read without the socket becoming readable again. */
 bool tls_session_has_more(const struct tls_session *s);
 /* Writes all or a part of the bytes. After a result other than TLS_DONE the next call must offer
  * the same bytes, at any address. */

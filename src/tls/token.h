@@ -19,7 +19,8 @@ enum token_kind { TOKEN_API, TOKEN_JOIN };
 
 /* Makes a new token. Returns 0, or -ERR_IO if the system provides no random numbers. */
 int token_make(struct error *e, enum token_kind kind, char ret_text[TOKEN_TEXT_MAX]);
-/* Whether the text has the form of a token of this kind; the text need not be an issued token. */
+/* Returns whether the text has the form of a token of this kind; the text need not be an issued
+ * token. */
 bool token_is_formed(enum token_kind kind, const char *text);
 /* Computes the stored form of a token: the SHA-256 of its text in hexadecimal digits. Returns 0 or
  * -ERR_NO_MEMORY. */

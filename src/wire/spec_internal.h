@@ -20,7 +20,7 @@ struct spec_type {
     int (*read)(struct spec_reader *r, const struct tree *value, void *member);
     /* Adds a flag's value to the member; NULL for a type whose flag is a scalar of a document. */
     int (*add)(struct spec_reader *r, const char *text, void *member);
-    /* Whether the spec sets the key. */
+    /* Returns whether the spec sets the key. */
     bool (*said)(const struct spec_key *key, const struct workload_spec *spec, const void *member);
     void (*write)(struct json_writer *w, const struct workload_spec *spec, const void *member);
 };

@@ -45,7 +45,7 @@ void follow_events_done(struct follow_events *f);
  * later steps reconnect. An error response of gpumux is returned as an error.
  */
 int follow_events_step(struct error *e, struct follow_events *f, int64_t timeout_ms);
-/* Whether a step's result means that the events after `since` are not available (-ERR_GONE,
+/* Returns whether a step's result means that the events after `since` are not available (-ERR_GONE,
  * -ERR_FUTURE). The caller then reads the whole state and continues from follow_revision(). */
 bool follow_lost_place(int r);
 

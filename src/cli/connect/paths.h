@@ -17,8 +17,8 @@ int paths_make_state(struct error *e, struct arena *arena, const char *given, co
  * "unix:" is removed. NULL: out of memory.
  */
 const char *paths_api_socket(struct arena *arena, const char *given);
-/* Whether a gpumux holds the state directory of this socket. A gpumux that does not listen there is
- * starting or stopping, or listens elsewhere. */
+/* Returns whether a gpumux holds the state directory of this socket. A gpumux that does not listen
+ * there is starting or stopping, or listens elsewhere. */
 bool paths_is_held(const char *socket);
 /* Returns the path of this installation's libgpumux-cuda.so, found relative to this executable;
  * NULL if the file is missing. */

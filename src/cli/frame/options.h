@@ -36,7 +36,7 @@ int options_parse(struct error *e, struct arena *arena, const struct command *co
 
 /* Returns the last value of an option in the command's table; NULL: not given. */
 const char *option_value(const struct invocation *in, const char *name);
-/* Whether the option was given, with or without an argument. */
+/* Returns whether the option was given, with or without an argument. */
 bool option_given(const struct invocation *in, const char *name);
 /* Returns the first of the names (ended by NULL) that was given, or NULL. */
 const char *option_given_of(const struct invocation *in, const char *const *names);

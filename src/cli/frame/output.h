@@ -13,7 +13,7 @@ enum output_format { OUTPUT_TABLE, OUTPUT_WIDE, OUTPUT_JSON, OUTPUT_YAML };
 
 /* Returns the format of -o. */
 enum output_format output_format(const struct invocation *in);
-/* Whether to use colours: the file is a terminal, and NO_COLOR is not set. */
+/* Returns whether to use colours: the file is a terminal, and NO_COLOR is not set. */
 bool output_has_colour(FILE *file);
 /* Prints the value as JSON or YAML on standard output. Returns an exit code. */
 int output_value(enum output_format format, const json_t *value);
@@ -68,5 +68,5 @@ const char *output_colour_code(enum output_colour colour);
 /* Writes a bar of `width` columns, full at fraction 1: eighths of blocks in UTF-8, else '#' and
  * '-'. */
 void output_bar(struct str *out, double fraction, size_t width, bool utf8);
-/* Whether the terminal takes UTF-8, according to the locale's variables. */
+/* Returns whether the terminal takes UTF-8, according to the locale's variables. */
 bool output_has_utf8(void);

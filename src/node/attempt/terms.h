@@ -27,8 +27,8 @@ struct terms {
     bool suspendable; /* is suspended on eviction, where possible: a task without resume command */
 };
 
-/* Whether a move of memory can suspend the attempt on eviction: not a client of MPS, and not an
- * attempt with a resume command, which needs no suspension. */
+/* Returns whether a move of memory can suspend the attempt on eviction: not a client of MPS, and
+ * not an attempt with a resume command, which needs no suspension. */
 bool terms_are_suspendable(const struct terms *terms);
 /* Returns the share at the start, which MPS enforces. */
 int terms_share_percent(const struct terms *terms);

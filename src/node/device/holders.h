@@ -13,6 +13,6 @@ enum { HOLDERS_EVERY_DEVICE = -1 };
 /* Returns the device memory of the members of the marked tree, on one device or on all. */
 uint64_t holders_members_bytes(const struct process_table *table, const struct gpu_sample *sample,
                                int device);
-/* Whether a process on the device belongs neither to an attempt nor to gpumux itself. */
+/* Returns whether a process on the device belongs neither to an attempt nor to gpumux itself. */
 bool holders_have_stranger(const struct agent *a, const struct process_table *table,
                            const struct gpu_sample *sample, int device);

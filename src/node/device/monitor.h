@@ -24,9 +24,9 @@ struct monitor;
 int monitor_open(struct error *e, struct agent *a);
 void monitor_close(struct agent *a);
 
-/* Whether a grant may start on its devices now; if not, `why` is the reason. */
+/* Returns whether a grant may start on its devices now; if not, `why` is the reason. */
 bool monitor_admits(struct agent *a, const struct grant *grant, char why[WORKLOAD_TEXT_MAX]);
-/* Whether the attempt may return to its devices now; if not, `why` is the reason. */
+/* Returns whether the attempt may return to its devices now; if not, `why` is the reason. */
 bool monitor_readmits(const struct run *r, char why[WORKLOAD_TEXT_MAX]);
 /* Passes an action of the attempt's state machine, from COME to LEAVE, to the attempt's devices. */
 void monitor_tell(struct run *r, const struct attempt_action *action);

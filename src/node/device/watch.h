@@ -19,7 +19,7 @@ struct watch_news {
     /* Xids since the last news: each Xid of a device once, and the gravest if there are too many */
     size_t xid_count;
     struct watch_xid xids[WATCH_XIDS_MAX];
-    /* Whether `processes` was read: only while a device uses more than full_percent of its
+    /* Validity of `processes`, which is read only while a device uses more than full_percent of its
      * memory. */
     bool has_processes;
     struct gpu_sample processes;

@@ -66,20 +66,20 @@ int mps_use(struct error *e, struct mps *m, const char *uuid, uid_t user);
 int mps_use_again(struct error *e, struct mps *m, const char *uuid, uid_t user);
 void mps_release(struct mps *m, const char *uuid);
 enum mps_state mps_state_of(const struct mps *m, const char *uuid);
-/* Whether the daemon failed to start and is not tried again yet, so that new attempts run without
- * MPS. */
+/* Returns whether the daemon failed to start and is not tried again yet, so that new attempts run
+ * without MPS. */
 bool mps_has_failed(const struct mps *m, const char *uuid);
-/* Whether this user's processes can be clients. A daemon for one user at a time belongs to the
- * first user until its last use ends; whether it is for one user is known once it is ready. */
+/* Returns whether this user's processes can be clients. A daemon for one user at a time belongs to
+ * the first user until its last use ends; only a ready daemon is known to be of that kind. */
 bool mps_takes(const struct mps *m, const char *uuid, uid_t user);
-/* Whether the daemon of this directory is in use or being ended. m may be NULL. */
+/* Returns whether the daemon of this directory is in use or being ended. m may be NULL. */
 bool mps_has(const struct mps *m, const char *directory);
 /* Writes the directory by which a client finds its daemon. Returns false if the path is too long
  * for a socket. */
 bool mps_directory(const char *directory, const char *uuid, char *path, size_t size);
 
-/* Whether the daemon and all its servers answered after this moment (boot clock); true without a
- * daemon, also if it cannot start. If false, the daemon is asked soon. */
+/* Returns whether the daemon and all its servers answered after this moment (boot clock); true
+ * without a daemon, also if it cannot start. If false, the daemon is asked soon. */
 bool mps_is_well_since(struct mps *m, const char *uuid, int64_t since_ms);
 
 /* Ends the GPU work of these processes soon, so that killing them harms no other process;

@@ -42,7 +42,8 @@ int mps_guard_start(struct error *e, struct mps_guard *g);
  * daemon's directory must exist. */
 int mps_guard_note(struct error *e, const struct mps_guard *g, const char *uuid,
                    const char *attempt, bool needs);
-/* Whether a live attempt needs the daemon of this directory. Removes notes of ended attempts. */
+/* Returns whether a live attempt needs the daemon of this directory. Removes notes of ended
+ * attempts. */
 bool mps_guard_is_needed(const struct mps_guard *g, const char *directory);
 enum { MPS_GUARD_ALL = 1 << 16 };
 /* Ends at most `max` daemons, with their servers, that no attempt needs and that m (may be NULL)

@@ -73,7 +73,7 @@ void registrar_divide(struct registrar *r, const char *uuid, const struct share_
 /* Evaluates a sample of the devices: memory that processes hold beyond their own account, and
  * memory of ended processes that is free now. */
 void registrar_measure(struct registrar *r, const struct gpu_sample *sample);
-/* Whether the memory of an ended process is not known to be free yet. */
+/* Returns whether the memory of an ended process is not known to be free yet. */
 bool registrar_waits(const struct registrar *r);
 
 struct session_options {
@@ -81,7 +81,7 @@ struct session_options {
     uid_t uid;                 /* uid of the processes that may register */
     const struct terms *terms; /* borrowed from the caller, valid longer than the session */
     int ledger_fd; /* ledger that an earlier agent made; -1: none. Owned by the session */
-    /* Whether the process belongs to the attempt. */
+    /* Returns whether the process belongs to the attempt. */
     bool (*belongs)(void *arg, pid_t pid);
     void *arg;
 };
@@ -99,14 +99,15 @@ void session_terms_changed(struct session *s);
 void session_rest(struct session *s, bool rests);
 /* Lists the session's processes; returns their number, at most `max`. */
 size_t session_pids(const struct session *s, pid_t *ret_pids, size_t max);
-/* Whether this process has registered. An ended process counts until its memory is known to be
- * free. */
+/* Returns whether this process has registered. An ended process counts until its memory is known to
+ * be free. */
 bool session_knows(const struct session *s, pid_t pid);
 /* Takes the processes that are draining before their exit and whose work made no progress for that
  * long; each is returned once. Returns their number, at most `max`. To be called often, because the
  * time counts from the first call that sees a process drain. */
 size_t session_take_stuck(struct session *s, int64_t for_ms, pid_t *ret_pids, size_t max);
-/* Whether a process registered recently and is about to use the device, or is making a context. */
+/* Returns whether a process registered recently and is about to use the device, or is making a
+ * context. */
 bool session_joins(const struct session *s);
 /* Returns the part of the time since the last call for which the session kept its devices busy, by
  * its own marks; -1: unknown. */
@@ -130,8 +131,8 @@ struct session_usage {
     enum limits_mode mode; /* mode of the first device */
 };
 void session_measure(struct session *s, struct session_usage *ret);
-/* Whether the driver lists the memory of processes on the session's devices. Without a list,
- * contexts count with their assumed memory. */
+/* Returns whether the driver lists the memory of processes on the session's devices. Without a
+ * list, contexts count with their assumed memory. */
 bool session_is_listed(const struct session *s, const struct gpu_sample *sample);
 /* Lists the limits in force and their reasons. Returns their number; 0: without protection. */
 int session_limits(const struct session *s, struct attempt_limit ret[USAGE_LIMITS_MAX]);

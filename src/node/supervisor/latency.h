@@ -33,5 +33,5 @@ bool latency_report(struct latency *l, const char *lines, size_t length, int64_t
  * requests. Assumes that the requests of one bucket are spread evenly. */
 void latency_measure(const struct latency *l, double percentile, int64_t now_ms,
                      struct control_latency *ret);
-/* Whether a notice is due; if so, the notice counts as sent. */
+/* Returns whether a notice is due; if so, the notice counts as sent. */
 bool latency_is_due(struct latency *l, int64_t now_ms);

@@ -34,9 +34,9 @@ size_t process_table_mark_tree(struct process_table *table, pid_t root);
 /* Returns the start time of a process, which identifies the process together with its pid; 0: no
  * such process. */
 uint64_t process_start(pid_t pid);
-/* Whether the process is alive; a zombie is not. */
+/* Returns whether the process is alive; a zombie is not. */
 bool process_is_alive(pid_t pid);
-/* Whether pid is a descendant of root. */
+/* Returns whether pid is a descendant of root. */
 bool process_descends(pid_t pid, pid_t root);
 /* Reads the id of this boot. Returns false only without /proc. */
 bool process_boot_id(char ret_id[BOOT_ID_MAX]);
