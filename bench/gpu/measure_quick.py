@@ -18,7 +18,7 @@ SWITCH = lab.TREE / "build/release/lib/libgpumux-cuda-switch.so"  # carried alon
 # Batch, pairs of a turn, part of the time.
 MODELS = {"bert": (32, 50, 0.62), "decoder": (1, 100, 1)}
 PROCESSES = 3
-PAIRS_LEAST, HALF_WIDTH, KEEP_FROM = 300, 0.005, 1.01
+PAIRS_LEAST, HALF_WIDTH, KEEP_FROM = 1500, 0.005, 1.01
 END_S = 15  # of the part's time, for ends
 
 
