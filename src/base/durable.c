@@ -10,9 +10,8 @@
 enum { NAME_MAX_BYTES = 256, TREE_DEPTH_MAX = 64 };
 
 /*
- * NAME.tmp, open for writing and ours alone. One that is there already is taken only if this very
- * user made it: in a directory of somebody else it may be a link into a place that only we can
- * write.
+ * Opens NAME.tmp for writing, exclusively. Reuses an existing file only if this user owns it: in
+ * another user's directory, the name may be a link to a file that only this user can write.
  */
 static int temporary_open(int directory_fd, const char *temporary)
 {
@@ -116,7 +115,7 @@ int durable_open(struct error *e, int directory_fd, const char *name, uid_t owne
         close(fd);
         return error_set(e, ERR_DENIED, "%s is not a plain file of its owner", name);
     }
-    /* A link that was made to a file of root or of ours is not what we put there. */
+    /* A hard link to a file of root or of this user is not the file that was stored here. */
     if (st.st_uid != owner && st.st_nlink != 1) {
         close(fd);
         return error_set(e, ERR_DENIED, "%s has a second name", name);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 static const struct duration_unit units[] = {{"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}};
-static const double least = 3; /* of a unit, for it to be used */
+static const double least = 3; /* smallest number of units that are shown */
 
 const struct duration_unit *duration_unit_for(double seconds)
 {

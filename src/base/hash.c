@@ -49,7 +49,7 @@ static size_t home_of(const struct hash_map *m, uint64_t key)
     return hash_u64(key) & (m->capacity - 1);
 }
 
-/* The slot that holds key, or the free one where it would go. */
+/* Returns the slot that holds key, or the free slot where key belongs. */
 static struct hash_slot *find(const struct hash_map *m, uint64_t key)
 {
     size_t i = home_of(m, key);
@@ -102,7 +102,7 @@ void *hash_map_remove(struct hash_map *m, uint64_t key)
     size_t mask = m->capacity - 1, hole = (size_t)(slot - m->slots);
     for (size_t i = (hole + 1) & mask; m->slots[i].value; i = (i + 1) & mask) {
         size_t home = home_of(m, m->slots[i].key);
-        /* Move i back only if its home does not lie (cyclically) after the hole. */
+        /* Move i back only if its home is not (cyclically) after the hole. */
         if (((i - home) & mask) >= ((i - hole) & mask)) {
             m->slots[hole] = m->slots[i];
             hole = i;

@@ -44,7 +44,7 @@ static void append_json_string(struct str *line, const char *s, size_t length)
     str_append_char(line, '"');
 }
 
-/* Fields are "a=1 b=two words=last": a pair begins at a word that contains '='. */
+/* Fields are "a=1 b=two words=last": a pair starts at each word that contains '='. */
 static void append_json_fields(struct str *line, const char *fields)
 {
     const char *p = fields;
@@ -87,7 +87,7 @@ void log_write(const struct log *log, enum log_level level, const char *message,
     va_end(args);
     for (char *p = pairs; *p; p++)
         if ((unsigned char)*p < 0x20)
-            *p = ' '; /* one event is one line, whatever a user's string holds */
+            *p = ' '; /* keep one event on one line, whatever a user's string contains */
 
     char when[CLOCK_TEXT_MAX];
     clock_format(clock_wall_ms(), when);
@@ -104,8 +104,8 @@ void log_write(const struct log *log, enum log_level level, const char *message,
                    pairs);
     }
     if (!str_failed(&line)) {
-        /* One write a line keeps lines of several processes whole. A full disk loses log lines
-         * only. */
+        /* A single write per line keeps lines of several processes intact. On a full disk the line
+         * is lost, which is harmless. */
         ssize_t ignored = write(log->fd, str_text(&line), line.length);
         (void)ignored;
     }

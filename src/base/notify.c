@@ -7,7 +7,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* A manager that reads nothing for so long is given up on: the daemon has other work. */
+/* A service manager that reads nothing for this time is given up, because the daemon has other
+ * work. */
 enum { SEND_TIMEOUT_S = 5 };
 
 static int make_address(struct error *e, const char *socket, struct sockaddr_un *ret,
@@ -22,7 +23,7 @@ static int make_address(struct error *e, const char *socket, struct sockaddr_un 
     memcpy(ret->sun_path, socket, length);
     if (socket[0] == '@')
         ret->sun_path[0] = '\0';
-    /* An abstract name ends with the address, a path with its NUL. */
+    /* An abstract address has no terminating NUL, a path has one. */
     *ret_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (socket[0] == '/'));
     return 0;
 }

@@ -1,4 +1,5 @@
-/* Notifications against a service manager of our own: a datagram socket, by path and abstract. */
+/* Notifications to a service manager that the test plays: a datagram socket, by path and
+ * abstract. */
 #include "base/notify.h"
 
 #include <setjmp.h>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-/* Binds a datagram socket; path_bytes are those of the address that count. */
+/* Binds a datagram socket. path_bytes: bytes of the address in use. */
 static int listen_at(const char *path, size_t path_bytes)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

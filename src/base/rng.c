@@ -36,7 +36,7 @@ uint64_t rng_u64(struct rng *r)
 
 uint64_t rng_below(struct rng *r, uint64_t bound)
 {
-    /* Lemire's multiply-shift; the bias of 2^-64 * bound is of no concern here. */
+    /* Lemire's multiply-shift; the bias of 2^-64 * bound is irrelevant here. */
     return (uint64_t)(((unsigned __int128)rng_u64(r) * bound) >> 64);
 }
 

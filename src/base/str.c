@@ -123,7 +123,7 @@ bool str_starts_with(const char *s, const char *prefix)
     return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-/* Length of the sequence that starts at p, or 0 if it is not valid UTF-8. */
+/* Returns the length of the sequence at p, or 0 if it is not valid UTF-8. */
 static size_t utf8_sequence(const unsigned char *p, size_t left)
 {
     if (p[0] == 0)
