@@ -93,7 +93,7 @@ bool workload_status_ran_before(const struct workload_status *status)
         if (a->lost || (a->started_wall_ms != 0 && a->failure != FAILURE_START))
             return true;
     }
-    /* Of those that are not kept only this is left. */
+    /* For attempts that are not kept, only this start time is left. */
     return status->attempts_total > status->attempts_kept && status->started_wall_ms != 0;
 }
 

@@ -18,7 +18,7 @@ struct fixture {
     const char *words[8];
 };
 
-/* A spec with a command and a directory, and nothing else said. */
+/* Makes a spec with a command and a directory only. */
 static void begin(struct fixture *f, const char *const words[])
 {
     *f = (struct fixture){0};
@@ -142,7 +142,7 @@ static void names_are_checked(void **state)
     BEGIN(&f, "true");
     f.spec.name = "12";
     REFUSES(&f, "name");
-    f.spec.name = "a[1]"; /* only an array gives such names */
+    f.spec.name = "a[1]"; /* only arrays create such names */
     REFUSES(&f, "name");
     f.spec.name = longest;
     assert_int_equal(validate(&f), 0);
@@ -280,7 +280,7 @@ static void texts_are_checked(void **state)
     end(&f);
 }
 
-/* Stored ones that are larger stay valid. */
+/* Larger specs that are already stored stay valid. */
 static void no_new_one_is_larger_than_what_execve_takes(void **state)
 {
     (void)state;
@@ -311,7 +311,8 @@ static void no_new_one_is_larger_than_what_execve_takes(void **state)
     end(&f);
 }
 
-/* Without a device there is nothing to have a part of. One that is stored stays valid. */
+/* Without a device there is no part of a device to ask for. Specs that are already stored stay
+ * valid. */
 static void no_new_one_without_a_device_has_a_part_of_one(void **state)
 {
     (void)state;
@@ -458,7 +459,7 @@ static void what_was_never_started_did_not_run(void **state)
     assert_false(workload_status_ran_before(&status));
     status.attempts_kept = status.attempts_total = 1;
     attempts[0].started_wall_ms = 1;
-    assert_false(workload_status_ran_before(&status)); /* it is the newest */
+    assert_false(workload_status_ran_before(&status)); /* the newest attempt does not count */
     status.attempts_kept = status.attempts_total = 3;
     assert_true(workload_status_ran_before(&status));
     attempts[0].failure = FAILURE_START;

@@ -1,6 +1,6 @@
 /*
- * What makes a spec valid, whatever it came from. One function a topic, each names the field at
- * fault as users write it in a description.
+ * Validation of a spec from any source. One function per topic; each names the invalid field as
+ * users write it in a description.
  */
 #include <ctype.h>
 #include <math.h>
@@ -63,7 +63,8 @@ static bool is_interpreter(const char *base)
     return str_starts_with(base, "python") && base[6 + strspn(base + 6, "0123456789.")] == '\0';
 }
 
-/* Is the word behind this option of the interpreter a program, and no file's name? */
+/* Returns whether the word after this option of the interpreter is program text, not a file
+ * name. */
 static bool takes_program(const char *interpreter, const char *option)
 {
     if (!is_shell(interpreter))
@@ -71,7 +72,7 @@ static bool takes_program(const char *interpreter, const char *option)
     return option[0] == '-' && option[1] != '-' && option[strlen(option) - 1] == 'c'; /* "-ec" */
 }
 
-/* The last part of the path of so many bytes. */
+/* Returns the last component of a path of `length` bytes. */
 static void base_of(const char *path, size_t length, char base[WORKLOAD_NAME_MAX])
 {
     size_t start = length;
@@ -81,8 +82,8 @@ static void base_of(const char *path, size_t length, char base[WORKLOAD_NAME_MAX
 }
 
 /*
- * What a shell line runs: its first word or, for an interpreter, the first one that is no option.
- * base: the shell, and so it stays if the line is a program.
+ * Finds the program that a shell line runs: the first word or, if that is an interpreter, its first
+ * word that is not an option. base: initially the shell, and unchanged if the line is a script.
  */
 static void describe_line(const char *line, char base[WORKLOAD_NAME_MAX])
 {
@@ -106,7 +107,7 @@ static void describe_line(const char *line, char base[WORKLOAD_NAME_MAX])
     }
 }
 
-/* The same for words. */
+/* Finds the program that a command runs, like describe_line(). */
 static void describe_words(const struct words *command, char base[WORKLOAD_NAME_MAX])
 {
     base_of(command->items[0], strlen(command->items[0]), base);
@@ -176,7 +177,7 @@ static int validate_text(struct error *e, const char *field, const char *text, s
     return 0;
 }
 
-/* `required`: at least one word. A command's first word is never empty. */
+/* `required`: at least one word. The first word of a command is never empty. */
 static int validate_words(struct error *e, const char *field, const struct words *words,
                           bool required)
 {
@@ -414,7 +415,7 @@ int workload_spec_validate(struct error *e, struct arena *arena, struct workload
     return r;
 }
 
-/* As execve counts: each text with its NUL, and a pointer to it. */
+/* Counts as execve does: each string with its NUL, and a pointer to the string. */
 static size_t start_bytes_of_words(const struct words *words)
 {
     size_t bytes = 0;
