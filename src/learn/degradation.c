@@ -4,7 +4,8 @@
 #include <math.h>
 
 static const double average_keep = 0.98;
-static const double drowned_part = 0.05; /* of |mean gradient|²: below it |G|² cannot be seen */
+/* Fraction of |mean gradient|² below which |G|² is lost in noise. */
+static const double drowned_part = 0.05;
 static const double scale_max_batches = 1000;
 enum { PERIOD_MIN = 20, PERIOD_MAX = 1000000 };
 
@@ -38,7 +39,7 @@ bool noise_scale_get(const struct noise_scale *n, double batch_reference, double
 {
     if (n->samples < NOISE_SCALE_SAMPLES_MIN)
         return false;
-    /* The averages begin at 0; that falls out of their ratios, so no correction is written. */
+    /* The averages start at 0; this bias cancels in their ratio. */
     double most = scale_max_batches * batch_reference;
     if (n->square <= drowned_part * n->measured)
         *ret_noise_scale = most;

@@ -1,4 +1,4 @@
-/* The formulas of degradation, noise scale and learning rate, against what they must mean. */
+/* The formulas for degradation, noise scale and learning rate, checked against their meaning. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,8 +28,8 @@ static void test_alone_at_the_users_batch_it_is_one(void **state)
     }
 }
 
-/* Twice the batch in the same time: without noise in the gradient nothing is won, with much of it
- * half the time is. */
+/* Twice the batch in the same time gains nothing without gradient noise, and halves the time with
+ * much noise. */
 static void test_a_larger_batch_pays_as_the_noise_allows(void **state)
 {
     (void)state;
@@ -56,7 +56,7 @@ static void test_the_noise_scale_is_found(void **state)
     const double s = 200, part = 32, batch = 64;
     for (int i = 0; i < NOISE_SCALE_SAMPLES_MIN; i++) {
         assert_false(noise_scale_get(&n, batch, &found));
-        double wobble = i % 2 == 0 ? 1.1 : 0.9; /* of all the gradients of a step */
+        double wobble = i % 2 == 0 ? 1.1 : 0.9; /* factor of all gradients of a step */
         noise_scale_observe(&n, part, batch, wobble * (1 + s / part), wobble * (1 + s / batch));
     }
     assert_true(noise_scale_get(&n, batch, &found));
@@ -66,7 +66,7 @@ static void test_the_noise_scale_is_found(void **state)
     assert_int_equal(n.samples, NOISE_SCALE_SAMPLES_MIN);
 }
 
-/* Where |G|² cannot be told from nothing the noise is large, not small. */
+/* If |G|² is indistinguishable from 0, the noise scale is large, not small. */
 static void test_a_gradient_that_drowns_is_all_noise(void **state)
 {
     (void)state;

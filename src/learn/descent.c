@@ -16,7 +16,7 @@ struct descent {
     double value;
     double gradient[MAX];
     double inverse[MAX][MAX]; /* approximates the inverse of the second derivatives */
-    bool scaled;              /* `inverse` has seen a step */
+    bool scaled;              /* `inverse` is scaled by a first step */
 };
 
 static double inside(const struct descent_problem *p, size_t i, double x)
@@ -32,7 +32,7 @@ static void forget_curvature(struct descent *d)
     d->scaled = false;
 }
 
-/* At a bound, with the value falling outwards only: it stays there. */
+/* Returns whether a variable is at a bound and the value falls only outwards. */
 static bool is_held(const struct descent *d, const double *x, size_t i)
 {
     return (x[i] <= d->problem->lower[i] && d->gradient[i] > 0) ||
@@ -47,7 +47,7 @@ static double projected_gradient(const struct descent *d, const double *x)
     return largest;
 }
 
-/* A step downhill for the variables that are not held. */
+/* Computes a descent direction over the variables that are not held. */
 static void choose_direction(const struct descent *d, const double *x, double *ret_direction)
 {
     double longest = 0;
@@ -63,10 +63,10 @@ static void choose_direction(const struct descent *d, const double *x, double *r
     if (d->scaled || longest <= 1)
         return;
     for (size_t i = 0; i < d->n; i++)
-        ret_direction[i] /= longest; /* a gradient alone says nothing of how far */
+        ret_direction[i] /= longest; /* the length of a first gradient has no meaning */
 }
 
-/* The BFGS update of the inverse, for the step s and the change y of the gradient. */
+/* Updates the inverse by BFGS, for the step s and the change y of the gradient. */
 static void learn_curvature(struct descent *d, const double *s, const double *y)
 {
     double hy[MAX], sy = linear_dot(s, y, d->n), yy = linear_dot(y, y, d->n);
@@ -84,8 +84,8 @@ static void learn_curvature(struct descent *d, const double *s, const double *y)
             d->inverse[i][j] += factor * s[i] * s[j] - (hy[i] * s[j] + s[i] * hy[j]) / sy;
 }
 
-/* Shortens the step until the value falls enough, and goes there. Returns by how much it fell; 0
- * when it does not, or the calls are spent. */
+/* Shortens the step until the value falls enough, and moves x there. Returns the decrease of the
+ * value; 0 if there is none, or if no calls are left. */
 static double step_along(struct descent *d, const double *direction, double *x)
 {
     double next[MAX], gradient[MAX], s[MAX], y[MAX], length = 1;
@@ -108,7 +108,8 @@ static double step_along(struct descent *d, const double *direction, double *x)
             learn_curvature(d, s, y);
             return fall;
         }
-        /* To the minimum of the parabola through what is known, but neither nowhere nor hardly. */
+        /* Go to the minimum of the parabola through the known values, within limits on the
+         * change. */
         double rise = value - d->value - slope;
         double shorter = isfinite(rise) && rise > 0 ? -slope / (2 * rise) : 0.1;
         length *= fmin(fmax(shorter, 0.1), 0.5);
@@ -137,7 +138,8 @@ double descent_minimize(const struct descent_problem *problem, double *x)
         if (fall > 0 || !was_scaled)
             break;
         forget_curvature(
-            &d); /* what it believed of the curvature led nowhere: downhill, once more */
+            /* The curvature led nowhere: retry along the gradient. */
+            &d);
     }
     return d.value;
 }

@@ -1,12 +1,11 @@
 /*
- * Trees are grown from presorted columns. Per feature there is one list of the samples in ascending
- * order; a node is the same range in all of them, and splitting it divides every list in two
- * without disturbing the order. So nothing is sorted more than once, and a level of a tree costs
- * samples × features.
+ * Trees are grown from presorted columns. For every feature a list has the samples in ascending
+ * order. A node is the same range in all lists, and a split divides every list in two and keeps the
+ * order. So each list is sorted once, and a level of a tree costs samples × features.
  *
- * A tree is an array of nodes. The left child follows its parent; leaves name themselves as their
- * right child. So a walk may go on in a leaf without harm, and WALKS trees are walked at once: what
- * a walk waits for is memory.
+ * A tree is an array of nodes. The left child follows its parent; a leaf is its own right child, so
+ * a walk may harmlessly continue in a leaf. WALKS trees are walked in parallel, because a walk
+ * mostly waits for memory.
  */
 #include "learn/forest.h"
 
@@ -18,15 +17,15 @@
 
 #include "base/rng.h"
 
-/* Small, since a walk waits for memory. */
+/* Small, because a walk mostly waits for memory. */
 struct node {
-    float threshold; /* samples up to it go left; a leaf has −∞ */
-    uint16_t right;  /* index in the tree; a leaf's own */
+    float threshold; /* samples up to this value go left; a leaf has −∞ */
+    uint16_t right;  /* index in the tree; a leaf's own index */
     uint16_t feature;
 };
 
 struct tree {
-    struct node *nodes; /* part of the forest's, as are the answers */
+    struct node *nodes; /* points into the forest's arrays, like `answers` */
     double *answers;    /* mean of the node's samples */
     size_t count;
 };
@@ -38,22 +37,22 @@ struct forest {
     struct tree trees[FOREST_TREES];
 };
 
-/* What a tree is grown from. */
+/* State of growing a tree. */
 struct grower {
     const double *targets;
     size_t count, features;
     double *columns;   /* features × count: the rows, transposed */
     uint16_t *sorted;  /* features × count: sample indices, ascending by value */
-    uint16_t *order;   /* the same of one tree: those drawn at least once, `drawn` of each */
-    uint16_t *aside;   /* count */
+    uint16_t *order;   /* as `sorted`, for one tree: the `drawn` distinct samples */
+    uint16_t *aside;   /* scratch space, count */
     uint32_t *weights; /* how often each sample was drawn */
-    bool *goes_left;   /* by sample */
+    bool *goes_left;   /* indexed by sample */
     size_t drawn;
     uint16_t shuffled[FOREST_FEATURES_MAX];
-    size_t usable; /* features that tell something: the first of shuffled */
-    size_t tries;  /* features looked at, a split */
+    size_t usable; /* useful features, the first of `shuffled` */
+    size_t tries;  /* features examined per split */
     struct rng rng;
-    struct node *nodes; /* room for count, as in the answers: a leaf has two samples */
+    struct node *nodes; /* room for count, like `answers`: a leaf has two samples */
     double *answers;
     size_t node_count;
 };
@@ -85,7 +84,7 @@ static void sort_column(const double *column, uint16_t *index, uint16_t *aside, 
     }
 }
 
-/* A feature that is the same in all samples, or equals one before, tells nothing. */
+/* Returns whether a feature is useful: not constant, and not equal to an earlier feature. */
 static bool is_telling(const struct grower *g, size_t feature)
 {
     const double *column = g->columns + feature * g->count;
@@ -131,8 +130,8 @@ static void grower_draw(struct grower *g)
     }
 }
 
-/* The best split of a range by one feature, if it beats *best. false: the feature is the same in
- * the whole range. */
+/* Finds the best split of a range by one feature, if better than *best. Returns false if the
+ * feature is constant in the range. */
 static bool try_feature(const struct grower *g, size_t feature, size_t from, size_t end, double sum,
                         double weight, struct split *best)
 {
@@ -158,7 +157,7 @@ static bool try_feature(const struct grower *g, size_t feature, size_t from, siz
     return true;
 }
 
-/* Looks at `tries` features that differ in the range, in random order. */
+/* Examines `tries` features that vary in the range, in random order. */
 static bool find_split(struct grower *g, size_t from, size_t end, double sum, double weight,
                        struct split *ret)
 {
@@ -177,7 +176,7 @@ static bool find_split(struct grower *g, size_t from, size_t end, double sum, do
     return best.score > before;
 }
 
-/* Divides the range in all lists; returns where its right part begins. */
+/* Divides the range in all lists and returns the start of its right part. */
 static size_t divide(struct grower *g, size_t from, size_t end, const struct split *split)
 {
     const uint16_t *by = order_of(g, split->feature);
@@ -225,7 +224,7 @@ static void grow(struct grower *g, size_t from, size_t end, size_t depth)
     grow(g, middle, end, depth + 1);
 }
 
-/* A tree of samples that no feature tells apart. */
+/* Grows a tree of samples that no feature distinguishes. */
 static void grow_leaf(struct grower *g)
 {
     g->node_count = 1;
@@ -286,7 +285,7 @@ static bool forest_append(struct forest *f, size_t tree, const struct node *node
     return true;
 }
 
-/* Once nothing is appended any more. */
+/* Sets the trees' pointers, after the last append. */
 static void forest_point_trees(struct forest *f)
 {
     size_t at = 0;
@@ -379,8 +378,8 @@ static bool is_leaf(const struct node *nodes, size_t at)
     return nodes[at].right == at;
 }
 
-/* Of each node: feature and right child in one number, then the answer of a leaf or the threshold
- * of any other. */
+/* Saves each node: feature and right child in one number, then a leaf's answer or an inner node's
+ * threshold. */
 void forest_save(const struct forest *f, struct str *to)
 {
     for (size_t t = 0; t < FOREST_TREES; t++) {
@@ -395,7 +394,7 @@ void forest_save(const struct forest *f, struct str *to)
     }
 }
 
-/* Every inner node's children are behind it and in the tree, so that a walk ends. */
+/* Checks that the children of an inner node follow it within the tree, so that every walk ends. */
 static bool node_is_sound(const struct node *nodes, size_t at, size_t count, size_t features)
 {
     return nodes[at].feature < features &&

@@ -1,4 +1,4 @@
-/* The forest, the smooth function and the network on functions that are known. */
+/* The forest, the smooth function and the network on known functions. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,7 +76,7 @@ static void test_forest_learns_steps(void **state)
     forest_free(f);
 }
 
-/* Trees that learned the same agree; what nobody can learn sets them apart. */
+/* Trees agree on learnable targets and differ on noise. */
 static void test_forest_is_unsure_of_noise(void **state)
 {
     (void)state;
@@ -90,7 +90,7 @@ static void test_forest_is_unsure_of_noise(void **state)
         sure += spread;
     }
     forest_free(f);
-    for (size_t i = 0; i < ROWS; i++) /* the same values, at other places */
+    for (size_t i = 0; i < ROWS; i++) /* the same values in other rows */
         w.targets[i] =
             step_function(w.rows[(ROWS - 1 - i) * FEATURES], w.rows[(ROWS - 1 - i) * FEATURES + 1]);
     assert_int_equal(forest_train(w.rows, w.targets, ROWS, FEATURES, 1, &f), 0);
@@ -102,7 +102,7 @@ static void test_forest_is_unsure_of_noise(void **state)
     assert_true(sure < 0.7 * unsure);
 }
 
-/* Every leaf has two different samples at least, so of three nothing can be split off. */
+/* A leaf has at least two distinct samples, so three samples cannot be split. */
 static void test_forest_of_few_or_equal_samples_is_a_mean(void **state)
 {
     (void)state;
@@ -146,8 +146,8 @@ static void test_smooth_learns_slopes_and_returns_to_the_median(void **state)
     smooth_free(s);
 }
 
-/* Left out, a point's own value says nothing about its prediction: so moving it moves only the
- * error, and a fit that saw it is nearer to it. */
+/* Without a point, its value has no influence on its prediction: a changed value changes only the
+ * error, and a fit with the point is closer to the value. */
 static void test_smooth_leaves_out(void **state)
 {
     (void)state;
@@ -242,7 +242,7 @@ static void test_same_seed_same_model_and_saved_models_come_back(void **state)
                     smooth_predict(smooth_back, row, &spreads[1]));
         assert_true(mlp_predict(m, row) == mlp_predict(m_back, row));
     }
-    /* A forest over more features than the reader has is none. */
+    /* The reader rejects a forest over more features than it has. */
     assert_int_equal(stored_open(NULL, saved[0].data, saved[0].length, "test", 1, &r, &version), 0);
     assert_null(forest_load(&r, 1));
     assert_int_equal(stored_close(NULL, &r), -ERR_CORRUPT);

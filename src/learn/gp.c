@@ -50,7 +50,7 @@ int gp_add(struct gp *g, const double *point, double value, double extra_noise)
     return 0;
 }
 
-/* Lower triangles of the covariance and of the slopes. */
+/* Fills the lower triangles of the covariance and of the slopes. */
 static void fill_covariance(struct gp *g, const struct gp_kernel *kernel)
 {
     double inverse_lengths[D];
@@ -103,7 +103,7 @@ void gp_predict(const struct gp *g, const double *point, double *ret_mean, doubl
     *ret_variance = fmax(0, g->kernel.variance - linear_dot(k, k, n));
 }
 
-/* Half the trace of (w·wᵀ − K⁻¹) · ∂K/∂θ for every θ, where w are the weights. */
+/* Computes half the trace of (w·wᵀ − K⁻¹) · ∂K/∂θ for every θ; w are the weights. */
 static void differentiate(struct gp *g, const struct gp_kernel *kernel, double *ret_gradient)
 {
     size_t n = g->count;

@@ -1,7 +1,7 @@
 /*
- * Of a place with covariances k to the points, the rows hold v = L⁻¹·k, one number a point: the
- * mean is v · L⁻¹·values, the variance what |v|² leaves. A point more is a row more of L and of v;
- * the others stay.
+ * For a place with covariances k to the points, the rows hold v = L⁻¹·k, one number per point. The
+ * mean is v · L⁻¹·values, and the variance is the prior variance minus |v|². A new point adds a row
+ * to L and to v; the other rows stay.
  */
 #include "learn/gp_field.h"
 
@@ -16,12 +16,12 @@ enum { N = GP_POINTS_MAX, D = GP_DIMENSIONS_MAX };
 
 struct gp_field {
     size_t dimensions, places_max;
-    size_t count, settled; /* places; of them, those whose rows are there */
-    double *places;        /* D of each */
+    size_t count, settled; /* places; places with computed rows */
+    double *places;        /* D numbers each */
     double *rows;          /* N × places_max */
     double *means, *explained;
 
-    /* What the rows were computed for: */
+    /* Inputs of the computed rows: */
     size_t row_count;
     struct gp_kernel kernel;
     double points[N][D], extra_noise[N];
@@ -61,7 +61,7 @@ void gp_field_add(struct gp_field *f, const double *point)
     memcpy(f->places + D * f->count++, point, f->dimensions * sizeof *point);
 }
 
-/* Whether all rows there are hold for g, too. */
+/* Returns whether all computed rows are valid for g. */
 static bool still_holds(const struct gp_field *f, const struct gp *g)
 {
     size_t dimensions = f->dimensions;
@@ -81,7 +81,7 @@ static bool still_holds(const struct gp_field *f, const struct gp *g)
     return true;
 }
 
-/* Rows [first_row, last_row) at places [first, last). */
+/* Computes rows [first_row, last_row) at places [first, last). */
 static void fill(struct gp_field *f, const struct gp *g, size_t first_row, size_t last_row,
                  size_t first, size_t last)
 {

@@ -1,4 +1,4 @@
-/* The Gaussian process: a posterior worked out elsewhere, the likelihood's derivatives,
+/* The Gaussian process: a posterior computed by another program, the derivatives of the likelihood,
  * the search. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,8 +35,8 @@ static struct gp *sampled(size_t count, double noise, uint64_t seed)
     return g;
 }
 
-/* Three points, by scikit-learn 1.2.1: ConstantKernel(1.3) * Matern([0.7, 1.9], nu=2.5),
- * alpha=0.04, log marginal likelihood with the same. */
+/* Three points, computed by scikit-learn 1.2.1: ConstantKernel(1.3) * Matern([0.7, 1.9], nu=2.5),
+ * alpha=0.04, and the log marginal likelihood. */
 static void test_posterior_as_worked_out_elsewhere(void **state)
 {
     (void)state;
@@ -99,7 +99,7 @@ static void test_search_climbs_from_every_start(void **state)
         for (size_t i = 0; i < 2; i++)
             assert_true(best > gp_likelihood(g, &starts[i], NULL));
         assert_true(fabs(gp_likelihood(g, &found, gradient) - best) < 1e-6);
-        for (size_t i = 0; i < 4; i++) /* inside the bounds it is a summit */
+        for (size_t i = 0; i < 4; i++) /* an optimum inside the bounds has no gradient */
             assert_true(fabs(gradient[i]) < 0.02);
         double x[2] = {0.3, -0.4};
         gp_predict(g, x, &mean, &variance);
@@ -135,12 +135,12 @@ static void test_posterior_properties(void **state)
     struct gp_kernel kernel = kernel_of(2, 1, 1.5, 1e-4);
     struct rng r;
     double x[2] = {100, 100}, mean, variance;
-    gp_predict(g, x, &mean, &variance); /* nothing is conditioned yet */
+    gp_predict(g, x, &mean, &variance); /* before the first gp_condition() */
     assert_true(mean == 0 && variance == 1);
     assert_int_equal(gp_add(g, x, 0, 0), -ERR_TOO_LARGE);
     assert_int_equal(gp_count(g), GP_POINTS_MAX);
     assert_int_equal(gp_condition(g, &kernel), 0);
-    gp_predict(g, x, &mean, &variance); /* far away it knows nothing */
+    gp_predict(g, x, &mean, &variance); /* far from the points the prior remains */
     assert_true(fabs(mean) < 1e-9 && fabs(variance - 2) < 1e-9);
     rng_seed(&r, 3);
     for (size_t i = 0; i < 500; i++) {
@@ -149,7 +149,7 @@ static void test_posterior_properties(void **state)
         assert_true(variance >= 0 && variance <= 2);
     }
     gp_clear(g);
-    for (size_t i = 0; i < 2; i++) /* twice the same point, without any noise */
+    for (size_t i = 0; i < 2; i++) /* the same point twice, without noise */
         assert_int_equal(gp_add(g, x, 1, 0), 0);
     kernel.noise = 0;
     kernel.variance = 1;
@@ -160,7 +160,7 @@ static void test_posterior_properties(void **state)
     gp_free(g);
 }
 
-/* Points that come one by one, places that come later, another kernel, other values. */
+/* Points added one by one, places added later, another kernel, other values. */
 static void test_field_is_what_is_predicted(void **state)
 {
     (void)state;
@@ -186,7 +186,7 @@ static void test_field_is_what_is_predicted(void **state)
         for (size_t i = 0; i <= round; i++) {
             double x[2] = {sin((double)(3 * i)), cos((double)(5 * i))};
             if (round == 16 && i == 4)
-                x[0] = 0; /* one of the old points is another now */
+                x[0] = 0; /* replaces an old point */
             assert_int_equal(gp_add(g, x, surface(x) + 0.1 * (double)round, i == 2 ? 0.2 : 0), 0);
         }
         assert_int_equal(gp_condition(g, &kernel), 0);

@@ -16,7 +16,7 @@ void linear_add_scaled(double *to, const double *from, double factor, size_t cou
         to[i] += factor * from[i];
 }
 
-/* Two sums with one factor in common: Σ a[i]·c[i] and Σ b[i]·c[i], as linear_dot() has them. */
+/* Computes two sums with a common factor, Σ a[i]·c[i] and Σ b[i]·c[i], as linear_dot() does. */
 static inline linear_pair dot_both(const double *a, const double *b, const double *c, size_t count)
 {
     linear_pair a_even = {0, 0}, a_odd = {0, 0}, b_even = {0, 0}, b_odd = {0, 0};
@@ -41,7 +41,8 @@ static inline linear_pair dot_both(const double *a, const double *b, const doubl
     return sums;
 }
 
-/* Numbers [from, to) of a row of the factor, given those before them and the rows above. */
+/* Computes elements [from, to) of a row of the factor from the elements before them and the rows
+ * above. */
 static void finish_row(const double *a, size_t stride, const double *reciprocals, size_t from,
                        size_t to, double *row)
 {
@@ -53,7 +54,7 @@ bool linear_cholesky(double *a, size_t n, size_t stride)
 {
     double reciprocals[LINEAR_ROWS_MAX];
     assert(n <= LINEAR_ROWS_MAX);
-    /* A number of a row waits for the one before it: two rows at a time wait together. */
+    /* Each element of a row depends on the previous one, so two rows are computed together. */
     for (size_t i = 0; i < n; i++) {
         double *row = a + i * stride, *next = row + stride;
         if (i % 2 == 1)
@@ -104,8 +105,8 @@ void linear_invert_lower(const double *l, size_t n, size_t stride, double *ret_r
     }
 }
 
-/* Least squares over the columns in `chosen`, the others 0, from the normal equations. false when
- * these columns depend on each other. */
+/* Solves the least squares over the columns in `chosen`, the others 0, from the normal equations.
+ * Returns false if these columns are dependent. */
 static bool solve_subset(const double *normal, const double *right, size_t columns, unsigned chosen,
                          double *ret_c)
 {
@@ -117,7 +118,7 @@ static bool solve_subset(const double *normal, const double *right, size_t colum
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j <= i; j++)
             part[i * count + j] = normal[index[i] * columns + index[j]];
-        /* Columns equal but for rounding must not pass for independent ones. */
+        /* Columns that are equal up to rounding must not count as independent. */
         part[i * count + i] *= 1 + 1e-13;
         c[i] = right[index[i]];
     }
@@ -142,8 +143,8 @@ static double squared_error(const double *a, const double *y, size_t rows, size_
     return sum;
 }
 
-/* The problem is convex: its answer is the best of those that some subset of the columns gives and
- * the signs allow. With four columns there are sixteen, so all are tried. */
+/* The problem is convex: the solution is the best one over all subsets of columns whose signs are
+ * allowed. Four columns have sixteen subsets, so all are tried. */
 double linear_least_squares(const double *a, const double *y, size_t rows, size_t columns,
                             unsigned unbounded, double *ret_c)
 {

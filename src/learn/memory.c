@@ -11,7 +11,7 @@ enum { STORED_VERSION = 1 };
 
 static const uint64_t margin_bytes_min = (uint64_t)256 << 20;
 static const double margin_min = 0.10, batch_max_factor = 1.25;
-/* Beyond this a byte count is no byte count, and sums of eight of them still fit in 64 bits. */
+/* Upper limit of a plausible byte count, so that sums of eight fit in 64 bits. */
 static const uint64_t bytes_max = (uint64_t)1 << 60;
 
 static size_t degree_for(size_t sizes)
@@ -32,7 +32,7 @@ uint64_t memory_predict(const struct memory_model *m, uint32_t batch)
     if (m->count == 0)
         return 0;
     double bytes;
-    /* One size tells nothing of the slope: flat below it and proportional above is the worst. */
+    /* One size gives no slope: the upper bound is flat below that size and proportional above. */
     if (m->count == 1)
         bytes = (double)m->samples[0].bytes * fmax(1, batch / (double)m->samples[0].batch);
     else
@@ -77,7 +77,7 @@ static void fit(struct memory_model *m)
     m->margin_bytes = (uint64_t)fmax((double)margin_bytes_min, ceil(worst));
 }
 
-/* Of count samples, count ≥ 3, the inner one whose neighbours are nearest to each other. */
+/* Returns the inner sample, of count ≥ 3, whose neighbours are closest to each other. */
 static size_t most_crowded(const struct memory_sample *samples, size_t count)
 {
     size_t crowded = 1;
@@ -123,7 +123,7 @@ int memory_observe(struct memory_model *m, uint32_t batch, uint64_t bytes)
     return 0;
 }
 
-/* Payload: count, then batch and bytes of each sample. The fit follows from them. */
+/* Payload: count, then batch and bytes of each sample. The fit is recomputed. */
 void memory_save(const struct memory_model *m, struct str *to)
 {
     size_t start = stored_begin(to, stored_kind, STORED_VERSION);

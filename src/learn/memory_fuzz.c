@@ -1,4 +1,4 @@
-/* Any bytes as a saved memory model, then as the payload of a well-sealed one. */
+/* Any bytes as a saved memory model, then as the payload with a valid header and checksum. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* The memory fit, and saved models: on the measured table, on planted polynomials, on damage. */
+/* The memory fit on the measured table and on known polynomials; saved models with damage. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -102,7 +102,7 @@ static void test_little_is_known(void **state)
     assert_int_equal(memory_observe(&m, 64, 1000), 0);
     assert_int_equal(memory_predict(&m, 32), 1000);
     assert_int_equal(memory_predict(&m, 128), 2000);
-    assert_int_equal(memory_observe(&m, 64, 900), 0); /* the larger one stays */
+    assert_int_equal(memory_observe(&m, 64, 900), 0); /* the larger figure counts */
     assert_int_equal(memory_predict(&m, 64), 1000);
 }
 
@@ -130,7 +130,7 @@ static void test_any_samples_predict_nothing_negative_or_falling(void **state)
             last = memory_predict(&m, batch);
             assert_true(memory_booking(&m, batch) > last);
         }
-        for (size_t i = 0; i < m.count; i++) /* the margin covers what it was fitted to */
+        for (size_t i = 0; i < m.count; i++) /* the margin covers the fitted samples */
             assert_true(memory_booking(&m, m.samples[i].batch) >= m.samples[i].bytes);
     }
 }
@@ -150,7 +150,7 @@ static void test_saved_and_loaded(void **state)
     for (uint32_t batch = 1; batch < 200; batch++)
         assert_int_equal(memory_booking(&loaded, batch), memory_booking(&m, batch));
 
-    /* Any bit that is not as it was, any end that comes too early: refused, and nothing written. */
+    /* A flipped bit or a truncation is rejected, and nothing is written. */
     struct memory_model untouched = {.count = 3};
     for (size_t bit = 0; bit < 8 * saved.length; bit++) {
         saved.data[bit / 8] = (char)(saved.data[bit / 8] ^ 1 << bit % 8);

@@ -11,14 +11,14 @@
 
 enum {
     BATCH = 16,
-    VISITS = 40000, /* of samples, in all: bounds the time to train */
+    VISITS = 40000, /* total visits of samples; bounds the training time */
     PASSES_MIN = 4,
     PASSES_MAX = 300,
 };
 static const double rate_begin = 3e-3, weight_decay = 0.02;
 static const double average_keep = 0.9, square_keep = 0.999, epsilon = 1e-8;
 
-/* Where the layers are among the weights: rows of inputs, then the offsets. */
+/* Offsets of the layers in the weights: rows of inputs, then the offsets. */
 struct layout {
     size_t first, first_offset, second, second_offset, last, last_offset, all;
 };
@@ -26,12 +26,12 @@ struct layout {
 struct mlp {
     size_t features;
     struct layout at;
-    double centre[MLP_FEATURES_MAX], scale[MLP_FEATURES_MAX]; /* scale 0: the same in all samples */
+    double centre[MLP_FEATURES_MAX], scale[MLP_FEATURES_MAX]; /* scale 0: constant in all samples */
     double target_centre, target_scale;
     double *weights;
 };
 
-/* What one sample did in the network. */
+/* Activations for one sample. */
 struct trace {
     double input[MLP_FEATURES_MAX], first[MLP_HIDDEN], second[MLP_HIDDEN], output;
 };
@@ -95,7 +95,7 @@ static void standardise(struct mlp *m, const double *rows, const double *targets
     standard_of(targets, count, 1, &m->target_centre, &m->target_scale);
 }
 
-/* He's initialisation: uniform, variance 2 over the inputs that say anything. */
+/* He initialisation: uniform, with variance 2 / number of varying inputs. */
 static void fill(struct rng *rng, double *weights, size_t count, double inputs)
 {
     double width = sqrt(6 / fmax(1, inputs));
@@ -122,7 +122,7 @@ static void forward(const struct mlp *m, const double *row, struct trace *t)
     t->output = w[m->at.last_offset] + linear_dot(w + m->at.last, t->second, MLP_HIDDEN);
 }
 
-/* Adds the gradient of half the squared error of one sample. */
+/* Adds the gradient of half the squared error for one sample. */
 static void backward(const struct mlp *m, const struct trace *t, double error, double *gradient)
 {
     const double *w = m->weights;
@@ -149,7 +149,7 @@ static void backward(const struct mlp *m, const struct trace *t, double error, d
 
 struct adam {
     double *gradient, *average, *square;
-    double average_left, square_left; /* of their beginning at 0 */
+    double average_left, square_left; /* remaining bias of the averages, which start at 0 */
 };
 
 static void adam_step(struct adam *a, double *weights, size_t count, double rate)

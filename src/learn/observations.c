@@ -12,13 +12,13 @@
 static const char kind[] = "obsv";
 enum { VERSION = 1 };
 
-/* Profiles are measured again and again; what differs by less is the same. */
+/* Differences below this step count as measurement noise of a profile. */
 static const double pattern_step = 1.0 / 32, steps_max = 1e15;
 static const double interference_log_max = 20;
 
 struct observations {
-    struct observation *items; /* OBSERVATIONS_MAX */
-    uint64_t *patterns;        /* of the items: searched at every prediction */
+    struct observation *items; /* OBSERVATIONS_MAX items */
+    uint64_t *patterns;        /* of the items; separate, because every prediction searches them */
     size_t count;
     uint64_t total;
     struct rng rng;

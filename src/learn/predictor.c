@@ -10,9 +10,9 @@
 static const char kind[] = "pred";
 enum { VERSION = 1 };
 
-/* What a guess by the cold-start formula is good for. */
+/* Uncertainty of a prediction by the cold-start formula. */
 static const double cold_spread = 0.5;
-/* And how many measurements it takes to believe them as much as it. */
+/* Number of measurements whose weight equals that of the formula. */
 static const double cold_weight = 2;
 
 const char *predictor_source_name(enum predictor_source source)
@@ -91,8 +91,8 @@ static struct prediction predict_by_model(const struct predictor *p, bool known,
                   PREDICTOR_GUESS);
 }
 
-/* The formula, by as much as it was wrong about the first measurements; of few of them it
- * takes a part. */
+/* Corrects the formula by its mean error on the first measurements, in proportion to their
+ * number. */
 static struct prediction predict_cold(const struct observations *o,
                                       const double features[FEATURES_ALL])
 {
@@ -111,8 +111,9 @@ static struct prediction predict_cold(const struct observations *o,
 }
 
 /*
- * Beside several of whom nothing says what they do together: what each of them adds, added up. A
- * median of what was measured beside fewer would make every further neighbour free.
+ * Adds up the slowdowns of single neighbours, for several neighbours of which the combination is
+ * unknown. A median over measurements with fewer neighbours would make every further neighbour
+ * free.
  */
 static struct prediction add_up(const struct predictor *p, const struct observations *o,
                                 const struct task_profile *own,

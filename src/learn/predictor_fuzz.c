@@ -1,4 +1,5 @@
-/* Any bytes as saved measurements and as a saved model, then as the payload of well-sealed ones. */
+/* Any bytes as saved measurements and as a saved model, then as the payloads with a valid header
+ * and checksum. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* The predictor in worlds whose interference is known. */
+/* The predictor in simulated worlds with known interference. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,8 +18,8 @@ struct world {
     double interference[MODELS][MODELS];
 };
 
-/* Interference either follows from the features or is a property of the pair that no feature
- * shows. */
+/* Makes a world whose interference follows from the features, or is a property of the pair that the
+ * features do not show. */
 static void make_world(struct world *w, uint64_t seed, bool features_tell)
 {
     struct rng rng;
@@ -48,7 +48,7 @@ static bool is_held_out_pair(size_t i, size_t j)
     return (i + j) % 4 == 1;
 }
 
-/* Trains on all but a quarter of the pairs, or on all without a model. */
+/* Trains on three quarters of the pairs, or on all pairs without one model. */
 static struct predictor *train(const struct world *w, size_t without_model, struct observations *o,
                                enum predictor_learners learners)
 {
@@ -109,7 +109,7 @@ static void test_pairs_never_seen_of_tasks_seen(void **state)
     }
 }
 
-/* A task never seen: guessed where features tell, and where they tell nothing the median. */
+/* An unmeasured task gets a guess if features are informative, else the median. */
 static void test_tasks_never_seen(void **state)
 {
     (void)state;
@@ -190,7 +190,7 @@ static void test_alone_cold_and_pattern(void **state)
     observations_free(o);
 }
 
-/* Before there is a model: what was measured of others moves the formula, the more the oftener. */
+/* Without a model, measurements correct the formula, with more weight the more there are. */
 static void test_first_measurements_count(void **state)
 {
     (void)state;
@@ -207,14 +207,14 @@ static void test_first_measurements_count(void **state)
         before = one.interference;
     }
     assert_true(before > 1.7 && before < 2);
-    for (int i = 0; i < 2; i++) /* beyond those it is a model's turn */
+    for (int i = 0; i < 2; i++) /* later measurements count for models only */
         assert_int_equal(observations_add(o, &tasks[0], &tasks[1], 1, 100), 0);
     predictor_predict(NULL, o, &tasks[1], &tasks[2], 1, &one);
     assert_true(one.interference == before);
     observations_free(o);
 }
 
-/* Pairs were measured, and nothing of more: a further neighbour is not free. */
+/* With measurements of pairs only, a further neighbour is not free. */
 static void test_several_neighbours_add_up(void **state)
 {
     (void)state;
@@ -256,7 +256,7 @@ static void test_neighbours_in_any_order(void **state)
     assert_true(fabs(one[FEATURE_ITERATION] - log1p(w.models[0].iteration_ms)) < 1e-12);
 }
 
-/* What is kept of many is a fair part of all of them. */
+/* The kept observations are a uniform sample of all. */
 static void test_observations_are_bounded(void **state)
 {
     (void)state;

@@ -7,11 +7,13 @@
 #include "learn/order.h"
 #include "learn/predictor_internal.h"
 
-/* Of the companies seen, one in VALIDATE_ONE_IN is held out to compare the learners. */
+/* Every VALIDATE_ONE_IN-th combination of tasks is held out to compare the learners. */
 enum { VALIDATE_ONE_IN = 4, VALIDATED_MIN = 4 };
-/* The network answers when its error is below this part of the forest's: one contest is noisy. */
+/* The network replaces the forest if its error is below this fraction of the forest's, because a
+ * single comparison is noisy. */
 static const double network_margin = 0.9;
-/* A point this much farther from all others than the loneliest one seen is far from everything. */
+/* Factor by which a distance must exceed the largest nearest-neighbour distance of the points to
+ * count as far. */
 static const double span_factor = 2;
 
 static void table_done(struct training_table *t)
@@ -38,7 +40,7 @@ static void table_add(struct training_table *t, const struct observation *o)
     t->count++;
 }
 
-/* Smooth function and trees, and the points that the first was fitted to. */
+/* A smooth function, the trees, and the points to which the smooth function was fitted. */
 struct grown {
     struct smooth *smooth;
     struct forest *trees;
@@ -53,7 +55,7 @@ static void grown_done(struct grown *g)
     *g = (struct grown){0};
 }
 
-/* The smooth function takes a random part of more points than it can bear; is_point says which. */
+/* Fits the smooth function to at most SMOOTH_POINTS_MAX random points, marked in is_point. */
 static int grow_smooth(struct grown *g, const struct training_table *t, uint64_t seed,
                        double *points, bool *is_point)
 {
@@ -77,7 +79,7 @@ static int grow_smooth(struct grown *g, const struct training_table *t, uint64_t
                       &g->smooth);
 }
 
-/* What the smooth function leaves of each sample, as if it had not been shown it. */
+/* Computes the residual of each sample, from a smooth function without that sample. */
 static void leave(const struct grown *g, const struct training_table *t, const bool *is_point,
                   double *ret_rests)
 {
@@ -116,7 +118,8 @@ static int grown_train(struct grown *g, const struct training_table *t, uint64_t
     return rc;
 }
 
-/* Equal for the same tasks in any order, so that a company is held out whole. */
+/* Returns a hash of the tasks in any order, so that all samples of a combination are held out
+ * together. */
 static uint64_t company(const struct observation *o, uint64_t seed)
 {
     uint64_t sum = 0;
@@ -202,7 +205,7 @@ static void note_families(struct predictor *p, const struct training_table *t)
     qsort(all, p->family_count, sizeof *all, compare_families);
 }
 
-/* Puts the targets in order, so it comes last. */
+/* Sorts the targets, so this function must be called last. */
 static void note_range(struct predictor *p, struct training_table *t)
 {
     p->median = order_median(t->targets, t->count);

@@ -5,9 +5,9 @@
 #include "learn/order.h"
 #include "learn/predictor_internal.h"
 
-/* Parts tried: 0, 0.1 … 1. */
+/* Number of weights tried: 0, 0.1 … 1. */
 enum { PARTS = 11, HELD_OUT_MIN = 3, HELD_OUT_MAX = 64, OTHERS_MIN = 4 };
-/* A gain below this part of the median's error is not worth leaving the median for. */
+/* Smallest useful gain, as a fraction of the median's error. */
 static const double worth = 0.05;
 
 bool observation_has_family(const struct observation *o, uint64_t family)
@@ -18,7 +18,7 @@ bool observation_has_family(const struct observation *o, uint64_t family)
     return false;
 }
 
-/* One round: what is held out, and what came of it. */
+/* One round: the held-out points and their predictions. */
 struct round {
     size_t group[SMOOTH_POINTS_MAX], others[SMOOTH_POINTS_MAX];
     size_t group_count, other_count;
@@ -28,10 +28,11 @@ struct round {
 
 struct tally {
     size_t rounds;
-    double gains[HELD_OUT_MAX][PARTS];   /* relative error of the median minus that of the guess */
-    double squares[HELD_OUT_MAX][PARTS]; /* mean square of the guess's error, logarithmic */
-    double of_median;                    /* sum over the rounds of the median's relative error */
-    double reach; /* farthest outside of the others that a point held out was */
+    /* Relative error of the median minus relative error of the guess. */
+    double gains[HELD_OUT_MAX][PARTS];
+    double squares[HELD_OUT_MAX][PARTS]; /* mean squared error of the guess's logarithm */
+    double of_median;                    /* sum of the median's relative error over the rounds */
+    double reach;                        /* largest smooth_outside of a held-out point */
 };
 
 static void hold_out(const struct smooth_points *points, uint64_t family, struct round *r)
@@ -71,8 +72,8 @@ static void judge(const struct smooth *smooth, const struct smooth_points *point
     tally->rounds++;
 }
 
-/* The part whose gain is the largest after a standard error is taken off: a gain that few programs
- * agree on is none. */
+/* Chooses the weight with the largest gain after subtracting a standard error, so that a gain on
+ * few programs does not count. */
 static void conclude(const struct tally *tally, struct trust *ret)
 {
     double best = 0, count = (double)tally->rounds;

@@ -57,8 +57,8 @@ static struct line fit_line(const struct pwl_sample *samples, size_t count)
     return (struct line){.slope = c[1], .intercept = c[0]};
 }
 
-/* Two free lines, one through the first `left` samples. false unless they make a curve with the
- * knee between the two parts. */
+/* Fits two independent lines, one to the first `left` samples. Returns false unless they form a
+ * curve with the knee between the two parts. */
 static bool fit_free(const struct pwl_sample *samples, size_t count, size_t left,
                      struct pwl_curve *ret_curve)
 {

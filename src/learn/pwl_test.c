@@ -1,4 +1,4 @@
-/* Curves of two pieces: planted ones are found, and any samples give a legal curve. */
+/* Curves of two pieces: known curves are recovered, and any samples give a valid curve. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +33,7 @@ static void test_planted_curves_are_found(void **state)
     for (int run = 0; run < 200; run++) {
         struct pwl_curve real = random_curve(&r), found;
         struct pwl_sample samples[8];
-        for (size_t i = 0; i < 8; i++) { /* two at least on either side, in no order */
+        for (size_t i = 0; i < 8; i++) { /* at least two on either side, unordered */
             double share = 8 + 13 * (double)((5 * i) % 8);
             samples[i] = (struct pwl_sample){share, pwl_latency(&real, share)};
         }
@@ -54,7 +54,7 @@ static void test_noisy_samples_give_small_errors(void **state)
         struct pwl_curve real = random_curve(&r), found;
         struct pwl_sample samples[6];
         for (size_t i = 0; i < 6; i++) {
-            double noise = 0.03 * sqrt(3) * (2 * rng_double(&r) - 1); /* 3 % of deviation */
+            double noise = 0.03 * sqrt(3) * (2 * rng_double(&r) - 1); /* standard deviation 3 % */
             samples[i] =
                 (struct pwl_sample){shares[i], pwl_latency(&real, shares[i]) * (1 + noise)};
         }
@@ -96,7 +96,7 @@ static void test_refused(void **state)
     struct pwl_curve c = {.knee_share = 1};
     struct pwl_sample many[PWL_SAMPLES_MAX + 1] = {{10, 1}, {10, 2}};
     assert_int_equal(pwl_fit(many, 0, &c), -ERR_INVALID);
-    assert_int_equal(pwl_fit(many, 2, &c), -ERR_INVALID); /* one share only */
+    assert_int_equal(pwl_fit(many, 2, &c), -ERR_INVALID); /* a single share */
     many[1] = (struct pwl_sample){20, -1};
     assert_int_equal(pwl_fit(many, 2, &c), -ERR_INVALID);
     many[1] = (struct pwl_sample){101, 1};
@@ -104,7 +104,7 @@ static void test_refused(void **state)
     assert_int_equal(pwl_fit(many, PWL_SAMPLES_MAX + 1, &c), -ERR_TOO_LARGE);
     assert_true(c.knee_share == 1);
     many[1] = (struct pwl_sample){20, 3};
-    assert_int_equal(pwl_fit(many, 2, &c), 0); /* a rise is noise: flat */
+    assert_int_equal(pwl_fit(many, 2, &c), 0); /* a rise counts as noise: flat */
     assert_true(c.left_slope == 0 && c.right_slope == 0);
 }
 
@@ -120,7 +120,7 @@ static void test_saved_and_loaded(void **state)
     assert_memory_equal(&c, &loaded, sizeof c);
     saved.data[saved.length / 2] ^= 1;
     assert_int_equal(pwl_load(NULL, saved.data, saved.length, &loaded), -ERR_CORRUPT);
-    c.right_slope = 1; /* well framed, but no curve */
+    c.right_slope = 1; /* valid frame, invalid curve */
     str_clear(&saved);
     pwl_save(&c, &saved);
     assert_int_equal(pwl_load(NULL, saved.data, saved.length, &loaded), -ERR_CORRUPT);

@@ -9,27 +9,28 @@
 #include "learn/linear.h"
 #include "learn/order.h"
 
-/* Lengths in units of the mean distance of two points, √(2·dimensions); noise of the values'
- * variance. The first of each is where the search begins. */
+/* Candidates: lengths in units of the mean distance between two points, √(2·dimensions); noise in
+ * units of the values' variance. The search starts with the first of each. */
 static const double lengths[] = {0.7, 0.25, 0.45, 1.1, 1.8};
 static const double noises[] = {0.01, 0.003, 0.03, 0.1, 0.3};
 enum {
     LENGTHS = sizeof lengths / sizeof lengths[0],
     NOISES = sizeof noises / sizeof noises[0],
-    SEARCH_POINTS_MAX = 192, /* of more, some are enough to tell length and noise */
+    SEARCH_POINTS_MAX = 192, /* points that suffice for choosing length and noise */
 };
 
 _Static_assert((int)SMOOTH_POINTS_MAX <= (int)LINEAR_ROWS_MAX, "all points are factorised at once");
 
 struct smooth {
-    size_t count, dimensions, used; /* used: coordinates that differ */
+    size_t count, dimensions, used; /* used: coordinates that vary */
     size_t axes[SMOOTH_DIMENSIONS_MAX];
-    double centre[SMOOTH_DIMENSIONS_MAX], scale[SMOOTH_DIMENSIONS_MAX]; /* of the used */
+    /* Of the used coordinates. */
+    double centre[SMOOTH_DIMENSIONS_MAX], scale[SMOOTH_DIMENSIONS_MAX];
     double length, median;
     double *points;  /* count × used, standardised */
-    double *squares; /* count: of the points' distances from the centre */
+    double *squares; /* count: squared distances of the points from the centre */
     double *weights; /* count */
-    double least[SMOOTH_DIMENSIONS_MAX], most[SMOOTH_DIMENSIONS_MAX]; /* of the points */
+    double least[SMOOTH_DIMENSIONS_MAX], most[SMOOTH_DIMENSIONS_MAX]; /* range of the points */
 };
 
 static inline double kernel(double square, double per_square)
@@ -42,7 +43,7 @@ static inline double per_square(double length)
     return 1 / (2 * length * length);
 }
 
-/* Of the distance from a to a point of s. */
+/* Returns the squared distance from a to a point of s. */
 static double square_to(const struct smooth *s, const double *a, double a_square, size_t point)
 {
     double dot = linear_dot(a, s->points + point * s->used, s->used);
@@ -88,7 +89,7 @@ static void standardise(const struct smooth *s, const double *point, double *ret
         ret[k] = (point[s->axes[k]] - s->centre[k]) * s->scale[k];
 }
 
-/* What follows from the points. */
+/* Computes the fields that depend on the points. */
 static void note_points(struct smooth *s)
 {
     memcpy(s->least, s->points, s->used * sizeof *s->least);
@@ -124,10 +125,10 @@ static void choose_axes(struct smooth *s, const double *points)
     note_points(s);
 }
 
-/* One fit to some of the points: n × n each, the last two overwritten by every try. */
+/* One fit to some of the points, n × n each; every try overwrites the last two arrays. */
 struct attempt {
     size_t n;
-    double *squares, *factor, *columns; /* factor: K, then L; columns: of L⁻¹, as rows */
+    double *squares, *factor, *columns; /* factor: K, then L; columns: L⁻¹, stored as rows */
     double *off;                        /* values minus their median */
     double *weights;
 };
@@ -164,7 +165,8 @@ static int attempt_init(struct attempt *a, const struct smooth *s, const double 
     return 0;
 }
 
-/* Kernel weights and the mean leave-one-out error; INFINITY where the kernel has no factor. */
+/* Computes the kernel weights and returns the mean leave-one-out error; INFINITY if the kernel has
+ * no factor. */
 static double attempt_fit(struct attempt *a, double length, double noise)
 {
     size_t n = a->n;
@@ -188,7 +190,7 @@ static double attempt_fit(struct attempt *a, double length, double noise)
     return error;
 }
 
-/* First over the lengths, then over the noises at the best length. */
+/* Searches over the lengths, then over the noises at the best length. */
 static double search(struct attempt *a, double unit, double *ret_noise)
 {
     double best = INFINITY, length = lengths[0] * unit, noise = noises[0];
@@ -222,7 +224,7 @@ static int choose_length(struct smooth *s, const double *values, double *ret_noi
     return 0;
 }
 
-/* Weights of all points, and the inverse of their kernel. */
+/* Computes the weights of all points and the inverse of their kernel. */
 static int fit_all(struct smooth *s, const double *values, double noise, double *ret_inverse)
 {
     struct attempt a;
@@ -231,7 +233,8 @@ static int fit_all(struct smooth *s, const double *values, double noise, double 
     if (rc < 0)
         return rc;
     if (attempt_fit(&a, s->length, noise) == INFINITY) {
-        /* With noise no such kernel is singular; were one, the median is still an answer. */
+        /* With noise no such kernel is singular; in case of rounding, the median is still a valid
+         * answer. */
         memset(a.weights, 0, n * sizeof *a.weights);
         memset(a.columns, 0, n * n * sizeof *a.columns);
     }

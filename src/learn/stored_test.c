@@ -1,4 +1,4 @@
-/* The frame of saved models: what was put comes back, and nothing else is taken for a model. */
+/* The frame of saved models: saved values are restored, and other bytes are rejected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static void test_comes_back(void **state)
     struct stored_reader r;
     uint32_t version;
     str_init(&s, BUFFER_MAX);
-    str_append(&s, "before"); /* a frame begins wherever the buffer ends */
+    str_append(&s, "before"); /* a frame may start at any offset */
     size_t start = s.length;
     write_one(&s, 3);
     const char *frame = s.data + start;
@@ -53,7 +53,7 @@ static void test_reads_past_the_end_and_bad_numbers_fail(void **state)
     str_init(&s, BUFFER_MAX);
     write_one(&s, 1);
     assert_int_equal(stored_open(NULL, s.data, s.length, "test", 1, &r, &version), 0);
-    assert_int_equal(stored_close(NULL, &r), -ERR_CORRUPT); /* not all was read */
+    assert_int_equal(stored_close(NULL, &r), -ERR_CORRUPT); /* unread bytes are left */
     for (int i = 0; i < 3; i++)
         (void)stored_get_u64(&r);
     assert_int_equal(stored_close(NULL, &r), -ERR_CORRUPT);

@@ -1,8 +1,8 @@
 /*
- * The rounds of the search. The GP sees log2(batch / user's batch) and the log of the mean PD less
- * the prior and less the level of what was measured: what is left is the shape. Its
- * hyper-parameters are learned anew at a few counts only, and within bounds: a handful of noisy
- * points makes any likelihood look good somewhere absurd.
+ * Rounds of the search. The inputs of the GP are log2(batch / user's batch); its values are the log
+ * of the mean PD minus the prior and minus the mean level of the measurements, so that only the
+ * shape remains. The hyper-parameters are refitted only at a few counts and within bounds, because
+ * with a handful of noisy points the likelihood can be maximal at absurd parameters.
  */
 #include "learn/tuner_internal.h"
 
@@ -26,8 +26,7 @@ static struct gp_kernel make_kernel(double deviation, double length, double nois
     return k;
 }
 
-/* The multiple of the step that is nearest to `wanted` and lies within the limits; 0 if
- * none does. */
+/* Returns the multiple of the step nearest to `wanted` within the limits; 0 if there is none. */
 static uint32_t round_batch(double wanted, const struct tuner_limits *limits, uint32_t batch_max)
 {
     uint64_t step = limits->batch_step;
@@ -128,7 +127,7 @@ void tuner_free(struct tuner *t)
     free(t);
 }
 
-/* Log PD where it was measured. */
+/* Returns the posterior log PD at a measured point. */
 static double posterior_measured(const struct tuner *t, size_t measurement)
 {
     const struct tuner_measurement *m = &t->measurements[measurement];
@@ -138,7 +137,7 @@ static double posterior_measured(const struct tuner *t, size_t measurement)
     return mean + t->level + m->prior;
 }
 
-/* The mean of a run of measurements above the prior. */
+/* Returns the mean of measurements relative to the prior. */
 static double level_of(const struct tuner *t, size_t first, size_t count)
 {
     double sum = 0;
@@ -155,7 +154,7 @@ static bool is_time_to_learn(const struct tuner *t)
     return false;
 }
 
-/* Conditions the GP on all that is known. */
+/* Conditions the GP on all measurements. */
 static void believe(struct tuner *t)
 {
     double recalled_level = level_of(t, 0, t->recall_count);

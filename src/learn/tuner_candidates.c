@@ -1,4 +1,4 @@
-/* The points among which the tuner chooses. */
+/* Candidate points of the tuner. */
 #include "learn/tuner_internal.h"
 
 #include <assert.h>
@@ -65,7 +65,7 @@ static void append(struct tuner *t, const struct tuner_point *p)
     c->points[c->count++] = *p;
 }
 
-/* Adds it if it fits and is not there yet. */
+/* Adds the point if it fits and is not a candidate yet. */
 static void add(struct tuner *t, const struct tuner_point *p)
 {
     const struct tuner_candidates *c = &t->candidates;
@@ -92,8 +92,8 @@ static void fill_whole(struct tuner *t)
     }
 }
 
-/* Points that leave no large hole: multiples of the powers of 1/g, where g is the root of
- * g^(tasks + 1) = g + 1 (the golden ratio's relatives). */
+/* Adds evenly spread points: multiples of the powers of 1/g, where g is the root of g^(tasks + 1) =
+ * g + 1 (a generalized golden ratio). */
 static void fill_quasi_random(struct tuner *t)
 {
     double g = 2;
@@ -111,7 +111,7 @@ static void fill_quasi_random(struct tuner *t)
     }
 }
 
-/* The choice nearest to the user's own batch. */
+/* Returns the point closest to the users' batches. */
 static struct tuner_point users_point(const struct tuner *t)
 {
     struct tuner_point p = {0};
@@ -143,7 +143,7 @@ void tuner_candidates_around(struct tuner *t, const struct tuner_point *p)
 {
     if (t->task_count <= TUNER_WHOLE_GRID_TASKS)
         return;
-    size_t ways = 3 * t->task_count; /* of a task: stay, down, up */
+    size_t ways = 3 * t->task_count; /* for each task: stay, down, up */
     for (size_t a = 0; a < ways; a++)
         for (size_t b = a; b < ways; b++) {
             struct tuner_point near = *p;

@@ -1,4 +1,5 @@
-/* Any bytes as a saved search, then as the payload of a well-sealed one, which then goes on. */
+/* Any bytes as a saved search, then as the payload with a valid header and checksum, whose search
+ * continues. */
 #include <stdint.h>
 #include <stdlib.h>
 

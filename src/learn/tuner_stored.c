@@ -5,7 +5,7 @@
  *   options, in the order of their declaration
  *   recall count, round count; of each measurement: choice of every task, log PD, distrust
  *
- * What the search believes follows from these, by doing the rounds again.
+ * All other state is restored by replaying the rounds.
  */
 #include <math.h>
 
@@ -82,7 +82,7 @@ static void get_measurements(struct stored_reader *r, const struct tuner *t, siz
             m->point.choices[k] = (uint8_t)stored_get_size(r, t->tasks[k].choice_count - 1);
         m->log_pd = stored_get_double(r);
         m->distrust = stored_get_double(r);
-        /* Beyond these it was no logarithm of a double, or no recall. */
+        /* Limits of a valid logarithm, and of the distrust of recalls and rounds. */
         r->failed |= fabs(m->log_pd) > 1000 || !(i < recalls ? m->distrust > 0 : m->distrust == 0);
     }
 }

@@ -1,5 +1,4 @@
-/* The search: it finds planted optima, keeps its promises about memory and rounds, and survives
- * being saved. */
+/* The search finds known optima, respects its limits on memory and rounds, and survives saving. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +18,7 @@ static struct tuner_task task_of(uint32_t user_batch)
     struct tuner_task task;
     struct memory_model memory = {0};
     struct tuner_limits limits = {1, 1u << 20, 1};
-    /* 1 MiB a sample. */
+    /* 1 MiB per sample. */
     for (uint32_t batch = user_batch; batch <= 8 * user_batch; batch += user_batch)
         assert_int_equal(memory_observe(&memory, batch, (uint64_t)batch << 20), 0);
     assert_int_equal(tuner_task_make(user_batch, &limits, &memory, 0, &task), 0);
@@ -27,14 +26,14 @@ static struct tuner_task task_of(uint32_t user_batch)
     return task;
 }
 
-/* Log PD with its least, 0, at bests[i] octaves above the users' batches. */
+/* Returns a log PD with the minimum 0 at bests[i] octaves above the users' batches. */
 static double bowl(const struct tuner_task *tasks, size_t count, const double *bests,
                    const uint32_t *batches)
 {
     double sum = 0;
     for (size_t i = 0; i < count; i++) {
         double away = log2(batches[i] / (double)tasks[i].user_batch) - bests[i];
-        sum += away * away / (2 + fabs(away)); /* a parabola near, straight far away */
+        sum += away * away / (2 + fabs(away)); /* parabola near the minimum, linear far away */
     }
     return 0.3 * sum;
 }
@@ -47,7 +46,7 @@ static double normal(struct rng *r)
     return sum;
 }
 
-/* Runs a search to its end; returns the regret of where it would run. */
+/* Runs a search to its end and returns the regret at its best point. */
 static double search(struct tuner *t, const struct tuner_task *tasks, size_t count,
                      const double *bests, struct rng *r)
 {
@@ -137,7 +136,7 @@ static void test_never_more_than_the_memory(void **state)
             uint64_t bytes = 0;
             for (size_t i = 0; i < count; i++) {
                 bytes += (uint64_t)batches[i] << 20;
-                log_pd -= 0.3 * log2(batches[i]); /* larger would always be better */
+                log_pd -= 0.3 * log2(batches[i]); /* larger is always better */
             }
             assert_true(bytes <= options.memory_bytes);
             assert_int_equal(tuner_tell(t, exp(log_pd)), 0);
@@ -163,14 +162,14 @@ static void test_what_is_known_helps(void **state)
     struct tuner_prior prior = {exact_prior, tasks};
     struct tuner *t;
     uint32_t batches[2];
-    /* A prior that is right: the second point is the best one. */
+    /* With a correct prior, the second point is the best one. */
     assert_int_equal(tuner_new(NULL, tasks, 2, &defaults, &prior, &t), 0);
     assert_int_equal(tuner_tell(t, 3 * exp(bowl(tasks, 2, bests, (uint32_t[]){64, 64}))), 0);
     assert_true(tuner_ask(t, batches));
     assert_true(bowl(tasks, 2, bests, batches) < 0.1);
     tuner_free(t);
 
-    /* An earlier search, at another level. */
+    /* An earlier search at another level. */
     assert_int_equal(tuner_new(NULL, tasks, 2, &defaults, NULL, &t), 0);
     for (size_t i = 0; i < 16; i++) {
         uint32_t at[2] = {16u << i % 4, 16u << i / 4};
@@ -209,7 +208,7 @@ static void test_grid_of_a_task(void **state)
     struct memory_model memory = {0};
     struct tuner_limits limits = {16, 300, 8};
     assert_int_equal(tuner_task_make(100, &limits, NULL, 77, &task), 0);
-    assert_int_equal(task.choices[task.choice_count - 1].batch, 100); /* nothing above the user's */
+    assert_int_equal(task.choices[task.choice_count - 1].batch, 100); /* none above the user's */
     assert_int_equal(memory_observe(&memory, 200, 1000), 0);
     assert_int_equal(tuner_task_make(100, &limits, &memory, 77, &task), 0);
     for (size_t i = 0; i < task.choice_count; i++) {
@@ -220,7 +219,7 @@ static void test_grid_of_a_task(void **state)
     }
     assert_int_equal(task.choices[0].batch, 24);
     assert_int_equal(task.choices[task.choice_count - 1].batch, 248);
-    limits = (struct tuner_limits){1, 1000, 150}; /* no step is near */
+    limits = (struct tuner_limits){1, 1000, 150}; /* no multiple of the step within the limits */
     assert_int_equal(tuner_task_make(100, &limits, &memory, 77, &task), 0);
     assert_int_equal(task.choices[0].batch, 100);
     assert_int_equal(task.choices[1].batch, 150);
@@ -250,7 +249,7 @@ static void test_saved_and_loaded(void **state)
         tuner_save(a, &saved);
         assert_false(str_failed(&saved));
         assert_int_equal(tuner_load(NULL, saved.data, saved.length, NULL, &b), 0);
-        while (tuner_ask(a, at)) { /* both ask the same to the end */
+        while (tuner_ask(a, at)) { /* both ask the same questions to the end */
             assert_true(tuner_ask(b, at_b));
             assert_memory_equal(at, at_b, count * sizeof *at);
             double pd = exp(bowl(tasks, count, bests, at));
