@@ -137,9 +137,8 @@ double descent_minimize(const struct descent_problem *problem, double *x)
             continue;
         if (fall > 0 || !was_scaled)
             break;
-        forget_curvature(
-            /* The curvature led nowhere: retry along the gradient. */
-            &d);
+        /* The curvature led nowhere: retry along the gradient. */
+        forget_curvature(&d);
     }
     return d.value;
 }

@@ -1,17 +1,17 @@
 /*
  * antman: AntMan's placement (OSDI'20), as IADeep's evaluation describes it.
  *
- * A device has one guaranteed task, the first that came to it, and opportunistic ones that fit in
- * its memory. A task takes an idle device if there is one, and is opportunistic on the fullest one
- * that holds it if there is none.
+ * A device has one guaranteed task, the first to arrive, and opportunistic tasks that fit in its
+ * memory. A task takes an idle device if there is one, and otherwise joins the fullest device with
+ * room as an opportunistic task.
  *
- * Departs: the paper starts from the fullest node, here it is the fullest device of any node;
- * that the launches of opportunistic tasks are slowed when the guaranteed one suffers is the
- * device's matter.
+ * Differences: the paper starts from the fullest node, this policy from the fullest device of any
+ * node. Slowing the launches of opportunistic tasks when the guaranteed task suffers is left to the
+ * device.
  */
 #include "policy/policy_internal.h"
 
-/* Above any fullness. */
+/* Above the fullness of any device. */
 #define IDLE_SCORE 2.0
 
 static void judge(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,

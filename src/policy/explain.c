@@ -1,6 +1,7 @@
 /*
- * Why a workload waits, in one sentence. First what can never be (no such model, a quota larger
- * than any device, more devices than any node has), then who stands in the way now.
+ * Explains in one sentence why a workload waits: first conditions that can never be met (unknown
+ * model, a quota larger than any device, more devices than any node has), then the present
+ * obstacles.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,21 +9,21 @@
 
 #include "policy/policy.h"
 
-/* Everything that the sentence may need, gathered in one pass over the devices. */
+/* Facts for the sentence, gathered in one pass over the devices. */
 struct survey {
     size_t misfits[POLICY_MISFIT_END];
     size_t model_matches;       /* devices of the model, anywhere */
-    uint64_t memory_max_bytes;  /* the largest of those */
-    uint64_t left_max_bytes;    /* most memory left by quotas among those that lack memory */
-    int share_max_free_percent; /* most free share among those that lack share */
-    size_t node_matches_max;    /* most devices of the model on one node */
-    size_t node_fits_max;       /* most fitting devices on one node */
+    uint64_t memory_max_bytes;  /* largest memory of these devices */
+    uint64_t left_max_bytes;    /* largest memory left by quotas, of devices that lack memory */
+    int share_max_free_percent; /* largest free share, of devices that lack share */
+    size_t node_matches_max;    /* largest number of devices of the model on one node */
+    size_t node_fits_max;       /* largest number of fitting devices on one node */
     size_t nodes_usable, nodes_labelled;
-    uint64_t kept_for;                  /* of those that are kept */
-    const struct device_health *health; /* of the first that takes nobody; NULL: not known */
+    uint64_t kept_for;                  /* workload that devices are kept for */
+    const struct device_health *health; /* of the first device that admits nothing; NULL: unknown */
 };
 
-/* A sentence that grows, and is cut at its end. */
+/* A sentence under construction, truncated at its end. */
 struct sentence {
     char *text;
     size_t length;
@@ -89,7 +90,7 @@ static struct survey survey_all(const struct policy_snapshot *snapshot,
     return survey;
 }
 
-/* "NVIDIA H200, NVIDIA T4": every model once, the first few. */
+/* Writes "NVIDIA H200, NVIDIA T4": the first few distinct models. */
 static void say_models(const struct policy_snapshot *snapshot, struct sentence *s)
 {
     enum { MODELS_SHOWN = 4 };
@@ -106,8 +107,7 @@ static void say_models(const struct policy_snapshot *snapshot, struct sentence *
     }
 }
 
-/* Says what no waiting will change, but perhaps another node; false if there is nothing of
- * the kind. */
+/* Writes conditions that only another node could meet; returns false if there are none. */
 static bool say_never(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
                       const struct survey *survey, struct sentence *s)
 {
@@ -136,8 +136,9 @@ static bool say_never(const struct policy_snapshot *snapshot, const struct polic
     return true;
 }
 
-/* Of several, the first one's cause stands for all. A healthy one that takes no tasks is being
- * repaired, or was just now: its cause is about that only in the first case. */
+/* Writes the health of unavailable devices; the first device's cause stands for all. A healthy
+ * device that admits no tasks is being repaired, which its cause describes, or was repaired just
+ * now. */
 static void say_health(const struct device_health *health, size_t count, struct sentence *s)
 {
     enum { CAUSE_SAID_MAX = 90 };
@@ -215,7 +216,7 @@ bool policy_explain_misfit(const struct policy_snapshot *snapshot,
     struct sentence s = {.text = text};
     text[0] = '\0';
     if (say_never(snapshot, waiting, &survey, &s))
-        return snapshot->node_count > 0; /* before the first node nobody knows */
+        return snapshot->node_count > 0; /* before the first node, nothing is certain */
     if (waiting->needs->devices == 0) {
         say(&s, survey.nodes_usable ? "no usable node has the labels that it asks for"
                                     : "no node is usable: drained, held, full or not connected");

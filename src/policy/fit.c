@@ -10,7 +10,7 @@ static bool is_filler(char c)
     return c == ' ' || c == '-' || c == '_';
 }
 
-/* Does `text` start with `wanted`, both read without fillers and case? */
+/* Returns whether `text` starts with `wanted`, ignoring fillers and case. */
 static bool starts_with_loosely(const char *text, const char *wanted)
 {
     for (;; text++, wanted++) {
@@ -87,7 +87,7 @@ enum policy_misfit policy_device_room(const struct policy_device *device,
         return POLICY_UNHEALTHY;
     if (needs->suspect && device->suspects > 0)
         return POLICY_SUSPECT;
-    if (needs->quota_bytes > device->memory_bytes) /* whoever leaves */
+    if (needs->quota_bytes > device->memory_bytes) /* regardless of neighbours */
         return POLICY_NO_MEMORY;
     if (device->exclusive || device->neighbours >= max_neighbours)
         return POLICY_NEIGHBOURS;
@@ -111,7 +111,7 @@ bool policy_device_could(const struct policy_snapshot *snapshot, const struct po
     return policy_device_fit(snapshot, &empty, waiting, 1) == POLICY_FITS;
 }
 
-/* A workload that said no quota holds all of the device. */
+/* A workload without a quota holds the whole device. */
 static uint64_t quota_on(const struct policy_device *device, const struct workload_needs *needs)
 {
     return needs->quota_bytes ? needs->quota_bytes : device->memory_bytes;

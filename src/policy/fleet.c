@@ -103,7 +103,7 @@ static void set_departure(struct fleet *f, size_t device, double at_ms)
 
 /* ---- classes ---- */
 
-/* All that a decision may depend on. */
+/* All properties that a decision may depend on. */
 struct class_key {
     uint64_t type, labels, quota_bytes;
     int share_min_percent, neighbours;
@@ -169,7 +169,7 @@ static int reserve_class(struct fleet *f)
     return 0;
 }
 
-/* A class for devices such as this one. FLEET_NONE: out of memory. */
+/* Adds a class for devices like this one. Returns FLEET_NONE if out of memory. */
 static size_t class_add(struct fleet *f, uint64_t hash, const struct fleet_device *d)
 {
     if (reserve_class(f) < 0)
@@ -279,7 +279,7 @@ double policy_remaining_ms(const struct policy_waiting *waiting)
     return waiting->known.alone_ms > 0 ? waiting->known.alone_ms : FLEET_UNKNOWN_MS;
 }
 
-/* What its members have left, before it changes. */
+/* Updates the members' remaining times before a change of the device. */
 static void settle(struct fleet *f, size_t device, int64_t now_ms)
 {
     struct fleet_device *d = &f->devices[device];

@@ -8,7 +8,7 @@
 #include "base/str.h"
 
 #define BLIND_SLOWDOWN 0.5
-/* Of the SMs, by one whose profile does not say. */
+/* SM activity assumed for a profile without one. */
 #define UNKNOWN_ACTIVITY 0.75
 
 void forecast_device_make(const struct device *device, struct forecast_device *ret_device)

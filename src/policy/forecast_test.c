@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "policy/forecast.h"
 
-/* Kind k takes k / 10 of the device: who shares it beyond its whole is slowed. */
+/* Kind k uses k / 10 of the device; usage above the whole device slows all members. */
 static void together(void *context, const struct forecast_set *set,
                      struct forecast_answer *ret_answer)
 {
@@ -26,7 +26,7 @@ static void together(void *context, const struct forecast_set *set,
 
 static const struct forecast world = {.together = together};
 
-/* The same by walking through time in small steps. */
+/* Computes the same sum by small steps of time. */
 static double walk(const struct forecast_set *set, const double *remaining_ms, double step_ms,
                    double *ret_first_ms)
 {
@@ -69,7 +69,7 @@ static void test_finish_sum_is_that_of_walking_through_time(void **state)
         }
         double sum = forecast_finish_sum(&world, &set, remaining_ms, &first);
         double walked = walk(&set, remaining_ms, 0.05, &first_walked);
-        /* A step for each of them, and for each of those that it is slowed by meanwhile. */
+        /* Error bound: a step for each member, and for each slowdown in the meantime. */
         assert_true(fabs(sum - walked) <= 0.05 * (double)(count * count) * 5);
         assert_true(isinf(first) ? isinf(first_walked) : fabs(first - first_walked) <= 0.06);
     }

@@ -1,26 +1,27 @@
 /*
  * gpumux: the default.
  *
- * A task goes where it adds most to the work that is completed a second: its own predicted speed
- * there, less what its neighbours lose; of the best few classes of devices to the one where it
- * delays the ends of all least. Where a service would miss its SLO it does not go at all. Whether
- * it goes there now or waits for a departure is IADeep's optimization 2 (place.h); what has waited
- * is placed in time. When several wait for little room, a round of matching gives each device the
- * task that it suits best (MuxFlow's, rounds.h), and running tasks that have a checkpoint may move.
+ * A task goes where it adds most to the work completed per second: its own predicted speed minus
+ * the loss of its neighbours. Of the best few classes of devices the task takes the one where it
+ * delays all ends least. A placement that makes a service miss its SLO is rejected. IADeep's
+ * optimization 2 decides between placing now and waiting for a departure (place.h); every task is
+ * placed in the end. If several tasks wait for little room, a round of matching gives each device
+ * the most suitable task (MuxFlow's, rounds.h), and running tasks with a checkpoint may move.
  *
- * Departs from all three: the measure is speed gained, not PD, latency or utilisation; who has
- * little left to run goes before who has much, by as much as age does not outweigh.
+ * Differences from all three: the measure is added speed, not PD, latency or utilisation, and tasks
+ * with little remaining time precede others unless their age outweighs that.
  */
 #include "policy/place.h"
 #include "policy/policy_internal.h"
 #include "policy/rounds.h"
 
-/* Less than this part of a task's speed alone is not worth slowing others for. */
+/* Least gain, as a fraction of a task's speed alone, that justifies slowing others. */
 #define GAIN_MIN 0.05
-/* A service beside another is the last choice: both are slowed when both are busy. */
+/* Cost of placing a service beside another one, so that it is the last choice: both are slowed when
+ * both are busy. */
 #define SECOND_SERVICE_COST 0.5
 
-/* A guess about a program that was never seen is no reason to refuse anybody. */
+/* Returns whether all kinds are known, because a guess about an unknown program refuses nothing. */
 static bool are_known(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
                       const struct fleet_class *c)
 {
@@ -44,7 +45,7 @@ void policy_judge_gain(const struct policy_snapshot *snapshot, const struct poli
         candidate->objection = POLICY_OBJECTS_SLOW;
 }
 
-/* What is matched and would end sooner if it waited, waits: as if it were placed alone. */
+/* Drops the matched tasks that would end sooner by waiting, as for a single placement. */
 int policy_round_gain(const struct policy_snapshot *snapshot, struct policy_round *ret_round)
 {
     struct policy_round round = *ret_round;

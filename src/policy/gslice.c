@@ -1,17 +1,17 @@
 /*
  * gslice: GSLICE's shares (SoCC'20), a baseline of Mudi, with training tasks added.
  *
- * A service gets the smallest share at which its own latency curve, measured alone, keeps its
- * SLO and its request rate, at the best of its batch sizes. Services share a device while their
- * shares fit. A task goes where services leave most to each task. What neighbours do to a
- * latency is not known.
+ * A service gets the smallest share at which its own latency curve, measured alone, keeps its SLO
+ * and its request rate, at the best of its batch sizes. Services share a device while their shares
+ * fit. A task goes where services leave the most to each task. The effect of neighbours on a
+ * latency is ignored.
  */
 #include <math.h>
 
 #include "policy/policy_internal.h"
 
 enum { WHOLE_PERCENT = 100 };
-/* Half for waiting to be in a batch, half for the batch. */
+/* Half of the SLO for waiting to be in a batch, half for the batch. */
 #define LATENCY_PART 0.5
 
 static double share_at(const struct forecast *f, const struct forecast_profile *p,
@@ -27,7 +27,7 @@ static double share_at(const struct forecast *f, const struct forecast_profile *
     return pwl_share(&curve, latency_ms);
 }
 
-/* Of a service; 0 of a task, all of a service without a curve. */
+/* Returns the share of a service; 0 for a task, the whole device for a service without a curve. */
 static double share_of(const struct policy_snapshot *snapshot, const struct forecast_device *device,
                        uint32_t kind)
 {

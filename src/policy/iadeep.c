@@ -1,17 +1,18 @@
 /*
  * iadeep: IADeep's online scheduler (SC'23).
  *
- * Over all devices of the cluster, the one where the sum of PD grows least. Optimization 1 skips
- * devices where memory would not suffice, or where the predicted total speed (Σ 1/PD) would fall
- * under 1.1. Optimization 2 decides how many share a device, and whether to wait (place.h).
+ * Chooses, over all devices of the cluster, the one where the sum of PD grows least. Optimization 1
+ * skips devices with too little memory, and those where the predicted total speed (Σ 1/PD) would
+ * fall below 1.1. Optimization 2 decides how many tasks share a device, and whether to wait
+ * (place.h).
  *
- * Departs: the published code picks a node by its free memory first, and its forest answers with a
- * constant. PD divides by statistical efficiency, where the published code multiplies. Services
- * count by the SMs that they take, as the paper knows none.
+ * Differences: the published code first picks a node by its free memory, and its forest returns a
+ * constant. PD here divides by statistical efficiency, where the published code multiplies.
+ * Services, which the paper does not have, count by the SMs that they use.
  *
- * Without the predictor all that is known is the forecast of a cold start. Without the optimizer
- * what fits is placed at once. Without both nobody asks who slows whom: devices are packed by
- * memory, as the scheduler does that IADeep extends.
+ * Without the predictor, only the cold-start forecast is used. Without the optimizer, a task that
+ * fits is placed at once. Without both, devices are packed by memory, as in the scheduler that
+ * IADeep extends.
  */
 #include "policy/policy_internal.h"
 

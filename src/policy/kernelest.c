@@ -1,8 +1,9 @@
 /*
  * kernelest: packs by estimated utilisation (Kernel Est., a baseline of IADeep).
  *
- * A device takes more as long as the estimated SM activity of all on it stays within 100 %; of
- * those that can, the busiest. One of unknown activity is taken to use all SMs.
+ * A device accepts workloads while the estimated SM activity of all its workloads stays within 100
+ * %. Of these devices the busiest is chosen. A workload of unknown activity counts as using all
+ * SMs.
  */
 #include "policy/policy_internal.h"
 

@@ -8,17 +8,17 @@
 #include "learn/degradation.h"
 
 enum { SHARE_WHOLE_PERCENT = 100 };
-/* Of a kind of which nothing is known: it takes most of the SMs. */
+/* Features assumed for an unknown kind, which uses most of the SMs. */
 static const struct task_profile unknown_features = {.sm_activity = 0.75};
 
 struct remembered {
-    uint64_t device; /* hash of its type, which need not live as long */
+    uint64_t device; /* hash of the type, which may be freed earlier */
     size_t count;
     uint32_t kinds[FORECAST_MEMBERS_MAX];
     struct forecast_answer answer;
 };
 
-/* A kind on one type of devices. */
+/* A kind on one type of device. */
 struct known {
     struct known *next;
     uint64_t device;
@@ -29,7 +29,7 @@ struct known {
 
 struct learnt {
     struct forecast forecast;
-    struct known **kinds; /* by number, as they came */
+    struct known **kinds; /* by number, in order of arrival */
     const struct predictor *predictor;
     const struct observations *observations;
     struct hash_map sets; /* hash of a set → remembered; owned */
@@ -37,8 +37,8 @@ struct learnt {
 
 /* ---- services ---- */
 
-/* p99 of the time in the system over that of a batch, at 30, 50 and 70 % of what can be
- * answered. */
+/* Ratio of the p99 time in the system to the time of a batch, at 30, 50 and 70 % of the
+ * capacity. */
 struct waiting_row {
     uint32_t batch;
     double at[3];
@@ -76,7 +76,7 @@ static double service_p99_ms(const struct learnt_kind *k, double interference)
     return k->batch_count > 0 ? best : 0;
 }
 
-/* As it was measured beside just these, in place of `own`; 0: it was not. */
+/* Returns the slowdown of `own` measured beside exactly the other members; 0: not measured. */
 static double measured_slowdown(const struct learnt_kind *k, const struct forecast_set *set,
                                 size_t own)
 {
@@ -89,7 +89,8 @@ static double measured_slowdown(const struct learnt_kind *k, const struct foreca
     return others.count == 0 ? 1 : 0;
 }
 
-/* The p99 of the service `own`, which the others slow by `slowed` if that was not measured. */
+/* Predicts the p99 of the service `own`. Without a measurement, `slowed` is the slowdown by the
+ * other members. */
 static void forecast_p99(const struct learnt_kind *k, const struct forecast_set *set, size_t own,
                          double slowed, struct forecast_answer *answer)
 {
@@ -108,7 +109,7 @@ static void forecast_p99(const struct learnt_kind *k, const struct forecast_set 
 
 /* ---- sets ---- */
 
-/* NULL: nothing is known of it. */
+/* Returns NULL for an unknown kind. */
 static const struct known *find(const struct learnt *l, uint32_t number, uint64_t device)
 {
     const struct known *other = NULL;
@@ -135,7 +136,7 @@ static const struct task_profile *features_of(const struct learnt_kind *k)
     return k->is_unmeasured ? &unknown_features : &k->features;
 }
 
-/* What is thought of so many who share a device, of whom nothing is known. */
+/* Returns the slowdown assumed for unknown workloads in a set of this size. */
 static double blind_slowdown(const struct forecast_set *set)
 {
     struct forecast_answer answer;
@@ -143,7 +144,7 @@ static double blind_slowdown(const struct forecast_set *set)
     return answer.pd[0];
 }
 
-/* Of the member `own`, whom those that were never measured slow by a guess alone. */
+/* Predicts the slowdown of the member `own`. The effect of unmeasured neighbours is a guess. */
 static double interference(const struct learnt *l, const struct forecast_set *set, size_t own)
 {
     struct task_profile neighbours[FEATURES_NEIGHBOURS_MAX];
@@ -188,7 +189,7 @@ static void compute(const struct learnt *l, const struct forecast_set *set,
 {
     for (size_t i = 0; i < set->count; i++) {
         const struct learnt_kind *k = kind_of(l, set, i);
-        /* Equals stand beside each other, and have the same answer. */
+        /* Equal kinds are adjacent and have the same answer. */
         if (i > 0 && set->kinds[i] == set->kinds[i - 1]) {
             ret_answer->pd[i] = ret_answer->pd[i - 1];
             ret_answer->p99_ms[i] = ret_answer->p99_ms[i - 1];
@@ -233,7 +234,7 @@ static void together(void *context, const struct forecast_set *set,
     }
     compute(l, set, ret_answer);
     if (r)
-        return; /* another set of the same hash */
+        return; /* a different set with the same hash */
     if (l->sets.count >= LEARNT_SETS_MAX)
         forget(l);
     r = malloc(sizeof *r);
@@ -251,11 +252,11 @@ static const struct forecast_profile *profile(void *context, const struct foreca
 {
     const struct learnt *l = context;
     const struct known *k = find(l, kind, device->hash);
-    /* A service is one, whether it was measured or not. */
+    /* A service has a profile even if it was never measured. */
     return k && (!k->kind.is_unmeasured || k->kind.kind == WORKLOAD_SERVICE) ? &k->profile : NULL;
 }
 
-/* Beside others all of it takes as much longer as the service is slowed. */
+/* Scales the whole curve by the service's slowdown beside the others. */
 static bool curve(void *context, const struct forecast_set *beside, uint32_t service,
                   uint32_t batch, struct pwl_curve *ret_curve)
 {
@@ -304,7 +305,7 @@ static void known_fill(struct known *k, uint64_t device, const struct learnt_kin
                                            .service_batches = k->kind.batches};
 }
 
-/* Whatever was answered before is over. */
+/* Invalidates all earlier answers. */
 static void changed(struct learnt *l, uint64_t by)
 {
     l->forecast.version = hash_u64(l->forecast.version ^ hash_u64(by));

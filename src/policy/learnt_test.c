@@ -19,13 +19,13 @@ static double activity_of(uint32_t task)
     return 0.15 + 0.15 * task;
 }
 
-/* What is true here: somewhat worse than the sum of what all want. */
+/* The true interference: somewhat more than the sum of all demands. */
 static double true_interference(double sum)
 {
     return 1.1 + 0.8 * fmax(0, sum - 0.5);
 }
 
-/* The next number that is free. */
+/* Adds a kind under the next free number. */
 static uint32_t add(struct learnt *l, const struct learnt_kind *kind)
 {
     const struct forecast *f = learnt_forecast(l);
@@ -75,15 +75,15 @@ static void test_cold_start(void **state)
     struct forecast_answer little = ask(l, 2, (uint32_t[]){kinds[0], kinds[1]}, &set);
     assert_true(little.pd[0] == 1);
     struct forecast_answer unknown = ask(l, 2, (uint32_t[]){FORECAST_KIND_UNKNOWN, kinds[5]}, &set);
-    assert_true(unknown.pd[0] == 1.5); /* not 0.75 + 0.9: that it does not know */
+    /* Not the cold-start value 0.75 + 0.9, because one kind is unknown. */
+    assert_true(unknown.pd[0] == 1.5);
     assert_null(learnt_forecast(l)->profile(learnt_forecast(l)->context, &device, 0));
     assert_null(learnt_forecast(l)->profile(learnt_forecast(l)->context, &device, 99));
     learnt_free(l);
     learnt_free(NULL);
 }
 
-/* Pairs that were measured, and then a model of them: near the truth, and the same when
- * asked again. */
+/* Measured pairs, and then a model trained on them: close to the truth, and repeatable. */
 static void test_learns_from_measurements(void **state)
 {
     uint32_t kinds[TASKS];
@@ -133,7 +133,7 @@ static void test_pd_of_another_batch_size(void **state)
     struct forecast_set set;
     uint32_t number;
     (void)state;
-    /* Twice the batch in 1.5 times the time, with noise so large that all samples count: 3/4. */
+    /* Twice the batch in 1.5 times the time, with so much noise that all samples count: 3/4. */
     struct learnt_kind k = {.name = "large",
                             .batch_reference = 32,
                             .batch = 64,
@@ -181,8 +181,8 @@ static void test_latency_of_a_service(void **state)
     learnt_free(l);
 }
 
-/* Measured as a whole, alone and beside one: beside others it is a guess, which its slowdown
- * is taken for. */
+/* A p99 measured alone and beside one neighbour: beside other neighbours it is a guess from the
+ * slowdown. */
 static void test_a_measured_p99(void **state)
 {
     struct learnt *l = learnt_new();
@@ -197,7 +197,7 @@ static void test_a_measured_p99(void **state)
                             .slo_ms = 100};
     uint32_t service = add(l, &s);
     a = ask(l, 2, (uint32_t[]){service, task}, &set);
-    assert_true(a.p99_ms[1] == 0 && !a.is_p99_guess[1]); /* not known */
+    assert_true(a.p99_ms[1] == 0 && !a.is_p99_guess[1]); /* unknown */
     s.p99_ms = 30;
     s.is_p99_recent = true;
     s.beside_count = 1;
@@ -209,11 +209,11 @@ static void test_a_measured_p99(void **state)
     assert_true(set.kinds[2] == service && a.p99_ms[2] == 90 && !a.is_p99_guess[2]);
     a = ask(l, 3, (uint32_t[]){task, service, other}, &set);
     assert_true(a.p99_ms[2] > 30 && a.p99_ms[2] < 90 && a.is_p99_guess[2]);
-    s.p99_ms = 101; /* it misses its SLO without anybody */
+    s.p99_ms = 101; /* above the SLO even alone */
     assert_int_equal(learnt_set_kind(l, service, LEARNT_ANY_DEVICE, &s), 0);
     a = ask(l, 3, (uint32_t[]){task, service, other}, &set);
     assert_true(a.p99_ms[2] > 101 && !a.is_p99_guess[2]);
-    s.is_p99_recent = false; /* or did so long ago */
+    s.is_p99_recent = false; /* the measurement is old */
     assert_int_equal(learnt_set_kind(l, service, LEARNT_ANY_DEVICE, &s), 0);
     assert_true(ask(l, 3, (uint32_t[]){task, service, other}, &set).is_p99_guess[2]);
     assert_true(ask(l, 1, &service, &set).is_p99_guess[0]);
@@ -225,8 +225,8 @@ static void test_a_measured_p99(void **state)
     learnt_free(l);
 }
 
-/* Three programs that were never seen share a device as if nothing were known; one that was
- * measured is not thought to become faster beside them. */
+/* Three unknown programs share a device as forecast_blind predicts, and a measured program does not
+ * become faster beside them. */
 static void test_a_guess_refuses_nothing(void **state)
 {
     uint32_t kinds[TASKS], three[3] = {100, 101, 102};
@@ -275,7 +275,7 @@ static void test_kinds_by_device(void **state)
     assert_int_equal(learnt_set_kind(l, 0, 1, &k), -ERR_TOO_LARGE);
     learnt_forget_kind(l, 3);
     assert_null(f->profile(f->context, &device, 3));
-    /* Of a service that was not measured it is known that it is one. */
+    /* A service without measurements is still known as a service. */
     struct learnt_kind s = {
         .name = "service", .kind = WORKLOAD_SERVICE, .is_unmeasured = true, .slo_ms = 50};
     assert_int_equal(learnt_set_kind(l, 3, LEARNT_ANY_DEVICE, &s), 0);
@@ -286,7 +286,8 @@ static void test_kinds_by_device(void **state)
     learnt_free(l);
 }
 
-/* Who asks may be gone when another asks the same: its device is told by its hash. */
+/* The asker's device may be freed before the same question is asked again, so a hash identifies the
+ * device. */
 static void test_answers_outlive_who_asked(void **state)
 {
     uint32_t kinds[TASKS];

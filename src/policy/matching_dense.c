@@ -1,9 +1,9 @@
 /*
- * Costs are the negative weights, and 0 where there is no edge: to be matched at no cost is to be
- * unmatched. There are at least as many columns as rows (else the problem is turned over), and
- * every row gets a column. Prices of columns keep all reduced costs of matched edges the smallest
- * of their row; each row that a quick first pass leaves over gets its column by a shortest path
- * over reduced costs, along which matched rows change theirs.
+ * Costs are negative weights, and 0 without an edge, so a match at no cost means unmatched. There
+ * are at least as many columns as rows (otherwise the problem is transposed), and every row gets a
+ * column. Prices of columns keep the reduced cost of each matched edge the smallest in its row. A
+ * quick first pass matches most rows. Each remaining row gets its column by a shortest path over
+ * reduced costs, along which matched rows change columns.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -18,15 +18,15 @@ enum { REDUCTION_PASSES = 2 };
 struct assignment {
     size_t rows, columns;
     double *costs;  /* rows × columns */
-    double *prices; /* of columns; 0 as long as one is free, unless rows == columns */
+    double *prices; /* of columns; 0 while a column is free, unless rows == columns */
     uint32_t *column_of, *row_of;
     uint32_t *free_rows;
     size_t free_count;
 
-    /* One search for a path: */
+    /* State of one search for a path: */
     double *distances;
-    uint32_t *came_from; /* the row before a column */
-    uint32_t *order; /* columns: those that are reached for good, those at the front, the rest */
+    uint32_t *came_from; /* predecessor row of each column */
+    uint32_t *order;     /* columns: final ones, then those at the front, then the rest */
 };
 
 static void done(struct assignment *a)
@@ -76,7 +76,7 @@ static void match(struct assignment *a, uint32_t row, uint32_t column)
     a->row_of[column] = row;
 }
 
-/* Every column will be matched, so that each may begin at the price of its cheapest row. */
+/* Starts each column at the price of its cheapest row, if every column will be matched. */
 static void price_columns(struct assignment *a)
 {
     uint32_t *cheapest = a->came_from;
@@ -121,12 +121,12 @@ static struct two_cheapest find_two(const struct assignment *a, uint32_t row)
     return two;
 }
 
-/* Free rows take their cheapest column and lower its price to what the second one is worth. Who had
- * it goes on at once if that was worth something, else waits for the next pass. */
+/* Gives free rows their cheapest column and lowers its price to the value of the second best. The
+ * previous owner continues at once if it lost value, else in the next pass. */
 static void reduce_rows(struct assignment *a)
 {
     size_t waiting = 0, count = a->free_count, i = 0;
-    size_t steps_left = 8 * a->rows; /* a war of tiny steps is for the shortest paths to end */
+    size_t steps_left = 8 * a->rows; /* leave price wars with tiny steps to the shortest paths */
     while (i < count) {
         uint32_t row = a->free_rows[i++];
         struct two_cheapest two = find_two(a, row);
@@ -153,8 +153,8 @@ static void reduce_rows(struct assignment *a)
     a->free_count = waiting;
 }
 
-/* Puts the columns at the least distance right after the first `ready` of the order. Returns how
- * many are in front then. */
+/* Moves the columns at the least distance right after the first `ready` ones in the order. Returns
+ * the end of that front. */
 static size_t gather_front(const struct assignment *a, size_t ready)
 {
     size_t front = ready + 1;
@@ -174,8 +174,8 @@ static size_t gather_front(const struct assignment *a, size_t ready)
     return front;
 }
 
-/* Shortens the distances by the way over `column`, which is at `least`. Returns a free column at
- * that distance as soon as there is one. */
+/* Shortens distances by paths through `column`, which is at `least`. Returns a free column at that
+ * distance as soon as one is found. */
 static uint32_t scan_over(struct assignment *a, uint32_t column, double least, size_t *front)
 {
     uint32_t row = a->row_of[column];

@@ -1,13 +1,12 @@
 /*
- * The auction. A free row bids for the column where its weight less the price is largest, and
- * raises that price by how much more that is worth to it than its second best, and ε; who had
- * the column is free again. To stay unmatched is always there, and worth 0. Prices begin at 0,
- * so a column that nobody has at the end costs nothing, and the total is at most ε a matched row
- * below the bound.
+ * The auction. A free row bids for the column with the largest weight minus price, and raises that
+ * price by its advantage over the second best plus ε; the previous owner becomes free. Staying
+ * unmatched is always possible and worth 0. Prices start at 0, so a column that is unmatched at the
+ * end costs nothing, and the total is at most ε per matched row below the bound.
  *
- * ε is chosen from what a greedy matching reaches, which is at least half of the best. Larger steps
- * make fewer bids: the first ε is the one that the gap would allow if the proof were tight, and
- * becomes smaller as long as the gap is missed.
+ * ε is derived from a greedy matching, which reaches at least half of the optimum. Larger steps
+ * need fewer bids: the first ε is the one that the gap would allow if the proof were tight, and ε
+ * shrinks while the gap is missed.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -58,8 +57,8 @@ static void begin(struct auction *a)
         a->column_of[i] = MATCHING_NONE;
 }
 
-/* Every row in turn takes the best column that is left. Returns the mean weight of those matched,
- * or 0 when none is. */
+/* Lets every row in turn take the best remaining column. Returns the mean weight of the matched
+ * rows, or 0 if no row is matched. */
 static double greedy_mean(struct auction *a)
 {
     const struct matching_graph *g = a->graph;
@@ -111,7 +110,7 @@ static void run(struct auction *a, float epsilon)
         free_count--;
         a->column_of[row] = column;
         if (column == MATCHING_NONE)
-            continue; /* prices only rise: it stays unmatched */
+            continue; /* prices only rise, so the row stays unmatched */
         a->prices[column] += first - second + epsilon;
         uint32_t before = a->row_of[column];
         a->row_of[column] = row;

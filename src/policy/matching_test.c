@@ -1,5 +1,5 @@
-/* Matchings: against all there are where those can be counted, against their own bounds
- * elsewhere. */
+/* Matchings, compared with all matchings of small problems and with the proven bounds of large
+ * ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -16,7 +16,7 @@
 
 enum { SMALL_MAX = 7 };
 
-/* The best of all matchings of rows [row, rows) with the columns not in `taken`. */
+/* Returns the best total of rows [row, rows) with the columns not in `taken`. */
 static double best_of_all(const double *weights, size_t rows, size_t columns, size_t row,
                           unsigned taken)
 {
@@ -32,7 +32,7 @@ static double best_of_all(const double *weights, size_t rows, size_t columns, si
     return best;
 }
 
-/* No column twice, every edge positive; returns the sum. */
+/* Checks that columns are unique and edges positive; returns the total. */
 static double checked_total(const double *weights, size_t rows, size_t columns,
                             const uint32_t *matched)
 {
@@ -51,7 +51,7 @@ static double checked_total(const double *weights, size_t rows, size_t columns,
     return total;
 }
 
-/* kind 0: any number; 1: few different ones; 2: hardly any edge. */
+/* kind 0: any number; 1: few distinct numbers; 2: few edges. */
 static double draw_weight(struct rng *r, int kind)
 {
     if (kind == 0)
@@ -117,7 +117,7 @@ static void test_small_ones_against_all(void **state)
     }
 }
 
-/* Of two answers that were found in different ways one is proven by its bound. */
+/* Compares the two algorithms, one of which proves a bound. */
 static void test_large_ones_against_each_other(void **state)
 {
     (void)state;
@@ -140,7 +140,7 @@ static void test_large_ones_against_each_other(void **state)
         assert_true(fabs(checked_total(weights, rows, columns, matched) - result.total) < 1e-3);
         assert_true(result.bound - result.total <= 0.01 * result.bound);
         assert_true(total >= result.total - 1e-3 && total <= result.bound + 1e-3);
-        for (size_t j = 0; j < columns; j++) { /* the bound is what the prices say */
+        for (size_t j = 0; j < columns; j++) { /* the bound follows from the prices */
             assert_true(prices[j] >= 0);
             bound += prices[j];
         }

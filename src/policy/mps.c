@@ -1,8 +1,8 @@
 /*
- * mps: sharing by MPS alone, as Tencent's sharing is a baseline of IADeep.
+ * mps: sharing by MPS alone, like Tencent's sharing, a baseline of IADeep.
  *
- * Devices are packed by memory, the fullest that still has room first; their workloads get equal
- * shares and nothing is tuned or predicted.
+ * Devices are packed by memory, the fullest with room first. Workloads get equal shares; nothing is
+ * tuned or predicted.
  */
 #include "policy/policy_internal.h"
 

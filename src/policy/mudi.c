@@ -1,15 +1,16 @@
 /*
  * mudi: Mudi's placement (EuroSys'25).
  *
- * A service has a device without another service. A task goes beside the service whose latency it
- * makes least sensitive to its share: the mean, over the service's batch sizes, of the predicted
- * |k1| / SLO, where k1 is the slope left of the knee of the latency curve beside the task. One
- * service and three tasks share a device at most.
+ * A service shares no device with another service. A task goes beside the service whose latency
+ * becomes least sensitive to the share: the mean, over the service's batch sizes, of the predicted
+ * |k1| / SLO, where k1 is the slope left of the knee of the latency curve beside the task. At most
+ * one service and three tasks share a device.
  *
- * Feasible by the published rule: W/b batches of latency L each within the SLO, W being the
- * requests that arrive within one SLO (the paper leaves W open), for some batch size b, at the
- * share that the device can give. Departs: a device without a service takes tasks as well, up to
- * the same number, the ones with fewest first; without curves a service is taken not to mind.
+ * A placement is feasible by the published rule: W/b batches of latency L each within the SLO,
+ * where W is the number of requests that arrive within one SLO (the paper leaves W open), for some
+ * batch size b, at the share that the device can give. Differences: a device without a service
+ * accepts tasks as well, up to the same number and the emptiest first; a service without curves
+ * counts as insensitive.
  */
 #include <math.h>
 
@@ -23,7 +24,7 @@ struct sensitivity {
     bool feasible;
 };
 
-/* Adds what the service thinks of the others of `beside`. */
+/* Adds the sensitivity of the service to the others of `beside`. */
 static void feel(const struct forecast *f, const struct forecast_set *beside, uint32_t service,
                  struct sensitivity *s)
 {

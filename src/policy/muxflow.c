@@ -1,13 +1,13 @@
 /*
  * muxflow: MuxFlow's scheduler (arXiv 2303.13803).
  *
- * A service has a device without another service; beside it, one task at most. Tasks are given to
- * devices in rounds of maximum-weight matching by predicted speed (rounds.h), every minute; running
- * tasks that have a checkpoint may be matched anew.
+ * A service shares no device with another service, and has at most one task beside it. Every
+ * minute, a round of maximum-weight matching by predicted speed assigns tasks to devices
+ * (rounds.h); running tasks with a checkpoint may be matched again.
  *
- * Departs: all devices are matched at once, where the paper divides the cluster to be fast enough;
- * a free device is taken without waiting for the round; a device without a service takes two tasks,
- * since in the paper every device has one service. Without matching, a task goes at once where its
+ * Differences: all devices are matched at once, where the paper divides the cluster for speed. A
+ * free device is taken without waiting for the round. A device without a service takes two tasks,
+ * because in the paper every device has a service. Without matching, a task goes at once where its
  * predicted speed is highest.
  */
 #include "policy/policy_internal.h"
@@ -15,7 +15,7 @@
 
 enum { TASKS_BESIDE_SERVICE = 1, TASKS_ALONE = 2 };
 
-/* Apart from when: where it may go at all. */
+/* Judges where a task may go, regardless of rounds. */
 static void judge_pair(const struct policy_snapshot *snapshot, const struct policy_waiting *waiting,
                        struct policy_candidate *candidate)
 {

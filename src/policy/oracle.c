@@ -1,7 +1,7 @@
 /*
- * oracle: the search of `gpumux`, for a simulator that passes in true speeds and true durations as
- * the forecast. A strong reference, not a proof of what is possible: the better of its runs with
- * and without matching is what others are compared with.
+ * oracle: the search of `gpumux`, for a simulator that passes in true speeds and durations as the
+ * forecast. A strong reference, but no proof of an optimum: others are compared with the better of
+ * its runs with and without matching.
  */
 #include "policy/policy_internal.h"
 

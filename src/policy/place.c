@@ -18,8 +18,8 @@ bool policy_misses_slo(const struct policy_candidate *candidate)
     return candidate->p99_ms > candidate->slo_ms && !candidate->is_p99_guess;
 }
 
-/* The service of the set that is nearest to missing its SLO, or misses it most: first by what
- * was measured. */
+/* Finds the service of the set that is closest to missing its SLO, or misses it most; measured
+ * figures precede guesses. */
 static void nearest_slo(const struct forecast *f, const struct forecast_set *set,
                         const struct forecast_answer *answer, struct policy_candidate *candidate)
 {
@@ -94,7 +94,7 @@ void policy_consider(const struct policy *policy, const struct policy_snapshot *
             candidate.objection = POLICY_OBJECTS_GANG;
         else
             policy->judge(snapshot, waiting, &candidate);
-        /* Nothing better than an empty device will ever come. */
+        /* No device will ever be better than an empty one. */
         if (c->set.count == 0)
             candidate.objection = POLICY_OBJECTS_NONE;
     }
@@ -106,7 +106,8 @@ static bool is_wanted(const struct policy_candidate *c)
     return c->misfit == POLICY_FITS && c->objection == POLICY_OBJECTS_NONE;
 }
 
-/* The best first; equals by their first device, so that nothing depends on how classes are kept. */
+/* Orders by quality; breaks ties by the first device, so that the result does not depend on the
+ * order of classes. */
 static int compare_candidates(const struct policy_snapshot *snapshot,
                               const struct policy_candidate *a, const struct policy_candidate *b)
 {
@@ -151,7 +152,8 @@ size_t policy_candidates(const struct policy *policy, const struct policy_snapsh
 
 /* ---- now or later ---- */
 
-/* By how much the end times of the set grow with one more of this kind that takes remaining_ms. */
+/* Returns the growth of the set's end times through one more workload of this kind, which takes
+ * own_ms. */
 static double added_ms(const struct forecast *f, const struct forecast_set *set,
                        const double *remaining_ms, uint32_t kind, double own_ms)
 {
@@ -183,7 +185,7 @@ double policy_added_ms(const struct policy_snapshot *snapshot, const struct poli
                     policy_remaining_ms(waiting));
 }
 
-/* ΔCT of waiting for the next departure of this device. INFINITY if it would not have room then. */
+/* Returns ΔCT of waiting for the next departure of this device; INFINITY without room even then. */
 static double waited_ms(const struct policy *policy, const struct policy_snapshot *snapshot,
                         const struct policy_waiting *waiting, size_t device)
 {
@@ -220,7 +222,7 @@ static double least_waited_ms(const struct policy *policy, const struct policy_s
     double least = INFINITY;
     for (size_t i = waiting->ahead, seen = 0;
          i < fleet->departure_count && seen < PLACE_DEPARTURES_MAX; i++, seen++) {
-        /* In this order: none that is left can be better. */
+        /* Departures are sorted, so the remaining ones cannot be better. */
         if (fleet->departures[i].at_ms - (double)snapshot->now_ms >= least)
             break;
         least = fmin(least, waited_ms(policy, snapshot, waiting, fleet->departures[i].device));
@@ -247,7 +249,7 @@ bool policy_should_wait(const struct policy *policy, const struct policy_snapsho
            least_waited_ms(policy, snapshot, waiting) + (double)waiting->waited_ms;
 }
 
-/* The device of a class where ΔCT is least: they differ in how long their workloads run yet. */
+/* Chooses the device of a class with the least ΔCT; its devices differ in remaining times. */
 static size_t choose_device(const struct policy_snapshot *snapshot,
                             const struct policy_waiting *waiting, size_t class_index,
                             double *ret_added_ms)
@@ -266,8 +268,8 @@ static size_t choose_device(const struct policy_snapshot *snapshot,
     return best;
 }
 
-/* Of the classes that the policy likes best, the one with such a device: what adds most to the
- * speed of all is not always what ends soonest, and it is by the end that waiting is judged. */
+/* Chooses the class with the least such ΔCT, of those that the policy rates best: the largest gain
+ * in speed does not always end soonest, and the decision to wait compares ends. */
 static size_t choose_class(const struct policy_snapshot *snapshot,
                            const struct policy_waiting *waiting,
                            const struct policy_candidate *best, size_t count, size_t *ret_chosen,
@@ -319,7 +321,7 @@ static void place_one(const struct policy *policy, const struct policy_snapshot 
 
 /* ---- several devices, and none ---- */
 
-/* The best devices of one node, if there are enough; how good the worst of them is. */
+/* Finds the best devices of one node, if there are enough, and the score of the worst of them. */
 static bool best_of_node(const struct policy_snapshot *snapshot, const struct policy_node *node,
                          size_t wanted, size_t *ret_devices, double *ret_score)
 {

@@ -11,7 +11,7 @@ world_profile(void *context, const struct forecast_device *device, uint32_t kind
     return kind > 0 && kind < WORLD_KINDS ? &w->profiles[kind] : NULL;
 }
 
-/* Who wants more than there is, is slowed; a service's latency rises with what tasks take. */
+/* Demand above the device slows all members; a service's latency rises with the tasks' demand. */
 static void world_together(void *context, const struct forecast_set *set,
                            struct forecast_answer *ret_answer)
 {

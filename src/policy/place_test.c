@@ -25,8 +25,8 @@ static void check_decision(const struct world *w, const struct policy_waiting *w
     }
 }
 
-/* Whatever comes and goes, under every policy: nothing is over-committed, twice the same question
- * has the same answer. */
+/* Random arrivals and departures under every policy: no device is over-committed, and the same
+ * question gets the same answer. */
 static void test_no_policy_overcommits(void **state)
 {
     (void)state;
@@ -77,7 +77,7 @@ static void fill_at_random(struct world *w, struct rng *rng, size_t count)
     }
 }
 
-/* By how much the sum of PD grows on a device, from the forecast alone. */
+/* Returns the growth of a device's PD sum, from the forecast alone. */
 static double pd_growth(const struct world *w, size_t device, uint32_t kind, double *ret_speed)
 {
     struct forecast_set set = {.device = w->fleet.devices[device].type};
@@ -111,7 +111,7 @@ static void test_iadeep_is_the_exhaustive_search(void **state)
         fill_at_random(&w, &rng, 40);
         struct policy_waiting x =
             world_ask(&w, (uint32_t)(1 + rng_below(&rng, WORLD_TASK_KINDS)), 20, 5e5);
-        x.waited_ms = INT32_MAX; /* it has waited enough */
+        x.waited_ms = INT32_MAX; /* has waited long enough to be placed */
         for (size_t d = 0; d < WORLD_DEVICES; d++) {
             double growth = pd_growth(&w, d, x.known.kind, &speed);
             bool skipped = w.devices[d].neighbours > 0 && speed < 1.1;
@@ -128,7 +128,7 @@ static void test_iadeep_is_the_exhaustive_search(void **state)
     }
 }
 
-/* ΔCT of waiting, over every device, when nobody is ahead. */
+/* Returns ΔCT of waiting, over every device, with no workload ahead. */
 static double least_wait(const struct world *w, const struct policy_waiting *x)
 {
     double least = INFINITY;
@@ -171,7 +171,7 @@ static double least_wait(const struct world *w, const struct policy_waiting *x)
     return least;
 }
 
-/* Where it went, it delays others no more than on any device of the classes that gain most. */
+/* Checks that the placement delays others no more than any device of the best classes would. */
 static void check_delays_least(const struct world *w, const struct policy_waiting *x,
                                double added_ms)
 {
@@ -185,8 +185,8 @@ static void check_delays_least(const struct world *w, const struct policy_waitin
     }
 }
 
-/* Places iff ΔCT(now) ≤ ΔCT(wait) + age; and when it waits, it is placed once it has
- * waited enough. */
+/* Places iff ΔCT(now) ≤ ΔCT(wait) + age; a waiting workload is placed after it has waited
+ * enough. */
 static void test_waits_when_that_ends_sooner(void **state)
 {
     const struct policy *gpumux = policy_find("gpumux");
@@ -233,7 +233,7 @@ static void test_gpumux_takes_the_largest_gain_within_the_slo(void **state)
     struct policy_candidate all[WORLD_DEVICES];
     (void)state;
     world_open(&w);
-    for (size_t d = 0; d < WORLD_DEVICES; d++) { /* a service everywhere, of 0.3 */
+    for (size_t d = 0; d < WORLD_DEVICES; d++) { /* a service that uses 0.3 on every device */
         struct policy_waiting service = world_ask(&w, WORLD_SERVICE, 10, 0);
         world_place_on(&w, &service, d);
     }
@@ -242,7 +242,7 @@ static void test_gpumux_takes_the_largest_gain_within_the_slo(void **state)
     policy_place(policy_find("gpumux"), &w.snapshot, &small, &outcome);
     assert_int_equal(outcome.verdict, POLICY_PLACES);
     world_place(&w, &small, &outcome.decision);
-    w.profiles[WORLD_SERVICE].slo_ms = 85; /* 80 · (0.3 + 0.8) is above it */
+    w.profiles[WORLD_SERVICE].slo_ms = 85; /* below 80 · (0.3 + 0.8) */
     policy_place(policy_find("gpumux"), &w.snapshot, &large, &outcome);
     assert_int_equal(outcome.verdict, POLICY_REFUSES);
     size_t count =
@@ -254,15 +254,15 @@ static void test_gpumux_takes_the_largest_gain_within_the_slo(void **state)
         assert_true(strlen(policy_objection_text(all[i].objection)) > 0);
         assert_int_equal(all[i].service, WORLD_SERVICE);
     }
-    w.is_p99_guess = true; /* which refuses nobody */
+    w.is_p99_guess = true; /* a guess refuses nothing */
     policy_place(policy_find("gpumux"), &w.snapshot, &large, &outcome);
     assert_int_equal(outcome.verdict, POLICY_PLACES);
     (void)policy_candidates(policy_find("muxflow"), &w.snapshot, &large, all, WORLD_DEVICES);
-    assert_int_equal(all[0].objection, POLICY_OBJECTS_ROUND); /* and not for the SLO */
+    assert_int_equal(all[0].objection, POLICY_OBJECTS_ROUND); /* not because of the SLO */
     (void)policy_candidates(policy_find("gpumux"), &w.snapshot, &large, all, WORLD_DEVICES);
     assert_true(all[0].p99_ms > 85 && all[0].slo_ms == 85 && all[0].is_p99_guess);
     w.is_p99_guess = false;
-    /* kernelest minds SMs, not latency; mudi wants one service a device. */
+    /* kernelest considers SMs, not latency; mudi allows one service per device. */
     policy_place(policy_find("kernelest"), &w.snapshot, &large, &outcome);
     assert_int_equal(outcome.verdict, POLICY_REFUSES);
     struct policy_waiting service = world_ask(&w, WORLD_SERVICE, 10, 0);
@@ -303,7 +303,7 @@ static void test_time_left_by_the_forecast(void **state)
     world_open(&w);
     struct policy_waiting a = world_ask(&w, 8, 10, 100000), b = world_ask(&w, 8, 10, 0);
     world_place_on(&w, &a, 3);
-    w.snapshot.now_ms += 20000; /* alone: as fast as alone */
+    w.snapshot.now_ms += 20000; /* alone, at full speed */
     assert_true(fabs(fleet_remaining_ms(&w.fleet, 3, 0, w.snapshot.now_ms) - 80000) < 1e-6);
     world_place_on(&w, &b, 3);
     w.snapshot.now_ms += 33600; /* together: PD 1.6 + 0.08 */
@@ -314,7 +314,7 @@ static void test_time_left_by_the_forecast(void **state)
     assert_int_equal(
         fleet_release(&w.fleet, &w.snapshot, 3, a.workload, w.snapshot.now_ms, &left_ms), 0);
     assert_true(fabs(left_ms - 60000) < 1e-6);
-    w.snapshot.now_ms += 1000000; /* unknown: as long again as it has run */
+    w.snapshot.now_ms += 1000000; /* unknown: assumed to run as long again */
     assert_true(fleet_remaining_ms(&w.fleet, 3, 0, w.snapshot.now_ms) == 1033600);
     world_close(&w);
 }

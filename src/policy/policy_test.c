@@ -114,7 +114,7 @@ static void test_firstfit_fills_the_first_device_first(void **state)
     assert_int_equal(w.out[1].devices[0], 0);
     assert_int_equal(w.out[2].devices[0], 1);
     assert_int_equal(w.out[3].devices[0], 1);
-    assert_int_equal(w.devices[0].neighbours, 0); /* the snapshot itself is not touched */
+    assert_int_equal(w.devices[0].neighbours, 0); /* the snapshot is unchanged */
 }
 
 static void test_limits_of_a_device(void **state)
@@ -140,7 +140,7 @@ static void test_limits_of_a_device(void **state)
     needs->share_min_percent = 41;
     assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_NO_SHARE);
     needs->share_min_percent = 0;
-    needs->quota_bytes = 0; /* wants all of it */
+    needs->quota_bytes = 0; /* needs the whole device */
     assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_NEIGHBOURS);
     device->neighbours = 0;
     assert_int_equal(policy_device_fit(&w.snapshot, device, waiting, 4), POLICY_FITS);
@@ -228,7 +228,7 @@ static void test_labels_and_models_choose(void **state)
     assert_int_equal(w.out[1].devices[0], 0);
 }
 
-/* Over many seeds every device is drawn about equally often, and pairs stay on one node. */
+/* Over many seeds all devices are drawn about equally often, and pairs stay on one node. */
 static void test_random_is_fair_and_repeatable(void **state)
 {
     struct world w;
@@ -281,7 +281,7 @@ static void test_explains_what_can_never_be(void **state)
     assert_string_equal(explain(&w, "firstfit", text), "no node has the labels that it asks for");
     w.snapshot.node_count = w.snapshot.device_count = 0;
     assert_string_equal(explain(&w, "firstfit", text), "no node has joined yet");
-    assert_false(is_never(&w)); /* who knows */
+    assert_false(is_never(&w)); /* a later node might fit */
 }
 
 static void test_explains_how_the_devices_are(void **state)

@@ -2,7 +2,7 @@
 #include "policy/policy_internal.h"
 
 /* Draws `wanted` of the node's fitting devices, each set equally likely (selection sampling).
- * Returns how many fit; `ret` is filled only if they suffice. */
+ * Returns the number of fitting devices; fills `ret` only if they suffice. */
 static size_t draw_devices(const struct policy_snapshot *snapshot,
                            const struct policy_device *scratch, const struct policy_node *node,
                            const struct policy_waiting *waiting, struct rng *rng, size_t *ret)
@@ -21,9 +21,8 @@ static size_t draw_devices(const struct policy_snapshot *snapshot,
     return count;
 }
 
-/* A single device is drawn from all that fit anywhere, so a node counts as often as it has fitting
- * devices (reservoir sampling); for more, and for none, every node that can hold them counts once.
- */
+/* Draws a single device from all that fit anywhere, so that a node counts by its fitting devices
+ * (reservoir sampling). For several devices, or none, every node with room counts once. */
 static bool draw(const struct policy_snapshot *snapshot, const struct policy_device *scratch,
                  const struct policy_waiting *waiting, struct rng *rng,
                  struct policy_decision *decision)

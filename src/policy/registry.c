@@ -34,7 +34,7 @@ bool policy_has_part(const struct policy *policy, enum policy_part part)
     case POLICY_PART_TUNER:
         return policy->tunes;
     case POLICY_PART_PREDICTOR:
-        /* The plain baselines judge by what workloads are like alone. */
+        /* The simple baselines judge by the workloads' properties alone. */
         return policy->judge && (policy->waits || policy->round || policy->shares);
     case POLICY_PART_OPTIMIZER:
         return policy->waits;

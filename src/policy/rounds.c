@@ -11,27 +11,28 @@
 #define AGE_WEIGHT_MAX 0.2
 #define HOUR_MS        3600000.0
 #define MOVE_WITHIN_MS 600000.0
-/* A running task moves only for more than this, and if it is slower than that. */
+/* A running task moves only if the move gains more than STAY_BONUS, and only if its present gain is
+ * at most MOVER_GAIN_MAX. */
 #define STAY_BONUS     0.05
 #define MOVER_GAIN_MAX 0.6
-/* Any weight that is an edge at all. */
+/* Smallest weight of an edge. */
 #define WEIGHT_MIN 0.001
 
-/* One that may get a device. */
+/* A workload that may get a device. */
 struct row {
     struct policy_waiting waiting;
-    size_t index;       /* in snapshot->waiting, if it waits */
-    size_t group, rank; /* its number in the group */
-    size_t from;        /* device of one that runs; FLEET_NONE: it waits */
-    double bonus, stay; /* added to every edge; weight of staying */
+    size_t index;       /* in snapshot->waiting, if waiting */
+    size_t group, rank; /* group of the row, and its number in the group */
+    size_t from;        /* device of a running workload; FLEET_NONE: waiting */
+    double bonus, stay; /* added to every edge; weight of the edge to stay */
 };
 
-/* Rows that every class of devices looks the same to. */
+/* Rows with the same gains for every class of devices. */
 struct group {
     uint64_t hash;
     size_t row_count;
-    double *gains;   /* of each class; −INFINITY: no edge */
-    size_t *devices; /* the best first, as many as its rows can use */
+    double *gains;   /* by class; −INFINITY: no edge */
+    size_t *devices; /* best first, as many as the rows can use */
     size_t device_count;
 };
 
@@ -43,10 +44,10 @@ struct round {
     struct group groups[ROUNDS_GROUPS_MAX];
     size_t group_count;
     struct hash_map by_hash;
-    size_t *columns; /* devices that somebody wants */
+    size_t *columns; /* devices with an edge */
     uint32_t *column_of;
     size_t column_count;
-    uint32_t *matched; /* of each row */
+    uint32_t *matched; /* matched column of each row */
 };
 
 static uint64_t row_hash(const struct policy_waiting *w)
@@ -65,7 +66,7 @@ static uint64_t row_hash(const struct policy_waiting *w)
 
 /* ---- rows ---- */
 
-/* What every class gains by one of these. */
+/* Computes the gain of every class through one of these workloads. */
 static int fill_group(struct round *r, struct group *g, const struct policy_waiting *like)
 {
     const struct fleet *fleet = r->snapshot->fleet;
@@ -82,7 +83,7 @@ static int fill_group(struct round *r, struct group *g, const struct policy_wait
     return 0;
 }
 
-/* 1: there are too many groups. */
+/* Returns 1 if there are too many groups. */
 static int add_row(struct round *r, const struct row *row)
 {
     uint64_t hash = row_hash(&row->waiting);
@@ -117,7 +118,7 @@ static int add_waiting(struct round *r)
     return 0;
 }
 
-/* The speed that a device would lose with its member i. */
+/* Returns the speed that the device would lose without its member i. */
 static double gain_of_member(const struct fleet *fleet, const struct fleet_class *c, size_t i)
 {
     struct forecast_set without = c->set;
@@ -203,7 +204,7 @@ static double weight_of(const struct round *r, const struct row *row, size_t dev
 
 /* ---- dense ---- */
 
-/* A column for each device, and one for each running task: to stay. */
+/* The columns are the devices, plus one column per running task for staying. */
 static int match_dense(struct round *r)
 {
     size_t movers = r->row_count - r->waiting_rows, columns = r->column_count + movers;

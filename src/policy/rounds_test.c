@@ -1,6 +1,6 @@
 #include "policy/place_fixture.h"
 
-/* The best sum that giving rows their devices one after another can have. */
+/* Returns the best total over all assignments of rows to devices. */
 static double best_sum(const struct world *w, size_t row, unsigned taken)
 {
     const struct policy *policy = policy_find("gpumux");
@@ -69,7 +69,7 @@ static void test_a_round_is_the_best_there_is(void **state)
     }
 }
 
-/* Two that slow each other, and an empty device: one of them moves, if it can. */
+/* Two tasks that slow each other, and an empty device: one of them moves if it has a checkpoint. */
 static void test_who_has_a_checkpoint_moves(void **state)
 {
     (void)state;
@@ -94,7 +94,7 @@ static void test_who_has_a_checkpoint_moves(void **state)
     }
 }
 
-/* What is large is matched on a part of the edges; it is as good as that can be told. */
+/* A large round uses only a part of the edges; its result is checked as far as possible. */
 static void test_large_rounds(void **state)
 {
     enum { DEVICES = 3000, NODE = 8 };
