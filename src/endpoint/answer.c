@@ -1,4 +1,4 @@
-/* What a handler can ask of a request, and the ways to answer it. */
+/* Functions by which a handler reads its request and responds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +89,7 @@ int http_request_check_query(struct error *e, const struct http_request *r,
     return 0;
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 static const char *status_text(int status)
 {
@@ -140,7 +140,7 @@ static void count_answer(struct http_server *s, int status)
         s->counters.by_status[status / 100]++;
 }
 
-/* extra: whole header lines, or "". The request is gone afterwards. */
+/* Sends a response and frees the request. extra: complete header lines, or "". */
 static void answer(struct http_request *r, int status, const char *type, const char *extra,
                    const char *body, size_t length)
 {
@@ -169,7 +169,7 @@ static void answer(struct http_request *r, int status, const char *type, const c
     c->close_when_sent = !keep;
     connection_hold(c);
     connection_send(c, pieces, length > 0 ? 2 : 1);
-    request_free(r); /* not before: the body may lie in it */
+    request_free(r); /* only now, because the body may belong to the request */
     if (connection_release(c))
         connection_answered(c);
 }
@@ -272,7 +272,7 @@ size_t http_stream_pending(const struct http_stream *s)
     return evbuffer_get_length(s->connection->out);
 }
 
-/* False: the connection ended, and with it the stream. */
+/* Returns false if the connection ended, and with it the stream. */
 static bool flush_stream(struct connection *c)
 {
     connection_hold(c);
@@ -336,6 +336,6 @@ void http_stream_end(struct http_stream *s)
 void http_stream_break(struct http_stream *s)
 {
     struct connection *c = s->connection;
-    if (flush_stream(c)) /* else it broke by itself */
+    if (flush_stream(c)) /* else the connection broke by itself */
         connection_close(c);
 }

@@ -14,7 +14,7 @@ enum { RECORD_BYTES = 16384, GROUPS_MAX = 1024 };
 
 struct account {
     uid_t uid;
-    int64_t until_ms; /* on the boot clock; 0: free */
+    int64_t until_ms; /* on the boot clock; 0: free entry */
     bool in_group;
     char name[USER_NAME_MAX];
 };
@@ -22,7 +22,7 @@ struct account {
 struct auth {
     uid_t daemon_uid;
     char *admin_group;
-    struct account accounts[AUTH_CACHE_MAX]; /* by uid modulo their number */
+    struct account accounts[AUTH_CACHE_MAX]; /* by uid modulo AUTH_CACHE_MAX */
 };
 
 int auth_new(struct error *e, uid_t daemon_uid, const char *admin_group, struct auth **ret)
@@ -56,7 +56,7 @@ static bool user_is_in_group(const char *user, gid_t primary, const char *group)
     gid_t wanted = found->gr_gid, groups[GROUPS_MAX];
     int count = GROUPS_MAX;
     if (getgrouplist(user, primary, groups, &count) < 0)
-        count = GROUPS_MAX; /* more than we have room for: the first of them */
+        count = GROUPS_MAX; /* more groups than room: use the first ones */
     for (int i = 0; i < count; i++)
         if (groups[i] == wanted)
             return true;

@@ -32,7 +32,7 @@ void connection_close(struct connection *c)
         return;
     c->dead = true;
     if (c->request)
-        c->request->connection = NULL; /* its handler still has it */
+        c->request->connection = NULL; /* the handler still has the request */
     c->request = NULL;
     request_free(c->incoming);
     c->incoming = NULL;
@@ -75,13 +75,13 @@ static void set_deadline(struct connection *c)
     else if (c->in_length == 0)
         c->deadline_ms = now_ms + t->idle_ms;
     else if (c->deadline_ms > now_ms + t->request_ms)
-        c->deadline_ms = now_ms + t->request_ms; /* not moved by every further byte */
+        c->deadline_ms = now_ms + t->request_ms; /* a further byte does not move the deadline */
 }
 
 /* ---- writing ---- */
 
-/* An answered connection that is to end. What the client is still sending is read and dropped for a
- * while: to close on it would make it lose the answer. */
+/* Ends a connection after its last response. Input is read and dropped for a while, because a close
+ * with unread input would make the client lose the response. */
 static void linger(struct connection *c)
 {
     if (c->at_end) {
@@ -161,7 +161,7 @@ void connection_send(struct connection *c, const struct iovec *pieces, int count
 
 /* ---- reading ---- */
 
-/* Answers what could not even be read as a request, and ends the connection. */
+/* Responds to input that is no valid request, and ends the connection. */
 static void refuse(struct connection *c, const struct error *e)
 {
     struct http_request *r = c->incoming ? c->incoming : request_new(c);
@@ -181,7 +181,7 @@ static void consume(struct connection *c, size_t bytes)
     memmove(c->in, c->in + bytes, c->in_length);
     c->scanned = c->head_length = 0;
     if (c->in_length == 0 && c->in_capacity > HTTP_HEADER_MAX) {
-        free(c->in); /* one large body does not keep its room for ever */
+        free(c->in); /* releases the memory of a large body */
         c->in = NULL;
         c->in_capacity = 0;
     }
@@ -207,7 +207,7 @@ static void dispatch(struct connection *c)
         route->handler(c->server->context, r);
 }
 
-/* How much `in` may hold now: what a request needs, and no more than a head beyond that. */
+/* Returns the capacity that `in` needs now: the current request, and at most a head beyond that. */
 static size_t in_wanted(const struct connection *c)
 {
     if (c->incoming)
@@ -218,7 +218,8 @@ static size_t in_wanted(const struct connection *c)
                                                    : HTTP_HEADER_MAX;
 }
 
-/* What is as small as a head always finds room: most requests are. */
+/* Makes room for input. Memory of the size of a head is always granted; most requests need no
+ * more. */
 static int make_room(struct error *e, struct connection *c)
 {
     size_t wanted = in_wanted(c);
@@ -235,7 +236,7 @@ static int make_room(struct error *e, struct connection *c)
     return 0;
 }
 
-/* The head of a request that has come in whole; false: it was refused. */
+/* Parses a complete head. Returns false if the request was refused. */
 static bool take_head(struct connection *c)
 {
     struct error e = {0};
@@ -255,7 +256,7 @@ static bool take_head(struct connection *c)
     return true;
 }
 
-/* True: the body is in the request, and both are out of `in`. */
+/* Returns true once the request has its body, and `in` has neither head nor body. */
 static bool take_body(struct connection *c)
 {
     struct http_request *r = c->incoming;
@@ -279,11 +280,11 @@ static bool take_body(struct connection *c)
     return true;
 }
 
-/* One step towards the next request; false: more must come in first. */
+/* Makes one step towards the next request. Returns false if more input is needed. */
 static bool take_request(struct connection *c)
 {
     if (!c->incoming) {
-        /* An empty line between requests is harmless, and old clients send it. */
+        /* Old clients send an empty line between requests. */
         if (c->in_length >= 2 && memcmp(c->in, "\r\n", 2) == 0)
             consume(c, 2);
         if (c->in_length == 0)
@@ -312,7 +313,7 @@ static bool is_free(const struct connection *c)
            evbuffer_get_length(c->out) == 0;
 }
 
-/* Serves what has come in, until there is no whole request or one is left at work. */
+/* Serves requests until the input has no complete request or a request is in flight. */
 static void connection_process(struct connection *c)
 {
     connection_hold(c);
@@ -333,7 +334,7 @@ static void connection_process(struct connection *c)
         set_deadline(c);
 }
 
-/* What could be read now; false: the connection is gone. */
+/* Reads available input. Returns false if the connection is gone. */
 static bool receive(struct connection *c)
 {
     if (make_room(NULL, c) < 0) {
@@ -341,7 +342,7 @@ static bool receive(struct connection *c)
         return false;
     }
     size_t room = c->in_capacity - c->in_length;
-    if (room == 0) { /* a pipelining client: it waits until its request is answered */
+    if (room == 0) { /* pipelining: further requests wait for the response */
         event_del(c->read_event);
         c->read_paused = true;
         return true;
@@ -373,7 +374,7 @@ static void on_read(evutil_socket_t fd, short what, void *arg)
     connection_hold(c);
     if (!c->lingers)
         connection_process(c);
-    /* The socket does not become readable again for what TLS has already taken from it. */
+    /* The socket does not become readable for bytes that TLS has already read. */
     if (!c->dead && !c->at_end && !c->read_paused && transport_has_more(c))
         event_active(c->read_event, EV_READ, 0);
     (void)connection_release(c);
@@ -397,7 +398,7 @@ void connection_answered(struct connection *c)
 {
     if (c->lingers || c->processing)
         return;
-    /* Not from here: the caller is a handler, and the next request would run on top of it. */
+    /* Deferred to the loop: the caller is a handler, below which the next request would run. */
     if (c->in_length > 0 || c->at_end)
         event_active(c->read_event, EV_READ, 0);
     else

@@ -1,4 +1,4 @@
-/* The small parts: metrics and accounts. */
+/* Tests of metrics and accounts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static void admins_are_root_the_daemon_and_the_group(void **state)
     assert_false(auth_is_admin(a, &other));
     assert_string_equal(auth_user_name(a, 4243), "4243");
     assert_string_equal(auth_user_name(a, 0), "root");
-    assert_string_equal(auth_user_name(a, AUTH_CACHE_MAX), "256"); /* the same slot as 0 */
+    assert_string_equal(auth_user_name(a, AUTH_CACHE_MAX), "256"); /* the same slot as uid 0 */
     assert_string_equal(auth_user_name(a, 0), "root");
     auth_free(a);
 

@@ -1,5 +1,5 @@
 /*
- * TCP: listening, and what comes before a connection over TLS. A handshake ends as a connection of
+ * TCP: listening, and the stage before a connection over TLS. A handshake ends as a connection of
  * the API, as a stream for the receiver of nodes, or as a line in the log.
  */
 #include <errno.h>
@@ -19,9 +19,9 @@
 
 enum {
     PEER_TEXT_MAX = NI_MAXHOST + 8,
-    LOG_EVERY_MS = 1000, /* at most LOG_LINES_MAX refusals are logged in this time */
+    LOG_EVERY_MS = 1000, /* period in which at most LOG_LINES_MAX refusals are logged */
     LOG_LINES_MAX = 10,
-    KEEPALIVE_IDLE_S = 60, /* a client that is gone without a word is noticed in two minutes */
+    KEEPALIVE_IDLE_S = 60, /* keepalive: detects a vanished client within two minutes */
     KEEPALIVE_EVERY_S = 15,
     KEEPALIVE_COUNT = 4,
 };
@@ -36,7 +36,7 @@ struct handshake {
     char peer[PEER_TEXT_MAX]; /* address and port, for the log */
 };
 
-/* Whatever is still its own goes. */
+/* Frees the handshake with everything that it still owns. */
 static void handshake_free(struct handshake *h)
 {
     list_remove(&h->link);
@@ -69,7 +69,7 @@ static void refuse(struct handshake *h, const char *why)
     handshake_free(h);
 }
 
-/* ---- after it ---- */
+/* ---- after the handshake ---- */
 
 static void become_node(struct handshake *h, const struct certificate_facts *facts)
 {
@@ -128,7 +128,7 @@ static void finish(struct handshake *h)
     }
 }
 
-/* ---- during it ---- */
+/* ---- during the handshake ---- */
 
 static void on_ready(evutil_socket_t fd, short what, void *arg)
 {
@@ -165,7 +165,7 @@ void handshakes_end_all(struct http_server *s)
         handshake_free(list_entry(s->handshakes.next, struct handshake, link));
 }
 
-/* ---- before it ---- */
+/* ---- before the handshake ---- */
 
 static void set_options(int fd)
 {

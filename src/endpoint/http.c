@@ -1,4 +1,4 @@
-/* The server: sockets it listens on, connections it takes, time limits it keeps. */
+/* The server: listening sockets, connections, time limits. */
 #include "endpoint/http.h"
 
 #include <errno.h>
@@ -53,17 +53,17 @@ static struct connection *overdue(const struct http_server *s, int64_t now_ms)
     return NULL;
 }
 
-/* One timer for all, so that a request sets none. */
+/* Enforces all time limits with one timer, so that a request sets none. */
 static void on_sweep(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
     struct http_server *s = arg;
     int64_t now_ms = clock_boot_ms();
     struct connection *c;
-    while ((c = overdue(s, now_ms))) /* from the start: ending a stream may end others */
+    while ((c = overdue(s, now_ms))) /* restart: closing a stream may close others */
         connection_close(c);
     handshakes_end_overdue(s, now_ms);
-    list_for_each (it, &s->listeners) { /* after descriptors ran out */
+    list_for_each (it, &s->listeners) { /* disabled when descriptors ran out */
         evconnlistener_enable(list_entry(it, struct listener, link)->accepts);
     }
     if (!list_empty(&s->connections) || !list_empty(&s->handshakes))
@@ -88,7 +88,7 @@ static bool is_admin(const struct http_peer *peer)
     return peer->kind == HTTP_PEER_UNIX && (peer->uid == 0 || peer->uid == geteuid());
 }
 
-/* All who come over the network are one: who they are is said with each request. */
+/* All peers from the network count as one user, because each request has its own identity. */
 static bool is_same_user(const struct http_peer *a, const struct http_peer *b)
 {
     return (a->kind == HTTP_PEER_UNIX) == (b->kind == HTTP_PEER_UNIX) && a->uid == b->uid;
@@ -102,7 +102,8 @@ static size_t count_of_user(const struct http_server *s, const struct http_peer 
     return count;
 }
 
-/* Those who can end what others do have every connection, and a few that nobody else can take. */
+/* Administrators can end the work of other users, so that they may use every connection, and a few
+ * connections are reserved for them. */
 const char *server_refuses(const struct http_server *s, const struct http_peer *peer)
 {
     size_t open = s->counters.connections_open, part = s->connections_max / HTTP_CONNECTIONS_PART;
@@ -154,7 +155,7 @@ static void on_accept(struct evconnlistener *accepts, evutil_socket_t fd, struct
     struct ucred credentials;
     socklen_t length = sizeof credentials;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) {
-        close(fd); /* nobody without an identity */
+        close(fd); /* a peer without identity is refused */
         return;
     }
     struct http_peer peer = {.kind = HTTP_PEER_UNIX,
@@ -175,7 +176,8 @@ static void on_accept(struct evconnlistener *accepts, evutil_socket_t fd, struct
         server_watch_time(s);
 }
 
-/* Without a descriptor left the loop would spin on the waiting connection: rest until the sweep. */
+/* Without a free descriptor the loop would spin on the waiting connection, so that accepting pauses
+ * until the next sweep. */
 static void on_accept_error(struct evconnlistener *accepts, void *arg)
 {
     struct http_server *s = ((struct listener *)arg)->server;
@@ -195,7 +197,7 @@ static bool socket_answers(const struct sockaddr_un *address)
     return !refused;
 }
 
-/* A bound socket with its mode, which nobody can connect to before it listens. */
+/* Binds a socket and sets its mode; nobody can connect before the socket listens. */
 static int bind_unix(struct error *e, const char *path, mode_t mode, int *ret_fd)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -336,6 +338,6 @@ static struct connection *stream_of(const struct http_server *s, uint64_t token)
 void http_server_end_token(struct http_server *s, uint64_t token)
 {
     struct connection *c;
-    while ((c = stream_of(s, token))) /* from the start: ending a stream may end others */
+    while ((c = stream_of(s, token))) /* restart: closing a stream may close others */
         connection_close(c);
 }

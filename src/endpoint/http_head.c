@@ -1,4 +1,4 @@
-/* A request's head: RFC 9112, strictly. What two readers could understand differently is
+/* The head of a request, strictly by RFC 9112. Text that two parsers could read differently is
  * refused. */
 #include <string.h>
 #include <strings.h>
@@ -15,7 +15,7 @@ const char *http_method_name(enum http_method method)
 
 size_t http_head_length(const char *text, size_t length, size_t *scanned)
 {
-    /* The end may have begun in what was looked at before. */
+    /* The end may begin in the part that an earlier call searched. */
     size_t from = *scanned > 3 ? *scanned - 3 : 0;
     const char *end = memmem(text + from, length - from, "\r\n\r\n", 4);
     *scanned = length;
@@ -144,7 +144,7 @@ static int parse_content_length(struct error *e, const char *text, struct http_r
     return 0;
 }
 
-/* Headers that decide where the request ends and what follows it. */
+/* Reads the headers that determine where the request ends and what follows it. */
 static int read_framing(struct error *e, struct http_request_head *head)
 {
     bool has_length = false;

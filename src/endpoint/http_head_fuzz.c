@@ -1,4 +1,4 @@
-/* Any bytes as a request's head, then its path against a table of routes. */
+/* Any bytes as the head of a request; its path against a table of routes. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,13 +2,14 @@
 
 #include "endpoint/http_internal.h"
 
-/* Length of the part that p points into, up to '/' or the end. */
+/* Returns the length of the segment at p, up to '/' or the end. */
 static size_t part_length(const char *p)
 {
     return strcspn(p, "/");
 }
 
-/* Does path have the shape of the route? Fills parts with where {…} matched, still encoded. */
+/* Returns whether path has the shape of the route. Sets parts to the segments that matched {…},
+ * still encoded. */
 static bool shape_matches(const char *route, const char *path, struct http_parts *parts,
                           size_t lengths[HTTP_PATH_PARTS_MAX])
 {

@@ -32,7 +32,7 @@ struct fixture {
     struct http_request *kept[16];
     size_t kept_count;
     struct http_stream *watch;
-    int closed; /* streams that ended from the other side */
+    int closed; /* streams that the peer closed */
     struct loop_thread loop;
     struct log log;
 };
@@ -118,7 +118,7 @@ static void on_stream(void *context, struct http_request *r)
     http_stream_end(s);
 }
 
-/* Half of what was to come. */
+/* Sends half of the response. */
 static void on_half(void *context, struct http_request *r)
 {
     struct http_stream *s = http_stream_begin(r, "text/plain", on_closed, context);
@@ -220,7 +220,7 @@ static void fixture_stop(struct fixture *f)
 
 struct client {
     int fd;
-    char *data; /* received and not yet taken */
+    char *data; /* received bytes that the test has not taken yet */
     size_t length;
 };
 
@@ -254,7 +254,7 @@ static void client_write(struct client *c, const void *bytes, size_t length)
     while (length > 0) {
         ssize_t n = send(c->fd, p, length, MSG_NOSIGNAL);
         if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
-            return; /* refused while sending: the answer says why */
+            return; /* refused while sending; the response has the reason */
         assert_true(n > 0);
         p += n;
         length -= (size_t)n;
@@ -266,7 +266,7 @@ static void client_send(struct client *c, const char *text)
     client_write(c, text, strlen(text));
 }
 
-/* More bytes; false at the end. */
+/* Reads more bytes. Returns false at the end. */
 static bool client_read(struct client *c)
 {
     struct pollfd p = {.fd = c->fd, .events = POLLIN};
@@ -337,7 +337,7 @@ static struct response client_receive(struct client *c)
     return r;
 }
 
-/* Checks an answer and frees it. body: a part of it. */
+/* Checks a response and frees it. body: a part of the response's body. */
 static void expect(struct client *c, int status, const char *body)
 {
     struct response r = client_receive(c);
@@ -350,7 +350,7 @@ static void expect(struct client *c, int status, const char *body)
     free(r.body);
 }
 
-/* Asks /count until its answer has `text` in it. */
+/* Requests /count until the response contains `text`. */
 static void wait_for_count(struct fixture *f, const char *text)
 {
     int64_t end_ms = clock_boot_ms() + WAIT_MS;
@@ -431,7 +431,8 @@ static void a_flood_of_pipelined_requests_is_served_whole(void **state)
         str_printf(&text, "GET /hello/%d HTTP/1.1\r\n\r\n", i);
     client_send(&c, "GET /keep HTTP/1.1\r\n\r\n");
     wait_for_count(f, "kept=1 ");
-    client_write(&c, text.data, 100000); /* more than is taken in while one is at work */
+    /* more than the server reads while a request is in flight */
+    client_write(&c, text.data, 100000);
     client_send(&other, "GET /release HTTP/1.1\r\n\r\n");
     expect(&other, 200, "1");
     client_write(&c, text.data + 100000, text.length - 100000);
@@ -515,7 +516,8 @@ static void bad_requests_are_refused_and_the_connection_ends(void **state)
         client_close(&c);
     }
     struct client c = client_open(f);
-    client_send(&c, "GET /hello/%ff HTTP/1.1\r\n\r\n"); /* framed well: it may go on */
+    /* well framed: the connection may continue */
+    client_send(&c, "GET /hello/%ff HTTP/1.1\r\n\r\n");
     expect(&c, 400, "percent-encoded");
     client_send(&c, "GET /\xff HTTP/1.1\r\n\r\n");
     expect(&c, 404, "there is no /\xef\xbf\xbd");
@@ -534,7 +536,7 @@ static void what_is_too_large_is_refused(void **state)
     struct client c = client_open(f);
     snprintf(head, sizeof head, "POST /echo HTTP/1.1\r\nContent-Length: %zu\r\n\r\n", length);
     client_send(&c, head);
-    client_write(&c, body, length); /* the answer is not lost on who sends on */
+    client_write(&c, body, length); /* a client that continues to send still gets the response */
     expect(&c, 413, "too-large");
     client_close(&c);
 
@@ -578,7 +580,7 @@ static void slow_clients_are_cut_off(void **state)
     assert_true(at_end(&half));
     client_close(&half);
     client_send(&deaf, "GET /large HTTP/1.1\r\n\r\n");
-    wait_for_count(f, "open=2 "); /* the idle one and the one that asks */
+    wait_for_count(f, "open=2 "); /* the idle connection and the connection with the request */
     client_close(&deaf);
     client_send(&idle, "GET /hello/x HTTP/1.1\r\n\r\n");
     expect(&idle, 200, "hello x");
@@ -611,11 +613,11 @@ static void a_request_outlives_its_client(void **state)
     wait_for_count(f, "kept=2 ");
     client_send(&c, "GET /release HTTP/1.1\r\n\r\n");
     expect(&c, 200, "2");
-    expect(&half, 200, "{}"); /* who only said that it is done asking still gets its answer */
+    expect(&half, 200, "{}"); /* a client that closed its sending side still gets its response */
     assert_true(at_end(&half));
     wait_for_count(f, "open=2 ");
     client_close(&half);
-    client_send(&c, "GET /keep HTTP/1.1\r\n\r\n"); /* at work when the server ends */
+    client_send(&c, "GET /keep HTTP/1.1\r\n\r\n"); /* in flight when the server ends */
     wait_for_count(f, "kept=1 ");
     client_close(&c);
     fixture_stop(f);
@@ -661,7 +663,7 @@ static void a_stream_that_breaks_off_has_no_end(void **state)
     c.data[c.length] = '\0';
     const char *body = strstr(c.data, "\r\n\r\n");
     assert_non_null(body);
-    assert_string_equal(body, "\r\n\r\n4\r\nhalf\r\n"); /* and no "0" */
+    assert_string_equal(body, "\r\n\r\n4\r\nhalf\r\n"); /* no final "0" chunk */
     wait_for_count(f, "streams=0 closed=1 ");
     client_close(&c);
     fixture_stop(f);
@@ -697,7 +699,7 @@ static void connections_are_capped(void **state)
     assert_true(at_end(&more));
     client_close(&more);
     client_close(&clients[0]);
-    /* Room again as soon as the server has seen that one leave. */
+    /* There is room once the server has noticed the closed connection. */
     client_send(&clients[1], "GET /count HTTP/1.1\r\n\r\n");
     expect(&clients[1], 200, "open=7 refused=1 ");
     clients[0] = client_open(f);
@@ -722,7 +724,7 @@ static void sockets_in_use_are_left_alone(void **state)
     memset(longer, 'a', sizeof longer);
     longer[sizeof longer - 1] = '\0';
     assert_int_equal(http_server_listen_unix(&e, second, longer, 0600), -ERR_INVALID);
-    /* One that a killed server left behind is replaced. */
+    /* A socket that a killed server left behind is replaced. */
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s/dead.sock", f->directory);
     int dead = socket(AF_UNIX, SOCK_STREAM, 0);

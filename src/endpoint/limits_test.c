@@ -1,5 +1,5 @@
-/* What one user can take of a server that is everybody's. The users are threads' effective ids,
- * which the kernel notes down when they connect; so it takes root. */
+/* Limits of one user on a shared server. The users are effective uids of threads, which the kernel
+ * records when they connect; so the test needs root. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,12 +23,13 @@
 enum {
     CONNECTIONS_MAX = 128,
     PART = CONNECTIONS_MAX / HTTP_CONNECTIONS_PART,
-    KEPT = PART, /* of so few connections */
+    KEPT = PART, /* as CONNECTIONS_MAX is small */
     LARGE_ALL =
-        HTTP_INPUT_MAX / HTTP_BODY_MAX - 1, /* with their heads, one less than bodies alone */
+        /* one less than the bodies alone, because of the heads */
+    HTTP_INPUT_MAX / HTTP_BODY_MAX - 1,
     LARGE_PART = LARGE_ALL / HTTP_INPUT_PART,
     WAIT_S = 20,
-    FIRST_USER = 60000, /* uids that need no account */
+    FIRST_USER = 60000, /* uids without an account */
 };
 
 /* ---- the server under test ---- */
@@ -81,9 +82,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- its clients ---- */
+/* ---- clients ---- */
 
-/* Of this thread alone: the C library's call would be every thread's. */
+/* Changes the uid of this thread alone; the C library's call would change every thread's. */
 static void become(uid_t uid)
 {
     assert_int_equal(syscall(SYS_setresuid, (uid_t)-1, uid, (uid_t)-1), 0);
@@ -104,7 +105,7 @@ static int open_as(const struct fixture *f, uid_t uid)
     return fd;
 }
 
-/* Reads until `text` has come. */
+/* Reads until `text` has arrived. */
 static void expect(int fd, const char *text)
 {
     char got[4096] = "";
@@ -118,7 +119,7 @@ static void expect(int fd, const char *text)
     }
 }
 
-/* Opens one that is served, and stays. */
+/* Opens a connection that is served and stays open. */
 static int open_served(const struct fixture *f, uid_t uid)
 {
     static const char request[] = "POST /hello HTTP/1.1\r\n\r\n";
@@ -164,7 +165,8 @@ static void who_closes_one_may_open_one(void **state)
     for (int i = 0; i < PART; i++)
         fds[i] = open_served(f, FIRST_USER);
     close(fds[0]);
-    /* The server sees the end before it takes the next: this answer comes after that. */
+    /* The server notices the close before it accepts the next connection, so that this response
+     * comes later. */
     int other = open_served(f, FIRST_USER + 1);
     fds[0] = open_served(f, FIRST_USER);
     expect_refused(f, FIRST_USER, "you have too many");
@@ -183,7 +185,7 @@ static void root_alone_has_all(void **state)
         close(fds[i]);
 }
 
-/* The head of a large request: what follows is the server's leave to send the body. */
+/* Sends the head of a large request; the server then permits the body. */
 static int open_large(const struct fixture *f, uid_t uid)
 {
     char head[128];
@@ -215,7 +217,7 @@ static void large_requests_have_bounded_room(void **state)
         expect_large_refused(f, user);
     }
     expect_large_refused(f, 0);
-    /* What is small passes, and one whose room was given can still come in. */
+    /* Small requests pass, and a request whose room was granted can still send its body. */
     close(open_served(f, FIRST_USER));
     char *body = calloc(1, HTTP_BODY_MAX);
     assert_non_null(body);
@@ -227,7 +229,7 @@ static void large_requests_have_bounded_room(void **state)
     free(body);
     expect(fds[0], "\r\n\r\nhello");
     close(fds[0]);
-    fds[0] = open_large(f, FIRST_USER); /* and then another */
+    fds[0] = open_large(f, FIRST_USER); /* room for another request */
     expect(fds[0], "100 Continue");
     for (int i = 0; i < LARGE_ALL; i++)
         close(fds[i]);

@@ -24,7 +24,7 @@ void metrics_family(struct str *out, const char *name, enum metric_type type, co
     str_printf(out, "\n# TYPE %s %s\n", name, type == METRIC_COUNTER ? "counter" : "gauge");
 }
 
-/* The digits of a number, before `end`, at least so many; returns where they begin. */
+/* Writes the digits of a number before `end`, at least `at_least` digits. Returns their start. */
 static char *put_digits(char *end, uint64_t number, int at_least)
 {
     for (; number > 0 || at_least > 0; number /= 10, at_least--)
@@ -33,14 +33,14 @@ static char *put_digits(char *end, uint64_t number, int at_least)
 }
 
 /*
- * Nearly every value is whole or has a few decimals. printf needs a microsecond for each, and
- * the answer for a large cluster has tens of thousands, while nothing else is answered. False:
- * it is neither.
+ * Writes a value that is whole or has a few decimals, as nearly every value does; returns false for
+ * other values. printf() would need a microsecond for each, and the metrics of a large cluster have
+ * tens of thousands of values, during which no other request is served.
  */
 static bool append_decimal(struct str *out, double value)
 {
     enum { DECIMALS = 4, SCALE = 10000, TEXT_MAX = 32 };
-    const double whole_end = 1ULL << 53; /* up to here every whole number is itself */
+    const double whole_end = 1ULL << 53; /* limit up to which every whole number is exact */
     double size = fabs(value);
     if (size >= whole_end || signbit(value))
         return false;

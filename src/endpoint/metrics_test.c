@@ -40,7 +40,7 @@ static void test_values_as_people_write_them(void **state)
     assert_value(-INFINITY, "m -Inf\n");
 }
 
-/* Whatever way a value is written, who reads it has 15 digits of it. */
+/* A reader gets 15 digits of a value, in every way of writing it. */
 static void test_values_read_back(void **state)
 {
     (void)state;

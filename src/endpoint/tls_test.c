@@ -1,4 +1,4 @@
-/* The server over TLS: a loop in a thread, and clients of the kind that commands use. */
+/* The server over TLS: a loop in a thread, and clients like those of commands. */
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
@@ -277,7 +277,7 @@ static void a_stream_ends_with_its_token(void **state)
     int r = 0;
     while (r == 0 && !done)
         r = http_client_receive(&e, c, WAIT_MS, &done);
-    assert_true(r < 0); /* cut off: not the end of a whole answer */
+    assert_true(r < 0); /* aborted, so that the response is incomplete */
     await(&f->closed, 1);
     http_client_free(c);
     http_client_free(other);
@@ -290,7 +290,7 @@ static void nodes_are_handed_over(void **state)
     struct error e = {0};
     struct tls_session *s;
     enum tls_want want = TLS_WANT_WRITE;
-    int fd = open_plain(f); /* blocking: no call ever wants */
+    int fd = open_plain(f); /* blocking, so that no call ever wants */
     assert_int_equal(tls_session_new(&e, context, fd, "127.0.0.1", &s), 0);
     assert_int_equal(tls_session_handshake(&e, s, &want), 0);
     size_t bytes = 0;
@@ -305,7 +305,7 @@ static void nodes_are_handed_over(void **state)
     await(&f->nodes, 0);
     tls_context_free(context);
 
-    /* Without a certificate: it finds out with its first read. */
+    /* A client without certificate gets the refusal with its first read. */
     context = tls_fixture_client(&f->ca, NULL, TLS_NODE);
     fd = open_plain(f);
     assert_int_equal(tls_session_new(&e, context, fd, "127.0.0.1", &s), 0);
@@ -328,7 +328,7 @@ static void what_is_not_tls_is_closed(void **state)
     ssize_t n, got = 0;
     while ((n = read(plain, text, sizeof text)) > 0)
         got += n;
-    assert_true(got < 16);                             /* an alert of TLS at most */
+    assert_true(got < 16);                             /* at most a TLS alert */
     assert_true(read(silent, text, sizeof text) <= 0); /* after handshake_ms */
     close(plain);
     close(silent);

@@ -1,4 +1,4 @@
-/* The bytes of a connection on the wire: as they are on a unix socket, through TLS on TCP. */
+/* The bytes of a connection on the wire: plain on a unix socket, through TLS on TCP. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -6,9 +6,9 @@
 #include "endpoint/connection_internal.h"
 #include "tls/session.h"
 
-enum { RECORD_BYTES = 16 << 10 }; /* what TLS sends in one piece */
+enum { RECORD_BYTES = 16 << 10 }; /* largest TLS record */
 
-/* errno for a TLS call that failed or has to wait; -1. */
+/* Sets errno for a TLS call that failed or must wait. Returns -1. */
 static ssize_t not_now(int result)
 {
     errno = result < 0 ? ECONNRESET : EAGAIN;
@@ -39,8 +39,8 @@ bool transport_has_more(const struct connection *c)
     return c->tls && tls_session_has_more(c->tls);
 }
 
-/* Head and body of an answer in one record. Bytes that could not be sent are offered again with the
- * same ones in front, as TLS wants it. */
+/* Sends head and body of a response in one record. After a partial write the caller offers the same
+ * unsent bytes first, as TLS requires. */
 static ssize_t send_tls(struct connection *c, const struct iovec *pieces, int count)
 {
     char record[RECORD_BYTES];

@@ -20,7 +20,7 @@ static const char *const units[] = {
 
 /* ---- making ---- */
 
-/* Appends what a writer puts into a BIO, then frees that. */
+/* Appends the content of a BIO, and frees the BIO. */
 static int append_bio(struct error *e, BIO *bio, int written, struct str *out)
 {
     char *text = NULL;
@@ -82,7 +82,7 @@ static bool add_extension(X509 *certificate, X509 *issuer, int kind, const char 
     return done;
 }
 
-/* An address, or else a DNS name. */
+/* Makes the name of an address, or else of a DNS name. */
 static GENERAL_NAME *host_name(const char *host)
 {
     unsigned char address[16];
@@ -255,7 +255,8 @@ int certificate_issue(struct error *e, const char *ca_key, const char *ca_certif
 
 /* ---- reading ---- */
 
-/* One entry of a subject as text without NUL; false: not there, or not such a text. */
+/* Reads one entry of a subject as text without NUL. Returns false if the entry is absent or no such
+ * text. */
 static bool subject_text(const X509 *certificate, int kind, char text[CERTIFICATE_NAME_MAX])
 {
     X509_NAME *subject = X509_get_subject_name(certificate);

@@ -7,7 +7,7 @@
 
 #include "tls/tls_internal.h"
 
-/* As ALPN has them: each name after its length. */
+/* names as in ALPN: each after its length */
 static const unsigned char http_name[] = "\x08http/1.1";
 static const unsigned char node_name[] = "\x0dgpumux-node/1";
 
@@ -44,7 +44,7 @@ static int use_identity(struct error *e, SSL_CTX *ssl, const struct tls_identity
     return r;
 }
 
-/* ret: a reference of its own, for who wants it. */
+/* Trusts the authority. *ret is a reference that the caller owns. */
 static int trust_ca(struct error *e, SSL_CTX *ssl, const char *pem, X509 **ret)
 {
     X509 *ca = tls_parse_certificate(pem);
@@ -95,7 +95,7 @@ int tls_context_new_server(struct error *e, const struct tls_identity *own, cons
         r = use_identity(e, c->ssl, own);
     if (r == 0)
         r = trust_ca(e, c->ssl, ca, &authority);
-    /* The root is not usually sent. A client that has only its fingerprint needs it. */
+    /* A server usually sends no root, but a client with only its fingerprint needs the root. */
     if (r == 0 && (SSL_CTX_add1_chain_cert(c->ssl, authority) != 1 ||
                    SSL_CTX_add_client_CA(c->ssl, authority) != 1))
         r = tls_error(e, ERR_NO_MEMORY, "starting TLS");
@@ -113,7 +113,7 @@ int tls_context_new_server(struct error *e, const struct tls_identity *own, cons
 
 /* ---- client ---- */
 
-/* Trusts that certificate of the server's chain which has the fingerprint, then verifies as usual:
+/* Trusts the certificate of the server's chain that has the fingerprint, then verifies as usual:
  * issuer, time, purpose, host. */
 static int verify_pinned(X509_STORE_CTX *check, void *arg)
 {

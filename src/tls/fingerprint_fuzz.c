@@ -1,4 +1,5 @@
-/* Any text is either refused or a fingerprint that is written back and read again as the same. */
+/* A text is refused, or is a fingerprint that is written and parsed again as the same
+ * fingerprint. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

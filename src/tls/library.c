@@ -6,8 +6,8 @@
 
 int tls_library_init(struct error *e)
 {
-    /* Without its configuration file: what we accept must not depend on the machine, and a command
-     * that connects once should not read it. */
+    /* The configuration file is not loaded: accepted connections must not depend on the machine,
+     * and a command that connects once should not read the file. */
     if (OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG, NULL) != 1)
         return error_set(e, ERR_NO_MEMORY, "OpenSSL cannot be started");
     return 0;
@@ -35,7 +35,7 @@ X509 *tls_parse_certificate(const char *pem)
     return certificate;
 }
 
-/* A key with a password is not for a daemon: there is nobody to ask. */
+/* Refuses a key with a password, because nobody can enter a password for a daemon. */
 static int no_password(char *buffer, int size, int writing, void *arg)
 {
     (void)buffer, (void)size, (void)writing, (void)arg;

@@ -44,7 +44,7 @@ static int peer_refused(struct error *e, unsigned long code)
     }
 }
 
-/* What a failed handshake, or a failed read after one, means. */
+/* Sets the error for a failed handshake, or for a failed read after a handshake. */
 static int explain(struct error *e, SSL *ssl, unsigned long code)
 {
     long verified = ssl ? SSL_get_verify_result(ssl) : X509_V_OK;
@@ -74,7 +74,7 @@ static int explain(struct error *e, SSL *ssl, unsigned long code)
     }
 }
 
-/* After a call that answered `result` ≤ 0. */
+/* Evaluates a call whose result was ≤ 0. */
 static int judge(struct error *e, struct tls_session *s, int result, int saved_errno,
                  enum tls_want *ret_want)
 {
@@ -99,8 +99,10 @@ static int judge(struct error *e, struct tls_session *s, int result, int saved_e
     }
 }
 
-/* ---- a broken pipe is an error, not the end of a command ----
- * OpenSSL writes with write(2). Daemons ignore SIGPIPE; a command keeps it for its own output. */
+/*
+ * ---- SIGPIPE: a broken pipe is an error, not the end of a command ----
+ * OpenSSL writes with write(2). Daemons ignore SIGPIPE; a command keeps the signal for its own output.
+ */
 
 struct quiet {
     bool on;
@@ -132,7 +134,7 @@ static void quiet_end(const struct quiet *q)
 
 /* ---- sessions ---- */
 
-/* The name or address that the other's certificate must have. */
+/* Sets the name or address that the peer's certificate must have. */
 static bool expect_host(SSL *ssl, const char *host)
 {
     unsigned char address[16];
@@ -211,7 +213,7 @@ int tls_session_read(struct error *e, struct tls_session *s, void *data, size_t 
 {
     struct quiet q;
     size_t bytes = 0;
-    quiet_begin(s, &q); /* reading may answer the other's change of keys */
+    quiet_begin(s, &q); /* a read may answer the peer's key update */
     ERR_clear_error();
     errno = 0;
     int result = SSL_read_ex(s->ssl, data, room, &bytes);
@@ -317,7 +319,8 @@ int tls_stream_error(struct error *e, struct bufferevent *stream)
     SSL *ssl = bufferevent_openssl_get_ssl(stream);
     if (!code && (!ssl || SSL_get_verify_result(ssl) == X509_V_OK))
         return error_set(e, ERR_UNAVAILABLE, "the connection broke");
-    /* Not a code of OpenSSL: so libevent says that the socket failed, be it while connecting. */
+    /* SSL_ERROR_SYSCALL, which is no code of OpenSSL's queue, is libevent's code for a failed
+     * socket, also while connecting. */
     if (code == SSL_ERROR_SYSCALL)
         return error_set(e, ERR_UNAVAILABLE, "the connection failed");
     return explain(e, ssl, code);

@@ -1,4 +1,4 @@
-/* Both ends of a connection in one thread: neither ever blocks. */
+/* Both ends of a connection in one thread, neither of which ever blocks. */
 #include <errno.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
@@ -18,7 +18,7 @@
 
 enum { HOUR_MS = 3600000, TURNS_MAX = 100 };
 
-/* What every test starts from: an authority, a server "localhost" and a node "box". */
+/* The common start of all tests: an authority, a server "localhost" and a node "box". */
 struct world {
     struct tls_party ca, server, node;
     struct tls_context *serving;
@@ -63,7 +63,7 @@ static struct tls_context *pinned_client(const struct fingerprint *pin)
     return c;
 }
 
-/* A client that finished its side still has to be told that the server refused its certificate. */
+/* Reads the server's refusal of a certificate, which comes after the client's handshake. */
 static void read_verdict(struct pair *p)
 {
     char byte;
@@ -109,7 +109,7 @@ static void bytes_arrive_and_the_end_is_seen(void **state)
     shake_hands(&p, w->serving, c, "localhost");
     if (p.client_result < 0 || p.server_result < 0)
         fail_msg("%s / %s", p.client_error.text, p.server_error.text);
-    tls_context_free(c); /* its connection lives on */
+    tls_context_free(c); /* the connection lives on */
     struct error e = {0};
     struct certificate_facts facts;
     assert_int_equal(tls_session_peer(&e, p.server, &facts), -ERR_NOT_FOUND);
@@ -166,7 +166,7 @@ static void the_fingerprint_alone_is_enough(void **state)
     pair_done(&p);
     tls_context_free(c);
 
-    /* The server's own certificate is none to issue others with. */
+    /* The server's own certificate cannot issue others. */
     assert_int_equal(fingerprint_of(NULL, str_text(&w->server.certificate), &pin), 0);
     c = pinned_client(&pin);
     shake_hands(&p, w->serving, c, "localhost");
@@ -224,7 +224,7 @@ static void expired_and_misused_certificates_are_refused(void **state)
     tls_context_free(c);
     tls_fixture_done(&expired);
 
-    /* A node that plays the server. */
+    /* A node that acts as server. */
     struct tls_context *server = tls_fixture_server(&w->ca, &w->node);
     c = tls_fixture_client(&w->ca, NULL, TLS_HTTP);
     shake_hands(&p, server, c, "localhost");
@@ -254,7 +254,7 @@ static void plain_text_and_older_versions_are_told_apart(void **state)
         close(fds[0]);
         close(fds[1]);
     }
-    /* A client of OpenSSL's own making, which would speak TLS 1.2. */
+    /* A client of OpenSSL alone, limited to TLS 1.2. */
     SSL_CTX *old = SSL_CTX_new(TLS_client_method());
     SSL_CTX_set_max_proto_version(old, TLS1_2_VERSION);
     SSL *client = SSL_new(old);

@@ -36,7 +36,7 @@ static void authority_done(struct authority *a)
     str_done(&a->certificate);
 }
 
-/* A certificate of a new key. */
+/* Makes a key and issues a certificate for it. */
 static int issue(struct error *e, const struct authority *a, const struct certificate_order *order,
                  struct str *ret)
 {
@@ -65,7 +65,7 @@ static void a_certificate_says_what_was_ordered(void **state)
         .name = "box-7", .role = CERTIFICATE_NODE, .now_wall_ms = now, .life_ms = HOUR_MS};
     assert_int_equal(issue(&e, &a, &order, &pem), 0);
     assert_int_equal(certificate_read(&e, str_text(&pem), &facts), 0);
-    assert_string_equal(facts.name, "box-7"); /* and not what the request said */
+    assert_string_equal(facts.name, "box-7"); /* not the name in the request */
     assert_int_equal(facts.role, CERTIFICATE_NODE);
     assert_int_equal(facts.until_wall_ms / 1000, (now + HOUR_MS) / 1000);
     assert_int_equal(facts.from_wall_ms / 1000, (now - CERTIFICATE_EARLY_MS) / 1000);
@@ -123,7 +123,7 @@ static void what_does_not_fit_is_refused(void **state)
     assert_int_equal(certificate_issue(&e, str_text(&a.key), str_text(&a.certificate),
                                        str_text(&a.certificate), &order, &pem),
                      -ERR_SYNTAX);
-    char *middle = strchr(str_text(&request), '\n') + 180; /* in its signature */
+    char *middle = strchr(str_text(&request), '\n') + 180; /* a byte of the signature */
     *middle = *middle == 'A' ? 'B' : 'A';
     int r = certificate_issue(&e, str_text(&a.key), str_text(&a.certificate), str_text(&request),
                               &order, &pem);

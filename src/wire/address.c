@@ -24,7 +24,7 @@ static bool is_port(const char *text, size_t length)
     return value <= 65535;
 }
 
-/* HOST:PORT of a given length; an empty host only where there is a default. */
+/* Parses HOST:PORT of a given length; the host may be empty only if there is a default. */
 static bool parse(const char *text, size_t length, const char *host_default, struct address *ret)
 {
     struct address a = {0};

@@ -1,4 +1,4 @@
-/* Any text is refused, or an address that is written and read again as the same. */
+/* An address is refused, or is written and parsed again as the same address. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

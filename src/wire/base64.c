@@ -27,7 +27,7 @@ void base64_append(struct str *out, const void *bytes, size_t length)
     str_append_bytes(out, chunk, used);
 }
 
-/* 0…63, or -1. */
+/* Returns 0…63, or -1. */
 static int value_of(char c)
 {
     if (c >= 'A' && c <= 'Z')
@@ -64,7 +64,7 @@ int base64_decode(struct arena *arena, const char *text, size_t length, void **r
         bytes[used++] = (unsigned char)group;
         group = 0;
     }
-    /* What is left of the last group: 12 bits with two '=', 18 with one. */
+    /* The last group has 12 bits with two '=', and 18 bits with one. */
     if ((padding == 2 && group & 0xf) || (padding == 1 && group & 0x3))
         return -ERR_INVALID;
     if (padding == 2)

@@ -1,4 +1,4 @@
-/* Text is refused, or encodes to itself again; and any bytes survive the way there and back. */
+/* A text is refused, or encodes to itself again; any bytes survive encoding and decoding. */
 #include <string.h>
 
 #include "base/error.h"

@@ -25,7 +25,7 @@ enum config_type {
     CONFIG_TYPE_PAIRS
 };
 
-/* A line of config.def; defaults and limits as the text that a file would have. */
+/* A line of config.def; defaults and limits are the texts that a file would have. */
 struct config_key {
     const char *key;
     enum config_reader reader;
@@ -90,7 +90,7 @@ static int unknown_key(struct error *e, const struct tree *at, const char *key)
 
 /* ---- reading values ---- */
 
-/* The text of a number, a time or a size as a whole number: bytes, milliseconds. */
+/* Parses a number, a time or a size as a whole number: bytes, milliseconds. */
 static int parse_amount(struct error *e, enum config_type type, const char *text, int64_t *ret)
 {
     if (type == CONFIG_TYPE_DURATION)
@@ -136,7 +136,7 @@ static int read_amount(struct error *e, const struct config_key *key, const stru
     return 0;
 }
 
-/* What these names may be is known here; those of policies are not. */
+/* Checks the values of keys with a fixed set of names; control checks the names of policies. */
 static int check_string(struct error *e, const struct config_key *key, const struct tree *value)
 {
     enum log_level level;
@@ -219,7 +219,7 @@ static int read_value(struct error *e, struct arena *arena, const struct config_
     }
 }
 
-/* A value from a flag or a default; of pairs, "KEY=VALUE" adds one. */
+/* Sets a key from a flag or a default; for pairs, "KEY=VALUE" adds one pair. */
 static int read_text(struct error *e, struct arena *arena, const struct config_key *key,
                      const char *text, struct config *config)
 {
@@ -387,7 +387,7 @@ int config_set(struct error *e, struct arena *arena, struct config *config, cons
 
 /* ---- writing ---- */
 
-/* Double quotes, and ASCII alone: YAML allows fewer characters in its text than UTF-8 has. */
+/* Writes only ASCII in double quotes, because YAML allows fewer characters than UTF-8 has. */
 static void append_quoted(struct str *out, const char *text)
 {
     str_append_char(out, '"');
@@ -409,7 +409,7 @@ static void append_quoted(struct str *out, const char *text)
     str_append_char(out, '"');
 }
 
-/* Exact: the largest unit that divides it. */
+/* Writes an exact number in the largest unit that divides it. */
 static void append_bytes(struct str *out, int64_t bytes)
 {
     static const char units[] = {'k', 'm', 'g', 't'};

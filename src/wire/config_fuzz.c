@@ -1,4 +1,4 @@
-/* A configuration is refused and changes nothing, or what is written of it reads back equal. */
+/* A configuration is refused without effect, or its written form parses as equal. */
 #include <string.h>
 
 #include "wire/config.h"

@@ -204,7 +204,7 @@ static void flags_set_one_key(void **state)
     assert_int_equal(config_set(&f->e, &f->arena, c, "node_labels", "a"), -ERR_INVALID);
     assert_int_equal(config_set(&f->e, &f->arena, c, "policy", "\xff"), -ERR_INVALID);
     assert_int_equal(c->lease_ms, 90000);
-    /* In any order: only what is there in the end must go together. */
+    /* The order of keys does not matter: only the final values must agree. */
     assert_int_equal(config_set(&f->e, &f->arena, c, "monitor_memory_hard", "60"), 0);
     assert_int_equal(config_check(&f->e, c), -ERR_INVALID);
     assert_int_equal(config_set(&f->e, &f->arena, c, "monitor_memory_soft", "60"), 0);

@@ -9,8 +9,8 @@ static int bad(struct error *e, const struct csv *c, const char *what)
     return error_set(e, ERR_SYNTAX, "line %u: %s", c->line, what);
 }
 
-/* The next line that is no comment and not empty, without its end; length 0 at the end of
- * the text. */
+/* Returns the next line that is neither a comment nor empty, without its end; length 0 at the end
+ * of the text. */
 static struct csv_cell next_line(struct csv *c)
 {
     while (c->at < c->end) {
@@ -27,7 +27,7 @@ static struct csv_cell next_line(struct csv *c)
     return (struct csv_cell){.start = c->end};
 }
 
-/* Cuts a line into cells; how many, or an error. */
+/* Cuts a line into cells. Returns their number, or an error. */
 static int split(struct error *e, const struct csv *c, struct csv_cell line, struct csv_cell *cells)
 {
     int count = 0;
@@ -47,7 +47,7 @@ static int split(struct error *e, const struct csv *c, struct csv_cell line, str
     }
 }
 
-/* Spreadsheets begin a UTF-8 file with this. */
+/* Spreadsheets begin a UTF-8 file with a byte order mark. */
 static const char byte_order_mark[] = "\xef\xbb\xbf";
 
 int csv_open(struct error *e, const char *text, size_t length, struct csv *ret_csv)

@@ -1,5 +1,5 @@
-/* The reader of tables on any bytes: cells lie inside the text, and rows have as many as
- * are named. */
+/* The reader of tables on any bytes: cells point into the text, and every row has one cell for each
+ * column. */
 #include "wire/csv.h"
 #include "wire/fuzz_check.h"
 

@@ -9,7 +9,7 @@
 #include "wire/json_reader.h"
 
 enum { KEY_MAX = 64 };
-/* The end of the year 9999: the last time that the API can write. */
+/* The end of the year 9999, the last time that the API can write. */
 #define WALL_MS_MAX INT64_C(253402300799999)
 
 static bool is_in(const struct field *f, enum fields_form form)
@@ -30,7 +30,7 @@ static void *at(const void *object, size_t offset)
     return (char *)object + offset;
 }
 
-/* Copied, because a pointer to a struct must not be accessed as a pointer to void. */
+/* Copies the pointer, because a pointer to a struct must not be accessed as a pointer to void. */
 static void *pointer_at(const void *member)
 {
     void *pointer;
@@ -238,7 +238,7 @@ int fields_write(const struct fields *table, enum fields_form form, const void *
     return str_failed(out) ? -ERR_NO_MEMORY : 0;
 }
 
-/* ---- reading: the field of an error is relative to the value; each caller adds its prefix ---- */
+/* ---- reading: an error names the field relative to the value; each caller adds its prefix ---- */
 
 int field_fail(const struct field_reader *r, const char *format, ...)
 {
@@ -320,11 +320,11 @@ static int take_real(const struct field_reader *r, const struct field *f, json_t
         return field_fail(r, "a number is needed");
     if (f->most && !(number >= (double)f->least && number <= (double)f->most))
         return field_fail(r, "not between %lld and %lld", (long long)f->least, (long long)f->most);
-    *ret = number + 0.0; /* of two zeros the one that is written and read back the same */
+    *ret = number + 0.0; /* turns -0.0 into 0.0, which is read back the same */
     return 0;
 }
 
-/* Into the buffer, or for FIELD_TEXT into a copy from the arena. */
+/* Copies a text into the buffer, or for FIELD_TEXT into the arena. */
 static int take_text(const struct field_reader *r, const struct field *f, json_t *value, void *ret)
 {
     const char *text = json_string_value(value);
@@ -379,7 +379,7 @@ static int take_pairs(const struct field_reader *r, const struct field *f, json_
     return recode(r, pairs_sort(r->e, ret));
 }
 
-/* Unknown names come from a newer version. */
+/* Reads an object of counters. Unknown names come from a newer version and are ignored. */
 static int take_counts(const struct field_reader *r, const struct field *f, json_t *object,
                        uint64_t *ret)
 {
@@ -446,7 +446,7 @@ static size_t capacity_of(const struct field *f)
     return (size_t)f->array_bytes / f->size;
 }
 
-/* Elements beyond an array's room (FIELD_CUT) come from a newer version. */
+/* Makes room for a list. Elements beyond an array's room (FIELD_CUT) come from a newer version. */
 static int make_room(const struct field_reader *r, const struct field *f, void *member,
                      size_t *count, char **ret_items)
 {

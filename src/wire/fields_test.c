@@ -12,7 +12,7 @@
 #include "wire/json_reader.h"
 #include "wire/objects.h"
 
-/* One member of every kind. */
+/* A struct with one member of every kind. */
 struct inner {
     int number;
 };
@@ -192,7 +192,7 @@ static void walls_are_keyed_by_form(void **state)
     assert_int_equal(parse(&f, NULL, FIELDS_FILE, str_text(&f.out), &back), 0);
     assert_int_equal(back.wall_ms, 5);
     assert_int_equal(parse(&f, NULL, FIELDS_STORED, str_text(&f.out), &back), -ERR_CORRUPT);
-    /* A clock can be set to that much in a file that a user may write. */
+    /* A file that a user may write can contain a time past the year 9999. */
     f.sample.wall_ms = INT64_C(253402300800000);
     assert_int_equal(parse(&f, NULL, FIELDS_FILE, write_as(&f, FIELDS_FILE), &back), -ERR_CORRUPT);
     tear_down(&f);
@@ -304,7 +304,7 @@ static void every_kind_reads_back_equal(void **state)
     }
 }
 
-/* A member of a good text is given another value. */
+/* Replaces the value of one member of a valid text. */
 static int parse_with(struct fixture *f, struct error *e, const char *key, const char *value,
                       struct sample *ret)
 {
@@ -468,7 +468,7 @@ static void outcome_is_in_message_record_and_api(void **state)
     assert_false(has_member(&attempt_report_fields, "verdict", FIELDS_FILE));
 }
 
-/* The other members of a report identify the attempt or lead to the state of the workload. */
+/* Every other member of a report identifies the attempt or determines the state of the workload. */
 static void report_has_nothing_else_that_stays(void **state)
 {
     (void)state;

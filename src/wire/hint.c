@@ -6,7 +6,7 @@
 
 void hint_init(struct hint *h, const char *word)
 {
-    /* A third of the letters may be wrong; a swap of two counts as two. */
+    /* A third of the letters may be wrong; two swapped letters count as two. */
     *h = (struct hint){.word = word, .distance = strlen(word) / 3 + 2};
 }
 

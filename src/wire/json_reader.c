@@ -7,19 +7,20 @@
 
 /* ---- texts that are refused ---- */
 
-enum { LEVELS_MAX = 32 }; /* of a field that is named: no document of ours is nearly as deep */
+/* deepest level of a field that errors name; no document of gpumux comes near this depth */
+enum { LEVELS_MAX = 32 };
 
-/* A list or object that is open, and the member that is being read. */
+/* An open list or object, and the member that is being read. */
 struct level {
     bool is_list, wants_key;
     size_t index;
-    const char *key; /* as it is written in the text */
+    const char *key; /* points into the text, with its escapes */
     size_t key_length;
 };
 
 struct place {
     struct level levels[LEVELS_MAX];
-    size_t depth; /* may be more */
+    size_t depth; /* may exceed LEVELS_MAX */
 };
 
 static void open_level(struct place *p, bool is_list)
@@ -29,7 +30,7 @@ static void open_level(struct place *p, bool is_list)
     p->depth++;
 }
 
-/* Reads on to the byte `end`; there was no fault before it. */
+/* Reads up to the byte `end`; the text before has no fault. */
 static void find_place(const char *text, size_t end, struct place *p)
 {
     for (size_t i = 0; i < end; i++) {

@@ -64,7 +64,8 @@ static void append_escape(struct str *out, unsigned char c)
         str_printf(out, "\\u%04x", c);
 }
 
-/* Length of the valid UTF-8 sequence at p, which starts with a byte of 0x80 or more; 0: none. */
+/* Returns the length of the valid UTF-8 sequence at p, whose first byte is 0x80 or more; 0:
+ * invalid. */
 static size_t sequence_length(const char *p, size_t left)
 {
     for (size_t length = 2; length <= 4 && length <= left; length++)

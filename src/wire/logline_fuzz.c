@@ -1,4 +1,4 @@
-/* A line of output: refused, or its parts lie in it and put together are the line. */
+/* A line of output is refused, or its parts point into it and make up the whole line. */
 #include <string.h>
 
 #include "base/str.h"

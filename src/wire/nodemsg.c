@@ -1,4 +1,5 @@
-/* The table of each message. Messages are written without a tree: grants and beats are frequent. */
+/* The table of each message. Messages are written without a tree, because grants and beats are
+ * frequent. */
 #include "wire/nodemsg.h"
 
 #include <limits.h>
@@ -9,7 +10,7 @@
 #include "wire/objects.h"
 #include "wire/spec_internal.h"
 
-/* ---- values of their own kind ---- */
+/* ---- values with an encoding of their own ---- */
 
 static void put_data(struct json_writer *w, const void *member)
 {
@@ -196,7 +197,7 @@ static int take_message(const struct field_reader *r, json_t *json, struct nodem
     if (msg->type == NODEMSG_GRANT) {
         msg->workload = msg->grant.workload;
         msg->attempt = msg->grant.attempt;
-        if (!json_object_get(json, "ran_before")) /* an older control does not say */
+        if (!json_object_get(json, "ran_before")) /* absent from an older control's grant */
             msg->grant.ran_before = msg->attempt > 1;
     }
     return result;

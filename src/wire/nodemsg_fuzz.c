@@ -1,11 +1,11 @@
-/* A line from a stranger: refused, or written again it means the same. */
+/* A line from an untrusted peer is refused, or has the same meaning when written again. */
 
 #include "base/str.h"
 #include "wire/fuzz_check.h"
 #include "wire/nodemsg.h"
 #include "wire/spec.h"
 
-/* A grant that was parsed has a spec, one that is written wants its text. */
+/* The parser sets a grant's spec; the writer needs the spec's text. */
 static void write_message(struct nodemsg *msg, struct str *out)
 {
     struct str spec;
@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct nodemsg msg;
     int r = nodemsg_parse(&e, &arena, (const char *)data, size, &msg);
     fuzz_check(r == 0 || (r == -e.code && e.text[0]));
-    /* Large ones may not fit again once escaped; types of the future cannot be written. */
+    /* Large messages may become too large once escaped; unknown types cannot be written. */
     if (r == 0 && msg.type < NODEMSG_TYPE_END && size < NODEMSG_LINE_MAX / 8) {
         write_message(&msg, &first);
         fuzz_check(nodemsg_parse(&e, &arena, str_text(&first), first.length - 1, &msg) == 0);

@@ -13,7 +13,7 @@
 
 enum { LIST_MAX = 5 };
 
-/* What a random message points to. */
+/* The targets of pointers in a random message. */
 struct parts {
     struct node_info node;
     struct attempt_report reports[LIST_MAX];

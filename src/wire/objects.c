@@ -71,7 +71,7 @@ static const struct field device_usage_members[] = {
 #undef OF
 const struct fields device_usage_fields = FIELDS(struct device_usage, device_usage_members);
 
-/* ---- what attempts do ---- */
+/* ---- activity of attempts ---- */
 
 #define OF struct attempt_limit
 static const struct field limit_members[] = {
@@ -115,7 +115,7 @@ static const struct field attempt_usage_members[] = {
 #undef OF
 const struct fields attempt_usage_fields = FIELDS(struct attempt_usage, attempt_usage_members);
 
-/* ---- what becomes of attempts ---- */
+/* ---- ends of attempts ---- */
 
 #define OF struct attempt_report
 static const struct field attempt_report_members[] = {

@@ -1,4 +1,4 @@
-/* Sizes and times as people write them. */
+/* Sizes and times in the notation of people. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +31,8 @@ static const struct unit time_units[] = {
 enum { UNIT_MAX = 4 };
 
 /*
- * One number with its unit at *text, which is moved behind it; false if there is none. Digits and
- * at most one point are read: no sign, exponent, "inf" or "nan".
+ * Reads one number with its unit at *text, which is advanced; returns false if there is none. Only
+ * digits and at most one point are read: no sign, exponent, "inf" or "nan".
  */
 static bool take_quantity(const char **text, const struct unit *units, double *ret,
                           bool *ret_has_unit)
@@ -71,7 +71,7 @@ static bool take_quantity(const char **text, const struct unit *units, double *r
 
 int spec_parse_bytes(struct error *e, const char *text, uint64_t *ret_bytes)
 {
-    /* Past 2^53 a double counts in steps; the whole numbers that people write are taken exactly. */
+    /* Past 2^53 a double skips whole numbers, so that whole numbers are read as integers. */
     char *rest;
     errno = 0;
     unsigned long long whole = strtoull(text, &rest, 10);

@@ -1,4 +1,4 @@
-/* The first byte chooses the record; one that parses reads back equal. */
+/* The first byte selects the record; a record that parses reads back equal. */
 #include <stdlib.h>
 #include <string.h>
 

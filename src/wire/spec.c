@@ -8,7 +8,7 @@
 #include "wire/hint.h"
 #include "wire/spec_internal.h"
 
-enum { PATH_MAX_BYTES = 64 }; /* of a key; no known one is nearly as long */
+enum { PATH_MAX_BYTES = 64 }; /* bytes of a key; every known key is much shorter */
 
 static const struct spec_key *find_key(const char *path)
 {
@@ -18,7 +18,7 @@ static const struct spec_key *find_key(const char *path)
     return NULL;
 }
 
-/* Is path a map of keys: "share" for "share.min"? */
+/* Returns whether path is a map of keys, such as "share" for "share.min". */
 static bool is_group(const char *path)
 {
     size_t length = strlen(path);
@@ -28,7 +28,7 @@ static bool is_group(const char *path)
     return false;
 }
 
-/* prefix: "" or "share."; word: what stands there and is not known. */
+/* Sets the error for an unknown word after the prefix "" or "share.". */
 static int unknown_key(struct error *e, const struct tree *at, const char *prefix, const char *word)
 {
     struct hint hint;
@@ -110,7 +110,7 @@ int spec_from_tree(struct error *e, struct arena *arena, const struct tree *tree
 
 /* ---- documents ---- */
 
-/* {version, workloads: […]} → the list inside. */
+/* Finds the list in {version, workloads: […]}. */
 static int open_list(struct error *e, struct arena *arena, const struct tree *document,
                      const struct tree **ret)
 {
@@ -145,14 +145,14 @@ static void prefix_workload(struct error *e, size_t index)
     error_prefix_field(e, prefix);
 }
 
-/* How many workloads a document has, if it is well-formed. */
+/* Returns how many workloads a document has, if the document is well-formed. */
 static size_t count_workloads(const struct tree *document)
 {
     const struct tree *list = document->kind == TREE_MAP ? tree_get(document, "workloads") : NULL;
     return list ? list->count : 1;
 }
 
-/* Appends one workload to a list that has room. `many`: errors say which one it is. */
+/* Appends one workload to a list that has room. `many`: errors name the workload's index. */
 static int append_workload(struct error *e, struct arena *arena, const struct tree *tree, bool many,
                            struct spec_list *list)
 {
@@ -182,7 +182,7 @@ static int append_document(struct error *e, struct arena *arena, const struct tr
     return 0;
 }
 
-/* A list of documents: of JSON, there is one. */
+/* Parses a text into a list of documents; JSON has one document. */
 static int parse_text(struct error *e, struct arena *arena, const char *text, size_t length,
                       struct tree **ret)
 {
@@ -265,13 +265,13 @@ int spec_set(struct error *e, struct arena *arena, struct workload_spec *spec, c
     if (!str_is_utf8(value, strlen(value)))
         return error_set_field(e, ERR_INVALID, key, "not valid UTF-8");
     struct workload_spec changed = *spec;
-    /* Said later, said instead: a document may not say both of these, a flag may replace one. */
+    /* A flag replaces the earlier readiness; a document may not give two. */
     if (str_starts_with(key, "ready"))
         changed.ready = READY_STARTED;
     struct spec_reader r = {.e = e, .arena = arena, .spec = &changed, .key = known};
     struct tree scalar;
     tree_from_text(value, &scalar);
-    /* Typed as in a document, but nobody means null by an empty flag. */
+    /* An empty flag means an empty string, never null. */
     if (scalar.kind == TREE_NULL)
         scalar = (struct tree){.kind = TREE_STRING, .text = value};
     void *member = member_of(known, &changed);
@@ -322,7 +322,7 @@ static void put_command(struct json_writer *w, const void *member)
     const struct words *command = member;
     struct str line;
     str_init(&line, SPEC_TEXT_MAX);
-    /* What was given as one string is shown as that string. */
+    /* A command given as one string is shown as that string. */
     bool shell = command->count == 3 && strcmp(command->items[0], "sh") == 0 &&
                  strcmp(command->items[1], "-c") == 0;
     for (size_t i = shell ? 2 : 0; i < command->count; i++) {

@@ -1,4 +1,4 @@
-/* Whatever a description says: it is refused with a code and a text, or it reads back equal. */
+/* A description is refused with a code and a text, or reads back equal. */
 #include <string.h>
 
 #include "base/str.h"
@@ -11,7 +11,7 @@ static void check_reads_back(struct arena *arena, const struct workload_spec *sp
     str_init(&text, SPEC_TEXT_MAX);
     str_init(&again, SPEC_TEXT_MAX);
     struct spec_list list;
-    /* Escapes may make it longer than a document may be. */
+    /* Escapes may make the text longer than a document may be. */
     if (spec_write(spec, &text) == 0) {
         fuzz_check(spec_parse(NULL, arena, str_text(&text), text.length, &list) == 0);
         fuzz_check(list.count == 1);
@@ -22,7 +22,7 @@ static void check_reads_back(struct arena *arena, const struct workload_spec *sp
     str_done(&again);
 }
 
-/* The first line as KEY VALUE of a flag. */
+/* Uses the first line as KEY VALUE of a flag. */
 static void check_flag(struct arena *arena, const uint8_t *data, size_t size)
 {
     char line[256];

@@ -250,7 +250,7 @@ static void values_that_json_cannot_hold_name_their_field(void **state)
             " {\"labels\": {\"a\": \"]\", \"b\": \"\\u0000\"}}]}",
             ERR_SYNTAX, "workloads[1].labels.b", "line 2: a text cannot");
     refuses(f, "{\"a\\u0000b\": 1}", ERR_SYNTAX, "", "a key cannot have NUL");
-    struct str s; /* deeper than a field is named */
+    struct str s; /* deeper than the fields that errors name */
     str_init(&s, 4096);
     for (int i = 0; i < 40; i++)
         str_append(&s, "{\"a\":[");
@@ -313,7 +313,7 @@ static void size_and_depth_are_bounded(void **state)
     refuses(f, "command: [a, b, c]\n" D, ERR_NO_MEMORY, "", "memory");
 }
 
-/* A document, the field at fault, a part of what is said about it. */
+/* A document, the field at fault, and a part of the error. */
 static const char *const wrong_documents[][3] = {
     {"- a\n", "", "a workload is a map"},
     {"just text\n", "", "a workload is a map"},

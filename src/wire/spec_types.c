@@ -1,6 +1,7 @@
 /*
- * The types of the schema: how a value of each is read, recognised as said, and written. A new key
- * is a line of spec_schema.def; a new type is three functions and a line of TYPE here.
+ * The types of the schema: the functions that read a value of each type, recognise whether it is
+ * set, and write it. A new key is a line of spec_schema.def; a new type is three functions and a
+ * line of TYPE here.
  */
 #include <limits.h>
 #include <math.h>
@@ -122,7 +123,7 @@ static bool never_said(const struct spec_key *key, const struct workload_spec *s
     return false;
 }
 
-/* One number: guaranteed and cap alike. It is written as share.min and share.max. */
+/* Reads one number as both guarantee and cap, which are written as share.min and share.max. */
 static int read_share(struct spec_reader *r, const struct tree *value, void *member)
 {
     struct workload_needs *needs = member;
@@ -174,14 +175,14 @@ static int read_bytes(struct spec_reader *r, const struct tree *value, void *mem
     } else if (spec_parse_bytes(&why, value->text, &bytes) < 0) {
         return fail(r, value, why.text);
     }
-    /* It is never written: inside, 0 is what was not given. */
+    /* 0 means "not given" and is never written. */
     if (bytes == 0)
         return fail(r, value, "0 bytes: leave it out to have the whole device");
     *(uint64_t *)member = bytes;
     return 0;
 }
 
-/* A time in a document: text with units, or a number of seconds. */
+/* Reads a time in a document: text with units, or a number of seconds. */
 static int read_time(struct spec_reader *r, const struct tree *value, double *ret_ms)
 {
     bool numeric = value->kind == TREE_INTEGER || value->kind == TREE_REAL;
@@ -223,7 +224,7 @@ static void write_duration(struct json_writer *w, const struct workload_spec *sp
     json_put_string(w, spec_format_duration(*(const int64_t *)member, text));
 }
 
-/* Below this, and only there, the text of write_latency's number would have an exponent. */
+/* Limit below which the number in write_latency()'s text would have an exponent. */
 #define LATENCY_MS_MIN 1e-3
 
 static int read_latency(struct spec_reader *r, const struct tree *value, void *member)
@@ -238,7 +239,7 @@ static int read_latency(struct spec_reader *r, const struct tree *value, void *m
     return 0;
 }
 
-/* All digits: what is read back is equal. */
+/* Writes all digits, so that the value reads back equal. */
 static void write_latency(struct json_writer *w, const struct workload_spec *spec,
                           const void *member)
 {
@@ -248,7 +249,7 @@ static void write_latency(struct json_writer *w, const struct workload_spec *spe
     json_put_string(w, text);
 }
 
-/* ---- words out of a list ---- */
+/* ---- words from a list ---- */
 
 static const char *scalar_text(const struct tree *value)
 {
@@ -333,7 +334,7 @@ static void write_string(struct json_writer *w, const struct workload_spec *spec
     json_put_string(w, *(const char *const *)member);
 }
 
-/* The device model: the one text that lies in the struct itself. */
+/* Reads the device model, the only text that the struct itself contains. */
 static int read_buffer(struct spec_reader *r, const struct tree *value, void *member)
 {
     const char *text = scalar_text(value);
@@ -491,7 +492,7 @@ static void write_pairs(struct json_writer *w, const struct workload_spec *spec,
     json_end_object(w);
 }
 
-/* ---- readiness: one of four, of which two have a value ---- */
+/* ---- readiness: one of four kinds, two of which have a value ---- */
 
 static int set_ready(struct spec_reader *r, const struct tree *value, enum ready_kind kind)
 {
@@ -604,7 +605,7 @@ static int read_after(struct spec_reader *r, const struct tree *value, void *mem
     return 0;
 }
 
-/* A flag: one or more, with commas. */
+/* Adds one or more dependencies from a flag, separated by commas. */
 static int add_after(struct spec_reader *r, const char *text, void *member)
 {
     size_t added = 1, count = r->spec->after_count;

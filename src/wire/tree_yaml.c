@@ -1,4 +1,4 @@
-/* YAML into a tree, from libyaml's events: the parts of YAML that surprise are refused. */
+/* Builds a tree from libyaml's events. Surprising parts of YAML are refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 struct yaml_reader {
     struct tree_builder builder;
     yaml_parser_t parser;
-    bool is_of_value; /* the error is of one value: its field is told */
+    bool is_of_value; /* the error concerns one value, whose field the caller adds */
 };
 
 static int next_event(struct yaml_reader *y, yaml_event_t *event)
@@ -33,7 +33,8 @@ static int refuse(struct yaml_reader *y, const yaml_event_t *event, const char *
     return error_set(y->builder.e, ERR_SYNTAX, "line %d: %s", line_of(event), what);
 }
 
-/* Anchors, aliases and tags: none of them is needed, all of them have been used to attack. */
+/* Refuses anchors, aliases and tags: gpumux needs none of them, and all have been used in
+ * attacks. */
 static int check_plainness(struct yaml_reader *y, const yaml_event_t *event)
 {
     const yaml_char_t *anchor = NULL, *tag = NULL;
@@ -60,12 +61,12 @@ static int check_plainness(struct yaml_reader *y, const yaml_event_t *event)
     return tag ? refuse(y, event, "tags are not allowed") : 0;
 }
 
-/* The scalar's text, in the arena. */
+/* Copies the scalar's text into the arena. */
 static int take_text(struct yaml_reader *y, const yaml_event_t *event, const char **ret)
 {
     const char *value = (const char *)event->data.scalar.value;
     size_t length = event->data.scalar.length;
-    if (!str_is_utf8(value, length)) /* "\0" is an escape of YAML */
+    if (!str_is_utf8(value, length)) /* YAML's escape "\0" produces NUL */
         return refuse(y, event, "a text has NUL or what is not UTF-8 in it");
     *ret = arena_strndup(y->builder.arena, value, length);
     return *ret ? 0 : error_set(y->builder.e, ERR_NO_MEMORY, "out of memory for this document");
@@ -118,7 +119,7 @@ static int check_duplicates(struct yaml_reader *y, const struct tree *map)
 static int read_value(struct yaml_reader *y, const yaml_event_t *event, int depth,
                       struct tree **ret);
 
-/* The value whose first event comes next. */
+/* Reads the value whose first event comes next. */
 static int read_next(struct yaml_reader *y, int depth, struct tree **ret)
 {
     yaml_event_t event;

@@ -23,16 +23,16 @@ enum {
 };
 
 struct http_client {
-    struct address address;      /* of TLS */
+    struct address address;      /* address of the TLS server */
     struct tls_context *context; /* NULL: a unix socket */
     struct tls_session *tls;     /* NULL while not connected */
-    char *where, *token;         /* for people: a path, or HOST:PORT; token NULL: none */
+    char *where, *token;         /* where: a path or HOST:PORT, for people; token NULL: none */
     int fd;
     struct http_parser parser;
     struct str body;
     http_body_fn on_body;
     void *arg;
-    bool answered; /* a byte of the current answer came */
+    bool answered; /* a byte of the current response has come */
     bool under_way;
     http_wait_fn on_wait; /* NULL: none */
     void *wait_arg;
@@ -172,7 +172,7 @@ static int connect_unix(struct error *e, struct http_client *c)
                            "cannot connect to %s", c->where);
 }
 
-/* One address of the host. */
+/* Connects to one address of the host. */
 static int connect_tcp(struct error *e, struct http_client *c, const struct addrinfo *to,
                        int64_t deadline_boot_ms)
 {
@@ -228,7 +228,7 @@ static int connect_now(struct error *e, struct http_client *c, int64_t deadline_
 
 /* ---- sending and receiving ---- */
 
-/* 0 bytes: not before the socket is ready for *ret_events. */
+/* Sends bytes. 0 bytes: the socket must first be ready for *ret_events. */
 static int put_bytes(struct error *e, struct http_client *c, const char *bytes, size_t length,
                      size_t *ret_bytes, short *ret_events)
 {
@@ -248,7 +248,7 @@ static int put_bytes(struct error *e, struct http_client *c, const char *bytes, 
     return 0;
 }
 
-/* Into the buffer. 0 bytes: nothing is there now, or (*ret_end) nothing will be any more. */
+/* Reads into the buffer. 0 bytes: nothing is there yet, or (*ret_end) the peer has closed. */
 static int take_bytes(struct error *e, struct http_client *c, size_t *ret_bytes, bool *ret_end)
 {
     *ret_bytes = 0;
@@ -284,7 +284,7 @@ static int send_all(struct error *e, struct http_client *c, const char *bytes, s
     return 0;
 }
 
-/* A body for a streaming caller only if it is one: the text of an error is gathered instead. */
+/* Passes the body to a streaming caller; the text of an error response is collected instead. */
 static int take_body(void *arg, const char *bytes, size_t length)
 {
     struct http_client *c = arg;
@@ -303,7 +303,7 @@ static void append_header(struct str *out, const char *name, const char *value)
         str_printf(out, "%s: %s\r\n", name, value);
 }
 
-/* A connection that the other side closed while it was idle is noticed before anything is sent. */
+/* Returns whether the peer closed the idle connection, before anything is sent. */
 static bool is_stale(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -351,7 +351,7 @@ int http_client_send(struct error *e, struct http_client *c, const struct http_c
     return r;
 }
 
-/* The answer is whole: the parser goes, what it read of the head stays. */
+/* Ends a complete response; the head stays available. */
 static void finish(struct http_client *c)
 {
     bool again = c->parser.head.keep_alive;
@@ -381,7 +381,7 @@ int http_client_receive(struct error *e, struct http_client *c, int64_t timeout_
         c->answered = true;
         r = http_parser_feed(e, &c->parser, c->buffer, n, &used);
         if (r == 0 && used < n)
-            c->parser.head.keep_alive = false; /* bytes that nobody asked for */
+            c->parser.head.keep_alive = false; /* unrequested bytes */
     } else if (r == 0) {
         return 0;
     }

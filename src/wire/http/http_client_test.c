@@ -1,4 +1,4 @@
-/* The client against a server that says what a script tells it to. */
+/* The client against a server that follows a script. */
 #include "wire/http/http_client.h"
 
 #include <setjmp.h>
@@ -17,7 +17,8 @@
 
 #include "wire/http/sse.h"
 
-/* One connection's answers, one a request; "" closes without one, NULL ends the connection. */
+/* One connection's responses, one for each request; "" closes without a response, NULL ends the
+ * connection. */
 struct connection {
     const char *answers[4];
 };
@@ -98,7 +99,7 @@ static void test_keep_alive(void **state)
     struct http_client *c = http_client_new(f.path);
     for (int i = 0; i < 3; i++) {
         struct error e = {0};
-        /* The third meets a connection that was closed while it was idle. */
+        /* The third request meets a connection that was closed while idle. */
         while (i == 2 && recv(http_client_fd(c), &(char){0}, 1, MSG_PEEK) > 0)
             ;
         if (http_client_call(&e, c, &get) < 0)
@@ -144,7 +145,7 @@ static void test_streams(void **state)
     assert_int_equal(http_client_call(NULL, c, &call), 0);
     assert_int_equal(bytes, 5);
     assert_int_equal(http_client_call(NULL, c, &call), 0);
-    assert_int_equal(bytes, 5); /* an error's text is no part of the stream */
+    assert_int_equal(bytes, 5); /* the text of an error is not part of the stream */
     assert_int_equal(http_client_status(c), 404);
     assert_string_equal(http_client_body(c, NULL), "{ }");
     call.on_body = refuse_bytes;

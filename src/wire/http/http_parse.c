@@ -29,7 +29,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* "HTTP/1.1 200 OK": the reason may be missing. */
+/* Parses "HTTP/1.1 200 OK"; the reason may be missing. */
 static int parse_status_line(struct error *e, struct http_parser *p, const char *line)
 {
     bool right = str_starts_with(line, "HTTP/1.") && is_digit(line[7]) && line[8] == ' ' &&
@@ -76,7 +76,7 @@ static void take_content_type(struct http_parser *p, const char *value)
     p->head.content_type[length] = '\0';
 }
 
-/* One that does not fit is none that we know. */
+/* Takes the first product of the Server header; a product that does not fit is ignored. */
 static void take_server(struct http_parser *p, char *value)
 {
     value[strcspn(value, " \t")] = '\0';
@@ -112,7 +112,7 @@ static int parse_header(struct error *e, struct http_parser *p, char *line)
     return 0;
 }
 
-/* The empty line after the headers: what follows them? */
+/* Handles the empty line after the headers: selects how the body is read. */
 static int begin_body(struct error *e, struct http_parser *p)
 {
     if (p->head.status < 200) {
@@ -134,7 +134,7 @@ static int begin_body(struct error *e, struct http_parser *p)
     return 0;
 }
 
-/* "1a2b" or "1a2b;extension". */
+/* Parses "1a2b" or "1a2b;extension". */
 static int parse_chunk_size(struct error *e, struct http_parser *p, const char *line)
 {
     uint64_t size = 0;
@@ -165,14 +165,14 @@ static int handle_line(struct error *e, struct http_parser *p)
             return error_set(e, ERR_PROTOCOL, "a chunk is longer than it says");
         p->state = HTTP_PARSE_CHUNK_SIZE;
         return 0;
-    default: /* HTTP_PARSE_TRAILERS: they say nothing that we need */
+    default: /* HTTP_PARSE_TRAILERS: trailers are ignored */
         if (!*line)
             p->state = HTTP_PARSE_DONE;
         return 0;
     }
 }
 
-/* Takes bytes up to the end of a line, which it then handles. Headers, trailers and chunk sizes of
+/* Takes bytes up to the end of a line, and handles the line. Headers, trailers and chunk sizes of
  * one chunk count together against HTTP_PARSE_HEAD_MAX. */
 static int feed_line(struct error *e, struct http_parser *p, const char *bytes, size_t length,
                      size_t *ret_used)
@@ -195,7 +195,7 @@ static int feed_line(struct error *e, struct http_parser *p, const char *bytes, 
         return 0;
     if (p->line.length > 0 && p->line.data[p->line.length - 1] == '\r')
         p->line.data[--p->line.length] = '\0';
-    str_append(&p->line, ""); /* an empty line has its NUL too */
+    str_append(&p->line, ""); /* an empty line needs its NUL too */
     int r = p->line.data ? handle_line(e, p) : error_set(e, ERR_NO_MEMORY, "out of memory");
     str_clear(&p->line);
     return r;

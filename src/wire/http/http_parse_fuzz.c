@@ -1,6 +1,6 @@
 /*
- * The response parser on any bytes: the first says how large the pieces are that it is fed with.
- * However the pieces are cut, the outcome must be the same as in one piece.
+ * The response parser on any bytes. The first byte is the size of the pieces in which the parser
+ * gets the rest. Any size must give the same outcome as one piece.
  */
 #include <stdint.h>
 

@@ -15,7 +15,7 @@ void sse_parser_done(struct sse_parser *p)
     str_done(&p->data);
 }
 
-/* An id that is no number is none of ours: the last one stays. */
+/* Sets the last id; an id that is not a number is ignored. */
 static void take_id(struct sse_parser *p, const char *value)
 {
     enum { DIGITS_MAX = 18 };

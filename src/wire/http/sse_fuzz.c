@@ -1,6 +1,6 @@
 /*
- * The parser of server-sent events on any bytes: the first says how large the pieces are that it is
- * fed with. However the pieces are cut, the same events come out.
+ * The parser of server-sent events on any bytes. The first byte is the size of the pieces in which
+ * the parser gets the rest. Any size must give the same events.
  */
 #include <stdint.h>
 #include <string.h>
