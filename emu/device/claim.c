@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* Far behind any data, so that a lock never covers a byte that someone reads. */
+/* Far behind any data, so that a lock never covers a byte that a process reads. */
 #define CLAIMS_START ((off_t)1 << 48)
 
 static struct flock byte_lock(const struct device *device, unsigned number, short type)

@@ -8,7 +8,8 @@
 #include "emu/device/fault.h"
 #include "emu/device/mps.h"
 
-/* The part of a client before its events and streams, which a new owner sets up itself. */
+/* Saves the part of a client before its events and streams, which a new owner initialises
+ * itself. */
 static void save_head(struct device *device, const struct emu_client *client)
 {
     device_save(device, client, offsetof(struct emu_client, events));
@@ -61,7 +62,7 @@ static void fill_slot(struct device *device, unsigned slot, const struct client_
     struct emu_device *state = device->state;
     struct emu_client *client = &state->clients[slot];
     struct emu_stream *legacy = &client->streams[0];
-    /* The slot is not live: a client killed here leaves nothing that anyone looks at. */
+    /* The slot is not live: if the client is killed here, no process reads these bytes. */
     memset(client->events, 0, sizeof(client->events));
     memset(legacy, 0, offsetof(struct emu_stream, ring));
     save_head(device, client);
@@ -87,7 +88,8 @@ static void fill_slot(struct device *device, unsigned slot, const struct client_
     device_commit(device);
 }
 
-/* Under the lock: whether the device takes a client on these terms. */
+/* Returns whether the device accepts a client on these terms, as a CUDA result. Call under the
+ * lock. */
 static int check_terms(const struct device *device, const struct client_terms *terms)
 {
     const struct emu_device *state = device->state;

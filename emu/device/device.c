@@ -11,9 +11,9 @@
 #include "emu/device/fault.h"
 
 enum {
-    REAP_INTERVAL_NS = 10 * 1000 * 1000, /* real time between two looks for dead clients */
-    SLEEP_NS_MIN = 50 * 1000, /* a shorter sleep costs more than the lateness that it saves */
-    LOCK_YIELDS = 8,          /* most hold the lock for some microseconds */
+    REAP_INTERVAL_NS = 10 * 1000 * 1000, /* real time between two searches for dead clients */
+    SLEEP_NS_MIN = 50 * 1000, /* a shorter sleep costs more than the delay that it avoids */
+    LOCK_YIELDS = 8,          /* most owners hold the lock for some microseconds */
     LOCK_PAUSE_NS_MIN = 20 * 1000,
     LOCK_PAUSE_NS_MAX = 2560 * 1000,
 };
@@ -48,9 +48,9 @@ void device_save_core(struct device *device)
     device_save(device, from, (size_t)(to - from));
 }
 
-/* Looks again and again instead of waiting to be woken: who gives a robust lock back and is killed
- * before it has woken the next, or was woken and is killed before it has taken it, takes the
- * wake-up with it if a third has the lock by then, and those behind would sleep for ever. */
+/* Polls the robust lock instead of waiting for a wake-up, because the kernel can lose the wake-up:
+ * if its sender is killed before waking the next owner, or the woken process before taking the
+ * lock, while a third process has the lock by then, all other waiters would sleep for ever. */
 static int take_lock(pthread_mutex_t *lock)
 {
     struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS_MIN};
@@ -101,7 +101,7 @@ static struct emu_stream *stream_by_tag(struct emu_device *state, uint64_t tag)
     return &state->clients[tag / EMU_STREAMS_MAX].streams[tag % EMU_STREAMS_MAX];
 }
 
-/* The oldest operation that has not finished, or NULL. */
+/* Returns the oldest operation that has not finished, or NULL. */
 static const struct emu_entry *stream_head(const struct emu_stream *stream)
 {
     if (stream->head == atomic_load_explicit(&stream->tail, memory_order_acquire))
@@ -109,8 +109,8 @@ static const struct emu_entry *stream_head(const struct emu_stream *stream)
     return &stream->ring[stream->head % EMU_RING_ENTRIES];
 }
 
-/* The legacy stream waits for what was launched before on every blocking stream, and they for what
- * was launched before on it. */
+/* Returns whether the entry may run: the legacy stream waits for earlier launches on every blocking
+ * stream, and blocking streams wait for earlier launches on the legacy stream. */
 static bool is_ordered(const struct emu_client *client, unsigned index,
                        const struct emu_entry *entry)
 {
@@ -129,8 +129,8 @@ static bool is_ordered(const struct emu_client *client, unsigned index,
     return true;
 }
 
-/* A batch: changes that are committed together. It ends when the log is so full that one more step
- * (SAVED_BYTES_A_STEP at most) or what a batch begins with would not fit. */
+/* A batch: changes that are committed together. A batch ends when the log lacks room for one more
+ * step (at most SAVED_BYTES_A_STEP), or for the data that a batch saves first. */
 enum {
     SAVED_BYTES_A_STREAM = 64,
     SAVED_BYTES_A_STEP = EMU_RUNNING_MAX * SAVED_BYTES_A_STREAM,
@@ -212,7 +212,8 @@ static void start_kernel(struct device *device, unsigned slot, unsigned index,
     stream->running = 1;
 }
 
-/* Starts the entry at the head of a stream, or does it if it takes no time. False: it must wait. */
+/* Starts the entry at the head of a stream, or completes it if it takes no time. Returns false if
+ * it must wait. */
 static bool start_entry(struct device *device, unsigned slot, unsigned index,
                         const struct emu_entry *entry)
 {
@@ -235,7 +236,7 @@ static bool start_entry(struct device *device, unsigned slot, unsigned index,
         break;
     case EMU_FREE:
         if (client->checkpoint_bytes > 0)
-            return false; /* its memory is not here (checkpoint.c) */
+            return false; /* a checkpoint has moved its memory (checkpoint.c) */
         device_save(device, &client->memory_bytes, sizeof(client->memory_bytes));
         client->memory_bytes -= entry->value;
         state->memory_used_bytes -= entry->value;
@@ -256,8 +257,8 @@ static bool has_error(const struct emu_client *client)
     return atomic_load_explicit(&client->sticky_error, memory_order_relaxed) != 0;
 }
 
-/* The streams that have operations. What is put in from now on is for the next advance: it was put
- * in later than the time to which this one goes. */
+/* Finds the streams that have operations. Operations added from now on are left to the next
+ * advance: they were added after the time that this one advances to. */
 static void find_active(struct emu_device *state)
 {
     unsigned count = 0;
@@ -277,8 +278,8 @@ static void find_active(struct emu_device *state)
     state->active_count = count;
 }
 
-/* Starts what can start in one stream at the present time. Sets *progress when another stream may
- * wait for what was done, and lowers *arrival_ns to the time of an entry that is still to come. */
+/* Starts the operations of one stream that can start now. Sets *progress if another stream may
+ * depend on them, and lowers *arrival_ns to the time of an entry that has not arrived yet. */
 static void admit_stream(struct device *device, const struct emu_active *active, bool *progress,
                          uint64_t *arrival_ns)
 {
@@ -299,8 +300,8 @@ static void admit_stream(struct device *device, const struct emu_active *active,
     }
 }
 
-/* Starts everything that can start now; an operation done in one stream may free another. Returns
- * the time of the next entry that is still to come. */
+/* Starts all operations that can start now; an operation of one stream may unblock another. Returns
+ * the time of the next entry that has not arrived yet. */
 static uint64_t admit_all(struct device *device)
 {
     struct emu_device *state = device->state;
@@ -329,7 +330,7 @@ static void add_usage(struct emu_device *state, uint64_t ns)
     }
 }
 
-/* What a finished copy has moved over the bus. */
+/* Counts the bytes that a finished copy has moved over the bus. */
 static void count_traffic(struct emu_usage *usage, const struct emu_entry *entry)
 {
     if (entry->target == EMU_TO_DEVICE)
@@ -355,7 +356,7 @@ static void take_out_finished(struct device *device)
     state->running_count = kept;
 }
 
-/* One step: up to the next change, at most to `limit_ns`. */
+/* Advances to the next change, at most to `limit_ns`. */
 static void step(struct device *device, uint64_t limit_ns)
 {
     struct emu_device *state = device->state;
@@ -378,7 +379,7 @@ static void reap_if_due(struct device *device)
     uint64_t mono_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     if (mono_ns - device->state->reaped_mono_ns < REAP_INTERVAL_NS)
         return;
-    device->state->reaped_mono_ns = mono_ns; /* one word, right whenever it is cut */
+    device->state->reaped_mono_ns = mono_ns; /* one word, valid wherever a kill interrupts */
     client_reap(device);
 }
 

@@ -56,7 +56,7 @@ struct device_list {
     unsigned count;
 };
 
-/* Reads digits; false when there are none or the number is above `max`. */
+/* Reads digits. Returns false without digits, or if the number is above `max`. */
 static bool take_number(const char **text, uint64_t max, uint64_t *ret_number)
 {
     uint64_t number = 0;
@@ -116,7 +116,7 @@ static int unknown_model(struct error *e, const char *at)
                      at, known);
 }
 
-/* One part, up to a comma or the end. */
+/* Reads one part, up to a comma or the end. */
 static int take_part(struct error *e, const char **text, struct device_list *list)
 {
     const char *start = *text;

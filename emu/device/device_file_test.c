@@ -76,7 +76,8 @@ static void visible_devices_are_chosen_as_by_the_driver(void **state)
             assert_int_equal(seen.indices[0], cases[i].first);
     }
     uuid_format(mapping_device(&mapping, 2)->uuid, uuid);
-    for (unsigned length = 12; length <= 40; length += 28) { /* a beginning, and all of it */
+    /* A beginning of the UUID, and all of it. */
+    for (unsigned length = 12; length <= 40; length += 28) {
         struct seen seen = {.count = 0};
         memcpy(list, uuid, length);
         memcpy(list + length, ",0", 3);
@@ -84,7 +85,7 @@ static void visible_devices_are_chosen_as_by_the_driver(void **state)
         assert_int_equal(seen.count, 2);
         assert_int_equal(seen.indices[0], 2);
     }
-    /* Among the devices of an MPS server indices count those. */
+    /* For a client of an MPS server, indices refer to the server's devices. */
     const struct visible_among served = {.count = 2, .devices = {2, 1}};
     struct seen seen = {.count = 0};
     visible_for_each("1,0", &mapping, &served, note, &seen);

@@ -1,6 +1,6 @@
 /*
- * What the death of one process at the worst instant leaves to those that sleep: a lock that was
- * given back without a wake-up, an alarm that was counted and not sounded.
+ * Tests that sleepers survive the death of a process at the worst instant: after it released a lock
+ * and before it woke the next owner, and after it counted an alarm and before it woke the sleepers.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -117,8 +117,8 @@ static bool has_ended(pid_t pid)
     return true;
 }
 
-/* Lets the holder do single instructions until the lock is free, takes it, and ends the holder,
- * that has woken nobody yet. False: it is not allowed. */
+/* Single-steps the holder until the lock is free, takes the lock, and kills the holder before it
+ * has woken a waiter. Returns false if tracing is not allowed. */
 static bool take_from_a_dying_holder(struct fixture *fixture, pid_t holder)
 {
     int status, taken = -1;
@@ -174,7 +174,7 @@ static void an_alarm_that_was_not_sounded_is_noticed(void **state)
     const struct mapping *mapping = &fixture->mapping;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    alarm(WAIT_MS_MAX / 1000); /* the end of a sleeper that nobody wakes */
+    alarm(WAIT_MS_MAX / 1000); /* ends a sleeper that no process wakes */
     mapping_sleep(mapping, mapping_alarms(mapping), (uint64_t)(now.tv_sec + HOUR_S) * 1000000000u);
     alarm(0);
 }

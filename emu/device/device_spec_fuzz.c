@@ -1,4 +1,4 @@
-/* Whatever the specification, it is either refused with a reason or means a number of devices. */
+/* Any specification is either refused with a reason or means a number of devices. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * gpumux-emu-fault DEVICE FAULT [ARGUMENT]: makes an emulated device, or its MPS, fail on demand.
- * The list of faults below is its help text and, with more words, docs/emulator.md.
+ * gpumux-emu-fault DEVICE FAULT [ARGUMENT] makes an emulated device, or its MPS server, fail on
+ * demand. The list of faults below is the help text; docs/emulator.md explains them in full.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ struct request {
     struct error *error;
 };
 
-/* Under the lock: the slot of the client that the argument names. */
+/* Finds the slot of the client that the argument names. Call under the lock. */
 static int find_client(const struct request *request, unsigned *ret_slot)
 {
     char *end;
@@ -173,7 +173,7 @@ static int control_resume(const struct request *request)
 
 static const struct {
     const char *name, *argument, *help;
-    int (*cause)(const struct request *request); /* under the device's lock */
+    int (*cause)(const struct request *request); /* called under the device's lock */
 } faults[] = {
     {"illegal-address", "PID", "in the work of that client", illegal_address},
     {"ecc", "[PID]", "uncorrectable, in that client's memory, else uncontained", ecc},

@@ -9,7 +9,7 @@ static struct emu_client *client_at(struct device *device, unsigned slot)
     return &device->state->clients[slot];
 }
 
-/* Without commit. */
+/* The caller commits. */
 static void end_client(struct device *device, unsigned slot, uint32_t error)
 {
     struct emu_client *client = client_at(device, slot);
@@ -20,7 +20,7 @@ static void end_client(struct device *device, unsigned slot, uint32_t error)
     client_drop_running(device, slot);
 }
 
-/* Without commit. */
+/* The caller commits. */
 static void add_xid(struct device *device, uint32_t number, int32_t pid)
 {
     struct emu_health *health = &device->state->health;

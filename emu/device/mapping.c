@@ -17,7 +17,8 @@
 #include "emu/device/boot_id.h"
 
 enum { PATH_BYTES_MAX = 256 };
-/* Whoever raises an alarm may be killed between counting it and waking anybody. */
+/* Bounds a sleep: the process that raises an alarm may be killed after counting it and before
+ * waking the sleepers. */
 #define SLEEP_NS_MAX UINT64_C(200000000)
 
 static int check_header(struct error *e, const char *path, const struct emu_file *header)
@@ -173,7 +174,7 @@ void mapping_sleep(const struct mapping *mapping, uint32_t alarms, uint64_t unti
         .tv_sec = (time_t)(until_mono_ns / 1000000000u),
         .tv_nsec = (long)(until_mono_ns % 1000000000u),
     };
-    /* FUTEX_WAIT_BITSET, unlike FUTEX_WAIT, takes a time and not a duration. */
+    /* FUTEX_WAIT_BITSET takes an absolute time, unlike FUTEX_WAIT. */
     syscall(SYS_futex, &mapping->file->alarms, FUTEX_WAIT_BITSET, alarms, &until, NULL,
             FUTEX_BITSET_MATCH_ANY);
 }

@@ -31,7 +31,7 @@ int mps_find_client(const struct device *device, int32_t pid)
     return DEVICE_NO_SLOT;
 }
 
-/* Under the lock. */
+/* Call under the lock. */
 static void lose_server(struct device *device)
 {
     struct emu_device *state = device->state;

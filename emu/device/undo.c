@@ -4,11 +4,11 @@
 #include <string.h>
 
 /*
- * Records lie one behind the other; each is the bytes, padded to 16, followed by its trailer, so
- * that a roll-back can walk from the last to the first: where two records overlap, the older wins.
- * `used_bytes` moves only when a record is complete, and the bytes are changed only after that. A
- * killed process has done exactly the instructions before the kill, so compiler order is enough for
- * the roll-back; the release stores also keep it for the next owner on another processor.
+ * Records follow one another; each is the saved bytes, padded to 16, and a trailer, so that a
+ * roll-back can walk from the last to the first: where two records overlap, the older wins.
+ * `used_bytes` grows only when a record is complete, and the bytes change only after that. A killed
+ * process has executed exactly the instructions before the kill, so compiler order suffices for the
+ * roll-back; the release stores also preserve the order for the next owner on another processor.
  */
 struct undo_trailer {
     uint64_t offset;

@@ -59,7 +59,7 @@ static void a_roll_back_may_be_done_again(void **state)
     memset(shared->bytes + 5, 2, 10);
     uint64_t used = shared->log.used_bytes;
     undo_roll_back(&shared->log, shared);
-    shared->log.used_bytes = used; /* as if killed before the end of it */
+    shared->log.used_bytes = used; /* as if killed before the end of the roll-back */
     undo_roll_back(&shared->log, shared);
     for (int i = 0; i < BYTES; i++)
         assert_int_equal(shared->bytes[i], 0);
