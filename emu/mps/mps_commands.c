@@ -1,4 +1,4 @@
-/* The commands of nvidia-cuda-mps-control, with the answers of the real one (driver 580). */
+/* The commands of nvidia-cuda-mps-control, with the output of the real program (driver 580). */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { WORDS_MAX = 4 };
 
 struct command {
     struct mps_daemon *daemon;
-    unsigned count; /* of words */
+    unsigned count; /* number of words */
     char *words[WORDS_MAX];
     struct str *reply;
 };
@@ -27,7 +27,7 @@ static long number(const struct command *c, unsigned index)
     return strtol(word(c, index), NULL, 10);
 }
 
-/* The server with the pid that a word names; says so when it is none. */
+/* Returns the server with the pid in a word, or NULL after writing an error to the reply. */
 static struct mps_server *named_server(const struct command *c, unsigned index)
 {
     struct mps_server *server = &c->daemon->server;

@@ -1,6 +1,7 @@
 /*
- * nvidia-cuda-mps-control, emulated. With -d or -f it is the daemon of a pipe directory, else it
- * passes the command of its arguments, or those of its standard input, to that daemon.
+ * nvidia-cuda-mps-control, emulated. With -d or -f the program is the daemon of a pipe directory;
+ * otherwise it passes the command in its arguments, or the commands on its standard input, to that
+ * daemon.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,7 @@
 
 struct options {
     bool is_daemon, is_foreground, is_multiuser;
-    int first_word; /* of the command in argv; argc: there is none */
+    int first_word; /* index of the command's first word in argv; argc: no command */
 };
 
 static bool is_option(const char *argument, const char *short_name, const char *long_name)
@@ -26,7 +27,7 @@ static bool is_option(const char *argument, const char *short_name, const char *
     return str_equal(argument, short_name) || str_equal(argument, long_name);
 }
 
-/* False: an option that it does not know. */
+/* Returns false for an unknown option. */
 static bool read_options(int argc, char **argv, struct options *ret_options)
 {
     struct options options = {.first_word = 1};
@@ -64,7 +65,8 @@ static void leave_terminal(void)
         close(null);
 }
 
-/* The child is the daemon; the parent returns once that listens, or has failed and said why. */
+/* Makes the child the daemon. The parent returns when the daemon listens, or has failed and printed
+ * the reason. */
 static int run_in_background(bool is_multiuser)
 {
     int ready[2];
@@ -118,7 +120,7 @@ static int connect_to_daemon(void)
     return -1;
 }
 
-/* Prints what is answered, up to its NUL. False: the daemon has ended. */
+/* Prints an answer up to its NUL. Returns false if the daemon has ended. */
 static bool print_answer(int fd)
 {
     char c;
@@ -130,7 +132,7 @@ static bool print_answer(int fd)
     return false;
 }
 
-/* False: the daemon has ended, as it does after `quit`. */
+/* Passes one command on. Returns false if the daemon has ended, as after `quit`. */
 static bool pass_on(int fd, const char *command)
 {
     char line[MPS_LINE_BYTES_MAX];

@@ -20,11 +20,11 @@
 #include "emu/mps/mps_log.h"
 
 enum {
-    TICK_MS = 20,          /* between two looks whether a leaving server has clients */
-    SEND_TIMEOUT_S = 1,    /* for one who asks and does not read */
-    LAST_ANSWER_MS = 500,  /* a server that is told to end and does not is killed */
-    ALONE_MS = 1000,       /* between two looks whether anybody could still ask for something */
-    ACCEPT_AGAIN_MS = 100, /* after a descriptor, or memory, could not be had */
+    TICK_MS = 20,          /* between two checks whether a leaving server has clients */
+    SEND_TIMEOUT_S = 1,    /* for a peer that sends requests and does not read */
+    LAST_ANSWER_MS = 500,  /* after this time, a server that was told to end is killed */
+    ALONE_MS = 1000,       /* between two checks whether a client can still reach the daemon */
+    ACCEPT_AGAIN_MS = 100, /* after accept failed for want of a descriptor or memory */
 };
 #define LOCK_NAME   "control_lock"
 #define PID_NAME    "nvidia-cuda-mps-control.pid"
@@ -37,7 +37,7 @@ static int64_t now_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* A file in the pipe directory with this text. */
+/* Writes a file in the pipe directory. */
 static bool write_file(const char *name, const char *text)
 {
     char path[PATH_MAX];
@@ -137,14 +137,14 @@ void mps_daemon_close(struct mps_daemon *daemon)
     remove_file(PID_NAME);
     close(daemon->listen_fd);
     close(daemon->lock_fd);
-    /* Who waits for the end may start the next daemon at once. */
+    /* Closed last: a peer that waits for the end may start the next daemon at once. */
     for (unsigned i = 0; i < daemon->connection_count; i++)
         close(daemon->connections[i].fd);
     if (daemon->log)
         fclose(daemon->log);
 }
 
-/* In the child: becomes the server. */
+/* Makes the forked child the server. */
 static void become_server(const struct mps_daemon *daemon, int fd, uid_t uid)
 {
     char path[PATH_MAX], number[16];
@@ -162,7 +162,7 @@ static void become_server(const struct mps_daemon *daemon, int fd, uid_t uid)
     execl(path, SERVER_NAME, number, (char *)NULL);
 }
 
-/* Notices, and lets its clients notice, that the server has gone. */
+/* Notices that the server has ended, and notifies its clients. */
 static void forget_server(struct mps_daemon *daemon)
 {
     struct mapping mapping;
@@ -184,7 +184,7 @@ static void forget_server(struct mps_daemon *daemon)
     mapping_close(&mapping);
 }
 
-/* Reads up to a NUL, as long as that takes or to a time. */
+/* Reads up to a NUL, without a time limit or until until_ms. */
 static bool read_reply(int fd, int64_t until_ms, struct str *reply)
 {
     for (;;) {
@@ -203,7 +203,7 @@ static bool read_reply(int fd, int64_t until_ms, struct str *reply)
     }
 }
 
-/* A server that does not answer in time is killed. */
+/* Asks the server, and kills it if it does not answer in time. */
 static bool ask_until(struct mps_daemon *daemon, const char *request, int64_t until_ms,
                       struct str *reply)
 {
@@ -306,7 +306,7 @@ static void welcome(struct mps_daemon *daemon, unsigned index, int result)
     close_connection(daemon, index);
 }
 
-/* The client that has waited longest, or -1. */
+/* Returns the client that has waited longest, or -1. */
 static int next_client(const struct mps_daemon *daemon)
 {
     int found = -1;
@@ -362,7 +362,8 @@ static void end_if_left(struct mps_daemon *daemon)
     str_done(&reply);
 }
 
-/* A connection that waits and is not taken would wake the daemon again at once, for ever. */
+/* A failed accept pauses new connections: the waiting connection would wake the daemon again and
+ * again. */
 static void take_connection(struct mps_daemon *daemon)
 {
     int fd = accept4(daemon->listen_fd, NULL, NULL, SOCK_CLOEXEC);
@@ -388,7 +389,7 @@ static void take_connection(struct mps_daemon *daemon)
     };
 }
 
-/* False: the connection is to be closed. */
+/* Returns false if the connection must be closed. */
 static bool handle_line(struct mps_daemon *daemon, struct mps_connection *connection,
                         const char *line)
 {
@@ -413,7 +414,7 @@ static bool handle_line(struct mps_daemon *daemon, struct mps_connection *connec
     return kept;
 }
 
-/* False: the connection is to be closed. */
+/* Returns false if the connection must be closed. */
 static bool read_lines(struct mps_daemon *daemon, struct mps_connection *connection)
 {
     char *line = connection->line, *end;
@@ -449,7 +450,7 @@ static void wait_for_work(struct mps_daemon *daemon)
     if (poll(polled, OTHERS + count, wait_ms) <= 0)
         return;
     if (server_pid != 0 && polled[1].revents != 0)
-        forget_server(daemon); /* it never speaks unasked */
+        forget_server(daemon); /* the server never sends without a request */
     for (unsigned i = count; i > 0; i--) {
         if (polled[OTHERS + i - 1].revents != 0 && !read_lines(daemon, &daemon->connections[i - 1]))
             close_connection(daemon, i - 1);
@@ -458,8 +459,8 @@ static void wait_for_work(struct mps_daemon *daemon)
         take_connection(daemon);
 }
 
-/* The real one would run on for ever. This one is made for tests, and their directories go with
- * them. */
+/* The real daemon would run for ever. This one is made for tests, and ends when its directory is
+ * removed. */
 static void quit_if_unreachable(struct mps_daemon *daemon)
 {
     char path[PATH_MAX];

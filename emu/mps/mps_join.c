@@ -12,11 +12,11 @@
 
 enum {
     SMS_MIN = 2,        /* SMs come in pairs */
-    SMS_MIN_HOPPER = 8, /* what an H200 gives for 0.1 percent */
+    SMS_MIN_HOPPER = 8, /* SMs of 0.1 percent on an H200 */
     CC_MAJOR_HOPPER = 9,
 };
 
-/* A socket to the daemon, or -1 when there is none. */
+/* Returns a socket to the daemon, or -1 if there is none. */
 static int connect_to_daemon(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -54,7 +54,7 @@ int mps_join(const struct mapping *mapping, struct mps_welcome *ret_welcome)
 {
     struct mps_welcome welcome = {.percentage = MPS_PERCENTAGE_FULL,
                                   .priority = EMU_PRIORITY_NORMAL};
-    /* Clients that overlap without a server (GPUMUX_EMU_MODE=shared) need none. */
+    /* Clients that overlap without a server (GPUMUX_EMU_MODE=shared) need no daemon. */
     int fd = mapping_device(mapping, 0)->mps.is_implied ? -1 : connect_to_daemon();
     if (fd < 0) {
         visible_among_all(mapping, &welcome.served);
@@ -84,7 +84,8 @@ static uint32_t sms_of(const struct emu_model *model, uint32_t percentage)
     return sms < least ? least : sms;
 }
 
-/* CUDA_MPS_PINNED_DEVICE_MEM_LIMIT is a list such as 0=2G,1=512M. 0: no limit for the device. */
+/* Reads CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, a list such as 0=2G,1=512M. Returns 0 if the device has
+ * no limit. */
 static uint64_t limit_of_environment(unsigned ordinal)
 {
     const char *at = getenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");

@@ -1,16 +1,16 @@
 /*
  * nvidia-cuda-mps-server, emulated: a process that is the MPS server of the devices it sees. The
- * control daemon starts it with the number of a socket as its only argument, and asks it over that:
- * a line each way, the answer's end is a NUL.
+ * control daemon starts the server with the number of a socket as its only argument, and sends
+ * requests over that socket: one line each, answered by text that ends with a NUL.
  *
- *   (at the start)   "ready 0 2 ", the devices by their place in the file
+ *   (at the start)   "ready 0 2 ", the devices by their index in the file
  *   admit PID        a new client: a CUDA result
  *   status           ACTIVE or FAULT
  *   count            contexts of clients
  *   clients, devices, ps, terminate PID      texts for the commands of the same meaning
  *
- * It looks after its clients: one that dies is noticed at once, for its neighbours may have to die
- * with it. It ends when the socket does.
+ * The server watches its clients: it notices the death of a client at once, since the client's
+ * neighbours may have to fail with it. The server ends when the socket does.
  */
 #include <errno.h>
 #include <limits.h>
@@ -33,13 +33,13 @@
 #include "emu/mps/mps_protocol.h"
 
 enum {
-    WATCHED_MAX = 1024, /* processes; later ones are noticed at the next look */
+    WATCHED_MAX = 1024, /* watched processes; the death of others is noticed at the next check */
     LOOK_MS = 100,
     REPLY_BYTES_MAX = 256 * 1024,
 };
 
 struct server {
-    int fd; /* to the daemon */
+    int fd; /* socket of the daemon */
     FILE *log;
     struct mapping mapping;
     struct device devices[EMU_DEVICES_MAX];
@@ -98,7 +98,7 @@ static void admit(struct server *server, pid_t pid, struct str *reply)
     str_printf(reply, "%d", CUDA_SUCCESS);
 }
 
-/* The number of the process's PID namespace; 0: not known. */
+/* Returns the number of the process's PID namespace; 0: unknown. */
 static unsigned long pid_namespace(int32_t pid)
 {
     char path[64];
@@ -213,7 +213,7 @@ static bool handle_line(struct server *server, const char *line)
     return sent;
 }
 
-/* False: the daemon has gone. */
+/* Returns false if the daemon has gone. */
 static bool read_lines(struct server *server)
 {
     ssize_t n = read(server->fd, server->line + server->line_length,
@@ -233,7 +233,7 @@ static bool read_lines(struct server *server)
     return server->line_length < sizeof(server->line) - 1;
 }
 
-/* Forgets processes that have ended. True: there was one. */
+/* Forgets processes that have ended. Returns true if there were any. */
 static bool drop_ended(struct server *server)
 {
     unsigned kept = 0;
