@@ -1,8 +1,8 @@
 /*
- * The emulated NVML: what an observer sees of the devices. CUDA_VISIBLE_DEVICES does not matter
- * here, as with the real one. Values come from the simulation: utilisation is the part of the last
- * 200 to 400 ms of emulated time in which something ran; power grows from idle to the limit with
- * the SMs in use; temperature goes with power.
+ * The emulated NVML: an observer's view of the devices. As in the real NVML, CUDA_VISIBLE_DEVICES
+ * has no effect. Values come from the simulation. Utilisation is the part of the last 200 to 400 ms
+ * of emulated time in which any work ran; power grows from idle to the limit with the SMs in use;
+ * temperature follows power.
  */
 #include "emu/nvml/nvml.h"
 
@@ -34,8 +34,8 @@ struct observer {
     unsigned device_count;
 };
 
-/* Calls read it without the lock: NVML demands that the last nvmlShutdown is not called beside
- * them. */
+/* Calls read the state without the lock: NVML forbids a last nvmlShutdown concurrent with other
+ * calls. */
 static struct observer observer = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 int nvml_ready(void)
@@ -90,7 +90,7 @@ NVML_API int nvmlInit(void)
 
 NVML_API int nvmlInitWithFlags(unsigned flags)
 {
-    (void)flags; /* whether to fail without devices, or to attach: nothing here depends on it */
+    (void)flags; /* flags that ignore missing devices or attach; they have no effect here */
     return nvmlInit_v2();
 }
 
@@ -369,7 +369,7 @@ NVML_API int nvmlDeviceGetPowerManagementLimit(struct device *device, unsigned *
     return nvmlDeviceGetEnforcedPowerLimit(device, ret_mw);
 }
 
-/* What slows it down for heat is hot. */
+/* A device that is slowed for thermal reasons is hot. */
 static unsigned temperature_c(struct device *device)
 {
     uint64_t heat = NVML_REASON_HW_THERMAL | NVML_REASON_SW_THERMAL;

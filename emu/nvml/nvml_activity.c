@@ -1,4 +1,4 @@
-/* NVML: who uses a device, and how much of it (GPM). */
+/* NVML: the processes that use a device, and its activity (GPM). */
 #include <stdlib.h>
 
 #include "emu/device/client.h"
@@ -20,8 +20,8 @@ static void put_process(nvmlProcessInfo_v2_t *processes, unsigned size, unsigned
     (*count)++;
 }
 
-/* Copies the living clients; returns how many there are, also when that is more than `size`. An MPS
- * server counts among those that compute, and has no memory of its own. */
+/* Copies the living clients. Returns their number, which may be larger than `size`. An MPS server
+ * counts as a compute process without memory. */
 static unsigned list_clients(struct device *device, enum listed listed,
                              nvmlProcessInfo_v2_t *processes, unsigned size)
 {
@@ -101,7 +101,7 @@ struct nvml_gpm_sample {
     struct emu_usage usage;
 };
 
-/* As on real cards: from Hopper (9.0) on. */
+/* As on real cards: Hopper (9.0) and later. */
 static int is_gpm_device(const struct device *device)
 {
     return device->state->model.cc_major >= 9;
@@ -158,8 +158,8 @@ static double mib_per_s(uint64_t bytes, double ns)
     return (double)bytes / (1 << 20) * 1e9 / ns;
 }
 
-/* Percent, but for the bus. Kernels have no occupancy or tensor use of their own here: an SM in use
- * counts as half occupied and its tensor cores as idle. */
+/* Percent, except for the bus. Kernels have no occupancy or tensor use of their own here: an SM in
+ * use counts as half occupied, and its tensor cores as idle. */
 static int metric_value(unsigned id, const struct emu_usage *from, const struct emu_usage *to,
                         double *ret_value)
 {

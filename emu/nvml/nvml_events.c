@@ -1,6 +1,6 @@
-/* NVML: sets of events, which tell of Xids. A set begins with what happens after a device was
- * registered in it; more than EMU_XIDS_MAX that nobody waited for, and the oldest are lost. One
- * with a device that has fallen off the bus has nothing more to say of those after it. */
+/* NVML: sets of events, which report Xids. A set reports events after the registration of a device;
+ * if more than EMU_XIDS_MAX events are not read, the oldest are lost. A set with a device that has
+ * fallen off the bus reports no events of the devices after it. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -11,7 +11,7 @@ enum { EVENT_SET_MAGIC = 0x6576736d, XID_OF_DOUBLE_BIT = 48 };
 struct nvml_registration {
     struct device *device;
     uint64_t types; /* 0: not registered */
-    uint64_t seen;  /* of emu_health.xid_count */
+    uint64_t seen;  /* events read, as emu_health.xid_count counts them */
 };
 
 struct nvml_event_set {
@@ -90,7 +90,7 @@ NVML_API int nvmlDeviceRegisterEvents(struct device *device, unsigned long long 
     return NVML_SUCCESS;
 }
 
-/* The next event of a device that its registration asks for. */
+/* Takes the next event of a device that its registration asks for. */
 static bool take_event(struct nvml_registration *registered, nvmlEventData_t *event)
 {
     struct device *device = registered->device;
@@ -145,7 +145,7 @@ NVML_API int nvmlEventSetWait_v2(struct nvml_event_set *set, nvmlEventData_t *ev
     }
 }
 
-/* The first version knew no instances. */
+/* The first version has no instances. */
 NVML_API int nvmlEventSetWait(struct nvml_event_set *set, nvmlEventData_v1_t *event,
                               unsigned timeout_ms)
 {

@@ -1,5 +1,5 @@
-/* NVML: whether a device is well. Clocks and why they are low, ECC errors, remapped rows; and what
- * else a monitor asks for. */
+/* NVML: the health of a device. Clocks and the reasons for low clocks, ECC errors, remapped rows,
+ * and other queries of monitors. */
 #include <stdio.h>
 
 #include "base/str.h"
@@ -7,11 +7,11 @@
 
 enum {
     ECC_TYPES = 2,    /* corrected, uncorrected */
-    ECC_COUNTERS = 2, /* since the last reset, ever */
+    ECC_COUNTERS = 2, /* since the last reset, and ever */
     LOCATION_DEVICE_MEMORY = 2,
     LOCATION_SRAM = 7,
     LOCATIONS = 8,
-    BANKS = 3072, /* of an H200 */
+    BANKS = 3072, /* banks of an H200 */
     SHUTDOWN_C = 95,
     SLOWDOWN_C = 89,
     MEMORY_MAX_C = 95,
@@ -20,7 +20,7 @@ enum {
     SERIAL_DIGITS = 13,
 };
 
-/* The cards with stacked memory have ECC that counts, rows to remap, and MIG. */
+/* Cards with stacked memory have counting ECC, remappable rows, and MIG. */
 static bool is_large(const struct device *device)
 {
     const struct emu_model *model = &device->state->model;
@@ -33,7 +33,7 @@ static int check(const struct device *device, const void *argument)
     return r == NVML_SUCCESS && !argument ? NVML_ERROR_INVALID_ARGUMENT : r;
 }
 
-/* The same, for what only the large cards have. */
+/* Like check(), for features of the large cards. */
 static int check_large(const struct device *device, const void *argument)
 {
     int r = check(device, argument);
@@ -202,7 +202,7 @@ NVML_API int nvmlDeviceGetTemperatureThreshold(struct device *device, int type, 
     return NVML_SUCCESS;
 }
 
-/* Since the device was made, by the rule for power. */
+/* Energy since the device was made, by the power model. */
 NVML_API int nvmlDeviceGetTotalEnergyConsumption(struct device *device, unsigned long long *ret_mj)
 {
     int r = check(device, ret_mj);
