@@ -1,9 +1,9 @@
 /*
- * Checkpoints of other processes, by their pid: one that is locked stops at its next call, one that
- * is checkpointed has no memory on its devices until it is restored. Contents are in the host's
- * memory anyway; what it costs is time, as measured on an H200 (33 GB in 17.0 s, and back in 5.3
- * s). Clients of MPS cannot be checkpointed, nor processes with managed memory or memory in common
- * with others.
+ * Checkpoints of other processes, by pid. A locked process stops at its next call; a checkpointed
+ * process has no memory on its devices until it is restored. Contents are in host memory anyway; a
+ * checkpoint costs time, as measured on an H200 (33 GB in 17.0 s, and back in 5.3 s). Clients of
+ * MPS cannot be checkpointed, nor processes with managed memory or memory in common with other
+ * processes.
  */
 #include <time.h>
 #include <unistd.h>
@@ -14,18 +14,18 @@
 enum {
     LOOK_AGAIN_NS = 200 * 1000,
     OUT_BYTES_PER_US = 1941, /* 33 GB in 17.0 s */
-    IN_BYTES_PER_US = 6226,  /* in 5.3 s */
+    IN_BYTES_PER_US = 6226,  /* 33 GB in 5.3 s */
 };
 
-/* One device, and the client of the process on it. */
+/* One device, and the process's client on the device. */
 struct target {
     struct device *device;
-    struct device own; /* for one that this process does not see */
+    struct device own; /* for a device that this process does not see */
     struct emu_client *client;
     unsigned slot;
 };
 
-/* Under no lock; leaves the device locked when the process has a client there. */
+/* Leaves the device locked if the process has a client there. Call without a lock. */
 static bool lock_target(struct process *process, unsigned index, int pid, struct target *target)
 {
     target->device = NULL;
@@ -51,8 +51,8 @@ static bool lock_target(struct process *process, unsigned index, int pid, struct
     return false;
 }
 
-/* Does something about each client of the process, under its device's lock. The first result that
- * is not CUDA_SUCCESS ends it. CUDA_ERROR_INVALID_VALUE for a process without any. */
+/* Calls act() for each client of the process, under its device's lock, until a result other than
+ * CUDA_SUCCESS. CUDA_ERROR_INVALID_VALUE for a process without clients. */
 static int for_each_target(int pid, int (*act)(struct target *, void *), void *argument)
 {
     struct process *process;
@@ -101,7 +101,7 @@ static int change_state(struct target *target, void *argument)
     return CUDA_SUCCESS;
 }
 
-/* All of its clients or none. */
+/* Changes the state of all of the process's clients, or of none. */
 static int move_state(int pid, struct step *step)
 {
     int r = for_each_target(pid, check_state, step);
@@ -138,7 +138,8 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Until all that the process had launched is done; for ever if timeout_ms is 0. */
+/* Waits until all work that the process had launched is done; without a limit if timeout_ms is
+ * 0. */
 static int wait_idle(int pid, unsigned timeout_ms)
 {
     uint64_t start_ms = now_ms();
@@ -187,7 +188,7 @@ static int check_movable(struct target *target, void *argument)
                : CUDA_SUCCESS;
 }
 
-/* The time that the memory of the process takes at that rate, in emulated time. */
+/* Spends the emulated time that moving the process's memory takes at that rate. */
 static int spend(int pid, uint64_t bytes_per_us)
 {
     struct process *process;
@@ -241,7 +242,7 @@ static int give_memory_back(struct target *target, void *argument)
     struct emu_client *client = target->client;
     (void)argument;
     if (client->checkpoint_bytes == 0)
-        return CUDA_SUCCESS; /* it has none, or it is back already */
+        return CUDA_SUCCESS; /* without memory, or already restored */
     if (client->checkpoint_bytes > state->model.memory_bytes - state->memory_used_bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     device_save(target->device, &state->memory_used_bytes, sizeof(state->memory_used_bytes));
@@ -254,7 +255,7 @@ static int give_memory_back(struct target *target, void *argument)
     return CUDA_SUCCESS;
 }
 
-/* To other devices than before, which args->gpu_pairs could ask for: not emulated. */
+/* Restoring to other devices, as args->gpu_pairs may ask, is not emulated. */
 CUDA_API int cuCheckpointProcessRestore(int pid, struct cuda_checkpoint_restore *wanted)
 {
     struct step step = {CUDA_PROCESS_CHECKPOINTED, CUDA_PROCESS_LOCKED};
@@ -268,7 +269,8 @@ CUDA_API int cuCheckpointProcessRestore(int pid, struct cuda_checkpoint_restore 
     return r == CUDA_SUCCESS ? for_each_target(pid, change_state, &step) : r;
 }
 
-/* The thread that has to run for a restore. Here the caller does it all; any thread will do. */
+/* Returns the thread that must run for a restore. Here the caller does the restore, so any thread
+ * is correct. */
 CUDA_API int cuCheckpointProcessGetRestoreThreadId(int pid, int *ret_thread)
 {
     int state;

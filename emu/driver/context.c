@@ -1,4 +1,4 @@
-/* Contexts: made, shared as a device's primary one, current to threads. */
+/* Contexts: making them, sharing a device's primary context, and making them current to threads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ struct emu_client *context_client(const struct context *context)
     return &device->state->clients[device->own_slot];
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static bool is_known(struct process *process, const struct context *context)
 {
     list_for_each (it, &process->contexts) {
@@ -48,7 +48,7 @@ static bool is_known(struct process *process, const struct context *context)
     return false;
 }
 
-/* Under process.lock. A process holds its slot on a device while it has a context there. */
+/* Takes the process's slot on the device for its first context there. Call under process.lock. */
 static int open_context(struct context *context)
 {
     struct visible_device *visible = context->visible;
@@ -75,7 +75,7 @@ static int open_context(struct context *context)
     return CUDA_SUCCESS;
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static int make_context(struct process *process, unsigned ordinal, unsigned flags,
                         struct context **ret_context)
 {
@@ -97,7 +97,7 @@ static int make_context(struct process *process, unsigned ordinal, unsigned flag
     return CUDA_SUCCESS;
 }
 
-/* Under process.lock. Waits for its work first, as the real driver does. */
+/* Waits for the context's work first, as the real driver does. Call under process.lock. */
 static void close_context(struct context *context)
 {
     list_for_each (it, &context->streams) {
@@ -115,7 +115,7 @@ static void close_context(struct context *context)
     context->destroyed = true;
     if (--context->visible->context_count > 0)
         return;
-    /* The real driver lets a process go on that was terminated, and none that had a fault. */
+    /* The real driver lets a terminated process continue, but no process that had a fault. */
     int error = context_error(context);
     if (error != CUDA_ERROR_MPS_CLIENT_TERMINATED)
         context->visible->lost_error = error;
@@ -230,7 +230,7 @@ CUDA_API int cuDevicePrimaryCtxRelease_v2(int ordinal)
 CUDA_API int cuDevicePrimaryCtxRelease(int ordinal)
 {
     int r = cuDevicePrimaryCtxRelease_v2(ordinal);
-    return r == CUDA_ERROR_INVALID_CONTEXT ? CUDA_SUCCESS : r; /* as the real one does */
+    return r == CUDA_ERROR_INVALID_CONTEXT ? CUDA_SUCCESS : r; /* as the real driver */
 }
 
 CUDA_API int cuDevicePrimaryCtxReset_v2(int ordinal)
@@ -380,7 +380,7 @@ CUDA_API int cuCtxGetApiVersion(struct context *context, unsigned *ret_version)
         return r;
     if (!ret_version)
         return CUDA_ERROR_INVALID_VALUE;
-    *ret_version = 3020; /* the version of cuCtxCreate that made it */
+    *ret_version = 3020; /* version of the cuCtxCreate that made it */
     return CUDA_SUCCESS;
 }
 
@@ -403,8 +403,8 @@ int context_resolve(struct context **context)
     return r == CUDA_SUCCESS && (*context)->destroyed ? CUDA_ERROR_CONTEXT_IS_DESTROYED : r;
 }
 
-/* Every queue of the process on the device, also those of destroyed streams that are not empty yet
- * and of other contexts there. */
+/* Waits for every queue of the process on the device, including destroyed streams that are not
+ * empty yet, and streams of other contexts there. */
 int context_wait(struct context *context)
 {
     int r = CUDA_SUCCESS;
@@ -437,7 +437,8 @@ CUDA_API int cuCtxSynchronize(void)
     return r == CUDA_SUCCESS ? pool_synchronized(context, context_wait(context)) : r;
 }
 
-/* Parameters ask for a part of the device, or for sharing it with graphics: not emulated. */
+/* Parameters that ask for a part of the device, or for sharing it with graphics, are not
+ * emulated. */
 CUDA_API int cuCtxCreate_v4(struct context **ret_context, void *parameters, unsigned flags,
                             int ordinal)
 {

@@ -1,4 +1,4 @@
-/* Limits, flags and other facts about contexts, most of them kept and without effect. */
+/* Limits, flags and other facts about contexts, most of them stored without effect. */
 #include "emu/driver/driver.h"
 #include "emu/memory/memory.h"
 
@@ -9,7 +9,7 @@ enum {
     CACHE_CONFIG_LAST = 3,
 };
 
-/* Of a new context, as on an H200. */
+/* Limits of a new context, as on an H200. */
 static const size_t default_limits[CONTEXT_LIMITS] = {
     [LIMIT_STACK] = 1024,
     [LIMIT_PRINTF] = 7340032,
@@ -73,7 +73,7 @@ CUDA_API int cuCtxSetFlags(unsigned flags)
     return r;
 }
 
-/* A number that no other context of the process has had. */
+/* Returns a number that no other context of the process has had. */
 CUDA_API int cuCtxGetId(struct context *context, unsigned long long *ret_id)
 {
     int r = context_resolve(&context);

@@ -23,7 +23,7 @@ static const struct emu_event *shared_event(const struct event *event)
     return &context_client(event->context)->events[event->index];
 }
 
-/* Under the device's lock. */
+/* Call under the device's lock. */
 static bool is_reached(const struct event *event)
 {
     if (event->share)
@@ -32,8 +32,8 @@ static bool is_reached(const struct event *event)
            shared_event(event)->records_done >= event->records_before + event->records;
 }
 
-/* Under process.lock: a number that no event of any context on the device has, and whose last
- * record was reached: one that is still to come would count for the new event. */
+/* Takes an index that no event of a context on the device has, and whose last record was reached: a
+ * pending record would count for the new event. Call under process.lock. */
 static int take_index(struct context *context, unsigned *ret_index, uint64_t *ret_records)
 {
     static_assert(EMU_EVENTS_MAX % 64 == 0, "whole words");
@@ -125,7 +125,7 @@ void event_release(struct event *event)
     free(event);
 }
 
-/* Graphs may hold it on; to them it is an event that nothing waits for any more. */
+/* Graphs may still hold the event; they no longer wait for it. */
 void event_discard(struct event *event)
 {
     list_remove(&event->link);
@@ -160,7 +160,7 @@ CUDA_API int cuEventDestroy(struct event *event)
 int event_record_run(struct event *event, struct stream *stream)
 {
     if (event->magic != EVENT_MAGIC)
-        return CUDA_SUCCESS; /* of a graph, and destroyed meanwhile */
+        return CUDA_SUCCESS; /* held by a graph, and destroyed meanwhile */
     if (stream->context != event->context)
         return CUDA_ERROR_INVALID_HANDLE;
     if (event->share)
@@ -185,8 +185,8 @@ int event_record_run(struct event *event, struct stream *stream)
     return r;
 }
 
-/* In a capture an event only says which nodes come before; one that is external to it becomes a
- * node, and is recorded by each launch. */
+/* In a capture, a record only notes the nodes that precede the event. An external record becomes a
+ * node, and every launch records the event. */
 CUDA_API int cuEventRecordWithFlags(struct event *event, struct stream *handle, unsigned flags)
 {
     enum { RECORD_EXTERNAL = 1 };
@@ -272,7 +272,7 @@ CUDA_API int cuEventElapsedTime_v2(float *ret_ms, struct event *start, struct ev
 int event_wait_run(struct stream *stream, struct event *event)
 {
     if (event->magic != EVENT_MAGIC)
-        return CUDA_SUCCESS; /* of a graph, and destroyed meanwhile */
+        return CUDA_SUCCESS; /* held by a graph, and destroyed meanwhile */
     if (event->share)
         return event_share_wait_in(stream, event);
     if (event->records == 0)
@@ -316,8 +316,8 @@ static int check_whole_context(const struct context *context, const struct event
     return CUDA_SUCCESS;
 }
 
-/* Behind everything of the context's streams: each is waited for by the legacy one, which
- * records. */
+/* Records the event after all work of the context's streams: the legacy stream waits for each
+ * stream, and then records. */
 CUDA_API int cuCtxRecordEvent(struct context *context, struct event *event)
 {
     int r = check_whole_context(context, event);
@@ -329,7 +329,7 @@ CUDA_API int cuCtxRecordEvent(struct context *context, struct event *event)
         struct stream *stream = list_entry(it, struct stream, link);
         struct event *point;
         if ((stream->flags & CUDA_STREAM_NON_BLOCKING) == 0 || r != CUDA_SUCCESS)
-            continue; /* the legacy stream waits for blocking ones anyway */
+            continue; /* the legacy stream waits for blocking streams anyway */
         r = event_make(context, CUDA_EVENT_DISABLE_TIMING, &point);
         if (r == CUDA_SUCCESS)
             r = event_record_run(point, stream);

@@ -1,8 +1,8 @@
 /*
- * What a stream does on the host: functions, and words of memory that it writes or waits for. No
- * other process can do that for us, so a thread of this one does: each piece of work is queued as
- * an operation without length, by which the thread knows that it is due, and a wait for an event
- * (the stream's gate) that the thread lets happen when it has done the work.
+ * Work of a stream on the host: functions, and words of memory that the stream writes or waits for.
+ * Only this process can do that work, so a thread of it does. Each piece of work is queued as an
+ * operation without duration, which tells the thread that the work is due, followed by a wait for
+ * an event (the stream's gate), which the thread records when it has done the work.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -11,9 +11,9 @@
 #include "emu/memory/memory.h"
 
 enum {
-    LOOK_AGAIN_NS = 50 * 1000, /* at soonest */
-    LOOK_AGAIN_NS_MAX =
-        500 * 1000, /* at latest: other clients' work may end sooner than foreseen */
+    LOOK_AGAIN_NS = 50 * 1000, /* shortest pause */
+    /* Longest pause: work of other clients may end sooner than predicted. */
+    LOOK_AGAIN_NS_MAX = 500 * 1000,
     WAIT_GEQ = 0,
     WAIT_EQ = 1,
     WAIT_AND = 2,
@@ -24,22 +24,23 @@ enum {
 enum work_kind { WORK_FUNCTION, WORK_CALLBACK, WORK_WRITE, WORK_WAIT, WORK_WAIT_EVENT };
 
 struct host_work {
-    struct list link; /* host_queue.works */
+    struct list link; /* link in host_queue.works */
     enum work_kind kind;
     struct visible_device *visible;
     unsigned stream;
-    uint64_t position; /* due when so many entries of the stream are done; 0: not queued yet */
-    unsigned gate;     /* the event, and the record number that lets the stream go on */
+    uint64_t position; /* entries of the stream that must be done first; 0: not queued yet */
+    /* Index of the gate event; gate_value is the record number that lets the stream go on. */
+    unsigned gate;
     uint64_t gate_value;
     void (*function)(void *);
-    void (*callback)(struct stream *, int, void *); /* of WORK_CALLBACK */
+    void (*callback)(struct stream *, int, void *); /* for WORK_CALLBACK */
     struct stream *handle;
     void *argument;
     struct event *event; /* a reference that ends with the work, or NULL */
-    uint64_t record;     /* of WORK_WAIT_EVENT */
-    void *word;          /* of `width` bytes */
+    uint64_t record;     /* for WORK_WAIT_EVENT */
+    void *word;          /* `width` bytes long */
     unsigned width;
-    unsigned condition; /* of WORK_WAIT */
+    unsigned condition; /* for WORK_WAIT */
     uint64_t value;
 };
 
@@ -107,7 +108,7 @@ static void open_gate(const struct host_work *work)
     device_unlock(device);
 }
 
-/* 0 when the work is due, or for how much longer it cannot be. */
+/* Returns 0 if the work is due, otherwise a time for which it cannot be due. */
 static uint64_t time_to_due_ns(const struct host_work *work)
 {
     struct device *device = &work->visible->device;
@@ -122,8 +123,9 @@ static uint64_t time_to_due_ns(const struct host_work *work)
     return ns;
 }
 
-/* Under queue->lock: what can be done now, or NULL; *ret_ns is then when to look again. Work of one
- * stream is due in its order, as each has passed the gate of the one before. */
+/* Returns work that can be done now, or NULL; *ret_ns is then the time until the next check. Work
+ * of one stream becomes due in order, since each piece has passed the gate of the one before. Call
+ * under queue->lock. */
 static struct host_work *find_due(struct host_queue *queue, uint64_t *ret_ns)
 {
     *ret_ns = LOOK_AGAIN_NS_MAX;
@@ -166,7 +168,7 @@ static void *serve(void *argument)
     return NULL;
 }
 
-/* Under queue->lock. */
+/* Call under queue->lock. */
 static int start_thread(struct host_queue *queue)
 {
     pthread_t thread;
@@ -179,7 +181,7 @@ static int start_thread(struct host_queue *queue)
     return CUDA_SUCCESS;
 }
 
-/* Enters the work, without a position: it is not due before it has one. */
+/* Adds the work without a position: it is not due until it has one. */
 static int enter(struct host_queue *queue, const struct host_work *what,
                  struct host_work **ret_work)
 {
@@ -215,7 +217,7 @@ static void leave(struct host_queue *queue, struct host_work *work)
     free(work);
 }
 
-/* Under stream->host_lock, so that gate values are in the order of the stream. */
+/* Keeps gate values in the order of the stream. Call under stream->host_lock. */
 static int queue_work(struct stream *stream, struct host_work *what)
 {
     struct context *context = stream->context;
@@ -325,7 +327,7 @@ static bool is_wait(const struct cuda_word_operation *word)
     return word->type == CUDA_WORD_WAIT_32 || word->type == CUDA_WORD_WAIT_64;
 }
 
-/* A word of device memory, or of host memory that the driver knows. */
+/* Finds a word of device memory, or of host memory that the driver knows. */
 static int find_word(const struct cuda_word_operation *word, unsigned char **ret_at)
 {
     struct process *process;

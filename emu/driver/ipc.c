@@ -1,7 +1,7 @@
 /*
- * What processes share: device memory and events, by handles of 64 bytes that one makes and another
- * opens. A handle names a descriptor of the process that made it, which is opened through /proc: it
- * is of use as long as that process lives, to processes of the same user.
+ * Memory and events between processes, by handles of 64 bytes that one process makes and another
+ * opens. A handle names a file descriptor of the process that made it, which is opened through
+ * /proc: the handle is valid while that process lives, for processes of the same user.
  */
 #include "emu/driver/ipc.h"
 
@@ -23,8 +23,8 @@ struct handle {
     uint32_t kind; /* enum handle_kind */
     int32_t pid;
     int32_t fd;
-    uint32_t device; /* in the device file */
-    uint64_t inode;  /* of the descriptor, in case that its number now means another file */
+    uint32_t device; /* index in the device file */
+    uint64_t inode;  /* inode of the descriptor, in case its number was reused for another file */
     uint64_t bytes, span_bytes;
 };
 
@@ -43,7 +43,7 @@ static int make_handle(const struct handle *wanted, struct cuda_ipc_handle *ret_
     return CUDA_SUCCESS;
 }
 
-/* A descriptor of our own for what the handle names. */
+/* Opens the handle's file as a descriptor of this process. */
 static int open_handle(const struct cuda_ipc_handle *given, enum handle_kind kind,
                        struct handle *ret_handle, int *ret_fd)
 {
@@ -54,7 +54,7 @@ static int open_handle(const struct cuda_ipc_handle *given, enum handle_kind kin
     if (handle.kind != (uint32_t)kind)
         return CUDA_ERROR_INVALID_VALUE;
     if (handle.pid == (int32_t)getpid())
-        return CUDA_ERROR_INVALID_CONTEXT; /* a process cannot open its own */
+        return CUDA_ERROR_INVALID_CONTEXT; /* a process cannot open its own handle */
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", handle.pid, handle.fd);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
@@ -99,7 +99,7 @@ CUDA_API int cuIpcGetMemHandle(struct cuda_ipc_handle *ret_handle, uint64_t addr
     return r;
 }
 
-/* Takes over the descriptor. */
+/* Takes ownership of the descriptor. */
 static int import_memory(struct context *context, const struct handle *handle, int fd,
                          uint64_t *ret_address)
 {
@@ -118,7 +118,8 @@ static int import_memory(struct context *context, const struct handle *handle, i
     return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* Opened again, the memory is where it is, and to be closed as often; or it is refused. */
+/* Memory that is opened again keeps its address and must be closed as often; or the call is
+ * refused. */
 static int open_memory(const struct cuda_ipc_handle *given, unsigned flags, bool may_be_open,
                        uint64_t *ret_address)
 {
@@ -188,7 +189,7 @@ CUDA_API int cuIpcCloseMemHandle(uint64_t address)
 }
 
 struct event_page {
-    _Atomic uint64_t asked; /* records */
+    _Atomic uint64_t asked; /* number of records asked for */
     _Atomic uint64_t done;
 };
 
@@ -218,7 +219,7 @@ void event_share_free(struct event_share *share)
     free(share);
 }
 
-/* Takes over the descriptor. */
+/* Takes ownership of the descriptor. */
 static int make_event(struct context *context, unsigned flags, int fd, struct event **ret_event)
 {
     struct event_share *share = map_share(fd);

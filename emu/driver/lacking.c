@@ -1,8 +1,8 @@
-/* The calls that are known but not emulated: each says so. */
+/* The calls that are known but not emulated: each returns an error. */
 #include "emu/abi/cuda_abi.h"
 
-/* A caller's arguments, whatever they are, are left alone: the calling convention makes the caller
- * clean up after them. */
+/* The functions ignore their arguments: by the calling convention, the caller cleans up after
+ * them. */
 #define ANSWER(symbol)                                                                             \
     CUDA_API int symbol(void);                                                                     \
     CUDA_API int symbol(void)                                                                      \

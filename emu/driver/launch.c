@@ -47,7 +47,7 @@ static bool is_valid_grid(const struct grid *g)
            g->block_x * g->block_y * g->block_z <= THREADS_PER_BLOCK_MAX;
 }
 
-/* `extra` is a list of keys and values that gives one packed buffer instead of pointers. */
+/* Reads `extra`, a list of keys and values that gives one packed buffer instead of pointers. */
 static int find_buffer(void **extra, const unsigned char **ret_buffer, size_t *ret_bytes)
 {
     const unsigned char *buffer = NULL;
@@ -67,9 +67,9 @@ static int find_buffer(void **extra, const unsigned char **ret_buffer, size_t *r
     return CUDA_SUCCESS;
 }
 
-/* Blocks beyond one for each SM that the kernel says it takes run after the first. `sms` is how
- * many the client sees: a program that was given a part of them launches fewer blocks for the same
- * work. */
+/* Returns the number of waves: blocks beyond one for each SM of the kernel's stated part run after
+ * the first ones. `sms` is the number of SMs that the client sees: a program that was given a part
+ * of the SMs launches fewer blocks for the same work. */
 static uint64_t burn_waves(const struct grid *g, unsigned sms, unsigned sm_permille)
 {
     uint64_t blocks = (uint64_t)g->grid_x * g->grid_y * g->grid_z;
@@ -79,7 +79,7 @@ static uint64_t burn_waves(const struct grid *g, unsigned sms, unsigned sm_permi
     return waves > 0 ? waves : 1;
 }
 
-/* Reads the first parameters of gpumux_burn from wherever the caller put them. */
+/* Reads the first parameters of gpumux_burn in either form of arguments. */
 static int read_burn(const struct cuda_kernel_node *given, const struct grid *grid, unsigned sms,
                      struct emu_entry *operation)
 {
@@ -134,8 +134,8 @@ static void guess_cost(const struct grid *g, const struct emu_model *model,
         operation->duration_ns = CONTENTION_DURATION_NS_MAX;
 }
 
-/* How many blocks of that many threads an SM holds: by its threads alone, nothing is known of a
- * kernel's registers. */
+/* Returns the number of blocks with that many threads that an SM holds. Only threads count: a
+ * kernel's registers are unknown. */
 static unsigned blocks_per_sm(unsigned threads)
 {
     unsigned whole_warps = (threads + WARP_THREADS - 1) / WARP_THREADS * WARP_THREADS;
@@ -143,7 +143,7 @@ static unsigned blocks_per_sm(unsigned threads)
     return blocks < BLOCKS_PER_SM_MAX ? blocks : BLOCKS_PER_SM_MAX;
 }
 
-/* All blocks of a cooperative launch run at the same time. */
+/* Returns whether all blocks of a cooperative launch can run at the same time. */
 static bool is_resident(const struct grid *g, unsigned sms)
 {
     uint64_t blocks = (uint64_t)g->grid_x * g->grid_y * g->grid_z;
@@ -266,7 +266,7 @@ CUDA_API int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *ret_block
     return cuOccupancyMaxActiveBlocksPerMultiprocessor(ret_blocks, function, threads, shared_bytes);
 }
 
-/* The largest block fills an SM as well as any: threads are all that counts. */
+/* The largest block fills an SM as well as any other, since only threads count. */
 CUDA_API int cuOccupancyMaxPotentialBlockSize(int *ret_min_blocks, int *ret_threads,
                                               struct function *function,
                                               size_t (*shared_bytes_of)(int), size_t shared_bytes,

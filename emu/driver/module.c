@@ -1,5 +1,4 @@
-/* Modules and their functions. Only PTX text can be loaded: there is nothing to run machine code.
- */
+/* Modules and their functions. Only PTX text can be loaded, since machine code cannot run here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,13 +6,13 @@
 #include "emu/driver/driver.h"
 #include "emu/driver/launch.h"
 
-enum { DYNAMIC_SHARED_BYTES = 48 << 10 }; /* that a kernel may use without asking */
+enum { DYNAMIC_SHARED_BYTES = 48 << 10 }; /* shared memory that a kernel may use without asking */
 
 /* A module belongs to a context, a library to the process; both are made from an image. */
 struct module {
     uint32_t magic;          /* MODULE_MAGIC or LIBRARY_MAGIC */
     struct context *context; /* NULL: a library */
-    struct list link;        /* context.modules; a library is in no list */
+    struct list link;        /* link in context.modules; unused in a library */
     struct list functions;
 };
 
@@ -119,8 +118,8 @@ CUDA_API int cuModuleLoadData(struct module **ret_module, const void *image)
     return CUDA_SUCCESS;
 }
 
-/* Options of the compiler change nothing about what is emulated; those that ask for output back
- * would have to be answered, so they are refused. */
+/* Options of the compiler do not change the emulation. Options that ask for output would need an
+ * answer, and are refused. */
 CUDA_API int cuModuleLoadDataEx(struct module **ret_module, const void *image, unsigned count,
                                 int *options, void **values)
 {
@@ -247,7 +246,7 @@ static int library_resolve(const struct module *library)
     return library && library->magic == LIBRARY_MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* Options, of the compiler or of the library, would change nothing; none of them is known here. */
+/* Options, of the compiler or of the library, would change nothing; none is supported. */
 CUDA_API int cuLibraryLoadData(struct module **ret_library, const void *image, int *options,
                                void **values, unsigned count, int *library_options,
                                void **library_values, unsigned library_count)
@@ -275,7 +274,7 @@ CUDA_API int cuLibraryUnload(struct module *library)
     return r;
 }
 
-/* A kernel of a library is a function without a context: any call that takes one takes the
+/* A kernel of a library is a function without a context: any call that takes one kind takes the
  * other. */
 CUDA_API int cuLibraryGetKernel(struct function **ret_kernel, struct module *library,
                                 const char *name)
@@ -337,7 +336,7 @@ CUDA_API int cuKernelGetParamInfo(struct function *kernel, size_t index, size_t 
     return cuFuncGetParamInfo(kernel, index, ret_offset, ret_bytes);
 }
 
-/* Whatever is found is there. */
+/* Every function is loaded. */
 CUDA_API int cuFuncIsLoaded(int *ret_state, struct function *function)
 {
     enum { LOADED = 1 };
@@ -354,7 +353,7 @@ CUDA_API int cuFuncLoad(struct function *function)
     return function_resolve(function);
 }
 
-/* A wish about caches; there are none. */
+/* Accepts a cache preference; there are no caches. */
 CUDA_API int cuFuncSetCacheConfig(struct function *function, int config)
 {
     enum { CACHE_CONFIG_LAST = 3 };
@@ -364,7 +363,7 @@ CUDA_API int cuFuncSetCacheConfig(struct function *function, int config)
                : r;
 }
 
-/* Shared memory is not modelled: what a kernel may use of it is kept. */
+/* Shared memory is not modelled: the attribute is only stored. */
 CUDA_API int cuFuncSetAttribute(struct function *function, int attribute, int value)
 {
     int r = function_resolve(function);
@@ -424,7 +423,7 @@ CUDA_API int cuKernelGetLibrary(struct module **ret_library, struct function *ke
     return r;
 }
 
-/* At most `count` of them. */
+/* Lists at most `count` functions. */
 static int list_functions(const struct module *module, struct function **ret_functions,
                           unsigned count)
 {

@@ -1,7 +1,7 @@
-/* The calls that mean the calling thread's own stream by stream 0. */
+/* The calls for which stream 0 is the per-thread default stream. */
 #include "emu/driver/driver.h"
 
-/* Whether it was so before, which is what it becomes again. */
+/* Sets the thread's default. Returns the earlier value, which the caller restores. */
 static bool set_own_default(bool has_own_default)
 {
     struct thread_state *thread = process_thread();

@@ -1,4 +1,4 @@
-/* What is at an address: cuPointerGetAttribute(s). */
+/* Attributes of addresses: cuPointerGetAttribute(s). */
 #include "emu/memory/memory.h"
 
 enum pointer_attribute {
@@ -12,13 +12,13 @@ enum pointer_attribute {
     POINTER_RANGE_BYTES = 12,
     POINTER_MAPPED = 13,
     POINTER_MEMORY_POOL = 17,
-    POINTER_NO_ORDINAL = -2, /* the ordinal of what the driver does not know */
+    POINTER_NO_ORDINAL = -2, /* ordinal of an address that the driver does not know */
 };
 
-/* Under process.lock. */
+/* The memory at an address. Valid under process.lock. */
 struct pointee {
     const struct allocation *allocation; /* NULL: not device memory */
-    bool is_host;                        /* host memory that the device may use */
+    bool is_host;                        /* host memory that the device can access */
     uint64_t address;
 };
 
@@ -40,8 +40,8 @@ static bool host_can_read(const struct pointee *at)
     return at->is_host || (at->allocation && at->allocation->kind == ALLOCATION_MANAGED);
 }
 
-/* Writes the attribute's value, of whatever type it has; of an address that is not known, the value
- * that says so. False: there is none, or it is not emulated. */
+/* Writes the attribute's value, whatever its type; for an unknown address, the value that means
+ * unknown. Returns false if there is no such attribute, or it is not emulated. */
 static bool write_attribute(const struct pointee *at, int attribute, void *ret_value)
 {
     const struct allocation *allocation = at->allocation;
@@ -108,7 +108,8 @@ CUDA_API int cuPointerGetAttribute(void *ret_value, int attribute, uint64_t addr
     return r;
 }
 
-/* Unlike the call for one, it also answers for addresses that the driver does not know. */
+/* Unlike the call for a single attribute, this call also succeeds for addresses that the driver
+ * does not know. */
 CUDA_API int cuPointerGetAttributes(unsigned count, int *attributes, void **ret_values,
                                     uint64_t address)
 {

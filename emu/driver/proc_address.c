@@ -1,9 +1,9 @@
-/* cuGetProcAddress, and the names of results: the two tables that are made from lists. */
+/* cuGetProcAddress, and the names of results: two tables generated from lists. */
 #include <string.h>
 
 #include "emu/driver/calls.h"
 
-/* Only their addresses are of interest here; their types are known where they are defined. */
+/* Only addresses are needed here; the functions' types are where they are defined. */
 #define ADDRESS(symbol) extern const char symbol##_address[] __asm__(#symbol);
 #define ADDRESS_legacy(symbol)
 #define ADDRESS_ptds(symbol)                      ADDRESS(symbol##_ptds)
@@ -40,7 +40,7 @@ static const struct symbol_row per_thread_symbols[] = {
 #undef LACK
 };
 
-/* The newest of a name's symbols that a program built for `version` knows. */
+/* Returns the newest of a name's symbols that a program built for `version` knows. */
 static enum cuda_proc_address_status find_symbol(const struct symbol_row *rows, size_t count,
                                                  const char *name, int version,
                                                  const char **ret_address)
@@ -76,7 +76,7 @@ CUDA_API int cuGetProcAddress_v2(const char *name, void **ret_address, int versi
     if (ret_status)
         *ret_status = (int)status;
     *ret_address = (void *)(uintptr_t)address;
-    return CUDA_SUCCESS; /* also when nothing was found: the status tells */
+    return CUDA_SUCCESS; /* also if nothing was found: the status says so */
 }
 
 CUDA_API int cuGetProcAddress(const char *name, void **ret_address, int version, uint64_t flags)

@@ -1,4 +1,4 @@
-/* The one mutable state of the library, how it comes to be (cuInit) and what fork does to it. */
+/* The one mutable state of the library, its creation by cuInit, and the effect of fork. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static struct library {
 };
 static __thread struct thread_state thread_state = {.capture_mode = 0};
 
-/* The child must not keep the parent's slots alive, and has no device of its own: the real driver
+/* A child must not keep the parent's slots alive, and gets no device of its own: the real driver
  * does not work after fork either. */
 static void after_fork_in_child(void)
 {
@@ -49,7 +49,7 @@ static void install_handlers(void)
     pthread_key_create(&library.thread_key, at_thread_end);
 }
 
-/* A process that another one has locked for a checkpoint stays in its next call. */
+/* A process that another process has locked for a checkpoint waits in its next call. */
 static void wait_unlocked(struct process *process)
 {
     enum { LOOK_AGAIN_NS = 1000 * 1000 };
@@ -112,7 +112,7 @@ static int initialise(struct process *p)
     struct error error = {0};
     int r = mapping_open_from_environment(&error, &p->mapping);
     if (r < 0) {
-        /* The result code cannot say what to do about it. */
+        /* The result code cannot explain the cause or a remedy. */
         fprintf(stderr, "libcuda (emulated): %s\n", error.text);
         return CUDA_ERROR_NO_DEVICE;
     }

@@ -38,7 +38,7 @@ static void skip_blanks(struct scanner *s)
     }
 }
 
-/* A word (directives keep their dot: ".param"), a string, or one other character. */
+/* Returns a word (directives keep their dot: ".param"), a string, or one other character. */
 static struct token next_token(struct scanner *s)
 {
     skip_blanks(s);
@@ -64,7 +64,7 @@ static bool token_is(struct token token, const char *text)
     return token.length == strlen(text) && memcmp(token.start, text, token.length) == 0;
 }
 
-/* ".u32" → 4; 0 when it is no type of a parameter. */
+/* ".u32" → 4; 0 for a type that no parameter has. */
 static uint32_t type_bytes(struct token token)
 {
     static const struct {
@@ -97,8 +97,8 @@ static int parse_count(struct token token, uint32_t *ret_count)
     return token.length > 0 ? 0 : -ERR_SYNTAX;
 }
 
-/* What follows ".param" in a parameter list, up to the ',' or ')' that ends it, which is returned.
- */
+/* Parses the text after ".param" in a parameter list, up to and including the ',' or ')' that ends
+ * it, which is returned. */
 static int parse_parameter(struct scanner *s, struct ptx_entry *entry, char *ret_end)
 {
     uint32_t bytes = 0, align = 0, count = 1;
@@ -135,7 +135,7 @@ static int parse_parameter(struct scanner *s, struct ptx_entry *entry, char *ret
     return 0;
 }
 
-/* Behind ".entry": a name, and a list of parameters unless there are none. */
+/* Parses the text after ".entry": a name, and an optional list of parameters. */
 static int parse_entry(struct scanner *s, struct ptx_entry *entry)
 {
     struct token name = next_token(s);

@@ -1,4 +1,4 @@
-/* Whatever the text, parsing it ends, stays in bounds, and gives entries that are whole. */
+/* For any text, parsing ends, stays in bounds, and yields complete entries. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Questions about devices: cuDeviceGet… */
+/* Queries of devices: cuDeviceGet… */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +96,8 @@ CUDA_API int cuDeviceComputeCapability(int *ret_major, int *ret_minor, int ordin
     return CUDA_SUCCESS;
 }
 
-/* The emulated bus: one device a bus number, from 1 on, by its place in the file. */
+/* The emulated bus: each device has a bus number of its own, from 1 on, in the order of the
+ * file. */
 CUDA_API int cuDeviceGetPCIBusId(char *text, int length, int ordinal)
 {
     struct visible_device *visible;
@@ -128,7 +129,7 @@ CUDA_API int cuDeviceGetByPCIBusId(int *ret_device, const char *text)
     return CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* Facts that differ from device to device. False: not one of them. */
+/* Attributes that differ between devices. Returns false for other attributes. */
 static bool attribute_of_model(const struct visible_device *visible, int attribute, int *ret_value)
 {
     const struct device *device = &visible->device;
@@ -159,7 +160,7 @@ static bool attribute_of_model(const struct visible_device *visible, int attribu
         *ret_value = (int)model->cc_minor;
         return true;
     case CUDA_ATTRIBUTE_ECC_ENABLED:
-        *ret_value = model->bus_bits > 1024; /* the cards with stacked memory */
+        *ret_value = model->bus_bits > 1024; /* cards with stacked memory */
         return true;
     default:
         return false;
@@ -201,7 +202,7 @@ static const struct attribute_row attributes_of_all[] = {
     {CUDA_ATTRIBUTE_STREAM_WAIT_NOR, 1},
 };
 
-/* Some devices cannot: whoever goes by this must do without. */
+/* Some devices lack stream words, and programs must then do without. */
 static int has_stream_words(void)
 {
     const char *value = getenv("GPUMUX_EMU_STREAM_WORDS");
@@ -231,7 +232,7 @@ CUDA_API int cuDeviceGetAttribute(int *ret_value, int attribute, int ordinal)
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/* Devices do not reach each other's memory. */
+/* Devices cannot access each other's memory. */
 CUDA_API int cuDeviceCanAccessPeer(int *ret_can, int ordinal, int peer_ordinal)
 {
     struct visible_device *visible;

@@ -1,4 +1,4 @@
-/* Streams: queues of operations that the device works off in order. */
+/* Streams: queues of operations that the device executes in order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum stream_attribute {
     STREAM_SYNC_DOMAIN_MAP = 9,
     STREAM_SYNC_DOMAIN = 10,
 
-    STREAM_SYNC_AUTO = 1, /* the first value of STREAM_SYNC_POLICY */
+    STREAM_SYNC_AUTO = 1, /* first value of STREAM_SYNC_POLICY */
 };
 
 static struct emu_stream *shared_stream(const struct stream *stream)
@@ -75,7 +75,7 @@ uint64_t stream_tail(const struct stream *stream)
     return atomic_load_explicit(&shared_stream(stream)->tail, memory_order_acquire);
 }
 
-/* Under stream->lock. */
+/* Call under stream->lock. */
 static int make_room(struct stream *stream, const struct emu_stream *shared, uint64_t tail)
 {
     if (tail - atomic_load_explicit(&shared->free_head, memory_order_acquire) < EMU_RING_ENTRIES)
@@ -124,7 +124,8 @@ int stream_wait(struct context *context, unsigned index, uint64_t position)
     }
 }
 
-/* Under the device's lock: a number that is free, or that a destroyed stream has left empty. */
+/* Takes an index that is free, or that a destroyed stream has left empty. Call under the device's
+ * lock. */
 static int take_index(struct device *device, struct emu_client *client, bool blocking, int priority,
                       unsigned *ret_index)
 {
@@ -137,8 +138,8 @@ static int take_index(struct device *device, struct emu_client *client, bool blo
         if (used && !left)
             continue;
         if (!used) {
-            /* Never used by this client: what a former owner of the slot left is dropped. Nobody
-             * looks at it before its bit is set. */
+            /* This client has never used the index: drops the state of a former owner of the slot.
+             * No process reads it before its bit is set. */
             memset(shared, 0, offsetof(struct emu_stream, ring));
         }
         device_save(device, &shared->blocking, sizeof(shared->blocking));
@@ -180,7 +181,7 @@ static int make_stream(struct context *context, unsigned flags, int priority,
     return CUDA_SUCCESS;
 }
 
-/* The calling thread's own default stream in a context. */
+/* Returns the calling thread's own default stream in a context. */
 static int stream_of_thread(struct context *context, struct stream **ret_stream)
 {
     struct thread_state *thread = process_thread();
@@ -241,8 +242,8 @@ static void free_stream(struct stream *stream)
     free(stream);
 }
 
-/* Under process.lock. What is still queued runs on; the number is free again when that has
- * finished. */
+/* Queued work continues; the index is free again when that work has finished. Call under
+ * process.lock. */
 static void close_stream(struct stream *stream)
 {
     struct device *device = &stream->context->visible->device;
@@ -357,7 +358,7 @@ CUDA_API int cuStreamGetCtx(struct stream *handle, struct context **ret_context)
     return r;
 }
 
-/* A number that no other stream of the process has had. */
+/* Returns a number that no other stream of the process has had. */
 CUDA_API int cuStreamGetId(struct stream *handle, unsigned long long *ret_id)
 {
     struct stream *stream;
@@ -380,7 +381,7 @@ CUDA_API int cuStreamGetDevice(struct stream *handle, int *ret_ordinal)
     return r;
 }
 
-/* Since CUDA 12.5, which has contexts of parts of a device; none of them is emulated. */
+/* Since CUDA 12.5, which has contexts for parts of a device; these are not emulated. */
 CUDA_API int cuStreamGetCtx_v2(struct stream *handle, struct context **ret_context,
                                void **ret_green_context)
 {
@@ -397,7 +398,7 @@ static bool is_attribute(int attribute)
            attribute == STREAM_SYNC_DOMAIN;
 }
 
-/* Attributes say how work is done, not which; they are kept. */
+/* Attributes change how work is done, not which work; they are only stored. */
 CUDA_API int cuStreamGetAttribute(struct stream *handle, int attribute, void *ret_value)
 {
     struct stream *stream;
