@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-/* The place of the first allocation above `address`. */
+/* Returns the index of the first allocation above `address`. */
 static size_t place_above(const struct allocations *a, uint64_t address)
 {
     size_t low = 0, high = a->count;
@@ -36,7 +36,7 @@ static int grow(struct allocations *a)
     return 0;
 }
 
-/* Device memory cannot be touched by the host; managed memory can. */
+/* The host cannot access device memory; it can access managed memory. */
 static void *reserve(const struct allocation *what)
 {
     int access = what->kind == ALLOCATION_MANAGED ? PROT_READ | PROT_WRITE : PROT_NONE;

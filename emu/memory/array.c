@@ -12,24 +12,24 @@ enum {
     ARRAY_FLAGS_KNOWN = 0xf, /* layered, surface, cubemap, gather */
     ARRAY_WIDTH_MAX = 131072,
     ARRAY_DEPTH_MAX = 16384,
-    ARRAY_LEVELS_MAX = 18, /* until a width of ARRAY_WIDTH_MAX has become 1 */
+    ARRAY_LEVELS_MAX = 18, /* levels until a width of ARRAY_WIDTH_MAX has become 1 */
 };
 
 struct array {
     uint32_t magic; /* ARRAY_MAGIC */
     struct cuda_array_3d_descriptor shape;
     size_t row_bytes, slice_bytes, bytes;
-    uint64_t charged_bytes; /* 0: a level, of which the whole is charged */
+    uint64_t charged_bytes; /* 0: a level, whose bytes are charged with the mipmapped array */
     unsigned char *contents;
     struct context *context;
-    struct list link;                  /* context.arrays; a level is in none */
-    struct mipmapped_array *mipmapped; /* it is a level of, or NULL */
+    struct list link;                  /* link in context.arrays; unused in a level */
+    struct mipmapped_array *mipmapped; /* mipmapped array of the level, or NULL */
 };
 
 struct mipmapped_array {
     uint32_t magic; /* MIPMAPPED_ARRAY_MAGIC */
     struct context *context;
-    struct list link; /* context.mipmapped_arrays */
+    struct list link; /* link in context.mipmapped_arrays */
     uint64_t charged_bytes;
     unsigned level_count;
     struct array levels[ARRAY_LEVELS_MAX];
@@ -74,7 +74,7 @@ static size_t at_least_one(size_t value)
     return value > 0 ? value : 1;
 }
 
-/* What the shape takes; a dimension of 0 is one that the array does not have. */
+/* Computes the sizes of the shape; a dimension of 0 does not exist. */
 static void size_array(struct array *array)
 {
     array->row_bytes = array->shape.width * element_bytes(&array->shape);
@@ -182,7 +182,7 @@ CUDA_API int cuArrayGetDescriptor_v2(struct cuda_array_descriptor *ret_shape, st
     return r;
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static void free_array(struct array *array)
 {
     memory_discharge(array->context->visible, array->charged_bytes);
@@ -206,7 +206,7 @@ CUDA_API int cuArrayDestroy(struct array *array)
     return CUDA_SUCCESS;
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static void free_mipmapped(struct mipmapped_array *mipmapped)
 {
     memory_discharge(mipmapped->context->visible, mipmapped->charged_bytes);
@@ -264,7 +264,8 @@ static unsigned levels_of(const struct cuda_array_3d_descriptor *shape, unsigned
     return wanted < most ? wanted : most;
 }
 
-/* Each level is half as wide, high and deep as the one before; layers stay as many. */
+/* Each level has half the width, height and depth of the level before; the number of layers
+ * stays. */
 static int make_levels(struct mipmapped_array *mipmapped,
                        const struct cuda_array_3d_descriptor *shape, unsigned count)
 {

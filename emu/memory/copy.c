@@ -1,7 +1,7 @@
 /*
- * Copies. The bytes move when the call is made; the time that it takes is queued in the stream like
- * a kernel that needs no SMs. As no emulated kernel reads or writes memory, nobody can tell the
- * difference, and calls in one stream still happen in their order. Every copy is one of up to three
+ * Copies. The bytes move during the call; the copy's time is queued in the stream like a kernel
+ * that needs no SMs. Since no emulated kernel reads or writes memory, programs cannot see the
+ * difference, and copies in one stream still happen in order. Every copy has up to three
  * dimensions; most have one.
  */
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "emu/memory/memory.h"
 
 /* Queues the time for `bytes` at `gb_s`, as part of the device's memory traffic. 1 GB/s is a byte a
- * nanosecond. over_bus: what of them NVML counts, in that direction. */
+ * nanosecond. over_bus: the bytes that NVML counts, in that direction. */
 static int spend(struct stream *stream, uint64_t bytes, uint32_t gb_s, uint64_t over_bus,
                  enum emu_direction direction, bool wait)
 {
@@ -61,12 +61,12 @@ int copy_contents(struct process *process, uint64_t address, size_t bytes,
         return CUDA_ERROR_INVALID_VALUE;
     unsigned char *at = allocations_contents(&process->allocations, found, address);
     if (!at)
-        return CUDA_ERROR_NOT_SUPPORTED; /* more than the emulator holds; never a false success */
+        return CUDA_ERROR_NOT_SUPPORTED; /* beyond the emulator's bound; never a false success */
     *ret_contents = at;
     return CUDA_SUCCESS;
 }
 
-/* One side of a copy, as the call gives it. */
+/* One side of a copy, as in the call's arguments. */
 struct side {
     int type; /* enum cuda_memory_type */
     void *host;
@@ -76,7 +76,8 @@ struct side {
     size_t pitch, height;
 };
 
-/* The same, found: where its first byte is on the host, and how far rows and slices are apart. */
+/* One side of a copy, resolved: its first byte on the host, and the distances between rows and
+ * between slices. */
 struct place {
     unsigned char *at;
     size_t row_bytes, slice_bytes;
@@ -98,7 +99,8 @@ static struct side side_to(const struct cuda_copy_3d *c)
                          c->to_y,    c->to_z,    c->to_pitch,  c->to_height};
 }
 
-/* Distances between rows and slices; those that no byte of the copy depends on may be left out. */
+/* Computes the distances between rows and slices; a distance that no byte of the copy depends on
+ * may be missing. */
 static int measure(const struct side *side, const struct cuda_copy_3d *copy, struct place *place)
 {
     size_t width_bytes = copy->width_bytes;
@@ -139,7 +141,7 @@ static int span_of(const struct place *place, const struct side *side,
     return CUDA_SUCCESS;
 }
 
-/* Under process.lock: linear memory, of the host or of the device. */
+/* Resolves linear memory, of the host or of the device. Call under process.lock. */
 static int find_linear(struct process *process, const struct side *side,
                        const struct cuda_copy_3d *copy, struct place *place)
 {
@@ -165,7 +167,7 @@ static int find_linear(struct process *process, const struct side *side,
     return CUDA_SUCCESS;
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static int find_place(struct process *process, const struct side *side,
                       const struct cuda_copy_3d *copy, struct place *place)
 {
@@ -186,7 +188,7 @@ static bool is_empty(const struct cuda_copy_3d *copy)
     return copy->width_bytes == 0 || copy->height == 0 || copy->depth == 0;
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static int find_places(struct process *process, const struct cuda_copy_3d *copy,
                        struct place *ret_from, struct place *ret_to)
 {
@@ -346,7 +348,7 @@ CUDA_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, struct stre
     return copy_later(&copy, s);
 }
 
-/* Between devices the time is that of the device whose stream it is. */
+/* A copy between devices takes the time of the device whose stream it is in. */
 CUDA_API int cuMemcpyPeer(uint64_t to, struct context *to_context, uint64_t from,
                           struct context *from_context, size_t bytes)
 {

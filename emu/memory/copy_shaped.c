@@ -1,4 +1,4 @@
-/* Copies of two and three dimensions, and those from and to arrays (copy.c does them). */
+/* Copies of two and three dimensions, and copies from and to arrays (implemented in copy.c). */
 #include "emu/memory/memory.h"
 
 static struct cuda_copy_3d flat(const struct cuda_copy_2d *c)
@@ -55,7 +55,7 @@ CUDA_API int cuMemcpy3DAsync_v2(const struct cuda_copy_3d *copy, struct stream *
     return copy ? copy_later(copy, stream) : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* A copy between devices has the same form, with the contexts where others have nothing. */
+/* A copy between devices has the same form, with contexts in the reserved fields. */
 CUDA_API int cuMemcpy3DPeer(const struct cuda_copy_3d *copy)
 {
     return cuMemcpy3D_v2(copy);

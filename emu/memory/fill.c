@@ -1,5 +1,5 @@
-/* Fills of device memory, of rows of elements of one, two or four bytes. They happen when the call
- * is made, like copies (copy.c). */
+/* Fills of device memory, in rows of elements of one, two or four bytes. Bytes change during the
+ * call, as for copies (copy.c). */
 #include <string.h>
 
 #include "emu/graph/capture.h"
@@ -10,7 +10,7 @@ static bool is_empty(const struct cuda_fill_node *fill)
     return fill->width == 0 || fill->height == 0;
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static int find(struct process *process, const struct cuda_fill_node *fill, unsigned char **ret_at,
                 size_t *ret_row_bytes)
 {
@@ -80,7 +80,7 @@ static int submit(const struct cuda_fill_node *fill, struct stream *handle)
     return operation_submit_to(stream, &operation);
 }
 
-/* The calls without a stream use the default one, and do not wait either. */
+/* Calls without a stream use the default stream, and do not wait either. */
 #define FILL(bits, suffix, type)                                                                   \
     CUDA_API int cuMemsetD##bits##suffix(uint64_t to, type value, size_t count);                   \
     CUDA_API int cuMemsetD##bits##suffix(uint64_t to, type value, size_t count)                    \

@@ -1,5 +1,5 @@
-/* Host memory that the device may use: allocated here, or the program's own and registered. Its
- * device address is its address. */
+/* Host memory that the device can access: allocated here, or the program's own and registered. Its
+ * device address is its host address. */
 #include <sys/mman.h>
 
 #include "emu/graph/capture.h"

@@ -1,6 +1,6 @@
 /*
- * Managed memory. The host may touch it, and the emulated kernels touch nothing: where it lies is
- * only what prefetching has said. It takes device memory as far as it was prefetched there.
+ * Managed memory. The host may access it, and emulated kernels access nothing: prefetches alone
+ * decide its location. Managed memory takes device memory for the part that was prefetched there.
  */
 #include "emu/device/client.h"
 #include "emu/graph/capture.h"
@@ -52,8 +52,8 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Under process.lock. A prefetch is a wish: with a full device the memory stays where it is.
- * Returns how many bytes move. */
+/* Moves memory on a prefetch, which is a hint: with a full device the memory stays where it is.
+ * Returns the number of bytes moved. Call under process.lock. */
 static uint64_t move(struct allocation *managed, uint64_t bytes, bool to_device)
 {
     struct visible_device *visible = managed->context->visible;
@@ -107,7 +107,7 @@ CUDA_API int cuMemPrefetchAsync_v2(uint64_t address, size_t bytes, struct cuda_l
     if (!managed)
         r = CUDA_ERROR_INVALID_VALUE;
     else if (to_device && managed->context->ordinal != (unsigned)location.id)
-        r = CUDA_ERROR_NOT_SUPPORTED; /* memory that wanders between devices */
+        r = CUDA_ERROR_NOT_SUPPORTED; /* memory that moves between devices */
     else
         moved_bytes = move(managed, bytes, to_device);
     pthread_mutex_unlock(&process->lock);
@@ -128,7 +128,7 @@ CUDA_API int cuMemPrefetchAsync(uint64_t address, size_t bytes, int device, stru
     return cuMemPrefetchAsync_v2(address, bytes, location_of(device), 0, handle);
 }
 
-/* Advice changes how fast memory is, never what is in it; nothing here is faster for it. */
+/* Advice changes the speed of memory, never its contents; here it changes nothing. */
 CUDA_API int cuMemAdvise_v2(uint64_t address, size_t bytes, int advice,
                             struct cuda_location location)
 {

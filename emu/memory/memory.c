@@ -1,6 +1,6 @@
 /*
- * Device memory. What a client holds on a device is accounted in its slot, so that it is
- * exact for every process that looks and given back when the client dies.
+ * Device memory. A client's memory on a device is charged in its slot, so that every process reads
+ * an exact number, and the memory is freed when the client dies.
  */
 #include "emu/device/client.h"
 #include "emu/graph/capture.h"
@@ -14,7 +14,7 @@ uint64_t memory_charged(uint64_t bytes)
     return (bytes + granule - 1) / granule * granule;
 }
 
-/* Under the device's lock. */
+/* Call under the device's lock. */
 static void account(struct visible_device *visible, int64_t bytes)
 {
     struct device *device = &visible->device;
@@ -27,7 +27,7 @@ static void account(struct visible_device *visible, int64_t bytes)
     device_commit(device);
 }
 
-/* Under the device's lock: what the process may still take. */
+/* Returns the bytes that the process may still allocate. Call under the device's lock. */
 static uint64_t bytes_left(const struct device *device)
 {
     const struct emu_device *state = device->state;
@@ -41,8 +41,8 @@ static uint64_t bytes_left(const struct device *device)
     return own_left < left ? own_left : left;
 }
 
-/* Memory that a checkpoint has taken off the device cannot become more or less: a call that was
- * under way when its process was locked waits here. */
+/* Locks the device while the process's memory is on it: the size of memory that a checkpoint has
+ * moved cannot change, so a call that was under way when its process was locked waits here. */
 static void lock_present(struct device *device)
 {
     enum { LOOK_AGAIN_NS = 1000 * 1000 };
@@ -61,7 +61,7 @@ int memory_charge(struct visible_device *visible, uint64_t bytes)
     int r = CUDA_SUCCESS;
     lock_present(device);
     if (bytes > bytes_left(device)) {
-        /* Frees that are due by now, and what the dead held, come first. */
+        /* Due frees, and the memory of dead clients, come first. */
         device_advance(device, mapping_now_ns(device->mapping));
         client_reap(device);
     }
@@ -119,7 +119,7 @@ CUDA_API int cuMemAlloc_v2(uint64_t *ret_address, size_t bytes)
     return r == CUDA_SUCCESS ? allocate(context, bytes, ret_address) : r;
 }
 
-/* Rows start where the device likes them to. */
+/* Rows start at the device's preferred alignment. */
 CUDA_API int cuMemAllocPitch_v2(uint64_t *ret_address, size_t *ret_pitch, size_t width_bytes,
                                 size_t height, unsigned element_bytes)
 {
@@ -143,10 +143,10 @@ CUDA_API int cuMemAllocPitch_v2(uint64_t *ret_address, size_t *ret_pitch, size_t
 }
 
 /*
- * Takes the allocation that starts at `address` out of the table. Without a stream the device has
- * its memory back at once. With one, *ret_later is what it is to have back when the stream has come
- * so far; memory of a pool stays in the pool, for the next allocation or until someone
- * synchronizes.
+ * Takes the allocation that starts at `address` out of the table. Without a stream the device gets
+ * the memory back at once. With a stream, *ret_later is the number of bytes that the device gets
+ * back when the stream has come this far; memory of a pool stays in the pool, for the next
+ * allocation or until the program synchronises.
  */
 static int take_out(struct process *process, uint64_t address, const struct stream *stream,
                     uint64_t *ret_later)
@@ -189,8 +189,7 @@ CUDA_API int cuMemFree_v2(uint64_t address)
     return take_out(context->process, address, NULL, &later);
 }
 
-/* Memory is there at once, as if the pool had it; what counts is that it comes back in the order of
- * the stream. */
+/* Memory is available at once, as if from the pool; only its free is in the order of the stream. */
 CUDA_API int cuMemAllocAsync(uint64_t *ret_address, size_t bytes, struct stream *handle)
 {
     struct stream *stream;

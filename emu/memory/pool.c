@@ -1,7 +1,7 @@
 /*
- * Memory pools: device memory that stays with the process between allocations. What is given back
- * to a pool goes back to the device, in the order of the stream, as far as the pool then holds more
- * than its release threshold.
+ * Memory pools: device memory that stays with the process between allocations. A free returns
+ * memory to the pool, in the order of the stream; the pool returns to the device the memory that it
+ * holds beyond its release threshold.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,21 +21,22 @@ enum pool_attribute {
 };
 
 struct pool {
-    _Atomic uint32_t magic; /* set last: a handle may come to another thread by ways unseen */
+    /* Set last: another thread may get the handle without synchronisation. */
+    _Atomic uint32_t magic;
     bool is_default;
-    bool destroyed; /* by the program; goes with its last allocation */
+    bool destroyed; /* by the program; freed with its last allocation */
     struct visible_device *visible;
-    struct list link;        /* process.pools */
-    uint64_t opened;         /* visible.opened when the numbers below were true */
-    uint64_t reserved_bytes; /* accounted to the device */
-    uint64_t used_bytes;     /* of them, in allocations */
+    struct list link;        /* link in process.pools */
+    uint64_t opened;         /* visible.opened for which the numbers below are valid */
+    uint64_t reserved_bytes; /* bytes charged to the device */
+    uint64_t used_bytes;     /* part of reserved_bytes in allocations */
     uint64_t reserved_high_bytes, used_high_bytes;
     uint64_t threshold_bytes;
-    /* By the stream's index: what was freed in it and may still be used before `position`. */
+    /* By index of the stream: bytes freed in the stream that may be in use before `position`. */
     struct {
         uint64_t bytes, position;
     } freed[EMU_STREAMS_MAX];
-    int reuse[POOL_REUSE_INTERNAL + 1]; /* by attribute; kept, without effect */
+    int reuse[POOL_REUSE_INTERNAL + 1]; /* by attribute; stored without effect */
 };
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -43,7 +44,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* When the process left the device, all that it held there went. */
+/* When the process left the device, the pool lost all memory there. */
 static void refresh(struct pool *pool)
 {
     if (pool->opened == pool->visible->opened && pool->visible->context_count > 0)
@@ -55,7 +56,7 @@ static void refresh(struct pool *pool)
         pool->freed[i].bytes = 0;
 }
 
-/* What was freed in streams that have not come so far. */
+/* Returns the bytes freed in streams that have not reached the free. */
 static uint64_t freed_bytes(struct pool *pool)
 {
     struct device *device = &pool->visible->device;
@@ -73,7 +74,7 @@ static uint64_t freed_bytes(struct pool *pool)
     return sum;
 }
 
-/* Gives what is beyond `keep_bytes` and not in use back to the device. */
+/* Returns unused memory beyond `keep_bytes` to the device. */
 static void shrink(struct pool *pool, uint64_t keep_bytes)
 {
     uint64_t stay_bytes = larger(pool->used_bytes, keep_bytes);
@@ -94,7 +95,7 @@ static void free_pool(struct pool *pool)
     free(pool);
 }
 
-/* One that the program destroyed has nothing to keep: all goes with the last allocation. */
+/* A destroyed pool keeps no unused memory: the last of it goes with the last allocation. */
 static void shrink_destroyed(struct pool *pool)
 {
     if (pool->used_bytes == 0)
@@ -137,7 +138,7 @@ int pool_synchronized(struct context *context, int result)
     return result;
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static struct pool *make_pool(struct process *process, struct visible_device *visible)
 {
     struct pool *pool = calloc(1, sizeof(*pool));
@@ -152,7 +153,7 @@ static struct pool *make_pool(struct process *process, struct visible_device *vi
     return pool;
 }
 
-/* Under process.lock: the pool that the device came with, or NULL without memory for it. */
+/* Returns the device's default pool, or NULL without memory for it. Call under process.lock. */
 static struct pool *default_pool(struct process *process, struct visible_device *visible)
 {
     if (!visible->default_pool) {
@@ -173,7 +174,7 @@ struct pool *pool_of_context(struct context *context)
     return pool;
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static int enter(struct context *context, struct pool *pool, size_t bytes, uint64_t *ret_address)
 {
     struct allocation added = {
@@ -237,8 +238,8 @@ static int visible_resolve(int ordinal, struct process **ret_process,
     return CUDA_SUCCESS;
 }
 
-/* The calls about pools do not tell a wrong device from any other wrong value; only
- * cuDeviceGetDefaultMemPool does. */
+/* The calls about pools return the same error for a wrong device as for any other wrong value,
+ * except cuDeviceGetDefaultMemPool. */
 static int without_device(int r)
 {
     return r == CUDA_ERROR_INVALID_DEVICE ? CUDA_ERROR_INVALID_VALUE : r;
@@ -365,7 +366,7 @@ CUDA_API int cuMemPoolTrimTo(struct pool *pool, size_t keep_bytes)
     return CUDA_SUCCESS;
 }
 
-/* Under process.lock: the 64-bit number behind an attribute, or NULL. */
+/* Returns the 64-bit number behind an attribute, or NULL. Call under process.lock. */
 static uint64_t *number_of(struct pool *pool, int attribute)
 {
     switch (attribute) {
@@ -408,7 +409,7 @@ CUDA_API int cuMemPoolGetAttribute(struct pool *pool, int attribute, void *ret_v
     return CUDA_SUCCESS;
 }
 
-/* Under process.lock. A high mark can only be reset, to 0: it then is what there is now. */
+/* A high-water mark can only be reset, by 0, to the present value. Call under process.lock. */
 static int set_number(struct pool *pool, int attribute, uint64_t value)
 {
     switch (attribute) {
@@ -444,7 +445,7 @@ CUDA_API int cuMemPoolSetAttribute(struct pool *pool, int attribute, void *value
     return r;
 }
 
-/* A pool's memory is for the device that it is on. */
+/* Only the pool's own device can access its memory. */
 CUDA_API int cuMemPoolGetAccess(int *ret_flags, struct pool *pool, struct cuda_location *location)
 {
     enum { ACCESS_NONE = 0, ACCESS_READ_WRITE = 3 };
@@ -461,7 +462,7 @@ CUDA_API int cuMemPoolGetAccess(int *ret_flags, struct pool *pool, struct cuda_l
     return without_device(r);
 }
 
-/* Since CUDA 13: the pool of a place, by what it holds. */
+/* Since CUDA 13: the pool of a location, by type of allocation. */
 static int check_place(const struct cuda_location *location, int type)
 {
     if (!location || type != CUDA_ALLOCATION_PINNED)

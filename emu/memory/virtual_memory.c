@@ -1,7 +1,7 @@
 /*
- * Virtual memory management: address ranges and device memory, each on its own, and mappings of one
- * into the other. A mapping with access is an entry in the table of allocations, so copies find it;
- * several mappings of the same memory share its contents.
+ * Virtual memory management: address ranges and device memory, made separately, and mappings
+ * between them. A mapping with access is an entry in the table of allocations, so that copies find
+ * it; several mappings of the same memory share its contents.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum { GRANULE_BYTES = 2 << 20 };
 enum access_flags { ACCESS_NONE = 0, ACCESS_READ = 1, ACCESS_READ_WRITE = 3 };
 
 struct reservation {
-    struct list link; /* process.reservations */
+    struct list link; /* link in process.reservations */
     uint64_t address, bytes;
 };
 
@@ -24,27 +24,28 @@ struct physical {
     unsigned references; /* handles and mappings */
     unsigned ordinal;
     struct visible_device *visible;
-    uint64_t opened; /* visible.opened when it was made: it went if that has changed */
+    /* Visible.opened when the memory was made; the memory is gone if that has changed. */
+    uint64_t opened;
     uint64_t bytes;
     unsigned char *contents;
-    int fd;           /* behind the contents of memory that can be exported, or -1 */
-    bool is_imported; /* another process accounts for it */
-    struct list link; /* process.physicals */
+    int fd;           /* file behind the contents of exportable memory, or -1 */
+    bool is_imported; /* another process is charged for the memory */
+    struct list link; /* link in process.physicals */
 };
 
 #define SHARED_MAGIC UINT64_C(0x304d454d584d5047) /* "GPMXMEM0" */
 
-/* Behind the contents of memory that can be exported. */
+/* Trailer behind the contents of exportable memory. */
 struct shared_trailer {
     uint64_t magic;
     uint64_t bytes;
-    uint64_t device; /* in the device file */
+    uint64_t device; /* index in the device file */
 };
 
 struct mapped_range {
-    struct list link; /* process.mapped_ranges */
+    struct list link; /* link in process.mapped_ranges */
     uint64_t address, bytes;
-    struct physical *physical; /* holds a reference */
+    struct physical *physical; /* a reference */
     uint64_t offset;
     enum access_flags access;
 };
@@ -54,7 +55,7 @@ static bool is_whole(uint64_t value)
     return value % GRANULE_BYTES == 0;
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static void drop_reference(struct physical *physical)
 {
     if (--physical->references > 0)
@@ -104,7 +105,7 @@ CUDA_API int cuMemGetAllocationGranularity(size_t *ret_bytes,
     return r;
 }
 
-/* A range that starts on a granule: more is asked for, and the ends are given back. */
+/* Reserves a range that starts on a granule: reserves more and unmaps the ends. */
 static int reserve_range(size_t bytes, size_t alignment, uint64_t *ret_address)
 {
     size_t asked = bytes + alignment;
@@ -119,7 +120,7 @@ static int reserve_range(size_t bytes, size_t alignment, uint64_t *ret_address)
     return CUDA_SUCCESS;
 }
 
-/* The wanted address is a hint; here it is never followed. */
+/* The wanted address is a hint, and is never followed here. */
 CUDA_API int cuMemAddressReserve(uint64_t *ret_address, size_t bytes, size_t alignment,
                                  uint64_t wanted, unsigned long long flags)
 {
@@ -151,7 +152,7 @@ CUDA_API int cuMemAddressReserve(uint64_t *ret_address, size_t bytes, size_t ali
     return CUDA_SUCCESS;
 }
 
-/* Under process.lock: the reservation that holds the range. */
+/* Returns the reservation that contains the range. Call under process.lock. */
 static struct reservation *find_reservation(struct process *process, uint64_t address,
                                             uint64_t bytes)
 {
@@ -163,7 +164,7 @@ static struct reservation *find_reservation(struct process *process, uint64_t ad
     return NULL;
 }
 
-/* Under process.lock: a mapping that overlaps the range. */
+/* Returns a mapping that overlaps the range. Call under process.lock. */
 static struct mapped_range *find_overlap(struct process *process, uint64_t address, uint64_t bytes)
 {
     list_for_each (it, &process->mapped_ranges) {
@@ -194,7 +195,7 @@ CUDA_API int cuMemAddressFree(uint64_t address, size_t bytes)
     return r;
 }
 
-/* The contents: private, or behind a descriptor that another process can be given. */
+/* Maps the contents: private, or in a file whose descriptor another process can receive. */
 static void *map_contents(size_t bytes, int fd)
 {
     int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED | MAP_NORESERVE;
@@ -216,7 +217,7 @@ static int make_descriptor(const struct visible_device *visible, size_t bytes, i
     return CUDA_SUCCESS;
 }
 
-/* Under process.lock. Owns `what->fd` on success. */
+/* Takes ownership of `what->fd` on success. Call under process.lock. */
 static int enter_physical(struct process *process, const struct physical *what,
                           struct physical **ret_physical)
 {
@@ -237,7 +238,7 @@ static int enter_physical(struct process *process, const struct physical *what,
     return CUDA_SUCCESS;
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static int make_physical(struct process *process, unsigned ordinal, size_t bytes, bool can_export,
                          struct physical **ret_physical)
 {
@@ -300,7 +301,7 @@ CUDA_API int cuMemRelease(struct physical *handle)
     return CUDA_SUCCESS;
 }
 
-/* Without access until cuMemSetAccess gives it. */
+/* The mapping has no access until cuMemSetAccess grants it. */
 CUDA_API int cuMemMap(uint64_t address, size_t bytes, size_t offset, struct physical *handle,
                       unsigned long long flags)
 {
@@ -333,7 +334,7 @@ CUDA_API int cuMemMap(uint64_t address, size_t bytes, size_t offset, struct phys
     return r;
 }
 
-/* Under process.lock: makes the range usable, or no longer. */
+/* Grants or removes access to the range. Call under process.lock. */
 static int set_access(struct process *process, struct mapped_range *mapped,
                       enum access_flags access)
 {
@@ -356,7 +357,8 @@ static int set_access(struct process *process, struct mapped_range *mapped,
     return CUDA_SUCCESS;
 }
 
-/* Under process.lock: every byte of the range is mapped, by mappings that end with it. */
+/* Returns whether mappings cover every byte of the range and end with it. Call under
+ * process.lock. */
 static bool is_covered(struct process *process, uint64_t address, uint64_t bytes)
 {
     uint64_t covered_bytes = 0;
@@ -404,7 +406,7 @@ CUDA_API int cuMemSetAccess(uint64_t address, size_t bytes, const struct cuda_ac
     if (access->location.type == CUDA_LOCATION_DEVICE &&
         check_device(process, &access->location) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_VALUE;
-    /* Of other devices, of the host, or read-only: not modelled. */
+    /* Access by other devices or the host, and read-only access, are not modelled. */
     if (count != 1 || access->location.type != CUDA_LOCATION_DEVICE || access->flags == ACCESS_READ)
         return CUDA_ERROR_NOT_SUPPORTED;
     pthread_mutex_lock(&process->lock);
@@ -482,7 +484,7 @@ cuMemGetAllocationPropertiesFromHandle(struct cuda_allocation_properties *ret_pr
     return r;
 }
 
-/* A descriptor of the program's own, to be closed by it. */
+/* Returns a descriptor that the program owns and closes. */
 CUDA_API int cuMemExportToShareableHandle(void *ret_fd, struct physical *handle, int type,
                                           unsigned long long flags)
 {
@@ -499,7 +501,7 @@ CUDA_API int cuMemExportToShareableHandle(void *ret_fd, struct physical *handle,
     return CUDA_SUCCESS;
 }
 
-/* Reads what the descriptor stands for. */
+/* Reads the trailer in the descriptor's file. */
 static int read_trailer(const struct process *process, int fd, struct physical *ret_physical)
 {
     struct shared_trailer trailer;
@@ -520,7 +522,7 @@ static int read_trailer(const struct process *process, int fd, struct physical *
     return CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* Whoever exported the memory accounts for it. The descriptor stays the program's. */
+/* The exporting process is charged for the memory. The program keeps the descriptor. */
 CUDA_API int cuMemImportFromShareableHandle(struct physical **ret_handle, void *fd, int type)
 {
     struct process *process;
