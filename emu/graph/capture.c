@@ -1,7 +1,7 @@
 /*
- * Captures. One begins in a stream and spreads to others by events: a stream that waits for an
- * event recorded in a capture joins it. Each stream of a capture remembers the nodes that its next
- * operation comes after. Everything here changes under process.lock.
+ * Captures. A capture begins in a stream and spreads to others by events: a stream that waits for
+ * an event recorded in a capture joins it. Each stream of a capture remembers the nodes that
+ * precede its next operation. All state here changes under process.lock.
  */
 #include "emu/graph/capture.h"
 
@@ -11,17 +11,18 @@ enum capture_mode { CAPTURE_GLOBAL = 0, CAPTURE_THREAD_LOCAL = 1, CAPTURE_RELAXE
 enum capture_status { CAPTURE_NONE = 0, CAPTURE_ACTIVE = 1, CAPTURE_INVALIDATED = 2 };
 
 struct capture {
-    struct list link; /* process.captures */
+    struct list link; /* link in process.captures */
     uint64_t id;
     enum capture_mode mode;
     pthread_t thread;
     bool is_invalid;
     struct stream *origin;
     struct graph *graph;
-    bool owns_graph; /* false: it was given by the program and stays */
+    bool owns_graph; /* false: the program's own graph, which stays */
 };
 
-/* Under process.lock: the capture goes on that the event was last recorded in. */
+/* Returns the open capture in which the event was last recorded, or NULL. Call under
+ * process.lock. */
 static struct capture *capture_of_event(const struct process *process, const struct event *event)
 {
     list_for_each (it, &process->captures) {
@@ -58,7 +59,7 @@ int capture_refuse(struct stream *stream)
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static bool is_blocking_capture(const struct context *context, const struct capture *capture)
 {
     list_for_each (it, &context->streams) {
@@ -69,7 +70,7 @@ static bool is_blocking_capture(const struct context *context, const struct capt
     return false;
 }
 
-/* Under process.lock: whether the legacy stream would wait for a capture. */
+/* Returns whether the legacy stream would wait for a capture. Call under process.lock. */
 static bool waits_for_capture(const struct context *context, bool invalidate)
 {
     bool found = false;
@@ -127,7 +128,7 @@ CUDA_API int cuThreadExchangeStreamCaptureMode(int *mode)
         return r;
     if (!mode)
         return CUDA_ERROR_INVALID_VALUE;
-    /* A mode that there is not is taken, as the driver does: it is none of the others. */
+    /* Accepts unknown modes, as the driver does; an unknown mode acts like none of the others. */
     struct thread_state *thread = process_thread();
     int before = thread->capture_mode;
     thread->capture_mode = *mode;
@@ -153,7 +154,7 @@ void capture_leave_event(struct event *event)
     node_set_done(&event->captured);
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static int join(struct stream *stream, const struct event *event, struct capture *capture)
 {
     if (capture->is_invalid)
@@ -182,9 +183,9 @@ int capture_wait_event(struct stream *stream, struct event *event)
     if (capture) {
         r = join(stream, event, capture);
     } else if (event->capture_id != 0) {
-        r = CUDA_ERROR_CAPTURED_EVENT; /* of a capture that has ended */
+        r = CUDA_ERROR_CAPTURED_EVENT; /* the event's capture has ended */
     } else {
-        /* Work outside of the capture cannot come before a node of it. */
+        /* Work outside the capture cannot precede a node of it. */
         stream->capture->is_invalid = true;
         r = CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     }
@@ -208,7 +209,8 @@ int capture_refuse_event(const struct event *event)
     return CUDA_ERROR_CAPTURED_EVENT;
 }
 
-/* Under process.lock: its streams work again as before. What it made is no longer its own. */
+/* Ends the capture, so that its streams execute work again. The capture no longer owns its graph. Call under
+ * process.lock. */
 static void end_capture(struct process *process, struct capture *capture)
 {
     list_for_each (c, &process->contexts) {
@@ -235,7 +237,7 @@ void capture_discard(struct stream *stream)
     stream->capture = NULL;
     node_set_done(&stream->captured);
     if (capture->origin != stream) {
-        capture->is_invalid = true; /* one of its branches is lost */
+        capture->is_invalid = true; /* a branch of the capture is lost */
         return;
     }
     if (capture->owns_graph)
@@ -323,8 +325,8 @@ CUDA_API int cuStreamBeginCaptureToGraph(struct stream *handle, struct graph *gr
     return r;
 }
 
-/* Marks the nodes that come before those of the set, or are in it. Captured nodes stand behind all
- * that they depend on. */
+/* Marks the nodes of the set and their predecessors. Captured nodes stand after all their
+ * dependencies. */
 static void mark_ancestors(struct graph *graph, const struct node_set *set)
 {
     list_for_each (it, &graph->nodes)
@@ -338,7 +340,8 @@ static void mark_ancestors(struct graph *graph, const struct node_set *set)
     }
 }
 
-/* Under process.lock: what every stream has done comes before the end of the one it began in. */
+/* Returns whether all work of every stream precedes the end of the stream in which the capture
+ * began. Call under process.lock. */
 static bool is_joined(struct process *process, struct capture *capture)
 {
     mark_ancestors(capture->graph, &capture->origin->captured);
@@ -357,7 +360,7 @@ static bool is_joined(struct process *process, struct capture *capture)
     return true;
 }
 
-/* Under process.lock: what the end of the capture answers if this thread ends it. */
+/* Returns the result of ending the capture in this thread. Call under process.lock. */
 static int end_result(struct process *process, struct capture *capture)
 {
     if (capture->is_invalid)
@@ -367,7 +370,7 @@ static int end_result(struct process *process, struct capture *capture)
     return is_joined(process, capture) ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 }
 
-/* Whatever it answers, the capture is over, unless it began in another stream. */
+/* The capture ends with any result, unless it began in another stream. */
 CUDA_API int cuStreamEndCapture(struct stream *handle, struct graph **ret_graph)
 {
     struct stream *stream;
@@ -400,7 +403,7 @@ CUDA_API int cuStreamEndCapture(struct stream *handle, struct graph **ret_graph)
     return r;
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static enum capture_status status_of(const struct stream *stream)
 {
     if (!stream->capture)
@@ -450,7 +453,7 @@ CUDA_API int cuStreamGetCaptureInfo_v2(struct stream *handle, int *ret_status, u
     return CUDA_SUCCESS;
 }
 
-/* Since CUDA 12.3 with the data of edges, of which there is none. */
+/* Since CUDA 12.3 with data of edges; there are none. */
 CUDA_API int cuStreamGetCaptureInfo_v3(struct stream *handle, int *ret_status, uint64_t *ret_id,
                                        struct graph **ret_graph,
                                        struct graph_node *const **ret_dependencies,

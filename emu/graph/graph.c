@@ -1,4 +1,4 @@
-/* The structure of graphs: nodes, edges, copies, an order to run them in. */
+/* The structure of graphs: nodes, edges, copies, and an order of execution. */
 #include "emu/graph/graph.h"
 
 #include <stdlib.h>
@@ -74,7 +74,8 @@ void graph_free(struct graph *graph)
     free(graph);
 }
 
-/* Graphs whose capture ended with its stream: they could not be freed then, under process.lock. */
+/* Frees graphs whose capture ended with its stream, when freeing was not possible under
+ * process.lock. */
 static void free_orphans(struct process *process)
 {
     struct list orphans;
@@ -168,7 +169,7 @@ bool graph_holds_memory(const struct graph *graph)
     return false;
 }
 
-/* The nodes of `clone` stand in the order of those of `graph`, whose `place` says where. */
+/* The nodes of `clone` are in the order of those of `graph`, whose `place` is their index. */
 static int clone_edges(const struct graph *graph, struct graph_node *const *clones)
 {
     size_t i = 0;
@@ -234,8 +235,8 @@ static bool is_ready(const struct graph_node *node)
     return true;
 }
 
-/* Round by round, each takes what has become ready. Nodes are nearly always in such an order
- * already, and then one round is enough. `place` is a node's place in the order, from 1. */
+/* Each round takes the nodes that have become ready. Nodes are nearly always in a valid order, so
+ * that one round suffices. `place` is a node's index in the order, from 1. */
 int graph_sort(const struct graph *graph, struct graph_node ***ret_nodes)
 {
     struct graph_node **sorted = calloc(graph->node_count + 1, sizeof(struct graph_node *));

@@ -1,10 +1,10 @@
-/* Questions about the nodes of a graph and the edges between them, and changes of edges. */
+/* Queries of a graph's nodes and edges, and changes of edges. */
 #include <string.h>
 
 #include "emu/graph/graph.h"
 
-/* What is asked for as an array: without one, how many there are; with one, at most *count of them,
- * and NULL behind the last. */
+/* The answer to a query: without an array, the number of nodes; with an array, at most *count
+ * nodes, and NULL after the last. */
 struct node_answer {
     struct graph_node **nodes;
     size_t capacity, found;

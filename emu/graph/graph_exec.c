@@ -1,13 +1,13 @@
 /*
- * Graphs made ready to run. Their operations are put in one order that keeps every dependency, and
- * a launch queues them in that order in its stream: branches run one after the other.
+ * Instantiated graphs. Instantiation puts the operations into one order that respects every
+ * dependency, and a launch queues them in that order in its stream: branches run one after another.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "emu/graph/capture.h"
 
-enum { GRAPH_DEPTH_MAX = 16 }; /* of graphs in graphs */
+enum { GRAPH_DEPTH_MAX = 16 }; /* largest depth of graphs within graphs */
 
 struct exec_node {
     const struct graph_node *source; /* only for comparison: its graph may be gone */
@@ -53,7 +53,7 @@ static int append(struct graph_exec *exec, const struct graph_node *node)
     return r;
 }
 
-/* The graph's operations, with those of the graphs in it. */
+/* Appends the graph's operations, including those of graphs in it. */
 static int append_graph(struct graph_exec *exec, const struct graph *graph, unsigned depth)
 {
     struct graph_node **sorted;
@@ -107,7 +107,7 @@ CUDA_API int cuGraphInstantiateWithFlags(struct graph_exec **ret_exec, struct gr
 {
     int r = check_instantiate(ret_exec, graph, flags);
     if (r == CUDA_SUCCESS && (flags & CUDA_INSTANTIATE_UPLOAD))
-        r = CUDA_ERROR_INVALID_VALUE; /* it needs a stream */
+        r = CUDA_ERROR_INVALID_VALUE; /* an upload needs a stream */
     return r == CUDA_SUCCESS ? instantiate(graph, flags, ret_exec) : r;
 }
 
@@ -128,7 +128,7 @@ CUDA_API int cuGraphInstantiateWithParams(struct graph_exec **ret_exec, struct g
     return r;
 }
 
-/* Before CUDA 11.4; the text about an error is always empty. */
+/* Before CUDA 11.4; the error text is always empty. */
 CUDA_API int cuGraphInstantiate_v2(struct graph_exec **ret_exec, struct graph *graph,
                                    struct graph_node **ret_error_node, char *text,
                                    size_t text_bytes)
@@ -173,7 +173,8 @@ CUDA_API int cuGraphExecGetFlags(struct graph_exec *exec, uint64_t *ret_flags)
     return r;
 }
 
-/* What an earlier launch allocated and nobody has freed: freed now if the graph was made so. */
+/* Handles memory that an earlier launch allocated and no node freed: frees it if the graph was
+ * instantiated with that flag. */
 static int free_leftovers(struct graph_exec *exec)
 {
     for (size_t i = 0; i < exec->count; i++) {
@@ -206,7 +207,7 @@ CUDA_API int cuGraphLaunch(struct graph_exec *exec, struct stream *handle)
     return r;
 }
 
-/* A graph is at its device as soon as it is instantiated. */
+/* An instantiated graph is on its device already. */
 CUDA_API int cuGraphUpload(struct graph_exec *exec, struct stream *handle)
 {
     struct stream *stream;
@@ -345,7 +346,7 @@ CUDA_API int cuGraphNodeGetEnabled(struct graph_exec *exec, struct graph_node *n
     return CUDA_SUCCESS;
 }
 
-/* Whether the two have the same shape, as far as that shows in the order of their operations. */
+/* Returns whether the two have the same shape, as far as the order of their operations shows it. */
 static enum cuda_update_result compare(const struct graph_exec *exec,
                                        const struct graph_exec *other)
 {
@@ -378,7 +379,7 @@ CUDA_API int cuGraphExecUpdate_v2(struct graph_exec *exec, struct graph *graph,
         return r;
     *ret_update = (struct cuda_update){.result = (int)compare(exec, other)};
     if (ret_update->result == CUDA_UPDATE_SUCCESS) {
-        /* They change places, so that the old ones are freed with `other`. */
+        /* The operations are swapped, so that `other` frees the old ones. */
         for (size_t i = 0; i < exec->count; i++) {
             struct operation old = exec->nodes[i].operation;
             exec->nodes[i].operation = other->nodes[i].operation;

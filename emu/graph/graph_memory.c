@@ -1,10 +1,9 @@
 /*
- * Memory that graphs allocate. A process has one reserve of it on each device, apart from its
- * pools: it grows when graphs need more at a time than ever before, and shrinks only when the
- * program asks for that. Memory is taken and given back when a graph is launched, in the order of
- * its nodes. What was given back stays mapped, at the addresses of all the graphs that had it, and
- * counts as used to whoever asks, until the last of them is gone or the program gives back what is
- * idle.
+ * Memory that graphs allocate. A process has one reserve for graphs on each device, apart from its
+ * pools: the reserve grows when graphs need more memory at one time than before, and shrinks only
+ * at the program's request. A launch allocates and frees memory in the order of the graph's nodes.
+ * Freed memory stays mapped at the addresses of all graphs that had it, and counts as used in
+ * queries, until the last of these graphs is gone or the program trims idle memory.
  */
 #include <stdlib.h>
 
@@ -16,13 +15,13 @@ struct graph_memory {
     struct process *process;
     struct context *context;
     struct visible_device *visible;
-    uint64_t opened; /* visible.opened when it was allocated: it went if that has changed */
+    uint64_t opened; /* visible.opened at the allocation; the memory is gone if that has changed */
     uint64_t address;
     uint64_t bytes, charged_bytes;
     bool is_allocated, is_mapped;
 };
 
-/* Under process.lock: when the process left the device, all that it held there went. */
+/* When the process left the device, the reserve lost all memory there. Call under process.lock. */
 static struct graph_reserve *reserve_of(struct visible_device *visible)
 {
     struct graph_reserve *reserve = &visible->graph_reserve;
@@ -31,13 +30,13 @@ static struct graph_reserve *reserve_of(struct visible_device *visible)
     return reserve;
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static bool is_allocated(const struct graph_memory *memory)
 {
     return memory->is_allocated && memory->opened == memory->visible->opened;
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static bool is_mapped(const struct graph_memory *memory)
 {
     return memory->is_mapped && memory->opened == memory->visible->opened;
@@ -141,7 +140,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Under process.lock. */
+/* Call under process.lock. */
 static int take(struct graph_memory *memory)
 {
     struct graph_reserve *reserve = reserve_of(memory->visible);
@@ -220,7 +219,7 @@ CUDA_API int cuDeviceGraphMemTrim(int ordinal)
     return CUDA_SUCCESS;
 }
 
-/* Under process.lock: the number behind an attribute, or NULL. */
+/* Returns the number behind an attribute, or NULL. Call under process.lock. */
 static uint64_t *number_of(struct graph_reserve *reserve, int attribute)
 {
     switch (attribute) {
@@ -254,7 +253,7 @@ CUDA_API int cuDeviceGetGraphMemAttribute(int ordinal, int attribute, void *ret_
     return r;
 }
 
-/* A high mark can only be reset, to 0: it then is what there is now. */
+/* A high-water mark can only be reset, by 0, to the present value. */
 CUDA_API int cuDeviceSetGraphMemAttribute(int ordinal, int attribute, void *value)
 {
     struct process *process;

@@ -1,10 +1,10 @@
-/* Nodes of graphs, made by hand: one call for each kind, and questions about their parameters. */
+/* Graph nodes added by calls: one call for each kind of node, and queries of their parameters. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "emu/graph/graph.h"
 
-/* What every call that adds a node checks first. */
+/* The first checks of every call that adds a node. */
 static int check_place(struct graph_node *const *ret_node, const struct graph *graph,
                        struct graph_node *const *dependencies, size_t count)
 {
@@ -24,7 +24,7 @@ static int check_place(struct graph_node *const *ret_node, const struct graph *g
     return CUDA_SUCCESS;
 }
 
-/* A node's operation, before it is in a graph: whether it can be done, and what it costs. */
+/* Prepares a node's operation before the node is in a graph: checks it and computes its cost. */
 static int prepare_kernel(const struct cuda_kernel_node *wanted, struct operation *ret_operation)
 {
     struct context *context;
@@ -402,7 +402,7 @@ CUDA_API int cuGraphEventWaitNodeSetEvent(struct graph_node *node, struct event 
     return r == CUDA_SUCCESS ? replace(node, &operation) : r;
 }
 
-/* Any kind of node by one call: `wanted` says which, and holds what the other calls are given. */
+/* Adds any kind of node: `wanted` has the type, and the parameters that the other calls take. */
 CUDA_API int cuGraphAddNode(struct graph_node **ret_node, struct graph *graph,
                             struct graph_node *const *dependencies, size_t count,
                             struct cuda_node *wanted)

@@ -47,7 +47,7 @@ int operation_run(struct stream *stream, const struct operation *operation)
         return r;
     case CUDA_NODE_EMPTY:
         return CUDA_SUCCESS;
-    case CUDA_NODE_GRAPH: /* taken apart when the graph around it was instantiated */
+    case CUDA_NODE_GRAPH: /* expanded when the outer graph was instantiated */
         break;
     }
     return CUDA_ERROR_NOT_SUPPORTED;

@@ -1,5 +1,5 @@
-/* Objects of the program that graphs hold: destroyed, by a function of the program, with the last
- * graph and the last reference of the program itself. */
+/* Objects of the program that graphs hold. A function of the program destroys an object with the
+ * last graph and the program's own last reference. */
 #include <stdlib.h>
 
 #include "emu/graph/graph.h"
@@ -11,9 +11,9 @@ struct user_object {
     void *argument;
 };
 
-/* What a graph holds of one object. */
+/* A graph's references to one object. */
 struct user_object_hold {
-    struct list link; /* graph.user_objects */
+    struct list link; /* link in graph.user_objects */
     struct user_object *object;
     unsigned references;
 };
