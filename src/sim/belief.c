@@ -9,24 +9,24 @@
 #include "sim/lessons.h"
 
 enum {
-    SETS_MAX = 1 << 16, /* of which a guess is remembered */
+    SETS_MAX = 1 << 16, /* sets with a stored guess */
     OCTAVE_PARTS = 4,
     GRID = 4 * OCTAVE_PARTS + 1, /* batch sizes from a quarter to four times the user's */
     SWEEPS = 3,
 };
 
-/* What is remembered of a set of kinds on devices of one group. */
+/* Stored PDs of a set of kinds on devices of one group. */
 struct set_memory {
     size_t count, seen;
     uint32_t kinds[FORECAST_MEMBERS_MAX];
-    double pds[FORECAST_MEMBERS_MAX];     /* means of what was measured; else the guess */
-    uint64_t guessed_by;                  /* the version of what it was guessed from */
+    double pds[FORECAST_MEMBERS_MAX];     /* means of the measurements, or the guess */
+    uint64_t guessed_by;                  /* guess_version() of the guess */
     double batches[FORECAST_MEMBERS_MAX]; /* of a true belief */
 };
 
 /* A kind alone on devices of a group, at the batch size that it had there. */
 struct alone {
-    bool is_seen; /* so; else it is thought to be as with its user's */
+    bool is_seen; /* measured; false: assumed as at the user's batch size */
     double pd;
     struct task_profile features;
 };
@@ -34,17 +34,17 @@ struct alone {
 struct belief {
     const struct truth *truth;
     const struct hardware *hardware;
-    const struct serving *serving; /* or NULL */
+    const struct serving *serving; /* NULL: no services */
     struct serving_ways ways;
     bool is_true;
     struct forecast forecast;
     struct belief_kind *kinds;
     size_t kind_count, kind_capacity;
     struct forecast_device types[HARDWARE_GROUPS_MAX];
-    struct forecast_profile *profiles; /* of a group, of a kind: group · BELIEF_KINDS_MAX + kind */
-    struct alone *alone;               /* the same */
+    struct forecast_profile *profiles; /* index: group · BELIEF_KINDS_MAX + kind */
+    struct alone *alone;               /* same index */
     struct lessons *lessons;
-    uint64_t firsts;      /* what was seen for the first time: guesses before it are out of date */
+    uint64_t firsts;      /* number of first observations; earlier guesses are stale */
     struct hash_map sets; /* hash → set_memory; owned */
 };
 
@@ -61,7 +61,8 @@ static struct set_memory *find_set(const struct belief *b, size_t group, const u
     return is_it ? m : NULL;
 }
 
-/* One that is not there yet. NULL: out of memory, or (once in 2^64) another has its place. */
+/* Adds a new set. Returns NULL if out of memory, or if the hash is taken, with a probability of
+ * 2^-64. */
 static struct set_memory *add_set(struct belief *b, size_t group, const uint32_t *kinds,
                                   size_t count)
 {
@@ -128,8 +129,7 @@ static bool fits(const struct belief *b, size_t group, const uint32_t *kinds, si
     return bytes <= b->hardware->groups[group].memory_bytes;
 }
 
-/* One batch size after the other, on the tuner's grid, as long as that makes the mean PD
- * smaller. */
+/* Improves one batch size after another on the tuner's grid, while the mean PD falls. */
 static void search_best(const struct belief *b, size_t group, const uint32_t *kinds, size_t count,
                         double *ret_batches, double *ret_pds)
 {
@@ -178,9 +178,9 @@ void belief_best(struct belief *b, size_t group, const uint32_t *kinds, size_t c
     memcpy(ret_pds, m->pds, count * sizeof *ret_pds);
 }
 
-/* ---- what was learnt ---- */
+/* ---- learning ---- */
 
-/* A kind as it is alone at a batch size. */
+/* Returns the features of a kind alone at a batch size. */
 static struct task_profile features_of(const struct belief *b, size_t group, uint32_t number,
                                        double batch)
 {
@@ -205,7 +205,7 @@ static struct task_profile features_of(const struct belief *b, size_t group, uin
     };
 }
 
-/* What is remembered of a kind on devices of a group. */
+/* Returns the stored figures of a kind on devices of a group. */
 static struct alone *alone_of(const struct belief *b, size_t group, uint32_t kind)
 {
     return &b->alone[group * BELIEF_KINDS_MAX + kind - 1];
@@ -214,7 +214,7 @@ static struct alone *alone_of(const struct belief *b, size_t group, uint32_t kin
 static void believed(struct belief *b, size_t group, const uint32_t *kinds, size_t count,
                      double *ret_pds);
 
-/* How many times as long as alone the first of two kinds takes beside the second. */
+/* Returns the slowdown of the first kind by the second, relative to the first kind alone. */
 static double slowed(struct belief *b, size_t group, uint32_t kind, uint32_t other)
 {
     uint32_t pair[2] = {kind < other ? kind : other, kind < other ? other : kind};
@@ -228,7 +228,7 @@ static void guess(struct belief *b, size_t group, const uint32_t *kinds, size_t 
 {
     for (size_t i = 0; i < count; i++) {
         const struct alone *own = alone_of(b, group, kinds[i]);
-        double sum = 1; /* of its time alone */
+        double sum = 1; /* relative to the time alone */
         if (count == 2)
             sum = lessons_predict(b->lessons, &own->features,
                                   &alone_of(b, group, kinds[1 - i])->features);
@@ -238,7 +238,7 @@ static void guess(struct belief *b, size_t group, const uint32_t *kinds, size_t 
     }
 }
 
-/* Of what guesses are made from. */
+/* Returns a version of the inputs of guesses. */
 static uint64_t guess_version(const struct belief *b)
 {
     return lessons_version(b->lessons) + b->firsts;
@@ -260,7 +260,7 @@ static void believed(struct belief *b, size_t group, const uint32_t *kinds, size
         guess(b, group, kinds, count, ret_pds);
 }
 
-/* Alone nobody is slower than he was beside others. */
+/* Updates the PD of a kind alone, which is at most its PD beside others. */
 static void teach_alone(struct belief *b, struct alone *own, double pd, bool is_alone,
                         const struct task_profile *features)
 {
@@ -273,7 +273,7 @@ static void teach_alone(struct belief *b, struct alone *own, double pd, bool is_
     }
 }
 
-/* What a set that ran has taught. */
+/* Learns from a set that ran. */
 static int teach(struct belief *b, size_t group, const struct set_memory *m, const double *batches,
                  const double *pds)
 {
@@ -314,10 +314,10 @@ int belief_observe(struct belief *b, size_t group, const uint32_t *kinds, size_t
 
 /* ---- services ---- */
 
-/* Plans are for more than the mean rate: it rises and falls over the day. */
+/* Margin over the mean request rate, which rises and falls over the day. */
 static const double plan_rate = 1.5;
 
-/* The members of a set that are tasks of known kinds, as residents at their users' batch sizes. */
+/* Returns the tasks of known kinds in a set, as residents at their users' batch sizes. */
 static size_t residents_of(const struct belief *b, const struct forecast_set *set,
                            struct truth_resident *ret)
 {
@@ -331,7 +331,7 @@ static size_t residents_of(const struct belief *b, const struct forecast_set *se
     return count;
 }
 
-/* The part of the SMs that the services of a set but one keep busy. */
+/* Returns the fraction of the SMs that the services of a set keep busy, except one. */
 static double crowd_of(const struct belief *b, const struct forecast_set *set, size_t but)
 {
     double crowd = 0;
@@ -345,7 +345,7 @@ static double crowd_of(const struct belief *b, const struct forecast_set *set, s
     return crowd;
 }
 
-/* Fills in the p99 of services, and what they take from the tasks. */
+/* Computes the p99 of services, and their effect on the tasks. */
 static void serve(const struct belief *b, const struct forecast_set *set, size_t group,
                   struct forecast_answer *answer)
 {
@@ -391,7 +391,7 @@ static bool curve(void *context, const struct forecast_set *beside, uint32_t ser
     return true;
 }
 
-/* Kinds of which nothing is known have a PD of 1 and slow nobody. */
+/* Predicts a set. Unknown kinds have a PD of 1 and slow no other kind. */
 static void together(void *context, const struct forecast_set *set,
                      struct forecast_answer *ret_answer)
 {

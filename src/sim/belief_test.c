@@ -1,4 +1,4 @@
-/* belief_test: what is learnt of who slows whom, against the truth. */
+/* belief_test: learnt slowdowns, compared with the truth. */
 #include "sim/belief.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static struct belief *make_belief(const struct world *w, bool is_true)
     return b;
 }
 
-/* A kind of every model, at a batch size that it was measured with. */
+/* Makes a kind of every model, at a measured batch size. */
 static void open_world(struct world *w)
 {
     const struct scenario_words words = {.nodes = "1xH200:24g", .trace = "tasks-300", .seed = 1};
@@ -61,7 +61,7 @@ static void close_world(struct world *w)
     scenario_done(&w->scenario);
 }
 
-/* A set ran, as fast as it can. */
+/* Simulates a set that runs at its best batch sizes. */
 static void run(struct world *w, const uint32_t *kinds, size_t count)
 {
     double batches[FORECAST_MEMBERS_MAX], pds[FORECAST_MEMBERS_MAX];
@@ -84,7 +84,7 @@ static bool is_held_out(uint32_t a, uint32_t b)
 }
 
 struct errors {
-    double sum, size, count; /* of the logarithm; its mean should be near 0 */
+    double sum, size, count; /* of the logarithm; the mean should be close to 0 */
 };
 
 static struct errors errors_of(const struct world *w, const struct forecast *f)
@@ -108,8 +108,8 @@ static struct errors errors_of(const struct world *w, const struct forecast *f)
     return e;
 }
 
-/* Tuned tasks are faster alone and take more of the device. Of pairs that never ran, what was
- * learnt must neither flatter them nor be further from the truth than not to have learnt. */
+/* Tuned tasks are faster alone and use more of the device. For pairs that never ran, learnt
+ * predictions must neither be too optimistic nor further from the truth than unlearnt ones. */
 static void pairs_never_seen(void **state)
 {
     (void)state;
@@ -132,7 +132,8 @@ static void pairs_never_seen(void **state)
     close_world(&w);
 }
 
-/* One measurement of a set counts; of a larger one each neighbour has its price. */
+/* A single measurement of a set counts; in a larger set the slowdowns by single neighbours add
+ * up. */
 static void sets(void **state)
 {
     (void)state;
@@ -155,7 +156,7 @@ static void sets(void **state)
     ask(&w, f, kinds, 3, &three);
     ask(&w, belief_forecast(w.truth), kinds, 3, &truth);
     assert_true(three.pd[0] == truth.pd[0] && three.pd[2] == truth.pd[2]);
-    /* One that was never alone is no slower so than it was beside these. */
+    /* A kind that never ran alone is not slower alone than beside these. */
     ask(&w, f, &kinds[1], 1, &pair);
     assert_true(pair.pd[0] <= 1 && pair.pd[0] <= three.pd[1]);
     close_world(&w);

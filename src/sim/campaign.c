@@ -14,20 +14,20 @@
 #include "base/str.h"
 #include "sim/result_file.h"
 
-enum { VERSION = 4 }; /* of what a run computes: older results are not taken up */
+enum { VERSION = 4 }; /* of the computation; results of other versions are not resumed */
 
 struct campaign {
     struct campaign_config config;
-    const char *models[TABLES_MODELS_MAX + SERVING_PROFILES_MAX]; /* and services */
+    const char *models[TABLES_MODELS_MAX + SERVING_PROFILES_MAX]; /* models and services */
     size_t model_count;
     int directory_fd; /* -1: none */
     size_t run_count;
     struct campaign_run *runs; /* owned */
-    _Atomic size_t *ended;     /* workloads, of each run; owned */
+    _Atomic size_t *ended;     /* ended workloads of each run; owned */
     _Atomic size_t next_run;
     _Atomic bool stop;
-    _Atomic size_t working; /* threads */
-    pthread_mutex_t lock;   /* of error and failed */
+    _Atomic size_t working; /* running threads */
+    pthread_mutex_t lock;   /* protects error and failed */
     int failed;
     struct error error;
     size_t thread_count;
@@ -80,7 +80,7 @@ static void name_run(const struct campaign *c, struct campaign_run *run)
                    (unsigned long long)run->seed);
 }
 
-/* All that a run's result depends on. */
+/* Returns a fingerprint of all inputs of a run. */
 static uint64_t fingerprint_of(const struct campaign *c, const struct campaign_run *run)
 {
     const struct engine_config *engine = &c->config.engine;
@@ -118,7 +118,7 @@ static int open_directory(struct error *e, const char *path)
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return error_set_errno(e, ERR_IO, errno, "cannot open the directory %s", path);
-    if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0) { /* known now, not after hours */
+    if (faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0) { /* fail now, not after hours */
         int r = error_set_errno(e, ERR_IO, errno, "cannot write into the directory %s", path);
         (void)close(fd);
         return r;
@@ -154,7 +154,7 @@ static int keep(struct error *e, const struct campaign *c, const struct campaign
     }
     str_clear(&text);
     result_save(&run->result, fingerprint_of(c, run), &text);
-    if (r == 0) /* last: when it is there, all are */
+    if (r == 0) /* last, because its presence means that all files are complete */
         r = write_file(e, c, run, "result", &text);
     str_done(&text);
     return r;
@@ -166,7 +166,7 @@ static void name_models(const struct campaign *c, struct result *r)
     r->model_count = c->model_count;
 }
 
-/* One that is there from before, and was made from the same. */
+/* Loads the result of an earlier campaign, if its fingerprint matches. */
 static void take_up(struct campaign *c, size_t index)
 {
     struct campaign_run *run = &c->runs[index];
@@ -241,8 +241,8 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Files are named after runs: no two may be called the same. Those of one seed are enough
- * to tell. */
+/* Checks that no two runs have the same name, because files are named after runs. The runs of one
+ * seed suffice for the check. */
 static int tell_apart(struct error *e, const struct campaign *c)
 {
     size_t variants = c->config.variant_count, stride = variants * c->config.seed_count;

@@ -1,4 +1,4 @@
-/* campaign_test: the same bytes whatever the threads, and runs that are resumed. */
+/* campaign_test: results do not depend on the number of threads, and runs are resumed. */
 #include "sim/campaign.h"
 
 #include <fcntl.h>
@@ -121,7 +121,7 @@ static void goes_on_where_it_was_stopped(void **state)
     run_all(&f, &after, &resumed);
     assert_int_equal(resumed, 12);
     assert_string_equal(str_text(&before), str_text(&after));
-    /* What is damaged or was made from something else is made again. */
+    /* Damaged results, and results of another configuration, are computed again. */
     f.config.seed_count = 1;
     f.config.engine.start_s = 6;
     assert_int_equal(campaign_new(&e, &f.config, &c), 0);

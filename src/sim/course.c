@@ -32,7 +32,7 @@ static void halve(struct course *c)
     c->width_s *= 2;
 }
 
-/* The interval in which that moment lies, made if there is none yet. */
+/* Returns the interval of that time, creating it if necessary. */
 static struct result_point *interval(struct course *c, double at_s)
 {
     while (at_s >= c->width_s * RESULT_SERIES_MAX)

@@ -1,4 +1,4 @@
-/* The loop: what happens next, and the conversation with the cluster. */
+/* The event loop, and the exchange with the cluster. */
 #include "sim/engine.h"
 
 #include <math.h>
@@ -9,14 +9,15 @@
 #include "base/str.h"
 #include "sim/engine_internal.h"
 
-/* Where no node is ever silent: what they say comes at once, and no beats are simulated. */
+/* Lease if no node falls silent: reports arrive at once, and no beats are simulated. */
 #define FOR_EVER_MS (INT64_C(1000) * 365 * 24 * 3600 * 1000)
-/* Between two checkpoints of a task. */
+/* Interval between two checkpoints of a task. */
 #define CHECKPOINT_S 600
-/* Nothing runs, nothing comes, and for that long nothing was placed: what waits waits for ever. */
+/* Time without a placement, with nothing running or arriving, after which the waiting workloads are
+ * given up. */
 #define HOPELESS_MS (INT64_C(24) * 3600 * 1000)
-/* The cluster asks the belief anew after one measurement for so many devices: it costs as much
- * as there are. */
+/* The cluster reevaluates its forecast after one observation per this number of devices, because
+ * the cost is proportional to the devices. */
 enum { OBSERVED_DEVICES = 20 };
 enum { UUID_PREFIX = 4, NODE_PREFIX = 1 }; /* "GPU-17", "n3" */
 
@@ -56,7 +57,7 @@ struct clock_now engine_clock(const struct engine *g)
     return (struct clock_now){.boot_ms = g->now_ms, .wall_ms = g->now_ms};
 }
 
-/* ---- the cluster's words ---- */
+/* ---- the cluster's actions ---- */
 
 static struct task *task_of(struct engine *g, uint64_t id)
 {
@@ -91,7 +92,7 @@ static void remember(struct engine *g, const struct cluster_action *a, bool is_s
 
 static void set_phase(struct engine *g, struct task *t, enum task_phase phase);
 
-/* The cluster has given it up. */
+/* Ends a task that the cluster has failed. */
 static void give_up(struct engine *g, struct task *t)
 {
     if (t->phase != TASK_WAITING)
@@ -100,7 +101,6 @@ static void give_up(struct engine *g, struct task *t)
     set_phase(g, t, TASK_OVER);
 }
 
-/* A step; what nodes have to answer is remembered. */
 void engine_step(struct engine *g, const struct cluster_event *event)
 {
     g->actions.count = 0;
@@ -167,7 +167,7 @@ static int part_devices(const struct task *t)
     return (int)(t->slot_count / t->part_count);
 }
 
-/* All its devices are there. */
+/* Starts a task that has all its devices. */
 static void start(struct engine *g, struct task *t)
 {
     struct result_workload *row = row_of(g, t);
@@ -199,7 +199,7 @@ static void keep_span(struct engine *g, const struct task *t, const struct task_
         g->failed = -ERR_NO_MEMORY;
 }
 
-/* Off its devices. */
+/* Removes a task from its devices. */
 static void leave(struct engine *g, struct task *t, enum task_phase phase)
 {
     double now_s = engine_seconds(g->now_ms);
@@ -247,7 +247,7 @@ static void answer_grant(struct engine *g, const struct granted *said)
     }
 }
 
-/* It was a suspect, and ran long enough without a fault. */
+/* Reports that a suspect ended its probation. */
 static void clear(struct engine *g, struct task *t)
 {
     struct attempt_report cleared = {.workload = t->first_id,
@@ -258,7 +258,7 @@ static void clear(struct engine *g, struct task *t)
     report(g, g->sites[t->slots[0].site].node, &cleared);
 }
 
-/* The cluster wants it off: to be queued again, somewhere else. Its progress is in a checkpoint. */
+/* Ends a task that the cluster wants to requeue. Its progress is in a checkpoint. */
 static void answer_stop(struct engine *g, const struct granted *said)
 {
     struct task *t = task_of(g, said->id);
@@ -272,7 +272,8 @@ static void answer_stop(struct engine *g, const struct granted *said)
         leave(g, t, TASK_WAITING);
         row_of(g, t)->evictions++;
     } else {
-        stopped.never_ran = true; /* as far as its node knows, which is back from an outage */
+        /* The node is back from an outage and does not know the attempt. */
+        stopped.never_ran = true;
         stopped.started_wall_ms = 0;
         stopped.signal = 0;
     }
@@ -282,7 +283,7 @@ static void answer_stop(struct engine *g, const struct granted *said)
 static void answer_all(struct engine *g)
 {
     for (size_t i = 0; g->failed == 0 && i < g->granted_count; i++) {
-        struct granted said = g->granted[i]; /* what it does may move the array */
+        struct granted said = g->granted[i]; /* a copy, because the array may be reallocated */
         if (outage_is_down(g, said.node))
             continue;
         if (said.is_stop)
@@ -325,14 +326,14 @@ static void begin(struct engine *g, struct task *t)
         engine_schedule(g, &t->event, g->now_ms + SERVING_STEP_S * 1000);
 }
 
-/* The rate of a service's requests changes. */
+/* Applies a new request rate of a service. */
 static void change_rate(struct engine *g, struct task *t)
 {
     site_refresh(g, &g->sites[t->slots[0].site]);
     engine_schedule(g, &t->event, g->now_ms + SERVING_STEP_S * 1000);
 }
 
-/* A fault takes what was done since the last checkpoint. */
+/* Loses the work since the last checkpoint through a fault. */
 static void lose_work(struct engine *g, struct task *t)
 {
     double done_s = t->item->duration_s - t->remaining_s;
@@ -402,7 +403,7 @@ static int reserve_ids(struct engine *g, size_t count, uint32_t task)
     return 0;
 }
 
-/* How long it says that it will take alone. */
+/* Returns the duration alone that the user states. */
 static double stated_ms(const struct engine *g, const struct task *t)
 {
     struct rng rng;
@@ -422,7 +423,7 @@ static void submit_task(struct engine *g, struct task *t)
                                    .grace_ms = 10000};
     if (is_service)
         needs.quota_bytes = (uint64_t)t->service->memory_bytes;
-    else if (t->part_count == 1) /* whole nodes are nobody else's */
+    else if (t->part_count == 1) /* whole nodes are exclusive */
         needs.quota_bytes = truth_booking_bytes(g->config->truth, t->item->model, t->item->batch);
     struct cluster_submission item = {.name = "task",
                                       .needs = &needs,
@@ -456,7 +457,7 @@ static void submit_gang(struct engine *g)
     submit_task(g, &g->tasks[g->gangs[g->gang_first++]]);
 }
 
-/* The nodes with at least so many devices. */
+/* Returns the number of nodes with at least this number of devices. */
 static size_t nodes_of(const struct hardware *h, int devices)
 {
     size_t count = 0;
@@ -548,7 +549,7 @@ static int64_t next_submit_ms(const struct engine *g)
 static void happen(struct engine *g, struct engine_event *event)
 {
     engine_unschedule(g, event);
-    struct task *t = list_entry(event, struct task, event); /* of ENGINE_TASK */
+    struct task *t = list_entry(event, struct task, event); /* valid for ENGINE_TASK */
     if (event->kind == ENGINE_TUNE)
         site_tune(g, list_entry(event, struct site, event));
     else if (event->kind == ENGINE_WATCH)
@@ -577,7 +578,7 @@ static bool is_hopeless(const struct engine *g, int64_t next_ms)
            next_ms - g->placed_ms > HOPELESS_MS;
 }
 
-/* One event. false: nothing is left to happen. */
+/* Processes one event. Returns false if no event is left. */
 static bool advance(struct engine *g)
 {
     struct heap_member *first = heap_first(&g->events);

@@ -12,7 +12,7 @@
 
 struct fixture {
     struct scenario scenario;
-    struct trace trace; /* of a test's own */
+    struct trace trace; /* for tests with a trace of their own */
     struct engine_config config;
 };
 
@@ -59,7 +59,7 @@ static void alone_it_takes_what_it_takes(void **state)
     assert_int_equal(r.summary.succeeded, 2);
     assert_true(fabs(r.workloads[0].end_s - 605) < 0.01);
     assert_true(fabs(r.workloads[0].pd - 1) < 1e-3);
-    /* Two devices at once: only when the first has left. */
+    /* A task of two devices starts when the first task has left. */
     assert_true(fabs(r.workloads[1].start_s - r.workloads[0].end_s) < 0.01);
     assert_true(fabs(r.workloads[1].end_s - (605 + 65)) < 0.01);
     assert_int_equal(r.span_count, 3);
@@ -76,7 +76,8 @@ static void together_they_are_as_slow_as_measured(void **state)
     open_fixture(&f, "1xH200", "firstfit");
     read_trace(&f, "submit_s,duration_s,model,batch\n0,1000,vgg16,512\n0,1000,squeezenet,512\n");
     assert_int_equal(engine_run(NULL, &f.config, &r), 0);
-    /* vgg16 keeps 0.953 until its end at about 1049 s; squeezenet has done 0.192 of that. */
+    /* vgg16 keeps a speed of 0.953 until its end at about 1049 s; squeezenet runs at 0.192
+     * meanwhile. */
     assert_true(fabs(r.workloads[0].end_s - (5 + 1000 / 0.953)) < 2);
     double left_s = 1000 - 0.192 * 1000 / 0.953;
     assert_true(fabs(r.workloads[1].end_s - (5 + 1000 / 0.953 + left_s)) < 3);
@@ -94,7 +95,7 @@ static void larger_than_a_node(void **state)
                    "3,50,7,bert\n");
     assert_int_equal(engine_run(NULL, &f.config, &r), 0);
     assert_int_equal(r.summary.succeeded, 3);
-    assert_int_equal(r.summary.failed, 1); /* seven are more than there are */
+    assert_int_equal(r.summary.failed, 1); /* seven devices exceed the cluster */
     assert_int_equal(r.summary.split_count, 2);
     assert_true(r.workloads[1].start_s >= r.workloads[0].end_s);
     assert_true(r.workloads[2].start_s >= r.workloads[1].end_s);
@@ -102,8 +103,8 @@ static void larger_than_a_node(void **state)
     close_fixture(&f);
 }
 
-/* The first of the 300 tasks, twice as many as the devices alone could do. */
-#ifdef __SANITIZE_THREAD__ /* which is slow, and has seen enough after the first few */
+/* The first of the 300 tasks, at twice the load that the devices alone could sustain. */
+#ifdef __SANITIZE_THREAD__ /* slow, and the first few tasks suffice */
 enum { TASKS = 24 };
 #else
 enum { TASKS = 40 };
@@ -121,7 +122,7 @@ static void run_tasks(const char *policy, size_t services, double faults, struct
     close_fixture(&f);
 }
 
-/* Every policy ends every task, and twice gives the same. */
+/* Every policy ends every task, and two runs give the same result. */
 static void policies_are_repeatable(void **state)
 {
     (void)state;
@@ -154,7 +155,7 @@ static void conserves_work(void **state)
     result_done(&r);
 }
 
-/* The order that the papers and common sense have. */
+/* Compares policies by the order that the papers and common sense predict. */
 static void sharing_pays(void **state)
 {
     (void)state;
@@ -224,8 +225,8 @@ static void faults_are_survived(void **state)
         assert_true(a.summary.faults > 10 && a.summary.evictions > calm.summary.evictions);
         assert_int_equal(a.summary.unfinished, 0);
         assert_int_equal(a.summary.succeeded + a.summary.failed, TASKS);
-        assert_true(a.summary.failed <= 10); /* by three faults alone */
-        if (i == 0)                          /* alone: what was lost is done again */
+        assert_true(a.summary.failed <= 10); /* by three own faults */
+        if (i == 0)                          /* exclusive devices: only lost work costs time */
             assert_true(a.summary.pd_mean > calm.summary.pd_mean + 0.01);
         assert_memory_equal(&a.summary, &b.summary, sizeof a.summary);
         result_done(&calm);
@@ -234,7 +235,7 @@ static void faults_are_survived(void **state)
     }
 }
 
-/* How long one was nowhere, between two places. */
+/* Counts the gaps between two stays of a workload. */
 static size_t count_gaps(const struct result *r, uint32_t workload, double least_s, double most_s)
 {
     size_t count = 0;
@@ -250,8 +251,8 @@ static size_t count_gaps(const struct result *r, uint32_t workload, double least
     return count;
 }
 
-/* A node falls silent: what was there is missed for a lease and what follows it, then begins again
- * elsewhere. A service is missed for a lease alone. */
+/* A node falls silent: its tasks are given up after the lease and the periods after it, then start
+ * elsewhere. A service is given up after the lease. */
 static void a_node_is_missed(void **state)
 {
     (void)state;
@@ -277,7 +278,7 @@ static void a_node_is_missed(void **state)
     close_fixture(&f);
 }
 
-/* Outages, faults and tasks of several nodes at once: all come to an end, and twice to the same. */
+/* Outages, faults and tasks of several nodes together: all tasks end, and two runs agree. */
 static void outages_are_survived(void **state)
 {
     (void)state;
@@ -291,7 +292,7 @@ static void outages_are_survived(void **state)
         f.config.service_count = 2;
         f.config.faults_per_device_day = 20;
         f.config.outages_per_node_day = 60;
-        f.config.outage_mean_s = 150; /* some are back before they are missed */
+        f.config.outage_mean_s = 150; /* some return before the lease expires */
         assert_int_equal(engine_run(NULL, &f.config, &results[i]), 0);
         close_fixture(&f);
     }

@@ -36,7 +36,7 @@ static const struct hardware_gpu *find_gpu(const char *name)
     return NULL;
 }
 
-/* A number and an x behind it; 1 and nothing taken where there is none. */
+/* Reads a number followed by an x; returns 1 and reads nothing if there is none. */
 static long take_count(const char **text)
 {
     char *end;

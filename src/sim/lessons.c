@@ -5,13 +5,13 @@
 #include "learn/observations.h"
 #include "learn/predictor.h"
 
-/* A model is trained anew when so much more was measured: it costs as much as it has seen, and so
- * little in all. */
+/* Growth of the measurements after which a new model is trained. Training costs as much as the
+ * measurements, so a geometric schedule keeps the total low. */
 #define GROWTH 1.5
 
 struct lessons {
     struct observations *observations;
-    struct predictor *predictor; /* NULL: none yet */
+    struct predictor *predictor; /* NULL: not trained yet */
     uint64_t seed, version;
     double due; /* measurements at which a model is trained */
 };
@@ -42,7 +42,7 @@ void lessons_free(struct lessons *l)
 int lessons_add(struct lessons *l, const struct task_profile *own,
                 const struct task_profile *others, size_t other_count, double interference)
 {
-    l->version += l->predictor == NULL; /* what a cold start says depends on it */
+    l->version += l->predictor == NULL; /* cold-start predictions depend on the measurements */
     return observations_add(l->observations, own, others, other_count, interference);
 }
 

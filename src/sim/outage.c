@@ -1,9 +1,9 @@
 /*
- * Nodes that fall silent: the machine is gone with all that ran there, and comes back after a while
- * knowing of nothing. Nobody tells the cluster. It misses the beats that the others send, gives up
- * what was there when its lease and all that hangs on it have run out, and queues it again; what it
- * sends there meanwhile is lost. A node that is back before that says hello, and is asked for
- * attempts that it does not know.
+ * Nodes that fall silent: the machine is lost with its workloads, and returns later without any
+ * state. The cluster is not told. The cluster misses the node's beats, gives up its attempts when
+ * the lease and the periods after it have expired, and queues them again; messages to the node are
+ * lost meanwhile. A node that returns earlier says hello, and is asked for attempts that it does
+ * not know.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 enum { BEATS_A_LEASE = 2 };
 
-/* A node. */
+/* Outage state of a node. */
 struct outage {
     struct engine_event back;
     bool is_down;
@@ -74,7 +74,8 @@ void outage_beat(struct engine *g)
     schedule_beat(g);
 }
 
-/* A part of a task of several nodes is there, or is kept there until it has all of them. */
+/* Returns whether the node has a part of a task of several nodes, running or reserved for its
+ * start. */
 static bool has_part(const struct engine *g, uint32_t node)
 {
     for (size_t i = 0; i < g->gang_first; i++) {

@@ -1,4 +1,4 @@
-/* Before a run: who is there, who will come, and what the policy's system can do. */
+/* Preparation of a run: nodes, workloads, and the capabilities of the policy's system. */
 #include <stdio.h>
 
 #include "base/str.h"
@@ -22,7 +22,7 @@ static void describe_node(const struct hardware_group *group, uint32_t node, uin
     }
 }
 
-/* The group of a node, and the first of its devices. */
+/* Returns the group of a node and the first of the node's devices. */
 static const struct hardware_group *find_node(const struct hardware *h, size_t node,
                                               uint32_t *ret_first_site)
 {
@@ -59,7 +59,7 @@ void prepare_nodes(struct engine *g)
         prepare_node(g, (uint32_t)i);
 }
 
-/* Services come first, all at once, of each kind in turn. */
+/* Creates all services at the start, cycling through the kinds. */
 static void prepare_services(struct engine *g)
 {
     const struct serving *serving = g->config->serving;

@@ -18,13 +18,13 @@ enum {
 static_assert(PRESSURE_PARAMETERS_MAX <= (int)LINEAR_ROWS_MAX, "one matrix has them all");
 
 /*
- * The penalties are standard deviations turned over: how strongly a parameter is drawn to 0.
- * Chosen by cross-validation on the shipped pairs (docs/simulate.md): 0.01 or 0.03 for demands,
- * and 0.03 to 0.2 for models make little difference; no parameters of models at all makes the
- * error a third larger.
+ * The penalties are inverse standard deviations: the strength of shrinking a parameter to 0. Chosen
+ * by cross-validation on the shipped pairs (docs/simulate.md): 0.01 or 0.03 for demands and 0.03 to
+ * 0.2 for models make little difference; without the models' parameters the error is a third
+ * larger.
  */
 static const double demand_penalty = 0.03, model_penalty = 0.2;
-static const double delay_log_max = 5; /* a slow-down of 150 is as good as none of its speed */
+static const double delay_log_max = 5; /* a slowdown of 150, which leaves almost no speed */
 
 struct pressure_task pressure_task_of(size_t model, const struct table_size *size)
 {
@@ -34,7 +34,7 @@ struct pressure_task pressure_task_of(size_t model, const struct table_size *siz
     };
 }
 
-/* What multiplies each parameter in the logarithm of the delay. */
+/* Computes the factor of each parameter in the logarithm of the delay. */
 static size_t design(size_t model_count, const struct pressure_task *task,
                      const struct pressure_task *neighbour, double *ret_row)
 {
@@ -77,7 +77,7 @@ static double squares(const struct fit *f, const double *x)
     return sum;
 }
 
-/* JᵀJ and −Jᵀr of the residuals at x, penalties included. */
+/* Computes JᵀJ and −Jᵀr of the residuals at x, including the penalties. */
 static void normal_equations(const struct fit *f, const double *x, double *ret_matrix,
                              double *ret_right)
 {
@@ -100,7 +100,7 @@ static void normal_equations(const struct fit *f, const double *x, double *ret_m
     }
 }
 
-/* Levenberg's steps: x gets better until none helps any more. */
+/* Improves x by Levenberg's steps until no step helps. */
 static void descend(const struct fit *f, double *x)
 {
     double matrix[PRESSURE_PARAMETERS_MAX * PRESSURE_PARAMETERS_MAX];

@@ -50,7 +50,8 @@ static int compare_doubles(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The smallest of sorted values that at least that part of them does not pass. */
+/* Returns the smallest sorted value that at least the fraction `part` of the values does not
+ * exceed. */
 static double percentile(const double *sorted, size_t count, double part)
 {
     size_t rank = (size_t)ceil(part * (double)count);

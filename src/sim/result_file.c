@@ -66,7 +66,7 @@ void result_write_summary(const struct result *r, struct str *out)
                s->placements, s->requests, s->late_requests);
 }
 
-/* ---- the saved form: one list of members, for writing and for reading ---- */
+/* ---- the saved form: one list of members, for writing and reading ---- */
 
 struct pass {
     struct str *out; /* NULL: reading */
@@ -156,7 +156,7 @@ static void pass_summary(struct pass *p, struct result_summary *s)
     pass_times(p, &s->waiting);
 }
 
-/* All but what has a length of its own. */
+/* Writes or reads all members of fixed size. */
 static void pass_head(struct pass *p, struct result *r)
 {
     size_t is_extrapolated = r->is_extrapolated;
@@ -187,7 +187,7 @@ static void pass_rows(struct pass *p, struct result *r)
 
 void result_save(const struct result *r, uint64_t fingerprint, struct str *out)
 {
-    struct result copy = *r; /* written from, never changed */
+    struct result copy = *r; /* read only */
     struct pass p = {.out = out};
     size_t start = stored_begin(out, kind, VERSION);
     stored_put_u64(out, fingerprint);
@@ -209,7 +209,8 @@ int result_load(struct error *e, const void *bytes, size_t length, uint64_t fing
         return error_set(e, ERR_CONFLICT, "it is the result of something else");
     struct pass p = {.in = &reader};
     pass_head(&p, &r);
-    /* No row is shorter than its numbers: what says more rows than there are bytes is not one. */
+    /* A row takes at least as many bytes as its numbers, so counts beyond the remaining bytes are
+     * invalid. */
     if (r.workload_count > reader.left / 8 || r.span_count > reader.left / 8 ||
         (r.span_count > 0 && r.workload_count == 0))
         return error_set(e, ERR_CORRUPT, "it has fewer rows than it says");

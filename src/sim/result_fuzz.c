@@ -1,5 +1,5 @@
-/* Any bytes as a saved result, then as the payload of a well-sealed one: refused, or the
- * same again. */
+/* Any bytes as a saved result, then as the payload with a valid header and checksum: rejected, or
+ * saved again unchanged. */
 #include <stdint.h>
 #include <string.h>
 

@@ -8,12 +8,12 @@
 
 enum { GENERATED_JOBS = 300, NOISE_SEED = 1 };
 
-/* Shipped traces by what a command calls them. */
+/* Shipped traces, by the names of the command line. */
 static const struct {
     const char *name, *file;
 } traces[] = {{"philly", "philly.csv"}, {"tasks-300", "tasks_300.csv"}};
 static const char *const generators[] = {"poisson", "bursty", "diurnal"};
-/* Between two submissions, of a generator at rate 1. */
+/* Mean gap between two submissions of a generator at rate 1. */
 static const double generated_gap_s = 60;
 
 static const char *file_of(const char *name)

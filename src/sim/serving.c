@@ -8,16 +8,15 @@
 
 const uint32_t serving_batches[SERVING_BATCHES] = {1, 2, 4, 8, 16};
 
-/* Requests may not come faster than this part of what a batch size can do. */
+/* Largest usable fraction of a batch size's capacity. */
 static const double busy_most = 0.95;
-/* A task's work that is outstanding when a request comes, in time: what protection lets
- * there be. */
+/* Time that a task's outstanding work delays a request, as far as the window allows. */
 static const double window_ms = 0.25;
-/* Beside gated or squeezed tasks a batch still takes a little longer: caches, DRAM, launches. */
+/* Slowdown of a batch beside gated or squeezed tasks, by caches, DRAM and launches. */
 static const double beside_slower = 1.05;
-/* The gate closes and opens again around every batch. */
+/* Cost of the gate, which closes and opens around every batch. */
 static const double gate_cost = 1.1;
-/* Of its SLO, that a share is chosen for. */
+/* Fraction of the SLO for which a share is chosen. */
 static const double slo_part = 0.8;
 
 static int read_profile(struct error *e, const struct csv *c, const struct tables *t,
@@ -114,7 +113,7 @@ double serving_rate(const struct serving *s, size_t profile, uint64_t instance, 
            s->shapes[(lot >> 32) % SERVING_SHAPES][step % s->step_count];
 }
 
-/* p99 of the sojourn over the time of a batch, by how busy the service is. */
+/* Returns the ratio of the p99 sojourn to the time of a batch, for this load. */
 static double queueing(size_t batch_index, double busy)
 {
     static const double table[SERVING_BATCHES][3] = {
@@ -182,7 +181,7 @@ double serving_squeeze(const struct table_size *task, double available)
     return fmax(1, stretched);
 }
 
-/* By how much a batch is slowed by tasks that nobody holds. */
+/* Returns the slowdown of a batch by unrestricted tasks. */
 static double contended(const struct truth *t, const struct hardware_gpu *gpu,
                         const struct serving_profile *p, const struct truth_resident *tasks,
                         size_t task_count, double throttle)
@@ -235,7 +234,7 @@ struct serving_device serving_divide(const struct truth *t, const struct hardwar
     return d;
 }
 
-/* The mean speed of the tasks, apart from what they do to each other. */
+/* Returns the mean speed of the tasks, without their effect on each other. */
 static double speed_left(const struct truth *t, const struct hardware_gpu *gpu,
                          const struct serving_device *d, const struct truth_resident *tasks,
                          size_t task_count)

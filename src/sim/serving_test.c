@@ -81,10 +81,10 @@ static void protection_keeps_what_sharing_does_not(void **state)
     assert_true(divided.state.p99_ms <= 0.8 * p->slo_ms);
     assert_true(divided.state.p99_ms < together.state.p99_ms);
     assert_true(divided.available > 0.3 && divided.available < 1);
-    /* Alone it has all of the device, whatever the ways. */
+    /* Alone, a service has the whole device in every mode. */
     struct serving_device alone = serving_choose(s.truth, gpu, p, rate, &both, &task, 0, 1, 0);
     assert_true(alone.state.p99_ms < divided.state.p99_ms);
-    /* Other services there slow it. */
+    /* Other services on the device slow it. */
     assert_true(serving_choose(s.truth, gpu, p, rate, &both, &task, 0, 1, 0.5).state.p99_ms >
                 alone.state.p99_ms);
     struct table_size size = truth_alone(s.truth, gpu, task.model, 512);

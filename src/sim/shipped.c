@@ -3,7 +3,7 @@
 
 #include "base/str.h"
 
-/* The bytes of a file as read-only data, between two symbols. */
+/* Includes a file as read-only data between two symbols. */
 #define INCLUDE_FILE(symbol, file)                                                                 \
     __asm__(".pushsection .rodata\n"                                                               \
             ".balign 16\n"                                                                         \

@@ -1,4 +1,4 @@
-/* Devices: who is there, how fast, at which batch size. */
+/* Devices: residents, speeds and batch sizes. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,11 +6,12 @@
 #include "base/str.h"
 #include "sim/engine_internal.h"
 
-/* An interval shorter than this says nothing about who slows whom. */
+/* Shortest interval whose measurement counts. */
 #define OBSERVE_MS 60000
-/* Of the mean PD that a round of a search measures; standard deviation of the logarithm. */
+/* Noise of the mean PD that a search round measures: standard deviation of the logarithm. */
 #define MEASURE_NOISE 0.05
-/* A round: batch sizes change, then at least so long and so many iterations. */
+/* A round changes the batch sizes, settles, and lasts at least this time and this number of
+ * iterations. */
 #define ROUND_SETTLE_MS  1000
 #define ROUND_MS         1000
 #define ROUND_ITERATIONS 5
@@ -35,13 +36,13 @@ bool task_is_service(const struct task *t)
     return t->service != NULL;
 }
 
-/* Ranks of one task keep the same batch size: it stays the user's. */
+/* Ranks of one task need the same batch size, so they keep the user's. */
 static bool is_tunable(const struct task *t)
 {
     return t->slot_count == 1 && !task_is_service(t);
 }
 
-/* The memory that is booked for it on each of its devices. */
+/* Returns the memory booked for a task on each of its devices. */
 static uint64_t booking_bytes(const struct engine *g, const struct task *t)
 {
     if (task_is_service(t))
@@ -82,7 +83,7 @@ void task_reschedule(struct engine *g, struct task *t)
     engine_schedule(g, &t->event, g->now_ms + (int64_t)ceil(t->remaining_s / t->speed * 1000));
 }
 
-/* How much faster than the first group's the devices of this group run it alone. */
+/* Returns the speed of this group's devices relative to the first group's, for the task alone. */
 static double group_speed(const struct engine *g, const struct site *s, const struct task *t)
 {
     const struct hardware_group *groups = g->config->hardware->groups;
@@ -93,7 +94,7 @@ static double group_speed(const struct engine *g, const struct site *s, const st
            truth_alone(g->config->truth, groups[s->group].gpu, item->model, item->batch).iter_ms;
 }
 
-/* The tasks that are there, without services. */
+/* Gathers the tasks on a device, without the services. */
 static size_t gather_tasks(const struct engine *g, const struct site *s,
                            struct truth_resident *ret_residents, size_t *ret_places)
 {
@@ -112,12 +113,12 @@ static size_t gather_tasks(const struct engine *g, const struct site *s,
     return count;
 }
 
-/* What a device is doing. */
+/* Activity of a device. */
 struct doing {
     double sm, dram, memory;
 };
 
-/* The part of the SMs that services other than this one keep busy. */
+/* Returns the fraction of the SMs that other services keep busy. */
 static double crowd_of(const struct engine *g, const struct site *s, size_t but)
 {
     double crowd = 0;
@@ -129,8 +130,7 @@ static double crowd_of(const struct engine *g, const struct site *s, size_t but)
     return crowd;
 }
 
-/* Services first: they take what they need. Multiplies `slowdowns` of the tasks by what
- * that costs. */
+/* Serves the services first, and multiplies `slowdowns` of the tasks by the cost. */
 static void serve(struct engine *g, struct site *s, const struct truth_resident *tasks,
                   size_t task_count, double *slowdowns, struct doing *doing)
 {
@@ -172,7 +172,7 @@ static void set_doing(struct engine *g, struct site *s, const struct doing *doin
     s->memory = memory;
 }
 
-/* Speeds of all that are there, after a change. */
+/* Updates the speeds of all residents after a change. */
 static void refresh(struct engine *g, struct site *s)
 {
     const struct hardware_gpu *gpu = group_of(g, s)->gpu;
@@ -210,8 +210,8 @@ void site_refresh(struct engine *g, struct site *s)
     refresh(g, s);
 }
 
-/* Over all the time in this company: a search is a part of what it costs. Alone it is no part of
- * what others are compared with. */
+/* Returns the PD over the whole stay of this set of residents, which includes the cost of a search.
+ * A task alone is measured without it, because others are compared with that figure. */
 static double measured_pd(const struct engine *g, const struct site *s,
                           const struct task_slot *slot)
 {
@@ -221,7 +221,7 @@ static double measured_pd(const struct engine *g, const struct site *s,
     return (double)(g->now_ms - s->company_ms) / (slot->done_ms + now_ms);
 }
 
-/* Before who is there changes: what ran long enough teaches the belief. */
+/* Lets the belief learn from a set that ran long enough, before its residents change. */
 static void observe(struct engine *g, const struct site *s)
 {
     uint32_t kinds[SITE_RESIDENTS_MAX];
@@ -232,7 +232,7 @@ static void observe(struct engine *g, const struct site *s)
     for (size_t i = 0; i < s->resident_count; i++) {
         const struct task *t = task_at(g, s, i);
         if (t->phase != TASK_RUNNING || task_is_service(t))
-            return; /* what a service takes is no neighbour's doing */
+            return; /* the effect of a service is not attributed to neighbours */
         kinds[i] = t->kind;
         batches[i] = t->batch;
         pds[i] = measured_pd(g, s, slot_at(g, s, i));
@@ -244,7 +244,7 @@ static void observe(struct engine *g, const struct site *s)
 
 /* ---- batch sizes ---- */
 
-/* What a search depends on: kinds, which of them have a batch size of their own, and the device. */
+/* Hashes the inputs of a search: the kinds, which of them are tunable, and the device. */
 static uint64_t set_hash(const struct engine *g, const struct site *s)
 {
     uint64_t hash = hash_u64(s->group + 1);
@@ -262,7 +262,7 @@ static size_t tunable_count(const struct engine *g, const struct site *s)
     return count;
 }
 
-/* NULL: the users' own. */
+/* Applies batch sizes; NULL: the users'. */
 static void apply(struct engine *g, struct site *s, const uint32_t *batches)
 {
     size_t tunable = 0;
@@ -307,7 +307,7 @@ static int make_choices(const struct engine *g, const struct task *t, struct tun
     const struct tuner_limits limits = {
         .batch_min = user >= 4 ? user / 4 : 1, .batch_max = 4 * user, .batch_step = 1};
     struct memory_model memory = {0};
-    /* What a profile of its memory has: four sizes. */
+    /* A memory profile has four sizes. */
     for (double batch = t->item->batch / 2; batch <= 4 * t->item->batch; batch *= 2)
         (void)memory_observe(&memory, (uint32_t)fmax(1, batch),
                              truth_booking_bytes(truth, t->item->model, batch));
@@ -331,7 +331,7 @@ static void begin_search(struct engine *g, struct site *s)
     }
     uint64_t memory_bytes = group_of(g, s)->memory_bytes;
     options.memory_bytes = memory_bytes > fixed_bytes ? memory_bytes - fixed_bytes : 0;
-    /* Where not even the users' own sizes fit with their margins, they stay. */
+    /* If not even the users' batch sizes fit with their margins, they are kept. */
     if (tuner_new(NULL, tasks, count, &options, NULL, &s->tuner) < 0)
         return;
     if (!tuner_ask(s->tuner, batches)) {
@@ -349,7 +349,7 @@ static void begin_company(struct engine *g, struct site *s)
         slot_at(g, s, i)->done_ms = 0;
 }
 
-/* After who is there has changed, or one of them has begun. */
+/* Chooses batch sizes after the residents changed or one of them started. */
 static void choose_batches(struct engine *g, struct site *s)
 {
     double best[SITE_RESIDENTS_MAX], pds[SITE_RESIDENTS_MAX];
@@ -364,7 +364,7 @@ static void choose_batches(struct engine *g, struct site *s)
     }
     for (size_t i = 0; i < s->resident_count; i++) {
         if (task_at(g, s, i)->phase != TASK_RUNNING) {
-            apply(g, s, NULL); /* when it has begun we come again */
+            apply(g, s, NULL); /* called again when the task has started */
             return;
         }
         kinds[i] = task_at(g, s, i)->kind;
@@ -420,7 +420,7 @@ void site_tune(struct engine *g, struct site *s)
     g->failed = -ERR_NO_MEMORY;
 }
 
-/* ---- who is there ---- */
+/* ---- residents ---- */
 
 static bool comes_before(const struct engine *g, struct resident a, struct resident b)
 {

@@ -47,7 +47,7 @@ static int insert_size(struct error *e, struct table_model *m, const struct tabl
     return 0;
 }
 
-/* A column of numbers and where they go. */
+/* A column of numbers and its destination. */
 struct number_column {
     const char *name;
     double least, most, scale;
@@ -132,7 +132,7 @@ static int add_pair(struct error *e, struct tables *t, const struct table_pair *
     return 0;
 }
 
-/* 1: read; 0: a model is not known. */
+/* Returns 1 if a pair was read, 0 if a model is unknown. */
 static int read_pair(struct error *e, const struct csv *c, const struct tables *t,
                      struct table_pair *ret)
 {
@@ -229,7 +229,7 @@ struct table_size tables_at(const struct table_model *m, double batch)
     double part = log(batch / a->batch) / log(b->batch / a->batch);
     double inside = fmin(1, fmax(0, part));
     double linear = (batch - a->batch) / (b->batch - a->batch);
-    /* A larger batch never takes less time than noise makes of it, nor more than its samples. */
+    /* When extrapolating, a larger batch takes neither less time nor more time per sample. */
     double slope = log(b->iter_ms / a->iter_ms) / log(b->batch / a->batch);
     if (part != inside)
         slope = fmin(1, fmax(0, slope));

@@ -35,7 +35,7 @@ void trace_mix_default(const struct tables *t, struct trace_mix *ret_mix)
     }
 }
 
-/* The batch size with which a model is usually trained here. */
+/* Returns the default batch size of a model. */
 static double usual_batch(const struct tables *t, size_t model)
 {
     for (size_t i = 0; i < sizeof iadeep_mix / sizeof *iadeep_mix; i++)
@@ -174,7 +174,7 @@ static int compare_items(const void *a, const void *b)
     const struct trace_item *x = a, *y = b;
     if (x->submit_s != y->submit_s)
         return x->submit_s < y->submit_s ? -1 : 1;
-    /* Whatever the sort does, the same rows give the same order. */
+    /* Makes the order independent of the sorting algorithm. */
     return memcmp(x, y, sizeof *x);
 }
 
@@ -194,7 +194,7 @@ static int append(struct error *e, struct trace *t, size_t *capacity, const stru
     return 0;
 }
 
-/* In the order of submission, the first at 0. */
+/* Sorts by submission, and shifts the first to 0. */
 static void settle(struct trace *t)
 {
     if (t->count == 0)
@@ -205,7 +205,7 @@ static void settle(struct trace *t)
         t->items[i].submit_s -= first_s;
 }
 
-/* A run's services are listed with its tasks; who wants them again says so. */
+/* A run lists its services with its tasks; a new run configures services separately. */
 static bool is_service(const struct csv *c, const struct trace_columns *columns)
 {
     char kind[CSV_CELL_MAX];
@@ -250,7 +250,8 @@ int trace_parse(struct error *e, const char *text, size_t length, const struct t
     return 0;
 }
 
-/* Durations of tasks that people wait for: a median of 15 minutes, one in twenty above an hour. */
+/* Draws the duration of an interactive training task: median 15 minutes, one in twenty above an
+ * hour. */
 static double draw_duration_s(struct rng *rng)
 {
     double u = 1 - rng_double(rng), v = rng_double(rng);
@@ -263,7 +264,7 @@ static double exponential(struct rng *rng)
     return -log(1 - rng_double(rng));
 }
 
-/* Two exponentials, mixed so that the mean is 1 and the coefficient of variation 2.8. */
+/* Draws from two exponentials, mixed to mean 1 and coefficient of variation 2.8. */
 static double bursty(struct rng *rng)
 {
     static const double squared = 2.8 * 2.8;
@@ -273,7 +274,7 @@ static double bursty(struct rng *rng)
     return exponential(rng) * mean;
 }
 
-/* The rate over the day, 1 on average, three times as high at noon as at midnight. */
+/* Returns the rate at a time of day: 1 on average, three times as high at noon as at midnight. */
 static double rate_at(double time_s)
 {
     return 1 - 0.5 * cos(2 * M_PI * time_s / 86400);

@@ -1,5 +1,4 @@
-/* Any bytes as a trace, as a mix and as a list of nodes: refused, or what is promised of
- * them holds. */
+/* Any bytes as a trace, as a mix and as a list of nodes: rejected, or a valid result. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* trace_test: traces as they are read, generated, stretched. */
+/* trace_test: reading, generating and stretching traces. */
 #include "sim/trace.h"
 
 #include <math.h>

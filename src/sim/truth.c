@@ -8,16 +8,16 @@
 
 enum { FOLDS = 9 };
 
-/* A pair's slow-down is never believed below this: what is faster beside a neighbour is noise of
+/* Lower limit of a pair's slowdown, because a task that is faster beside a neighbour is noise of
  * the measurement. */
 static const double slowdown_least = 0.85;
-/* How far what was measured reaches, in octaves of a batch size, and how much the model weighs. */
+/* Range of a measurement's influence in octaves of batch size, and the weight of the model. */
 static const double reach_octaves = 1, model_weight = 0.05;
 
-/* What was measured of one task beside another, against the model. */
+/* A measurement of one task beside another, compared with the model. */
 struct residual {
     double batch_log, neighbour_batch_log;
-    double log_ratio; /* of the slow-downs, measured to modelled */
+    double log_ratio; /* ratio of the measured to the modelled slowdown */
 };
 
 struct truth {
@@ -25,8 +25,8 @@ struct truth {
     struct pressure pressure;
     double noise;
     uint64_t seed;
-    /* Those of (task's model, neighbour's model): [firsts[i], firsts[i + 1]) with i = task · models
-     * + neighbour. */
+    /* Residuals of (task's model, neighbour's model): [firsts[i], firsts[i + 1]) with i = task ·
+     * models + neighbour. */
     struct residual *residuals;
     size_t firsts[TABLES_MODELS_MAX * TABLES_MODELS_MAX + 1];
 };
@@ -52,7 +52,7 @@ static size_t cell_of(const struct truth *t, size_t model, size_t neighbour)
     return model * t->tables.model_count + neighbour;
 }
 
-/* Puts what was measured of every ordered pair of models side by side. */
+/* Groups the residuals by ordered pair of models. */
 static void place_residuals(struct truth *t)
 {
     size_t cells = t->tables.model_count * t->tables.model_count;
@@ -125,7 +125,7 @@ struct table_size truth_alone(const struct truth *t, const struct hardware_gpu *
     double slower = (1 - weight) * measured->sm_count / gpu->sm_count +
                     weight * measured->bandwidth_gb_s / gpu->bandwidth_gb_s;
     double host_ms = size.iter_ms * (1 - size.busy), busy_ms = size.iter_ms * size.busy * slower;
-    /* A host that only launches is hidden behind kernels that take longer. */
+    /* The host's launches are hidden behind longer kernels. */
     double iter_ms = fmax(size.iter_ms, busy_ms + (slower > 1 ? 0 : host_ms));
     double longer = iter_ms / size.iter_ms;
     size.iter_ms = iter_ms;
@@ -137,7 +137,7 @@ struct table_size truth_alone(const struct truth *t, const struct hardware_gpu *
     return size;
 }
 
-/* By how much the logarithm of the modelled slow-down is wrong, as far as was measured nearby. */
+/* Returns the correction of the modelled slowdown's logarithm from measurements nearby. */
 static double correction(const struct truth *t, const struct truth_resident *task,
                          const struct truth_resident *neighbour)
 {
@@ -149,7 +149,7 @@ static double correction(const struct truth *t, const struct truth_resident *tas
         double x = (batch_log - r->batch_log) / reach_octaves;
         double y = (neighbour_log - r->neighbour_batch_log) / reach_octaves;
         double apart = x * x + y * y;
-        /* Exactly there nothing else counts. */
+        /* An exact match outweighs all other measurements. */
         double weight = exp(-apart) / (apart + 1e-9);
         sum += weight * r->log_ratio;
         weights += weight;
@@ -157,7 +157,7 @@ static double correction(const struct truth *t, const struct truth_resident *tas
     return sum / (weights + model_weight);
 }
 
-/* Standard normal, the same for the same three numbers. */
+/* Returns a standard normal number that depends on these three numbers only. */
 static double normal_of(uint64_t seed, uint64_t a, uint64_t b)
 {
     uint64_t x = hash_u64(seed ^ hash_u64(a + hash_u64(b)));
@@ -217,7 +217,7 @@ struct fold {
     size_t model_count, number;
 };
 
-/* Pairs of the same two models are in one fold, in any order and at any batch sizes. */
+/* Pairs of the same two models are in the same fold, in any order and at any batch sizes. */
 static bool is_in_fold(const void *context, const struct table_pair *pair)
 {
     const struct fold *f = context;
@@ -233,7 +233,7 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 struct errors {
-    double *absolute; /* room for all; owned by the caller */
+    double *absolute; /* room for all errors; owned by the caller */
     size_t count;
     double sum, signed_sum;
 };

@@ -1,4 +1,4 @@
-/* truth_test: the shipped tables as truth. */
+/* truth_test: the shipped tables as the truth. */
 #include "sim/truth.h"
 
 #include <math.h>
@@ -59,7 +59,7 @@ static void a_third_neighbour_slows_more(void **state)
     truth_slowdowns(t, gpu, three, 2, two);
     truth_slowdowns(t, gpu, three, 3, all);
     assert_true(all[1] > two[1]);
-    three[2].speed = 0; /* one that stands still slows nobody */
+    three[2].speed = 0; /* a task that stands still slows no other */
     truth_slowdowns(t, gpu, three, 3, all);
     assert_true(fabs(all[1] - two[1]) < 1e-12);
     truth_free(t);
@@ -115,7 +115,7 @@ static void lesser_devices_are_slower(void **state)
     truth_free(t);
 }
 
-/* The bar of `gpumux sim --validate`, on pairs that the fit did not see. */
+/* The bar of `gpumux sim --validate`, on pairs that the fit did not use. */
 static void predicts_pairs_held_out(void **state)
 {
     (void)state;
@@ -144,7 +144,7 @@ static void refuses_tables_without_pairs(void **state)
     struct error e = {0};
     const char *text = shipped_find("h200_train_solo.csv", &length);
     assert_int_equal(tables_add_solo(&e, text, length, &tables), 0);
-    assert_int_equal(tables_add_solo(&e, text, length, &tables), -ERR_SYNTAX); /* twice */
+    assert_int_equal(tables_add_solo(&e, text, length, &tables), -ERR_SYNTAX); /* appended twice */
     assert_int_equal(truth_new(&e, &tables, 0, 0, &t), -ERR_INVALID);
 }
 

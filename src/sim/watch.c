@@ -1,8 +1,8 @@
 /*
- * Devices on which something is wrong: a service comes near its SLO beside tasks, or a fault. As
- * long as that lasts, device_step gets the samples that an agent would give it, five a second, and
- * its actions are carried out: tasks are throttled, then evicted, and the cluster is told when none
- * may come. Other devices are not sampled: nothing would come of it.
+ * Watched devices: a service is close to its SLO beside tasks, or a fault occurred. Meanwhile
+ * device_step receives the samples that an agent would send, five a second, and its actions are
+ * carried out: tasks are throttled, then evicted, and the cluster is told if no task may start.
+ * Other devices are not sampled, because their samples would have no effect.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "sim/engine_internal.h"
 
 enum { SAMPLE_MS = 200, SETTLED_SAMPLES = 3 };
-/* Of the SLO: where the monitor's soft limit is. */
+/* Soft limit of the monitor, as a fraction of the SLO. */
 static const double near_slo = 0.9;
 static const int64_t requests_window_s = 10;
 
@@ -78,7 +78,7 @@ static void open_watch(struct engine *g, struct site *s)
         g->failed = -ERR_NO_MEMORY;
         return;
     }
-    /* It has been well until now. */
+    /* The device was healthy until now. */
     int64_t from_ms = g->now_ms - (SETTLED_SAMPLES + 1) * SAMPLE_MS;
     for (size_t i = 0; i < s->resident_count; i++)
         come(g, s, &g->tasks[s->residents[i].task], from_ms);
@@ -117,7 +117,7 @@ static void end_watch(struct engine *g, struct site *s)
     s->throttle = 1;
 }
 
-/* What is to be done after a step. */
+/* Actions to carry out after a step. */
 struct orders {
     uint64_t ended[SITE_RESIDENTS_MAX];
     enum attempt_verdict verdicts[SITE_RESIDENTS_MAX];
@@ -126,7 +126,7 @@ struct orders {
     bool state_changed, asks_mps, asks_test;
 };
 
-/* Steps make other actions, so they are read first. */
+/* Copies the actions, because carrying them out steps again and overwrites them. */
 static struct orders read_orders(const struct engine *g, const struct site *s)
 {
     struct orders o = {.throttle = s->throttle};
@@ -150,7 +150,7 @@ static struct orders read_orders(const struct engine *g, const struct site *s)
     return o;
 }
 
-/* Carries out what a step led to. MPS is ready once its clients have left. */
+/* Carries out the actions of a step. MPS is ready once its clients have left. */
 static void act(struct engine *g, struct site *s)
 {
     while (g->failed == 0 && g->device_actions->count > 0) {
@@ -160,9 +160,9 @@ static void act(struct engine *g, struct site *s)
             s->throttle = o.throttle;
             site_refresh(g, s);
         }
-        /* The last one's leaving may lead to more. */
+        /* The departure of the last one may cause further actions. */
         for (size_t i = 0; g->failed == 0 && i < o.ended_count; i++)
-            engine_evict(g, o.ended[i], o.verdicts[i], "what happened on its device ended it");
+            engine_evict(g, o.ended[i], o.verdicts[i], "its device ended it");
         if (o.state_changed || o.ended_count > 0)
             engine_say_health(g, s);
         struct device_event event = {.kind = DEVICE_MPS, .now_ms = g->now_ms};
