@@ -48,7 +48,8 @@ unsigned contention_share_permille(unsigned sms, unsigned share_permille)
     return contention_share_sms(sms, share_permille) * CONTENTION_FULL_PERMILLE / sms;
 }
 
-/* Parties take turns in the order of their numbers, so the order of arrival gives no advantage. */
+/* Chooses the party that runs. Turns follow the numbers of the parties, so the order of arrival
+ * gives no advantage. */
 static void choose_turn(struct contention_device *device, const struct contention_kernel *kernels,
                         size_t count)
 {
@@ -80,7 +81,7 @@ static bool may_run(const struct contention_device *device, const struct content
     return kernel->party == device->turn_party && device->switch_left_ns == 0;
 }
 
-/* What it costs a kernel to begin, with those of other clients that have. */
+/* Returns the delay of a kernel's start by running kernels of other clients. */
 static uint64_t beginning_ns(const struct contention_device *device,
                              const struct contention_kernel *kernels, size_t count,
                              const struct contention_kernel *kernel)
@@ -111,14 +112,14 @@ static void begin_kernels(const struct contention_device *device, struct content
     }
 }
 
-/* The kernels whose turn it is, in one look. */
+/* Summary of the kernels that have the turn. */
 struct survey {
-    unsigned free_sms;    /* that nobody holds */
-    unsigned urgent, lax; /* the ends of the range of priorities */
+    unsigned free_sms;    /* not in use */
+    unsigned urgent, lax; /* range of the priorities */
     bool has_claims;
 };
 
-/* Also takes the SMs from those that have no turn. */
+/* Summarizes the kernels, and takes the SMs from those without the turn. */
 static struct survey survey_kernels(struct contention_device *device,
                                     struct contention_kernel *kernels, size_t count)
 {
@@ -144,7 +145,7 @@ static struct survey survey_kernels(struct contention_device *device,
     return survey;
 }
 
-/* What a kernel would take more, if there were enough. */
+/* Returns the number of SMs that a kernel lacks, within its client's share. */
 static unsigned lacking(const struct contention_device *device,
                         const struct contention_kernel *kernel)
 {
@@ -180,12 +181,12 @@ static bool is_victim(const struct contention_device *device,
     return may_run(device, kernel) && kernel->priority > priority && kernel->sm_used > 0;
 }
 
-/* How long until so many SMs of less urgent kernels have come to the end of a block. */
+/* Returns the time until this number of SMs of less urgent kernels reach the end of a block. */
 static uint64_t claim_time_ns(const struct contention_device *device,
                               const struct contention_kernel *kernels, size_t count,
                               unsigned priority, unsigned sms)
 {
-    uint64_t held = 0, ends = 0; /* SMs, and how many come free in 2^32 ns */
+    uint64_t held = 0, ends = 0; /* SMs in use, and the number that become free in 2^32 ns */
     for (size_t i = 0; i < count; i++) {
         if (!is_victim(device, &kernels[i], priority))
             continue;
@@ -199,7 +200,7 @@ static uint64_t claim_time_ns(const struct contention_device *device,
     return ns > 0 ? ns : 1;
 }
 
-/* From the least urgent, and of those from the last to arrive. */
+/* Takes SMs from the least urgent kernels first, and among equals from the last to arrive. */
 static void take_from_victims(struct contention_device *device, struct contention_kernel *kernels,
                               size_t count, unsigned lax, struct contention_kernel *taker,
                               unsigned sms)
@@ -217,7 +218,7 @@ static void take_from_victims(struct contention_device *device, struct contentio
     }
 }
 
-/* Of kernels that are more urgent than others and lack SMs: claims begin, end and are dropped. */
+/* Starts, completes and drops the claims of kernels that lack SMs. */
 static void settle_claims(struct contention_device *device, struct contention_kernel *kernels,
                           size_t count, unsigned lax)
 {
@@ -249,8 +250,8 @@ static void divide_sms(struct contention_device *device, struct contention_kerne
         settle_claims(device, kernels, count, survey.lax);
 }
 
-/* Sets the rates that the SMs give. Returns the DRAM demand at them, in permille of the bandwidth
- * << CONTENTION_RATE_BITS. */
+/* Sets the rates that follow from the SMs. Returns the DRAM demand at these rates, in permille of
+ * the bandwidth << CONTENTION_RATE_BITS. */
 static uint64_t rate_by_sms(const struct contention_device *device,
                             struct contention_kernel *kernels, size_t count)
 {
@@ -280,7 +281,7 @@ static void divide_dram(struct contention_kernel *kernels, size_t count, uint64_
         struct contention_kernel *kernel = &kernels[i];
         if (kernel->dram_demand == 0 || kernel->rate == 0)
             continue;
-        /* A rate that rounds to 0 would let a kernel that holds SMs wait for ever. */
+        /* A rate that rounds to 0 would stall a kernel that holds SMs. */
         uint64_t rate = (uint64_t)((unsigned __int128)kernel->rate * dram_full / dram_total);
         kernel->rate = rate > 0 ? (uint32_t)rate : 1;
         kernel->dram_used =

@@ -10,7 +10,7 @@
 
 enum { KERNELS_MAX = 32, MS = 1000000, SMS = 132 };
 
-/* A kernel of client `client`, which is tag `tag`; parties are clients unless changed. */
+/* Makes a kernel with this client and tag; its party is its client unless changed. */
 static struct contention_launch launch_of(unsigned client, unsigned tag, uint64_t duration_ns,
                                           unsigned sm_permille, unsigned dram_permille)
 {
@@ -30,7 +30,7 @@ struct set {
     struct contention_kernel kernels[KERNELS_MAX];
     size_t count;
     uint64_t now_ns;
-    uint64_t switch_ns;           /* of it between turns */
+    uint64_t switch_ns;           /* time between turns, part of now_ns */
     uint64_t end_ns[KERNELS_MAX]; /* by tag */
 };
 
@@ -45,7 +45,7 @@ static void set_add(struct set *set, struct contention_launch launch)
     contention_kernel_init(&set->kernels[set->count++], &launch);
 }
 
-/* The same under MPS: all are one party. */
+/* Adds a kernel under MPS, where all clients are one party. */
 static void set_add_shared(struct set *set, struct contention_launch launch)
 {
     launch.party = 0;
@@ -72,7 +72,7 @@ static void check_capacity(const struct set *set)
     assert_int_equal(set->device.dram_used, dram_used);
 }
 
-/* One change, at most to `until_ns`. */
+/* Advances to the next change, at most to `until_ns`. */
 static void set_step(struct set *set, uint64_t until_ns)
 {
     uint64_t ns = contention_plan(&set->device, set->kernels, set->count);
@@ -101,7 +101,7 @@ static void set_run_until(struct set *set, uint64_t until_ns)
         set_step(set, until_ns);
 }
 
-/* To the end of all; returns when that was. */
+/* Runs all kernels to their end and returns the time. */
 static uint64_t set_run(struct set *set)
 {
     while (set->count > 0)
@@ -166,8 +166,8 @@ static void what_is_left_of_the_sms_slows_the_later_one(void **state)
     assert_int_equal(set.end_ns[1], 20 * MS + 2 * CONTENTION_BESIDE_NS);
 }
 
-/* A short kernel behind a long one of a stream that always has the next: each waits for a whole one
- * of the long ones, and the long ones for nobody. */
+/* A short kernel behind the long kernels of a continuous stream: each short kernel waits for one
+ * whole long kernel, and the long kernels never wait. */
 static void freed_sms_go_to_who_waits_longest(void **state)
 {
     (void)state;
@@ -179,17 +179,17 @@ static void freed_sms_go_to_who_waits_longest(void **state)
     set_run_until(&set, 10 * MS);
     set_add_shared(&set, launch_of(1, 2, 10 * MS, 1000, 0));
     set_run_until(&set, 11 * MS + CONTENTION_BESIDE_NS);
-    assert_int_equal(set.end_ns[1], 11 * MS + CONTENTION_BESIDE_NS); /* it went first */
+    assert_int_equal(set.end_ns[1], 11 * MS + CONTENTION_BESIDE_NS); /* the first to get SMs */
     set_add_shared(&set, launch_of(2, 3, MS, 400, 0));
     set_run_until(&set, 12 * MS);
-    assert_int_equal(set.kernels[0].sm_used, 1000); /* what it left went to the long one */
+    assert_int_equal(set.kernels[0].sm_used, 1000); /* the freed SMs went to the long kernel */
     set_run(&set);
     uint64_t end_ns = 20 * MS + 400000 + CONTENTION_BESIDE_NS * 14 / 10;
-    assert_in_range(set.end_ns[2], end_ns, end_ns + 2); /* rates are cut */
+    assert_in_range(set.end_ns[2], end_ns, end_ns + 2); /* rates are rounded down */
     assert_int_equal(set.end_ns[3], set.end_ns[2] + MS + CONTENTION_BESIDE_NS);
 }
 
-/* How long a kernel of 1 ms takes, of client 1, beside a longer one of the given client. */
+/* Returns the time of a kernel of 1 ms of client 1 beside a longer kernel of the given client. */
 static uint64_t beside_ns(unsigned client, unsigned priority)
 {
     struct set set;
@@ -260,7 +260,8 @@ static void a_share_bounds_a_client_and_leaves_the_rest_to_others(void **state)
     assert_int_equal(set.end_ns[2], 10 * MS + CONTENTION_BESIDE_NS);
 }
 
-/* How long a kernel of 1 ms on 40 % of the SMs takes that arrives behind one of 100 ms on all. */
+/* Returns the time of a kernel of 1 ms on 40 % of the SMs that arrives behind a kernel of 100 ms on
+ * all SMs. */
 static uint64_t urgent_end_ns(unsigned priority, unsigned block_ns, uint64_t *ret_other_ns)
 {
     struct set set;
@@ -282,10 +283,10 @@ static void an_urgent_kernel_goes_first_as_blocks_end(void **state)
 {
     (void)state;
     uint64_t other_ns;
-    /* Not more urgent: behind the whole kernel. */
+    /* Without higher priority, the kernel waits for the whole long kernel. */
     assert_int_equal(urgent_end_ns(1, 50000, &other_ns), 100 * MS + CONTENTION_BESIDE_NS);
     assert_int_equal(other_ns, 100 * MS);
-    /* Two fifths of the SMs come free in two fifths of a block: never within one. */
+    /* Two fifths of the SMs become free in two fifths of a block. */
     uint64_t end_ns = urgent_end_ns(0, 50000, &other_ns);
     assert_in_range(end_ns, MS + 19990, MS + 20010);
     assert_in_range(other_ns, 100 * MS + 399000, 100 * MS + 401000);
@@ -313,7 +314,7 @@ static void a_priority_is_nothing_to_other_parties(void **state)
 static void parties_each_take_twice_as_long(void **state)
 {
     (void)state;
-    /* Both orders of arrival: the same ends up to one slice. */
+    /* Both orders of arrival have the same ends, up to one slice. */
     for (unsigned first = 0; first < 2; first++) {
         struct set set;
         set_init(&set);
@@ -340,7 +341,7 @@ static void kernels_of_one_party_overlap_within_its_turn(void **state)
     assert_int_equal(set.end_ns[0], set.end_ns[1]);
 }
 
-/* Who comes to a device that is idle waits for no switch. */
+/* A kernel that arrives at an idle device waits for no switch. */
 static void an_idle_device_is_taken_at_once(void **state)
 {
     (void)state;
@@ -374,7 +375,7 @@ static struct contention_launch random_launch(struct rng *rng, unsigned client, 
     return launch;
 }
 
-/* As when an error ends all clients in the middle of a turn. */
+/* As after an error that ends all clients in the middle of a turn. */
 static void time_goes_on_after_all_kernels_were_taken_out(void **state)
 {
     (void)state;
@@ -389,9 +390,8 @@ static void time_goes_on_after_all_kernels_were_taken_out(void **state)
     assert_true(set.device.slice_left_ns <= CONTENTION_SLICE_NS);
 }
 
-/* No time is lost and none is made up: whatever the kernels are, a device with one kernel a party
- * is busy exactly as long as the durations add up to, but for switches, and a shared one no longer.
- */
+/* Conservation of work for random kernels: a device with one kernel per party is busy exactly for
+ * the sum of the durations plus switches, and a shared device no longer than that. */
 static void work_is_conserved_for_random_kernels(void **state)
 {
     (void)state;
@@ -414,13 +414,13 @@ static void work_is_conserved_for_random_kernels(void **state)
         assert_int_equal(sliced.now_ns, sum_ns + sliced.switch_ns);
         uint64_t shared_ns = set_run(&shared);
         assert_true(shared_ns >= longest_ns);
-        /* Rates are cut to 2^-20: a little is lost at every change. */
+        /* Rates are rounded to 2^-20, which loses a little at every change. */
         assert_true(shared_ns <= sum_ns + sum_ns / 1000 + (3 + CONTENTION_BELOW_NS) * count);
     }
 }
 
-/* Kernels that come at random times to a device with shares, priorities and several parties: the
- * capacity is checked at every step, all end, and a second run gives the same ends. */
+/* Kernels arrive at random times at a device with shares, priorities and several parties: the
+ * capacity is checked at every step, all kernels end, and a second run gives the same times. */
 static void random_arrivals_keep_to_the_rules_and_repeat_exactly(void **state)
 {
     (void)state;
@@ -439,7 +439,7 @@ static void random_arrivals_keep_to_the_rules_and_repeat_exactly(void **state)
                     random_launch(&rng, (unsigned)rng_below(&rng, 4), i);
                 launch.duration_ns /= 10;
                 launch.share_permille = shares[launch.client];
-                launch.party = launch.client / 2; /* two clients each */
+                launch.party = launch.client / 2; /* two clients per party */
                 set_add(&set, launch);
                 set_run_until(&set, set.now_ns + rng_below(&rng, MS));
             }

@@ -1,6 +1,6 @@
 /*
- * How a tenant that must leave is told: the attempt's own machine ends it (attempt/stop.c). A task
- * that is evicted is suspended, where that can be done, and ended if it could not.
+ * Ends a tenant that must leave; the attempt's state machine carries this out (attempt/stop.c). An
+ * evicted task is suspended if possible, and ended if the suspension fails.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,18 +1,18 @@
 /*
- * The state: what a sample says against the limits, and what follows.
+ * The state: judges samples against the limits, and changes the state.
  *
- *   Init       three valid samples within limits, one after the other → Healthy
- *              three outside, in sum: tasks that were there before us keep it so → as from Healthy
- *   Healthy    a soft limit → Unhealthy; a hard one                → Overlimit
- *   Unhealthy  calm for 5 s (looked at first)                      → Healthy
- *              a hard limit, or outside for 10 s in sum            → Overlimit
- *   Overlimit  within limits for the hold                          → Healthy
- *   Disabled   leaves by repair.c alone
+ *   Init       three valid samples within limits in a row         → Healthy
+ *              three outside in total, which adopted tasks cause  → as from Healthy
+ *   Healthy    a soft limit → Unhealthy; a hard limit             → Overlimit
+ *   Unhealthy  calm for 5 s (checked first)                       → Healthy
+ *              a hard limit, or outside for 10 s in total         → Overlimit
+ *   Overlimit  within limits for the hold                         → Healthy
+ *   Disabled   left by repair.c only
  *
- * A limit is a question about the tasks: it counts only if some are there and would cure it by
- * leaving. Memory answers by subtraction, and where a task has the device to itself there is nobody
- * to cure it for. Latency and clocks answer by experience: what stayed bad for a while after the
- * last task had left was not the tasks' doing, until it was seen good once.
+ * A violation counts only if tasks are present and would cure it by leaving. For memory, their
+ * usage is subtracted; a task with the device to itself harms no other. For latency and clocks,
+ * experience decides: a violation that persists for a while after the last task left is not the
+ * tasks' doing, until a sample within limits.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #include "device/device_internal.h"
 
 enum {
-    SAMPLE_GAP_MS_MAX = 1000, /* more time between two samples says nothing about what was then */
+    SAMPLE_GAP_MS_MAX = 1000, /* longest gap between two samples that counts as time */
     HALVE_MS = 1000,
     SLOW_CLOCKS = DEVICE_SLOWDOWN_HARDWARE | DEVICE_SLOWDOWN_SOFTWARE_THERMAL |
                   DEVICE_SLOWDOWN_HARDWARE_THERMAL | DEVICE_SLOWDOWN_POWER_BRAKE,
@@ -45,14 +45,14 @@ find(struct finding *f, enum level level, const char *format, ...)
     f->level = level;
 }
 
-/* ---- what the sample says ---- */
+/* ---- judging a sample ---- */
 
 static bool is_past(uint64_t used_bytes, uint64_t all_bytes, int percent)
 {
     return used_bytes > all_bytes / 100 * (uint64_t)percent;
 }
 
-/* Another attempt of the same workload is not somebody else. */
+/* Returns whether the device has other users. Another attempt of the same workload is not one. */
 static bool is_shared(const struct device_monitor *d, const struct device_sample *sample)
 {
     for (size_t i = 1; i < d->tenant_count; i++)
@@ -141,7 +141,7 @@ static struct finding judge(struct device_monitor *d, const struct device_sample
     return f;
 }
 
-/* ---- what follows ---- */
+/* ---- consequences ---- */
 
 static void throttle(struct device_monitor *d)
 {
@@ -186,7 +186,7 @@ void device_change(struct device_monitor *d, enum device_state to, const char *f
     d->valid_samples = d->outside_samples = 0;
     if (to == DEVICE_UNHEALTHY)
         throttle(d);
-    else if (to != DEVICE_OVERLIMIT) /* there, whoever is leaving stays slow */
+    else if (to != DEVICE_OVERLIMIT) /* in Overlimit, leaving tasks stay throttled */
         release(d);
     if (to == DEVICE_OVERLIMIT)
         enter_overlimit(d);
@@ -249,7 +249,8 @@ static int64_t passed_since(const struct device_monitor *d, int64_t then_ms)
     return passed_ms > SAMPLE_GAP_MS_MAX ? SAMPLE_GAP_MS_MAX : passed_ms;
 }
 
-/* Once may be chance. A machine that stood still says nothing about its devices either. */
+/* A single missed sample may be chance, and a machine that stood still reveals nothing about its
+ * devices. */
 static void in_silence(struct device_monitor *d, bool lost, int64_t passed_ms)
 {
     char cause[DEVICE_CAUSE_MAX];

@@ -5,7 +5,7 @@
 
 static const uint64_t GIB = FIXTURE_GIB;
 
-/* What the tenant does not hold, somebody else does. */
+/* Sets the memory use; the rest is held by other users. */
 static void use_memory(struct fixture *f, uint64_t tenant, double used_gib, double tenant_gib)
 {
     f->sample.memory_used_bytes = (uint64_t)(used_gib * (double)GIB);
@@ -97,7 +97,7 @@ static void test_init_ends_at_the_edge_of_a_limit(void **state)
     (void)state;
     fixture_open(&f);
     adopt(&f, 1);
-    for (int i = 0; i < 5; i++) { /* never three of a kind in a row */
+    for (int i = 0; i < 5; i++) { /* never three equal samples in a row */
         assert_int_equal(device_state(f.d), DEVICE_INIT);
         use_memory(&f, 1, i % 2 ? 9 : 9.3, 5);
         sample(&f);
@@ -150,15 +150,15 @@ static void test_a_limit_counts_only_if_tasks_would_cure_it(void **state)
     struct fixture f;
     (void)state;
     fixture_open_healthy(&f);
-    use_memory(&f, 1, 9.9, 0); /* no task there */
+    use_memory(&f, 1, 9.9, 0); /* no task on the device */
     pass(&f, 1000);
     assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
     came(&f, 1, WORKLOAD_TASK, false);
     came(&f, 2, WORKLOAD_SERVICE, false);
-    use_memory(&f, 1, 9.9, 0.1); /* it would still be over the hard limit, and the soft one */
+    use_memory(&f, 1, 9.9, 0.1); /* without the task, still above both limits */
     pass(&f, 1000);
     assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
-    use_memory(&f, 1, 9.9, 0.4); /* … over the soft one */
+    use_memory(&f, 1, 9.9, 0.4); /* without the task, above the soft limit only */
     sample(&f);
     assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
     fixture_close(&f);
@@ -255,7 +255,7 @@ static void test_a_service_that_is_slow_alone_evicts_nobody(void **state)
     pass(&f, 5000);
     assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
     known(&f, 2)->latency_5s_ms = known(&f, 2)->latency_10s_ms =
-        50; /* seen good: from now on it is the tasks' */
+        50; /* within limits: later violations are the tasks' doing */
     sample(&f);
     known(&f, 2)->latency_10s_ms = 200;
     sample(&f);
@@ -272,7 +272,8 @@ static void test_slowdown_reasons(void **state)
         struct fixture f;
         fixture_open_healthy(&f);
         came(&f, 1, WORKLOAD_TASK, false);
-        f.sample.slowdown = 0x4 | 0x1; /* a power cap, idle: clocks that are only lower */
+        /* A power cap and idle: reasons that only lower the clocks. */
+        f.sample.slowdown = 0x4 | 0x1;
         pass(&f, 1000);
         assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
         f.sample.slowdown = hard[i];
@@ -414,7 +415,7 @@ static void test_overlimit_holds_from_when_it_is_within(void **state)
     came(&f, 1, WORKLOAD_TASK, false);
     use_memory(&f, 1, 9.8, 5);
     sample(&f);
-    pass(&f, 8000); /* it does not leave at once */
+    pass(&f, 8000); /* the task does not leave at once */
     left(&f, 1, false);
     pass(&f, 9800);
     assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
@@ -438,7 +439,7 @@ static void test_overlimit_refuses_tasks(void **state)
 
 /* ---- ending ---- */
 
-/* How it is ended then is the attempt's own affair: attempt/stop.c. */
+/* Ending the task is the attempt's business (attempt/stop.c). */
 static void evicted_task_that_stays_is_told_once(void **state)
 {
     struct fixture f;
@@ -481,12 +482,12 @@ static void test_what_can_be_suspended_is_not_ended(void **state)
     assert_int_equal(device_state(f.d), DEVICE_OVERLIMIT);
     assert_non_null(find_action(&f, DEVICE_ACT_SUSPEND, 1));
     assert_int_equal(f.counts[DEVICE_ACT_END], 0);
-    assert_int_equal(verdict(&f, 1, true), VERDICT_OWN); /* if it ends now, that is its own doing */
+    assert_int_equal(verdict(&f, 1, true), VERDICT_OWN); /* an end now would be the task's own */
     left(&f, 1, false);
     f.sample.slowdown = 0;
     pass(&f, 11000);
     assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
-    suspendable_came(&f, 1); /* it resumes, and is a tenant like any other */
+    suspendable_came(&f, 1); /* the task resumes as a normal tenant */
     assert_int_equal(device_tenant_count(f.d), 1);
     assert_int_equal(f.counts[DEVICE_ACT_END], 0);
     fixture_close(&f);
@@ -508,7 +509,7 @@ static void test_what_could_not_be_suspended_is_ended(void **state)
     assert_non_null(end);
     assert_int_equal(end->grace_ms, 10000);
     assert_int_equal(verdict(&f, 1, true), VERDICT_MOVED);
-    pass(&f, 900000); /* nobody speaks of the other: it is ended in the end, too */
+    pass(&f, 900000); /* without an answer for the other task, it is ended as well */
     assert_int_equal(f.counts[DEVICE_ACT_END], 2);
     fixture_close(&f);
 }
@@ -528,9 +529,9 @@ static void test_what_has_to_move_is_ended_and_not_blamed(void **state)
     assert_string_equal(end->text, "its share");
     assert_int_equal(verdict(&f, 1, true), VERDICT_MOVED);
     assert_int_equal(device_state(f.d), DEVICE_HEALTHY);
-    step(&f, &moves); /* said twice, done once */
+    step(&f, &moves); /* a repeated order has no effect */
     moves.tenant.workload = 7;
-    step(&f, &moves); /* nobody */
+    step(&f, &moves); /* unknown workload */
     assert_int_equal(f.counts[DEVICE_ACT_END], 1);
     fixture_close(&f);
 }

@@ -1,17 +1,17 @@
 /*
- * Faults, and how the device is of use again.
+ * Faults, and the repair of the device.
  *
- * MPS gives the fault of one client to all, names none, and takes nobody new until all have left.
- * So all leave (LEAVING), the server says that it is ready (SERVER), and tenants come back:
- * services first, the tasks that were there as suspects, who run as no clients of MPS. With one
- * client alone there is nobody else to suspect.
+ * MPS ends all clients on the fault of one, names no culprit, and accepts no client until all have
+ * left. So all clients leave (LEAVING), the server reports ready (SERVER), and tenants return:
+ * services first, then the tasks as suspects, outside of MPS. A client that was alone is guilty,
+ * not a suspect.
  *
- * One that is no client faults for itself. If there is but one such, it is that; if several, it is
- * the one that fails within EXPLAIN_MS. If there are clients as well, MPS is asked whether it saw
- * the fault (ASKING).
+ * A tenant outside of MPS faults alone. If there is only one such tenant, it is guilty; of several,
+ * the one that fails within EXPLAIN_MS. If there are clients of MPS as well, MPS is asked whether
+ * it saw the fault (ASKING).
  *
- * An MPS that is lost disables the device: its clients leave, another MPS is started (REPLACING),
- * and a process of our own must be able to use it (TESTING).
+ * The loss of MPS disables the device: its clients leave, a new MPS is started (REPLACING), and a
+ * process of the agent must be able to use it (TESTING).
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,10 +20,10 @@
 
 enum {
     EXPLAIN_MS = 5000,
-    ANSWER_MS = 5000, /* for MPS to say whether it saw a fault */
+    ANSWER_MS = 5000, /* time limit for MPS to say whether it saw a fault */
     ASK_AGAIN_MS = 500,
-    LEAVE_MS = 5000, /* for clients of an MPS that is lost, before it is replaced all the same */
-    CLEANING_UP_MS = 2000, /* after an end, when the driver tells of channels that it took away */
+    LEAVE_MS = 5000,       /* time limit for clients of a lost MPS to leave */
+    CLEANING_UP_MS = 2000, /* time after an end in which removed channels belong to that end */
     XID_CHANNEL_REMOVED = 45,
 };
 
@@ -69,7 +69,7 @@ static void __attribute__((format(printf, 3, 4)))
 begin(struct device_monitor *d, enum repair repair, const char *format, ...)
 {
     if (format) {
-        char cause[DEVICE_CAUSE_MAX]; /* the present one may be an argument */
+        char cause[DEVICE_CAUSE_MAX]; /* a copy, because the present cause may be an argument */
         va_list args;
         va_start(args, format);
         (void)vsnprintf(cause, sizeof cause, format, args);
@@ -94,9 +94,10 @@ static void finish(struct device_monitor *d)
     d->services_first_ms = d->now_ms + d->config.services_first_ms;
 }
 
-/* ---- whose fault ---- */
+/* ---- finding the culprit ---- */
 
-/* Every client of MPS leaves; alone, it did it, if it is certain that a client did. */
+/* Orders every client of MPS to leave. A single client is guilty if the fault certainly came from a
+ * client. */
 static void blame_clients(struct device_monitor *d, bool certain)
 {
     bool alone = certain && tenants_unblamed(d, false) == 1;
@@ -140,12 +141,12 @@ void repair_left(struct device_monitor *d, struct tenant *t, bool failed)
         d->fault_open_until_ms = 0;
 }
 
-/* Of unknown origin; cause is for people. */
+/* Handles a fault of unknown origin; cause is for people. */
 static void fault(struct device_monitor *d, const char *cause)
 {
     size_t clients = tenants_unblamed(d, false), isolated = tenants_unblamed(d, true);
     if (d->repair != REPAIR_NONE || d->state == DEVICE_DISABLED || clients + isolated == 0)
-        return; /* it is being dealt with, or is no business of ours */
+        return; /* already being handled, or no fault of a tenant */
     begin(d, REPAIR_NONE, "%s", cause);
     if (isolated == 0) {
         blame_clients(d, true);
@@ -162,15 +163,15 @@ void repair_resume(struct device_monitor *d, struct tenant *t)
     bool of_all = !t->info.isolated && t->info.verdict >= VERDICT_SUSPECT;
     if (of_all && d->repair == REPAIR_NONE && d->state != DEVICE_DISABLED)
         begin(d, REPAIR_LEAVING, "%s", t->info.why);
-    /* One that is only moved saves its work in the grace that it was promised. Its supervisor keeps
-     * the earlier end. */
+    /* A tenant that only moves keeps its grace to save its work. Its supervisor keeps the earlier
+     * deadline. */
     bool own_grace = t->info.verdict == VERDICT_MOVED &&
                      (t->info.isolated || (!d->mps_lost && d->repair == REPAIR_NONE));
     ending_begin(d, t, own_grace ? t->info.grace_ms : d->config.fault_grace_ms, t->info.verdict,
                  "%s", t->info.why);
 }
 
-/* ---- a device that is out of use ---- */
+/* ---- a disabled device ---- */
 
 static void end_all(struct device_monitor *d, bool own_grace, const char *why)
 {
@@ -181,8 +182,8 @@ static void end_all(struct device_monitor *d, bool own_grace, const char *why)
     }
 }
 
-/* It broke: whoever has just faulted on it and is still leaving did so for that. A blame from
- * before this agent stays. */
+/* Withdraws the blame for recent faults, which the broken device caused. Blame from an earlier
+ * agent stays. */
 static void acquit_all(struct device_monitor *d, const char *why)
 {
     for (size_t i = 0; i < d->tenant_count; i++) {
@@ -217,7 +218,7 @@ static void break_down(struct device_monitor *d, const char *cause)
 
 void repair_lost(struct device_monitor *d, const char *cause)
 {
-    if (!d->broken) /* else that is known */
+    if (!d->broken) /* otherwise already known */
         break_down(d, cause);
 }
 
@@ -288,7 +289,7 @@ static void mps_is_lost(struct device_monitor *d, const char *why)
     (void)snprintf(cause, sizeof cause, "MPS was lost%s%s", why ? ": " : "", why ? why : "");
     if (d->repair != REPAIR_REPLACING && d->repair != REPAIR_TESTING)
         lose_mps(d, cause);
-    else if (d->repair_asked_ms >= 0) /* the new one does not either */
+    else if (d->repair_asked_ms >= 0) /* the new MPS failed, too */
         replace_again_later(d);
 }
 
@@ -346,8 +347,8 @@ static void ask_mps(struct device_monitor *d)
     device_act(d, DEVICE_ACT_MPS_CHECK);
 }
 
-/* Clients of the lost one go first, but one that does not go is not waited for; what was tried in
- * vain is not tried again at once. */
+/* Replaces MPS. The clients of the lost MPS leave first, within a time limit. A failed replacement
+ * is retried after a delay. */
 static void replace_mps(struct device_monitor *d)
 {
     bool waits = d->replaced_in_vain || clients_there(d) > 0;

@@ -1,4 +1,4 @@
-/* Faults: who is ended, who is suspected, who is blamed, and how the device is of use again. */
+/* Faults: tenants that are ended, suspected or blamed, and the repair of the device. */
 #include "device/device_fixture.h"
 
 #include <stdio.h>
@@ -38,13 +38,13 @@ static void test_services_come_back_before_tasks(void **state)
     left(&f, 1, true);
     fixture_forget(&f);
     sample(&f);
-    assert_int_equal(f.counts[DEVICE_ACT_MPS_CHECK], 0); /* one is still there */
+    assert_int_equal(f.counts[DEVICE_ACT_MPS_CHECK], 0); /* one client is still present */
     left(&f, 2, true);
     assert_non_null(find_action(&f, DEVICE_ACT_MPS_CHECK, 0));
-    mps(&f, DEVICE_MPS_FAULTED); /* not yet */
+    mps(&f, DEVICE_MPS_FAULTED); /* not ready yet */
     assert_int_equal(device_admission(f.d), ADMIT_NONE);
     pass(&f, 600);
-    assert_true(f.counts[DEVICE_ACT_MPS_CHECK] >= 2); /* it is asked again */
+    assert_true(f.counts[DEVICE_ACT_MPS_CHECK] >= 2); /* MPS is asked again */
     mps(&f, DEVICE_MPS_READY);
     assert_int_equal(device_admission(f.d), ADMIT_SERVICES);
     pass(&f, 3000);
@@ -63,7 +63,7 @@ static void test_who_faults_alone_is_guilty(void **state)
     fixture_close(&f);
 }
 
-/* MPS may tell of the fault a moment before the driver tells of its cause. */
+/* MPS may report the fault shortly before the driver reports its cause. */
 static void test_nobody_is_guilty_of_a_device_that_breaks(void **state)
 {
     struct fixture f;
@@ -102,7 +102,7 @@ static void test_a_suspect_that_is_no_client_is_guilty_and_nobody_else_leaves(vo
     assert_non_null(find_action(&f, DEVICE_ACT_END, 2));
     assert_int_equal(verdict(&f, 2, true), VERDICT_GUILTY);
     assert_int_equal(verdict(&f, 1, true), VERDICT_OWN);
-    xid(&f, 45); /* what the driver then tells of the guilty one is nobody else's */
+    xid(&f, 45); /* the removed channel belongs to the guilty tenant */
     assert_int_equal(verdict(&f, 1, true), VERDICT_OWN);
     assert_int_equal(device_admission(f.d), ADMIT_ALL);
     fixture_close(&f);
@@ -136,7 +136,8 @@ static void test_without_a_word_of_mps_its_clients_leave_and_none_is_blamed(void
     assert_int_equal(f.counts[DEVICE_ACT_END], 0);
     pass(&f, 400);
     assert_int_equal(f.counts[DEVICE_ACT_END], 1);
-    assert_int_equal(verdict(&f, 1, true), VERDICT_SUSPECT); /* the only client, but was it one? */
+    /* The only client, but not certainly the culprit. */
+    assert_int_equal(verdict(&f, 1, true), VERDICT_SUSPECT);
     assert_int_equal(verdict(&f, 2, true), VERDICT_OWN);
     fixture_close(&f);
 }
@@ -154,10 +155,10 @@ static void test_without_mps_the_one_that_fails_did_it(void **state)
     assert_int_equal(verdict(&f, 1, false), VERDICT_OWN);
     assert_int_equal(verdict(&f, 2, true), VERDICT_GUILTY);
     left(&f, 2, true);
-    assert_int_equal(verdict(&f, 1, true), VERDICT_OWN); /* one fault, one guilty */
+    assert_int_equal(verdict(&f, 1, true), VERDICT_OWN); /* one fault has one culprit */
     xid(&f, 31);
     pass(&f, 5200);
-    assert_int_equal(verdict(&f, 1, true), VERDICT_GUILTY); /* alone: at once */
+    assert_int_equal(verdict(&f, 1, true), VERDICT_GUILTY); /* alone: judged at once */
     fixture_close(&f);
 }
 
@@ -250,7 +251,7 @@ static void test_a_device_that_is_lost_is_broken_without_an_xid(void **state)
     assert_non_null(strstr(device_cause(f.d), "fallen off the bus"));
     for (uint64_t workload = 1; workload <= 2; workload++)
         assert_int_equal(verdict(&f, workload, true), VERDICT_MOVED);
-    f.sample.valid = true; /* somebody has to look at it all the same */
+    f.sample.valid = true; /* an operator must enable the device nevertheless */
     f.sample.lost = false;
     pass(&f, 60000);
     assert_int_equal(device_state(f.d), DEVICE_DISABLED);
@@ -271,8 +272,7 @@ static void test_a_device_that_answers_nothing_is_broken(void **state)
     (void)state;
     fixture_open_healthy(&f);
     came(&f, 1, WORKLOAD_TASK, false);
-    for (int i = 0; i < 10;
-         i++) { /* now and then is no matter, nor is a machine that stood still */
+    for (int i = 0; i < 10; i++) { /* occasional silence and a stopped machine have no effect */
         f.sample.valid = false;
         pass(&f, 5000);
         f.now_ms += 3600000;
@@ -441,7 +441,7 @@ static void test_a_repair_goes_on_with_the_next_agent(void **state)
     assert_int_equal(device_admission(f.d), ADMIT_NONE);
     adopted(&f, 2, false, VERDICT_SUSPECT);
     assert_non_null(find_action(&f, DEVICE_ACT_END, 2));
-    adopted(&f, 3, true, VERDICT_OWN); /* no client: it has nothing to do with it */
+    adopted(&f, 3, true, VERDICT_OWN); /* not a client, so unaffected */
     assert_null(find_action(&f, DEVICE_ACT_END, 3));
     assert_int_equal(device_verdict(f.d, 1, 1, true, &why), VERDICT_SUSPECT);
     assert_string_equal(why, "Xid 31, before");
@@ -481,7 +481,7 @@ static void test_one_that_was_moved_keeps_its_grace_unless_its_work_is_lost(void
     assert_int_equal(grace_of(&f, 1), 10000);
     adopted(&f, 2, false, VERDICT_SUSPECT);
     assert_int_equal(grace_of(&f, 2), 1000);
-    adopted(&f, 3, false, VERDICT_MOVED); /* a client of the MPS that the suspect was one of */
+    adopted(&f, 3, false, VERDICT_MOVED); /* a client of the same MPS as the suspect */
     assert_int_equal(grace_of(&f, 3), 1000);
     adopted(&f, 4, true, VERDICT_MOVED);
     assert_int_equal(grace_of(&f, 4), 10000);
@@ -525,7 +525,7 @@ static void test_an_operator_is_not_overruled(void **state)
     operator_says(&f, true);
     assert_int_equal(device_state(f.d), DEVICE_INIT);
     mps(&f, DEVICE_MPS_LOST);
-    operator_says(&f, true); /* nor does one overrule a lost MPS */
+    operator_says(&f, true); /* an operator cannot overrule the loss of MPS */
     assert_int_equal(device_state(f.d), DEVICE_DISABLED);
     fixture_close(&f);
 }

@@ -1,4 +1,4 @@
-/* One step: the event, then what time brings; and the tenants that events speak of. */
+/* One step: the event, then the effects of time. Also keeps the tenants. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ void device_monitor_free(struct device_monitor *d)
 
 struct device_action *device_act(struct device_monitor *d, enum device_action_kind kind)
 {
-    /* The bound counts every action that a step can have; see each tenant's stages. */
+    /* The bound covers all actions that one step can produce, over the stages of every tenant. */
     assert(d->actions->count < DEVICE_ACTIONS_MAX);
     struct device_action *a = &d->actions->items[d->actions->count++];
     *a = (struct device_action){.kind = kind};
@@ -175,8 +175,7 @@ static void tenant_moves(struct device_monitor *d, uint64_t workload, int attemp
         ending_begin(d, t, t->info.grace_ms, VERDICT_MOVED, "%s", why);
 }
 
-/* A suspect that ran long enough by itself did not do it; unless there is a fault that may
- * be its own. */
+/* Clears suspects that ran long enough alone, unless a fault is open that may be theirs. */
 static void clear_suspects(struct device_monitor *d)
 {
     if (device_is_asking(d))
@@ -245,7 +244,7 @@ void device_step(struct device_monitor *d, const struct device_event *event,
     d->actions = NULL;
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 enum device_state device_state(const struct device_monitor *d)
 {

@@ -1,4 +1,4 @@
-/* What the parts of a policy are worth: it as a whole, and without some of them. */
+/* Ablations: every policy as a whole, and without some of its parts. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,10 +11,10 @@ enum {
     NAME_PX = 176,
     ROW_PX = 24,
     BAR_PX = 14,
-    GROUP_PX = 30, /* above a policy's rows: its name */
+    GROUP_PX = 30, /* name above a policy's rows */
     TOP = 26,
     BELOW = 8,
-    VALUE_PX = 104, /* beside a bar: its number, and how it differs */
+    VALUE_PX = 104, /* number beside a bar, and its difference */
     GAP_PX = 10,
     PANELS_MAX = 3,
 };
@@ -44,7 +44,7 @@ static bool is_of(const struct page *p, size_t variant, size_t whole)
            (page_is_ablation(p, variant) && variants[variant].policy == variants[whole].policy);
 }
 
-/* One that lacks all that others of its policy lack. */
+/* Returns whether the variant lacks all parts that other variants of its policy lack. */
 static bool lacks_all(const struct page *p, size_t variant, size_t whole)
 {
     const struct campaign_config *c = p->report->config;

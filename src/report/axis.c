@@ -20,7 +20,7 @@ double axis_at(const struct axis *a, double value)
     return a->from_px + part * (a->to_px - a->from_px);
 }
 
-/* The smallest step of 1, 2, 5, 10, … that is at least `least`. */
+/* Returns the smallest step of 1, 2, 5, 10, … that is at least `least`. */
 static double round_step(double least)
 {
     double power = pow(10, floor(log10(least)));
@@ -32,7 +32,7 @@ static double round_step(double least)
     return 10 * power;
 }
 
-/* In that unit, as clocks and calendars are divided. */
+/* Returns a round step in this unit, as clocks and calendars are divided. */
 static double round_time_step(double least, const struct duration_unit *unit)
 {
     static const double sixties[] = {1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600};
@@ -82,7 +82,7 @@ void axis_init_until(struct axis *a, enum axis_quantity quantity, double high, d
     init_ticks(a, quantity, sane(high, 1e-6), every_px, false);
 }
 
-/* Takes a label unless one is too near. */
+/* Adds a tick, with a label unless another label is too close. */
 static void offer_tick(struct axis *a, double seconds, double every_px)
 {
     struct axis_tick *tick = &a->ticks[a->tick_count];
@@ -101,7 +101,7 @@ void axis_init_log_time(struct axis *a, double low, double high, double from_px,
                         double every_px)
 {
     static const double minute = 60, hour = 3600, day = 86400;
-    /* Those that read best come first, and keep others away. */
+    /* Marks in order of preference; each one keeps later ones at a distance. */
     const double marks[] = {1,           minute,     hour,        day,         10,
                             10 * minute, 10 * hour,  10 * day,    100 * day,   1e3 * day,
                             1e4 * day,   1e5 * day,  30,          30 * minute, 3 * hour,

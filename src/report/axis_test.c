@@ -1,4 +1,4 @@
-/* axis_test: round values with units, whatever the range; and labels that keep apart. */
+/* axis_test: round values with units in any range, and labels that do not overlap. */
 #include "report/axis.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* What passed over time, a strip for each policy below the other, all on one clock: how far devices
- * were used, and which part of the requests was late. */
+/* Courses over time: one strip per policy on a common time axis, with the utilisation of the
+ * devices and the fraction of late requests. */
 #include <math.h>
 #include <stdio.h>
 
@@ -10,10 +10,10 @@
 
 enum {
     STRIP_HEIGHT = 62, /* of the plot */
-    STRIP_STEP = 98,   /* from one to the next: with the policy's name above */
-    TOP = 36,          /* the legend */
-    BELOW = 44,        /* the axis */
-    GAP_PX = 52,       /* between two columns; the labels of the right one's axis are in it */
+    STRIP_STEP = 98,   /* distance of two strips, including the policy's name */
+    TOP = 36,          /* legend */
+    BELOW = 44,        /* axis */
+    GAP_PX = 52,       /* between two columns, with the axis labels of the right column */
     LEFT_PX = 46,
 };
 
@@ -22,10 +22,10 @@ enum {
 #define DASHED_LINE                                                                                \
     "fill=\"none\" stroke=\"#d55e00\" stroke-width=\"1.6\" stroke-dasharray=\"5 2.5\""
 
-/* A value of a course, as a mean over one of its intervals or several. */
+/* A mean of a course over one or several of its intervals. */
 struct interval {
     double from_s, to_s;
-    struct result_point mean; /* of requests and late_requests the sums */
+    struct result_point mean; /* for requests and late_requests, sums */
 };
 
 struct course {
@@ -33,8 +33,8 @@ struct course {
     struct interval intervals[REPORT_INTERVALS_MAX];
 };
 
-/* Where its last interval ends: all are as long as the first, but the last, which the run
- * may cut short. */
+/* Returns the end of the last interval. All intervals are as long as the first, except the last,
+ * which the end of the run may cut short. */
 static double end_of(const struct result *r)
 {
     size_t n = r->point_count;
@@ -47,7 +47,7 @@ static double end_of(const struct result *r)
     return isfinite(width_s) ? last_s + width_s : last_s;
 }
 
-/* No more intervals than a strip has pixels for. */
+/* Merges intervals, so that a strip has at most one per pixel. */
 static void take_course(const struct result *r, struct course *ret)
 {
     size_t each = (r->point_count + REPORT_INTERVALS_MAX - 1) / REPORT_INTERVALS_MAX;
@@ -94,10 +94,10 @@ static double point_late(const struct result_point *p)
 /* One column of strips. */
 struct column {
     enum axis_quantity quantity;
-    const char *face_name, *line_name; /* for the legend; no line: NULL */
+    const char *face_name, *line_name; /* for the legend; line_name NULL: no line */
     double (*face)(const struct result_point *p);
     double (*line)(const struct result_point *p);
-    double high; /* of the axis; 0: of the data */
+    double high; /* of the axis; 0: from the data */
 };
 
 static const struct column parts_column = {.quantity = AXIS_PERCENT,
@@ -177,7 +177,7 @@ static void draw_column_legend(struct svg *g, const struct column *c, double x)
     svg_text(g, x + STYLE_KEY_PX + 6, 14, "", c->line_name);
 }
 
-/* Above a strip, on the right: what it came to. */
+/* Draws the total above a strip, on the right. */
 static void draw_total(struct svg *g, const struct column *column, const struct result *r,
                        const struct plot *plot)
 {

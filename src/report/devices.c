@@ -1,5 +1,5 @@
-/* Who was on which device, and when. A row is a device; workloads that share it are on
- * lanes of it. */
+/* Stays of workloads on devices over time. A row is a device; workloads that share the device are
+ * on separate lanes. */
 #include <math.h>
 #include <stdio.h>
 
@@ -9,18 +9,19 @@
 #include "report/style.h"
 
 enum {
-    LANES_MAX = 16, /* of a device: more are drawn over the last */
+    LANES_MAX = 16, /* of a device; further workloads overlap on the last lane */
     LEFT_PX = 52,
     RIGHT_PX = PAGE_WIDTH_PX - 12,
     TITLE_PX = 26,
     ROW_PX = 20,
     ROW_GAP_PX = 3,
     BELOW_PX = 44,
-    MODELS_MAX = TABLES_MODELS_MAX + SERVING_PROFILES_MAX, /* that a campaign knows */
+    /* Upper limit of the models in a campaign. */
+    MODELS_MAX = TABLES_MODELS_MAX + SERVING_PROFILES_MAX,
     KEY_PX = 22,
     KEY_LINE_PX = 20,
 };
-static const double visible_px = 0.4; /* bars that are shorter are not drawn */
+static const double visible_px = 0.4; /* shorter bars are not drawn */
 
 /* A bar: a span with its lane. */
 struct bar {
@@ -36,7 +37,7 @@ struct chart {
     struct bar bars[REPORT_SPANS_MAX];
 };
 
-/* The first lane that is free when the span begins. */
+/* Returns the first lane that is free at the start of the span. */
 static size_t find_lane(double free_s[LANES_MAX], const struct result_span *span)
 {
     size_t lane = 0;
@@ -85,7 +86,8 @@ static bool is_service(const struct chart *c, const struct bar *bar)
     return workload_of(c, bar)->kind == WORKLOAD_SERVICE;
 }
 
-/* Services are framed: models of theirs may have the name of a task's. */
+/* Returns the style of a bar. Services have a frame, because a service and a task may have models
+ * of the same name. */
 static void face_of(const struct svg *g, size_t model, bool of_service,
                     char attributes[2 * STYLE_TEXT_MAX])
 {
@@ -116,8 +118,8 @@ static struct box box_of(const struct axis *time, const struct chart *c, const s
                         .height = lane_px - (lane_px > 3 ? 0.6 : 0)};
 }
 
-/* One path for all bars of a model: a hatch of its own for each of them makes large files of what
- * is printed. */
+/* Draws all bars of a model as one path, because a separate hatch per bar makes printed files
+ * large. */
 static void draw_bars(struct svg *g, const struct axis *time, const struct chart *c, double top)
 {
     for (size_t model = 0; model < MODELS_MAX; model++) {
@@ -143,7 +145,7 @@ static void draw_bars(struct svg *g, const struct axis *time, const struct chart
     }
 }
 
-/* What each bar says when it is pointed at. */
+/* Writes the text that each bar shows on hover. */
 static void write_tips(struct svg *g, const struct axis *time, const struct chart *c, double top)
 {
     str_append(g->out, "<g fill=\"none\" pointer-events=\"all\">\n");
@@ -162,7 +164,7 @@ static void write_tips(struct svg *g, const struct axis *time, const struct char
     str_append(g->out, "</g>\n");
 }
 
-/* Devices by the name of their node and their number on it; a line between nodes. */
+/* Labels devices with the name of their node and their index, and draws lines between nodes. */
 static void draw_rows(struct svg *g, const struct page *p, const struct chart *c, double top)
 {
     const struct hardware *h = p->report->config->engine.hardware;
@@ -198,8 +200,8 @@ static void draw_time(struct svg *g, const struct axis *time, double bottom)
              "text-anchor=\"middle\" fill=\"" SVG_FAINT "\"", text);
 }
 
-/* Draws the keys of the models that the chart has into rows from `top` on; only measures without
- * `g`. Returns how high they are. */
+/* Draws the keys of the chart's models in rows from `top` on; without `g`, only measures. Returns
+ * the height. */
 static double draw_keys(struct svg *g, const struct chart *c, double top)
 {
     bool is_used[MODELS_MAX] = {0}, of_service[MODELS_MAX] = {0};

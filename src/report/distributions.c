@@ -1,4 +1,4 @@
-/* How completion and waiting times are distributed: one figure a rate, two plots in it. */
+/* Distributions of completion and waiting times: one figure per rate, with two plots. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,19 +14,20 @@ enum {
     PLOT_WIDTH = 325,
     LEGEND_LINE = 20,
     LEGEND_NAME_PX = 84,
-    LEGEND_MARKS = 4, /* on a line, to tell it from others */
+    LEGEND_MARKS = 4, /* markers on a line, which distinguish it from others */
 };
 static const double lefts[] = {46, 432};
 static const double legend_left = 786;
-static const double log_ratio = 40; /* from the 5th to the 99th percentile: more is drawn so */
+/* Ratio of the 99th to the 5th percentile above which the axis is logarithmic. */
+static const double log_ratio = 40;
 
 enum which { COMPLETION, WAITING };
 
-/* Of one policy at one rate, over all seeds. */
+/* Times of one policy at one rate, over all seeds. */
 struct sample {
-    size_t line;     /* of page.lines */
-    size_t count;    /* of tasks that ended */
-    size_t of_count; /* of all */
+    size_t line;     /* index into page.lines */
+    size_t count;    /* tasks that ended */
+    size_t of_count; /* all tasks */
     double *sorted;  /* seconds; owned */
 };
 
@@ -91,7 +92,8 @@ static void choose_axes(struct plot *plot, const struct sample *samples, size_t 
     plot->y_title = "tasks";
 }
 
-/* A stair from quantile to quantile: of a part `y` of all tasks the time is at most x. */
+/* Draws a step function through the quantiles: the time of a fraction `y` of all tasks is at most
+ * x. */
 static void draw_sample(struct svg *g, const struct plot *plot, const struct sample *s)
 {
     char attributes[STYLE_TEXT_MAX];
@@ -110,7 +112,7 @@ static void draw_sample(struct svg *g, const struct plot *plot, const struct sam
     style_line(s->line, attributes);
     svg_path_end(g, attributes);
     for (size_t i = 0; i < LEGEND_MARKS; i++) {
-        /* Each policy at other heights, so that they are seen where lines run together. */
+        /* Put markers of each policy at different heights, visible where lines coincide. */
         double part = ((double)i + 0.2 + 0.6 * (double)(s->line % 5) / 4) / LEGEND_MARKS;
         double value = quantile(s, part);
         bool is_clear = axis_at(&plot->x, value) > axis_at(&plot->x, s->sorted[0]) + 1;
@@ -119,7 +121,7 @@ static void draw_sample(struct svg *g, const struct plot *plot, const struct sam
     }
 }
 
-/* From the one whose tasks end soonest down, as their lines are from left to right. */
+/* Draws the legend in order of the ends, as the lines are from left to right. */
 static void draw_legend(struct svg *g, const struct page *p, const struct sample *samples)
 {
     size_t order[REPORT_LINES_MAX];

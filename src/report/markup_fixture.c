@@ -70,7 +70,7 @@ static bool check_entity(struct check *c)
     return true;
 }
 
-/* Up to one of `ends`. */
+/* Checks text up to one of `ends`. */
 static bool check_text(struct check *c, const char *ends)
 {
     while (*c->at && !strchr(ends, *c->at)) {

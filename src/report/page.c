@@ -1,4 +1,4 @@
-/* What sections share: numbers over seeds, names, and the frame of a figure. */
+/* Shared by the sections: statistics over seeds, names, and the frame of a figure. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

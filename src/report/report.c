@@ -1,4 +1,4 @@
-/* The page: its head, the sections in their order, and what was simulated. */
+/* The page: header, sections in order, and the parameters of the simulation. */
 #include "report/report.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "report/markup.h"
 #include "report/report_internal.h"
 
-/* Light, whatever the reader's system prefers: figures are drawn for white paper. */
+/* Always light, because the figures are drawn for white paper. */
 static const char stylesheet[] =
     ":root { color-scheme: light }\n"
     "html { background: #fff; color: #1a1a1a }\n"
@@ -92,7 +92,7 @@ static const struct section {
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
-/* ---- who is compared ---- */
+/* ---- the compared policies ---- */
 
 static void order_rates(struct page *p)
 {
@@ -132,7 +132,7 @@ static void choose_lines(struct page *p)
     }
 }
 
-/* ---- the head ---- */
+/* ---- the header ---- */
 
 static size_t count_tasks(const struct page *p)
 {
@@ -163,7 +163,7 @@ static void write_time(struct page *p, size_t variant)
     str_printf(p->out, "</b> (%s)", time);
 }
 
-/* The shortest and the longest mean completion time, in a sentence. */
+/* Writes a sentence with the shortest and the longest mean completion time. */
 static void write_finding(struct page *p)
 {
     size_t best = p->lines[0], worst = p->lines[0];
@@ -191,7 +191,7 @@ static void write_finding(struct page *p)
     str_append(p->out, "</p>\n");
 }
 
-/* Lines are broken between options, not at the dashes before them. */
+/* Allows line breaks between options, but not at their dashes. */
 static void write_command(struct page *p)
 {
     const char *at = p->report->command;
@@ -225,10 +225,10 @@ static void write_head(struct page *p)
     str_append(p->out, "</pre>\n<nav aria-label=\"Sections\">");
     for (size_t i = 0; i < SECTIONS; i++)
         str_printf(p->out, "<a href=\"#%s\">%s</a> ", sections[i].id, sections[i].name);
-    str_append(p->out, "<a href=\"#simulated\">What was simulated</a></nav>\n");
+    str_append(p->out, "<a href=\"#simulated\">Simulation</a></nav>\n");
 }
 
-/* ---- what was simulated ---- */
+/* ---- the simulation ---- */
 
 static void write_term(struct page *p, const char *term)
 {
@@ -251,7 +251,7 @@ static void write_simulated(struct page *p)
 {
     const struct campaign_config *c = p->report->config;
     const struct engine_config *e = &c->engine;
-    page_heading(p, "simulated", "What was simulated");
+    page_heading(p, "simulated", "Simulation");
     str_append(p->out, "<dl>\n<dt>Policies</dt><dd>");
     for (size_t i = 0; i < c->variant_count; i++) {
         str_append(p->out, i > 0 ? ", " : "");

@@ -1,4 +1,4 @@
-/* report_test: pages of made-up campaigns. */
+/* report_test: pages of synthetic campaigns. */
 #include "report/report.h"
 
 #include <math.h>
@@ -68,7 +68,7 @@ static void fill_result(struct result *r, size_t task_count, size_t service_coun
     assert_int_equal(result_finish(r), 0);
 }
 
-/* Policies are those of `names`; each is slower than the one before it. */
+/* Makes runs of the policies in `names`, each slower than the previous one. */
 static void open_fixture(struct fixture *f, const char *nodes, const char *const *names,
                          size_t rates, size_t seeds)
 {
@@ -127,7 +127,7 @@ static size_t count_of(const char *text, const char *part)
     return count;
 }
 
-/* What holds for every page. */
+/* Writes a page and checks properties that every page must have. */
 static void write_page(const struct fixture *f, struct str *out)
 {
     char why[256];
@@ -180,9 +180,9 @@ static void has_a_figure_for_all_there_is(void **state)
     assert_int_equal(count_of(str_text(&out), "<svg "), 9);
     assert_null(strstr(str_text(&out), "class=\"missing\""));
     assert_non_null(strstr(str_text(&out), "seed 7, the first of 2"));
-    /* Half as fast again, and 50 % longer. */
+    /* The second policy takes 50 % longer. */
     assert_non_null(strstr(str_text(&out), "(+50 %)"));
-    /* An ablation is no policy of its own. */
+    /* An ablation does not count as a policy. */
     assert_non_null(strstr(str_text(&out), "<h1>2 policies, 40 tasks, 4 devices</h1>"));
     write_page(&f, &again);
     assert_string_equal(str_text(&out), str_text(&again));
@@ -282,7 +282,7 @@ static void no_value_breaks_a_page(void **state)
     close_fixture(&f);
 }
 
-/* Of four tasks, two end: the line goes up to half of the plot, which is from 284 to 46. */
+/* Two of four tasks end: the line reaches half of the plot, which spans 284 to 46. */
 static void tasks_that_did_not_end_count(void **state)
 {
     (void)state;
@@ -317,7 +317,7 @@ static void says_what_it_leaves_out(void **state)
                                       "antman",    NULL};
     open_fixture(&f, "10x4xH200", all, 5, 1);
     fill_fixture(&f, TASKS, 0);
-    struct result *r = &f.runs[4 * 16].result; /* the highest rate, the first policy */
+    struct result *r = &f.runs[4 * 16].result; /* highest rate, first policy */
     for (size_t i = 0; i < REPORT_SPANS_MAX + 100; i++)
         assert_int_equal(
             result_add_span(r, &(struct result_span){.device = 0,

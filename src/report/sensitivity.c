@@ -1,4 +1,4 @@
-/* What becomes of the policies when work comes faster. */
+/* Results of the policies at increasing load. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { HEIGHT = 340, TOP = 46, BOTTOM = 290, PLOT_WIDTH = 300, LABEL_GAP_PX = 14 };
 static const double lefts[] = {52, 538};
-static const double log_ratio = 8; /* of the highest to the lowest value */
+static const double log_ratio = 8; /* highest ÷ lowest value above which the axis is logarithmic */
 
 struct measure {
     const char *title;
@@ -20,7 +20,7 @@ static const struct measure completion = {"Mean completion time", summary_comple
 static const struct measure waiting = {"Mean waiting time", summary_waiting, AXIS_TIME};
 static const struct measure late = {"Requests late", summary_late, AXIS_PERCENT};
 
-/* As it is written on the axis: the load, or the rate where a load has no meaning. */
+/* Returns the position on the axis: the load, or the rate if no load is defined. */
 static double position_of(const struct page *p, size_t rate)
 {
     double load = page_result(p, rate, 0, 0)->load;
@@ -76,7 +76,7 @@ static void draw_line(struct svg *g, const struct page *p, const struct plot *pl
     }
 }
 
-/* Each beside the end of its line, with a thin one to it where it had to move. */
+/* Draws each label at the end of its line, connected by a thin line if the label had to move. */
 static void draw_labels(struct svg *g, const struct page *p, const struct plot *plot,
                         const struct measure *m)
 {
@@ -119,7 +119,7 @@ int section_sensitivity(struct page *p)
     }
     svg_end(&g);
     page_figure_caption(p);
-    str_append(p->out, "What the same tasks come to when they arrive faster. Lower is better.");
+    str_append(p->out, "Results for the same tasks when they arrive faster. Lower is better.");
     if (c->seed_count > 1)
         str_printf(p->out,
                    " Means over %zu seeds; vertical lines reach from the lowest to the "

@@ -4,18 +4,18 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Without the yellow, which is too light for a line. */
+/* Without yellow, which is too light for a line. */
 static const char *const line_colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                            "#e69f00", "#56b4e9", "#000000"};
 static const char *const dashes[] = {"", "8 3", "2.5 2.5", "9 3 2.5 3", "14 3"};
 
 static const char *const face_colours[] = {"#56b4e9", "#e69f00", "#009e73", "#f0e442",
                                            "#cc79a7", "#0072b2", "#d55e00", "#b3b3b3"};
-/* Over a tile of 5 by 5; NULL: plain. */
+/* On a tile of 5 by 5; NULL: plain. */
 static const char *const hatches[] = {NULL, "M-1 1L1 -1M0 5L5 0M4 6L6 4", "M1.2 1.2h1.4v1.4h-1.4Z",
                                       "M0 2.5H5", "M-1 4L1 6M0 0L5 5M4 -1L6 1"};
 
-/* Around 0 0. */
+/* Centred on 0 0. */
 static const char *const markers[] = {"M-3.4 0A3.4 3.4 0 1 0 3.4 0A3.4 3.4 0 1 0 -3.4 0Z",
                                       "M-3 -3H3V3H-3Z",
                                       "M0 -4L3.9 3H-3.9Z",
@@ -59,7 +59,7 @@ void style_key(struct svg *g, size_t index, double x, double y)
 
 static size_t hatch_of(size_t index)
 {
-    /* By steps, so that neither neighbours nor two of one colour have the same. */
+    /* Different hatches for adjacent indices and for areas of the same colour. */
     return (2 * index + index / COUNT(face_colours)) % COUNT(hatches);
 }
 

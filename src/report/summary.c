@@ -44,9 +44,9 @@ static const struct column {
     const char *title, *about;
     double (*value)(const struct result_summary *s);
     enum { CELL_TIME, CELL_RATIO, CELL_PERCENT, CELL_FINE_PERCENT, CELL_COUNT } cell;
-    enum best best; /* which of a column is printed bold */
+    enum best best; /* value of the column that is printed bold */
     bool has_bar;
-    bool of_services; /* only where there are any */
+    bool of_services; /* shown only with services */
 } columns[] = {
     {"mean", "completion time, mean", summary_completion, CELL_TIME, BEST_LOW, true, false},
     {"p50", "completion time, median", completion_p50, CELL_TIME, BEST_LOW, false, false},
@@ -115,8 +115,8 @@ static void write_head(struct page *p, const struct duration_unit *unit)
 }
 
 struct column_range {
-    double low, high; /* of policies as a whole: the best is one of them */
-    double highest;   /* of all */
+    double low, high; /* of unablated policies, one of which is the best */
+    double highest;   /* over all policies */
 };
 
 static void write_cell(struct page *p, size_t rate, size_t variant, const struct column *c,

@@ -5,11 +5,11 @@
 
 #include "report/markup.h"
 
-enum { WITHIN_MAX = 256 }; /* bytes */
+enum { WITHIN_MAX = 256 }; /* in bytes */
 static const char ellipsis[] = "\xe2\x80\xa6";
 static const double number_max = 1e6;
 
-/* Mean width of a character of the usual sans-serif fonts, in parts of their size. */
+/* Mean width of a character in common sans-serif fonts, relative to the font size. */
 static const double character_em = 0.53;
 
 void svg_begin(struct svg *g, struct str *out, const char *id, double width, double height,
@@ -147,6 +147,6 @@ double svg_text_width(const char *text, double font_px)
 {
     size_t characters = 0;
     for (; *text; text++)
-        characters += (*text & 0xc0) != 0x80; /* the first byte of each */
+        characters += (*text & 0xc0) != 0x80; /* count only the first byte of each character */
     return (double)characters * character_em * font_px;
 }

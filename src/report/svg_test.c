@@ -1,4 +1,4 @@
-/* svg_test: pictures are well-formed whatever they show, and styles differ. */
+/* svg_test: pictures are well-formed for any content, and styles differ. */
 #include "report/svg.h"
 
 #include <math.h>
@@ -30,7 +30,7 @@ static void texts_are_texts(void **state)
     str_done(&out);
 }
 
-/* What the fixture is for: each of these is found. */
+/* Tests the fixture itself: each kind of broken markup is found. */
 static void broken_markup_is_found(void **state)
 {
     (void)state;
@@ -110,7 +110,7 @@ static void styles_differ(void **state)
         if (out.length == 0)
             str_append(&out, attributes);
         assert_true(str_copy(looks[i], LOOK_MAX, str_text(&out)));
-        if ((number = strstr(looks[i], "face-"))) /* but for its name */
+        if ((number = strstr(looks[i], "face-"))) /* ignoring the name of the hatch */
             memset(number, '-', strcspn(number, "\""));
         for (size_t j = 0; j < i; j++)
             assert_string_not_equal(looks[i], looks[j]);

@@ -250,8 +250,7 @@ int trace_parse(struct error *e, const char *text, size_t length, const struct t
     return 0;
 }
 
-/* Draws the duration of an interactive training task: median 15 minutes, one in twenty above an
- * hour. */
+/* Draws the duration of a task that a user waits for: median 15 minutes, 5 % above an hour. */
 static double draw_duration_s(struct rng *rng)
 {
     double u = 1 - rng_double(rng), v = rng_double(rng);
