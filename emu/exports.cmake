@@ -1,4 +1,4 @@
-# Writes a linker version script that exports exactly the symbols of .def lists, and their variants.
+# Writes a linker version script that exports exactly the symbols of .def lists and their variants.
 #   cmake "-DCALLS=x.def;y.def" -DOUT=x.map -P exports.cmake
 set(script "{\nglobal:\n")
 foreach(list IN LISTS CALLS)

@@ -209,7 +209,7 @@ int capture_refuse_event(const struct event *event)
     return CUDA_ERROR_CAPTURED_EVENT;
 }
 
-/* Ends the capture, so that its streams execute work again. The capture no longer owns its graph. Call under
+/* Ends the capture: its streams execute work again, and it no longer owns its graph. Call under
  * process.lock. */
 static void end_capture(struct process *process, struct capture *capture)
 {
