@@ -1,7 +1,7 @@
 /*
- * Whose an end is. A failure may be a device's fault: the driver tells of faults a little later,
- * MPS must be asked, and a device may still be asking whose a fault was. Until then the end is in
- * doubt, and nothing is said of it; each doubt has a bound.
+ * The verdict on an end. A failure may be the fault of a device: the driver reports faults with a
+ * delay, MPS must be queried, and a device may still be finding out who caused a fault. Until then
+ * the end is in doubt and not reported; each doubt is bounded.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "attempt/attempt_internal.h"
 #include "base/str.h"
 
-enum { DOUBT_LOOK_MS = 20, REFUSED_AFTER_MAX = 90 /* bytes of what is said before it */ };
+enum { DOUBT_LOOK_MS = 20, REFUSED_AFTER_MAX = 90 /* bytes of the preceding text */ };
 
 static bool has_failed(const struct attempt_life *life)
 {
@@ -31,7 +31,7 @@ static bool is_in_doubt(const struct attempt_life *life)
     return life->traits.uses_mps && !view->mps_is_well && doubted_ms < ATTEMPT_MPS_MS_MAX;
 }
 
-/* ---- an end without a word of its supervisor's ---- */
+/* ---- an end without the supervisor's record ---- */
 
 static void describe_untold_end(const struct attempt_exit *exit, struct attempt_report *report)
 {
@@ -39,7 +39,7 @@ static void describe_untold_end(const struct attempt_exit *exit, struct attempt_
     report->never_ran = !exit->recorded;
     if (exit->recorded) {
         report->signal = SIGKILL;
-        /* A restart of the machine is no failure of its own: a signal, and no reason. */
+        /* A restart of the machine is not a failure of the attempt: a signal without a reason. */
         report->failure = exit->other_boot ? FAILURE_NONE : FAILURE_SIGNAL;
         text = exit->other_boot ? "it ended when the machine was restarted"
                                 : "its supervisor was killed";
@@ -66,7 +66,8 @@ static void bury(struct attempt_life *life)
 
 /* ---- the verdict ---- */
 
-/* MPS gives a fault to all its clients, and forgets it when they have left. */
+/* Blames an end that no agent saw, because MPS passes a fault to all clients and forgets it when
+ * they have left. */
 static bool blame_unseen(struct attempt_life *life)
 {
     const struct attempt_exit *exit = &life->exit;
@@ -91,7 +92,7 @@ static void take_verdict(struct attempt_life *life)
 {
     struct attempt_report *report = &life->kept.report;
     enum attempt_verdict verdict = life->kept.verdict;
-    /* A time limit that was passed says more than a device that ended it too. */
+    /* An exceeded time limit outweighs a device that also ended the attempt. */
     bool is_late = report->failure == FAILURE_TIMEOUT && verdict != VERDICT_GUILTY;
     if (verdict == VERDICT_OWN)
         return;

@@ -117,7 +117,8 @@ static void take_mps(struct attempt_life *life, bool ready)
     spawn(life);
 }
 
-/* A device that judges anew asks for suspension anew. */
+/* Restores an attempt. Resets the eviction, because the device asks again if it still wants the
+ * attempt off. */
 static void adopt(struct attempt_life *life)
 {
     struct attempt_kept *kept = &life->kept;
@@ -160,7 +161,7 @@ static void clear(struct attempt_life *life)
     life_report(life);
 }
 
-/* An agent that died at its end may have done nothing of what follows from it. */
+/* Repeats the actions after an end, which an earlier agent may not have completed. */
 static void end_again(struct attempt_life *life)
 {
     life_act(life, ATTEMPT_ACT_BURY);
@@ -168,7 +169,7 @@ static void end_again(struct attempt_life *life)
     life_report(life);
 }
 
-/* Control's orders for an attempt that is over are answered by how it ended. */
+/* Answers control's orders for an ended attempt with the report of its end. */
 static void answer_after_the_end(struct attempt_life *life, const struct attempt_event *event)
 {
     if (event->kind == ATTEMPT_SETTLE)
@@ -257,7 +258,7 @@ int64_t attempt_next_ms(const struct attempt_life *life)
     return earlier(stop_next_ms(life), earlier(suspension_next_ms(life), end_next_ms(life)));
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 bool attempt_is_on_devices(const struct attempt_life *life)
 {

@@ -1,9 +1,9 @@
 /*
- * How an attempt is ended. Its supervisor is asked to end it within the grace period. A client of
- * MPS that is killed while its kernels run takes its neighbours along, so shortly before the
- * deadline its GPU work is ended; that in turn would hurt a neighbour that is just joining the
- * server, so it waits for those, within a bound. Then it is killed. A supervisor that acknowledges
- * nothing is signalled.
+ * Stopping an attempt. The supervisor is told to end the attempt within the grace period. Killing a
+ * client of MPS while its kernels run would take its neighbours down, so its GPU work is ended
+ * shortly before the deadline. Ending GPU work would harm a neighbour that is joining the server,
+ * so this waits for such neighbours, within a bound. Then the attempt is killed. A supervisor that
+ * acknowledges nothing is signalled.
  */
 #include "attempt/attempt_internal.h"
 #include "base/str.h"
@@ -16,11 +16,11 @@ static void ask(struct attempt_life *life, int64_t grace_ms)
     life->stop.end_by_ms = now_ms + grace_ms;
     life->stop.next_ms = uses_mps ? now_ms + grace_ms - ATTEMPT_END_WORK_MS : INT64_MAX;
     life->stop.unheard_ms = now_ms + ATTEMPT_ANSWER_MS;
-    /* The supervisor kills only if this agent is gone by then. */
+    /* The supervisor kills by itself only if this agent is gone by then. */
     life_act(life, ATTEMPT_ACT_ASK)->grace_ms = grace_ms + (uses_mps ? ATTEMPT_JOIN_MS_MAX : 0);
 }
 
-/* What it is blamed for, and by when it must leave, is known before its supervisor hears of it. */
+/* Saves blame and deadline before the supervisor is told. */
 static void remember(struct attempt_life *life, const struct attempt_stop *stop, int64_t end_by_ms)
 {
     bool is_news = life_blame(life, stop->verdict, stop->why);
@@ -40,7 +40,7 @@ void stop_decide(struct attempt_life *life, const struct attempt_stop *stop)
     if (life->gone)
         return;
     if (attempt_stands_still(life))
-        grace_ms = 0; /* it could not use it */
+        grace_ms = 0; /* a suspended process cannot use its grace */
     else if (life->traits.uses_mps && grace_ms < ATTEMPT_END_WORK_MS)
         grace_ms = ATTEMPT_END_WORK_MS;
     int64_t end_by_ms = life->view->now_ms + grace_ms;
@@ -54,7 +54,7 @@ void stop_decide(struct attempt_life *life, const struct attempt_stop *stop)
         life_act(life, ATTEMPT_ACT_GIVE_UP);
     } else if (life->stop.stage <= STOP_ASKED) {
         ask(life, grace_ms);
-    } /* else its kill is on the way, and it cannot come sooner */
+    } /* otherwise the kill is in progress and cannot be earlier */
 }
 
 void stop_heard(struct attempt_life *life)

@@ -1,8 +1,8 @@
 /*
- * How an attempt leaves its devices alive, and comes back. One move of memory runs at a time;
- * orders that come meanwhile follow it. `place` is what is known for certain: a failed move that
- * may have moved something is undone, and if that fails too, the attempt rests, and what is left on
- * the device is moved off again until it succeeds or control orders it back.
+ * Suspending and resuming an attempt. One move of memory runs at a time; later orders follow it.
+ * `place` has the certain knowledge: a failed move that may have moved memory is undone. If that
+ * fails too, the attempt stays suspended, and memory left on the device is moved off again until a
+ * move succeeds or control orders a resume.
  */
 #include "attempt/attempt_internal.h"
 #include "base/str.h"
@@ -26,7 +26,7 @@ static void ask_control(struct attempt_life *life)
     life_report(life);
 }
 
-/* Off its devices: their room is others'. */
+/* Suspended: others may use the room on its devices. */
 static void rest(struct attempt_life *life)
 {
     life->kept.place = PLACE_HOST;
@@ -36,7 +36,7 @@ static void rest(struct attempt_life *life)
     life_leave(life, false);
 }
 
-/* On them, as before. */
+/* Resumed: back on its devices. */
 static void wake(struct attempt_life *life)
 {
     life->kept.report.suspension = SUSPENSION_NONE;
@@ -56,7 +56,7 @@ static void stay(struct attempt_life *life, const char *why)
         str_copy(life_act(life, ATTEMPT_ACT_STAY)->text, WORKLOAD_TEXT_MAX, why);
 }
 
-/* It does not try to return again without an order. */
+/* Stays suspended until the next order. */
 static void give_up_returning(struct attempt_life *life, const char *why)
 {
     life->kept.wants_off = true;
@@ -89,7 +89,7 @@ static void begin_returning(struct attempt_life *life)
     life_report(life);
 }
 
-/* No move is under way: begins the one that is wanted, if any. */
+/* Starts the move that the newest order requires, if any; no other move is in progress. */
 static void proceed(struct attempt_life *life)
 {
     if (life->kept.wants_off == is_off(life)) {
@@ -124,13 +124,15 @@ void suspension_evict(struct attempt_life *life, const char *why)
         return;
     life->kept.report.evicted = true;
     str_copy(life->evicted_why, sizeof life->evicted_why, why);
-    if (!attempt_stands_still(life)) /* else it leaves already, or is asked for when it is back */
+    /* Otherwise already leaving, or asked again after its return. */
+    if (!attempt_stands_still(life))
         ask_control(life);
 }
 
 /* ---- the end of a move ---- */
 
-/* Nobody knows whether it is off. It stands still, so it must not count as one that runs. */
+/* Treats the attempt as suspended, because it makes no progress, although the location of its
+ * memory is unknown. */
 static void rest_in_doubt(struct attempt_life *life, const char *why)
 {
     rest(life);
@@ -143,7 +145,7 @@ static void rest_in_doubt(struct attempt_life *life, const char *why)
     life_report(life);
 }
 
-/* A move off failed; or the move that was to undo that ended. */
+/* Handles a failed move off, or the end of the move that undoes it. */
 static void end_failed_leaving(struct attempt_life *life, enum attempt_moved result,
                                const char *why)
 {
@@ -195,7 +197,7 @@ void suspension_moved(struct attempt_life *life, enum attempt_moved result, cons
         life_report(life);
 }
 
-/* ---- time, and another agent ---- */
+/* ---- time, and a new agent ---- */
 
 void suspension_tick(struct attempt_life *life)
 {
@@ -220,7 +222,7 @@ void suspension_tick(struct attempt_life *life)
 void suspension_continue(struct attempt_life *life)
 {
     if (life->kept.place == PLACE_DEVICE)
-        life->kept.place = PLACE_UNKNOWN; /* the move may have got anywhere */
+        life->kept.place = PLACE_UNKNOWN; /* the interrupted move may have moved anything */
     if (!life->kept.wants_off)
         life_come(life);
     move(life, life->kept.wants_off, true);
