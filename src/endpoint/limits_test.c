@@ -24,9 +24,8 @@ enum {
     CONNECTIONS_MAX = 128,
     PART = CONNECTIONS_MAX / HTTP_CONNECTIONS_PART,
     KEPT = PART, /* as CONNECTIONS_MAX is small */
-    LARGE_ALL =
-        /* one less than the bodies alone, because of the heads */
-    HTTP_INPUT_MAX / HTTP_BODY_MAX - 1,
+    /* one less than the bodies alone, because of the heads */
+    LARGE_ALL = HTTP_INPUT_MAX / HTTP_BODY_MAX - 1,
     LARGE_PART = LARGE_ALL / HTTP_INPUT_PART,
     WAIT_S = 20,
     FIRST_USER = 60000, /* uids without an account */

@@ -101,7 +101,7 @@ static int judge(struct error *e, struct tls_session *s, int result, int saved_e
 
 /*
  * ---- SIGPIPE: a broken pipe is an error, not the end of a command ----
- * OpenSSL writes with write(2). Daemons ignore SIGPIPE; a command keeps the signal for its own output.
+ * OpenSSL writes with write(2). Daemons ignore SIGPIPE; a command keeps SIGPIPE for its output.
  */
 
 struct quiet {
