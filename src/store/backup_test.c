@@ -1,4 +1,4 @@
-/* Copies of a state on disk: whole, private, of one moment, and none in part. */
+/* Copies of a state on disk: complete, private, of one moment, and never partial. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,8 +20,8 @@
 
 enum { FILLED = 20000 };
 
-/* What makes a copy durable comes through here: f, a file is synced; r, renamed; d, a
- * directory is synced. */
+/* Calls that make a copy durable are recorded here: f, a file is synced; r, renamed; d, a directory
+ * is synced. */
 static char durably[16];
 
 static void note_call(char what)
@@ -45,7 +45,7 @@ __attribute__((visibility("default"))) int renameat2(int from_fd, const char *fr
     return (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, flags);
 }
 
-/* In `directory`, the number of entries. */
+/* Returns the number of entries in `directory`. */
 static int count_files(const char *directory)
 {
     int count = 0;
@@ -75,7 +75,7 @@ static void put_file(const char *path, const char *text)
     close(fd);
 }
 
-/* The copy alone, in the database's place of a new directory, answers as `s` does. */
+/* Checks that the copy alone, as the database of a new directory, answers as `s` does. */
 static void assert_copy_is(const char *copy, const char *expected)
 {
     char *directory = fixture_directory(), path[256];
@@ -116,7 +116,7 @@ static void backup_is_private_whole_and_alone(void **state)
     assert_int_equal(st.st_mode & 07777, 0600);
     assert_int_equal(copy.bytes, st.st_size);
     assert_int_equal(count_files(target), 3); /* with . and .. */
-    fixture_submit_one(s, 3);                 /* and the writer goes on */
+    fixture_submit_one(s, 3);                 /* the writer continues */
     char *now = fixture_text(s);
     store_close(s);
     s = fixture_open(directory);
@@ -168,9 +168,9 @@ static void backup_over_file_needs_flag(void **state)
     assert_int_equal(store_back_up_sqlite(&e, directory, &backup, &copy), 0);
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
-    assert_int_equal(st.st_mode & 07777, 0600); /* not that of the file before */
+    assert_int_equal(st.st_mode & 07777, 0600); /* not the mode of the earlier file */
 
-    /* Never over what is no file, nor over the state itself. */
+    /* A backup never replaces a file that is not regular, nor the state itself. */
     backup.file = target;
     assert_int_equal(store_back_up_sqlite(&e, directory, &backup, &copy), -ERR_INVALID);
     assert_int_equal(symlink(path, link), 0);
@@ -187,7 +187,7 @@ static void backup_over_file_needs_flag(void **state)
     fixture_remove(target);
 }
 
-/* Enough for several pieces; half of them committed to the log alone. */
+/* Adds enough for several pieces; half of it is committed to the log alone. */
 static void fill(struct store *s, uint64_t first, int count)
 {
     struct store_batch *b = store_batch_new();
@@ -248,7 +248,7 @@ static void backup_that_ends_early_leaves_nothing(void **state)
     char *directory = fixture_directory(), *target = fixture_directory(), path[256];
     struct store *s = fixture_open(directory);
     fill(s, 1, FILLED);
-    store_close(s); /* all of it is in the database, none in its log */
+    store_close(s); /* everything is in the database, nothing in the log */
     fixture_path(path, target, "copy");
     put_file(path, "older");
     struct course course = {.answer = 7};
@@ -272,7 +272,7 @@ static void backup_that_ends_early_leaves_nothing(void **state)
     fixture_remove(target);
 }
 
-/* A page inside of it, so that copying alone does not notice. */
+/* Damages a page inside the database, which copying alone does not detect. */
 static void backup_of_damaged_state_is_refused(void **state)
 {
     (void)state;
@@ -298,7 +298,8 @@ static void backup_of_damaged_state_is_refused(void **state)
     fixture_remove(target);
 }
 
-/* The progress that is told last comes when all is written, and nothing is read back yet. */
+/* Damages the copy at the last report of progress, when all is written and nothing is read back
+ * yet. */
 static int damage_copy(void *arg, uint64_t done, uint64_t all)
 {
     const char *target = arg;
@@ -350,7 +351,7 @@ static void older_layout_is_backed_up(void **state)
     struct error e = {0};
     assert_int_equal(store_back_up_sqlite(&e, directory, &backup, &copy), 0);
     assert_int_equal(copy.version, 1);
-    /* No backup of what this gpumux cannot read. */
+    /* A state that this gpumux cannot read is not backed up. */
     fixture_execute(directory, "PRAGMA user_version = 1000;");
     assert_int_equal(store_back_up_sqlite(&e, directory, &backup, &copy), -ERR_TOO_NEW);
     assert_int_equal(store_back_up_sqlite(&e, target, &backup, &copy), -ERR_NOT_FOUND);

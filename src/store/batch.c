@@ -48,7 +48,7 @@ static void op_append(struct store_batch *b, struct store_op *op)
     b->count++;
 }
 
-/* Copies *s in place; NULL stays NULL. False when memory is out. */
+/* Copies *s in place; NULL stays NULL. Returns false when out of memory. */
 static bool keep(struct store_batch *b, const char **s)
 {
     if (!*s)
@@ -76,8 +76,8 @@ int store_batch_workload(struct store_batch *b, const struct store_workload *row
         return -ERR_NO_MEMORY;
     struct store_workload *copy = &op->workload;
     *copy = *row;
-    copy->spec = copy->summary =
-        NULL; /* its own operation, so that the elements of an array share it */
+    /* The spec is an operation of its own, so that the elements of an array share it. */
+    copy->spec = copy->summary = NULL;
     if (!copy->after)
         copy->after = "[]";
     if (!keep(b, &copy->user) || !keep(b, &copy->name) || !keep(b, &copy->base) ||

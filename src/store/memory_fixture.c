@@ -1,7 +1,7 @@
 /*
- * The store in memory, for tests. Rows lie in one array in the order of their ids. A commit first
- * makes everything that can fail (copies, room), then links it in: so it is whole or nothing, like
- * a durable one. One mutex, since writer and reader are two threads.
+ * The store in memory, for tests. Rows are one array in the order of their ids. A commit first
+ * makes everything that can fail (copies, room), then links the results, so that a commit is atomic
+ * like a durable one. One mutex protects the store, which writer and reader use on two threads.
  */
 #include "store/memory_fixture.h"
 
@@ -21,7 +21,7 @@ struct spec {
 };
 
 struct row {
-    struct store_workload data; /* its strings are the row's own, but for `spec` */
+    struct store_workload data; /* strings are owned by the row, but for `spec` */
     struct spec *spec;
 };
 
@@ -32,7 +32,7 @@ struct node_row {
 
 struct token_row {
     struct list link;
-    struct store_token data; /* its strings are the row's own */
+    struct store_token data; /* strings are owned by the row */
 };
 
 struct memory_store {
@@ -43,7 +43,7 @@ struct memory_store {
     struct hash_map specs;  /* id → struct spec */
     struct node_row *nodes; /* ascending names */
     size_t node_count, node_capacity;
-    struct list tokens; /* struct token_row, in the order they were added */
+    struct list tokens; /* list of struct token_row, in the order of their addition */
     uint64_t last_token;
     struct store_event *events; /* ascending revisions, without gaps */
     size_t event_count, event_capacity;
@@ -123,7 +123,7 @@ static struct token_row *token_new(const struct store_token *from)
     return NULL;
 }
 
-/* One with that id, or with that hash unless it is NULL. */
+/* Returns the token with this id, or with this hash unless the hash is NULL. */
 static struct token_row *token_find(const struct memory_store *m, uint64_t id, const char *hash)
 {
     list_for_each (it, &m->tokens) {
@@ -164,7 +164,7 @@ static int event_copy(const struct store_event *from, struct store_event *ret)
     return 0;
 }
 
-/* Index of the first row whose id is not below `id`. */
+/* Returns the index of the first row whose id is not below `id`. */
 static size_t row_position(const struct memory_store *m, uint64_t id)
 {
     size_t low = 0, high = m->row_count;
@@ -199,18 +199,18 @@ static int reserve(void **items, size_t *capacity, size_t need, size_t item_byte
 
 /* ---- commit: prepare what can fail, then link ---- */
 
-/* What one operation brings along; all NULL once it was linked in. */
+/* Memory of one operation; all NULL once linked. */
 struct prepared {
     struct row *row;
     struct spec *spec;
-    char *text; /* a status */
+    char *text; /* text of a status */
     struct node_row node;
     struct token_row *token;
     struct store_event event;
 };
 
 struct plan {
-    struct prepared *items; /* one an operation */
+    struct prepared *items; /* one item for each operation */
     size_t count, rows, nodes, events;
     struct hash_map new_rows;
 };
@@ -369,7 +369,7 @@ static void apply(struct memory_store *m, const struct store_op *op, struct prep
 {
     switch (op->kind) {
     case STORE_OP_SPEC:
-        p->spec = NULL; /* in the map already */
+        p->spec = NULL; /* owned by the map from here on */
         break;
     case STORE_OP_WORKLOAD:
         link_row(m, p->row);
@@ -527,7 +527,7 @@ static int memory_resolve(struct error *e, struct store *s, const struct store_o
     return (int)count;
 }
 
-/* Under the lock. */
+/* Called under the lock. */
 static int hand_out_nodes(struct memory_store *m, store_node_fn fn, void *arg)
 {
     int r = 0;

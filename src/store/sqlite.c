@@ -1,4 +1,4 @@
-/* Writing: one transaction a batch, synced once. */
+/* Writing: one transaction for each batch, synced once. */
 #include <assert.h>
 
 #include "store/sqlite_internal.h"
@@ -44,12 +44,12 @@ int sqlite_prepare_writer(struct error *e, struct sqlite_store *s)
     return 0;
 }
 
-/* ---- binding: a statement's parameters in their order ---- */
+/* ---- binding: parameters of a statement in their order ---- */
 
 struct binder {
     sqlite3_stmt *statement;
     int next;
-    int code; /* of the first that failed */
+    int code; /* first error */
 };
 
 static void bound(struct binder *b, int code)
@@ -69,7 +69,7 @@ static void bind_id(struct binder *b, uint64_t value)
     bind_integer(b, (int64_t)value);
 }
 
-/* The text lives in the batch, which outlives the step. */
+/* The text belongs to the batch, which outlives the step. */
 static void bind_text(struct binder *b, const char *text)
 {
     bound(b, sqlite3_bind_text(b->statement, ++b->next, text, -1, SQLITE_STATIC));
@@ -100,7 +100,7 @@ static int run_id(struct sqlite_store *s, enum writer_statement which, uint64_t 
     return step(s, which, b.code);
 }
 
-/* ---- the operations ---- */
+/* ---- operations ---- */
 
 static int write_spec(struct sqlite_store *s, const struct store_op *op)
 {
@@ -145,8 +145,8 @@ static int write_status(struct sqlite_store *s, const struct store_op *op)
     return step(s, WRITER_STATUS, b.code);
 }
 
-/* Before the row goes: its spec, if nobody else has it, and its id, if it is the largest, so that
- * it is never given again. */
+/* Deletes a row. First deletes its spec unless another row uses the spec, and records the largest
+ * id so that the id is never assigned again. */
 static int write_delete(struct sqlite_store *s, uint64_t id)
 {
     int code = run_id(s, WRITER_DELETE_SPEC, id);
@@ -240,7 +240,7 @@ static int begin(struct error *e, struct sqlite_store *s)
     return code == SQLITE_OK ? 0 : sqlite_error(e, s, s->writer, code, "writing the state");
 }
 
-/* Commits if all went well so far (r is 0), else takes everything back. */
+/* Commits if r is 0, else rolls back. */
 static int finish(struct error *e, struct sqlite_store *s, int r)
 {
     if (r == 0) {
@@ -248,7 +248,7 @@ static int finish(struct error *e, struct sqlite_store *s, int r)
         if (code != SQLITE_OK)
             r = sqlite_error(e, s, s->writer, code, "writing the state");
     }
-    /* SQLite has rolled back by itself after some errors, a full disk among them. */
+    /* SQLite has already rolled back after some errors, such as a full disk. */
     if (r < 0 && !sqlite3_get_autocommit(s->writer))
         (void)run(s, WRITER_ROLLBACK);
     return r;
@@ -267,7 +267,8 @@ int sqlite_commit(struct error *e, struct store *base, const struct store_batch 
     if (r == 0) {
         atomic_fetch_add(&s->commits, 1);
         atomic_fetch_add(&s->operations, b->count);
-        atomic_store(&s->revision, revision); /* last: it announces the others */
+        /* last, because the revision announces the counters */
+        atomic_store(&s->revision, revision);
     }
     return r;
 }

@@ -1,10 +1,10 @@
 /*
- * Copies of the database, for an operator and before a migration: of one snapshot, so that the
- * writer never makes the copy start again.
+ * Copies of the database, for an operator and before a migration. A copy shows one snapshot, so
+ * that the writer never makes the copy restart.
  *
- * The copy is written to FILE.XXXXXX, synced, read back, and only then renamed to FILE. Its
- * header says journal mode DELETE: a file without a log beside it can be read where nothing
- * may be written.
+ * The copy is written to FILE.XXXXXX, synced, read back, and only then renamed to FILE. Its header
+ * has journal mode DELETE, because a file without a log beside it can be read where nothing may be
+ * written.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static int check_target(struct error *e, const struct sqlite_store *s,
     return 0;
 }
 
-/* Both ends of a copy are asked the same. */
+/* Reads the content of either end of a copy. */
 static int describe(struct error *e, const struct sqlite_store *s, sqlite3 *db,
                     struct store_copy *ret)
 {
@@ -56,8 +56,8 @@ static int describe(struct error *e, const struct sqlite_store *s, sqlite3 *db,
     return r;
 }
 
-/* `to` ends in journal mode DELETE; it is seen to be in mode WAL, as the original is, when
- * it is read. */
+/* Copies all pages, and sets journal mode DELETE in `to`. SQLite notices the copied mode WAL only
+ * when it reads the copy, hence the SELECT before the PRAGMA. */
 static int copy_pages(struct error *e, const struct sqlite_store *s, sqlite3 *from,
                       const struct sqlite_store *to, const struct store_backup *backup)
 {
@@ -91,7 +91,7 @@ static int copy_pages(struct error *e, const struct sqlite_store *s, sqlite3 *fr
                         "writing the copy");
 }
 
-/* From the disk, not from what the kernel has kept of writing it. */
+/* Reads the copy from the disk, not from the kernel's cache. */
 static int read_back(struct error *e, struct sqlite_store *to, int fd,
                      const struct sqlite_store *source, const struct store_copy *expected)
 {
@@ -137,7 +137,8 @@ static int write_copy(struct error *e, const struct sqlite_store *s, sqlite3 *fr
     return r;
 }
 
-/* File systems that cannot rename so have been asked whether the file exists. */
+/* Renames the copy. A file system without RENAME_NOREPLACE was checked for an existing file
+ * before. */
 static int put_in_place(struct error *e, const struct store_backup *backup, const char *partial)
 {
     int done = renameat2(AT_FDCWD, partial, AT_FDCWD, backup->file,
@@ -166,7 +167,7 @@ int sqlite_back_up(struct error *e, const struct sqlite_store *s, sqlite3 *from,
         r = error_set(e, ERR_NO_MEMORY, "no memory to copy the state");
     if (r < 0)
         return r;
-    int fd = mkostemp(partial, O_CLOEXEC); /* mode 0600: specs hold environments */
+    int fd = mkostemp(partial, O_CLOEXEC); /* mode 0600: specs contain environments */
     if (fd < 0) {
         r = error_file(e, backup->file, errno);
         free(partial);

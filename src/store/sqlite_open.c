@@ -1,9 +1,9 @@
 /*
  * Opening: the directory and its lock, the layout of the database and its migrations.
  *
- *   DIRECTORY/lock                     flock'ed while a gpumux has the state open; holds its pid
+ *   DIRECTORY/lock                     flock held while a gpumux has the state open; has its pid
  *   DIRECTORY/gpumux.db, -wal, -shm    the database
- *   DIRECTORY/gpumux.db.vN.backup      what a migration from version N started with
+ *   DIRECTORY/gpumux.db.vN.backup      copy made before the migration from version N
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static const char *const schema_steps[] = {
     [1] = "CREATE TABLE tokens (id INTEGER PRIMARY KEY AUTOINCREMENT, hash TEXT NOT NULL UNIQUE,"
           " role TEXT NOT NULL, account TEXT NOT NULL, creator TEXT NOT NULL,"
           " created_wall_ms INTEGER NOT NULL, expires_wall_ms INTEGER NOT NULL);",
-    /* The summary comes first: SQLite reads a row from its beginning, and the JSON may be long. */
+    /* The summary precedes the JSON, which may be long: SQLite reads a row from its beginning. */
     [2] = "CREATE TABLE summarized (id INTEGER PRIMARY KEY, summary TEXT, json TEXT NOT NULL);"
           "INSERT INTO summarized SELECT id, NULL, json FROM specs;"
           "DROP TABLE specs;"
@@ -129,7 +129,7 @@ static int error_locked(struct error *e, const char *directory, int fd)
                      directory, pid[0] ? pid : "unknown");
 }
 
-/* The fence against a second gpumux. */
+/* Locks the directory against a second gpumux. */
 static int lock_directory(struct error *e, struct sqlite_store *s)
 {
     char *path;
@@ -168,7 +168,8 @@ int sqlite_sync_directory(struct error *e, const char *directory)
     return r;
 }
 
-/* Made by us rather than by SQLite for its mode: specs hold environments, which hold secrets. */
+/* Makes the file with mode 0600 before SQLite opens it: specs contain environments, which contain
+ * secrets. */
 static int create_database(struct error *e, const struct sqlite_store *s)
 {
     int fd = open(s->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -203,8 +204,8 @@ int sqlite_read_integer(struct error *e, const struct sqlite_store *s, sqlite3 *
     return 0;
 }
 
-/* *ret_version: 0 for an empty file. Refuses what is not ours or too new, before anything is
- * written. */
+/* Reads the version; 0 for an empty file. Refuses another program's database and newer versions
+ * before anything is written. */
 static int read_version(struct error *e, const struct sqlite_store *s, sqlite3 *db,
                         const struct sqlite_schema *schema, int *ret_version)
 {
@@ -289,7 +290,7 @@ static int open_writer(struct error *e, struct sqlite_store *s, const struct sql
     if (r < 0)
         return r;
     /* FULL: a commit returns after the log was synced. Each commit appends to the log and syncs it
-     * once; the database itself is only touched by a checkpoint. */
+     * once; only a checkpoint writes to the database itself. */
     char pragmas[160];
     snprintf(pragmas, sizeof pragmas,
              "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -4096;"
@@ -338,7 +339,7 @@ static void sqlite_close(struct store *base)
     sqlite3_close(s->reader);
     sqlite3_close(s->writer);
     if (s->lock_fd >= 0)
-        close(s->lock_fd); /* last: nobody may come in while the log is still being folded in */
+        close(s->lock_fd); /* last: nobody may open the directory while the log is merged */
     free(s->path);
     free(s->directory);
     free(s);
@@ -430,8 +431,7 @@ int store_open_sqlite(struct error *e, const char *directory, struct store **ret
     return sqlite_open_schema(e, directory, &schema_current, ret);
 }
 
-/* A store of which nothing is open yet. *ret is untouched if there is no database that may
- * be read. */
+/* Makes a store with nothing open yet. *ret is untouched if there is no readable database. */
 static int find_database(struct error *e, const char *directory, struct sqlite_store **ret)
 {
     struct sqlite_store *s;

@@ -1,7 +1,6 @@
 /*
- * Reading. A list is answered in two steps within one snapshot: the ids, from an index that
- * holds exactly what was asked for, then the rows. So a page costs what it shows, whatever
- * lies beside it.
+ * Reading. A list is answered in two steps within one snapshot: the ids, from an index with exactly
+ * the requested rows, then the rows. So the cost of a page depends only on the rows that it shows.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,8 @@
 #define ROW                                                                                        \
     "w.id, w.group_id, w.first_id, w.submitted, w.spec_id, w.uid, w.user, w.name, w.base, w.key,"  \
     " w.array_index, w.kind, w.priority, w.state, w.submitted_wall_ms, w.ended_wall_ms, w.after, "
-enum { COLUMN_SPEC_ID = 4, COLUMN_STATE = 13, COLUMN_SPEC = 18 }; /* of ROW with status and spec */
+/* columns of ROW with status and spec */
+enum { COLUMN_SPEC_ID = 4, COLUMN_STATE = 13, COLUMN_SPEC = 18 };
 #define EVENT "revision, wall_ms, workload, attempt, uid, node, what, text"
 
 static const char *const reader_sql[READER_STATEMENT_END] = {
@@ -82,7 +82,7 @@ static int failed(struct error *e, struct sqlite_store *s, int code)
     return sqlite_error(e, s, s->reader, code, "reading the state");
 }
 
-/* Binding an integer or a kept string to a statement that was prepared and reset cannot fail. */
+/* Binding an integer or a static string to a prepared and reset statement cannot fail. */
 static void bind_integer(sqlite3_stmt *statement, int at, int64_t value)
 {
     (void)sqlite3_bind_int64(statement, at, value);
@@ -93,7 +93,7 @@ static void bind_text(sqlite3_stmt *statement, int at, const char *text)
     (void)sqlite3_bind_text(statement, at, text, -1, SQLITE_STATIC);
 }
 
-/* Of an owner, who may be NULL: the uid, or -1 for anybody's; the name only where it counts. */
+/* Returns the uid of an owner, or -1 for NULL, which means any owner. */
 static int64_t owner_uid(const struct store_owner *owner)
 {
     return owner ? (int64_t)owner->uid : -1;
@@ -135,7 +135,7 @@ static void snapshot_end(struct sqlite_store *s)
     sqlite3_reset(s->read[READER_END]);
 }
 
-/* One row with one integer in it. */
+/* Reads one row with one integer. */
 static int read_integer(struct error *e, struct sqlite_store *s, enum reader_statement which,
                         uint64_t *ret)
 {
@@ -183,7 +183,7 @@ static int hand_out(sqlite3_stmt *q, const char *spec, const char *summary, stor
     return fn(arg, &w);
 }
 
-/* Hands out one row; *ret_found says whether there was one. */
+/* Passes one row to fn; *ret_found says whether there was one. */
 static int read_row(struct error *e, struct sqlite_store *s, uint64_t id, store_workload_fn fn,
                     void *arg, bool *ret_found)
 {
@@ -224,7 +224,7 @@ static int read_ids(struct error *e, struct sqlite_store *s, sqlite3_stmt *q,
     return code == SQLITE_DONE ? 0 : failed(e, s, code);
 }
 
-/* A user's or everybody's: one exact range of an index for each state and kind. */
+/* Reads the ids of one user or of all: one exact range of an index for each state and kind. */
 static int read_ids_by_state(struct error *e, struct sqlite_store *s, const struct store_filter *f,
                              struct id_list *list)
 {
@@ -249,11 +249,11 @@ static int read_ids_by_state(struct error *e, struct sqlite_store *s, const stru
     return 0;
 }
 
-/* "sweep[3]" → "sweep": what the index of names is sorted by. */
+/* Returns the base name, by which the index of names is sorted: "sweep" for "sweep[3]". */
 static bool base_of(const char *name, char base[WORKLOAD_NAME_MAX])
 {
     if (!str_copy(base, WORKLOAD_NAME_MAX, name))
-        return false; /* longer than any name is */
+        return false; /* longer than any name */
     char *bracket = strchr(base, '[');
     if (bracket)
         *bracket = '\0';
@@ -284,7 +284,7 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* What a row has of its spec. `q` holds it until the next one is asked for: the elements of an
+/* The spec of the current row. `q` keeps the spec until another is read, because the elements of an
  * array share a spec, which may be long. */
 struct held_spec {
     sqlite3_stmt *q;
@@ -480,7 +480,7 @@ int sqlite_tokens(struct error *e, struct store *base, store_token_fn fn, void *
 static int load_workloads(struct error *e, struct sqlite_store *s, store_workload_fn fn, void *arg)
 {
     sqlite3_stmt *q = s->read[READER_LOAD];
-    bind_integer(q, 1, WORKLOAD_SUCCEEDED); /* the first and the last of the terminal states */
+    bind_integer(q, 1, WORKLOAD_SUCCEEDED); /* the first and the last terminal state */
     bind_integer(q, 2, WORKLOAD_CANCELLED);
     int code, r = 0;
     while (r == 0 && (code = sqlite3_step(q)) != SQLITE_DONE)
@@ -557,8 +557,8 @@ int sqlite_events(struct error *e, struct store *base, uint64_t since, uint64_t 
 
 /* ---- checking ---- */
 
-/* Each answers with a sentence for what breaks its rule, and with nothing when all is well. The
- * first is SQLite's own. */
+/* Each query returns a sentence for each violation of its rule, and nothing for a sound state. The
+ * first is SQLite's own check. */
 static const char *const checks[] = {
     "SELECT integrity_check FROM pragma_integrity_check(10) WHERE integrity_check <> 'ok'",
     "SELECT 'workload ' || id || ' has no spec' FROM workloads"

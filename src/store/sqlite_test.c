@@ -1,4 +1,4 @@
-/* What only a store on disk can do: refuse, migrate, survive kills and full disks. */
+/* Abilities of a store on disk: refusing, migrating, surviving kills and full disks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@
 
 enum { TEXT_MAX_BYTES = 64 << 20 };
 
-/* SQLite's syncs come through here, so that a test can count them. */
+/* Counts the syncs of SQLite. */
 static _Atomic int syncs;
 __attribute__((visibility("default"))) int fdatasync(int fd)
 {
@@ -44,7 +44,7 @@ static void a_second_gpumux_is_refused(void **state)
     snprintf(pid, sizeof pid, "(pid %d)", (int)getpid());
     assert_non_null(strstr(e.text, pid));
     fixture_submit_one(s, 1);
-    /* Looking is allowed meanwhile. */
+    /* Reading is allowed meanwhile. */
     assert_int_equal(store_open_sqlite_readonly(&e, directory, &second), 0);
     assert_int_equal(store_revision(second), 1);
     assert_int_equal(store_check(&e, second), 0);
@@ -196,7 +196,7 @@ static void an_older_layout_is_copied_then_migrated(void **state)
     free(after);
     fixture_execute(directory, "INSERT INTO racks VALUES ('a')");
 
-    /* The program of before refuses it, and the copy is what it wrote. */
+    /* The earlier program refuses the state, and the copy is what that program wrote. */
     assert_int_equal(store_open_sqlite(&e, directory, &s), -ERR_TOO_NEW);
     assert_non_null(strstr(e.text, "layout 5"));
     assert_int_equal(store_open_sqlite_readonly(&e, directory, &s), -ERR_TOO_NEW);
@@ -255,7 +255,7 @@ static void a_migration_that_fails_changes_nothing(void **state)
     char *before = fixture_text(s);
     store_close(s);
     struct error e = {0};
-    for (int i = 0; i < 2; i++) /* a copy that is already there is no obstacle */
+    for (int i = 0; i < 2; i++) /* an existing copy is no obstacle */
         assert_true(sqlite_open_schema(&e, directory, &future, &s) < 0);
     s = fixture_open(directory);
     char *after = fixture_text(s);
@@ -270,7 +270,7 @@ static void a_migration_that_fails_changes_nothing(void **state)
 
 enum { BATCH_WORKLOADS = 3 };
 
-/* Commits batches of three and tells each acknowledged one, until killed. */
+/* Commits batches of three and reports each acknowledged batch, until killed. */
 static void commit_for_ever(const char *directory, int acknowledge_fd)
 {
     struct error e = {0};
@@ -296,8 +296,8 @@ static void commit_for_ever(const char *directory, int acknowledge_fd)
     }
 }
 
-/* Starts the child, kills it after `acknowledgements` and a little more; returns the last id that
- * it acknowledged. */
+/* Starts the child and kills it more_us after `acknowledgements` acknowledgements. Returns the last
+ * acknowledged id. */
 static uint64_t kill_after(const char *directory, uint64_t acknowledgements, useconds_t more_us)
 {
     int fds[2];
@@ -352,10 +352,11 @@ static void what_was_acknowledged_survives_kills(void **state)
         uint64_t rows = 0, last_id = 0;
         assert_int_equal(store_load(&e, s, no_node, count_row, &rows, &last_id), 0);
         assert_true(last_id >= told);
-        assert_int_equal(rows, last_id);                /* none is missing, */
-        assert_int_equal(rows % BATCH_WORKLOADS, 0);    /* no batch is there in part, */
-        assert_true(last_id - told <= BATCH_WORKLOADS); /* at most one was not yet told, */
-        assert_int_equal(store_revision(s), rows);      /* and each has its event. */
+        assert_int_equal(rows, last_id);             /* no row is missing, */
+        assert_int_equal(rows % BATCH_WORKLOADS, 0); /* no batch is partial, */
+        /* at most one batch was not yet reported, */
+        assert_true(last_id - told <= BATCH_WORKLOADS);
+        assert_int_equal(store_revision(s), rows); /* and each row has its event */
         assert_int_equal(store_check(&e, s), 0);
         store_close(s);
     }
@@ -368,7 +369,7 @@ static void a_commit_is_one_sync(void **state)
     enum { COMMITS = 50 };
     char *directory = fixture_directory();
     struct store *s = fixture_open(directory);
-    fixture_submit_one(s, 1); /* the first also writes the head of the log */
+    fixture_submit_one(s, 1); /* the first commit also writes the head of the log */
     int before = atomic_load(&syncs);
     for (uint64_t id = 2; id < 2 + COMMITS; id++)
         fixture_submit_one(s, id);
@@ -403,7 +404,7 @@ static void a_full_disk_fails_the_commit_and_no_more(void **state)
     assert_int_equal(r, -ERR_STORE);
     assert_non_null(strstr(e.text, directory));
 
-    /* It still answers, and holds exactly what it acknowledged. */
+    /* The store still answers, and has exactly the acknowledged rows. */
     uint64_t rows = 0, last_id = 0;
     assert_int_equal(store_load(&e, s, no_node, count_row, &rows, &last_id), 0);
     assert_int_equal(last_id, id - 1);
@@ -463,7 +464,7 @@ static struct sight look(struct store *s)
     return seen;
 }
 
-/* What is announced is there, as whole batches, and counted. */
+/* Returns whether announced revisions are present, as whole batches, and counted. */
 static bool is_right(const struct sight *seen)
 {
     return seen->r == 0 && seen->rows % 2 == 0 && seen->rows >= 2 * seen->revision &&
@@ -484,7 +485,8 @@ static void a_reader_sees_whole_batches_while_another_thread_writes(void **state
         has_ended = w.has_ended;
         seen = look(s);
     } while (!has_ended && is_right(&seen));
-    pthread_join(thread, NULL); /* before any assertion: a failed one leaves what it writes to */
+    /* before any assertion, because a failed one would leave the thread's target */
+    pthread_join(thread, NULL);
     if (!is_right(&seen))
         fail_msg("revision %" PRIu64 ": %d, %" PRIu64 " rows, %" PRIu64 " commits", seen.revision,
                  seen.r, seen.rows, seen.commits);

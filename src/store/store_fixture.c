@@ -39,7 +39,7 @@ int fixture_submit(struct store_batch *b, uint64_t first, int count, uint32_t ui
              first);
     snprintf(key, sizeof key, "key-%" PRIu64, first);
     snprintf(summary, sizeof summary, "{\"command\":\"true %" PRIu64 "\"}", first);
-    /* Some as an older gpumux stored them. */
+    /* Some specs lack a summary, as those of an older gpumux do. */
     int r = store_batch_spec(b, first, spec, first % 3 ? summary : NULL);
     int elements = count > 0 ? count : 1;
     for (int i = 0; i < elements && r == 0; i++) {

@@ -1,4 +1,4 @@
-/* The same scenarios against every implementation, and the answers of one against the other. */
+/* The same scenarios for every implementation, and a comparison of their results. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static void commit(struct store *s, struct store_batch *b)
     store_batch_free(b);
 }
 
-/* ---- scenarios that hold for any store ---- */
+/* ---- scenarios for any store ---- */
 
 static void names_resolve_to_the_newest(struct store *s)
 {
@@ -73,7 +73,7 @@ static void a_batch_is_whole_or_nothing(struct store *s)
     fixture_dump(s, &after);
     assert_string_equal(str_text(&before), str_text(&after));
     store_batch_free(b);
-    /* Nothing of the failed batch is in the way of the next. */
+    /* The failed batch does not affect the next one. */
     b = store_batch_new();
     assert_int_equal(fixture_submit(b, 2, 0, 10, "second"), 0);
     commit(s, b);
@@ -102,7 +102,7 @@ static void ids_and_specs_outlive_what_they_should(struct store *s)
     commit(s, b);
     b = store_batch_new();
     assert_int_equal(store_batch_delete(b, 2), 0);
-    store_batch_clear(b); /* what was in it never happens */
+    store_batch_clear(b); /* operations before this call never happen */
     assert_int_equal(store_batch_count(b), 0);
     assert_int_equal(store_batch_delete(b, 1), 0);
     commit(s, b);
@@ -242,7 +242,7 @@ static void add_random_op(struct pair_of_stores *p, struct store_batch *b)
     }
 }
 
-/* One that is known by its name alone now and then; of those, half have nothing. */
+/* Returns a random owner, sometimes one known only by name; half of those own nothing. */
 static struct store_owner random_owner(struct rng *r)
 {
     bool by_name = rng_below(r, 4) == 0;
@@ -278,7 +278,7 @@ static void ask_random_questions(struct rng *r, struct store *s, uint64_t last_i
                             fixture_dump_event, out));
 }
 
-/* Both are asked with the same random numbers. */
+/* Compares both stores with the same random numbers. */
 static void compare(struct pair_of_stores *p, uint64_t seed, int round)
 {
     struct str a, b;
@@ -353,7 +353,7 @@ static void check_tokens(struct store *s)
     struct store_token two = one, again = one;
     two.id = 2;
     two.hash = "bb";
-    again.id = 3; /* with a hash that is there */
+    again.id = 3; /* an existing hash */
     struct store_batch *b = store_batch_new();
     str_init(&text, TEXT_MAX_BYTES);
     assert_int_equal(store_tokens(&e, s, dump_token, &text, &last), 0);
@@ -370,7 +370,7 @@ static void check_tokens(struct store *s)
     assert_int_equal(store_commit(&e, s, b), -ERR_CONFLICT);
     assert_int_equal(store_tokens(&e, s, dump_token, &text, &last), 0);
     assert_string_equal(str_text(&text), "1 aa user ada root 5 7\n");
-    assert_int_equal(last, 2); /* deleted, and never given again */
+    assert_int_equal(last, 2); /* deleted, and never assigned again */
     str_done(&text);
     store_batch_free(b);
 }
