@@ -1,11 +1,12 @@
 /*
- * Who asks, and what they may. Every route names the least role in the table of control.c, and that
- * is decided here, before its handler runs; whose workload it is, the handlers ask here too.
+ * Identities of callers and their rights. The table of control.c has the least role of every route,
+ * which is checked here before the route's handler runs. Handlers also check here who owns a
+ * workload.
  *
- *   a unix socket          user, and admin as auth.h says
- *   a token                what it was made for
- *   a node's certificate   nothing of the API but what is for anybody
- *   nothing shown          the same
+ *   a unix socket          user, and admin according to auth.h
+ *   a token                the token's role
+ *   a node's certificate   only the parts of the API that are open to anybody
+ *   no identity            likewise
  */
 #include <string.h>
 #include <strings.h>
@@ -34,7 +35,7 @@ bool control_role_parse(const char *text, enum http_role *ret)
     return false;
 }
 
-/* The token of an Authorization header; NULL: none, or another kind of it. */
+/* Returns the token of an Authorization header; NULL: none, or another scheme. */
 static const char *bearer(const struct http_request *r)
 {
     static const char scheme[] = "Bearer ";

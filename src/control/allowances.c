@@ -1,4 +1,4 @@
-/* Allowances as the configuration has them: "alice: 2", "bob: 0.5+1", "@students: 0+4". */
+/* Allowances in the configuration: "alice: 2", "bob: 0.5+1", "@students: 0+4". */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { DEVICES_MAX = 1000000 };
 
-/* A number of devices at *text, which is moved behind it. */
+/* Parses a number of devices at *text, which is advanced. */
 static bool parse_devices(const char **text, double *ret)
 {
     char *end;

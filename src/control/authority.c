@@ -15,7 +15,7 @@
 enum { HOST_NAME_MAX_BYTES = 256, SERVER_HOSTS = 5, PARTS_OF_LIFE = 3 };
 
 #define SERVER_LIFE_MS (INT64_C(90) * 86400000)
-#define DUE_MS_MAX     INT64_C(86400000) /* asked again at least daily: clocks may be set */
+#define DUE_MS_MAX     INT64_C(86400000) /* checked at least daily, because clocks may be set */
 
 struct authority {
     int directory_fd;
@@ -70,7 +70,7 @@ static int open_directory(struct error *e, const char *state_directory, bool mak
 
 /* ---- control's own certificate ---- */
 
-/* Under which control is reached: as its URL says, and from its own machine. */
+/* Issues control's certificate for the host of its URL and for the names of its machine. */
 static int issue_server(struct error *e, const struct authority *a, struct str *ret_key,
                         struct str *ret_certificate)
 {
@@ -95,7 +95,7 @@ static int issue_server(struct error *e, const struct authority *a, struct str *
     return r;
 }
 
-/* The key first: a pair that does not belong together is made anew. */
+/* Writes the key first: after a crash the pair does not match, and is renewed. */
 static int renew_server(struct error *e, const struct authority *a)
 {
     struct str key, certificate;
@@ -116,7 +116,7 @@ static int64_t due_ms(int64_t until_wall_ms, int64_t life_ms, int64_t now_wall_m
     return until_wall_ms - life_ms / PARTS_OF_LIFE - now_wall_ms;
 }
 
-/* -ERR_NOT_FOUND: there is none that is good for long enough. */
+/* Loads control's certificate. Returns -ERR_NOT_FOUND if none is valid for long enough. */
 static int load_server(struct error *e, const struct authority *a, struct tls_context **ret,
                        int64_t *ret_due_ms)
 {

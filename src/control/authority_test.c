@@ -73,7 +73,7 @@ static void test_made_once(void **state)
     authority_free(a);
 }
 
-/* A crash before the last file: it is made again, whole. */
+/* After a crash before the last file, all files are made again. */
 static void test_interrupted(void **state)
 {
     struct error e = {0};
@@ -103,7 +103,8 @@ static void read_server(const char *directory, struct str *pem)
     str_append_bytes(pem, text, n);
 }
 
-/* A pair that does not belong together, as a crash between its files leaves it, is made anew. */
+/* A key and a certificate that do not match, as after a crash between the two writes, are
+ * renewed. */
 static void test_server_is_renewed(void **state)
 {
     struct error e = {0};
@@ -150,7 +151,7 @@ static void test_issues_to_nodes(void **state)
     assert_int_equal(authority_issue_node(&e, a, str_text(&request), "node-1", 9000, &certificate),
                      0);
     assert_int_equal(certificate_read(&e, str_text(&certificate), &facts), 0);
-    assert_string_equal(facts.name, "node-1"); /* as the issuer says, not as it was asked for */
+    assert_string_equal(facts.name, "node-1"); /* the issuer's name, not the name in the request */
     assert_int_equal(facts.role, CERTIFICATE_NODE);
     int64_t now = clock_wall_ms();
     assert_in_range(facts.until_wall_ms, now, now + 9000);

@@ -1,4 +1,4 @@
-/* A wall clock that is wrong for a while: tokens and finished workloads outlive it. */
+/* A wall clock that is wrong for a while must not affect tokens and finished workloads. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,7 @@ static int set_up(void **state)
     return open_fixture(state);
 }
 
-/* As much as control does when its timers are due. */
+/* Runs the timers of control. */
 static void look(struct fixture *f)
 {
     event_active(f->control->token_due, EV_TIMEOUT, 0);
@@ -103,7 +103,7 @@ static void an_expired_token_is_forgotten_after_a_day(void **state)
     assert_null(tokens_find(f->control, token));
     get(f->first, "/v1/tokens");
     expect(f, f->first, 200, "\"tokens\":[]");
-    wall_ahead_ms = 0; /* it was wrong */
+    wall_ahead_ms = 0; /* the clock was wrong */
     boot_ahead_ms = 2 * DAY_MS;
     look(f);
     assert_non_null(tokens_find(f->control, token));

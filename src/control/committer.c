@@ -15,13 +15,13 @@ struct committer {
     struct event *notified;
     int event_fd;
     uint64_t keep_events;
-    bool busy; /* loop thread's view: a batch was handed over and not yet reported */
+    bool busy; /* the loop thread's view: a batch is in flight */
 
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t wake;
     /* under the mutex: */
-    struct store_batch *batch; /* to be committed, NULL while there is none */
+    struct store_batch *batch; /* batch to commit; NULL: none */
     bool stop;
     int result;
     struct error error;
@@ -37,7 +37,7 @@ static void commit_one(struct committer *c, struct store_batch *batch, uint64_t 
     c->error = error;
     pthread_mutex_unlock(&c->mutex);
     eventfd_write(c->event_fd, 1);
-    /* Trimming is housekeeping: it must not delay an answer, and its failure harms nobody. */
+    /* Trimming must not delay a reply, and a failure is harmless. */
     if (result == 0 && ++*commits % TRIM_EVERY_COMMITS == 0)
         (void)store_trim(NULL, c->store, c->keep_events);
 }

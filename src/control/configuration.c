@@ -1,4 +1,4 @@
-/* What the configuration means to the cluster: numbers as they are, names looked up. */
+/* The configuration as the cluster needs it: numbers unchanged, names looked up. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "control/control.h"
 #include "control/control_internal.h"
 
-enum { QUEUE_PART = 4 }; /* of queue_max, if nothing is said */
+enum { QUEUE_PART = 4 }; /* divisor of queue_max: the default of queue_max_user */
 
 static size_t queue_max_user(const struct config *config)
 {
@@ -56,7 +56,8 @@ static int policy_read(struct error *e, const char *name, const struct policy **
     return r;
 }
 
-/* Only the simulator has a tuner, and only there is the gate a part of the policy. */
+/* Checks whether a part can be left out. Only the simulator has a tuner and a gate in the
+ * policy. */
 static int part_check(struct error *e, const struct policy *policy, enum policy_part part)
 {
     const char *name = policy_part_name(part);
@@ -73,7 +74,7 @@ static int part_check(struct error *e, const struct policy *policy, enum policy_
     return 0;
 }
 
-/* "predictor,matching": parts of the policy that are left out. */
+/* Reads the parts of the policy to leave out: "predictor,matching". */
 static int parts_read(struct error *e, const char *text, const struct policy *policy,
                       struct policy_options *options)
 {

@@ -13,7 +13,7 @@
 
 enum { ARENA_BYTES = 64 << 10 };
 
-/* The answer to a configuration that is the default but for its policy and the parts left out. */
+/* Checks a configuration with this policy and these parts left out, and defaults otherwise. */
 static int check_without(struct error *e, const char *policy, const char *without)
 {
     struct arena arena;
@@ -61,8 +61,7 @@ static void unknown_policy_error_lists_usable_policies(void **state)
     assert_null(strstr(e.text, "oracle"));
 }
 
-/* Whatever is accepted has an effect: the cluster asks for these three, where the policy
- * has them. */
+/* Every accepted value has an effect: the cluster uses these three parts if the policy has them. */
 static void part_is_left_out_or_refused(void **state)
 {
     (void)state;

@@ -1,23 +1,22 @@
 /*
- * The loop thread's centre: events go into the cluster's step, and its actions come out in
- * two stages.
+ * The loop thread's centre: events go into the cluster's step, and its actions come out in two
+ * stages.
  *
- * Stage 1 of every step is added to the round that is filling. When the store thread is free, the
- * round is handed over; when it reports the round durable, the round's stage 2 is carried out. If
- * it reports a failure, everybody who waits on this or a later round gets an error, and the cluster
- * is rebuilt from the store: memory then says what the disk says.
+ * Stage 1 of every step is added to the filling round. When the store thread is idle, control
+ * passes the round to it. Once the round is durable, control carries out the round's stage 2. After
+ * a failed commit, every request that waits for this or a later round gets an error, and the
+ * cluster is rebuilt from the store, so that memory agrees with the disk.
  *
- * From a failed commit until one succeeds nothing is decided (`stalled`): requests that would
- * change something get the store's error, and time does not pass for the cluster. So what is
- * durable stays true, and nodes keep the leases of what they run: their beats are answered beside
- * the cluster (link.c). Every second something is written to see whether the store works again.
- * When it does, the links are closed and the cluster is built anew, which has then heard of every
- * node as late as its links did.
+ * Between a failed commit and the next successful one control decides nothing (`stalled`): requests
+ * for changes get the store's error, and time does not pass for the cluster. So durable facts stay
+ * true, and nodes keep the leases of their tasks: link.c answers their beats without the cluster.
+ * Every second control writes something to test the store. After a success control closes the links
+ * and rebuilds the cluster, which then has heard of each node as late as the node's link.
  *
- * Clients that were just answered together usually ask again together. Starting the next commit
- * with the first of them would leave the others behind it for a whole sync, so after a commit that
- * answered several the next one waits for as many again, but never longer than a part of a sync
- * (gather_begin).
+ * Clients that got their responses together usually ask again together. If the next commit started
+ * with the first of their requests, the others would wait for a whole sync. So after a commit with
+ * several requests the next commit waits for as many requests, but at most for a part of a sync
+ * (gather_begin()).
  */
 #include <event2/event.h>
 #include <event2/listener.h>
@@ -34,9 +33,9 @@
 enum {
     STORE_RETRY_MS = 1000,
     HOUSEKEEPING_MS = 1000,
-    GATHER_MAX_US = 1000,      /* the longest that a commit waits for company */
-    GATHER_WORTH_US = 500,     /* a sync that is quicker than this is not worth waiting for */
-    GATHER_PART_OF_COMMIT = 4, /* and at most this part of what the last commit took */
+    GATHER_MAX_US = 1000,      /* longest wait of a commit for more requests */
+    GATHER_WORTH_US = 500,     /* shortest sync for which waiting pays */
+    GATHER_PART_OF_COMMIT = 4, /* divisor of the last commit's duration: longest wait */
 };
 
 static const struct http_route routes[] = {
@@ -95,7 +94,8 @@ void waiter_free(struct waiter *w)
     free(w);
 }
 
-/* Nodes that never answer: a waiter of the cluster cannot time out, its commit always ends. */
+/* Ends waiters for nodes that do not answer. Waiters for the cluster need no timeout, because every
+ * commit ends. */
 static void waiters_expire(struct control *c, int64_t now_boot_ms)
 {
     list_for_each_safe (it, &c->waiters) {
@@ -124,11 +124,11 @@ static void reply(struct control *c, const struct cluster_action *action)
         links_refuse(c, action);
 }
 
-/* Stage 2. A failed round answers every request with the error and sends nothing. */
+/* Carries out stage 2. A failed round answers every request with the error, and sends nothing. */
 static void round_act(struct control *c, struct list *deferred, int result,
                       const struct error *error)
 {
-    struct list now; /* what acting leads to comes with a later round */
+    struct list now; /* Actions may add to a later round. */
     list_init(&now);
     list_move_all(deferred, &now);
     while (!list_empty(&now)) {
@@ -183,7 +183,8 @@ int control_log_later(struct control *c, const char *message, const char *fields
     return line ? 0 : -ERR_NO_MEMORY;
 }
 
-/* Never later than it was set to: a step every few milliseconds must not put it off for ever. */
+/* Arms the timer, never later than before, so that frequent steps do not postpone a tick for
+ * ever. */
 static void tick_arm(struct control *c)
 {
     int64_t now = clock_boot_ms(), due = now + HOUSEKEEPING_MS;
@@ -202,7 +203,7 @@ static void round_flush(struct control *c)
     if (committer_busy(c->committer))
         return; /* the end of that commit flushes again */
     if (c->filling.requests < c->gather_target)
-        return; /* the rest of them, or the timer, flushes again */
+        return; /* the remaining requests, or the timer, flush again */
     if (store_batch_count(c->filling.batch) == 0) {
         c->filling.requests = 0;
         round_act(c, &c->filling.deferred, 0, NULL);
@@ -235,7 +236,8 @@ static void cluster_drop(struct control *c)
     c->cluster = NULL;
 }
 
-/* Not while a commit is under way: what is read may lack what that is about to add. */
+/* Rebuilds the cluster, but not during a commit, whose changes could be missing from the data
+ * read. */
 static void rebuild(struct control *c)
 {
     struct error e = {0};
@@ -254,8 +256,8 @@ static void rebuild(struct control *c)
 }
 
 /*
- * Drops what was decided and not handed over to the store, and goes back to what the store says. A
- * commit under way stands, and until it has ended nothing is accepted.
+ * Drops decisions that the store thread did not get, and returns to the stored state. A commit in
+ * flight continues, and control accepts nothing until its end.
  */
 static void round_drop(struct control *c, const struct error *error)
 {
@@ -264,11 +266,11 @@ static void round_drop(struct control *c, const struct error *error)
     lines_drop(&c->filling.lines);
     round_act(c, &c->filling.deferred, -error->code, error);
     store_batch_clear(c->filling.batch);
-    if (!c->stalled) { /* else nothing was decided */
+    if (!c->stalled) { /* while stalled nothing was decided */
         cluster_drop(c);
         links_close_all(c);
     }
-    if (!committer_busy(c->committer)) /* else on_committed does it */
+    if (!committer_busy(c->committer)) /* else on_committed() rebuilds */
         rebuild(c);
 }
 
@@ -279,7 +281,7 @@ static void round_give_up(struct control *c, const struct error *error)
     round_drop(c, error);
 }
 
-/* ---- while nothing can be stored ---- */
+/* ---- while stalled ---- */
 
 static void stall_begin(struct control *c, const struct error *error)
 {
@@ -292,14 +294,14 @@ static void stall_begin(struct control *c, const struct error *error)
     cluster_drop(c);
 }
 
-/* Every node must say hello now: what it said meanwhile was not heard. */
+/* Resumes decisions. Every node must say hello, because its messages meanwhile were ignored. */
 static void stall_end(struct control *c)
 {
     c->stalled = false;
     round_drop(c, &c->stall_error);
 }
 
-/* Writes what is of no harm whenever it is stored. */
+/* Writes an event that is harmless at any time. */
 static void stall_probe(struct control *c)
 {
     char text[WORKLOAD_TEXT_MAX];
@@ -330,18 +332,18 @@ static void on_commit_failed(struct control *c, int result, const struct error *
 {
     bool was_stalled = c->stalled;
     c->commits_failed++;
-    if (!was_stalled || c->committing_requests > 0) /* not for each time that it is tried */
+    if (!was_stalled || c->committing_requests > 0) /* once, not for each probe */
         log_write(c->log, LOG_ERROR, "commit failed", "why=\"%s\" requests=%zu", error->text,
                   c->committing_requests + c->filling.requests);
     lines_drop(&c->committing_lines);
     stall_begin(c, error);
-    /* What was decided since then stands on what was not stored: it fails with it. */
+    /* Later decisions depend on the failed batch, and fail with it. */
     round_act(c, &c->committing, result, error);
     round_drop(c, error);
     if (was_stalled)
         retry_arm(c);
     else
-        stall_probe(c); /* it may have been that commit alone */
+        stall_probe(c); /* possibly only that commit failed */
 }
 
 static void on_committed(void *arg, int result, const struct error *error)
@@ -490,7 +492,7 @@ static int book_deferred(struct control *c, const struct cluster_action *a)
     return 0;
 }
 
-/* The answer to what would be decided otherwise, if somebody waits for one. */
+/* Books the store's error as reply, if a waiter exists. */
 static int stall_refuse(struct control *c, uint64_t request)
 {
     struct cluster_action reply = {
@@ -530,7 +532,7 @@ int control_step(struct control *c, struct cluster_event *event)
         r = a->kind < CLUSTER_REPLY ? book_store(c, a, event->now.wall_ms) : book_deferred(c, a);
     }
     if (r < 0) {
-        /* A step booked by half must not be committed: the round is given up like a failed
+        /* A partly booked step must not be committed: the round is dropped as after a failed
          * commit. */
         struct error e;
         error_set(&e, ERR_NO_MEMORY, "out of memory");
@@ -665,7 +667,7 @@ uint16_t control_port(const struct control *c)
     return c->port;
 }
 
-/* Requests still waiting at the end: their commit may have happened or not, and we say so. */
+/* Answers requests that wait at the end: their commit may or may not have happened. */
 static void waiters_close_all(struct control *c)
 {
     while (!list_empty(&c->waiters)) {

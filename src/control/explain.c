@@ -1,11 +1,11 @@
-/* GET /v1/workloads/{ref}/explain: what the policy thinks of every device, for one
- * workload, now. */
+/* GET /v1/workloads/{ref}/explain: the policy's judgement of every device for one workload, now. */
 #include <stdlib.h>
 
 #include "control/control_internal.h"
 #include "wire/json_writer.h"
 
-enum { CANDIDATE_WORKLOADS_MAX = FORECAST_MEMBERS_MAX }; /* on one device that are looked at */
+/* largest number of workloads on one device that are considered */
+enum { CANDIDATE_WORKLOADS_MAX = FORECAST_MEMBERS_MAX };
 
 static void put_known(struct json_writer *w, bool known, double number)
 {
@@ -15,8 +15,8 @@ static void put_known(struct json_writer *w, bool known, double number)
         json_put_null(w);
 }
 
-/* What the candidate's service measures now on the device that is shown; -1: it is not there, or
- * does not say. */
+/* Returns the p99 of the candidate's service on its device; -1: no such service, or not
+ * reported. */
 static double measured_p99_ms(struct control *c, const struct cluster_candidate *candidate)
 {
     uint64_t ids[CANDIDATE_WORKLOADS_MAX];

@@ -1,11 +1,12 @@
 /*
- * POST /v1/join: a node that has nothing but a token gets its certificate.
+ * POST /v1/join: a node with only a token gets its certificate.
  *
  *   {"token": "gmj_…", "name": "node-1", "csr": "-----BEGIN CERTIFICATE REQUEST-----…"}
  *   {"certificate": "…", "ca": "…"}
  *
- * The token is used up, and the name taken, durably before the certificate leaves. A name that is
- * taken is given again only to a token that was made for it: so nobody becomes another's node.
+ * Before the certificate leaves, it is durable that the token is used and the name taken. A taken
+ * name is given again only for a token that is restricted to this name, so that no node can replace
+ * another.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@
 enum { NODE_RECORD_MAX = 4096, ANSWER_MAX = 64 << 10 };
 
 struct joining {
-    struct list link; /* control.joinings */
+    struct list link; /* in control.joinings */
     char name[NODE_NAME_MAX];
     struct str certificate;
 };
@@ -45,7 +46,7 @@ static int find_name(void *arg, const char *name, bool drained, const char *json
     return strcmp(arg, name) == 0;
 }
 
-/* 1: there is a node of that name, or one is joining. */
+/* Returns 1 if a node has this name or is joining with it. */
 static int is_taken(struct error *e, struct control *c, const char *name)
 {
     list_for_each (it, &c->joinings)
@@ -85,7 +86,7 @@ static int read_question(struct error *e, struct http_request *r, struct questio
     return result;
 }
 
-/* After the commit. */
+/* Sends the certificate after the commit. */
 static void on_joined(struct waiter *w, const struct cluster_action *a)
 {
     struct control *c = w->control;
@@ -111,7 +112,7 @@ static void on_joined(struct waiter *w, const struct cluster_action *a)
     joining_free(j);
 }
 
-/* The name is taken from now on, before the node says its first hello. */
+/* Records the name as taken before the node's first hello. */
 static int book_name(struct control *c, const char *name)
 {
     struct node_info *info = calloc(1, sizeof *info);

@@ -18,16 +18,16 @@ static const char programs_file[] = "programs";
 static const char measurements_file[] = "measurements";
 static const char model_file[] = "model";
 
-/* What the thread is given, and gives back. */
+/* The input and the output of the thread. */
 struct job {
-    struct str programs;               /* to be written; empty: nothing */
-    struct observations *measurements; /* a copy; NULL: neither to be written nor trained from */
+    struct str programs;               /* bytes to write; empty: none */
+    struct observations *measurements; /* copy to write or to train from; NULL: neither */
     bool writes_measurements, trains;
-    uint64_t programs_version, measurements_version; /* that these are of */
-    /* what came of it: */
-    struct predictor *model; /* or NULL */
-    uint64_t total;          /* measurements that it is of */
-    int result;              /* of writing */
+    uint64_t programs_version, measurements_version; /* versions of the contents */
+    /* results: */
+    struct predictor *model; /* NULL: none */
+    uint64_t total;          /* measurements from which the model was trained */
+    int result;              /* result of writing */
     struct error error;
 };
 
@@ -35,11 +35,11 @@ struct keeper {
     const struct log *log;
     struct learning *learning;
     int directory_fd;
-    uint64_t programs_version, measurements_version; /* that are kept */
+    uint64_t programs_version, measurements_version; /* saved versions */
     int64_t saved_ms, trained_ms;
     bool has_trained, is_failing;
     uint64_t models;
-    bool busy; /* loop thread's view */
+    bool busy; /* the loop thread's view */
     struct event *notified;
     int event_fd;
 
@@ -48,11 +48,11 @@ struct keeper {
     pthread_mutex_t mutex;
     pthread_cond_t wake;
     /* under the mutex: */
-    struct job *wanted, *done; /* owned; at most one of them is there */
+    struct job *wanted, *done; /* owned; at most one is set */
     bool stop;
 };
 
-/* ---- the work ---- */
+/* ---- jobs ---- */
 
 static void job_free(struct job *j)
 {
@@ -72,7 +72,7 @@ static void write_file(struct keeper *k, struct job *j, const char *name, struct
         j->result = durable_write(&j->error, k->directory_fd, name, str_text(bytes), bytes->length);
 }
 
-/* On the thread; or at the end, when there is none any more. */
+/* Runs a job on the thread, or at the end without the thread. */
 static void job_run(struct keeper *k, struct job *j)
 {
     struct str bytes;
@@ -87,7 +87,8 @@ static void job_run(struct keeper *k, struct job *j)
     if (!j->trains)
         return;
     j->total = observations_total(j->measurements);
-    /* Memory that is out for now is not out for ever: the next one is trained from more. */
+    /* A failure for lack of memory is not final: a later job trains again, from more
+     * measurements. */
     if (predictor_train(j->measurements, PREDICTOR_FOREST_ALONE, j->total, &j->model) < 0)
         return;
     str_init(&bytes, PREDICTOR_STORED_MAX);
@@ -117,7 +118,7 @@ static void *keeper_run(void *arg)
     return NULL;
 }
 
-/* What is to be kept and is not. NULL: nothing, or no memory now. */
+/* Makes a job for unsaved content. Returns NULL if there is none, or when out of memory. */
 static struct job *job_make(const struct keeper *k, bool trains)
 {
     const struct learning *l = k->learning;
@@ -209,9 +210,9 @@ uint64_t keeper_models(const struct keeper *k)
     return k->models;
 }
 
-/* ---- what was kept ---- */
+/* ---- saved content ---- */
 
-/* The file is set aside: somebody may want to know what was wrong with it. */
+/* Renames the file, so that an operator can examine it. */
 static void refuse(const struct keeper *k, const char *name, const struct error *why)
 {
     char aside[32];
@@ -221,7 +222,8 @@ static void refuse(const struct keeper *k, const char *name, const struct error 
               "file=%s/%s why=\"%s\"", directory_name, name, why->text);
 }
 
-/* True: there is such a file, whole, in `bytes`. -ERR_x: it could not be read. */
+/* Reads a file into `bytes`; *ret_there: the file exists and fits. Returns 0, or -ERR_x if it
+ * cannot be read. */
 static int read_file(struct error *e, const struct keeper *k, const char *name, struct str *bytes,
                      bool *ret_there)
 {

@@ -1,4 +1,4 @@
-/* What is kept, what of it is refused, and who trains models. */
+/* Saving, refusing damaged files, and training models. */
 #include <event2/event.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -73,7 +73,7 @@ static void reopen(struct fixture *f)
     open_keeper(f);
 }
 
-/* Measurements as if they had been made before a restart. */
+/* Adds measurements as if made before a restart. */
 static void measure(struct fixture *f, size_t count)
 {
     struct observations *o = observations_new(1);
@@ -136,7 +136,7 @@ static void test_nothing_is_written_for_nothing(void **state)
     assert_false(exists(f, "learnt/model"));
 }
 
-/* A program that was alone is known again, even if nobody ticked before the end. */
+/* A program that was alone is known again, even without a tick before the end. */
 static void test_a_restart_restores(void **state)
 {
     struct fixture *f = *state;
@@ -185,8 +185,7 @@ static void test_models_are_trained_and_kept(void **state)
     assert_int_equal(keeper_models(f->keeper), 0);
 }
 
-/* A model that is damaged is refused, set aside, and trained again; one from a newer
- * version likewise. */
+/* A damaged model is refused, renamed and trained again; so is a model of a newer version. */
 static void test_what_is_damaged_is_refused(void **state)
 {
     struct fixture *f = *state;

@@ -1,5 +1,5 @@
-/* Requests as large as they may be: what is accepted can be read again, and none holds up
- * the others. */
+/* Requests of the largest size: accepted data can be read again, and no request blocks the
+ * others. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -101,7 +101,7 @@ static void put_waiting(struct str *out, int number)
     str_append(out, "]}");
 }
 
-/* They take a moment, not the minutes after which nodes would end their tasks. */
+/* Resolving takes a moment, not the minutes after which nodes would end their tasks. */
 static void many_names_are_resolved_at_once(void **state)
 {
     struct fixture *f = *state;
@@ -146,7 +146,7 @@ static void post_one(struct fixture *f, const char *name, const char *key, const
     str_done(&body);
 }
 
-/* As rows that an older gpumux has stored. */
+/* Makes rows as an older gpumux stored them. */
 static void forget_summaries(struct fixture *f)
 {
     char path[64];
@@ -158,8 +158,8 @@ static void forget_summaries(struct fixture *f)
     sqlite3_close(db);
 }
 
-/* A list does not read specs that have a summary. Of the others an array's spec is read once, and
- * different ones only as long as they are not too much for one page. */
+/* A list reads no spec that has a summary. Of the other specs each is read once for an array, and
+ * different specs only up to a limit for one page. */
 static void pages_of_large_specs_are_short(void **state)
 {
     struct fixture *f = *state;
@@ -187,7 +187,7 @@ static void pages_of_large_specs_are_short(void **state)
 
     for (int i = 0; i < LARGE; i++)
         post_one(f, "shown", "command", "");
-    get(f->first, "/v1/workloads?limit=1000"); /* and as much is shown of each */
+    get(f->first, "/v1/workloads?limit=1000"); /* shown in full for each workload */
     expect(f, f->first, 200, "\"next\": \"908\"");
     forget_summaries(f);
     get(f->first, "/v1/workloads?limit=1000");

@@ -8,46 +8,50 @@
 #include "policy/learnt.h"
 
 enum {
-    MEASUREMENT_MS = 1000,            /* what one spans, at least */
-    INTERVAL_MS_MAX = 10 * 60 * 1000, /* between two that are kept of one set */
-    SPEEDS_COUNTED = 16,              /* the mean of a speed alone forgets what is older */
-    REQUESTS_COUNTED = 8,             /* the same of measurements of a p99 */
-    TRAIN_AFTER_MIN = 12,             /* new measurements, and this part of those there were: */
+    MEASUREMENT_MS = 1000,            /* shortest time that a measurement spans */
+    INTERVAL_MS_MAX = 10 * 60 * 1000, /* longest time between two kept measurements of one set */
+    SPEEDS_COUNTED = 16,              /* number of measurements in the mean of a speed alone */
+    REQUESTS_COUNTED = 8,             /* number of measurements in the mean of a p99 */
+    /* new measurements before training, plus the part below of the old ones */
+    TRAIN_AFTER_MIN = 12,
     TRAIN_AFTER_PART = 4,
-    TELL_MS = 10 * 1000, /* between two times that one is told to be slow */
-    OLD_MS = 60 * 1000,  /* between two looks for what was measured too long ago */
+    TELL_MS = 10 * 1000, /* shortest time between two outcomes of a slow task */
+    OLD_MS = 60 * 1000,  /* time between two searches for stale measurements */
 };
-static const double watch_step_s_max = 10; /* between two reports that are one watch */
-static const double watch_memory_s = 600;  /* the means of a program alone forget what is older */
-static const double settle_s = 1;          /* alone, until one that reports its speed is known */
-static const double settle_silent_s = 5;   /* and one that does not */
+static const double watch_step_s_max = 10; /* longest time between two reports of one watch */
+static const double watch_memory_s = 600;  /* time that the means of a program alone remember */
+/* time alone until a program with reported speed is known */
+static const double settle_s = 1;
+/* time alone until a program without reported speed is known */
+static const double settle_silent_s = 5;
 static const double p99_ms_min = 1e-3, p99_ms_max = 1e9;
-/* By less a program is the same as before; its measurements beside others stay comparable. */
+/* Changes below these limits leave a program the same, and its measurements beside others
+ * comparable. */
 static const double drift_part = 0.1, drift_ratio = 1.25;
 
 struct watched_member {
-    int64_t began_ms; /* of the last measurement that counted */
-    double log_sum;   /* of interference since the last that was kept */
-    size_t count;     /* of those */
+    int64_t began_ms; /* start of the last measurement that counted */
+    double log_sum;   /* sum of log interference since the last kept measurement */
+    size_t count;     /* number of terms in log_sum */
     size_t kept;
-    int64_t next_ms; /* not before is one kept again */
+    int64_t next_ms; /* time before which no measurement is kept */
     int64_t interval_ms;
-    /* How it fares here: */
-    double predicted_pd;    /* 0: it is not measured yet */
+    /* The task's progress on this device: */
+    double predicted_pd;    /* 0: not measured yet */
     double measured_log_pd; /* mean */
-    size_t measured;        /* measurements of that */
+    size_t measured;        /* number of measurements in measured_log_pd */
     double told_log_pd;
     int64_t told_ms; /* 0: never */
-    /* Its requests: */
-    double
-        first_p99_ms;  /* when they came together, before one could slow the other; -1: not known */
-    int64_t served_ms; /* until then its requests are counted */
+    /* The service's requests: */
+    /* p99 when the set came together, before its members could slow each other; -1: unknown */
+    double first_p99_ms;
+    int64_t served_ms; /* time up to which requests were counted */
 };
 
-/* A device, and who is together there. */
+/* A device and the set of programs on it. */
 struct watch {
-    uint64_t set;     /* hash of who is there */
-    int64_t since_ms; /* they are, all at work; 0: they are not */
+    uint64_t set;     /* hash of the set */
+    int64_t since_ms; /* start of the time with all members at work; 0: not all at work */
     int64_t seen_ms;
     struct watched_member members[LEARNING_MEMBERS_MAX];
 };
@@ -55,19 +59,19 @@ struct watch {
 struct learning {
     struct programs *programs;
     struct observations *measurements;
-    struct predictor *model; /* or NULL */
+    struct predictor *model; /* NULL: none */
     uint64_t trained_total;
     struct learnt *learnt;
     struct hash_map watches; /* hash of the uuid → watch; owned */
-    /* What the forecast has not been told yet: */
-    bool is_due[PROGRAMS_MAX]; /* of these, what they are alone */
-    bool has_measured;         /* more of who slows whom */
-    bool changed;              /* any of that, or what it was told at once */
-    size_t outcome_count;      /* that were not taken yet */
+    /* Content that the forecast lacks: */
+    bool is_due[PROGRAMS_MAX]; /* measurements of these programs alone */
+    bool has_measured;         /* measurements of interference */
+    bool changed;              /* any of the above, or content that the forecast got directly */
+    size_t outcome_count;      /* outcomes not taken yet */
     struct learning_outcome outcomes[LEARNING_OUTCOMES_MAX];
     uint64_t programs_version, measurements_version;
-    int64_t now_wall_ms,
-        looked_wall_ms; /* of the last publication, of the last look for what is old */
+    /* times of the last publication and of the last search for stale measurements */
+    int64_t now_wall_ms, looked_wall_ms;
 };
 
 /* ---- life ---- */
@@ -164,7 +168,7 @@ void learning_set_model(struct learning *l, struct predictor *model, uint64_t to
 
 /* ---- programs ---- */
 
-/* False: one of them is not known any more. */
+/* Converts a measurement beside others. Returns false if a neighbour's program is unknown now. */
 static bool teach_beside(const struct learning *l, const struct program_beside *b,
                          struct learnt_beside *ret_beside)
 {
@@ -199,7 +203,7 @@ static void teach_requests(const struct learning *l, struct program *p, struct p
     }
 }
 
-/* Tells the forecast what is known of it on one type of devices. */
+/* Updates the forecast with the knowledge of a program on one type of device. */
 static int teach(struct learning *l, uint32_t number, struct program *p,
                  struct program_alone *alone)
 {
@@ -228,7 +232,8 @@ static void teach_due(struct learning *l, uint32_t number)
     l->is_due[number] = false;
 }
 
-/* What was measured too long ago refuses nobody any more, so that it is measured again. */
+/* Marks stale measurements for publication: they exclude no placement any more, so that they are
+ * measured again. */
 static void look_for_old(struct learning *l)
 {
     if (llabs(l->now_wall_ms - l->looked_wall_ms) < OLD_MS)
@@ -270,7 +275,7 @@ uint32_t learning_program(struct learning *l, const char *user, const struct wor
     program_identify(user, spec, &program);
     if (programs_number(l->programs, &program, now_wall_ms, &number) < 0)
         return 0;
-    /* Of a service it counts that it is one. */
+    /* The forecast must know that the program is a service. */
     if (programs_count(l->programs) > before && program.kind == WORKLOAD_SERVICE)
         (void)teach(l, number, &program, NULL);
     return number;
@@ -333,7 +338,7 @@ bool learning_take_outcome(struct learning *l, struct learning_outcome *ret_outc
     return true;
 }
 
-/* One more measurement of its PD. */
+/* Adds a measurement of a task's PD, and an outcome if due. */
 static void fare(struct learning *l, struct watched_member *m, const struct learning_report *r,
                  size_t i, double log_pd)
 {
@@ -356,7 +361,7 @@ static void fare(struct learning *l, struct watched_member *m, const struct lear
                                                                 .predicted_pd = m->predicted_pd};
 }
 
-/* What is thought of those who are there, before the first of them is measured. */
+/* Records the predictions for the set before its first measurement. */
 static void predict(const struct learning *l, struct watch *w, const struct learning_report *r)
 {
     const struct forecast *f = learning_forecast(l);
@@ -375,13 +380,13 @@ static void predict(const struct learning *l, struct watch *w, const struct lear
 
 /* ---- requests ---- */
 
-/* Does it say how long its requests take, in numbers that can be, and on this device alone? */
+/* Returns whether the service reports plausible latencies, for this device alone. */
 static bool says_requests(const struct learning_member *m)
 {
     return m->p99_ms >= p99_ms_min && m->p99_ms <= p99_ms_max && m->requests > 0 && !m->is_gang;
 }
 
-/* A measurement of its requests that is new, and all of the set as it is. */
+/* Returns whether the measurement of latencies is new, and began after the set came together. */
 static bool is_served(const struct watch *w, const struct learning_report *r, size_t i)
 {
     const struct learning_member *m = &r->members[i];
@@ -390,8 +395,8 @@ static bool is_served(const struct watch *w, const struct learning_report *r, si
            began_ms >= w->members[i].served_ms;
 }
 
-/* One more measurement. What is known soon is that of the last few, and the forecast is told if it
- * has changed. */
+/* Adds a measurement of a p99. The mean soon covers only the last few, and a change is
+ * published. */
 static void learn_requests(struct learning *l, const struct learning_report *r, size_t own,
                            double p99, struct program_requests *q)
 {
@@ -418,7 +423,7 @@ static void serve_alone(struct learning *l, struct watch *w, const struct learni
     learn_requests(l, r, 0, r->members[0].p99_ms, &alone->requests);
 }
 
-/* NULL: they are too many, or one is not known any more. */
+/* Returns the measurements beside this set; NULL: too many members, or an unknown program. */
 static struct program_beside *beside_of(const struct learning *l, const struct learning_report *r,
                                         size_t own, struct program *p)
 {
@@ -440,10 +445,9 @@ static struct program_beside *beside_of(const struct learning *l, const struct l
 }
 
 /*
- * A service that misses its SLO loses its neighbours before they were together for a whole
- * measurement. One that began earlier, while it was alone, is a mixture: where it is longer than it
- * was then, the requests since are longer still. That bound stands until there is a measurement,
- * from which on it is not looked for again.
+ * Returns whether a service misses its SLO beside this set. Such a service loses its neighbours
+ * before a whole measurement. An earlier measurement covers time alone too, so that a p99 above the
+ * first one is a lower bound. The bound is used until a measurement exists.
  */
 static bool is_missed(const struct watch *w, const struct learning_report *r, size_t own,
                       const struct program *p)
@@ -476,14 +480,14 @@ static void serve_beside(struct learning *l, struct watch *w, const struct learn
     learn_requests(l, r, own, slowdown, &b->requests);
     if (!is_bound)
         w->members[own].served_ms = r->now_ms;
-    /* From now on it matters to the forecast who they are, whatever else is known of them. */
+    /* From now on the forecast must distinguish these programs. */
     for (size_t i = 0; program_beside_is_known(b) && i < r->count; i++)
         programs_at(l->programs, r->members[i].program)->is_met = true;
 }
 
 /* ---- alone ---- */
 
-/* A measurement of its speed that is new, and of the set as it is. */
+/* Returns whether the measurement of speed is new, and began after the set came together. */
 static bool is_measured(const struct watch *w, const struct learning_report *r, size_t i)
 {
     const struct learning_member *m = &r->members[i];
@@ -506,7 +510,7 @@ static bool is_alike(const struct task_profile *a, const struct task_profile *b)
            fmax(a->iteration_ms, b->iteration_ms) <= drift_ratio * least;
 }
 
-/* Decides what the program is taken for, at first soon and then whenever twice as much was seen. */
+/* Updates the program's features: soon at first, and then whenever the time watched has doubled. */
 static void settle(struct learning *l, uint32_t number, const struct program *p,
                    struct program_alone *alone, const struct forecast_device *type)
 {
@@ -530,7 +534,7 @@ static void learn_speed(struct learning *l, struct program_alone *alone, double 
     bool is_power_of_two = (alone->speeds & (alone->speeds + 1)) == 0;
     if (alone->speeds < SPEEDS_COUNTED) {
         alone->speeds++;
-        l->programs_version += is_power_of_two; /* the first ones change it most */
+        l->programs_version += is_power_of_two; /* the first measurements change the mean most */
     }
     alone->samples_per_s += (samples_per_s - alone->samples_per_s) / alone->speeds;
 }
@@ -564,7 +568,8 @@ static void watch_alone(struct learning *l, struct watch *w, const struct learni
 
 /* ---- together ---- */
 
-/* What each is alone; false unless that is known of all, and all who report progress make some. */
+/* Collects the measurements alone. Returns false unless all are known, and all members that report
+ * progress make progress. */
 static bool know_all(const struct learning *l, const struct learning_report *r,
                      const struct program_alone *ret_alone[LEARNING_MEMBERS_MAX])
 {
@@ -628,7 +633,7 @@ static void watch_together(struct learning *l, struct watch *w, const struct lea
 
 /* ---- devices ---- */
 
-/* NULL: out of memory. */
+/* Returns the watch of a device; NULL when out of memory. */
 static struct watch *watch_of(struct learning *l, const char *uuid)
 {
     uint64_t hash = hash_string(uuid);
@@ -645,7 +650,7 @@ static struct watch *watch_of(struct learning *l, const char *uuid)
     return w;
 }
 
-/* 0: nothing can be learnt of who is there. */
+/* Returns the hash of the set; 0: nothing can be learnt from the set. */
 static uint64_t set_of(const struct learning_report *r)
 {
     uint64_t hash = 1;

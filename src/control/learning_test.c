@@ -1,4 +1,4 @@
-/* Learning from reports, by a small world in which it is known who slows whom by how much. */
+/* Learning from reports of a simulated world with known interference. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ struct world {
     struct learning *learning;
     int64_t now_ms;
     uint64_t last_id;
-    uint32_t kinds[PROGRAMS + 1]; /* and the service's */
+    uint32_t kinds[PROGRAMS + 1]; /* and the service's kind */
 };
 
 static double activity_of(size_t program)
@@ -72,8 +72,8 @@ static void open_world(struct world *w)
     }
 }
 
-/* A device with these programs for a while, each at its speed alone over its slowdown; 0: it
- * does not say. */
+/* A device with these programs for a while, each at its speed alone divided by its slowdown; 0: not
+ * reported. */
 struct scene {
     size_t count;
     size_t programs[4];
@@ -82,8 +82,8 @@ struct scene {
     bool is_gang, is_idle;
     /* Of a service: */
     double p99_ms[4];
-    double p99_first_ms; /* in the first second that they are together; 0: the same */
-    uint64_t requests;   /* in a measurement */
+    double p99_first_ms; /* p99 in the first second of the set; 0: p99_ms */
+    uint64_t requests;   /* requests in a measurement */
 };
 
 static void play(struct world *w, const struct scene *s, int64_t ms)
@@ -98,7 +98,7 @@ static void play(struct world *w, const struct scene *s, int64_t ms)
                                               .is_gang = s->is_gang,
                                               .memory_bytes = UINT64_C(1) << 30};
     for (; w->now_ms <= end_ms; w->now_ms += BEAT_MS) {
-        int64_t measured = (w->now_ms - began_ms) / SPAN_MS; /* spans that are over */
+        int64_t measured = (w->now_ms - began_ms) / SPAN_MS; /* number of completed spans */
         for (size_t i = 0; i < s->count; i++) {
             bool says = measured > 0 && s->slowdowns[i] > 0;
             members[i].samples_per_s = says ? speed_of(s->programs[i]) / s->slowdowns[i] : -1;
@@ -140,7 +140,7 @@ static void play_pair(struct world *w, size_t a, size_t b, double slowdown, int6
     play(w, &s, ms);
 }
 
-/* What the forecast says of the first beside the others. */
+/* Returns the forecast's PD of the first program beside the others. */
 static double pd_of(const struct learning *l, size_t count, const uint32_t *kinds)
 {
     const struct forecast *f = learning_forecast(l);
@@ -165,7 +165,7 @@ static size_t measured(const struct world *w)
     return observations_count(learning_measurements(w->learning));
 }
 
-/* ---- which program it is ---- */
+/* ---- identity of programs ---- */
 
 static void test_the_same_program(void **state)
 {
@@ -196,8 +196,7 @@ static void test_the_same_program(void **state)
     learning_free(l);
 }
 
-/* More programs than there are numbers: those that run, and then those that were measured,
- * are kept. */
+/* With more programs than numbers, running programs are kept, then measured ones. */
 static void test_room_is_made(void **state)
 {
     static bool used[PROGRAMS_MAX];
@@ -211,7 +210,7 @@ static void test_room_is_made(void **state)
         last = next;
     assert_int_equal(last, PROGRAMS_MAX - 1);
     used[w.kinds[1]] = true;
-    (void)kind_at(w.learning, 2, wall_ms + 1); /* by a submission that is not live yet */
+    (void)kind_at(w.learning, 2, wall_ms + 1); /* for a submission that is not live yet */
     learning_make_room(w.learning, used, wall_ms);
     assert_int_equal(programs_count(learning_programs(w.learning)), PROGRAMS_MAX - 1);
     learning_make_room(w.learning, used, wall_ms + 1);
@@ -246,8 +245,8 @@ static void test_alone(void **state)
     assert_non_null(p);
     assert_true(fabs(p->sm_activity - activity_of(2)) < 1e-9 && fabs(p->dram_rate - 0.1) < 1e-9);
     assert_true(fabs(p->iteration_ms - 32 * 1000 / speed_of(2)) < 1e-6);
-    /* One that says nothing is known later, by what it uses; one that has not begun is not
-     * known. */
+    /* A program without reports is known later, by its use of the device; a program that has not
+     * begun is unknown. */
     const struct scene silent = {.count = 1, .programs = {3}, .sm_activity = 0.4};
     play(&w, &silent, 3000);
     assert_false(learning_publish(w.learning, wall_ms));
@@ -264,8 +263,8 @@ static void test_alone(void **state)
     learning_free(w.learning);
 }
 
-/* A program that turns out to be another than at first is taken for what it is; by a
- * little it stays. */
+/* A program whose behaviour changes is measured again; a small change leaves the forecast as it
+ * is. */
 static void test_drift(void **state)
 {
     struct world w;
@@ -297,14 +296,14 @@ static void test_together(void **state)
     play_alone(&w, 1, 4000);
     publish(&w);
     double cold = pair_pd(&w, 0, 1);
-    assert_true(cold == 1); /* their activities say that both fit */
+    assert_true(cold == 1); /* the activities predict that both fit */
     play_pair(&w, 0, 1, 1.8, 6000);
     assert_true(measured(&w) >= 2 * OBSERVATIONS_PATTERN_MIN);
     assert_true(pair_pd(&w, 0, 1) == cold);
     publish(&w);
     assert_true(fabs(pair_pd(&w, 0, 1) - 1.8) < 0.01);
     assert_true(fabs(pair_pd(&w, 1, 0) - 1.8) < 0.01);
-    /* Ten minutes more are worth a few more measurements, not six hundred. */
+    /* Ten more minutes add a few measurements, not six hundred. */
     size_t before = measured(&w);
     play_pair(&w, 0, 1, 1.8, 600000);
     assert_in_range(measured(&w) - before, 6, 40);
@@ -324,8 +323,8 @@ static double outcome_of(const struct world *w, uint64_t workload, double *ret_p
     return pd;
 }
 
-/* What was predicted of a pair stands beside what is measured, and the next time that is what
- * is predicted. */
+/* The outcome has the prediction beside the measurement; the next prediction is that
+ * measurement. */
 static void test_what_was_predicted(void **state)
 {
     struct world w;
@@ -336,7 +335,7 @@ static void test_what_was_predicted(void **state)
     play_alone(&w, 1, 8000);
     assert_true(fabs(outcome_of(&w, 1, &predicted) - 1) < 0.01 && predicted == 1);
     publish(&w);
-    play_pair(&w, 0, 1, 2.5, 3000); /* two spans are not enough */
+    play_pair(&w, 0, 1, 2.5, 3000); /* two spans are too few */
     assert_true(outcome_of(&w, 3, &predicted) == 0);
     play_pair(&w, 0, 1, 2.5, 8000);
     assert_true(fabs(outcome_of(&w, 5, &predicted) - 2.5) < 0.01 && predicted == 1);
@@ -346,16 +345,16 @@ static void test_what_was_predicted(void **state)
     size_t told = 0;
     for (; learning_take_outcome(w.learning, &o); told++)
         assert_true(fabs(o.pd - 2.5) < 0.01 && fabs(o.predicted_pd - 2.5) < 0.01);
-    assert_int_equal(told, 2); /* once of each: it is as predicted */
+    assert_int_equal(told, 2); /* one outcome each: as predicted */
     play_pair(&w, 0, 1, 5, 60000);
     for (told = 0; learning_take_outcome(w.learning, &o); told++)
         assert_true(fabs(o.pd - 5) < 0.01 && fabs(o.predicted_pd - 2.5) < 0.01);
-    assert_in_range(told, 8, 12); /* and again, for whoever waits until it is too long */
+    assert_in_range(told, 8, 12); /* repeated outcomes for a task that waits until it is too slow */
     learning_free(w.learning);
 }
 
-/* What was measured before the other came, with one that is not known, that does not move, or that
- * is slowed on another device, says nothing. */
+/* Nothing is learnt from measurements that began before the set, beside an unknown program, without
+ * progress, or of a workload with another device. */
 static void test_what_is_not_learnt(void **state)
 {
     struct world w;
@@ -372,7 +371,7 @@ static void test_what_is_not_learnt(void **state)
     s.is_gang = true;
     play(&w, &s, 20000);
     assert_int_equal(measured(&w), 0);
-    /* Their first span began with them, and no other is over. */
+    /* The first span began with the set, and no later span has ended. */
     play_pair(&w, 0, 1, 1.5, SPAN_MS + SPAN_MS / 2);
     assert_int_equal(measured(&w), 0);
     learning_free(w.learning);
@@ -418,7 +417,7 @@ static void serve_beside(struct world *w, double first_ms, double p99_ms, int64_
     play(w, &s, ms);
 }
 
-/* The p99 of the service, beside a task or alone; 0: not known. */
+/* Returns the p99 of the service, beside a task or alone; 0: unknown. */
 static double p99_of(const struct world *w, bool is_beside, bool *ret_is_guess)
 {
     const struct forecast *f = learning_forecast(w->learning);
@@ -438,8 +437,8 @@ static bool is_p99(const struct world *w, bool is_beside, double p99_ms, bool is
     return fabs(p99_of(w, is_beside, &is_guessed) - p99_ms) < 0.01 && is_guessed == is_guess;
 }
 
-/* Unknown until a measurement began after it did, and until there were requests enough; the
- * last few count. */
+/* The p99 is unknown until a measurement began late enough, with enough requests; the last few
+ * measurements count. */
 static void test_requests_alone(void **state)
 {
     struct world w;
@@ -447,7 +446,7 @@ static void test_requests_alone(void **state)
     open_serving(&w, 50);
     publish(&w);
     serve_alone(&w, 20, 300, WINDOW_MS - SPAN_MS);
-    publish(&w); /* what it uses of the device */
+    publish(&w); /* its use of the device */
     assert_true(is_p99(&w, false, 0, false));
     serve_alone(&w, 20, 150, WINDOW_MS + SPAN_MS);
     (void)learning_publish(w.learning, wall_ms);
@@ -457,20 +456,20 @@ static void test_requests_alone(void **state)
     assert_true(is_p99(&w, false, 20, false));
     uint64_t version = learning_programs_version(w.learning);
     serve_alone(&w, 40, 300, 3 * WINDOW_MS);
-    assert_true(learning_programs_version(w.learning) > version); /* it is to be kept */
+    assert_true(learning_programs_version(w.learning) > version); /* worth saving */
     publish(&w);
     bool is_guess;
     assert_true(p99_of(&w, false, &is_guess) > 21);
     serve_alone(&w, 40, 300, 40 * WINDOW_MS);
     publish(&w);
     assert_true(p99_of(&w, false, &is_guess) > 35);
-    /* With another SLO it is another: nothing is known of that. */
+    /* A service with another SLO is another program, of which nothing is known. */
     assert_int_not_equal(service_of(w.learning, 60), w.kinds[SERVICE]);
     assert_int_equal(service_of(w.learning, 50), w.kinds[SERVICE]);
     learning_free(w.learning);
 }
 
-/* A guess at first, then what was measured, for as long as it was not too long ago. */
+/* The p99 is a guess at first, then the measurement, until the measurement is stale. */
 static void test_requests_beside(void **state)
 {
     struct world w;
@@ -479,7 +478,7 @@ static void test_requests_beside(void **state)
     play_alone(&w, 1, 4000);
     serve_alone(&w, 20, 300, WINDOW_MS + SPAN_MS);
     publish(&w);
-    assert_true(is_p99(&w, true, 20, true)); /* their activities say that both fit */
+    assert_true(is_p99(&w, true, 20, true)); /* the activities predict that both fit */
     serve_beside(&w, 0, 30, WINDOW_MS - SPAN_MS);
     (void)learning_publish(w.learning, wall_ms);
     assert_true(is_p99(&w, true, 20, true));
@@ -492,8 +491,7 @@ static void test_requests_beside(void **state)
     learning_free(w.learning);
 }
 
-/* A task that never was alone is one of many that are not told apart, until a service was
- * measured beside it. */
+/* Tasks that were never alone are not distinguished, until a service was measured beside one. */
 static void test_requests_beside_a_stranger(void **state)
 {
     struct world w;
@@ -509,8 +507,8 @@ static void test_requests_beside_a_stranger(void **state)
     learning_free(w.learning);
 }
 
-/* One that loses its neighbours because it misses its SLO has learnt from that; but not if it
- * missed it before. */
+/* A service that loses its neighbours because it misses its SLO has taught the interference, but
+ * not if it missed the SLO before. */
 static void test_a_missed_slo(void **state)
 {
     struct world w;
@@ -527,14 +525,14 @@ static void test_a_missed_slo(void **state)
     publish(&w);
     assert_true(is_p99(&w, true, 80, false));
     serve_beside(&w, 20, 70, 4000);
-    assert_false(learning_publish(w.learning, wall_ms)); /* at least 80, it was said */
+    assert_false(learning_publish(w.learning, wall_ms)); /* the bound is at least 80 */
     serve_beside(&w, 0, 25, WINDOW_MS + SPAN_MS);
     publish(&w);
     assert_true(is_p99(&w, true, 25, false));
-    serve_beside(&w, 20, 90, 4000); /* it did well for a while, and does not now */
+    serve_beside(&w, 20, 90, 4000); /* good for a while, and bad now */
     publish(&w);
     assert_true(is_p99(&w, true, 90, false));
-    /* Too long alone already: with others, too, whether that was measured or not. */
+    /* A p99 that is too long alone stays too long beside others, measured or not. */
     serve_alone(&w, 90, 300, 40 * WINDOW_MS);
     assert_true(learning_publish(w.learning, wall_ms));
     bool is_guess;
@@ -550,7 +548,7 @@ static void learn_pairs(struct world *w)
         play_alone(w, i, 4000);
     for (size_t i = 0; i < PROGRAMS; i++)
         for (size_t k = i; k < PROGRAMS; k++)
-            if (i + k != 5) /* these are for the model to say */
+            if (i + k != 5) /* left for the model to predict */
                 play_pair(w, i, k, 1 + activity_of(i) + activity_of(k), 2000);
 }
 
@@ -577,7 +575,7 @@ static void test_a_model(void **state)
     learning_free(w.learning);
 }
 
-/* Through bytes and back, into a new process in which programs come in another order. */
+/* Saves and loads into a new process in which programs come in another order. */
 static void restart(struct world *w, struct world *ret)
 {
     struct programs *programs;
@@ -589,7 +587,7 @@ static void restart(struct world *w, struct world *ret)
     programs_save(learning_programs(w->learning), &bytes);
     assert_false(str_failed(&bytes));
     assert_int_equal(programs_load(&e, str_text(&bytes), bytes.length, &programs), 0);
-    /* Whatever is cut or changed is refused. */
+    /* Truncated and changed bytes are refused. */
     struct programs *none;
     assert_int_equal(programs_load(&e, str_text(&bytes), bytes.length - 1, &none), -ERR_CORRUPT);
     bytes.data[bytes.length / 2] ^= 1;
@@ -622,9 +620,9 @@ static void test_a_restart_forgets_nothing(void **state)
     assert_true(pair_pd(&after, 0, 1) == pair_pd(&before, 0, 1));
     assert_true(pair_pd(&after, 4, 1) == pair_pd(&before, 4, 1));
     assert_true(pair_pd(&after, 0, 1) > pair_pd(&after, 4, 1) + 0.5);
-    publish(&after); /* by the time at which it was measured it counts */
+    publish(&after); /* the time of the measurement is saved too */
     assert_true(is_p99(&after, false, 20, false) && is_p99(&after, true, 30, false));
-    /* And learning goes on: its speed alone is known. */
+    /* Learning continues, because the speed alone is known. */
     play_pair(&after, 4, 0, 1.4, 6000);
     publish(&after);
     assert_true(fabs(pair_pd(&after, 4, 0) - 1.4) < 0.01);
@@ -632,7 +630,7 @@ static void test_a_restart_forgets_nothing(void **state)
     learning_free(after.learning);
 }
 
-/* The first version knew nothing of requests: what it kept is not lost. */
+/* Version 1 did not save requests; its content is still loaded. */
 static void test_what_an_older_version_kept(void **state)
 {
     struct str bytes;
@@ -652,7 +650,7 @@ static void test_what_an_older_version_kept(void **state)
     stored_put_double(&bytes, 1); /* share, SLO */
     stored_put_double(&bytes, 50);
     stored_put_u64(&bytes, (uint64_t)wall_ms);
-    stored_put_u64(&bytes, 1); /* on one type of devices: its hash, speeds, six numbers, features */
+    stored_put_u64(&bytes, 1); /* one type of device: its hash, speeds, six numbers, features */
     stored_put_u64(&bytes, type.hash);
     stored_put_u64(&bytes, 3);
     for (size_t i = 0; i < 6 + FEATURES_OWN; i++)

@@ -1,11 +1,11 @@
 /*
- * Connections of nodes. A link is born by accept, gets its node's name by hello and its session
- * by the cluster's welcome, and dies by error, by silence, by refusal, or when its node says
- * hello on a newer one.
+ * Connections of nodes. accept() makes a link; hello sets its node's name, and the cluster's
+ * welcome its session. A link ends by an error, by silence, by refusal, or when its node says hello
+ * on a newer link.
  *
- * A node on this machine comes through a unix socket, and is believed because it is root or our own
- * user. One that comes over the network has a certificate, and is believed if it says hello with
- * the name that is in there.
+ * A node on this machine connects through a unix socket, and is trusted if it runs as root or as
+ * control's own user. A node on the network has a certificate, and must say hello with the name in
+ * its certificate.
  */
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -29,25 +29,28 @@
 enum {
     LINKS_MAX = 4096,
     LINK_OUTPUT_MAX =
-        64 << 20, /* a node that does not read is cut off; it gets all again by hello */
+        /* bytes of output for a node that does not read, whose link is then closed; the next hello
+         * repeats everything */
+    64 << 20,
     LINK_ARENA_MAX = 64 << 20,
-    HELLO_MS = 15000,        /* from accept to hello */
-    SILENCE_MS_LEAST = 1000, /* however short the lease is */
-    PARTING_MS = 2000,       /* that a refused node may take to read why */
-    LISTEN_AGAIN_MS = 200,   /* after a descriptor, or memory, could not be had */
+    HELLO_MS = 15000,        /* longest time from accept() to hello */
+    SILENCE_MS_LEAST = 1000, /* shortest silence that ends a link, however short the lease is */
+    PARTING_MS = 2000,       /* time in which a refused node can read the reason */
+    LISTEN_AGAIN_MS = 200,   /* pause after descriptors or memory were exhausted */
 };
 
 struct node_link {
-    struct list link; /* control.links */
+    struct list link; /* in control.links */
     struct control *control;
     struct bufferevent *stream;
-    char certified[NODE_NAME_MAX]; /* its certificate's name; "": it came by the unix socket */
+    char certified[NODE_NAME_MAX]; /* name in the certificate; "": from the unix socket */
     int64_t certified_until_wall_ms;
     char node[NODE_NAME_MAX]; /* "" until hello */
     char instance[NODE_INSTANCE_MAX];
     uint64_t session; /* 0 until welcome */
-    uint64_t request; /* marks its events, so that a refusal finds it; grows with each link */
-    int device_count; /* by its hello */
+    /* number of the node's events, by which a refusal finds the link; increases with each link */
+    uint64_t request;
+    int device_count; /* number of devices in the hello */
     struct {
         char uuid[DEVICE_UUID_MAX];
         struct forecast_device type;
@@ -58,23 +61,23 @@ struct node_link {
     struct attempt_usage *attempt_usage;
 };
 
-/* A refused connection, kept until the node has read why. */
+/* A refused connection, open until the node has read the reason. */
 struct parting {
-    struct list link; /* control.partings */
+    struct list link; /* in control.partings */
     struct bufferevent *stream;
     struct event *limit;
 };
 
-/* A session whose connection ended while nothing can be stored: its node may take it up by
- * a new one. */
+/* A session whose connection ended while stalled; its node may continue it on a new connection. */
 struct broken_session {
-    struct list link; /* control.broken_sessions; as many as there were links at most */
+    /* in control.broken_sessions, which never has more entries than there were links */
+    struct list link;
     char node[NODE_NAME_MAX];
     char instance[NODE_INSTANCE_MAX];
     uint64_t session;
 };
 
-/* Leaves its stream, if there is still one, to the caller. */
+/* Frees the link. Returns its stream, which the caller owns; NULL: none. */
 static struct bufferevent *link_release(struct node_link *link)
 {
     struct control *c = link->control;
@@ -108,7 +111,7 @@ static void keep_session(const struct node_link *link)
 {
     struct broken_session *broken = calloc(1, sizeof *broken);
     if (!broken)
-        return; /* then its lease runs out */
+        return; /* then the node's lease expires */
     str_copy(broken->node, sizeof broken->node, link->node);
     str_copy(broken->instance, sizeof broken->instance, link->instance);
     broken->session = link->session;
@@ -121,7 +124,7 @@ static void broken_session_free(struct broken_session *broken)
     free(broken);
 }
 
-/* Ends a link and tells the cluster, if it was the one in use. */
+/* Ends a link, and reports the loss to the cluster if the link had a session. */
 static struct bufferevent *link_end(struct node_link *link, const char *why)
 {
     struct control *c = link->control;
@@ -157,7 +160,7 @@ static int link_write(struct node_link *link, const struct nodemsg *msg)
     return r;
 }
 
-/* ---- refusing: the node reads why before the connection ends ---- */
+/* ---- refusing: the node reads the reason before the connection ends ---- */
 
 static void parting_free(struct parting *p)
 {
@@ -179,8 +182,7 @@ static void on_parting_ended(struct bufferevent *stream, short what, void *arg)
     parting_free(arg);
 }
 
-/* Taken and dropped: a connection that is closed with bytes unread is reset, and the
- * reason lost. */
+/* Reads and drops: closing a connection with unread bytes resets it, and the reason is lost. */
 static void on_parting_readable(struct bufferevent *stream, void *arg)
 {
     (void)arg;
@@ -215,9 +217,9 @@ static void link_refuse(struct node_link *link, const char *text)
     part(c, link_end(link, text));
 }
 
-/* ---- what nodes say ---- */
+/* ---- messages of nodes ---- */
 
-/* Has this very node, not a namesake of it, said hello on a connection that is newer? */
+/* Returns whether the same node, not another of the same name, said hello on a newer connection. */
 static bool has_newer(const struct node_link *than, const struct node_info *info)
 {
     list_for_each (it, &than->control->links) {
@@ -234,8 +236,8 @@ static bool is_of(const struct node_link *link, const char *node, const char *in
     return strcmp(link->node, node) == 0 && strcmp(link->instance, instance) == 0;
 }
 
-/* The session that a node had when storing failed, of a connection that has ended, or has and
- * nobody noticed; 0: none. */
+/* Returns the session that the node had when storing failed, on a connection that has ended or is
+ * broken unnoticed; 0: none. */
 static uint64_t session_of(const struct node_link *newer)
 {
     struct control *c = newer->control;
@@ -255,8 +257,8 @@ static uint64_t session_of(const struct node_link *newer)
     return session;
 }
 
-/* While nothing can be stored no session is opened, but one that was open goes on by a new
- * connection, and with it the node's lease (hold_lease). */
+/* While stalled, no session is opened, but a node may continue its open session on a new
+ * connection, and thus keep its lease (hold_lease()). */
 static int take_up_session(struct node_link *link)
 {
     struct control *c = link->control;
@@ -336,7 +338,7 @@ static void keep_usage(struct node_link *link, const struct nodemsg *msg)
         memcpy(usage, msg->attempt_usage, bytes);
 }
 
-/* What it used is what is learnt from. */
+/* Passes the reported usage to learning. */
 static void learn_usage(const struct node_link *link)
 {
     for (int i = 0; link->session && i < link->device_count; i++) {
@@ -353,7 +355,7 @@ static void on_answer(struct control *c, const struct nodemsg *msg)
         w->on_answer(w, msg);
 }
 
-/* A new certificate for who has a good one: the same name, another key. */
+/* Issues a new certificate for a node with a valid one: the same name, another key. */
 static void on_renew(struct node_link *link, const char *request)
 {
     struct control *c = link->control;
@@ -370,7 +372,7 @@ static void on_renew(struct node_link *link, const char *request)
                                     .pem = str_text(&pem),
                                     .renew_ms = network_renew_ms(c, facts.until_wall_ms)};
         link->certified_until_wall_ms = facts.until_wall_ms;
-        (void)link_write(link, &msg); /* else it asks again */
+        (void)link_write(link, &msg); /* on failure the node asks again */
     } else {
         log_write(c->log, LOG_WARN, "no new certificate for a node", "node=%s why=\"%s\"",
                   link->node, e.text);
@@ -379,9 +381,9 @@ static void on_renew(struct node_link *link, const char *request)
 }
 
 /*
- * While nothing can be stored nothing is decided either: what this node has is not given to
- * another, and its lease goes on. Of all else that it says its next hello is the whole truth, but
- * for the notes of devices, which are said once. false: the link is gone.
+ * Handles a message while stalled. Control decides nothing, so that no other node gets this node's
+ * tasks, and extends its lease. The next hello repeats every fact except the notes of devices,
+ * which are logged. Returns false if the link is gone.
  */
 static bool hold_lease(struct node_link *link, const struct nodemsg *msg)
 {
@@ -399,7 +401,7 @@ static bool hold_lease(struct node_link *link, const struct nodemsg *msg)
     return false;
 }
 
-/* false: the link is gone. */
+/* Returns false if the link is gone. */
 static bool on_message(struct node_link *link, const struct nodemsg *msg)
 {
     struct control *c = link->control;
@@ -437,17 +439,17 @@ static bool on_message(struct node_link *link, const struct nodemsg *msg)
             on_renew(link, msg->pem);
         return true;
     default:
-        return true; /* a newer version may say more */
+        return true; /* message of a newer version */
     }
     if (!link->session)
         return true;
     if (c->stalled)
         return hold_lease(link, msg);
-    /* A rebuilt cluster closes every link: then this one is gone too. */
+    /* A rebuilt cluster closes every link, this one included. */
     return control_step(c, &event) == 0;
 }
 
-/* One line; false: the link is gone. */
+/* Handles one line. Returns false if the link is gone. */
 static bool on_line(struct node_link *link, const char *line, size_t length)
 {
     struct arena arena;
@@ -551,7 +553,7 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
     (void)links_take(c, stream, NULL);
 }
 
-/* Without a descriptor left the loop would spin on the connection that waits. */
+/* Without a free descriptor the loop would spin on the waiting connection. */
 static void on_accept_error(struct evconnlistener *listener, void *arg)
 {
     const struct timeval again = milliseconds(LISTEN_AGAIN_MS);
@@ -575,7 +577,7 @@ int links_listen(struct error *e, struct control *c, const char *path)
         return error_set(e, ERR_INVALID,
                          "socket path '%s' is longer than %zu bytes: choose a shorter --state",
                          path, sizeof address.sun_path - 1);
-    /* The state directory's lock is ours, so a socket that is still here belongs to nobody. */
+    /* This process has the state directory's lock, so that a remaining socket is stale. */
     (void)unlink(path);
     mode_t mask = umask(0177);
     c->node_listener = evconnlistener_new_bind(c->base, on_accept, c,
@@ -612,7 +614,7 @@ void links_end_strangers(struct control *c)
     }
 }
 
-/* ---- what the cluster says ---- */
+/* ---- actions of the cluster ---- */
 
 struct node_link *links_find(struct control *c, const char *node)
 {
@@ -636,8 +638,8 @@ void links_refuse(struct control *c, const struct cluster_action *reply)
 }
 
 /*
- * The welcome goes to the connection that the hello came on; an older one of that node ends. From
- * now on silence ends it: whoever lives says something four times a lease.
+ * Sends the welcome on the connection of the hello, and ends an older link of the node. From now on
+ * silence ends the link: a live node sends something four times during a lease.
  */
 static struct node_link *welcome(struct control *c, const struct cluster_action *a)
 {
@@ -649,7 +651,7 @@ static struct node_link *welcome(struct control *c, const struct cluster_action 
         else if (link->session && strcmp(link->node, a->node) == 0)
             link_free(link);
     }
-    if (!welcomed) { /* it ended before it had its session, so that was not told */
+    if (!welcomed) { /* the link ended before it had its session, and its loss was not reported */
         tell_gone(c, a->node, a->session);
         return NULL;
     }
@@ -693,7 +695,7 @@ void links_send(struct control *c, const struct deferred *d)
                                  ? welcome(c, a)
                                  : hash_map_get(&c->links_by_session, a->session);
     if (!link)
-        return; /* gone meanwhile: its next hello brings all of this up again */
+        return; /* link lost meanwhile: the next hello repeats everything */
     struct nodemsg msg = {.session = a->session,
                           .sequence = a->sequence,
                           .workload = a->workload,

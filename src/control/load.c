@@ -1,10 +1,10 @@
 /*
- * Building a cluster from what the store holds: at start, and after a commit that failed.
+ * Building a cluster from the store, at the start and after a failed commit.
  *
- * A live workload whose record cannot be read keeps nobody else from being served: at the start it
- * is set aside. That is, it counts as failed from then on; what cannot be read stays as it is, for
- * who can make something of it. Many such records are no accident of one, and another version may
- * read them: then nothing is changed, and control does not start.
+ * A live workload with an unreadable record must not prevent serving the others: the start sets
+ * such a workload aside. That is, the workload counts as failed, and the unreadable text stays
+ * unchanged for an operator. Many unreadable records are no accident, and another version may be
+ * able to read them: then nothing is changed, and control does not start.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,10 +27,10 @@ struct loading {
     struct control *control;
     struct cluster *cluster;
     struct error *error;
-    char user[USER_NAME_MAX]; /* whose allowance was last looked up */
+    char user[USER_NAME_MAX]; /* user of the last lookup of an allowance */
     uint32_t allowance;
     size_t unreadable_count;
-    struct unreadable unreadable[SET_ASIDE_MAX]; /* the first of them */
+    struct unreadable unreadable[SET_ASIDE_MAX]; /* the first unreadable records */
 };
 
 static int load_node(void *arg, const char *name, bool drained, const char *json)
@@ -100,7 +100,7 @@ void control_say_unreadable(const struct error *why, char text[WORKLOAD_TEXT_MAX
                    why->field[0] ? ": " : "", why->text);
 }
 
-/* Leaves it out, and goes on: what is built is of no use, but what else there is gets known. */
+/* Notes an unreadable record, and continues to find the others, though the cluster is not used. */
 static void note_unreadable(struct loading *l, uint64_t id, const struct error *why)
 {
     if (l->unreadable_count++ >= SET_ASIDE_MAX)
@@ -114,7 +114,8 @@ static int load_workload(void *arg, const struct store_workload *row)
 {
     struct loading *l = arg;
     struct arena arena;
-    arena_init(&arena, HTTP_REQUEST_ARENA_MAX); /* what was accepted in as much is read again */
+    /* as large as the arena in which the request was accepted */
+    arena_init(&arena, HTTP_REQUEST_ARENA_MAX);
     struct workload_status status = {.state = row->state,
                                      .submitted_wall_ms = row->submitted_wall_ms,
                                      .ended_wall_ms = row->ended_wall_ms};
@@ -152,7 +153,7 @@ struct setting_aside {
     int64_t now_wall_ms;
 };
 
-/* The status says so too, if it is not what cannot be read. */
+/* Books the failure; the status changes too, unless the status is the unreadable part. */
 static int book_failure(struct setting_aside *s, const struct store_workload *row)
 {
     struct arena arena;
@@ -187,7 +188,7 @@ static int set_aside_row(void *arg, const struct store_workload *row)
     return r < 0 ? r : store_batch_event(s->batch, &event);
 }
 
-/* Before there is a committer: its thread is the store's only writer. */
+/* Sets workloads aside before the committer exists, whose thread is otherwise the only writer. */
 static int set_aside(struct error *e, struct control *c, const struct loading *l)
 {
     struct setting_aside s = {.batch = store_batch_new(), .now_wall_ms = clock_wall_ms()};
@@ -219,7 +220,7 @@ static int refuse(struct error *e, const struct loading *l)
 static int load_cluster(struct error *e, struct control *c, struct loading *l, struct cluster **ret)
 {
     *l = (struct loading){.control = c, .error = e};
-    /* Sessions are numbered from the seed: those of an earlier cluster must not be valid again. */
+    /* The seed numbers sessions: those of an earlier cluster must not become valid again. */
     c->cluster_config.seed = rng_os_seed();
     int r = cluster_new(&c->cluster_config, &l->cluster);
     if (r < 0)

@@ -1,4 +1,4 @@
-/* Starting with records that cannot be read: the rest is served, and nothing is lost. */
+/* Starting with unreadable records: the other workloads are served, and nothing is lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static sqlite3 *open_database(const struct fixture *f)
     return database;
 }
 
-/* While control is not there. */
+/* Changes the database while control is stopped. */
 static void change(const struct fixture *f, const char *sql)
 {
     sqlite3 *database = open_database(f);
@@ -75,18 +75,18 @@ static void one_that_cannot_be_read_is_set_aside(void **state)
     restart_changed(f, "UPDATE workloads SET status = '{\"state\":\"que' WHERE id = 1");
     assert_true(log_says(f, "a workload is set aside: it has failed, its record is kept"));
     assert_true(log_says(f, "workload=1 why=\"its record cannot be read: "));
-    /* It is shown by itself and among others. */
+    /* The workload is shown alone and in lists. */
     expect_answer(f, "/v1/workloads/1", "\"text\":\"its record cannot be read: ");
     expect_answer(f, "/v1/workloads/broken", "\"state\":\"failed\"");
     expect_answer(f, "/v1/workloads", "\"name\":\"broken\",\"kind\":\"task\",\"state\":\"failed\"");
     expect_answer(f, "/v1/workloads", "\"name\":\"sound\",\"kind\":\"task\",\"state\":\"queued\"");
     expect_answer(f, "/v1/events?workload=1", "its record cannot be read: ");
-    /* Who waits for it hears of its end, and its id is not given again. */
+    /* Dependent workloads learn of its end, and its id is not assigned again. */
     post(f->first, "/v1/workloads", SPEC("new", ""));
     expect(f, f->first, 201, "\"id\":5,");
     expect_answer(f, "/v1/workloads/comes_later", "\"state\":\"queued\"");
     expect_answer(f, "/v1/workloads/follows", "did not succeed");
-    /* What was there is still there; and once is enough. */
+    /* The stored text is unchanged; and the failure is recorded once. */
     stop_control(f);
     expect_stored(f, "SELECT status FROM workloads WHERE id = 1", "{\"state\":\"que");
     expect_stored(f, "SELECT count(*) FROM events WHERE workload = 1 AND what = 'failed'", "1");
@@ -119,7 +119,7 @@ static void so_is_one_whose_spec_is_wrong_or_lost(void **state)
     assert_int_equal(start_control(NULL, f), 0);
 }
 
-/* A finished one is no reason not to show the others either. */
+/* An unreadable finished workload does not prevent listing the others. */
 static void a_finished_one_is_shown(void **state)
 {
     struct fixture *f = *state;

@@ -1,12 +1,13 @@
 /*
- * GET /v1/workloads/{ref}/logs: the output lives on the node that ran the attempt. Control asks for
- * it piece by piece and passes it on; a piece is asked for when the client has taken the last ones.
+ * GET /v1/workloads/{ref}/logs: the output is on the node that ran the attempt. Control requests
+ * the output piece by piece and passes each piece on; control requests the next piece when the
+ * client has taken the earlier ones.
  *
- * Following goes on through everything that can be waited for: a workload that has no attempt yet,
- * an agent that restarts. It ends with the attempt.
+ * Following continues through every recoverable interruption: a workload without an attempt, an
+ * agent that restarts. Following ends with the attempt.
  *
- * A part is never taken for the whole: when the rest cannot be had, the answer is an error, or is
- * broken off if it has begun; who asks again for what is missing is told why.
+ * Partial output never looks complete: if the rest is not available, the response is an error, or
+ * is aborted if it has begun. A repeated request for the rest then gets the reason.
  */
 #include <event2/event.h>
 #include <stdlib.h>
@@ -18,22 +19,24 @@
 #include "wire/spec.h"
 
 enum {
-    RETRY_MS = 50,         /* while there is nothing to ask, or nobody */
-    NODE_BACK_MS = 10000,  /* for a node to return with the last output of an attempt */
-    FOLLOW_WAIT_MS = 5000, /* a node holds a question that long before it says "nothing new" */
-    CLIENT_BEHIND_MAX = 512 << 10, /* then the next piece waits */
+    RETRY_MS = 50,         /* pause while there is no attempt or no node */
+    NODE_BACK_MS = 10000,  /* wait for a node to return with the last output of an attempt */
+    FOLLOW_WAIT_MS = 5000, /* longest wait of a node before it reports no new output */
+    /* bytes that the client may be behind before the next piece waits */
+    CLIENT_BEHIND_MAX = 512 << 10,
 };
 
 struct log_stream {
-    struct list link; /* control.log_streams */
+    struct list link; /* in control.log_streams */
     struct control *control;
-    struct http_request *request; /* while nothing has been answered; NULL then */
-    struct http_stream *stream;   /* from then on */
-    struct waiter *asked;         /* a question is under way */
+    struct http_request *request; /* NULL once the response has begun */
+    struct http_stream *stream;   /* NULL until the response has begun */
+    struct waiter *asked;         /* request to the node in flight */
     struct event *timer;
     uint64_t workload, offset;
-    int64_t missed_boot_ms; /* since when the node with the last output is away; 0: it is not */
-    int attempt;            /* 0: the first one there will be */
+    /* time since which the node with the last output is away; 0: not away */
+    int64_t missed_boot_ms;
+    int attempt; /* 0: the first attempt */
     bool follow;
 };
 
@@ -51,7 +54,7 @@ static void on_closed(void *arg)
     log_stream_free(arg);
 }
 
-/* False: the client is gone, and so is the stream. */
+/* Begins the response. Returns false if the client is gone; the stream is then freed. */
 static bool log_stream_begin(struct log_stream *s)
 {
     if (s->stream)
@@ -96,14 +99,14 @@ static int node_is_away(struct error *e, const char *node)
     return error_set(e, ERR_UNAVAILABLE, "node '%s', which has the output, is not connected", node);
 }
 
-/* What was asked for did not come: msg, or NULL when the node went away. */
+/* Handles a failed request: msg is the node's answer, or NULL if the node went away. */
 static void without_piece(struct log_stream *s, const struct nodemsg *msg)
 {
     struct error e = {0};
     if (s->follow) {
-        later(s); /* it may come back, or has not got the grant yet */
+        later(s); /* the node may return, or has no grant yet */
     } else if (msg && msg->result == -ERR_GONE) {
-        log_stream_end(s); /* nothing was printed yet, or it is kept no longer */
+        log_stream_end(s); /* nothing was printed yet, or the output was deleted */
     } else {
         error_set(&e, msg ? (enum error_code)(-msg->result) : ERR_UNAVAILABLE, "%s",
                   !msg        ? "the node that has the output went away: ask again"
@@ -126,14 +129,14 @@ static void on_piece(struct waiter *w, const struct nodemsg *msg)
     if (!log_stream_begin(s))
         return;
     if (msg->length && !http_stream_write(s->stream, msg->data, msg->length))
-        return; /* closed: freed */
+        return; /* closed and freed */
     if (msg->end || (!s->follow && msg->length == 0))
         log_stream_end(s);
     else
         pump(s);
 }
 
-/* There is nobody to ask: its node is away, or it has not run. */
+/* Handles a missing node: the node is away, or the workload has not run. */
 static void without_node(struct log_stream *s, const struct located *at)
 {
     struct error e = {0};
@@ -142,7 +145,7 @@ static void without_node(struct log_stream *s, const struct located *at)
         s->missed_boot_ms = now_ms;
     bool ended = at->attempt && !at->open;
     if (s->follow && ended && at->lost) {
-        log_stream_end(s); /* given up with its node: what came is what there is */
+        log_stream_end(s); /* given up with its node: no more output will come */
     } else if (s->follow && (!ended || now_ms - s->missed_boot_ms < NODE_BACK_MS)) {
         later(s);
     } else {
@@ -151,7 +154,7 @@ static void without_node(struct log_stream *s, const struct located *at)
     }
 }
 
-/* Asks the node for the next piece, or waits for what is in the way. */
+/* Requests the next piece, or waits until a request is possible. */
 static void pump(struct log_stream *s)
 {
     struct control *c = s->control;
@@ -167,7 +170,7 @@ static void pump(struct log_stream *s)
         return;
     }
     if (!at.attempt && at.terminal) {
-        log_stream_end(s); /* it ended without ever having run */
+        log_stream_end(s); /* ended without ever having run */
         return;
     }
     s->attempt = at.attempt;
@@ -234,7 +237,7 @@ static int check(struct error *e, struct control *c, struct http_request *r, str
         return error_set(e, ERR_CONFLICT, "it never ran: %s", at.text);
     if (!at.attempt && !s->follow)
         return error_set(e, ERR_CONFLICT, "it has not run yet: %s", at.text);
-    bool waits = s->follow && (at.open || at.lost); /* for the node, or knows that it is gone */
+    bool waits = s->follow && (at.open || at.lost); /* for a node that is away or lost */
     return at.attempt && !waits && !links_find(c, at.node) ? node_is_away(e, at.node) : 0;
 }
 
@@ -256,8 +259,8 @@ void handle_logs(void *context, struct http_request *r)
     s->control = c;
     s->request = r;
     list_append(&c->log_streams, &s->link);
-    /* Who follows is answered at once, who wants what there is when it is known whether it
-     * can be had. */
+    /* A following client gets its response at once; others once the output is known to be
+     * available. */
     if (!s->follow || log_stream_begin(s))
         pump(s);
 }

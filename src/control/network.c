@@ -1,4 +1,4 @@
-/* Control on the network: one port for the API and for nodes, with TLS alone. */
+/* Control on the network: one port for the API and for nodes, with TLS only. */
 #include <event2/event.h>
 
 #include "base/clock.h"
@@ -8,7 +8,8 @@
 #include "tls/context.h"
 #include "wire/address.h"
 
-enum { RETRY_MS = 60000 }; /* after a certificate could not be made, such as on a full disk */
+/* pause after a certificate could not be made, for example on a full disk */
+enum { RETRY_MS = 60000 };
 
 static void on_node(void *context, struct bufferevent *stream, const struct certificate_facts *peer)
 {
@@ -21,7 +22,7 @@ static void arm(struct control *c, int64_t wait_ms)
     evtimer_add(c->tls_due, &wait);
 }
 
-/* Connections that are open keep the certificate that they began with. */
+/* Renews the certificate. Open connections keep the certificate with which they began. */
 static void on_due(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;

@@ -1,4 +1,4 @@
-/* The routes of nodes, and those about gpumux itself: version, health, metrics. */
+/* The routes of nodes, and the routes of gpumux itself: version, health, metrics. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,16 +17,17 @@ enum { NODES_DEFAULT = 100 };
 struct node_listing {
     struct control *control;
     struct error *error;
-    const char *only;  /* NULL: all */
-    const char *after; /* names up to this one were on earlier pages; NULL: none */
+    const char *only;  /* NULL: all nodes */
+    const char *after; /* last name of the earlier pages; NULL: none */
     size_t limit;      /* 0: none */
-    bool more;         /* there are some past the limit */
+    bool more;         /* nodes beyond the limit exist */
     char last[NODE_NAME_MAX];
     struct str json;
     size_t count;
 };
 
-/* Nodes are few, and come by name: one pass over what the store knows serves both routes. */
+/* Adds a node. Nodes are few and sorted by name, so that one pass over the store serves both
+ * routes. */
 static int list_node(void *arg, const char *name, bool drained, const char *json)
 {
     struct node_listing *l = arg;
@@ -65,7 +66,7 @@ static void answer_node(struct control *c, struct http_request *r, const char *n
     str_done(&l.json);
 }
 
-/* false: answered with an error. */
+/* Returns false after answering with an error. */
 static bool no_query(struct http_request *r)
 {
     static const char *const queries[] = {NULL};
@@ -175,14 +176,14 @@ static void on_device_answer(struct waiter *w, const struct nodemsg *msg)
     http_answer_error(r, &e);
 }
 
-/* A device that is looked for by what somebody calls it: its UUID, a beginning of that with or
- * without the "GPU-", or NODE:INDEX. */
+/* A search for a device by a name that a user gave: its UUID, the beginning of the UUID with or
+ * without "GPU-", or NODE:INDEX. */
 struct device_search {
     struct control *control;
     struct error *error;
     const char *wanted;
-    bool exact;   /* the one that was found is called so, and not only begins so */
-    size_t count; /* of different ones that were found */
+    bool exact;   /* the found device has exactly that name */
+    size_t count; /* number of different devices found */
     char node[NODE_NAME_MAX], uuid[DEVICE_UUID_MAX];
 };
 
@@ -193,7 +194,7 @@ static bool has_index(const char *wanted, const char *node, const struct device 
     return strcmp(name, wanted) == 0;
 }
 
-/* Without the "GPU-", a short one may be meant as an index. */
+/* Without "GPU-" a short beginning could be meant as an index. */
 static bool begins(const char *wanted, const char *uuid)
 {
     enum { BARE_MIN = 4 };
@@ -210,8 +211,8 @@ static void found_device(struct device_search *s, bool exact, const char *node, 
         s->count = 0;
     s->exact = exact;
     bool again = s->count > 0 && strcmp(s->uuid, uuid) == 0;
-    /* A machine that has joined under two names has its devices twice: it is where it is
-     * connected. */
+    /* A machine that joined under two names lists its devices twice; the device belongs to the
+     * connected node. */
     if (again && !links_find(s->control, node))
         return;
     s->count += !again;
@@ -350,8 +351,8 @@ static void metrics_of_cluster(struct control *c, struct str *out)
     metrics_sample(out, "gpumux_rebuilds_total", (double)c->rebuilds, NULL);
 }
 
-/* What each device of the inventory is doing, by its index; NULL where nobody says. The caller
- * frees it; NULL: out of memory. */
+/* Returns the usage of each device of the inventory, by index; NULL for a device without report.
+ * The caller frees the array. Returns NULL when out of memory. */
 static const struct device_usage **usage_of_devices(struct control *c,
                                                     const struct policy_snapshot *inventory)
 {
@@ -405,15 +406,15 @@ static void metrics_of_devices(struct control *c, struct str *out)
     free(usage);
 }
 
-/* One family of what attempts count, while it is being written. */
+/* A family of attempts' metrics that is being written. */
 struct usage_family {
     struct str *out;
     const char *name;
-    size_t offset;   /* of its number in struct attempt_usage */
-    bool of_counted; /* only where processes count for themselves */
+    size_t offset;   /* offset of the number in struct attempt_usage */
+    bool of_counted; /* only for attempts whose processes count for themselves */
 };
 
-/* Many attempts with many counters must not crowd out all else. */
+/* Limits the metrics of attempts, so that others have room too. */
 static bool has_room(const struct str *out)
 {
     return out->length < HTTP_BODY_MAX / 2;

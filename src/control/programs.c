@@ -10,16 +10,16 @@
 static const char stored_kind[] = "prog";
 enum {
     VERSION = 2,
-    VERSION_REQUESTS = 2 /* the first with them */,
+    VERSION_REQUESTS = 2 /* first version with requests */,
     NAME_WORDS = PROGRAM_NAME_MAX / sizeof(uint64_t)
 };
-/* Free again after programs_make_room. */
+/* numbers free after programs_make_room() */
 enum { ROOM_MADE = PROGRAMS_MAX / 4 };
 
 struct programs {
     struct program **items; /* by number; owned */
     size_t count;
-    uint32_t free_from;     /* no number below is free */
+    uint32_t free_from;     /* no lower number is free */
     struct hash_map by_key; /* key → program's number */
 };
 
@@ -49,7 +49,7 @@ void programs_free(struct programs *p)
     free(p);
 }
 
-/* ---- which program it is ---- */
+/* ---- identity ---- */
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
@@ -167,7 +167,7 @@ static void drop(struct programs *p, uint32_t number)
         p->free_from = number;
 }
 
-/* Never alone before all others, then by when they were seen. */
+/* Sorts programs that were never alone first, then by the time when they were last seen. */
 static int compare_worth(const void *a, const void *b)
 {
     const struct program *const *x = a, *const *y = b;

@@ -1,4 +1,4 @@
-/* Any bytes as saved programs, then as the payload of well-sealed ones. */
+/* Any bytes as saved programs, then as the payload of a valid checksum. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What was loaded can be used, and saved and loaded again. */
+/* Loads, and if successful uses, saves and loads again. */
 static void load(const void *bytes, size_t length)
 {
     struct programs *p, *again;

@@ -1,4 +1,4 @@
-/* Rounds that are given up, commits that are under way meanwhile, and commits that fail. */
+/* Dropped rounds, commits in flight meanwhile, and failing commits. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,14 +19,14 @@ enum { WAIT_MS = 60000, NODE_BYTES_MAX = 64 << 10 };
 #define SPEC(name)                                                                                 \
     "{\"name\":\"" name "\",\"directory\":\"/\",\"devices\":0,\"command\":[\"true\"]}"
 
-/* ---- a store whose commits take as long as the test likes, and whose batches fail ---- */
+/* ---- a store whose commits and batches the test controls ---- */
 
 int __real_store_commit(struct error *e, struct store *s, const struct store_batch *b);
 int __wrap_store_commit(struct error *e, struct store *s, const struct store_batch *b);
 int __real_store_batch_event(struct store_batch *b, const struct store_event *event);
 int __wrap_store_batch_event(struct store_batch *b, const struct store_event *event);
 
-static pthread_mutex_t commits = PTHREAD_MUTEX_INITIALIZER; /* locked: none begins */
+static pthread_mutex_t commits = PTHREAD_MUTEX_INITIALIZER; /* locked: no commit begins */
 static bool commits_are_held, booking_fails;
 static atomic_bool commits_fail;
 
@@ -118,7 +118,8 @@ static bool node_take_line(struct test_node *n)
     return true;
 }
 
-/* What control says next, in n->msg. false: it has closed the connection. */
+/* Receives the next message from control in n->msg. Returns false if control closed the
+ * connection. */
 static bool node_hears(struct fixture *f, struct test_node *n)
 {
     int64_t end_ms = clock_boot_ms() + WAIT_MS;
@@ -173,7 +174,7 @@ static void a_commit_under_way_outlives_a_round_that_is_given_up(void **state)
     expect(f, f->second, 503, "");
     assert_true(committer_busy(f->control->committer));
     assert_true(log_says(f, "given up why=\"out of memory\" requests=1"));
-    assert_false(log_says(f, "submitted workload=1")); /* it may fail still */
+    assert_false(log_says(f, "submitted workload=1")); /* the commit may still fail */
     hold_commits(false);
 
     expect(f, f->first, 201, "\"id\":1,\"name\":\"kept\"");
@@ -182,7 +183,7 @@ static void a_commit_under_way_outlives_a_round_that_is_given_up(void **state)
     assert_false(log_says(f, "dropped"));
     post(f->second, "/v1/workloads", SPEC("next"));
     expect(f, f->second, 201, "\"id\":2,\"name\":\"next\"");
-    /* The cluster knows it: else this were a workload that nobody can start or end. */
+    /* The cluster knows the workload; otherwise nobody could start or end it. */
     post(f->first, "/v1/workloads/1/cancel", "");
     expect(f, f->first, 202, "\"state\":\"cancelled\"");
 }
@@ -202,10 +203,10 @@ static void leases_hold_while_nothing_can_be_stored(void **state)
     const struct attempt_report ended = {.workload = 7, .attempt = 1, .phase = ATTEMPT_EXITED};
     const struct nodemsg report = {
         .type = NODEMSG_REPORT, .session = session, .attempt_count = 1, .attempts = &ended};
-    node_send(&node, &report); /* for nothing: its end cannot be stored */
+    node_send(&node, &report); /* ignored: its end cannot be stored */
     node_beats(f, &node, session, ++beat);
-    node_hello(f, &late, "n2"); /* its session cannot be stored: it is not welcomed */
-    /* Again and again it is tried, without reading all of the state each time. */
+    node_hello(f, &late, "n2"); /* not welcomed, because its session cannot be stored */
+    /* Storing is tried repeatedly, without reading the whole state each time. */
     while (f->control->commits_failed < 4)
         node_beats(f, &node, session, ++beat);
     assert_int_equal(f->control->rebuilds, 1);
@@ -215,7 +216,7 @@ static void leases_hold_while_nothing_can_be_stored(void **state)
     expect(f, f->second, 503, "the disk is full");
 
     commits_fail = false;
-    assert_false(node_hears(f, &node)); /* it must say hello */
+    assert_false(node_hears(f, &node)); /* the node must say hello */
     assert_false(node_hears(f, &late));
     node_close(&node);
     node_close(&late);
@@ -234,11 +235,11 @@ static void a_node_that_was_given_up_gets_no_lease(void **state)
 {
     struct fixture *f = *state;
     struct test_node node;
-    f->config.lease_ms = 50; /* the connection may be silent for a second all the same */
+    f->config.lease_ms = 50; /* the connection may still be silent for a second */
     restart_control(f);
     node_hello(f, &node, "n1");
     node_expect(f, &node, NODEMSG_WELCOME);
-    while (cluster_node_connected(f->control->cluster, "n1")) /* silence ends it */
+    while (cluster_node_connected(f->control->cluster, "n1")) /* silence ends the link */
         event_base_loop(f->base, EVLOOP_ONCE);
     commits_fail = true;
     post(f->first, "/v1/workloads", SPEC("refused"));

@@ -1,4 +1,4 @@
-/* How workloads, events and nodes look in the API. */
+/* Workloads, events and nodes as objects of the API. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,8 @@
 #include "wire/record.h"
 #include "wire/spec.h"
 
-enum { DEVICE_WORKLOADS_MAX = 256 }; /* shown of one device: max_neighbours is 64 at most */
+/* workloads shown for one device; max_neighbours is at most 64 */
+enum { DEVICE_WORKLOADS_MAX = 256 };
 
 static void put_devices(struct json_writer *w, const struct attempt *a)
 {
@@ -40,7 +41,7 @@ static const struct attempt_usage *find_usage(struct control *c, const struct st
     return link ? link_attempt_usage(link, row->id, a->number) : NULL;
 }
 
-/* When the last attempt that was started ended; 0: it has not, or none was. */
+/* Returns the end of the last started attempt; 0: not ended, or none started. */
 static int64_t stopped_wall_ms(const struct workload_status *status)
 {
     for (int i = status->attempts_kept - 1; i >= 0; i--)
@@ -49,7 +50,7 @@ static int64_t stopped_wall_ms(const struct workload_status *status)
     return 0;
 }
 
-/* The spec as it was given; values of its environment only for those who may see them. */
+/* Writes the spec as given; values of its environment only for callers who may see them. */
 static int put_spec(struct error *e, struct json_writer *w, const struct store_workload *row,
                     struct shown_spec *shown, bool secrets)
 {
@@ -73,7 +74,8 @@ static int put_spec(struct error *e, struct json_writer *w, const struct store_w
     return r;
 }
 
-/* While it runs its node says. Before that nobody knows, and what it said is not kept. */
+/* Returns how the limits are enforced. A running attempt's node reports it; otherwise nothing is
+ * known, because the report is not stored. */
 static const char *enforcement_of(struct control *c, const struct store_workload *row,
                                   const struct workload_spec *spec, const struct attempt *a)
 {
@@ -89,7 +91,7 @@ static const char *enforcement_of(struct control *c, const struct store_workload
     return "what holds it to quota and share is said by its node once it runs";
 }
 
-/* What cannot be read is left out: it is no JSON, or not ours. */
+/* Writes the details; a text that is not JSON or not of gpumux is left out. */
 static int put_detail(struct error *e, struct json_writer *w, const struct store_workload *row,
                       const struct workload_status *status, struct shown_spec *shown, bool secrets)
 {
@@ -136,8 +138,8 @@ static int read_spec(const struct store_workload *row, struct shown_spec *shown)
     return r;
 }
 
-/* One whose record cannot be read is shown all the same, with what else the store knows of it. 0 or
- * -ERR_NO_MEMORY. */
+/* Reads the status; an unreadable record is shown with everything else that the store has. Returns
+ * 0 or -ERR_NO_MEMORY. */
 static int read_status(struct arena *arena, const struct store_workload *row,
                        struct workload_status *ret)
 {
@@ -152,7 +154,7 @@ static int read_status(struct arena *arena, const struct store_workload *row,
     return 0;
 }
 
-/* What a service that is starting waits for, where nothing else is said of it. */
+/* Writes the condition that a starting service waits for, if no other text is known. */
 static void say_readiness(const struct workload_spec *spec, char text[WORKLOAD_TEXT_MAX])
 {
     if (spec->ready == READY_PORT)
@@ -164,7 +166,7 @@ static void say_readiness(const struct workload_spec *spec, char text[WORKLOAD_T
         (void)str_copy(text, WORKLOAD_TEXT_MAX, "waits until it says itself that it is ready");
 }
 
-/* What is stored of one that waits is as old as its state. */
+/* Replaces the stored note of a waiting workload, which is as old as its state. */
 static void refresh_note(struct control *c, uint64_t id, char text[WORKLOAD_TEXT_MAX])
 {
     bool never;
@@ -178,7 +180,7 @@ static void put_workload(struct json_writer *w, struct control *c, const struct 
 {
     const struct attempt *a = workload_status_attempt(status);
     if (!status->ended_wall_ms)
-        status->exit_code = -1; /* the code of an earlier attempt */
+        status->exit_code = -1; /* the code belongs to an earlier attempt */
     fields_put_members(w, &row_fields, FIELDS_API, row);
     fields_put_members(w, &workload_status_fields, FIELDS_API, status);
     json_put_time(json_key(w, "stopped"), stopped_wall_ms(status));

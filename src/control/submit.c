@@ -1,7 +1,7 @@
 /*
  * POST /v1/workloads: parse, check rights, expand arrays, resolve names, then one SUBMIT event. The
- * answer comes when the commit is durable. With dry_run=1 nothing is submitted: it says where each
- * would go now, or is refused as the submission would be.
+ * response follows the durable commit. With dry_run=1 nothing is submitted: the response has the
+ * place of each workload, or is the error that the submission would get.
  */
 #include <pwd.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static int read_specs(struct error *e, struct http_request *r, struct spec_list 
 
 /* ---- rights ---- */
 
-/* As whom it would run, and whether the caller may ask for that. */
+/* Finds the account to run as, and checks whether the caller may use it. */
 static int check_user(struct error *e, struct control *c, struct http_request *r,
                       const struct workload_spec *spec)
 {
@@ -55,7 +55,7 @@ static int check_user(struct error *e, struct control *c, struct http_request *r
         auth_find_user(NULL, spec->user, &target) < 0) {
         if (!remote)
             return error_set_field(e, ERR_INVALID, "user", "there is no account '%s'", spec->user);
-        target = UID_BY_NAME; /* the node knows it, or says that it does not */
+        target = UID_BY_NAME; /* the node checks whether the account exists */
     }
     bool is_other = spec->user && (target != caller.uid ||
                                    (target == UID_BY_NAME && !str_equal(spec->user, caller.user)));
@@ -78,9 +78,9 @@ static int check_user(struct error *e, struct control *c, struct http_request *r
 
 /* ---- dependencies ---- */
 
-enum { STORED_NAMES_MAX = 10000 }; /* that the store is asked for in one submission */
+enum { STORED_NAMES_MAX = 10000 }; /* names looked up in the store for one submission */
 
-/* A name of this submission, and the items that have it: they stand side by side. */
+/* A name of this submission, and the adjacent items with that name. */
 struct named {
     const char *name;
     size_t first, count;
@@ -91,12 +91,12 @@ struct resolving {
     struct control *control;
     struct http_request *http;
     struct submission *submission;
-    size_t self;         /* index of the item that is being resolved */
-    struct named *names; /* in order; of one name, those that stand first before others */
+    size_t self;         /* index of the item being resolved */
+    struct named *names; /* sorted; equal names in the order of the submission */
     size_t name_count;
-    size_t asked;    /* names that the store was asked for */
+    size_t asked;    /* names looked up in the store */
     size_t resolved; /* dependencies of all items so far */
-    /* Scratch for one item, of WORKLOAD_ARRAY_MAX each; NULL until the first that needs it. */
+    /* Scratch for one item, of WORKLOAD_ARRAY_MAX each; NULL until first needed. */
     struct cluster_after *after;
     uint64_t *ids;
     size_t count;
@@ -138,7 +138,7 @@ static int index_names(struct error *e, struct resolving *v, const struct spec_l
     return 0;
 }
 
-/* The first of that name, or where it would stand. */
+/* Returns the index of the first such name, or its place in the order. */
 static size_t find_name(const struct resolving *v, const char *name)
 {
     size_t low = 0, high = v->name_count;
@@ -152,8 +152,8 @@ static size_t find_name(const struct resolving *v, const char *name)
     return low;
 }
 
-/* "sweep[3]" → "sweep" and 3; -1: an array as a whole, or what is none. A number that is written in
- * another way than in the names of elements names none of them. */
+/* Splits "sweep[3]" into "sweep" and 3. Returns -1 for an array as a whole, and for a number that
+ * is not written as in the names of elements. */
 static long split_element(const char *name, char base[WORKLOAD_NAME_MAX])
 {
     char again[WORKLOAD_NAME_MAX];
@@ -167,7 +167,8 @@ static long split_element(const char *name, char base[WORKLOAD_NAME_MAX])
     return strcmp(again, name + (bracket - base)) == 0 ? element : WORKLOAD_ARRAY_MAX;
 }
 
-/* Earlier items of this very submission: an element by its name, an array by its base name. */
+/* Resolves a name among earlier items of this submission: an element by its name, an array by its
+ * base name. */
 static int resolve_within(struct error *e, struct resolving *v, const struct after *after)
 {
     char base[WORKLOAD_NAME_MAX];
@@ -209,7 +210,7 @@ static int resolve_stored(struct error *e, struct resolving *v, const struct aft
     return found;
 }
 
-/* As the cluster refuses them, before they are all made. */
+/* Checks the cluster's limits before all dependencies are made. */
 static int count_after(struct error *e, struct resolving *v, const struct submission_item *item)
 {
     size_t elements = item->spec->array_count ? (size_t)item->spec->array_count : 1;
@@ -312,9 +313,9 @@ static int expand(struct error *e, struct control *c, struct http_request *r,
     return 0;
 }
 
-/* ---- answering ---- */
+/* ---- responses ---- */
 
-/* note: why it waits; NULL: it does not, or that is not known. */
+/* note: why the workload waits; NULL: it does not wait, or the reason is unknown. */
 static void put_accepted(struct json_writer *out, uint64_t id, const char *name,
                          enum workload_state state, const char *note, bool never)
 {
@@ -333,9 +334,8 @@ static int put_stored(void *arg, const struct store_workload *row)
     return 0;
 }
 
-/* A repeated request may say something else than the first, whose workloads these are: the
- * store knows what they are called. One that is not live has ended, and one that is no longer
- * kept is left out. */
+/* Writes the workloads of the first request, from which a repeated request may differ; the store
+ * has their names. A workload that is not live has ended; a deleted workload is left out. */
 static int put_all_accepted(struct error *e, struct control *c, const struct submission *s,
                             const struct cluster_action *a, struct json_writer *out)
 {
@@ -396,7 +396,7 @@ static void put_placement(struct json_writer *out, const struct cluster_preview 
     json_end_object(out);
 }
 
-/* As the cluster takes them. */
+/* Describes the items for the cluster. */
 static void describe(struct control *c, const struct submission *s,
                      struct cluster_submission *ret_items)
 {
@@ -485,11 +485,11 @@ static int step_submit(struct error *e, struct control *c, struct http_request *
         waiter_free(w);
         return error_set(e, ERR_UNAVAILABLE, "the state is being read back; try again in a moment");
     }
-    return 0; /* answered already, or will be */
+    return 0; /* answered already, or later */
 }
 
-/* As whom, and the key with which the cluster knows a repeated submission. It tells keys apart by
- * uid: accounts that are only names here share one, so the name goes into theirs. */
+/* Finds the submitter, and the key for repeated submissions. The cluster distinguishes keys by uid.
+ * Accounts known only by name share a uid, so that their keys include the name. */
 static int identify(struct error *e, struct control *c, struct http_request *r, const char *key,
                     struct submission *s)
 {

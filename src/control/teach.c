@@ -1,18 +1,19 @@
-/* What control tells learning.h of what its nodes report, and the cluster of what was learnt. */
+/* Passes nodes' reports to learning.h, and new forecasts to the cluster. */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "control/control_internal.h"
 
-/* Between two forecasts, and so many times as long as it took to judge by the last one. */
+/* Shortest time between two forecasts, and the multiple of the time that the last one cost. */
 enum { FORECAST_MS = 1000, FORECAST_REST = 200 };
-enum { ROOM_MS = 1000 }; /* between two times that programs are forgotten for others */
-/* By then a workload that was described is live, or was refused. */
+enum { ROOM_MS = 1000 }; /* shortest time between two attempts to forget programs */
+/* By then a described workload is live, or was refused. */
 enum { SUBMITTING_MS = 60 * 1000 };
 
-/* ---- which program a workload runs ---- */
+/* ---- the program of a workload ---- */
 
-/* When all that are known are in use there is none to be made, and to look costs something. */
+/* Forgets unused programs, at most once in ROOM_MS: the search costs time, and finds none while all
+ * known programs are in use. */
 static void make_room(struct control *c, const struct cluster *cluster, int64_t now_wall_ms)
 {
     int64_t now_boot_ms = clock_boot_ms();
@@ -41,7 +42,7 @@ struct policy_known control_known(struct control *c, const struct cluster *clust
                                  .checkpoints = spec->resume.count > 0};
 }
 
-/* ---- what nodes report ---- */
+/* ---- reports of nodes ---- */
 
 static struct learning_member member_of(const struct control *c, const struct node_link *link,
                                         uint64_t workload)
@@ -98,7 +99,7 @@ void control_learn(struct control *c, const struct node_link *link, const char *
     learning_report(c->learning, &report);
 }
 
-/* ---- what was learnt ---- */
+/* ---- new forecasts ---- */
 
 static void tell_outcomes(struct control *c)
 {

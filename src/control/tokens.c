@@ -1,7 +1,7 @@
 /*
- * Tokens: the table in memory of what the store has, its routes, and the tokens with which nodes
- * join. A token counts when its commit is durable; it stops to count at once when it is revoked,
- * used or has expired. One that has expired is kept for a while: the wall clock may be wrong.
+ * Tokens: the table in memory of the stored tokens, their routes, and the tokens with which nodes
+ * join. A token is valid once its commit is durable, and invalid at once when revoked, used or
+ * expired. An expired token is kept for a while, because the wall clock may be wrong.
  */
 #include <event2/event.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #define TTL_DEFAULT_MS      INT64_C(7776000000) /* 90 days */
 #define TTL_JOIN_DEFAULT_MS INT64_C(86400000)   /* a day */
 #define TTL_LEAST_MS        INT64_C(1000)
-#define EXPIRED_KEEP_MS     INT64_C(86400000) /* a day, of the boot clock */
+#define EXPIRED_KEEP_MS     INT64_C(86400000) /* a day, on the boot clock */
 
 enum { EXPIRY_LOOK_MS = 60000, NOT_READY_LOOK_MS = 1000 };
 
@@ -67,7 +67,7 @@ static int load_token(void *arg, const struct store_token *row)
     return 0;
 }
 
-/* By what was shown; all are looked at, in a time that says nothing of what they are. */
+/* Finds the token of a text. The search compares all tokens, so that its time reveals nothing. */
 static struct token *find(struct control *c, enum token_kind kind, const char *text)
 {
     char hash[TOKEN_HASH_TEXT_MAX];
@@ -102,7 +102,7 @@ static const char *role_of(const struct token *t)
     return t->for_node ? node_role : control_role_name(t->role);
 }
 
-/* ---- changes, into the round that is filling ---- */
+/* ---- changes, added to the filling round ---- */
 
 static int book_event(struct control *c, const struct token *t, const char *what, const char *who,
                       const char *node)
@@ -139,7 +139,7 @@ static int book_end(struct control *c, const struct token *t, const char *what, 
     return r == 0 ? book_event(c, t, what, who, node) : r;
 }
 
-/* Asks again when the next one expires, or earlier: the wall clock may jump. */
+/* Arms the timer for the next expiry, or earlier, because the wall clock may jump. */
 static void arm(struct control *c, int64_t now_wall_ms)
 {
     int64_t wait_ms = EXPIRY_LOOK_MS;
@@ -172,7 +172,7 @@ static int forget_expired(struct control *c, struct token *t)
     return control_commit(c, NULL, booked);
 }
 
-/* Those that have expired end, with the streams that they opened. */
+/* Ends expired tokens and the streams that they opened. */
 static void on_due(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
@@ -302,7 +302,7 @@ void handle_tokens(void *context, struct http_request *r)
     str_done(&json);
 }
 
-/* A new token on its way to the store, and the text that is shown once. */
+/* A new token on its way to the store, and its text, which is shown once. */
 struct creation {
     struct token *token;
     char text[TOKEN_TEXT_MAX];
@@ -317,7 +317,7 @@ static void creation_free(struct creation *made)
     free(made);
 }
 
-/* The line with which a node joins; only a control on a network has one. */
+/* Writes the command with which a node joins; only a control on a network has one. */
 static void put_command(struct json_writer *w, const struct control *c, const char *text)
 {
     char pin[FINGERPRINT_TEXT_MAX], line[AUTHORITY_URL_MAX + FINGERPRINT_TEXT_MAX + 128];
@@ -402,7 +402,7 @@ static int read_fields(struct error *e, const json_t *body, const char **role, c
     return 0;
 }
 
-/* What the body asks for. */
+/* Reads the properties of the requested token. */
 static int fill(struct error *e, const json_t *body, struct token *t)
 {
     const char *role = NULL, *name = NULL, *ttl = NULL;

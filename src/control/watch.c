@@ -1,7 +1,6 @@
 /*
- * GET /v1/events: what happened, from the store; with Accept: text/event-stream, and what
- * happens from then on. A watcher's place is the revision it has seen: it resumes there after
- * any interruption.
+ * GET /v1/events: past events from the store; with Accept: text/event-stream, also new events. A
+ * watcher's position is its last revision, at which the watcher resumes after any interruption.
  */
 #include <event2/event.h>
 #include <inttypes.h>
@@ -14,18 +13,18 @@ enum {
     WATCHERS_MAX = 512,
     PAGE_DEFAULT = 1000,
     PUMP_PAGE = 200,
-    BEHIND_MAX = 256 << 10, /* bytes unsent: then the watcher's next page waits */
+    BEHIND_MAX = 256 << 10, /* unsent bytes beyond which the next page waits */
     RETRY_MS = 50,
 };
 
 struct watcher {
-    struct list link; /* control.watchers */
+    struct list link; /* in control.watchers */
     struct control *control;
     struct http_stream *stream;
     struct event *timer;
     uint64_t since, workload;
-    size_t sent; /* in the page under way */
-    bool closed; /* by the stream, in the middle of a page */
+    size_t sent; /* events sent in the current page */
+    bool closed; /* closed by the stream, within a page */
     bool pumping;
 };
 
@@ -75,7 +74,7 @@ static void pump(struct watcher *w)
     } while (r >= 0 && !w->closed && w->sent == PUMP_PAGE);
     w->pumping = false;
     if (!w->closed && r < 0)
-        http_stream_end(w->stream); /* what it wants is gone: its next try is told so */
+        http_stream_end(w->stream); /* events deleted: the next request gets the error */
     if (w->closed || r < 0)
         watcher_free(w);
 }
@@ -183,7 +182,8 @@ static int is_there(void *arg, const struct store_workload *row)
     return 0;
 }
 
-/* A number may be nobody's. Events outlive their workload: it is known as long as there are any. */
+/* Checks that the id was assigned. Events outlive their workload, which counts as known while it
+ * has events. */
 static int check_known(struct error *e, struct control *c, uint64_t since, uint64_t workload)
 {
     if (workload == 0)
@@ -195,8 +195,8 @@ static int check_known(struct error *e, struct control *c, uint64_t since, uint6
     return found == 0 ? result : found < 0 ? found : 0;
 }
 
-/* It is the state that went back, to an older copy: waiting until it is there would miss what
- * happens now. */
+/* Refuses a future revision: the state was replaced by an older copy, and a watcher that waited for
+ * that revision would miss current events. */
 static int check_reached(struct error *e, struct control *c, uint64_t since)
 {
     uint64_t newest = store_revision(c->store);

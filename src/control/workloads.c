@@ -1,4 +1,4 @@
-/* The routes of workloads, but for submitting and output. */
+/* The routes of workloads, except submitting and output. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,10 @@
 
 enum {
     LIST_DEFAULT = 100,
-    /* Of specs read and answer written, after which a page ends: what the loop does in one turn. */
+    /* Bytes of specs read and response written after which a page ends: the limit of one loop
+     * turn. */
     LIST_BYTES_MAX = 8 << 20,
-    LIST_IS_LONG = 1, /* what a row answers then */
+    LIST_IS_LONG = 1, /* result of a row's callback at the limit */
 };
 
 /* ---- shared by all routes ---- */
@@ -148,7 +149,7 @@ static int parse_states(struct error *e, struct http_request *r, uint32_t *ret)
     return 0;
 }
 
-/* An account that this machine does not know may still have workloads on others. */
+/* Finds an owner; an account that this machine lacks may have workloads on others. */
 static int parse_owner(struct error *e, struct http_request *r, const char *user,
                        const struct store_owner **ret)
 {
@@ -271,7 +272,7 @@ static void on_stopped(struct waiter *w, const struct cluster_action *a)
     http_answer_error(r, &e);
 }
 
-/* The workload named by the route, if it is there and the caller may change it. */
+/* Finds the workload of the route, and checks that it exists and that the caller may change it. */
 static int resolve_own(struct error *e, struct control *c, struct http_request *r, uint64_t *ret_id,
                        struct located *ret_at)
 {
@@ -285,7 +286,8 @@ static int resolve_own(struct error *e, struct control *c, struct http_request *
     return result;
 }
 
-/* A JSON object in the body, or none: *ret is NULL then. Only `known` may be in it. */
+/* Reads a JSON object from the body; without a body *ret is NULL. Only the key `known` is
+ * allowed. */
 static int read_body(struct error *e, struct http_request *r, const char *known, json_t **ret)
 {
     size_t length;
@@ -376,7 +378,7 @@ void handle_resume(void *context, struct http_request *r)
     stop(context, r, CLUSTER_RESUME);
 }
 
-/* ---- signal and input: passed on to the node ---- */
+/* ---- signal and input: passed to the node ---- */
 
 static void on_passed(struct waiter *w, const struct nodemsg *msg)
 {
