@@ -1,7 +1,7 @@
 /*
- * A fuzzer with a bug on purpose: an input that begins with "mux!" is read past its end. Whoever
- * runs the fuzzers first sees that this bug is found, by the fuzzer in a minute, and by the replay
- * of such an input under AddressSanitizer.
+ * A fuzzer with an intentional bug: an input that starts with "mux!" is read past its end. The bug
+ * verifies the fuzzing setup: libFuzzer must find it within a minute, and the replay of such an
+ * input must fail under AddressSanitizer.
  */
 #include <stddef.h>
 #include <stdint.h>

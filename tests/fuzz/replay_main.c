@@ -1,6 +1,7 @@
 /*
- * main() of a fuzzer outside the fuzz preset: replays every file of the named directories, and the
- * named files, through LLVMFuzzerTestOneInput. An empty corpus is a failure: it would test nothing.
+ * main() of a fuzzer outside the fuzz preset: replays the named files, and all files in the named
+ * directories, through LLVMFuzzerTestOneInput. An empty corpus is a failure, because it tests
+ * nothing.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -28,7 +29,7 @@ static int replay_file(const char *path)
         fprintf(stderr, "%s: unreadable, or more than %d bytes\n", path, INPUT_BYTES_MAX);
         goto out;
     }
-    /* Exactly as large as the input, so that AddressSanitizer sees a read past its end. */
+    /* An exact copy, so that AddressSanitizer detects a read past its end. */
     uint8_t *exact = malloc(size ? size : 1);
     if (!exact)
         goto out;
@@ -43,7 +44,7 @@ out:
     return result;
 }
 
-/* Returns how many inputs were replayed, or -1. */
+/* Returns the number of replayed inputs, or -1. */
 static int replay_directory(const char *path)
 {
     DIR *directory = opendir(path);

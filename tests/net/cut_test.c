@@ -1,13 +1,13 @@
 /*
- * cut_test --directory DIR --journal FILE --cables FIFO [--tasks N] [--cuts K] NODE...: a task has
- * at most one living copy, whatever the network does.
+ * cut_test --directory DIR --journal FILE --cables FIFO [--tasks N] [--cuts K] NODE...: checks that
+ * a task has at most one living copy under any network failure.
  *
- * Control's state is DIR/s. Short tasks are submitted over time while the cables of the nodes are
- * cut and healed at random moments, each on its own: both ways or one, for a moment or for longer
- * than tasks may live without control. Then every task must have ended exactly once, well, never
- * with two copies alive, its output complete.
+ * Control's state is in DIR/s. Short tasks are submitted over time while the nodes' cables are cut
+ * and healed at random moments, each independently: in both directions or one, briefly or for
+ * longer than tasks may live without control. Afterwards every task must have succeeded exactly
+ * once, never with two living copies, and with complete output.
  *
- * The moments come from GPUMUX_SEED, which is printed. GPUMUX_BUILD says what is tested.
+ * The moments derive from GPUMUX_SEED, which is printed. GPUMUX_BUILD names the build under test.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,12 +29,12 @@
 
 enum {
     NODES_MAX = 8,
-    END_MS = 180000, /* for everything to end after the last cut */
+    END_MS = 180000, /* time limit for all tasks after the last cut */
     CALL_MS = 30000,
     POLL_US = 20000,
-    WHOLE_LEAST_MS = 300, /* how long a cable is whole */
+    WHOLE_LEAST_MS = 300, /* duration of an intact cable */
     WHOLE_MOST_MS = 4000,
-    CUT_BRIEF_MS = 1500, /* how long it is cut: half the cuts end before the lease */
+    CUT_BRIEF_MS = 1500, /* duration of a cut: half of the cuts end before the lease */
     CUT_LONG_MS = 6000,
     TASK_MS = 3000,
 };
@@ -42,7 +42,7 @@ enum {
 struct cable {
     const char *node;
     bool cut;
-    int64_t change_boot_ms; /* when it is healed, or cut */
+    int64_t change_boot_ms; /* time of the next cut or healing */
 };
 
 struct cut_run {
@@ -97,7 +97,7 @@ static int cut_at_random(struct cut_run *r)
             usleep((useconds_t)wait_ms * 1000);
         result = next->cut ? heal(r, next) : cut(r, next);
     }
-    /* The last ones too are cut for as long as they should be. */
+    /* The last cuts also last their full time. */
     for (size_t i = 0; i < r->cable_count; i++) {
         int64_t wait_ms = r->cables[i].change_boot_ms - clock_boot_ms();
         if (r->cables[i].cut && wait_ms > 0)
@@ -148,7 +148,7 @@ static bool all_connected(const struct cut_run *r, struct http_client *client)
     return connected == r->cable_count;
 }
 
-/* Output is asked for at the nodes that have it. */
+/* Waits until nodes are connected, because they hold the output. */
 static int wait_nodes(const struct cut_run *r, int64_t deadline_boot_ms)
 {
     char socket[DAEMON_PATH_MAX];
@@ -161,7 +161,7 @@ static int wait_nodes(const struct cut_run *r, int64_t deadline_boot_ms)
     return back ? 0 : -1;
 }
 
-/* How many attempts there were, and how many of them control gave up. */
+/* Counts the attempts, and those that control gave up. */
 static void count_attempts(const struct scenario *s, int *ret_attempts, int *ret_lost)
 {
     char socket[DAEMON_PATH_MAX], target[64];

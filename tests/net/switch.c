@@ -1,21 +1,21 @@
 /*
- * switch DIRECTORY SEED NAME...: a network of its own for a test, which ends with this process.
+ * switch DIRECTORY SEED NAME...: a network for a test, which ends with this process.
  *
- * Every NAME becomes a network namespace with an interface eth0, 10.77.0.1, .2, … in their
- * order, and DIRECTORY/NAME leads into it: nsenter --net=DIRECTORY/NAME COMMAND. Frames between
- * them pass through here, so that here they can be lost, late or doubled: a switch with cables
- * that can be bad.
+ * Every NAME becomes a network namespace with an interface eth0, 10.77.0.1, .2, … in this order,
+ * and DIRECTORY/NAME refers to it: nsenter --net=DIRECTORY/NAME COMMAND. All frames pass through
+ * this process, a switch with faulty cables: frames can be lost, delayed or doubled.
  *
- * Commands are lines that are written to the fifo DIRECTORY/cables:
+ * Commands are lines written to the fifo DIRECTORY/cables:
  *
- *     cut NAME            nothing passes the cable of NAME
- *     mute NAME           nothing comes from NAME; deaf NAME: nothing comes to it
- *     heal NAME           everything passes again, at once and once
- *     delay NAME MS       frames from and to NAME are late
- *     loss NAME PERCENT   some are lost
- *     double NAME PERCENT some arrive twice
+ *     cut NAME            drop all frames from and to NAME
+ *     mute NAME           drop frames from NAME; deaf NAME: drop frames to NAME
+ *     heal NAME           pass all frames again, without delay and once
+ *     delay NAME MS       delay frames from and to NAME
+ *     loss NAME PERCENT   lose some frames
+ *     double NAME PERCENT deliver some frames twice
  *
- * Ready when DIRECTORY/ready exists. Exits with 77 where namespaces or tap devices cannot be had.
+ * The switch is ready when DIRECTORY/ready exists. It exits with 77 if namespaces or tap devices
+ * are unavailable.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -46,7 +46,7 @@ enum {
     NAME_MAX_BYTES = 16,
     PATH_BYTES = 256,
     FRAME_BYTES = 1600,
-    FRAMES_MAX = 4096, /* under way; more are lost, as in any switch */
+    FRAMES_MAX = 4096, /* in flight; further frames are lost, as in any switch */
     SKIPPED = 77,
 };
 
@@ -69,7 +69,7 @@ struct net_switch {
     size_t port_count;
     struct port ports[PORTS_MAX];
     int commands_fd;
-    char command[256]; /* what was read of the next lines */
+    char command[256]; /* start of an incomplete line */
     size_t command_length;
     struct rng rng;
     struct list frames;
@@ -78,14 +78,14 @@ struct net_switch {
 
 static void die(int status, const char *what)
 {
-    /* One line: a skipped test is counted with its reason. */
+    /* A single line, because a skipped test is counted with its reason. */
     printf("switch: %s: %s\n", what, strerror(errno));
     exit(status);
 }
 
-/* ---- making the network ---- */
+/* ---- creating the network ---- */
 
-/* Opens the tap driver; a bare /dev gets a node of our own. */
+/* Opens the tap driver; creates a device node if /dev has none. */
 static int open_tun(const char *directory)
 {
     char path[PATH_BYTES];
@@ -115,7 +115,7 @@ static void set_address(int socket_fd, unsigned long what, uint32_t address)
         die(SKIPPED, "an address for eth0");
 }
 
-/* This process is in the new namespace afterwards. */
+/* Afterwards this process is in the new namespace. */
 static void make_port(struct net_switch *s, const char *name)
 {
     struct port *p = &s->ports[s->port_count];
@@ -150,7 +150,7 @@ static bool happens(struct net_switch *s, long percent)
 
 static void deliver(const struct net_switch *s, size_t to, const char *bytes, size_t length)
 {
-    /* A full or closed interface loses it, as it would on any cable. */
+    /* A full or closed interface loses the frame, like a real cable. */
     if (write(s->ports[to].tap_fd, bytes, length) < 0)
         return;
 }
@@ -187,7 +187,7 @@ static void forward(struct net_switch *s, size_t from, size_t to, const char *by
             deliver(s, to, bytes, length);
 }
 
-/* Every port hears everything: hosts drop what is not for them. */
+/* Every port receives every frame; hosts drop frames for others. */
 static void on_frame(struct net_switch *s, size_t from)
 {
     char bytes[FRAME_BYTES];
@@ -198,7 +198,7 @@ static void on_frame(struct net_switch *s, size_t from)
                 forward(s, from, to, bytes, (size_t)length);
 }
 
-/* Until the next frame is due; -1: none waits. */
+/* Returns the time until the next frame is due; -1: none is waiting. */
 static int send_due(struct net_switch *s)
 {
     while (!list_empty(&s->frames)) {
@@ -262,14 +262,14 @@ static void on_command(struct net_switch *s)
     s->command_length -= (size_t)(line - s->command);
     memmove(s->command, line, s->command_length + 1);
     if (s->command_length == sizeof s->command - 1)
-        s->command_length = 0; /* a line without end */
+        s->command_length = 0; /* discard a line that is too long */
 }
 
 static void open_commands(struct net_switch *s)
 {
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%s/cables", s->directory);
-    /* Open for both, so that it does not end with one writer. */
+    /* Open for reading and writing, so that the end of a writer does not close the fifo. */
     if (mkfifo(path, 0600) < 0 ||
         (s->commands_fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK)) < 0)
         die(1, path);

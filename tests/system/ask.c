@@ -1,15 +1,16 @@
 /*
- * ask [-X METHOD] [-d JSON] SOCKET PATH [FIELD [SECONDS VALUE...]]: what the API answers, or a
- * field of it as `curl | jq -r` would print it, for a fraction of their time: a test that waits
- * asks often. With JSON it is a POST. FIELD is written as in jq: nodes[0].connected, every
- * element's attempts[].text, a line each, several by attempt,failures; or with an element by one of
- * its strings, limits[name=rate].value. What it answers else goes to standard error.
+ * ask [-X METHOD] [-d JSON] SOCKET PATH [FIELD [SECONDS VALUE...]]: prints the API's answer, or a
+ * field of it like `curl | jq -r`, in a fraction of their time, because waiting tests ask often.
+ * With JSON the request is a POST. FIELD is written as in jq: nodes[0].connected; every element's
+ * attempts[].text, one per line, or several by attempt,failures; an element by a string member,
+ * limits[name=rate].value. Errors go to standard error.
  *
- * With SECONDS it asks until the field has one of the values, also while nobody listens, and prints
- * the last it had in any case. Exits with 1 if it was none of them, or could not be had.
+ * With SECONDS, ask polls until the field has one of the values, even while no server listens, and
+ * always prints the last value. Exits with 1 if the field had none of the values, or could not be
+ * read.
  *
- * ask -s FILE [-X METHOD] [-d JSON] SOCKET PATH: prints the answer's status, and leaves what was
- * answered in FILE. ask -f FILE FIELD: of a FILE.
+ * ask -s FILE [-X METHOD] [-d JSON] SOCKET PATH: prints the status of the answer and writes its
+ * body to FILE. ask -f FILE FIELD: reads the field from FILE.
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -31,8 +32,8 @@ enum {
 struct question {
     const char *method, *body; /* NULL: none */
     const char *socket, *path;
-    const char *field;       /* NULL: all of it */
-    const char *status_file; /* NULL: its status is not asked for */
+    const char *field;       /* NULL: the whole body */
+    const char *status_file; /* NULL: the status is not requested */
 };
 
 struct answer {
@@ -59,7 +60,7 @@ static int connect_to(const char *path)
     return -1;
 }
 
-/* By HTTP/1.0: the answer ends with the connection. */
+/* Uses HTTP/1.0, so that the answer ends with the connection. */
 static bool exchange(const struct question *q, struct answer *answer)
 {
     char head[1024];
@@ -81,7 +82,7 @@ static bool exchange(const struct question *q, struct answer *answer)
     return n == 0;
 }
 
-/* Its status, and where its body begins. 0: it is no answer. */
+/* Returns the status and the start of the body; 0: not a valid answer. */
 static long status_of(const struct answer *answer, const char **ret_body)
 {
     const char *status = strchr(answer->bytes, ' '), *body = strstr(answer->bytes, "\r\n\r\n");
@@ -91,7 +92,7 @@ static long status_of(const struct answer *answer, const char **ret_body)
     return strtol(status + 1, NULL, 10);
 }
 
-/* "name=rate": the element whose member of that name is this string. NULL: there is none. */
+/* Finds the element of "name=rate": the one whose member `name` is this string. NULL: none. */
 static const json_t *find_element(const json_t *list, const char *name, const char *wanted)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -111,7 +112,7 @@ static void put(FILE *out, const json_t *value)
     free(text);
 }
 
-/* A line for each that the path leads to; what is not there is null, as in jq. */
+/* Prints one line for each value at the path; a missing value is null, as in jq. */
 static void put_all(FILE *out, const json_t *at, const char *path)
 {
     char part[FIELD_BYTES_MAX], *end;
@@ -139,7 +140,7 @@ static void put_all(FILE *out, const json_t *at, const char *path)
     }
 }
 
-/* Of a JSON text; NULL: it is none. To be freed. */
+/* Returns the fields of a JSON text, or NULL for invalid JSON. The caller frees the text. */
 static char *fields_of(const char *json, const char *fields)
 {
     char *text = NULL, copy[FIELD_BYTES_MAX], *rest = NULL;
@@ -168,7 +169,7 @@ static char *status_and_file(const struct question *q, const char *body, long st
     return text;
 }
 
-/* NULL: there was no answer, or no success. To be freed. */
+/* Returns NULL without a successful answer. The caller frees the text. */
 static char *ask(const struct question *q, struct answer *answer)
 {
     const char *body = answer->bytes;
@@ -199,7 +200,8 @@ static char *read_file(const char *path, struct answer *answer)
     return answer->bytes;
 }
 
-/* Asks until the field has one of the values, or the time is over; *ret_text is the last it had. */
+/* Polls until the field has one of the values, or until the deadline; *ret_text is the last
+ * value. */
 static bool wait_for(const struct question *q, struct answer *answer, int64_t end_ms, char **values,
                      char **ret_text)
 {
@@ -257,7 +259,7 @@ int main(int argc, char **argv)
         else
             text = ask(&q, &answer);
     }
-    if (text) /* a body is as it came */
+    if (text) /* a body is printed unchanged */
         printf("%s%s", text, file || q.field || q.status_file ? "\n" : "");
     is_wanted = is_wanted && text;
     free(text);

@@ -1,8 +1,8 @@
 /*
- * A libcuda.so.1 for `gpumux checkpoint` alone, in front of the emulated one, which lies beside it
- * as libcuda-real.so. Before each call it does what the file GPUMUX_EMU.STEP says, if there is one:
- * fail, kill (the process that calls), or hang, for as long as it says so. STEP is state, lock,
- * checkpoint, restore or unlock.
+ * A libcuda.so.1 for `gpumux checkpoint` only, in front of the emulated driver, which is beside it
+ * as libcuda-real.so. Before each call it follows the file GPUMUX_EMU.STEP, if present: fail, kill
+ * (the calling process), or hang while the file says so. STEP is state, lock, checkpoint, restore
+ * or unlock.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ static void *real(const char *name)
     return function;
 }
 
-/* What the calls take is the caller's and the real one's business. */
+/* The arguments are passed to the emulated driver unchanged. */
 #define STEERED(name, step)                                                                        \
     int name(int pid, void *argument);                                                             \
     int name(int pid, void *argument)                                                              \

@@ -1,12 +1,12 @@
 /*
- * client_in_steps PREFIX: a client of the driver that waits between two steps, so that a test can
- * do things there.
+ * client_in_steps PREFIX: a client of the driver that pauses between two steps, so that a test can
+ * act in between.
  *
- *   cuInit           then PREFIX.joined holds its answer
- *   until PREFIX.go  exists
- *   a context        then PREFIX.context holds its answer
+ *   cuInit           then PREFIX.joined has the result
+ *   waits until      PREFIX.go exists
+ *   a context        then PREFIX.context has the result
  *
- * and waits to be ended. An answer other than 0 is its exit status at once.
+ * Then it waits to be ended. A result other than 0 is the exit status, at once.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static const char *path_of(const char *prefix, const char *step, char path[PATH_
     return path;
 }
 
-/* Whole, or not there. */
+/* Writes the file atomically. */
 static void tell(const char *prefix, const char *step, int answer)
 {
     char path[PATH_BYTES], other[PATH_BYTES];

@@ -1,12 +1,12 @@
 /*
  * A workload that uses libgpumux.so.0, for client.sh:
  *
- *   client_program facts        prints what the library knows, a line each
- *   client_program train        reports 1,000 samples a second, in ten steps, until it is ended
- *   client_program answer FILE  answers 200 requests a second, which take the microseconds
- *                               that FILE says
- *   client_program serve FILE   says that it is ready once FILE exists, prints what came
- *                               of it, and waits
+ *   client_program facts        prints the library's facts, one per line
+ *   client_program train        reports 1,000 samples a second, in ten steps, until ended
+ *   client_program answer FILE  answers 200 requests a second, each in the microseconds
+ *                               that FILE contains
+ *   client_program serve FILE   reports ready once FILE exists, prints the result of the
+ *                               call, and waits
  */
 #include <inttypes.h>
 #include <stdio.h>

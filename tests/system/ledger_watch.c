@@ -1,9 +1,9 @@
 /*
- * ledger_watch AGENT DEATHS SPARED: looks at the ledger of the one attempt that the agent (a pid)
- * has, kills its processes now and then, but for the one with the pid SPARED, and sees how long the
- * agent takes to clear the slots of the dead. Some die by themselves, at a fault point. Prints
- * "deaths=N held=N late=N slowest_ms=N": how many had held memory, and after how many of them it
- * was still counted 200 ms later. Exits with 1 if a slot is never cleared.
+ * ledger_watch AGENT DEATHS SPARED: watches the ledger of the only attempt of the agent (a pid),
+ * kills its processes now and then except the one with the pid SPARED, and measures how long the
+ * agent takes to clear the slots of the dead. Some processes die by themselves at a fault point.
+ * Prints "deaths=N held=N late=N slowest_ms=N": deaths of processes that held memory (held), and
+ * those still counted 200 ms later (late). Exits with 1 if a slot is never cleared.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -22,12 +22,12 @@
 
 enum { REPAIR_MS = 200, PATIENCE_MS = 60000, LOOK_MS = 1, KILL_EVERY_MS = 15 };
 
-/* A process that has a slot. */
+/* A process with a slot. */
 struct owner {
     uint64_t word; /* in ledger_page.owners; 0: none */
     int pid_fd;
-    int64_t died_ms; /* 0: it lives */
-    bool has_held;   /* when it died */
+    int64_t died_ms; /* 0: alive */
+    bool has_held;   /* held memory when it died */
 };
 
 struct watch {
@@ -81,7 +81,7 @@ static bool holds(const struct watch *w, int slot)
 static void take_owner(struct watch *w, int slot, uint64_t word)
 {
     int pid_fd = (int)syscall(SYS_pidfd_open, (pid_t)(word >> 32), 0);
-    if (pid_fd >= 0) /* else it is gone already, and will not be watched */
+    if (pid_fd >= 0) /* otherwise already gone, and not watched */
         w->owners[slot] = (struct owner){.word = word, .pid_fd = pid_fd};
 }
 
@@ -118,7 +118,7 @@ static void look_at(struct watch *w, int slot)
         fail("a dead process keeps its slot");
 }
 
-/* One of those that live, by chance. */
+/* Kills a random living process. */
 static void kill_one(struct watch *w)
 {
     int first = rand() % PAGE_PROCESSES_MAX;

@@ -1,5 +1,5 @@
-/* A workload with managed memory, which no driver suspends, for suspend.sh: prints a line a
- * step, for ever. */
+/* A workload with managed memory, which no driver can suspend, for suspend.sh: prints one line per
+ * step, forever. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <unistd.h>

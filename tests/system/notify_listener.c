@@ -1,7 +1,7 @@
 /*
- * notify_listener SOCKET FILE: a service manager that does nothing but listen. Every datagram that
- * comes to the socket (a path, or @NAME in the abstract namespace) is appended to FILE, with an
- * empty line after it. FILE is made once it listens. Runs until it is killed.
+ * notify_listener SOCKET FILE: a service manager that only listens. Appends every datagram to the
+ * socket (a path, or @NAME in the abstract namespace) to FILE, followed by an empty line. Creates
+ * FILE when it starts to listen. Runs until it is killed.
  */
 #include <fcntl.h>
 #include <stddef.h>

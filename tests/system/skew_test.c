@@ -1,4 +1,5 @@
-/* Control and nodes of other versions: a neighbour is welcome, one further away is told why not. */
+/* Control and nodes of different versions: adjacent versions are accepted, and others are refused
+ * with the reason. */
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -73,7 +74,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Waits for control to listen. */
+/* Waits until control listens. */
 static int connect_to(const struct fixture *f)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -105,7 +106,7 @@ static void say_hello(int fd, const char *name, const char *version, int protoco
     free(info);
 }
 
-/* The first message that comes back; *ret_closes: nothing but the end follows. */
+/* Receives the first message; *ret_closes: the connection ends after it. */
 static void receive(int fd, struct arena *arena, struct nodemsg *ret, bool *ret_closes)
 {
     char line[LINE_BYTES];

@@ -1,9 +1,9 @@
 /*
- * The cluster's step under everything that can go wrong, one world a seed.
+ * The cluster's step under all kinds of faults, one world per seed.
  *
  *   cluster_torture [--seeds A..B] [--events N] [--verbose]
  *
- * GPUMUX_SEED is added to the seeds, so that a soak tries new ones.
+ * GPUMUX_SEED is added to the seeds, so that a soak test tries new ones.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,9 +54,9 @@ bool world_chance(struct world *w, unsigned percent)
     return world_below(w, 100) < percent;
 }
 
-/* ---- what users do ---- */
+/* ---- actions of users ---- */
 
-/* Which nodes of machine_init could ever hold it. */
+/* Returns whether a node of machine_init() could ever hold the workload. */
 static bool can_ever_fit(const struct row *row)
 {
     static const char *const models[WORLD_NODES] = {"3090", "3090", "H200"};
@@ -194,7 +194,7 @@ static void stop_any(struct world *w, enum cluster_event_kind kind)
     stop(w, kind, recent, world_chance(w, 50) ? -1 : (int64_t)world_below(w, 300));
 }
 
-/* One that has begun, so that there is something to suspend. */
+/* Suspends or resumes a workload that has started. */
 static void turn_any(struct world *w)
 {
     uint64_t id = 1 + world_below(w, w->last_id + 1);
@@ -232,8 +232,8 @@ static void pass_time(struct world *w, int64_t ms)
 static void pass_some_time(struct world *w)
 {
     uint64_t lot = world_below(w, 100);
-    int64_t until_tick_ms =
-        cluster_next_tick(w->cluster) - w->now_ms - w->boot_offset_ms; /* may be long past */
+    /* May be long past. */
+    int64_t until_tick_ms = cluster_next_tick(w->cluster) - w->now_ms - w->boot_offset_ms;
     if (lot < 3)
         w->wall_offset_ms = (int64_t)world_below(w, UINT64_C(4000000000000));
     if (lot < 2)
@@ -268,7 +268,7 @@ static void fault(struct world *w)
         bool wiped = world_chance(w, 60);
         world_trace(w, "n%d dies%s", node, wiped ? " and is wiped" : "");
         machine_dies(w, node, wiped);
-        if (world_chance(w, 50)) { /* back before its last words have arrived */
+        if (world_chance(w, 50)) { /* back before its last messages have arrived */
             machine_starts(w, node);
             machine_speak(w, node);
         }
@@ -322,7 +322,7 @@ static void one_event(struct world *w)
         fault(w);
 }
 
-/* ---- the end: no more faults, and all must end ---- */
+/* ---- the end: without further faults, all workloads must end ---- */
 
 static bool all_ended(const struct world *w)
 {
@@ -342,7 +342,7 @@ static void calm_down(struct world *w)
         if (!w->node_known[n] || w->node_stored[n].device_count != 1 + n ||
             w->machines[n].info.device_count != 1 + n || w->machines[n].devices_present != 1 + n) {
             w->machines[n].devices_present = 1 + n;
-            machine_cut(w, n); /* so that it says what devices it has now */
+            machine_cut(w, n); /* so that its hello lists the present devices */
         }
         machine_starts(w, n);
         if (w->node_known[n])
@@ -375,7 +375,7 @@ static void calm_round(struct world *w, int round)
 
 /* ---- one seed ---- */
 
-/* Of the two users. Each may have the largest workload there is. */
+/* Allowances of the two users. Each allows the largest workload. */
 static const struct cluster_allowance allowances[] = {
     {.name = "zero", .guaranteed_ppm = 1500000, .most_ppm = 3000000},
     {.name = "one", .guaranteed_ppm = 0, .most_ppm = 1000000000},

@@ -1,4 +1,4 @@
-/* Control: decide, store, then act; and every way to be interrupted in between. */
+/* Control: decide, store, then act, with interruptions at every point. */
 #include <string.h>
 
 #include "world.h"
@@ -38,7 +38,8 @@ static void judge_submit(struct world *w, const struct pending *p, const struct 
     }
     if (request->key < 0)
         return;
-    /* Another submission may have taken the key since, but only after these were deleted. */
+    /* Another submission may have taken the key since, but only after these workloads were
+     * deleted. */
     if (!w->rows[p->first].deleted)
         world_check(w, w->keys[request->uid][request->key].first == p->first,
                     "key %d gives %llu instead of %llu", request->key, (unsigned long long)p->first,
@@ -88,11 +89,11 @@ void control_flush(struct world *w)
     if (w->pending_count == 0)
         return;
     uint64_t fate = w->calm ? 1000 : world_below(w, 1000);
-    if (fate < 5) { /* dies before the commit */
+    if (fate < 5) { /* crash before the commit */
         control_crash(w);
         return;
     }
-    if (fate < 10) { /* the commit fails: every request gets an error, connections stay */
+    if (fate < 10) { /* failed commit: every request gets an error, connections stay */
         world_trace(w, "commit fails");
         forget_all(w);
         return;
@@ -110,7 +111,7 @@ void control_flush(struct world *w)
     }
     store_drop_pending(w);
     if (fate < 15)
-        control_crash(w); /* half-way through acting */
+        control_crash(w); /* crash in the middle of the actions */
 }
 
 void control_step(struct world *w, struct cluster_event *event, const struct row *fresh,
@@ -147,7 +148,7 @@ void control_receive(struct world *w, const struct message *m)
     struct cluster_event event = {.kind = CLUSTER_NODE_BEAT};
     struct attempt_report reports[WORLD_ATTEMPTS];
     if (m->type == MESSAGE_HELLO && m->connection < w->control_connection[m->node])
-        return; /* as cluster.h asks: a newer connection has spoken */
+        return; /* as cluster.h requires: a newer connection has sent a hello */
     for (size_t i = 0; i < m->run_count; i++)
         reports[i] = report_of(&m->runs[i]);
     event.node.node = from->info.name;

@@ -1,11 +1,11 @@
 /*
- * A device under random events: device_torture FIRST LAST runs those seeds. A failure prints its
- * seed, and the same seed fails the same way.
+ * A device under random events: device_torture FIRST LAST runs these seeds. A failure prints its
+ * seed, which reproduces it.
  *
- * What must hold: nobody is told to leave without a cause; a task alone is evicted for a limit,
- * never a service, and for memory only beside somebody else; only who faulted alone is guilty; the
- * device leaves Overlimit once it is within limits, and every repair ends; every suspect that stays
- * is cleared; equal seeds give equal actions.
+ * Invariants: no tenant is ordered to leave without a cause; only tasks are evicted for a limit,
+ * never services, and for memory only beside other users of the device; only a tenant that faulted
+ * alone is guilty; the device leaves Overlimit once it is within limits, and every repair ends;
+ * every suspect that stays is cleared; equal seeds give equal actions.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,8 +33,8 @@ struct world {
     uint64_t workload_last;
     struct device_sample sample;
     struct device_tenant_sample known[TENANTS];
-    bool checks, tests, replaces; /* answers that we owe */
-    bool calm;                    /* nothing goes wrong any more */
+    bool checks, tests, replaces; /* answers that the world owes */
+    bool calm;                    /* no more faults */
     uint64_t digest;
     size_t counts[DEVICE_ACTION_END];
 };
@@ -56,7 +56,7 @@ static struct inmate *find(struct world *w, uint64_t workload)
     return NULL;
 }
 
-/* Those of the same fate that nothing was put down to. */
+/* Counts the tenants inside or outside of MPS that no fault has been attributed to. */
 static size_t unblamed(const struct world *w, bool isolated)
 {
     size_t count = 0;
@@ -69,7 +69,7 @@ static size_t unblamed(const struct world *w, bool isolated)
     return count;
 }
 
-/* Every END needs something that it follows from. */
+/* Checks that an END action has a cause. */
 static void check_end(struct world *w, const struct device_action *a)
 {
     struct inmate *m = find(w, a->workload);
@@ -179,7 +179,7 @@ static void leave(struct world *w, struct inmate *m)
                                              .failed = chance(w, 2)}});
 }
 
-/* The driver has moved its memory, or could not. */
+/* Ends a suspension, successfully or not. */
 static void end_suspending(struct world *w, struct inmate *m)
 {
     m->suspends = false;
@@ -218,7 +218,7 @@ static void fill_sample(struct world *w)
         }
     }
     w->sample.has_strangers = chance(w, 4);
-    if (!w->calm && chance(w, 4)) /* or the limits of memory are never crossed by one alone */
+    if (!w->calm && chance(w, 4)) /* otherwise a single user never exceeds a memory limit */
         used *= 10;
     w->sample.memory_used_bytes = used < w->sample.memory_bytes ? used : w->sample.memory_bytes;
     if (!w->calm && chance(w, 30))
@@ -266,7 +266,7 @@ static void trouble(struct world *w)
     static const int xids[] = {13, 31, 43, 45, 68, 62, 109, 48, 79, 94};
     switch (rng_below(&w->rng, 7)) {
     case 0:
-        /* The last three disable it: rarer. */
+        /* The last three Xids disable the device, so they are rarer. */
         step(w, (struct device_event){.kind = DEVICE_XID,
                                       .xid = xids[rng_below(&w->rng, chance(w, 5) ? 10 : 7)]});
         break;
@@ -289,7 +289,7 @@ static void trouble(struct world *w)
     }
 }
 
-/* Nothing goes wrong any more: the device must get well, and every suspect be cleared. */
+/* Without further faults, the device must recover and every suspect must be cleared. */
 static void settle(struct world *w)
 {
     w->calm = true;
@@ -309,8 +309,10 @@ static void settle(struct world *w)
     check(w, device_admission(w->d) == ADMIT_ALL, "its repair does not end");
     for (size_t i = 0; i < TENANTS; i++) {
         check(w, !w->inmates[i].there || !w->inmates[i].info.suspect, "a suspect is never cleared");
-        check(w, !w->inmates[i].there || !w->inmates[i].told, "one that was told to leave stays");
-        check(w, !w->inmates[i].there || !w->inmates[i].suspends, "one is suspending for ever");
+        check(w, !w->inmates[i].there || !w->inmates[i].told,
+              "a tenant that was told to leave stays");
+        check(w, !w->inmates[i].there || !w->inmates[i].suspends,
+              "a tenant is suspending for ever");
     }
 }
 

@@ -1,4 +1,4 @@
-/* Tasks of kind k take k quarters of a device, and are slowed when that is more than there is. */
+/* Tasks of kind k use k quarters of a device, and are slowed by a total above one device. */
 #include "world.h"
 
 static const struct forecast_profile profiles[FORECAST_MODEL_KINDS] = {

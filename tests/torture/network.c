@@ -16,7 +16,8 @@ void network_send(struct world *w, const struct message *m)
 
 static void deliver(struct world *w, const struct message *m)
 {
-    /* Control may still read what a broken connection brought, even after a newer one's hello. */
+    /* Control may still read messages of a broken connection, even after the hello of a newer
+     * one. */
     if (m->type <= MESSAGE_GONE) {
         if (m->connection > w->dead_connections)
             control_receive(w, m);
@@ -29,7 +30,7 @@ bool network_deliver(struct world *w)
 {
     if (w->message_count == 0)
         return false;
-    /* Mostly in order, so that work gets done; sometimes from anywhere. */
+    /* Mostly in order, so that work progresses; sometimes from anywhere. */
     size_t i = w->calm || world_chance(w, 70) ? 0 : world_below(w, w->message_count);
     while (!w->calm && i < w->message_count && w->messages[i].not_before_ms > w->now_ms)
         i++;
@@ -37,7 +38,7 @@ bool network_deliver(struct world *w)
         return true;
     struct message m = w->messages[i];
     if (!w->calm && world_chance(w, 4)) {
-        /* It will come again. */
+        /* duplicate: to be delivered again */
         w->messages[i].not_before_ms = w->now_ms + (int64_t)world_below(w, 600);
         deliver(w, &m);
         return true;

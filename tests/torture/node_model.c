@@ -1,4 +1,4 @@
-/* Nodes as cluster.h wants them: what an agent and its supervisors owe to control. */
+/* Nodes as cluster.h requires: the duties of an agent and its supervisors towards control. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,7 @@ static struct run *add_run(struct world *w, struct machine *m, const struct mess
     return &m->runs[m->run_count++];
 }
 
-/* The process begins: the one moment at which two copies could meet. */
+/* Starts the process, the one moment when two copies could coexist. */
 static void begin(struct world *w, struct run *r)
 {
     struct row *row = &w->rows[r->workload];
@@ -92,7 +92,7 @@ void machine_time_passed(struct world *w, int node)
     for (size_t i = 0; i < m->run_count && m->up; i++) {
         struct run *r = &m->runs[i];
         if (r->phase == ATTEMPT_ACCEPTED && !r->service && w->now_ms >= m->lease_until_ms)
-            end(w, r, FAILURE_NONE, 0, 0); /* too late, even if the lease comes back */
+            end(w, r, FAILURE_NONE, 0, 0); /* too late, even if the lease is renewed */
         if (!is_alive(r))
             continue;
         if (w->now_ms >= r->stop_at_ms)
@@ -120,7 +120,7 @@ bool machine_uses_device(struct world *w, int node, uint64_t workload, int attem
     return r && is_alive(r) && r->suspension != SUSPENSION_DONE;
 }
 
-/* Its memory has moved, or could not be. */
+/* Ends a move of memory, successfully or not. */
 static void move(struct world *w, struct run *r)
 {
     bool fails = !w->calm && world_chance(w, 20);
@@ -130,7 +130,7 @@ static void move(struct world *w, struct run *r)
     r->suspension = leaves != fails ? SUSPENSION_DONE : SUSPENSION_NONE;
     r->evicted = false;
     bool is_off = r->suspension == SUSPENSION_DONE;
-    if (!fails && is_off != r->wants_off) /* another order came meanwhile */
+    if (!fails && is_off != r->wants_off) /* another order arrived in the meantime */
         r->suspension = is_off ? SUSPENSION_RETURNING : SUSPENSION_LEAVING;
 }
 
@@ -229,7 +229,7 @@ void machine_speak(struct world *w, int node)
     if (!m->up || !m->agent)
         return;
     if (m->connection && w->now_ms - m->answered_ms > w->config.lease_ms / 2)
-        machine_cut(w, node); /* nobody answers: perhaps a new connection is better */
+        machine_cut(w, node); /* no answer: a new connection may be better */
     if (!m->connection) {
         m->connection = ++w->last_connection;
         m->session = 0;
@@ -314,7 +314,7 @@ void machine_agent_dies(struct world *w, int node)
     m->agent = false;
     for (size_t i = 0; i < m->run_count; i++)
         if (m->runs[i].phase == ATTEMPT_ACCEPTED)
-            end(w, &m->runs[i], FAILURE_NONE, 0, 0); /* nobody is left to start it */
+            end(w, &m->runs[i], FAILURE_NONE, 0, 0); /* no agent is left to start the attempt */
 }
 
 void machine_supervisor_dies(struct world *w, int node)
@@ -332,14 +332,14 @@ void machine_dies(struct world *w, int node, bool wiped)
     struct machine *m = &w->machines[node];
     machine_agent_dies(w, node);
     m->up = false;
-    m->lease_until_ms = 0; /* of another boot's clock */
+    m->lease_until_ms = 0; /* the boot clock restarts */
     for (size_t i = 0; i < m->run_count; i++)
         if (is_alive(&m->runs[i]))
             end(w, &m->runs[i], FAILURE_NONE, 0, 9);
     if (!wiped)
         return;
     m->run_count = 0;
-    if (world_chance(w, 30)) { /* else only the attempts' directories are gone */
+    if (world_chance(w, 30)) { /* otherwise only the attempts' directories are lost */
         m->boots++;
         name_instance(m, node);
     }

@@ -1,4 +1,4 @@
-/* The store: rows that are there or not, and every rule about what may be written into them. */
+/* The store: rows that exist or not, and all rules about writing them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ static int node_of(const char *name)
     return name[1] - '0';
 }
 
-/* A copy with attempts of its own. */
+/* Copies a status, including its attempts. */
 static struct workload_status copy_status(const struct workload_status *status)
 {
     struct workload_status copy = *status;
@@ -167,7 +167,7 @@ static void commit_new(struct world *w, struct pending *p)
     w->keys[row->uid][row->key].count = row->submitted;
 }
 
-/* What is others' from now on must not be in use. */
+/* Checks that devices that others may use now are not in use. */
 static void check_off_device(struct world *w, const struct row *row, uint64_t id)
 {
     const struct attempt *a = workload_status_attempt(&row->status);
@@ -282,7 +282,7 @@ void store_rebuild_cluster(struct world *w)
                         "node %d does not load", n);
     for (uint64_t id = w->last_id; id > 0; id--)
         load_row(w, id);
-    /* Another boot, perhaps of another machine: its clock may show anything. */
+    /* A new boot, perhaps of another machine, so its clock may show anything. */
     w->boot_offset_ms = (int64_t)world_below(w, 1000000);
     cluster_load_done(w->cluster, w->last_id, world_control_clock(w));
 }

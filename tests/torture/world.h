@@ -1,9 +1,9 @@
 /*
- * The world around one cluster, all of it played by one seed: control (which may crash between
- * deciding, storing and acting), the store (whose commits may fail), the network (which loses,
- * repeats and reorders), and nodes with agents and supervisors (each of which may die).
+ * The world around one cluster, driven by one seed: control (which may crash between deciding,
+ * storing and acting), the store (whose commits may fail), the network (which loses, repeats and
+ * reorders messages), and nodes with agents and supervisors (which may die).
  *
- * Everything that must never happen is checked where it would happen, by world_check.
+ * Every invariant is checked where it could be violated, by world_check.
  */
 #pragma once
 #include <stdbool.h>
@@ -15,8 +15,8 @@
 
 enum {
     WORLD_NODES = 3,
-    WORLD_DEVICES = 4, /* of one node at most */
-    WORLD_IDS = 512,   /* workloads of one seed at most */
+    WORLD_DEVICES = 4, /* upper limit per node */
+    WORLD_IDS = 512,   /* upper limit of workloads per seed */
     WORLD_ATTEMPTS = 96,
     WORLD_MESSAGES = 96,
     WORLD_SUBMIT_MAX = 6,
@@ -25,7 +25,7 @@ enum {
     WORLD_PENDING = 1024,
 };
 
-/* One attempt on a node, as its supervisor and its directory have it. */
+/* One attempt on a node, as its supervisor and its directory know it. */
 struct run {
     uint64_t workload;
     int attempt;
@@ -33,7 +33,7 @@ struct run {
     bool service, never_ran;
     enum failure_reason failure;
     int exit_code, signal;
-    int64_t stop_at_ms; /* ends at the latest then; INT64_MAX: nobody asked */
+    int64_t stop_at_ms; /* deadline of a stop; INT64_MAX: no stop */
     int turn;
     bool wants_off, evicted;
     enum suspension suspension;
@@ -43,7 +43,7 @@ enum message_type {
     MESSAGE_HELLO,
     MESSAGE_REPORT,
     MESSAGE_BEAT,
-    MESSAGE_GONE, /* control's kernel notices a broken connection */
+    MESSAGE_GONE, /* control's kernel detects a broken connection */
     MESSAGE_WELCOME,
     MESSAGE_GRANT,
     MESSAGE_STOP,
@@ -56,7 +56,7 @@ enum message_type {
 struct message {
     enum message_type type;
     int node;
-    uint64_t connection; /* what comes on a node's former one is not read by it */
+    uint64_t connection; /* messages of a node's earlier connection are ignored */
     uint64_t session, sequence, beat;
     uint64_t workload;
     int attempt, turn;
@@ -68,8 +68,8 @@ struct message {
 
 struct machine {
     struct node_info info;
-    int devices_present; /* a device may drop out and come back */
-    int boots;           /* counts instances when its disk is wiped, too */
+    int devices_present; /* devices may disappear and return */
+    int boots;           /* increases also when the disk is wiped, which changes the instance */
     bool up, agent;
     uint64_t connection; /* 0: none */
     uint64_t session, sequence;
@@ -80,7 +80,7 @@ struct machine {
     struct run runs[WORLD_ATTEMPTS];
 };
 
-/* A row of the model store, and what the harness knows besides. */
+/* A row of the model store, with the harness's knowledge about it. */
 struct row {
     bool exists, deleted, accepted, never_fits;
     uint32_t uid;
@@ -92,10 +92,10 @@ struct row {
     size_t after_count;
     struct cluster_after after[WORLD_AFTER_MAX];
     struct workload_status status; /* attempts owned */
-    int living;                    /* copies that run now, on all nodes */
+    int living;                    /* running copies on all nodes */
 };
 
-/* Something decided and not yet stored. */
+/* A decision that is not stored yet. */
 struct pending {
     enum cluster_action_kind kind;
     uint64_t id;
@@ -118,7 +118,7 @@ struct booking {
     int share_percent, neighbours, whole;
 };
 
-/* What a request was about, to judge its reply. */
+/* The subject of a request, for judging its reply. */
 struct request {
     enum cluster_event_kind kind;
     int key, node;
@@ -137,7 +137,7 @@ struct world {
     uint64_t cluster_lives;
 
     struct row rows[WORLD_IDS];
-    uint64_t last_id, pending_last_id; /* committed, and as it will be */
+    uint64_t last_id, pending_last_id; /* committed, and after the pending commit */
     size_t live_rows, kept_rows;       /* not ended; ended and not deleted */
     bool node_known[WORLD_NODES], node_drained[WORLD_NODES];
     struct node_info node_stored[WORLD_NODES];
@@ -154,17 +154,18 @@ struct world {
 
     size_t message_count;
     struct message messages[WORLD_MESSAGES];
-    uint64_t last_connection, dead_connections; /* those up to this died with control */
+    /* Connections up to this one ended when control died. */
+    uint64_t last_connection, dead_connections;
     /* Control's side of the nodes' connections: */
     uint64_t control_connection[WORLD_NODES], control_session[WORLD_NODES];
     struct machine machines[WORLD_NODES];
-    bool calm; /* no more faults: everything has to come to its end */
+    bool calm; /* no more faults: all workloads must end */
 
     uint64_t events, events_wanted;
     bool broken;
 };
 
-/* Says what broke, once, with the command that shows it again. */
+/* Reports the first violation, with the command that reproduces it. */
 void world_broken(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define world_check(w, condition, ...)                                                             \
     do {                                                                                           \
@@ -176,12 +177,12 @@ bool world_chance(struct world *w, unsigned percent);
 uint64_t world_below(struct world *w, uint64_t bound);
 struct clock_now world_control_clock(const struct world *w);
 
-/* forecast_model.c: what control believes of kinds 0 … FORECAST_MODEL_KINDS - 1. */
+/* forecast_model.c: forecast for kinds 0 … FORECAST_MODEL_KINDS - 1. */
 enum { FORECAST_MODEL_KINDS = 6 };
 extern const struct forecast forecast_model;
 
 /* store_model.c */
-/* Copies what the last step decided; `fresh` are the rows of a submission. */
+/* Copies the decisions of the last step; `fresh` are the rows of a submission. */
 void store_keep(struct world *w, const struct row *fresh);
 void store_commit_pending(struct world *w);
 void store_drop_pending(struct world *w);
@@ -191,13 +192,13 @@ void store_done(struct world *w);
 /* node_model.c */
 void machine_init(struct world *w, int node);
 void machine_done(struct world *w);
-/* Lets supervisors enforce stops and the lease after time passed. */
+/* Lets supervisors enforce stops and the lease after time has passed. */
 void machine_time_passed(struct world *w, int node);
-/* An attempt comes one phase further. */
+/* Advances an attempt by one phase. */
 void machine_progress(struct world *w, int node);
-/* Has the attempt memory there, by the node's own knowledge? */
+/* Returns whether the attempt has memory on the node's devices, as the node knows. */
 bool machine_uses_device(struct world *w, int node, uint64_t workload, int attempt);
-/* The agent speaks: connects, says hello, beats, reports. */
+/* Lets the agent connect, say hello, beat or report. */
 void machine_speak(struct world *w, int node);
 void machine_receive(struct world *w, const struct message *m);
 void machine_agent_dies(struct world *w, int node);
@@ -207,17 +208,18 @@ void machine_starts(struct world *w, int node);
 void machine_cut(struct world *w, int node);
 
 /* network.c */
-/* Takes over m->runs. */
+/* Takes ownership of m->runs. */
 void network_send(struct world *w, const struct message *m);
-/* Delivers one message, picked at random, if one has arrived; false when none is under way. */
+/* Delivers one random message that has arrived; returns false if no message is in flight. */
 bool network_deliver(struct world *w);
 void network_done(struct world *w);
 
 /* control_model.c */
-/* One step of the cluster; whether and when it is stored and acted upon is up to the seed. */
+/* Executes one step of the cluster. The seed determines whether and when its actions are stored and
+ * carried out. */
 void control_step(struct world *w, struct cluster_event *event, const struct row *fresh,
                   const struct request *request);
-/* Stores what is pending, then acts. */
+/* Stores the pending actions, then carries them out. */
 void control_flush(struct world *w);
 void control_crash(struct world *w);
 void control_receive(struct world *w, const struct message *m);

@@ -23,7 +23,7 @@ void daemons_socket(const struct daemons *d, char path[DAEMON_PATH_MAX])
     snprintf(path, DAEMON_PATH_MAX, "%s/s/api.sock", d->directory);
 }
 
-/* One file for both parts: each passes over the keys that the other reads. */
+/* Writes one file for both parts; each part ignores the keys of the other. */
 static void write_config(const struct daemons *d, const char *path)
 {
     FILE *file = fopen(path, "we");

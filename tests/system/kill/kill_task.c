@@ -1,12 +1,12 @@
 /*
  * kill_task JOURNAL LABEL LINES SLEEP_MS: the task of the kill test.
  *
- * It writes down its own life in a journal that all tasks append to, whole lines, each one write:
+ * Records its life in a journal that all tasks append to, in whole lines with one write each:
  *     start LABEL ATTEMPT PID BOOT_US
  *     end LABEL ATTEMPT PID BOOT_US
- * and prints "LABEL ATTEMPT i" for i = 1 … LINES. While it lives it holds a lock named by its
- * label: a second living copy cannot get it, and writes "overlap" instead of "start". If there is a
- * CUDA driver it takes memory of its device and leaves it to the driver to give it back.
+ * and prints "LABEL ATTEMPT i" for i = 1 … LINES. While alive, the task holds a lock named after
+ * its label: a second living copy cannot take the lock, and writes "overlap" instead of "start".
+ * With a CUDA driver, the task allocates device memory and leaves the release to the driver.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -38,7 +38,7 @@ static int note(int journal, const char *what, const char *label)
     return write(journal, line, (size_t)length) == length ? 0 : -1;
 }
 
-/* -1: another copy lives. */
+/* Returns -1 if another copy is alive. */
 static int lock_label(const char *journal_path, const char *label)
 {
     char path[LINE_BYTES];
@@ -47,7 +47,7 @@ static int lock_label(const char *journal_path, const char *label)
     return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : -1;
 }
 
-/* 0 also without a driver: then there is no memory to take. */
+/* Returns 0 also without a driver, because then there is no memory to allocate. */
 static int take_device_memory(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);

@@ -1,13 +1,13 @@
 /*
- * kill_test [--together] [--short-lease] [--tasks N] [--kills K]: nothing is lost.
+ * kill_test [--together] [--short-lease] [--tasks N] [--kills K]: checks that no task is lost.
  *
- * Short tasks are submitted over time while the daemons are killed (SIGKILL) and started again at
- * random moments, control and node as two processes or, --together, as one. Then every accepted
- * task must have ended exactly once, well, never with two copies alive, its output complete, and
- * nothing may be left behind. With --short-lease outages outlast the lease, so that tasks are ended
- * and run again; without it every task must have run exactly once.
+ * Short tasks are submitted over time while the daemons are killed (SIGKILL) and restarted at
+ * random moments, control and node as two processes or, with --together, as one. Afterwards every
+ * accepted task must have succeeded exactly once, never with two living copies and with complete
+ * output, and no process or memory may be left. With --short-lease, outages outlast the lease, so
+ * that tasks are ended and run again; otherwise every task must have run exactly once.
  *
- * The moments come from GPUMUX_SEED, which is printed. GPUMUX_BUILD says what is tested.
+ * The moments derive from GPUMUX_SEED, which is printed. GPUMUX_BUILD names the build under test.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -25,8 +25,8 @@
 #include "scenario.h"
 
 enum {
-    ANSWER_MS = 60000, /* for a daemon to listen after its start */
-    END_MS = 180000,   /* for everything to end after the last kill */
+    ANSWER_MS = 60000, /* time limit for a daemon to listen after its start */
+    END_MS = 180000,   /* time limit for all tasks to end after the last kill */
     POLL_US = 1000,
     LOG_TAIL_LINES = 60,
 };

@@ -1,4 +1,4 @@
-/* One run of the kill test: what is asked for, and what its processes share while it goes on. */
+/* One run of the kill test: its parameters, and the state that its processes share. */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -8,31 +8,32 @@
 
 enum { TASKS_MAX = 10000, TASK_LINES = 5, SUBMITTERS = 2 };
 
-struct progress { /* in memory that all processes of the test share */
+/* In memory that all processes of the test share. */
+struct progress {
     _Atomic int kills;
     _Atomic uint64_t ids[TASKS_MAX]; /* by task number; 0: not accepted yet */
-    _Atomic uint64_t tries, repeats; /* submits sent; answered with an id given before */
+    _Atomic uint64_t tries, repeats; /* submissions sent; submissions answered with an earlier id */
 };
 
 struct scenario {
     uint64_t seed;
     int tasks, kills;
-    int task_ms_max;   /* how long a task sleeps at most */
-    int outage_ms_max; /* how long what was killed stays away at most */
-    bool outlives;     /* no outage lasts as long as the lease: nothing ever has to run again */
+    int task_ms_max;   /* longest sleep of a task */
+    int outage_ms_max; /* longest outage of a killed daemon */
+    bool outlives;     /* outages are shorter than the lease, so no task has to run twice */
     const char *task_program;
     char journal[DAEMON_PATH_MAX];
     struct daemons daemons;
     struct progress *progress;
 };
 
-/* A submitter's whole life: submits the tasks whose number is `index` modulo SUBMITTERS, each when
- * its share of the kills has happened, with one key until it is accepted. 0: all are. */
+/* Submits the tasks whose number is `index` modulo SUBMITTERS, each after its share of the kills,
+ * with one key until it is accepted. Returns 0 if all were accepted. */
 int submitter_run(const struct scenario *s, int index);
 
-/* Waits until every task has ended; 0 or -1 past the deadline. */
+/* Waits until every task has ended; returns 0, or -1 after the deadline. */
 int verdict_wait(const struct scenario *s, int64_t deadline_boot_ms);
-/* Judges the run while the daemons live, printing each breach; how many there were. */
+/* Judges the run while the daemons are running, and prints each violation. Returns their number. */
 int verdict_judge(const struct scenario *s);
-/* The same for what must be gone once they have ended. */
+/* Judges what must be gone after the daemons have ended; returns the number of violations. */
 int verdict_judge_processes(const struct scenario *s);

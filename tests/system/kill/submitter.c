@@ -10,7 +10,7 @@
 
 enum { CALL_MS = 5000, RETRY_US = 2000, BODY_BYTES = 2048, ACCEPT_MS = 180000 };
 
-/* One try. 1: accepted, 0: no answer or told to try again, -1: refused for good. */
+/* Submits once. Returns 1: accepted, 0: no answer or told to retry, -1: refused permanently. */
 static int try_submit(struct http_client *client, const struct scenario *s, int task,
                       const char *body, uint64_t *ret_id, bool *ret_repeated)
 {
@@ -51,7 +51,7 @@ static void write_body(const struct scenario *s, int task, int ms, char body[BOD
              task, s->task_program, s->journal, task, TASK_LINES, ms);
 }
 
-/* Until it is accepted; once more afterwards when `again`, which must give the same id. */
+/* Submits until accepted; with `again` once more, which must return the same id. */
 static int submit(struct http_client *client, const struct scenario *s, int task, int ms,
                   bool again)
 {

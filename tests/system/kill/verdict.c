@@ -1,5 +1,5 @@
-/* What must be true of a run, asked of the API, of the journal that the tasks wrote, and
- * of /proc. */
+/* The properties of a valid run, checked with the API, with the journal that the tasks wrote, and
+ * with /proc. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -19,7 +19,7 @@ enum {
     TARGET_BYTES = 256,
     PAGE = 500,
     POLL_US = 20000,
-    GONE_MS = 60000, /* for processes and memory of ended tasks to be gone */
+    GONE_MS = 60000, /* time limit for processes and memory of ended tasks to be gone */
 };
 
 struct judge {
@@ -40,7 +40,7 @@ static void breach(struct judge *j, const char *format, ...)
     j->breaches++;
 }
 
-/* The answer's document, or NULL. */
+/* Returns the document of the answer, or NULL. */
 static json_t *get(struct judge *j, const char *target)
 {
     struct error e = {0};
@@ -72,7 +72,7 @@ static bool is_terminal(const char *word)
            strcmp(word, "cancelled") == 0;
 }
 
-/* The number of the task with that id, or -1. */
+/* Returns the number of the task with this id, or -1. */
 static int task_of(const struct scenario *s, uint64_t id)
 {
     for (int task = 0; task < s->tasks; task++)
@@ -182,11 +182,11 @@ static void judge_events(struct judge *j)
 }
 
 struct life {
-    int starts, ends, open_attempt; /* open_attempt: of the copy that lives at this line, or 0 */
+    int starts, ends, open_attempt; /* open_attempt: of the living copy at this line, or 0 */
     int last_attempt;
 };
 
-/* Lines come in the order in which they happened: each was one write to a file open for append. */
+/* Lines are in the order of their events: each is one write to a file opened for append. */
 static void judge_journal_line(struct judge *j, struct life *lives, const char *what, int task,
                                int attempt)
 {
@@ -229,7 +229,7 @@ static void judge_journal(struct judge *j)
     fclose(file);
     for (task = 0; task < s->tasks; task++) {
         const struct life *life = &lives[task];
-        /* One that ended on a node that was given up before it could say so runs again. */
+        /* A task that ended on a lost node before its report arrived runs again. */
         bool once = life->starts == 1 && life->ends == 1;
         if (s->outlives ? !once : life->ends < 1)
             breach(j, "task %d: %d starts, %d ends", task, life->starts, life->ends);
@@ -237,8 +237,8 @@ static void judge_journal(struct judge *j)
     free(lives);
 }
 
-/* Asks until it is answered well: a node that is shown as connected may just be finding out that
- * its connection broke, and gpumux must then say so. */
+/* Polls until success, because a node shown as connected may be about to notice that its connection
+ * broke, and gpumux must then say so. */
 static int get_log(struct error *e, struct judge *j, int task)
 {
     char target[TARGET_BYTES];
@@ -256,7 +256,7 @@ static int get_log(struct error *e, struct judge *j, int task)
     }
 }
 
-/* Every line that the last attempt printed is there, once, in order. */
+/* Checks that every line of the last attempt is there, once and in order. */
 static void judge_log(struct judge *j, int task)
 {
     struct error e = {0};
@@ -285,7 +285,8 @@ static void judge_log(struct judge *j, int task)
         breach(j, "task %d: %d log lines of %d", task, expected - 1, TASK_LINES);
 }
 
-/* What is still booked or used on any device; asked until it is nothing or too late. */
+/* Returns the memory that is still booked or used on any device; polled until it is 0 or the
+ * deadline passes. */
 static uint64_t device_remains(struct judge *j)
 {
     json_t *document = get(j, "/v1/nodes"), *node, *device;
@@ -330,7 +331,8 @@ int verdict_judge(const struct scenario *s)
     return judge.breaches;
 }
 
-/* Ours are those that name this run's directory in their arguments, or work in it. */
+/* Returns whether a process belongs to this run: the run's directory is in its arguments, or is its
+ * working directory. */
 static bool is_ours(const char *pid, const char *directory)
 {
     char path[64], text[4096];
