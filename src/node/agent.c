@@ -28,7 +28,7 @@ static int open_directory(struct error *e, int parent_fd, const char *name, mode
             close(fd);
         return error_set_errno(e, ERR_IO, failed, "directory %s cannot be opened", name);
     }
-    /* What others could write to would not be ours to trust. */
+    /* A directory that other users can write is not trustworthy. */
     if (st.st_uid != geteuid() || fchmod(fd, mode) < 0) {
         close(fd);
         return error_set(e, ERR_DENIED, "directory %s belongs to uid %u, this is uid %u", name,
@@ -72,14 +72,14 @@ static int open_state(struct error *e, struct agent *a)
         r = lease_open(e, a->directory_fd, &a->lease);
     if (r < 0)
         return r;
-    /* Held open, so that supervisors are of our version even if the file is replaced. */
+    /* Held open, so that supervisors have the agent's version even if the file is replaced. */
     a->executable_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
     if (a->executable_fd < 0)
         return error_set_errno(e, ERR_IO, errno, "/proc/self/exe cannot be opened");
     return 0;
 }
 
-/* Over the network a node is who its certificate says. */
+/* Sets the node's name; on the network the certificate determines it. */
 static int name_node(struct error *e, struct agent *a)
 {
     if (!a->networked)
@@ -115,7 +115,7 @@ static int describe_node(struct error *e, struct agent *a)
     a->info.labels = a->config->node_labels;
     struct error none = {0};
     r = gpu_open(&none, a->emulate, a->emulate_libraries, &a->gpu);
-    if (r < 0 && a->emulate) { /* asked for, so its lack is an error */
+    if (r < 0 && a->emulate) { /* explicitly requested, so that failure is an error */
         if (e)
             *e = none;
         return r;
@@ -191,7 +191,7 @@ int agent_new(struct error *e, struct event_base *base, const struct agent_optio
     a->on_link_arg = options->on_link_arg;
     a->directory_fd = a->attempts_fd = a->finished_fd = a->locks_fd = a->lock_fd = -1;
     a->executable_fd = a->cgroup_fd = a->register_fd = a->records_fd = a->suspended_fd = -1;
-    a->has_stale_locks = true; /* of agents before this one */
+    a->has_stale_locks = true; /* of earlier agents */
     list_init(&a->runs);
     list_init(&a->readers);
     list_init(&a->events);

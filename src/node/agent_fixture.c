@@ -77,7 +77,7 @@ pid_t fork_agent(struct fixture *f, int error_fd)
     return pid;
 }
 
-/* ---- talking to it ---- */
+/* ---- messages ---- */
 
 void hang_up(struct fixture *f)
 {
@@ -92,7 +92,7 @@ static void send_bytes(struct fixture *f, const char *bytes, size_t length)
     for (size_t done = 0; done < length;) {
         ssize_t n = send(f->fd, bytes + done, length - done, MSG_NOSIGNAL);
         if (n < 0)
-            break; /* the agent was killed; the test finds out by what does not come */
+            break; /* the agent was killed; the test notices by the missing answer */
         done += (size_t)n;
     }
 }
@@ -130,7 +130,7 @@ void send_welcome(struct fixture *f)
     send_message(f, &welcome);
 }
 
-/* Takes the first line of the buffer, if it is whole, into f->msg. */
+/* Moves the first complete line of the buffer into f->msg. */
 static bool parse_line(struct fixture *f)
 {
     char *newline = memchr(f->line, '\n', f->length);

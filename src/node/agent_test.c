@@ -1,4 +1,4 @@
-/* The agent against a control that the test plays. */
+/* The agent against a simulated control. */
 #include "node/agent_fixture.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "base/durable.h"
 #include "node/attempt/retention.h"
 
-/* What a task waits for: $TOP/NAME. */
+/* Makes $TOP/NAME, for which a task waits. */
 static void make_file(const struct fixture *f, const char *name)
 {
     char path[128];
@@ -27,7 +27,7 @@ static void make_file(const struct fixture *f, const char *name)
     assert_int_equal(close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644)), 0);
 }
 
-/* ---- the way of an attempt ---- */
+/* ---- life of an attempt ---- */
 
 static void test_whole_way(void **state)
 {
@@ -51,17 +51,17 @@ static void test_whole_way(void **state)
     read_output(f, 5, text, sizeof text);
     assert_non_null(strstr(text, " stdout F hello\n"));
     assert_non_null(strstr(text, " stdout F 5:work\n"));
-    /* A grant that comes again is answered, not obeyed. */
+    /* A repeated grant is answered, but not obeyed. */
     grant(f, 5, "exit 0", "");
     assert_int_equal(wait_phase(f, 5, ATTEMPT_EXITED)->exit_code, 3);
     send_order(f, NODEMSG_SETTLE, 5, 0);
-    /* The lock goes last: whoever finds it may still count on the files. */
+    /* The lock is removed last, so that the files exist as long as the lock. */
     wait_until(!has_path(f, "attempts/5.1") && has_path(f, "finished/5.1") &&
                !has_path(f, "locks/5.1"));
     char again[1024];
     read_output(f, 5, again, sizeof again);
     assert_string_equal(text, again);
-    /* And so after it was settled. */
+    /* Likewise after settling. */
     grant(f, 5, "exit 0", "");
     assert_int_equal(wait_phase(f, 5, ATTEMPT_EXITED)->exit_code, 3);
 }
@@ -75,7 +75,7 @@ static void test_stop_signal_and_input(void **state)
         "trap 'echo bye; exit 4' TERM; echo up; cat; echo > $TOP/all; while :; do sleep 0.01; done",
         ",\"stdin\":true");
     wait_phase(f, 1, ATTEMPT_RUNNING);
-    /* More than the pipe and the supervisor hold at a time. */
+    /* More than the pipe and the supervisor buffer. */
     size_t length = NODEMSG_DATA_MAX;
     char *data = malloc(length);
     memset(data, 'x', length);
@@ -88,7 +88,7 @@ static void test_stop_signal_and_input(void **state)
                             .data = data,
                             .length = length,
                             .end = true};
-    for (int i = 0; i < 2; i++) { /* the second time it is all known */
+    for (int i = 0; i < 2; i++) { /* the second time the input is known already */
         send_message(f, &input);
         receive_type(f, NODEMSG_DONE);
         assert_int_equal(f->msg.request, 8);
@@ -100,7 +100,7 @@ static void test_stop_signal_and_input(void **state)
     send_message(f, &signal);
     receive_type(f, NODEMSG_DONE);
     assert_int_equal(f->msg.result, 0);
-    /* Taken is not yet read: a stop now would end cat in the middle of it. */
+    /* Taken input is not read yet: a stop now would end cat too early. */
     char *text = malloc(1 << 20);
     wait_until(read_file(f, "all", text));
     send_order(f, NODEMSG_STOP, 1, 30000);
@@ -164,13 +164,13 @@ static void test_old_orders_are_dropped(void **state)
     grant(f, 1, "exit 0", "");
     wait_phase(f, 1, ATTEMPT_EXITED);
     f->sequence = 5;
-    send_order(f, NODEMSG_STOP, 2, 0); /* overtaken */
+    send_order(f, NODEMSG_STOP, 2, 0); /* stale sequence */
     f->session--;
     f->sequence = 20;
-    send_order(f, NODEMSG_STOP, 3, 0); /* of a session that is over */
+    send_order(f, NODEMSG_STOP, 3, 0); /* stale session */
     f->session++;
     send_order(f, NODEMSG_STOP, 4, 0);
-    /* In order on one stream: once 4 is answered, 2 and 3 were dropped. */
+    /* The stream is ordered: once 4 is answered, 2 and 3 were dropped. */
     wait_phase(f, 4, ATTEMPT_EXITED);
     assert_false(has_path(f, "attempts/2.1"));
     assert_false(has_path(f, "attempts/3.1"));
@@ -194,7 +194,7 @@ static void test_refusals(void **state)
     report = wait_phase(f, 2, ATTEMPT_EXITED);
     assert_int_equal(report->failure, FAILURE_START);
     assert_non_null(strstr(report->text, "no-such-user"));
-    /* Nobody else runs in the same directory at the same time. */
+    /* A second agent cannot run in the same directory. */
     int errors[2];
     assert_int_equal(pipe2(errors, O_CLOEXEC), 0);
     pid_t pid = fork_agent(f, errors[1]);
@@ -243,8 +243,8 @@ static void test_adoption(void **state)
     assert_non_null(strstr(text, "stdout F on\n"));
 }
 
-/* A task that puts a socket of its own in its supervisor's place: there everybody is cut off at
- * once. Writes how many there were to the file. */
+/* A task that replaces the socket of its supervisor, and closes every connection at once. Writes
+ * the number of connections to the file. */
 static int replace_socket(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -278,7 +278,7 @@ static void test_a_task_that_keeps_its_supervisor_out_of_reach(void **state)
     start_agent(f);
     grant(f, 1, "exec /proc/$PPID/exe replace $TOP/taken", "");
     wait_phase(f, 1, ATTEMPT_RUNNING);
-    wait_until(taken_so_far(f) >= 0); /* the agent may have been there already */
+    wait_until(taken_so_far(f) >= 0); /* the agent may have connected already */
     kill_agent(f);
     int64_t since_ms = clock_boot_ms();
     start_agent(f);
@@ -289,7 +289,7 @@ static void test_a_task_that_keeps_its_supervisor_out_of_reach(void **state)
     assert_true(taken_so_far(f) <= most);
 }
 
-/* The test in the place of the supervisor of attempt 1.1. */
+/* Makes the test act as supervisor of attempt 1.1. */
 static int stand_in(const struct fixture *f)
 {
     const struct timeval limit = {.tv_sec = DEADLINE_MS / 1000};
@@ -305,7 +305,7 @@ static int stand_in(const struct fixture *f)
     return fd;
 }
 
-/* The agent's next word must be this one. */
+/* Checks the agent's next command. */
 static void hear(int fd, const char *word)
 {
     char packet[256];
@@ -320,7 +320,7 @@ static void say(int fd, const char *word)
     assert_int_equal(send(fd, word, strlen(word), MSG_NOSIGNAL), strlen(word));
 }
 
-/* One that knows of endings and tells of one; then an older one, which does not. */
+/* A supervisor that supports endings and reports one; then an older supervisor without endings. */
 static void test_supervisors_of_two_ages(void **state)
 {
     struct fixture *f = *state;
@@ -356,7 +356,8 @@ static void test_supervisors_of_two_ages(void **state)
     close(listen_fd);
 }
 
-/* A killed supervisor: its task dies, what the task left behind dies, the attempt has failed. */
+/* Kills the supervisor: its task dies, remaining processes are killed, and the attempt has
+ * failed. */
 static void kill_supervisor(struct fixture *f, bool agent_too)
 {
     start_agent(f);
@@ -378,7 +379,7 @@ static void kill_supervisor(struct fixture *f, bool agent_too)
     assert_int_equal(report->failure, FAILURE_SIGNAL);
     assert_false(report->never_ran);
     assert_non_null(strstr(report->text, "supervisor"));
-    wait_until(is_dead(child)); /* the kernel may still be at its end, without memory to run in */
+    wait_until(is_dead(child)); /* the kernel may still be ending it, for lack of memory */
     assert_true(has_path(f, "attempts/1.1/exit.json"));
 }
 
@@ -413,7 +414,7 @@ static void test_killed_supervisor_in_cgroup(void **state)
     kill_supervisor(f, false);
     assert_non_null(read_file(f, "group", group));
     assert_non_null(strstr(group, "/1.1/task"));
-    stop_agent(f); /* which removes its group: nothing is left in it */
+    stop_agent(f); /* removes the empty group */
 }
 
 static void test_end_by_restart_of_machine(void **state)
@@ -423,7 +424,7 @@ static void test_end_by_restart_of_machine(void **state)
     grant(f, 1, "exit 0", "");
     wait_phase(f, 1, ATTEMPT_EXITED);
     kill_agent(f);
-    /* As a crash of the machine leaves it: a record of another boot, no end. */
+    /* As after a crash of the machine: a record of another boot, and no end. */
     char path[128];
     snprintf(path, sizeof path, "%s/attempts/1.1", f->directory);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -444,7 +445,7 @@ static void test_end_by_restart_of_machine(void **state)
     assert_non_null(strstr(report->text, "restarted"));
 }
 
-/* Its user can rewrite the exit record; what control was told stays. */
+/* The user can rewrite the exit record; the end that control was told stays. */
 static void told_end_outlives_exit_record(void **state)
 {
     struct fixture *f = *state;
@@ -463,8 +464,8 @@ static void told_end_outlives_exit_record(void **state)
 }
 
 /*
- * The agent is killed again and again, at any moment. Control repeats its grants, as it does; every
- * task runs exactly once and its end arrives.
+ * The agent is killed repeatedly, at any moment. Control repeats its grants; every task runs
+ * exactly once, and its end is reported.
  */
 static void test_killed_at_any_moment(void **state)
 {
@@ -522,12 +523,12 @@ static void test_lease(void **state)
     start_agent(f);
     grant(f, 1, "sleep 1000", "");
     wait_phase(f, 1, ATTEMPT_RUNNING);
-    /* Answered beats carry it far over one lease. */
+    /* Answered beats extend the lease well beyond its length. */
     int64_t until_ms = clock_boot_ms() + 3000;
     while (clock_boot_ms() < until_ms)
         if (receive(f, 50) && f->msg.type == NODEMSG_REPORT)
             assert_int_not_equal(f->msg.attempts[0].phase, ATTEMPT_EXITED);
-    /* Silence on a connection that stays open: the agent tries another, and its task ends in
+    /* Silence on an open connection: the agent tries another connection, and its task ends in
      * time. */
     f->silent = true;
     receive_type(f, NODEMSG_HELLO);
@@ -540,20 +541,20 @@ static void test_lease(void **state)
     assert_non_null(strstr(f->msg.attempts[0].text, "lease"));
 }
 
-/* A hello that nobody answers is said again, on another connection, and so is one after words that
- * went unanswered. */
+/* A hello without an answer is repeated on another connection; so is a hello after other unanswered
+ * messages. */
 static void test_silent_control(void **state)
 {
     struct fixture *f = *state;
     f->pid = fork_agent(f, -1);
     receive_type(f, NODEMSG_HELLO);
     receive_type(f, NODEMSG_HELLO);
-    f->lease_ms = 6000; /* the task must begin before it ends, on a busy machine too */
+    f->lease_ms = 6000; /* long enough to begin the task on a busy machine */
     f->fence_ms = f->drain_ms = 60000;
     hang_up(f);
     join(f);
     grant(f, 1, "exit 3", "");
-    /* On a busy machine the agent may have left the connection on which it was welcomed. */
+    /* On a busy machine the agent may have left the connection with the welcome. */
     do {
         assert_true(receive(f, DEADLINE_MS));
         if (f->msg.type == NODEMSG_HELLO) {
@@ -567,7 +568,7 @@ static void test_silent_control(void **state)
     assert_int_equal(f->msg.attempts[0].exit_code, 3);
 }
 
-/* The connection ends in the middle of an order: what came of it is nothing, and it comes again. */
+/* The connection ends within an order, which then has no effect and is repeated. */
 static void test_orders_that_are_cut(void **state)
 {
     struct fixture *f = *state;
@@ -583,7 +584,7 @@ static void test_orders_that_are_cut(void **state)
         assert_int_equal(f->msg.attempt_count, 0);
         grant(f, workload, "echo ran >> $TOP/ran; sleep 1000", "");
         assert_int_equal(wait_phase(f, workload, ATTEMPT_RUNNING)->phase, ATTEMPT_RUNNING);
-        /* It runs before its first command did: a stop may come between. */
+        /* The attempt runs before its first command: a stop may come between. */
         char ran[256];
         wait_until(read_file(f, "ran", ran) && strlen(ran) >= strlen("ran\n") * workload);
 
@@ -599,7 +600,7 @@ static void test_orders_that_are_cut(void **state)
         msg = make_order(f, NODEMSG_SETTLE, workload, 0);
         send_part(f, &msg, cuts[i]);
         hang_up(f);
-        join(f); /* what was told on the old connection is told again */
+        join(f); /* reports of the old connection are repeated */
         assert_int_equal(f->msg.attempt_count, 1);
         assert_int_equal(f->msg.attempts[0].phase, ATTEMPT_EXITED);
         send_order(f, NODEMSG_SETTLE, workload, 0);
@@ -612,8 +613,8 @@ static void test_orders_that_are_cut(void **state)
     assert_int_equal(strlen(text), strlen("ran\n") * sizeof cuts / sizeof *cuts);
 }
 
-/* What comes when the lease is over may be another node's by now; what is repeated under a new one
- * is not. */
+/* A grant after the lease's end may belong to another node by now; a grant repeated under a new
+ * lease does not. */
 static void test_late_grant(void **state)
 {
     struct fixture *f = *state;
@@ -623,7 +624,7 @@ static void test_late_grant(void **state)
     int64_t over_ms = clock_boot_ms() + f->lease_ms;
     wait_until(clock_boot_ms() > over_ms);
     grant(f, 1, "echo x > $TOP/ran", "");
-    receive_type(f, NODEMSG_HELLO); /* tired of the silence */
+    receive_type(f, NODEMSG_HELLO); /* after silence */
     assert_int_equal(f->msg.attempt_count, 0);
     assert_false(has_path(f, "attempts/1.1"));
     f->lease_ms = LEASE_MS;
@@ -635,7 +636,7 @@ static void test_late_grant(void **state)
     assert_true(has_path(f, "../ran"));
 }
 
-/* ---- strangers ---- */
+/* ---- other users ---- */
 
 static void test_other_user(void **state)
 {
@@ -672,7 +673,7 @@ static void test_other_user(void **state)
     assert_int_equal(f->msg.length, 0);
 }
 
-/* Each attempt has a group of its own, also one of another user, and the task lives in its part. */
+/* Each attempt has a group of its own, also with another user, and the task is in its part. */
 static void test_groups(void **state)
 {
     struct fixture *f = *state;

@@ -11,7 +11,7 @@
 
 enum { LINE_MAX_BYTES = 4096 + 512 };
 
-/* Is this a writable directory of a v2 hierarchy? Made gpumux-INSTANCE in it. */
+/* Opens gpumux-INSTANCE, made if missing, in a writable directory of a v2 hierarchy. */
 static int open_under(const char *base, const char *instance)
 {
     char path[PATH_MAX];
@@ -31,7 +31,7 @@ static int open_under(const char *base, const char *instance)
     return fd;
 }
 
-/* This process's own group in the v2 hierarchy: "0::/path" → "/path". */
+/* Reads this process's own group in the v2 hierarchy: "0::/path" gives "/path". */
 static bool own_path(char path[PATH_MAX])
 {
     FILE *file = fopen("/proc/self/cgroup", "re");
@@ -99,7 +99,7 @@ static int make_part(int attempt_fd, const char *part)
     return 0;
 }
 
-/* Everything that its user needs to move processes between the parts and to kill them, no more. */
+/* Gives the user exactly the files for moving processes between the parts and for killing them. */
 static int give_to(int attempt_fd, uid_t uid, gid_t gid)
 {
     static const char *const files[] = {"cgroup.procs", "task/cgroup.procs", "task/cgroup.kill",
@@ -136,7 +136,7 @@ static bool write_file(int directory_fd, const char *file, const char *text)
 
 void cgroup_enter(int attempt_fd)
 {
-    /* Best effort: outside, the supervisor still does its work. "0" is whoever writes. */
+    /* Best effort: the supervisor also works outside the group. "0" means the writing process. */
     (void)write_file(attempt_fd, "supervisor/cgroup.procs", "0");
 }
 

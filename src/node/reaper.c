@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <sys/wait.h>
 
-/* Or was never ours. */
+/* Returns whether the child has ended, or is no child of this process. */
 static bool has_ended(pid_t pid)
 {
     return waitpid(pid, NULL, WNOHANG) != 0;

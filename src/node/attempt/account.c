@@ -7,7 +7,7 @@
 
 enum { ENTRY_BYTES = 16 << 10 };
 
-/* Fills uid, gid and groups from the user database; -ERR_NOT_FOUND. */
+/* Sets uid, gid and groups from the user database. Returns 0 or -ERR_NOT_FOUND. */
 static int look_up(struct error *e, const char *user, uid_t uid, struct account *account)
 {
     struct passwd entry, *found = NULL;
@@ -39,7 +39,7 @@ int account_find(struct error *e, const char *user, uid_t uid, bool allow_root, 
 {
     uid_t self = geteuid();
     struct account account = {.uid = uid, .gid = getegid()};
-    /* Our own uid needs no entry: in a container there may be none. */
+    /* The agent's own uid needs no entry, which may be missing in a container. */
     if (user || uid != self) {
         int r = look_up(e, user, uid, &account);
         if (r < 0)

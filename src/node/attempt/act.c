@@ -1,5 +1,5 @@
-/* An attempt's machine at work: what is true around it, its events one after the other, its
- * actions. */
+/* Runs the state machine of an attempt: collects the view, steps one event after the other, and
+ * carries out the actions. */
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,8 @@ static void end(struct run *r)
 static void post(struct run *r, enum control_kind kind, int64_t grace_ms)
 {
     const struct control_command command = {.kind = kind, .grace_ms = grace_ms};
-    if (mailbox_post(r, 0, &command) < 0) /* the machine signals its supervisor in time */
+    /* the state machine sends SIGTERM to the supervisor in time */
+    if (mailbox_post(r, 0, &command) < 0)
         log_write(r->agent->log, LOG_ERROR, "stop not posted", "attempt=%s reason=memory", r->name);
 }
 
@@ -133,7 +134,7 @@ static void step(struct run *r, const struct attempt_event *event)
     struct attempt_view view;
     look_around(r, event, &view);
     attempt_step(&r->life, event, &view, &actions);
-    /* What its devices show says nothing of one that stands still. */
+    /* Samples of the devices do not concern a suspended attempt. */
     session_rest(r->session, attempt_stands_still(&r->life));
     for (size_t i = 0; i < actions.count; i++)
         carry_out(r, &actions.items[i]);
@@ -142,7 +143,7 @@ static void step(struct run *r, const struct attempt_event *event)
         run_put_away(r);
 }
 
-/* ---- one after the other ---- */
+/* ---- queueing ---- */
 
 void agent_hold(struct agent *a)
 {

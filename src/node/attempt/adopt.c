@@ -1,5 +1,5 @@
-/* What an agent before us left: every directory in attempts/ is one run, alive, ended, or
- * nothing. */
+/* Takes over the attempts of an earlier agent: every directory in attempts/ is a run that is alive,
+ * has ended, or never began. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,10 +12,10 @@
 #include "base/durable.h"
 #include "node/attempt/upgrade.h"
 
-enum { STRANDED_GRACE_MS = 1000 /* what it did on its device is lost already */ };
+enum { STRANDED_GRACE_MS = 1000 /* the work on the lost device is lost already */ };
 
-/* Never got to its record, and nobody holds its lock: nothing was run, so it can be granted
- * again. */
+/* Returns whether the attempt has no record and nobody holds its lock: it never ran, and can be
+ * granted again. */
 static bool never_was(struct agent *a, const char *name, int directory_fd)
 {
     struct stat st;
@@ -29,8 +29,8 @@ static bool never_was(struct agent *a, const char *name, int directory_fd)
     return is_free;
 }
 
-/* Of the devices that it was given; NULL: all are there, or none at all, which says more about the
- * driver. */
+/* Returns a device of the attempt that is missing; NULL: all are present, or the node has none,
+ * which is a problem of the driver. */
 static const char *missing_device(const struct run *r)
 {
     const struct terms *terms = &r->own.terms;
@@ -40,8 +40,8 @@ static const char *missing_device(const struct run *r)
     return NULL;
 }
 
-/* A device that fell off the bus while no agent ran, or was taken out: its end is no failure of its
- * own. */
+/* Describes the stop of an attempt whose device fell off the bus or was removed while no agent ran.
+ * The stop does not count as the attempt's own failure. */
 static bool describe_stranded(const struct run *r, struct attempt_stop *ret)
 {
     const char *uuid = missing_device(r);
@@ -55,7 +55,7 @@ static bool describe_stranded(const struct run *r, struct attempt_stop *ret)
     return true;
 }
 
-/* What the agent before this one knew; of an older version's, what that left. */
+/* Loads the record of the earlier agent, or converts the files of an older version. */
 static int recall(struct error *e, struct run *r)
 {
     struct attempt_kept kept = r->life.kept;
@@ -80,8 +80,8 @@ static bool is_alive(const struct run *r)
     return is_held;
 }
 
-/* It ended while nobody watched: as a client of MPS that failed, for a reason that must be looked
- * for. */
+/* Adopts an attempt that ended while no agent ran. The cause of a failed client of MPS must still
+ * be found. */
 static void adopt_dead(struct run *r)
 {
     struct attempt_stop stranded;
@@ -96,7 +96,7 @@ static void adopt_dead(struct run *r)
         return;
     }
     protect_adopt(r);
-    run_tell_kind(r, ATTEMPT_ADOPT); /* so that its device judges it */
+    run_tell_kind(r, ATTEMPT_ADOPT); /* its device judges the failure */
 }
 
 static void adopt_living(struct run *r)
@@ -133,7 +133,7 @@ static int adopt_one(struct error *e, struct agent *a, const char *name)
         log_write(a->log, LOG_ERROR, "attempt record not read", "attempt=%s error=\"%s\"", name,
                   lost.text);
     if (!run_is_alive(r))
-        run_tell_kind(r, ATTEMPT_ADOPT); /* the rest of its end */
+        run_tell_kind(r, ATTEMPT_ADOPT); /* completes the end */
     else if (is_alive(r))
         adopt_living(r);
     else
@@ -146,8 +146,8 @@ static bool share_a_device(const struct run *r, const struct run *other)
     return str_equal(r->own.terms.devices[0], other->own.terms.devices[0]);
 }
 
-/* Clients of MPS that failed while nobody watched: their ends are told when the device and its MPS
- * have been asked. */
+/* Continues with clients of MPS that failed while no agent ran: their ends are reported when the
+ * device and its MPS have been checked. */
 static void look_at_unseen(struct agent *a)
 {
     list_for_each (it, &a->runs) {
@@ -165,7 +165,7 @@ static void look_at_unseen(struct agent *a)
     }
 }
 
-/* Groups of attempts that are no more, removed now that nothing can be in them. */
+/* Removes the groups of attempts that no longer exist; their processes have ended. */
 static void end_stale_groups(struct agent *a)
 {
     int fd = a->cgroup_fd < 0 ? -1 : openat(a->cgroup_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

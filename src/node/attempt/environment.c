@@ -25,7 +25,7 @@ static char *join_devices(struct arena *arena, const struct grant *grant)
     return text;
 }
 
-/* values[i] NULL: that variable is not set. False: out of memory. */
+/* Sets values[i]; NULL: the variable is not set. Returns false when out of memory. */
 static bool fill_emulated(struct arena *arena, const struct grant *grant,
                           const struct environment_node *node, const char *values[VARIABLE_END])
 {
@@ -40,7 +40,8 @@ static bool fill_emulated(struct arena *arena, const struct grant *grant,
     return values[VARIABLE_LD_LIBRARY_PATH] != NULL;
 }
 
-/* A user's own libraries come first: what they put around the driver is around ours as well. */
+/* The user's own libraries precede the shim, so that their wrappers of the driver wrap the shim
+ * too. */
 static bool fill_protection(struct arena *arena, const struct grant *grant,
                             const struct environment_node *node, const char *values[VARIABLE_END])
 {
@@ -53,7 +54,7 @@ static bool fill_protection(struct arena *arena, const struct grant *grant,
     return values[VARIABLE_LD_PRELOAD] != NULL;
 }
 
-/* A client that runs keeps what it started with. */
+/* Sets the variables of an MPS client, which a running client does not read again. */
 static bool fill_mps(struct arena *arena, const struct grant *grant,
                      const struct environment_node *node, const char *values[VARIABLE_END])
 {

@@ -1,4 +1,4 @@
-/* What a workload finds in its environment. */
+/* The environment of a workload. */
 #include "node/attempt/environment.h"
 
 #include <setjmp.h>
@@ -16,7 +16,7 @@ static const char *value(const struct words *environment, const char *key)
     for (size_t i = 0; i < environment->count; i++)
         if (strncmp(environment->items[i], key, length) == 0 &&
             environment->items[i][length] == '=') {
-            assert_null(found); /* never twice: programs differ in which one counts */
+            assert_null(found); /* never twice, because programs differ in which one they use */
             found = environment->items[i] + length + 1;
         }
     return found;
@@ -88,13 +88,13 @@ static void test_real_devices_and_none(void **state)
     assert_null(value(&words, "GPUMUX_ARRAY_INDEX"));
     assert_null(value(&words, "GPUMUX_QUOTA_BYTES"));
     arena_done(&arena);
-    arena_init(&arena, 64); /* too little memory is an error, not half an environment */
+    arena_init(&arena, 64); /* too little memory is an error, not a partial environment */
     assert_int_equal(environment_make(&arena, &grant, &node, &words), -ERR_NO_MEMORY);
     arena_done(&arena);
 }
 
-/* A client of MPS: who comes first, and how much of the device it may have. A lower number is the
- * higher priority. */
+/* A client of MPS gets a priority and a share of the device. A lower number is the higher
+ * priority. */
 static void test_clients_of_mps(void **state)
 {
     (void)state;

@@ -19,19 +19,20 @@
 #include "node/supervisor/supervisor.h"
 
 enum {
-    LAUNCH_ARENA_BYTES = 2 * ATTEMPT_FILE_MAX, /* with MPS, and without */
+    LAUNCH_ARENA_BYTES = 2 * ATTEMPT_FILE_MAX, /* grants with and without MPS */
     INHERITED_FIRST = SUPERVISOR_LOCK_FD,
     INHERITED_END = SUPERVISOR_GRANT_FD + 1,
-    PARKED_FD = 32, /* above all that are inherited */
+    PARKED_FD = 32, /* above all inherited descriptors */
     PASSED_VARIABLES = 4,
 };
 
-/* All that the child between vfork and exec needs: it may not allocate, nor change our memory. */
+/* Everything that the child needs between vfork() and exec: the child may neither allocate nor
+ * change the parent's memory. */
 struct child_plan {
     const struct account *account;
     int executable_fd, directory_fd, null_fd;
-    int enter_fd; /* the cgroup to move to; -1: it is there already, or there is none */
-    int inherited[INHERITED_END]; /* by number; -1: closed */
+    int enter_fd;                 /* cgroup to move to; -1: none, or already in it */
+    int inherited[INHERITED_END]; /* by descriptor number; -1: closed */
     char *const *arguments;
     char *const *environment;
 };
@@ -39,8 +40,8 @@ struct child_plan {
 /* ---- the child ---- */
 
 /*
- * Raw system calls: the C library's would change the identity of every thread of the process whose
- * memory we share, but the kernel's change only the caller's.
+ * Changes the identity by raw system calls. The functions of the C library would change every
+ * thread of the process whose memory the child shares.
  */
 static bool become_user(const struct account *account)
 {
@@ -52,8 +53,8 @@ static bool become_user(const struct account *account)
 }
 
 /*
- * Raw again: ThreadSanitizer keeps one record of open files for a memory, and would take a number
- * that this child closes for one that another thread of the parent has in use.
+ * Closes by a raw system call. ThreadSanitizer keeps one record of descriptors for the shared
+ * memory, and would confuse the child's descriptor with one that another thread of the parent uses.
  */
 static void child_close(int fd)
 {
@@ -65,7 +66,7 @@ static bool child_dup2(int from, int to)
     return syscall(SYS_dup2, from, to) >= 0;
 }
 
-/* Nothing of what it does outlives the exec but the process itself. */
+/* Prepares the process and executes the supervisor. Only changes of the process itself persist. */
 static __attribute__((noinline)) void run_child(const struct child_plan *plan)
 {
     int parked[INHERITED_END];
@@ -96,7 +97,8 @@ static __attribute__((noinline)) void run_child(const struct child_plan *plan)
     syscall(SYS_execveat, executable_fd, "", plan->arguments, plan->environment, AT_EMPTY_PATH);
 }
 
-/* A child in the supervisor's part of the attempt's group; -1: that cannot be done so. */
+/* Forks a child in the supervisor's part of the attempt's group. Returns -1 if this is
+ * impossible. */
 static pid_t fork_into(int cgroup_fd)
 {
     int group_fd =
@@ -107,12 +109,13 @@ static pid_t fork_into(int cgroup_fd)
     return pid;
 }
 
-/* vfork: a daemon with a large heap would spend milliseconds on copying its page tables. */
+/* Starts the child with vfork(), because copying the page tables of a large heap takes
+ * milliseconds. */
 static pid_t spawn(struct child_plan *plan)
 {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* no handler of ours may run in the child */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* no signal handler may run in the child */
     pid_t pid = fork_into(plan->inherited[SUPERVISOR_CGROUP_FD]);
     if (pid < 0) {
         plan->enter_fd = plan->inherited[SUPERVISOR_CGROUP_FD];
@@ -128,7 +131,7 @@ static pid_t spawn(struct child_plan *plan)
 
 /* ---- the plan ---- */
 
-/* Supervisors get nothing of our environment but what steers the sanitizers. */
+/* Passes only the options of sanitizers from the agent's environment. */
 static char **supervisor_environment(struct arena *arena)
 {
     static const char *const passed[PASSED_VARIABLES] = {"ASAN_OPTIONS", "UBSAN_OPTIONS",
@@ -188,7 +191,7 @@ static int make_grant(struct error *e, struct agent *a, struct arena *arena,
     return 0;
 }
 
-/* Everything that must be right before anything is made. */
+/* Checks the grant before anything is made. */
 static int check_grant(struct error *e, const struct agent *a, const struct grant *grant,
                        struct account *ret)
 {
@@ -201,17 +204,17 @@ static int check_grant(struct error *e, const struct agent *a, const struct gran
         if (!known)
             return error_set(e, ERR_NO_DEVICE, "device %s is not on this node", grant->devices[i]);
     }
-    /* A uid means something on control's own machine alone; elsewhere the name counts. */
+    /* A uid is valid only on control's own machine; elsewhere the name identifies the account. */
     bool by_name = a->networked || grant->uid == UID_BY_NAME;
     const char *user = grant->spec->user || !by_name ? grant->spec->user : grant->user;
     return account_find(e, user, grant->uid, a->config->allow_root, ret);
 }
 
-/* ---- its directory ---- */
+/* ---- directory ---- */
 
 static int make_directory(struct error *e, struct agent *a, const char *name, int *ret_fd)
 {
-    /* One that is there belongs to no run: it never got to the point of being one. */
+    /* An existing directory belongs to no run: its attempt never began. */
     if (mkdirat(a->attempts_fd, name, 0700) < 0 &&
         (errno != EEXIST || durable_remove_tree(e, a->attempts_fd, name) < 0 ||
          mkdirat(a->attempts_fd, name, 0700) < 0))
@@ -223,13 +226,13 @@ static int make_directory(struct error *e, struct agent *a, const char *name, in
     return 0;
 }
 
-/* The directory is given away last, when nothing more is made in it. */
+/* Gives the directory to its user, once the agent has made everything in it. */
 static int give_directory(struct error *e, const struct agent *a, const struct account *account,
                           int directory_fd)
 {
     if (account->switched && fchown(directory_fd, account->uid, account->gid) < 0)
         return error_set_errno(e, ERR_IO, errno, "its directory cannot be given to its user");
-    /* So that its record, durable in this directory, can be found. */
+    /* Makes the directory durable, so that its durable record can be found. */
     if (fsync(a->attempts_fd) < 0)
         return error_set_errno(e, ERR_IO, errno, "its directory cannot be made durable");
     return 0;
@@ -248,7 +251,7 @@ static int take_lock(struct error *e, struct agent *a, const char *name, int *re
     return 0;
 }
 
-/* ---- its start ---- */
+/* ---- start ---- */
 
 static void on_started(evutil_socket_t fd, short what, void *arg)
 {
@@ -306,7 +309,7 @@ static int start_supervisor(struct error *e, struct run *r, struct arena *arena,
     if (pid < 0)
         return error_set_errno(e, ERR_IO, failed, "its supervisor cannot be started");
     if (!r->started || event_add(r->started, NULL) < 0) {
-        close(r->started_fd); /* looking at it from time to time does it as well */
+        close(r->started_fd); /* polling detects the start as well */
         r->started_fd = -1;
         look_now(r);
     }
@@ -317,7 +320,7 @@ void pending_free(struct run *r)
 {
     if (!r->pending)
         return;
-    close(r->pending->lock_fd); /* the supervisor's copy of it holds the lock, if there is one */
+    close(r->pending->lock_fd); /* if started, the supervisor holds the lock by its own copy */
     free(r->pending);
     r->pending = NULL;
 }
@@ -347,7 +350,8 @@ void launch_supervisor(struct run *r)
     pending_free(r);
 }
 
-/* What its machine starts from: the directory, the agent's own record, the lock. */
+/* Makes the state from which the attempt's state machine starts: the directory, the agent's own
+ * record, the lock. */
 static int prepare(struct error *e, struct agent *a, const struct grant *grant,
                    const struct account *account, struct own_record *own, struct run **ret)
 {
@@ -423,7 +427,7 @@ static int prepare_and_start(struct error *e, struct agent *a, const struct gran
     return 0;
 }
 
-/* A fresh directory of ours with an exit record in it: nothing was run, nothing will be. */
+/* Makes an empty directory with an exit record, for an attempt that never ran and never will. */
 static void make_tombstone(struct agent *a, uint64_t workload, int attempt,
                            enum failure_reason failure, enum attempt_verdict verdict,
                            const char *text)
@@ -438,7 +442,7 @@ static void make_tombstone(struct agent *a, uint64_t workload, int attempt,
     struct run *r = NULL;
     if (make_directory(&e, a, name, &fd) == 0)
         r = run_new(a, workload, attempt, fd);
-    if (!r) { /* control asks again; then there may be room */
+    if (!r) { /* control asks again, when there may be room */
         log_write(a->log, LOG_WARN, "attempt that never ran not recorded",
                   "attempt=%s error=\"%s\"", name, e.text);
         return;

@@ -43,7 +43,7 @@ static void finish_letter(struct run *r, struct letter *l, int result, const cha
         run_tell_kind(r, ATTEMPT_HEARD);
 }
 
-/* The letters stay, but for those that are about the connection. */
+/* Closes the connection; all letters but CONTROL_WATCH stay. */
 void mailbox_close(struct run *r)
 {
     struct mailbox *m = &r->mailbox;
@@ -71,7 +71,8 @@ void mailbox_done(struct run *r)
             link_done(r->agent, l->request, -ERR_CONFLICT, "it has ended");
 }
 
-/* The next packet of a letter: input goes in pieces. False: the socket takes nothing now. */
+/* Sends the next packet of a letter; input is sent in pieces. Returns false if the socket is
+ * full. */
 static bool send_letter(struct mailbox *m, const struct letter *l)
 {
     struct control_command command = l->command;
@@ -107,7 +108,7 @@ static void send_next(struct run *r)
     }
 }
 
-/* The supervisor took input up to `taken`; perhaps less than there is. */
+/* Handles input taken up to `taken`, possibly not all of it. */
 static void input_taken(struct run *r, struct letter *l, uint64_t taken)
 {
     uint64_t end = l->command.offset + l->command.length;
@@ -146,7 +147,7 @@ static void take_reply(struct run *r, const char *reply)
     }
     bool is_refused = str_starts_with(reply, "error ");
     if (is_refused && l->command.kind == CONTROL_WATCH && l->command.endings)
-        l->command.endings = false; /* an older one, which does not know of that */
+        l->command.endings = false; /* an older supervisor without endings */
     else if (is_refused)
         finish_letter(r, l, -ERR_CONFLICT, reply + strlen("error "));
     else
@@ -161,7 +162,7 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
     send_next(arg);
 }
 
-/* Its time limit, its lease, or the end of its main process. */
+/* Handles "ending": its time limit, its lease, or the end of its main process. */
 static void end_by_its_word(struct run *r, int64_t grace_ms)
 {
     const struct attempt_stop stop = {.reason = STOP_REASON_SUPERVISOR, .grace_ms = grace_ms};
@@ -179,7 +180,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         reply[n] = '\0';
         r->mailbox.heard = true;
         if (control_notice_parse_speed(reply, &r->samples_per_s)) {
-            /* It is of the time since the one before, or of less. */
+            /* The speed covers at most the time since the previous notice. */
             r->speed_since_ms = r->speed_at_ms;
             r->speed_at_ms = clock_boot_ms();
             continue;
@@ -217,8 +218,8 @@ bool mailbox_connect(struct run *r)
         mailbox_close(r);
         return false;
     }
-    /* First in line: from now on it tells us what is new, and what was new before is there to see.
-     */
+    /* The watch is the first letter: notices report later changes, and run_look() finds earlier
+     * ones. */
     struct letter *watch = calloc(1, sizeof *watch);
     if (!watch) {
         mailbox_close(r);
@@ -231,7 +232,7 @@ bool mailbox_connect(struct run *r)
     return true;
 }
 
-/* One that waits and was not sent yet takes the place of an earlier one of its kind. */
+/* Replaces an earlier stop or kill that was not sent yet. */
 static bool replace_end(struct mailbox *m, const struct control_command *command)
 {
     list_for_each (it, &m->letters) {
@@ -266,7 +267,7 @@ int mailbox_post(struct run *r, uint64_t request, const struct control_command *
         }
         memcpy(l->data, command->data, command->length);
     }
-    /* A word to end it does not wait behind input that the task may never read. */
+    /* A stop or kill does not wait behind input that the task may never read. */
     struct letter *first = first_letter(m);
     if (command->kind != CONTROL_INPUT && first && !m->waiting)
         list_prepend(&m->letters, &l->link);

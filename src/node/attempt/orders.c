@@ -7,7 +7,7 @@
 
 enum { GRACE_DEFAULT_MS = 10000 };
 
-/* Orders of an older session, or overtaken ones, are about a world that is no more. */
+/* Returns whether the order belongs to this session and is in sequence; other orders are stale. */
 static bool is_current(struct agent *a, const struct nodemsg *msg)
 {
     if (!a->link.welcomed || msg->session != a->link.session || msg->sequence <= a->link.sequence)
@@ -16,7 +16,7 @@ static bool is_current(struct agent *a, const struct nodemsg *msg)
     return true;
 }
 
-/* An attempt that was settled before: its end is told again. False: there is none. */
+/* Reports the end of a settled attempt again. Returns false if there is none. */
 static bool report_finished(struct agent *a, uint64_t workload, int attempt)
 {
     char name[ATTEMPT_NAME_MAX];
@@ -45,8 +45,8 @@ static bool report_finished(struct agent *a, uint64_t workload, int attempt)
     return true;
 }
 
-/* Past the lease nothing new is taken: it may be another node's by now. Control repeats what is
- * not. */
+/* Obeys a grant, but starts nothing after the lease's end, when another node may have the attempt.
+ * Control repeats a grant that is still valid. */
 static void obey_grant(struct agent *a, const struct grant *grant)
 {
     struct run *r = run_find(a, grant->workload, grant->attempt);
@@ -69,7 +69,7 @@ static void obey_stop(struct agent *a, const struct nodemsg *msg)
         launch_tombstone(a, msg->workload, msg->attempt, "it was stopped before it started");
 }
 
-/* signal and input: for the supervisor of a living attempt. */
+/* Passes a signal or input to the supervisor of a live attempt. */
 static void forward(struct agent *a, const struct nodemsg *msg)
 {
     struct run *r = run_find(a, msg->workload, msg->attempt);
@@ -130,7 +130,7 @@ void orders_obey(struct agent *a, const struct nodemsg *msg)
         result = monitor_enable(a, msg->uuid, msg->enable);
         link_done(a, msg->request, result, result < 0 ? "it has no such device" : "");
         break;
-    default: /* a node's own messages, and those of a newer control */
+    default: /* a node's message, or a message of a newer control */
         break;
     }
 }

@@ -113,7 +113,7 @@ int own_state_parse(struct error *e, const char *text, size_t length, struct own
     str_copy(why, sizeof why, changed.terms.without_mps);
     if (now.without_mps)
         terms_lose_mps(&changed.terms, why);
-    now.report.workload = kept->report.workload; /* as its file is named */
+    now.report.workload = kept->report.workload; /* from the name of the file */
     now.report.attempt = kept->report.attempt;
     *record = changed;
     *kept = now;
@@ -154,7 +154,7 @@ static int read_grant(struct error *e, int records_fd, const char *name, struct 
     return durable_read(e, records_fd, grant_name(name, file), geteuid(), text);
 }
 
-/* Where line number `line` of a text begins; its length if there is none. */
+/* Returns the offset of line number `line`, or the text's length if there is no such line. */
 static size_t line_offset(const struct str *text, int line)
 {
     const char *begin = str_text(text), *at = begin;
@@ -219,7 +219,7 @@ int own_record_load(struct error *e, int records_fd, const char *name, struct ow
         if (r == 0)
             r = own_state_parse(e, str_text(&text), text.length, record, kept);
         else if (r == -ERR_NOT_FOUND && is_granted)
-            r = 0; /* nothing has become of it yet */
+            r = 0; /* no change since the grant */
         else
             error_set(e, (enum error_code) - r, "records/%s cannot be read", name);
     }

@@ -1,5 +1,5 @@
-/* The agent's own record of an attempt, as another agent finds it. The first line are the terms,
- * the rest its state. What is not refused is written as it was read, and can be said to people. */
+/* The agent's own record of an attempt: the first line has the terms, the rest the state. An
+ * accepted record is written as it was read, and can be described. */
 #include <string.h>
 
 #include "node/attempt/own_record.h"

@@ -10,7 +10,7 @@
 
 enum { LOOK_EVERY_MS = 20, WAIT_MAX_MS = 60000 };
 
-/* The attempt's directory, wherever it is now; -1. */
+/* Opens the attempt's directory, before or after settling. Returns -1 on failure. */
 static int open_directory(const struct agent *a, uint64_t workload, int attempt)
 {
     char name[ATTEMPT_NAME_MAX];
@@ -35,10 +35,10 @@ static void refuse(struct agent *a, const struct reader *reader, int code, const
     answer(a, reader, &msg);
 }
 
-/* Answers a reader if there is something to say, or `now` in any case. True: answered. */
+/* Answers a reader if there is output, or with `now` in any case. Returns whether it answered. */
 static bool serve(struct agent *a, const struct reader *reader, bool now)
 {
-    /* Asked first: what was over then has written everything before it is read. */
+    /* Checked first: if the attempt is over now, its output is complete before the read below. */
     const struct run *r = run_find(a, reader->workload, reader->attempt);
     bool over = !r || !run_is_alive(r);
     struct error e = {0};
@@ -117,7 +117,7 @@ void reader_ask(struct agent *a, const struct nodemsg *msg)
         a->reader_timer = evtimer_new(a->base, on_timer, a);
     struct reader *reader =
         a->reader_count < AGENT_READERS_MAX && a->reader_timer ? malloc(sizeof *reader) : NULL;
-    if (!reader) { /* no room to wait: an empty answer is one, and the next request a new try */
+    if (!reader) { /* no memory to wait: an empty answer makes control ask again */
         serve(a, &wanted, true);
         return;
     }

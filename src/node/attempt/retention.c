@@ -13,8 +13,8 @@
 #include "base/durable.h"
 #include "node/supervisor/output.h"
 
-/* A sweep looks at all that is kept. One that new attempts call for waits until they are a part of
- * that, so that each of them costs a few looks; and comes at most once in FULL_SWEEP_S. */
+/* A sweep examines all kept attempts. A sweep for new attempts waits until they are a part of the
+ * kept ones, so that each costs little, and starts at most once in FULL_SWEEP_S. */
 enum {
     FIRST_SWEEP_S = 60,
     SWEEP_EVERY_S = 600,
@@ -35,20 +35,20 @@ struct retention {
     struct event *timer;
     size_t settled; /* attempts since the last sweep began */
     pthread_t thread;
-    bool started;         /* a thread is to be joined */
-    atomic_bool sweeping; /* and it is at work */
+    bool started;         /* a thread must be joined */
+    atomic_bool sweeping; /* the thread is sweeping */
     atomic_bool stop;
 };
 
-/* Newest first. */
+/* Sorts by age, newest first. */
 static int compare_finished(const void *a, const void *b)
 {
     const struct finished *left = a, *right = b;
     return (left->settled_ms < right->settled_ms) - (left->settled_ms > right->settled_ms);
 }
 
-/* When it was moved here, and how much it printed. The change time is one that its user cannot set.
- */
+/* Reads the time of settling and the size of the output. The time is the change time, which the
+ * user cannot set. */
 static bool measure(int finished_fd, const char *name, struct finished *ret)
 {
     uint64_t workload;

@@ -146,7 +146,7 @@ static void look_later(struct run *r)
         r->look_ms *= 2;
 }
 
-/* Nobody holds the attempt's lock: its supervisor is no more, or never was. */
+/* Returns whether nobody holds the attempt's lock: the supervisor has ended, or never started. */
 static bool lock_is_free(const struct run *r)
 {
     int fd = openat(r->agent->locks_fd, r->name, O_RDWR | O_CLOEXEC);
@@ -157,8 +157,8 @@ static bool lock_is_free(const struct run *r)
     return is_free;
 }
 
-/* Its record is its user's to write, so it may name none but that user's processes, or those in its
- * group. */
+/* Returns whether the process runs as the attempt's user or is in its group. The user can write the
+ * record, which may therefore name only such processes. */
 static bool is_confirmed(const struct run *r, pid_t pid)
 {
     char path[32];
@@ -175,8 +175,8 @@ static void on_vanished(evutil_socket_t fd, short what, void *arg)
     run_look(arg);
 }
 
-/* Its user can put another socket in the place of its own: that it has ended is the kernel's
- * word. */
+/* Watches the supervisor's end through the kernel, because the user can replace the supervisor's
+ * socket. */
 static void watch_supervisor(struct run *r, pid_t pid, uint64_t start)
 {
     int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
@@ -248,7 +248,7 @@ static bool read_exit(const struct run *r, struct attempt_report *ret)
     return there;
 }
 
-/* Not known any more once its pages are gone. */
+/* Records refused allocations, whose count is lost with the pages. */
 static void tell_refusals(const struct run *r, struct attempt_exit *exit)
 {
     struct session_usage usage = {0};
@@ -280,7 +280,8 @@ void run_bury(struct run *r)
     str_done(&text);
 }
 
-/* Our own child must be reaped. False: not yet dead, though its lock is free. */
+/* Reaps the supervisor if it is a child. Returns false if the child is not dead yet, though its
+ * lock is free. */
 static bool reap_child(struct run *r)
 {
     if (r->child_pid == 0 || waitpid(r->child_pid, NULL, WNOHANG) != 0) {
@@ -288,11 +289,11 @@ static bool reap_child(struct run *r)
         return true;
     }
     if (r->look_ms >= LOOK_LAST_MS)
-        kill(r->child_pid, SIGKILL); /* it let go of its lock, and lives: somebody meddled */
+        kill(r->child_pid, SIGKILL); /* the child has released its lock but lives: tampering */
     return false;
 }
 
-/* Ends whatever a dead supervisor could not. False: something still lives. */
+/* Ends processes that a dead supervisor left. Returns false if a process still lives. */
 static bool clean_up(struct run *r, bool thoroughly)
 {
     bool clean = cgroup_end(r->agent->cgroup_fd, r->name);
@@ -349,7 +350,7 @@ bool run_failed_unseen(struct run *r)
 void run_look(struct run *r)
 {
     struct stat st;
-    if (!run_is_alive(r) || r->pending) /* whose lock is ours, until it is started */
+    if (!run_is_alive(r) || r->pending) /* the agent holds the lock of a pending start */
         return;
     if (lock_is_free(r)) {
         look_at_the_dead(r);
@@ -363,7 +364,7 @@ void run_look(struct run *r)
             .started_wall_ms = r->record.started_wall_ms};
         run_tell(r, &seen);
     }
-    /* While it starts, the pipe that it inherited tells when to look again. */
+    /* During the start, the inherited pipe triggers the next look. */
     if (r->mailbox.fd < 0 && r->started_fd < 0 && !mailbox_connect(r))
         look_later(r);
     else if (r->mailbox.heard)

@@ -17,7 +17,7 @@ void terms_lose_mps(struct terms *terms, const char *why)
 {
     terms->has_mps = false;
     str_copy(terms->without_mps, sizeof terms->without_mps, why);
-    terms->share_percent = 0; /* only MPS would have kept it */
+    terms->share_percent = 0; /* only MPS would have enforced it */
     terms->share_why[0] = '\0';
     terms->suspendable = terms_are_suspendable(terms);
 }

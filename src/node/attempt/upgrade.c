@@ -13,7 +13,7 @@
 
 enum { OLD_FILE_MAX = 16384, VERDICT_LINE_MAX = 512, NAME_BYTES = ATTEMPT_NAME_MAX + 16 };
 
-/* One line: the verdict's name, a space, the reason. */
+/* Parses one line: the verdict's name, a space, the reason. */
 bool upgrade_parse_verdict(const char *text, size_t length, struct attempt_kept *kept)
 {
     char line[VERDICT_LINE_MAX];
@@ -38,7 +38,8 @@ bool upgrade_parse_suspension(const char *text, size_t length, struct own_record
 {
     json_int_t bytes, pid, start;
     json_t *processes, *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
-    int off, turn, done = true; /* an even older agent did not say: most are */
+    /* default: an even older agent wrote no "done", and most moves are */
+    int off, turn, done = true;
     bool good = root && json_unpack(root, "{si sb sI so s?b}", "turn", &turn, "off", &off, "bytes",
                                     &bytes, "processes", &processes, "done", &done) == 0;
     size_t count = good ? json_array_size(processes) : 0;
@@ -60,7 +61,7 @@ bool upgrade_parse_suspension(const char *text, size_t length, struct own_record
     return true;
 }
 
-/* The grace was in the user's hands alone: at most what a description may say. */
+/* Reads the grace period, which only the user's own file has; the parser limits its value. */
 static int64_t read_grace_ms(const struct run *r)
 {
     struct str text;
@@ -76,7 +77,7 @@ static int64_t read_grace_ms(const struct run *r)
     return grace_ms;
 }
 
-/* The deadline of a verdict counts from when its file was written. */
+/* Reads the verdict; its deadline counts from the time of its file. */
 static void take_verdict(struct run *r, int terms_fd, struct attempt_kept *kept)
 {
     char name[NAME_BYTES];
@@ -118,7 +119,8 @@ int upgrade_record(struct error *e, struct run *r, struct attempt_kept *kept)
     char name[NAME_BYTES];
     struct agent *a = r->agent;
     const struct attempt_grant none = {.attempt = r->attempt,
-                                       .directory = ""}; /* it runs already */
+                                       /* only a placeholder, because the attempt runs already */
+                                       .directory = ""};
     int terms_fd = openat(a->directory_fd, "terms", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (terms_fd < 0)
         return error_set(e, ERR_NOT_FOUND, "there is no record of it");

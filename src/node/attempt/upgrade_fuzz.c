@@ -1,5 +1,4 @@
-/* What an older agent left: a verdict that is taken fits, a suspension that is taken names
- * processes. */
+/* Files of an older agent: an accepted verdict fits, and an accepted suspension names processes. */
 #include <string.h>
 
 #include "node/attempt/own_record.h"

@@ -17,7 +17,8 @@ static enum sharing_mode sharing_of(enum limits_mode mode)
                                   : SHARING_ALONE;
 }
 
-/* Of the processes that hold device memory; the table has this attempt's marked. */
+/* Returns which processes with device memory have the shim; the table has the attempt's processes
+ * marked. */
 static enum terms_loaded look_for_shim(const struct run *r, const struct process_table *table,
                                        const struct gpu_sample *sample)
 {
@@ -93,7 +94,7 @@ static void measure_run(struct run *r, struct process_table *table, const struct
     usage->suspended_bytes = suspend_bytes(r);
     measure_protection(r, table, sample, usage);
     int64_t now_ms = clock_boot_ms();
-    /* A process that ended takes its ticks along where nobody waited for it: never negative. */
+    /* The ticks of a process that nobody waited for are lost, so that the sum may decrease. */
     if (r->cpu_at_ms && now_ms > r->cpu_at_ms && ticks > r->cpu_ticks)
         usage->cpu_percent = 100.0 * 1000.0 * (double)(ticks - r->cpu_ticks) /
                              (double)sysconf(_SC_CLK_TCK) / (double)(now_ms - r->cpu_at_ms);

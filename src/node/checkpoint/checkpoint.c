@@ -30,7 +30,7 @@ bool checkpoint_runs(const struct checkpoint *c)
     return c->output != NULL;
 }
 
-/* ---- its end ---- */
+/* ---- end ---- */
 
 static void close_output(struct checkpoint *c)
 {
@@ -62,7 +62,7 @@ static void on_output(evutil_socket_t fd, short what, void *arg)
                         : read(fd, c->text + c->length, sizeof c->text - 1 - c->length);
     if (n > 0 && !is_full)
         c->length += (size_t)n;
-    /* Its line is its last word: the driver may keep it for long after that. */
+    /* The first line is the result; the driver may delay the child's exit for long. */
     char *end = memchr(c->text, '\n', c->length);
     if (!end && (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))))
         return;
@@ -87,7 +87,7 @@ pid_t checkpoint_abandon(struct checkpoint *c, bool also_kill)
     return left;
 }
 
-/* ---- its start ---- */
+/* ---- start ---- */
 
 static size_t make_environment(const struct checkpoint_order *order,
                                char variables[VARIABLES_MAX][VARIABLE_MAX],

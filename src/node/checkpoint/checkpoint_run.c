@@ -13,7 +13,7 @@
 #include "abi/results.h"
 #include "node/checkpoint/checkpoint.h"
 
-/* As the driver numbers them. */
+/* Values of the driver. */
 enum driver_state {
     STATE_RUNNING = 0,
     STATE_LOCKED = 1,
@@ -21,7 +21,7 @@ enum driver_state {
     STATE_FAILED = 3,
 };
 
-enum { LOCK_MS = 10000 }; /* for work under way to end */
+enum { LOCK_MS = 10000 }; /* longest wait for outstanding work */
 
 struct lock_options {
     unsigned int timeout_ms;
@@ -38,7 +38,7 @@ struct driver {
     int (*unlock)(int, void *);
 };
 
-/* One of those that have device memory. */
+/* A process with device memory. */
 struct target {
     pid_t pid;
     int state; /* enum driver_state */
@@ -50,7 +50,7 @@ struct work {
     struct target targets[CHECKPOINT_PROCESSES_MAX];
 };
 
-/* The one line that it prints, but for its end. */
+/* Prints the error line, the only output of a failure. */
 static int __attribute__((format(printf, 1, 2))) fail(const char *format, ...)
 {
     va_list args;
@@ -108,7 +108,7 @@ static int find_targets(struct work *w, char *const *pids, size_t count)
         struct target t = {.pid = (pid_t)strtol(pids[i], NULL, 10)};
         int error = w->driver.get_state(t.pid, &t.state);
         if (error == CUDA_ERROR_INVALID_VALUE)
-            continue; /* it has ended, or uses no GPU */
+            continue; /* ended, or without a GPU */
         if (error != 0)
             return fail_at(&t, "look at the state", error);
         if (t.state == STATE_FAILED)
@@ -118,7 +118,7 @@ static int find_targets(struct work *w, char *const *pids, size_t count)
     return 0;
 }
 
-/* ---- steps; each leaves alone what is beyond it already ---- */
+/* ---- steps; each leaves a process alone that is beyond it ---- */
 
 static int lock_one(struct work *w, struct target *t)
 {
@@ -153,7 +153,7 @@ static int unlock_one(struct work *w, struct target *t)
     return error;
 }
 
-/* For all; the one that fails is told of. */
+/* Applies a step to all processes; prints the error of the first failure. */
 static int for_all(struct work *w, int (*step)(struct work *, struct target *), const char *name)
 {
     for (size_t i = 0; i < w->count; i++) {
@@ -164,7 +164,7 @@ static int for_all(struct work *w, int (*step)(struct work *, struct target *), 
     return 0;
 }
 
-/* What failed was told of; what cannot be undone either is left as it is. */
+/* Undoes steps after an error was printed; a process whose undo fails stays as it is. */
 static void undo_all(struct work *w, int (*first)(struct work *, struct target *),
                      int (*second)(struct work *, struct target *))
 {
@@ -178,7 +178,7 @@ static int move_off(struct work *w)
 {
     if (w->count == 0)
         return fail("none of its processes uses a device");
-    /* All stand still before the first is moved: they may wait for each other. */
+    /* All processes are locked before the first is moved, because they may wait for each other. */
     int r = for_all(w, lock_one, "lock");
     if (r == 0)
         r = for_all(w, checkpoint_one, "checkpoint");
@@ -197,7 +197,7 @@ static int move_back(struct work *w)
     return for_all(w, unlock_one, "unlock");
 }
 
-/* Held until this process has ended. */
+/* Takes the lock, which the process holds until its end. */
 static int take_lock(const char *path)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -210,7 +210,7 @@ static int take_lock(const char *path)
 int checkpoint_run(bool off, const char *lock_path, char *const *pids, size_t count)
 {
     struct work w = {.count = 0};
-    signal(SIGPIPE, SIG_IGN); /* the agent may be gone: it is finished all the same */
+    signal(SIGPIPE, SIG_IGN); /* the agent may be gone; the move is completed all the same */
     int r = take_lock(lock_path);
     if (r == 0)
         r = load(&w.driver);

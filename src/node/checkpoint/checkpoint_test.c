@@ -1,6 +1,6 @@
 /*
- * What is made of the process that moves memory. This program is its own `gpumux`: called as
- * `checkpoint_test checkpoint off LOCK`, it does what LOCK says.
+ * Outcomes of the process that moves memory. This program is its own `gpumux`: called as
+ * `checkpoint_test checkpoint off LOCK`, it behaves as LOCK says.
  */
 #include <event2/event.h>
 #include <setjmp.h>
@@ -38,7 +38,7 @@ static void on_end(void *arg, enum checkpoint_result result, const char *text)
     event_base_loopbreak(end->base);
 }
 
-/* How it ends that does this, and that nothing is left of it. */
+/* Runs a child with this behaviour, and checks that nothing of it is left. */
 static struct ending run(const char *does, int64_t limit_ms)
 {
     struct ending end = {.base = event_base_new()};
@@ -57,7 +57,7 @@ static struct ending run(const char *does, int64_t limit_ms)
     assert_false(checkpoint_runs(&c));
     pid_t left = checkpoint_abandon(&c, false);
     if (left != 0)
-        assert_int_equal(waitpid(left, NULL, 0), left); /* it ends by itself, or was killed */
+        assert_int_equal(waitpid(left, NULL, 0), left); /* ends by itself, or was killed */
     event_base_free(end.base);
     return end;
 }

@@ -17,8 +17,8 @@
 
 enum {
     MEMINFO_MAX = 4096,
-    MOVE_LEAST_MS = 60000,      /* what is allowed for, besides what the memory takes */
-    MOVE_BYTES_PER_MS = 100000, /* a twentieth of what was measured: 33 GB in 17 s */
+    MOVE_LEAST_MS = 60000,      /* time allowed in addition to the move itself */
+    MOVE_BYTES_PER_MS = 100000, /* a twentieth of the measured speed: 33 GB in 17 s */
 };
 
 static double gib(uint64_t bytes)
@@ -33,8 +33,8 @@ uint64_t suspend_bytes(const struct run *r)
 
 /* ---- locks ---- */
 
-/* Not one that is held: the next to move this attempt would take another, and not wait. False: it
- * is. */
+/* Removes a lock unless a mover holds it: the next mover of this attempt would take a new file's
+ * lock without waiting. Returns false if the lock is held. */
 static bool remove_lock(const struct agent *a, const char *lock)
 {
     int fd = openat(a->suspended_fd, lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -72,7 +72,8 @@ static void remove_stale_locks(struct agent *a)
 
 /* ---- moving ---- */
 
-/* A mover that has said its last word, or is not listened to any more, ends when it does. */
+/* Abandons a mover after its result or without waiting for it; the reaper reaps the process
+ * later. */
 static void bury_mover(struct run *r, bool kill)
 {
     pid_t left = checkpoint_abandon(&r->move, kill);
@@ -102,7 +103,7 @@ static void on_moved(void *arg, enum checkpoint_result result, const char *text)
     bool leaves = r->life.kept.report.suspension == SUSPENSION_LEAVING;
     double took_s = (double)(clock_boot_ms() - r->move_began_ms) / 1000;
     char said[WORKLOAD_TEXT_MAX], why[WORKLOAD_TEXT_MAX];
-    str_copy(why, sizeof why, text); /* before it goes with its process */
+    str_copy(why, sizeof why, text); /* before the text goes with its process */
     bury_mover(r, false);
     log_write(r->agent->log, result == CHECKPOINT_DONE ? LOG_INFO : LOG_WARN,
               "attempt memory moved",
@@ -145,7 +146,7 @@ static int start_move(struct error *e, struct run *r, bool off)
     return 0;
 }
 
-/* ---- which processes, and whether there is room ---- */
+/* ---- processes to move, and host memory ---- */
 
 static void add_process(struct own_record *own, pid_t pid)
 {
@@ -157,7 +158,7 @@ static void add_process(struct own_record *own, pid_t pid)
             (struct moved_process){.pid = pid, .start = process_start(pid)};
 }
 
-/* Those that have registered, and those that the devices know. */
+/* Finds the processes: registered ones, and those that the devices list. */
 static int find_processes(struct error *e, struct run *r)
 {
     struct own_record *own = &r->own;
@@ -187,14 +188,14 @@ static int find_processes(struct error *e, struct run *r)
     return 0;
 }
 
-/* Bytes of "MemAvailable:  123 kB"; 0: it is not there. */
+/* Returns the bytes of a line such as "MemAvailable:  123 kB"; 0: no such line. */
 static uint64_t meminfo_bytes(const char *text, const char *key)
 {
     const char *line = strstr(text, key);
     return line ? strtoull(line + strlen(key), NULL, 10) << 10 : 0;
 }
 
-/* What others have begun to move is still counted as available. */
+/* Returns the memory of moves in flight, which still counts as available. */
 static uint64_t promised_bytes(const struct agent *a)
 {
     uint64_t bytes = 0;
@@ -226,7 +227,7 @@ static int check_host_memory(struct error *e, const struct run *r)
                      gib(r->own.moved_bytes), gib(room));
 }
 
-/* Found and recorded before anything moves. */
+/* Finds and records the processes before any memory is moved. */
 static int prepare_leaving(struct error *e, struct run *r)
 {
     if (!r->session)

@@ -39,8 +39,7 @@ int credentials_check(struct error *e, struct credentials *c)
     struct tls_context *context;
     struct certificate_facts facts;
     int r = certificate_read(e, str_text(&c->certificate), &facts);
-    /* As of when it was issued: whether it still holds is for control to say, whose clock
-     * counts. */
+    /* The check is for the time of issue: control, whose clock counts, decides about expiry. */
     if (r == 0)
         r = certificate_verify(e, str_text(&c->certificate), str_text(&c->ca), CERTIFICATE_NODE,
                                facts.from_wall_ms + CERTIFICATE_EARLY_MS);
@@ -67,8 +66,7 @@ int credentials_load(struct error *e, int directory_fd, struct credentials *c)
         r = tls_read_certificate(e, directory_fd, certificate_file, &c->certificate);
     if (r == 0)
         r = tls_read_key(e, directory_fd, key_file, &c->key);
-    /* A node that was stopped while it joined has a next key and nothing else, or lacks its last
-     * step. */
+    /* A node stopped while joining or renewing has only a next key, or lacks the last step. */
     if (r == 0 && credentials_check(e, c) == 0)
         return 0;
     if (r < 0 && r != -ERR_NOT_FOUND)

@@ -47,7 +47,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* As control would issue them. */
+/* Makes credentials as control would issue them. */
 static void obtain(struct fixture *f, enum certificate_role role, int64_t now_wall_ms,
                    struct credentials *c)
 {
@@ -89,7 +89,7 @@ static void test_stored_and_loaded(void **state)
     credentials_done(&c);
 }
 
-/* One that has expired is still the node's: it must be able to say so. */
+/* Expired credentials are loaded, so that the node can report the expiry. */
 static void test_expired_is_loaded(void **state)
 {
     struct fixture *f = *state;
@@ -102,7 +102,7 @@ static void test_expired_is_loaded(void **state)
     credentials_done(&c);
 }
 
-/* Every moment at which a renewal can be interrupted. */
+/* Interrupts a renewal at every moment. */
 static void test_interrupted_renewal(void **state)
 {
     struct fixture *f = *state;
@@ -116,7 +116,7 @@ static void test_interrupted_renewal(void **state)
     credentials_done(&found);
     assert_int_equal(tls_write_certificate(NULL, f->fd, "node.pem", str_text(&next.certificate)),
                      0);
-    for (int i = 0; i < 2; i++) { /* mended by the first */
+    for (int i = 0; i < 2; i++) { /* the first load repaired the files */
         assert_int_equal(load(f, &found), 0);
         assert_string_equal(str_text(&found.key), str_text(&next.key));
         assert_int_equal(faccessat(f->fd, "node.key.next", F_OK, 0), -1);
@@ -132,7 +132,7 @@ static void test_what_does_not_belong_together(void **state)
     struct credentials c, other, found;
     obtain(f, CERTIFICATE_NODE, clock_wall_ms(), &c);
     obtain(f, CERTIFICATE_SERVER, clock_wall_ms(), &other);
-    assert_true(credentials_check(NULL, &other) < 0); /* control's certificate is no node's */
+    assert_true(credentials_check(NULL, &other) < 0); /* control's certificate is not a node's */
     assert_int_equal(credentials_store(NULL, f->fd, &c), 0);
     assert_int_equal(tls_write_key(NULL, f->fd, "node.key", str_text(&other.key)), 0);
     assert_int_equal(load(f, &found), -ERR_CORRUPT);

@@ -20,11 +20,11 @@ struct dial {
     struct event_base *base;
     dial_made made;
     void *arg;
-    struct sockaddr_un unix_address; /* if there is no host */
+    struct sockaddr_un unix_address; /* used without a host */
     char *host, *port;
     struct tls_context *context;
-    struct resolve *resolve; /* under way */
-    unsigned tried;          /* starts that got as far as an address */
+    struct resolve *resolve; /* in progress */
+    unsigned tried;          /* number of addresses tried */
 };
 
 static void fail(struct dial *d, const struct error *why)
@@ -51,14 +51,14 @@ static void start_unix(struct dial *d)
     }
 }
 
-/* A socket that is connecting, or connected. */
+/* Makes a socket that is connecting or connected. */
 static int begin_connect(struct error *e, const struct dial *d, const struct addrinfo *to,
                          int *ret_fd)
 {
     const int on = 1;
     int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0 && (connect(fd, to->ai_addr, to->ai_addrlen) == 0 || errno == EINPROGRESS)) {
-        /* Messages are small and wanted at once. */
+        /* Messages are small and must not wait. */
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         *ret_fd = fd;
         return 0;
@@ -97,7 +97,7 @@ static void on_resolved(void *arg, int failed, struct addrinfo *addresses)
         fail(d, &e);
 }
 
-/* An address needs no looking up. */
+/* Starts a connection; a numeric address needs no resolving. */
 static void start_tls(struct dial *d)
 {
     const struct addrinfo numeric = {.ai_family = AF_UNSPEC,

@@ -26,7 +26,7 @@ static int open_state(struct error *e, const char *directory, int *ret_fd)
     return 0;
 }
 
-/* What is there does what joining would do. */
+/* Returns whether the present credentials are already those that joining would obtain. */
 static bool has_joined(int directory_fd, const struct join_options *o, const char *name,
                        char ret_name[NODE_NAME_MAX])
 {
@@ -42,7 +42,7 @@ static bool has_joined(int directory_fd, const struct join_options *o, const cha
     return joined;
 }
 
-/* ---- the question and its answer ---- */
+/* ---- request and response ---- */
 
 static int write_question(const struct join_options *o, const char *name, const char *request,
                           struct str *out)
@@ -99,7 +99,7 @@ static int ask(struct error *e, const struct join_options *o, struct tls_context
     return r;
 }
 
-/* What came back is for this key and of the authority that was named. */
+/* Checks that the received certificate is for this key and from the named authority. */
 static int check(struct error *e, const struct join_options *o, const char *name,
                  struct credentials *c)
 {

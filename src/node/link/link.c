@@ -1,9 +1,9 @@
 /*
- * The connection to control: one at a time, made again for ever. What it loses is said again: a new
- * connection starts with a hello that lists every attempt, and control repeats its orders.
+ * The connection to control: one at a time, reconnected for ever. A new connection starts with a
+ * hello that lists every attempt, and control repeats its orders, so that nothing is lost.
  *
- * A connection that breaks without a word (a machine that lost its power, a network that was cut)
- * is noticed by silence: control answers every beat, several a lease.
+ * Silence reveals a connection that breaks unnoticed (a machine without power, a cut network):
+ * control answers every beat, several times during a lease.
  */
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -21,18 +21,21 @@
 #include "tls/session.h"
 
 enum {
-    /* Waits between tries double, and are spread: many nodes lose one control at the same
-     * moment. */
+    /* Waits between retries double and are random, because many nodes lose the same
+     * control at the same moment. */
     RETRY_FIRST_MS = 50,
     RETRY_LAST_MS = 1000,
     RETRY_FIRST_NETWORK_MS = 250,
     RETRY_LAST_NETWORK_MS = 8000,
     RETRY_REFUSED_MS = 5000,
-    BEATS_A_LEASE = 4,       /* at least: one lost answer must not end the lease */
-    JOIN_MS = 5000,          /* from dialling to the welcome */
-    SILENT_BEATS = 4,        /* beats without an answer, and */
-    SILENCES_A_LEASE = 8,    /* this part of the lease: then the connection is taken for dead */
-    SILENCE_LEAST_MS = 1000, /* a disk may keep control waiting that long */
+    /* least number of beats in a lease: one lost answer must not end the lease */
+    BEATS_A_LEASE = 4,
+    JOIN_MS = 5000, /* longest time from dialling to the welcome */
+    /* number of unanswered beats after which the connection counts as dead */
+    SILENT_BEATS = 4,
+    /* divisor of the lease: shortest silence after which the connection counts as dead */
+    SILENCES_A_LEASE = 8,
+    SILENCE_LEAST_MS = 1000, /* shortest silence in any case, because a disk may delay control */
     UNSENT_MAX = 4 * NODEMSG_LINE_MAX,
     MESSAGE_ARENA_BYTES = 8 * NODEMSG_LINE_MAX,
 };
@@ -55,7 +58,7 @@ static int retry_first_ms(const struct agent *a)
     return a->networked ? RETRY_FIRST_NETWORK_MS : RETRY_FIRST_MS;
 }
 
-/* The longest wait leaves room for several tries in a lease. */
+/* Returns the longest wait, which leaves time for several retries in a lease. */
 static int retry_last_ms(const struct agent *a)
 {
     int last = a->networked ? RETRY_LAST_NETWORK_MS : RETRY_LAST_MS;
@@ -85,7 +88,7 @@ static void disconnect(struct agent *a)
     l->retry_ms = l->retry_ms * 2 < retry_last_ms(a) ? l->retry_ms * 2 : retry_last_ms(a);
 }
 
-/* Said once for each reason, not for each try. */
+/* Logs each reason once, not for each retry. */
 static void complain(struct agent *a, const char *why)
 {
     struct control_link *l = &a->link;
@@ -97,8 +100,8 @@ static void complain(struct agent *a, const char *why)
 }
 
 /*
- * A network that swallows everything breaks no connection for many minutes, and one that is back is
- * not found by a connection that waits ever longer before it tries again. So silence ends it.
+ * Ends a silent connection. A network that drops everything breaks no connection for minutes, and a
+ * connection with ever longer retransmissions does not notice that the network is back.
  */
 static void on_silence(evutil_socket_t fd, short what, void *arg)
 {
@@ -113,7 +116,7 @@ static void on_silence(evutil_socket_t fd, short what, void *arg)
     disconnect(a);
 }
 
-/* The next word of control must come within this time. */
+/* Ends the connection unless control sends something within this time. */
 static void expect_word(struct control_link *l, int64_t within_ms)
 {
     const struct timeval tv = milliseconds(within_ms);
@@ -125,12 +128,12 @@ static int64_t silence_after(int64_t lease_ms, int64_t beat_ms)
     int64_t silence_ms = lease_ms / SILENCES_A_LEASE;
     if (silence_ms < SILENT_BEATS * beat_ms)
         silence_ms = SILENT_BEATS * beat_ms;
-    if (silence_ms > lease_ms / 2) /* the other half is for joining again */
+    if (silence_ms > lease_ms / 2) /* leaves the other half for reconnecting */
         silence_ms = lease_ms / 2;
     return silence_ms > SILENCE_LEAST_MS ? silence_ms : SILENCE_LEAST_MS;
 }
 
-/* Writes whether or not there is a session. */
+/* Sends a message with or without a session. */
 static void send_line(struct agent *a, const struct nodemsg *msg)
 {
     struct control_link *l = &a->link;
@@ -142,7 +145,7 @@ static void send_line(struct agent *a, const struct nodemsg *msg)
     int r = nodemsg_write(msg, &line);
     if (r == 0 && evbuffer_get_length(out) < UNSENT_MAX)
         evbuffer_add(out, str_text(&line), line.length);
-    else /* it hears nothing, or we cannot speak: a new hello will say it all */
+    else /* the peer does not read, or memory is out: a new hello repeats everything */
         bufferevent_trigger_event(l->stream, BEV_EVENT_ERROR, BEV_TRIG_DEFER_CALLBACKS);
     str_done(&line);
 }
@@ -245,7 +248,7 @@ static uint32_t fence_ms(const struct control_link *l)
     return l->fence_ms < UINT32_MAX ? (uint32_t)l->fence_ms : UINT32_MAX;
 }
 
-/* From when we last spoke and were heard. */
+/* Extends the lease from the time of the last answered message. */
 static void extend_lease(struct agent *a, int64_t spoken_ms)
 {
     lease_extend(&a->lease, spoken_ms + a->link.lease_ms);
@@ -283,7 +286,7 @@ static void welcome(struct agent *a, const struct nodemsg *msg)
     expect_word(l, l->silence_ms);
     log_write(a->log, LOG_INFO, "joined control", "session=%llu attempts=%zu",
               (unsigned long long)l->session, a->run_count);
-    /* What happened between hello and welcome was not sent. Devices first: an attempt that ended
+    /* Changes between hello and welcome were not sent. Devices come first: an attempt that ended
      * because its device was disabled must not be placed there again. */
     send_beat(a);
     list_for_each (it, &a->runs)
@@ -291,7 +294,7 @@ static void welcome(struct agent *a, const struct nodemsg *msg)
     renewal_start(a, msg->renew_ms);
 }
 
-/* The lease holds from when that beat was sent, not from now. */
+/* Extends the lease from the time when that beat was sent. */
 static void beat_answered(struct agent *a, uint64_t number)
 {
     struct control_link *l = &a->link;
@@ -330,7 +333,7 @@ static void take_message(struct agent *a, const struct nodemsg *msg)
     }
 }
 
-/* False: the connection is broken. */
+/* Returns false if the connection is broken. */
 static bool take_line(struct agent *a, const char *line, size_t length)
 {
     struct arena arena;
@@ -367,8 +370,8 @@ static void on_readable(struct bufferevent *stream, void *arg)
 }
 
 /*
- * Why it ended, for whoever can do something about it. Control says that a certificate has expired,
- * but its word may be lost with the connection; our own clock then knows as well.
+ * Sets the reason for the end of the connection. Control's message about an expired certificate may
+ * be lost with the connection; the node's own clock then reveals the expiry.
  */
 static void explain(struct error *e, const struct agent *a, struct bufferevent *stream, short what)
 {

@@ -7,9 +7,10 @@
 #include "node/link/dial.h"
 
 enum {
-    SPREAD_PART = 20,   /* nodes that joined together do not renew at the same moment */
-    AGAIN_MS = 60000,   /* until an answer is no longer awaited */
-    AGAIN_MS_MIN = 500, /* certificates of a few seconds, in tests, must not expire meanwhile */
+    /* divisor of the spread: nodes that joined together do not renew at the same moment */
+    SPREAD_PART = 20,
+    AGAIN_MS = 60000,   /* longest wait for an answer */
+    AGAIN_MS_MIN = 500, /* wait for certificates of a few seconds, in tests */
 };
 
 static void ask_in(struct agent *a, int64_t wait_ms)
@@ -74,7 +75,7 @@ void renewal_done(struct agent *a)
     str_done(&a->renewal.key);
 }
 
-/* Into the files first: what is shown is always what a restart would show. */
+/* Changes the files first, so that the certificate in use is always the one after a restart. */
 static int change(struct error *e, struct agent *a, const char *certificate)
 {
     struct credentials next;
@@ -105,10 +106,10 @@ void renewal_take(struct agent *a, const struct nodemsg *msg)
     struct error e = {0};
     char until[CLOCK_TEXT_MAX];
     if (!a->networked || a->renewal.key.length == 0)
-        return; /* nobody asked */
+        return; /* not requested */
     if (change(&e, a, msg->pem) < 0) {
         log_write(a->log, LOG_ERROR, "the new certificate cannot be used", "error=\"%s\"", e.text);
-        return; /* it is asked for again */
+        return; /* the request is repeated */
     }
     str_clear(&a->renewal.key);
     log_write(a->log, LOG_INFO, "certificate renewed", "until=%s",

@@ -12,12 +12,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Shared by the loop and the thread; whoever leaves last frees it. */
+/* Shared by the loop and the thread; the last user frees the struct. */
 struct lookup {
     atomic_int users;
     char *host, *port;
-    int finished_fd;      /* closed by the thread when it leaves */
-    atomic_bool answered; /* what follows is there, and the loop's */
+    int finished_fd;      /* closed by the thread at its end */
+    atomic_bool answered; /* the members below are set, and belong to the loop */
     int failed;
     struct addrinfo *addresses;
 };
@@ -84,7 +84,7 @@ static void on_finished(evutil_socket_t fd, short what, void *arg)
     done(done_arg, failed, addresses);
 }
 
-/* Signals are the loop's affair. */
+/* Starts the thread with all signals blocked, because the loop handles signals. */
 static int start_thread(struct lookup *l)
 {
     sigset_t all, before;
