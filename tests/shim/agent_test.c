@@ -1,6 +1,6 @@
 /*
- * The shim's side of abi/register.h and abi/page.h, against an agent that is this test: older ones,
- * newer ones, ones that refuse, and ones that say nothing.
+ * The shim's side of abi/register.h and abi/page.h, against an agent that is this test: older and
+ * newer agents, agents that refuse, and agents that do not answer.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +86,7 @@ static void test_processes_share_a_quota(void **state)
     assert_int_equal(ask(&hosts[1], "left"), 24);
     assert_int_equal(ask(&hosts[0], "free"), 0);
     assert_int_equal(ask(&hosts[1], "alloc 41943040"), 0);
-    /* Killed: its slot stays until the agent clears it. */
+    /* A killed process: its slot stays until the agent clears it. */
     kill(hosts[1].pid, SIGKILL);
     assert_int_equal(waitpid(hosts[1].pid, NULL, 0), hosts[1].pid);
     assert_int_equal(ask(&hosts[0], "alloc 41943040"), 2);
@@ -100,8 +100,8 @@ static void test_processes_share_a_quota(void **state)
     stop_agent(&agent);
 }
 
-/* The parent has registered and not started the driver: its child can use CUDA, and is
- * another process. */
+/* The parent has registered but not started the driver: its child can use CUDA, and is a process of
+ * its own. */
 static void test_a_child_registers_anew(void **state)
 {
     struct agent agent;
@@ -126,7 +126,7 @@ static void test_a_child_registers_anew(void **state)
     assert_int_equal(agent.ledger->held_bytes[1][3], 2 * MIB);
     assert_int_equal(agent.ledger->held_bytes[1][0], 0);
     tell(&host, "end");
-    assert_int_equal(hear(&host), 0); /* the parent, back from its fork */
+    assert_int_equal(hear(&host), 0); /* the parent, after its fork */
     assert_int_equal(ask(&host, "open"), 0);
     assert_int_equal(ask(&host, "alloc 2097152"), 0);
     assert_int_equal(agent.ledger->held_bytes[1][0], 2 * MIB);
@@ -136,7 +136,7 @@ static void test_a_child_registers_anew(void **state)
     stop_agent(&agent);
 }
 
-/* What a context is taken to cost counts until the agent has measured it. */
+/* The assumed size of a context counts until the agent has measured the context. */
 static void test_a_context_is_measured(void **state)
 {
     struct agent agent;
@@ -144,7 +144,7 @@ static void test_a_context_is_measured(void **state)
     struct peer peer;
     (void)state;
     start_agent(&agent, &api);
-    agent.limits->devices[1].context_bytes = 0; /* not said */
+    agent.limits->devices[1].context_bytes = 0; /* the limits give no size */
     start_host(&agent, &serve, &host);
     tell(&host, "open");
     accept_peer(&agent, &peer);
@@ -163,7 +163,7 @@ static void test_a_context_is_measured(void **state)
     stop_agent(&agent);
 }
 
-/* An older agent's pages end sooner; what they lack is as if it did not exist. */
+/* An older agent's pages are shorter; missing fields read as if they did not exist. */
 static void test_an_older_agent(void **state)
 {
     struct agent agent;
@@ -186,7 +186,7 @@ static void test_an_older_agent(void **state)
     stop_agent(&agent);
 }
 
-/* A newer one's are longer, and it says more than this shim understands. */
+/* A newer agent's pages are longer, and it sends messages that this shim does not know. */
 static void test_a_newer_agent(void **state)
 {
     struct agent agent;
@@ -219,7 +219,7 @@ static void test_a_newer_agent(void **state)
     stop_agent(&agent);
 }
 
-/* Whatever is not a welcome leaves a process that was promised limits without the device. */
+/* Any answer but WELCOME leaves a process without the device if limits were promised. */
 static void check_refusal(void (*answer)(struct agent *, const struct peer *))
 {
     struct agent agent;
@@ -287,7 +287,7 @@ static void test_refusals(void **state)
 {
     (void)state;
     check_refusal(answer_refused);
-    /* Nor does it fall back to a quota for itself alone. */
+    /* Nor does the process fall back to a quota of its own. */
     setenv("GPUMUX_QUOTA_BYTES", "1073741824", 1);
     check_refusal(answer_refused);
     check_refusal(answer_nothing);
@@ -296,10 +296,10 @@ static void test_refusals(void **state)
     check_refusal(answer_other_page_version);
     check_refusal(answer_slot_beyond);
     check_refusal(answer_without_pages);
-    check_refusal(answer_end); /* it comes again, and is not heard */
+    check_refusal(answer_end); /* the process tries again, and gets no answer */
 }
 
-/* It comes again until there is room. */
+/* The process tries again until there is room. */
 static void test_a_full_agent(void **state)
 {
     struct agent agent;
@@ -326,7 +326,7 @@ static void test_a_full_agent(void **state)
     stop_agent(&agent);
 }
 
-/* Its socket is there and nobody listens: it is started again, and has the limits. */
+/* The agent's socket has no listener: the agent will be restarted, and has the limits. */
 static void test_an_agent_that_is_away(void **state)
 {
     struct agent agent, next;
@@ -340,11 +340,11 @@ static void test_an_agent_that_is_away(void **state)
     start_host(&agent, &serve, &host);
     unsetenv("GPUMUX_QUOTA_BYTES");
     tell(&host, "open");
-    usleep(2500000); /* longer than it waits for one that never was */
+    usleep(2500000); /* longer than the wait for an agent that was never there */
     start_agent(&next, &api);
     assert_int_equal(rename(next.path, agent.path), 0);
     accept_peer(&next, &peer);
-    usleep(2500000); /* and it is slow */
+    usleep(2500000); /* and the agent is slow */
     welcome(&next, &peer, 1);
     assert_int_equal(hear(&host), 0);
     assert_int_equal(ask(&host, "alloc 67108865"), 2);
@@ -355,7 +355,7 @@ static void test_an_agent_that_is_away(void **state)
     stop_agent(&next);
 }
 
-/* The device that the process uses is none that it was given. */
+/* The process uses a device that the limits do not name. */
 static void test_an_unknown_device(void **state)
 {
     struct agent agent;
@@ -368,7 +368,7 @@ static void test_an_unknown_device(void **state)
     tell(&host, "open");
     accept_peer(&agent, &peer);
     welcome(&agent, &peer, 0);
-    assert_int_equal(hear(&host), 2); /* a context takes memory too */
+    assert_int_equal(hear(&host), 2); /* a context needs memory too */
     assert_int_equal(ask(&host, "alloc 1"), 201);
     end_host(&host);
     leave(&peer);
@@ -400,7 +400,7 @@ static void test_neighbours(void **state)
     send_packet(&peer, &here, sizeof(here), 1, &page_fd);
     send_packet(&peer, &gone, sizeof(gone), 0, NULL);
     send_packet(&peer, &here, sizeof(here), 1, &page_fd);
-    here.number = UINT32_MAX; /* nonsense does no harm */
+    here.number = UINT32_MAX; /* an invalid number does no harm */
     send_packet(&peer, &here, sizeof(here), 1, &page_fd);
     agent.limits->messages += 4;
     assert_int_equal(ask(&host, "launch 1"), 0);
@@ -413,8 +413,8 @@ static void test_neighbours(void **state)
     stop_agent(&agent);
 }
 
-/* The agent goes; limits stay. Another comes: the process brings its pages and slot, and gets
- * new limits. */
+/* The agent goes, and its limits stay. Another agent comes: the process keeps its pages and slot,
+ * and gets new limits. */
 static void test_another_agent(void **state)
 {
     struct agent first, second;
@@ -439,8 +439,8 @@ static void test_another_agent(void **state)
     start_agent(&second, &api);
     second.limits->devices[1].quota_bytes = 128 * MIB + CONTEXT;
     assert_int_equal(rename(second.path, first.path), 0);
-    /* It looks once a second at most, only when it launches, and waits for the answer no longer
-     * than a launch may: on a busy machine this takes several times. */
+    /* The process looks for an agent at most once a second, only when it launches, and waits for
+     * the answer no longer than a launch may: on a busy machine this takes several attempts. */
     struct pollfd comes = {.fd = second.listener, .events = POLLIN};
     for (int i = 0; i < 600 && peer.status->counters[STATUS_rejoins] == 0; i++) {
         tell(&host, "launch 2000");

@@ -1,8 +1,8 @@
 /*
- * Compiled, never run. As it is: cuda_types.def against the shim's own types. With CUDA_HEADER,
- * CUDA_CALLS and CUDA_RESULTS: the same against cuda.h, every result's number, and every call's
- * parameters against the type that NVIDIA gives it: SAME(symbol, type, parameters...), which
- * types.sh makes of the calls that the header has.
+ * Compiled, never run. By default: checks cuda_types.def against the shim's own types. With
+ * CUDA_HEADER, CUDA_CALLS and CUDA_RESULTS: checks cuda_types.def against cuda.h, every result's
+ * number, and every call's parameters against NVIDIA's type: SAME(symbol, type, parameters...),
+ * which types.sh generates from the calls that the header has.
  */
 #ifdef CUDA_HEADER
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /*
- * Streams that wait on the device for a service to be idle, and their host that goes on: real
- * processes on an emulated device, with a registrar for an agent. Times as in launch_test.c.
+ * Streams that wait on the device for a service to be idle while their host goes on: real processes
+ * on an emulated device, with a registrar as their agent. Times as in launch_test.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,8 +12,8 @@
 
 #include "tests/shim/launch_fixture.h"
 
-/* A service, and a task whose kernels of 1 ms are known and whose streams wait for the
- * service's. */
+/* Starts a service, and a task whose kernels of 1 ms have known costs and whose streams wait for
+ * the service's. */
 static void start_pair(struct talker *ret_service, struct talker *ret_task,
                        const struct talker *registrar)
 {
@@ -46,15 +46,14 @@ static void test_the_device_waits_and_not_the_host(void **state)
     start_pair(&service, &task, &registrar);
     uint64_t held_ns = number_of(&registrar, "task", "held_gate_ns");
     shut(&registrar, &service, &task);
-    /* Few enough that the host is not held, whatever a busy machine made it believe that
-     * they cost. */
+    /* Few enough that the host does not wait, whatever cost a busy machine made the shim
+     * measure. */
     assert_true(ask(&task, "kernels 1000 6") >= 0);
-    /* The host was here first: what it launched is still to be done, beside a service that
-     * is busy. */
+    /* The host has gone on: its launches are still outstanding, beside a busy service. */
     assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
     assert_true(number_of(&registrar, "task", "outstanding_ns") >= 5 * MS_US * 1000);
     assert_int_equal(number_of(&registrar, "task", "shut"), 1);
-    /* It is done only when the service is idle. */
+    /* The launches finish only when the service is idle. */
     assert_int_equal(ask(&task, "synchronize"), 0);
     assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
     assert_int_equal(number_of(&registrar, "task", "shut"), 0);
@@ -62,11 +61,11 @@ static void test_the_device_waits_and_not_the_host(void **state)
     assert_true(number_of(&registrar, "task", "held_gate_ns") - held_ns >= UINT64_C(200000000));
     assert_int_equal(number_of(&registrar, "task", "holds_gate"), 0);
     assert_int_equal(number_of(&registrar, "task", "passes_gate"), 0);
-    /* A large copy waits there too, and the host for it, for that copy is no other's. */
+    /* A large copy waits there too, and the host waits for the copy as without the shim. */
     shut(&registrar, &service, &task);
     assert_int_equal(ask(&task, "upload 2000000"), 0);
     assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
-    /* With the agent's word it is the host that waits. */
+    /* With gate-place 1, the host waits. */
     tell(&registrar, "gate-place 1");
     assert_int_equal(number_of(&registrar, "task", "ended"), 0);
     assert_true(ask(&service, "kernels 100000 8") >= 0);
@@ -77,7 +76,7 @@ static void test_the_device_waits_and_not_the_host(void **state)
     finish(&registrar, "quit");
 }
 
-/* Where a device's streams cannot wait, threads do; and marks are written by host functions. */
+/* If a device's streams cannot wait, threads wait instead, and host functions write marks. */
 static void test_a_device_that_cannot_wait(void **state)
 {
     struct talker registrar, service, task;
@@ -98,7 +97,7 @@ static void test_a_device_that_cannot_wait(void **state)
     finish(&registrar, "quit");
 }
 
-/* As far ahead as a kill is harmless, and not further. */
+/* A host runs ahead as far as is harmless if the process is killed, and no further. */
 static void test_a_host_is_not_ahead_without_bound(void **state)
 {
     struct talker registrar, service, task;
@@ -125,17 +124,18 @@ static void test_a_device_is_not_shut_for_long(void **state)
     start_registrar(&registrar, "--gate-us", "20000", "--window-us", "1000");
     start_pair(&service, &task, &registrar);
     uint64_t held_ns = number_of(&registrar, "task", "held_gate_ns");
-    /* One alone: between two it might be shut already, and open once more for the second. */
+    /* A single kernel: between two, the streams might be shut already, and opened again for the
+     * second. */
     assert_true(ask(&service, "kernels 100000000 1") >= 0);
     assert_true(ask(&task, "kernels 1000 5") >= 0);
     PARTY_WAIT(number_of(&registrar, "task", "passes_gate") == 1);
-    PARTY_WAIT(number_of(&registrar, "task", "shut") == 0); /* counted first */
+    PARTY_WAIT(number_of(&registrar, "task", "shut") == 0); /* the pass is counted first */
     assert_true(number_of(&registrar, "task", "held_gate_ns") - held_ns >= 20 * MS_US * 1000);
-    /* Nothing has moved there since: it is not waited for again. */
+    /* The stream has made no progress since, and the task does not wait for it again. */
     assert_true(ask(&task, "kernels 1000 5") >= 0);
     assert_int_equal(number_of(&registrar, "task", "shut"), 0);
     assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
-    /* Another stream of the same service is. */
+    /* The task waits for another stream of the same service. */
     assert_int_equal(ask(&service, "stream 1"), 0);
     assert_true(ask(&service, "kernels 100000000 1") >= 0);
     assert_true(ask(&task, "kernels 1000 5") >= 0);
@@ -146,8 +146,8 @@ static void test_a_device_is_not_shut_for_long(void **state)
     finish(&registrar, "quit");
 }
 
-/* What a thread of the service left behind, which nobody can mark any more, is waited for once and
- * not for ever. */
+/* Work left by a thread of the service, in a stream that no other thread can mark, delays the task
+ * once and not for ever. */
 static void test_a_stuck_stream_of_a_service_that_answers(void **state)
 {
     enum { REQUESTS = 12 };
@@ -170,8 +170,8 @@ static void test_a_stuck_stream_of_a_service_that_answers(void **state)
     finish(&registrar, "quit");
 }
 
-/* Streams that wait for a service go on when it dies, and when it has gone nothing waits
- * any more. */
+/* Streams that wait for a service go on when the service dies, and later streams do not wait for
+ * it. */
 static void test_a_dead_service_shuts_nobody(void **state)
 {
     struct talker registrar, service, task;
@@ -204,7 +204,7 @@ static void test_collectives_are_not_shut_in(void **state)
     snprintf(grid, sizeof(grid), "grid %d", COLLECTIVE_GRID);
     assert_int_equal(ask(&task, grid), 0);
     assert_true(ask(&task, "kernels 0 1") >= 0);
-    /* Behind kernels that wait: they go on, and the collective with them. */
+    /* A collective behind waiting kernels: they go on, and the collective with them. */
     PARTY_WAIT(number_of(&registrar, "task", "passes_gate") >= 1);
     end_by_kill(&service);
     assert_int_equal(ask(&task, "synchronize"), 0);
@@ -212,8 +212,8 @@ static void test_collectives_are_not_shut_in(void **state)
     finish(&registrar, "quit");
 }
 
-/* A child has a page and a keeper of its own. The driver is its parent's alone if that has used it;
- * it then leaves what its parent waits for as it is. */
+/* A child has a page and a keeper of its own. If its parent has used the driver, the child cannot;
+ * it then leaves the words that its parent's streams wait for unchanged. */
 static void test_a_child_waits_by_itself(void **state)
 {
     struct talker registrar, service, task, other;
@@ -236,7 +236,7 @@ static void test_a_child_waits_by_itself(void **state)
     finish(&registrar, "quit");
 }
 
-/* However a task ends whose streams are shut, under MPS: its neighbours live on. */
+/* A task whose streams are shut ends in some way under MPS: its neighbours live on. */
 static void end_while_shut(int number)
 {
     struct talker registrar, service, task;
@@ -250,7 +250,7 @@ static void end_while_shut(int number)
     assert_int_equal(party_opened(&neighbour), 0);
     shut(&registrar, &service, &task);
     assert_true(ask(&task, "kernels 1000 6") >= 0);
-    kill(task.pid, number); /* 0: none */
+    kill(task.pid, number); /* 0: no signal */
     int status = finish(&task, "end");
     assert_int_equal(WIFSIGNALED(status) ? WTERMSIG(status) : status, number);
     assert_true(party_makes_progress(&neighbour));

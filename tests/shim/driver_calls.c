@@ -31,7 +31,7 @@ static CUresult note(enum call call, CUresult result)
 #define USED(symbol, ...)                                     NOTING(symbol, ##__VA_ARGS__)
 #include "shim/hook/calls.def"
 
-/* NULL for what is not intercepted. */
+/* NULL for a call that is not intercepted. */
 static const char *const symbols[CALLS_ALL] = {
 #define INTERCEPTED(how, symbol, ...) #symbol,
 #define USED(...)                     NULL,

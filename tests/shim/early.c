@@ -1,7 +1,7 @@
 /*
- * A library that uses CUDA before main and after it: in its constructor and its destructor. With
- * GPUMUX_QUOTA_BYTES of 64 MiB besides the context's 600, and the shim. What goes wrong ends the
- * process with status 1.
+ * A library that uses CUDA before main and after it, in its constructor and its destructor. Run
+ * with the shim and GPUMUX_QUOTA_BYTES of 64 MiB plus 600 for a context. An error ends the process
+ * with status 1.
  */
 #include <dlfcn.h>
 #include <stdint.h>

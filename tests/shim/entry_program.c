@@ -1,4 +1,4 @@
-/* What it prints is what libraries before and after the shim made of it: entry.sh compares. */
+/* Prints the results of the libraries before and after the shim; entry.sh compares them. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

@@ -53,8 +53,8 @@ static void queue_and_say(void)
     say("ready\n");
 }
 
-/* In short sleeps: ThreadSanitizer keeps a signal back until the next call, and would be late for
- * one that lasts. */
+/* In short sleeps: ThreadSanitizer delays a signal until the next call, and thus until the end of a
+ * long sleep. */
 static void sleep_forever(void)
 {
     for (;;)
@@ -67,7 +67,7 @@ static void wait_forever(void)
     sleep_forever();
 }
 
-/* A signal that ends a program is not seen to come back from here. */
+/* A signal that ends the program does not return from here. */
 static void wait_once(void)
 {
     queue_and_say();
@@ -104,7 +104,7 @@ static void end_by_abort(void)
     abort();
 }
 
-/* Of two who hold the context one lets go. */
+/* One of two holders of the context releases it. */
 static void release_one(void)
 {
     void *context = NULL;
@@ -126,7 +126,7 @@ static void release_and_exit(void)
     exit(7);
 }
 
-/* The context ends, and the next one may have its handle. */
+/* The context ends, and the next one may get its handle. */
 static void reopen_and_exit(void)
 {
     EXPECT(launch() == 0);
@@ -135,7 +135,7 @@ static void reopen_and_exit(void)
     end_by_exit();
 }
 
-/* While it is open the driver refuses to wait for the context. */
+/* While the capture is open, the driver refuses to wait for the context. */
 static void open_capture(void)
 {
     enum { NON_BLOCKING = 1, GLOBAL = 0 };
@@ -158,11 +158,11 @@ static void capture_and_exit(void)
     exit(7);
 }
 
-/* ---- handlers of its own ---- */
+/* ---- the program's own handlers ---- */
 
 static uint64_t memory;
 
-/* With the device, in the handler: not what one should do, but what is done. */
+/* Uses the device in the handler: not recommended, but programs do it. */
 static void save_and_exit(int number)
 {
     unsigned checkpoint = 0;
@@ -218,7 +218,7 @@ static void *launch_without_end(void *context)
     return NULL;
 }
 
-/* The only thread that takes signals is the one that launches more than there is room for. */
+/* The only thread that takes signals launches more than the queue has room for. */
 static void wait_for_launches(void)
 {
     sigset_t signals;
@@ -231,7 +231,7 @@ static void wait_for_launches(void)
     pthread_join(thread, NULL);
 }
 
-/* Kernels that the shim has come to know. */
+/* Launches kernels whose costs the shim knows. */
 static atomic_uint launched;
 
 static void launch_known(void)
@@ -250,7 +250,7 @@ static void *launch_known_in(void *context)
     return NULL;
 }
 
-/* While it is at that. */
+/* Exits while another thread launches such kernels. */
 static void exit_beside_known(void)
 {
     pthread_t thread;
@@ -269,7 +269,7 @@ static void wait_in_driver(void)
         EXPECT(api.cuCtxSynchronize() == 0 && launch() == 0);
 }
 
-/* It would wait for a thread that launches. */
+/* Would wait for a thread that launches. */
 static pthread_t launcher;
 static atomic_bool is_over;
 
@@ -314,7 +314,7 @@ static void read_signals(void)
     exit(failures ? 1 : 7);
 }
 
-/* Blocks it, says so, and waits for it: one that comes in between is not lost. */
+/* Blocks the signal, says so, and waits for it: a signal that comes in between is not lost. */
 static void await_signal(int awaited)
 {
     sigset_t signals;
@@ -334,7 +334,7 @@ static void await_signals(void)
     exit(failures ? 1 : 7);
 }
 
-/* SIGTERM is ignored; the next is SIGUSR1. */
+/* Ignores SIGTERM; the next signal is SIGUSR1. */
 static void ignore(void)
 {
     signal(SIGTERM, SIG_IGN);
@@ -345,14 +345,14 @@ static void ignore(void)
     exit(failures ? 1 : 7);
 }
 
-/* ---- what it sees ---- */
+/* ---- the program's view ---- */
 
 static void own_handler(int number)
 {
     (void)number;
 }
 
-/* ThreadSanitizer has its own idea of flags, with and without the shim. */
+/* ThreadSanitizer changes flags, with and without the shim. */
 static bool is_set(int number, void (*handler)(int), int flags)
 {
     struct sigaction action;
@@ -395,7 +395,7 @@ static int status_of(pid_t child)
     return waitpid(child, &status, 0) == child ? status : -1;
 }
 
-/* A child is not ended by its parent's shim, and its parent not by its child's signal. */
+/* A parent's shim does not end its child, nor a child's signal its parent. */
 static void check_children(int number)
 {
     char text[16];
@@ -426,7 +426,7 @@ static void check_children(int number)
     EXPECT(launch() == 0);
 }
 
-/* Every way to set an action, by any way to the function. */
+/* Every function that sets an action, by any way to the function. */
 static void check_functions(void)
 {
     static const char *const names[] = {"signal",      "bsd_signal",    "ssignal",
@@ -464,7 +464,7 @@ static void check_view(void)
     exit(failures ? 1 : 7);
 }
 
-/* Actions are set by many threads at a time, and signals come meanwhile. */
+/* Many threads set actions while signals arrive. */
 static void *the_context;
 
 static void *set_often(void *argument)
@@ -495,8 +495,8 @@ static void check_threads(void)
     exit(failures ? 1 : 7);
 }
 
-/* Actions are set by a thread, and by a handler that comes at any point of that. It ends the
- * signals itself: where it takes longer than they do, the thread gets nowhere. */
+/* A thread sets actions, and a handler that arrives at any point does too. The handler itself ends
+ * the signals: if it takes longer than their period, the thread makes no progress. */
 enum { HANDLED_MAX = 20000, HANDLED_SECONDS_MAX = 5 };
 static atomic_uint handled;
 
@@ -555,8 +555,8 @@ int main(int argc, char **argv)
         {"threads", check_threads},
         {"handlers", check_handlers},
     };
-    /* For ThreadSanitizer: it makes what it keeps signals in at a thread's first call that waits,
-     * and loses one that comes meanwhile. */
+    /* ThreadSanitizer makes its signal state at a thread's first waiting call, and loses a signal
+     * that comes meanwhile. */
     usleep(1);
     kernels = argc > 2 ? (unsigned)strtoul(argv[2], NULL, 10) : 0;
     kernel_us = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1;

@@ -1,6 +1,6 @@
 /*
- * How programs with a deep queue end, beside a neighbour on the same MPS server: with the shim the
- * neighbour lives on, and whoever waits for the program sees it end as it would have without.
+ * Ends of programs with a deep queue, beside a neighbour on the same MPS server: with the shim the
+ * neighbour lives on, and a waiting parent sees the program end as without the shim.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ enum {
     STEP_US = 2000,
     PATIENCE_MS = 150000,
     STATUS = 7,         /* of programs that end by themselves */
-    GRACEFUL_MS = 2000, /* an end with more outstanding than can be waited for */
+    GRACEFUL_MS = 2000, /* an end with more outstanding work than the drain waits for */
 };
 #define DEEP     "16", "20000"   /* 0.3 s: drained in time, and deadly to the neighbour if not */
 #define ENDLESS  "40", "5000000" /* three minutes: never drained */
@@ -80,8 +80,8 @@ static struct task start(bool has_shim, const char *const *command)
     assert_int_equal(pipe2(output, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
-        signal(SIGINT, SIG_DFL); /* a shell ignores it for what it starts in the background */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves no process behind */
+        signal(SIGINT, SIG_DFL);          /* a shell ignores it for background programs */
         dup2(output[1], 1);
         if (has_shim)
             setenv("LD_PRELOAD", preload, 1);
@@ -103,7 +103,7 @@ static void expect_line(const struct task *task, const char *wanted)
     assert_string_equal(line, wanted);
 }
 
-/* Starts the program and waits until it has its queue. */
+/* Starts the program and waits until its queue is full. */
 static struct task start_ready(bool has_shim, const char *how, const char *kernels,
                                const char *kernel_us)
 {
@@ -113,7 +113,7 @@ static struct task start_ready(bool has_shim, const char *how, const char *kerne
     return task;
 }
 
-/* Its wait status. */
+/* Returns the wait status. */
 static int await_end(struct task *task)
 {
     int status = -1;
@@ -159,8 +159,8 @@ static void test_default_actions(void **state)
     }
 }
 
-/* To a process and its group, say. A machine that stops for a while in between makes them
- * two: once. */
+/* Two signals at once, for instance to a process and its group. A machine that stalls in between
+ * may separate them: once. */
 static void test_two_signals_at_once(void **state)
 {
     bool is_alive = false;
@@ -192,7 +192,7 @@ static void test_own_ends(void **state)
     }
 }
 
-/* Who lets go of a context that others hold has not ended its work; and one may come where
+/* Releasing a context that others hold does not end its work; and a context may be made where
  * another has ended. */
 static void test_contexts_that_are_let_go(void **state)
 {
@@ -221,8 +221,7 @@ static void test_captures_that_are_open(void **state)
     expect_neighbour();
 }
 
-/* Where launches are charged, though nothing holds them: whose work there is comes from
- * their streams. */
+/* Launches that are charged, without a delay: the contexts to wait for come from their streams. */
 static void test_ends_of_launches_that_are_charged(void **state)
 {
     setenv("GPUMUX_GATE_US", "1000", 1);
@@ -233,7 +232,7 @@ static void test_ends_of_launches_that_are_charged(void **state)
     unsetenv("GPUMUX_GATE_US");
 }
 
-/* What the other tests are about; however late the signal is. */
+/* The counterpart of the other tests, however late the signal is. */
 static void test_without_the_shim_a_neighbour_is_lost(void **state)
 {
     (void)state;
@@ -260,8 +259,8 @@ static void test_a_short_queue_may_be_killed(void **state)
     expect_neighbour();
 }
 
-/* It would be deadly if it were not for the window: the program launches as fast as it may, kernels
- * that are known to be long. */
+/* The kill would be deadly without the window: the program launches as fast as it can, and its
+ * kernels are known to be long. */
 static void test_a_kill_beneath_the_window(void **state)
 {
     (void)state;
@@ -273,7 +272,7 @@ static void test_a_kill_beneath_the_window(void **state)
     expect_neighbour();
 }
 
-/* How long the fastest of some took: the machine may be slow once. */
+/* Returns the time of the fastest of several runs, since the machine may be slow once. */
 static int64_t fastest_ms(void **state, int64_t (*end)(void), int64_t enough_ms)
 {
     int64_t fastest = PATIENCE_MS;
@@ -288,8 +287,8 @@ static int64_t fastest_ms(void **state, int64_t (*end)(void), int64_t enough_ms)
     return fastest;
 }
 
-/* Deep enough to be deadly, if it were not for the window. Most of these launches are quick
- * ones (quick.h). */
+/* Deep enough to be deadly without the window. Most of these launches are quick launches
+ * (quick.h). */
 static int64_t end_quick(const char *how)
 {
     setenv("GPUMUX_WINDOW_US", "20000", 1);
@@ -338,7 +337,7 @@ static void test_handlers_that_save(void **state)
     expect_neighbour();
 }
 
-/* 0.5 s of a queue that is full, and a thread in the driver that wants to add to it. */
+/* A full queue of 0.5 s, and a thread in the driver that wants to add to it. */
 static void test_threads_inside_the_driver(void **state)
 {
     (void)state;
@@ -382,7 +381,7 @@ static void test_what_a_program_sees(void **state)
         const char *const command[] = {program_path, ways[i], NULL};
         struct task task = start(true, command);
         expect_exit(&task);
-        task = start(false, command); /* it is right about what it wants to see */
+        task = start(false, command); /* the program expects the right results */
         expect_exit(&task);
     }
 }
@@ -404,7 +403,7 @@ static void test_python(void **state)
     expect_neighbour();
 }
 
-/* The neighbour is of no interest where more is queued than can be waited for. */
+/* The neighbour does not matter if more work is queued than the drain waits for. */
 static int64_t end_by_signal(void)
 {
     struct task task = start_ready(true, "wait", ENDLESS);

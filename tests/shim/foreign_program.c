@@ -1,7 +1,7 @@
 /*
  * A program for C libraries of other releases, compiled against them: prints the C library's
- * version if all is well. With a quota of 64 MiB. PROGRAM_PLAIN: one that has neither libdl nor
- * libpthread, where those are libraries; PROGRAM_THREADS: one with both.
+ * version if all checks pass. Run with a quota of 64 MiB. PROGRAM_PLAIN: the program has neither
+ * libdl nor libpthread, where those are libraries; PROGRAM_THREADS: it has both.
  */
 #ifdef PROGRAM_MUSL
 #define VERSION "musl"

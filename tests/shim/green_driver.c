@@ -1,5 +1,5 @@
-/* As much of a libcuda.so.1 as green_program.c needs, with green contexts, which the emulated one
- * lacks. It says whose work is waited for, and when a context is used that has ended. */
+/* The part of a libcuda.so.1 that green_program.c needs, with green contexts, which the emulated
+ * driver lacks. Reports the work that is waited for, and uses of contexts that have ended. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ int cuInit(unsigned flags)
 
 static _Atomic int lookers;
 
-/* Not before as many threads as GREEN_LOOKERS says have looked for it. */
+/* Waits until as many threads as GREEN_LOOKERS says have looked for the context. */
 static void make_primary(void)
 {
     const char *wanted = getenv("GREEN_LOOKERS");
@@ -113,7 +113,7 @@ int cuGreenCtxStreamCreate(void **ret_stream, void *handle, unsigned flags, int 
     return handle == NULL || flags != 0 || priority != 0;
 }
 
-/* Of others it is not known. */
+/* For other streams the context is unknown. */
 int cuStreamGetCtx(const void *stream, struct context **ret_context);
 int cuStreamGetCtx(const void *stream, struct context **ret_context)
 {
@@ -165,7 +165,7 @@ int cuCtxSynchronize(void)
     return r;
 }
 
-/* ---- what is done in them ---- */
+/* ---- work in contexts ---- */
 
 int cuMemAlloc_v2(uint64_t *ret_address, size_t bytes);
 int cuMemAlloc_v2(uint64_t *ret_address, size_t bytes)

@@ -1,11 +1,14 @@
 /*
- * Launches into a green context and beside it, with the driver of green_driver.c; what the driver
- * says is what is looked at. green_program beside: the green context ends, the primary one has
- * work. green_program behind: the primary one ends with the green one, which made it, and what was
- * held there with it; a quota of two contexts and a little is left. green_program streams: beside
- * the primary one, into a stream of which the driver does not tell the context, and into one of the
- * green context. green_program together: threads that all find no context each make one, or one
- * behind theirs; it is one, and counts as one.
+ * Launches into a green context and beside it, with the driver of green_driver.c, whose reports the
+ * tests check.
+ *
+ *   green_program beside    the green context ends while the primary context has work
+ *   green_program behind    the primary context ends with the green context that made it, and its
+ *                           memory with it; the quota has room for two contexts and a little
+ *   green_program streams   beside the primary context: launches into a stream whose context the
+ *                           driver does not tell, and into one of the green context
+ *   green_program together  threads that all find no context each make one, or a green one; there
+ *                           is one primary context, and it counts once
  */
 #include <dlfcn.h>
 #include <pthread.h>

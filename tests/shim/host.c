@@ -1,7 +1,7 @@
 /*
- * A program as the shim finds them: it opens libcuda itself and asks for functions by name. What it
- * does is its first argument (the table at the end); it prints what went wrong, and exits with 1
- * then. It uses nothing of the project but lists, so that it is any program.
+ * An ordinary program, as the shim finds them: opens libcuda itself and looks functions up by name.
+ * Its first argument selects a check (the table at the end); it prints failures, and then exits
+ * with 1. Like any program, it uses nothing of the project but lists.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -98,7 +98,8 @@ static bool is_hook(void *address)
     return is_of("libgpumux-cuda.so", address);
 }
 
-/* Every way to a function gives the hook, and none gives one where the driver has no function. */
+/* Every way to a function gives the hook, and none gives a hook if the driver lacks the
+ * function. */
 static void check_lookups(void)
 {
     unsigned there = 0;
@@ -131,7 +132,7 @@ static void check_lookups(void)
     EXPECT(is_of("libc.so", dlsym(RTLD_DEFAULT, "gnu_get_libc_version")));
 }
 
-/* What the driver says of names and versions that it does not have is what the program hears. */
+/* The driver's answers for unknown names and versions reach the program unchanged. */
 static void check_statuses(void)
 {
     void *address = &address;
@@ -163,7 +164,7 @@ static void check_disabled(void)
     EXPECT(driver.cuMemAlloc_v2(&memory, 256 << 20) == 0);
 }
 
-/* Every call with nothing in its arguments: the answers are printed, to be the same with and
+/* Makes every call with empty arguments and prints the results, which must be the same with and
  * without the shim. */
 static void print_results(void)
 {
@@ -176,14 +177,14 @@ static void print_results(void)
     }
 }
 
-/* With GPUMUX_QUOTA_BYTES of 64 MiB besides the context's 600. */
+/* Run with GPUMUX_QUOTA_BYTES of 64 MiB plus 600 for a context. */
 static void check_quota(void)
 {
     const size_t mib = 1 << 20;
     size_t left = 0, total = 0;
     uint64_t a = 0, b = 0, c = 0;
     load_driver();
-    EXPECT(driver.cuMemAlloc_v2(&a, mib) != 0); /* not initialised: the driver says so */
+    EXPECT(driver.cuMemAlloc_v2(&a, mib) != 0); /* not initialised: the driver reports that */
     open_context();
     EXPECT(driver.cuMemGetInfo_v2(&left, &total) == 0 && left == 64 * mib && total == 664 * mib);
     EXPECT(driver.cuMemAlloc_v2(&a, 32 * mib) == 0);
@@ -243,7 +244,7 @@ static void *first_call(void *argument)
     return NULL;
 }
 
-/* All come for the first time at once. */
+/* All threads make their first call at once. */
 static void check_first_calls(void)
 {
     pthread_t threads[THREADS];
@@ -328,8 +329,8 @@ static void on_signal(int number)
     signal_count++;
 }
 
-/* The handler finds functions while the program is in others. It never interrupts a dlsym: that
- * would be beyond what the C library can take, shim or not. */
+/* The handler looks functions up while the program makes other calls. It never interrupts a dlsym,
+ * which the C library does not support, with or without the shim. */
 static void check_signals(void)
 {
     const struct itimerval often = {.it_interval = {.tv_usec = 500}, .it_value = {.tv_usec = 500}};
@@ -347,7 +348,7 @@ static void check_signals(void)
     EXPECT(signal_count >= 200 && !lookup_failures);
 }
 
-/* The driver goes and comes: once before its first call, once after. */
+/* The driver is unloaded and loaded again, once before its first call and once after. */
 static void check_unloading(void)
 {
     load_driver();
@@ -360,7 +361,7 @@ static void check_unloading(void)
     EXPECT(driver.cuMemGetInfo_v2(&left, &total) == 0 && left == 64 << 20);
 }
 
-/* An agent was promised and there is none. */
+/* An agent was promised, and there is none. */
 static void check_refusal(void)
 {
     uint64_t memory = 0;
@@ -370,7 +371,7 @@ static void check_refusal(void)
     EXPECT(driver.cuMemAlloc_v2(&memory, 1) == 802);
 }
 
-/* Does what it is told, a word a line, and answers with a line each: for agent_test.c. */
+/* Follows commands, a word on each line, and answers each with a line: for agent_test.c. */
 static void obey(void)
 {
     static uint64_t held[64];
@@ -394,7 +395,7 @@ static void obey(void)
         } else if (strcmp(line, "fork\n") == 0) {
             pid_t child = fork();
             if (child != 0) {
-                (void)status_of(child); /* it reads on meanwhile */
+                (void)status_of(child); /* the child reads on meanwhile */
                 printf("%d\n", child > 0 ? 0 : -1);
             } else {
                 printf("%d\n", (int)getpid());
@@ -403,7 +404,8 @@ static void obey(void)
             int (*launch)(const void *, void *, void **, void **) =
                 (int (*)(const void *, void *, void **, void **))find("cuLaunchKernelEx");
             for (unsigned long i = strtoul(line + 7, NULL, 10); i > 0; i--)
-                (void)launch(NULL, NULL, NULL, NULL); /* of nothing: the driver refuses it */
+                /* A launch of nothing, which the driver refuses. */
+                (void)launch(NULL, NULL, NULL, NULL);
             printf("0\n");
         } else if (strcmp(line, "close\n") == 0) {
             for (int fd = 3; fd < 1024; fd++)
@@ -419,11 +421,11 @@ static void obey(void)
 static void serve(void)
 {
     load_driver();
-    setvbuf(stdin, NULL, _IONBF, 0); /* a child reads on where its parent was */
+    setvbuf(stdin, NULL, _IONBF, 0); /* a child reads on where its parent stopped */
     obey();
 }
 
-/* A program that looks at the device and never uses it. */
+/* A program that queries the device and never uses it. */
 static void check_nvml_alone(void)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW), *device = NULL;
@@ -447,7 +449,7 @@ static double now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* Prints how long the first call takes, without what the driver itself does in it. */
+/* Prints the duration of the first call, without the driver's own part of it. */
 static void print_start(void)
 {
     load_driver();

@@ -1,6 +1,6 @@
 /*
- * Collectives, and graphs that may have one, in a task's process beside a busy service: what
- * another rank may wait for is hardly held. Times as in launch_test.c.
+ * Collectives, and graphs that may contain one, in a task's process beside a busy service: work
+ * that another rank may wait for is hardly delayed. Times as in launch_test.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,8 +11,8 @@
 
 #include "tests/shim/launch_fixture.h"
 
-/* So many collectives, of which the last is still there at the end; then it launches what
- * is none. */
+/* Launches collectives, of which the last is still outstanding at the end; then launches ordinary
+ * kernels. */
 static void launch_collectives(const struct talker *task, const char *kernels)
 {
     char grid[32];
@@ -24,7 +24,8 @@ static void launch_collectives(const struct talker *task, const char *kernels)
     assert_int_equal(ask(task, "grid 1"), 0);
 }
 
-/* Two ranks of a task would wait for each other if what one holds were what the other waits for. */
+/* Two ranks of a task would deadlock if the shim delayed the collective that the other waits
+ * for. */
 static void test_collectives_are_never_held(void **state)
 {
     struct talker registrar, service, task;
@@ -37,7 +38,7 @@ static void test_collectives_are_never_held(void **state)
     launch_collectives(&task, "kernels 0 3");
     assert_int_equal(number_of(&registrar, "task", "holds_gate"), 0);
     assert_int_equal(number_of(&registrar, "task", "launches_collective"), 3);
-    /* While it is outstanding, others pass after 2 ms. */
+    /* While a collective is outstanding, other launches pass after 2 ms. */
     int host_us = ask(&task, "kernels 1000 1");
     assert_true(host_us >= 2 * MS_US && host_us < FOREVER_US);
     assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
@@ -46,7 +47,7 @@ static void test_collectives_are_never_held(void **state)
     finish(&registrar, "quit");
 }
 
-/* The graph of a task: a collective, and a kernel of so long. */
+/* Captures a task's graph: a collective, and a kernel of the given length. */
 static void capture_collective(const struct talker *task, const char *kernel)
 {
     assert_int_equal(ask(task, "stream 1"), 0);
@@ -58,8 +59,8 @@ static void capture_collective(const struct talker *task, const char *kernel)
     assert_int_equal(ask(task, "end-capture"), 2);
 }
 
-/* Graphs pass after 2 ms once a collective was captured: any may have it. One of a process
- * without any waits. */
+/* Graphs pass after 2 ms once a collective was captured, since any graph may contain it. A graph of
+ * a process without collectives waits. */
 static void test_graphs_with_collectives_pass(void **state)
 {
     struct talker registrar, service, task, plain;
@@ -81,7 +82,7 @@ static void test_graphs_with_collectives_pass(void **state)
     assert_true(host_us >= 2 * MS_US && host_us < FOREVER_US);
     assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
     assert_int_equal(number_of(&registrar, "task", "launches_collective"), 1);
-    /* The other is held for as long as the service is busy. */
+    /* The other process waits for as long as the service is busy. */
     assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
     end_by_kill(&service);
     assert_true(hear(&plain) >= 0);
@@ -92,7 +93,7 @@ static void test_graphs_with_collectives_pass(void **state)
     finish(&registrar, "quit");
 }
 
-/* By their rate they would be due after 2 s each. */
+/* The rate alone would delay each by 2 s. */
 static void test_a_rate_lets_graphs_with_collectives_pass(void **state)
 {
     enum { LAUNCHES = 10 };
@@ -106,7 +107,7 @@ static void test_a_rate_lets_graphs_with_collectives_pass(void **state)
     assert_int_equal(number_of(&registrar, "task", "held_rate_ns"), 0);
     for (int i = 0; i < LAUNCHES; i++) {
         assert_true(ask(&task, "graphs 1") >= 0);
-        /* None is outstanding that the next would pass for. */
+        /* No collective is outstanding for which the next would pass. */
         assert_int_equal(ask(&task, "synchronize"), 0);
     }
     /* The first may come in the burst that a rate allows. */
@@ -136,8 +137,8 @@ static void test_collectives_by_names_of_the_users(void **state)
     finish(&registrar, "quit");
 }
 
-/* All reasons to hold together are held for no longer than one: the rate takes the 2 ms, and
- * leaves none. */
+/* All delays of a launch together are no longer than the bound for one: the rate takes the 2 ms,
+ * and leaves no time for others. */
 static void test_reasons_share_what_a_collective_waits(void **state)
 {
     struct talker registrar, service, task;

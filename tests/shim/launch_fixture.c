@@ -83,7 +83,7 @@ void end_by_kill(struct talker *talker)
     finish(talker, "");
 }
 
-/* ---- around all tests ---- */
+/* ---- set-up of all tests ---- */
 
 int set_up_devices(void **state)
 {
@@ -113,7 +113,7 @@ int tear_down_devices(void **state)
     return 0;
 }
 
-/* burn.ptx, and a collective. */
+/* Writes burn.ptx with an additional collective kernel. */
 static void make_ptx(void)
 {
     char text[1 << 16];

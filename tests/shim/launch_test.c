@@ -1,8 +1,8 @@
 /*
- * Launches of real processes on an emulated device, with a registrar for an agent: held for a busy
- * service, within the window, at a rate; and what must never be held or touched. Times are compared
- * with each other or with what a hold makes certain; nothing is asserted to be fast but against
- * waits of minutes.
+ * Launches of real processes on an emulated device, with a registrar as their agent: delayed for a
+ * busy service, by the window, and by a rate; and launches that must not be delayed or changed.
+ * Times are compared with each other, or with the delay that a limit makes certain; only waits of
+ * minutes are asserted to be absent.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ enum {
 
 /* ---- the window ---- */
 
-/* Of kernels of KERNEL_US. */
+/* Measures kernels of KERNEL_US. */
 static void learn_cost(const struct talker *registrar, const struct talker *task)
 {
     learn_cost_of("kernels 10000 2", registrar, task);
@@ -44,7 +44,7 @@ static void test_a_window_bounds_what_is_outstanding(void **state)
     assert_true(number_of(&registrar, "task", "holds_window") > 0);
     assert_true(number_of(&registrar, "task", "held_window_ns") >= 1000);
     assert_true(number_of(&registrar, "task", "gpu_time_kernel_ns") >= 10000000 * UINT64_C(10));
-    /* Without one nothing waits. */
+    /* Without a window no launch waits. */
     uint64_t holds = number_of(&registrar, "task", "holds_window");
     tell(&registrar, "window-us 0");
     assert_true(number_of(&registrar, "task", "ended") == 0);
@@ -54,7 +54,7 @@ static void test_a_window_bounds_what_is_outstanding(void **state)
     finish(&registrar, "quit");
 }
 
-/* Short kernels, too, which go by what was paid in advance. */
+/* The window also bounds short kernels, which use prepaid GPU time. */
 static void test_a_window_bounds_short_kernels(void **state)
 {
     enum { SHORT_US = 500, LAUNCHES = 400 };
@@ -73,7 +73,7 @@ static void test_a_window_bounds_short_kernels(void **state)
     finish(&registrar, "quit");
 }
 
-/* GPU time that is accounted for with some short kernels. */
+/* Returns the GPU time that is accounted for with some short kernels. */
 static uint64_t account_short(const struct talker *registrar, const struct talker *task)
 {
     uint64_t before_ns = number_of(registrar, "task", "gpu_time_kernel_ns");
@@ -81,7 +81,7 @@ static uint64_t account_short(const struct talker *registrar, const struct talke
     return number_of(registrar, "task", "gpu_time_kernel_ns") - before_ns;
 }
 
-/* What was paid in advance is worth nothing where launches are to be accounted for one by one. */
+/* Prepaid GPU time is void when limits change so that launches must be accounted for one by one. */
 static void test_new_limits_void_what_was_paid(void **state)
 {
     struct talker registrar, task;
@@ -92,7 +92,7 @@ static void test_new_limits_void_what_was_paid(void **state)
     assert_true(ask(&task, "kernels 500 1") >= 0);
     tell(&registrar, "rate-permille 900");
     assert_int_equal(number_of(&registrar, "task", "ended"), 0);
-    /* What was spent until then is counted with it. */
+    /* The GPU time spent until then is counted with this launch. */
     assert_true(ask(&task, "kernels 500 1") >= 0);
     uint64_t first_ns = account_short(&registrar, &task);
     assert_true(first_ns * 4 >= account_short(&registrar, &task) * 3);
@@ -100,8 +100,8 @@ static void test_new_limits_void_what_was_paid(void **state)
     finish(&registrar, "quit");
 }
 
-/* A launch that is charged a whole window does not wait for what another thread has waited for, in
- * a stream that nobody else can mark. */
+/* A launch that is charged a whole window does not wait for work that another thread has already
+ * waited for, in a stream that no other thread can mark. */
 static void test_what_was_waited_for_is_not_outstanding(void **state)
 {
     struct talker registrar, task;
@@ -110,13 +110,13 @@ static void test_what_was_waited_for_is_not_outstanding(void **state)
     start_launcher(&task, "task");
     learn_cost(&registrar, &task);
     assert_int_equal(ask(&task, "rest 10000 5"), 0);
-    /* Too little for a mark: the page says nothing of its end. */
+    /* Too little for a mark: the page does not show its end. */
     assert_true(number_of(&registrar, "task", "outstanding_ns") >= 1);
     uint64_t holds = number_of(&registrar, "task", "holds_window");
     assert_int_equal(ask(&task, "grid 2"), 0);
     assert_true(ask(&task, "kernels 1000000 1") >= 0);
     assert_int_equal(number_of(&registrar, "task", "holds_window"), holds);
-    /* What comes then counts. */
+    /* Later work counts. */
     assert_int_equal(ask(&task, "grid 3"), 0);
     assert_true(ask(&task, "kernels 10000 1") >= 0);
     assert_int_equal(number_of(&registrar, "task", "holds_window"), holds + 1);
@@ -145,8 +145,7 @@ static void test_graphs_are_charged_what_they_cost(void **state)
     finish(&registrar, "quit");
 }
 
-/* How many launches were measured of such that all kernels of so many sizes took part in,
- * one at a time. */
+/* Returns the number of measured launches, of `sizes` kernels that are launched one at a time. */
 static uint64_t measure_sizes(const struct talker *registrar, const struct talker *task, int sizes)
 {
     enum { LAUNCHES = 8 };
@@ -161,7 +160,7 @@ static uint64_t measure_sizes(const struct talker *registrar, const struct talke
     return number_of(registrar, "task", "launches_timed") - timed;
 }
 
-/* A program that drops modules while it runs goes on with what is known of other kernels. */
+/* A program that unloads modules while it runs keeps the known costs of other kernels. */
 static void test_an_unloaded_module_makes_no_kernel_new(void **state)
 {
     enum { SIZES = 10 };
@@ -176,7 +175,7 @@ static void test_an_unloaded_module_makes_no_kernel_new(void **state)
     finish(&registrar, "quit");
 }
 
-/* Nothing of the shim's is in a graph, a service's as a task's, while both are at work. */
+/* The shim adds nothing to a graph, a service's or a task's, while both are at work. */
 static void test_captures_are_untouched(void **state)
 {
     struct talker registrar, task, service;
@@ -202,7 +201,7 @@ static void test_captures_are_untouched(void **state)
     finish(&registrar, "quit");
 }
 
-/* No capture is open: what is new is measured. */
+/* No capture is open: new kernels are measured. */
 static void launch_until_measured(const struct talker *registrar, const struct talker *task)
 {
     assert_int_equal(ask(task, "grid 7"), 0);
@@ -214,7 +213,7 @@ static void launch_until_measured(const struct talker *registrar, const struct t
     assert_int_equal(number_of(registrar, "task", "marks_failed"), 0);
 }
 
-/* A capture that is refused leaves the open one open, for the shim as for the driver. */
+/* A refused capture leaves the open capture open, for the shim as for the driver. */
 static void test_a_refused_capture_ends_none(void **state)
 {
     enum { ILLEGAL_STATE = 401 };
@@ -252,12 +251,12 @@ static void test_threads(void **state)
     assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
     assert_int_equal(number_of(&registrar, "service", "launches_kernel"), 600);
     assert_int_equal(number_of(&registrar, "task", "launches_kernel"), 600);
-    /* A stream that is destroyed frees its slot: more come than there are. */
+    /* A destroyed stream frees its slot: more streams come than there are slots. */
     for (int i = 0; i < 2 * PAGE_STREAMS_MAX; i++) {
         assert_int_equal(ask(&service, "stream 3"), 0);
         assert_true(ask(&service, "kernels 10 1") >= 0);
         assert_int_equal(ask(&service, "destroy 3"), 0);
-        assert_int_equal(ask(&service, "synchronize"), 0); /* emulated streams are few */
+        assert_int_equal(ask(&service, "synchronize"), 0); /* the emulated driver has few streams */
     }
     assert_int_equal(ask(&service, "stream 0"), 0);
     assert_int_equal(ask(&service, "synchronize"), 0);
@@ -270,8 +269,8 @@ static void test_threads(void **state)
 
 /* ---- contexts ---- */
 
-/* A context that ends takes its streams along: nothing is asked of them, and nothing of them is
- * outstanding. */
+/* A context that ends takes its streams along: the shim does not use them, and none of their work
+ * is outstanding. */
 static void test_streams_end_with_their_context(void **state)
 {
     struct talker registrar, service;
@@ -301,7 +300,7 @@ static void test_streams_end_with_their_context(void **state)
     finish(&registrar, "quit");
 }
 
-/* One that is released and lives on keeps what was known of it. */
+/* A context that is released and lives on keeps the shim's state of it. */
 static void test_a_release_is_not_the_end(void **state)
 {
     struct talker registrar, service;
@@ -326,13 +325,13 @@ static void test_a_release_is_not_the_end(void **state)
     finish(&registrar, "quit");
 }
 
-/* Kernels are measured in whatever context they are. */
+/* Kernels are measured in any context. */
 static void test_every_context_has_the_window(void **state)
 {
     static const char *const ways[][3] = {
         {"synchronize", "enter", NULL},        /* beside the first */
         {"leave", "enter", NULL},              /* after one that has ended */
-        {"kernels 10000 6", "leave", "reset"}, /* with measurements under way */
+        {"kernels 10000 6", "leave", "reset"}, /* with measurements in flight */
     };
     struct talker registrar, task;
     (void)state;
@@ -360,7 +359,7 @@ static void test_every_context_has_the_window(void **state)
     finish(&registrar, "quit");
 }
 
-/* Who divides a device goes by what a service's launches cost. */
+/* The division of a device uses the costs of a service's launches. */
 static void test_a_service_is_measured_as_one_beside_others(void **state)
 {
     enum { BATCHES = 16 };
@@ -375,7 +374,7 @@ static void test_a_service_is_measured_as_one_beside_others(void **state)
         if (i == 0)
             timed = number_of(&registrar, "service", "launches_timed");
     }
-    /* Once in 64 launches, about, and not once in 256. */
+    /* About once in 64 launches, and not once in 256. */
     assert_true(number_of(&registrar, "service", "launches_timed") - timed >= 2 * BATCHES / 3);
     assert_int_equal(finish(&service, "end"), 0);
     finish(&registrar, "quit");
@@ -394,7 +393,7 @@ static void test_a_busy_service_holds_a_task(void **state)
     assert_int_equal(number_of(&registrar, "task", "held_gate_ns"), 0);
     assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
 
-    assert_true(ask(&service, "kernels 100000 8") >= 0); /* the eighth is followed by a mark */
+    assert_true(ask(&service, "kernels 100000 8") >= 0); /* a mark follows the eighth */
     assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
     assert_true(ask(&task, "kernels 1000 1") >= 100 * MS_US);
     assert_int_equal(number_of(&registrar, "service", "busy_streams"), 0);
@@ -409,7 +408,7 @@ static void test_a_busy_service_holds_a_task(void **state)
     assert_true(ask(&service, "kernels 1000 1") >= 0);
     assert_int_equal(ask(&service, "synchronize"), 0);
     PARTY_WAIT(number_of(&registrar, "service", "busy_streams") == 0);
-    /* What comes before the launch counts too: input goes to the device. */
+    /* Work before the launch counts too: input goes to the device. */
     assert_int_equal(ask(&service, "upload 1000"), 0);
     assert_int_equal(number_of(&registrar, "service", "busy_streams"), 1);
     assert_int_equal(ask(&service, "download 1000"), 0);
@@ -428,16 +427,16 @@ static void test_a_gate_opens_after_its_maximum(void **state)
     start_registrar(&registrar, "--gate-us", "20000", "--linger-us", "0");
     start_launcher(&service, "service");
     start_launcher(&task, "task");
-    /* A first launch may come before it has heard of the service. */
+    /* The task's first launch may come before it knows the service. */
     PARTY_WAIT(ask(&task, "kernels 1 1") >= 0 && number_of(&registrar, "task", "neighbours") == 1);
     assert_true(ask(&service, "kernels 1000000 8") >= 0);
     assert_true(ask(&task, "kernels 1000 1") >= 20 * MS_US);
     assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
-    /* Nothing has moved there since: it is not waited for again. */
+    /* The stream has made no progress since, and the task does not wait for it again. */
     assert_true(ask(&task, "kernels 1000 50") >= 0);
     assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
     assert_int_equal(number_of(&registrar, "task", "holds_gate"), 1);
-    /* Another stream of the same service is. */
+    /* The task waits for another stream of the same service. */
     assert_int_equal(ask(&service, "stream 1"), 0);
     assert_true(ask(&service, "kernels 1000000 8") >= 0);
     assert_true(ask(&task, "kernels 1000 1") >= 20 * MS_US);
@@ -447,7 +446,7 @@ static void test_a_gate_opens_after_its_maximum(void **state)
     finish(&registrar, "quit");
 }
 
-/* A task that launches nothing hears of a service too; its large copies and fills wait for it. */
+/* A task that only copies learns of a service too; its large copies and fills wait for it. */
 static void test_a_task_that_only_copies(void **state)
 {
     struct talker registrar, service, task;
@@ -458,12 +457,12 @@ static void test_a_task_that_only_copies(void **state)
     PARTY_WAIT(ask(&task, "upload 2000000") == 0 &&
                number_of(&registrar, "task", "neighbours") == 1);
     assert_int_equal(number_of(&registrar, "task", "holds_gate"), 0);
-    /* One alone has no mark behind it: the service is busy for as long as it does not wait. */
+    /* No mark follows a single kernel: the service counts as busy until its program waits. */
     assert_true(ask(&service, "kernels 100 1") >= 0);
     assert_int_equal(ask(&task, "upload 2000000"), 0);
     assert_int_equal(number_of(&registrar, "task", "holds_gate"), 1);
     assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
-    /* What fills memory waits as well, if it is much. */
+    /* Large fills wait as well. */
     uint64_t copies = number_of(&registrar, "task", "copies_on_device");
     assert_int_equal(ask(&service, "stream 1"), 0);
     assert_true(ask(&service, "kernels 100 1") >= 0);
@@ -476,7 +475,7 @@ static void test_a_task_that_only_copies(void **state)
     assert_int_equal(ask(&task, "fill-rows 4000 500"), 0);
     assert_int_equal(number_of(&registrar, "task", "holds_gate"), 3);
     assert_int_equal(number_of(&registrar, "task", "copies_on_device"), copies);
-    /* Of a batch it is the sum that counts, also where the driver has no batches. */
+    /* The sum of a batch counts, even if the driver lacks batches. */
     assert_int_equal(ask(&service, "stream 3"), 0);
     assert_true(ask(&service, "kernels 100 1") >= 0);
     (void)ask(&task, "batch 400000 2");
@@ -497,7 +496,7 @@ static void test_a_task_that_only_copies(void **state)
     finish(&registrar, "quit");
 }
 
-/* A service that dies busy holds nobody: neither who waits nor who comes. */
+/* A service that dies while busy delays neither waiting nor later launches. */
 static void test_a_dead_service_is_forgotten(void **state)
 {
     struct talker registrar, service, task;
@@ -530,7 +529,7 @@ static void test_a_rate_is_not_exceeded(void **state)
     learn_cost(&registrar, &task);
     tell(&registrar, "rate-permille 250");
     assert_true(number_of(&registrar, "task", "held_rate_ns") == 0);
-    /* 400 ms of the device's time, a burst of 20 ms apart, and one launch ahead. */
+    /* 400 ms of the device's time, less a burst of 20 ms and one launch ahead. */
     assert_true(ask(&task, "kernels 10000 40") >= 4 * (400 - 20 - 10) * MS_US * 8 / 10);
     assert_true(number_of(&registrar, "task", "held_rate_ns") >= UINT64_C(500000000));
     assert_true(number_of(&registrar, "task", "rate_periods") >= 3);
@@ -538,7 +537,7 @@ static void test_a_rate_is_not_exceeded(void **state)
     finish(&registrar, "quit");
 }
 
-/* Streams beyond those with slots are held as well. */
+/* Launches into streams without a slot are delayed as well. */
 static void test_streams_without_a_slot_are_held(void **state)
 {
     struct talker registrar, service, task;
@@ -556,7 +555,7 @@ static void test_streams_without_a_slot_are_held(void **state)
     PARTY_WAIT(number_of(&registrar, "task", "state") == STATUS_FENCED);
     tell(&registrar, "lease-ms 600000");
     assert_true(hear(&task) >= 0);
-    /* Nobody measures what they cost: they count for 0.1 ms each. */
+    /* Their cost is not measured: each counts as 0.1 ms. */
     tell(&registrar, "rate-permille 250");
     assert_int_equal(number_of(&registrar, "task", "held_rate_ns"), 0);
     assert_true(ask(&task, "kernels 10 400") >= 4 * (40 - 5) * MS_US * 8 / 10);
@@ -572,7 +571,7 @@ static void test_streams_without_a_slot_are_held(void **state)
     finish(&registrar, "quit");
 }
 
-/* A capture that begins in such a stream takes others in, and nothing of the shim's with them. */
+/* A capture that begins in such a stream includes other streams, but nothing of the shim's. */
 static void test_captures_of_streams_without_a_slot(void **state)
 {
     struct talker registrar, task;
@@ -602,7 +601,7 @@ static void test_a_child_is_held_too(void **state)
     start_launcher(&service, "service");
     assert_true(ask(&service, "kernels 100000000 8") >= 0);
     start_closed_launcher(&task, "task");
-    /* The first launches may come before a process has heard of the service. */
+    /* The first launches may come before a process knows the service. */
     assert_int_equal(ask(&task, "fork 50000"), 0);
     assert_int_equal(number_of(&registrar, "task", "passes_gate"), 1);
     assert_int_equal(ask(&task, "open"), 0);
@@ -613,8 +612,8 @@ static void test_a_child_is_held_too(void **state)
     finish(&registrar, "quit");
 }
 
-/* Under MPS a client that is killed with a deep queue takes its neighbours along. One within its
- * window does not. */
+/* Under MPS a client that is killed with a deep queue takes its neighbours along; a client within
+ * its window does not. */
 static void kill_a_client(const char *window_us, const char *first, uint64_t launches,
                           bool is_harmless)
 {
@@ -645,8 +644,8 @@ static void kill_a_client(const char *window_us, const char *first, uint64_t lau
 static void test_a_window_makes_kills_harmless(void **state)
 {
     (void)state;
-    /* As agents set it, while nobody knows what they cost, and if the same kernel took no
-     * time before. */
+    /* As agents set the window, while the kernels' cost is unknown, and if the same kernel was
+     * short before. */
     kill_a_client("20000", "kernels 1 0", 2, true);
     kill_a_client("20000", "kernels 1 0", 20, true);
     kill_a_client("20000", "kernels 1 3", 23, true);

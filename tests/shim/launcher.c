@@ -1,8 +1,8 @@
 /*
- * A program that launches what it is told, a word a line, and answers with a number a line: for
- * launch_test.c. Its kernels take as long as they are told to, on emulated devices and real ones:
- * argv[1] is burn.ptx. Commands that launch answer how long the host was in it, in microseconds;
- * others the driver's result.
+ * A program that launches on command, a word on each line, and answers with a number on each line:
+ * for launch_test.c. Its kernels take the commanded time, on emulated devices and real ones:
+ * argv[1] is burn.ptx. Commands that launch answer with the time that the host spent, in
+ * microseconds; others with the driver's result.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -63,10 +63,11 @@ struct launcher {
 #undef CALL
     void *context, *module, *function, *graph, *graph_exec;
     void *event;            /* NULL: none yet */
-    void *own;              /* a context beside the device's, and what is current; NULL: none */
-    void *streams[STREAMS]; /* 0: the default one */
+    void *own;              /* current context beside the device's; NULL: none */
+    void *streams[STREAMS]; /* 0: the default stream */
     unsigned stream;
-    unsigned grid; /* blocks of a kernel: what one costs that does not say so itself */
+    /* Blocks of a kernel, which determine the cost of kernels other than gpumux_burn. */
+    unsigned grid;
     uint64_t memory;
     char *host, *ptx;
 };
@@ -128,7 +129,7 @@ static int burn(const struct launcher *l, void *stream, unsigned us)
     return l->cuLaunchKernel(l->function, l->grid, 1, 1, 32, 1, 1, 0, stream, parameters, NULL);
 }
 
-/* Microseconds that launching took, or -1. */
+/* Returns the microseconds that the launches took, or -1. */
 static int launch_many(const struct launcher *l, unsigned us, unsigned count)
 {
     double start_us = now_us();
@@ -189,7 +190,7 @@ static void *upload_in_thread(void *argument)
     return NULL;
 }
 
-/* By a thread that ends then, in its own default stream: nobody can name that again. */
+/* Uploads in a thread that then ends, in its own default stream, which no other thread can name. */
 static int upload_by_a_loader(const struct launcher *l, unsigned bytes)
 {
     struct thread_upload upload = {.launcher = l, .bytes = bytes, .result = -1};
@@ -225,7 +226,7 @@ static void *launch_and_rest(void *argument)
 
 static int rest_after(const struct launcher *l, unsigned us, unsigned count)
 {
-    static struct resting resting; /* until the process ends */
+    static struct resting resting; /* lives until the process ends */
     resting = (struct resting){.launcher = l, .us = us, .count = count};
     pthread_t thread;
     if (pthread_barrier_init(&resting.is_done, NULL, 2) != 0 ||
@@ -236,7 +237,7 @@ static int rest_after(const struct launcher *l, unsigned us, unsigned count)
     return resting.result;
 }
 
-/* Several copies on the device by one call, which older drivers do not have. */
+/* Several copies on the device by one call, which older drivers lack. */
 static int copy_batch(const struct launcher *l, unsigned bytes, unsigned count)
 {
     enum { BATCH_MAX = 8 };
@@ -253,8 +254,8 @@ static int copy_batch(const struct launcher *l, unsigned bytes, unsigned count)
     return copy(to, from, sizes, count, NULL, NULL, 0, &failed, l->streams[l->stream]);
 }
 
-/* The same for copies of `rows` rows, by either version of the call: one between pointers, of
- * `width` bytes a row, and one from an array, of as many elements of 16 bytes. */
+/* Like copy_batch(), with copies of `rows` rows, by either version of the call: one between
+ * pointers, of `width` bytes a row, and one from an array, of as many elements of 16 bytes. */
 static int copy_batch_3d(const struct launcher *l, unsigned width, unsigned rows)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -299,7 +300,7 @@ static int begin_capture(struct launcher *l)
     return l->cuStreamBeginCapture_v2(l->streams[l->stream], 0);
 }
 
-/* The answer is how many nodes the graph has. */
+/* Returns the number of the graph's nodes. */
 static int end_capture(struct launcher *l)
 {
     size_t nodes = 0;
@@ -309,7 +310,7 @@ static int end_capture(struct launcher *l)
     return r ? -r : (int)nodes;
 }
 
-/* A graph of `count` kernels, by capture. */
+/* Captures a graph of `count` kernels. */
 static int capture(struct launcher *l, unsigned us, unsigned count)
 {
     int r = begin_capture(l);
@@ -318,7 +319,7 @@ static int capture(struct launcher *l, unsigned us, unsigned count)
     return r ? -r : end_capture(l);
 }
 
-/* What is put into the stream from now on comes after what is in the other. */
+/* Makes later work of the stream wait for the present work of the other. */
 static int join(const struct launcher *l, void *stream, void *other)
 {
     void *event;
@@ -327,7 +328,7 @@ static int join(const struct launcher *l, void *stream, void *other)
     return r ? r : l->cuStreamWaitEvent(stream, event, 0);
 }
 
-/* The same, with all but the first kernel in stream 1, which the capture takes in. */
+/* Like capture(), with all kernels but the first in stream 1, which joins the capture. */
 static int capture_joined(struct launcher *l, unsigned us, unsigned count)
 {
     void *stream = l->streams[l->stream], *other = l->streams[1];
@@ -355,8 +356,8 @@ static int launch_graph(const struct launcher *l, unsigned count)
     return (int)(now_us() - start_us);
 }
 
-/* In a child, which is a process of its own to the shim: 0 once a launch of it was held for
- * at_least_us. */
+/* Runs a child, which is a process of its own to the shim. Returns 0 after a launch of the child
+ * was delayed for at_least_us. */
 static int run_child(struct launcher *l, const char *ptx_path, unsigned at_least_us)
 {
     enum { TRIES = 3000, PAUSE_US = 10000 };
@@ -374,7 +375,8 @@ static int run_child(struct launcher *l, const char *ptx_path, unsigned at_least
     return child > 0 && waitpid(child, &status, 0) == child ? status : -1;
 }
 
-/* The same, for a child that launches and waits for it: the driver's result. */
+/* Like run_child(), for a child that launches and waits for the launch. Returns the driver's
+ * result. */
 static int run_child_through(struct launcher *l, const char *ptx_path, unsigned us)
 {
     int status = -1;
@@ -401,7 +403,7 @@ static int record_event(struct launcher *l)
     return r ? r : l->cuEventRecord(l->event, l->streams[l->stream]);
 }
 
-/* Of a module that nothing is launched from. */
+/* Loads and unloads a module that nothing is launched from. */
 static int load_and_unload(const struct launcher *l)
 {
     void *module;
@@ -417,7 +419,7 @@ static void drop_streams(struct launcher *l)
     l->stream = 0;
 }
 
-/* Another context on the device, from now on the current one. */
+/* Makes another context on the device current. */
 static int enter_context(struct launcher *l)
 {
     int r = l->cuCtxCreate_v2(&l->own, 0, 0);
@@ -425,7 +427,7 @@ static int enter_context(struct launcher *l)
     return r ? r : load_module(l);
 }
 
-/* Ends it, with its streams and what is outstanding there, and goes back to the device's own. */
+/* Ends that context, with its streams and outstanding work, and makes the device's own current. */
 static int leave_context(struct launcher *l)
 {
     int r = l->cuCtxDestroy_v2(l->own);
@@ -442,7 +444,7 @@ static int reset_device(struct launcher *l, const char *ptx_path)
     return r ? r : open_device(l, ptx_path);
 }
 
-/* Retained once more, and released: it lives on. */
+/* Retains the context once more and releases it: it lives on. */
 static int share_device(const struct launcher *l)
 {
     void *context;
@@ -450,8 +452,8 @@ static int share_device(const struct launcher *l)
     return r ? r : l->cuDevicePrimaryCtxRelease_v2(0);
 }
 
-/* Launches into every stream that the devices but the first can have, and waits; the answer is how
- * many these are. */
+/* Launches into every stream that devices other than the first can have, and waits. Returns the
+ * number of launches. */
 static int fill_devices(struct launcher *l)
 {
     int launches = 0;
@@ -471,7 +473,7 @@ static int fill_devices(struct launcher *l)
     return l->cuCtxSetCurrent(l->context) ? -1 : launches;
 }
 
-/* Of the words about contexts. */
+/* Commands about contexts. */
 static int obey_of_contexts(struct launcher *l, const char *word, const char *ptx_path)
 {
     if (strcmp(word, "enter") == 0)
@@ -544,7 +546,7 @@ static int obey(struct launcher *l, const char *word, unsigned a, unsigned b, co
     return obey_of_contexts(l, word, ptx_path);
 }
 
-/* "kernel NAME": what `kernels` launches from now on. */
+/* "kernel NAME": chooses the kernel that `kernels` launches. */
 static int choose_kernel(struct launcher *l, const char *name)
 {
     return l->cuModuleGetFunction(&l->function, l->module, name);

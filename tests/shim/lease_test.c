@@ -1,6 +1,6 @@
 /*
- * Launches by the lease of a task, and how a process finds the agent that extends it: real
- * processes on an emulated device, with a registrar for an agent.
+ * Launches under a task's lease, and the search of a process for the agent that extends it: real
+ * processes on an emulated device, with a registrar as their agent.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static void test_a_lease_fences_tasks_alone(void **state)
     assert_true(hear(&task) >= 0);
     assert_int_equal(number_of(&registrar, "task", "state"), STATUS_RUNNING);
     assert_true(number_of(&registrar, "task", "held_lease_ns") > 0);
-    /* Half a minute past its end the task is told to go, or when the limits say. */
+    /* Half a minute after its end, or when the limits say, the task is told to end. */
     tell(&registrar, "fence-ms 600000");
     tell(&registrar, "lease-ms -31000");
     assert_int_equal(number_of(&registrar, "task", "state"), STATUS_RUNNING);
@@ -48,8 +48,8 @@ static void test_a_lease_fences_tasks_alone(void **state)
     finish(&registrar, "quit");
 }
 
-/* Also of one that launched often before, and since then has neither launched nor waited by a call
- * of the driver's. */
+/* A lease also ends for a task that launched often before, and since then has neither launched nor
+ * waited by a call of the driver. */
 static void test_a_lease_that_ends_between_launches(void **state)
 {
     enum { LEASE_US = 300 * MS_US };
@@ -91,11 +91,11 @@ static void test_a_lease_that_ends_while_a_launch_is_held(void **state)
     finish(&registrar, "quit");
 }
 
-/* Launches now and then, until the new agent is found. */
+/* Launches rarely, until the process has found the new agent. */
 static void launch_until_rejoined(const struct talker *registrar, const struct talker *launcher,
                                   const char *mark)
 {
-    enum { LAUNCHES_MAX = 1000, PAUSE_US = 10000 }; /* more of them would be no rare launches */
+    enum { LAUNCHES_MAX = 1000, PAUSE_US = 10000 }; /* more launches would not be rare */
     for (int i = 0; number_of(registrar, mark, "rejoins") != 1; i++) {
         assert_true(i < LAUNCHES_MAX);
         assert_true(ask(launcher, "kernels 100 1") >= 0);
@@ -103,8 +103,8 @@ static void launch_until_rejoined(const struct talker *registrar, const struct t
     }
 }
 
-/* Whoever launches now and then finds the next agent while the lease of the last one holds, and
- * also once it has ended. */
+/* A process that rarely launches finds the next agent while the lease of the last one holds, and
+ * also after its end. */
 static void test_rare_launches_find_a_new_agent(void **state)
 {
     struct talker registrar, service, task;
@@ -117,7 +117,7 @@ static void test_rare_launches_find_a_new_agent(void **state)
     start_registrar(&registrar, "--lease-ms", "600000", "--window-us", "40000");
     launch_until_rejoined(&registrar, &service, "service");
     launch_until_rejoined(&registrar, &task, "task");
-    /* In a launch that is held. */
+    /* During a delayed launch. */
     tell(&registrar, "lease-ms -1000");
     assert_int_equal(number_of(&registrar, "task", "state"), STATUS_RUNNING);
     tell(&task, "kernels 100 1");

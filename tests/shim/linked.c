@@ -1,5 +1,4 @@
-/* A program that is linked with libcuda and asks nobody for its functions. With a quota of
- * 64 MiB. */
+/* A program that is linked with libcuda and looks no function up. Run with a quota of 64 MiB. */
 #include <stdint.h>
 #include <stdio.h>
 
@@ -8,7 +7,7 @@ int cuDevicePrimaryCtxRetain(void **, int);
 int cuCtxSetCurrent(void *);
 int cuMemAlloc_v2(uint64_t *, size_t);
 int cuMemFree_v2(uint64_t);
-/* Not in any driver: stays NULL, shim or not. */
+/* Not in any driver: stays NULL, with or without the shim. */
 int cuLaunchNothing(void) __attribute__((weak));
 
 /* Some libraries use the driver before main. */

@@ -1,8 +1,8 @@
 /*
- * Every call that takes or gives back device memory, with the shim, under a quota: what it costs is
- * what cuMemGetInfo then shows. To be run with GPUMUX_QUOTA_BYTES of 1624 MiB, a context's 600 and
- * 1 GiB, on two devices. Each check is a process of its own. memory_calls FILE adds to the file
- * what it called.
+ * Every call that allocates or frees device memory, with the shim and a quota: cuMemGetInfo must
+ * show the charge of each. Run with GPUMUX_QUOTA_BYTES of 1624 MiB, 600 for a context and 1 GiB, on
+ * two devices. Each check is a process of its own. memory_calls FILE appends the calls made to the
+ * file.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -48,7 +48,7 @@ static CUcontext open_context(void)
     return context;
 }
 
-/* Besides one context. */
+/* Returns the memory held besides one context. */
 static int held_mib(void)
 {
     size_t left = 0, total = 0;
@@ -68,7 +68,7 @@ static void check_plain(void)
     EXPECT(driver.cuDeviceTotalMem_v2(&total, 9) != 0);
     EXPECT_HELD(0);
     EXPECT(driver.cuMemAlloc_v2(&a, 3 * MIB) == 0);
-    EXPECT_HELD(4); /* as the driver takes it */
+    EXPECT_HELD(4); /* as charged by the driver */
     EXPECT(driver.cuMemAlloc_v2(&b, (size_t)FULL * MIB) == CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT(driver.cuMemAlloc_v2(&b, (size_t)(FULL - 4) * MIB) == 0);
     EXPECT(driver.cuMemAlloc_v2(&b, 1) == CUDA_ERROR_OUT_OF_MEMORY);
@@ -93,7 +93,7 @@ static void check_plain(void)
     EXPECT(driver.cuMemAllocManaged(&b, (size_t)FULL * MIB, 1) == CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT(driver.cuMemAllocManaged(&b, MIB, 77) == 1);
     EXPECT(driver.cuMemFree_v2(a) == 0);
-    /* Of before CUDA 3.2: the emulated driver has none of them. */
+    /* Calls from before CUDA 3.2, which the emulated driver lacks. */
     EXPECT(driver.cuMemAlloc(&old_address, MIB) != 0);
     EXPECT(driver.cuMemAllocPitch(&old_address, &old_bytes, 64, 64, 4) != 0);
     EXPECT(driver.cuMemFree(17) != 0);
@@ -115,7 +115,7 @@ static void check_contexts(void)
     CUcontext primary = open_context(), own = NULL, other = NULL;
     CUdeviceptr a = 0, b = 0;
     EXPECT(driver.cuDevicePrimaryCtxRetain(&other, 0) == 0 && other == primary);
-    EXPECT_HELD(0); /* it is one */
+    EXPECT_HELD(0); /* one and the same context */
     EXPECT(driver.cuMemAlloc_v2(&a, 100 * MIB) == 0);
     EXPECT(driver.cuCtxCreate_v2(&own, 0, 0) == 0);
     EXPECT_HELD(100 + CONTEXT);
@@ -124,7 +124,7 @@ static void check_contexts(void)
     EXPECT(driver.cuCtxCreate_v2(&other, 0, -1) != 0);
     EXPECT(driver.cuMemAlloc_v2(&b, 50 * MIB) == 0);
     EXPECT_HELD(150 + CONTEXT);
-    EXPECT(driver.cuCtxDestroy_v2(own) == 0); /* with what is in it */
+    EXPECT(driver.cuCtxDestroy_v2(own) == 0); /* with its memory */
     EXPECT(driver.cuCtxSetCurrent(primary) == 0);
     EXPECT_HELD(100);
     EXPECT(driver.cuCtxDestroy_v2(own) != 0 && driver.cuCtxDestroy_v2(NULL) != 0);
@@ -154,7 +154,7 @@ static void check_contexts(void)
     EXPECT(driver.cuGreenCtxCreate(&green, NULL, 0, 1) != 0);
     EXPECT(driver.cuGreenCtxDestroy(NULL) != 0);
     EXPECT_HELD(0);
-    /* As they were called before CUDA 11. */
+    /* The calls' names before CUDA 11. */
     EXPECT(driver.cuMemAlloc_v2(&a, 100 * MIB) == 0);
     EXPECT(driver.cuDevicePrimaryCtxReset(0) == 0);
     EXPECT(driver.cuDevicePrimaryCtxRetain(&primary, 0) == 0);
@@ -163,14 +163,14 @@ static void check_contexts(void)
     EXPECT(driver.cuMemAlloc_v2(&a, 100 * MIB) == 0);
     do
         EXPECT(driver.cuDevicePrimaryCtxRelease(0) == 0);
-    while (is_primary_there()); /* a reset leaves it as often retained as it was */
+    while (is_primary_there()); /* a reset does not change the number of retains */
     EXPECT(driver.cuDevicePrimaryCtxRetain(&primary, 0) == 0);
     EXPECT(driver.cuCtxSetCurrent(primary) == 0);
     EXPECT_HELD(0);
 }
 
-/* The driver's own function, past the shim: it is not to be had by a lookup. Symbols lie before
- * their names. */
+/* Finds the driver's own function behind the shim, which no lookup gives. Symbols lie before their
+ * names. */
 static void *find_in_driver(const char *name)
 {
     const ElfW(Sym) *symbol = NULL;
@@ -190,8 +190,8 @@ static void *find_in_driver(const char *name)
     return NULL;
 }
 
-/* A primary context that no retain made, as behind a green context, ends with what is in it. The
- * shim has not counted it. */
+/* A primary context that no retain made, as behind a green context, ends with its memory. The shim
+ * has not counted it. */
 static void check_primary_of_others(void)
 {
     CUcontext primary = NULL, same = NULL;
@@ -274,10 +274,10 @@ static void check_mappings(void)
     CUdeviceptr at = reserve_addresses(256 * MIB);
     EXPECT(driver.cuMemMap(at, 64 * MIB, 0, a, 0) == 0);
     EXPECT(driver.cuMemMap(at + 64 * MIB, 64 * MIB, 0, b, 0) == 0);
-    EXPECT(driver.cuMemMap(at, 64 * MIB, 0, a, 0) != 0);             /* there is something */
-    EXPECT(driver.cuMemMap(at + 128 * MIB, 64 * MIB, 0, a, 0) == 0); /* the same twice */
+    EXPECT(driver.cuMemMap(at, 64 * MIB, 0, a, 0) != 0);             /* the range is taken */
+    EXPECT(driver.cuMemMap(at + 128 * MIB, 64 * MIB, 0, a, 0) == 0); /* the same memory twice */
     EXPECT(driver.cuMemRelease(a) == 0);
-    EXPECT_HELD(128); /* it is mapped */
+    EXPECT_HELD(128); /* still mapped */
     EXPECT(driver.cuMemRetainAllocationHandle(&again, (void *)(uintptr_t)at) == 0);
     EXPECT(driver.cuMemUnmap(at, 32 * MIB) != 0);
     EXPECT(driver.cuMemUnmap(at, 128 * MIB) == 0);
@@ -303,11 +303,11 @@ static void check_mappings(void)
     EXPECT(driver.cuMemCreate(&a, 3, &on_device, 0) == 1);
     EXPECT(driver.cuMemRelease(0) != 0 && driver.cuMemUnmap(0, SIZE_MAX) != 0);
     EXPECT(driver.cuMemRetainAllocationHandle(&again, NULL) != 0);
-    elsewhere.location.id = 12345; /* as one that nobody set */
+    elsewhere.location.id = 12345; /* like an uninitialised value */
     EXPECT(driver.cuMemCreate(&a, 2 * MIB, &elsewhere, 0) != 0);
     elsewhere.location.id = -1;
     EXPECT(driver.cuMemCreate(&a, 2 * MIB, &elsewhere, 0) != 0);
-    elsewhere.location.type = 2; /* the host's memory is not the quota's affair */
+    elsewhere.location.type = 2; /* the quota does not cover host memory */
     EXPECT(driver.cuMemCreate(&a, (size_t)FULL * 2 * MIB, &elsewhere, 0) !=
            CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT(pthread_create(&thread, NULL, create_without_context, &c) == 0);
@@ -317,7 +317,7 @@ static void check_mappings(void)
     EXPECT_HELD(0);
 }
 
-/* Memory that came from elsewhere is counted there, under whatever handle. */
+/* Imported memory counts in the process that made it, under any handle. */
 static void check_imports(void)
 {
     CUresult (*export)(void *, CUmemGenericAllocationHandle, int, unsigned long long);
@@ -367,7 +367,8 @@ static void check_default_pool(void)
     EXPECT(driver.cuMemAllocAsync(&a, 0, stream) == 1);
     EXPECT(driver.cuMemAllocAsync(NULL, MIB, stream) == 1);
     EXPECT_HELD(0);
-    /* What a pool keeps counts, until it is told not to, or others need it. */
+    /* Memory that a pool keeps counts, until the threshold forbids keeping it, or other allocations
+     * need it. */
     EXPECT(driver.cuMemPoolSetAttribute(default_pool(), POOL_THRESHOLD, &keep) == 0);
     EXPECT(driver.cuMemAllocAsync(&a, 800 * MIB, stream) == 0);
     EXPECT(driver.cuMemFree_v2(a) == 0); /* by the other call */
@@ -404,7 +405,7 @@ static void check_pools(void)
     EXPECT(driver.cuMemAllocFromPoolAsync(&a, MIB, NULL, NULL) != 0);
     EXPECT(driver.cuMemFreeAsync(b, NULL) == 0);
     EXPECT_HELD(128);
-    /* Destroyed while it lends: that stays. */
+    /* Destroyed while it lends: the lent memory stays. */
     EXPECT(driver.cuMemPoolDestroy(pool) == 0);
     EXPECT_HELD(64);
     EXPECT(driver.cuMemFreeAsync(a, NULL) == 0);
@@ -433,7 +434,7 @@ static void check_pools(void)
     EXPECT_HELD(0);
 }
 
-/* A graph that allocates, and keeps `kept` of its two pieces. */
+/* Captures a graph that allocates two pieces, and keeps `kept` of them. */
 static CUgraph capture(CUstream stream, size_t bytes, int kept, CUdeviceptr *ret_pieces)
 {
     CUgraph graph = NULL;
@@ -472,7 +473,7 @@ static void check_graphs(void)
     EXPECT(driver.cuMemFree_v2(pieces[0]) == 0);
     EXPECT(driver.cuDeviceGraphMemTrim(0) == 0);
     EXPECT_HELD(0);
-    /* Kept by the graphs' pool, and let go when it is needed. */
+    /* Kept by the graphs' pool, and released when other allocations need it. */
     EXPECT(driver.cuGraphLaunch(ready, stream) == 0);
     EXPECT(driver.cuMemFreeAsync(pieces[0], stream) == 0);
     EXPECT_HELD(200);
@@ -480,7 +481,7 @@ static void check_graphs(void)
     EXPECT_HELD(1000);
     EXPECT(driver.cuMemFree_v2(a) == 0);
     EXPECT(driver.cuGraphExecDestroy(ready) == 0);
-    /* One after the other they fit, together they do not. */
+    /* They fit one after another, but not together. */
     graph = capture(stream, 600 * MIB, 0, pieces);
     EXPECT(driver.cuGraphInstantiateWithFlags(&ready, graph, 0) == 0);
     EXPECT(driver.cuGraphLaunch(ready, stream) == 0);
@@ -490,7 +491,7 @@ static void check_graphs(void)
     EXPECT_HELD(0);
 }
 
-/* One process opens what another has made. */
+/* One process opens memory that another has made. */
 static void check_ipc(void)
 {
     CUresult (*get_handle)(CUipcMemHandle *, CUdeviceptr);
@@ -523,7 +524,7 @@ static void check_ipc(void)
     EXPECT_HELD(64);
 }
 
-/* NVML says the same. */
+/* NVML reports the same numbers. */
 static void check_nvml(void)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW), *device = NULL;
@@ -577,7 +578,7 @@ static void check_nvml(void)
     EXPECT(nvml.nvmlDeviceGetMPSComputeRunningProcesses(device, &count, processes_1) == 0);
 }
 
-/* Each device has a quota of its own, wherever the thread is. */
+/* Each device has a quota of its own, whatever the thread's current device. */
 static void check_devices(void)
 {
     CUmemAllocationProp on_second = on_device;
@@ -599,7 +600,7 @@ static void check_devices(void)
     EXPECT(driver.cuStreamCreate(&there, 1) == 0);
     EXPECT(driver.cuMemPoolCreate(&pool, &pool_there) == 0);
     EXPECT(driver.cuCtxSetCurrent(first) == 0);
-    EXPECT(driver.cuMemAllocAsync(&b, 64 * MIB, there) == 0); /* where the stream is */
+    EXPECT(driver.cuMemAllocAsync(&b, 64 * MIB, there) == 0); /* on the stream's device */
     EXPECT_HELD(FULL);
     EXPECT(driver.cuMemAllocAsync(&b, 64 * MIB, NULL) == CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT(driver.cuMemFree_v2(a) == 0);

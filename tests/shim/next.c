@@ -1,7 +1,7 @@
 /*
- * A library that stands before another's function, as many that are preloaded do: `puts` of its
- * own, which finds the next one with RTLD_NEXT, and from a constructor too. Compiled without and
- * with optimisation: at -O0 and -O2 a wrong return address fails in different ways.
+ * A library that precedes another's function, as many preloaded libraries do: a `puts` of its own,
+ * which finds the next one by RTLD_NEXT, also in a constructor. Compiled at -O0 and -O2, since a
+ * wrong return address fails in different ways.
  */
 #include <dlfcn.h>
 #include <stdio.h>

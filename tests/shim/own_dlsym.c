@@ -1,6 +1,6 @@
 /*
- * A library with a dlsym of its own, which counts and hands on, found as such libraries do it: by
- * dlvsym of the C library. Says how often it was asked for a call of the driver.
+ * A library with a dlsym of its own, which counts calls and passes them on. It finds the next dlsym
+ * as such libraries do, by the C library's dlvsym. Prints the number of lookups of a driver call.
  */
 #include <dlfcn.h>
 #include <string.h>

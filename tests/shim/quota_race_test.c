@@ -1,7 +1,7 @@
 /*
  * Processes that race for device memory under one quota, and die at any point of the accounting.
- * The test is their agent, and looks at the device all the while. GPUMUX_SEED says which moments;
- * it is printed.
+ * The test is their agent, and reads the device's memory all the time. GPUMUX_SEED, which is
+ * printed, determines the moments.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 enum {
     RACERS = 8,
 #ifdef __SANITIZE_THREAD__
-    ROUNDS = 1000, /* the emulated driver is watched too, and slow */
+    ROUNDS = 1000, /* the emulated driver is instrumented too, and slow */
 #else
     ROUNDS = 10000,
 #endif
@@ -78,7 +78,7 @@ static void start_race_agent(struct agent *agent)
     agent->limits->devices[DEVICE].quota_bytes = QUOTA + RACERS * CONTEXT;
 }
 
-/* Runs a racer until it has registered; it then makes its context. */
+/* Runs a racer until it has registered; the racer then makes its context. */
 static void start_racer(const struct agent *agent, const struct program *program, uint32_t slot,
                         struct talker *ret_host, struct peer *ret_peer)
 {
@@ -87,8 +87,8 @@ static void start_racer(const struct agent *agent, const struct program *program
     welcome(agent, ret_peer, slot);
 }
 
-/* Waits for an answer, and never once sees more used than there may be. Returns the most
- * that it saw. */
+/* Waits for an answer, and checks that the device never shows more used memory than the quota.
+ * Returns the largest number seen. */
 static uint64_t watch(const struct talker *host)
 {
     struct pollfd answer = {.fd = fileno(host->from), .events = POLLIN};
@@ -124,7 +124,7 @@ static void test_races(void **state)
         most = seen > most ? seen : most;
         assert_int_equal(hear(&hosts[i]), 0);
         assert_int_equal(ask(&hosts[i], "free"), 0);
-        /* Before it ends, of its own doing: not a byte. */
+        /* The racer has freed every byte itself, before it ends. */
         assert_int_equal(agent.ledger->held_bytes[DEVICE][i], 0);
         assert_int_equal(peers[i].status->held_bytes[DEVICE], 0);
         assert_true(peers[i].status->counters[STATUS_held_peak] <= QUOTA);
@@ -132,7 +132,7 @@ static void test_races(void **state)
         assert_int_equal(peers[i].status->counters[STATUS_frees_unknown], 0);
         refused += peers[i].status->counters[STATUS_out_of_memory];
     }
-    assert_true(most > QUOTA / 2 && refused > 0); /* there was something to race for */
+    assert_true(most > QUOTA / 2 && refused > 0); /* the racers did compete */
     assert_int_equal(device_used(), 0);
     for (int i = 0; i < RACERS; i++) {
         end_host(&hosts[i]);
@@ -141,7 +141,7 @@ static void test_races(void **state)
     stop_agent(&agent);
 }
 
-/* Who has no context, or has no more, leaves the others what it would take. */
+/* A process without a context leaves the memory of one to the others. */
 static void await_end(pid_t pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -152,7 +152,7 @@ static void await_end(pid_t pid)
     close(fd);
 }
 
-/* What an agent does: a dead process's slots are cleared once the device shows its memory gone. */
+/* Clears a dead process's slots once the device has freed its memory, as an agent does. */
 static void clear_slot(const struct agent *agent, const struct talker *host, uint32_t slot)
 {
     int64_t deadline_ms = now_ms() + PATIENCE_MS;
@@ -163,15 +163,15 @@ static void clear_slot(const struct agent *agent, const struct talker *host, uin
     atomic_store(&agent->ledger->context_ms[DEVICE][slot], 0);
 }
 
-/* Ends by itself, or at its fault point. Returns whether it was killed. */
+/* Waits until the racer ends by itself or at its fault point. Returns whether it was killed. */
 static bool await_racer(const struct agent *agent, struct talker *host, struct peer *peer,
                         uint32_t slot, int *late)
 {
     int status = -1;
-    fclose(host->to); /* whatever it waits for, it goes on to its end */
+    fclose(host->to); /* ends any wait of the racer, which then runs to its end */
     await_end(host->pid);
     int64_t died_ms = now_ms();
-    leave(peer); /* and what it was shown: the device is a process's until nobody has it open */
+    leave(peer); /* also its files: the device stays in use while any process has the files open */
     clear_slot(agent, host, slot);
     *late += now_ms() - died_ms > REPAIR_MS;
     assert_int_equal(waitpid(host->pid, &status, 0), host->pid);
@@ -181,7 +181,7 @@ static bool await_racer(const struct agent *agent, struct talker *host, struct p
     return is_killed;
 }
 
-/* Some die, one lives, and the ledger has what it holds and nothing else. */
+/* Some racers die, one lives, and the ledger counts exactly the memory that it holds. */
 static void let_some_die(const struct agent *agent, int round, int *deaths, int *late)
 {
     struct program program;
@@ -194,7 +194,7 @@ static void let_some_die(const struct agent *agent, int round, int *deaths, int 
     assert_int_equal(hear(&hosts[DYING]), 0);
     for (uint32_t i = 0; i < DYING; i++) {
         snprintf(argument, sizeof(argument), "200:%u:%u", seed + 1000 * i + (unsigned)round, 1 + i);
-        /* The first points of all in turn, and others by chance. */
+        /* The first points in turn, and others at random. */
         int point = i == 0 ? round + 1 : 1 + rand_r(&seed) % FAULT_POINTS;
         snprintf(fault_at, sizeof(fault_at), "%d", point);
         program.fault_at = fault_at;

@@ -1,8 +1,8 @@
 /*
- * racer ROUNDS:SEED:THREADS, for quota_race_test.c. Takes and gives back device memory of every
- * kind, as much as it gets. After each of these steps it says how many answers so far were neither
- * a grant nor out of memory, and waits for a line: it has a context; it has raced, and keeps what
- * was granted last; it has given back all.
+ * racer ROUNDS:SEED:THREADS, for quota_race_test.c. Allocates and frees device memory of every
+ * kind, as much as it gets. After each of these steps the racer prints the number of results so far
+ * that were neither success nor out of memory, and waits for a line: it has a context; it has
+ * raced, and keeps the last allocations; it has freed all memory.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -17,20 +17,20 @@
 enum {
     MIB = 1 << 20,
     THREADS_MAX = 4,
-    PIECES = 6,   /* held at most by a thread */
+    PIECES = 6,   /* most pieces of a thread */
     LARGEST = 48, /* MiB */
-    WRONG = -1,   /* an answer that no call gives */
-    CONTEXT_TRIES =
-        60000, /* an agent that was killed may be away for long on a machine with other work */
+    WRONG = -1,   /* a result that no call gives */
+    /* A killed agent may be away for long on a machine with other work. */
+    CONTEXT_TRIES = 60000,
     CONTEXT_WAIT_US = 1000,
     FORMAT_FLOAT = 0x20,
     ATTACH_GLOBAL = 1,
     STREAM_NON_BLOCKING = 1,
-    CAPTURE_RELAXED = 2, /* other threads may do as they like meanwhile */
+    CAPTURE_RELAXED = 2, /* other threads are not restricted meanwhile */
 };
 
-/* ThreadSanitizer does not see the shim unmap what the driver wrote a graph's nodes to: the next
- * thread that writes there would be a race. So no graphs. */
+/* Without graphs: ThreadSanitizer does not see the shim unmap the memory that the driver wrote a
+ * graph's nodes to, and would report a race with the next thread that writes there. */
 enum kind {
     NONE,
     PLAIN,
@@ -54,7 +54,7 @@ struct piece {
     CUdeviceptr address;
     CUarray array;
     CUmemGenericAllocationHandle handle;
-    size_t bytes; /* of addresses */
+    size_t bytes; /* bytes of addresses */
     CUgraph graph;
     CUgraphExec ready;
     CUstream stream;
@@ -66,13 +66,13 @@ static CUresult (*reserve_addresses)(CUdeviceptr *, size_t, size_t, CUdeviceptr,
 static CUresult (*free_addresses)(CUdeviceptr, size_t);
 static CUresult (*destroy_graph)(CUgraph);
 
-/* The first that is not 0: of calls that follow each other. */
+/* Returns the first result that is not 0, of successive calls. */
 static int first_of(int r, int later)
 {
     return r ? r : later;
 }
 
-/* It takes of the device once it is there, and of the quota before. */
+/* Managed memory takes the device's memory when it is there, and the quota before. */
 static int take_managed(struct piece *piece, size_t bytes)
 {
     int r = driver.cuMemAllocManaged(&piece->address, bytes, ATTACH_GLOBAL);
@@ -98,7 +98,7 @@ static int take_range(struct piece *piece, size_t bytes)
     return first_of(r, driver.cuMemRelease(piece->handle));
 }
 
-/* The graphs' pool keeps what was freed until it is trimmed. */
+/* The graphs' pool keeps freed memory until it is trimmed. */
 static int end_graph(const struct piece *piece)
 {
     int r = piece->ready ? driver.cuGraphExecDestroy(piece->ready) : 0;
@@ -114,7 +114,7 @@ static int give_back_graph(const struct piece *piece)
     return first_of(r, end_graph(piece));
 }
 
-/* A graph that allocates, and does not free. */
+/* A graph that allocates and does not free. */
 static int take_by_graph(struct piece *piece, size_t bytes)
 {
     int r = driver.cuStreamCreate(&piece->stream, STREAM_NON_BLOCKING);
@@ -181,7 +181,7 @@ static int give_back(struct piece *piece)
     }
 }
 
-/* Returns the number of wrong answers. */
+/* Returns the number of wrong results. */
 static int race(struct piece pieces[PIECES], long rounds, unsigned seed)
 {
     int wrong = 0;
@@ -236,7 +236,7 @@ static int race_threads(struct thread threads[THREADS_MAX], int count)
     return wrong + (driver.cuCtxSynchronize() != 0);
 }
 
-/* Others may have all there is just now. */
+/* Retries: other racers may have all memory at the moment. */
 static int open_context(CUcontext *ret_context)
 {
     int r = driver.cuInit(0), tries = 0;

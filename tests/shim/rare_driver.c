@@ -1,8 +1,8 @@
 /*
- * As much of a libcuda.so.1 as rare_program.c needs, with the calls that the emulated one lacks:
- * those of before CUDA 3.2, green contexts, copies in batches. It notes what each was called with,
- * and answers as it is told to (rare_driver.h). Its memory has no end, and nothing that is launched
- * or copied happens.
+ * The part of a libcuda.so.1 that rare_program.c needs, with calls that the emulated driver lacks:
+ * those from before CUDA 3.2, green contexts, copies in batches. It records the arguments of each
+ * call, and returns the result that it was told (rare_driver.h). Its memory is unlimited, and
+ * launches and copies have no effect.
  */
 #include "tests/shim/rare_driver.h"
 
@@ -41,7 +41,7 @@ static _Thread_local int depth;
 #define CALL(name, ...)                                                                            \
     CUresult name(__VA_ARGS__);                                                                    \
     CUresult name(__VA_ARGS__)
-/* Notes the call that it stands in, and is what it has to answer. */
+/* Records the call that contains it, and evaluates to the call's result. */
 #define NOTE(...)                                                                                  \
     note(__func__, CALL_COUNT(__VA_ARGS__), (const uint64_t[]){RARE_WORDS(__VA_ARGS__)})
 
@@ -73,7 +73,7 @@ static bool is_device(CUdevice device)
     return device >= 0 && device < DEVICES;
 }
 
-/* ---- what the shim needs besides ---- */
+/* ---- other calls that the shim needs ---- */
 
 CALL(cuInit, unsigned flags)
 {

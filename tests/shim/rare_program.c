@@ -1,15 +1,16 @@
 /*
- * The calls that the emulated driver lacks, with the driver of rare_driver.c: each comes to the
- * driver as it was made, with the driver's answer as its own, and counts as it must.
+ * The calls that the emulated driver lacks, with the driver of rare_driver.c: each reaches the
+ * driver unchanged, its result comes back unchanged, and its memory and counters are right.
  *
- * rare_program HOW WAY [FILE]
- *     HOW   limited: with the shim, under a quota of 1500 MiB, two contexts' and 300 MiB. free: the
- *           shim does nothing. refused: the shim gives no device.
- *     WAY   found: the functions are what dlsym gives. linked: what a program that is linked with
- *           libcuda has, the shim's exports.
- *     FILE  of found calls: adds to it what was called.
+ *   rare_program HOW WAY [FILE]
+ *       HOW   limited: with the shim and a quota of 1500 MiB, for two contexts and 300 MiB
+ *             free: the shim does nothing
+ *             refused: the shim gives no device
+ *       WAY   found: the functions come from dlsym
+ *             linked: the functions are the shim's exports, as in a program linked with libcuda
+ *       FILE  with `found`: appends the calls made
  *
- * Where it is limited it prints what the shim must have counted, by the counters' names.
+ * With `limited` the program prints the numbers that the shim must have counted, by counter.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -25,7 +26,7 @@ enum {
     MIB = 1 << 20,
     CONTEXT = 600, /* MiB */
     QUOTA = 2 * CONTEXT + 300,
-    DEVICE = 1, /* not 0, which is what is lost on the way */
+    DEVICE = 1, /* not 0, which a lost number would be */
     FLAGS = 8,
     UNKNOWN_ERROR = 999,
     FORMAT_HALF = 0x10,
@@ -39,13 +40,13 @@ static bool is_limited;
 static struct {
     unsigned long launches, copies, copied_bytes, allocations, out_of_memory;
 } counted;
-/* Of which only the addresses count. */
+/* Handles, of which only the addresses matter. */
 static char function_place, stream_place, resources_place, attributes_place;
 static const CUfunction function = (CUfunction)(void *)&function_place;
 static const CUstream stream = (CUstream)(void *)&stream_place;
 static const CUdevResourceDesc resources = (CUdevResourceDesc)(void *)&resources_place;
 
-/* ---- what is expected of a call ---- */
+/* ---- expectations of a call ---- */
 
 static bool is_noted(uint64_t noted, const char *symbol, int count, const uint64_t *arguments)
 {
@@ -61,7 +62,7 @@ static bool is_noted(uint64_t noted, const char *symbol, int count, const uint64
     return is_same;
 }
 
-/* The driver is called once, and as the shim was. */
+/* The driver is called once, with the shim's arguments. */
 #define ANSWERS(result, function, ...)                                                             \
     do {                                                                                           \
         uint64_t noted_before = rare->noted;                                                       \
@@ -84,7 +85,7 @@ static bool is_noted(uint64_t noted, const char *symbol, int count, const uint64
         EXPECT(driver.function(__VA_ARGS__) == (result));                                          \
         EXPECT(rare->noted == noted_before);                                                       \
     } while (0)
-/* It would go beyond the quota, where there is one. */
+/* The call would exceed the quota, if there is one. */
 #define BEYOND(function, ...)                                                                      \
     do {                                                                                           \
         if (is_limited) {                                                                          \
@@ -99,7 +100,7 @@ static bool is_noted(uint64_t noted, const char *symbol, int count, const uint64
         PASSES(function, __VA_ARGS__);                                                             \
         counted.allocations++;                                                                     \
     } while (0)
-/* What the driver then refuses has been counted, too. */
+/* A launch that the driver then refuses is counted, too. */
 #define LAUNCHES(function, ...)                                                                    \
     do {                                                                                           \
         PASSES(function, __VA_ARGS__);                                                             \
@@ -112,7 +113,7 @@ static bool is_noted(uint64_t noted, const char *symbol, int count, const uint64
         counted.copied_bytes += 2UL * (bytes);                                                     \
     } while (0)
 
-/* In MiB, in all: contexts, too. */
+/* In MiB, all memory including contexts. */
 #define EXPECT_HELD(mib)                                                                           \
     do {                                                                                           \
         unsigned left = 0, total = 0;                                                              \
@@ -145,7 +146,7 @@ static void check_memory(void)
     PASSES(cuDeviceTotalMem, &bytes, DEVICE);
     EXPECT(bytes == (is_limited ? (unsigned)QUOTA * MIB : RARE_TOTAL_BYTES));
     ALLOCATES(cuMemAlloc, &a, 3 * MIB);
-    EXPECT_HELD(CONTEXT + 4); /* as the driver takes it */
+    EXPECT_HELD(CONTEXT + 4); /* as charged by the driver */
     BEYOND(cuMemAlloc, &none, rest + 1);
     ALLOCATES(cuMemAlloc, &b, rest);
     EXPECT_HELD(QUOTA);
@@ -156,12 +157,12 @@ static void check_memory(void)
     EXPECT_HELD(CONTEXT + 4);
     ALLOCATES(cuMemAllocPitch, &b, &pitch, 24, 8192, 8);
     EXPECT(pitch == 512);
-    EXPECT_HELD(CONTEXT + 8); /* rows, with what is between them */
+    EXPECT_HELD(CONTEXT + 8); /* rows, including their padding */
     BEYOND(cuMemAllocPitch, &none, &pitch, MIB, QUOTA - CONTEXT, 16);
     SUCCEEDS(cuMemFree, a);
     EXPECT_HELD(CONTEXT + 4);
     SUCCEEDS(cuMemFree, b);
-    /* Of what is nothing the driver is to say what is wrong. */
+    /* For an empty request, the driver reports the error. */
     PASSES(cuMemAlloc, NULL, MIB);
     PASSES(cuMemAlloc, &none, 0);
     FAILS(cuMemAllocPitch, &none, NULL, 1000, 4096, 16);
@@ -169,7 +170,7 @@ static void check_memory(void)
     close_context(context);
 }
 
-/* Shapes of which no two numbers could be taken for each other. */
+/* Shapes in which no two numbers can be confused. */
 static void check_arrays(void)
 {
     const CUDA_ARRAY_DESCRIPTOR_v1 flat = {1, MIB, FORMAT_HALF, 2},
@@ -201,7 +202,7 @@ static void check_arrays(void)
 
 /* ---- contexts ---- */
 
-/* Each ends with what is in it, and only if the driver says so. */
+/* Each ends with its memory, and only if the driver's call succeeds. */
 static void check_contexts(void)
 {
     CUcontext context = open_context(), other = NULL, none = NULL;
@@ -226,7 +227,7 @@ static void check_contexts(void)
     close_context(context);
 }
 
-/* What is held for them is the primary context behind all of a device. */
+/* All green contexts of a device together take the memory of the primary context behind them. */
 static void check_green_contexts(void)
 {
     CUcontext context = open_context(), other = NULL;
@@ -247,7 +248,7 @@ static void check_green_contexts(void)
     close_context(context);
 }
 
-/* A server of MPS that is not ready is asked again, by the shim. */
+/* The shim repeats calls while an MPS server is not ready. */
 static void check_retries(void)
 {
     enum { TIMES = 2 };
@@ -279,7 +280,7 @@ static void check_launches(void)
     LAUNCHES(cuLaunchGrid, function, 3, 5);
     LAUNCHES(cuLaunchGridAsync, function, 3, 5, stream);
     LAUNCHES(cuLaunchCooperativeKernelMultiDevice, launches, 2, 1);
-    /* These are none. */
+    /* These are no launches. */
     FAILS(cuLaunchCooperativeKernelMultiDevice, NULL, 2, 1);
     FAILS(cuLaunchCooperativeKernelMultiDevice, launches, 0, 1);
     close_context(context);
@@ -371,7 +372,7 @@ static void *base_of(const void *address)
     return dladdr(address, &info) ? info.dli_fbase : NULL;
 }
 
-/* A lookup gives the driver's own functions if the shim does nothing, and only then. */
+/* A lookup gives the driver's own functions if, and only if, the shim does nothing. */
 static void check_lookups(void *library, bool is_free)
 {
     int found = 0;
@@ -387,8 +388,8 @@ static void check_lookups(void *library, bool is_free)
     EXPECT(found > 24);
 }
 
-/* The exports are not to be had by name alone: this is the version that src/shim/hook/exports.c
- * gives them. */
+/* Finds the exports by the version that src/shim/hook/exports.c gives them; a plain lookup does
+ * not. */
 static void link_exports(void)
 {
 #define INTERCEPTED(how, symbol, ...)                                                              \

@@ -1,17 +1,19 @@
 /*
  * An agent with nothing but its registration socket: it gives processes their pages, shows services
- * to tasks and tells them when one has gone. For tests and measurements of the shim without a node;
- * needs the C library only: cc -D_GNU_SOURCE -Isrc tests/shim/registrar.c -o registrar
+ * to tasks, and reports services that have gone. For tests and measurements of the shim without a
+ * node. Needs only the C library: cc -D_GNU_SOURCE -Isrc tests/shim/registrar.c -o registrar
  *
  *   registrar --socket PATH [--window-us N] [--gate-us N] [--linger-us N] [--rate-permille N]
  *             [--share-percent N] [--quota-bytes N] [--lease-ms N] [--fence-ms N]
  *             [--gate-place 0|1]
  *
- * A process belongs to the attempt that its GPUMUX_MARK names; one that begins with "service" is a
- * service, any other a task, and the limits above are the tasks', but for the lease. All devices
- * are one: number 0 of each process. Commands on standard input, a line each: any option without
- * its dashes (`window-us 100`, `lease-ms 0`: no lease), `show`: a line for every process with its
- * counters, then `end`, and `quit`. On SIGTERM it shows and ends.
+ * A process belongs to the attempt that its GPUMUX_MARK names. A mark that begins with "service" is
+ * a service's, any other a task's. The limits above apply to tasks, the lease also to services. All
+ * devices are one: number 0 of each process.
+ *
+ * Commands come on standard input, one a line: any option without its dashes (`window-us 100`,
+ * `lease-ms 0`: no lease); `show`, which prints a line for every process with its counters, then
+ * `end`; and `quit`. SIGTERM prints the same as `show` and ends the program.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +37,7 @@
 
 enum { ATTEMPTS_MAX = 64, PEERS_MAX = 256, MS_NS = 1000000 };
 
-/* What --options set, by enum option. */
+/* Values of the options, by enum option. */
 enum option { WINDOW, GATE, LINGER, RATE, SHARE, QUOTA, LEASE, FENCE, PLACE, OPTIONS };
 static const char *const option_names[OPTIONS] = {
     "window-us",   "gate-us",  "linger-us", "rate-permille", "share-percent",
@@ -51,12 +53,12 @@ struct attempt {
 };
 
 struct peer {
-    struct attempt *attempt; /* NULL: it has not said hello */
+    struct attempt *attempt; /* NULL: no HELLO yet */
     int socket, pidfd, status_fd;
     int pid;
     uint32_t slot;
     const struct status_page *status;
-    bool has_ended; /* what it counted is kept */
+    bool has_ended; /* its counters are kept */
 };
 
 struct registrar {
@@ -145,7 +147,7 @@ static struct attempt *find_attempt(struct registrar *registrar, const char *mar
     attempt->limits->header.features = LIMITS_HAS_QUOTA | LIMITS_HAS_WINDOW | LIMITS_HAS_RATE |
                                        LIMITS_HAS_LEASE | LIMITS_HAS_GATE_PLACE;
     attempt->limits->kind = attempt->is_service ? LIMITS_SERVICE : LIMITS_TASK;
-    attempt->limits->sequence = boot_ms(); /* beyond that of a registrar before */
+    attempt->limits->sequence = boot_ms(); /* beyond that of an earlier registrar */
     apply(registrar, attempt);
     return attempt;
 }
@@ -178,7 +180,7 @@ static struct register_header header_of(int kind, size_t bytes)
                                     .size_bytes = (uint32_t)bytes};
 }
 
-/* Services are known to tasks by their place among the peers, as far as there are numbers. */
+/* A service's number for tasks is its index among the peers, as far as there are numbers. */
 static void show_service(const struct registrar *registrar, const struct peer *service,
                          const struct peer *task)
 {
@@ -204,7 +206,7 @@ static bool is_alive(const struct peer *peer)
     return peer->attempt && !peer->has_ended;
 }
 
-/* To every pair of a living service and a living task, one of which is `peer`. */
+/* Calls `say` for every pair of a living service and a living task, one of which is `peer`. */
 static void introduce(const struct registrar *registrar, const struct peer *peer,
                       void (*say)(const struct registrar *, const struct peer *service,
                                   const struct peer *task))

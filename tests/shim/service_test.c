@@ -1,6 +1,6 @@
 /*
- * What a service shows of its work, what becomes of work that nothing shows, and a rate beside a
- * share: real processes on an emulated device, with a registrar for an agent. Times as in
+ * A service's reports of its work, the handling of work that no mark shows, and a rate beside a
+ * share: real processes on an emulated device, with a registrar as their agent. Times as in
  * launch_test.c.
  */
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 #include "abi/page.h"
 #include "tests/shim/launch_fixture.h"
 
-/* A kernel is marked when the program comes to where it can learn of its end, by whatever call. */
+/* A kernel is marked before any call by which the program can learn of its end. */
 static void test_a_mark_stands_before_what_tells(void **state)
 {
     static const char *const words[] = {"record", "query-event", "query-stream", "synchronize"};
@@ -31,8 +31,8 @@ static void test_a_mark_stands_before_what_tells(void **state)
     finish(&registrar, "quit");
 }
 
-/* In more streams than there are slots: each time that it has waited for its context, what comes
- * then is waited for again. */
+/* In more streams than there are slots: after each wait for its context, later launches are waited
+ * for again. */
 static void test_streams_without_a_slot_are_waited_for(void **state)
 {
     struct talker registrar, service, task;
@@ -73,7 +73,7 @@ static void test_a_rate_is_of_what_the_share_leaves(void **state)
     finish(&registrar, "quit");
 }
 
-/* What was paid in advance, and spent, is accounted for when its context ends. */
+/* Prepaid GPU time that was spent is accounted for when its context ends. */
 static void test_a_context_ends_with_its_account(void **state)
 {
     struct talker registrar, task;

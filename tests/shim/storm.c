@@ -1,8 +1,8 @@
 /*
  * storm COMMAND PTX [COUNT]: a program with the shim that forks, or is interrupted, at every
- * moment. It prints what went wrong, and exits with 1 then; a child that hangs is ended by an
- * alarm, and counts as wrong. Commands are in the table at the end; PTX is burn.ptx, COUNT how many
- * children or signals there shall be.
+ * moment. It prints failures, and then exits with 1. An alarm ends a child that hangs, which counts
+ * as a failure. Commands are in the table at the end; PTX is burn.ptx, COUNT the number of children
+ * or signals.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -77,7 +77,7 @@ static void use_device(void)
     EXPECT(driver.cuMemFree_v2(memory) == 0);
 }
 
-/* Launches that were quick ones (quick.h), as far as the shim measures itself. */
+/* Prints the number of quick launches (quick.h), in a shim that measures itself. */
 static void print_quick(void)
 {
     const _Atomic uint64_t *quick = dlsym(RTLD_DEFAULT, "gpumux_ticks");
@@ -120,8 +120,7 @@ static pid_t vfork_and_exec(void)
     return child;
 }
 
-/* A child that has a child before its own first call, and is a parent of one that execs
- * after it. */
+/* A child forks before its own first call, and forks a process that execs after that call. */
 static void use_in_generations(void)
 {
     expect_child(fork_to(use_device));
@@ -129,7 +128,7 @@ static void use_in_generations(void)
     expect_child(vfork_and_exec());
 }
 
-/* Of the parent only the shim has started: the driver is its children's. */
+/* Only the shim of the parent has started: its children can use the driver. */
 static void *fork_often(void *unused)
 {
     (void)unused;
@@ -161,7 +160,7 @@ static void *look_often(void *unused)
     return NULL;
 }
 
-/* Prints how many processes have used the device. */
+/* Prints the number of processes that have used the device. */
 static void storm_of_children(void)
 {
     pthread_t looker;
@@ -174,7 +173,7 @@ static void storm_of_children(void)
     printf("used=%d\n", FORKERS * (each - families + 3 * families) + 1);
 }
 
-/* ---- forks of a program that is at work ---- */
+/* ---- forks of a working program ---- */
 
 static struct work shared;
 
@@ -192,12 +191,13 @@ static void *work_often(void *unused)
     return NULL;
 }
 
-/* A driver does not survive a fork; it says so, and the child can do all else. */
+/* A driver does not survive a fork: its calls report that, and the child can do everything else. */
 static void use_after_fork(void)
 {
     CUdeviceptr memory = 0;
     void *address = NULL;
-    EXPECT(launch(&shared) != 0); /* at once: its parent's next may be a quick one (quick.h) */
+    /* First, since its parent's next launch may be a quick one (quick.h). */
+    EXPECT(launch(&shared) != 0);
     EXPECT(driver.cuInit(0) == NOT_INITIALIZED);
     EXPECT(driver.cuMemAlloc_v2(&memory, MIB) != 0);
     EXPECT(launch(&shared) != 0);
@@ -237,7 +237,7 @@ static void on_signal(int number)
     signal_count++;
 }
 
-/* Calls are not begun again by the kernel: whoever is interrupted sees it. */
+/* The kernel does not restart interrupted calls: the program sees each interruption. */
 static void be_interrupted(void)
 {
     const struct itimerval often = {{0, SIGNAL_EVERY_US}, {0, SIGNAL_EVERY_US}};
@@ -282,7 +282,7 @@ static void capture(const struct work *work)
     EXPECT(destroy_graph(graph) == 0);
 }
 
-/* Registration is interrupted too. Prints how many kernels and graphs it launched. */
+/* Signals also interrupt the registration. Prints the number of kernels and graphs launched. */
 static void storm_of_signals(void)
 {
     static void (*const steps[])(const struct work *) = {allocate, launch_some, capture};
@@ -305,7 +305,7 @@ static void storm_of_signals(void)
     print_quick();
 }
 
-/* ---- nothing ---- */
+/* ---- idle programs ---- */
 
 static void print_folder(const char *path, bool is_links)
 {
@@ -329,7 +329,7 @@ static void do_little(void)
     EXPECT(signal(SIGTERM, SIG_IGN) == SIG_DFL && signal(SIGTERM, SIG_DFL) == SIG_IGN);
 }
 
-/* A program that never uses the device. Prints the threads and descriptors that it has. */
+/* A program that never uses the device. Prints its threads and descriptors. */
 static void be_idle(void)
 {
     void *library = dlopen("libm.so.6", RTLD_NOW);

@@ -38,7 +38,7 @@ void start_talker(struct talker *ret_talker, const char *const *arguments,
     assert_int_equal(pipe2(from, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves no process behind */
         dup2(to[0], 0);
         dup2(from[1], 1);
         for (; *variables; variables += 2)

@@ -125,7 +125,7 @@ void accept_peer(const struct agent *agent, struct peer *ret_peer)
     peer.ledger_fd = fds[1];
     assert_int_equal(getsockopt(peer.socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size), 0);
     peer.pid = credentials.pid;
-    /* One that comes again has been sealed before. */
+    /* The page of a process that registers again is sealed already. */
     assert_int_equal(fcntl(peer.status_fd, F_ADD_SEALS, SEALS), peer.hello.again ? -1 : 0);
     assert_int_equal(fcntl(peer.status_fd, F_GET_SEALS), SEALS);
     peer.status = mmap(NULL, sizeof(*peer.status), PROT_READ, MAP_SHARED, peer.status_fd, 0);

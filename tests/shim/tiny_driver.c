@@ -1,5 +1,5 @@
-/* As much of a libcuda.so.1 as foreign_program.c needs, for C libraries that the emulated one was
- * not built for: it allocates as if memory had no end. */
+/* The part of a libcuda.so.1 that foreign_program.c needs, for C libraries that the emulated driver
+ * was not built for: its memory is unlimited. */
 #include <stddef.h>
 #include <stdint.h>
 

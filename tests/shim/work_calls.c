@@ -1,8 +1,8 @@
 /*
- * work_calls PTX [FILE]: every call of api/cuda_calls.def that is not about memory (those are
- * memory_calls'): copies and fills, which must arrive; launches, graphs and captures; modules,
- * streams and waits. At the end it prints how many copies it made in each direction, and adds what
- * it called to the file. PTX is burn.ptx.
+ * work_calls PTX [FILE]: every call of api/cuda_calls.def that does not concern memory (see
+ * memory_calls): copies and fills, whose bytes must arrive; launches, graphs and captures; modules,
+ * streams and waits. At the end the program prints the number of copies in each direction, and
+ * appends the calls made to the file. PTX is burn.ptx.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -27,7 +27,7 @@ enum {
 };
 
 enum direction { TO_DEVICE, TO_HOST, ON_DEVICE, OTHER, DIRECTIONS };
-/* Where copies come from and go to. From the first of each kind to the second. */
+/* Sources and targets of copies, from the first of each kind to the second. */
 enum place { HOST, DEVICE, ARRAY };
 enum memory_type { TYPE_HOST = 1, TYPE_DEVICE = 2, TYPE_ARRAY = 3 };
 
@@ -43,7 +43,7 @@ static struct {
     unsigned long copies[DIRECTIONS];
 } work;
 
-/* A call that the table does not have. */
+/* Finds a call that the table lacks. */
 static void *find(const char *name)
 {
     return dlsym(dlopen("libcuda.so.1", RTLD_NOW), name);
@@ -57,7 +57,7 @@ static int copied(enum direction direction, int result)
     return result;
 }
 
-/* A pattern that nothing has yet in all that copies come from, and nothing in what they go to. */
+/* Fills the sources of copies with a new pattern, and clears their targets. */
 static void fill_sources(void)
 {
     static const unsigned char nothing[BYTES];
@@ -86,7 +86,7 @@ static bool has_arrived(enum place place)
         fill_sources();                                                                            \
         EXPECT(copied(direction, driver.function(__VA_ARGS__)) == 0 && has_arrived(place));        \
     } while (0)
-/* And by the call for programs whose default stream is a thread's own. */
+/* Also by the call for programs with a per-thread default stream. */
 #define MOVES_TWICE(direction, place, function, variant, ...)                                      \
     do {                                                                                           \
         MOVES(direction, place, function, __VA_ARGS__);                                            \
@@ -164,7 +164,7 @@ static void check_shapes(void)
                                      .WidthInBytes = ROW_BYTES,
                                      .Height = ROWS / 4,
                                      .Depth = 4};
-    /* Between devices it has the same form, and contexts where that has nothing. */
+    /* A copy between devices has the same form, with contexts in the reserved fields. */
     CUDA_MEMCPY3D between = across;
     between.reserved0 = between.reserved1 = work.context;
     const CUDA_MEMCPY3D_PEER *peer = (const CUDA_MEMCPY3D_PEER *)&between;
@@ -306,7 +306,7 @@ static void destroy_graph(CUgraph graph)
     EXPECT(destroy(graph) == 0);
 }
 
-/* Its kernel, and memory that is allocated and freed before. */
+/* A graph of a kernel, after memory that is allocated and freed. */
 static CUgraph make_graph(void)
 {
     CUresult (*create)(CUgraph *, unsigned) =
@@ -375,7 +375,7 @@ static void launch_captured(void)
            0);
 }
 
-/* Whoever began it, the end gives a graph that can be launched. */
+/* Whichever call began the capture, its end gives a graph that can be launched. */
 static void end_capture(CUresult (*end)(CUstream, CUgraph *))
 {
     CUgraph graph = NULL;
@@ -447,7 +447,7 @@ static void check_lookups(void)
     EXPECT(address == again);
 }
 
-/* What the emulated driver has only the name of: it is asked, and what it says is heard. */
+/* Calls that the emulated driver knows only by name: the program gets their error. */
 static void check_lacking(void)
 {
     static char room[1024];
