@@ -1,9 +1,9 @@
 /*
- * emu_kill_test KILLS: clients of an emulated device are killed at random times and after random
- * numbers of instructions, first without and then with MPS, while neighbours run. After each kill
- * the device must go on, and NVML must show exactly the memory that the living hold. Under MPS
- * every tenth victim has a deep queue: its neighbours then get their error, leave, and new clients
- * are served.
+ * emu_kill_test KILLS: kills clients of an emulated device at random times and after random numbers
+ * of instructions, first without and then with MPS, while neighbours run. After each kill the
+ * device must go on, and NVML must report exactly the memory of the living clients. Under MPS every
+ * tenth victim has a deep queue: its neighbours then get their error and leave, and new clients are
+ * served.
  *
  * The last line is a result in JSON. GPUMUX_SEED repeats the random choices of a run.
  */
@@ -26,7 +26,7 @@ enum {
     WORKERS = 4,
     NEIGHBOURS = 2,
     PIECES = 8,
-    PIECE_BYTES = 2 << 20, /* whole pages of the device: what is charged is what was asked for */
+    PIECE_BYTES = 2 << 20, /* whole pages of the device, so that charges equal requests */
     NEIGHBOUR_BYTES = 64 << 20,
     STEP_US = 500,
     SPEED = 20,
@@ -41,9 +41,9 @@ enum {
 
 /* Shared with the workers. */
 struct board {
-    _Atomic int paused; /* counts; odd: workers rest and tell what they hold */
+    _Atomic int paused; /* a counter; odd: workers rest and report the memory that they hold */
     struct {
-        _Atomic int rests_at; /* `paused` when it last rested */
+        _Atomic int rests_at; /* value of `paused` at the latest rest */
         _Atomic uint64_t held_bytes;
         _Atomic int failed;
     } workers[WORKERS];
@@ -54,7 +54,7 @@ struct contest {
     struct rng rng;
     struct board *board;
     bool is_mps, can_step;
-    void *device; /* NVML's */
+    void *device; /* handle of NVML */
     pid_t workers[WORKERS];
     struct party_client neighbours[NEIGHBOURS];
     unsigned kills, at_instructions, deep, checks;
@@ -87,7 +87,7 @@ static void rest(const struct driver_api *api, struct board *board, unsigned num
         usleep(200);
 }
 
-/* Does everything that changes the shared state, until it is killed. */
+/* Makes all calls that change the shared state, until it is killed. */
 static void work(struct driver_api *api, struct board *board, unsigned number, uint64_t seed)
 {
     uint64_t pieces[PIECES] = {0}, held = 0;
@@ -159,7 +159,7 @@ static void kill_worker(struct contest *contest, unsigned number)
         fail(contest, "a worker ended by itself");
 }
 
-/* Stops it somewhere and lets it do some single instructions before the end. */
+/* Stops the worker at a random point and single-steps it before the kill. */
 static void kill_worker_at_an_instruction(struct contest *contest, unsigned number)
 {
     pid_t pid = contest->workers[number];
@@ -198,7 +198,7 @@ static void wait_for_rest(struct contest *contest, unsigned dead)
     }
 }
 
-/* NVML's figures, for the device and for each process, against what the living hold. */
+/* Compares NVML's numbers, for the device and for each process, with the memory of the living. */
 static void check_memory(struct contest *contest, unsigned dead)
 {
     nvmlProcessInfo_v2_t processes[64];
@@ -250,7 +250,7 @@ static void kill_one(struct contest *contest)
     start_worker(contest, victim);
 }
 
-/* A victim with more work than its neighbours outlive. */
+/* Kills a victim with more outstanding work than its neighbours survive. */
 static void kill_deep(struct contest *contest)
 {
     struct party_client deep = party_start(&contest->api, STEP_US, NEIGHBOUR_BYTES);

@@ -29,7 +29,7 @@ static const char *const program_names[] = {
     "nvidia-cuda-mps-server",
     "gpumux-emu-fault",
 };
-static const char staged_variable[] = "EMU_PARTY_STAGED"; /* the folder of the copies */
+static const char staged_variable[] = "EMU_PARTY_STAGED"; /* folder of the copies */
 
 static void fail(const char *what)
 {
@@ -56,7 +56,7 @@ static void allocate(const struct driver_api *api, struct party_report *report, 
     }
 }
 
-/* Queues what it was told to, once; afterwards it only runs. */
+/* Queues the ordered work once; afterwards the client only runs kernels. */
 static int follow(const struct driver_api *api, struct party_report *report)
 {
     int ordered = report->ordered, r = CUDA_SUCCESS;
@@ -129,7 +129,7 @@ struct party_client party_start_as(struct driver_api *api, uid_t uid, unsigned k
     if (pid == 0) {
         if (uid != getuid() && setuid(uid) < 0)
             _exit(1);
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves no process behind */
         work(api, report, allocate_bytes);
         _exit(0);
     }
@@ -275,7 +275,7 @@ static void become(const char *name, const char *const *arguments, int in, int o
     _exit(127);
 }
 
-/* A daemon in the background may keep the pipe open: it is read until the program itself ends. */
+/* A daemon in the background may keep the pipe open: reads until the program itself ends. */
 static int collect(pid_t pid, int fd, char *output, size_t size)
 {
     int64_t start_ms = now_ms();
@@ -305,7 +305,7 @@ int party_program(const char *name, const char *const *arguments, const char *in
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
         fail("pipe");
     fcntl(out[0], F_SETFL, O_NONBLOCK);
-    /* Before the program is there: it may end without reading. */
+    /* Before the program starts: it may end without reading. */
     if (input && write(in[1], input, strlen(input)) < 0)
         fail("write");
     pid_t pid = fork();

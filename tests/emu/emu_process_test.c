@@ -1,5 +1,5 @@
-/* Several processes on one emulated device: how they share its time, and what their deaths leave.
- */
+/* Several processes on one emulated device: their shares of its time, and the effects of their
+ * deaths. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,14 +23,14 @@ enum { CLIENTS = 2, KILLERS = 6 };
 static struct driver_api api;
 static unsigned kill_count = 300;
 
-/* What a child tells, in memory that it shares with the test. */
+/* Reports of a child, in memory shared with the test. */
 struct report {
     _Atomic int ready;
     _Atomic int go;
     float ms[CLIENTS];
 };
 
-/* A client that waits until all are ready and then runs 40 kernels of 5 ms. Only the fork has the
+/* A client that waits until all are ready and then runs 40 kernels of 5 ms. Only the fork uses the
  * driver: the test itself never calls cuInit before its children have. */
 static int run_client(struct report *report, int number, unsigned sm_permille)
 {
@@ -76,9 +76,9 @@ static void run_clients(unsigned sm_permille, float ret_ms[CLIENTS])
     munmap(report, sizeof(*report));
 }
 
-/* Runs the clients until both times are within the limits: they do not start at the same instant,
- * and a busy machine may stop one while it launches. Its emulated times are then right, but of
- * another run. */
+/* Runs the clients until both times are within the limits: the clients do not start at the same
+ * instant, and a busy machine may stop one while it launches. Such a run has correct emulated
+ * times, but not those of the expected schedule. */
 static void expect_times(double speed, int shared, unsigned sm_permille, float min_ms, float max_ms)
 {
     enum { ATTEMPTS_MAX = 20 };
@@ -110,7 +110,7 @@ static void shared_clients_with_small_kernels_do_not_slow_each_other(void **stat
     expect_times(0.25, 1, 400, 199.99f, 204);
 }
 
-/* Does everything that changes the shared state, for ever. */
+/* Makes all calls that change the shared state, for ever. */
 static void work_until_killed(uint64_t seed)
 {
     enum { KEPT = 8 };
@@ -161,7 +161,7 @@ static void end_worker(pid_t child)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* Stops a worker somewhere, lets it do a few hundred single instructions, and kills it there. */
+/* Stops a worker at a random point, single-steps it for some hundred instructions, and kills it. */
 static bool end_worker_at_an_instruction(pid_t child, unsigned instructions)
 {
     int status;
@@ -180,7 +180,8 @@ static bool end_worker_at_an_instruction(pid_t child, unsigned instructions)
     return true;
 }
 
-/* Nothing is left, and the device runs on. In a child: the test itself has no driver. */
+/* Checks that no memory is left and that the device runs on. In a child, since the test itself has
+ * no driver. */
 static void check_device(void)
 {
     pid_t child = fork();
@@ -278,7 +279,8 @@ static void as_many_clients_as_there_are_slots(void **state)
     munmap(report, sizeof(*report));
 }
 
-/* A process with a context and nothing else, until it is killed. Returns what opening it gave. */
+/* Starts a process that only has a context, until it is killed. Returns the result of opening
+ * it. */
 static int start_idle(struct report *report, pid_t *ret_child)
 {
     report->ready = 0;

@@ -1,4 +1,4 @@
-/* The emulated driver through its real libraries, in one process. Times are emulated ones. */
+/* The emulated driver through its real libraries, in one process. Times are emulated times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,8 +28,8 @@ static void close_to(double value, double expected, double tolerance)
         fail_msg("%g is not %g ± %g", value, expected, tolerance);
 }
 
-/* Tests that need several operations queued at one time let a kernel run before them, and begin
- * anew when the machine was so slow that it had ended before the last of them was there. */
+/* Tests that need several operations queued at one time run a kernel before them, and start again
+ * if that kernel ended, on a slow machine, before the last operation was queued. */
 #define HEAD_START_NS UINT64_C(20000000)
 
 static bool too_late(void *start)
@@ -238,7 +238,7 @@ static void symbols_are_found_by_name_and_version(void **state)
                      CUDA_ERROR_NOT_FOUND);
     assert_int_equal(api.cuGetProcAddress("cuLaunchKernelEx", &address, 11000, 0),
                      CUDA_ERROR_NOT_FOUND);
-    /* The second version succeeds in telling that there is no such call. */
+    /* The second version succeeds and reports that there is no such call. */
     assert_int_equal(api.cuGetProcAddress_v2("cuNoSuchCall", &address, 13000, 0, &status),
                      CUDA_SUCCESS);
     assert_null(address);
@@ -247,7 +247,7 @@ static void symbols_are_found_by_name_and_version(void **state)
                      CUDA_SUCCESS);
     assert_null(address);
     assert_int_equal(status, CUDA_PROC_VERSION_NOT_SUFFICIENT);
-    /* Known and lacking: there, and it says so. */
+    /* Known but not emulated: the function exists and returns an error. */
     assert_int_equal(api.cuGetProcAddress("cuGetExportTable", &address, 13000, 0), CUDA_SUCCESS);
     int (*lacking)(void);
     memcpy(&lacking, &address, sizeof(lacking));

@@ -1,4 +1,4 @@
-/* Devices that fail on demand, as programs and NVML see it. */
+/* Devices that fail on demand, as programs and NVML see the faults. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -171,9 +171,9 @@ static void any_xid_can_be_reported(void **state)
     party_end(&client, SIGKILL);
 }
 
-/* In a child: how long a kernel of 20 ms takes, emulated. It waits behind another, so that
- * the host's own pauses, which come between an event and what follows it on an idle device,
- * do not count. */
+/* Returns the emulated time of a kernel of 20 ms, measured in a child. The kernel waits behind
+ * another, so that the host's own pauses, which come between an event and later work on an idle
+ * device, do not count. */
 static double kernel_once_ms(void)
 {
     int ends[2];
@@ -203,7 +203,7 @@ static double kernel_once_ms(void)
     return (double)ms;
 }
 
-/* A pause longer than the kernel in front only adds. */
+/* A pause longer than the kernel in front only adds time, so the minimum counts. */
 static double kernel_ms(void)
 {
     double least_ms = kernel_once_ms();

@@ -1,4 +1,4 @@
-/* The MPS daemon, its server and what happens to their clients: as measured on a real H200. */
+/* The MPS daemon, its server and their clients: behaviour as measured on a real H200. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ static const char *const background[] = {"-d", NULL};
 static int set_up(void **state)
 {
     (void)state;
-    /* Slow, so that a kill comes while there is work left, also on a busy machine. */
+    /* Slow, so that a kill finds work left, even on a busy machine. */
     driver_api_make_devices("H200:24g", 0.1, 0);
     party_make_directories();
     unsetenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
@@ -56,7 +56,7 @@ static void expect(const char *command, const char *answer)
     assert_string_equal(output, answer);
 }
 
-/* A command about the server, whose pid comes after the first word. */
+/* Runs a command whose first word is followed by the server's pid. */
 static void expect_of_server(const char *word, const char *rest, const char *answer)
 {
     char command[256];
@@ -162,7 +162,7 @@ static void a_server_has_48_clients_at_most(void **state)
         party_end(&clients[i], SIGKILL);
 }
 
-/* Two clients, and what becomes of the second when the first has its fault. */
+/* Two clients: the second is the neighbour of the first, which has a fault. */
 struct pair {
     struct party_client guilty, neighbour;
 };
@@ -195,7 +195,7 @@ static void an_illegal_address_ends_every_client_of_the_server(void **state)
     refused = party_start(&api, STEP_US, 0);
     assert_int_equal(party_opened(&refused), CUDA_ERROR_MPS_SERVER_NOT_READY);
     party_end(&refused, SIGKILL);
-    /* It need not end, only leave. */
+    /* The neighbour need not end, only leave. */
     party_order(&pair.neighbour, PARTY_LEAVE, 0, 0);
     expect_of_server("get_server_status", "", "ACTIVE\n");
     struct party_client next = party_start(&api, STEP_US, 0);
@@ -214,7 +214,7 @@ static void without_mps_it_ends_its_own_client(void **state)
     assert_int_equal(party_error(&pair.guilty), CUDA_ERROR_ILLEGAL_ADDRESS);
     assert_true(party_makes_progress(&pair.neighbour));
     party_end(&pair.guilty, SIGKILL);
-    /* Nor does a deep queue matter there. */
+    /* A deep queue does no harm there either. */
     struct party_client deep = party_start(&api, STEP_US, 0);
     assert_int_equal(party_opened(&deep), CUDA_SUCCESS);
     party_order(&deep, PARTY_QUEUE, 50, DEEP_US);
@@ -270,7 +270,7 @@ static void a_server_that_dies_loses_its_clients(void **state)
     (void)state;
     start_daemon();
     struct pair pair = start_pair();
-    /* One is asleep in a long wait when it happens. */
+    /* One client sleeps in a long wait when the server crashes. */
     party_order(&pair.neighbour, PARTY_QUEUE, 1, 20 * 1000 * 1000);
     pid_t server = party_server();
     party_fault("mps-server-crash", NULL);
@@ -355,10 +355,10 @@ static int64_t cpu_ms(pid_t pid)
     return used.tv_sec * 1000 + used.tv_nsec / 1000000;
 }
 
-/* A client that it cannot take waits, and costs it nothing. */
+/* A client that the daemon cannot accept waits, and costs the daemon no time. */
 static void a_daemon_without_descriptors_rests(void **state)
 {
-    /* Enough for poll, which counts what it is asked about; not for a client. */
+    /* Enough for poll, whose limit is the number of polled descriptors, but not for a client. */
     enum { REST_MS = 300, FILES = 3 };
     struct rlimit before;
     (void)state;
