@@ -73,7 +73,7 @@ static uint64_t attribute(struct conformance *t, void *pool, int which)
     return value;
 }
 
-/* What is given back stays with the pool as far as its threshold says. */
+/* A pool keeps freed memory up to its threshold. */
 static void check_pool_memory(struct conformance *t, void *pool)
 {
     uint64_t address = 0, threshold = UINT64_MAX, wrong = 5;

@@ -6,7 +6,7 @@
 enum { WIDTH = 64, HEIGHT = 16, DEPTH = 4, PLANE = WIDTH * HEIGHT, NO_FORMAT = 0x7f };
 #define NOT_DEVICE_MEMORY UINT64_C(0x123450)
 
-/* Arrays of one byte an element. */
+/* Arrays with elements of one byte. */
 static const struct cuda_array_descriptor plane = {WIDTH, HEIGHT, CUDA_FORMAT_U8, 1};
 static const struct cuda_array_3d_descriptor box = {WIDTH, HEIGHT, DEPTH, CUDA_FORMAT_U8, 1, 0};
 
@@ -115,7 +115,7 @@ void case_array_copies(struct conformance *t)
     EXPECT(t, cuMemFree_v2, CUDA_SUCCESS, (device));
 }
 
-/* A part of a plane on the host goes to pitched device memory, to an array and back. */
+/* Copies a part of a plane on the host to pitched device memory, to an array and back. */
 void case_plane_copies(struct conformance *t)
 {
     unsigned char from[PLANE], to[PLANE];
@@ -227,7 +227,7 @@ void case_box_copies(struct conformance *t)
     EXPECT(t, cuArrayDestroy, CUDA_SUCCESS, (array));
 }
 
-/* Copies by address alone, and between devices: here from one to itself. */
+/* Copies by address alone, and between devices: here from a device to itself. */
 void case_unified_copies(struct conformance *t)
 {
     unsigned char *host = NULL;

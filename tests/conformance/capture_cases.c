@@ -1,5 +1,5 @@
-/* Captures: over several streams, in their modes, into a graph that is there; and what
- * breaks them. */
+/* Captures over several streams, in their modes, and into an existing graph; and errors that
+ * invalidate captures. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -29,7 +29,7 @@ static void count_call(void *argument)
     ++*(_Atomic int *)argument;
 }
 
-/* Every kind of call that can be captured, over two streams that part and meet. */
+/* Every kind of call that can be captured, over two streams that fork and join. */
 void case_captured_streams(struct conformance *t)
 {
     static _Atomic int calls;
@@ -73,7 +73,7 @@ void case_captured_streams(struct conformance *t)
     EXPECT(t, cuStreamBeginCapture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, (CUDA_STREAM_LEGACY));
 }
 
-/* Streams that parted and did not meet, that began elsewhere, or that belong to two captures. */
+/* Streams that forked and did not join, that began elsewhere, or that belong to two captures. */
 void case_capture_errors(struct conformance *t)
 {
     struct streams s = {0};
@@ -100,7 +100,7 @@ void case_capture_errors(struct conformance *t)
     EXPECT(t, cuStreamEndCapture, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, (s.second, &graph));
 }
 
-/* Events between what is captured and what is not. */
+/* Events between captured and other work. */
 void case_captured_events(struct conformance *t)
 {
     struct streams s = {0};
@@ -120,13 +120,13 @@ void case_captured_events(struct conformance *t)
     EXPECT(t, cuEventSynchronize, CUDA_ERROR_CAPTURED_EVENT, (s.fork));
     EXPECT(t, cuStreamEndCapture, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, (s.first, &graph));
 
-    /* Recorded again outside, it is an event like any other. */
+    /* Recorded again outside a capture, it is an event like any other. */
     EXPECT(t, cuEventRecord, CUDA_SUCCESS, (s.fork, s.second));
     EXPECT(t, cuEventSynchronize, CUDA_SUCCESS, (s.fork));
     EXPECT(t, cuEventQuery, CUDA_SUCCESS, (s.fork));
 }
 
-/* The legacy stream waits for every blocking stream: not for one that captures. */
+/* The legacy stream waits for every blocking stream, but not for a capturing one. */
 void case_implicit_captures(struct conformance *t)
 {
     void *blocking = NULL, *graph = NULL;
@@ -150,7 +150,7 @@ void case_implicit_captures(struct conformance *t)
     EXPECT(t, cuMemFree_v2, CUDA_SUCCESS, (device));
 }
 
-/* Which node comes next, asked for and changed. */
+/* The predecessors of the next node, queried and changed. */
 void case_capture_dependencies(struct conformance *t)
 {
     struct streams s = {0};
@@ -201,11 +201,11 @@ void case_capture_dependencies(struct conformance *t)
 struct other_thread {
     struct conformance *t;
     void *stream, *graph;
-    int mode; /* of the thread */
+    int mode; /* mode of the thread */
     int allocated, ended;
 };
 
-/* Allocates, which may disturb a capture. */
+/* Allocates memory, which may disturb a capture. */
 static void *disturb(void *argument)
 {
     struct other_thread *other = argument;
@@ -236,7 +236,7 @@ static void in_other_thread(struct other_thread *other, void *(*run)(void *))
         pthread_join(thread, NULL);
 }
 
-/* A capture's mode and a thread's mode together say what is refused. */
+/* A capture's mode and a thread's mode together decide which calls are refused. */
 void case_capture_modes(struct conformance *t)
 {
     struct streams s = {0};
@@ -274,11 +274,12 @@ void case_capture_modes(struct conformance *t)
     EXPECT(t, cuThreadExchangeStreamCaptureMode, CUDA_SUCCESS, (&mode));
     CHECK(t, cuThreadExchangeStreamCaptureMode, mode == RELAXED);
     mode = NO_MODE;
-    EXPECT(t, cuThreadExchangeStreamCaptureMode, CUDA_SUCCESS, (&mode)); /* nobody looks at it */
+    /* The driver does not check the mode. */
+    EXPECT(t, cuThreadExchangeStreamCaptureMode, CUDA_SUCCESS, (&mode));
     EXPECT(t, cuMemFree_v2, CUDA_SUCCESS, (address));
 }
 
-/* A capture is over when another thread has ended it, whatever that thread was told. */
+/* A capture is over when another thread has ended it, whatever result that thread got. */
 void case_capture_threads(struct conformance *t)
 {
     static const int modes[] = {GLOBAL, THREAD_LOCAL, RELAXED};

@@ -1,4 +1,4 @@
-/* A process is stopped, moved off its device and back, and goes on. */
+/* A process is stopped, moved off its device and back, and continues. */
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -9,16 +9,16 @@
 
 enum { MIB = 1 << 20, HELD_BYTES = 128 * MIB, STEP_NS = 1000 * 1000 };
 
-/* What the other process tells, in memory that both have. */
+/* Reports of the other process, in shared memory. */
 struct progress {
-    _Atomic int
-        phase; /* 1: it holds its memory; 2: it was asked to check it; 3: it did, all well */
+    /* 1: it holds its memory; 2: the test asked for a check; 3: the check succeeded. */
+    _Atomic int phase;
     _Atomic int steps; /* calls made */
 };
 
 enum { HOLDS = 1, CHECKED = 3, ASKED = 2 };
 
-/* Holds memory and makes one call after the other, until it is asked to check what it holds. */
+/* Holds memory and makes one call after another, until the test asks for a check of that memory. */
 static void work(struct conformance *t, struct progress *progress)
 {
     uint64_t address = 0;
@@ -47,7 +47,7 @@ static int state_of(struct conformance *t, int pid)
     return state;
 }
 
-/* While it is locked it makes at most the call that was under way. */
+/* A locked process finishes at most the call that was under way. */
 static bool stands_still(struct progress *progress)
 {
     enum { SETTLE_NS = 50 * 1000 * 1000 };

@@ -142,7 +142,7 @@ bool conformance_begin(struct conformance *t, enum conformance_call call, bool i
     return is_there;
 }
 
-/* Remembers a result that was expected and came. */
+/* Records an expected result that the call gave. */
 static void remember(struct conformance_notes *notes, enum conformance_call call, int result)
 {
     unsigned count = notes->result_count[call];
@@ -159,7 +159,7 @@ static void remember(struct conformance_notes *notes, enum conformance_call call
 bool conformance_note(struct conformance *t, enum conformance_call call, const char *file, int line,
                       int expected, int result)
 {
-    setvbuf(stdout, NULL, _IOLBF, 0); /* what a case has said survives its crash */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a case's output survives its crash */
     struct conformance_notes *notes = t->notes;
     notes->current = CALLS;
     notes->checks++;
@@ -225,7 +225,7 @@ void conformance_open_device(struct conformance *t)
     EXPECT(t, cuCtxSetCurrent, CUDA_SUCCESS, (t->context));
     EXPECT(t, cuModuleLoadData, CUDA_SUCCESS, (&t->module, conformance_ptx));
     if (!EXPECT(t, cuModuleGetFunction, CUDA_SUCCESS, (&t->function, t->module, "gpumux_burn")))
-        exit(1); /* nothing that follows would mean anything */
+        exit(1); /* the rest of the case would be meaningless */
 }
 
 int conformance_burn(struct conformance *t, void *stream, uint64_t duration_ns)
@@ -240,7 +240,7 @@ _Atomic uint32_t *conformance_hold(struct conformance *t, void *stream)
     enum { BYTES = 4096, MAPPED = 2, UNTIL_AT_LEAST = 0 };
     void *memory = NULL;
     uint64_t at = 0;
-    /* A driver may load the kernel at its first launch, and wait for all streams with that. */
+    /* A driver may load the kernel at its first launch, and wait for all streams then. */
     CHECK(t, cuLaunchKernel, conformance_burn(t, stream, 1) == CUDA_SUCCESS);
     EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (stream));
     if (!EXPECT(t, cuMemHostAlloc, CUDA_SUCCESS, (&memory, BYTES, MAPPED)) ||
@@ -337,7 +337,7 @@ static bool was_seen(const struct conformance_notes *notes, enum conformance_cal
     return false;
 }
 
-/* Success of the call, and every error that its list names. */
+/* Counts unseen results: success, and every error in the call's list. */
 static unsigned count_unseen(const struct conformance_notes *notes, enum conformance_call call)
 {
     unsigned unseen = 0;
@@ -360,7 +360,7 @@ static unsigned count_unseen(const struct conformance_notes *notes, enum conform
     return unseen;
 }
 
-/* Variants of calls that no assertion has seen succeed. */
+/* Counts per-thread variants of calls that no assertion has seen succeed. */
 static unsigned count_unseen_per_thread(const struct conformance_notes *notes)
 {
     unsigned unseen = 0;
@@ -379,7 +379,7 @@ static unsigned count_unseen_per_thread(const struct conformance_notes *notes)
     return unseen;
 }
 
-/* In a process of its own: the device and its driver, for the report. */
+/* Prints the device and its driver for the report, in a process of its own. */
 static void print_device(struct conformance *t)
 {
     char name[96] = "", driver[96] = "";
@@ -414,12 +414,12 @@ static void print_summary(const struct conformance_notes *notes, unsigned unseen
         CALLS, results, notes->checks, notes->failures, unseen);
 }
 
-/* conformance [--json] [CASE...]: all cases and the check that none is missing, or only those
- * named. With --json every failed assertion, and every crash, is an object on a line. The last line
- * of the output is a summary in JSON. */
+/* conformance [--json] [CASE...]: runs all cases and checks that no result is missing, or runs the
+ * named cases only. With --json every failed assertion, and every crash, is an object on a line.
+ * The last line of the output is a summary in JSON. */
 int main(int argc, char **argv)
 {
-    setvbuf(stdout, NULL, _IOLBF, 0); /* what a case has said survives its crash */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a case's output survives its crash */
     struct conformance_notes *notes =
         mmap(NULL, sizeof(*notes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (notes == MAP_FAILED)

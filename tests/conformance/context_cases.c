@@ -1,4 +1,4 @@
-/* Contexts: none, made, and a device's primary one. */
+/* No context, contexts made by calls, and a device's primary context. */
 #include "conformance.h"
 
 enum { NO_DEVICE = 1000, NO_FLAGS = 0x10000000, SCHEDULE_SPIN = 1, SCHEDULE_YIELD = 2 };
@@ -89,7 +89,7 @@ void case_primary_context(struct conformance *t)
     int active = -1;
     EXPECT(t, cuInit, CUDA_SUCCESS, (0));
     check_primary_flags(t);
-    EXPECT(t, cuDevicePrimaryCtxRelease, CUDA_SUCCESS, (0)); /* the older call does not mind */
+    EXPECT(t, cuDevicePrimaryCtxRelease, CUDA_SUCCESS, (0)); /* the older call succeeds */
     EXPECT(t, cuDevicePrimaryCtxRelease_v2, CUDA_ERROR_INVALID_CONTEXT, (0));
     EXPECT(t, cuDevicePrimaryCtxRetain, CUDA_ERROR_INVALID_VALUE, (NULL, 0));
     EXPECT(t, cuDevicePrimaryCtxRetain, CUDA_ERROR_INVALID_DEVICE, (&first, NO_DEVICE));

@@ -1,4 +1,4 @@
-/* The driver before cuInit, cuInit, questions about devices, and the tables of names. */
+/* The driver before cuInit, cuInit, queries of devices, and the tables of names. */
 #include <string.h>
 
 #include "conformance.h"
@@ -38,7 +38,7 @@ void case_init(struct conformance *t)
     EXPECT(t, cuDriverGetVersion, CUDA_ERROR_INVALID_VALUE, (NULL));
     EXPECT(t, cuInit, CUDA_ERROR_INVALID_VALUE, (1));
     EXPECT(t, cuInit, CUDA_SUCCESS, (0));
-    EXPECT(t, cuInit, CUDA_SUCCESS, (0)); /* again is nothing */
+    EXPECT(t, cuInit, CUDA_SUCCESS, (0)); /* a second call has no effect */
 }
 
 static void check_device_names(struct conformance *t)

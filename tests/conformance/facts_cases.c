@@ -1,5 +1,4 @@
-/* Questions about contexts, streams, functions, addresses and pools, and what can be set
- * of them. */
+/* Queries and settings of contexts, streams, functions, addresses and pools. */
 #include <string.h>
 
 #include "conformance.h"
@@ -182,7 +181,7 @@ void case_pointer_facts(struct conformance *t)
     void *values[] = {&type, &start};
     EXPECT(t, cuPointerGetAttributes, CUDA_SUCCESS, (2, attributes, values, device + 4096));
     CHECK(t, cuPointerGetAttributes, type == CUDA_MEMORY_DEVICE && start == device + 4096);
-    /* Of memory that the driver does not know there is nothing to say. */
+    /* For memory that the driver does not know, the attributes are empty. */
     EXPECT(t, cuPointerGetAttributes, CUDA_SUCCESS,
            (2, attributes, values, (uint64_t)(uintptr_t)&type));
     CHECK(t, cuPointerGetAttributes, type == 0 && start == 0);

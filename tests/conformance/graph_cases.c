@@ -1,4 +1,4 @@
-/* Streams that capture, and graphs made so. */
+/* Capturing streams, and the graphs that they make. */
 #include "conformance.h"
 
 enum { GLOBAL = 0, RELAXED = 2, NO_MODE = 99, NONE = 0, ACTIVE = 1, INVALIDATED = 2 };
@@ -22,7 +22,7 @@ void case_graphs(struct conformance *t)
     EXPECT(t, cuStreamEndCapture, CUDA_SUCCESS, (stream, &graph));
     EXPECT(t, cuStreamIsCapturing, CUDA_SUCCESS, (stream, &status));
     CHECK(t, cuStreamEndCapture, status == NONE && graph != NULL);
-    EXPECT(t, cuStreamQuery, CUDA_SUCCESS, (stream)); /* nothing has run */
+    EXPECT(t, cuStreamQuery, CUDA_SUCCESS, (stream)); /* the stream has executed nothing */
     EXPECT(t, cuGraphGetNodes, CUDA_SUCCESS, (graph, NULL, &count));
     CHECK(t, cuGraphGetNodes, count == 2);
     EXPECT(t, cuGraphGetNodes, CUDA_ERROR_INVALID_VALUE, (NULL, NULL, &count));
@@ -35,7 +35,7 @@ void case_graphs(struct conformance *t)
     EXPECT(t, cuEventRecord, CUDA_SUCCESS, (end, stream));
     EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (stream));
     EXPECT(t, cuEventElapsedTime, CUDA_SUCCESS, (&ms, start, end));
-    CHECK(t, cuGraphLaunch, ms > 195 && ms < 2000); /* four kernels, one after the other */
+    CHECK(t, cuGraphLaunch, ms > 195 && ms < 2000); /* four kernels, one after another */
     EXPECT(t, cuGraphExecDestroy, CUDA_SUCCESS, (exec));
     EXPECT(t, cuGraphLaunch, CUDA_ERROR_INVALID_VALUE, (NULL, stream));
     EXPECT(t, cuGraphInstantiateWithFlags, CUDA_ERROR_INVALID_VALUE, (&exec, NULL, 0));
@@ -56,7 +56,7 @@ void case_broken_captures(struct conformance *t)
     EXPECT(t, cuStreamIsCapturing, CUDA_ERROR_INVALID_VALUE, (stream, NULL));
     EXPECT(t, cuStreamEndCapture, CUDA_ERROR_ILLEGAL_STATE, (stream, &graph));
 
-    /* Waiting for a stream that captures would never end. */
+    /* Waiting for a capturing stream would never end. */
     EXPECT(t, cuStreamBeginCapture_v2, CUDA_SUCCESS, (stream, RELAXED));
     EXPECT(t, cuStreamBeginCapture_v2, CUDA_ERROR_ILLEGAL_STATE, (stream, RELAXED));
     EXPECT(t, cuStreamSynchronize, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, (stream));
@@ -65,7 +65,8 @@ void case_broken_captures(struct conformance *t)
     EXPECT(t, cuStreamEndCapture, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, (stream, &graph));
     CHECK(t, cuStreamEndCapture, graph == NULL);
 
-    /* Allocating may wait for the device: forbidden by the global mode, not by the relaxed one. */
+    /* An allocation may wait for the device: the global mode forbids it, the relaxed mode does
+     * not. */
     EXPECT(t, cuStreamBeginCapture_v2, CUDA_SUCCESS, (stream, RELAXED));
     EXPECT(t, cuMemAlloc_v2, CUDA_SUCCESS, (&address, 4096));
     EXPECT(t, cuStreamEndCapture, CUDA_SUCCESS, (stream, &graph));

@@ -25,7 +25,7 @@ static void check_attributes(struct conformance *t)
     EXPECT(t, cuDeviceGraphMemTrim, CUDA_ERROR_INVALID_DEVICE, (NO_DEVICE));
 }
 
-/* Allocated by a launch, freed by the same one; what was needed stays until it is trimmed. */
+/* Allocated and freed by the same launch; the graphs' reserve stays until it is trimmed. */
 void case_graph_memory(struct conformance *t)
 {
     struct cuda_allocation_node wanted = {
@@ -89,7 +89,7 @@ void case_captured_memory(struct conformance *t)
     EXPECT(t, cuGraphLaunch, CUDA_SUCCESS, (exec, stream));
     EXPECT(t, cuStreamSynchronize, CUDA_SUCCESS, (stream));
     CHECK(t, cuGraphLaunch, attribute(t, CUDA_GRAPH_MEMORY_USED) >= 32 * MIB);
-    /* Until it is freed, the graph cannot run again. */
+    /* The graph cannot run again until its memory is freed. */
     EXPECT(t, cuGraphLaunch, CUDA_ERROR_INVALID_VALUE, (exec, stream));
     EXPECT(t, cuMemFreeAsync, CUDA_SUCCESS, (address, stream));
     EXPECT(t, cuGraphLaunch, CUDA_SUCCESS, (exec, stream));

@@ -1,4 +1,4 @@
-/* Graphs made node by node, and what is instantiated from them. */
+/* Graphs made node by node, and graphs instantiated from them. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -88,7 +88,7 @@ static void check_parameters(struct conformance *t, void *copy_node, void *fill_
     EXPECT(t, cuGraphHostNodeSetParams, CUDA_ERROR_INVALID_VALUE, (host_node, NULL));
 }
 
-/* The nodes stand in a row: kernel, fill, copy, host. */
+/* The nodes form a chain: kernel, fill, copy, host. */
 static void check_shape(struct conformance *t, void *graph, void **nodes)
 {
     void *found[EDGES_MAX] = {0}, *to[EDGES_MAX] = {0};
@@ -208,7 +208,7 @@ void case_graph_nodes(struct conformance *t)
     EXPECT(t, cuMemFree_v2, CUDA_SUCCESS, (device));
 }
 
-/* Events, graphs in graphs, words of memory, and nothing at all. */
+/* Event nodes, child graphs, words of memory, and empty nodes. */
 void case_more_nodes(struct conformance *t)
 {
     static _Atomic int calls;
@@ -259,7 +259,7 @@ void case_more_nodes(struct conformance *t)
     EXPECT(t, cuGraphDestroy, CUDA_SUCCESS, (graph));
 }
 
-/* Any kind of node by one call, and events that take the place of others. */
+/* Every kind of node by one call, and events that replace others. */
 void case_any_nodes(struct conformance *t)
 {
     static _Atomic int calls;
@@ -289,7 +289,7 @@ void case_any_nodes(struct conformance *t)
     EXPECT(t, cuGraphDestroy, CUDA_SUCCESS, (graph));
 }
 
-/* What can be changed about a graph that is ready to run. */
+/* Changes of an instantiated graph. */
 static void check_changes(struct conformance *t, void *exec, void **nodes,
                           const struct cuda_copy_3d *copy)
 {

@@ -1,4 +1,4 @@
-/* NVML: it reads only, and changes no setting of a device. */
+/* NVML: these cases only read, and change no setting of a device. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -147,7 +147,7 @@ static void check_memory(struct conformance *t, void *device)
     EXPECT(t, nvmlDeviceGetMemoryInfo_v2, NVML_ERROR_FUNCTION_NOT_FOUND, (device, &memory_v2));
 }
 
-/* Process ids may be of another namespace than ours on a real machine: only the count is sure. */
+/* On a real machine the pids may belong to another namespace: only their number is certain. */
 static void check_processes(struct conformance *t, void *device)
 {
     enum { SIZE = 64 };
@@ -173,8 +173,8 @@ static void check_processes(struct conformance *t, void *device)
            (device, NULL, processes_v1));
 }
 
-/* A load runs from before the first sample to after the last; the device may have to begin
- * to count. */
+/* The load runs from before the first sample to after the last; the device may need time to start
+ * counting. */
 static void check_gpm_load(struct conformance *t, void *device, nvmlGpmMetricsGet_t *metrics)
 {
     enum { TRIES_MAX = 5, BETWEEN_US = 200 * 1000 };
@@ -217,7 +217,7 @@ static void check_gpm(struct conformance *t, void *device)
     EXPECT(t, nvmlGpmSampleFree, NVML_SUCCESS, (second));
 }
 
-/* What NVML sees of a process that holds memory and runs a kernel. */
+/* NVML's view of a process that holds memory and runs a kernel. */
 void case_nvml_load(struct conformance *t)
 {
     void *device = NULL;

@@ -1,4 +1,4 @@
-/* NVML: whether a device is well, who uses it, and events; and what an illegal address does. */
+/* NVML: a device's health, its processes, and events; and the effects of an illegal address. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,7 +85,7 @@ static void check_modes(struct conformance *t, void *device)
     EXPECT(t, nvmlDeviceGetTotalEnergyConsumption, NVML_ERROR_INVALID_ARGUMENT, (device, NULL));
 }
 
-/* Of any version; without MPS none is an MPS client. */
+/* For every version; without MPS no process is an MPS client. */
 #define CHECK_LISTING(t, device, name, type)                                                       \
     do {                                                                                           \
         type processes[PROCESSES];                                                                 \
@@ -134,7 +134,8 @@ static void register_sets(struct conformance *t, void *device, void **first, voi
     EXPECT(t, nvmlEventSetWait, NVML_ERROR_TIMEOUT, (*first, &event_v1, WAIT_MS));
 }
 
-/* An illegal address ends what its process can do, and the driver tells those who listen. */
+/* After an illegal address the process can do no more, and the driver reports the error to
+ * listeners. */
 void case_illegal_address(struct conformance *t)
 {
     static const char ptx[] = ".version 6.0\n.target sm_50\n.address_size 64\n"

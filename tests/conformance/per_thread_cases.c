@@ -1,4 +1,4 @@
-/* The default stream that each thread has of its own, by its handle and by the names of calls. */
+/* The per-thread default stream, by its handle and by the names of calls. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
@@ -15,7 +15,7 @@ struct other_thread {
     unsigned flags;
 };
 
-/* What another thread sees: a stream of its own, with nothing in it. */
+/* Another thread sees an empty stream of its own. */
 static void *look(void *argument)
 {
     struct other_thread *other = argument;
@@ -49,7 +49,7 @@ void case_per_thread_stream(struct conformance *t)
     CHECK(t, cuStreamGetFlags, other.flags == 0);
     EXPECT(t, cuStreamQuery, CUDA_ERROR_NOT_READY, (CUDA_STREAM_PER_THREAD));
 
-    /* The legacy stream waits for it as for any blocking one. */
+    /* The legacy stream waits for it as for any blocking stream. */
     CHECK(t, cuLaunchKernel, conformance_burn(t, CUDA_STREAM_LEGACY, 1000) == CUDA_SUCCESS);
     EXPECT(t, cuStreamQuery, CUDA_ERROR_NOT_READY, (CUDA_STREAM_LEGACY));
     conformance_let_go(hold);
@@ -59,7 +59,7 @@ void case_per_thread_stream(struct conformance *t)
     CHECK(t, cuStreamGetCtx, context == t->context);
 }
 
-/* cuGetProcAddress gives the variants to whoever asks for them. */
+/* cuGetProcAddress returns the variants to callers that ask for them. */
 void case_per_thread_names(struct conformance *t)
 {
     static const struct {
@@ -75,7 +75,7 @@ void case_per_thread_names(struct conformance *t)
         {"cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo_v3_ptsz", NEW_CUDA},
         {"cuGraphLaunch", "cuGraphLaunch_ptsz", NEW_CUDA},
         {"cuMemAllocAsync", "cuMemAllocAsync_ptsz", NEW_CUDA},
-        {"cuMemAlloc", "cuMemAlloc_v2", NEW_CUDA}, /* without any stream, it is the same */
+        {"cuMemAlloc", "cuMemAlloc_v2", NEW_CUDA}, /* without a stream, both are the same */
     };
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *address = NULL, *legacy = NULL;
     int status = -1;

@@ -1,5 +1,5 @@
-/* Memory and events between processes: one makes them, its child opens them. The child is forked
- * before the driver is initialised, and the two never run assertions at the same time. */
+/* Memory and events between processes: a process makes them, its child opens them. The child is
+ * forked before the driver is initialised, and the two never run assertions at the same time. */
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -60,7 +60,7 @@ static bool hear(int socket)
     return read(socket, &said, 1) == 1 && said == READY;
 }
 
-/* Forks; the child runs `other` and ends. Returns the socket to it, or -1. */
+/* Forks; the child runs `other` and ends. Returns the socket to the child, or -1. */
 static int start_other(struct conformance *t, void (*other)(struct conformance *, int))
 {
     int sockets[2];

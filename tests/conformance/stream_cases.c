@@ -4,7 +4,7 @@
 
 #include "conformance.h"
 
-#define LONG_NS  UINT64_C(300000000) /* runs while a few calls are made; see may_be_over() */
+#define LONG_NS  UINT64_C(300000000) /* still runs after a few calls; see may_be_over() */
 #define SHORT_NS UINT64_C(20000000)
 
 static void check_stream_facts(struct conformance *t, void *stream)
@@ -30,7 +30,8 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* A kernel of LONG_NS that was launched after that: a machine may stand still between two calls. */
+/* Returns whether a kernel of LONG_NS launched after begun_ns may be over: the machine may stall
+ * between two calls. */
 static bool may_be_over(uint64_t begun_ns)
 {
     return now_ns() - begun_ns >= LONG_NS;
@@ -67,7 +68,7 @@ void case_streams(struct conformance *t)
     EXPECT(t, cuStreamDestroy_v2, CUDA_ERROR_INVALID_HANDLE, (NULL));
 }
 
-/* Events of a kernel of a known length, before, while and after it runs. */
+/* Events of a kernel of known length, before, during and after its run. */
 static void check_event_times(struct conformance *t, void *stream, void *start, void *end)
 {
     float ms = -1;
@@ -106,7 +107,7 @@ void case_events(struct conformance *t)
     EXPECT(t, cuEventCreate, CUDA_ERROR_INVALID_VALUE, (NULL, 0));
     check_event_times(t, first, start, end);
 
-    /* The second stream waits for what the first has done up to the event. */
+    /* The second stream waits for the first stream's work up to the event. */
     CHECK(t, cuLaunchKernel, conformance_burn(t, first, SHORT_NS) == CUDA_SUCCESS);
     EXPECT(t, cuEventRecord, CUDA_SUCCESS, (end, first));
     EXPECT(t, cuStreamWaitEvent, CUDA_SUCCESS, (second, end, 0));
@@ -174,7 +175,7 @@ void case_stream_values(struct conformance *t)
     _Atomic uint64_t *words = memory;
     words[0] = words[1] = words[2] = 0;
 
-    /* A write comes after what was launched before it. */
+    /* A write comes after earlier launches. */
     uint64_t begun_ns = now_ns();
     CHECK(t, cuLaunchKernel, conformance_burn(t, stream, LONG_NS) == CUDA_SUCCESS);
     EXPECT(t, cuStreamWriteValue64_v2, CUDA_SUCCESS, (stream, at, UINT64_C(0x123456789a), 0));
@@ -231,7 +232,7 @@ void case_stream_callbacks(struct conformance *t)
     EXPECT(t, cuMemFreeHost, CUDA_SUCCESS, (memory));
 }
 
-/* An event behind all streams of a context, and all streams of a context behind an event. */
+/* An event after all streams of a context, and all streams of a context after an event. */
 void case_context_events(struct conformance *t)
 {
     void *first = NULL, *second = NULL, *event = NULL;

@@ -1,4 +1,4 @@
-/* Address ranges, device memory, and mappings of one into the other. */
+/* Address ranges, device memory, and mappings between them. */
 #include "conformance.h"
 
 enum { NO_DEVICE = 1000, NO_ACCESS_FLAGS = 77, READ_WRITE = 3 };
@@ -43,7 +43,7 @@ static void check_mapping(struct conformance *t, const struct range *range, void
     EXPECT(t, cuMemRetainAllocationHandle, CUDA_SUCCESS, (&again, (void *)(uintptr_t)at));
     CHECK(t, cuMemRetainAllocationHandle, again == handle);
     EXPECT(t, cuMemRetainAllocationHandle, CUDA_ERROR_INVALID_VALUE, (&again, NULL));
-    EXPECT(t, cuMemRelease, CUDA_SUCCESS, (handle)); /* the one retained */
+    EXPECT(t, cuMemRelease, CUDA_SUCCESS, (handle)); /* the retained handle */
 }
 
 void case_virtual_memory(struct conformance *t)
