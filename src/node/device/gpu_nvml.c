@@ -1,8 +1,8 @@
 /*
- * Devices through NVML, opened at run time: gpumux builds and starts where there is none.
+ * Devices through NVML, opened at run time, so that gpumux builds and starts without NVML.
  *
  * SM and DRAM activity come from GPM counters (Hopper and later), as the difference of two samples;
- * elsewhere from the utilisation rates, which say less.
+ * on older devices from the utilisation rates, which are less precise.
  */
 #include "node/device/gpu.h"
 
@@ -58,10 +58,10 @@ struct nvml {
 struct gpu_device {
     nvmlDevice_t handle;
     char uuid[DEVICE_UUID_MAX];
-    bool lost; /* at the last look */
+    bool lost; /* lost at the last look */
     bool gpm;
-    nvmlGpmSample_t gpm_samples[2]; /* the older one first */
-    int64_t gpm_taken_ms;           /* when the newer one was taken; 0: not yet */
+    nvmlGpmSample_t gpm_samples[2]; /* oldest first */
+    int64_t gpm_taken_ms;           /* time of the newer sample; 0: none yet */
     double sm_percent, dram_percent;
 };
 
@@ -69,11 +69,11 @@ struct gpu {
     void *library;
     struct nvml nvml;
     bool initialised, emulated;
-    nvmlEventSet_t xids; /* set of events; NULL: none was asked for, or there are none */
+    nvmlEventSet_t xids; /* set of events; NULL: not requested yet, or unsupported */
     bool xids_tried;
     int device_count;
     struct gpu_device devices[NODE_DEVICES_MAX];
-    nvmlGpmMetricsGet_t metrics; /* large: not on a thread's stack */
+    nvmlGpmMetricsGet_t metrics; /* too large for a thread's stack */
     nvmlProcessInfo_v2_t processes[PROCESSES_OF_DEVICE_MAX];
 };
 
@@ -118,7 +118,7 @@ static int open_devices(struct error *e, struct gpu *g)
         *d = (struct gpu_device){.sm_percent = -1, .dram_percent = -1};
         if (g->nvml.handle(i, &d->handle) != NVML_SUCCESS ||
             g->nvml.uuid(d->handle, d->uuid, sizeof d->uuid) != NVML_SUCCESS)
-            continue; /* lost, or not ours to use */
+            continue; /* lost, or not accessible */
         open_gpm(g, d);
         g->device_count++;
     }
@@ -133,7 +133,7 @@ int gpu_open(struct error *e, const char *emulate, const char *libraries, struct
     if (emulate &&
         snprintf(path, sizeof path, "%s/libnvidia-ml.so.1", libraries) >= (int)sizeof path)
         return error_set(e, ERR_INVALID, "the path of the emulated libraries is too long");
-    /* The emulated library finds its devices by this, as a workload's does. */
+    /* The emulated library finds its devices by this variable, as in a workload. */
     if (emulate && !str_equal(getenv("GPUMUX_EMU"), emulate) &&
         setenv("GPUMUX_EMU", emulate, 1) < 0)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
@@ -181,7 +181,8 @@ void gpu_close(struct gpu *g)
     free(g);
 }
 
-/* NVML counts CUDA cores; how many make an SM is a matter of the generation. */
+/* Returns the number of SMs. NVML counts CUDA cores, whose number in an SM depends on the
+ * generation. */
 static int count_sms(const struct gpu *g, const struct gpu_device *d)
 {
     unsigned int cores = 0;
@@ -209,7 +210,7 @@ int gpu_inventory(struct gpu *g, struct device *devices)
     return g->device_count;
 }
 
-/* The value of a metric that was answered, in 0…100; else -1. */
+/* Returns the value of a metric in 0…100, or -1 if NVML did not report it. */
 static double metric_percent(const nvmlGpmMetric_t *metric)
 {
     if (metric->nvmlReturn != NVML_SUCCESS || !(metric->value >= 0))
@@ -217,12 +218,10 @@ static double metric_percent(const nvmlGpmMetric_t *metric)
     return metric->value > 100 ? 100 : metric->value;
 }
 
-/* The watch and the sampler both ask, each on its thread, and GPM is one for the process and its
- * device. */
+/* Serialises the watch and the sampler, because GPM has one state for a process and its device. */
 static pthread_mutex_t gpm_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Activity between the last sample and now. Keeps the last answer when it is too soon for a new
- * one. */
+/* Samples activity since the last sample; too soon after it, the earlier result stays. */
 static void sample_gpm_locked(struct gpu *g, struct gpu_device *d)
 {
     int64_t now_ms = clock_boot_ms();
@@ -301,7 +300,7 @@ static void sample_processes(struct gpu *g, int device, struct gpu_sample *sampl
     for (unsigned int i = 0; is_listed && i < count && sample->process_count < GPU_PROCESSES_MAX;
          i++) {
         const nvmlProcessInfo_v2_t *p = &g->processes[i];
-        bool known = p->usedGpuMemory != ULLONG_MAX; /* else the driver does not say */
+        bool known = p->usedGpuMemory != ULLONG_MAX; /* else unknown to the driver */
         sample->is_unlisted[device] |= !known;
         sample->processes[sample->process_count++] =
             (struct gpu_process){.pid = (pid_t)p->pid,
@@ -333,7 +332,7 @@ void gpu_read(struct gpu *g, int device, struct gpu_reading *ret)
     unsigned long long reasons = 0;
     int r = g->nvml.memory(d->handle, &memory);
     if (r == NVML_SUCCESS && d->lost)
-        close_xids(g); /* it was reset: the next set of events has it again */
+        close_xids(g); /* the device was reset: the next set of events includes it again */
     d->lost = r == NVML_ERROR_GPU_IS_LOST;
     if (!g->nvml.slowdown || g->nvml.slowdown(d->handle, &reasons) != NVML_SUCCESS)
         reasons = 0;
@@ -352,8 +351,8 @@ static void sleep_ms(int64_t ms)
     nanosleep(&wait, NULL);
 }
 
-/* A device that tells of no Xids is left out, as one that is lost; who has none at all, waits in
- * vain. */
+/* Opens the set of events. A device without Xids, or a lost one, is left out; with an empty set
+ * waiting only times out. */
 static void open_xids(struct gpu *g)
 {
     g->xids_tried = true;
@@ -379,8 +378,8 @@ bool gpu_wait_xid(struct gpu *g, int timeout_ms, int *ret_device, int *ret_xid)
     int r = g->nvml.event_wait(g->xids, &event, (unsigned int)timeout_ms);
     if (r != NVML_SUCCESS || event.eventType != NVML_EVENT_XID) {
         if (r == NVML_ERROR_GPU_IS_LOST)
-            close_xids(g); /* with that one in the set, the others are not heard */
-        /* An error that comes at once must not make a loop of it. */
+            close_xids(g); /* a lost device in the set blocks events of the others */
+        /* Prevents a busy loop on an error that returns at once. */
         int64_t left_ms = timeout_ms - (clock_boot_ms() - before_ms);
         if (r != NVML_ERROR_TIMEOUT && left_ms > 0)
             sleep_ms(left_ms);

@@ -11,7 +11,7 @@
 
 struct history_file {
     uint64_t magic;
-    uint64_t service_bytes; /* of one, so that another layout is noticed */
+    uint64_t service_bytes; /* bytes of one entry, by which another layout is detected */
     struct share_service services[HISTORY_SERVICES_MAX];
 };
 

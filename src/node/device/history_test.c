@@ -1,4 +1,4 @@
-/* What one agent learns, the next one knows. */
+/* A later agent knows what an earlier agent has learnt. */
 #include "node/device/history.h"
 
 #include <fcntl.h>

@@ -22,8 +22,8 @@ uint64_t holders_members_bytes(const struct process_table *table, const struct g
     return bytes;
 }
 
-/* From which what is gpumux's on a device descends: its agent (a self-test), its supervisors, and
- * the daemon of MPS, whose servers use the device, too. */
+/* Returns whether the process is a root of gpumux's own processes on a device: the agent (a
+ * self-test), a supervisor, or the MPS daemon, whose servers use the device too. */
 static bool is_ours(const struct agent *a, pid_t pid, pid_t mps_pid)
 {
     if (pid == getpid() || (mps_pid > 0 && pid == mps_pid))
@@ -36,8 +36,8 @@ static bool is_ours(const struct agent *a, pid_t pid, pid_t mps_pid)
     return false;
 }
 
-/* The table is no snapshot: of a process whose parents cannot be followed to the first one nothing
- * is said. */
+/* Returns whether a process is a stranger. The table is no snapshot: a process whose parents cannot
+ * be followed up to the first process is not judged. */
 static bool is_stranger(const struct agent *a, const struct process_table *table, pid_t pid,
                         pid_t mps_pid)
 {

@@ -30,16 +30,17 @@ struct monitor {
     bool needs_test[NODE_DEVICES_MAX];
     bool reads_lists;
     struct self_test tests[NODE_DEVICES_MAX];
-    bool test_failed[NODE_DEVICES_MAX]; /* it could not even be started */
-    bool changed;                       /* control should hear of it soon */
+    bool test_failed[NODE_DEVICES_MAX]; /* the test could not be started */
+    bool changed;                       /* control should get a beat soon */
     struct notes notes;
-    int64_t mps_asked_ms[NODE_DEVICES_MAX]; /* how MPS is, somebody wants to know; 0: nobody */
-    bool mps_held[NODE_DEVICES_MAX];        /* it is there for a self-test */
+    /* time at which the state of MPS was requested; 0: no request */
+    int64_t mps_asked_ms[NODE_DEVICES_MAX];
+    bool mps_held[NODE_DEVICES_MAX]; /* daemon in use for a self-test */
     struct device_actions actions;
     struct watch_news news;
 };
 
-/* ---- what the devices ask for ---- */
+/* ---- actions of devices ---- */
 
 static void note(struct monitor *m, int device, bool alarm, const char *text)
 {
@@ -47,7 +48,8 @@ static void note(struct monitor *m, int device, bool alarm, const char *text)
     log_write(m->agent->log, alarm ? LOG_ERROR : LOG_WARN,
               alarm ? "a device needs attention" : "a device told something",
               "device=%s text=\"%s\"", uuid, text);
-    if (notes_add(&m->notes, uuid, alarm, text)) /* else nobody listens, and the log has it */
+    /* else the list is full, and only the log has the note */
+    if (notes_add(&m->notes, uuid, alarm, text))
         m->changed = true;
 }
 
@@ -57,7 +59,8 @@ void monitor_note(struct agent *a, int device, const char *text)
         note(a->monitor, device, false, text);
 }
 
-/* A device that has no room for it blames nobody: it is moved. */
+/* Sets the verdict of a stop. A device that lacks memory for the attempt blames nobody: the attempt
+ * is moved. */
 static void take_verdict(const struct monitor *m, int device, const struct run *r,
                          const struct device_action *action, struct attempt_stop *stop)
 {
@@ -85,7 +88,7 @@ static void tell_run(struct monitor *m, int device, const struct device_action *
     str_copy(event.text, sizeof event.text, action->text);
     if (event.kind == ATTEMPT_STOP || event.kind == ATTEMPT_ACQUIT)
         take_verdict(m, device, r, action, &event.stop);
-    /* All of its grace is for an orderly end: its GPU work is ended after that. */
+    /* The whole grace period is for an orderly end; GPU work is ended after it. */
     event.stop.grace_ms = action->grace_ms + (action->grace_ms ? ATTEMPT_END_WORK_MS : 0);
     if (event.kind != ATTEMPT_CLEARED)
         log_write(m->agent->log, LOG_WARN, "device acts on attempt",
@@ -126,7 +129,8 @@ static void hold_mps(struct monitor *m, int device, bool hold)
     m->mps_held[device] = m->mps_held[device] && hold;
 }
 
-/* Control makes an event of each state that it sees, and sees none while it is away. */
+/* Adds a note on a state that control does not see while it is away; otherwise control makes
+ * events. */
 static void note_unseen(struct monitor *m, int device, const struct device_action *action)
 {
     char text[WORKLOAD_TEXT_MAX];
@@ -158,7 +162,7 @@ static void act(struct monitor *m, int device, const struct device_action *actio
     case DEVICE_ACT_RELEASE:
         registrar_throttle(m->agent->registrar, m->agent->info.devices[device].uuid, 0);
         break;
-    case DEVICE_ACT_MPS_REPLACE: /* mps.h replaces what is broken by itself, if somebody uses it */
+    case DEVICE_ACT_MPS_REPLACE: /* mps.h itself replaces a broken daemon that is in use */
         hold_mps(m, device, false);
         hold_mps(m, device, true);
         m->mps_asked_ms[device] = clock_boot_ms();
@@ -192,12 +196,11 @@ static void refresh_health(struct monitor *m, int device)
     str_copy(h->cause, sizeof h->cause, device_cause(d));
 }
 
-/* A device may get another reason to be out of use while it is so already, and not change its
- * state. */
+/* Writes the lists, also when only the reason of an unusable device has changed, not its state. */
 static void keep_lists(struct monitor *m, int device)
 {
     const struct device_monitor *d = m->devices[device];
-    const struct device_health *h = &m->health[device]; /* as it was before */
+    const struct device_health *h = &m->health[device]; /* the earlier health */
     bool needs_operator = device_needs_operator(d), needs_test = device_needs_test(d);
     bool is_listed = needs_operator || needs_test;
     bool is_new = needs_operator != h->needs_operator || needs_test != m->needs_test[device] ||
@@ -210,16 +213,16 @@ static void keep_lists(struct monitor *m, int device)
 static void step(struct monitor *m, int device, struct device_event event)
 {
     event.now_ms = clock_boot_ms();
-    agent_hold(m->agent); /* what follows for attempts could step a device again */
+    agent_hold(m->agent); /* consequences for attempts could step a device again */
     device_step(m->devices[device], &event, &m->actions);
-    keep_lists(m, device); /* before anything follows from it */
+    keep_lists(m, device); /* before any consequence */
     for (size_t i = 0; i < m->actions.count; i++)
         act(m, device, &m->actions.items[i]);
     refresh_health(m, device);
     agent_release(m->agent);
 }
 
-/* After steps: what control should know, it knows now. */
+/* Sends control a beat at once if a step changed something. */
 static void tell_control(struct monitor *m)
 {
     if (!m->changed)
@@ -228,9 +231,9 @@ static void tell_control(struct monitor *m)
     link_beat(m->agent);
 }
 
-/* ---- what the watch sees ---- */
+/* ---- samples ---- */
 
-/* By its own word; what is too old says nothing. */
+/* Takes the latency that the service reports, unless it is stale. */
 static void take_latency(const struct run *r, struct device_tenant_sample *ret)
 {
     const struct terms *terms = &r->own.terms;
@@ -334,7 +337,7 @@ static void on_news(evutil_socket_t fd, short what, void *arg)
 
 /* ---- MPS ---- */
 
-/* What somebody must know is an event; that it starts when it is needed, ends, or is slow, is
+/* Handles a new state of MPS. A fault or failure is noted; start on demand, end and slowness are
  * not. */
 void monitor_mps(struct agent *a, const char *uuid, enum mps_state state, const char *text)
 {
@@ -394,8 +397,8 @@ bool monitor_readmits(const struct run *r, char why[WORKLOAD_TEXT_MAX])
     return true;
 }
 
-/* Of a stop that an agent before this one began, its supervisor has counted the grace since
- * then. */
+/* Returns the remaining grace period; for a stop of an earlier agent the supervisor has counted
+ * since then. */
 static int64_t grace_left_ms(const struct run *r)
 {
     int64_t grace_ms = r->own.grace_ms;
@@ -461,7 +464,7 @@ void monitor_moves(struct run *r, const char *why)
         tell_control(r->agent->monitor);
 }
 
-/* Of several devices the gravest word counts. */
+/* Selects the gravest verdict of several devices. */
 void monitor_judge(const struct run *r, bool failed, struct attempt_view *view)
 {
     for (int i = 0; attempt_is_on_devices(&r->life) && i < r->device_count; i++) {
@@ -477,7 +480,7 @@ void monitor_judge(const struct run *r, bool failed, struct attempt_view *view)
     }
 }
 
-/* ---- what control hears and says ---- */
+/* ---- exchange with control ---- */
 
 size_t monitor_health(struct agent *a, const struct device_health **ret)
 {
@@ -503,7 +506,7 @@ int monitor_enable(struct agent *a, const char *uuid, bool enable)
 
 /* ---- life ---- */
 
-/* A device that is listed there: `event` with the cause that stands beside it. */
+/* Steps each listed device with `event` and the listed cause. */
 static void obey_list(struct monitor *m, const struct device_list *list,
                       struct device_event (*event)(const char *cause))
 {
@@ -522,7 +525,7 @@ static struct device_event is_disabled(const char *cause)
 
 static struct device_event is_untested(const char *cause)
 {
-    (void)cause; /* "MPS was lost", in so many words */
+    (void)cause; /* always the same cause */
     return (struct device_event){
         .kind = DEVICE_MPS, .mps = DEVICE_MPS_LOST, .mps_why = "no self-test has passed since"};
 }
@@ -531,7 +534,7 @@ static void read_lists(struct monitor *m)
 {
     struct device_list untested, disabled;
     monitor_lists_read(m->agent, &untested, &disabled);
-    m->reads_lists = true; /* what is not obeyed yet must not be forgotten */
+    m->reads_lists = true; /* devices whose entry was not handled yet must stay listed */
     obey_list(m, &untested, is_untested);
     obey_list(m, &disabled, is_disabled);
     m->reads_lists = false;
@@ -574,7 +577,7 @@ int monitor_open(struct error *e, struct agent *a)
         refresh_health(m, m->count);
     }
     read_lists(m);
-    /* A library of its own: the sampler's thread is in the other. */
+    /* A separate library handle, because the sampler's thread uses the other. */
     int r = gpu_open(e, a->emulate, a->emulate_libraries, &m->gpu);
     if (r == 0)
         r = watch_new(e, m->gpu, m->count, full_percent, &m->watch);

@@ -19,7 +19,7 @@ void monitor_lists_read(struct agent *a, struct device_list *ret_untested,
     take_list(a, "disabled", ret_disabled);
 }
 
-/* Of a device that is not there nothing is known that would take it off the list. */
+/* Writes a list. An absent device stays listed, because nothing is known of it. */
 static void write_list(struct agent *a, const char *name, struct device_monitor *const *devices,
                        int count, bool (*is_listed)(const struct device_monitor *d))
 {

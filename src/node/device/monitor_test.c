@@ -1,5 +1,4 @@
-/* What the configuration says of devices comes to those who watch them, each number where it
- * belongs. */
+/* Each number of the configuration reaches the device monitor in the right place. */
 #include "node/device/monitor.h"
 
 #include <setjmp.h>
@@ -12,7 +11,7 @@
 
 static struct device_config seen;
 
-/* Is called instead of the device's own, and makes none. */
+/* Replaces device_monitor_new(), and makes no monitor. */
 int __wrap_device_monitor_new(const struct device_config *config, struct device_monitor **ret);
 
 int __wrap_device_monitor_new(const struct device_config *config, struct device_monitor **ret)

@@ -1,4 +1,4 @@
-/* What devices told, on its way to control. */
+/* Notes of devices on their way to control. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static void test_notes_are_kept_until_they_are_heard(void **state)
     assert_int_equal(notes_send(notes, &sent), 2);
     assert_string_equal(sent[0].text, "first");
     assert_true(sent[1].alarm);
-    /* The next beat has none of them, and what comes meanwhile waits. */
+    /* The next beat has none of the notes in flight, and new notes wait. */
     assert_true(notes_add(notes, "GPU-a", false, "third"));
     assert_int_equal(notes_send(notes, &sent), 0);
     notes_lost(notes);

@@ -11,10 +11,10 @@ struct sampler {
     pthread_t thread;
     bool running; /* the thread was started */
     pthread_mutex_t mutex;
-    pthread_cond_t stopped;   /* or in a hurry */
-    bool stop, hurry;         /* under the mutex, as all below */
-    struct gpu_sample newest; /* what readers get */
-    struct gpu_sample next;   /* the thread's own */
+    pthread_cond_t stopped;   /* signalled for stop and hurry */
+    bool stop, hurry;         /* under the mutex, as all members below */
+    struct gpu_sample newest; /* sample for readers */
+    struct gpu_sample next;   /* the thread's own sample */
 };
 
 enum next { NEXT_SAMPLE, NEXT_PROCESSES, NEXT_STOP };

@@ -29,7 +29,7 @@ int self_test_start(struct self_test *t, const struct self_test_place *place)
         {"CUDA_VISIBLE_DEVICES", place->uuid},
         {"GPUMUX_EMU", place->emulate},
         {"LD_LIBRARY_PATH", place->emulate ? place->emulate_libraries : NULL},
-        /* A directory without a daemon: no client. */
+        /* a directory without a daemon: not a client */
         {"CUDA_MPS_PIPE_DIRECTORY", place->mps_directory ? place->mps_directory : "/dev/null"},
         {"GPUMUX_DISABLE", "1"},
     };
@@ -72,7 +72,7 @@ enum self_test_result self_test_look(struct self_test *t, struct reaper *reaper)
                                                                     : SELF_TEST_FAILED;
 }
 
-/* ---- in the process ---- */
+/* ---- in the child ---- */
 
 struct driver {
     int (*init)(unsigned int);

@@ -1,4 +1,4 @@
-/* What is left of self-tests that are ended: nothing. */
+/* Cancelled self-tests leave nothing behind. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 
 enum { DEADLINE_MS = 30000 };
 
-/* One that hangs. */
+/* Starts a test that hangs. */
 static struct self_test begin(int64_t give_up_ms)
 {
     pid_t pid = fork();
@@ -60,7 +60,7 @@ static void test_one_that_is_cancelled_is_buried(void **state)
     pid_t pid = t.pid;
     self_test_cancel(&t, &reaper);
     assert_int_equal(t.pid, 0);
-    self_test_cancel(&t, &reaper); /* none runs */
+    self_test_cancel(&t, &reaper); /* no test runs */
     expect_buried(&reaper, pid);
 }
 

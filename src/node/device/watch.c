@@ -15,19 +15,19 @@ struct watch {
     pthread_t thread;
     bool running; /* the thread was started */
     pthread_mutex_t mutex;
-    bool stop; /* under the mutex, as the next */
+    bool stop; /* under the mutex, as is `news` */
     struct watch_news news;
-    struct watch_news look; /* the thread's own */
+    struct watch_news look; /* the thread's own news */
 };
 
 static void wake(const struct watch *w)
 {
     const uint64_t one = 1;
     ssize_t n = write(w->event_fd, &one, sizeof one);
-    (void)n; /* it counts up already: then somebody will look */
+    (void)n; /* a full counter will wake the reader anyway */
 }
 
-/* False: it is time to stop. */
+/* Looks at the devices once. Returns false when the thread must stop. */
 static bool look(struct watch *w)
 {
     struct watch_news *l = &w->look;
@@ -89,14 +89,14 @@ static void *watch_loop(void *arg)
     while (look(w)) {
         next_ms += WATCH_EVERY_MS;
         int64_t left_ms;
-        /* What the driver told before this look, it told before the next. */
+        /* Xids from before this look are read before the next look. */
         while ((left_ms = next_ms - clock_boot_ms()) > 0) {
             int device, xid;
             if (gpu_wait_xid(w->gpu, (int)left_ms, &device, &xid))
                 tell(w, device, xid);
         }
         if (left_ms < -WATCH_EVERY_MS)
-            next_ms = clock_boot_ms(); /* the machine stood still: no burst of looks */
+            next_ms = clock_boot_ms(); /* after a standstill of the machine: no burst of looks */
     }
     return NULL;
 }
@@ -146,7 +146,7 @@ void watch_read(struct watch *w, struct watch_news *ret)
 {
     uint64_t count;
     ssize_t n = read(w->event_fd, &count, sizeof count);
-    (void)n; /* nothing to read: then nothing is new */
+    (void)n; /* nothing to read: no news */
     pthread_mutex_lock(&w->mutex);
     *ret = w->news;
     w->news.looked = w->news.has_processes = false;

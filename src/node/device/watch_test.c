@@ -1,4 +1,4 @@
-/* What is kept of Xids that come faster than the monitor reads them. */
+/* Xids that arrive faster than the monitor reads them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include "node/device/watch.h"
 
-enum { NOTE = 1000, FAULT = 31, FATAL = 48 }; /* Xids; those from NOTE on are not known */
+enum { NOTE = 1000, FAULT = 31, FATAL = 48 }; /* Xids; those from NOTE on are unknown */
 
 static bool has(const struct watch_news *news, int device, int xid)
 {
@@ -40,7 +40,7 @@ static void test_of_too_many_the_gravest_are_told(void **state)
     watch_news_add_xid(&news, 0, NOTE - 1);
     assert_int_equal(news.xid_count, WATCH_XIDS_MAX);
     assert_true(has(&news, 0, FAULT) && has(&news, 1, FATAL));
-    assert_true(has(&news, 0, NOTE) && !has(&news, 0, NOTE - 1)); /* who came first stays */
+    assert_true(has(&news, 0, NOTE) && !has(&news, 0, NOTE - 1)); /* the first Xids stay */
     for (int i = 0; i < 2 * WATCH_XIDS_MAX; i++)
         watch_news_add_xid(&news, 2 + i, FATAL);
     assert_int_equal(news.xid_count, WATCH_XIDS_MAX);

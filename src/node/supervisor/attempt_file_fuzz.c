@@ -1,7 +1,7 @@
 /*
- * The files that an agent reads from a directory of the workload's user. The first byte chooses the
- * file. What is not refused reads back equal, and control takes a report of it: a node whose
- * messages control refuses would be cut off.
+ * The files that an agent reads from a directory of the workload's user. The first byte selects the
+ * file. An accepted file reads back equal, and control accepts the report: otherwise control would
+ * refuse the node's messages and close its connection.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 enum { MEMORY_MAX = 64 << 20 };
 
-/* What a file says, and what is written of what was read. */
+/* The input, and the text written from the values read. */
 struct texts {
     struct str first, second;
 };
@@ -75,7 +75,7 @@ static void fuzz_exit(struct arena *arena, const char *text, size_t length, stru
     fuzz_check(attempt_exit_parse(NULL, str_text(&texts->first), texts->first.length, &report) ==
                0);
     fuzz_check(attempt_exit_write(&report, &texts->second) == 0);
-    /* Another workload's number is found out by the agent, which knows whose directory it is. */
+    /* The agent detects another workload's number, because it knows whose directory it reads. */
     report.workload = 1;
     check_control_takes(arena, &report);
 }

@@ -15,7 +15,7 @@
 
 enum { HEAD_MAX = 64, SIGNAL_MAX = 64 };
 
-/* Is the head, and nothing else, what is written for this command? */
+/* Returns whether the head is exactly the text written for this command. */
 static bool is_canonical(const struct control_command *command, const char *head,
                          size_t head_length)
 {
@@ -24,7 +24,7 @@ static bool is_canonical(const struct control_command *command, const char *head
     bare.length = 0;
     size_t length = control_command_write(&bare, packet);
     if (command->kind == CONTROL_INPUT || command->kind == CONTROL_LATENCY)
-        length--; /* its newline */
+        length--; /* newline before the data */
     return length == head_length && memcmp(packet, head, length) == 0;
 }
 
@@ -185,7 +185,8 @@ void control_notice_write_latency(const struct control_latency *latency,
              latency->us_5s, latency->us_10s, latency->requests_10s);
 }
 
-/* Through /proc/self/fd: a socket's address has only 108 bytes, a state directory may be deep. */
+/* Makes the address through /proc/self/fd, because an address has only 108 bytes and a state
+ * directory may be deep. */
 static void make_address(int directory_fd, struct sockaddr_un *address)
 {
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -226,7 +227,8 @@ void control_socket_done(struct control_socket *c)
     close(c->listen_fd);
 }
 
-/* One that has ended is the task's, who would else leave connections that nobody may replace. */
+/* Returns whether the peer is outside the task. A process that has ended counts as the task's;
+ * otherwise the task could leave connections that nobody may replace. */
 static bool comes_from_outside(int fd)
 {
     struct ucred peer;
@@ -235,7 +237,7 @@ static bool comes_from_outside(int fd)
            process_start(peer.pid) != 0 && !process_descends(peer.pid, getpid());
 }
 
-/* -1: there is none. */
+/* Returns a free slot; -1: none. */
 static int make_room(struct control_socket *c, bool is_outsider)
 {
     int oldest = -1;
@@ -305,7 +307,7 @@ bool control_socket_notify_ending(struct control_socket *c, int64_t grace_ms)
 
 int control_socket_connect(struct error *e, int directory_fd, uint32_t owner, int *ret_fd)
 {
-    /* The directory is its user's: a link there must not lead us to somebody else's socket. */
+    /* The user owns the directory: a link in it must not lead the agent to another socket. */
     struct stat st;
     if (fstatat(directory_fd, CONTROL_SOCKET_NAME, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
         !S_ISSOCK(st.st_mode))

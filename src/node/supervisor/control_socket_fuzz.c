@@ -1,5 +1,4 @@
-/* Packets to a supervisor, and the same bytes as a reply of one: refused, or written again the
- * same. */
+/* Packets to a supervisor, and the same bytes as a reply: refused, or equal when written again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,7 +71,7 @@ static void fuzz_reply(const char *bytes, size_t length)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0 || size > CONTROL_PACKET_MAX)
-        return 0; /* longer ones end the connection */
+        return 0; /* longer packets end the connection */
     fuzz_command((const char *)data, size);
     fuzz_reply((const char *)data, size);
     return 0;

@@ -4,7 +4,7 @@
 
 enum { SECOND_MS = 1000, DIGITS_MAX = 18 };
 
-/* Digits, at most DIGITS_MAX; *at moves behind them. */
+/* Parses at most DIGITS_MAX digits at *at, which is advanced. */
 static bool take_number(const char **at, const char *end, uint64_t *ret)
 {
     uint64_t number = 0;

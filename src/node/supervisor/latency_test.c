@@ -67,7 +67,7 @@ static void test_time_passes(void **state)
     assert_true(found.us_5s < 1100);
     assert_true(found.us_10s > 80000);
     assert_int_equal(found.requests_10s, 600);
-    assert_true(report(l, "2000 1", START_MS + 11500)); /* in the first one's place */
+    assert_true(report(l, "2000 1", START_MS + 11500)); /* replaces the first second */
     latency_measure(l, 99, START_MS + 11500, &found);
     assert_int_equal(found.requests_10s, 301);
     latency_measure(l, 99, START_MS + 60000, &found);
@@ -91,11 +91,11 @@ static void test_what_is_no_report_changes_nothing(void **state)
     char lines[8 * (CONTROL_LATENCIES_MAX + 1)] = "";
     for (size_t i = 0; i <= CONTROL_LATENCIES_MAX; i++)
         memcpy(lines + 4 * i, "9 1\n", 5);
-    assert_false(report(l, lines, START_MS)); /* a line too many */
+    assert_false(report(l, lines, START_MS)); /* one line too many */
     assert_true(report(l, lines + 4, START_MS));
     latency_measure(l, 99, START_MS, &found);
     assert_int_equal(found.requests_10s, CONTROL_LATENCIES_MAX);
-    for (int i = 0; i < 8; i++) /* more than a count holds */
+    for (int i = 0; i < 8; i++) /* more than a count can represent */
         assert_true(report(l, "1 1000000000", START_MS));
     latency_measure(l, 99, START_MS, &found);
     assert_true(found.requests_10s >= UINT32_MAX);

@@ -43,7 +43,8 @@ static int compare_starts(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The starts of all files there, ascending; the count. *ret_starts is the caller's to free. */
+/* Lists the starts of all files in ascending order; the caller frees *ret_starts. Returns their
+ * number. */
 static size_t list_files(int directory_fd, uint64_t **ret_starts)
 {
     int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -107,7 +108,7 @@ void output_done(struct output *o)
     o->fd = -1;
 }
 
-/* How many of the bytes were written: whole lines only, what is left of a cut one is cut off. */
+/* Returns the number of bytes written. A partly written line is removed from the file. */
 static size_t write_lines(struct output *o, const char *bytes, size_t length)
 {
     size_t done = 0;
@@ -174,7 +175,7 @@ static void rotate(struct output *o)
     int fd = o->fd;
     o->start = start + size;
     open_file(o);
-    if (o->fd < 0) { /* no new file: rather a long one than none */
+    if (o->fd < 0) { /* without a new file, the old one grows beyond its limit */
         o->start = start;
         o->size = size;
         o->fd = fd;

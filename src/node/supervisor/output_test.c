@@ -1,4 +1,4 @@
-/* Output files and durable ones, in directories that somebody else may have prepared. */
+/* Output files and durable files, in directories that another user may have prepared. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,7 +138,7 @@ static void test_files_are_parsed_strictly(void **state)
     arena_done(&arena);
 }
 
-/* A sentence that was cut to fit, here inside a character, must not cost the whole file. */
+/* A sentence that was truncated within a character must not invalidate the whole file. */
 static void test_cut_sentence_is_written(void **state)
 {
     (void)state;
@@ -156,7 +156,8 @@ static void test_cut_sentence_is_written(void **state)
     str_done(&text);
 }
 
-/* Control cuts off a node that reports such things: a workload's user must not bring that about. */
+/* Control closes the connection of a node with such reports, so that a user must not be able to
+ * cause them. */
 static void test_impossible_ends_are_refused(void **state)
 {
     (void)state;

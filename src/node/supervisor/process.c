@@ -16,10 +16,10 @@ enum {
     ENVIRONMENT_BLOCK = 64 << 10,
     PATH_BYTES = 64,
     EXEC_NS = 1000000,
-    EXEC_LOOKS_MAX = 1000, /* at processes in the middle of an exec, of one that looks at all */
+    EXEC_LOOKS_MAX = 1000, /* limit for one scan on looks at processes within an exec */
 };
 
-/* The whole of a small file; the length, or -1. */
+/* Reads a whole small file. Returns its length, or -1. */
 static ssize_t read_small(const char *path, char *text, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -32,7 +32,7 @@ static ssize_t read_small(const char *path, char *text, size_t size)
     return n;
 }
 
-/* What /proc/PID/stat has after the command, in proc(5)'s order. */
+/* Fields of /proc/PID/stat after the command, in the order of proc(5). */
 enum stat_field {
     STAT_PARENT,
     STAT_USER = 10,
@@ -48,9 +48,9 @@ enum stat_field {
     STAT_FIELDS_MAX,
 };
 
-/* The first `count` of them. The command in parentheses may hold anything: fields are counted after
- * its last ')'. By hand: whoever looks at all processes, several times a second, spends most of its
- * time in sscanf(). */
+/* Reads the first `count` fields. The command in parentheses may contain anything, so that fields
+ * are counted after its last ')'. Parsing is by hand, because a scan of all processes, several
+ * times a second, would spend most of its time in sscanf(). */
 static bool read_fields(pid_t pid, size_t count, uint64_t *ret_fields, char *ret_state)
 {
     char path[PATH_BYTES], text[STAT_MAX];
@@ -62,8 +62,7 @@ static bool read_fields(pid_t pid, size_t count, uint64_t *ret_fields, char *ret
     at += 3;
     for (size_t i = 0; i < count; i++) {
         char *end;
-        ret_fields[i] =
-            strtoull(at, &end, 10); /* of a negative number, too: its two's complement */
+        ret_fields[i] = strtoull(at, &end, 10); /* a negative number gives its two's complement */
         if (end == at)
             return false;
         at = end;
@@ -150,7 +149,7 @@ size_t process_table_mark_tree(struct process_table *table, pid_t root)
     for (size_t i = 0; i < table->count; i++)
         table->items[i].member = table->items[i].pid == root;
     size_t members = process_table_find(table, root) ? 1 : 0, before;
-    do { /* pids wrap: a parent may come after its child, so one pass is not enough */
+    do { /* pids wrap, so that a parent may follow its child, and one pass is not enough */
         before = members;
         for (size_t i = 0; i < table->count; i++) {
             struct process *p = &table->items[i];
@@ -222,8 +221,8 @@ size_t process_signal_descendants(pid_t root, int signal, size_t *ret_failed)
 
 enum finding { MARK_ABSENT, MARK_FOUND, MARK_UNKNOWN };
 
-/* Is `mark` one of the NUL-separated strings of this environment? Reads it in blocks: it can be
- * large. Not known: there is none. */
+/* Returns whether `mark` is one of the NUL-separated strings of this environment, or that there is
+ * no environment. Reads blocks, because an environment can be large. */
 static enum finding environment_has(const char *path, const char *mark)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -244,7 +243,7 @@ static enum finding environment_has(const char *path, const char *mark)
                 break;
             found = memcmp(++at, mark, wanted) == 0;
         }
-        /* Enough of the tail to see a mark that is cut in two by the block's end. */
+        /* Keeps enough of the tail for a mark across the block's end. */
         kept = length < wanted ? length : wanted;
         at_start = at_start && kept == length;
         memmove(block, block + length - kept, kept);
@@ -254,10 +253,9 @@ static enum finding environment_has(const char *path, const char *mark)
     return found ? MARK_FOUND : is_empty ? MARK_UNKNOWN : MARK_ABSENT;
 }
 
-/* Whether a process of which no environment was seen may have one yet. In the middle of an exec its
- * new memory has no place for it, for some microseconds, or for as long as the process is not on a
- * processor; the place of its code is what the kernel fills in last. A thread of the kernel has no
- * program. */
+/* Returns whether a process without visible environment may still get one. Within an exec the new
+ * memory has no environment for some microseconds, or for as long as the process does not run; the
+ * kernel sets the address of the code last. A kernel thread has no program. */
 static bool may_get_environment(pid_t pid)
 {
     uint64_t fields[STAT_FIELDS_MAX];

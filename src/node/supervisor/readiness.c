@@ -75,7 +75,7 @@ bool readiness_step(struct readiness *r, int64_t now_ms)
     }
     if (r->probe.pid == 0)
         start_probe(r, now_ms);
-    else { /* it has run too long; its end comes as a reaped child */
+    else { /* the time limit has passed; the end arrives as a reaped child */
         kill(-r->probe.pid, SIGKILL);
         r->next_ms = now_ms + READINESS_COMMAND_EVERY_MS;
     }

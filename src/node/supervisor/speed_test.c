@@ -1,5 +1,4 @@
-/* A program's word about its progress: what a packet may say, what speed follows, how it is
- * told. */
+/* Progress reports of a program: their packets, the resulting speed, and the notices. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,12 +14,12 @@ static void test_reports(void **state)
     (void)state;
     struct speed speed = {0};
     double samples_per_s = -1;
-    assert_false(speed_report(&speed, 100, 5000, &samples_per_s)); /* nothing to compare with */
+    assert_false(speed_report(&speed, 100, 5000, &samples_per_s)); /* no earlier report */
     assert_false(speed_report(&speed, 700, 5999, &samples_per_s)); /* too short a span */
     assert_true(samples_per_s == -1);
     assert_true(speed_report(&speed, 1100, 6000, &samples_per_s));
     assert_true(samples_per_s == 1000);
-    assert_true(speed_report(&speed, 1100, 8000, &samples_per_s)); /* it stands still */
+    assert_true(speed_report(&speed, 1100, 8000, &samples_per_s)); /* no progress */
     assert_true(samples_per_s == 0);
     assert_false(speed_report(&speed, 50, 9500, &samples_per_s)); /* back to a checkpoint */
     assert_true(speed_report(&speed, 60, 49500, &samples_per_s));

@@ -30,22 +30,23 @@
 #include "node/supervisor/task.h"
 
 enum {
-    CLEAN_GRACE_MAX_MS = 2000, /* for what the main process leaves behind */
-    KILL_AGAIN_MS = 20,        /* SIGKILL is repeated: a tree may fork while it is being killed */
-    LISTEN_AGAIN_MS = 100,     /* after a peer could not be taken */
-    WATCHED_MORE_MS = 5000,    /* for whoever watches for endings to do it himself */
-    UNKILLABLE_MS = 2000,      /* then we stop waiting for processes that we may not signal */
+    CLEAN_GRACE_MAX_MS = 2000, /* grace period of processes that the main process leaves behind */
+    /* interval of SIGKILL, because a tree may fork while it is being killed */
+    KILL_AGAIN_MS = 20,
+    LISTEN_AGAIN_MS = 100,  /* pause after a peer could not be accepted */
+    WATCHED_MORE_MS = 5000, /* extra time for a watcher of endings to end the task */
+    UNKILLABLE_MS = 2000,   /* longest wait for processes that cannot be signalled */
     READ_BLOCK = 32 << 10,
     EXIT_TRIES = 60,
 };
 
-/* Why the task is being ended, by whom first; a stronger reason replaces a weaker one. */
+/* Reasons for ending the task; a stronger reason replaces a weaker one. */
 enum ending { ENDING_NONE, ENDING_COMMAND, ENDING_TIME_LIMIT, ENDING_LEASE };
 
 struct supervisor {
     int directory_fd, lease_fd, cgroup_fd, started_fd;
     int signal_fd, timer_fd;
-    const _Atomic uint64_t *lease; /* mapped; NULL: not bound to one */
+    const _Atomic uint64_t *lease; /* mapped; NULL: not bound to a lease */
     struct arena arena;
     struct attempt_grant grant;
     struct task_options task_options;
@@ -56,17 +57,18 @@ struct supervisor {
     struct speed speed;
     struct latency latency;
     bool executed;
-    struct error start_error; /* code 0: it could be exec'ed */
-    int64_t time_limit_at_ms; /* boot clock, INT64_MAX: never; so the next ones */
-    int64_t end_at_ms;        /* when an ending at nobody's word should be over */
+    struct error start_error; /* code 0: exec succeeded */
+    int64_t time_limit_at_ms; /* times on the boot clock; INT64_MAX: never */
+    int64_t end_at_ms;        /* end of the grace period of an ending by the supervisor itself */
     int64_t kill_at_ms;
     int64_t unkillable_at_ms;
-    int64_t listen_at_ms; /* until then no peer could be taken; INT64_MAX: they can */
+    int64_t listen_at_ms; /* end of a pause in accepting peers; INT64_MAX: no pause */
     enum ending ending;
-    bool asked; /* SIGTERM was sent: a second one would hurry a task that is saving its work */
+    /* SIGTERM was sent, and is not repeated, because a second one could interrupt saving */
+    bool asked;
     bool ended; /* the main process was reaped */
     int wait_status;
-    bool childless; /* nothing is left of it */
+    bool childless; /* no process is left */
     struct output output;
     struct input input;
     char block[READ_BLOCK];
@@ -83,7 +85,7 @@ static int inherited(int fd)
     return fd;
 }
 
-/* Up to the end of a line, from where the agent has put the descriptor. */
+/* Reads up to the end of the line at the descriptor's position, which the agent has set. */
 static int read_line(struct error *e, struct supervisor *s, int fd, struct str *text)
 {
     const char *end = NULL;
@@ -106,7 +108,8 @@ static int read_grant(struct error *e, struct supervisor *s, int fd)
     if (r == 0)
         r = attempt_grant_parse(e, &s->arena, str_text(&text), text.length, &s->grant);
     str_done(&text);
-    malloc_trim(0); /* a supervisor lives as long as its task: it gives back what parsing took */
+    /* releases the memory of parsing, because a supervisor lives as long as its task */
+    malloc_trim(0);
     s->task_options = (struct task_options){.command = &s->grant.command,
                                             .environment = &s->grant.environment,
                                             .directory = s->grant.directory,
@@ -163,7 +166,7 @@ static int write_record(struct error *e, struct supervisor *s)
     return r;
 }
 
-/* Everything up to the forked, still waiting task with a durable record. */
+/* Prepares everything up to the forked, waiting task with a durable record. */
 static int prepare(struct error *e, struct supervisor *s, const char *directory)
 {
     s->directory_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -189,14 +192,14 @@ static int prepare(struct error *e, struct supervisor *s, const char *directory)
     return write_record(e, s);
 }
 
-/* ---- ending it ---- */
+/* ---- ending the task ---- */
 
 static int64_t earlier(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-/* Without a cgroup, or where it cannot be written, the walk over the process tree is all. */
+/* Kills by the cgroup. Without a writable cgroup only the walk over the process tree kills. */
 static void kill_cgroup(const struct supervisor *s)
 {
     int fd = s->cgroup_fd < 0 ? -1 : openat(s->cgroup_fd, "task/cgroup.kill", O_WRONLY | O_CLOEXEC);
@@ -233,11 +236,12 @@ static void end_task(struct supervisor *s, enum ending why, int64_t grace_ms, in
         return;
     s->asked = true;
     if (kill(-s->task.pid, SIGTERM) < 0)
-        kill(s->task.pid, SIGTERM); /* it does not lead its session yet */
+        kill(s->task.pid, SIGTERM); /* the child does not lead its session yet */
 }
 
-/* Killed with work outstanding it takes others of its device with it. Whoever can prevent that is
- * told, and given the time for it: so much more. But past its lease it may be another node's. */
+/* Announces the end to watchers, who can end outstanding work first; a kill would harm others on
+ * the device. Returns the extra time for a watcher; none after the lease's end, when another node
+ * may have the attempt. */
 static int64_t tell_ending(struct supervisor *s, enum ending why, int64_t grace_ms)
 {
     return control_socket_notify_ending(&s->control, grace_ms) && why != ENDING_LEASE
@@ -245,7 +249,7 @@ static int64_t tell_ending(struct supervisor *s, enum ending why, int64_t grace_
                : 0;
 }
 
-/* At nobody's word, but our own. */
+/* Ends the task without a command, by the supervisor's own decision. */
 static void end_by_ourselves(struct supervisor *s, enum ending why, int64_t grace_ms,
                              int64_t now_ms)
 {
@@ -253,17 +257,17 @@ static void end_by_ourselves(struct supervisor *s, enum ending why, int64_t grac
     end_task(s, why, grace_ms + tell_ending(s, why, grace_ms), now_ms);
 }
 
-/* Somebody comes to watch in the midst of that. */
+/* Announces an ending in progress to a new watcher. */
 static void tell_late(struct supervisor *s, int64_t now_ms)
 {
     if (s->end_at_ms == INT64_MAX)
         return;
     int64_t more_ms = tell_ending(s, s->ending, s->end_at_ms > now_ms ? s->end_at_ms - now_ms : 0);
-    if (s->kill_at_ms == s->end_at_ms) /* nobody was there to be told */
+    if (s->kill_at_ms == s->end_at_ms) /* there was no watcher before */
         s->kill_at_ms += more_ms;
 }
 
-/* The main process is gone; what it left behind gets a short while. */
+/* Ends the processes that the main process left behind, after a short grace period. */
 static void begin_cleaning(struct supervisor *s, int64_t now_ms)
 {
     s->readiness.next_ms = INT64_MAX;
@@ -271,7 +275,7 @@ static void begin_cleaning(struct supervisor *s, int64_t now_ms)
     end_by_ourselves(s, s->ending, earlier(s->grant.grace_ms, CLEAN_GRACE_MAX_MS), now_ms);
 }
 
-/* When the lease's end becomes ours to enforce; INT64_MAX: never. */
+/* Returns the time at which the supervisor enforces the lease's end; INT64_MAX: never. */
 static int64_t lease_at_ms(const struct supervisor *s)
 {
     if (!s->lease || s->ending == ENDING_LEASE || s->ended)
@@ -511,7 +515,7 @@ static bool is_over(const struct supervisor *s)
 
 /* ---- the end ---- */
 
-/* Nobody lives who could write more; but somebody else may hold a pipe open, so no waiting. */
+/* Reads the remaining output without waiting, because a foreign process may hold a pipe open. */
 static void drain_output(struct supervisor *s)
 {
     for (int stream = 0; stream < OUTPUT_STREAMS; stream++) {
@@ -543,7 +547,7 @@ static void describe_end(const struct supervisor *s, struct attempt_report *exit
         exit->started_wall_ms = 0;
         str_copy(exit->text, size, s->start_error.text);
     } else if (s->ending == ENDING_LEASE) {
-        /* Not its own failure: no reason, but a signal says that it was ended. */
+        /* Not the task's own failure: no reason, but a signal for the forced end. */
         exit->signal = signal ? signal : SIGTERM;
         snprintf(exit->text, size, "its lease ended: the node had lost control for too long");
     } else if (s->ending == ENDING_TIME_LIMIT) {
@@ -570,7 +574,7 @@ static int write_exit(struct supervisor *s)
         r = durable_write(NULL, s->directory_fd, "exit.json", str_text(&text), text.length);
         struct stat st;
         if (r == 0 || fstatat(s->directory_fd, "record.json", &st, AT_SYMLINK_NOFOLLOW) < 0)
-            break; /* written, or somebody deleted the directory */
+            break; /* written, or the directory was deleted */
         sleep(1);
         r = 0;
     }
@@ -578,15 +582,15 @@ static int write_exit(struct supervisor *s)
     return r;
 }
 
-/* Lets the task go. One that was granted too long ago may run elsewhere by now, also where the
- * lease has come back meanwhile. */
+/* Releases the task. A task of a stale grant may run on another node by now, even if the lease was
+ * extended meanwhile. */
 static void begin(struct supervisor *s, int64_t now_ms)
 {
     if (!s->lease || now_ms < s->grant.begin_by_ms) {
         task_release(&s->task);
         return;
     }
-    task_close(&s->task); /* it never execs, so nobody waits for word of that */
+    task_close(&s->task); /* the child never execs, so nobody waits for a result */
     end_task(s, ENDING_LEASE, 0, now_ms);
 }
 
@@ -615,11 +619,11 @@ int supervisor_main(const char *directory)
     struct supervisor *s = calloc(1, sizeof *s);
     if (!s)
         return 1;
-    inherited(SUPERVISOR_LOCK_FD); /* kept open, and so held, until this process is no more */
+    inherited(SUPERVISOR_LOCK_FD); /* kept open, which holds the lock until this process ends */
     s->lease_fd = inherited(SUPERVISOR_LEASE_FD);
     s->cgroup_fd = inherited(SUPERVISOR_CGROUP_FD);
     s->started_fd = inherited(SUPERVISOR_STARTED_FD);
-    inherited(SUPERVISOR_LEDGER_FD); /* kept open for as long as the attempt */
+    inherited(SUPERVISOR_LEDGER_FD); /* kept open as long as the attempt */
     s->time_limit_at_ms = s->kill_at_ms = s->unkillable_at_ms = INT64_MAX;
     s->end_at_ms = s->listen_at_ms = INT64_MAX;
     s->readiness.next_ms = INT64_MAX;

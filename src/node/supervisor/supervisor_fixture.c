@@ -73,7 +73,7 @@ void set_shell(struct fixture *f, const char *script)
     set_command(f, "sh", "-c", script);
 }
 
-/* Puts the descriptors where a supervisor looks for them, and becomes one. */
+/* Moves the descriptors to the numbers that a supervisor expects, and runs the supervisor. */
 static _Noreturn void become_supervisor(const struct fixture *f, int lock_fd, int started_fd,
                                         int grant_fd)
 {

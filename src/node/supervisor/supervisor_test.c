@@ -1,6 +1,6 @@
 /*
- * The supervisor alone, as the agent would start it. This program is its own `gpumux`: called as
- * `supervisor_test supervise DIRECTORY` it is one.
+ * The supervisor alone, started as by the agent. This program is its own `gpumux`: called as
+ * `supervisor_test supervise DIRECTORY` it is a supervisor.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,7 +25,7 @@
 #include "node/supervisor/supervisor.h"
 #include "node/supervisor/supervisor_fixture.h"
 
-/* ---- how it ends ---- */
+/* ---- ends ---- */
 
 static void test_exit_codes(void **state)
 {
@@ -91,7 +91,7 @@ static void test_corrupt_grant(void **state)
     set_shell(f, "exit 0");
     start(f);
     finish(f);
-    /* A second one in the same directory must not start: its socket is there. */
+    /* A second supervisor in the same directory must not start, because the socket exists. */
     start(f);
     int status;
     wait_until(waitpid(f->pid, &status, WNOHANG) == f->pid);
@@ -115,7 +115,7 @@ static void test_time_limit(void **state)
     assert_non_null(strstr(f->exit.text, "time limit"));
 }
 
-/* "ending GRACE_MS" among what comes; -1: the supervisor has gone. */
+/* Returns GRACE_MS of the next notice "ending GRACE_MS"; -1: the supervisor has ended. */
 static int64_t wait_ending(int fd)
 {
     char notice[CONTROL_REPLY_MAX];
@@ -129,8 +129,8 @@ static int64_t wait_ending(int fd)
     return -1;
 }
 
-/* Who watches for it has it ended: by then it is left alone. One that is cut off and comes back
- * hears what is left. */
+/* A watcher of endings has time to end the attempt. A watcher that reconnects gets the remaining
+ * time. */
 static void test_time_limit_is_told(void **state)
 {
     enum { GRACE_MS = 1000 };
@@ -159,7 +159,7 @@ static void test_time_limit_is_told(void **state)
     assert_int_equal(f->exit.signal, SIGKILL);
 }
 
-/* One of before there were such notices would take them for an answer. */
+/* An agent without support for endings would mistake such a notice for a reply. */
 static void test_who_only_watches_hears_of_no_ending(void **state)
 {
     struct fixture *f = *state;
@@ -175,7 +175,7 @@ static void test_who_only_watches_hears_of_no_ending(void **state)
     assert_int_equal(f->exit.failure, FAILURE_TIMEOUT);
 }
 
-/* ---- what it gets ---- */
+/* ---- inheritance ---- */
 
 static void test_environment(void **state)
 {
@@ -309,7 +309,7 @@ static void test_output_rotation(void **state)
     start(f);
     finish(f);
     assert_true(output_disk_bytes(f->directory_fd) <= 3 * 4096);
-    /* Asked for the beginning, it answers from the first byte kept: the begin of a line. */
+    /* A read from the beginning starts at the first kept byte, the beginning of a line. */
     struct output_slice slice;
     assert_int_equal(output_read(NULL, f->directory_fd, getuid(), 0, f->text, TEXT_MAX - 1, &slice),
                      0);
@@ -323,7 +323,7 @@ static void test_output_rotation(void **state)
         bytes += 31 + 9 + 5 + 1 + (i > 99 ? 3U : i > 9 ? 2U : 1U);
     assert_int_equal(bytes, slice.offset);
     assert_true(str_starts_with(f->text + slice.length - 9, "line 999\n"));
-    /* From the middle of what is kept, it goes on over the files' borders. */
+    /* A read from the middle continues across files. */
     char *half = strdup(f->text + 5000);
     assert_true(read_log(f, slice.offset + 5000) == slice.length - 5000);
     assert_string_equal(f->text, half);
@@ -405,11 +405,11 @@ static void test_signal_command(void **state)
     assert_int_equal(f->exit.exit_code, 9);
 }
 
-/* ---- a crowd at its socket ---- */
+/* ---- many peers at the socket ---- */
 
 enum { HOARD = CONTROL_PEERS_MAX + 4 };
 
-/* A task that keeps more connections than there may be, and says when it has them. */
+/* A task that opens more connections than allowed, and reports when it has them. */
 static int hoard(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -453,7 +453,7 @@ static int64_t cpu_ms(pid_t pid)
 
 static void test_without_descriptors_it_rests(void **state)
 {
-    /* Enough for poll, which counts what it is asked about; not for all these peers. */
+    /* Enough for poll(), which counts its descriptors, but not for all these peers. */
     enum { REST_MS = 300, FILES = CONTROL_PEERS_MAX + 8 };
     struct fixture *f = *state;
     struct rlimit before;
@@ -477,7 +477,7 @@ static void test_without_descriptors_it_rests(void **state)
     finish(f);
 }
 
-/* What a task leaves behind in sessions of its own ends with it. */
+/* Processes that a task leaves in sessions of their own end with the task. */
 static void leave_behind(struct fixture *f)
 {
     char script[512];
@@ -500,7 +500,7 @@ static void test_descendants_end(void **state)
     leave_behind(*state);
 }
 
-/* The place of the cgroup2 hierarchy, if this process may make groups there. */
+/* Finds the cgroup2 hierarchy, if this process may make groups there. */
 static bool find_cgroup(char path[256])
 {
     FILE *mounts = fopen("/proc/self/mounts", "r");
@@ -529,7 +529,7 @@ static void test_descendants_end_by_cgroup(void **state)
     f->cgroup_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     leave_behind(f);
     close(f->cgroup_fd);
-    wait_until(rmdir(task) == 0); /* only an empty one can be removed */
+    wait_until(rmdir(task) == 0); /* only an empty group can be removed */
     assert_int_equal(rmdir(path), 0);
 }
 
@@ -549,14 +549,14 @@ static void test_killed_supervisor_ends_task(void **state)
     wait_until(is_dead(record.task_pid) || process_start(record.task_pid) != record.task_start);
     wait_until(flock(f->lock_fd, LOCK_EX | LOCK_NB) == 0);
     assert_false(has_file(f, "exit.json"));
-    /* Its children are for the agent to find. */
+    /* The agent must find its children. */
     assert_false(is_dead(child));
     assert_true(process_kill_marked(f->mark) >= 1);
     wait_until(is_dead(child));
     assert_int_equal(process_kill_marked(f->mark), 0);
 }
 
-/* At any moment of one program after the other. */
+/* A mark is found at any moment of successive execs. */
 static void test_a_mark_is_found_during_exec(void **state)
 {
     enum { ROUNDS = 20 };
@@ -604,7 +604,7 @@ static void test_lease_ends_task(void **state)
     int64_t deadline_ms = clock_boot_ms() + 2000; /* a start takes less, also on a busy machine */
     _Atomic uint64_t *lease = make_lease(f, deadline_ms);
     start(f);
-    /* Extended in time, it holds. */
+    /* An extended lease keeps the task alive. */
     deadline_ms += 400;
     *lease = (uint64_t)deadline_ms;
     finish(f);
@@ -627,8 +627,8 @@ static void test_lease_spares_services(void **state)
     munmap((void *)(uintptr_t)lease, 8);
 }
 
-/* Granted so long ago that it may run elsewhere: it does not begin, though the lease has come
- * back. */
+/* The grant is so old that the task may run on another node: it does not begin, though the lease
+ * was extended again. */
 static void test_too_late_to_begin(void **state)
 {
     struct fixture *f = *state;
@@ -681,7 +681,7 @@ static void test_ready_by_client(void **state)
     start(f);
     int fd = open_control(f);
     char reply[256];
-    /* Before the exec it is too early to be ready: the word is repeated until it counts. */
+    /* Before the exec a service cannot be ready: the command is repeated until it has an effect. */
     wait_until(str_equal(command(fd, "ready", 5, reply), "ok") && has_file(f, "ready"));
     assert_string_equal(command(fd, "kill", 4, reply), "ok");
     close(fd);
@@ -693,9 +693,9 @@ static void test_progress(void **state)
     struct fixture *f = *state;
     set_shell(f, "sleep 1000");
     start(f);
-    wait_until(has_file(f, "ready")); /* so that only speed is new to the one who watches */
+    wait_until(has_file(f, "ready")); /* so that only the speed is new for the watcher */
     int fd = open_control(f);
-    double speed = -1; /* samples a second */
+    double speed = -1; /* samples per second */
     assert_string_equal(command(fd, "watch", 5, f->text), "ok");
     assert_string_equal(command(fd, "progress -1", 11, f->text), "error this is no command");
     assert_string_equal(command(fd, "progress 0", 10, f->text), "ok");

@@ -10,7 +10,7 @@
 
 #include "node/supervisor/cgroup_fork.h"
 
-/* What the child says through the status pipe when it could not exec. */
+/* The child's message on the status pipe if exec failed. */
 enum exec_stage { STAGE_DIRECTORY, STAGE_COMMAND };
 struct exec_failure {
     enum exec_stage stage;
@@ -37,7 +37,7 @@ static void close_pipes(struct task_pipes *p)
     close_pair(p->status);
 }
 
-/* /dev/null stands for a pipe that is not wanted; `end` is the child's end. */
+/* Opens a pipe, or /dev/null for an unwanted pipe; `end` is the child's end. */
 static int open_end(int pair[2], bool wanted, int end)
 {
     if (wanted)
@@ -84,7 +84,7 @@ static _Noreturn void run_child(const struct task_options *options, struct task_
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
-        _exit(1); /* it died before we asked to be told */
+        _exit(1); /* the parent died before prctl() */
     close(p->go[1]);
     char go;
     if (read(p->go[0], &go, 1) != 1)
@@ -96,7 +96,7 @@ static _Noreturn void run_child(const struct task_options *options, struct task_
     close_range(4, ~0U, 0);
     if (chdir(options->directory) < 0)
         fail_child(3, STAGE_DIRECTORY, errno);
-    /* execvp looks up the command in the PATH of the environment that it is given. */
+    /* execvp() searches the command in the PATH of the new environment. */
     environ = (char **)(uintptr_t)options->environment->items;
     execvp(options->command->items[0], (char *const *)(uintptr_t)options->command->items);
     fail_child(3, STAGE_COMMAND, errno);
@@ -108,7 +108,7 @@ static void set_nonblocking(int fd)
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-/* The status pipe must survive the moves of the child's descriptors below 4. */
+/* Moves the status pipe, so that it survives the child's moves of descriptors below 4. */
 static int lift_status(struct task_pipes *p)
 {
     int high = fcntl(p->status[1], F_DUPFD_CLOEXEC, 16);
@@ -179,7 +179,7 @@ int task_fork(struct error *e, const struct task_options *options, struct task *
 
 void task_release(struct task *t)
 {
-    /* If it is dead already, its end says all there is to say. */
+    /* The end of a dead child is reported anyway. */
     (void)!write(t->go_fd, "g", 1);
     close(t->go_fd);
     t->go_fd = -1;
