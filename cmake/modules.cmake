@@ -1,4 +1,5 @@
-# How a folder declares what it builds. Includes are written from src/: #include "base/error.h".
+# Functions by which a folder declares what it builds. Includes are relative to src/: #include
+# "base/error.h".
 #
 #   gpumux_library(NAME SOURCES a.c b.c LINKS base third_party_jansson [PURE])
 #   gpumux_executable(NAME SOURCES main.c LINKS ... [INSTALL])        INSTALL: into bin/
@@ -6,14 +7,11 @@
 #   gpumux_script_test(NAME COMMAND ... [TIMEOUT s] [LABELS ...] [ENVIRONMENT ...])
 #   gpumux_fuzzer(NAME SOURCES x_fuzz.c LINKS NAME CORPUS dir)
 #
-# PURE: without a thread, a lock or a variable of its own (for which tests/tidy looks).
-# ThreadSanitizer can find nothing in it, and makes its loops ten times as long: it is not
-# instrumented for that. It computes: it is optimised for every sanitizer. CORPUS is a folder of
-# inputs, from the top of the tree. "base/version.h" is generated. What else is installed is
-# declared where it is built, with CMake's install(TARGETS|FILES ...).
-#
-# A test exits with 77 when it must skip, after printing one line that says why. For a part that it
-# leaves out it prints "skipped: WHY" (with cmocka before skip()), which is counted, too.
+# PURE: no threads, locks or variables (tests/tidy checks this). Such a library is not instrumented
+# for ThreadSanitizer, which can find nothing there and makes its loops ten times slower. Because it
+# computes, it is optimised for every sanitizer. CORPUS is a folder of inputs, relative to the top
+# of the tree. "base/version.h" is generated. Other installed files are declared where they are
+# built, with CMake's install(TARGETS|FILES ...).
 
 configure_file(${CMAKE_SOURCE_DIR}/src/base/version.h.in
     ${CMAKE_BINARY_DIR}/generated/base/version.h @ONLY)
@@ -97,12 +95,12 @@ function(gpumux_fuzzer name)
     target_link_libraries(${target} PRIVATE ${arg_LINKS})
 endfunction()
 
-# build/fuzz/fuzzers.txt, for scripts/fuzz: one fuzzer a line, program and corpus.
+# Writes build/fuzz/fuzzers.txt for scripts/fuzz: one fuzzer per line, program and corpus.
 function(gpumux_write_fuzzers)
     get_property(fuzzers GLOBAL PROPERTY gpumux_fuzzers)
     file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/fuzzers.txt CONTENT "${fuzzers}")
 endfunction()
 if(GPUMUX_FUZZ)
-    add_custom_target(fuzzers) # all that the preset builds
+    add_custom_target(fuzzers) # all programs of the fuzz preset
     cmake_language(DEFER DIRECTORY ${CMAKE_SOURCE_DIR} CALL gpumux_write_fuzzers)
 endif()

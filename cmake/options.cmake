@@ -1,9 +1,9 @@
-# Compiler flags, sanitizers and third-party libraries, in one place.
+# Compiler flags, sanitizers and third-party libraries.
 #
 # GPUMUX_SANITIZE   "", "address" (with undefined behaviour) or "thread"
 # GPUMUX_FUZZ       build the libFuzzer programs (needs clang)
 # GPUMUX_STATIC     link the third-party libraries statically (all but the C library)
-# GPUMUX_TESTS      build tests and benchmarks with all the rest; OFF: by their names only, for packages
+# GPUMUX_TESTS      build tests and benchmarks by default; OFF: only by name, for packages
 
 set(GPUMUX_SANITIZE "" CACHE STRING "address, thread or empty")
 option(GPUMUX_FUZZ "build fuzzers with libFuzzer" OFF)
@@ -27,9 +27,9 @@ add_link_options(-Wl,-z,defs -Wl,-z,relro -Wl,--as-needed)
 if(GPUMUX_SANITIZE STREQUAL "address")
     add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
     add_link_options(-fsanitize=address,undefined)
-    # In programs the second runtime is linked statically, and hidden from the first, whose reports
-    # it would else take: as a library it has 6 MB of variables for the leak checker to look
-    # through, in every process.
+    # The undefined-behaviour runtime is linked statically into programs, and hidden from the other
+    # runtime, whose reports it would otherwise take over. As a shared library it would add 6 MB of
+    # variables to the leak checker's search in every process.
     if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
         add_link_options("$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-static-libubsan;-Wl,--exclude-libs,libubsan.a>")
     endif()
@@ -44,8 +44,8 @@ if(GPUMUX_FUZZ)
     add_link_options(-fsanitize=address,undefined)
 endif()
 
-# Third-party libraries. A sanitizer build takes the shared ones: their code is then at its usual
-# addresses, and the sanitizers' interceptors see every call.
+# Third-party libraries. A sanitizer build uses the shared libraries, so that their code is at its
+# usual addresses and the sanitizers' interceptors see every call.
 if(GPUMUX_STATIC AND GPUMUX_SANITIZE STREQUAL "" AND NOT GPUMUX_FUZZ)
     set(gpumux_suffix .a)
 else()
@@ -53,7 +53,7 @@ else()
 endif()
 find_package(Threads REQUIRED)
 
-# gpumux_third_party(NAME LIB...): the target third_party_NAME links the named libraries.
+# gpumux_third_party(NAME LIB...): makes the target third_party_NAME link the named libraries.
 function(gpumux_third_party name)
     add_library(third_party_${name} INTERFACE)
     foreach(lib IN LISTS ARGN)

@@ -1,13 +1,13 @@
-# What scripts share that try gpumux on a minimal Debian system in a chroot. Sourced, with die()
-# defined.
+# Functions for scripts that try gpumux on a minimal Debian system in a chroot. Sourced; the caller
+# defines die().
 #
-# Packages come from this machine's own apt sources, read now and kept nowhere.
+# Packages come from this machine's apt sources, which are read now and not stored.
 # shellcheck shell=bash
 
 chroot_suite=bookworm
 
-# debian_sources DIRECTORY: host.sources and host.list in it, the entries of this machine's apt
-# sources that are of the Debian archive for our suite; host.conf, how it fetches them.
+# debian_sources DIRECTORY: writes host.sources and host.list, this machine's apt sources for the
+# Debian archive and our suite, and host.conf, its way of fetching them.
 debian_sources() {
     awk -v suite=$chroot_suite '
         function flush() { if (paragraph ~ ("\nSuites:[^\n]*[ \t]" suite)) printf "%s\n", paragraph; paragraph = "" }
@@ -21,8 +21,8 @@ debian_sources() {
     apt-config dump | grep -E '^Acquire::(http|https)' > "$1/host.conf" || true
 }
 
-# make_chroot ROOT PACKAGES: a minimal system with these packages (a,b,c), where apt finds more. Its
-# parent directory is written to.
+# make_chroot ROOT PACKAGES: creates a minimal system with these packages (a,b,c), in which apt
+# finds more. Also writes to the parent directory.
 make_chroot() {
     local root=$1 packages=$2 top=${1%/*} sources=() file
     debian_sources "$top"
@@ -35,12 +35,12 @@ make_chroot() {
     for file in /etc/resolv.conf /etc/hosts; do [ ! -e $file ] || cp -L $file "$root$file"; done
 }
 
-# in_namespaces COMMAND...: with mounts and processes of its own. They end with it, however it ends.
+# in_namespaces COMMAND...: runs the command with its own mounts and processes, which end with it.
 in_namespaces() {
     unshare --mount --propagation private --pid --fork --kill-child --mount-proc "$@"
 }
 
-# mount_chroot ROOT: what programs expect, in the namespaces of in_namespaces.
+# mount_chroot ROOT: mounts the usual file systems, in the namespaces of in_namespaces.
 mount_chroot() {
     local root=$1 node
     mount -t proc proc "$root/proc"
@@ -58,7 +58,7 @@ mount_chroot() {
     mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
 }
 
-# in_chroot ROOT COMMAND...: with a plain environment.
+# in_chroot ROOT COMMAND...: runs the command with a plain environment.
 in_chroot() {
     env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ LANG=C.UTF-8 TERM="${TERM:-dumb}" chroot "$@"
 }

@@ -1,8 +1,7 @@
-# Reads what "ctest --output-junit" wrote; prints one line a test: pass|fail|skip TAB name TAB
-# reason. Only a test that chose to skip (exit status 77) is skipped, and its reason is the last
-# line that it printed. One that ctest could not run at all is a failure. A test that ran, but left
-# out a part, has printed a line "skipped: WHY" for it: each is one line more, and so is a case that
-# cmocka skipped.
+# Reads the output of "ctest --output-junit" and prints one line per test: pass|fail|skip TAB name
+# TAB reason. A test counts as skipped only if it exited with status 77; the reason is its last line
+# of output. A test that ctest could not run is a failure. A test that skipped a part has printed a
+# line "skipped: WHY"; each such line, and each case that cmocka skipped, is printed as well.
 
 function text(line)
 {

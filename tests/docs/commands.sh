@@ -1,11 +1,10 @@
 #!/bin/bash
-# commands.sh ROOT: every command in the pages for administrators is run by a test.
+# commands.sh ROOT: checks that every command in the pages for administrators is run by a test.
 #
-# A block is ```sh run, which system/docs_PAGE runs, or ```sh below a mark that says who runs it
-# (follow.sh); or ```text for what a command prints.
-# That test exists, is registered, and makes sure that it leaves no such block out. A command inside
-# a sentence or a table is one that stands in such a block; words in capitals there, and …, are
-# whatever the block has.
+# A block is ```sh run, which system/docs_PAGE runs; or ```sh below a mark that names the test
+# (follow.sh); or ```text for a command's output. The test must exist, be registered, and check that
+# it skips no such block. A command in a sentence or a table must also occur in such a block; words
+# in capitals, and …, match any words of the block.
 set -euo pipefail
 cd "$1"
 . tests/docs/follow.sh
@@ -16,7 +15,7 @@ pages=(docs/install.md docs/first-cluster.md docs/operate.md docs/security.md \
 failed=0
 complain() { echo "$*"; failed=1; }
 
-# fences PAGE: of each block "LINE LANGUAGE|RUNNER", the runner as its mark says.
+# fences PAGE: prints "LINE LANGUAGE|RUNNER" for each block, with the runner of its mark.
 fences() {
     awk '
         /^```/ && inside { inside = 0; before = ""; next }
@@ -28,7 +27,7 @@ fences() {
         { before = $0 }' "$1"
 }
 
-# runs_all RUNNER: whether it is a test that takes its commands from the pages, and all of them.
+# runs_all RUNNER: returns whether the test takes its commands from the pages, and takes all.
 runs_all() {
     local script
     case $1 in
@@ -57,7 +56,7 @@ for page in "${pages[@]}"; do
         language=${rest%|*} runner=${rest##*|}
         case $language in
         ini) ;;
-        text) # what a command prints
+        text) # output of a command
             if awk -v from="$line" -v commands="^([$] |($programs)( |\$))" '
                 FNR > from && /^```/ { exit } FNR > from && $0 ~ commands { found = 1 } END { exit !found }' "$page"; then
                 complain "$page:$line: commands in a block of output"
@@ -77,13 +76,12 @@ for page in "${pages[@]}"; do
     done < <(fences "$page")
 done
 
-# What is run: the lines of all blocks, without comments.
+# Collects the tested commands: the lines of all blocks, without comments.
 for page in "${pages[@]}"; do
     awk '/^```/ && inside { inside = 0; next } /^```sh/ { inside = 1; next } inside' "$page"
 done | sed -E 's/ +# .*//' > "$work/run"
 
-# inline PAGE: "LINE COMMAND" for what stands between `` outside of blocks and begins as a command
-# does.
+# inline PAGE: prints "LINE COMMAND" for each `` span outside of blocks that starts like a command.
 mapfile -t subcommands < <(grep -oE '\.name = "[a-z]+"' src/cli/commands.c | cut -d '"' -f 2)
 [ ${#subcommands[@]} -gt 10 ] || complain "src/cli/commands.c: the commands are not found in it"
 inline() {
@@ -92,7 +90,7 @@ inline() {
         "${subcommands[*]}")) (-|[A-Z][A-Z]|init|create|list|revoke|check|default|export|backup)" '
         /^```/ { inside = !inside; next }
         inside { next }
-        # A sentence may break inside of one.
+        # A span may continue on the next line.
         { line = carry $0; carry = "" }
         { if (gsub(/`/, "`", line) % 2) { carry = line " "; next } }
         {
@@ -107,7 +105,7 @@ for page in "${pages[@]}"; do inline "$page" | sed "s|^|$page:|"; done > "$work/
 cut -d ' ' -f 2- "$work/inline" \
     | sed -E 's/[][().*+?^${}|\\]/\\&/g; s/…/.*/g; s/\b[A-Z]{2,}(:[A-Z]+)?\b/[^ ]+/g' \
     > "$work/patterns"
-# All at once: a program for each of them takes most of the time.
+# Match all commands in one process, because a process per command takes most of the time.
 paste -d '\t' "$work/patterns" "$work/inline" | awk -F '\t' '
     NR == FNR { run[++count] = $0; next }
     {

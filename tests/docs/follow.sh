@@ -1,22 +1,22 @@
-# For tests that run commands of the documentation. A page says above a block who runs it, if it is
-# not system/docs_PAGE, which runs those marked ```sh run:
+# Functions for tests that run commands of the documentation. A mark above a block names the test
+# that runs the block, unless it is system/docs_PAGE, which runs the blocks ```sh run:
 #
 #     <!-- run by system/machine -->
 #     ```sh
 #     systemctl enable --now gpumux
 #     ```
 #
-# The test of that name takes each block with page_block, and says with all_followed that it left
-# none out; docs/commands fails for a block without a mark, and for a mark whose test does neither.
-# Sourced, with fail() or die() defined, at the top of the tree.
+# The named test takes each block with page_block, and checks with all_followed that no block is
+# left. docs/commands fails for a block without a mark, and for a mark whose test does neither.
+# Sourced at the top of the tree; the caller defines fail() or die().
 # shellcheck shell=bash
 
-# A block is known by its page and line; the ones that were taken are noted in a file, for subshells
-# and a script's second half in other namespaces do it too.
+# A block is identified by its page and line. The blocks taken are recorded in a file, because
+# subshells and the second half of a script in other namespaces take blocks as well.
 export FOLLOWED_BLOCKS=${FOLLOWED_BLOCKS:-$(mktemp)}
 
-# marked_blocks RUNNER PAGE...: "PAGE:LINE" and a tab before each line of the blocks that are marked
-# so.
+# marked_blocks RUNNER PAGE...: prints "PAGE:LINE" and a tab before each line of the blocks with
+# this mark.
 marked_blocks() {
     awk -v mark="<!-- run by $1 -->" '
         /^```/ && inside { inside = 0; next }
@@ -25,7 +25,8 @@ marked_blocks() {
         { before = $0 }' "${@:2}"
 }
 
-# page_block RUNNER PAGE TEXT: the commands of the only block marked so that has TEXT in it.
+# page_block RUNNER PAGE TEXT: prints the commands of the only block with this mark that contains
+# TEXT.
 page_block() {
     local lines block
     lines=$(marked_blocks "$1" "$2")
@@ -35,7 +36,7 @@ page_block() {
     awk -F '\t' -v block="$block" '$1 == block { print substr($0, length(block) + 2) }' <<< "$lines"
 }
 
-# all_followed RUNNER: whether every block marked so was taken, and there was one.
+# all_followed RUNNER: returns whether every block with this mark was taken, and at least one.
 all_followed() {
     local blocks left
     blocks=$(marked_blocks "$1" README.md docs/*.md | cut -f 1 | sort -u)

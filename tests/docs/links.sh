@@ -1,11 +1,11 @@
 #!/bin/bash
-# links.sh ROOT: every link of a page to a file of this tree leads somewhere, and every page of
-# docs/ is reached from the README.
+# links.sh ROOT: checks that every link to a file of this tree is valid, and that every page of
+# docs/ can be reached from the README.
 set -euo pipefail
 cd "$1"
 failed=0
 
-# targets PAGE: what it links to in this tree, one a line, without anchors.
+# targets PAGE: prints the page's link targets in this tree, one per line and without anchors.
 targets() {
     grep -oE '\]\([^)[:space:]]+\)' "$1" | sed -E 's/^\]\(//; s/\)$//; s/#.*//' \
         | grep -vE '^$|^[a-z]+:' || true

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The checks of the documentation find what they are for: each change to a copy of the tree is
-# noticed.
+# Proves that the checks of the documentation can fail: each change to a copy of the tree is
+# detected.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -15,7 +15,7 @@ fresh() {
     mkdir "$work/tree"
     (cd "$root" && tar -cf - --exclude corpus "${copied[@]}") | tar -xf - -C "$work/tree"
 }
-# notices CHECK EXPRESSION FILE: after that edit with sed, the check fails.
+# notices CHECK EXPRESSION FILE: the check must fail after this sed expression edits the file.
 notices() {
     cp "$work/tree/$3" "$work/before"
     sed -i -E "$2" "$work/tree/$3"
@@ -53,8 +53,8 @@ notices tables 's/^(2.00  gpumux     18.6 min)    12.0/\1    12.1/' docs/simulat
 notices tables 's/`on_node_lost`/`node_lost`/' docs/submit.md
 notices links 's/\(docs\/submit.md\)/(docs\/submitting.md)/' README.md
 notices links 's/docs\/states.md/docs\/submit.md/g' README.md
-# Commands that no test runs: a block, a language, a sentence, a row; a test that is none, leaves
-# blocks out, or is not registered.
+# Commands that no test runs: a block, a language, a sentence, a row; a test that does not exist,
+# skips blocks, or is not registered.
 notices commands '0,/^```sh run/s/^```sh run/```sh/' docs/security.md
 notices commands '0,/^```sh run/s/^```sh run/```/' docs/first-cluster.md
 notices commands '0,/^```sh run/s/^```sh run/```text/' docs/troubleshooting.md

@@ -1,6 +1,6 @@
 #!/bin/bash
-# tables.sh ROOT: every table in the documentation that repeats a list of the code, against that
-# list.
+# tables.sh ROOT: compares every table in the documentation that repeats a list of the code with
+# that list.
 #
 # A page marks such tables:
 #
@@ -10,15 +10,15 @@
 #     | `lease` | `60s` | … |
 #     <!-- end of table -->
 #
-# What stands between `` in the leading columns must be what the list says, no row more or less. How
-# many columns count, and how a list is read, is said below, one line a list.
+# The `` spans in the leading columns must equal the list, row by row. The lines below define the
+# number of columns and the way to read each list.
 set -euo pipefail
 cd "$1"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# rows PAGE LIST COLUMNS: the marked rows of a page, "a b c" of their leading columns.
+# rows PAGE LIST COLUMNS: prints the marked rows of a page as "a b c", from their leading columns.
 rows() {
     awk -F '|' -v mark="<!-- table of $2 -->" -v columns="$3" '
         $0 == mark { inside = 1; next }
@@ -34,7 +34,7 @@ rows() {
         }' "$1" | sort
 }
 
-# compare PAGE LIST COLUMNS: what the list says comes on standard input.
+# compare PAGE LIST COLUMNS: compares the page with the list on standard input.
 compare() {
     sort > "$work/code"
     rows "$1" "$2" "$3" > "$work/page"
@@ -58,8 +58,8 @@ sed -nE 's/^CONFIG_PAIRS\([a-z_]+, "([^"]*)", ([A-Z]+),.*/\1 {} \L\2/p
          s/^CONFIG_(STRING|NUMBER|DURATION|BYTES|FLAG)\([a-z_]+, "([^"]*)", ([A-Z]+), "?([^",]*)"?,.*/\2 \4 \L\3/p' $config \
     | sed -E 's/  / "" /' | compare docs/operate.md $config 3
 
-# Each key is read by the daemon that the list names: a member that nobody reads is a setting
-# without effect. members FOLDER...: what is read there of a configuration.
+# Each key must be read by the daemon that the list names, because an unread member is a setting
+# without effect. members FOLDER...: prints the members of the configuration that the folders read.
 members() {
     grep -rhoE --include='*.c' --exclude='*_test.c' '(\bc->)?\bconfig(\.|->)[a-z_]+|\bc->[a-z_]+' \
         "$@" | sed -E 's/.*[.>]//; s/_(ms|bytes)$//' | sort -u
@@ -79,7 +79,7 @@ environment=src/node/attempt/environment.def
 sed -nE 's/^ENVIRONMENT\(([A-Z_]+),.*/\1/p' $environment \
     | compare docs/environment.md $environment 1
 
-# What the shim's tests alone set is no user's business.
+# Variables that only the shim's tests set are not documented.
 shim=src/shim
 find $shim -name '*.c' ! -name fault_point.c -exec grep -ohE '"GPUMUX_[A-Z_]+"' {} + | tr -d '"' \
     | sort -u | compare docs/internals.md $shim 1
@@ -109,7 +109,7 @@ sed -nE 's/[[:space:]]+/ /g; s/ $//; s/^([a-z_]+(\/[a-z_]+)*(\.[ch])?): ?(.*)/\1
 
 find data -name '*.csv' -printf '%f\n' | compare data/README.md data 1
 
-# A picture and the table above it: the median completion of each policy, which the legend tells.
+# A picture and the table above it: the median completion of each policy in the legend.
 picture=docs/images/sim-times.svg
 sed -nE 's/^<text x="821" y="[0-9]+">([a-z]+)<\/text>$/\1/p
          s/^<text x="956" .*>([0-9.]+) min<\/text>$/\1/p' $picture | paste -d ' ' - - \

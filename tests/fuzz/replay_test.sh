@@ -1,7 +1,6 @@
 #!/bin/bash
-# replay_test.sh PROGRAM: the replay counts its inputs, refuses an empty corpus, and under
-# AddressSanitizer an input that meets the planted bug ends it, with a report where reports are
-# looked for.
+# replay_test.sh PROGRAM: the replay counts its inputs, refuses an empty corpus, and fails under
+# AddressSanitizer on an input that triggers the planted bug, with a report in the expected place.
 set -euo pipefail
 
 program=$1
@@ -20,7 +19,7 @@ printf 'harmless' > "$corpus/a"
     || die "a file by name was not counted"
 if [ "$GPUMUX_SANITIZE" = address ]; then
     printf 'mux! and more' > "$corpus/c"
-    # The report of this one is expected: not into the place where reports are failures.
+    # This report is expected, so it must not go where reports count as failures.
     ! ASAN_OPTIONS=log_path=$reports/asan "$program" "$corpus" > /dev/null 2>&1 \
         || die "the planted bug passed"
     grep -q 'ERROR: AddressSanitizer' "$reports"/asan.* \

@@ -1,5 +1,5 @@
-# The rules about English and about the width of lines, where prose_file lists them. Prints
-# FILE:LINE: MESSAGE.
+# The rules about English and the width of lines, for the paths in prose_file. Prints FILE:LINE:
+# MESSAGE.
 #
 # width     A line has at most 100 columns, not counting URLs and the targets of links. Tables and
 #           fenced blocks of Markdown may be wider.
@@ -24,8 +24,8 @@ function breach(line, message)
     print path ":" line ": " message
 }
 
-# Whether the rule holds for the path: its own line, a folder's above it, or that of the whole tree,
-# ".".
+# Returns whether the rule applies to the path, by a line for the path, for a folder above it, or
+# for the whole tree, ".".
 function holds(rule, place)
 {
     while (index(rules[place], " " rule " ") == 0) {
@@ -42,12 +42,12 @@ function check_width(line)
     if (is_markdown && (line ~ /^\|/ || in_fence))
         return
     gsub(/https?:\/\/[^ )>]*|\]\([^)]*\)/, "", line)
-    gsub(/[\200-\277]/, "", line) # what follows the first byte of a character
+    gsub(/[\200-\277]/, "", line) # continuation bytes of a character
     if (length(line) > columns_max)
         breach(FNR, "line of " length(line) " columns, more than " columns_max)
 }
 
-# One sentence, or the end of one.
+# Checks one sentence, or the end of one.
 function check_sentence(text)
 {
     sub(/^[ "*_(]+/, "", text)
@@ -63,7 +63,7 @@ function check_sentence(text)
     is_help = 0
 }
 
-# Adds a piece to the text, and checks each sentence that is complete now.
+# Adds a piece to the text, and checks every sentence that is now complete.
 function gather(piece)
 {
     gsub(/[ \t]+/, " ", piece)
@@ -92,7 +92,7 @@ function end_text()
     is_help = has_begun = 0
 }
 
-# A line of a comment: a paragraph ends at an empty one, a list's element begins with a mark.
+# Handles a line of a comment. An empty line ends a paragraph, a mark starts an item of a list.
 function comment_line(piece)
 {
     sub(/^[ \t]*\**[ \t]?/, "", piece)
@@ -127,7 +127,7 @@ function c_line(line,    mark, before)
             mark = substr(line, RSTART, RLENGTH)
         }
         line = substr(line, length(before mark) + 1)
-        # Strings with nothing but space or the likes of PRIu64 between them are one text.
+        # Strings separated only by space or macros like PRIu64 form one text.
         if (before !~ /^[ \t\\]*(PRI[A-Za-z0-9]+)?[ \t\\]*$/)
             end_text()
         if (mark ~ /^"/) {
@@ -144,7 +144,7 @@ function c_line(line,    mark, before)
     }
 }
 
-# A string goes on where the one before it ended, without a space.
+# Appends a string to the text, without a space.
 function string(piece)
 {
     gsub(/\\[nt]/, " ", piece)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Proves that the summary of scripts/test leaves nothing out: results.awk reads what ctest wrote of
-# tests that pass, fail and skip, as a whole or in part.
+# Proves that the summary of scripts/test omits nothing: results.awk reads the ctest output of tests
+# that pass, fail and skip, as a whole or in part.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,5 +1,5 @@
 # The rules about the text of C files: sizes of functions, includes, banned functions. Prints
-# FILE:LINE: MESSAGE. edges_file names the list of allowed edges between folders.
+# FILE:LINE: MESSAGE. edges_file has the list of allowed edges between folders.
 
 BEGIN {
     function_lines_max = 70
@@ -23,7 +23,7 @@ function breach(line, message)
     print FILENAME ":" line ": " message
 }
 
-# The top folder: src/NAME/... and NAME/... are both NAME.
+# Returns the top folder, NAME for src/NAME/... and NAME/....
 function folder_of(path,    part)
 {
     sub(/^src\//, "", path)
@@ -31,7 +31,7 @@ function folder_of(path,    part)
     return part[1]
 }
 
-# The room of a file: NAME/ROOM if the edges list that, else NAME.
+# Returns the room of a file: NAME/ROOM if the edges list that room, otherwise NAME.
 function room_of(path,    part)
 {
     sub(/^src\//, "", path)
@@ -39,13 +39,15 @@ function room_of(path,    part)
     return part[2] !~ /\./ && (part[1] "/" part[2]) in known ? part[1] "/" part[2] : part[1]
 }
 
-# An edge to a folder is one to all of its rooms; inside a folder each room is named.
+# Returns whether `from` may include `to`. An edge to a folder covers all of its rooms; inside a
+# folder each room is named.
 function may_include(from, to)
 {
     return ((from, to) in edge) || (folder_of(to) != folder && ((from, folder_of(to)) in edge))
 }
 
-# The line without comments and without what is inside quotes. in_comment lasts over lines.
+# Returns the line without comments and without the content of strings. in_comment persists across
+# lines.
 function code_of(line,    code, mark)
 {
     code = ""

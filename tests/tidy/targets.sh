@@ -1,7 +1,7 @@
 #!/bin/bash
-# Every target that `make help` lists is made by continuous integration or by `make soak`, directly
-# or as a prerequisite; and the sum that both end with leaves out no failure. `make` is a stand-in
-# here that only notes what it is asked for.
+# Checks that every target in `make help` is made by continuous integration or by `make soak`,
+# directly or as a prerequisite, and that the sum at the end of both includes all failures. `make`
+# is a stand-in here that only records its targets.
 set -euo pipefail
 
 source=${GPUMUX_SOURCE:?set it to the top of the tree}
@@ -22,10 +22,11 @@ END
 chmod +x "$work/bin/make"
 export NOTES=$work/notes FAILING=
 
-# run COMMAND...: in the copied tree, with the stand-in.
+# run COMMAND...: runs the command in the copied tree, with the stand-in.
 run() { (cd "$work/tree" && PATH=$work/bin:$PATH "$@"); }
 
-# unreached: the listed targets that neither way makes, and the made ones that are not listed.
+# unreached: prints the listed targets that neither list makes, and the made targets that are not
+# listed.
 unreached() {
     (cd "$work/tree" && "$real_make" --no-print-directory help) | awk '{ print $2 }' \
         | sort > "$work/listed"
@@ -35,7 +36,7 @@ unreached() {
         || { cat "$work/ci" >&2; die ".ci/run fails where every target passes"; }
     ROUNDS=0 run scripts/soak > "$work/soak" 2>&1 \
         || { cat "$work/soak" >&2; die "scripts/soak fails where every target passes"; }
-    # Prerequisites of what is made are made, too.
+    # Prerequisites of made targets are made as well.
     awk -F ':|##' 'NR == FNR { made[$1] = 1; next }
         /^[a-z-]+:.*##/ { needs[$1] = $2 }
         END {
@@ -61,7 +62,7 @@ count=$(wc -l < "$work/listed")
 printf '\nplanted: ## a target that nothing makes\n\t@true\n' >> "$work/tree/Makefile"
 [ "$(unreached)" = planted ] || die "a target that nothing makes was not found: $(unreached)"
 
-# last LINES: of what .ci/run says, with its status.
+# last LINES: prints the last lines of .ci/run, and its status.
 last() {
     local status=0
     run .ci/run > "$work/ci" 2>&1 || status=$?

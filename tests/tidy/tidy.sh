@@ -1,11 +1,11 @@
 #!/bin/bash
-# tidy.sh ROOT [BUILD]: the rules of CONTRIBUTING.md that a program can check.
+# tidy.sh ROOT [BUILD]: checks the rules of CONTRIBUTING.md that a program can check.
 #
 # Prints FILE:LINE: MESSAGE for every breach in the tree ROOT and exits with 1 if there is any. With
-# BUILD (an optimised build of that tree) it also looks for writable data in the object files.
-# To add a rule: about the text of a C file, in source.awk; about English or the width of lines, in
-# prose.awk; about what the build names, in unnamed_files; then one case in tidy_selftest.sh that
-# proves that it can fail.
+# BUILD (an optimised build of that tree) it also looks for writable data in the object files. To
+# add a rule, edit source.awk for the text of C files, prose.awk for English and the width of lines,
+# or unnamed_files for names in the build files. Then add a case to tidy_selftest.sh that proves
+# that the rule can fail.
 set -Eeuo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -17,7 +17,7 @@ prose=tests/tidy/prose.txt
 clang_format_major=14
 file_lines_max=800
 folder_files_max=45
-# Nobody writes these by hand, or reads them from the top; the description of an interface is one
+# Files that are not written by hand or not read as a whole; the description of an interface is one
 # document.
 not_written='\.(csv|json|svg)$|^tests/fuzz/corpus/'
 one_document='^api/openapi\.yaml$'
@@ -26,7 +26,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'echo "$0:$LINENO: could not check: $BASH_COMMAND"' ERR
 
-# Every file that belongs to the tree: all that git would commit, or all there are without git.
+# Lists all files of the tree: those that git would commit, or all files without git.
 list_files() {
     if [ "$(git rev-parse --show-toplevel 2> /dev/null)" = "$PWD" ]; then
         git ls-files --cached --others --exclude-standard
@@ -38,7 +38,7 @@ list_files() {
 
 sources() { xargs -r -d '\n' awk -v edges_file="$edges" -f "$here/source.awk" < "$work/c_files"; }
 
-# English and the width of lines: code, scripts (also those without an ending) and Markdown.
+# English and the width of lines: code, scripts (including those without a suffix) and Markdown.
 prose() {
     { grep -E '(^|/)[^./]+$' "$work/files" || true; } \
         | xargs -r -d '\n' awk 'FNR == 1 && /^#!.*sh$/ { print FILENAME }' > "$work/prose_files"
@@ -51,7 +51,7 @@ prose() {
     done
 }
 
-# Anything in lines that is written by hand.
+# All files in lines that are written by hand.
 long_files() {
     { grep -vE "$not_written|$one_document" "$work/files" || true; } \
         | xargs -r -d '\n' grep -HcI '' \
@@ -59,7 +59,7 @@ long_files() {
         '$2 > max { print $1 ":" $2 ": file of " $2 " lines, more than " max }'
 }
 
-# Folders of product code whose files, without tests, are too many to read from top to bottom.
+# Folders of product code with too many files, not counting tests.
 crowded_folders() {
     awk -v max=$folder_files_max '
         /^(src|emu|workloads)\// && !/_(test|fuzz|fixture)\.[a-z]+$/ { sub(/\/[^\/]*$/, ""); count[$0]++ }
@@ -67,7 +67,7 @@ crowded_folders() {
         "$work/files"
 }
 
-# Machine paths and marks of unfinished work, in any text file of the tree.
+# Machine paths and marks of unfinished work, in all text files of the tree.
 leftovers() {
     xargs -r -d '\n' grep -nHIE '(^|[^A-Za-z0-9_.})*$~-])/(work|farm|root|home)/' < "$work/files" \
         | sed -E 's/^([^:]*:[0-9]+):.*/\1: a path of one machine/' || true
@@ -89,8 +89,8 @@ layout() {
         | sort -u -t : -k 1,1
 }
 
-# Sources and tests that no CMakeLists.txt names, so that nothing would ever build or run them. One
-# that has ${x}.sh in it names a script by every word without the ending, too.
+# Sources and tests that no CMakeLists.txt names, so that they are never built or run. A
+# CMakeLists.txt with ${x}.sh in it also names scripts by their words without the suffix.
 unnamed_files() {
     grep -E '(^|/)CMakeLists\.txt$' "$work/files" | while IFS= read -r list; do
         awk -v folder="${list%CMakeLists.txt}" '
@@ -106,7 +106,7 @@ unnamed_files() {
         }
         END { for (name in word) { print name; if (by_word) print name ".sh" } }' "$list"
     done | sort -u > "$work/named"
-    # A part that test scripts source is run by them.
+    # A script that test scripts source is run by them.
     grep -E '^tests/.*\.sh$' "$work/files" | xargs -r -d '\n' awk '
         ($1 == "." || $1 == "source") && match($0, /[A-Za-z0-9_.\/-]+\.sh/) {
             path = substr($0, RSTART, RLENGTH)
@@ -127,12 +127,12 @@ unnamed_files() {
         done
 }
 
-# Writable data in the object files whose source is still there. Constant tables with pointers in
-# them are relocated once and then read-only: they are in .data.rel.ro.
+# Writable data in the object files of existing sources. Constant tables with pointers are relocated
+# once and then read-only, in .data.rel.ro.
 writable_data() {
     local object source class symbol line reason
     [ -n "$build" ] || return 0
-    # The object A/CMakeFiles/T.dir/x.c.o is made from A/x.c, one with /__/ in its path from B of
+    # The object A/CMakeFiles/T.dir/x.c.o is built from A/x.c; with /__/ in its path, from B of
     # /__/B.
     (cd "$build" && find . -name '*.c.o') \
         | sed -E 'h; s#CMakeFiles/[^/]*\.dir/##; s#\.o$##; s#.*(/__)+/##; s#^\./##; x; G; s#\n#\t#' \

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Proves that tidy.sh can fail: a small clean tree passes, and each breach put into it is reported.
+# Proves that tidy.sh can fail: a small clean tree passes, and each breach added to it is reported.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -8,7 +8,7 @@ trap 'rm -rf "$top"' EXIT
 tree=$top/tree
 failures=0 checks=0
 
-# A tree with one of everything that the rules speak of, and no breach.
+# Creates a tree that touches every rule, without a breach.
 clean_tree() {
     rm -rf "$tree"
     mkdir -p "$tree"/{src/base,src/model,tests/system,tests/tidy,build/src/base/CMakeFiles/base.dir}
@@ -29,7 +29,7 @@ clean_tree() {
     printf 'test(${CMAKE_CURRENT_SOURCE_DIR}/run.sh)\n' > tests/system/CMakeLists.txt
 }
 
-# For the cases about data; the others need no object files.
+# Compiles object files, for the cases about data only.
 compile_objects() {
     local source
     for source in src/base/*.c; do
@@ -38,7 +38,7 @@ compile_objects() {
     done
 }
 
-# expect WHAT TEXT: tidy reports exactly one breach, and its line holds TEXT. expect WHAT "": none.
+# expect WHAT TEXT: tidy must report exactly one breach, in a line with TEXT. expect WHAT "": none.
 expect() {
     local what=$1 text=$2 output status=0 lines
     checks=$((checks + 1))
@@ -53,7 +53,7 @@ expect() {
     printf '%s: wanted "%s", status %s, got:\n%s\n' "$what" "$text" "$status" "$output"
 }
 
-# in_function FILE STATEMENT: appends a static function with the one statement.
+# in_function FILE STATEMENT: appends a static function with this statement.
 in_function() {
     printf '\nint extra(char *text);\nint extra(char *text)\n{\n    %s\n    return text != 0;\n}\n' "$2" >> "$1"
 }
@@ -73,7 +73,7 @@ expect "unlisted folder" "src/odd/o.h:2: folder odd is not listed"
 clean_tree && printf '#include "base/a_internal.h"\n' >> src/model/m.h
 expect "internal header" "src/model/m.h:3: base/a_internal.h is internal"
 
-# The real edges: what MPS is asked for does not know of those who ask.
+# The real edges: MPS knows nothing about its users.
 clean_tree && cp "$here/edges.txt" tests/tidy && mkdir -p src/node/mps
 printf '#pragma once\n#include "node/supervisor/process.h"\n' > src/node/mps/x.h
 expect "edge between rooms" ""
@@ -87,14 +87,14 @@ mkdir src/node/protect && printf '#pragma once\n' \
 printf '#pragma once\n#include "node/protect/p_internal.h"\n' > src/node/n.h
 expect "internal header of a room" "src/node/n.h:2: node/protect/p_internal.h is internal"
 
-# A header may have a line of its own, and a room may use nothing.
+# A header may have its own line, and a room may use nothing.
 clean_tree && cp "$here/edges.txt" tests/tidy && mkdir -p src/shim/life src/shim/sys
 printf '#pragma once\n#include "shim/launch/launch.h"\n' > src/shim/life/process.h
 expect "edge of one header" ""
 printf '#pragma once\n#include "shim/life/process.h"\n' > src/shim/sys/x.h
 expect "room that uses nothing" "src/shim/sys/x.h:2: forbidden edge: shim/sys may not include"
 
-# The real edges: the simulator and its report stay out of the daemons, and the daemons out of them.
+# The real edges: the simulator and its report stay out of the daemons, and vice versa.
 for edge in control/sim node/sim node/link/sim control/report node/report sim/control sim/node \
     report/control \
     report/node cli/daemon/sim cli/watch/report cli/sim/control; do
@@ -203,7 +203,7 @@ clean_tree \
     >> src/base/a.c
 compile_objects && expect "constant table of pointers" ""
 
-# Lines of 100 columns and of 101: "é" is one column in two bytes.
+# Lines of 100 and 101 columns: "é" is one column in two bytes.
 for name in src/base/b.h src/base/b.def tests/x.awk cmake/x.cmake x/CMakeLists.txt NOTES.md \
     scripts/tool; do
     clean_tree && mkdir -p cmake x scripts
