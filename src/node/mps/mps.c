@@ -20,63 +20,64 @@
 #include "node/mps/mps_guard.h"
 
 enum {
-    /* One that ends or hangs is known within a second: a look, and two questions that get no
-       answer. */
+    /* A daemon's end or hang is detected within a second: a look, and two requests without
+     * answer. */
     WATCH_MS = 200,
     ANSWER_MS = 400,
     COMMAND_MS = 1000,
-    FIRST_ANSWER_MS = 3000, /* while it starts its first server it may answer nobody */
-    PACE_MS_MAX = 100,      /* for a program that only prints its version */
-    CROWD_PER_CPU =
-        2, /* more that want to run are a crowd, in which anybody may wait for a while */
-    CROWD_ANSWER_MS = 10000, /* but not for longer */
-    SILENT_MS_MAX = 30000,   /* after that it hangs, however slow the machine is */
+    /* limit while the daemon starts its first server, which may delay any answer */
+    FIRST_ANSWER_MS = 3000,
+    PACE_MS_MAX = 100, /* limit for a program that only prints its version */
+    /* runnable processes per CPU that count as a crowd, in which any process may wait */
+    CROWD_PER_CPU = 2,
+    CROWD_ANSWER_MS = 10000, /* limit for an answer in a crowd */
+    SILENT_MS_MAX = 30000,   /* silence after which a daemon hangs, on any machine */
     START_MS = 10000,
-    LINGER_MS = 3000, /* after its last attempt: the next one often comes soon */
+    LINGER_MS = 3000, /* time after the last attempt, because the next often follows soon */
     SOCKET_PATH_MAX = 108,
-    LONGEST_PIPE_NAME = 32, /* of what the daemon makes in its directory */
-    TRIM_EVERY_MS = 60000,  /* its logs */
-    UUID_PART = 8,          /* of a device's name, for its directory */
+    LONGEST_PIPE_NAME = 32, /* name in the daemon's directory */
+    TRIM_EVERY_MS = 60000,  /* interval for trimming logs */
+    UUID_PART = 8,          /* characters of a device's UUID that name its directory */
 };
 
-/* One device's daemon, and the thread that looks after it. */
+/* A device's daemon, and the thread that watches the daemon. */
 struct mps_daemon {
     struct list link; /* in mps.daemons */
     struct mps *mps;
     struct mps_control control;
     pthread_t thread;
-    int uses;            /* the loop's alone */
-    enum mps_state told; /* that the loop was told; its alone */
+    int uses;            /* used by the loop only */
+    enum mps_state told; /* last state reported to the loop; used by the loop only */
     unsigned losses_told, terminations_told;
-    bool was_there; /* somebody has it already: if it is not there, it is lost. Set before the
-                       thread starts */
-    pthread_mutex_t mutex;  /* of all below */
-    pthread_cond_t changed; /* something for the thread */
+    /* The daemon was in use before, so that its absence is a loss. Set before the thread starts. */
+    bool was_there;
+    pthread_mutex_t mutex;  /* protects all members below */
+    pthread_cond_t changed; /* signals work for the thread */
     enum mps_state state;
     char text[MPS_TEXT_MAX];
-    bool wanted;       /* somebody uses it */
-    uid_t user;        /* the first of those who do, or of the last who did */
-    bool is_for_one;   /* user at a time */
-    int64_t unused_ms; /* since when nobody does */
-    bool leave;        /* the thread ends; the daemon stays, if it is wanted */
-    unsigned losses;   /* how often it was lost, and how the last time */
+    bool wanted;       /* the daemon is in use */
+    uid_t user;        /* first of the present users, or of the last ones */
+    bool is_for_one;   /* the daemon serves one user at a time */
+    int64_t unused_ms; /* time since which the daemon is unused */
+    bool leave;        /* the thread ends; a wanted daemon stays */
+    unsigned losses;   /* number of losses; `loss` is the last reason */
     char loss[MPS_TEXT_MAX];
-    bool hurry;      /* somebody waits for its next answer */
-    int64_t well_ms; /* when it was last asked, and answered */
+    bool hurry;      /* a caller waits for the next answer */
+    int64_t well_ms; /* time of the last request that was answered */
     pid_t doomed[MPS_CLIENTS_MAX];
     size_t doomed_count;
-    unsigned terminations;          /* how often doomed ones were seen to */
-    bool ended;                     /* the thread has */
-    pid_t servers[MPS_SERVERS_MAX]; /* as last seen; the thread's alone */
+    unsigned terminations;          /* number of completed terminations */
+    bool ended;                     /* the thread has ended */
+    pid_t servers[MPS_SERVERS_MAX]; /* last list of servers; used by the thread only */
     size_t server_count;
-    uid_t server_user; /* of the one server, if it is for one user */
+    uid_t server_user; /* user of the only server, if is_for_one */
 };
 
 struct mps {
     struct mps_options options;
     struct list daemons;
-    int wake_fd; /* threads tell the loop */
-    int stop_fd; /* readable: they wait for no answer any more */
+    int wake_fd; /* by which threads wake the loop */
+    int stop_fd; /* readable: threads stop waiting for answers */
     struct event *woken;
 };
 
@@ -101,7 +102,7 @@ static void set_state(struct mps_daemon *d, enum mps_state state, const char *te
     (void)!write(d->mps->wake_fd, &one, sizeof one);
 }
 
-/* States may follow faster than the loop looks: this one it must not miss. */
+/* Records a loss, which the loop must not miss even if states change quickly. */
 static void lose(struct mps_daemon *d, const char *why)
 {
     pthread_mutex_lock(&d->mutex);
@@ -111,7 +112,7 @@ static void lose(struct mps_daemon *d, const char *why)
     set_state(d, MPS_BROKEN, why);
 }
 
-/* False: the thread is to end. */
+/* Returns false if the thread must end. */
 static bool pause_for(struct mps_daemon *d, int ms)
 {
     struct timespec until;
@@ -140,7 +141,8 @@ static bool is_unused(struct mps_daemon *d)
     return unused;
 }
 
-/* From here on nobody gets it any more: who asks waits for the next. False: somebody has it. */
+/* Stops offering the daemon: new users wait for the next one. Returns false if the daemon is in
+ * use. */
 static bool begin_draining(struct mps_daemon *d)
 {
     pthread_mutex_lock(&d->mutex);
@@ -217,8 +219,8 @@ static bool has_changed_hands(struct mps_daemon *d)
     return changed;
 }
 
-/* A server ends only with its daemon, or for another user's: one that is not listed any more has
- * else crashed. */
+/* Takes the new list of servers. Returns false if a server crashed: a server ends otherwise only
+ * with its daemon, or for another user's server. */
 static bool take_servers(struct mps_daemon *d, const char *answer)
 {
     pid_t servers[MPS_SERVERS_MAX];
@@ -234,7 +236,7 @@ static bool take_servers(struct mps_daemon *d, const char *answer)
     return all_well;
 }
 
-/* Its servers are asked too: a daemon may answer while its server does not. */
+/* Asks the daemon and its servers, because a daemon may answer while its server does not. */
 static int look(struct error *e, struct mps_daemon *d, int limit_ms, bool *ret_faulted)
 {
     if (d->server_count == 0 && limit_ms < FIRST_ANSWER_MS)
@@ -257,11 +259,11 @@ static int look(struct error *e, struct mps_daemon *d, int limit_ms, bool *ret_f
     return r;
 }
 
-/* How many processes want to run now, for each processor. */
+/* Returns the number of runnable processes per processor. */
 static long crowd(void)
 {
     char line[128] = "";
-    FILE *file = fopen("/proc/loadavg", "re"); /* "0.20 0.18 0.12 1/80 11206": the fourth */
+    FILE *file = fopen("/proc/loadavg", "re"); /* "0.20 0.18 0.12 1/80 11206": the fourth number */
     if (file) {
         (void)!fgets(line, sizeof line, file);
         fclose(file);
@@ -273,14 +275,14 @@ static long crowd(void)
     return at && processors > 0 ? strtol(at, NULL, 10) / processors : 0;
 }
 
-/* How long one that does not answer is believed to be slow. */
+/* The tolerance for a daemon that does not answer. */
 struct patience {
-    int limit_ms;     /* for an answer */
-    int64_t since_ms; /* when it was first silent; 0: it is not */
+    int limit_ms;     /* longest wait for an answer */
+    int64_t since_ms; /* start of the silence; 0: not silent */
 };
 
-/* Where nothing gets its turn, silence says nothing: ending a daemon that is well would end its
- * clients. */
+/* Returns whether a silent daemon may only be slow. On an overloaded machine silence proves
+ * nothing, and ending a sound daemon would end its clients. */
 static bool may_be_slow(struct mps_daemon *d, struct patience *p)
 {
     bool is_crowded = crowd() >= CROWD_PER_CPU;
@@ -297,9 +299,8 @@ static bool may_be_slow(struct mps_daemon *d, struct patience *p)
             mps_control_pace_ms(&d->control, COMMAND_MS) > PACE_MS_MAX);
 }
 
-/* A look came to r, which is no answer; if this is true, it is asked again. One that could not be
- * asked counts as well while its process is there. Also true when the thread is to leave, which
- * ends the look. */
+/* Returns whether to ask again after a look without answer (r): the daemon may be slow, or could
+ * not be asked while its process lives. Also true if the thread must leave, which ends the look. */
 static bool may_be_well(struct mps_daemon *d, int r, struct patience *p)
 {
     if (is_leaving(d))
@@ -308,7 +309,7 @@ static bool may_be_well(struct mps_daemon *d, int r, struct patience *p)
                         : r == -ERR_TIMEOUT && may_be_slow(d, p);
 }
 
-/* It answered what it was asked at that time. */
+/* Records an answer to a request of that time. */
 static void note_answer(struct mps_daemon *d, int64_t asked_ms, enum mps_state before, bool faulted)
 {
     enum mps_state now = faulted ? MPS_FAULTED : MPS_READY;
@@ -329,12 +330,12 @@ static void give_up(struct mps_daemon *d, const char *why)
     d->server_count = 0;
 }
 
-/* Until it is not needed, or lost. True: it was lost. */
+/* Watches the daemon until it is unneeded or lost. Returns whether it was lost. */
 static bool watch(struct mps_daemon *d)
 {
     enum mps_state state = MPS_READY;
     struct patience patience = {.limit_ms = ANSWER_MS};
-    int64_t trim_ms = 0; /* one that was adopted may have been there for long */
+    int64_t trim_ms = 0; /* at once, because an adopted daemon may have run for long */
     int r = 0;
     while (pause_for(d, r == -ERR_TIMEOUT ? 1 : WATCH_MS)) {
         struct error e = {0};
@@ -364,8 +365,8 @@ static bool watch(struct mps_daemon *d)
     return false;
 }
 
-/* Whether one is there that answers; it gets the time that watch() gives it. Also true if the
- * thread is to leave it. */
+/* Returns whether a daemon answers, with the tolerance of watch(). Also true if the thread must
+ * leave. */
 static bool adopt(struct mps_daemon *d)
 {
     struct patience patience = {.limit_ms = ANSWER_MS};
@@ -380,7 +381,7 @@ static bool adopt(struct mps_daemon *d)
     return r == 0;
 }
 
-/* One that answers is ours; what is there and does not, is no more use to anybody. */
+/* Adopts a daemon that answers, else replaces it. */
 static int start_or_adopt(struct error *e, struct mps_daemon *d)
 {
     bool is_there = adopt(d);
@@ -492,7 +493,7 @@ static int daemon_new(struct error *e, struct mps *m, const char *uuid, uid_t us
     return 0;
 }
 
-/* A thread that ended while its daemon was wanted again is followed by another. */
+/* Starts another thread if the daemon was wanted again while its thread ended. */
 static void restart_if_wanted(struct mps *m, const char *uuid, uid_t user, int uses)
 {
     struct mps_daemon *d;
@@ -614,7 +615,7 @@ static int use(struct error *e, struct mps *m, const char *uuid, uid_t user, boo
 {
     struct mps_daemon *d = find(m, uuid);
     if (d && d->uses == 0 && state_of(d) == MPS_FAILED) {
-        daemon_free(d); /* it may be possible by now */
+        daemon_free(d); /* starting may succeed now */
         d = NULL;
     }
     int r = d ? 0 : daemon_new(e, m, uuid, user, was_there, &d);

@@ -18,20 +18,20 @@
 #include "node/supervisor/process.h"
 
 #define PID_FILE "nvidia-cuda-mps-control.pid"
-/* Ours, without content. */
-#define ONE_USER_FILE "for_one_user" /* the daemon was started so */
-#define ENDED_FILE    "ended"        /* see mps_control_was_ended */
+/* Empty files of gpumux in the daemon's directory: */
+#define ONE_USER_FILE "for_one_user" /* the daemon was started for one user at a time */
+#define ENDED_FILE    "ended"        /* see mps_control_was_ended() */
 
 enum {
     BLOCK = 4096,
-    BLOCK_UNIT = 512, /* of st_blocks */
+    BLOCK_UNIT = 512, /* unit of st_blocks */
     PID_TEXT_MAX = 32,
     LOG_NAME_MAX = 32,
     VARIABLE_MAX = MPS_PATH_MAX + 64,
     ENVIRON_MAX = 64 << 10,
     NOTE_PATH_MAX = MPS_PATH_MAX + 64,
     QUIT_ANSWER_MS = 1000,
-    QUIT_MS = 3000, /* after that; the daemon gives its clients 1 s */
+    QUIT_MS = 3000, /* wait after quitting; the daemon gives its clients 1 s */
     KILL_MS = 2000,
     KILL_ROUNDS = 3, /* a daemon may start a server while it is killed */
     FOUND_MAX = 128,
@@ -54,7 +54,8 @@ static void put(struct environment *environment, const char *key, const char *va
         environment->words[environment->count++] = text;
 }
 
-/* Nothing of ours: a daemon that outlives us must not have what we happened to have. */
+/* Makes a fixed environment: a daemon outlives the agent and must not depend on the agent's
+ * variables. */
 static void make_environment(const struct mps_control *c, struct environment *ret)
 {
     *ret = (struct environment){0};
@@ -101,8 +102,8 @@ static void take_output(int fd, struct str *out)
             str_append_bytes(out, block, (size_t)n);
 }
 
-/* Until the process has ended; what it started may keep the pipe open. Else it is killed: an errno,
- * ETIMEDOUT if it took too long or is to stop. */
+/* Waits for the process's end; its children may keep the pipe open. Otherwise kills the process.
+ * Returns 0 or an errno; ETIMEDOUT after the limit or a stop. */
 static int await_end(pid_t pid, int out_fd, int stop_fd, int64_t until_ms, struct str *out,
                      int *ret_status)
 {
@@ -123,7 +124,8 @@ static int await_end(pid_t pid, int out_fd, int stop_fd, int64_t until_ms, struc
     if (pid_fd >= 0)
         close(pid_fd);
     if (!ended) {
-        (void)process_signal_descendants(pid, SIGKILL, NULL); /* a daemon that it just starts */
+        /* including a daemon that it is starting */
+        (void)process_signal_descendants(pid, SIGKILL, NULL);
         kill(pid, SIGKILL);
     }
     while (waitpid(pid, ret_status, 0) < 0 && errno == EINTR)
@@ -132,7 +134,8 @@ static int await_end(pid_t pid, int out_fd, int stop_fd, int64_t until_ms, struc
     return ended ? 0 : failed;
 }
 
-/* -ERR_IO: it did not run to its end. -ERR_UNAVAILABLE: it did, and says no. */
+/* Runs the program. Returns 0, -ERR_IO if it did not run to its end, or -ERR_UNAVAILABLE if it
+ * failed. */
 static int run(struct error *e, const struct mps_control *c, char *const *arguments,
                const char *input, int limit_ms, struct str *out)
 {
@@ -165,7 +168,7 @@ static int run(struct error *e, const struct mps_control *c, char *const *argume
     return WEXITSTATUS(status) == 0 ? 0 : error_set(e, ERR_UNAVAILABLE, "it has ended");
 }
 
-/* ---- its logs ---- */
+/* ---- logs ---- */
 
 static void keep_end(int fd, off_t size, const char *path)
 {
@@ -175,13 +178,13 @@ static void keep_end(int fd, off_t size, const char *path)
     ssize_t n = 0;
     for (; kept_fd >= 0 && at < size && (n = pread(fd, block, sizeof block, at)) > 0; at += n)
         if (write(kept_fd, block, (size_t)n) != n)
-            break; /* a full disk: all the more reason to go on */
+            break; /* a full disk: emptying the log matters even more */
     if (kept_fd >= 0)
         close(kept_fd);
 }
 
-/* By what it takes on the disk: one that is written on where it was, not at its end, has a hole
- * before that. */
+/* Empties a large log. The size on disk counts, because a log that is written at an old offset has
+ * a hole before it. */
 static void trim_log(const char *directory, const char *name)
 {
     char path[MPS_PATH_MAX + LOG_NAME_MAX], kept[MPS_PATH_MAX + LOG_NAME_MAX];
@@ -205,7 +208,7 @@ void mps_control_trim_logs(const struct mps_control *c)
     trim_log(c->directory, "server.log");
 }
 
-/* ---- what it is asked ---- */
+/* ---- requests ---- */
 
 static bool note_path(const struct mps_control *c, const char *name, char path[NOTE_PATH_MAX])
 {
@@ -234,7 +237,7 @@ int mps_control_note(struct error *e, const struct mps_control *c, const char *n
     return 0;
 }
 
-/* Notes are for the next agent, which takes the daemon over: they come before the daemon. */
+/* Starts the daemon after writing the notes, which the next agent needs to take over the daemon. */
 static int start(struct error *e, const struct mps_control *c, bool is_multiuser, int limit_ms,
                  struct str *said)
 {
@@ -273,7 +276,7 @@ int mps_control_start(struct error *e, const struct mps_control *c, int limit_ms
     str_init(&said, MPS_ANSWER_MAX);
     mps_control_trim_logs(c);
     int r = start(e, c, c->is_multiuser, limit_ms, &said);
-    if (r == -ERR_UNAVAILABLE && c->is_multiuser) { /* a driver that has no such server */
+    if (r == -ERR_UNAVAILABLE && c->is_multiuser) { /* a driver without such servers */
         str_clear(&said);
         r = start(e, c, false, limit_ms, &said);
     }
@@ -310,12 +313,12 @@ int64_t mps_control_pace_ms(const struct mps_control *c, int limit_ms)
     return clock_boot_ms() - begun_ms;
 }
 
-/* ---- its processes ---- */
+/* ---- processes ---- */
 
 struct found {
     pid_t pid;
     int pid_fd;
-    char directory[MPS_PATH_MAX]; /* that it was started for */
+    char directory[MPS_PATH_MAX]; /* directory for which the process was started */
 };
 
 static bool is_named_so(const char *name)
@@ -323,7 +326,8 @@ static bool is_named_so(const char *name)
     return str_starts_with(name, "nvidia-cuda-mps");
 }
 
-/* A program that was started by another name is known by its file. */
+/* Returns whether the process belongs to MPS, by its name, or by its file if started by another
+ * name. */
 static bool is_of_mps(pid_t pid)
 {
     char path[PID_TEXT_MAX], name[PID_TEXT_MAX] = "", executable[PATH_MAX];
@@ -340,7 +344,8 @@ static bool is_of_mps(pid_t pid)
     return is_named_so(name) || (slash && is_named_so(slash + 1));
 }
 
-/* False also of one that has ended. Clients have the variable too, so the name counts as well. */
+/* Reads the directory of an MPS process. Returns false also for an ended process. Clients have the
+ * variable too, so that the name is checked as well. */
 static bool read_directory(pid_t pid, char directory[MPS_PATH_MAX])
 {
     static const char variable[] = "CUDA_MPS_PIPE_DIRECTORY=";
@@ -363,7 +368,7 @@ static bool read_directory(pid_t pid, char directory[MPS_PATH_MAX])
     return found;
 }
 
-/* Also where a link on the way was taken by one of them. */
+/* Returns whether path is in parent, also through a symbolic link. */
 static bool is_in(const char *path, const char *parent)
 {
     char above[MPS_PATH_MAX];
@@ -374,7 +379,8 @@ static bool is_in(const char *path, const char *parent)
                                         a.st_dev == b.st_dev && a.st_ino == b.st_ino);
 }
 
-/* part: of the parent; NULL: any. Each pid_fd was opened before its process was recognised. */
+/* Finds processes; part: last part of their directory, NULL: any. Each pid_fd was opened before its
+ * process was identified. */
 static size_t find(const char *parent, const char *part, struct found *ret)
 {
     struct process_table table;
@@ -405,7 +411,7 @@ static size_t find_own(const struct mps_control *c, struct found *ret)
     return find(parent, slash + 1, ret);
 }
 
-/* Until all have ended, or that long. */
+/* Waits until all have ended, or for limit_ms. */
 static void await_found(const struct found *found, size_t count, int64_t limit_ms)
 {
     int64_t until_ms = clock_boot_ms() + limit_ms, now_ms;

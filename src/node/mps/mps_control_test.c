@@ -1,5 +1,4 @@
-/* What a question to an MPS daemon comes to; and what is kept of its logs, however it writes
- * them. */
+/* Requests to an MPS daemon, and trimming of its logs, however it writes them. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +44,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* As a daemon: numbered lines, one after the other. */
+/* Writes numbered lines as a daemon does. */
 static void say(int fd, int first, int count)
 {
     for (int i = first; i < first + count; i++) {
@@ -82,7 +81,7 @@ static void trim_as_written(struct fixture *f, int flags)
     mps_control_trim_logs(&f->control);
     assert_true(held_by(f->log) >= MPS_LOG_MAX / 2);
     assert_int_equal(access(f->kept, F_OK), -1);
-    for (int round = 1; round <= 3; round++) { /* also when it has a hole by then */
+    for (int round = 1; round <= 3; round++) { /* also with a hole */
         say(fd, round * LINES, LINES + FEW);
         mps_control_trim_logs(&f->control);
         assert_int_equal(held_by(f->log), 0);
@@ -90,7 +89,7 @@ static void trim_as_written(struct fixture *f, int flags)
         assert_true(held_by(f->kept) <= MPS_LOG_MAX / 2);
         say(fd, 0, FEW);
         mps_control_trim_logs(&f->control);
-        expect_end(f->log, FEW - 1); /* there is little in it, wherever that is */
+        expect_end(f->log, FEW - 1); /* little content, at any offset */
         expect_end(f->kept, round * LINES + LINES + FEW - 1);
     }
     close(fd);
@@ -119,7 +118,7 @@ static void test_links_are_not_followed(void **state)
     expect_end(other, LINES + FEW - 1);
 }
 
-/* The control program is a script that does this. */
+/* Makes a script that acts as the control program. */
 static void make_program(struct fixture *f, const char *does)
 {
     snprintf(f->program, sizeof f->program, "%s/nvidia-cuda-mps-control", f->control.directory);
@@ -152,7 +151,7 @@ static void test_one_that_cannot_be_asked_may_be_well(void **state)
     assert_int_equal(ask(f, &e), 0);
 }
 
-/* However many are left: for the pipes, or for what waits for the program's end. */
+/* With any number of descriptors left: for the pipes, or for waiting for the program's end. */
 static void test_without_descriptors_it_cannot_be_asked(void **state)
 {
     struct fixture *f = *state;
@@ -177,7 +176,8 @@ static void test_without_descriptors_it_cannot_be_asked(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-/* What the program started has been killed; its shell may have seen that before it was, too. */
+/* Checks that the program's child was killed; its shell may have seen that before it was killed
+ * too. */
 static void expect_killed(pid_t pid)
 {
     int status;
@@ -206,7 +206,7 @@ static void test_a_start_that_fails_leaves_no_daemon(void **state)
     struct error e = {0};
     char does[4 * MPS_PATH_MAX];
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
-    /* One that answers nobody, and is known by its file. */
+    /* A daemon that never answers, and is known by its file. */
     snprintf(does, sizeof does,
              "case $1 in\n"
              "-d) $0 serve > /dev/null 2>&1 & echo $! > %s/nvidia-cuda-mps-control.pid;;\n"
@@ -216,7 +216,7 @@ static void test_a_start_that_fails_leaves_no_daemon(void **state)
     make_program(f, does);
     assert_int_equal(mps_control_start(&e, &f->control, LIMIT_MS), -ERR_UNAVAILABLE);
     expect_killed(started_by(f));
-    /* One that is not known by then, from a program that takes too long. */
+    /* A daemon that is not known yet, of a program that takes too long. */
     snprintf(does, sizeof does,
              "sleep 10 > /dev/null 2>&1 & echo $! > %s/nvidia-cuda-mps-control.pid; wait",
              f->control.directory);
@@ -229,7 +229,7 @@ static void test_a_start_that_fails_leaves_no_daemon(void **state)
         ;
 }
 
-/* A process that runs for a minute, as a program that was started for this directory. */
+/* Starts a process that runs for a minute, as a program for this directory. */
 static pid_t start_for(const char *program, const char *directory)
 {
     char variable[MPS_PATH_MAX + 32];
@@ -245,7 +245,7 @@ static pid_t start_for(const char *program, const char *directory)
 
 static void end_process(pid_t pid)
 {
-    assert_int_equal(waitpid(pid, NULL, WNOHANG), 0); /* nobody has ended it */
+    assert_int_equal(waitpid(pid, NULL, WNOHANG), 0); /* not ended */
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
@@ -265,7 +265,7 @@ static void test_kill_spares_other_processes(void **state)
     pid_t others = start_for(f->program, other);
     pid_t below = start_for(f->program, further);
     pid_t client = start_for("/bin/sleep", f->control.directory);
-    /* None of the directories is there: that matters to nobody. */
+    /* The directories need not exist. */
     while (mps_control_running(parent, directories, 4) < 2)
         ;
     assert_int_equal(mps_control_running(parent, directories, 4), 2);
@@ -311,7 +311,7 @@ static void test_stop_ends_a_question(void **state)
     f->control.stop_fd = 0;
 }
 
-/* A daemon that is there until t/quit, and answers or not. */
+/* Runs a daemon until the file t/quit exists, which answers or not. */
 static void end_daemon(struct fixture *f, const char *answer)
 {
     char does[4 * MPS_PATH_MAX];
@@ -328,7 +328,7 @@ static void end_daemon(struct fixture *f, const char *answer)
     mps_control_end(&f->control, LIMIT_MS);
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status)); /* it quit, and was not killed */
+    assert_true(WIFEXITED(status)); /* exited, not killed */
 }
 
 static void test_end_notes_that_the_daemon_was_well(void **state)
@@ -341,7 +341,7 @@ static void test_end_notes_that_the_daemon_was_well(void **state)
     end_daemon(f, "exit 0");
     assert_true(mps_control_was_ended(&f->control));
     assert_int_equal(mps_control_start(&e, &f->control, LIMIT_MS), 0);
-    assert_false(mps_control_was_ended(&f->control)); /* of the daemon before */
+    assert_false(mps_control_was_ended(&f->control)); /* note of the earlier daemon */
     unlink(quit);
     end_daemon(f, "exit 1");
     assert_false(mps_control_was_ended(&f->control));

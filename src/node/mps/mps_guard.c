@@ -16,13 +16,13 @@
 
 enum {
     LOOK_MS = 1000,
-    ANSWER_MS = 5000,      /* a daemon that is slow is still well */
-    LATE_START_MS = 20000, /* what an agent was starting when it was killed may come that late */
-    LOCK_TRIES = 15,       /* of FENCE_PATIENCE_MS each: a guard ends a daemon in less */
+    ANSWER_MS = 5000,      /* limit for an answer of a slow daemon */
+    LATE_START_MS = 20000, /* longest delay of a daemon that a killed agent was starting */
+    LOCK_TRIES = 15,       /* of FENCE_PATIENCE_MS each: a guard ends a daemon faster */
     DIRECTORIES_MAX = 64,
 };
 
-/* ---- what is needed ---- */
+/* ---- needs of attempts ---- */
 
 int mps_guard_note(struct error *e, const struct mps_guard *g, const char *uuid,
                    const char *attempt, bool needs)
@@ -94,10 +94,10 @@ int mps_guard_open(struct error *e, struct mps_guard *g)
 {
     char running[MPS_PATH_MAX];
     if (open_lock(g) < 0 && errno == ENAMETOOLONG)
-        return 0; /* nor has a socket a place there: no daemon was ever started */
+        return 0; /* sockets do not fit either: no daemon was ever started */
     if (g->lock_fd < 0)
         return error_set_errno(e, ERR_IO, errno, "%s/mps.lock cannot be opened", g->state);
-    /* A guard that is there ends when the lock is taken: so the next one must be there before. */
+    /* A present guard ends when the lock is taken, so that the next guard must start before. */
     bool is_taken = false, is_running = mps_control_running(g->directory, &running, 1) > 0;
     int r = is_running ? mps_guard_start(e, g) : 0;
     if (r < 0)
@@ -160,7 +160,7 @@ int mps_guard_start(struct error *e, struct mps_guard *g)
 
 /* ---- the process ---- */
 
-/* Until the agent has ended. True: in an orderly way. */
+/* Waits for the agent's end. Returns whether the end was orderly. */
 static bool await_agent(void)
 {
     char byte;
@@ -183,8 +183,8 @@ int mps_guard_run(char *const operands[MPS_GUARD_OPERANDS])
     bool any = true;
     while (any || clock_boot_ms() < until_ms) {
         if (!fence_take(g.lock_fd))
-            return 0;                       /* another agent is there */
-        any = mps_guard_sweep(&g, NULL, 1); /* an agent may wait for the lock */
+            return 0;                       /* another agent runs */
+        any = mps_guard_sweep(&g, NULL, 1); /* one daemon, because an agent may wait for the lock */
         (void)flock(g.lock_fd, LOCK_UN);
         if (any || until_ms > 0)
             poll(NULL, 0, LOOK_MS);

@@ -1,4 +1,4 @@
-/* Which attempts need a daemon. What the guard does then is in tests/system/mps_end.sh. */
+/* The needs of attempts. tests/system/mps_end.sh tests the guard's actions. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* As its supervisor does. */
+/* Holds the lock of an attempt, as its supervisor does. */
 static int hold_lock(const struct fixture *f, const char *attempt)
 {
     char path[128];
@@ -70,7 +70,7 @@ static void test_living_attempt_needs_its_daemon(void **state)
     struct fixture *f = *state;
     assert_false(mps_guard_is_needed(&f->guard, f->daemon));
     int first = hold_lock(f, "1.1"), second = hold_lock(f, "2.1");
-    assert_false(mps_guard_is_needed(&f->guard, f->daemon)); /* they run without MPS */
+    assert_false(mps_guard_is_needed(&f->guard, f->daemon)); /* attempts without MPS */
     assert_int_equal(mps_guard_note(NULL, &f->guard, UUID, "1.1", true), 0);
     assert_int_equal(mps_guard_note(NULL, &f->guard, UUID, "1.1", true), 0);
     assert_int_equal(mps_guard_note(NULL, &f->guard, UUID, "2.1", true), 0);
@@ -89,7 +89,7 @@ static void test_ended_attempt_needs_no_daemon(void **state)
     struct fixture *f = *state;
     char lock[MPS_PATH_MAX + 64];
     assert_int_equal(mps_guard_note(NULL, &f->guard, UUID, "3.2", true), 0);
-    assert_false(mps_guard_is_needed(&f->guard, f->daemon)); /* it has no lock at all */
+    assert_false(mps_guard_is_needed(&f->guard, f->daemon)); /* no lock */
     int fd = hold_lock(f, "3.2");
     assert_int_equal(mps_guard_note(NULL, &f->guard, UUID, "3.2", true), 0);
     assert_true(mps_guard_is_needed(&f->guard, f->daemon));
@@ -98,7 +98,7 @@ static void test_ended_attempt_needs_no_daemon(void **state)
     snprintf(lock, sizeof lock, "%s/nvidia-cuda-mps-control.pid", f->daemon);
     close(open(lock, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     assert_false(mps_guard_is_needed(&f->guard, f->daemon));
-    assert_int_equal(access(lock, F_OK), 0); /* what is the daemon's stays */
+    assert_int_equal(access(lock, F_OK), 0); /* the daemon's own files stay */
 }
 
 static void test_guard_that_does_not_end_is_named(void **state)
@@ -125,7 +125,7 @@ static void test_state_with_long_path_has_no_guard(void **state)
     assert_int_equal(mps_guard_start(NULL, &guard), 0);
     assert_false(mps_guard_sweep(&guard, NULL, MPS_GUARD_ALL));
     mps_guard_close(&guard);
-    assert_false(mps_guard_sweep(&guard, NULL, MPS_GUARD_ALL)); /* also one that is not open */
+    assert_false(mps_guard_sweep(&guard, NULL, MPS_GUARD_ALL)); /* also if not open */
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* See abi/register.h for why. */
+/* Delays closing the device files of an ended process; see abi/register.h for the reason. */
 #include <event2/event.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,14 +11,14 @@
 
 enum {
     LOOK_MS = 5,
-    /* Without a mark, beyond what is left by its cost: that has none, or waits for a word that
-       nobody opens any more. */
+    /* Stillness after which work without completed marks counts as done, in addition to its
+     * remaining cost: such work has no mark, or waits for a signal that no process sends. */
     STILL_MS = 300,
-    /* With all marks: quick launches of the shim, behind the last one, have none
-       (shim/launch/quick.h). */
+    /* Stillness after which work with all marks completed counts as done: quick launches of the
+     * shim after the last mark have none (shim/launch/quick.h). */
     UNMARKED_MS = 10,
     LEAVING_MS_MAX = 2000,
-    LEAVINGS_MAX = 256, /* at the same time; beyond, files close at once */
+    LEAVINGS_MAX = 256, /* simultaneous; beyond this limit files close at once */
 };
 
 struct files {
@@ -32,8 +32,8 @@ struct leaving {
     struct event *look;
     struct files *files;
     struct status_mapping status;
-    uint64_t started[PAGE_STREAMS_MAX]; /* when it ended */
-    uint64_t completed;                 /* the sum at the last look */
+    uint64_t started[PAGE_STREAMS_MAX]; /* marks when the process ended */
+    uint64_t completed;                 /* sum at the last look */
     int64_t moved_ms, until_ms;
 };
 
@@ -48,8 +48,8 @@ static void *close_files(void *arg)
     return NULL;
 }
 
-/* The driver takes a context apart when its last file closes, which takes as long as it takes: not
- * on the loop. */
+/* Closes the files on a thread, because the driver destroys a context when its last file closes,
+ * which may take long. */
 static void close_apart(struct files *files)
 {
     pthread_t thread;
@@ -82,7 +82,8 @@ void leavings_free(struct registrar *r)
 
 /* ---- waiting ---- */
 
-/* Whatever a process wrote into its page: it can keep its own files open, for LEAVING_MS_MAX. */
+/* Returns whether the work is done. A process that wrote wrong marks only keeps its own files open,
+ * for at most LEAVING_MS_MAX. */
 static bool is_done(struct leaving *l, int64_t now_ms)
 {
     uint64_t sum = 0, left_ns = 0;
@@ -136,7 +137,7 @@ static bool begin_leaving(struct member *m, struct files *files)
     return true;
 }
 
-/* NULL: there are none, any more. */
+/* Takes the member's files; NULL: none left. */
 static struct files *take_out(struct member *m)
 {
     struct files *files = m->file_count > 0 ? malloc(sizeof *files) : NULL;
@@ -170,19 +171,20 @@ void member_check_files(struct member *m)
 void member_drop_files(struct member *m)
 {
     for (size_t i = 0; i < m->file_count; i++)
-        close(m->files[i]); /* the process has them too */
+        close(m->files[i]); /* the process has these files open too */
     m->file_count = 0;
 }
 
-/* A device's, real or emulated: nothing whose end could matter to somebody else, or take time. */
+/* Returns whether the file is a device's, real or emulated: closing any other file could have
+ * effects on others, or take time. */
 static bool is_device_file(int fd)
 {
     struct stat st;
     return fstat(fd, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISREG(st.st_mode));
 }
 
-/* Only where it is needed: without MPS a process takes nobody along, and the driver may have to
- * close its files to move it to the host's memory. */
+/* Takes the files only under MPS. Without MPS the end of a process harms no other, and the driver
+ * may have to close the files to move the process's memory to the host's. */
 void member_take_files(struct member *m, const int *files, size_t count)
 {
     member_drop_files(m);

@@ -14,7 +14,7 @@ static bool sees_services(const struct session *s)
     return s->terms->kind == WORKLOAD_TASK && s->limits.page;
 }
 
-/* False: its socket is full; it is told again when there is room. */
+/* Sends one change. Returns false if the socket is full; the change is sent again later. */
 static bool tell_one(struct member *m, uint32_t number)
 {
     const struct neighbour *n = &m->session->neighbours[number];
@@ -43,7 +43,7 @@ void neighbours_tell(struct member *m)
     for (uint32_t i = 0; all && i < REGISTER_NEIGHBOURS_MAX; i++) {
         const struct neighbour *n = &m->session->neighbours[i];
         if (!n->service && m->shown[i] == 0)
-            m->shown[i] = n->generation; /* it came and went unseen */
+            m->shown[i] = n->generation; /* came and went between two messages */
         if (m->shown[i] == n->generation)
             continue;
         all = tell_one(m, i);
@@ -72,7 +72,8 @@ static void count_neighbours(struct session *s)
     limits_changed(s);
 }
 
-/* More than there are numbers for stay unseen: the task's window still keeps it polite. */
+/* Adds a service. Services beyond the table are not shown; the task's window still protects
+ * them. */
 static void add(struct session *s, struct member *service, uint32_t device)
 {
     for (uint32_t i = 0; i < REGISTER_NEIGHBOURS_MAX; i++)

@@ -12,7 +12,7 @@
 enum {
     SEALS_OF_SIZE = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
     SEALS = SEALS_OF_SIZE | F_SEAL_FUTURE_WRITE,
-    FILE_BYTES_MAX = 1 << 20, /* of a page of any version */
+    FILE_BYTES_MAX = 1 << 20, /* bytes of a page of any version */
     UUID_BYTES = 16,
 };
 
@@ -25,7 +25,8 @@ static void fill_header(struct page_header *header, enum page_magic magic, size_
                                    .features = features};
 }
 
-/* Mapped first, sealed then: the mapping stays writable, and is the last that can be. */
+/* Makes a page. The mapping precedes the seals, so that it stays writable, as the last such
+ * mapping. */
 static int make(struct error *e, const char *name, size_t bytes, int seals, int *ret_fd,
                 void **ret_page)
 {
@@ -78,8 +79,8 @@ int pages_make_ledger(struct error *e, struct ledger_mapping *ret)
     return 0;
 }
 
-/* Maps zeros, and over them what there is of the file: an older writer's page ends sooner, and what
- * it lacks is as if it did not exist. NULL: it is no file to be mapped like this. */
+/* Maps the file over zeros: the page of an older writer is shorter, and its missing members read as
+ * zero. Returns NULL if the file cannot be a page. */
 static void *map(int fd, size_t bytes, int protection, size_t *ret_file_bytes)
 {
     struct stat st;
@@ -98,7 +99,7 @@ static void *map(int fd, size_t bytes, int protection, size_t *ret_file_bytes)
     return page;
 }
 
-/* Its size is sealed: it has at least this many bytes for ever, and they are a page's. */
+/* Returns whether the file is a sealed page of at least file_bytes. */
 static bool is_page(int fd, int seals, const struct page_header *header, enum page_magic magic,
                     size_t file_bytes)
 {
@@ -130,9 +131,8 @@ int pages_take_ledger(int fd, struct ledger_mapping *ret)
 int pages_take_status(int fd, struct status_mapping *ret)
 {
     const size_t bytes = sizeof *ret->page;
-    /* Writable where it still can be, for what a process leaves undone; untouched until it is
-     * sealed.
-     */
+    /* Writable where still possible, to complete what a process leaves undone; not written before
+     * it is sealed. */
     int protection = PROT_READ | PROT_WRITE;
     size_t file_bytes;
     struct status_page *page = map(fd, bytes, protection, &file_bytes);
@@ -142,7 +142,7 @@ int pages_take_status(int fd, struct status_mapping *ret)
     }
     if (!page)
         return -ERR_PROTOCOL;
-    (void)fcntl(fd, F_ADD_SEALS, SEALS); /* fails where that was done before: what counts follows */
+    (void)fcntl(fd, F_ADD_SEALS, SEALS); /* fails if already sealed; is_page() checks the result */
     if (!is_page(fd, SEALS, &page->header, PAGE_STATUS, file_bytes)) {
         munmap(page, bytes);
         return -ERR_PROTOCOL;

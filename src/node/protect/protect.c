@@ -1,5 +1,4 @@
-/* The agent's part in protection: which attempts are sessions of the registrar, and on which
- * terms. */
+/* The agent's part of protection: the sessions of attempts with the registrar, and their terms. */
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -18,13 +17,14 @@
 
 enum {
     MEASURE_MS = 1000,
-    MEASURE_SOON_MS = 20, /* while somebody's memory is not known to be free */
+    /* interval while the memory of an ended process is not known to be free */
+    MEASURE_SOON_MS = 20,
     SOCKET_PATH_MAX = 108,
-    /* A process waits for 1.5 s for its work before it ends: in that time MPS must have ended a
-     * kernel that lasts longer. Short ones that come to an end one by one, beside others that fill
-     * the device, are none of that. */
+    /* Time without progress after which a draining process's work is ended. The process waits 1.5 s
+     * for its work, so that MPS must have ended a longer kernel by then. Short kernels that
+     * complete one by one, beside others that fill the device, make progress. */
     STUCK_MS = 500,
-    STUCK_JOIN_MS = 900, /* while somebody joins, whom it could hurt */
+    STUCK_JOIN_MS = 900, /* time while a process is joining, which could be harmed */
 };
 
 static void measure_after(struct agent *a, int ms)
@@ -53,7 +53,8 @@ static void on_death(void *arg)
 {
     struct agent *a = arg;
     sampler_hurry(a->sampler);
-    if (!a->measures_soon) /* else those who die one after the other put it off for ever */
+    /* otherwise a series of deaths would postpone the measurement for ever */
+    if (!a->measures_soon)
         measure_after(a, MEASURE_SOON_MS);
     a->measures_soon = true;
 }
@@ -84,8 +85,8 @@ static void release_mps(struct run *r)
     mps_release(r->agent->mps, uuid);
 }
 
-/* failure: why there is no MPS; NULL: it is ready. Without it an attempt runs all the same, in
- * turns. */
+/* Reports the state of MPS to attempts that wait for it. failure: why there is no MPS; NULL: ready.
+ * Without MPS an attempt runs in turns with others. */
 static void start_waiting(struct agent *a, const char *uuid, const char *failure)
 {
     list_for_each (it, &a->runs) {
@@ -129,8 +130,8 @@ bool protect_mps_is_off(const struct agent *a)
     return !a->mps || str_equal(a->config->mps, "off");
 }
 
-/* Where MPS is off, or its program gone, an agent before us may have left daemons, and clients of
- * theirs. */
+/* Opens MPS. Even where MPS is off or not installed, an earlier agent may have left daemons with
+ * clients. */
 static int open_mps(struct error *e, struct agent *a)
 {
     bool is_off = !a->mps_control || str_equal(a->config->mps, "off");
@@ -225,7 +226,8 @@ bool protect_others_join(const struct run *r)
     return false;
 }
 
-/* terminate_client hurts processes that are just joining the server, so they are held meanwhile. */
+/* Ends the work of processes. terminate_client harms processes that are joining the server, so that
+ * joining is held meanwhile. */
 static void end_work_of(struct run *r, const pid_t *pids, size_t count)
 {
     const char *uuid = r->own.terms.devices[0];
@@ -255,8 +257,8 @@ void protect_look(struct agent *a)
 
 /* ---- sessions ---- */
 
-/* On an emulated device a context costs what the devices were made with: often nothing, which is
- * not said by 0. */
+/* Returns the memory of a context on an emulated device, which is often none; 0 would mean
+ * unknown. */
 static uint64_t context_bytes(const struct agent *a)
 {
     const char *mib = getenv("GPUMUX_EMU_CONTEXT_MIB");
@@ -303,7 +305,7 @@ void protect_close(struct agent *a)
     free(a->measured);
 }
 
-/* Why the shim is not put into it; NULL: it is. */
+/* Returns why the shim is not used; NULL: the shim is used. */
 static const char *why_unprotected(const struct agent *a, const struct grant *grant)
 {
     char name[ATTEMPT_NAME_MAX], path[SOCKET_PATH_MAX];
@@ -370,7 +372,7 @@ int protect_begin(struct error *e, struct run *r)
     return r->own.terms.device_count > 0 ? make_session(e, r, -1, false) : 0;
 }
 
-/* In the supervisor, which keeps it for us. */
+/* Opens the ledger that the supervisor keeps open for the agent. */
 static int find_ledger(struct run *r)
 {
     char path[64], target[64];
@@ -402,8 +404,9 @@ void protect_end(struct run *r)
     bool had_mps = r->session && r->own.terms.has_mps;
     release_mps(r);
     protect_forget(r);
-    unlinkat(r->agent->register_fd, r->name, 0); /* of one that had ended before us, too */
-    if (had_mps && !r->agent->mps) /* without its program, nobody but we ends the daemon */
+    /* also of an attempt that ended before this agent */
+    unlinkat(r->agent->register_fd, r->name, 0);
+    if (had_mps && !r->agent->mps) /* without the program no mps.c runs that would end the daemon */
         (void)mps_guard_sweep(&r->agent->mps_guard, NULL, MPS_GUARD_ALL);
 }
 

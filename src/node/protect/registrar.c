@@ -62,7 +62,7 @@ void registrar_free(struct registrar *r)
 
 /* ---- packets ---- */
 
-/* What came, zero behind its end. Descriptors that did not come are -1. */
+/* A received packet, zero-padded. Descriptors that did not come are -1. */
 struct packet {
     union {
         struct register_header header;
@@ -101,7 +101,8 @@ static void take_descriptors(struct msghdr *message, struct packet *packet)
     }
 }
 
-/* False: nothing came yet. A length of 0 or less: the other side is gone. */
+/* Receives a packet. Returns false if none has come yet; a length ≤ 0 means that the peer
+ * closed. */
 static bool receive(int fd, struct packet *ret)
 {
     union {
@@ -177,8 +178,8 @@ static bool is_kind(const struct packet *packet, enum register_kind kind)
            header->kind == kind;
 }
 
-/* Its files are all that it has to say after its hello; a newer one may say more, which is passed
- * over. */
+/* Handles packets after the hello. Only REGISTER_FILES is known; packets of newer shims are
+ * ignored. */
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     (void)what;
@@ -193,7 +194,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     close_packet(&packet);
     if (packet.length > 0)
         return;
-    close_socket(m); /* that it lives or not is its pidfd's word */
+    close_socket(m); /* the pidfd tells whether the process lives */
     m->left_ms = clock_boot_ms();
 }
 
@@ -240,7 +241,8 @@ static bool welcome(struct member *m)
 
 /* ---- hello ---- */
 
-/* Who is at the other end. False: a process that cannot be seen from here, or none any more. */
+/* Identifies the peer. Returns false for a process that has ended, or without pid in this
+ * namespace. */
 static bool identify(int fd, pid_t *ret_pid, int *ret_pid_fd)
 {
     struct ucred peer;
@@ -269,8 +271,8 @@ static struct member *find_member(const struct session *s, pid_t pid)
     return NULL;
 }
 
-/* The ledger of an attempt that an agent before this one began, and whose supervisor could not be
- * asked: the first of its processes brings it. */
+/* Takes the ledger from the first process of an attempt of an earlier agent whose supervisor did
+ * not answer. */
 static void take_ledger(struct session *s, struct packet *packet)
 {
     struct ledger_mapping ledger;
@@ -282,7 +284,7 @@ static void take_ledger(struct session *s, struct packet *packet)
     s->ledger = ledger;
 }
 
-/* What it had from an agent before this one, it must have again: the same ledger, its own slot. */
+/* Readmits a process of an earlier agent, with the same ledger and slot. */
 static int rejoin(struct session *s, struct packet *packet, pid_t pid, int pid_fd,
                   struct member **ret)
 {
@@ -310,7 +312,8 @@ static int rejoin(struct session *s, struct packet *packet, pid_t pid, int pid_f
     return 0;
 }
 
-/* A process that says hello anew without a word of before has been another program: it exec'ed. */
+/* Admits a process. A second first hello of a known process means that it has exec'ed another
+ * program. */
 static int enrol(struct session *s, struct packet *packet, pid_t pid, int pid_fd,
                  struct member **ret)
 {
@@ -321,7 +324,7 @@ static int enrol(struct session *s, struct packet *packet, pid_t pid, int pid_fd
         member_end(before);
     if (s->rests) {
         close(pid_fd);
-        return REGISTER_FULL; /* its devices are others' now */
+        return REGISTER_FULL; /* its devices may be used by others now */
     }
     *ret = member_new(s, pid, pid_fd, -1);
     if (*ret)
@@ -329,7 +332,8 @@ static int enrol(struct session *s, struct packet *packet, pid_t pid, int pid_fd
     return *ret ? 0 : REGISTER_FULL;
 }
 
-/* 0, or why it is refused. The packet's descriptors that it keeps are taken out of it. */
+/* Returns 0, or the reason for a refusal. Descriptors that the member keeps are removed from the
+ * packet. */
 static int admit(struct applicant *a, struct packet *packet)
 {
     struct session *s = a->session;
@@ -358,7 +362,7 @@ static int admit(struct applicant *a, struct packet *packet)
         return refusal;
     }
     bool seen_before = m->status.fd >= 0;
-    if (seen_before) /* neighbours have this one: it is the same page */
+    if (seen_before) /* neighbours have this mapping of the same page */
         status_done(&status);
     else
         m->status = status;
@@ -436,7 +440,7 @@ void registrar_go_on(struct registrar *r, const char *uuid)
     wake_held(r);
 }
 
-/* Whoever held has not said that it is over: nobody waits for ever. */
+/* Ends holds that registrar_go_on() did not end. */
 static void on_hold_over(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -497,7 +501,8 @@ static void take_applicant(struct session *s, int fd)
     s->applicant_count++;
 }
 
-/* A connection that waits and is not taken would wake the loop again at once, for ever. */
+/* Accepts connections. A connection that cannot be accepted now would wake the loop again at
+ * once. */
 static void on_connection(evutil_socket_t listen_fd, short what, void *arg)
 {
     const struct timeval again = {.tv_usec = ACCEPT_AGAIN_MS * 1000};
@@ -535,7 +540,7 @@ bool registrar_socket_path(const char *directory, const char *name, char *path, 
     return length > 0 && (size_t)length < size && (size_t)length < most;
 }
 
-/* Bound by its directory's descriptor, as the path was checked when the attempt was made. */
+/* Binds through the directory's descriptor; the full path was checked when the attempt was made. */
 static int bind_socket(int fd, int directory_fd, const char *name)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -223,7 +223,8 @@ pid_t start_holder(struct fixture *f, const char *name, uint64_t bytes, struct c
     make_status(view);
     pid_t pid = fork();
     if (pid == 0) {
-        /* Connected by this process, spoken on by the other: the kernel tells who connected. */
+        /* This process connects and the other sends: the kernel reports the process that
+         * connected. */
         int fd = connect_to(f, name);
         send_with(pair[1], "x", 1, 1, &fd);
         for (;;)

@@ -1,5 +1,4 @@
-/* Registration as a shim sees it: who is let in, what it gets, and what remains when it has
- * gone. */
+/* Registration as the shim sees it: admission, the pages received, and the state after the end. */
 #include "node/protect/registrar_fixture.h"
 
 #include <signal.h>
@@ -30,8 +29,8 @@ static void test_pages_and_seals(void **state)
     assert_int_equal(c.limits->device_count, 1);
     assert_memory_equal(c.limits->devices[0].uuid, uuid, sizeof uuid);
     assert_int_equal(c.limits->devices[0].quota_bytes, 64 * MIB);
-    assert_int_equal(c.limits->devices[0].rate_permille, 300); /* there is no MPS to keep it */
-    assert_int_equal(c.limits->devices[0].share_percent, 0); /* nor to give it a part of the SMs */
+    assert_int_equal(c.limits->devices[0].rate_permille, 300); /* enforced by rate, without MPS */
+    assert_int_equal(c.limits->devices[0].share_percent, 0);   /* without MPS no part of the SMs */
     assert_int_equal(c.limits->devices[0].mode, LIMITS_ALONE);
     assert_int_equal(c.limits->lease_deadline_ms, 12345);
     assert_int_equal(c.limits->slot_count, 1);
@@ -91,13 +90,13 @@ static void test_refusals(void **state)
     close(unsealable);
     hello.header.version = REGISTER_VERSION + 1;
     expect_refusal(f, &hello, 1, c.status_fd, REGISTER_UNKNOWN_VERSION);
-    hello = hello_of(true, 3); /* without the ledger that it would have */
+    hello = hello_of(true, 3); /* without a ledger */
     expect_refusal(f, &hello, 1, c.status_fd, REGISTER_BROKEN);
     hello = hello_of(false, 0);
     f->stranger = getpid();
     expect_refusal(f, &hello, 1, c.status_fd, REGISTER_STRANGER);
     f->stranger = -1;
-    c.status->header.magic = 0; /* by its own mapping, which it keeps */
+    c.status->header.magic = 0; /* through the client's own mapping */
     expect_refusal(f, &hello, 1, c.status_fd, REGISTER_BROKEN);
     munmap(c.status, sizeof *c.status);
     close(c.status_fd);
@@ -111,7 +110,7 @@ static void on_rest_over(evutil_socket_t fd, short what, void *arg)
     *(bool *)arg = true;
 }
 
-/* The loop has next to nothing to do for a while. */
+/* Checks that the loop is idle for a while. */
 static void expect_rest(struct fixture *f)
 {
     enum { REST_MS = 100, TURNS_MAX = 100 };
@@ -139,7 +138,7 @@ static void test_the_silent_do_not_keep_the_agent_busy(void **state)
         silent[i] = connect_to(f, "7.1");
     expect_rest(f);
     struct client c;
-    join(f, "7.1", &c); /* behind them all */
+    join(f, "7.1", &c); /* after all of them */
     for (int i = 0; i < SILENT; i++)
         close(silent[i]);
     leave(&c);
@@ -171,7 +170,7 @@ static void test_without_descriptors_the_agent_rests(void **state)
     session_free(w);
 }
 
-/* A page of a shim that knew less, or knows more. */
+/* Makes a page of a shim with fewer or more members. */
 static void make_status_of(struct client *c, size_t bytes)
 {
     make_status(c);
@@ -204,8 +203,8 @@ static uint64_t launches_of(struct session *w)
     return usage.counters[STATUS_launches_kernel];
 }
 
-/* What is shorter has zeros behind its end, what is longer is passed over: a shim of another age is
- * welcome, and counts. */
+/* The members missing in a shorter page are zero, and further members are ignored: older and newer
+ * shims are admitted and counted. */
 static void test_shims_of_other_ages(void **state)
 {
     struct fixture *f = *state;
@@ -224,7 +223,7 @@ static void test_shims_of_other_ages(void **state)
     join_as(f, &older, &hello, offsetof(struct register_hello, slot));
     assert_int_equal(launches_of(w), 11);
     make_status_of(&newer, sizeof(struct status_page) + 8192);
-    join_as(f, &newer, &longer, sizeof longer); /* the same process: it is another program now */
+    join_as(f, &newer, &longer, sizeof longer); /* the same process, after an exec */
     assert_int_equal(launches_of(w), 22);
     assert_int_equal(newer.limits->header.size_bytes, sizeof *newer.limits);
     assert_true(newer.limits->header.features & LIMITS_HAS_QUOTA);
@@ -233,7 +232,7 @@ static void test_shims_of_other_ages(void **state)
     session_free(w);
 }
 
-/* The page says more than there is, or is of a version that nobody here knows. */
+/* A page with a wrong size, or of an unknown version. */
 static void test_pages_that_are_none(void **state)
 {
     struct fixture *f = *state;
@@ -256,7 +255,7 @@ static void test_pages_that_are_none(void **state)
     session_free(w);
 }
 
-/* Of an agent that knew neither owners nor contexts. */
+/* A ledger of an agent without owners and contexts. */
 static void test_an_older_ledger(void **state)
 {
     struct fixture *f = *state;
@@ -315,9 +314,9 @@ static void test_death(void **state)
     assert_int_equal(usage.counters[STATUS_launches_kernel], 5);
     assert_int_equal(with.status->open_streams, 0);
     assert_int_equal(with.status->started[0], 0);
-    assert_int_equal(with.limits->slot_count, 1); /* the other's is free at once */
+    assert_int_equal(with.limits->slot_count, 1); /* the other slot is free at once */
     assert_int_equal(with.ledger->held_bytes[0][0], 8 * MIB);
-    /* A sample of before its death says nothing, nor does one that still shows its memory. */
+    /* Samples from before the death do not count, nor do samples that still show the memory. */
     *sample = (struct gpu_sample){.taken_ms = 1, .device_count = 1};
     str_copy(sample->devices[0].uuid, sizeof sample->devices[0].uuid, UUID);
     registrar_measure(f->registrar, sample);
@@ -342,8 +341,8 @@ static void test_death(void **state)
     free(sample);
 }
 
-/* Where the driver does not say what processes hold, nothing is measured, and what the dead held is
- * not free at once. */
+/* If the driver does not list the memory of processes, nothing is measured, and the memory of an
+ * ended process is not free at once. */
 static void test_what_is_not_listed_is_not_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -397,7 +396,7 @@ static void test_what_the_dead_held_is_free_when_the_device_says_so(void **state
         turn(f);
         assert_true(clock_boot_ms() < until_ms);
     }
-    show_memory(f, sample, pid, 8 * MIB); /* its parent does not wait for it */
+    show_memory(f, sample, pid, 8 * MIB); /* its parent has not reaped it */
     assert_int_equal(c.ledger->held_bytes[0][0], 8 * MIB);
     show_memory(f, sample, pid, 0);
     assert_int_equal(c.ledger->held_bytes[0][0], 0);
@@ -443,12 +442,12 @@ static void test_work_that_does_not_end_is_told_once(void **state)
     assert_int_equal(session_take_stuck(w, 0, &pid, 1), 0);
     c.status->state = STATUS_DRAINING;
     assert_int_equal(session_take_stuck(w, PATIENCE_MS, &pid, 1), 0);
-    c.status->state = STATUS_CLOSING; /* it was done in time */
+    c.status->state = STATUS_CLOSING; /* done in time */
     assert_int_equal(session_take_stuck(w, 0, &pid, 1), 0);
     c.status->state = STATUS_DRAINING;
     assert_int_equal(session_take_stuck(w, 0, &pid, 0), 0);
     usleep(2000);
-    c.status->completed[0]++; /* it comes to an end, one by one */
+    c.status->completed[0]++; /* the work completes one by one */
     assert_int_equal(session_take_stuck(w, 2, &pid, 1), 0);
     assert_int_equal(session_take_stuck(w, 0, &pid, 1), 1);
     assert_int_equal(pid, getpid());
@@ -457,8 +456,8 @@ static void test_work_that_does_not_end_is_told_once(void **state)
     session_free(w);
 }
 
-/* A file that stands for a device's. Its lock lasts until the last descriptor of this opening of it
- * is closed. */
+/* Makes a file that stands for a device's. Its lock lasts until the last descriptor of this open
+ * file is closed. */
 static int open_file(const struct fixture *f, char path[96])
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -498,9 +497,9 @@ static void turn_until_closed(struct fixture *f, const char *path)
     }
 }
 
-/* A process of a task, and a file of a device that it has shown. */
+/* A process of a task, and the device file that it has sent. */
 struct holder {
-    struct terms terms; /* lent to the session */
+    struct terms terms; /* borrowed by the session */
     struct session *session;
     struct client client;
     pid_t pid;
@@ -533,13 +532,13 @@ static void test_files_outlive_their_process_until_its_work_is_done(void **state
     end_process(h.pid);
     turn_until_left(f, h.session);
     assert_true(is_open(h.path));
-    assert_int_equal(h.client.status->started[0], 0); /* and no task waits for it */
+    assert_int_equal(h.client.status->started[0], 0); /* no task waits for the process */
     h.client.status->completed[0] = UINT64_C(60000000000);
     turn_until_closed(f, h.path);
     done_holder(&h);
 }
 
-/* Behind the last mark there may be launches that no mark tells of. */
+/* After the last mark there may be launches without marks. */
 static void test_files_outlive_their_process_a_little_with_all_marks(void **state)
 {
     enum { LEAST_MS = 10 };
@@ -554,7 +553,7 @@ static void test_files_outlive_their_process_a_little_with_all_marks(void **stat
     done_holder(&h);
 }
 
-/* Its end harms nobody; and the driver may want to close them. */
+/* The end of the process harms no other, and the driver may want to close the files. */
 static void test_files_are_not_kept_without_mps(void **state)
 {
     struct fixture *f = *state;
@@ -604,7 +603,7 @@ static void test_neighbours(void **state)
     leave(&shown);
 }
 
-/* A new agent knows the members from the ledger, and takes them up again when they come. */
+/* A new agent knows the members from the ledger, and readmits them when they register. */
 static void test_another_agent(void **state)
 {
     struct fixture *f = *state;
@@ -622,14 +621,15 @@ static void test_another_agent(void **state)
     session_free(w);
     registrar_free(f->registrar);
     assert_int_equal(c.ledger->held_bytes[0][1], 2 * MIB);
-    assert_false(receive(f, c.fd, &packet, fds)); /* it notices */
-    end_process(pid);                             /* and nobody is there to see this */
+    assert_false(receive(f, c.fd, &packet, fds)); /* the client detects the loss */
+    end_process(pid);                             /* without an agent */
     open_registrar(f);
     w = make_session(f, "7.1", &terms, ledger_fd);
     struct session_usage usage;
     session_measure(w, &usage);
     assert_int_equal(usage.members, 1);
-    assert_int_equal(usage.counted_bytes, 6 * MIB); /* the dead one's is not known to be free */
+    /* the memory of the dead process is not known to be free */
+    assert_int_equal(usage.counted_bytes, 6 * MIB);
     assert_true(registrar_waits(f->registrar));
     close(c.fd);
     c.fd = connect_to(f, "7.1");
@@ -640,7 +640,7 @@ static void test_another_agent(void **state)
     assert_int_equal(packet.welcome.slot, 1);
     close(fds[0]);
     close(fds[1]);
-    /* What the other agent showed it is taken back, number by number. */
+    /* The earlier agent's neighbours are withdrawn, number by number. */
     for (uint32_t i = 0; i < REGISTER_NEIGHBOURS_MAX; i++) {
         assert_true(receive(f, c.fd, &packet, fds));
         assert_int_equal(packet.header.kind, REGISTER_GONE);
@@ -653,8 +653,7 @@ static void test_another_agent(void **state)
     leave(&dead);
 }
 
-/* Device memory beyond the account is charged when it was seen twice, and the account stood
- * still. */
+/* Memory beyond the account is charged after two readings with a constant account. */
 static void test_overhead(void **state)
 {
     struct fixture *f = *state;

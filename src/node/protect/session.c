@@ -36,7 +36,7 @@ static void update_slot_count(struct session *s)
         atomic_store(&s->ledger.page->slot_count, count);
 }
 
-/* Contexts included, also one that is being made. */
+/* Returns the memory of a slot, with contexts, also those being made. */
 static uint64_t held_in(const struct session *s, uint32_t slot)
 {
     uint64_t sum = 0;
@@ -63,7 +63,7 @@ void session_clear_slot(struct session *s, uint32_t slot)
     update_slot_count(s);
 }
 
-/* What it held may still be on the device for a moment: nobody else may count on it. */
+/* Leaves a slot. Its memory may stay on the device for a moment and is not available to others. */
 static void leave_slot(struct session *s, uint32_t slot, pid_t pid)
 {
     if (held_in(s, slot) == 0) {
@@ -170,7 +170,7 @@ void member_end(struct member *m)
     leave_slot(s, slot, pid);
 }
 
-/* ---- what an agent before this one left ---- */
+/* ---- members of an earlier agent ---- */
 
 static int open_status(pid_t pid, const char *name)
 {
@@ -184,8 +184,9 @@ static int open_status(pid_t pid, const char *name)
     return str_starts_with(target, "/memfd:gpumux-status") ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 }
 
-/* Its status page, by looking through what it has open. It says so itself when it comes again; but
- * a service that is asked little comes late, and tasks that start meanwhile must see it. */
+/* Finds the status page among the process's descriptors. The process sends the page when it
+ * registers again; but an idle service registers late, and tasks that start meanwhile must see
+ * it. */
 static void find_status(struct member *m)
 {
     char path[64];
@@ -201,7 +202,7 @@ static void find_status(struct member *m)
         if (pages_take_status(fd, &m->status) < 0)
             close(fd);
         else if (m->status.page->slot != m->slot)
-            status_done(&m->status); /* its parent's: a child has it until it execs */
+            status_done(&m->status); /* the parent's page, which a child has until its exec */
     }
     if (directory)
         closedir(directory);
@@ -334,8 +335,8 @@ bool session_knows(const struct session *s, pid_t pid)
     return false;
 }
 
-/* What it writes into the ledger is its own claim: it can delay the end of a neighbour, for as long
- * as that is waited for. */
+/* Returns whether the member is joining. A false claim in the ledger can delay the end of a
+ * neighbour, for at most as long as that end waits. */
 static bool joins(const struct member *m)
 {
     const struct session *s = m->session;

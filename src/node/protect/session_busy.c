@@ -1,18 +1,18 @@
 /*
- * How busy a service keeps its device, by the marks of its processes (abi/page.h): what its streams
- * have completed is counted in nanoseconds of the device's time, as the costs of its launches say.
- * So what was completed between two looks is how long it was busy, and it is enough to look now and
- * then. And whether the work of a process that ends comes to an end.
+ * Activity of services, from the marks of their processes (abi/page.h). A process counts the
+ * completed work of its streams in nanoseconds of the device's time, by the costs of its launches.
+ * So the work completed between two looks is the time for which the service was busy, and
+ * occasional looks suffice. Also: progress of a draining process's work.
  */
 #include "base/clock.h"
 #include "node/protect/registrar_internal.h"
 
 enum {
-    /* A launch that takes longer is none: its process hangs, or its marks do. */
+    /* longest believable launch; beyond it the process or its marks hang */
     STUCK_US = 10 * 1000 * 1000,
 };
 
-/* What its streams have completed in sum; whether something is outstanding. */
+/* Returns the sum of completed work; *ret_is_busy: work is outstanding. */
 static uint64_t read_marks(const struct status_page *page, bool *ret_is_busy)
 {
     uint64_t sum = 0;
@@ -26,7 +26,7 @@ static uint64_t read_marks(const struct status_page *page, bool *ret_is_busy)
     return sum;
 }
 
-/* Microseconds of the device's time since the last look. */
+/* Returns microseconds of the device's time since the last look. */
 static double member_busy_us(struct member *m, int64_t now_us, int64_t elapsed_us)
 {
     bool is_busy, was_busy = m->marks.is_busy, is_first = m->marks.moved_us == 0;
@@ -39,7 +39,7 @@ static double member_busy_us(struct member *m, int64_t now_us, int64_t elapsed_u
         m->marks.moved_us = now_us;
     if (is_first)
         return 0;
-    /* One long launch: it counts when it is done, but keeps the device busy now. */
+    /* A long launch counts when complete, but keeps the device busy now. */
     if (!has_moved && is_busy && now_us - m->marks.moved_us < STUCK_US)
         return (double)elapsed_us;
     return (double)done_ns / 1000;
@@ -65,7 +65,7 @@ double session_busy_fraction(struct session *s, int64_t now_us)
     return busy_us < (double)elapsed_us ? busy_us / (double)elapsed_us : 1;
 }
 
-/* By its own word: it can have its own work ended. */
+/* Returns whether the process is draining, by its own claim, which can only end its own work. */
 static bool drains(const struct member *m)
 {
     return m->status.page && atomic_load(&m->status.page->state) == STATUS_DRAINING;

@@ -1,10 +1,11 @@
-/* What the limits pages say: who shares a device with whom, and how. */
+/* The content of the limits pages: how sessions share their devices. */
 #include "base/clock.h"
 #include "base/str.h"
 #include "node/protect/registrar_internal.h"
 
 enum {
-    WINDOW_ALONE_US = 20000, /* what a killed process may leave behind without harm to others */
+    /* window without a service: work that a killed process may leave without harm to others */
+    WINDOW_ALONE_US = 20000,
     FULL_PERCENT = 100,
     PERMILLE_OF_PERCENT = 10,
 };
@@ -38,7 +39,7 @@ static struct shared_device shared_find(const struct registrar *r, const char *u
     return UNDIVIDED;
 }
 
-/* NULL: there are too many. */
+/* Returns the entry of a device, added if absent; NULL: too many devices. */
 static struct shared_device *shared_get(struct registrar *r, const char *uuid)
 {
     for (size_t i = 0; i < r->shared_count; i++)
@@ -84,7 +85,8 @@ static uint32_t least_rate(uint32_t a, uint32_t b)
     return a == 0 || (b > 0 && b < a) ? b : a;
 }
 
-/* The part of the device's time that it may have, by all that limits that. */
+/* Returns the part of the device's time that the attempt may have, as the smallest of all
+ * limits. */
 static uint32_t rate_of(const struct terms *terms, const struct shared_device *shared,
                         bool is_in_space)
 {
@@ -97,7 +99,8 @@ static uint32_t rate_of(const struct terms *terms, const struct shared_device *s
     return least_rate(rate, (uint32_t)(left > 0 && left < guaranteed ? guaranteed : left));
 }
 
-/* Services are never held; a task is polite beside one, and safe to kill everywhere. */
+/* Writes the limits: none for a service; for a task the small window beside a service, and
+ * everywhere a window that makes killing it harmless. */
 static void update_limits(struct session *s)
 {
     const struct registrar_options *options = &s->registrar->options;
@@ -118,7 +121,7 @@ static void update_limits(struct session *s)
         atomic_store(&device->gate_us_max, is_in_time ? options->gate_us_max : 0);
         atomic_store(&device->linger_us, is_in_time ? options->linger_us : 0);
         atomic_store(&device->rate_permille, is_task ? rate_of(s->terms, &shared, is_in_space) : 0);
-        /* Only MPS keeps a process to a part of the SMs. */
+        /* Only MPS limits a process to a part of the SMs. */
         atomic_store(&device->share_percent,
                      s->terms->has_mps ? (uint32_t)terms_share_percent(s->terms) : 0);
     }
@@ -138,7 +141,7 @@ void session_fill_limits(struct session *s)
 {
     struct limits_page *page = s->limits.page;
     bool is_task = s->terms->kind == WORKLOAD_TASK;
-    /* Above what the page of an agent before this one came to: who had that looks anew. */
+    /* Larger than in the page of an earlier agent, so that its readers notice the change. */
     atomic_store(&page->sequence, (uint64_t)clock_boot_ms());
     atomic_store(&page->kind, is_task ? LIMITS_TASK : LIMITS_SERVICE);
     page->device_count = (uint32_t)s->terms->device_count;

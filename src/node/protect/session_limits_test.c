@@ -1,4 +1,4 @@
-/* What holds an attempt: by what shares its device with it, and in words. */
+/* The limits of an attempt, depending on its neighbours, and their reasons. */
 #include "node/protect/registrar_fixture.h"
 
 #include <signal.h>
@@ -26,7 +26,7 @@ static void expect_limit(const struct session *w, const char *name, uint64_t val
     assert_string_equal(limit->reason, reason);
 }
 
-/* Each limit has its reason, which changes with what is beside the task. */
+/* Each limit has its reason, which depends on the task's neighbours. */
 static void test_limits_and_reasons(void **state)
 {
     struct fixture *f = *state;
@@ -69,7 +69,7 @@ static void test_limits_and_reasons(void **state)
     session_free(task);
 }
 
-/* What MPS keeps it to is read where it counts: in its processes. */
+/* The share under MPS is read back from the attempt's processes. */
 static void test_the_share_is_read_back(void **state)
 {
     struct fixture *f = *state;
@@ -113,7 +113,7 @@ static void test_what_is_enforced(void **state)
                        "launches");
 }
 
-/* How a task is held beside a service follows what is decided for its device. */
+/* A task's limits beside a service follow the division of its device. */
 static void test_modes(void **state)
 {
     struct fixture *f = *state;
@@ -125,21 +125,21 @@ static void test_modes(void **state)
     struct client c;
     join(f, "7.1", &c);
     const struct limits_device *limits = &c.limits->devices[0];
-    assert_int_equal(limits->mode, LIMITS_TIME); /* nothing is known */
+    assert_int_equal(limits->mode, LIMITS_TIME); /* no division known */
     assert_int_equal(limits->share_percent, 90);
     assert_int_equal(limits->rate_permille, 0);
     struct share_division division = {.mode = SHARE_TIME, .forecast_percent = 60};
     registrar_divide(f->registrar, UUID, &division);
-    assert_int_equal(limits->rate_permille, 0); /* the gate does it */
+    assert_int_equal(limits->rate_permille, 0); /* the gate suffices */
     division.mode = SHARE_SPACE;
     registrar_divide(f->registrar, UUID, &division);
     assert_int_equal(limits->mode, LIMITS_SPACE);
     assert_int_equal(limits->gate_us_max, 0);
     assert_true(limits->window_us > WINDOW_US);
-    assert_int_equal(limits->rate_permille, 400); /* it started with more than is left */
+    assert_int_equal(limits->rate_permille, 400); /* started with more than is left */
     division.task_count = 2;
     registrar_divide(f->registrar, UUID, &division);
-    assert_int_equal(limits->rate_permille, 200); /* and another has as much of that */
+    assert_int_equal(limits->rate_permille, 200); /* another task gets the same part */
     division.task_count = 1;
     registrar_divide(f->registrar, UUID, &division);
     registrar_throttle(f->registrar, UUID, 250);
@@ -150,7 +150,7 @@ static void test_modes(void **state)
     registrar_throttle(f->registrar, UUID, 0);
     terms_lose_mps(&task, "for a test");
     session_terms_changed(w);
-    assert_int_equal(limits->share_percent, 0); /* its time counts in full */
+    assert_int_equal(limits->share_percent, 0); /* its whole time counts */
     assert_int_equal(limits->rate_permille, 400);
     division.mode = SHARE_TIME;
     registrar_divide(f->registrar, UUID, &division);
@@ -160,7 +160,7 @@ static void test_modes(void **state)
     assert_int_equal(limits->mode, LIMITS_TIME);
     c.status->counters[STATUS_launches_coarse] = 1;
     assert_true(session_look_for_coarse(w));
-    assert_int_equal(limits->mode, LIMITS_SPACE); /* whatever the others do */
+    assert_int_equal(limits->mode, LIMITS_SPACE); /* independent of other tasks */
     assert_int_equal(limits->gate_us_max, 0);
     session_free(s);
     assert_int_equal(limits->mode, LIMITS_ALONE);
@@ -192,22 +192,22 @@ static void test_how_busy_a_service_is(void **state)
     struct session *s = make_session(f, "8.1", &service, -1);
     struct client c;
     int64_t now_us = 1000000;
-    assert_true(session_busy_fraction(s, now_us) < 0); /* nobody is there */
+    assert_true(session_busy_fraction(s, now_us) < 0); /* no member */
     join(f, "8.1", &c);
     c.status->started[3] = c.status->completed[3] = 700;
-    assert_true(session_busy_fraction(s, now_us += 200000) == 0); /* the first look */
+    assert_true(session_busy_fraction(s, now_us += 200000) == 0); /* first look */
     c.status->started[3] += 50000000;
     c.status->completed[3] += 50000000;
     c.status->started[5] = c.status->completed[5] = 10000000;
     double busy = session_busy_fraction(s, now_us += 200000);
     assert_true(busy > 0.299 && busy < 0.301);
     assert_true(session_busy_fraction(s, now_us += 200000) == 0);
-    c.status->started[3] += 900000000; /* one launch that takes longer than we look */
+    c.status->started[3] += 900000000; /* one launch longer than the interval */
     assert_true(session_busy_fraction(s, now_us += 200000) == 0);
     assert_true(session_busy_fraction(s, now_us += 200000) == 1);
     assert_true(session_busy_fraction(s, now_us += 200000) == 1);
-    assert_true(session_busy_fraction(s, now_us += 10000000) == 0); /* it hangs */
-    c.status->completed[3] = UINT64_C(1) << 60;                     /* whatever it claims */
+    assert_true(session_busy_fraction(s, now_us += 10000000) == 0); /* the launch hangs */
+    c.status->completed[3] = UINT64_C(1) << 60;                     /* a false claim */
     assert_true(session_busy_fraction(s, now_us += 200000) == 1);
     c.status->completed[3] = 0;
     c.status->started[3] = 0;

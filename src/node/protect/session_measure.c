@@ -1,11 +1,11 @@
-/* What the devices say against what the processes say. */
+/* Compares the devices' account of memory with the processes' accounts. */
 #include "base/clock.h"
 #include "base/str.h"
 #include "node/supervisor/process.h"
 #include "node/protect/registrar_internal.h"
 
-/* After that the memory of a dead process is taken to be free where the driver cannot be asked:
- * files of its are kept for 2 s at most (leaving.c), and then the driver takes it apart. */
+/* Age at which the memory of a dead process counts as free if the driver lists no processes: files
+ * of the process are kept for 2 s at most (leaving.c), and then the driver destroys its context. */
 enum { UNLISTED_MS = 10000 };
 
 static uint64_t used_by(const struct gpu_sample *sample, pid_t pid, const char *uuid)
@@ -19,8 +19,8 @@ static uint64_t used_by(const struct gpu_sample *sample, pid_t pid, const char *
     return bytes;
 }
 
-/* What the driver does not list may be anything: nothing is measured there, and contexts go on
- * counting for what they are taken to cost. */
+/* Returns whether the driver lists the device's processes. Without a list nothing is measured, and
+ * contexts count with their assumed memory. */
 static bool is_listed(const struct gpu_sample *sample, const char *uuid)
 {
     for (size_t i = 0; i < sample->device_count; i++)
@@ -38,10 +38,9 @@ bool session_is_listed(const struct session *s, const struct gpu_sample *sample)
 }
 
 /*
- * What a process holds beyond its account. The device and the account are not read at the same
- * moment, so a reading counts only if the account stood still around the device's (the same bytes,
- * and nothing allocated meanwhile), and of two such readings the smaller: else memory that was
- * freed in between would be charged to it.
+ * Measures a process's memory beyond its account. The device and the account are not read at the
+ * same moment. So a reading counts only if the account was constant around it (the same bytes, and
+ * no allocation), and the smaller of two readings counts; otherwise freed memory would be charged.
  */
 static void measure_beyond(struct member *m, const struct gpu_sample *sample, bool is_between)
 {
@@ -69,8 +68,8 @@ static void measure_beyond(struct member *m, const struct gpu_sample *sample, bo
     }
 }
 
-/* A pid that lives is another process by now, or has become another program, which holds nothing of
- * before. */
+/* Returns whether a slot's memory is free. A live pid now belongs to another process or program,
+ * which holds none of that memory. */
 static bool is_free_again(const struct session *s, const struct slot *slot,
                           const struct gpu_sample *sample)
 {

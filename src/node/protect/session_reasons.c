@@ -1,4 +1,4 @@
-/* The limits in a session's page in words: which of its devices is the strictest, and why it is. */
+/* The limits in a session's page in words: the strictest of its devices, and the reason. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -8,7 +8,7 @@
 
 enum { FULL_PERCENT = 100, PERMILLE_OF_PERCENT = 10 };
 
-/* What is written down, while it is. */
+/* The list being written. */
 struct list_of_limits {
     struct attempt_limit *items;
     int count;
@@ -22,7 +22,8 @@ static void add(struct list_of_limits *list, const char *name, uint64_t value, c
     str_copy(limit->reason, sizeof limit->reason, reason);
 }
 
-/* The lowest of a limit over the devices, of which 0 is none; and where that is. */
+/* Returns the smallest value of a limit over the devices, of which 0 means none; *ret_device is its
+ * device. */
 static uint32_t strictest(const struct session *s, const _Atomic uint32_t *first, int *ret_device)
 {
     uint32_t lowest = 0;
@@ -53,7 +54,7 @@ static enum limits_mode mode_on(const struct session *s, int device)
     return (enum limits_mode)atomic_load(&s->limits.page->devices[device].mode);
 }
 
-/* That the driver lets its processes use; 0: none has a context yet. */
+/* Returns the SMs that the driver lets the processes use; 0: no context yet. */
 static uint64_t sms_of(const struct session *s)
 {
     uint64_t sms = s->ended_counters[STATUS_sms_peak];
