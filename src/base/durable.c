@@ -44,11 +44,11 @@ int durable_reserve(struct error *e, int directory_fd, const char *name, size_t 
         return error_set(e, ERR_INVALID, "file name %s is too long", name);
     int fd = temporary_open(directory_fd, temporary);
     if (fd < 0)
-        return error_set_errno(e, ERR_IO, errno, "%s cannot be created", temporary);
+        return error_set_errno(e, ERR_IO, errno, "cannot create %s", temporary);
     int failed = posix_fallocate(fd, 0, (off_t)bytes);
     close(fd);
     if (failed && failed != EOPNOTSUPP && failed != EINVAL)
-        return error_set_errno(e, ERR_IO, failed, "no room for %s", name);
+        return error_set_errno(e, ERR_IO, failed, "cannot reserve space for %s", name);
     return 0;
 }
 
@@ -74,7 +74,7 @@ static int replace(struct error *e, int directory_fd, const char *name, const vo
         return error_set(e, ERR_INVALID, "file name %s is too long", name);
     int fd = temporary_open(directory_fd, temporary);
     if (fd < 0)
-        return error_set_errno(e, ERR_IO, errno, "%s cannot be created", temporary);
+        return error_set_errno(e, ERR_IO, errno, "cannot create %s", temporary);
     int failed = 0;
     if (write_whole(fd, data, length) < 0 || (sync && fsync(fd) < 0))
         failed = errno;
@@ -85,7 +85,7 @@ static int replace(struct error *e, int directory_fd, const char *name, const vo
     if (!failed && sync && fsync(directory_fd) < 0)
         failed = errno;
     if (failed)
-        return error_set_errno(e, ERR_IO, failed, "%s cannot be written", name);
+        return error_set_errno(e, ERR_IO, failed, "cannot write %s", name);
     return 0;
 }
 
@@ -105,20 +105,20 @@ int durable_open(struct error *e, int directory_fd, const char *name, uid_t owne
 {
     int fd = openat(directory_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
-        return error_set(e, ERR_NOT_FOUND, "there is no %s", name);
+        return error_set(e, ERR_NOT_FOUND, "%s does not exist", name);
     if (fd < 0)
-        return error_set_errno(e, errno == ELOOP ? ERR_DENIED : ERR_IO, errno,
-                               "%s cannot be opened", name);
+        return error_set_errno(e, errno == ELOOP ? ERR_DENIED : ERR_IO, errno, "cannot open %s",
+                               name);
     struct stat st;
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
         (st.st_uid != owner && st.st_uid != 0 && st.st_uid != geteuid())) {
         close(fd);
-        return error_set(e, ERR_DENIED, "%s is not a plain file of its owner", name);
+        return error_set(e, ERR_DENIED, "%s is not a regular file of the expected owner", name);
     }
     /* A hard link to a file of root or of this user is not the file that was stored here. */
     if (st.st_uid != owner && st.st_nlink != 1) {
         close(fd);
-        return error_set(e, ERR_DENIED, "%s has a second name", name);
+        return error_set(e, ERR_DENIED, "%s has a second hard link", name);
     }
     *ret_fd = fd;
     return 0;
@@ -137,7 +137,7 @@ int durable_read(struct error *e, int directory_fd, const char *name, uid_t owne
     int failed = n < 0 ? errno : 0;
     close(fd);
     if (failed)
-        return error_set_errno(e, ERR_IO, failed, "%s cannot be read", name);
+        return error_set_errno(e, ERR_IO, failed, "cannot read %s", name);
     if (str_failed(out))
         return error_set(e, ERR_TOO_LARGE, "%s is larger than %zu bytes", name, out->max);
     return 0;
@@ -178,6 +178,6 @@ static int remove_tree(int parent_fd, const char *name, int depth)
 int durable_remove_tree(struct error *e, int parent_fd, const char *name)
 {
     if (remove_tree(parent_fd, name, 0) < 0)
-        return error_set_errno(e, ERR_IO, errno, "%s cannot be removed", name);
+        return error_set_errno(e, ERR_IO, errno, "cannot remove %s", name);
     return 0;
 }

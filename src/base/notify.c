@@ -16,9 +16,10 @@ static int make_address(struct error *e, const char *socket, struct sockaddr_un 
 {
     size_t length = strlen(socket);
     if ((socket[0] != '/' && socket[0] != '@') || length < 2)
-        return error_set(e, ERR_INVALID, "NOTIFY_SOCKET is a path or @NAME, not '%s'", socket);
+        return error_set(e, ERR_INVALID, "NOTIFY_SOCKET must be a path or @NAME, not '%s'", socket);
     if (length >= sizeof ret->sun_path)
-        return error_set(e, ERR_INVALID, "NOTIFY_SOCKET is longer than a socket's path can be");
+        return error_set(e, ERR_INVALID,
+                         "NOTIFY_SOCKET is longer than the path of a socket may be");
     *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
     memcpy(ret->sun_path, socket, length);
     if (socket[0] == '@')
@@ -42,7 +43,7 @@ int notify_init(struct error *e, struct notifier *n, const char *socket_name)
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) < 0 ||
         connect(fd, (struct sockaddr *)&address, length) < 0) {
-        r = error_set_errno(e, ERR_IO, errno, "the service manager at %s cannot be reached",
+        r = error_set_errno(e, ERR_IO, errno, "cannot reach the service manager at %s",
                             socket_name);
         if (fd >= 0)
             close(fd);
@@ -69,12 +70,13 @@ int notify_send(struct error *e, const struct notifier *n, const char *format, .
     int length = vsnprintf(text, sizeof text, format, args);
     va_end(args);
     if (length < 0 || length > NOTIFY_TEXT_MAX)
-        return error_set(e, ERR_TOO_LARGE, "a notification has at most %d bytes", NOTIFY_TEXT_MAX);
+        return error_set(e, ERR_TOO_LARGE, "a notification is longer than %d bytes",
+                         NOTIFY_TEXT_MAX);
     ssize_t sent;
     do
         sent = send(n->fd, text, (size_t)length, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
     if (sent < 0)
-        return error_set_errno(e, ERR_IO, errno, "the service manager cannot be told");
+        return error_set_errno(e, ERR_IO, errno, "cannot notify the service manager");
     return 0;
 }

@@ -55,7 +55,7 @@ int pairs_sort(struct error *e, struct pairs *pairs)
     qsort(pairs->items, pairs->count, sizeof pairs->items[0], compare_keys);
     for (size_t i = 1; i < pairs->count; i++)
         if (compare_keys(&pairs->items[i - 1], &pairs->items[i]) == 0)
-            return error_set_field(e, ERR_INVALID, pairs->items[i].key, "'%s' is there twice",
+            return error_set_field(e, ERR_INVALID, pairs->items[i].key, "duplicate name '%s'",
                                    pairs->items[i].key);
     return 0;
 }

@@ -152,16 +152,17 @@ static int validate_name(struct error *e, struct arena *arena, struct workload_s
         return name_from_command(arena, spec);
     if (is_digits(spec->name))
         return error_set_field(e, ERR_INVALID, "name",
-                               "a name may not be all digits: numbers are ids");
+                               "must not be all digits, since numbers are ids");
     if (!workload_name_is_valid(spec->name) || strchr(spec->name, '['))
-        return error_set_field(e, ERR_INVALID, "name",
-                               "a name is 1 to %d letters, digits, '.', '_' or '-', the first "
-                               "none of '.' and '-'",
-                               WORKLOAD_NAME_MAX - 1);
+        return error_set_field(
+            e, ERR_INVALID, "name",
+            "must be 1 to %d letters, digits, '.', '_' or '-', and must not begin with '.' or '-'",
+            WORKLOAD_NAME_MAX - 1);
     char element[WORKLOAD_NAME_MAX];
     int length = snprintf(element, sizeof element, "%s[%d]", spec->name, WORKLOAD_ARRAY_MAX);
     if (spec->array_count > 0 && length >= (int)sizeof element)
-        return error_set_field(e, ERR_INVALID, "name", "too long for the name of an array");
+        return error_set_field(e, ERR_INVALID, "name",
+                               "is too long for an array, whose elements add [INDEX]");
     return 0;
 }
 
@@ -171,9 +172,10 @@ static int validate_text(struct error *e, const char *field, const char *text, s
 {
     size_t length = strlen(text);
     if (length >= bytes_max)
-        return error_set_field(e, ERR_INVALID, field, "longer than %zu bytes", bytes_max - 1);
+        return error_set_field(e, ERR_INVALID, field, "must be at most %zu bytes long",
+                               bytes_max - 1);
     if (!str_is_utf8(text, length))
-        return error_set_field(e, ERR_INVALID, field, "not valid UTF-8");
+        return error_set_field(e, ERR_INVALID, field, "must be valid UTF-8");
     return 0;
 }
 
@@ -184,9 +186,10 @@ static int validate_words(struct error *e, const char *field, const struct words
     if (words->count == 0 && !required)
         return 0;
     if (words->count == 0 || words->items[0][0] == '\0')
-        return error_set_field(e, ERR_INVALID, field, "a command is needed");
+        return error_set_field(e, ERR_INVALID, field, "must name a command to run");
     if (words->count > WORKLOAD_COMMAND_MAX)
-        return error_set_field(e, ERR_INVALID, field, "more than %d words", WORKLOAD_COMMAND_MAX);
+        return error_set_field(e, ERR_INVALID, field, "must have at most %d words",
+                               WORKLOAD_COMMAND_MAX);
     for (size_t i = 0; i < words->count; i++) {
         char path[ERROR_FIELD_MAX];
         snprintf(path, sizeof path, "%s[%zu]", field, i);
@@ -200,14 +203,14 @@ static int validate_words(struct error *e, const char *field, const struct words
 static int validate_environment(struct error *e, const struct pairs *environment)
 {
     if (environment->count > WORKLOAD_ENVIRONMENT_MAX)
-        return error_set_field(e, ERR_INVALID, "environment", "more than %d variables",
+        return error_set_field(e, ERR_INVALID, "environment", "must have at most %d variables",
                                WORKLOAD_ENVIRONMENT_MAX);
     for (size_t i = 0; i < environment->count; i++) {
         const struct pair *pair = &environment->items[i];
         size_t key_length = strlen(pair->key);
         if (key_length == 0 || strchr(pair->key, '='))
             return error_set_field(e, ERR_INVALID, "environment",
-                                   "'%.40s' cannot be the name of a variable", pair->key);
+                                   "'%.40s' is not a valid name of a variable", pair->key);
         if (!str_is_utf8(pair->key, key_length))
             return error_set_field(e, ERR_INVALID, "environment", "a name is not valid UTF-8");
         char path[ERROR_FIELD_MAX];
@@ -224,11 +227,12 @@ static int validate_environment(struct error *e, const struct pairs *environment
 static int validate_labels(struct error *e, const char *field, const struct pairs *labels)
 {
     if (labels->count > WORKLOAD_LABELS_MAX)
-        return error_set_field(e, ERR_INVALID, field, "more than %d labels", WORKLOAD_LABELS_MAX);
+        return error_set_field(e, ERR_INVALID, field, "must have at most %d labels",
+                               WORKLOAD_LABELS_MAX);
     for (size_t i = 0; i < labels->count; i++) {
         const struct pair *pair = &labels->items[i];
         if (pair->key[0] == '\0' || strchr(pair->key, '='))
-            return error_set_field(e, ERR_INVALID, field, "'%.40s' cannot be the name of a label",
+            return error_set_field(e, ERR_INVALID, field, "'%.40s' is not a valid name of a label",
                                    pair->key);
         int r = validate_text(e, field, pair->key, WORKLOAD_LABEL_MAX);
         if (r == 0) {
@@ -254,11 +258,12 @@ static int validate_texts(struct error *e, const struct workload_spec *spec)
     if (r == 0)
         r = validate_labels(e, "node_labels", &spec->node_labels);
     if (r == 0 && (!spec->directory || spec->directory[0] != '/'))
-        r = error_set_field(e, ERR_INVALID, "directory", "an absolute path is needed");
+        r = error_set_field(e, ERR_INVALID, "directory", "must be an absolute path");
     if (r == 0)
         r = validate_text(e, "directory", spec->directory, 4096);
     if (r == 0 && spec->user && (spec->user[0] == '\0' || strpbrk(spec->user, ":/ \t\n")))
-        r = error_set_field(e, ERR_INVALID, "user", "'%.60s' is not a user's name", spec->user);
+        r = error_set_field(e, ERR_INVALID, "user", "'%.60s' is not a valid name of a user",
+                            spec->user);
     if (r == 0 && spec->user)
         r = validate_text(e, "user", spec->user, USER_NAME_MAX);
     if (r == 0)
@@ -280,9 +285,9 @@ static int validate_range(struct error *e, const char *field, int64_t value, int
 static int validate_time(struct error *e, const char *field, int64_t ms)
 {
     if (ms < 0)
-        return error_set_field(e, ERR_INVALID, field, "a time cannot be negative");
+        return error_set_field(e, ERR_INVALID, field, "must not be negative");
     if (ms > WORKLOAD_TIME_MS_MAX)
-        return error_set_field(e, ERR_INVALID, field, "longer than ten years");
+        return error_set_field(e, ERR_INVALID, field, "must not be longer than ten years");
     return 0;
 }
 
@@ -295,12 +300,12 @@ static int validate_needs(struct error *e, struct workload_needs *needs)
     if (needs->share_max_percent == 0)
         needs->share_max_percent = SHARE_MAX_PERCENT;
     if (needs->kind >= WORKLOAD_KIND_END)
-        return error_set_field(e, ERR_INVALID, "kind", "a workload is a task or a service");
+        return error_set_field(e, ERR_INVALID, "kind", "must be task or service");
     if (needs->on_node_lost >= ON_NODE_LOST_END)
-        return error_set_field(e, ERR_INVALID, "on_node_lost", "it is requeue or wait");
+        return error_set_field(e, ERR_INVALID, "on_node_lost", "must be requeue or wait");
     int r = validate_range(e, "devices", needs->devices, 0, WORKLOAD_DEVICES_MAX);
     if (r == 0 && needs->quota_bytes > WORKLOAD_QUOTA_BYTES_MAX)
-        r = error_set_field(e, ERR_INVALID, "quota", "more memory than any device has");
+        r = error_set_field(e, ERR_INVALID, "quota", "is more memory than any device has");
     if (r == 0)
         r = validate_range(e, "share.max", needs->share_max_percent, 1, SHARE_MAX_PERCENT);
     if (r == 0)
@@ -333,11 +338,11 @@ static int validate_batch(struct error *e, const struct workload_spec *spec)
         return r;
     int64_t most = spec->batch_max ? spec->batch_max : WORKLOAD_BATCH_MAX;
     if (spec->batch_min > most)
-        return error_set_field(e, ERR_INVALID, "batch.min", "more than batch.max");
+        return error_set_field(e, ERR_INVALID, "batch.min", "must not be more than batch.max");
     if (spec->batch_reference &&
         (spec->batch_reference < spec->batch_min || spec->batch_reference > most))
         return error_set_field(e, ERR_INVALID, "batch.reference",
-                               "not between batch.min and batch.max");
+                               "must be between batch.min and batch.max");
     return 0;
 }
 
@@ -346,15 +351,13 @@ static int validate_expectations(struct error *e, const struct workload_spec *sp
     double p = spec->slo_percentile, latency = spec->slo_latency_ms;
     bool slo = p != 0 || latency != 0;
     if (slo && spec->needs.kind != WORKLOAD_SERVICE)
-        return error_set_field(e, ERR_INVALID, "slo", "only a service has a latency to keep");
+        return error_set_field(e, ERR_INVALID, "slo", "only a service can have an SLO");
     if (slo && !(p > 0 && p < 100))
-        return error_set_field(e, ERR_INVALID, "slo.percentile",
-                               "a number above 0 and below 100 is needed");
+        return error_set_field(e, ERR_INVALID, "slo.percentile", "must be above 0 and below 100");
     if (slo && !(latency >= SLO_LATENCY_MS_MIN && latency <= (double)WORKLOAD_TIME_MS_MAX))
-        return error_set_field(e, ERR_INVALID, "slo.latency", "a microsecond at least is needed");
+        return error_set_field(e, ERR_INVALID, "slo.latency", "must be at least a microsecond");
     if (!isfinite(spec->expected_samples) || spec->expected_samples < 0)
-        return error_set_field(e, ERR_INVALID, "expected.samples",
-                               "a number that is not negative is needed");
+        return error_set_field(e, ERR_INVALID, "expected.samples", "must not be negative");
     return validate_time(e, "expected.duration", spec->expected_duration_ms);
 }
 
@@ -364,9 +367,9 @@ static int validate_ready(struct error *e, const struct workload_spec *spec)
         return 0;
     if (spec->ready >= READY_END)
         return error_set_field(e, ERR_INVALID, "ready",
-                               "it is started, client, {command: ...} or {port: ...}");
+                               "must be started, client, {command: ...} or {port: ...}");
     if (spec->needs.kind != WORKLOAD_SERVICE)
-        return error_set_field(e, ERR_INVALID, "ready", "only a service becomes ready");
+        return error_set_field(e, ERR_INVALID, "ready", "only a service can have this key");
     if (spec->ready == READY_COMMAND)
         return validate_words(e, "ready.command", &spec->ready_command, true);
     if (spec->ready == READY_PORT)
@@ -377,7 +380,7 @@ static int validate_ready(struct error *e, const struct workload_spec *spec)
 static int validate_after(struct error *e, const struct workload_spec *spec)
 {
     if (spec->after_count > WORKLOAD_AFTER_MAX)
-        return error_set_field(e, ERR_INVALID, "after", "more than %d workloads to wait for",
+        return error_set_field(e, ERR_INVALID, "after", "must name at most %d workloads",
                                WORKLOAD_AFTER_MAX);
     for (size_t i = 0; i < spec->after_count; i++) {
         const char *name = spec->after[i].name;
@@ -386,7 +389,7 @@ static int validate_after(struct error *e, const struct workload_spec *spec)
         bool is_id = is_digits(name) && strlen(name) < 20;
         if (!is_id && !workload_name_is_valid(name))
             return error_set_field(e, ERR_INVALID, path,
-                                   "'%.60s' is neither a workload's name nor its id", name);
+                                   "'%.60s' is neither a name nor an id of a workload", name);
     }
     return 0;
 }
@@ -405,7 +408,7 @@ int workload_spec_validate(struct error *e, struct arena *arena, struct workload
     if (r == 0)
         r = validate_ready(e, spec);
     if (r == 0 && spec->protection >= PROTECTION_END)
-        r = error_set_field(e, ERR_INVALID, "protection", "it is on or off");
+        r = error_set_field(e, ERR_INVALID, "protection", "must be on or off");
     if (r == 0)
         r = validate_after(e, spec);
     if (r == 0)
@@ -439,10 +442,10 @@ static int check_start(struct error *e, const char *field, const struct words *w
     size_t bytes = start_bytes_of_words(words);
     if (bytes + environment_bytes <= WORKLOAD_START_MAX)
         return 0;
-    return error_set_field(e, ERR_INVALID, bytes > environment_bytes ? field : "environment",
-                           "%s and environment are %zu bytes together, and no program can be "
-                           "started with more than %d",
-                           field, bytes + environment_bytes, WORKLOAD_START_MAX);
+    return error_set_field(
+        e, ERR_INVALID, bytes > environment_bytes ? field : "environment",
+        "%s and environment have %zu bytes together; a program can be started with at most %d",
+        field, bytes + environment_bytes, WORKLOAD_START_MAX);
 }
 
 int workload_spec_check_new(struct error *e, const struct workload_spec *spec)
@@ -451,12 +454,13 @@ int workload_spec_check_new(struct error *e, const struct workload_spec *spec)
     uint64_t quota = needs->quota_bytes;
     bool has_share = needs->share_min_percent > 0 || needs->share_max_percent < SHARE_MAX_PERCENT;
     if (needs->devices == 0 && (quota > 0 || has_share))
-        return error_set_field(e, ERR_INVALID, "devices",
-                               "0 with a %s, which is a part of a device: leave one of the two out",
-                               quota > 0 ? "quota" : "share");
+        return error_set_field(
+            e, ERR_INVALID, "devices",
+            "must not be 0 with a %s, which is part of a device: leave one of the two out",
+            quota > 0 ? "quota" : "share");
     if (quota > 0 && quota < WORKLOAD_QUOTA_BYTES_MIN)
         return error_set_field(e, ERR_INVALID, "quota",
-                               "%llu bytes are less than 1 MiB, the least there is; 8 GiB is 8g",
+                               "must be at least 1 MiB, not %llu bytes; write 8 GiB as 8g",
                                (unsigned long long)quota);
     size_t environment_bytes = start_bytes_of_environment(&spec->environment);
     int r = check_start(e, "command", &spec->command, environment_bytes);

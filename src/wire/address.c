@@ -63,7 +63,7 @@ int address_parse(struct error *e, const char *text, const char *host_default, s
 {
     if (parse(text, strlen(text), host_default, ret))
         return 0;
-    return error_set(e, ERR_INVALID, "an address is %s, such as 127.0.0.1:7443, not '%.100s'",
+    return error_set(e, ERR_INVALID, "an address must be %s, such as 127.0.0.1:7443, not '%.100s'",
                      host_default ? "[HOST:]PORT" : "HOST:PORT", text);
 }
 
@@ -71,7 +71,9 @@ int address_parse_url(struct error *e, const char *text, struct address *ret)
 {
     static const char scheme[] = "https://";
     if (str_starts_with(text, "http://"))
-        return error_set(e, ERR_INVALID, "gpumux speaks TLS only: https://, not '%.100s'", text);
+        return error_set(
+            e, ERR_INVALID,
+            "a URL must begin with https://, since gpumux speaks only TLS, not '%.100s'", text);
     if (str_starts_with(text, scheme)) {
         const char *rest = text + sizeof scheme - 1;
         size_t length = strlen(rest);
@@ -80,7 +82,7 @@ int address_parse_url(struct error *e, const char *text, struct address *ret)
         if (parse(rest, length, NULL, ret))
             return 0;
     }
-    return error_set(e, ERR_INVALID, "a URL is https://HOST:PORT, not '%.100s'", text);
+    return error_set(e, ERR_INVALID, "a URL must be https://HOST:PORT, not '%.100s'", text);
 }
 
 void address_write(const struct address *a, struct str *out)

@@ -118,17 +118,17 @@ static int read_amount(struct error *e, const struct config_key *key, const stru
     bool quoted_number = key->type == CONFIG_TYPE_NUMBER && value->kind == TREE_STRING;
     bool scalar = value->text && value->kind != TREE_NULL && value->kind != TREE_BOOL;
     if (!scalar || quoted_number)
-        return tree_error(e, ERR_INVALID, value, key->key, "%s is needed",
+        return tree_error(e, ERR_INVALID, value, key->key, "must be %s",
                           key->type == CONFIG_TYPE_NUMBER     ? "a whole number"
-                          : key->type == CONFIG_TYPE_DURATION ? "a time, such as 90s,"
-                                                              : "a size, such as 64m,");
+                          : key->type == CONFIG_TYPE_DURATION ? "a time, such as 90s"
+                                                              : "a size, such as 64m");
     struct error why;
     int64_t amount, least, most;
     if (parse_amount(&why, key->type, value->text, &amount) < 0)
         return tree_error(e, ERR_INVALID, value, key->key, "%s", why.text);
     if (parse_amount(&why, key->type, key->least, &least) < 0 ||
         parse_amount(&why, key->type, key->most, &most) < 0)
-        return error_set_field(e, ERR_INTERNAL, key->key, "its limits: %s", why.text);
+        return error_set_field(e, ERR_INTERNAL, key->key, "invalid limits: %s", why.text);
     if (amount < least || amount > most)
         return tree_error(e, ERR_INVALID, value, key->key, "%.40s is not between %s and %s",
                           value->text, key->least, key->most);
@@ -141,17 +141,16 @@ static int check_string(struct error *e, const struct config_key *key, const str
 {
     enum log_level level;
     if (str_equal(key->key, "log_level") && !log_level_parse(value->text, &level))
-        return tree_error(e, ERR_INVALID, value, key->key, "it is error, warn, info or debug");
+        return tree_error(e, ERR_INVALID, value, key->key, "must be error, warn, info or debug");
     if (str_equal(key->key, "log_format") && !str_equal(value->text, "text") &&
         !str_equal(value->text, "json"))
-        return tree_error(e, ERR_INVALID, value, key->key, "it is text or json");
+        return tree_error(e, ERR_INVALID, value, key->key, "must be text or json");
     if (str_equal(key->key, "mps") && !str_equal(value->text, "auto") &&
         !str_equal(value->text, "off"))
-        return tree_error(e, ERR_INVALID, value, key->key, "it is auto or off");
+        return tree_error(e, ERR_INVALID, value, key->key, "must be auto or off");
     if (str_equal(key->key, "node_name") && value->text[0] && !node_name_is_valid(value->text))
         return tree_error(e, ERR_INVALID, value, key->key,
-                          "a node's name has letters, digits and . _ -, at most %d",
-                          NODE_NAME_MAX - 1);
+                          "must be at most %d letters, digits, '.', '_' or '-'", NODE_NAME_MAX - 1);
     return 0;
 }
 
@@ -159,9 +158,9 @@ static int read_string(struct error *e, struct arena *arena, const struct config
                        const struct tree *value, void *member)
 {
     if (!value->text || value->kind == TREE_NULL)
-        return tree_error(e, ERR_INVALID, value, key->key, "a string is needed");
+        return tree_error(e, ERR_INVALID, value, key->key, "must be a string");
     if (strlen(value->text) >= CONFIG_STRING_MAX)
-        return tree_error(e, ERR_INVALID, value, key->key, "longer than %d bytes",
+        return tree_error(e, ERR_INVALID, value, key->key, "must be at most %d bytes long",
                           CONFIG_STRING_MAX - 1);
     int r = check_string(e, key, value);
     if (r < 0)
@@ -183,7 +182,7 @@ static int check_pairs(struct error *e, const struct config_key *key, const stru
         if (!pair->key[0] || strchr(pair->key, '=') || strlen(pair->key) >= WORKLOAD_LABEL_MAX ||
             strlen(pair->value) >= WORKLOAD_LABEL_MAX)
             return tree_error(e, ERR_INVALID, value, key->key,
-                              "'%.40s' is empty, too long or has '=' in it", pair->key);
+                              "'%.40s' is empty, too long or contains '='", pair->key);
     }
     return 0;
 }
@@ -209,7 +208,7 @@ static int read_value(struct error *e, struct arena *arena, const struct config_
         return read_string(e, arena, key, value, member);
     case CONFIG_TYPE_FLAG:
         if (value->kind != TREE_BOOL)
-            return tree_error(e, ERR_INVALID, value, key->key, "true or false is needed");
+            return tree_error(e, ERR_INVALID, value, key->key, "must be true or false");
         *(bool *)member = value->integer != 0;
         return 0;
     case CONFIG_TYPE_PAIRS:
@@ -232,7 +231,7 @@ static int read_text(struct error *e, struct arena *arena, const struct config_k
     const char *equals = strchr(text, '=');
     struct pairs *member = (struct pairs *)(void *)((char *)config + key->offset);
     if (!equals || equals == text)
-        return error_set_field(e, ERR_INVALID, key->key, "KEY=VALUE is needed");
+        return error_set_field(e, ERR_INVALID, key->key, "must be KEY=VALUE");
     const char *name = arena_strndup(arena, text, (size_t)(equals - text));
     if (!name || pairs_set(arena, member, name, equals + 1) < 0)
         return error_set_field(e, ERR_NO_MEMORY, key->key, "out of memory");
@@ -246,7 +245,7 @@ static int read_version(struct error *e, const struct tree *value)
     if (value->kind == TREE_INTEGER && value->integer == 1)
         return 0;
     return tree_error(e, ERR_INVALID, value, "version",
-                      "this version is not known; this gpumux reads version 1");
+                      "unknown version; this gpumux reads version 1");
 }
 
 int config_check(struct error *e, const struct config *config)
@@ -268,10 +267,10 @@ int config_check(struct error *e, const struct config *config)
     };
     for (size_t i = 0; i < sizeof ordered / sizeof *ordered; i++)
         if (ordered[i].values[0] > ordered[i].values[1])
-            return error_set_field(e, ERR_INVALID, ordered[i].less, "more than %s",
+            return error_set_field(e, ERR_INVALID, ordered[i].less, "must not be more than %s",
                                    ordered[i].more);
     if (config->beat_ms >= config->lease_ms)
-        return error_set_field(e, ERR_INVALID, "beat", "not shorter than the lease it keeps up");
+        return error_set_field(e, ERR_INVALID, "beat", "must be shorter than lease");
     return 0;
 }
 
@@ -281,7 +280,7 @@ static int read_document(struct error *e, struct arena *arena, const struct tree
     if (document->kind == TREE_NULL)
         return 0;
     if (document->kind != TREE_MAP)
-        return tree_error(e, ERR_INVALID, document, "", "a map of keys to values is needed");
+        return tree_error(e, ERR_INVALID, document, "", "must be a map of keys to values");
     tree_for_each(child, document)
     {
         const struct config_key *key = find_key(child->key);
@@ -321,7 +320,7 @@ int config_parse(struct error *e, struct arena *arena, const char *text, size_t 
         return r;
     if (documents->count > 1)
         return tree_error(e, ERR_SYNTAX, documents->first->next, "",
-                          "a configuration is one document");
+                          "a configuration must be one document");
     struct config changed = *config;
     if (documents->first)
         r = read_document(e, arena, documents->first, &changed);
@@ -377,7 +376,7 @@ int config_set(struct error *e, struct arena *arena, struct config *config, cons
     if (!known)
         return unknown_key(e, NULL, key);
     if (!str_is_utf8(value, strlen(value)))
-        return error_set_field(e, ERR_INVALID, key, "not valid UTF-8");
+        return error_set_field(e, ERR_INVALID, key, "must be valid UTF-8");
     struct config changed = *config;
     int r = read_text(e, arena, known, value, &changed);
     if (r == 0)

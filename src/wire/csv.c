@@ -32,7 +32,7 @@ static int split(struct error *e, const struct csv *c, struct csv_cell line, str
 {
     int count = 0;
     if (memchr(line.start, '"', line.length) || memchr(line.start, '\0', line.length))
-        return bad(e, c, "quotes and NUL bytes are not understood");
+        return bad(e, c, "quotes and NUL bytes are not supported");
     for (;;) {
         const char *comma = memchr(line.start, ',', line.length);
         size_t length = comma ? (size_t)(comma - line.start) : line.length;
@@ -60,13 +60,13 @@ int csv_open(struct error *e, const char *text, size_t length, struct csv *ret_c
     struct csv c = {.at = text, .end = text + length};
     struct csv_cell line = next_line(&c);
     if (line.length == 0)
-        return error_set(e, ERR_SYNTAX, "there is no line with the names of the columns");
+        return error_set(e, ERR_SYNTAX, "the header line with the names of the columns is missing");
     int count = split(e, &c, line, c.names);
     if (count < 0)
         return count;
     for (int i = 0; i < count; i++)
         if (c.names[i].length == 0 || c.names[i].length >= CSV_CELL_MAX)
-            return bad(e, &c, "a column has no name, or too long a one");
+            return bad(e, &c, "the name of a column is empty or too long");
     c.column_count = (size_t)count;
     *ret_csv = c;
     return 0;
@@ -84,7 +84,7 @@ int csv_column(const struct csv *c, const char *name)
 int csv_column_required(struct error *e, const struct csv *c, const char *name)
 {
     int column = csv_column(c, name);
-    return column < 0 ? error_set(e, ERR_SYNTAX, "there is no column '%s'", name) : column;
+    return column < 0 ? error_set(e, ERR_SYNTAX, "the column '%s' is missing", name) : column;
 }
 
 int csv_next(struct error *e, struct csv *c)
@@ -96,8 +96,8 @@ int csv_next(struct error *e, struct csv *c)
     if (count < 0)
         return count;
     if ((size_t)count != c->column_count)
-        return error_set(e, ERR_SYNTAX, "line %u has %d cells where %zu are named", c->line, count,
-                         c->column_count);
+        return error_set(e, ERR_SYNTAX, "line %u has %d cells, but the header names %zu columns",
+                         c->line, count, c->column_count);
     return 1;
 }
 
@@ -136,7 +136,7 @@ int csv_integer(struct error *e, const struct csv *c, int column, int64_t least,
     if (r < 0)
         return r;
     if (number != floor(number) || fabs(number) > 9007199254740992.0)
-        return bad(e, c, "a whole number is wanted");
+        return bad(e, c, "a cell must be a whole number");
     *ret_integer = (int64_t)number;
     return 0;
 }

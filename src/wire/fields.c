@@ -273,7 +273,7 @@ static int take_whole(const struct field_reader *r, const struct field *f, json_
     if (f->flags & FIELD_WALL && r->form == FIELDS_FILE)
         most = WALL_MS_MAX;
     if (!json_is_integer(value))
-        return field_fail(r, "a whole number is needed");
+        return field_fail(r, "must be a whole number");
     if (number < f->least || number > most)
         return field_fail(r, "%lld is not between %lld and %lld", (long long)number,
                           (long long)f->least, (long long)most);
@@ -286,9 +286,9 @@ static int take_name(const struct field_reader *r, const struct field *f, json_t
     const char *name = json_string_value(value);
     int found = name ? names_find(f->names, name) : -1;
     if (!name)
-        return field_fail(r, "a string is needed");
+        return field_fail(r, "must be a string");
     if (found < 0)
-        return field_fail(r, "'%.40s' is not known", name);
+        return field_fail(r, "unknown value '%.40s'", name);
     *ret = found;
     return 0;
 }
@@ -303,7 +303,7 @@ static int take_uint64(const struct field_reader *r, const struct field *f, json
         good = *p >= '0' && *p <= '9' && !__builtin_mul_overflow(number, 10, &number) &&
                !__builtin_add_overflow(number, (uint64_t)(*p - '0'), &number);
     if (!good)
-        return field_fail(r, "a whole number that is not negative is needed");
+        return field_fail(r, "must be a whole number from 0 on");
     number = text ? number : (uint64_t)json_integer_value(value);
     if (f->most && number > (uint64_t)f->most)
         return field_fail(r, "%llu is more than %lld", (unsigned long long)number,
@@ -317,9 +317,10 @@ static int take_real(const struct field_reader *r, const struct field *f, json_t
 {
     double number = json_number_value(value);
     if (!json_is_number(value))
-        return field_fail(r, "a number is needed");
+        return field_fail(r, "must be a number");
     if (f->most && !(number >= (double)f->least && number <= (double)f->most))
-        return field_fail(r, "not between %lld and %lld", (long long)f->least, (long long)f->most);
+        return field_fail(r, "must be between %lld and %lld", (long long)f->least,
+                          (long long)f->most);
     *ret = number + 0.0; /* turns -0.0 into 0.0, which is read back the same */
     return 0;
 }
@@ -334,11 +335,11 @@ static int take_text(const struct field_reader *r, const struct field *f, json_t
                   : f->most && f->list == FIELD_ONE ? (size_t)f->most
                                                     : SIZE_MAX;
     if (!text)
-        return field_fail(r, "a string is needed");
+        return field_fail(r, "must be a string");
     if (f->flags & FIELD_FILLED && length == 0)
-        return field_fail(r, "it must not be empty");
+        return field_fail(r, "must not be empty");
     if (length > most && !(f->flags & FIELD_CUT))
-        return field_fail(r, "longer than %zu bytes", most);
+        return field_fail(r, "must be at most %zu bytes long", most);
     if (copied) {
         char *copy = arena_strdup(r->arena, text);
         *(const char **)ret = copy;
@@ -356,16 +357,16 @@ static int take_pairs(const struct field_reader *r, const struct field *f, json_
     const char *key;
     json_t *value;
     if (!json_is_object(object))
-        return field_fail(r, "an object is needed");
+        return field_fail(r, "must be an object");
     if (f->most && count > (size_t)f->most)
-        return field_fail(r, "more than %lld", (long long)f->most);
+        return field_fail(r, "must have at most %lld keys", (long long)f->most);
     struct pairs pairs = {.items = arena_array(r->arena, count, sizeof(struct pair))};
     if (!pairs.items)
         return no_memory(r);
     json_object_foreach(object, key, value)
     {
         if (!json_is_string(value)) {
-            int result = field_fail(r, "a string is needed");
+            int result = field_fail(r, "must be a string");
             error_prefix_field(r->e, key);
             return result;
         }
@@ -386,7 +387,7 @@ static int take_counts(const struct field_reader *r, const struct field *f, json
     const char *key;
     json_t *value;
     if (!json_is_object(object))
-        return field_fail(r, "an object is needed");
+        return field_fail(r, "must be an object");
     json_object_foreach(object, key, value)
     {
         int i = names_find(f->names, key);
@@ -406,7 +407,7 @@ static int take_one(const struct field_reader *r, const struct field *f, json_t 
     switch ((enum field_kind)f->kind) {
     case FIELD_BOOL:
         if (!json_is_boolean(value))
-            return field_fail(r, "true or false is needed");
+            return field_fail(r, "must be true or false");
         *(bool *)ret = json_is_true(value);
         return 0;
     case FIELD_INT:
@@ -468,9 +469,9 @@ static int take_list(const struct field_reader *r, const struct field *f, json_t
     size_t most = f->flags & FIELD_CUT ? SIZE_MAX : f->most ? (size_t)f->most : capacity_of(f);
     char *items;
     if (!json_is_array(array))
-        return field_fail(r, "a list is needed");
+        return field_fail(r, "must be a list");
     if (count > most)
-        return field_fail(r, "more than %zu elements", most);
+        return field_fail(r, "must have at most %zu elements", most);
     int made = make_room(r, f, at(object, f->offset), &count, &items);
     if (made < 0)
         return made;
@@ -537,7 +538,7 @@ static int take_member(const struct field_reader *r, const struct field *f, json
 
 int fields_take(const struct field_reader *r, const struct fields *table, json_t *object, void *ret)
 {
-    int result = json_is_object(object) ? 0 : field_fail(r, "a JSON object is needed");
+    int result = json_is_object(object) ? 0 : field_fail(r, "must be a JSON object");
     for (size_t i = 0; i < table->count && result == 0; i++)
         if (is_in(&table->members[i], r->form))
             result = take_member(r, &table->members[i], object, ret);

@@ -94,9 +94,9 @@ int json_refuse(struct error *e, enum error_code code, const char *text,
     if (cause == json_error_numeric_overflow)
         what = "the number is too large";
     else if (cause == json_error_null_character)
-        what = "a text cannot have NUL (\\u0000) in it";
+        what = "a text must not contain NUL (\\u0000)";
     else if (cause == json_error_null_byte_in_key)
-        what = "a key cannot have NUL (\\u0000) in it";
+        what = "a key must not contain NUL (\\u0000)";
     int r = error_set(e, code, "line %d: %s", problem->line, what);
     if (e && (cause == json_error_numeric_overflow || cause == json_error_null_character))
         name_field(e, text, (size_t)problem->position);
@@ -114,7 +114,7 @@ int json_parse_object(struct error *e, enum error_code code, const char *text, s
         return json_refuse(e, code, text, &problem);
     if (!json_is_object(root)) {
         json_decref(root);
-        return error_set(e, code, "a JSON object is needed");
+        return error_set(e, code, "the document must be a JSON object");
     }
     *ret = root;
     return 0;

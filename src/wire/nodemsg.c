@@ -24,11 +24,11 @@ static int take_data(const struct field_reader *r, json_t *value, void *member)
     const char *text = json_string_value(value);
     void *bytes = NULL;
     int result = text ? base64_decode(r->arena, text, strlen(text), &bytes, &msg->length)
-                      : field_fail(r, "a string is needed");
+                      : field_fail(r, "must be a string");
     if (result == -ERR_NO_MEMORY)
         return error_set(r->e, ERR_NO_MEMORY, "out of memory");
     if (result < 0 || msg->length > NODEMSG_DATA_MAX)
-        return field_fail(r, "not base64 of at most %d bytes", NODEMSG_DATA_MAX);
+        return field_fail(r, "must be base64 of at most %d bytes", NODEMSG_DATA_MAX);
     msg->data = bytes;
     return 0;
 }
@@ -186,7 +186,7 @@ static int take_message(const struct field_reader *r, json_t *json, struct nodem
 {
     const char *name = json_string_value(json_object_get(json, "type"));
     if (!name)
-        return error_set_field(r->e, ERR_PROTOCOL, "type", "a string is needed");
+        return error_set_field(r->e, ERR_PROTOCOL, "type", "must be a string");
     while (msg->type < NODEMSG_TYPE_END && !str_equal(name, types[msg->type].name))
         msg->type++;
     if (msg->type == NODEMSG_TYPE_END)
@@ -207,7 +207,7 @@ int nodemsg_parse(struct error *e, struct arena *arena, const char *line, size_t
                   struct nodemsg *ret)
 {
     if (length > NODEMSG_LINE_MAX)
-        return error_set(e, ERR_PROTOCOL, "a message longer than %d bytes", NODEMSG_LINE_MAX);
+        return error_set(e, ERR_PROTOCOL, "the message is longer than %d bytes", NODEMSG_LINE_MAX);
     json_t *json;
     int result = json_parse_object(e, ERR_SYNTAX, line, length, &json);
     if (result < 0)

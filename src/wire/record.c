@@ -72,7 +72,7 @@ int record_parse_after(struct error *e, struct arena *arena, const char *text,
         good = take_after(json_array_get(list, i), &after[i]);
     json_decref(list);
     if (!good)
-        return error_set_field(e, ERR_CORRUPT, "after", "not a list of dependencies");
+        return error_set_field(e, ERR_CORRUPT, "after", "must be a list of dependencies");
     if (!after)
         return error_set(e, ERR_NO_MEMORY, "out of memory");
     *ret = after;

@@ -72,7 +72,7 @@ static int read_map(struct spec_reader *r, const struct tree *map, const char *p
         } else if (r->key) {
             result = r->key->type->read(r, child, member_of(r->key, r->spec));
         } else if (group) {
-            result = tree_error(r->e, ERR_INVALID, child, path, "a map is needed");
+            result = tree_error(r->e, ERR_INVALID, child, path, "must be a map");
         } else {
             result = unknown_key(r->e, child, prefix, child->key);
         }
@@ -86,7 +86,7 @@ static int read_workload(struct error *e, struct arena *arena, const struct tree
                          struct workload_spec *ret)
 {
     if (tree->kind != TREE_MAP)
-        return tree_error(e, ERR_INVALID, tree, "", "a workload is a map of keys to values");
+        return tree_error(e, ERR_INVALID, tree, "", "a workload must be a map of keys to values");
     struct workload_spec spec;
     workload_spec_init(&spec);
     struct spec_reader r = {.e = e, .arena = arena, .spec = &spec};
@@ -125,10 +125,10 @@ static int open_list(struct error *e, struct arena *arena, const struct tree *do
             result = r.key->type->read(&r, child, &unused);
         } else if (!str_equal(child->key, "workloads")) {
             result = tree_error(e, ERR_INVALID, child, child->key,
-                                "unknown key '%.60s' beside workloads", child->key);
+                                "unknown key '%.60s' beside 'workloads'", child->key);
         } else if (child->kind != TREE_LIST || child->count == 0) {
             result = tree_error(e, ERR_INVALID, child, "workloads",
-                                "a list of at least one workload is needed");
+                                "must be a list of at least one workload");
         } else {
             *ret = child;
         }
@@ -190,7 +190,7 @@ static int parse_text(struct error *e, struct arena *arena, const char *text, si
     while (start < length && memchr(" \t\r\n", text[start], 4))
         start++;
     if (start == length)
-        return error_set(e, ERR_SYNTAX, "there is nothing in it: a workload is needed");
+        return error_set(e, ERR_SYNTAX, "the document is empty: describe at least one workload");
     if (text[start] != '{' && text[start] != '[')
         return tree_parse_yaml(e, arena, text, length, SPEC_DEPTH_MAX, ret);
     struct tree *document = NULL;
@@ -215,7 +215,7 @@ int spec_parse_partial(struct error *e, struct arena *arena, const char *text, s
     if (r < 0)
         return r;
     if (documents->count == 0)
-        return error_set(e, ERR_SYNTAX, "there is nothing in it: a workload is needed");
+        return error_set(e, ERR_SYNTAX, "the document is empty: describe at least one workload");
     size_t count = 0;
     tree_for_each(document, documents) count += count_workloads(document);
     if (count > SPEC_WORKLOADS_MAX)
@@ -259,11 +259,11 @@ int spec_set(struct error *e, struct arena *arena, struct workload_spec *spec, c
 {
     const struct spec_key *known = find_key(key);
     if (!known && is_group(key))
-        return error_set_field(e, ERR_INVALID, key, "it has keys of its own: say which");
+        return error_set_field(e, ERR_INVALID, key, "is a map: name one of its keys");
     if (!known)
         return unknown_key(e, NULL, "", key);
     if (!str_is_utf8(value, strlen(value)))
-        return error_set_field(e, ERR_INVALID, key, "not valid UTF-8");
+        return error_set_field(e, ERR_INVALID, key, "must be valid UTF-8");
     struct workload_spec changed = *spec;
     /* A flag replaces the earlier readiness; a document may not give two. */
     if (str_starts_with(key, "ready"))

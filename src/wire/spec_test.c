@@ -195,7 +195,8 @@ static void unknown_keys_get_a_hint(void **state)
     refuses(f, "{\"zzzzzzzz\": 1}", ERR_INVALID, "zzzzzzzz", "unknown key 'zzzzzzzz'");
     assert_null(strstr(f->e.text, "did you mean"));
     refuses(f, "{\"\": 1}", ERR_INVALID, "", "unknown key ''");
-    refuses(f, "workloads: [{command: a}]\nquota: 8g\n", ERR_INVALID, "quota", "beside workloads");
+    refuses(f, "workloads: [{command: a}]\nquota: 8g\n", ERR_INVALID, "quota",
+            "beside 'workloads'");
     refuses(f, "{workloads: [{command: a, directory: /}, {share: {max: 1, x: 2}}]}", ERR_SYNTAX, "",
             "line 1");
     refuses(f, "{\"workloads\": [{}, {\"share\": {\"maxx\": 1}}]}", ERR_INVALID,
@@ -206,15 +207,15 @@ static void unknown_keys_get_a_hint(void **state)
 static void syntax_errors_name_the_line(void **state)
 {
     struct fixture *f = *state;
-    refuses(f, "", ERR_SYNTAX, "", "nothing");
-    refuses(f, " \n\t", ERR_SYNTAX, "", "nothing");
-    refuses(f, "# only a comment\n", ERR_SYNTAX, "", "nothing");
+    refuses(f, "", ERR_SYNTAX, "", "empty");
+    refuses(f, " \n\t", ERR_SYNTAX, "", "empty");
+    refuses(f, "# only a comment\n", ERR_SYNTAX, "", "empty");
     refuses(f, "{\"command\": [\"a\"],\n \"name\": }", ERR_SYNTAX, "", "line 2");
     refuses(f, "{\"command\": [\"a\"]} x", ERR_SYNTAX, "", "line 1");
     refuses(f, "command: [a\nname: b\n", ERR_SYNTAX, "", "line 2");
     refuses(f, "command: a\n\tname: b\n", ERR_SYNTAX, "", "line 2");
     refuses(f, "{\"name\": \"a\", \"name\": \"b\"}", ERR_SYNTAX, "", "duplicate");
-    refuses(f, "name: a\nlabels:\n  x: 1\n  x: 2\n", ERR_SYNTAX, "x", "line 4: the key 'x'");
+    refuses(f, "name: a\nlabels:\n  x: 1\n  x: 2\n", ERR_SYNTAX, "x", "line 4: duplicate key 'x'");
     refuses(f, "{\"expected\": {\"samples\": NaN}}", ERR_SYNTAX, "", "line 1");
     refuses(f, "name: &a b\n", ERR_SYNTAX, "", "anchors");
     refuses(f, "name: *a\n", ERR_SYNTAX, "", "aliases");
@@ -222,7 +223,7 @@ static void syntax_errors_name_the_line(void **state)
     refuses(f, "command: !x [a]\n", ERR_SYNTAX, "", "tags");
     refuses(f, "labels: &a {b: c}\n", ERR_SYNTAX, "", "anchors");
     refuses(f, "? [a]\n: b\n", ERR_SYNTAX, "", "a key must be plain text");
-    refuses(f, "name: \"a\\0b\"\n", ERR_SYNTAX, "name", "line 1: a text has NUL");
+    refuses(f, "name: \"a\\0b\"\n", ERR_SYNTAX, "name", "line 1: a text contains NUL");
     refuses(f, "labels: {a: x, b: \"\\0\"}\n", ERR_SYNTAX, "labels.b", "NUL");
     refuses(f, "after: [a, \"b\\0\"]\n", ERR_SYNTAX, "after[1]", "NUL");
     refuses(f, "{\"name\": \"a\\ud800\"}", ERR_SYNTAX, "", "invalid Unicode");
@@ -248,8 +249,8 @@ static void values_that_json_cannot_hold_name_their_field(void **state)
     refuses(f,
             "{\"workloads\": [{\"labels\": {}, \"command\": []},\n"
             " {\"labels\": {\"a\": \"]\", \"b\": \"\\u0000\"}}]}",
-            ERR_SYNTAX, "workloads[1].labels.b", "line 2: a text cannot");
-    refuses(f, "{\"a\\u0000b\": 1}", ERR_SYNTAX, "", "a key cannot have NUL");
+            ERR_SYNTAX, "workloads[1].labels.b", "line 2: a text must not");
+    refuses(f, "{\"a\\u0000b\": 1}", ERR_SYNTAX, "", "a key must not contain NUL");
     struct str s; /* deeper than the fields that errors name */
     str_init(&s, 4096);
     for (int i = 0; i < 40; i++)
@@ -315,9 +316,9 @@ static void size_and_depth_are_bounded(void **state)
 
 /* A document, the field at fault, and a part of the error. */
 static const char *const wrong_documents[][3] = {
-    {"- a\n", "", "a workload is a map"},
-    {"just text\n", "", "a workload is a map"},
-    {"[]", "", "a workload is a map"},
+    {"- a\n", "", "a workload must be a map"},
+    {"just text\n", "", "a workload must be a map"},
+    {"[]", "", "a workload must be a map"},
     {"kind: job\n", "kind", "task or service"},
     {"kind: [task]\n", "kind", "task or service"},
     {"name: [a]\n", "name", "a string"},
@@ -332,8 +333,8 @@ static const char *const wrong_documents[][3] = {
     {"command: [a, [b]]\n", "command[1]", "a string"},
     {"{\"command\": [\"a\", 1.5]}", "command[1]", "a string"},
     {"environment: [A=B]\n", "environment", "a map"},
-    {"environment: {A: }\n", "environment.A", "a string is needed"},
-    {"environment: {A: [1]}\n", "environment.A", "a string is needed"},
+    {"environment: {A: }\n", "environment.A", "must be a string"},
+    {"environment: {A: [1]}\n", "environment.A", "must be a string"},
     {"devices: two\n", "devices", "a whole number"},
     {"devices: '2'\n", "devices", "a whole number"},
     {"devices: 1.5\n", "devices", "a whole number"},
@@ -348,8 +349,8 @@ static const char *const wrong_documents[][3] = {
     {"retries: -99999999999999999999\n", "retries", "negative"},
     {"priority: -99999999999999999999\n", "priority", "too large"},
     {"priority: -1001\n", "priority", "between"},
-    {"quota: 0\n", "quota", "leave it out"},
-    {"quota: 0g\n", "quota", "leave it out"},
+    {"quota: 0\n", "quota", "leave the key out"},
+    {"quota: 0g\n", "quota", "leave the key out"},
     {"quota: -1\n", "quota", "negative"},
     {"quota: -8g\n", "quota", "not a size"},
     {"quota: 8x\n", "quota", "not a size"},
@@ -375,9 +376,9 @@ static const char *const wrong_documents[][3] = {
     {"time_limit: 5 parsecs\n", "time_limit", "not a time"},
     {"time_limit: 99999d\n", "time_limit", "ten years"},
     {"time_limit: 1e300\n", "time_limit", "ten years"},
-    {"time_limit: .nan\n", "time_limit", "a time is needed"},
-    {"time_limit: true\n", "time_limit", "a time is needed"},
-    {"grace: 0.0001\n", "grace", "less than a millisecond"},
+    {"time_limit: .nan\n", "time_limit", "must be a time"},
+    {"time_limit: true\n", "time_limit", "must be a time"},
+    {"grace: 0.0001\n", "grace", "at least a millisecond"},
     {"on_node_lost: panic\n", "on_node_lost", "requeue or wait"},
     {"ready: port\n", "ready", "started, client"},
     {"ready: {port: 0}\n", "ready.port", "between 1 and 65535"},
@@ -400,7 +401,7 @@ static const char *const wrong_documents[][3] = {
     {"user: 'a:b'\n", "user", "not a user"},
     {"workloads: []\n", "workloads", "at least one"},
     {"workloads: 5\n", "workloads", "at least one"},
-    {"workloads: [5]\n", "workloads[0]", "a workload is a map"},
+    {"workloads: [5]\n", "workloads[0]", "a workload must be a map"},
     {"version: 3\nworkloads: [{}]\n", "version", "not known"},
 };
 
@@ -417,7 +418,7 @@ static void wrong_types_name_the_field(void **state)
                  completed ? "command: [true]\ndirectory: /\n" : "");
         refuses(f, text, ERR_INVALID, wrong_documents[i][1], wrong_documents[i][2]);
     }
-    refuses(f, "name: a\n", ERR_INVALID, "command", "a command is needed");
+    refuses(f, "name: a\n", ERR_INVALID, "command", "must name a command");
     refuses(f, "command: a\n", ERR_INVALID, "directory", "absolute");
     refuses(f, "command: a\ndirectory: b\n", ERR_INVALID, "directory", "absolute");
 }
@@ -465,7 +466,7 @@ static void flags_set_one_key(void **state)
     SET("grace", "5");
     assert_int_equal(spec.needs.grace_ms, 5000);
     SET_REFUSES("shar", "1", "shar", "did you mean 'share'?");
-    SET_REFUSES("batch", "1", "batch", "say which");
+    SET_REFUSES("batch", "1", "batch", "name one of its keys");
     SET_REFUSES("share.max", "x", "share.max", "a whole number");
     SET_REFUSES("environment", "A", "environment", "KEY=VALUE");
     SET_REFUSES("environment", "=A", "environment", "KEY=VALUE");

@@ -35,13 +35,13 @@ static int read_whole(struct spec_reader *r, const struct tree *value, int64_t l
 {
     bool numeric = value->kind == TREE_INTEGER || value->kind == TREE_REAL;
     if (!numeric || isnan(value->real))
-        return fail(r, value, "a whole number is needed");
+        return fail(r, value, "must be a whole number");
     if (value->real < 0 && least >= 0)
-        return fail(r, value, "it cannot be negative");
+        return fail(r, value, "must not be negative");
     if (fabs(value->real) >= 0x1p63)
         return fail(r, value, "the number is too large");
     if (value->kind == TREE_REAL)
-        return fail(r, value, "a whole number is needed");
+        return fail(r, value, "must be a whole number");
     if (value->integer < least || value->integer > most)
         return tree_error(r->e, ERR_INVALID, value, r->key->path,
                           "%lld is not between %lld and %lld", (long long)value->integer,
@@ -110,7 +110,7 @@ static int read_version(struct spec_reader *r, const struct tree *value, void *m
     int64_t version;
     int result = read_whole(r, value, 0, INT64_MAX, &version);
     if (result == 0 && version != 1)
-        return fail(r, value, "this version is not known; this gpumux reads version 1");
+        return fail(r, value, "unknown version; this gpumux reads version 1");
     return result;
 }
 
@@ -139,11 +139,11 @@ static int read_share(struct spec_reader *r, const struct tree *value, void *mem
 static int read_real(struct spec_reader *r, const struct tree *value, void *member)
 {
     if (value->kind != TREE_INTEGER && value->kind != TREE_REAL)
-        return fail(r, value, "a number is needed");
+        return fail(r, value, "must be a number");
     if (!isfinite(value->real))
-        return fail(r, value, "a finite number is needed");
+        return fail(r, value, "must be a finite number");
     if (value->real <= 0)
-        return fail(r, value, "a number above 0 is needed");
+        return fail(r, value, "must be a number above 0");
     *(double *)member = value->real;
     return 0;
 }
@@ -177,7 +177,7 @@ static int read_bytes(struct spec_reader *r, const struct tree *value, void *mem
     }
     /* 0 means "not given" and is never written. */
     if (bytes == 0)
-        return fail(r, value, "0 bytes: leave it out to have the whole device");
+        return fail(r, value, "must not be 0; leave the key out for the whole device");
     *(uint64_t *)member = bytes;
     return 0;
 }
@@ -187,13 +187,13 @@ static int read_time(struct spec_reader *r, const struct tree *value, double *re
 {
     bool numeric = value->kind == TREE_INTEGER || value->kind == TREE_REAL;
     if (value->kind != TREE_STRING && !numeric)
-        return fail(r, value, "a time is needed, such as 90s, 250ms or 1h30m");
+        return fail(r, value, "must be a time, such as 90s, 250ms or 1h30m");
     if (numeric && isnan(value->real))
-        return fail(r, value, "a time is needed, such as 90s, 250ms or 1h30m");
+        return fail(r, value, "must be a time, such as 90s, 250ms or 1h30m");
     if (numeric && value->real < 0)
-        return fail(r, value, "it cannot be negative");
+        return fail(r, value, "must not be negative");
     if (numeric && value->real * 1000 > (double)WORKLOAD_TIME_MS_MAX)
-        return fail(r, value, "longer than ten years");
+        return fail(r, value, "must not be longer than ten years");
     if (numeric) {
         *ret_ms = value->real * 1000;
         return 0;
@@ -211,7 +211,7 @@ static int read_duration(struct spec_reader *r, const struct tree *value, void *
     if (result < 0)
         return result;
     if (ms > 0 && ms < 0.5)
-        return fail(r, value, "less than a millisecond");
+        return fail(r, value, "must be at least a millisecond");
     *(int64_t *)member = llround(ms);
     return 0;
 }
@@ -234,7 +234,7 @@ static int read_latency(struct spec_reader *r, const struct tree *value, void *m
     if (result < 0)
         return result;
     if (ms < LATENCY_MS_MIN)
-        return fail(r, value, "a microsecond at least is needed");
+        return fail(r, value, "must be at least a microsecond");
     *(double *)member = ms;
     return 0;
 }
@@ -277,14 +277,14 @@ static const char *scalar_text(const struct tree *value)
         json_put_string(w, type##_name(*(const enum type *)member));                               \
     }
 
-ENUM_TYPE(kind, workload_kind, "it is task or service")
-ENUM_TYPE(node_lost, on_node_lost, "it is requeue or wait")
-ENUM_TYPE(protection, protection, "it is on or off")
+ENUM_TYPE(kind, workload_kind, "must be task or service")
+ENUM_TYPE(node_lost, on_node_lost, "must be requeue or wait")
+ENUM_TYPE(protection, protection, "must be on or off")
 
 static int read_flag(struct spec_reader *r, const struct tree *value, void *member)
 {
     if (value->kind != TREE_BOOL)
-        return fail(r, value, "true or false is needed");
+        return fail(r, value, "must be true or false");
     *(bool *)member = value->integer != 0;
     return 0;
 }
@@ -309,9 +309,9 @@ static int read_string(struct spec_reader *r, const struct tree *value, void *me
 {
     const char *text = scalar_text(value);
     if (!text)
-        return fail(r, value, "a string is needed");
+        return fail(r, value, "must be a string");
     if (text[0] == '\0')
-        return fail(r, value, "it is empty; leave the key out instead");
+        return fail(r, value, "must not be empty; leave the key out instead");
     const char *copy = arena_strdup(r->arena, text);
     if (!copy)
         return no_memory(r);
@@ -339,9 +339,9 @@ static int read_buffer(struct spec_reader *r, const struct tree *value, void *me
 {
     const char *text = scalar_text(value);
     if (!text || text[0] == '\0')
-        return fail(r, value, "a string is needed");
+        return fail(r, value, "must be a string");
     if (strlen(text) >= DEVICE_MODEL_MAX)
-        return fail(r, value, "too long");
+        return fail(r, value, "is too long");
     str_copy(member, DEVICE_MODEL_MAX, text);
     return 0;
 }
@@ -373,7 +373,7 @@ static int copy_words(struct spec_reader *r, const struct tree *list, const char
         char path[ERROR_FIELD_MAX];
         snprintf(path, sizeof path, "%s[%zu]", r->key->path, i);
         if (!text)
-            return tree_error(r->e, ERR_INVALID, child, path, "a string is needed");
+            return tree_error(r->e, ERR_INVALID, child, path, "must be a string");
         items[i] = arena_strdup(r->arena, text);
         if (!items[i++])
             return no_memory(r);
@@ -393,9 +393,9 @@ static int read_words(struct spec_reader *r, const struct tree *value, void *mem
     if (text && text[0])
         value = &shell;
     if (value->kind != TREE_LIST || value->count == 0)
-        return fail(r, value, "a list of words is needed, or one string");
+        return fail(r, value, "must be a list of words or one string");
     if (value->count > WORKLOAD_COMMAND_MAX)
-        return fail(r, value, "too many words");
+        return fail(r, value, "has too many words");
     struct words read = {.count = value->count,
                          .items = arena_array(r->arena, value->count + 1, sizeof(char *))};
     if (!read.items)
@@ -430,7 +430,7 @@ int spec_read_pairs(struct error *e, struct arena *arena, const char *field,
                     const struct tree *value, struct pairs *ret)
 {
     if (value->kind != TREE_MAP)
-        return tree_error(e, ERR_INVALID, value, field, "a map of names to values is needed");
+        return tree_error(e, ERR_INVALID, value, field, "must be a map of names to values");
     struct pairs read = {.count = value->count,
                          .items = arena_array(arena, value->count, sizeof(struct pair))};
     size_t i = 0;
@@ -441,7 +441,7 @@ int spec_read_pairs(struct error *e, struct arena *arena, const char *field,
         const char *text = scalar_text(child);
         if (!text) {
             int result = tree_error(e, ERR_INVALID, child, child->key,
-                                    "a string is needed (\"\" for an empty one)");
+                                    "must be a string (\"\" for an empty string)");
             error_prefix_field(e, field);
             return result;
         }
@@ -467,7 +467,7 @@ static int add_pair(struct spec_reader *r, const char *text, void *member)
 {
     const char *equals = strchr(text, '=');
     if (!equals || equals == text)
-        return fail(r, NULL, "KEY=VALUE is needed");
+        return fail(r, NULL, "must be KEY=VALUE");
     const char *key = arena_strndup(r->arena, text, (size_t)(equals - text));
     if (!key || pairs_set(r->arena, member, key, equals + 1) < 0)
         return no_memory(r);
@@ -497,7 +497,7 @@ static void write_pairs(struct json_writer *w, const struct workload_spec *spec,
 static int set_ready(struct spec_reader *r, const struct tree *value, enum ready_kind kind)
 {
     if (r->spec->ready != READY_STARTED)
-        return fail(r, value, "it is ready by one thing: a command or a port");
+        return fail(r, value, "must have either a command or a port");
     r->spec->ready = kind;
     return 0;
 }
@@ -507,7 +507,7 @@ static int read_ready(struct spec_reader *r, const struct tree *value, void *mem
     const char *text = scalar_text(value);
     enum ready_kind kind;
     if (!text || ready_kind_parse(text, &kind) < 0 || kind == READY_COMMAND || kind == READY_PORT)
-        return fail(r, value, "it is started, client, {command: ...} or {port: ...}");
+        return fail(r, value, "must be started, client, {command: ...} or {port: ...}");
     *(enum ready_kind *)member = kind;
     return 0;
 }
@@ -570,7 +570,7 @@ static int parse_after(struct spec_reader *r, const struct tree *at, const char 
     bool ended = how_length == 6 && strncmp(colon, ":ended", 6) == 0;
     bool succeeded = how_length == 10 && strncmp(colon, ":succeeded", 10) == 0;
     if (name_length == 0 || (colon && !ended && !succeeded))
-        return fail(r, at, "NAME or ID is needed, with :succeeded or :ended behind it or nothing");
+        return fail(r, at, "must be NAME or ID, alone or with :succeeded or :ended");
     *ret = (struct after){arena_strndup(r->arena, text, name_length), !ended};
     return ret->name ? 0 : no_memory(r);
 }
@@ -595,7 +595,7 @@ static int read_after(struct spec_reader *r, const struct tree *value, void *mem
             text = id;
         }
         if (!text)
-            return fail(r, child, "names or ids of workloads are needed");
+            return fail(r, child, "must be names or ids of workloads");
         int result = parse_after(r, child, text, strlen(text), &read[count++]);
         if (result < 0)
             return result;

@@ -38,7 +38,7 @@ void tree_append(struct tree *parent, struct tree **last, struct tree *child)
 int tree_check_text(struct error *e, const char *text, size_t length)
 {
     if (memchr(text, '\0', length))
-        return error_set(e, ERR_SYNTAX, "the text has a NUL byte in it");
+        return error_set(e, ERR_SYNTAX, "the text contains a NUL byte");
     if (!str_is_utf8(text, length))
         return error_set(e, ERR_SYNTAX, "the text is not valid UTF-8");
     return 0;

@@ -20,7 +20,7 @@ static int next_event(struct yaml_reader *y, yaml_event_t *event)
     if (y->parser.error == YAML_MEMORY_ERROR)
         return error_set(y->builder.e, ERR_NO_MEMORY, "out of memory for this document");
     return error_set(y->builder.e, ERR_SYNTAX, "line %zu: %s", y->parser.problem_mark.line + 1,
-                     y->parser.problem ? y->parser.problem : "not YAML");
+                     y->parser.problem ? y->parser.problem : "invalid YAML");
 }
 
 static int line_of(const yaml_event_t *event)
@@ -67,7 +67,7 @@ static int take_text(struct yaml_reader *y, const yaml_event_t *event, const cha
     const char *value = (const char *)event->data.scalar.value;
     size_t length = event->data.scalar.length;
     if (!str_is_utf8(value, length)) /* YAML's escape "\0" produces NUL */
-        return refuse(y, event, "a text has NUL or what is not UTF-8 in it");
+        return refuse(y, event, "a text contains NUL or invalid UTF-8");
     *ret = arena_strndup(y->builder.arena, value, length);
     return *ret ? 0 : error_set(y->builder.e, ERR_NO_MEMORY, "out of memory for this document");
 }
@@ -111,7 +111,7 @@ static int check_duplicates(struct yaml_reader *y, const struct tree *map)
     for (size_t i = 1; i < count && r == 0; i++)
         if (compare_keys(&sorted[i - 1], &sorted[i]) == 0)
             r = tree_error(y->builder.e, ERR_SYNTAX, sorted[i], sorted[i]->key,
-                           "the key '%.60s' is there twice", sorted[i]->key);
+                           "duplicate key '%.60s'", sorted[i]->key);
     free(sorted);
     return r;
 }

@@ -17,9 +17,9 @@ exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --set without=tuner,nonsens
 said "no part 'nonsense'"
 exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --set allow_rot=true
 exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --set monitor_memory_soft=98
-said 'monitor_memory_soft: more than monitor_memory_hard'
+said 'monitor_memory_soft: must not be more than monitor_memory_hard'
 exits 2 "$gpumux" up --state "$state" --emulate 2xT4 --listen nonsense:nonsense
-said '--listen: an address is \[HOST:\]PORT'
+said '--listen: an address must be \[HOST:\]PORT'
 exits 2 "$gpumux" ps --state running,runing # asked or not
 said "no state 'runing'; there are: queued, .*, cancelled"
 printf 'allowances: {alice: 2, bob: 0.5+1, "@students": 4+x}\n' > "$work/allowances.yaml"
@@ -61,9 +61,9 @@ printf 'command: "true"\nquota: lots\n' > "$work/bad.yaml"
 exits 2 "$gpumux" submit "$work/bad.yaml"
 said "submit: $work/bad.yaml: quota: line 2: "
 exits 2 "$gpumux" submit --quota 512k -- true
-said 'less than 1 MiB, the least there is'
+said 'quota: must be at least 1 MiB, not 524288 bytes'
 exits 2 "$gpumux" submit -d 0 --share 50 -- true
-said 'devices: 0 with a share'
+said 'devices: must not be 0 with a share'
 exits 2 "$gpumux" submit --dry-run -d 0 --quota 8g -- true
 said 'devices: 0 with a quota'
 sed -i 2d "$work/bad.yaml"

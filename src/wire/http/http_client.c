@@ -165,7 +165,7 @@ static int connect_unix(struct error *e, struct http_client *c)
     str_copy(address.sun_path, sizeof address.sun_path, c->where);
     c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (c->fd < 0)
-        return error_set_errno(e, ERR_UNAVAILABLE, errno, "cannot make a socket");
+        return error_set_errno(e, ERR_UNAVAILABLE, errno, "cannot create a socket");
     if (connect(c->fd, (struct sockaddr *)&address, sizeof address) == 0)
         return 0;
     return error_set_errno(e, errno == EACCES ? ERR_DENIED : ERR_UNAVAILABLE, errno,
@@ -179,7 +179,7 @@ static int connect_tcp(struct error *e, struct http_client *c, const struct addr
     const int yes = 1;
     c->fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (c->fd < 0)
-        return error_set_errno(e, ERR_UNAVAILABLE, errno, "cannot make a socket");
+        return error_set_errno(e, ERR_UNAVAILABLE, errno, "cannot create a socket");
     (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     (void)setsockopt(c->fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
     int failed = connect(c->fd, to->ai_addr, to->ai_addrlen) == 0 ? 0 : errno;

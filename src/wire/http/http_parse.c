@@ -36,11 +36,11 @@ static int parse_status_line(struct error *e, struct http_parser *p, const char 
                  is_digit(line[9]) && is_digit(line[10]) && is_digit(line[11]) &&
                  (line[12] == ' ' || line[12] == '\0');
     if (!right)
-        return error_set(e, ERR_PROTOCOL, "this is not an HTTP/1 answer");
+        return error_set(e, ERR_PROTOCOL, "the answer is not HTTP/1");
     p->head = (struct http_head){.keep_alive = line[7] != '0'};
     p->head.status = (line[9] - '0') * 100 + (line[10] - '0') * 10 + (line[11] - '0');
     if (p->head.status < 100)
-        return error_set(e, ERR_PROTOCOL, "HTTP status %d does not exist", p->head.status);
+        return error_set(e, ERR_PROTOCOL, "invalid HTTP status %d", p->head.status);
     p->has_length = p->chunked = false;
     p->remaining = 0;
     p->state = HTTP_PARSE_HEADERS;
@@ -97,7 +97,7 @@ static int parse_header(struct error *e, struct http_parser *p, char *line)
         return parse_length(e, p, value);
     if (strcasecmp(line, "Transfer-Encoding") == 0) {
         if (strcasecmp(value, "chunked") != 0 || p->chunked)
-            return error_set(e, ERR_PROTOCOL, "Transfer-Encoding '%.40s' is not understood", value);
+            return error_set(e, ERR_PROTOCOL, "unsupported Transfer-Encoding '%.40s'", value);
         p->chunked = true;
     } else if (strcasecmp(line, "Connection") == 0) {
         if (strcasecmp(value, "close") == 0)
@@ -120,7 +120,7 @@ static int begin_body(struct error *e, struct http_parser *p)
         return 0;
     }
     if (p->chunked && p->has_length)
-        return error_set(e, ERR_PROTOCOL, "both chunks and Content-Length");
+        return error_set(e, ERR_PROTOCOL, "the answer has both chunks and a Content-Length");
     if (p->head.status == 204 || p->head.status == 304)
         p->state = HTTP_PARSE_DONE;
     else if (p->chunked)
@@ -162,7 +162,7 @@ static int handle_line(struct error *e, struct http_parser *p)
         return parse_chunk_size(e, p, line);
     case HTTP_PARSE_CHUNK_END:
         if (*line)
-            return error_set(e, ERR_PROTOCOL, "a chunk is longer than it says");
+            return error_set(e, ERR_PROTOCOL, "a chunk is longer than its size");
         p->state = HTTP_PARSE_CHUNK_SIZE;
         return 0;
     default: /* HTTP_PARSE_TRAILERS: trailers are ignored */
